@@ -18,6 +18,7 @@ from vgpu_cfg.model.identity import PlanIdentity
 from vgpu_cfg.model.observed.drs import ClusterTies
 from vgpu_cfg.model.observed.host_facts import EstateFacts, FactGroup, HostAttribute, ShellFacts
 from vgpu_cfg.model.observed.inventory import Host, Inventory
+from vgpu_cfg.model.observed.past import Past, PastScope
 from vgpu_cfg.model.observed.vm import SettingValue, Vm
 from vgpu_cfg.model.plan.change import (
     ChangeNetwork,
@@ -30,6 +31,7 @@ from vgpu_cfg.model.plan.change import (
     SetVCenterOption,
 )
 from vgpu_cfg.model.plan.host_change import HostWrite
+from vgpu_cfg.model.plan.vm_move import Destination
 from vgpu_cfg.model.plan.vm_spec import VmSpec
 from vgpu_cfg.model.plan_file import AccessEntry, LoginEntry
 
@@ -124,8 +126,27 @@ class InventoryReader(Protocol):
         """Read the rules and VM groups of a cluster again, in one round trip; none where it has gone."""
         ...
 
+    def read_past(self, scope: PastScope) -> Past:
+        """Read what vCenter's events tell of some VMs, hosts and clusters, in few round trips.
+
+        What it does not keep, or does not let the account see, is said in `unread`.
+        """
+        ...
+
     def read_missing_privileges(self, needed: Mapping[str, Sequence[str]]) -> Mapping[str, tuple[str, ...]]:
         """Return, per entity moid, those of the needed privileges that the account lacks."""
+        ...
+
+
+class RunLog(Protocol):
+    """Where a run leaves word at vCenter itself."""
+
+    def name_calls(self, name: str) -> None:
+        """Give the calls that follow a name, by which vCenter's own log can be searched."""
+        ...
+
+    def write(self, text: str, datacenter_moid: str | None = None) -> None:
+        """Leave an event at a datacenter, or at the root folder. Raises `VCenterError`."""
         ...
 
 
@@ -188,6 +209,18 @@ class ChangeWriter(Protocol):
         """Delete with all disks."""
         ...
 
+    def rename_vm(self, moid: str, name: str) -> str:
+        """Give a VM another name; its files keep theirs."""
+        ...
+
+    def move_vm_to_folder(self, moid: str, folder_moid: str) -> str:
+        """Move a VM to another folder of its datacenter."""
+        ...
+
+    def relocate_vm(self, moid: str, destination: Destination) -> str:
+        """Move a VM to another host, pool or datastore; one that runs moves as it runs."""
+        ...
+
     def set_rule(self, change: SetRule, vm_moids: Sequence[str]) -> str:
         """Create or edit an anti-affinity rule."""
         ...
@@ -202,6 +235,10 @@ class ChangeWriter(Protocol):
 
     def set_attributes(self, moid: str, values: Mapping[str, str]) -> None:
         """Set custom attributes of a VM; those that are not defined are, first. Starts no task."""
+        ...
+
+    def set_host_attributes(self, host_moid: str, values: Mapping[str, str]) -> None:
+        """Set custom attributes of a host, or clear them with an empty text. Starts no task."""
         ...
 
     def remove_rule(self, change: RemoveRule) -> str:

@@ -24,7 +24,10 @@ CONNECTED = {
     "inventory",
     "fit",
     "rebalance",
+    "import",
+    "forget",
     "explain",
+    "history",
     "record",
 }
 
@@ -55,9 +58,9 @@ def options_of(command: str) -> set[str]:
 
 def test_these_are_the_commands() -> None:
     assert set(COMMANDS) == {
-        "validate", "plan", "apply", "status", "destroy", "runbook", "inventory", "profiles", "schema",
-        "record", "explain", "fit", "hand-over", "verify", "rebalance", "lab list", "lab serve", "lab hand",
-        "lab reset",
+        "validate", "plan", "apply", "status", "destroy", "import", "forget", "runbook", "inventory",
+        "profiles", "schema", "record", "explain", "fit", "hand-over", "verify", "rebalance", "history",
+        "lab list", "lab serve", "lab hand", "lab reset",
     }  # fmt: skip
 
 

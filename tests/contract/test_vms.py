@@ -9,12 +9,14 @@ import pytest
 
 from tests.contract.vcenters import Desk, VCenter, fresh, lab_vcenter
 from vgpu_cfg.errors import NotFound, VCenterError
+from vgpu_cfg.execution.vms.moves import is_at
 from vgpu_cfg.model.observed.drs import ClusterRule
 from vgpu_cfg.model.observed.inventory import Host, Inventory, Network, NetworkKind, PciDevice
 from vgpu_cfg.model.observed.vm import PowerState, Vm, VmDetail
 from vgpu_cfg.model.plan.change import (
     CloneFrom,
     CreateVm,
+    Destination,
     Location,
     MakeFromScratch,
     RemoveRule,
@@ -226,6 +228,24 @@ def test_a_vm_is_reconfigured_in_one_task(desk: Desk, place: Place) -> None:
     assert last.nics == ()
     assert "numa.nodeAffinity" not in last.extra_config
     assert last.memory_mib == 2048
+
+
+def test_a_vm_is_renamed_moved_to_a_folder_and_to_another_host(desk: Desk, place: Place) -> None:
+    moid = desk.made(desk.writer.create_vm(place.from_scratch(SMALL)))
+    name = f"{fresh()} 50%/a"
+    assert desk.done(desk.writer.rename_vm(moid, name)).state is TaskState.SUCCESS
+    assert desk.vm(moid).name == name
+    folder = place.location.folder_moid
+    assert desk.done(desk.writer.move_vm_to_folder(moid, folder)).state is TaskState.SUCCESS
+    assert desk.vm(moid).folder_moid == folder
+    other = place.found.hosts[-1]
+    pool = place.found.cluster_by_moid[other.compute_moid].resource_pool_moid
+    store = min(other.datastore_moids)
+    to = Destination(
+        host_moid=other.moid, host_name=other.name, resource_pool_moid=pool, datastore_moid=store
+    )
+    assert desk.done(desk.writer.relocate_vm(moid, to)).state is TaskState.SUCCESS
+    assert is_at(desk.vm(moid), to)
 
 
 def test_devices_of_a_vm_with_gpus_are_matched_by_key(desk: Desk, place: Place) -> None:

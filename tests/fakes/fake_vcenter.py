@@ -19,6 +19,7 @@ from vgpu_cfg.errors import VCenterError
 from vgpu_cfg.model.observed.drs import ClusterRule, ClusterTies, VmGroup, VmHostRule
 from vgpu_cfg.model.observed.host_facts import EstateFacts, FactGroup
 from vgpu_cfg.model.observed.inventory import Host, Inventory, VCenter
+from vgpu_cfg.model.observed.past import Past, PastScope
 from vgpu_cfg.model.observed.vm import (
     OwnerMark,
     PassthroughDevice,
@@ -31,6 +32,7 @@ from vgpu_cfg.model.observed.vm import (
     VmDetail,
 )
 from vgpu_cfg.model.plan.change import CloneFrom, CreateVm, RemoveRule, RemoveVmGroup, SetHostRule, SetRule
+from vgpu_cfg.model.plan.vm_move import Destination
 from vgpu_cfg.model.plan.vm_spec import (
     EditNic,
     GrowDisk,
@@ -87,6 +89,7 @@ class FakeVCenter:
     most_on_host: Counter[str] = field(default_factory=Counter)
     hides_gpus_for: float = 0.0
     starts_on: str | None = None
+    moves_to: str | None = None
     hosts_asked: list[str | None] = field(default_factory=list)
     shows_released_for: float = 0.0
     _tasks: dict[str, _Task] = field(default_factory=dict)
@@ -109,7 +112,7 @@ class FakeVCenter:
     def vm(self, name: str) -> Vm:
         return next(vm for vm in self.vms.values() if vm.name == name)
 
-    def change_vm(self, name: str, **fields: object) -> None:
+    def change_vm(self, name: str, /, **fields: object) -> None:
         """Change a VM as somebody else would: its change version moves."""
         self._touch(self.vm(name).model_copy(update=fields))
 
@@ -162,6 +165,9 @@ class FakeVCenter:
 
     def read_hosts(self, moids: Iterable[str]) -> tuple[Host, ...]:
         return ()
+
+    def read_past(self, scope: PastScope) -> Past:
+        return Past(unread="this vCenter tells no events")
 
     def read_ties(self, cluster_moid: str) -> ClusterTies:
         told = {"is_enabled": True, "is_mandatory": True, "key": 1}
@@ -256,6 +262,28 @@ class FakeVCenter:
             del self.vms[moid]
 
         return self._start("destroy_vm", *self._of(moid), finish)
+
+    def rename_vm(self, moid: str, name: str) -> str:
+        def finish() -> None:
+            self._touch(self.vms[moid].model_copy(update={"name": name}))
+
+        return self._start("rename_vm", *self._of(moid), finish)
+
+    def move_vm_to_folder(self, moid: str, folder_moid: str) -> str:
+        def finish() -> None:
+            self._touch(self.vms[moid].model_copy(update={"folder_moid": folder_moid}))
+
+        return self._start("move_vm_to_folder", *self._of(moid), finish)
+
+    def relocate_vm(self, moid: str, destination: Destination) -> str:
+        def finish() -> None:
+            detail = self.vms[moid].detail or VmDetail()
+            if destination.datastore_moid is not None:
+                detail = detail.model_copy(update={"datastore_moids": (destination.datastore_moid,)})
+            host_moid = self.moves_to or destination.host_moid
+            self._touch(self.vms[moid].model_copy(update={"host_moid": host_moid, "detail": detail}))
+
+        return self._start("relocate_vm", *self._of(moid), finish)
 
     def set_rule(self, change: SetRule, vm_moids: Sequence[str]) -> str:
         def finish() -> None:

@@ -39,13 +39,17 @@ from vgpu_cfg.model.plan.change import (
     EnterMaintenance,
     ExitMaintenance,
     ManualStep,
+    MarkVm,
+    MoveVmToFolder,
     Plan,
     PowerOffVm,
     PowerOnVm,
     RebootHost,
     ReconfigureVm,
+    RelocateVm,
     RemoveRule,
     RemoveVmGroup,
+    RenameVm,
     RestartService,
     SetAttributes,
     SetClusterOption,
@@ -194,6 +198,8 @@ class _World:
                 self._set_detail(self._vm(change.vm), {"hardware_version": change.hardware_version})
             case ReconfigureVm():
                 self._reconfigure(self._vm(change.vm), change.spec)
+            case MarkVm():
+                self._reconfigure(self._vm(change.vm), change.spec, is_imported=change.mark == "imported")
             case PowerOnVm():
                 self._power_on(self._vm(change.vm), change)
             case PowerOffVm():
@@ -201,6 +207,12 @@ class _World:
             case DestroyVm():
                 assert self._vm(change.vm).power_state is PowerState.OFF
                 del self.vms[self._vm(change.vm).moid]
+            case RenameVm():
+                self._set(change.vm, name=change.vm.name)
+            case MoveVmToFolder():
+                self._set(change.vm, folder_moid=change.folder_moid)
+            case RelocateVm():
+                self._relocate(change)
             case SetAttributes():
                 vm = self._vm(change.vm)
                 found = {**(vm.detail.attributes if vm.detail else {}), **change.values}
@@ -232,6 +244,25 @@ class _World:
                 raise AssertionError("a manual step is for a hand")
             case _:
                 assert_never(change)
+
+    def _set(self, ref: VmRef, **fields: object) -> Vm:
+        moid = self._vm(ref).moid
+        self.vms[moid] = self.vms[moid].model_copy(update=fields)
+        return self.vms[moid]
+
+    def _relocate(self, change: RelocateVm) -> None:
+        vm, destination = self._vm(change.vm), change.destination
+        assert vm.is_on is change.is_running, f"{vm.name} is {vm.power_state}"
+        self._release(vm)
+        detail = vm.detail or VmDetail()
+        fields: dict[str, object] = {}
+        if destination.resource_pool_moid is not None:
+            fields["resource_pool_moid"] = destination.resource_pool_moid
+        if destination.datastore_moid is not None:
+            fields["datastore_moids"] = (destination.datastore_moid,)
+        moved = self._set(change.vm, host_moid=destination.host_moid, detail=detail.model_copy(update=fields))
+        if moved.is_on:
+            self._hold(moved)
 
     def _stage(self, vm: Vm, change: StageGuest) -> None:
         """Mark a VM that runs with what was staged, beside what was there."""
@@ -265,7 +296,7 @@ class _World:
             folder_moid=change.location.folder_moid,
             host_moid=change.location.host_moid,
             instance_uuid=f"uuid-of-{moid}",
-            mark=self._mark(extra, f"uuid-of-{moid}"),
+            mark=self._mark(extra, f"uuid-of-{moid}", is_imported=False),
             detail=base.model_copy(
                 update={
                     "datastore_moids": (change.location.datastore_moid,),
@@ -277,7 +308,7 @@ class _World:
         )
         self._reconfigure(self.vms[moid], change.spec)
 
-    def _reconfigure(self, vm: Vm, spec: VmSpec) -> None:
+    def _reconfigure(self, vm: Vm, spec: VmSpec, *, is_imported: bool = False) -> None:
         live = {key: value for key, value in spec.settings.items() if key in TAKEN_LIVE}
         is_live = spec == VmSpec(
             settings=live, extra_config=spec.extra_config, change_version=spec.change_version
@@ -295,16 +326,21 @@ class _World:
         if detail.memory_reservation_locked:
             detail = detail.model_copy(update={"memory_reservation_mib": detail.memory_mib})
         if "vgpu_cfg.plan" in spec.extra_config:
-            vm = vm.model_copy(update={"mark": self._mark(kept, vm.instance_uuid)})
+            mark = self._mark(kept, vm.instance_uuid, is_imported=is_imported)
+            vm = vm.model_copy(update={"mark": mark})
         self._set_detail(
             vm.model_copy(update={"detail": detail}),
             {"extra_config": kept, "change_version": f"{vm.detail.change_version if vm.detail else 0}+"},
         )
 
-    def _mark(self, extra: Mapping[str, str], instance_uuid: str) -> OwnerMark:
-        """Return the mark as a run completes it."""
-        plan = self.plan
-        return OwnerMark(plan=plan.name, vm=extra["vgpu_cfg.vm"], id=plan.id, instance_uuid=instance_uuid)
+    def _mark(self, extra: Mapping[str, str], instance_uuid: str, *, is_imported: bool) -> OwnerMark | None:
+        """Return the mark as a run completes it, None where it was taken away."""
+        if "vgpu_cfg.plan" not in extra:
+            return None
+        plan, name = self.plan, extra["vgpu_cfg.vm"]
+        return OwnerMark(
+            plan=plan.name, vm=name, id=plan.id, instance_uuid=instance_uuid, is_imported=is_imported
+        )
 
     def _set_detail(self, vm: Vm, update: Mapping[str, Any]) -> None:
         detail = (vm.detail or VmDetail()).model_copy(update=dict(update))
@@ -312,10 +348,7 @@ class _World:
 
     def _power_on(self, vm: Vm, change: PowerOnVm) -> None:
         assert not vm.is_on
-        host = self.hosts[vm.host_moid or ""]
-        for device in vm.detail.vgpus if vm.detail else ():
-            host = self._give(host, vm, device.profile)
-        self.hosts[host.moid] = host
+        host = self._hold(vm)
         self.vms[vm.moid] = vm.model_copy(update={"power_state": PowerState.ON})
         if self.turns.is_waiting(vm.name):
             self.turns.started(vm.name, [gpu.pci_id for gpu in host.gpus if vm.moid in gpu.vm_moids])
@@ -325,6 +358,20 @@ class _World:
             extra = dict(vm.detail.extra_config if vm.detail else {})
             extra["numa.nodeAffinity"] = ",".join(map(str, nodes))
             self._set_detail(self.vms[vm.moid], {"extra_config": extra})
+
+    def _hold(self, vm: Vm) -> Host:
+        """Give a VM the GPUs that it needs on its host."""
+        host = self.hosts[vm.host_moid or ""]
+        for device in vm.detail.vgpus if vm.detail else ():
+            host = self._give(host, vm, device.profile)
+        self.hosts[host.moid] = host
+        return host
+
+    def _release(self, vm: Vm) -> None:
+        self.hosts = {
+            moid: host.model_copy(update={"gpus": tuple(_without(gpu, vm.moid) for gpu in host.gpus)})
+            for moid, host in self.hosts.items()
+        }
 
     def _give(self, host: Host, vm: Vm, profile: str) -> Host:
         fitting = [gpu for gpu in host.gpus if self._takes(gpu, profile)]
@@ -358,10 +405,7 @@ class _World:
 
     def _power_off(self, vm: Vm) -> None:
         self.vms[vm.moid] = vm.model_copy(update={"power_state": PowerState.OFF})
-        self.hosts = {
-            moid: host.model_copy(update={"gpus": tuple(_without(gpu, vm.moid) for gpu in host.gpus)})
-            for moid, host in self.hosts.items()
-        }
+        self._release(vm)
 
 
 def _holds_devices(vm: Vm) -> bool:

@@ -1,8 +1,9 @@
 """Which privileges each kind of change needs, and on which object: asked before the first change.
 
 Sources: privilege ids of pyvmomi's method descriptions; the API reference of ReconfigVM_Task,
-CloneVM_Task, UpdateOptions, ReconfigureDvs_Task, ReconfigureDVPortgroup_Task and SetField; vSphere
-Security 8.0, "Required Privileges for Common Tasks" and its tables of defined privileges.
+CloneVM_Task, Rename_Task, MoveIntoFolder_Task, RelocateVM_Task, UpdateOptions, ReconfigureDvs_Task,
+ReconfigureDVPortgroup_Task and SetField; vSphere Security 8.0, "Required Privileges for Common Tasks" and
+its tables of defined privileges.
 Network.Assign and the details of a clone are recalled. What vCenter checks on its root folder
 (Global.ManageCustomFields, Global.Licenses, Global.Settings) is not asked about, since no reading
 brings that folder's id, nor what the alarm needs, without which work goes on: docs/reference/permissions.md.
@@ -23,16 +24,21 @@ from vgpu_cfg.model.plan.change import (
     EnterMaintenance,
     ExitMaintenance,
     ManualStep,
+    MarkVm,
+    MoveVmToFolder,
     Plan,
     PowerOffVm,
     PowerOnVm,
     RebootHost,
     ReconfigureVm,
+    RelocateVm,
     RemoveRule,
     RemoveVmGroup,
+    RenameVm,
     RestartService,
     SetAttributes,
     SetClusterOption,
+    SetCordon,
     SetHostRule,
     SetOverrides,
     SetRule,
@@ -77,6 +83,10 @@ DELETE = "VirtualMachine.Inventory.Delete"
 ASSIGN_TO_POOL = "Resource.AssignVMToPool"
 ALLOCATE_SPACE = "Datastore.AllocateSpace"
 ASSIGN_NETWORK = "Network.Assign"
+RENAME = "VirtualMachine.Config.Rename"
+MOVE = "VirtualMachine.Inventory.Move"
+HOT_MIGRATE = "Resource.HotMigrate"
+COLD_MIGRATE = "Resource.ColdMigrate"
 POWER_ON = "VirtualMachine.Interact.PowerOn"
 POWER_OFF = "VirtualMachine.Interact.PowerOff"
 UPGRADE = "VirtualMachine.Config.UpgradeVirtualHardware"
@@ -134,7 +144,7 @@ def _needed(change: Change, folders: Mapping[str, str], templates: set[str]) -> 
             yield from _of_creation(change, templates)
         case UpgradeVm():
             yield _where(change, folders), UPGRADE
-        case ReconfigureVm():
+        case ReconfigureVm() | MarkVm():
             yield from _of_spec(change.spec, _where(change, folders))
         case PowerOnVm():
             yield _where(change, folders), POWER_ON
@@ -145,6 +155,14 @@ def _needed(change: Change, folders: Mapping[str, str], templates: set[str]) -> 
             yield _where(change, folders), POWER_OFF
         case DestroyVm():
             yield _where(change, folders), DELETE
+        case RenameVm():
+            yield _where(change, folders), RENAME
+        case MoveVmToFolder():
+            yield _where(change, folders), MOVE
+            yield change.folder_moid, MOVE
+            yield change.source_moid, MOVE
+        case RelocateVm():
+            yield from _of_relocation(change)
         case SetAttributes():
             yield _where(change, folders), SET_ATTRIBUTE
         case SetRule() | SetHostRule() | RemoveRule() | RemoveVmGroup() | SetOverrides():
@@ -156,6 +174,8 @@ def _needed(change: Change, folders: Mapping[str, str], templates: set[str]) -> 
             yield from ((change.host.moid, privilege) for privilege in _of_write(change.write))
             if isinstance(change.write, VmknicWrite) and change.write.network_moid:
                 yield change.write.network_moid, ASSIGN_NETWORK
+            yield change.host.moid, SET_ATTRIBUTE
+        case SetCordon():
             yield change.host.moid, SET_ATTRIBUTE
         case RestartService():
             yield change.host.moid, HOST_SERVICES
@@ -220,11 +240,29 @@ def _of_network(change: ChangeNetwork) -> Iterator[Needed]:
 
 
 def _where(
-    change: UpgradeVm | ReconfigureVm | SetAttributes | PowerOnVm | PowerOffVm | DestroyVm | StageGuest,
+    change: UpgradeVm
+    | ReconfigureVm
+    | MarkVm
+    | SetAttributes
+    | PowerOnVm
+    | PowerOffVm
+    | DestroyVm
+    | RenameVm
+    | MoveVmToFolder
+    | StageGuest,
     folders: Mapping[str, str],
 ) -> str:
     """Return the VM, or the folder of one that is yet to be made."""
     return change.vm.moid or folders[change.vm.name]
+
+
+def _of_relocation(change: RelocateVm) -> Iterator[Needed]:
+    if change.vm.moid is not None:
+        yield change.vm.moid, HOT_MIGRATE if change.is_running else COLD_MIGRATE
+    if change.destination.resource_pool_moid is not None:
+        yield change.destination.resource_pool_moid, ASSIGN_TO_POOL
+    if change.destination.datastore_moid is not None:
+        yield change.destination.datastore_moid, ALLOCATE_SPACE
 
 
 def _of_creation(change: CreateVm, templates: set[str]) -> Iterator[Needed]:

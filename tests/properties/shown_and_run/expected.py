@@ -95,10 +95,16 @@ def _pinned(change: Change) -> Iterator[Call]:
 
 def _calls(change: Change) -> Iterator[Call]:
     match change["kind"]:
-        case "create_vm" | "upgrade_vm" | "reconfigure_vm":
+        case "create_vm" | "upgrade_vm" | "reconfigure_vm" | "mark_vm":
             yield SET, change["vm"]["name"], _sets(change)
         case "power_on_vm" | "power_off_vm" | "destroy_vm" | "stage_guest":
             yield from _of_vm(change)
+        case "rename_vm":
+            yield "Rename_Task", change["vm"]["name"], _sets(change)
+        case "move_vm_to_folder":
+            yield "MoveIntoFolder_Task", change["folder_moid"], [("list", change["vm"]["name"], 0)]
+        case "relocate_vm":
+            yield "RelocateVM_Task", change["vm"]["name"], _sets(change)
         case "set_rule" | "set_host_rule" | "remove_rule" | "remove_vm_group" | "set_cluster_option":
             yield _CLUSTER, change["cluster_moid"], list(_in_cluster(change))
         case "set_vcenter_option":

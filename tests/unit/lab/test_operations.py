@@ -383,6 +383,16 @@ def test_rename_and_templates(rig: Rig) -> None:
     assert not rig.has_vm("b")
 
 
+def test_a_vm_goes_from_folder_to_folder(rig: Rig) -> None:
+    vm, other = rig.clone("a"), rig.clone("a", folder="vm")
+    training, root = rig.find(Folder, "training"), rig.find(Folder, "vm")
+    into = [vim.VirtualMachine(vm.moid)]
+    assert isinstance(rig.refused(root, "MoveIntoFolder_Task", list=into), vim.fault.DuplicateName)
+    rig.done(other, "Rename_Task", newName="b")
+    rig.done(root, "MoveIntoFolder_Task", list=into)
+    assert (vm.parent, vm.moid in training.children, vm.moid in root.children) == (root.moid, False, True)
+
+
 def test_resource_pools(rig: Rig) -> None:
     root = rig.find(Cluster).resource_pool
     spec = vim.ResourceConfigSpec()

@@ -11,7 +11,7 @@ from vgpu_cfg.execution.run.start_queues import StartQueues
 from vgpu_cfg.knowledge.faults import explain_fault
 from vgpu_cfg.model.identity import new_id
 from vgpu_cfg.model.observed.vm import AFFINITY_KEY, MARK_PLAN_KEY, MARK_VM_KEY, Vm, VmDetail
-from vgpu_cfg.model.plan.change import Plan, ReconfigureVm, VmRef
+from vgpu_cfg.model.plan.change import MarkVm, Plan, ReconfigureVm, VmRef
 from vgpu_cfg.model.plan.report import SettingReading
 from vgpu_cfg.ports import ChangeWriter, Clock, InventoryReader, MakeId, TaskState, TaskUpdate
 
@@ -102,7 +102,7 @@ class RunSession:
         self.planned_versions = {
             change.vm.moid: change.spec.change_version
             for change in self.plan.changes
-            if isinstance(change, ReconfigureVm) and change.vm.moid and change.spec.change_version
+            if isinstance(change, ReconfigureVm | MarkVm) and change.vm.moid and change.spec.change_version
         }
         self.start_queues = StartQueues(self.plan.contests)
 
@@ -142,21 +142,46 @@ class RunSession:
     def read_own_vm(self, vm: VmRef, keys: Iterable[str] = ()) -> Vm | None:
         """Read a VM again before it is written to, and see that it is still this plan's.
 
-        Returns None where it has gone. Raises StalePlan where its name or its owner
-        mark say that it is another's, where somebody has made a template of it, or where
-        it has changed since it was planned.
+        Returns None where it has gone. Raises StalePlan where its owner mark says that it is another's,
+        where somebody has made a template of it, or where it has changed since it was planned. Its own name
+        tells only where the mark holds no id; where it is another, `called` has it.
         """
         found = self.read_vm(self.moid_of(vm), keys)
         if found is None:
             return None
         mark, plan = found.mark, self.plan.desired.identity
-        is_own = mark is not None and mark.is_named(plan) and mark.vm == vm.name and not found.is_copy
-        if found.name != vm.name or not is_own:
+        if found.moid in self.plan.others:
+            return self._as_lent(found, vm)
+        is_own = mark is not None and mark.is_named(plan) and not found.is_copy
+        if mark is not None and not mark.id:
+            former = {old for old, new in self.plan.desired.moved.items() if new == vm.name}
+            is_own = is_own and {mark.vm, found.name} <= {vm.name, *former}
+        if not is_own:
             raise StalePlan(
                 f"{found.name} is not this plan's VM any more: {_whose(found)}",
                 subject=vm.name,
                 remedy=f"see who changed it; a VM of this plan has the mark {self.plan.name}/{vm.name}",
             )
+        self._check_as_planned(found, vm)
+        if found.name != vm.name:
+            found = found.model_copy(update={"name": vm.name, "called": found.name})
+        return found
+
+    def unmarked(self, vm: VmRef) -> Vm:
+        """Read a VM that is to become this plan's, and see that it is still nobody's, and unchanged."""
+        found = self.read_vm(self.moid_of(vm))
+        if found is None:
+            raise StalePlan(f"the VM {vm.name} has gone", subject=vm.name, remedy=PLAN_AGAIN)
+        if found.name != vm.name or found.mark is not None:
+            raise StalePlan(
+                f"{found.name} is not the VM any more that was to be taken in: {_whose(found)}",
+                subject=vm.name,
+                remedy=PLAN_AGAIN,
+            )
+        self._check_as_planned(found, vm)
+        return found
+
+    def _check_as_planned(self, found: Vm, vm: VmRef) -> None:
         if found.is_template:
             raise StalePlan(
                 f"{vm.name} was made a template since it was planned",
@@ -168,6 +193,16 @@ class RunSession:
         if found.moid not in self.versions and planned and seen and planned != seen:
             raise StalePlan(
                 f"{vm.name} was changed by somebody since it was read", subject=vm.name, remedy=PLAN_AGAIN
+            )
+
+    def _as_lent(self, found: Vm, vm: VmRef) -> Vm:
+        """Return a VM of others that the plan has leave to touch, as long as it is the one that was seen."""
+        mark = found.mark.text if found.mark is not None else ""
+        if found.name != vm.name or mark != self.plan.others[found.moid] or found.is_template:
+            raise StalePlan(
+                f"{found.name} is not as it was read: its name or its owner mark is another",
+                subject=vm.name,
+                remedy=PLAN_AGAIN,
             )
         return found
 
@@ -184,6 +219,12 @@ class RunSession:
                 f"{found.name} is not deleted: its owner mark holds no id, and names alone prove nothing",
                 subject=vm.name,
                 remedy="run `vgpu-cfg apply`: it completes the mark; then delete the VM",
+            )
+        if found.mark.is_imported:
+            raise StalePlan(
+                f"{found.name} is not deleted: it was imported, and nobody has allowed that",
+                subject=vm.name,
+                remedy=f"`vgpu-cfg import` with --may-destroy --only {vm.name} allows it; then delete it",
             )
         return found
 

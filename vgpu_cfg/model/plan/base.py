@@ -15,6 +15,7 @@ class Impact(StrEnum):
 
     NONE = "none"
     SERVICE_RESTART = "service-restart"
+    VMOTION = "vmotion"
     POWER_CYCLE = "power-cycle"
     HOST_MAINTENANCE = "host-maintenance"
     HOST_REBOOT = "host-reboot"
@@ -25,6 +26,13 @@ class Subject(Frozen):
     """What a change or a finding is about; `kind` is "vm", "host", "cluster", "network" or "plan"."""
 
     kind: str
+    name: str
+    moid: str | None = None
+
+
+class VmRef(Frozen):
+    """A VM by name; `moid` is None until it has been made."""
+
     name: str
     moid: str | None = None
 

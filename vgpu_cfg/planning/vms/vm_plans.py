@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from vgpu_cfg.model.desired import DesiredPlan
@@ -37,7 +37,7 @@ from vgpu_cfg.planning.vms.checks.vm_checks import (
     least_hardware,
 )
 from vgpu_cfg.planning.vms.compare import check_options, compare_vm, differing_at_creation
-from vgpu_cfg.planning.vms.existing_vms import assess_changes, plan_existing
+from vgpu_cfg.planning.vms.existing_vms import after, assess_changes, plan_existing
 from vgpu_cfg.planning.vms.lookup.affinity import (
     choosable_gpus,
     held_gpus,
@@ -81,7 +81,7 @@ class VmPlans:
 class VmPlanner:
     """Plans VMs one by one; what it knows of the estate is the same for all of them."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913
         self,
         desired: DesiredPlan,
         observed: Inventory,
@@ -90,10 +90,12 @@ class VmPlanner:
         findings: Findings,
         topologies: Topologies,
         addresses: AddressBook,
+        *,
+        names: Mapping[str, Sequence[Change]],
     ) -> None:
         self.desired, self.observed, self.lookup = desired, observed, lookup
         self.options, self.findings, self.topologies = options, findings, topologies
-        self.addresses = addresses
+        self.addresses, self.names = addresses, names
         self.site = lookup.reporting
         self.networks = {one.portgroup_key or one.moid: one.name for one in observed.networks}
         self._common_versions: dict[str, int | None] = {}
@@ -131,6 +133,15 @@ class VmPlanner:
             self._plan_new(resolved, resolved.host, wanted, placed, result)
         if resolved.host is not None and (resolved.fit is not None or resolved.existing is not None):
             result.placements.append(self._placement(resolved, resolved.host, placed, nic_ids))
+
+    def keep_lost(self, resolved: ResolvedVm, placed: Placed, result: VmPlans) -> None:
+        """Leave a VM alone whose host does not respond: it stays there, and in its rules."""
+        cluster = self._cluster_of(resolved.host)
+        if cluster is None or resolved.host is None:
+            return
+        result.members.append(Member(resolved, cluster))
+        nic_ids = _nic_ids(resolved, wanted_functions(resolved, None))
+        result.placements.append(self._placement(resolved, resolved.host, placed, nic_ids))
 
     def _addresses_of(self, resolved: ResolvedVm, nic_ids: tuple[str, ...]) -> str | None:
         """Return what is kept of the VM's NICs on it, None where the plan leaves its NICs alone."""
@@ -189,7 +200,7 @@ class VmPlanner:
         pin = self._pin_of_existing(resolved, wanted, placed)
         check_options(wanted, self.findings)
         edits = compare_vm(wanted, self.networks)
-        changes = plan_existing(resolved, vm, edits, pin, upgrade_to)
+        changes = after(self.names.get(vm.name, ()), plan_existing(resolved, vm, edits, pin, upgrade_to))
         assess_changes(resolved, vm, edits, changes, self.options, self.findings)
         if cluster is not None:
             self._override(resolved, cluster, edits, "", result)

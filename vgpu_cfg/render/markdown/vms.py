@@ -14,11 +14,15 @@ from vgpu_cfg.model.plan.change import (
     CreateVm,
     DestroyVm,
     Edit,
+    MarkVm,
+    MoveVmToFolder,
     PowerOffVm,
     PowerOnVm,
     ReconfigureVm,
+    RelocateVm,
     RemoveRule,
     RemoveVmGroup,
+    RenameVm,
     SetAttributes,
     SetHostRule,
     SetOverrides,
@@ -48,15 +52,20 @@ from vgpu_cfg.render.layout.commands import command
 from vgpu_cfg.render.layout.edits import edit_value
 from vgpu_cfg.render.markdown.guests import guest_part
 from vgpu_cfg.render.markdown.parts import Part
+from vgpu_cfg.render.markdown.vm_moves import move_part
 
 VmChange = (
     CreateVm
     | UpgradeVm
     | ReconfigureVm
+    | MarkVm
     | SetAttributes
     | SetOverrides
     | PowerOffVm
     | DestroyVm
+    | RenameVm
+    | MoveVmToFolder
+    | RelocateVm
     | SetRule
     | SetHostRule
     | RemoveRule
@@ -77,6 +86,10 @@ def vm_parts(change: VmChange) -> tuple[Part, ...]:
             return (_upgrade(change),)
         case ReconfigureVm():
             return _configure(change.vm.name, change.spec, change.edits, undo=change.undo)
+        case MarkVm():
+            return _configure(change.vm.name, change.spec, change.edits)
+        case RenameVm() | MoveVmToFolder() | RelocateVm():
+            return (move_part(change),)
         case SetAttributes():
             return (_set_attributes(change),)
         case SetOverrides():

@@ -17,9 +17,11 @@ from vgpu_cfg.catalog import Catalog, load_catalog
 from vgpu_cfg.model.observed.drs import ClusterTies
 from vgpu_cfg.model.observed.host_facts import EstateFacts, FactGroup
 from vgpu_cfg.model.observed.inventory import Host, Inventory, PciDevice
+from vgpu_cfg.model.observed.past import Past, PastScope
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.planning.findings.options import matches_any
 from vgpu_cfg.ports import Clock, ReadScope
+from vgpu_cfg.vsphere.history.happened import NOT_RECORDED, read_past
 from vgpu_cfg.vsphere.history.origins import read_origins
 from vgpu_cfg.vsphere.host_facts.narrowed import narrowed, preparable
 from vgpu_cfg.vsphere.host_facts.reader import ALL_GROUPS, read_facts
@@ -140,6 +142,10 @@ class VCenterReader:
         """Read the rules and VM groups of a cluster again, in one round trip; none where it has gone."""
         items = self._items(passes.TIES, passes.CLUSTER, [cluster_moid])
         return reader_places.ties(items[0]) if items else ClusterTies()
+
+    def read_past(self, scope: PastScope) -> Past:
+        """Read what vCenter's events tell of some VMs, hosts and clusters."""
+        return read_past(self._session, scope)
 
     def read_missing_privileges(self, needed: Mapping[str, Sequence[str]]) -> Mapping[str, tuple[str, ...]]:
         """Return, per entity moid, those of the needed privileges that the account lacks."""
@@ -315,6 +321,10 @@ class RecordedReader:
         if cluster is None:
             return ClusterTies()
         return ClusterTies(rules=cluster.rules, host_rules=cluster.host_rules, vm_groups=cluster.vm_groups)
+
+    def read_past(self, scope: PastScope) -> Past:  # noqa: ARG002 - a recording has no events
+        """Return nothing: a recording holds no events."""
+        return Past(unread=NOT_RECORDED)
 
     def read_missing_privileges(self, needed: Mapping[str, Sequence[str]]) -> Mapping[str, tuple[str, ...]]:  # noqa: ARG002 - a recording has no account
         """Return nothing: a recording says nothing of privileges."""

@@ -24,6 +24,7 @@ from vgpu_cfg.model.observed.vm import (
     VmDetail,
 )
 from vgpu_cfg.planning.vms.settings.table import READ_PATHS
+from vgpu_cfg.vsphere.reading.custom_attributes import custom_attributes
 from vgpu_cfg.vsphere.reading.guests import guest_seen
 from vgpu_cfg.vsphere.reading.hosts import pci_address
 from vgpu_cfg.vsphere.reading.passes import extra_config_path
@@ -127,7 +128,7 @@ def make_detail(item: Item, keys: frozenset[str], *, option_names: bool = False)
         disks=tuple(_disks(devices)),
         controllers=tuple(_controllers(devices)),
         options=dict(_options(item)),
-        attributes=dict(_attributes(item)),
+        attributes=custom_attributes(item),
         tpm_key=next(
             (device.key for device in devices if isinstance(device, vim.vm.device.VirtualTPM)), None
         ),
@@ -160,15 +161,6 @@ def _options(item: Item) -> Iterable[tuple[str, SettingValue]]:
         value = item.get(path)
         if value is not None:
             yield setting.key, plain(value)
-
-
-def _attributes(item: Item) -> Iterable[tuple[str, str]]:
-    """Yield the VM's custom attributes by name."""
-    names = {field.key: field.name for field in item.get("availableField") or ()}
-    for value in item.get("customValue") or ():
-        text = str(getattr(value, "value", None) or "")
-        if value.key in names and text:
-            yield names[value.key], text
 
 
 def _vgpus(devices: Iterable[Any]) -> Iterable[VgpuDevice]:

@@ -19,12 +19,13 @@ from vgpu_cfg.model.plan.change import (
     SetHostRule,
     SetRule,
 )
+from vgpu_cfg.model.plan.vm_move import Destination
 from vgpu_cfg.model.plan.vm_spec import VmSpec
 from vgpu_cfg.ports import TaskUpdate
 from vgpu_cfg.vsphere.wire.collector import Paths, Start, collect_from
 from vgpu_cfg.vsphere.wire.faults import translated
 from vgpu_cfg.vsphere.wire.session import Session
-from vgpu_cfg.vsphere.writing.attributes import set_vm_attributes
+from vgpu_cfg.vsphere.writing.attributes import set_host_attributes, set_vm_attributes
 from vgpu_cfg.vsphere.writing.devices import needs_current
 from vgpu_cfg.vsphere.writing.overrides import override_specs
 from vgpu_cfg.vsphere.writing.specs import clone_spec, config_spec, needed_api, scratch_spec
@@ -109,6 +110,30 @@ class VCenterWriter:
         with translated(f"deleting {moid}", moid):
             return _moid(self._vm(moid).Destroy_Task())
 
+    def rename_vm(self, moid: str, name: str) -> str:
+        """Give a VM another name; its files keep theirs."""
+        with translated(f"renaming {moid} to {name}", name):
+            return _moid(self._vm(moid).Rename_Task(escaped(name)))
+
+    def move_vm_to_folder(self, moid: str, folder_moid: str) -> str:
+        """Move a VM to another folder of its datacenter."""
+        folder = vim.Folder(folder_moid, self._session.stub)
+        with translated(f"moving {moid} to the folder {folder_moid}", moid):
+            return _moid(folder.MoveIntoFolder_Task([vim.VirtualMachine(moid)]))
+
+    def relocate_vm(self, moid: str, destination: Destination) -> str:
+        """Move a VM to another host, pool or datastore; one that runs moves as it runs.
+
+        No priority is given: vSphere's default is `defaultPriority` (API reference, RelocateVM_Task).
+        """
+        spec = vim.vm.RelocateSpec(host=vim.HostSystem(destination.host_moid))
+        if destination.resource_pool_moid is not None:
+            spec.pool = vim.ResourcePool(destination.resource_pool_moid)
+        if destination.datastore_moid is not None:
+            spec.datastore = vim.Datastore(destination.datastore_moid)
+        with translated(f"moving {moid} to {destination.host_name}", moid):
+            return _moid(self._vm(moid).RelocateVM_Task(spec))
+
     def set_rule(self, change: SetRule, vm_moids: Sequence[str]) -> str:
         """Create or edit an anti-affinity rule."""
         rule = vim.cluster.AntiAffinityRuleSpec(
@@ -159,6 +184,10 @@ class VCenterWriter:
     def set_attributes(self, moid: str, values: Mapping[str, str]) -> None:
         """Set custom attributes of a VM."""
         set_vm_attributes(self._session, moid, values)
+
+    def set_host_attributes(self, host_moid: str, values: Mapping[str, str]) -> None:
+        """Set custom attributes of a host."""
+        set_host_attributes(self._session, host_moid, values)
 
     def remove_rule(self, change: RemoveRule) -> str:
         """Remove a rule."""

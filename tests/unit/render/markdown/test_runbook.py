@@ -8,6 +8,8 @@ import pytest
 
 from tests.unit.render import guest_samples, host_samples, samples
 from tests.unit.render.settings_samples import VIEWS, lookup
+from vgpu_cfg.model.observed.inventory import Datastore, Folder, Host
+from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.plan.change import (
     Change,
     Edit,
@@ -46,6 +48,7 @@ from vgpu_cfg.model.plan.vm_spec import (
     VmSpec,
 )
 from vgpu_cfg.planning.host_settings.table import SETTINGS, setting
+from vgpu_cfg.planning.vms.relocate import relocation, rename, to_folder
 from vgpu_cfg.render.markdown.hosts import write_commands
 from vgpu_cfg.render.markdown.runbook import render_runbook, runbook_steps
 from vgpu_cfg.render.markdown.vms import spec_commands
@@ -86,7 +89,17 @@ OVERRIDES = SetOverrides(
         Edit(key="hvd-02 drs", before="full", after="off"),
     ),
 )
+VM = Vm(moid="vm-7", name="other", host_moid="host-1")
+HOSTS = [Host(moid=f"host-{n}", name=f"esx-{n:02}", compute_moid="domain-1") for n in (1, 2)]
+STORE = Datastore(moid="datastore-2", name="nfs")
+FOLDERS = [Folder(moid=f"group-{name}", name=name, inventory_path=f"/dc1/vm/{name}") for name in ("a", "b")]
+MOVES = (
+    rename(VM, "hvd-01"),
+    to_folder(VM, "hvd-01", *FOLDERS),
+    relocation(VM, "hvd-01", *HOSTS, datastore=("vsan", STORE), is_running=True, stun_ms=1200),
+)
 PLANS = (
+    samples.plan_of(*MOVES),
     samples.plan_of(ATTRIBUTES, OVERRIDES),
     samples.everything(),
     host_samples.everything(),

@@ -9,8 +9,9 @@ from pyVmomi import vim, vmodl
 from vgpu_cfg.lab.operations.refs import required, resolve_or_none
 from vgpu_cfg.lab.operations.vms.drafts import check_name, stamp_change
 from vgpu_cfg.lab.operations.vms.place import check_reachable
-from vgpu_cfg.lab.operations.vms.privileges import NEEDED_FOR_DESTROY
+from vgpu_cfg.lab.operations.vms.privileges import NEEDED_FOR_DESTROY, NEEDED_FOR_RENAME
 from vgpu_cfg.lab.rules import refusals
+from vgpu_cfg.lab.simulation import past_events
 from vgpu_cfg.lab.simulation.operations import operation, task
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.simulation.tasks import cancel
@@ -29,7 +30,19 @@ from vgpu_cfg.lab.state.inventory import (
 )
 
 
-@task("ManagedEntity", "Rename_Task", description_id="ManagedEntity.rename", seconds=1.0)
+def _may_rename(lab: Simulation, thing: Managed, *, newName: str) -> None:
+    del newName
+    if isinstance(thing, VirtualMachine):
+        lab.faults.check_privileges(vim.VirtualMachine(thing.moid), NEEDED_FOR_RENAME)
+
+
+@task(
+    "ManagedEntity",
+    "Rename_Task",
+    description_id="ManagedEntity.rename",
+    seconds=1.0,
+    check=_may_rename,
+)
 def rename(lab: Simulation, thing: Managed, *, newName: str) -> None:
     """Rename anything that stands in a folder."""
     folder = lab.state.find(thing.parent, Folder)
@@ -81,6 +94,7 @@ def unregister(lab: Simulation, vm: VirtualMachine) -> None:
     """Take a VM out of the inventory; nobody can register it again in the lab."""
     if vm.is_on:
         raise refusals.wrong_power_state(vm, "poweredOff")
+    past_events.record(lab, vm, "VmRemovedEvent")
     forget_vm(lab, vm)
 
 

@@ -53,6 +53,9 @@ def needed_for_spec(spec: Any) -> list[str]:
 NEEDED_FOR_DESTROY = ("VirtualMachine.Inventory.Delete",)
 
 NEEDED_ON_FOLDER = ("VirtualMachine.Inventory.CreateFromExisting",)
+NEEDED_FOR_RENAME = ("VirtualMachine.Config.Rename",)
+NEEDED_FOR_FOLDER = ("VirtualMachine.Inventory.Move",)
+"""What MoveIntoFolder_Task needs on a VM, on its folder and on the other (vSphere API reference)."""
 NEEDED_ON_POOL = ("Resource.AssignVMToPool",)
 NEEDED_ON_DATASTORE = ("Datastore.AllocateSpace",)
 """What a clone needs besides its source; recalled, but for their names."""

@@ -68,7 +68,8 @@ def _mark(vm: PlacedVm) -> Wanted | None:
     if found is not None and found.id and (found.plan, found.vm) == (vm.plan, vm.desired.name):
         return None
     is_anew = found is not None and not found.id
-    return Wanted(f"{vm.plan}/{vm.desired.name}", is_default=True, is_anew=is_anew)
+    note = f"of {vm.desired.name}, which was {found.vm}" if found and found.vm != vm.desired.name else ""
+    return Wanted(f"{vm.plan}/{vm.desired.name}", is_default=True, is_anew=is_anew, note=note)
 
 
 def _mark_in(detail: VmDetail) -> OwnerMark | None:

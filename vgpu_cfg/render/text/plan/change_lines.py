@@ -21,16 +21,21 @@ from vgpu_cfg.model.plan.change import (
     ExitMaintenance,
     Impact,
     ManualStep,
+    MarkVm,
+    MoveVmToFolder,
     Placement,
     PowerOffVm,
     PowerOnVm,
     RebootHost,
     ReconfigureVm,
+    RelocateVm,
     RemoveRule,
     RemoveVmGroup,
+    RenameVm,
     RestartService,
     SetAttributes,
     SetClusterOption,
+    SetCordon,
     SetHostRule,
     SetOverrides,
     SetRule,
@@ -46,18 +51,22 @@ from vgpu_cfg.planning.vms.settings.setting import Topic
 from vgpu_cfg.planning.vms.settings.table import vm_setting
 from vgpu_cfg.render.layout.commands import proofs
 from vgpu_cfg.render.layout.edits import edit_value
-from vgpu_cfg.render.layout.lines import both_ends, fold
+from vgpu_cfg.render.layout.lines import both_ends, duration, fold
 from vgpu_cfg.render.text.guests import guest_text, way_text
 
 _Headed = (
     CreateVm
     | UpgradeVm
     | ReconfigureVm
+    | MarkVm
     | SetAttributes
     | SetOverrides
     | PowerOnVm
     | PowerOffVm
     | DestroyVm
+    | RenameVm
+    | MoveVmToFolder
+    | RelocateVm
     | SetRule
     | SetHostRule
     | RemoveRule
@@ -67,6 +76,7 @@ _Headed = (
     | RebootHost
     | ShutDownHost
     | ExitMaintenance
+    | SetCordon
     | StageGuest
     | ManualStep
 )
@@ -78,13 +88,21 @@ _LEAST_ROOM = 20
 GPU = Topic.GPU
 """The topic whose line says where ESXi will put the devices, which the edits' own notes say too."""
 _SIGN_STYLES = {"+": "green", "~": "yellow", "-": "red", "!": "magenta"}
-IN_HEAD = frozenset({"clone", "linked clone", "create", "host", "datastore", "folder", "power", "vm"})
+_MARKING = {
+    "imported": ("take in", Text("nothing else of it is changed, and it may run", "dim")),
+    "own": ("allow", Text("that `destroy` deletes it", "red")),
+    "none": ("give up", Text("it stays as it is, and may run", "dim")),
+}
+"""What is done with a VM whose owner mark is written or taken away."""
+IN_HEAD = frozenset(
+    {"clone", "linked clone", "create", "host", "datastore", "folder", "name", "power", "resource pool", "vm"}
+)
 """Keys of edits that the line of the change itself tells."""
 
 
 def is_in_head(change: Change, edit: Edit) -> bool:
     """Whether the line of the change itself tells an edit; attributes and pairs may be named as those are."""
-    is_named_freely = isinstance(change, ReconfigureVm | SetAttributes) or _is_pair(edit)
+    is_named_freely = isinstance(change, ReconfigureVm | MarkVm | SetAttributes) or _is_pair(edit)
     return edit.key in IN_HEAD and not is_named_freely
 
 
@@ -108,10 +126,15 @@ def sign_of(change: Change) -> str:
             return " "
         case (
             UpgradeVm()
+            | RenameVm()
+            | MoveVmToFolder()
+            | RelocateVm()
             | ReconfigureVm()
+            | MarkVm()
             | SetAttributes()
             | SetOverrides()
             | ChangeHost()
+            | SetCordon()
             | SetClusterOption()
             | SetVCenterOption()
         ):
@@ -187,6 +210,14 @@ def _verb_and_text(change: _Headed, placement: Placement | None) -> tuple[str, T
         case ReconfigureVm():
             cycle = "while it is off" if change.impact is Impact.POWER_CYCLE else ""
             return "configure", Text(cycle)
+        case MarkVm():
+            return _MARKING[change.mark]
+        case RenameVm():
+            return "rename", _told_in_head(change.edits)
+        case MoveVmToFolder():
+            return "folder", _told_in_head(change.edits)
+        case RelocateVm():
+            return "move", Text.assemble(f"{move_text(change)}: ", _told_in_head(change.edits))
         case SetAttributes():
             return "attributes", Text("")
         case SetOverrides():
@@ -207,6 +238,9 @@ def _verb_and_text(change: _Headed, placement: Placement | None) -> tuple[str, T
             return "by hand", Text(change.text)
         case EnterMaintenance():
             return "maintenance", Text(_entering(change))
+        case SetCordon():
+            closes = any(change.values.values())
+            return "cordon" if closes else "uncordon", Text("nothing new is placed here" if closes else "")
         case RestartService():
             return "restart", Text(f"service {change.service}, then read back")
         case RebootHost():
@@ -218,6 +252,22 @@ def _verb_and_text(change: _Headed, placement: Placement | None) -> tuple[str, T
             return "read back", Text(f"all settings{is_kept}" if is_kept else "then leave maintenance mode")
         case _:
             assert_never(change)
+
+
+def _told_in_head(edits: Iterable[Edit]) -> Text:
+    """Write edits one after the other; the first needs no name, since the verb says what it is."""
+    words = Text("")
+    for number, edit in enumerate(edits):
+        words += Text(f", {edit.key} " if number else "") + changed(edit)
+    return words
+
+
+def move_text(change: RelocateVm) -> str:
+    """Say how a VM is moved, and how long vMotion stops it where that is known."""
+    if not change.is_running:
+        return "while it is off"
+    stun = "" if change.stun_ms is None else f", stopped for about {duration(change.stun_ms / 1000)}"
+    return f"by vMotion, as it runs{stun}"
 
 
 def _rule_text(change: SetRule | SetHostRule) -> str:
@@ -288,7 +338,7 @@ def _edit_rows(change: Change, placement: Placement | None) -> Iterable[tuple[st
         case ChangeNetwork():
             words = (changed(edit) if edit.before else Text(edit_value(edit)) for edit in change.edits)
             yield from zip((edit.key for edit in change.edits), words, strict=True)
-        case ReconfigureVm() | SetAttributes() | SetOverrides():
+        case ReconfigureVm() | MarkVm() | SetAttributes() | SetOverrides() | SetCordon():
             yield from ((edit.key, changed(edit)) for edit in edits)
         case StageGuest():
             yield "by", Text(way_text(change), "dim")

@@ -1,0 +1,68 @@
+"""How a VM gets another name, folder or host: still true? → do → confirm."""
+
+from __future__ import annotations
+
+from vgpu_cfg.errors import NotConfirmed, StalePlan
+from vgpu_cfg.execution.run.session import PLAN_AGAIN, RunSession, succeeded
+from vgpu_cfg.execution.run.step import Step, StepResult, wait_for
+from vgpu_cfg.model.observed.vm import Vm, VmDetail
+from vgpu_cfg.model.plan.change import Destination, MoveVmToFolder, RelocateVm, RenameVm
+
+
+def rename_vm(change: RenameVm, session: RunSession) -> Step:
+    """Rename a VM, unless it has the name already."""
+    name = change.vm.name
+    vm = session.present(change.vm)
+    if not vm.called:
+        return StepResult(vm_moid=vm.moid, is_needed=False, message="it has the name already")
+    task = session.begin(lambda: session.writer.rename_vm(vm.moid, name))
+    succeeded((yield from wait_for(task)), f"rename {vm.called} to {name}", name)
+    after = session.read_back(vm.moid, name)
+    if after.name != name:
+        raise NotConfirmed(f"{vm.called} is called {after.name} now", subject=name, remedy=PLAN_AGAIN)
+    return StepResult(vm_moid=vm.moid, message=f"it was called {vm.called}")
+
+
+def move_vm_to_folder(change: MoveVmToFolder, session: RunSession) -> Step:
+    """Move a VM to its folder, unless it is there already."""
+    name = change.vm.name
+    vm = session.present(change.vm)
+    if vm.folder_moid == change.folder_moid:
+        return StepResult(vm_moid=vm.moid, is_needed=False, message="it is in the folder already")
+    task = session.begin(lambda: session.writer.move_vm_to_folder(vm.moid, change.folder_moid))
+    succeeded((yield from wait_for(task)), f"move {name} to its folder", name)
+    if session.read_back(vm.moid, name).folder_moid != change.folder_moid:
+        raise NotConfirmed(f"{name} does not show in its folder", subject=name, remedy=PLAN_AGAIN)
+    return StepResult(vm_moid=vm.moid)
+
+
+def relocate_vm(change: RelocateVm, session: RunSession) -> Step:
+    """Move a VM to another host, pool or datastore, in the way that was planned and no other."""
+    name, destination = change.vm.name, change.destination
+    vm = session.present(change.vm)
+    if is_at(vm, destination):
+        return StepResult(vm_moid=vm.moid, is_needed=False, message="it is there already")
+    if vm.is_on is not change.is_running:
+        is_now, planned = ("runs", "off") if vm.is_on else ("does not run", "running")
+        raise StalePlan(
+            f"{name} {is_now}, and was to be moved while it is {planned}", subject=name, remedy=PLAN_AGAIN
+        )
+    task = session.begin(lambda: session.writer.relocate_vm(vm.moid, destination))
+    succeeded((yield from wait_for(task)), f"move {name} to {destination.host_name}", name)
+    if not is_at(session.read_back(vm.moid, name), destination):
+        raise NotConfirmed(
+            f"{name} does not show on {destination.host_name} after its move",
+            subject=name,
+            remedy=f"see in vCenter whether DRS moved it on; then {PLAN_AGAIN}",
+        )
+    return StepResult(vm_moid=vm.moid)
+
+
+def is_at(vm: Vm, destination: Destination) -> bool:
+    """Whether a VM is where it is to be moved; a file of it, as a CD image, may lie on another datastore."""
+    detail = vm.detail or VmDetail()
+    return (
+        vm.host_moid == destination.host_moid
+        and destination.resource_pool_moid in (None, detail.resource_pool_moid)
+        and (destination.datastore_moid is None or destination.datastore_moid in detail.datastore_moids)
+    )

@@ -1,0 +1,47 @@
+"""The kinds of change that give a VM another name or another place, and leave what it is alone."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from vgpu_cfg.model.frozen import Frozen
+from vgpu_cfg.model.plan.base import ChangeBase, VmRef
+
+
+class RenameVm(ChangeBase):
+    """Give a VM its name, in one task; `vm` has the new one. Its files keep their names."""
+
+    kind: Literal["rename_vm"] = "rename_vm"
+    vm: VmRef
+
+
+class MoveVmToFolder(ChangeBase):
+    """Move a VM to another folder of its datacenter, in one task; nothing of it changes on its host."""
+
+    kind: Literal["move_vm_to_folder"] = "move_vm_to_folder"
+    vm: VmRef
+    folder_moid: str
+    source_moid: str
+
+
+class Destination(Frozen):
+    """Where a VM is moved: its pool and its datastore stay as they are where none is named."""
+
+    host_moid: str
+    host_name: str
+    resource_pool_moid: str | None = None
+    datastore_moid: str | None = None
+
+
+class RelocateVm(ChangeBase):
+    """Move a VM to another host, pool or datastore, in one task: as it runs by vMotion, else while it is off.
+
+    `is_running` says which was planned, and the other is not done instead. `stun_ms` is how long vMotion is
+    expected to stop the VM, None where nobody tells.
+    """
+
+    kind: Literal["relocate_vm"] = "relocate_vm"
+    vm: VmRef
+    destination: Destination
+    is_running: bool = False
+    stun_ms: int | None = None

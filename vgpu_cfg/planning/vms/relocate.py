@@ -1,0 +1,92 @@
+"""The changes that give a VM its name, its folder and its place, as what is told and what is sent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from vgpu_cfg.model.observed.inventory import Datastore, Folder, Host, ResourcePool
+from vgpu_cfg.model.observed.names import escaped
+from vgpu_cfg.model.observed.vm import Vm
+from vgpu_cfg.model.plan.change import (
+    Destination,
+    Edit,
+    Impact,
+    MoveVmToFolder,
+    RelocateVm,
+    RenameVm,
+    Subject,
+    VmRef,
+)
+from vgpu_cfg.planning.vms.new_vms import change_id
+
+
+def rename(vm: Vm, name: str) -> RenameVm:
+    """Return the change that gives a VM a name."""
+    return RenameVm(
+        id=change_id("rename", name),
+        subject=Subject(kind="vm", name=name, moid=vm.moid),
+        edits=(Edit(key="name", before=vm.called or vm.name, after=name, sets={"newName": escaped(name)}),),
+        vm=VmRef(name=name, moid=vm.moid),
+    )
+
+
+def to_folder(vm: Vm, name: str, before: Folder, after: Folder) -> MoveVmToFolder:
+    """Return the change that moves a VM from one folder to another."""
+    paths = (one.inventory_path or one.name for one in (before, after))
+    edit = Edit(key="folder", before=next(paths), after=next(paths))
+    return MoveVmToFolder(
+        id=change_id("put into its folder", name),
+        subject=Subject(kind="vm", name=name, moid=vm.moid),
+        edits=(edit,),
+        vm=VmRef(name=name, moid=vm.moid),
+        folder_moid=after.moid,
+        source_moid=before.moid,
+    )
+
+
+def relocation(  # noqa: PLR0913 - from where and to where, and how
+    vm: Vm,
+    name: str,
+    source: Host,
+    target: Host,
+    *,
+    pool: tuple[str, ResourcePool] | None = None,
+    datastore: tuple[str, Datastore] | None = None,
+    is_running: bool,
+    stun_ms: int | None = None,
+) -> RelocateVm:
+    """Return the change that moves a VM; of a pool and a datastore the name before and the new one.
+
+    It burdens the target host.
+    """
+    return RelocateVm(
+        id=change_id("move", name),
+        subject=Subject(kind="vm", name=name, moid=vm.moid),
+        edits=tuple(_edits(source, target, pool, datastore)),
+        impact=Impact.VMOTION if is_running else Impact.NONE,
+        host_moid=target.moid,
+        vm=VmRef(name=name, moid=vm.moid),
+        destination=Destination(
+            host_moid=target.moid,
+            host_name=target.name,
+            resource_pool_moid=None if pool is None else pool[1].moid,
+            datastore_moid=None if datastore is None else datastore[1].moid,
+        ),
+        is_running=is_running,
+        stun_ms=stun_ms if is_running else None,
+    )
+
+
+def _edits(
+    source: Host,
+    target: Host,
+    pool: tuple[str, ResourcePool] | None,
+    datastore: tuple[str, Datastore] | None,
+) -> Iterator[Edit]:
+    """Yield what is sent: the host always, which names the target even where only the datastore changes."""
+    yield Edit(key="host", before=source.name, after=target.name, sets={"host": target.moid})
+    if pool is not None:
+        yield Edit(key="resource pool", before=pool[0], after=pool[1].name, sets={"pool": pool[1].moid})
+    if datastore is not None:
+        sets = {"datastore": datastore[1].moid}
+        yield Edit(key="datastore", before=datastore[0], after=datastore[1].name, sets=sets)

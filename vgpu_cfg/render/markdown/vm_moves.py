@@ -1,0 +1,70 @@
+"""How a VM gets another name, folder or host by hand, in the words of the vSphere Client and of govc."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from vgpu_cfg.model.plan.change import Edit, MoveVmToFolder, RelocateVm, RenameVm
+from vgpu_cfg.render.layout.commands import command
+from vgpu_cfg.render.markdown.parts import Part
+
+_FLAGS = {"host": "-host", "resource pool": "-pool", "datastore": "-ds"}
+
+
+def move_part(change: RenameVm | MoveVmToFolder | RelocateVm) -> Part:
+    """Tell how a VM is renamed or moved by hand."""
+    match change:
+        case RenameVm():
+            return _rename(change)
+        case MoveVmToFolder():
+            return _to_folder(change)
+        case RelocateVm():
+            return _relocate(change)
+
+
+def _rename(change: RenameVm) -> Part:
+    name, edit = change.vm.name, change.edits[0]
+    before = edit.before or name
+    return Part(
+        what=f"Rename {before} to {name}. It may run; its files keep their names.",
+        client=f"{before} > Actions > Rename",
+        commands=(command("govc", "object.rename", f"vm/{before}", name),),
+        expected="the task ends without error",
+        verify=(command("govc", "vm.info", name),),
+        undo=(command("govc", "object.rename", f"vm/{name}", before),),
+    )
+
+
+def _to_folder(change: MoveVmToFolder) -> Part:
+    name, edit = change.vm.name, change.edits[0]
+    after, before = edit.after or "", edit.before or ""
+    return Part(
+        what=f"Move {name} from {before} to the folder {after}. It may run.",
+        client=f"{name} > Actions > Move to folder",
+        commands=(command("govc", "object.mv", f"{before}/{name}", after),),
+        expected="the task ends without error",
+        verify=(command("govc", "find", after, "-type", "m", "-name", name),),
+        undo=(command("govc", "object.mv", f"{after}/{name}", before),),
+    )
+
+
+def _relocate(change: RelocateVm) -> Part:
+    name = change.vm.name
+    how = "as it runs, by vMotion" if change.is_running else "while it is off"
+    where = ", ".join(f"{edit.key} {edit.after}" for edit in change.edits)
+    return Part(
+        what=f"Move {name} {how}: {where}.",
+        client=f"{name} > Actions > Migrate",
+        commands=(command("govc", "vm.migrate", *_flags(change.edits, back=False), name),),
+        expected="the task ends without error",
+        verify=(command("govc", "vm.info", name),),
+        undo=(command("govc", "vm.migrate", *_flags(change.edits, back=True), name),),
+        rows=tuple((edit.key, edit.before or "", edit.after or "") for edit in change.edits),
+    )
+
+
+def _flags(edits: Sequence[Edit], *, back: bool) -> Iterator[str]:
+    for edit in edits:
+        value = edit.before if back else edit.after
+        if value is not None:
+            yield from (_FLAGS[edit.key], value)
