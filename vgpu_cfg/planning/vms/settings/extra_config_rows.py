@@ -42,6 +42,16 @@ def _is_large_enough(value: SettingValue, detail: VmDetail) -> bool:
     return found.isdigit() and int(found) >= int(value)
 
 
+def _brought_mmio(vm: PlacedVm) -> bool:
+    """Whether a VM has just the MMIO space that this tool gives to the GPUs which it gives up."""
+    found = current(SIZE_KEY, vm.base), (current(USE_KEY, vm.base) or "").upper()
+    return found == (str(vm.held_mmio_gb), "TRUE") and not _is_stated(vm, USE_KEY, SIZE_KEY)
+
+
+def _brought_p2p(key: str) -> Callable[[PlacedVm], bool]:
+    return lambda vm: (current(key, vm.base) or "").upper() == "TRUE" and not _is_stated(vm, key)
+
+
 def _p2p(key: str) -> Callable[[PlacedVm], Wanted | None]:
     def desired(vm: PlacedVm) -> Wanted | None:
         has_nics = vm.manages("nics") and vm.nics is not None
@@ -92,6 +102,7 @@ def _pair(
     *,
     source: str,
     is_live: bool = False,
+    brought: Callable[[PlacedVm], bool] | None = None,
 ) -> VmSetting:
     return VmSetting(
         key=key,
@@ -107,6 +118,7 @@ def _pair(
         default=default,
         privilege=_ADVANCED,
         is_live=is_live,
+        brought=brought,
     )
 
 
@@ -114,13 +126,21 @@ _MMIO_SOURCE = "NVIDIA AI Enterprise Infra 6.x, vGPU C-Series; Frank Denneman's 
 _P2P_SOURCE = "NVIDIA AI Enterprise 5.0 User Guide, chapter 4"
 
 EXTRA_CONFIG_SETTINGS = (
-    _pair(USE_KEY, _use_mmio, "TRUE for a VM with GPUs that need it", _is_true(USE_KEY), source=_MMIO_SOURCE),
+    _pair(
+        USE_KEY,
+        _use_mmio,
+        "TRUE for a VM with GPUs that need it",
+        _is_true(USE_KEY),
+        source=_MMIO_SOURCE,
+        brought=_brought_mmio,
+    ),
     _pair(
         SIZE_KEY,
         _mmio_size,
         "what its boards need; a larger one stays",
         _is_large_enough,
         source=_MMIO_SOURCE,
+        brought=_brought_mmio,
     ),
     *(
         _pair(
@@ -129,6 +149,7 @@ EXTRA_CONFIG_SETTINGS = (
             "TRUE with `rdma: gpudirect`",
             _is_true(key),
             source=_P2P_SOURCE,
+            brought=_brought_p2p(key),
         )
         for key in P2P_KEYS
     ),
