@@ -27,6 +27,7 @@ CONNECTED = {
     "import",
     "forget",
     "explain",
+    "history",
     "record",
 }
 
@@ -58,8 +59,8 @@ def options_of(command: str) -> set[str]:
 def test_these_are_the_commands() -> None:
     assert set(COMMANDS) == {
         "validate", "plan", "apply", "status", "destroy", "import", "forget", "runbook", "inventory",
-        "profiles", "schema", "record", "explain", "fit", "hand-over", "verify", "rebalance", "lab list",
-        "lab serve", "lab hand", "lab reset",
+        "profiles", "schema", "record", "explain", "fit", "hand-over", "verify", "rebalance", "history",
+        "lab list", "lab serve", "lab hand", "lab reset",
     }  # fmt: skip
 
 

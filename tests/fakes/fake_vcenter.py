@@ -19,6 +19,7 @@ from vgpu_cfg.errors import VCenterError
 from vgpu_cfg.model.observed.drs import ClusterRule, ClusterTies, VmGroup, VmHostRule
 from vgpu_cfg.model.observed.host_facts import EstateFacts, FactGroup
 from vgpu_cfg.model.observed.inventory import Host, Inventory, VCenter
+from vgpu_cfg.model.observed.past import Past, PastScope
 from vgpu_cfg.model.observed.vm import (
     OwnerMark,
     PassthroughDevice,
@@ -164,6 +165,9 @@ class FakeVCenter:
 
     def read_hosts(self, moids: Iterable[str]) -> tuple[Host, ...]:
         return ()
+
+    def read_past(self, scope: PastScope) -> Past:
+        return Past(unread="this vCenter tells no events")
 
     def read_ties(self, cluster_moid: str) -> ClusterTies:
         told = {"is_enabled": True, "is_mandatory": True, "key": 1}

@@ -7,7 +7,7 @@ hardware version 21), the network `vm-network`, the datastore `vsan`, the folder
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -226,13 +226,13 @@ def _host(
         device_groups=tuple(make_group(group) for group in row.get("groups") or ()),
         max_hardware_version=row.get("hardware", 21),
         system_id=f"system-{number}" if row.get("tells_system", True) else None,
-        cordons=tuple(_cordons(row, gpus)),
+        cordons=tuple(_cordons(row)),
     )
 
 
-def _cordons(row: Row, gpus: Sequence[Row]) -> Iterator[Cordon]:
-    closed = [("", row.get("cordon")), *((gpu["pci"], gpu.get("cordon")) for gpu in gpus)]
-    for number, (pci_id, reason) in enumerate(closed):
+def _cordons(row: Row) -> Iterator[Cordon]:
+    closed = {"": row.get("cordon"), **(row.get("cordoned") or {})}
+    for number, (pci_id, reason) in enumerate(closed.items()):
         if reason:
             attribute = f"{CORDON_ATTRIBUTE}.{number}" if pci_id else CORDON_ATTRIBUTE
             yield Cordon(attribute=attribute, reason=reason, pci_id=pci_id, by="anna", since=READ_AT)

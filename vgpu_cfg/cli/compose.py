@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         HostWriter,
         InventoryReader,
         MakeId,
+        RunLog,
         Transport,
     )
     from vgpu_cfg.render.markdown.parts import LabAccess
@@ -116,7 +117,7 @@ def _no_guests(_keys: PlanKeyRing, _secrets: Mapping[str, str]) -> GuestShells:
 class Estate:
     """What a run works with: readers and writers on one session, its clock, and logins to hosts and guests.
 
-    `make_id` makes the instance UUIDs of new VMs.
+    `make_id` makes the instance UUIDs of new VMs. `run_log` is where a run leaves word at vCenter.
     `logins` takes the values of the secrets that the plan's hosts name, `guest_logins` the plan's keys and
     the secrets of its guests.
     """
@@ -126,6 +127,7 @@ class Estate:
     host_writer: HostWriter
     clock: RunClock
     logins: Callable[[Mapping[str, str]], HostShells]
+    run_log: RunLog
     guest_logins: Callable[[PlanKeyRing, Mapping[str, str]], GuestShells] = _no_guests
     is_lab: bool = False
     make_id: MakeId = make_id
@@ -138,6 +140,7 @@ def connect_writer(connection: Connection) -> Iterator[Estate]:
     from vgpu_cfg.vsphere.guest_operations import GuestOperations
     from vgpu_cfg.vsphere.reading.reader import VCenterReader
     from vgpu_cfg.vsphere.writing.host_writer import VCenterHostWriter
+    from vgpu_cfg.vsphere.writing.run_log import VCenterRunLog
     from vgpu_cfg.vsphere.writing.writer import VCenterWriter
 
     lab = open_lab_of(connection.lab_estate) if connection.is_lab else None
@@ -150,6 +153,7 @@ def connect_writer(connection: Connection) -> Iterator[Estate]:
             VCenterHostWriter(session),
             clock,
             lambda secrets: make_logins(connection, secrets, lab),
+            VCenterRunLog(session),
             lambda keys, secrets: FirstThatAnswers(
                 GuestOperations(session, transport, clock, secrets), _make_guest_logins(keys, secrets, lab)
             ),

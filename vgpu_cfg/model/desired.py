@@ -241,6 +241,7 @@ class DesiredPlan(Frozen):
     the first apply, seen from the plan file or the saved plan, "" where it is kept already.
     `vcenter` is a context's name, an address or `lab:…`. `contexts` are those of its vCenter that protect
     something; they come from the settings of whoever runs a command, anew each time, and never from a plan.
+    `moved` maps names that VMs had to those that they have now.
     `checks` gives findings (by their VG code) another severity, where the check allows it.
     """
 
@@ -256,6 +257,7 @@ class DesiredPlan(Frozen):
     hosts: tuple[DesiredHosts, ...] = ()
     networks: tuple[DesiredNetwork, ...] = ()
     vms: tuple[DesiredVm, ...] = ()
+    moved: Mapping[str, str] = Field(default_factory=dict)
     training: DesiredTraining | None = None
     verify: VerifyEntry | None = None
 

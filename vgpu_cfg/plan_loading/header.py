@@ -19,6 +19,7 @@ class _Sections(FileHeader):
     hosts: Any = None
     networks: Any = None
     vms: Any = None
+    moved: Any = None
     training: Any = None
 
 

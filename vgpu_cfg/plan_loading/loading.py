@@ -22,6 +22,7 @@ from vgpu_cfg.planning.expand import (
     VmContext,
     check_host_names,
     expand_hosts,
+    expand_moved,
     expand_networks,
     expand_training,
     expand_vms,
@@ -76,6 +77,7 @@ def load_plan(
     expansion = expand_vms(_section(main, "vms"), _sections(documents, "defaults"), context)
     training = expand_training(_section(main, "training"), expansion, context)
     host_names = check_host_names(training.vms, expansion.places)
+    moved = expand_moved(_section(main, "moved"), expansion.places and [vm.name for vm in expansion.vms])
     hosts = expand_hosts(
         _sections(documents, "hosts"),
         networks=networks.networks,
@@ -83,7 +85,7 @@ def load_plan(
         has_vms=bool(main.data.get("vms")),
     )
     early = [*sources.faults, *known.faults, *unused_overrides(known, overrides, declared), *refused]
-    late = [*expansion.faults, *networks.faults, *hosts.faults, *training.faults, *host_names]
+    late = [*expansion.faults, *networks.faults, *hosts.faults, *training.faults, *moved.faults, *host_names]
     kept_id, id_faults = _kept_id(Path(path), header.id, main)
     late += id_faults
     faults = _without_repeats(early, [*header.faults, *late])
@@ -101,6 +103,7 @@ def load_plan(
         hosts=tuple(hosts.hosts),
         networks=tuple(networks.networks),
         vms=tuple(training.vms),
+        moved=moved.names,
         training=training.training,
         verify=header.verify,
     )

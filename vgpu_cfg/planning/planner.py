@@ -10,10 +10,12 @@ from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.inventory import Folder, Host, Inventory
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.plan.change import Change, Diagnostic, Plan, PlanTarget, Subject
+from vgpu_cfg.model.plan.lost import LostHost
 from vgpu_cfg.model.rdma import with_nearness
 from vgpu_cfg.planning.addresses.nic_addresses import AddressBook
 from vgpu_cfg.planning.capacity.topology import Topologies
 from vgpu_cfg.planning.estate.lost import can_go
+from vgpu_cfg.planning.estate.naming import as_named
 from vgpu_cfg.planning.estate.orphans import orphans_to_delete, report_orphans
 from vgpu_cfg.planning.estate.ownership import Ownership, assess_ownership, marked_moids, others_moids
 from vgpu_cfg.planning.estate.site import check_networks
@@ -32,6 +34,7 @@ from vgpu_cfg.planning.placement.candidates import forbidden_by
 from vgpu_cfg.planning.placement.place import Placed
 from vgpu_cfg.planning.placement.start_queues import narrow_queues
 from vgpu_cfg.planning.rdma.checks import RdmaChecks
+from vgpu_cfg.planning.remedies.cordons import report_cordons
 from vgpu_cfg.planning.remedies.failures import report_failures
 from vgpu_cfg.planning.remedies.lost_hosts import assess_lost, report_lost, steps_of_lost
 from vgpu_cfg.planning.vms.checks.gpu_checks import OfferedBy, check_api, check_gpus
@@ -53,6 +56,7 @@ from vgpu_cfg.planning.vms.host_rules import plan_host_rules, remove_host_rules
 from vgpu_cfg.planning.vms.lookup.baseline import Baseline, StateReader, make_baseline, place_vms
 from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
 from vgpu_cfg.planning.vms.lookup.vm_resolver import VmResolver
+from vgpu_cfg.planning.vms.names_and_folders import NamePlanner
 from vgpu_cfg.planning.vms.place_preferences import (
     check_keep_free,
     check_not_hosts,
@@ -83,6 +87,7 @@ class _Planning:
         self, desired: DesiredPlan, observed: Inventory, catalog: Catalog, options: PlanOptions
     ) -> None:
         self.desired, self.catalog, self.options = desired, catalog, options
+        observed = as_named(desired, observed)
         self.findings = Findings.for_plan(desired)
         self.as_read = observed
         self.unclear: tuple[Diagnostic, ...] = ()
@@ -106,7 +111,7 @@ class _Planning:
         owned = assess_ownership(self.desired, self.observed, folders, self.findings)
         book = AddressBook(self.desired, self.as_read, owned.existing, self.findings)
         named = orphans_to_delete(self.desired, self.observed, owned, self.options, self.findings)
-        deleted, steps = can_go(named, self.observed, self.desired.identity, self.findings)
+        deleted, self.steps = can_go(named, self.observed, self.desired.identity, self.findings)
         resolved_vms = self._resolved(folders, owned, book)
         baseline, placed = self._place(resolved_vms, deleted)
         chosen = self._choose(resolved_vms, deleted, baseline, placed)
@@ -125,15 +130,14 @@ class _Planning:
             self.findings,
             self.topologies,
             book,
+            names=NamePlanner(self.observed, self.findings).plan(resolved_vms, self.desired.moved),
         )
         self._remove(deleted, result)
         for resolved in resolved_vms:
             planner.plan_vm(resolved, placed, result)
-        lost_vms = list(self.resolver.lost_vms(folders, owned))
-        for resolved in lost_vms:
+        self.lost_vms = list(self.resolver.lost_vms(folders, owned))
+        for resolved in self.lost_vms:
             planner.keep_lost(resolved, placed, result)
-        self.lost = assess_lost(self.resolver, lost_vms)
-        report_lost(self.lost, self.findings)
         self._assess_places(resolved_vms, baseline)
         self._assess_keep_free(resolved_vms, deleted)
         guests = self._guests(book, result)
@@ -159,8 +163,6 @@ class _Planning:
         changes = tie_vmknics(changes, self.as_read)
         rdma = RdmaChecks(self.desired, self.as_read, self.topologies, self.findings)
         changes += rdma.assess(resolved_vms, result.placements, changes)
-        own_steps = steps_of_lost(self.lost, self.observed.host_by_moid)
-        changes += {step.id: step for step in (*steps, *own_steps)}.values()
         report_orphans(owned, deleted, "apply", self.findings)
         return self._plan(changes, resolved_vms, owned, deleted, result, guests)
 
@@ -266,6 +268,7 @@ class _Planning:
         """Report what concerns hosts, datastores and VMs together."""
         check_datastores((resolved for resolved in resolved_vms if resolved.fit is not None), self.findings)
         check_own_cores(resolved_vms, self.findings)
+        concerned = {resolved.host.moid for resolved in resolved_vms if resolved.host is not None}
         used: dict[int, list[str]] = {}
         residents: dict[tuple[str, str], list[ResolvedVm]] = {}
         for resolved in resolved_vms:
@@ -274,6 +277,7 @@ class _Planning:
             is_heeded = resolved.existing is None or "place" not in resolved.desired.ignore
             if resolved.host is not None and is_heeded:
                 residents.setdefault((resolved.desired.line, resolved.host.name), []).append(resolved)
+        report_cordons(self.observed.hosts, concerned, self.findings)
         check_spread(residents, self.findings)
         check_numa_residents(residents, self.findings)
         check_pack(residents, self.findings)
@@ -307,6 +311,9 @@ class _Planning:
         chosen = self._chosen(resolved_vms, owned, deleted)
         if chosen is not None:
             changes = only_chosen(changes, chosen)
+        lost_hosts = self._lost_hosts(chosen)
+        own_steps = steps_of_lost(lost_hosts, self.observed.host_by_moid)
+        changes += {step.id: step for step in (*self.steps, *own_steps)}.values()
         self.host_planner.report_absent(lambda host: self._needing(host, resolved_vms, owned, chosen))
         changes = guests.order(changes)
         contests = tuple(narrow_queues(result.contests, changes))
@@ -340,18 +347,25 @@ class _Planning:
             orphans=tuple(vm.name for vm in owned.orphans),
             hosts_in_sync=tuple(in_sync),
             unknown=tuple(unknown),
-            lost_hosts=self.lost,
+            lost_hosts=lost_hosts,
             untouched_vms=sum(not vm.is_template and vm.moid not in touched for vm in self.observed.vms),
             untouched_hosts=sum(
                 host.moid not in hosts and host.name not in known for host in self.observed.hosts
             ),
         )
 
+    def _lost_hosts(self, chosen: set[str] | None) -> tuple[LostHost, ...]:
+        """Say what becomes of the chosen VMs whose hosts do not respond."""
+        lost = [one for one in self.lost_vms if chosen is None or one.name in chosen]
+        found = assess_lost(self.resolver, lost)
+        report_lost(found, self.findings)
+        return found
+
     def _needing(
         self, host: Host, resolved_vms: Sequence[ResolvedVm], owned: Ownership, chosen: set[str] | None
     ) -> list[str]:
         """Name the VMs that are on a host or shall go there, else those without a place that could."""
-        lost = {vm.name for one in self.lost for vm in one.vms}
+        lost = {resolved.name for resolved in self.lost_vms}
         there = [
             name for name, vm in owned.existing.items() if vm.host_moid == host.moid and name not in lost
         ]
@@ -379,7 +393,8 @@ class _Planning:
         """
         if not self.options.only:
             return None
-        hosts = {resolved.name: resolved.host.name if resolved.host else "" for resolved in resolved_vms}
+        known = (*resolved_vms, *self.lost_vms)
+        hosts = {resolved.name: resolved.host.name if resolved.host else "" for resolved in known}
         names = {vm.name for vm in self.desired.vms} | {vm.name for vm in owned.orphans}
         chosen = {name for name in names if self.options.selects(name, hosts.get(name, ""))}
         chosen |= {vm.name for vm in deleted}

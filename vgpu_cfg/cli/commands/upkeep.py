@@ -1,4 +1,4 @@
-"""The commands for daily work on hosts: cordon and uncordon."""
+"""The commands for daily work on hosts: cordon, drain and uncordon."""
 
 from __future__ import annotations
 
@@ -7,13 +7,20 @@ from typing import Annotated
 import typer
 
 from vgpu_cfg.cli.options import panels
-from vgpu_cfg.cli.options.shared import OutputFormat, OutputOption, connected
+from vgpu_cfg.cli.options.shared import OutputFormat, OutputOption, YesOption, connected
 from vgpu_cfg.settings.flags import ConnectionFlags
 
 _Targets = Annotated[
     list[str],
     typer.Argument(
         metavar="TARGET...", help="host:NAME or gpu:HOST/PCI; globs are taken.", show_default=False
+    ),
+]
+
+_PowerOffOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--power-off", metavar="VM", help="This VM may be switched off, where it cannot move running."
     ),
 ]
 
@@ -25,6 +32,10 @@ def register(app: typer.Typer) -> None:
         'vgpu-cfg cordon gpu:esx-01/0000:17:00.0 --reason "Xid 79"',
         rich_help_panel=panels.HOSTS,
     )(cordon)
+    app.command(
+        epilog="vgpu-cfg drain esx-01 --dry-run\n\nvgpu-cfg drain esx-01 --power-off=head-01",
+        rich_help_panel=panels.HOSTS,
+    )(drain)
     app.command(epilog="vgpu-cfg uncordon host:esx-01", rich_help_panel=panels.HOSTS)(uncordon)
 
 
@@ -45,10 +56,46 @@ def cordon(
 
 
 @connected()
-def uncordon(
-    targets: _Targets, *, output: OutputOption = OutputFormat.TEXT, connection: ConnectionFlags
+def drain(
+    host: Annotated[str, typer.Argument(metavar="HOST", help="The host to empty.", show_default=False)],
+    *,
+    reason: Annotated[
+        str, typer.Option("--reason", metavar="TEXT", help="Why; the cordon keeps it.", show_default=False)
+    ] = "",
+    power_off: _PowerOffOption = None,
+    others: Annotated[
+        bool, typer.Option("--others", help="VMs of no plan may be moved by vMotion, too.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would be done; nothing is changed.")
+    ] = False,
+    yes: YesOption = False,
+    output: OutputOption = OutputFormat.TEXT,
+    connection: ConnectionFlags,
 ) -> None:
-    """Give hosts or GPUs back that were cordoned."""
+    """Empty a host for work on it: cordon it, move its VMs away, and remember where they were."""
+    from vgpu_cfg.cli.flows import upkeep_flow
+    from vgpu_cfg.planning.upkeep.drain import DrainOptions
+
+    text = upkeep_flow.checked_reason(reason) if reason else ""
+    options = DrainOptions(reason=text, others=others, power_off=tuple(power_off or ()))
+    raise typer.Exit(upkeep_flow.drain(connection, host, output, options, yes=yes, dry_run=dry_run))
+
+
+@connected()
+def uncordon(
+    targets: _Targets,
+    *,
+    power_off: _PowerOffOption = None,
+    stay: Annotated[
+        bool, typer.Option("--stay", help="Leave VMs where a drain put them, and forget where they were.")
+    ] = False,
+    yes: YesOption = False,
+    output: OutputOption = OutputFormat.TEXT,
+    connection: ConnectionFlags,
+) -> None:
+    """Give hosts or GPUs back that were cordoned, and bring home the VMs that a drain took away."""
     from vgpu_cfg.cli.flows import upkeep_flow
 
-    raise typer.Exit(upkeep_flow.uncordon(connection, targets, output))
+    names = tuple(power_off or ())
+    raise typer.Exit(upkeep_flow.uncordon(connection, targets, output, power_off=names, stays=stay, yes=yes))

@@ -106,8 +106,10 @@ def _has_fixed_passthrough(vm: DesiredVm) -> bool:
 
 
 def read_for(desired: DesiredPlan, reader: InventoryReader) -> Inventory:
-    """Read what a plan needs."""
-    return reader.read_inventory(scope_of(desired))
+    """Read what a plan needs, with its own VMs under the names that it has for them."""
+    from vgpu_cfg.planning.estate.naming import as_named
+
+    return as_named(desired, reader.read_inventory(scope_of(desired)))
 
 
 @contextmanager
@@ -204,24 +206,36 @@ def plan_once(
     With `open_shell` the shells of hosts are opened to be read, as far as the plan file lets them,
     and closed again.
     """
+    connection, desired = locate(request, flags)
+    if not open_shell:
+        with compose.connect_reader(connection) as reader:
+            return plan_with(reader, desired, connection, options)
+    if connection.recording is not None:
+        raise typer.BadParameter("a recording has no shells to open", param_hint="--open-shell")
+    with compose.connect_writer(connection) as estate:
+        observed = with_facts(desired, read_for(desired, estate.reader), estate.reader, options)
+        with (
+            locked(desired, observed, estate),
+            host_tools(desired, observed, estate, options) as tools,
+        ):
+            observed = with_shell_facts(desired, observed, tools, options)
+            show.shells_opened(tools)
+    return _planned(desired, observed, connection, options)
+
+
+def plan_with(
+    reader: InventoryReader, desired: DesiredPlan, connection: Connection, options: PlanOptions
+) -> Planned:
+    """Plan for what a reader tells, and those shells that are open."""
+    return _planned(desired, read_to_plan(desired, reader, connection, options), connection, options)
+
+
+def _planned(
+    desired: DesiredPlan, observed: Inventory, connection: Connection, options: PlanOptions
+) -> Planned:
     from vgpu_cfg.catalog import load_catalog
     from vgpu_cfg.planning.planner import make_plan
 
-    connection, desired = locate(request, flags)
-    if open_shell and connection.recording is not None:
-        raise typer.BadParameter("a recording has no shells to open", param_hint="--open-shell")
-    if open_shell:
-        with compose.connect_writer(connection) as estate:
-            observed = with_facts(desired, read_for(desired, estate.reader), estate.reader, options)
-            with (
-                locked(desired, observed, estate),
-                host_tools(desired, observed, estate, options) as tools,
-            ):
-                observed = with_shell_facts(desired, observed, tools, options)
-                show.shells_opened(tools)
-    else:
-        with compose.connect_reader(connection) as reader:
-            observed = read_to_plan(desired, reader, connection, options)
     options = with_fingerprints(desired, observed, options, connection)
     return Planned(make_plan(desired, observed, load_catalog(), options), observed, options)
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import getpass
 import shlex
-import socket
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -33,7 +31,9 @@ from vgpu_cfg.cli.flows.host_facts import (
     with_facts,
     with_shell_facts,
 )
+from vgpu_cfg.cli.flows.occasions import refuse_unstated
 from vgpu_cfg.cli.flows.plan_id import keep_id, with_id
+from vgpu_cfg.cli.flows.recorded import recorded_run
 from vgpu_cfg.cli.flows.saved_plan import check_reviewed
 from vgpu_cfg.cli.options.shared import CommandOptions, OutputFormat
 from vgpu_cfg.cli.output import show
@@ -44,13 +44,13 @@ from vgpu_cfg.model.observed.inventory import Connection
 from vgpu_cfg.model.plan.report import Event, OutcomeStatus, Report
 from vgpu_cfg.planning.expand.ranges import fold_names
 from vgpu_cfg.settings.flags import ConnectionFlags
-from vgpu_cfg.settings.folders import state_folder
 
 if TYPE_CHECKING:
     from vgpu_cfg.cli.compose import Estate
     from vgpu_cfg.execution import HostTools
     from vgpu_cfg.model.desired import DesiredPlan
     from vgpu_cfg.model.observed.inventory import Inventory
+    from vgpu_cfg.model.occasion import Occasion
     from vgpu_cfg.model.plan.change import Plan
     from vgpu_cfg.planning.findings.options import PlanOptions
 
@@ -89,6 +89,11 @@ class ApplyOptions:
     done: tuple[str, ...] = ()
 
     @property
+    def occasion(self) -> Occasion:
+        """What the run is made for."""
+        return self.options.occasion
+
+    @property
     def is_json(self) -> bool:
         """Whether standard output belongs to a program."""
         return self.output is OutputFormat.JSON
@@ -110,6 +115,7 @@ def apply(request: PlanRequest, flags: ConnectionFlags, options: PlanOptions, ho
 
     catalog = load_catalog()
     connection, desired = locate(request, flags)
+    refuse_unstated(connection, how.occasion)
     desired = with_id(desired)
 
     with compose.connect_writer(connection) as estate, ExitStack() as closing:
@@ -166,6 +172,7 @@ def destroy(request: PlanRequest, flags: ConnectionFlags, options: PlanOptions, 
     from vgpu_cfg.planning.vms.destroy import make_destroy_plan
 
     connection, desired = locate(request, flags)
+    refuse_unstated(connection, how.occasion)
     with compose.connect_writer(connection) as estate, ExitStack() as closing:
         observed = read_for(desired, estate.reader)
         closing.enter_context(locked(desired, observed, estate))
@@ -252,15 +259,15 @@ def show_plan(plan: Plan, how: ApplyOptions) -> None:
     """Show a plan that is about to be carried out; a program gets its report alone."""
     if how.is_json and not plan.errors:
         if not how.yes and plan.changes:
-            show.plan_to_decide_on(plan)
+            show.plan_to_decide_on(plan, how.occasion)
     else:
-        show.plan(plan, how.output, command="", verbose=False, is_only_shown=False)
+        show.plan(plan, how.output, command="", verbose=False, is_only_shown=False, occasion=how.occasion)
 
 
 def nothing_to_do(plan: Plan, how: ApplyOptions) -> int:
     """Tell a program that a plan has no changes; return the exit code."""
     if how.is_json:
-        nothing = Report(plan=plan.name, digest=plan.digest)
+        nothing = Report(plan=plan.name, digest=plan.digest, occasion=how.occasion)
         show.report(plan, nothing, None, how.output, journal="", next_command="", check_command="")
     return 0
 
@@ -354,7 +361,7 @@ def read_back_of(work: Work) -> Inventory | None:
 
 
 def carry_out(work: Work, estate: Estate, how: ApplyOptions) -> tuple[Report, str]:
-    from vgpu_cfg.execution import Journal, RunOptions, run_plan, stop_on_interrupt
+    from vgpu_cfg.execution import RunOptions, run_plan, stop_on_interrupt
     from vgpu_cfg.render.layout.console import make_console
     from vgpu_cfg.render.text.run.progress import make_display, tee
 
@@ -366,20 +373,15 @@ def carry_out(work: Work, estate: Estate, how: ApplyOptions) -> tuple[Report, st
         guests = work.guests.tools(estate)
     console = make_console(sys.stderr if how.is_json else sys.stdout)
     with (
-        Journal.begin(
-            state_folder() / "journals",
-            plan,
-            now=clock.now(),
-            user=getpass.getuser(),
-            host=socket.gethostname(),
-        ) as journal,
         make_display(console, plan) as display,
+        recorded_run(
+            plan, work.observed, estate, command=work.verb, occasion=how.occasion, say=display.say
+        ) as record,
         stop_on_interrupt(
             lambda: display.say("stopping: running tasks are waited for; Ctrl-C again leaves them")
         ) as stop,
     ):
-        if journal.problem:
-            display.say(journal.problem)
+        journal = record.journal
         report = run_plan(
             plan,
             estate.reader,
@@ -395,7 +397,7 @@ def carry_out(work: Work, estate: Estate, how: ApplyOptions) -> tuple[Report, st
             on_event=tee(journal.record_event, _while_read(display)),
             stop=stop,
         )
-        journal.record_report(report)
+        report = record.end(report)
     return report, "" if journal.problem else str(journal.path)
 
 

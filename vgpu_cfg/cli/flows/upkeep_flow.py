@@ -1,4 +1,4 @@
-"""How hosts are cordoned and given back: read, plan, carry out under one lock of the vCenter, tell."""
+"""How hosts are cordoned, emptied and given back: read, plan, carry out under one lock, tell."""
 
 from __future__ import annotations
 
@@ -16,27 +16,35 @@ from vgpu_cfg.cli.options.shared import CommandOptions, OutputFormat
 from vgpu_cfg.cli.output import show
 from vgpu_cfg.errors import NotConfirmed
 from vgpu_cfg.model.observed.cordon import MOST_CHARACTERS
+from vgpu_cfg.ports import ReadScope
 from vgpu_cfg.settings.connection import resolve_connection
 from vgpu_cfg.settings.flags import ConnectionFlags
 
 if TYPE_CHECKING:
-    from vgpu_cfg.model.observed.inventory import Inventory
+    from vgpu_cfg.cli.compose import Estate
+    from vgpu_cfg.model.observed.inventory import Host, Inventory
     from vgpu_cfg.model.plan.change import Plan
+    from vgpu_cfg.planning.upkeep.drain import DrainOptions
 
 _LOCK = "hosts"
 """The name under which one run at a time works on the hosts of a vCenter."""
+_EVERY_VM = ReadScope(everything=True)
 
 
 @dataclass(frozen=True, slots=True)
 class Upkeep:
-    """What is asked of hosts: `plan_for` says what that comes to, `verb` what was typed.
+    """What is asked of hosts: `plan_for` says what that comes to, `scope` what must be read for it.
 
-    `question` is asked before what disturbs, "" where nothing does.
+    `asks` tells that it is shown and asked about before, `is_dry` that it is shown and not done. `drained`
+    says which host is to be empty then.
     """
 
-    verb: str
     plan_for: Callable[[Inventory], Plan]
-    question: str = ""
+    scope: ReadScope
+    asks: bool = False
+    drained: Callable[[Inventory], Host | None] = lambda _: None
+    yes: bool = False
+    is_dry: bool = False
 
 
 def cordon(flags: ConnectionFlags, targets: Sequence[str], reason: str, output: OutputFormat) -> int:
@@ -45,16 +53,58 @@ def cordon(flags: ConnectionFlags, targets: Sequence[str], reason: str, output: 
     from vgpu_cfg.planning.upkeep.targets import targets_of
 
     reason = checked_reason(reason)
-    work = Upkeep("cordon", lambda seen: make_cordon_plan(targets_of(targets, seen), seen, reason))
-    return _work(work, flags, output)
+
+    def plan_for(observed: Inventory) -> Plan:
+        return make_cordon_plan(targets_of(targets, observed), observed, reason)
+
+    return _work(Upkeep(plan_for, ReadScope()), flags, output)
 
 
-def uncordon(flags: ConnectionFlags, targets: Sequence[str], output: OutputFormat) -> int:
-    """Give hosts and GPUs back."""
-    from vgpu_cfg.planning.upkeep.cordon import make_uncordon_plan
+def uncordon(
+    flags: ConnectionFlags,
+    targets: Sequence[str],
+    output: OutputFormat,
+    *,
+    power_off: Sequence[str],
+    stays: bool,
+    yes: bool,
+) -> int:
+    """Give hosts and GPUs back, with the VMs that a drain took from them."""
+    from vgpu_cfg.planning.upkeep.give_back import make_uncordon_plan
     from vgpu_cfg.planning.upkeep.targets import targets_of
 
-    work = Upkeep("uncordon", lambda seen: make_uncordon_plan(targets_of(targets, seen), seen))
+    def plan_for(observed: Inventory) -> Plan:
+        found = targets_of(targets, observed)
+        return make_uncordon_plan(found, observed, power_off=power_off, stays=stays)
+
+    return _work(Upkeep(plan_for, _EVERY_VM, asks=True, yes=yes), flags, output)
+
+
+def drain(
+    flags: ConnectionFlags,
+    name: str,
+    output: OutputFormat,
+    options: DrainOptions,
+    *,
+    yes: bool,
+    dry_run: bool,
+) -> int:
+    """Empty a host."""
+    from vgpu_cfg.catalog import load_catalog
+    from vgpu_cfg.model.desired import DesiredPlan
+    from vgpu_cfg.planning.upkeep.drain import make_drain_plan
+    from vgpu_cfg.planning.upkeep.targets import one_host
+
+    catalog, contexts = load_catalog(), resolve_connection(flags).protecting
+
+    def plan_for(observed: Inventory) -> Plan:
+        desired = DesiredPlan(name="drain", vcenter=observed.vcenter.address, contexts=contexts)
+        return make_drain_plan(one_host(name, observed), observed, catalog, desired, options)
+
+    def drained(observed: Inventory) -> Host:
+        return one_host(name, observed)
+
+    work = Upkeep(plan_for, _EVERY_VM, asks=True, drained=drained, yes=yes, is_dry=dry_run)
     return _work(work, flags, output)
 
 
@@ -75,44 +125,69 @@ _MOST_REASON = MOST_CHARACTERS - 135
 
 
 def _work(asked: Upkeep, flags: ConnectionFlags, output: OutputFormat) -> int:
-    from vgpu_cfg.execution import exit_code_of
     from vgpu_cfg.model.desired import DesiredPlan
-    from vgpu_cfg.ports import ReadScope
 
     connection = resolve_connection(flags)
-    how = ApplyOptions(
-        path=Path(), yes=True, parallel=8, per_host=2, output=output, options=CommandOptions(flags)
-    )
+    scope = asked.scope.model_copy(update={"datacenter": connection.datacenter})
     with compose.connect_writer(connection) as estate:
-        scope = ReadScope(datacenter=connection.datacenter)
-        observed = estate.reader.read_inventory(scope)
+        observed = _read(estate, scope)
         one_at_a_time = DesiredPlan(name=_LOCK, vcenter=connection.server)
         with locked(one_at_a_time, observed, estate):
             plan = asked.plan_for(observed)
-            refuse_errors(plan)
-            if not plan.changes:
-                show.upkeep(plan, None, output)
+            if asked.is_dry or plan.errors:
+                show.plan(plan, output, command="", verbose=False)
+                refuse_errors(plan)
                 return 0
-            refuse_missing_privileges(plan, observed, estate.reader)
-            if asked.question:
-                ask(asked.question, yes=how.yes)
-            work = Work(
-                plan,
-                observed,
-                asked.plan_for,
-                lambda: estate.reader.read_inventory(scope),
-                asked.question,
-                asked.verb,
-            )
-            report, journal = carry_out(work, estate, how)
-            after = read_back_of(work)
-            show.upkeep(plan, report, output, journal=journal)
-            left = asked.plan_for(after) if after is not None else None
-            if not exit_code_of(report) and left is not None and left.changes:
-                first = left.changes[0]
-                raise NotConfirmed(
-                    f"every change was made, and {first.id} would be made again",
-                    subject=f"{first.subject.kind} {first.subject.name}",
-                    remedy="look at the custom attributes of the host in vCenter for who else sets them",
-                )
-            return exit_code_of(report)
+            if not plan.changes:
+                show.upkeep(plan, None, output, after=observed, drained=asked.drained(observed))
+                return 0
+            return _decide_and_run(asked, plan, observed, estate, flags, output)
+
+
+def _read(estate: Estate, scope: ReadScope) -> Inventory:
+    """Read the estate, with what vCenter allows of vMotion where VMs are to be moved."""
+    observed = estate.reader.read_inventory(scope)
+    if not scope.everything:
+        return observed
+    return observed.model_copy(update={"facts": estate.reader.read_facts((), frozenset())})
+
+
+def _decide_and_run(
+    asked: Upkeep,
+    plan: Plan,
+    observed: Inventory,
+    estate: Estate,
+    flags: ConnectionFlags,
+    output: OutputFormat,
+) -> int:
+    from vgpu_cfg.execution import exit_code_of
+
+    refuse_missing_privileges(plan, observed, estate.reader)
+    how = ApplyOptions(
+        path=Path(),
+        yes=asked.yes,
+        parallel=8,
+        per_host=2,
+        output=output,
+        options=CommandOptions(flags),
+    )
+    if asked.asks and any(change.kind != "set_cordon" for change in plan.changes):
+        show.plan_to_decide_on(plan, how.occasion) if how.is_json else show.plan(
+            plan, output, command="", verbose=False, is_only_shown=False
+        )
+        ask(f"Make these {len(plan.changes)} changes?", yes=asked.yes)
+    work = Work(plan, observed, asked.plan_for, lambda: _read(estate, asked.scope), "", plan.name)
+    report, journal = carry_out(work, estate, how)
+    after = read_back_of(work)
+    drained = asked.drained(after) if after is not None else None
+    show.upkeep(plan, report, output, after=after, drained=drained, journal=journal)
+    code = exit_code_of(report)
+    left = asked.plan_for(after) if after is not None else None
+    if code == 0 and left is not None and left.changes:
+        first = left.changes[0]
+        raise NotConfirmed(
+            f"every change was made, and {first.id} would be made again",
+            subject=f"{first.subject.kind} {first.subject.name}",
+            remedy="run the same command again: it plans again from what is there now",
+        )
+    return code

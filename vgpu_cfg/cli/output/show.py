@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from vgpu_cfg.catalog import ProfileEntry, load_catalog
 from vgpu_cfg.cli.options.hosts import wanted_hosts
 from vgpu_cfg.cli.options.shared import OutputFormat
+from vgpu_cfg.model.occasion import NO_OCCASION, Occasion
 from vgpu_cfg.model.plan.report import Report
 from vgpu_cfg.planning.expand.ranges import fold_names
 from vgpu_cfg.render.layout.console import make_console, print_lines, width_of
@@ -22,8 +23,9 @@ if TYPE_CHECKING:
     from vgpu_cfg.cli.compose import ServedLab
     from vgpu_cfg.execution import HostTools
     from vgpu_cfg.model.desired import DesiredPlan
-    from vgpu_cfg.model.observed.inventory import Inventory
+    from vgpu_cfg.model.observed.inventory import Host, Inventory
     from vgpu_cfg.model.plan.change import Plan
+    from vgpu_cfg.model.plan.difference import Difference
     from vgpu_cfg.model.plan.suggestion import Suggestion
 
 
@@ -86,15 +88,19 @@ def plan(
     verbose: bool,
     is_only_shown: bool = True,
     fixes: Suggestion | None = None,
+    occasion: Occasion = NO_OCCASION,
 ) -> None:
-    """Print a plan; `command` is what to type next, `fixes` what would let a refused one be carried out."""
+    """Print a plan; `command` is what to type next, `fixes` what would let a refused one be carried out.
+
+    `occasion` is what it is about to be run for.
+    """
     from vgpu_cfg.render.data.documents import plan_data
     from vgpu_cfg.render.text.plan.whole import PlanShown, render_plan
 
     if output is OutputFormat.JSON:
         data(plan_data(made, fixes))
         return
-    shown = PlanShown(next_command=command, is_only_shown=is_only_shown, with_all=verbose)
+    shown = PlanShown(next_command=command, is_only_shown=is_only_shown, with_all=verbose, occasion=occasion)
     lines(lambda width: render_plan(made, width, shown))
 
 
@@ -126,11 +132,11 @@ def fixes(found: Suggestion, *, command: str, is_written: str) -> None:
     lines(lambda width: render_fixes(found, width, command=command, is_written=is_written))
 
 
-def plan_to_decide_on(made: Plan) -> None:
+def plan_to_decide_on(made: Plan, occasion: Occasion) -> None:
     """Print a plan for people on standard error, where standard output belongs to a program."""
     from vgpu_cfg.render.text.plan.whole import PlanShown, render_plan
 
-    shown = PlanShown(next_command="", is_only_shown=False, with_all=False)
+    shown = PlanShown(next_command="", is_only_shown=False, with_all=False, occasion=occasion)
     lines(lambda width: render_plan(made, width, shown), sys.stderr)
 
 
@@ -166,24 +172,40 @@ def report(
     )
 
 
-def upkeep(made: Plan, ended: Report | None, output: OutputFormat, *, journal: str = "") -> None:
+def upkeep(
+    made: Plan,
+    ended: Report | None,
+    output: OutputFormat,
+    *,
+    after: Inventory | None = None,
+    drained: Host | None = None,
+    journal: str = "",
+) -> None:
     """Print what became of work on hosts; without a report there was nothing to do."""
     from vgpu_cfg.render.data.documents import report_data
-    from vgpu_cfg.render.text.upkeep import render_upkeep
+    from vgpu_cfg.render.text.upkeep import Drained, render_upkeep
 
     if output is OutputFormat.JSON:
-        data(report_data(made, ended or Report(plan=made.name, digest=made.digest), None))
+        data(report_data(made, ended or Report(plan=made.name, digest=made.digest), after))
         return
-    lines(lambda width: render_upkeep(made, ended, width, journal=journal))
+    seen = Drained.of(drained, after) if drained is not None and after is not None else None
+    lines(lambda width: render_upkeep(made, ended, width, drained=seen, journal=journal))
 
 
-def status(made: Plan, observed: Inventory, output: OutputFormat, *, verbose: bool) -> None:
+def status(
+    made: Plan,
+    observed: Inventory,
+    differences: tuple[Difference, ...],
+    output: OutputFormat,
+    *,
+    verbose: bool,
+) -> None:
     """Print what a plan owns and how it does."""
     from vgpu_cfg.render.data.documents import status_data
     from vgpu_cfg.render.text.status import render_status
     from vgpu_cfg.render.views.status import view_status
 
-    view = view_status(made, observed)
+    view = view_status(made, observed, differences)
     if output is OutputFormat.JSON:
         data(status_data(view))
         return

@@ -144,21 +144,27 @@ class RunSession:
 
         Returns None where it has gone. Raises StalePlan where its owner mark says that it is another's,
         where somebody has made a template of it, or where it has changed since it was planned. Its own name
-        tells only where the mark holds no id.
+        tells only where the mark holds no id; where it is another, `called` has it.
         """
         found = self.read_vm(self.moid_of(vm), keys)
         if found is None:
             return None
         mark, plan = found.mark, self.plan.desired.identity
-        is_own = mark is not None and mark.is_named(plan) and mark.vm == vm.name and not found.is_copy
-        is_told_by_name = mark is None or not mark.id
-        if not is_own or (is_told_by_name and found.name != vm.name):
+        if found.moid in self.plan.others:
+            return self._as_lent(found, vm)
+        is_own = mark is not None and mark.is_named(plan) and not found.is_copy
+        if mark is not None and not mark.id:
+            former = {old for old, new in self.plan.desired.moved.items() if new == vm.name}
+            is_own = is_own and {mark.vm, found.name} <= {vm.name, *former}
+        if not is_own:
             raise StalePlan(
                 f"{found.name} is not this plan's VM any more: {_whose(found)}",
                 subject=vm.name,
                 remedy=f"see who changed it; a VM of this plan has the mark {self.plan.name}/{vm.name}",
             )
         self._check_as_planned(found, vm)
+        if found.name != vm.name:
+            found = found.model_copy(update={"name": vm.name, "called": found.name})
         return found
 
     def unmarked(self, vm: VmRef) -> Vm:
@@ -188,6 +194,17 @@ class RunSession:
             raise StalePlan(
                 f"{vm.name} was changed by somebody since it was read", subject=vm.name, remedy=PLAN_AGAIN
             )
+
+    def _as_lent(self, found: Vm, vm: VmRef) -> Vm:
+        """Return a VM of others that the plan has leave to touch, as long as it is the one that was seen."""
+        mark = found.mark.text if found.mark is not None else ""
+        if found.name != vm.name or mark != self.plan.others[found.moid] or found.is_template:
+            raise StalePlan(
+                f"{found.name} is not as it was read: its name or its owner mark is another",
+                subject=vm.name,
+                remedy=PLAN_AGAIN,
+            )
+        return found
 
     def read_to_delete(self, vm: VmRef) -> Vm | None:
         """Read an own VM right before it is deleted, and see that its mark proves that it is this plan's.

@@ -13,14 +13,14 @@ def rename_vm(change: RenameVm, session: RunSession) -> Step:
     """Rename a VM, unless it has the name already."""
     name = change.vm.name
     vm = session.present(change.vm)
-    if vm.name == name:
+    if not vm.called:
         return StepResult(vm_moid=vm.moid, is_needed=False, message="it has the name already")
     task = session.begin(lambda: session.writer.rename_vm(vm.moid, name))
-    succeeded((yield from wait_for(task)), f"rename {vm.name} to {name}", name)
+    succeeded((yield from wait_for(task)), f"rename {vm.called} to {name}", name)
     after = session.read_back(vm.moid, name)
     if after.name != name:
-        raise NotConfirmed(f"{vm.name} is called {after.name} now", subject=name, remedy=PLAN_AGAIN)
-    return StepResult(vm_moid=vm.moid, message=f"it was called {vm.name}")
+        raise NotConfirmed(f"{vm.called} is called {after.name} now", subject=name, remedy=PLAN_AGAIN)
+    return StepResult(vm_moid=vm.moid, message=f"it was called {vm.called}")
 
 
 def move_vm_to_folder(change: MoveVmToFolder, session: RunSession) -> Step:

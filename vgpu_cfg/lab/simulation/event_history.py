@@ -20,6 +20,8 @@ from vgpu_cfg.lab.simulation.context import Context
 from vgpu_cfg.lab.simulation.task_history import PAGE_SIZE, entities_of
 from vgpu_cfg.lab.state.inventory import LabState, PastEvent, VirtualMachine
 
+_OF_CLIENTS = "GeneralUserEvent"
+
 
 @dataclass(slots=True, kw_only=True)
 class EventCollector(Service):
@@ -77,7 +79,7 @@ def _passes(event: PastEvent, spec: Any) -> bool:
         (not spec.eventTypeId or f"vim.event.{event.kind}" in spec.eventTypeId)
         and (not spec.type or any(issubclass(kind, wanted) for wanted in spec.type))
         and (not spec.eventChainId or event.chain_id == spec.eventChainId)
-        and (not spec.category or "info" in spec.category)
+        and (not spec.category or ("user" if event.kind == _OF_CLIENTS else "info") in spec.category)
         and (users is None or (not users.systemUser and (not users.userList or event.user in users.userList)))
         and (spec.time is None or spec.time.beginTime is None or at >= spec.time.beginTime)
         and (spec.time is None or spec.time.endTime is None or at <= spec.time.endTime)

@@ -51,6 +51,17 @@ class Connection(StrEnum):
     DISCONNECTED = "disconnected"
     NOT_RESPONDING = "notResponding"
 
+    @property
+    def words(self) -> str:
+        """What it says of a host, after the host's name."""
+        match self:
+            case Connection.CONNECTED:
+                return "is connected"
+            case Connection.DISCONNECTED:
+                return "is disconnected"
+            case Connection.NOT_RESPONDING:
+                return "does not respond"
+
 
 class NumaNode(Frozen):
     """One NUMA node of a host (vim `HostNumaNode`).

@@ -34,6 +34,11 @@ class PowerState(StrEnum):
     OFF = "poweredOff"
     SUSPENDED = "suspended"
 
+    @property
+    def word(self) -> str:
+        """The word for it that readers use: on, off, suspended."""
+        return self.value.removeprefix("powered").lower()
+
 
 class OwnerMark(Frozen):
     """What this tool writes into a VM's extraConfig: whose it is, and which VM it was written for.
@@ -192,6 +197,7 @@ class VmDetail(Frozen):
     these and `uptime_seconds` are None where vCenter does not report. `options` holds what else the rows of
     the table of VM settings read, by their keys; a row that vCenter tells nothing of is absent.
     `attributes` are its custom attributes by name, `tpm_key` is the device key of its virtual TPM.
+    `option_names` are the extraConfig keys that `extra_config` lacks, where the reading asked for them.
     """
 
     change_version: str = ""
@@ -204,6 +210,7 @@ class VmDetail(Frozen):
     memory_reservation_mib: int = 0
     memory_reservation_locked: bool = False
     extra_config: Mapping[str, str] = Field(default_factory=dict)
+    option_names: tuple[str, ...] = ()
     vgpus: tuple[VgpuDevice, ...] = ()
     device_groups: Mapping[int, str] = Field(default_factory=dict)
     cores_per_numa_node: int | None = None
@@ -243,6 +250,7 @@ class VmOrigin(Frozen):
 class Vm(ManagedObject):
     """A VM or template. `detail` is None where only the first, light pass read it.
 
+    `called` is its name in vCenter where `name` is that of a plan that knows it by another.
     `origin` is read of VMs that carry the plan's mark and that the plan file does not name, and None else.
     """
 
@@ -251,6 +259,7 @@ class Vm(ManagedObject):
     power_state: PowerState = PowerState.OFF
     is_template: bool = False
     instance_uuid: str = ""
+    called: str = ""
     mark: OwnerMark | None = None
     detail: VmDetail | None = None
     origin: VmOrigin | None = None

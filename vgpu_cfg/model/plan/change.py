@@ -436,6 +436,8 @@ class Plan(Frozen):
     shows them, and is not carried out. `hosts_in_sync` are the hosts that the plan names and has nothing to
     change at. `contests` are the hosts whose VMs start one by one. `unknown` is what nobody told of hosts: no
     difference, and no change. `lost_hosts` do not respond, and the plan leaves its VMs on them alone.
+    `others` are the VMs that are not the plan's own and that it has leave to touch: by moid, each with the
+    text of the owner mark that it had, "" for none.
 
     `digest` covers the changes but not the change versions of VMs: it says whether
     two plannings came to the same thing.
@@ -456,6 +458,7 @@ class Plan(Frozen):
     hosts_in_sync: tuple[str, ...] = ()
     unknown: tuple[UnknownHost, ...] = ()
     lost_hosts: tuple[LostHost, ...] = ()
+    others: Mapping[str, str] = Field(default_factory=dict)
     untouched_vms: int = 0
     untouched_hosts: int = 0
 

@@ -1,4 +1,4 @@
-"""What is known of a plan's VMs on a host that does not respond: how each was seen last, where it could start."""
+"""What is known of a plan's VMs on a host that does not respond: seen how last, startable where."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class LostVm(Frozen):
     """A VM of the plan on such a host. `power_state` is what vCenter saw last.
 
     It could start on `could_start_on` as things are now, together with the others; where that is empty
-    `why_not` says what forbids it. With `is_restarted_by_ha` vSphere HA starts it elsewhere by itself, once it
+    `why_not` says what forbids it. With `is_restarted_by_ha` vSphere HA starts it elsewhere by itself once it
     takes the host for dead.
     """
 

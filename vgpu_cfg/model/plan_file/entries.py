@@ -57,7 +57,7 @@ LIVE = TakesEffect.LIVE
 REPORTING = TakesEffect.REPORTING
 
 _COMPARED = ("cpus", "memory", "gpus", "numa", "nics", "disks", "extra_config", "place", "guest", "power")
-MANAGED = (*_COMPARED, *sorted(OPTIONS))
+MANAGED = (*_COMPARED, "name", "folder", *sorted(OPTIONS))
 """The keys that are compared with a VM that exists, and so can be ignored."""
 
 
@@ -299,6 +299,13 @@ class VmEntry(VmKeys):
     )
 
 
+class MovedEntry(Frozen):
+    """A VM, or as many as a range counts, that has another name in this file than it had before."""
+
+    from_: Text = Field(alias="from", description="The name that it had, which `vms` has no more.")
+    to: Text = Field(description="The name that it has in `vms` now.")
+
+
 class Server(Frozen):
     """A vCenter by address, and one datacenter of it."""
 
@@ -370,4 +377,5 @@ class PlanFile(FileHeader):
         "Networks that must exist."
     )
     vms: tuple[VmEntry, ...] = key("The VMs, one line for each kind.")
+    moved: tuple[MovedEntry, ...] = key("VMs that had another name before: they are renamed, not made anew.")
     training: TrainingEntry = key("Which VMs train together, and with what.")

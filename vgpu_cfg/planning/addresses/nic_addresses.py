@@ -21,6 +21,7 @@ from vgpu_cfg.model.plan.change import Placement
 from vgpu_cfg.model.rdma import mtu_of, network_of
 from vgpu_cfg.planning.addresses.address_pools import AddressPools
 from vgpu_cfg.planning.addresses.nic_identity import NicIdentities
+from vgpu_cfg.planning.estate.ownership import is_marked
 from vgpu_cfg.planning.findings.collection import Findings
 
 NicType = Literal["vmxnet3", "pvrdma", "sriov", "passthrough"]
@@ -78,11 +79,11 @@ def plan_addresses(
 
 
 def own_vms(desired: DesiredPlan, observed: Inventory) -> dict[str, Vm]:
-    """Return the VMs that this plan's mark is on, by the name that mark and VM agree in."""
+    """Return the VMs that this plan's mark is on, by their names in the plan file."""
     names = {vm.name for vm in desired.vms}
     own = (vm for vm in observed.vms if vm.is_of(desired.identity) and vm.name in names)
     ordered = sorted(own, key=lambda vm: vm.moid, reverse=True)
-    return {vm.name: vm for vm in ordered if vm.mark is not None and vm.mark.vm == vm.name}
+    return {vm.name: vm for vm in ordered if is_marked(vm, desired.identity)}
 
 
 class AddressBook:

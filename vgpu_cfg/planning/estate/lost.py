@@ -40,7 +40,7 @@ def can_go(
             continue
         kept.setdefault(host.moid, []).append(vm.name)
         subject = Subject(kind="vm", name=vm.name, moid=vm.moid)
-        message = f"it is on {host.name}, which {state_of(host)}: it is kept"
+        message = f"it is on {host.name}, which {host.connection.words}: it is kept"
         findings.add(
             Code.KEPT_WITH_ITS_HOST, subject, message, f"bring {host.name} back, then delete it again"
         )
@@ -50,14 +50,9 @@ def can_go(
 def _step_to_delete(host: Host, names: list[str]) -> ManualStep:
     text = (
         f"Power {host.name} on, give it its network back, or connect it again in vCenter: "
-        f"{listed(names, shown=8)} cannot be deleted while it {state_of(host)}."
+        f"{listed(names, shown=8)} cannot be deleted while it {host.connection.words}."
     )
     return step_of_return(host, text, f"{host.name} is connected in vCenter")
-
-
-def state_of(host: Host) -> str:
-    """Say what is the matter with a host, after its name."""
-    return "is disconnected" if host.connection is Connection.DISCONNECTED else "does not respond"
 
 
 def step_of_return(host: Host, text: str, proof: str) -> ManualStep:

@@ -1,13 +1,16 @@
 """Which VMs are this plan's own, and which only look so.
 
-A VM is owned when its owner mark, its name and the plan's folder agree. The mark names the plan by its id,
-and the VM by its instance UUID: a clone inherits the mark of what it was cloned from, with an instance UUID
-that is not its own. A renamed or moved VM is somebody's decision. What is not owned is never touched.
+A VM is owned when its owner mark says so: the mark names the plan by its id, and the VM by its instance UUID.
+A clone inherits the mark of what it was cloned from, with an instance UUID that is not its own. What somebody
+called the VM since, and the folder that it was put into, change nothing about that; they tell only where the
+mark holds no id, as those of version 0.1.0. What is not owned is never touched.
+
+An inventory comes here `as_named`: the plan's VMs are under the names that the plan file has for them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC
 from shlex import quote
@@ -35,8 +38,9 @@ class Ownership:
 
 
 def is_marked(vm: Vm, plan: PlanIdentity) -> bool:
-    """Whether a VM's mark names this plan, the VM itself and the VM's own name."""
-    return vm.is_of(plan) and vm.mark is not None and vm.mark.vm == vm.name
+    """Whether a VM's mark names this plan and the VM itself, by its name where it holds no id."""
+    mark = vm.mark
+    return vm.is_of(plan) and mark is not None and bool(mark.id or vm.called or mark.vm == vm.name)
 
 
 def marked_moids(plan: PlanIdentity, observed: Inventory) -> frozenset[str]:
@@ -55,25 +59,29 @@ def assess_ownership(
     """Find the plan's own VMs; `folders` gives each desired VM's folder by VM name."""
     result = Ownership()
     _refuse_namesakes(desired, observed, findings)
-    by_place = {(vm.folder_moid, vm.name.casefold()): vm for vm in observed.vms}
+    by_place = {(vm.folder_moid, (vm.called or vm.name).casefold()): vm for vm in observed.vms}
     marked = sorted(observed.vms_marked(desired.identity), key=lambda vm: (vm.name, vm.moid))
-    strays: dict[str, list[Vm]] = {}
+    claiming: dict[str, list[Vm]] = {}
     for vm in marked:
         if not vm.is_copy:
-            strays.setdefault(vm.mark.vm if vm.mark else "", []).append(vm)
+            name = vm.mark.vm if vm.mark else ""
+            claiming.setdefault(desired.moved.get(name, name), []).append(vm)
     for wanted in desired.vms:
         folder = folders.get(wanted.name)
         if folder is None:
             result.blocked.add(wanted.name)
             continue
+        claimants = claiming.get(wanted.name, [])
+        own = [vm for vm in claimants if vm.name == wanted.name and _is_owned(vm, folder, desired)]
+        here = [vm for vm in own if vm.folder_moid == folder.moid]
         found = by_place.get((folder.moid, wanted.name.casefold()))
-        if found is not None and is_marked(found, desired.identity):
-            result.existing[wanted.name] = found
-        elif found is not None:
+        if len(here or own) == 1:
+            result.existing[wanted.name] = (here or own)[0]
+        elif found is not None and found not in claimants:
             _refuse_stranger(desired, wanted, found, findings)
             result.blocked.add(wanted.name)
-        elif others := strays.get(wanted.name):
-            _refuse_stray(wanted, folder, others[0], observed, findings)
+        elif claimants:
+            _refuse_unclear(wanted, folder, claimants, observed, findings)
             result.blocked.add(wanted.name)
     _assess_rest(desired, marked, folders.values(), result, findings)
     return result
@@ -142,16 +150,33 @@ def _refuse_namesakes(desired: DesiredPlan, observed: Inventory, findings: Findi
         findings.add(Code.NAMESAKE, Subject(kind="plan", name=desired.name), message, remedy)
 
 
-def _refuse_stray(
-    wanted: DesiredVm, folder: Folder, found: Vm, observed: Inventory, findings: Findings
+def _is_owned(vm: Vm, folder: Folder, desired: DesiredPlan) -> bool:
+    """Whether a VM is the plan's under its name in the plan file; without an id its folder must agree."""
+    has_id = vm.mark is not None and bool(vm.mark.id)
+    return is_marked(vm, desired.identity) and (has_id or vm.folder_moid == folder.moid)
+
+
+def _refuse_unclear(
+    wanted: DesiredVm, folder: Folder, found: Sequence[Vm], observed: Inventory, findings: Findings
 ) -> None:
+    """Refuse to make a VM whose mark is on another, or on several, which only a hand can tell apart."""
     names = {one.moid: one.inventory_path or one.name for one in observed.folders}
-    where = names.get(found.folder_moid or "", "another folder")
-    message = f"the VM with this plan's mark for it is called {found.name!r} and is in {where}"
+    first = found[0]
+    where = names.get(first.folder_moid or "", "another folder")
+    called = first.called or first.name
+    message = f"the VM with this plan's mark for it is called {called!r} and is in {where}"
+    if first.is_template:
+        message = f"the VM with this plan's mark for it is a template now, {called!r} in {where}"
+    elif len(found) > 1:
+        message = f"several VMs have this plan's mark for it: {listed(vm.called or vm.name for vm in found)}"
     remedy = (
         f"rename or move it back to {wanted.name} in {folder.inventory_path or folder.name}; or remove its "
         f"extraConfig {MARK_PLAN_KEY} and {MARK_VM_KEY}, and it is not this plan's any more"
     )
+    if len(found) > 1:
+        remedy = f"remove {MARK_PLAN_KEY} and {MARK_VM_KEY} from the extraConfig of all but one"
+    elif first.is_template:
+        remedy = f"make a VM of it again, or remove its extraConfig {MARK_PLAN_KEY} and {MARK_VM_KEY}"
     findings.refuse_vm(Code.MARK_DISAGREES, wanted, message, remedy)
 
 
@@ -171,11 +196,17 @@ def _assess_rest(
         if vm.moid in own or mark is None:
             continue
         subject = Subject(kind="vm", name=vm.name, moid=vm.moid)
-        if is_marked(vm, desired.identity) and vm.folder_moid in places and vm.name not in wanted:
+        after = desired.moved.get(mark.vm)
+        if after in result.existing and is_marked(vm, desired.identity):
+            message = f"`moved` says that it is {after} now, and {after} is there, too: it is left alone"
+            remedy = "remove the item from `moved`; what the plan file does not name is deleted by `--delete`"
+            findings.add(Code.MOVED_AND_THERE, subject, message, remedy)
+        is_left_out = is_marked(vm, desired.identity) and not wanted & {vm.name, mark.vm}
+        if is_left_out and vm.folder_moid in places:
             result.orphans.append(vm)
-        elif mark.vm in wanted and mark.vm in result.blocked:
+        elif desired.moved.get(mark.vm, mark.vm) in result.blocked:
             continue
-        elif is_marked(vm, desired.identity) and vm.name not in wanted:
+        elif is_left_out:
             message = "left the plan file, and no line names its folder any more: it is left alone"
             remedy = f"put its line back, with this folder, and run `destroy` with --only {quote(vm.name)}"
             findings.add(Code.ORPHAN_ELSEWHERE, subject, message, remedy)

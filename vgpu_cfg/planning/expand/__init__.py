@@ -10,6 +10,7 @@ from vgpu_cfg.planning.expand.context import VmContext
 from vgpu_cfg.planning.expand.hosts import HostExpansion, expand_hosts
 from vgpu_cfg.planning.expand.lines import Expansion, expand_vms
 from vgpu_cfg.planning.expand.merging import merge
+from vgpu_cfg.planning.expand.moved import MovedExpansion, expand_moved
 from vgpu_cfg.planning.expand.networks import NetworkExpansion, expand_networks
 from vgpu_cfg.planning.expand.ranges import Member, read_members
 from vgpu_cfg.planning.expand.training import TrainingExpansion, expand_training
@@ -18,11 +19,13 @@ __all__ = [
     "Expansion",
     "HostExpansion",
     "Member",
+    "MovedExpansion",
     "NetworkExpansion",
     "TrainingExpansion",
     "VmContext",
     "check_host_names",
     "expand_hosts",
+    "expand_moved",
     "expand_networks",
     "expand_training",
     "expand_vms",

@@ -16,9 +16,11 @@ DIFFERENCES_OF_VMS = frozenset(
         Code.KEEP_FREE_UNMET,
         Code.NOT_MADE_ANEW,
         Code.ORPHAN_ELSEWHERE,
+        Code.NAME_TAKEN,
     }
 )
-"""A VM is elsewhere than the plan file says, not as one made now, not to be made anew, or left the file."""
+"""A VM is elsewhere than the plan file says or cannot have its name, is not as one made now, cannot be made
+anew, or left the file."""
 
 DIFFERENCES_OF_HOSTS = frozenset({Code.HOST_SILENT, Code.OTHERS_MAINTENANCE, Code.HOST_LOST})
 """A host does not answer, or others work on it: what is asked of it and of VMs there is not brought about."""

@@ -15,6 +15,7 @@ from vgpu_cfg.catalog import Catalog
 from vgpu_cfg.model.desired import DesiredPlan, DesiredPower
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.plan.change import Diagnostic
+from vgpu_cfg.planning.estate.naming import as_named
 from vgpu_cfg.planning.estate.ownership import assess_ownership
 from vgpu_cfg.planning.estate.protection import Protection
 from vgpu_cfg.planning.findings.collection import Findings
@@ -118,7 +119,7 @@ def plan_rebalance(
 
     Hosts are taken as they are; what the plan would do to them has not happened.
     """
-    return _Rebalancing(desired, observed, catalog, options).run()
+    return _Rebalancing(desired, as_named(desired, observed), catalog, options).run()
 
 
 @dataclass(slots=True)

@@ -6,15 +6,17 @@ that ran on two hosts would ruin its disks, so what starts it elsewhere is vSphe
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from vgpu_cfg.model.observed.inventory import Cluster, Connection, Host
-from vgpu_cfg.model.observed.vm import PowerState
+from vgpu_cfg.catalog import Catalog
+from vgpu_cfg.model.desired import DesiredPlan
+from vgpu_cfg.model.observed.inventory import Cluster, Connection, Host, Inventory
 from vgpu_cfg.model.plan.change import HostRef, ManualStep, Subject
 from vgpu_cfg.model.plan.lost import LostHost, LostVm
 from vgpu_cfg.planning.capacity.hardware import highest_version
 from vgpu_cfg.planning.estate.lost import step_of_return
+from vgpu_cfg.planning.estate.ownership import assess_ownership
 from vgpu_cfg.planning.expand.ranges import fold_names
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
@@ -29,9 +31,18 @@ from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
 from vgpu_cfg.planning.vms.lookup.shapes import line_of, make_shape
 from vgpu_cfg.planning.vms.lookup.vm_resolver import VmResolver
 
-_WORDS = {PowerState.ON: "on", PowerState.OFF: "off", PowerState.SUSPENDED: "suspended"}
 _HA_RESTART = "ha_restart"
 """The key of the table of VM settings under which a cluster's word on restarts of a VM is read."""
+
+
+def find_lost(
+    desired: DesiredPlan, observed: Inventory, catalog: Catalog, wants_vm: Callable[[str], bool]
+) -> tuple[LostHost, ...]:
+    """Say what a plan says of those of its VMs that are wanted by name and on hosts that do not respond."""
+    resolver = VmResolver(desired, observed, catalog, Findings())
+    folders = resolver.folders()
+    owned = assess_ownership(desired, observed, folders, Findings())
+    return assess_lost(resolver, [vm for vm in resolver.lost_vms(folders, owned) if wants_vm(vm.name)])
 
 
 def assess_lost(resolver: VmResolver, lost: Sequence[ResolvedVm]) -> tuple[LostHost, ...]:
@@ -56,7 +67,7 @@ def report_lost(lost: Sequence[LostHost], findings: Findings) -> None:
     """Report each such host with the plan's VMs on it."""
     for one in lost:
         subject = Subject(kind="host", name=one.host.name, moid=one.host.moid)
-        message = f"it {_state(one)}, and VMs of the plan are on it: {'; '.join(_told(one))}"
+        message = f"it {one.connection.words}, and VMs of the plan are on it: {'; '.join(told_of(one))}"
         findings.add(Code.HOST_LOST, subject, message, _remedy(one))
 
 
@@ -161,7 +172,7 @@ class _Elsewhere:
         return one, ""
 
     def _candidates(self, resolved: ResolvedVm, host: Host, told: Findings) -> Ranked:
-        """Return the hosts that reach a VM's files and networks: of its own cluster first, then the file's."""
+        """Return the hosts that reach a VM's files and networks: its own cluster's, then the file's."""
         observed, base = self._resolver.observed, resolved.base
         own = observed.cluster_by_moid.get(host.cluster_moid or host.compute_moid)
         clusters = dict.fromkeys(one for one in (own, *resolved.clusters) if isinstance(one, Cluster))
@@ -186,18 +197,14 @@ def _first(told: Findings) -> str:
     return found[0].text if found else "no other host runs its hardware version"
 
 
-def _told(lost: LostHost) -> Iterator[str]:
+def told_of(lost: LostHost) -> Iterator[str]:
     """Yield what is known of the VMs, like ones together."""
     groups: dict[tuple[str, str, str], list[str]] = {}
     for vm in lost.vms:
-        groups.setdefault((_WORDS[vm.power_state], vm.could_start_on, vm.why_not), []).append(vm.name)
+        groups.setdefault((vm.power_state.word, vm.could_start_on, vm.why_not), []).append(vm.name)
     for (state, target, why_not), names in groups.items():
         place = f"could start on {target} now" if target else f"cannot start elsewhere now ({why_not})"
         yield f"{fold_names(names)}, last known {state}, {place}"
-
-
-def _state(lost: LostHost) -> str:
-    return "is disconnected" if lost.connection is Connection.DISCONNECTED else "does not respond"
 
 
 def _remedy(lost: LostHost) -> str:
@@ -206,7 +213,7 @@ def _remedy(lost: LostHost) -> str:
 
 
 def _step_words(lost: LostHost) -> Iterator[str]:
-    """Yield the sentences of the step: how the host comes back, what HA does, how a VM is started elsewhere."""
+    """Yield the sentences of the step: how the host comes back, what HA does, how else VMs start."""
     name = lost.host.name
     if lost.connection is Connection.DISCONNECTED:
         yield (

@@ -15,18 +15,10 @@ def make_cordon_plan(targets: Sequence[Target], observed: Inventory, reason: str
     """Plan to keep new VMs off these; one that is cordoned for the same reason stays as it is."""
     changes = [
         change
-        for host, pci_ids in _by_host(targets)
+        for host, pci_ids in by_host(targets)
         if (change := cordon_host(host, pci_ids, observed, reason)) is not None
     ]
     return upkeep_plan("cordon", observed, changes)
-
-
-def make_uncordon_plan(targets: Sequence[Target], observed: Inventory) -> Plan:
-    """Plan to give these back."""
-    changes = [
-        change for host, pci_ids in _by_host(targets) if (change := uncordon_host(host, pci_ids)) is not None
-    ]
-    return upkeep_plan("uncordon", observed, changes)
 
 
 def cordon_host(host: Host, pci_ids: Sequence[str], observed: Inventory, reason: str) -> SetCordon | None:
@@ -90,6 +82,7 @@ def _sets(attribute: str, text: str) -> dict[str, str]:
     return {f"customValue[{attribute}]": text}
 
 
-def _by_host(targets: Sequence[Target]) -> list[tuple[Host, list[str]]]:
+def by_host(targets: Sequence[Target]) -> list[tuple[Host, list[str]]]:
+    """Return the hosts of targets, each with the GPUs that are meant, "" for the host itself."""
     hosts = {target.host.moid: target.host for target in targets}
     return [(host, [one.pci_id for one in targets if one.host.moid == moid]) for moid, host in hosts.items()]

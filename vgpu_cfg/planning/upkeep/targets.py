@@ -41,6 +41,18 @@ def hosts_named(glob: str, observed: Inventory) -> list[Host]:
     return hosts
 
 
+def one_host(word: str, observed: Inventory) -> Host:
+    """Return the host that a word names, `host:` before it or not. Raises NotFound where it is not one."""
+    hosts = hosts_named(word.removeprefix("host:"), observed)
+    if len(hosts) > 1:
+        raise NotFound(
+            f"{word} names {len(hosts)} hosts, and one is emptied at a time",
+            subject=observed.vcenter.address,
+            remedy=f"name one: {', '.join(host.name for host in hosts[:6])}",
+        )
+    return hosts[0]
+
+
 def _targets(word: str, observed: Inventory) -> Iterator[Target]:
     kind, sign, rest = word.partition(":")
     if not sign or kind not in ("host", "gpu") or not rest:

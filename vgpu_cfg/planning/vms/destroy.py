@@ -18,6 +18,7 @@ from vgpu_cfg.model.plan.change import (
     VmRef,
 )
 from vgpu_cfg.planning.estate.lost import can_go
+from vgpu_cfg.planning.estate.naming import as_named
 from vgpu_cfg.planning.estate.orphans import orphans_to_delete, report_orphans
 from vgpu_cfg.planning.estate.ownership import (
     Ownership,
@@ -74,7 +75,7 @@ def make_destroy_plan(desired: DesiredPlan, observed: Inventory, options: PlanOp
     or under `protect` is an error; one that only looks like the plan's is left alone with a warning. Rules
     and groups stay as long as they hold a VM that stays.
     """
-    chosen = options or PlanOptions()
+    chosen, observed = options or PlanOptions(), as_named(desired, observed)
     findings, silent = Findings.for_plan(desired), Findings()
     site, quiet_site = Site(desired, observed, findings), Site(desired, observed, Findings())
     folders = {vm.name: quiet_site.folder_of(vm) for vm in desired.vms}

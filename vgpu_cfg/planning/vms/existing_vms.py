@@ -6,6 +6,7 @@ it is off, so every change to a running one is a power cycle, done only where al
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from vgpu_cfg.model.desired import DesiredPower
@@ -27,7 +28,7 @@ from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.findings.wording import gib, listed
 from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
-from vgpu_cfg.planning.vms.new_vms import change_id, set_attributes, version_edit
+from vgpu_cfg.planning.vms.new_vms import change_id, set_attributes, version_edit, with_needs
 from vgpu_cfg.planning.vms.settings.edits import VmEdits, joined, shown, undone
 
 
@@ -106,6 +107,13 @@ def plan_existing(
     return changes
 
 
+def after(first: Sequence[Change], changes: Sequence[Change]) -> list[Change]:
+    """Return the changes of a VM behind others of its own, which must not go on at the same time."""
+    if not first or not changes:
+        return [*first, *changes]
+    return [*first, with_needs(changes[0], (first[-1].id,)), *changes[1:]]
+
+
 def _is_live(vm: Vm, edits: VmEdits, upgrade_to: int | None) -> bool:
     """Whether a VM need not be switched off: only what a running one takes is written."""
     return vm.power_state is not PowerState.SUSPENDED and upgrade_to is None and edits.is_live
@@ -164,4 +172,4 @@ def _shall_run(resolved: ResolvedVm, vm: Vm) -> bool:
 
 
 def _power_text(vm: Vm) -> str:
-    return {PowerState.ON: "on", PowerState.OFF: "off", PowerState.SUSPENDED: "suspended"}[vm.power_state]
+    return vm.power_state.word

@@ -43,7 +43,8 @@ def plan_host_rules(
             _report_no_drs(cluster, group, findings)
             continue
         kept.add((cluster_moid, name))
-        if not any("place" in member.resolved.desired.ignore for member in group):
+        is_ignored = any("place" in member.resolved.desired.ignore for member in group)
+        if not is_ignored and not _are_kept_there(cluster, desired.name, name, group, host_group):
             changes += _compare(cluster, name, group, host_group)
     for cluster in observed.clusters:
         wanted = {name for moid, name in kept if moid == cluster.moid}
@@ -99,6 +100,26 @@ def _without(
         host_group=rule.host_group,
         vms=left,
         is_mandatory=rule.is_mandatory,
+    )
+
+
+def _are_kept_there(
+    cluster: Cluster, plan: str, name: str, group: Sequence[Member], host_group: HostGroup
+) -> bool:
+    """Whether a rule that is not this plan's keeps the VMs on the hosts already, as firmly as is asked."""
+    if any(rule.name == _rule_of(name) for rule in cluster.host_rules):
+        return False
+    moids = {member.ref.moid for member in group}
+    must = any(member.resolved.desired.place.must for member in group)
+    return any(
+        rule.is_enabled
+        and rule.host_group == host_group.name
+        and not rule.avoided_group
+        and rule.is_mandatory is must
+        and not is_of_plan(rule.name, plan)
+        and (found := cluster.vm_group(rule.vm_group)) is not None
+        and moids <= set(found.vm_moids)
+        for rule in cluster.host_rules
     )
 
 

@@ -25,7 +25,7 @@ def rename(vm: Vm, name: str) -> RenameVm:
     return RenameVm(
         id=change_id("rename", name),
         subject=Subject(kind="vm", name=name, moid=vm.moid),
-        edits=(Edit(key="name", before=vm.name, after=name, sets={"newName": escaped(name)}),),
+        edits=(Edit(key="name", before=vm.called or vm.name, after=name, sets={"newName": escaped(name)}),),
         vm=VmRef(name=name, moid=vm.moid),
     )
 

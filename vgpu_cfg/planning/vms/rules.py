@@ -88,10 +88,26 @@ def plan_rules(
         if any("place" in member.resolved.desired.ignore for member in group):
             continue
         found = next((rule for rule in cluster.rules if rule.name == name), None)
+        if found is None and _are_kept_apart(cluster, desired.name, group):
+            continue
         changes += _compare_rule(cluster, name, group, found)
     for cluster in observed.clusters:
         changes += _leftovers(cluster, desired.name, kept, staying)
     return changes
+
+
+def _are_kept_apart(cluster: Cluster, plan: str, group: Sequence[Member]) -> bool:
+    """Whether a rule that is not this plan's keeps the VMs apart already, as firmly as is asked."""
+    moids = {member.ref.moid for member in group}
+    must = any(member.resolved.desired.place.must for member in group)
+    return any(
+        rule.is_enabled
+        and rule.kind == "anti_affinity"
+        and rule.is_mandatory is must
+        and not is_of_plan(rule.name, plan)
+        and moids <= set(rule.vm_moids)
+        for rule in cluster.rules
+    )
 
 
 def after_rules(changes: Iterable[Change], rules: Sequence[Change]) -> list[Change]:

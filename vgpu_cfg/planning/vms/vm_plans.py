@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from vgpu_cfg.model.desired import DesiredPlan
@@ -37,7 +37,7 @@ from vgpu_cfg.planning.vms.checks.vm_checks import (
     least_hardware,
 )
 from vgpu_cfg.planning.vms.compare import check_options, compare_vm, differing_at_creation
-from vgpu_cfg.planning.vms.existing_vms import assess_changes, plan_existing
+from vgpu_cfg.planning.vms.existing_vms import after, assess_changes, plan_existing
 from vgpu_cfg.planning.vms.lookup.affinity import (
     choosable_gpus,
     held_gpus,
@@ -81,7 +81,7 @@ class VmPlans:
 class VmPlanner:
     """Plans VMs one by one; what it knows of the estate is the same for all of them."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913
         self,
         desired: DesiredPlan,
         observed: Inventory,
@@ -90,10 +90,12 @@ class VmPlanner:
         findings: Findings,
         topologies: Topologies,
         addresses: AddressBook,
+        *,
+        names: Mapping[str, Sequence[Change]],
     ) -> None:
         self.desired, self.observed, self.lookup = desired, observed, lookup
         self.options, self.findings, self.topologies = options, findings, topologies
-        self.addresses = addresses
+        self.addresses, self.names = addresses, names
         self.site = lookup.reporting
         self.networks = {one.portgroup_key or one.moid: one.name for one in observed.networks}
         self._common_versions: dict[str, int | None] = {}
@@ -198,7 +200,7 @@ class VmPlanner:
         pin = self._pin_of_existing(resolved, wanted, placed)
         check_options(wanted, self.findings)
         edits = compare_vm(wanted, self.networks)
-        changes = plan_existing(resolved, vm, edits, pin, upgrade_to)
+        changes = after(self.names.get(vm.name, ()), plan_existing(resolved, vm, edits, pin, upgrade_to))
         assess_changes(resolved, vm, edits, changes, self.options, self.findings)
         if cluster is not None:
             self._override(resolved, cluster, edits, "", result)

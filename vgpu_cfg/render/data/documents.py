@@ -74,6 +74,7 @@ def status_data(view: StatusView) -> Data:
         hosts=hosts,
         vms=rows,
         others=list(view.others),
+        differences=[one.model_dump(mode="json") for one in view.differences],
         findings=findings,
     )
 

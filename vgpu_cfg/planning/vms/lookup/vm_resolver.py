@@ -72,7 +72,7 @@ class VmResolver:
                     yield resolved
 
     def lost_vms(self, folders: Mapping[str, Folder | None], owned: Ownership) -> Iterator[ResolvedVm]:
-        """Yield the plan's VMs on hosts that do not respond, as vCenter saw them last; nothing is found here."""
+        """Yield the plan's VMs on hosts that do not respond, as vCenter saw them last; it reports nothing."""
         lookup = replace(self.lookup, reporting=self.lookup.silent)
         for vm in self.in_order():
             host, folder = self._lost_host(vm.name, owned), folders[vm.name]

@@ -6,6 +6,8 @@ Sources: NVIDIA AI Enterprise 5.0 User Guide, chapter 4 (peer-to-peer past the r
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 
 from vgpu_cfg.model.guests.addresses import ADDRESSES_KEY
 from vgpu_cfg.model.observed.vm import MARK_PLAN_KEY, MARK_VM_KEY, OwnerMark, SettingValue, VmDetail
@@ -61,6 +63,10 @@ def _p2p(key: str) -> Callable[[PlacedVm], Wanted | None]:
     return desired
 
 
+def _pair_in_file(key: str, value: SettingValue) -> object:
+    return {key: value}
+
+
 def _addresses(vm: PlacedVm) -> Wanted | None:
     has_nics = vm.manages("nics") and vm.nics is not None
     return Wanted(vm.addresses, is_default=True) if has_nics and vm.addresses is not None else None
@@ -72,7 +78,8 @@ def _mark(vm: PlacedVm) -> Wanted | None:
     if found is not None and found.id and (found.plan, found.vm) == (vm.plan, vm.desired.name):
         return None
     is_anew = found is not None and not found.id
-    return Wanted(f"{vm.plan}/{vm.desired.name}", is_default=True, is_anew=is_anew)
+    note = f"of {vm.desired.name}, which was {found.vm}" if found and found.vm != vm.desired.name else ""
+    return Wanted(f"{vm.plan}/{vm.desired.name}", is_default=True, is_anew=is_anew, note=note)
 
 
 def _mark_in(detail: VmDetail) -> OwnerMark | None:
@@ -101,6 +108,7 @@ def _pair(
     same: Callable[[SettingValue, VmDetail], bool],
     *,
     source: str,
+    follows: tuple[str, ...],
     is_live: bool = False,
     brought: Callable[[PlacedVm], bool] | None = None,
 ) -> VmSetting:
@@ -116,6 +124,7 @@ def _pair(
         same=same,
         text=str,
         default=default,
+        follows=follows,
         privilege=_ADVANCED,
         is_live=is_live,
         brought=brought,
@@ -132,6 +141,7 @@ EXTRA_CONFIG_SETTINGS = (
         "TRUE for a VM with GPUs that need it",
         _is_true(USE_KEY),
         source=_MMIO_SOURCE,
+        follows=("gpus",),
         brought=_brought_mmio,
     ),
     _pair(
@@ -140,16 +150,23 @@ EXTRA_CONFIG_SETTINGS = (
         "what its boards need; a larger one stays",
         _is_large_enough,
         source=_MMIO_SOURCE,
+        follows=("gpus",),
         brought=_brought_mmio,
     ),
     *(
-        _pair(
-            key,
-            _p2p(key),
-            "TRUE with `rdma: gpudirect`",
-            _is_true(key),
-            source=_P2P_SOURCE,
-            brought=_brought_p2p(key),
+        replace(
+            _pair(
+                key,
+                _p2p(key),
+                "TRUE with `rdma: gpudirect`",
+                _is_true(key),
+                source=_P2P_SOURCE,
+                follows=("nics",),
+                brought=_brought_p2p(key),
+            ),
+            in_file=partial(_pair_in_file, key),
+            said_in="extra_config",
+            needs_saying=lambda _vm, value: str(value).upper() == "TRUE",
         )
         for key in P2P_KEYS
     ),
@@ -159,6 +176,7 @@ EXTRA_CONFIG_SETTINGS = (
         "the addresses that the VM's NICs were given",
         lambda value, detail: (current(ADDRESSES_KEY, detail) or "") == value,
         source="this tool's own",
+        follows=("nics",),
         is_live=True,
     ),
     VmSetting(

@@ -114,7 +114,8 @@ def render_summary(  # noqa: PLR0913 - what was done, and each command that may 
         commands = {"CHECK": check_command, "PROVE": prove_command}
     else:
         commands = {"CHECK": check_command}
-    return [*lines, *_tail({**commands, "LOG": journal}, width)]
+    told = {"CHANGE": report.occasion.text, **commands, "LOG": journal}
+    return [*lines, *_tail(told, width)]
 
 
 def step_number(plan: Plan, change_id: str) -> int:
@@ -293,6 +294,6 @@ def _has_staged(report: Report, changes: Mapping[str, Change]) -> bool:
 def _tail(words: Mapping[str, str], width: int) -> list[Text]:
     lines: list[Text] = []
     for label, text in words.items():
-        style = "dim" if label == "LOG" else "bold"
+        style = "dim" if label in ("LOG", "CHANGE") else "bold"
         lines += hanging(label, text, width, indent=0, label_width=6, style=style) if text else []
     return [Text(""), *lines] if lines else []

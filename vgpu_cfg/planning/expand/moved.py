@@ -1,0 +1,96 @@
+"""From `moved` to which name a VM had before: ranges written out, chains followed to their ends."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+
+from vgpu_cfg.documents import Part, build, did_you_mean
+from vgpu_cfg.errors import DocumentError, DocumentFault
+from vgpu_cfg.model.plan_file import MovedEntry, check_vm_name
+from vgpu_cfg.planning.expand.ranges import read_members
+
+
+@dataclass(slots=True)
+class MovedExpansion:
+    """The names that VMs have now by those that they had, and what is wrong."""
+
+    names: dict[str, str] = field(default_factory=dict)
+    faults: list[DocumentFault] = field(default_factory=list)
+
+
+def expand_moved(part: Part | None, vms: Collection[str]) -> MovedExpansion:
+    """Read which VMs of the plan, `vms` by name, had another name before.
+
+    A name that went on to a third is followed to its end, so that lines may be added and never changed.
+    """
+    out = MovedExpansion()
+    if part is None:
+        return out
+    if not isinstance(part.data, list):
+        hint = "as in moved: [{from: hvd-01, to: trn-01}]"
+        out.faults.append(part.fault((), "'moved' must be a list", hint))
+        return out
+    steps: dict[str, str] = {}
+    places: dict[str, Part] = {}
+    for index in range(len(part.data)):
+        item = part.child(index)
+        for before, after in _pairs(item, out):
+            if before in steps:
+                message = f"{before!r} is moved twice"
+                out.faults.append(item.fault(("from",), message, "keep one of the items"))
+                continue
+            steps[before], places[before] = after, item
+    if not out.faults:
+        _follow(steps, places, vms, out)
+    return out
+
+
+def _pairs(item: Part, out: MovedExpansion) -> Iterator[tuple[str, str]]:
+    """Yield the names of an item, before and after; none where something is wrong with it."""
+    try:
+        entry = build(item.document, MovedEntry, loc=item.loc, data=item.data)
+    except DocumentError as error:
+        out.faults += error.faults
+        return
+    names: list[list[str]] = []
+    for key, text in (("from", entry.from_), ("to", entry.to)):
+        try:
+            names.append([member.name for member in read_members(text)])
+            for name in names[-1]:
+                check_vm_name(name)
+        except ValueError as error:
+            message, _, hint = str(error).partition("\n")
+            out.faults.append(item.fault((key,), message, hint))
+            return
+    before, after = names
+    if len(before) != len(after):
+        message = f"{entry.from_!r} counts {len(before)}, {entry.to!r} {len(after)}"
+        out.faults.append(item.fault(("to",), message, "ranges of one item run together: make them equal"))
+        return
+    yield from zip(before, after, strict=True)
+
+
+def _follow(
+    steps: dict[str, str], places: dict[str, Part], vms: Collection[str], out: MovedExpansion
+) -> None:
+    known = set(vms)
+    for before, item in places.items():
+        end, seen = steps[before], {before}
+        while end in steps and end not in seen:
+            seen.add(end)
+            end = steps[end]
+        if end in seen:
+            message = f"{before!r} comes back to itself"
+            hint = "each name is left once; VMs that change names take a third one in a plan of its own"
+            out.faults.append(item.fault(("from",), message, hint))
+        elif before in known:
+            message = f"{before!r} is still one of `vms`"
+            hint = "a VM that has another name now is under that one only: remove its line, or this item"
+            out.faults.append(item.fault(("from",), message, hint))
+        elif end not in known:
+            message = f"{end!r} is none of `vms`"
+            hint = did_you_mean(end, known) or "give it its line in `vms`, or remove this item"
+            out.faults.append(item.fault(("to",), message, hint))
+        else:
+            out.names[before] = end
