@@ -179,6 +179,7 @@ def without(detail: VmDetail, setting: VmSetting) -> VmDetail:
             }
         },
         *({name: getattr(empty, name)} for name in VmDetail.model_fields),
+        {"memory_reservation_locked": False, "memory_reservation_mib": 0},  # either of them would do
     )
     for update in updates:
         found = detail.model_copy(update=update)

@@ -236,7 +236,7 @@ def _sets(event: Any) -> dict[str, str]:
         case vim.event.VmUpgradeCompleteEvent():
             return {"version": event.version}
         case vim.event.VmRenamedEvent():
-            return {"name": event.newName}
+            return {"newName": event.newName}
         case _:
             return {}
 
