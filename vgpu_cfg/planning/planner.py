@@ -219,7 +219,7 @@ class _Planning:
             check_gpus(resolved, self.catalog, self.reader, offered, self.findings)
             if not resolved.cannot_be_placed:
                 check_peers(resolved, self.catalog, self.hosts, self.findings)
-            if resolved.keeps_gpus:
+            if resolved.keeps_gpus or resolved.sheds_gpus:
                 resolved.held_boards = tuple(self._held_boards(resolved))
 
     def _held_boards(self, resolved: ResolvedVm) -> Iterator[Board]:

@@ -39,7 +39,7 @@ class ResolvedVm:
     own where the plan does not manage them. `keeps_gpus` tells that it runs with them already,
     `is_stuck` that it runs with others and no place was found for the new ones.
     `nics` is None where the plan leaves them to the template. `fit` is set by placement.
-    `held_boards` are the boards behind the GPUs of a VM that keeps them.
+    `held_boards` are the boards behind the GPUs of a VM that keeps them, or gives them up.
     """
 
     desired: DesiredVm
@@ -74,6 +74,13 @@ class ResolvedVm:
         source = self.desired.source
         is_linked = isinstance(source, TemplateSource) and source.linked
         return frozenset(own | set(self.base.datastore_moids) if is_linked else own)
+
+    @property
+    def sheds_gpus(self) -> bool:
+        """Whether it has GPUs, and the plan file says that it shall have none."""
+        has_gpus = bool(self.base.vgpus or self.base.passthrough_gpus)
+        is_asked = self.existing is not None and self.desired.is_managed("gpus")
+        return is_asked and has_gpus and not self.desired.gpus
 
     @property
     def stays_put(self) -> bool:
