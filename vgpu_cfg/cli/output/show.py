@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from vgpu_cfg.model.observed.inventory import Host, Inventory
     from vgpu_cfg.model.plan.change import Plan
     from vgpu_cfg.model.plan.difference import Difference
-    from vgpu_cfg.model.plan.report import Report
     from vgpu_cfg.model.plan.suggestion import Suggestion
 
 

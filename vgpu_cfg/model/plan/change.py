@@ -420,9 +420,9 @@ class Plan(Frozen):
     `blocked` are the ids of the changes that an error stands against, with those that need them: the plan
     shows them, and is not carried out. `hosts_in_sync` are the hosts that the plan names and has nothing to
     change at. `contests` are the hosts whose VMs start one by one. `unknown` is what nobody told of hosts: no
-    difference, and no change. `lost_hosts` do not respond, and the plan leaves its VMs on them alone. `others`
-    are the VMs that are not the plan's own and that it has leave to touch: by moid, each with the text of the
-    owner mark that it had, "" for none.
+    difference, and no change. `lost_hosts` do not respond, and the plan leaves its VMs on them alone.
+    `others` are the VMs that are not the plan's own and that it has leave to touch: by moid, each with the
+    text of the owner mark that it had, "" for none.
 
     `digest` covers the changes but not the change versions of VMs: it says whether
     two plannings came to the same thing.
