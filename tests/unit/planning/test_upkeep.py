@@ -50,7 +50,7 @@ def with_home(observed: Inventory, name: str, home: Home) -> Inventory:
     return observed.model_copy(update={"vms": tuple(changed(vm) for vm in observed.vms)})
 
 
-OWN = {"mark": "team/a", "marked": {"by": "anna"}}
+OWN: dict[str, Any] = {"mark": "team/a", "marked": {"by": "anna"}}
 
 
 def test_a_vm_of_a_plan_moves_without_leave_and_one_of_none_takes_it() -> None:

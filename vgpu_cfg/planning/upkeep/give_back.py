@@ -72,7 +72,9 @@ class _GivenBack:
             return [gone]
         if not host.is_usable:
             self._tell(
-                vm, host, f"{host.name} cannot run it yet: take it out of maintenance mode, then uncordon again"
+                vm,
+                host,
+                f"{host.name} cannot run it yet: take it out of maintenance mode, then uncordon again",
             )
             return []
         if not vm.is_on:
