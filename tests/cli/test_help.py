@@ -27,6 +27,8 @@ CONNECTED = {
     "inventory",
     "fit",
     "rebalance",
+    "import",
+    "forget",
     "explain",
     "history",
     "record",
@@ -59,9 +61,9 @@ def options_of(command: str) -> set[str]:
 
 def test_these_are_the_commands() -> None:
     assert set(COMMANDS) == {
-        "validate", "plan", "apply", "status", "destroy", "runbook", "inventory", "profiles", "schema",
-        "record", "explain", "fit", "hand-over", "verify", "rebalance", "history", "cordon", "drain",
-        "uncordon", "lab list", "lab serve", "lab hand", "lab reset",
+        "validate", "plan", "apply", "status", "destroy", "import", "forget", "runbook", "inventory",
+        "profiles", "schema", "record", "explain", "fit", "hand-over", "verify", "rebalance", "history",
+        "cordon", "drain", "uncordon", "lab list", "lab serve", "lab hand", "lab reset",
     }  # fmt: skip
 
 

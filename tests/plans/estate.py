@@ -333,7 +333,7 @@ def _vm(name: str, row: Row, hosts: Row, folders: Sequence[Folder]) -> Vm:
 
 
 def _mark(name: str, names: str, more: Row) -> OwnerMark:
-    """Return an owner mark; `more` says `id` (null: of version 0.1.0), `for` which VM, `by` whom and `at`."""
+    """Return a mark; `more` says `id` (null: of version 0.1.0), `for` which VM, `by`, `at`, `imported`."""
     plan, _, vm = names.partition("/")
     plan_id = more.get("id", PLAN_ID if plan == "demo" else OTHER_ID)
     if plan_id is None:
@@ -345,6 +345,7 @@ def _mark(name: str, names: str, more: Row) -> OwnerMark:
         instance_uuid=f"uuid-{more.get('for', name)}",
         made_by=more.get("by", ""),
         made_at=more.get("at"),
+        is_imported=more.get("imported", False),
     )
 
 

@@ -32,7 +32,7 @@ from vgpu_cfg.execution.run.step import NeedsManualStep, Pause, Step, StepResult
 from vgpu_cfg.execution.steps import is_for_hosts, make_step
 from vgpu_cfg.execution.vms.owner_marks import is_marking
 from vgpu_cfg.model.identity import new_id
-from vgpu_cfg.model.plan.change import Change, CreateVm, ManualStep, Plan, ReconfigureVm, StageGuest
+from vgpu_cfg.model.plan.change import Change, CreateVm, ManualStep, MarkVm, Plan, ReconfigureVm, StageGuest
 from vgpu_cfg.model.plan.report import Event, EventKind, Outcome, OutcomeStatus, Report
 from vgpu_cfg.model.runs import RunResult
 from vgpu_cfg.ports import ChangeWriter, InventoryReader, MakeId, TaskUpdate
@@ -87,7 +87,7 @@ def run_plan(  # noqa: PLR0913 - what a run needs, how it goes, and how it is wa
 
 
 def _is_marking(change: Change) -> bool:
-    return isinstance(change, CreateVm | ReconfigureVm) and is_marking(change.spec)
+    return isinstance(change, CreateVm | ReconfigureVm | MarkVm) and is_marking(change.spec)
 
 
 def exit_code_of(report: Report) -> int:

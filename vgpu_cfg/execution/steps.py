@@ -23,6 +23,7 @@ from vgpu_cfg.execution.vms.power import power_off_vm, power_on_vm
 from vgpu_cfg.execution.vms.steps import (
     create_vm,
     destroy_vm,
+    mark_vm,
     reconfigure_vm,
     remove_rule,
     remove_vm_group,
@@ -41,6 +42,7 @@ from vgpu_cfg.model.plan.change import (
     EnterMaintenance,
     ExitMaintenance,
     ManualStep,
+    MarkVm,
     MoveVmToFolder,
     PowerOffVm,
     PowerOnVm,
@@ -98,6 +100,8 @@ def make_step(
             return upgrade_vm(change, session)
         case ReconfigureVm():
             return reconfigure_vm(change, session)
+        case MarkVm():
+            return mark_vm(change, session)
         case PowerOnVm():
             return power_on_vm(change, session)
         case PowerOffVm():

@@ -24,6 +24,7 @@ from vgpu_cfg.model.plan.change import (
     EnterMaintenance,
     ExitMaintenance,
     ManualStep,
+    MarkVm,
     MoveVmToFolder,
     Plan,
     PowerOffVm,
@@ -143,7 +144,7 @@ def _needed(change: Change, folders: Mapping[str, str], templates: set[str]) -> 
             yield from _of_creation(change, templates)
         case UpgradeVm():
             yield _where(change, folders), UPGRADE
-        case ReconfigureVm():
+        case ReconfigureVm() | MarkVm():
             yield from _of_spec(change.spec, _where(change, folders))
         case PowerOnVm():
             yield _where(change, folders), POWER_ON
@@ -241,6 +242,7 @@ def _of_network(change: ChangeNetwork) -> Iterator[Needed]:
 def _where(
     change: UpgradeVm
     | ReconfigureVm
+    | MarkVm
     | SetAttributes
     | PowerOnVm
     | PowerOffVm

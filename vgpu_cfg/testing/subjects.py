@@ -77,6 +77,7 @@ class Site:
         self.flags = flags
         self._folder = folder
         self._planned: dict[tuple[PlanFile, bool], Planned] = {}
+        self._fixes: dict[PlanFile, str] = {}
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"
@@ -99,11 +100,13 @@ class Site:
         from vgpu_cfg.render.layout.lines import plain
         from vgpu_cfg.render.text.fixes import render_fixes
 
-        answer = self.planned(plan)
-        command = f"vgpu-cfg plan {plan.path} --suggest={plan.path.stem}-fixed{plan.path.suffix}"
-        with surroundings(self._folder):
-            found = find_fixes(self.request_of(plan), self.flags, answer)
-        return plain(render_fixes(found, WIDTH, command=command))
+        if plan not in self._fixes:
+            answer = self.planned(plan)
+            command = f"vgpu-cfg plan {plan.path} --suggest={plan.path.stem}-fixed{plan.path.suffix}"
+            with surroundings(self._folder):
+                found = find_fixes(self.request_of(plan), self.flags, answer)
+            self._fixes[plan] = plain(render_fixes(found, WIDTH, command=command))
+        return self._fixes[plan]
 
     def request_of(self, plan: PlanFile) -> PlanRequest:
         """Return what a plan file asks of this vCenter."""
@@ -174,6 +177,7 @@ class LabEstate(Site):
         )
         printed = io.StringIO()
         self._planned.clear()
+        self._fixes.clear()
         with surroundings(self._folder), redirect_stdout(printed), redirect_stderr(printed):
             code = command(self.request_of(plan), self.flags, plan.options(), how)
         if code:

@@ -16,6 +16,7 @@ from vgpu_cfg.errors import DocumentError, DocumentFault
 from vgpu_cfg.model.desired import DesiredGuest, DesiredPlan
 from vgpu_cfg.model.host_list import HostList, ListedHost, ListedHostGpu
 from vgpu_cfg.model.observed.inventory import Inventory
+from vgpu_cfg.model.occasion import NO_OCCASION
 from vgpu_cfg.model.plan.change import Plan
 from vgpu_cfg.model.vgpu import VgpuProfile
 from vgpu_cfg.planning.moves.movables import Stay
@@ -80,7 +81,8 @@ def documents() -> dict[str, dict[str, Any]]:
             "vc.example",
         ),
         "profiles": data.profiles_data(catalog.board("grid_a100").profiles),
-        "runbook": {"kind": "runbook", "format": 1} | runbook_data(prepared, lookup, VIEWS),
+        "runbook": {"kind": "runbook", "format": 1}
+        | runbook_data(prepared, lookup, VIEWS, occasion=NO_OCCASION),
         "hand-over": hand_over_data("horovod", handed_over(), {"hostfile": "hvd-01 slots=1\n"}, ("-np 1",)),
         "error": error_data(DocumentError([DocumentFault("plan.yaml", 1, 1, "no", "yes")])),
     }

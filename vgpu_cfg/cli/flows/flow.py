@@ -227,9 +227,7 @@ def plan_with(
     reader: InventoryReader, desired: DesiredPlan, connection: Connection, options: PlanOptions
 ) -> Planned:
     """Plan for what a reader tells, and those shells that are open."""
-    observed = with_facts(desired, read_for(desired, reader), reader, options)
-    observed = with_open_shells(desired, observed, connection, options)
-    return _planned(desired, observed, connection, options)
+    return _planned(desired, read_to_plan(desired, reader, connection, options), connection, options)
 
 
 def _planned(
@@ -240,6 +238,14 @@ def _planned(
 
     options = with_fingerprints(desired, observed, options, connection)
     return Planned(make_plan(desired, observed, load_catalog(), options), observed, options)
+
+
+def read_to_plan(
+    desired: DesiredPlan, reader: InventoryReader, connection: Connection, options: PlanOptions
+) -> Inventory:
+    """Read what a plan is made of, as far as it takes no shell that is closed."""
+    observed = with_facts(desired, read_for(desired, reader), reader, options)
+    return with_open_shells(desired, observed, connection, options)
 
 
 def plan_destroy_once(request: PlanRequest, flags: ConnectionFlags, options: PlanOptions) -> Plan:

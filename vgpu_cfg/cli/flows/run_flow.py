@@ -138,13 +138,13 @@ def apply(request: PlanRequest, flags: ConnectionFlags, options: PlanOptions, ho
         if tools is not None:
             show.shells_opened(tools)
         plan = plan_for(observed)
-        _show(plan, how)
+        show_plan(plan, how)
         refuse_errors(plan)
         check_reviewed(request.reviewed, plan)
         _refuse_unknown_steps(plan, how.done)
         if not plan.changes:
             _remember(desired, observed, tools, options)
-            return _nothing_to_do(plan, how)
+            return nothing_to_do(plan, how)
         _refuse_closed_window(plan, observed)
 
         def read_back() -> Inventory:
@@ -158,13 +158,13 @@ def apply(request: PlanRequest, flags: ConnectionFlags, options: PlanOptions, ho
             observed,
             plan_for,
             read_back,
-            f"Make {_these(plan)}?",
+            f"Make {these(plan)}?",
             "apply",
             tools,
             guests,
             lambda: keep_id(desired, request.folder),
         )
-        return _decide_and_run(work, estate, how, is_reviewed=request.reviewed is not None)
+        return decide_and_run(work, estate, how, is_reviewed=request.reviewed is not None)
 
 
 def destroy(request: PlanRequest, flags: ConnectionFlags, options: PlanOptions, how: ApplyOptions) -> int:
@@ -177,26 +177,28 @@ def destroy(request: PlanRequest, flags: ConnectionFlags, options: PlanOptions, 
         observed = read_for(desired, estate.reader)
         closing.enter_context(locked(desired, observed, estate))
         plan = make_destroy_plan(desired, observed, options)
-        _show(plan, how)
+        show_plan(plan, how)
         refuse_errors(plan)
         if not plan.changes:
-            return _nothing_to_do(plan, how)
+            return nothing_to_do(plan, how)
         work = Work(
             plan,
             observed,
             lambda after: make_destroy_plan(desired, after, options),
             lambda: read_for(desired, estate.reader),
-            f"Delete what is shown above, with {_these(plan)}?",
+            f"Delete what is shown above, with {these(plan)}?",
             "destroy",
+            check="status",
         )
-        return _decide_and_run(work, estate, how)
+        return decide_and_run(work, estate, how)
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
     """A plan that is about to be carried out, and how the estate is read and planned for again.
 
-    `keep` writes down what must outlive the run, before its first change.
+    `keep` writes down what must outlive the run, before its first change. `verb` with `more` is what to type
+    for it again, `check` the command that shows what came of it.
     """
 
     plan: Plan
@@ -208,6 +210,8 @@ class Work:
     tools: HostTools | None = None
     guests: GuestSecrets | None = None
     keep: Callable[[], None] = lambda: None
+    more: tuple[str, ...] = ()
+    check: str = "plan"
 
 
 def _after_reboots(desired: DesiredPlan, estate: Estate, options: PlanOptions) -> Inventory:
@@ -251,7 +255,8 @@ def _remember(
         show.say(line)
 
 
-def _show(plan: Plan, how: ApplyOptions) -> None:
+def show_plan(plan: Plan, how: ApplyOptions) -> None:
+    """Show a plan that is about to be carried out; a program gets its report alone."""
     if how.is_json and not plan.errors:
         if not how.yes and plan.changes:
             show.plan_to_decide_on(plan, how.occasion)
@@ -259,7 +264,8 @@ def _show(plan: Plan, how: ApplyOptions) -> None:
         show.plan(plan, how.output, command="", verbose=False, is_only_shown=False, occasion=how.occasion)
 
 
-def _nothing_to_do(plan: Plan, how: ApplyOptions) -> int:
+def nothing_to_do(plan: Plan, how: ApplyOptions) -> int:
+    """Tell a program that a plan has no changes; return the exit code."""
     if how.is_json:
         nothing = Report(plan=plan.name, digest=plan.digest, occasion=how.occasion)
         show.report(plan, nothing, None, how.output, journal="", next_command="", check_command="")
@@ -290,12 +296,14 @@ def _refuse_closed_window(plan: Plan, observed: Inventory) -> None:
             )
 
 
-def _these(plan: Plan) -> str:
+def these(plan: Plan) -> str:
+    """Count a plan's changes for a question."""
     count = len(plan.changes)
     return "this change" if count == 1 else f"these {count} changes"
 
 
-def _decide_and_run(work: Work, estate: Estate, how: ApplyOptions, *, is_reviewed: bool = False) -> int:
+def decide_and_run(work: Work, estate: Estate, how: ApplyOptions, *, is_reviewed: bool = False) -> int:
+    """Ask, carry a plan out, read back and tell; return the exit code."""
     from vgpu_cfg.execution import exit_code_of
 
     plan = work.plan
@@ -317,8 +325,8 @@ def _decide_and_run(work: Work, estate: Estate, how: ApplyOptions, *, is_reviewe
         # A reviewed plan that was done in part is out of date: it is to be made and reviewed again.
         next_command=f"{plan_again} -o {shlex.quote(str(how.path))}"
         if is_reviewed
-        else how.command(work.verb),
-        check_command=how.command("plan" if work.verb == "apply" else "status"),
+        else how.command(work.verb, *work.more),
+        check_command=how.command(work.check) if work.check else "",
         prove_command=how.command("verify") if work.verb == "apply" else "",
     )
     if code == 0 and left is not None and left.changes:

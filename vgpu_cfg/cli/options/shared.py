@@ -33,8 +33,35 @@ class OutputFormat(StrEnum):
     JSON = "json"
 
 
+class ReportFormat(StrEnum):
+    """What a command that finds something prints on standard output."""
+
+    TEXT = "text"
+    JSON = "json"
+    JUNIT = "junit"
+
+
+class PlanFormat(StrEnum):
+    """What a command that plans prints on standard output."""
+
+    TEXT = "text"
+    JSON = "json"
+    MARKDOWN = "markdown"
+    JUNIT = "junit"
+
+
 OutputOption = Annotated[
     OutputFormat, typer.Option("--output", help="Print text for people or JSON for programs.")
+]
+ReportOption = Annotated[
+    ReportFormat,
+    typer.Option("--output", help="Print text for people, JSON for programs, or JUnit XML for pipelines."),
+]
+PlanOutputOption = Annotated[
+    PlanFormat,
+    typer.Option(
+        "--output", help="Print text, JSON, the comment of a merge request (markdown), or JUnit XML."
+    ),
 ]
 YesOption = Annotated[
     bool, typer.Option("--yes", "-y", help="Do not ask before going ahead.", rich_help_panel=_RUN)
@@ -167,7 +194,7 @@ class CommandOptions:
             words += (f"--set={name}={text}" for name, text in self.variables.items())
         if verb in ("plan", "apply"):
             words += ["--allow-power-cycle"] * self.allow_power_cycle
-        if verb in ("plan", "apply", "destroy"):
+        if verb in ("plan", "apply", "destroy", "import", "forget"):
             words += (f"--delete={name}" for name in self.delete)
             words += (f"--only={glob}" for glob in self.only)
         if verb in ("apply", "destroy"):

@@ -104,6 +104,27 @@ def plan(
     lines(lambda width: render_plan(made, width, shown))
 
 
+def plan_after(then: Plan) -> None:
+    """Print what `apply` would do after what was shown before."""
+    from vgpu_cfg.render.text.plan.whole import PlanShown, render_plan
+
+    shown = PlanShown(is_only_shown=True)
+    head = "THEN   what `apply` would change after it; an error here is no error of what is shown above"
+    lines(lambda width: [_text(""), *fold(_text(head), width, hang=7), _text("")])
+    lines(lambda width: render_plan(then, width, shown))
+
+
+def marking(verb: str, made: Plan, then: Plan | None) -> None:
+    """Print as JSON whose VMs would be another's, and what `apply` would do after it."""
+    document(
+        verb,
+        digest=made.digest,
+        errors=len(made.errors),
+        plan=made.model_dump(mode="json"),
+        then=then.model_dump(mode="json") if then is not None else None,
+    )
+
+
 def fixes(found: Suggestion, *, command: str, is_written: str) -> None:
     """Print what would let a refused plan be carried out."""
     from vgpu_cfg.render.text.fixes import render_fixes

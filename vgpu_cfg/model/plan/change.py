@@ -61,6 +61,7 @@ __all__ = [
     "Location",
     "MakeFromScratch",
     "ManualStep",
+    "MarkVm",
     "MoveVmToFolder",
     "NumaPin",
     "Placement",
@@ -149,6 +150,19 @@ class ReconfigureVm(ChangeBase):
     vm: VmRef
     spec: VmSpec
     undo: VmSpec = VmSpec()
+
+
+class MarkVm(ChangeBase):
+    """Write a VM's owner mark or take it away, and touch nothing else of the VM; it may run.
+
+    The mark that it leaves is that of an "imported" VM, which carried none before, that of the plan's "own",
+    or "none".
+    """
+
+    kind: Literal["mark_vm"] = "mark_vm"
+    vm: VmRef
+    spec: VmSpec
+    mark: Literal["imported", "own", "none"]
 
 
 class SetAttributes(ChangeBase):
@@ -292,6 +306,7 @@ Change = Annotated[
     CreateVm
     | UpgradeVm
     | ReconfigureVm
+    | MarkVm
     | SetAttributes
     | SetOverrides
     | PowerOnVm

@@ -15,6 +15,7 @@ from vgpu_cfg.model.plan.change import (
     DestroyVm,
     HostRef,
     ManualStep,
+    MarkVm,
     MoveVmToFolder,
     Plan,
     PowerOffVm,
@@ -153,6 +154,7 @@ def _parts(
             | MoveVmToFolder()
             | RelocateVm()
             | ReconfigureVm()
+            | MarkVm()
             | SetAttributes()
             | SetOverrides()
             | PowerOffVm()

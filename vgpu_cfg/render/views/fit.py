@@ -16,8 +16,8 @@ from vgpu_cfg.planning.pool.shapes import Fits
 class FitView:
     """What was asked, of which server, and the answer; `gpus` are those of the hosts by moid.
 
-    `left_out` are hosts that were asked for and take no VM, `lost` those that do not respond and have the plan's
-    VMs of the line that was asked for.
+    `left_out` are hosts that were asked for and take no VM; `lost` do not respond, and have VMs of the
+    plan's line that was asked for.
     """
 
     server: str

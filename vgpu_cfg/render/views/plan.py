@@ -15,6 +15,7 @@ from vgpu_cfg.model.plan.change import (
     ExitMaintenance,
     Impact,
     ManualStep,
+    MarkVm,
     Plan,
     PowerOffVm,
     PowerOnVm,
@@ -162,7 +163,7 @@ def plan_counts(plan: Plan) -> list[str]:
     changed = {
         change.subject.name
         for change in plan.changes
-        if isinstance(change, ReconfigureVm | UpgradeVm | SetAttributes)
+        if isinstance(change, ReconfigureVm | MarkVm | UpgradeVm | SetAttributes)
     } - new
     switched = (
         {change.subject.name for change in plan.changes if isinstance(change, PowerOnVm | PowerOffVm)}

@@ -134,7 +134,9 @@ def _untold(
 ) -> Iterator[Difference]:
     """Yield what differs of rows of which no single value is told."""
     told = {(one.subject.kind, one.subject.name) for one in known}
-    for kind, row in (*(("host", one) for one in hosts), *(("vm", one) for one in rows)):
+    both: list[tuple[str, HostStatus | VmRow]] = [("host", one) for one in hosts]
+    both += [("vm", one) for one in rows]
+    for kind, row in both:
         if row.drift and (kind, row.name) not in told:
             subject = Subject(kind=kind, name=row.name, moid=row.moid or None)
             yield Difference(subject=subject, what=SEE_PLAN, wanted="", found="; ".join(row.drift))

@@ -58,7 +58,9 @@ def hardware_version(text: str | None) -> int | None:
     return int(found.group(1)) if found else None
 
 
-def make_vm(places: Places, item: Item, detail: Item | None, keys: frozenset[str]) -> Vm:
+def make_vm(
+    places: Places, item: Item, detail: Item | None, keys: frozenset[str], *, option_names: bool = False
+) -> Vm:
     """Make a VM of its light properties and, where its configuration was read, its detail."""
     state = str(item.get("runtime.powerState", PowerState.OFF.value))
     name = places.name(item)
@@ -72,7 +74,11 @@ def make_vm(places: Places, item: Item, detail: Item | None, keys: frozenset[str
         is_template=item.get("config.template", False),
         instance_uuid=item.get("config.instanceUuid", ""),
         mark=owner_mark(item),
-        detail=make_detail(detail, keys) if detail is not None and _has_config(detail) else None,
+        detail=(
+            make_detail(detail, keys, option_names=option_names)
+            if detail is not None and _has_config(detail)
+            else None
+        ),
     )
 
 
@@ -89,9 +95,13 @@ def owner_mark(item: Item) -> OwnerMark | None:
     return OwnerMark.parse(str(plan.value), "" if vm is None else str(vm.value))
 
 
-def make_detail(item: Item, keys: frozenset[str]) -> VmDetail:
-    """Make the detail of a VM; `keys` are the extraConfig keys kept besides the tool's own."""
+def make_detail(item: Item, keys: frozenset[str], *, option_names: bool = False) -> VmDetail:
+    """Make the detail of a VM; `keys` are the extraConfig keys kept besides the tool's own.
+
+    With `option_names` the names of the others are kept, too.
+    """
     devices = item.get("config.hardware.device") or ()
+    kept = dict(_extra_config(item, keys))
     return VmDetail(
         change_version=item.get("config.changeVersion", ""),
         hardware_version=hardware_version(item.get("config.version")),
@@ -102,7 +112,14 @@ def make_detail(item: Item, keys: frozenset[str]) -> VmDetail:
         memory_mib=item.get("config.hardware.memoryMB", 0),
         memory_reservation_mib=item.get("config.memoryAllocation.reservation", 0),
         memory_reservation_locked=item.get("config.memoryReservationLockedToMax", False),
-        extra_config=dict(_extra_config(item, keys)),
+        extra_config=kept,
+        option_names=tuple(
+            sorted(
+                option.key
+                for option in item.get("config.extraConfig") or ()
+                if option_names and option.key not in kept
+            )
+        ),
         vgpus=tuple(_vgpus(devices)),
         device_groups=dict(_device_groups(item)),
         cores_per_numa_node=_cores_per_numa_node(item),

@@ -8,12 +8,22 @@ CPU, at least the number of its CPUs times the clock of the host's cores reserve
 from __future__ import annotations
 
 from vgpu_cfg.model.observed.vm import AFFINITY_KEY, SettingValue, VmDetail
+from vgpu_cfg.model.plan_file import size_text
+from vgpu_cfg.planning.capacity.numa import nodes_of_affinity
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.wording import counted, gib, node_list
 from vgpu_cfg.planning.vms.lookup.placed import PlacedVm
 from vgpu_cfg.planning.vms.lookup.wanted import PVRDMA
 from vgpu_cfg.planning.vms.settings.extra_config import current
-from vgpu_cfg.planning.vms.settings.setting import Carrier, Objection, Topic, VmSetting, Wanted
+from vgpu_cfg.planning.vms.settings.setting import (
+    Carrier,
+    FoundVm,
+    Objection,
+    Topic,
+    VmSetting,
+    Wanted,
+    as_it_is,
+)
 
 _CONFIG_SPEC = "vSphere API reference, VirtualMachineConfigSpec"
 _CPU_COUNT = "VirtualMachine.Config.CPUCount"
@@ -57,6 +67,11 @@ def _reservation(vm: PlacedVm) -> Wanted | None:
     is_asked = vm.manages("gpus") or vm.manages("memory") or (vm.manages("nics") and _pins_memory(vm))
     is_asked |= vm.stated("latency_sensitivity") == HIGH
     return Wanted(_final_memory(vm), is_default=True) if is_asked else None
+
+
+def _is_all_reserved(value: SettingValue, detail: VmDetail) -> bool:
+    """Whether nothing of the memory is left unreserved: by the flag, or by the amount that somebody set."""
+    return detail.memory_reservation_locked or detail.memory_reservation_mib >= int(value) > 0
 
 
 def _pins_memory(vm: PlacedVm) -> bool:
@@ -143,6 +158,19 @@ def _affinity(vm: PlacedVm) -> Wanted | None:
     return Wanted(node_list(vm.affinity), is_default=vm.is_default("numa"), note=vm.affinity_note)
 
 
+def _numa_in_file(value: SettingValue) -> object:
+    nodes = nodes_of_affinity(str(value))
+    return list(nodes) if len(nodes) > 1 else nodes[0] if nodes else "off"
+
+
+def _is_off_its_gpus(vm: FoundVm, value: SettingValue) -> bool:
+    """Whether the affinity is not the one that follows from the GPUs; of a VM without GPUs that is none."""
+    nodes = nodes_of_affinity(str(value))
+    if vm.has_gpus and nodes:
+        return bool(vm.gpu_nodes) and set(nodes) != vm.gpu_nodes
+    return vm.has_gpus != bool(nodes)
+
+
 def _virtual_nodes(vm: PlacedVm) -> Wanted | None:
     """Follow `numa`, and the number of CPUs where the nodes were shaped before."""
     is_resized = vm.manages("cpus") and vm.desired.cpus not in (None, vm.base.cpus)
@@ -168,6 +196,7 @@ CPU_SETTINGS = (
         read=lambda detail: detail.cpus or None,
         plan_key="cpus",
         default="the template's",
+        in_file=as_it_is,
         privilege=_CPU_COUNT,
         govc=lambda value: ("vm.change", "-c", str(value)),
     ),
@@ -180,6 +209,7 @@ CPU_SETTINGS = (
         path="numCoresPerSocket",
         read=lambda detail: detail.cores_per_socket,
         default="a socket for each NUMA node, where the VM is on several",
+        follows=("cpus",),
         privilege=_CPU_COUNT,
         client=lambda value: f"CPU > Cores per Socket: {value}",
     ),
@@ -194,6 +224,7 @@ CPU_SETTINGS = (
         text=lambda value: gib(int(value)),
         plan_key="memory",
         default="the template's",
+        in_file=lambda value: size_text(int(value)),
         privilege=_MEMORY,
         govc=lambda value: ("vm.change", "-m", str(value)),
     ),
@@ -208,10 +239,11 @@ CPU_SETTINGS = (
             "memoryAllocation.reservation": value,
         },
         read=lambda detail: detail.memory_mib if detail.memory_reservation_locked else None,
-        same=lambda _value, detail: detail.memory_reservation_locked,
+        same=_is_all_reserved,
         text=lambda _value: "all",
         found_text=lambda detail: gib(detail.memory_reservation_mib),
         default="all: devices read and write all of a VM's memory",
+        follows=("memory", "gpus", "nics", "latency_sensitivity"),
         privilege=_RESOURCE,
         is_always=True,
         govc=lambda _value: ("vm.change", "-memory-pin=true"),
@@ -226,6 +258,7 @@ CPU_SETTINGS = (
         read_path="config.cpuHotAddEnabled",
         unset=False,
         plan_key="cpu_hot_add",
+        in_file=as_it_is,
         default="off, so that the guest sees its NUMA nodes",
         privilege=_CPU_COUNT,
         is_always=True,
@@ -242,6 +275,7 @@ CPU_SETTINGS = (
         read_path="config.memoryHotAddEnabled",
         unset=False,
         plan_key="memory_hot_add",
+        in_file=as_it_is,
         default="off: with a device that is passed through it cannot work",
         privilege=_MEMORY,
         is_always=True,
@@ -259,6 +293,7 @@ CPU_SETTINGS = (
         unset=NORMAL,
         text=str,
         plan_key="latency_sensitivity",
+        in_file=as_it_is,
         default="the template's",
         privilege=_RESOURCE,
         govc=lambda value: ("vm.change", "-latency", str(value)),
@@ -276,6 +311,7 @@ CPU_SETTINGS = (
         same=_is_reserved,
         text=lambda value: f"{value} MHz",
         default="all, with latency sensitivity high; else the template's",
+        follows=("latency_sensitivity", "cpus"),
         privilege=_RESOURCE,
         govc=lambda value: ("vm.change", "-cpu.reservation", str(value)),
     ),
@@ -292,6 +328,8 @@ CPU_SETTINGS = (
         text=str,
         plan_key="numa",
         default="the nodes of its GPUs",
+        in_file=_numa_in_file,
+        needs_saying=_is_off_its_gpus,
         privilege="VirtualMachine.Config.AdvancedConfig",
     ),
     VmSetting(
@@ -304,6 +342,7 @@ CPU_SETTINGS = (
         read=lambda detail: detail.cores_per_numa_node or 0,
         text=lambda value: str(value) if value else "",
         default="as many as the VM has on each NUMA node",
+        follows=("numa", "cpus"),
         privilege=_CPU_COUNT,
         api="8.0.0.1",
         hardware=20,

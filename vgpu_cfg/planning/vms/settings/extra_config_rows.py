@@ -6,6 +6,8 @@ Sources: NVIDIA AI Enterprise 5.0 User Guide, chapter 4 (peer-to-peer past the r
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 
 from vgpu_cfg.model.guests.addresses import ADDRESSES_KEY
 from vgpu_cfg.model.observed.vm import MARK_PLAN_KEY, MARK_VM_KEY, OwnerMark, SettingValue, VmDetail
@@ -51,6 +53,10 @@ def _p2p(key: str) -> Callable[[PlacedVm], Wanted | None]:
     return desired
 
 
+def _pair_in_file(key: str, value: SettingValue) -> object:
+    return {key: value}
+
+
 def _addresses(vm: PlacedVm) -> Wanted | None:
     has_nics = vm.manages("nics") and vm.nics is not None
     return Wanted(vm.addresses, is_default=True) if has_nics and vm.addresses is not None else None
@@ -92,6 +98,7 @@ def _pair(
     same: Callable[[SettingValue, VmDetail], bool],
     *,
     source: str,
+    follows: tuple[str, ...],
     is_live: bool = False,
 ) -> VmSetting:
     return VmSetting(
@@ -106,6 +113,7 @@ def _pair(
         same=same,
         text=str,
         default=default,
+        follows=follows,
         privilege=_ADVANCED,
         is_live=is_live,
     )
@@ -115,21 +123,35 @@ _MMIO_SOURCE = "NVIDIA AI Enterprise Infra 6.x, vGPU C-Series; Frank Denneman's 
 _P2P_SOURCE = "NVIDIA AI Enterprise 5.0 User Guide, chapter 4"
 
 EXTRA_CONFIG_SETTINGS = (
-    _pair(USE_KEY, _use_mmio, "TRUE for a VM with GPUs that need it", _is_true(USE_KEY), source=_MMIO_SOURCE),
+    _pair(
+        USE_KEY,
+        _use_mmio,
+        "TRUE for a VM with GPUs that need it",
+        _is_true(USE_KEY),
+        source=_MMIO_SOURCE,
+        follows=("gpus",),
+    ),
     _pair(
         SIZE_KEY,
         _mmio_size,
         "what its boards need; a larger one stays",
         _is_large_enough,
         source=_MMIO_SOURCE,
+        follows=("gpus",),
     ),
     *(
-        _pair(
-            key,
-            _p2p(key),
-            "TRUE with `rdma: gpudirect`",
-            _is_true(key),
-            source=_P2P_SOURCE,
+        replace(
+            _pair(
+                key,
+                _p2p(key),
+                "TRUE with `rdma: gpudirect`",
+                _is_true(key),
+                source=_P2P_SOURCE,
+                follows=("nics",),
+            ),
+            in_file=partial(_pair_in_file, key),
+            said_in="extra_config",
+            needs_saying=lambda _vm, value: str(value).upper() == "TRUE",
         )
         for key in P2P_KEYS
     ),
@@ -139,6 +161,7 @@ EXTRA_CONFIG_SETTINGS = (
         "the addresses that the VM's NICs were given",
         lambda value, detail: (current(ADDRESSES_KEY, detail) or "") == value,
         source="this tool's own",
+        follows=("nics",),
         is_live=True,
     ),
     VmSetting(

@@ -171,6 +171,7 @@ def _done_text(change: Change) -> str:
                 "power_on_vm": "powered on",
                 "power_off_vm": "powered off",
                 "reconfigure_vm": "reconfigured",
+                "mark_vm": "marked",
                 "upgrade_vm": "upgraded",
                 "rename_vm": "renamed",
                 "move_vm_to_folder": "moved to its folder",
