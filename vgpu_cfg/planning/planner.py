@@ -96,7 +96,8 @@ class _Planning:
     def _stand_on(self, observed: Inventory) -> None:
         """Take an inventory for the one that VMs are placed on: its hosts are as they will be."""
         self.observed = observed
-        self.resolver = VmResolver(self.desired, observed, self.catalog, self.findings)
+        allow_move = self.options.allow_move
+        self.resolver = VmResolver(self.desired, observed, self.catalog, self.findings, allow_move)
         self.site, self.reader, self.hosts = self.resolver.site, self.resolver.reader, self.resolver.hosts
         self.topologies = Topologies(observed, self.catalog)
 
