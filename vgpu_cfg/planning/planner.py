@@ -59,6 +59,7 @@ from vgpu_cfg.planning.vms.place_preferences import (
     check_numa_residents,
     check_pack,
 )
+from vgpu_cfg.planning.vms.relocate import within_windows
 from vgpu_cfg.planning.vms.rules import after_rules, plan_rules, remove_rules
 from vgpu_cfg.planning.vms.selection import only_chosen
 from vgpu_cfg.planning.vms.sequence import check_left_out, order_power_ons
@@ -147,6 +148,7 @@ class _Planning:
             *plan_overrides(result.overrides, self.observed.cluster_by_moid),
             *self._rules_of_former_names(owned),
         ]
+        changes = within_windows(changes, self.host_planner.windows, self.observed)
         changes = join_changes(self.host_plans, [*after_rules(changes, rules), *rules])
         changes = [
             *self.cluster_options,

@@ -6,9 +6,18 @@ from collections.abc import Collection, Sequence
 
 from rich.text import Text
 
-from vgpu_cfg.model.plan.change import DestroyVm, EnterMaintenance, Impact, Plan
+from vgpu_cfg.model.plan.change import DestroyVm, EnterMaintenance, Impact, Plan, RelocateVm
 from vgpu_cfg.planning.expand.ranges import fold_names
-from vgpu_cfg.render.layout.lines import Column, counted, fold, hanging, short, table_rows, without_domain
+from vgpu_cfg.render.layout.lines import (
+    Column,
+    counted,
+    duration,
+    fold,
+    hanging,
+    short,
+    table_rows,
+    without_domain,
+)
 from vgpu_cfg.render.views.plan import BLOCKED, HostEffort, host_efforts
 
 _IMPACT_WORDS = {
@@ -130,7 +139,10 @@ def _other_disruptions(plan: Plan, reported: set[str]) -> dict[tuple[str, bool],
             continue
         elif not (name in reported and change.kind in ("power_off_vm", "power_on_vm")):
             impacts.setdefault(name, set()).add(change.impact)
+    stuns = {one.vm.name: one.stun_ms for one in plan.changes if isinstance(one, RelocateVm)}
     for name, found in impacts.items():
         words = ", ".join(word for impact, word in _IMPACT_WORDS.items() if impact in found)
+        if Impact.VMOTION in found and (stun := stuns.get(name)) is not None:
+            words += f", {duration(stun / 1000)}"
         by_words.setdefault((words, name in blocked), []).append(name)
     return by_words
