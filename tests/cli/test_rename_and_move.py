@@ -1,4 +1,4 @@
-"""VMs that were renamed or moved, by hand or by the plan file: told, brought about, and in sync afterwards."""
+"""VMs renamed or moved, by hand or by the plan file: told, brought about, and in sync afterwards."""
 
 from __future__ import annotations
 
