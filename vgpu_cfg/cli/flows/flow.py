@@ -85,7 +85,7 @@ def scope_of(desired: DesiredPlan) -> ReadScope:
     return ReadScope(
         plan=desired.identity,
         datacenter=desired.datacenter,
-        vm_names=frozenset(vm.name for vm in desired.vms),
+        vm_names=frozenset(vm.name for vm in desired.vms) | desired.moved.keys(),
         template_names=frozenset(
             vm.source.path_or_name for vm in desired.vms if isinstance(vm.source, TemplateSource)
         ),
