@@ -104,15 +104,17 @@ def test_what_it_is_for_stands_in_the_report_and_the_runbook(vgpu_cfg: CommandLi
 def test_a_context_can_want_a_change_however_its_server_is_named(vgpu_cfg: CommandLine, depts: Path) -> None:
     vgpu_cfg.write("config.yaml", CONFIG)
     before = vgpu_cfg.look(ESTATE)
-    for command in ("apply", "destroy"):
+    for command in ("apply", "destroy", "import", "forget"):
         refused = vgpu_cfg(command, "--yes", depts, COLUMNS="200")
         assert refused.code == 2
         assert "the context try in config.yaml wants the change named" in refused.told
     assert vgpu_cfg("apply", "--yes", depts, "--change", "42").code == 2
     assert vgpu_cfg.look(ESTATE) == before
     assert not (vgpu_cfg.state_folder / "journals").exists()
-    vgpu_cfg.done("plan", depts)
+    assert "NEXT   vgpu-cfg apply depts.yaml --change=ID" in vgpu_cfg.done("plan", depts).out
     vgpu_cfg.done("apply", "--yes", depts, "--change", "CHG7")
+    vgpu_cfg.done("forget", "--yes", depts, "--change", "CHG8")
+    assert [run["command"] for run in runs_of(vgpu_cfg, depts)] == ["forget", "apply"]
 
 
 @pytest.mark.parametrize("text", ["", "two\nlines", "x" * 65])
