@@ -192,6 +192,14 @@ def test_without_a_vcenter_the_journals_tell_and_a_note_says_so(vgpu_cfg: Comman
     assert "the shared folder nowhere is not there" in ran.told
 
 
+def test_files_that_are_no_journals_are_one_note(vgpu_cfg: CommandLine) -> None:
+    Path("share").mkdir()
+    for number in range(3):
+        Path("share", f"demo-00000000-20260302T21041{number}Z.jsonl").write_text("nothing\n")
+    ran = vgpu_cfg.done("history", VGPU_CFG_JOURNAL_FOLDER="share", COLUMNS="200")
+    assert "Z.jsonl cannot be read as a journal, nor can 2 more there" in ran.told
+
+
 def test_a_vcenter_that_cannot_be_asked_hides_no_journal(vgpu_cfg: CommandLine, depts: Path) -> None:
     vgpu_cfg.done("apply", "--yes", depts)
     vgpu_cfg.script(ESTATE, {"method": "CreateCollectorForEvents", "kind": "drop_before"})
