@@ -283,18 +283,22 @@ def _refuse_unknown_steps(plan: Plan, done: tuple[str, ...]) -> None:
 
 
 def _refuse_closed_window(plan: Plan, observed: Inventory) -> None:
-    """Raise UnsafePlan where hosts would be taken down outside of their window."""
+    """Raise UnsafePlan where hosts would be taken down, or VMs be moved, outside of their hosts' window."""
     from vgpu_cfg.planning.hosts.window import parse_window
 
     for change in plan.changes:
-        if change.kind != "enter_maintenance" or not change.window or change.is_held:
-            continue
-        if not parse_window(change.window).is_open(observed.read_at):
-            raise UnsafePlan(
-                f"the maintenance window {change.window!r} is not open",
-                subject=change.host.name,
-                remedy="apply within it, or change `disruption.window`",
-            )
+        windows: tuple[str, ...] = ()
+        if change.kind == "enter_maintenance" and change.window and not change.is_held:
+            windows = (change.window,)
+        elif change.kind == "relocate_vm":
+            windows = change.windows
+        for window in windows:
+            if not parse_window(window).is_open(observed.read_at):
+                raise UnsafePlan(
+                    f"the maintenance window {window!r} is not open",
+                    subject=change.subject.name,
+                    remedy="apply within it, or change `disruption.window`",
+                )
 
 
 def these(plan: Plan) -> str:
