@@ -63,6 +63,7 @@ from vgpu_cfg.planning.vms.place_preferences import (
     check_numa_residents,
     check_pack,
 )
+from vgpu_cfg.planning.vms.relocate import within_windows
 from vgpu_cfg.planning.vms.rules import after_rules, plan_rules, remove_rules
 from vgpu_cfg.planning.vms.selection import only_chosen
 from vgpu_cfg.planning.vms.sequence import check_left_out, order_power_ons
@@ -100,7 +101,8 @@ class _Planning:
     def _stand_on(self, observed: Inventory) -> None:
         """Take an inventory for the one that VMs are placed on: its hosts are as they will be."""
         self.observed = observed
-        self.resolver = VmResolver(self.desired, observed, self.catalog, self.findings)
+        allow_move = self.options.allow_move
+        self.resolver = VmResolver(self.desired, observed, self.catalog, self.findings, allow_move)
         self.site, self.reader, self.hosts = self.resolver.site, self.resolver.reader, self.resolver.hosts
         self.topologies = Topologies(observed, self.catalog)
 
@@ -154,6 +156,7 @@ class _Planning:
             *plan_overrides(result.overrides, self.observed.cluster_by_moid),
             *self._rules_of_former_names(owned),
         ]
+        changes = within_windows(changes, self.host_planner.windows, self.observed)
         changes = join_changes(self.host_plans, [*after_rules(changes, rules), *rules])
         changes = [
             *self.cluster_options,
@@ -219,7 +222,7 @@ class _Planning:
             check_gpus(resolved, self.catalog, self.reader, offered, self.findings)
             if not resolved.cannot_be_placed:
                 check_peers(resolved, self.catalog, self.hosts, self.findings)
-            if resolved.keeps_gpus:
+            if resolved.keeps_gpus or resolved.sheds_gpus:
                 resolved.held_boards = tuple(self._held_boards(resolved))
 
     def _held_boards(self, resolved: ResolvedVm) -> Iterator[Board]:

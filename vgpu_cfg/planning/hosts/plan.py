@@ -84,6 +84,12 @@ class HostPlanner:
             self.resolved_hosts, self._assessor, desired, self.observed, catalog, findings
         )
 
+    @property
+    def windows(self) -> dict[str, str]:
+        """The windows in which the plan file lets hosts be disturbed, by host moid."""
+        entries = ((one.view.host.moid, one.entry.disruption.window) for one in self.resolved_hosts)
+        return {moid: window for moid, window in entries if window}
+
     def as_stated(self, observed: Inventory) -> Inventory:
         """Return the inventory with the hosts as they will be with what the plan file asks of them alone."""
         assessed = {moid: one.host for moid, one in self._assessed.items() if one.host is not None}
