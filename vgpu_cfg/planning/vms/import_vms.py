@@ -46,7 +46,7 @@ def make_import_plan(desired: DesiredPlan, observed: Inventory, options: PlanOpt
         if not options.selects(wanted.name, host):
             continue
         chosen.add(wanted.name)
-        if found is not None and is_marked(found, desired.identity):
+        if found is not None and is_marked(found, desired.identity) and _called(found) == wanted.name:
             own.append(wanted.name)
         elif found is not None and not _is_refused(desired, wanted, found, folder, protection, findings):
             taken.append(found)
@@ -150,6 +150,11 @@ def _is_refused(
         findings.refuse_vm(Code.CANNOT_BE_IMPORTED, wanted, message, remedy)
         return True
     return False
+
+
+def _called(vm: Vm) -> str:
+    """Return what a VM's mark calls it."""
+    return vm.mark.vm if vm.mark is not None else ""
 
 
 def _objections(desired: DesiredPlan, wanted: DesiredVm, found: Vm) -> Iterator[tuple[str, str]]:
