@@ -36,4 +36,6 @@ def test_every_kind_of_change_is_in_one_of_them() -> None:
     union, _ = get_args(Change)
     shown = {change.kind for case in CASES for change in plan_of(case).changes}
     of_import_and_forget = {"mark_vm"}
-    assert sorted(shown | of_import_and_forget) == sorted(kind.model_fields["kind"].default for kind in get_args(union))
+    assert sorted(shown | of_import_and_forget) == sorted(
+        kind.model_fields["kind"].default for kind in get_args(union)
+    )
