@@ -51,7 +51,9 @@ def _mark_again(spec: VmSpec, vm: Vm, session: RunSession) -> OwnerMark:
     if before is not None and before.id and before.made_at is not None:
         made_by, made_at = before.made_by, before.made_at
     mark = _mark(spec.extra_config[MARK_VM_KEY], vm.instance_uuid, made_by, made_at, session)
-    return mark.model_copy(update={"is_imported": before is not None and before.is_imported})
+    if before is None:
+        return mark
+    return mark.model_copy(update={"is_imported": before.is_imported, "keys": mark.keys or before.keys})
 
 
 def _mark(name: str, instance_uuid: str, made_by: str, made_at: datetime, session: RunSession) -> OwnerMark:
