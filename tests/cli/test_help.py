@@ -14,6 +14,9 @@ from vgpu_cfg.cli.app import app
 
 OF_RECORDINGS = {"plan", "runbook", "status", "inventory", "fit", "hand-over", "rebalance"}
 CONNECTED = {
+    "cordon",
+    "drain",
+    "uncordon",
     "hand-over",
     "plan",
     "apply",
@@ -60,7 +63,7 @@ def test_these_are_the_commands() -> None:
     assert set(COMMANDS) == {
         "validate", "plan", "apply", "status", "destroy", "import", "forget", "runbook", "inventory",
         "profiles", "schema", "record", "explain", "fit", "hand-over", "verify", "rebalance", "history",
-        "lab list", "lab serve", "lab hand", "lab reset",
+        "cordon", "drain", "uncordon", "lab list", "lab serve", "lab hand", "lab reset",
     }  # fmt: skip
 
 

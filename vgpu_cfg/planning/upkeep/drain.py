@@ -49,7 +49,7 @@ def make_drain_plan(
 
     Raises NotFound for a VM to be switched off that nobody has.
     """
-    names = [vm.name for vm in observed.vms]
+    names = [vm.name for vm in observed.vms if not vm.is_template]
     for name in options.power_off:
         if name not in names:
             remedy = did_you_mean(name, names, noun="VMs")
