@@ -47,11 +47,12 @@ class Wish:
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """The text of the plan file, and how many VMs and hosts it is about."""
+    """The text of the plan file, how many VMs and hosts it is about, and how many VMs are not its plan's."""
 
     text: str
     vms: int
     hosts: int
+    strangers: int
 
     @property
     def what(self) -> str:
@@ -105,7 +106,8 @@ class _Exporting:
             awry |= changed
             if not settle(plan, found) and not changed:
                 text = written(replace(content, found=list(_said_by(plan))))
-                return Export(text, len(found), hosts.count)
+                strangers = sum(not one.vm.is_of(identity) for one in found)
+                return Export(text, len(found), hosts.count, strangers)
 
     def _next_plan(self, text: str, identity: PlanIdentity, found: Sequence[ExportedVm]) -> Plan:
         desired = desired_of(text, _with_id(identity), self.wish.vcenter, self.wish.datacenter)
