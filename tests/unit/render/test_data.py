@@ -37,7 +37,7 @@ from vgpu_cfg.render.views.status import view_status
 
 OPEN_MAPS = ("room", "used", "extra_config")
 ROWS = (
-    "vms|hosts|gpus|nics|numa_nodes|datastores|profiles|outcomes|faults|pool|off|idle|moves|restarts|stays|"
+    "vms|hosts|cordons|gpus|nics|numa_nodes|datastores|profiles|outcomes|faults|pool|off|idle|moves|restarts|stays|"
     "steps|files|workers"
 )
 ROW_KEY = re.compile(rf"({ROWS})\[\]\.((runs|stranded|limits|gains|parts)\[\]\.|guest\.)?\w+")
