@@ -72,9 +72,9 @@ class ReadScope(Frozen):
     tool's own. VMs on hosts that have GPUs, or that `hosts` means, are read in detail, with `everything`
     all VMs. `system_ids` also asks every host with a function in passthrough for its system id, one
     round trip each: a plan with fixed passthrough needs it. `key_providers` asks for those of the vCenter,
-    one round trip: a plan with virtual TPMs needs it. Of `vm_globs` and `folder_globs` the VMs
-    that match by name, or by their folder, are read in detail, too; `option_names` keeps what other
-    extraConfig pairs are called.
+    one round trip: a plan with virtual TPMs needs it. Whose name matches one of `vm_globs`, or whose folder
+    one of `folder_globs`, is read in detail, too; with `option_names` it is kept what other extraConfig
+    pairs are called.
     """
 
     plan: PlanIdentity | None = None

@@ -9,7 +9,10 @@ import pytest
 
 from tests.cli.command_line import CommandLine
 from vgpu_cfg.execution import Journal
+from vgpu_cfg.lab.state.inventory import PastEvent
 from vgpu_cfg.model.runs import HEAD
+from vgpu_cfg.vsphere.wire.session import Session
+from vgpu_cfg.vsphere.writing.run_log import VCenterRunLog
 
 ESTATE = "two-a100"
 SERVER = ("--server", f"lab:{ESTATE}")
@@ -46,11 +49,8 @@ def on_another_machine(vgpu_cfg: CommandLine) -> None:
 
 def words_at_vcenter(vgpu_cfg: CommandLine) -> list[str]:
     state = vgpu_cfg.lab(ESTATE).state
-    events = (state.objects[moid] for moid in state.events)
     return [
-        str(event.values["message"])  # type: ignore[attr-defined]  # only events stand there
-        for event in events
-        if event.kind == "GeneralUserEvent"  # type: ignore[attr-defined]
+        str(event.values["message"]) for event in state.all(PastEvent) if event.kind == "GeneralUserEvent"
     ]
 
 
@@ -120,6 +120,16 @@ def test_a_change_that_no_log_could_keep_is_refused(text: str, vgpu_cfg: Command
     assert vgpu_cfg("apply", "--yes", depts, f"--change={text}").code == 2
 
 
+def test_a_syslog_server_that_is_none_is_told_before_anything_is_changed(
+    vgpu_cfg: CommandLine, depts: Path
+) -> None:
+    before = vgpu_cfg.look(ESTATE)
+    refused = vgpu_cfg("apply", "--yes", depts, VGPU_CFG_SYSLOG="loghost")
+    assert refused.code == 3
+    assert "VGPU_CFG_SYSLOG:1:1: this is no syslog server: 'loghost'" in refused.told
+    assert vgpu_cfg.look(ESTATE) == before
+
+
 def test_an_account_that_may_log_no_events_is_told_so_once_and_goes_on(
     vgpu_cfg: CommandLine, depts: Path
 ) -> None:
@@ -163,11 +173,7 @@ def test_times_ago_and_days_are_taken_and_nonsense_is_not(vgpu_cfg: CommandLine,
 
 
 def test_entries_that_nobody_can_read_are_counted(vgpu_cfg: CommandLine) -> None:
-    lab = vgpu_cfg.lab(ESTATE)
-    from vgpu_cfg.vsphere.wire.session import Session
-    from vgpu_cfg.vsphere.writing.run_log import VCenterRunLog
-
-    with Session(lab, ESTATE, "administrator@vsphere.local", "lab") as session:
+    with Session(vgpu_cfg.lab(ESTATE), ESTATE, "administrator@vsphere.local", "lab") as session:
         log = VCenterRunLog(session)
         log.write("backup of vm-01 done")
         log.write(f'{HEAD}apply of depts began {{"run":"cut o')

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyVmomi import vim
 
+from tests.cli.colleague import NAME, Colleague
 from tests.cli.command_line import CommandLine
-from tests.unit.lab.wire.client import connect
 from tests.widths import WIDTHS
 from vgpu_cfg.lab.state.inventory import VirtualMachine
-from vgpu_cfg.lab.vcenter import Lab
 
 if TYPE_CHECKING:
     import pytest
@@ -22,25 +21,8 @@ name: told
 vcenter: lab:two-a100
 defaults: {template: ubuntu-22.04-efi, cluster: gpu, folder: training, cpus: 4, memory: 16GiB}
 vms:
-- {name: "vm-{01..03}", gpus: grid_a100-10c, extra_config: {sched.mem.pshare.enable: "FALSE"}}
+- {name: "vm-{01..04}", gpus: grid_a100-10c, extra_config: {sched.mem.pshare.enable: "FALSE"}}
 """
-COLLEAGUE = "Colleague@VSPHERE.LOCAL"
-
-
-class Colleague:
-    """Somebody else at the same vCenter, with the vSphere Client or govc."""
-
-    def __init__(self, lab: Lab) -> None:
-        self._lab = lab
-        self._client = connect(lab, login=False)
-        self._client.content.sessionManager.Login("colleague@vsphere.local", "lab")
-
-    def does(self, name: str, method: str, *arguments: Any) -> None:
-        moid = next(vm.moid for vm in self._lab.state.all(VirtualMachine) if vm.name == name)
-        vm = vim.VirtualMachine(moid, self._client._stub)
-        task = getattr(vm, method)(*arguments)
-        self._lab.run_until_idle()
-        assert task.info.state == "success"
 
 
 def told(vgpu_cfg: CommandLine) -> dict[tuple[str, str], tuple[str, str]]:
@@ -60,20 +42,22 @@ def test_each_value_has_its_own_author(vgpu_cfg: CommandLine) -> None:
     colleague.does("vm-01", "ReconfigVM_Task", vim.vm.ConfigSpec(numCPUs=2))
     colleague.does("vm-02", "PowerOffVM_Task")
     colleague.does("vm-02", "Destroy_Task")
+    colleague.does("vm-04", "Rename_Task", "eves-vm")
     with lab.transaction():  # as a host's shell would
         (vm,) = (one for one in lab.state.all(VirtualMachine) if one.name == "vm-03")
         vm.extra_config["sched.mem.pshare.enable"] = "TRUE"
         lab.state.touch(vm)
     assert told(vgpu_cfg) == {
-        ("vm-01", "cpus"): (COLLEAGUE, ""),
-        ("vm-01", "power"): (COLLEAGUE, ""),
-        ("vm-02", "VM"): (COLLEAGUE, ""),
+        ("vm-01", "cpus"): (NAME, ""),
+        ("vm-01", "power"): (NAME, ""),
+        ("vm-02", "VM"): (NAME, ""),
+        ("vm-04", "name"): (NAME, ""),
         ("vm-03", "sched.mem.pshare.enable"): ("", "no event of vCenter's tells"),
     }
     for width in WIDTHS:
         out = vgpu_cfg("status", "plan.yaml", COLUMNS=str(width)).out
         assert all(len(line) <= width for line in out.splitlines())
-        assert out.count(COLLEAGUE) == 3
+        assert out.count(NAME) == 4
         assert "no event of vCenter's tells" in " ".join(out.split())
     before = vgpu_cfg.look("two-a100")
     vgpu_cfg.done("status", "plan.yaml")

@@ -49,6 +49,7 @@ AFTER_A_RUN = {
     "in-sync": ["plan", "plans/pair.yaml"],
     "verify": ["verify", "plans/pair.yaml", "-v"],
     "destroy": ["destroy", "plans/pair.yaml", "--dry-run"],
+    "history": ["history", "plans/pair.yaml"],
 }
 VARYING = re.compile(r"\d+:\d\d(:\d\d)?|\d+(\.\d+)? (s|min)\b( \d+ s\b)?")
 

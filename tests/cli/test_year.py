@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pytest
-from pyVmomi import vim
-
+from tests.cli.colleague import Colleague
 from tests.cli.command_line import CommandLine
-from tests.cli.test_who import Colleague
 from vgpu_cfg.lab.state.inventory import Host, VirtualMachine
+
+if TYPE_CHECKING:
+    import pytest
 
 ESTATE = "estates/year.yaml"
 SERVER = f"lab:{ESTATE}"

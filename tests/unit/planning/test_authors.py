@@ -13,6 +13,7 @@ from vgpu_cfg.planning.drift.authors import IN_GUEST, NO_EVENT, NOT_MADE, with_a
 from vgpu_cfg.planning.drift.differences import GUEST, POWER, THE_VM
 from vgpu_cfg.planning.findings.codes import Code
 
+NOTHING = Past()
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 VM = Subject(kind="vm", name="hvd-01", moid="vm-1")
 CPUS = Difference(subject=VM, what="cpus", wanted="6", found="2", sets={"numCPUs": "6"})
@@ -40,8 +41,8 @@ def devices(minutes: int, by: str, done: str) -> PastEvent:
     return reconfigured(minutes, by).model_copy(update={"sets": {"device[vgpu]": done}})
 
 
-def author(one: Difference, *events: PastEvent, **more: object) -> tuple[str, str]:
-    (told,) = with_authors([one], Past(events=events, **more))
+def author(one: Difference, *events: PastEvent, past: Past = NOTHING) -> tuple[str, str]:
+    (told,) = with_authors([one], past.model_copy(update={"events": events}))
     assert (told.at is None) == (not told.by)
     return told.by, told.why_unknown
 
@@ -90,10 +91,13 @@ def test_what_may_be_older_than_the_events_is_told_so() -> None:
     since = NOON - timedelta(days=30)
     older, younger = since - timedelta(days=1), since + timedelta(days=1)
     reach = "before vCenter's events reach back (since 2026-10-21 12:00)"
-    assert author(CPUS, since=since, made_at={"vm-1": older}) == ("", reach)
-    assert author(CPUS, since=since) == ("", reach)
-    assert author(CPUS, since=since, made_at={"vm-1": younger}) == ("", NO_EVENT)
+    assert author(CPUS, past=Past(since=since, made_at={"vm-1": older})) == ("", reach)
+    assert author(CPUS, past=Past(since=since)) == ("", reach)
+    assert author(CPUS, past=Past(since=since, made_at={"vm-1": younger})) == ("", NO_EVENT)
 
 
 def test_where_events_cannot_be_read_each_says_why() -> None:
-    assert author(CPUS, unread="the account may not read events") == ("", "the account may not read events")
+    assert author(CPUS, past=Past(unread="the account may not read events")) == (
+        "",
+        "the account may not read events",
+    )

@@ -18,6 +18,7 @@ from vgpu_cfg.model.host_list import HostList, ListedHost, ListedHostGpu
 from vgpu_cfg.model.observed.cordon import Cordon
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.occasion import NO_OCCASION
+from vgpu_cfg.model.plan.as_found import AsFound, Left
 from vgpu_cfg.model.plan.change import Plan
 from vgpu_cfg.model.vgpu import VgpuProfile
 from vgpu_cfg.planning.moves.movables import Stay
@@ -35,10 +36,11 @@ from vgpu_cfg.render.views.fit import FitView
 from vgpu_cfg.render.views.inventory import view_inventory
 from vgpu_cfg.render.views.status import view_status
 
+AS_FOUND = AsFound(text="", lines=("+ cpus: 8",), vms=("a",), left=(Left(vm="b", what="VM", why="gone"),))
 OPEN_MAPS = ("room", "used", "extra_config")
 ROWS = (
-    "vms|hosts|cordons|gpus|nics|numa_nodes|datastores|profiles|outcomes|faults|pool|off|idle|moves|restarts|stays|"
-    "steps|files|workers"
+    "vms|hosts|cordons|gpus|nics|numa_nodes|datastores|profiles|outcomes|faults|pool|off|idle|moves|restarts|"
+    "stays|steps|files|workers|differences|left"
 )
 ROW_KEY = re.compile(rf"({ROWS})\[\]\.((runs|stranded|limits|gains|parts)\[\]\.|guest\.)?\w+")
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "json-output.md"
@@ -74,6 +76,7 @@ def documents() -> dict[str, dict[str, Any]]:
         "plan": data.plan_data(plan),
         "report": data.report_data(whole, both, server.read_inventory(makers.SCOPE)),
         "status": data.status_data(view_status(plan, observed)),
+        "export-update": data.as_found_data(AS_FOUND, "plan.yaml", is_written=True),
         "inventory": data.inventory_data(view_inventory(cordoned(observed), catalog)),
         "pool": pool_data(read_pool(crowded(), catalog), crowded(), cordon_rows(cordoned(observed).hosts)),
         "fit": fit_data(fit_view()),

@@ -9,7 +9,8 @@ from typing import Annotated
 import typer
 
 from vgpu_cfg.cli.options import panels
-from vgpu_cfg.cli.options.shared import connected
+from vgpu_cfg.cli.options.shared import OutputFormat, OutputOption, YesOption, connected, planned
+from vgpu_cfg.cli.options.update import UpdateOptions
 from vgpu_cfg.settings.flags import ConnectionFlags
 
 
@@ -24,6 +25,7 @@ def register(app: typer.Typer) -> None:
 
 
 @connected(recordings=True)
+@planned
 def export(
     *,
     clusters: Annotated[
@@ -61,9 +63,35 @@ def export(
         typer.Option("-o", "--out", metavar="FILE", help="Where the plan file goes.", show_default=False),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,
+    update: Annotated[
+        Path | None,
+        typer.Option(
+            "--update",
+            metavar="PLAN",
+            help="Write what was found of the VMs of --vm into this plan file, its comments kept.",
+            show_default=False,
+        ),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="With --update: show the lines; write nothing.")
+    ] = False,
+    yes: YesOption = False,
+    output: OutputOption = OutputFormat.TEXT,
     connection: ConnectionFlags,
+    variables: dict[str, str],
+    variable_files: tuple[Path, ...],
 ) -> None:
     """Write a plan file for VMs and hosts that are there: planning on it changes nothing."""
+    if update is not None:
+        others = (clusters, folders, hosts, name, template, to, force or None)
+        if not vms or any(one is not None for one in others):
+            raise typer.BadParameter("it goes with --vm, and with no other choice", param_hint="--update")
+        chosen = UpdateOptions(tuple(vms), yes=yes, dry_run=dry_run, output=output)
+        _update(update, chosen, connection, variables, variable_files)
+        return
+    if dry_run or yes or variables or variable_files or output is not OutputFormat.TEXT:
+        message = "--dry-run, --yes, --set, --vars and --output go with --update"
+        raise typer.BadParameter(message, param_hint="export")
     from vgpu_cfg.cli.flows import export_flow
     from vgpu_cfg.cli.output import show
     from vgpu_cfg.planning.exporting.selection import Choice
@@ -77,6 +105,20 @@ def export(
         return
     to.write_text(found.text, encoding="utf-8")
     show.say(f"{to}: {found.what}. Try it: vgpu-cfg plan {to}")
+
+
+def _update(
+    path: Path,
+    options: UpdateOptions,
+    connection: ConnectionFlags,
+    variables: dict[str, str],
+    variable_files: tuple[Path, ...],
+) -> None:
+    """Write what was found into a plan file; end with the code of differences where some are left."""
+    from vgpu_cfg.cli.flows import flow, update_flow
+
+    if not update_flow.update(path, connection, variables, variable_files, options):
+        raise typer.Exit(flow.EXIT_DIFFERENCES)
 
 
 def _plan_name(name: str | None) -> str:

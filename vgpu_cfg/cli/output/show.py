@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from vgpu_cfg.execution import HostTools
     from vgpu_cfg.model.desired import DesiredPlan
     from vgpu_cfg.model.observed.inventory import Host, Inventory
+    from vgpu_cfg.model.plan.as_found import AsFound
     from vgpu_cfg.model.plan.change import Plan
     from vgpu_cfg.model.plan.difference import Difference
     from vgpu_cfg.model.plan.suggestion import Suggestion
@@ -210,6 +211,20 @@ def status(
         data(status_data(view))
         return
     lines(lambda width: render_status(view, width, with_all=verbose))
+
+
+def found(written: AsFound, path: str, *, is_only_shown: bool) -> None:
+    """Print what of the found goes into a plan file."""
+    from vgpu_cfg.render.text.as_found import render_found
+
+    lines(lambda width: render_found(written, path, width, is_only_shown=is_only_shown))
+
+
+def found_data(written: AsFound, path: str, *, is_written: bool) -> None:
+    """Print the same as JSON."""
+    from vgpu_cfg.render.data.documents import as_found_data
+
+    data(as_found_data(written, path, is_written=is_written))
 
 
 def inventory(

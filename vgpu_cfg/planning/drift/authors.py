@@ -20,6 +20,7 @@ _ON = frozenset(
     {"VmPoweredOnEvent", "DrsVmPoweredOnEvent", "VmRestartedOnAlternateHostEvent", "VmStartingEvent"}
 )
 _OFF = frozenset({"VmPoweredOffEvent", "VmGuestShutdownEvent", "VmSuspendedEvent", "VmDasBeingResetEvent"})
+_POOL_MOVED = frozenset({"VmResourcePoolMovedEvent"})
 _MOVED = frozenset({"VmMigratedEvent", "DrsVmMigratedEvent", "VmRelocatedEvent"})
 MAKINGS = ("VmCreatedEvent", "VmClonedEvent", "VmDeployedEvent", "VmRegisteredEvent")
 _AWAY = frozenset({"HostConnectionLostEvent", "HostDisconnectedEvent", "HostShutdownEvent"})
@@ -31,18 +32,22 @@ EVENT_KINDS = tuple(
             "VmReconfiguredEvent", "VmRenamedEvent", "VmUpgradeCompleteEvent", "CustomFieldValueChangedEvent",
             "ClusterReconfiguredEvent", "EnteredMaintenanceModeEvent",
         }
-        | _ON | _OFF | _MOVED | _AWAY
+        | _ON | _OFF | _MOVED | _POOL_MOVED | _AWAY
     )
 )  # fmt: skip
 """The kinds of events that are asked for, but for makings and removals."""
 
-_OF_FINDING: Mapping[str, frozenset[str]] = {
+_BY_KIND: Mapping[str, frozenset[str]] = {
+    "host": _MOVED,
+    "datastore": _MOVED,
+    "resource pool": _POOL_MOVED,
     Code.ELSEWHERE: _MOVED,
     Code.HOST_FORBIDDEN: _MOVED,
     Code.SPREAD_UNMET: _MOVED,
     Code.HOST_SILENT: _AWAY,
     Code.OTHERS_MAINTENANCE: frozenset({"EnteredMaintenanceModeEvent"}),
 }
+"""What differs → the kinds of events that tell of it whatever they wrote."""
 _DEVICES = {
     "gpu": ("vgpu", "pci"),
     "nic": ("nic", "pci"),
@@ -67,7 +72,9 @@ def past_scope(differences: Iterable[Difference], observed: Inventory) -> PastSc
         for one in found
         if _is_override(one) and (host := _host_of(one, observed)) in observed.host_by_moid
     ]
+    folders = {observed.vm_by_moid[moid].folder_moid for moid in vms if moid in observed.vm_by_moid}
     return PastScope(
+        folder_moid=(folders.pop() or "") if len(folders) == 1 else "",
         vm_moids=tuple(vms),
         host_moids=tuple(hosts),
         cluster_moids=tuple(dict.fromkeys(moid for moid in clusters if moid)),
@@ -123,8 +130,8 @@ def _question(one: Difference) -> _Question:
         return _Question(
             lambda event: event.moid == moid and event.kind in _ON | _OFF, lambda event: event.kind in wanted
         )
-    if one.what in _OF_FINDING:
-        kinds = _OF_FINDING[one.what]
+    if one.what in _BY_KIND:
+        kinds = _BY_KIND[one.what]
         return _Question(lambda event: event.moid == moid and event.kind in kinds)
     if _is_override(one):
         lists = {path.partition(".")[0] for path in one.sets}

@@ -104,11 +104,12 @@ def _counted(item: Item, count: int) -> Item | str:
 
 
 def _folded(items: Iterable[Item | str]) -> list[Item | str]:
-    """Join equal neighbours that may be counted: what is dynamic is alike, what is pinned never is."""
+    """Count equal neighbours that are passed through by what they are; vGPUs are counted already."""
     made: list[Item | str] = []
     for item, same in groupby(items):
         count = len(list(same))
-        made.append({**item, "count": count} if count > 1 and isinstance(item, dict) else item)
+        is_many = count > 1 and isinstance(item, dict) and "device" in item
+        made += [{**item, "count": count}] if is_many and isinstance(item, dict) else [item] * count
     return made
 
 

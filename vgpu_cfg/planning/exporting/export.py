@@ -18,8 +18,8 @@ from vgpu_cfg.planning.exporting.hosts import host_entries
 from vgpu_cfg.planning.exporting.lines import lift, lines_of
 from vgpu_cfg.planning.exporting.names import Names
 from vgpu_cfg.planning.exporting.options import options_without_key
-from vgpu_cfg.planning.exporting.selection import Choice, Chosen, choose
-from vgpu_cfg.planning.exporting.settling import desired_of, next_plan, settle
+from vgpu_cfg.planning.exporting.selection import Choice, choose
+from vgpu_cfg.planning.exporting.settling import changed_hosts, desired_of, next_plan, settle
 from vgpu_cfg.planning.exporting.ties import tie
 from vgpu_cfg.planning.exporting.vm_keys import ExportedVm, vm_keys
 from vgpu_cfg.planning.exporting.writing import Content, written
@@ -81,35 +81,35 @@ class _Exporting:
         self.left_out: list[str] = []
 
     def run(self) -> Export:
-        """Go through the stages, until the next plan finds nothing to do."""
+        """Write the file anew until the next plan on it finds nothing to do."""
         identity = _identity(self.chosen.vms, self.wish)
         found = list(self._exported())
         tied = tie(found, self.observed, identity.name)
-        hosts = host_entries(self.chosen.hosts, self.observed, self.catalog)
-        notes = [*self._notes(found), *tied.left_out, *hosts.left_out, *_uncounted(self.chosen)]
+        awry: set[str] = set()
         while True:
+            hosts = host_entries(
+                [host for host in self.chosen.hosts if host.name not in awry], self.observed, self.catalog
+            )
             lines = lines_of(found, tied)
-            common = {**({"template": self.wish.template} if self.wish.template else {}), **lift(lines)}
+            lifted = lift(lines)
             content = Content(
                 head=self._head(identity),
-                defaults=common,
+                defaults={"template": self.wish.template, **lifted} if self.wish.template else lifted,
                 hosts=hosts.entries,
                 networks=_networks(found),
                 lines=lines,
-                left_out=notes,
+                left_out=[*self._notes(found), *tied.left_out, *hosts.left_out, *_of_hosts(awry)],
             )
-            text = written(content)
-            known = _with_id(identity)
-            plan = next_plan(
-                desired_of(text, known, self.wish.vcenter, self.wish.datacenter),
-                self.observed,
-                found,
-                self.catalog,
-            )
-            if not settle(plan, found):
-                break
-        text = written(replace(content, found=list(_said_by(plan))))
-        return Export(text, len(found), hosts.count)
+            plan = self._next_plan(written(content), identity, found)
+            changed = changed_hosts(plan) - awry
+            awry |= changed
+            if not settle(plan, found) and not changed:
+                text = written(replace(content, found=list(_said_by(plan))))
+                return Export(text, len(found), hosts.count)
+
+    def _next_plan(self, text: str, identity: PlanIdentity, found: Sequence[ExportedVm]) -> Plan:
+        desired = desired_of(text, _with_id(identity), self.wish.vcenter, self.wish.datacenter)
+        return next_plan(desired, self.observed, found, self.catalog)
 
     def _exported(self) -> Iterator[ExportedVm]:
         """Yield the VMs that a plan file can name, each once."""
@@ -146,6 +146,9 @@ class _Exporting:
         yield from self.left_out
         for text, names in notes.items():
             yield f"{fold_names(sorted(names, key=as_counted))}: {text}"
+        if self.chosen.without_gpus:
+            what = counted(self.chosen.without_gpus, "VM")
+            yield f"{what} without GPUs, which no plan made: name them with --vm or --folder"
 
 
 def _with_id(identity: PlanIdentity) -> PlanIdentity:
@@ -190,15 +193,13 @@ def _networks(found: Iterable[ExportedVm]) -> list[str]:
     return sorted(names, key=as_counted)
 
 
-def _uncounted(chosen: Chosen) -> Iterator[str]:
-    if chosen.without_gpus:
-        what = counted(chosen.without_gpus, "VM")
-        yield f"{what} without GPUs, which no plan made: name them with --vm or --folder"
+def _of_hosts(awry: Iterable[str]) -> Iterator[str]:
+    for name in sorted(awry, key=as_counted):
+        yield f"the host {name}: as it is now, the next plan would change it"
 
 
 def _said_by(plan: Plan) -> Iterator[str]:
     """Yield what the next plan would change or complain of all the same."""
-    for change in plan.changes:
-        yield f"{change.id}"
+    yield from (change.id for change in plan.changes)
     for error in plan.errors:
         yield f"{error.code} {error.subject.name}: {error.message}"

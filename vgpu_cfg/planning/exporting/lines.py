@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,7 +17,7 @@ _OF_ITS_LINE = frozenset({"place", "ignore"})
 
 @dataclass(slots=True)
 class Line:
-    """One line of `vms`: its name, its keys, and what differs for some of its VMs, by their names."""
+    """One line of `vms`: its name and keys, and what differs for some of its VMs, by their names."""
 
     name: str
     keys: dict[str, Any]
@@ -31,8 +31,7 @@ class Line:
 
     def written(self) -> dict[str, Any]:
         """Return the line as the file has it."""
-        rest = {"except": self.exceptions} if self.exceptions else {}
-        return {"name": self.name, **in_order(self.keys), **rest}
+        return {"name": self.name, **in_order(self.keys)}
 
 
 def lines_of(found: Sequence[ExportedVm], tied: Tied) -> list[Line]:
@@ -54,16 +53,10 @@ def lines_of(found: Sequence[ExportedVm], tied: Tied) -> list[Line]:
 
 def lift(lines: Sequence[Line]) -> dict[str, Any]:
     """Take what all lines say out of them, and return it."""
-    if sum(len(line.vms) for line in lines) < 2:
+    if len(lines) < 2:
         return {}
-    first = lines[0].keys
-    common = {
-        key: value
-        for key, value in first.items()
-        if key not in _OF_ITS_LINE and all(key in line.keys and line.keys[key] == value for line in lines)
-    }
-    if len(lines) == 1:
-        return {}
+    said = _common([line.keys for line in lines])
+    common = {key: value for key, value in said.items() if key not in _OF_ITS_LINE}
     for line in lines:
         line.keys = {key: value for key, value in line.keys.items() if key not in common}
     return in_order(common)
@@ -87,14 +80,28 @@ def _tied_line(name: str, members: Sequence[ExportedVm]) -> Line | None:
     """
     if sorted(members_of(name)) != sorted(one.name for one in members):
         return None
-    shared = {
-        key: value
-        for key, value in members[0].keys.items()
-        if all(key in one.keys and one.keys[key] == value for one in members)
-    }
+    shared = _common([one.keys for one in members])
+    places = [one.keys.get("place", {}) for one in members]
+    if place := _common(places):
+        shared["place"] = place
     exceptions: dict[str, dict[str, Any]] = {}
     for alike in _alike([one for one in members if one.keys != shared]):
-        own = {key: value for key, value in alike[0].keys.items() if shared.get(key) != value}
+        own = _beside(alike[0].keys, shared)
         for written, _ in runs_of(sorted((one.name for one in alike), key=as_counted)):
             exceptions[written] = own
     return Line(name, shared, list(members), exceptions)
+
+
+def _common(keys: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return what all of them say."""
+    first = keys[0]
+    return {key: first[key] for key in first if all(key in one and one[key] == first[key] for one in keys)}
+
+
+def _beside(own: Mapping[str, Any], shared: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what one says besides the rest of its line; `place` is laid upon that of the line."""
+    place = shared.get("place", {})
+    differing = {key: value for key, value in own.items() if shared.get(key) != value}
+    if "place" in differing:
+        differing["place"] = {key: value for key, value in own["place"].items() if place.get(key) != value}
+    return differing

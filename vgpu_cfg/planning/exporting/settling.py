@@ -54,13 +54,15 @@ def desired_of(text: str, identity: PlanIdentity, vcenter: str, datacenter: str 
 
 
 def taken_in(observed: Inventory, vms: Iterable[Vm], identity: PlanIdentity) -> Inventory:
-    """Return the inventory as if these VMs were the plan's own."""
+    """Return the inventory as if these VMs were the plan's own: imported, where they are not yet."""
     own = {vm.moid for vm in vms}
 
     def marked(vm: Vm) -> Vm:
+        if vm.moid not in own or (vm.is_of(identity) and vm.mark is not None and vm.mark.id):
+            return vm
         uuid = vm.instance_uuid.lower()
-        mark = OwnerMark(plan=identity.name, vm=vm.name, id=identity.id, instance_uuid=uuid)
-        return vm.model_copy(update={"mark": mark}) if vm.moid in own else vm
+        mark = OwnerMark(plan=identity.name, vm=vm.name, id=identity.id, instance_uuid=uuid, is_imported=True)
+        return vm.model_copy(update={"mark": mark})
 
     return observed.model_copy(update={"vms": tuple(map(marked, observed.vms))})
 
@@ -70,6 +72,11 @@ def next_plan(
 ) -> Plan:
     """Make the plan that would be made of the file if its VMs were its own."""
     return make_plan(desired, taken_in(observed, [one.vm for one in found], desired.identity), catalog)
+
+
+def changed_hosts(plan: Plan) -> set[str]:
+    """Return the hosts that the plan would change: something of them waits, or is set GPU by GPU."""
+    return {change.subject.name for change in plan.changes if change.subject.kind == "host"}
 
 
 def settle(plan: Plan, found: Sequence[ExportedVm]) -> bool:

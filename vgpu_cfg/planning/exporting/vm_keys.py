@@ -67,8 +67,7 @@ def vm_keys(vm: Vm, names: Names, devices: DeviceNames, template: VmDetail | Non
         if said.is_bound and host is not None and len(_hosts_of(names, host)) > 1:
             place["hosts"] = [host.name]
     _take_rows(keys, _found(vm, host, names, template))
-    attributes = {name: text for name, text in detail.attributes.items() if len(name) <= _LONGEST_ATTRIBUTE}
-    if attributes:
+    if attributes := _attributes(detail, template):
         keys["attributes"] = attributes
     if place:
         keys["place"] = place
@@ -90,6 +89,13 @@ def _say_where(vm: Vm, host: Host | None, names: Names, keys: dict[str, Any]) ->
         _name(keys, "resource_pool", names.pool_of(vm, cluster))
     _name(keys, "folder", names.folder_of(vm))
     _name(keys, "datastore", names.datastore_of(vm))
+
+
+def _attributes(detail: VmDetail, template: VmDetail | None) -> dict[str, str]:
+    """Say the custom attributes, and clear those that a clone would have from its template."""
+    cleared = dict.fromkeys(template.attributes, "") if template is not None else {}
+    found = {**cleared, **detail.attributes}
+    return {name: text for name, text in found.items() if len(name) <= _LONGEST_ATTRIBUTE}
 
 
 def _name(keys: dict[str, Any], key: str, name: str | None) -> None:

@@ -46,7 +46,11 @@ def written(content: Content) -> str:
 
 
 def _line(line: Line) -> str:
-    return "".join(_comment(why) for why in line.because) + laid_out([line.written()], depth=2)
+    text = "".join(_comment(why) for why in line.because) + laid_out([line.written()], depth=2)
+    if not line.exceptions:
+        return text
+    differing = laid_out({"except": line.exceptions}, depth=2)
+    return text + textwrap.indent(differing, "  ")
 
 
 def _comment(text: str) -> str:

@@ -18,11 +18,11 @@ from vgpu_cfg.model.plan.change import Change, Plan, Severity, Subject
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.wording import as_counted
-from vgpu_cfg.planning.moves.movables import stun_ms, why_cold
 from vgpu_cfg.planning.upkeep.cordon import by_host, uncordon_host, upkeep_plan
 from vgpu_cfg.planning.upkeep.drain import owner_text
 from vgpu_cfg.planning.upkeep.targets import Target
 from vgpu_cfg.planning.upkeep.vm_changes import forget, in_turn, move, remember, switch_off, switch_on
+from vgpu_cfg.planning.vms.lookup.moving import stun_ms, why_cold
 
 
 def make_uncordon_plan(
@@ -83,7 +83,7 @@ class _GivenBack:
         cold = (
             "it was off when it left"
             if home.is_cold
-            else why_cold(vm.detail)
+            else why_cold(vm.detail, self.observed)
             if vm.detail
             else "it is not read"
         )

@@ -19,7 +19,7 @@ from vgpu_cfg.planning.capacity.passthrough_slots import is_match
 from vgpu_cfg.planning.findings.wording import counted, whole_gib
 from vgpu_cfg.planning.placement.host_state import Fit, HostState
 from vgpu_cfg.planning.vms.devices.nic_devices import fixed_device, plan_functions
-from vgpu_cfg.planning.vms.lookup.affinity import choosable_gpus, wanted_affinity
+from vgpu_cfg.planning.vms.lookup.affinity import choosable_gpus, follows_held_gpus, wanted_affinity
 from vgpu_cfg.planning.vms.lookup.gpu_match import DeviceNames, held_groups, is_wanted_device
 from vgpu_cfg.planning.vms.lookup.nic_match import functions_of
 from vgpu_cfg.planning.vms.lookup.placed import PlacedVm
@@ -84,6 +84,8 @@ def place_vm(
         cores_per_numa_node=cores_per_node(resolved, affinity) if shapes_nodes else None,
         addresses=addresses,
         key_providers=surroundings.vcenter.key_providers,
+        held_mmio_gb=mmio_size_gb(resolved.held_boards) if resolved.sheds_gpus else None,
+        follows_held_gpus=follows_held_gpus(resolved),
     )
 
 
@@ -152,6 +154,8 @@ def _dynamic(
 
 def _boards(resolved: ResolvedVm, host: HostState | None) -> Iterator[Board | None]:
     """Yield the board behind each GPU device, as far as the placement tells."""
+    if resolved.sheds_gpus:
+        return
     if resolved.fit is None or host is None:
         yield from resolved.held_boards
         return

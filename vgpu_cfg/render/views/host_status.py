@@ -16,6 +16,7 @@ from vgpu_cfg.model.plan.change import (
     Plan,
     RebootHost,
     RestartService,
+    Severity,
 )
 from vgpu_cfg.model.plan.lost import LostHost
 from vgpu_cfg.model.plan.unknown import UnknownHost
@@ -106,7 +107,7 @@ def _row(
     standing = next((found.message for found in findings if found.code == Code.STANDS_WAITING), "")
     is_read = unknown is None and not any(found.code in _UNREAD for found in findings)
     is_stated = drift or pending or is_in_sync or mark is not None or standing or not is_read
-    if findings and not is_stated:
+    if any(found.severity is not Severity.INFO for found in findings) and not is_stated:
         drift.append("see the findings")
     is_work = any(not isinstance(change, ChangeHost) for change in changes)
     if is_work and not (drift or pending or mark is not None):

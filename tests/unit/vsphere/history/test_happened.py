@@ -59,7 +59,7 @@ def task_of(reason: Any) -> Any:
     [
         (vim.TaskReasonUser(userName="eve"), "eve"),
         (
-            vim.TaskReasonSchedule(name="nightly", scheduledTask=vim.ScheduledTask("s")),
+            vim.TaskReasonSchedule(name="nightly", scheduledTask=vim.scheduler.ScheduledTask("s")),
             "scheduled task nightly",
         ),
         (

@@ -124,6 +124,23 @@ def held_nodes(resolved: ResolvedVm) -> tuple[int, ...] | None:
     return tuple(sorted(node for node in nodes if node is not None))
 
 
+def follows_held_gpus(resolved: ResolvedVm) -> bool:
+    """Whether the affinity of a VM is one that this tool gives for the GPUs that it has.
+
+    Of one that is off nobody tells the GPUs: any nodes with GPUs will do then. A VM that is wider than a node
+    may be on more of them.
+    """
+    found = set(nodes_of_affinity(resolved.base.extra_config.get(AFFINITY_KEY, "")))
+    vm, host = resolved.existing, resolved.host
+    if not found or vm is None or host is None:
+        return False
+    held = {node for _, node in held_gpus(vm.moid, resolved)}
+    if any(resolved.base.cpus > node.cores for node in host.numa_nodes):
+        return found >= held - {None}
+    devices = (device.numa_node for device in host.pci_devices if device.is_gpu)
+    return found <= (held or {*(gpu.numa_node for gpu in host.gpus), *devices})
+
+
 def held_gpus(moid: str, resolved: ResolvedVm) -> list[tuple[str, int | None]]:
     """List the GPUs that a running VM holds with their nodes, as its host tells."""
     return [] if resolved.host is None else gpus_on(resolved.host, moid, resolved.base)

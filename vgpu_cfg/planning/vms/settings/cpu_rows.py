@@ -13,7 +13,7 @@ from vgpu_cfg.planning.capacity.numa import nodes_of_affinity
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.wording import counted, gib, node_list
 from vgpu_cfg.planning.vms.lookup.placed import PlacedVm
-from vgpu_cfg.planning.vms.lookup.wanted import PVRDMA
+from vgpu_cfg.planning.vms.lookup.wanted import PVRDMA, has_pinning_nics
 from vgpu_cfg.planning.vms.settings.extra_config import current
 from vgpu_cfg.planning.vms.settings.setting import (
     Carrier,
@@ -64,18 +64,24 @@ def _memory(vm: PlacedVm) -> Wanted | None:
 
 def _reservation(vm: PlacedVm) -> Wanted | None:
     """Ask for all memory: a VM with a device that reads and writes it cannot start with less."""
-    is_asked = vm.manages("gpus") or vm.manages("memory") or (vm.manages("nics") and _pins_memory(vm))
+    is_resized = vm.manages("memory")
+    is_asked = bool(vm.resolved.gpus) and (vm.manages("gpus") or is_resized)
+    is_asked |= _pins_memory(vm) and (vm.manages("nics") or is_resized)
     is_asked |= vm.stated("latency_sensitivity") == HIGH
     return Wanted(_final_memory(vm), is_default=True) if is_asked else None
 
 
 def _is_all_reserved(value: SettingValue, detail: VmDetail) -> bool:
-    """Whether nothing of the memory is left unreserved: by the flag, or by the amount that somebody set."""
+    """Whether no memory is left unreserved, by the flag or the amount; of 0, whether the flag is off."""
+    if not value:
+        return not detail.memory_reservation_locked
     return detail.memory_reservation_locked or detail.memory_reservation_mib >= int(value) > 0
 
 
 def _pins_memory(vm: PlacedVm) -> bool:
     """Whether a NIC needs all of the VM's memory reserved: a function of a physical one, or PVRDMA."""
+    if not vm.manages("nics"):
+        return has_pinning_nics(vm.base)
     return bool(vm.functions) or any(nic.kind == PVRDMA for nic in vm.nics or ())
 
 
@@ -180,6 +186,29 @@ def _virtual_nodes(vm: PlacedVm) -> Wanted | None:
     return Wanted(vm.cores_per_numa_node, is_default=True)
 
 
+def _brought_reservation(vm: PlacedVm) -> bool:
+    """Whether a VM's memory is reserved for devices alone that go, all of them."""
+    is_needed = bool(vm.resolved.gpus) or _pins_memory(vm)
+    is_for_latency = HIGH in (vm.stated("latency_sensitivity"), vm.base.options.get("latency_sensitivity"))
+    return vm.base.memory_reservation_locked and not (is_needed or is_for_latency)
+
+
+def _brought_affinity(vm: PlacedVm) -> bool:
+    return vm.resolved.sheds_gpus and vm.follows_held_gpus and not vm.manages("numa")
+
+
+def _brought_cores(vm: PlacedVm) -> bool:
+    nodes = nodes_of_affinity(current(AFFINITY_KEY, vm.base) or "")
+    is_split = len(nodes) > 1 and vm.base.cores_per_socket == vm.base.cpus // len(nodes)
+    return is_split and _brought_affinity(vm)
+
+
+def _brought_virtual_nodes(vm: PlacedVm) -> bool:
+    nodes = nodes_of_affinity(current(AFFINITY_KEY, vm.base) or "")
+    is_split = bool(nodes) and vm.base.cores_per_numa_node == vm.base.cpus // len(nodes)
+    return is_split and _brought_affinity(vm)
+
+
 def _virtual_nodes_client(value: SettingValue) -> str:
     nodes = f"so many that each has {value} CPUs" if value else "assigned at power on"
     return f"the NUMA nodes of the CPU topology: {nodes}"
@@ -210,6 +239,7 @@ CPU_SETTINGS = (
         read=lambda detail: detail.cores_per_socket,
         default="a socket for each NUMA node, where the VM is on several",
         follows=("cpus",),
+        brought=_brought_cores,
         privilege=_CPU_COUNT,
         client=lambda value: f"CPU > Cores per Socket: {value}",
     ),
@@ -240,13 +270,14 @@ CPU_SETTINGS = (
         },
         read=lambda detail: detail.memory_mib if detail.memory_reservation_locked else None,
         same=_is_all_reserved,
-        text=lambda _value: "all",
+        text=lambda value: "all" if value else "none",
         found_text=lambda detail: gib(detail.memory_reservation_mib),
-        default="all: devices read and write all of a VM's memory",
+        default="all with GPUs or NICs that read and write all of a VM's memory, else the template's",
         follows=("memory", "gpus", "nics", "latency_sensitivity"),
+        brought=_brought_reservation,
         privilege=_RESOURCE,
         is_always=True,
-        govc=lambda _value: ("vm.change", "-memory-pin=true"),
+        govc=lambda value: ("vm.change", f"-memory-pin={str(bool(value)).lower()}"),
     ),
     VmSetting(
         key="cpu_hot_add",
@@ -330,6 +361,7 @@ CPU_SETTINGS = (
         default="the nodes of its GPUs",
         in_file=_numa_in_file,
         needs_saying=_is_off_its_gpus,
+        brought=_brought_affinity,
         privilege="VirtualMachine.Config.AdvancedConfig",
     ),
     VmSetting(
@@ -343,6 +375,7 @@ CPU_SETTINGS = (
         text=lambda value: str(value) if value else "",
         default="as many as the VM has on each NUMA node",
         follows=("numa", "cpus"),
+        brought=_brought_virtual_nodes,
         privilege=_CPU_COUNT,
         api="8.0.0.1",
         hardware=20,

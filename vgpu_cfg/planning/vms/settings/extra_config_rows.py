@@ -44,6 +44,16 @@ def _is_large_enough(value: SettingValue, detail: VmDetail) -> bool:
     return found.isdigit() and int(found) >= int(value)
 
 
+def _brought_mmio(vm: PlacedVm) -> bool:
+    """Whether a VM has just the MMIO space that this tool gives to the GPUs which it gives up."""
+    found = current(SIZE_KEY, vm.base), (current(USE_KEY, vm.base) or "").upper()
+    return found == (str(vm.held_mmio_gb), "TRUE") and not _is_stated(vm, USE_KEY, SIZE_KEY)
+
+
+def _brought_p2p(key: str) -> Callable[[PlacedVm], bool]:
+    return lambda vm: (current(key, vm.base) or "").upper() == "TRUE" and not _is_stated(vm, key)
+
+
 def _p2p(key: str) -> Callable[[PlacedVm], Wanted | None]:
     def desired(vm: PlacedVm) -> Wanted | None:
         has_nics = vm.manages("nics") and vm.nics is not None
@@ -91,7 +101,7 @@ def _is_true(key: str) -> Callable[[SettingValue, VmDetail], bool]:
     return lambda _value, detail: (current(key, detail) or "").upper() == "TRUE"
 
 
-def _pair(
+def _pair(  # noqa: PLR0913 - one argument for each thing that tells the pairs apart
     key: str,
     desired: Callable[[PlacedVm], Wanted | None],
     default: str,
@@ -100,6 +110,7 @@ def _pair(
     source: str,
     follows: tuple[str, ...],
     is_live: bool = False,
+    brought: Callable[[PlacedVm], bool] | None = None,
 ) -> VmSetting:
     return VmSetting(
         key=key,
@@ -116,6 +127,7 @@ def _pair(
         follows=follows,
         privilege=_ADVANCED,
         is_live=is_live,
+        brought=brought,
     )
 
 
@@ -130,6 +142,7 @@ EXTRA_CONFIG_SETTINGS = (
         _is_true(USE_KEY),
         source=_MMIO_SOURCE,
         follows=("gpus",),
+        brought=_brought_mmio,
     ),
     _pair(
         SIZE_KEY,
@@ -138,6 +151,7 @@ EXTRA_CONFIG_SETTINGS = (
         _is_large_enough,
         source=_MMIO_SOURCE,
         follows=("gpus",),
+        brought=_brought_mmio,
     ),
     *(
         replace(
@@ -148,6 +162,7 @@ EXTRA_CONFIG_SETTINGS = (
                 _is_true(key),
                 source=_P2P_SOURCE,
                 follows=("nics",),
+                brought=_brought_p2p(key),
             ),
             in_file=partial(_pair_in_file, key),
             said_in="extra_config",

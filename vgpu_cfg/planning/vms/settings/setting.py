@@ -137,6 +137,8 @@ class VmSetting:
         whatever its template says, since a clone may drop what its template has.
     govc: the command of govc that sets it, with its flags; commands of one name become one line.
     client: what to set in the vSphere Client, where govc has no word for it; "" where it has.
+    brought: whether what a VM shows came with devices that it gives up now: it goes with them, to what the
+        VM's template has. None for what no device brings.
     undo: how it is taken back by hand; "" where setting what was before does it.
     objects: why a VM must not be given the value.
     """
@@ -170,6 +172,7 @@ class VmSetting:
     is_always: bool = False
     govc: Callable[[SettingValue], tuple[str, ...]] = _no_flags
     client: Callable[[SettingValue], str] = _no_text
+    brought: Callable[[PlacedVm], bool] | None = None
     undo: str = ""
     objects: Callable[[PlacedVm, SettingValue], Objection | None] = lambda _vm, _value: None
 
