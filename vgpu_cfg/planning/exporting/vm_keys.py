@@ -99,11 +99,8 @@ def _attributes(detail: VmDetail, template: VmDetail | None) -> dict[str, str]:
     """
     cleared = dict.fromkeys(template.attributes, "") if template is not None else {}
     found = {**cleared, **detail.attributes}
-    return {
-        name: text
-        for name, text in found.items()
-        if len(name) <= _LONGEST_ATTRIBUTE and name != HOME_ATTRIBUTE
-    }
+    found.pop(HOME_ATTRIBUTE, None)
+    return {name: text for name, text in found.items() if len(name) <= _LONGEST_ATTRIBUTE}
 
 
 def _name(keys: dict[str, Any], key: str, name: str | None) -> None:
