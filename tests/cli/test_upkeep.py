@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from tests.cli.command_line import CommandLine, Ran
 from vgpu_cfg.lab.state.attributes import set_attribute
@@ -28,8 +29,8 @@ def is_in_sync(vgpu_cfg: CommandLine) -> bool:
     return vgpu_cfg("plan", PLAN, "--exit-code").code == 0
 
 
-def as_json(ran: Ran) -> dict[str, object]:
-    found: dict[str, object] = json.loads(ran.out)
+def as_json(ran: Ran) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(ran.out)
     return found
 
 
@@ -52,7 +53,7 @@ def test_what_is_cordoned_is_closed_to_every_command_until_it_is_given_back(vgpu
     assert vgpu_cfg("rebalance", PLAN, "--dry-run").code == 4
     assert as_json(vgpu_cfg.done("fit", "grid_a100-40c", SERVER, "--output=json"))["total"] == 0
     shown = as_json(vgpu_cfg.done("inventory", SERVER, "--output=json"))
-    assert [(row["host"], row["gpu"], row["reason"]) for row in shown["cordons"]] == [  # type: ignore[attr-defined]
+    assert [(row["host"], row["gpu"], row["reason"]) for row in shown["cordons"]] == [
         (FIRST, "", "new DIMM"),
         (SECOND, "", "new DIMM"),
     ]
@@ -71,7 +72,7 @@ def test_a_gpu_is_cordoned_by_its_address_beside_others(vgpu_cfg: CommandLine) -
     assert places(vgpu_cfg)["t1"] == places(vgpu_cfg)["t2"] == (SECOND, True)
     vgpu_cfg.done("uncordon", f"gpu:{FIRST}/0000:21:00.0", SERVER)
     left = as_json(vgpu_cfg.done("inventory", "--gpus", SERVER, "--output=json"))
-    assert [row["gpu"] for row in left["cordons"]] == ["0000:e2:00.0"]  # type: ignore[attr-defined]
+    assert [row["gpu"] for row in left["cordons"]] == ["0000:e2:00.0"]
 
 
 MISTYPED = (

@@ -54,6 +54,13 @@ def names_in(data: dict[str, Any]) -> list[str]:
     return [line["name"] for line in data.get("vms", [])]
 
 
+def test_where_a_drain_took_a_vm_from_is_no_wish() -> None:
+    kept = {"owner": "anna", "vgpu_cfg.home": '{"host":"host-esx-01"}'}
+    train = {"host": "esx-01", "gpus": ["grid_a100-20c"], "on": ON, "attributes": kept}
+    observed = estate(vms={"train-1": train})
+    assert [line["attributes"] for line in file_of(observed=observed)["vms"]] == [{"owner": "anna"}]
+
+
 # ------------------------------------------------------------------ devices
 
 

@@ -85,7 +85,9 @@ def test_no_vm_goes_to_a_host_that_is_cordoned_too() -> None:
         host.model_copy(update={"cordons": (closed,)}) if host.name == "esx-02" else host
         for host in observed.hosts
     )
-    assert findings(drain(observed.model_copy(update={"hosts": hosts}))) == [("VG546", "a")]
+    refused = drain(observed.model_copy(update={"hosts": hosts}))
+    assert findings(refused) == [("VG546", "a")]
+    assert "esx-02 is cordoned" in refused.diagnostics[0].message
 
 
 def test_what_a_context_protects_is_neither_moved_nor_switched_off() -> None:

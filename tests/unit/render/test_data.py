@@ -15,6 +15,7 @@ from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.errors import DocumentError, DocumentFault
 from vgpu_cfg.model.desired import DesiredGuest, DesiredPlan
 from vgpu_cfg.model.host_list import HostList, ListedHost, ListedHostGpu
+from vgpu_cfg.model.observed.cordon import Cordon
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.occasion import NO_OCCASION
 from vgpu_cfg.model.plan.as_found import AsFound, Left
@@ -32,6 +33,7 @@ from vgpu_cfg.render.data.pool import fit_data, pool_data
 from vgpu_cfg.render.data.rebalance import rebalance_data
 from vgpu_cfg.render.data.site_changes import site_changes_data
 from vgpu_cfg.render.markdown.as_data import runbook_data
+from vgpu_cfg.render.views.cordons import cordon_rows
 from vgpu_cfg.render.views.fit import FitView
 from vgpu_cfg.render.views.inventory import view_inventory
 from vgpu_cfg.render.views.status import view_status
@@ -39,11 +41,17 @@ from vgpu_cfg.render.views.status import view_status
 AS_FOUND = AsFound(text="", lines=("+ cpus: 8",), vms=("a",), left=(Left(vm="b", what="VM", why="gone"),))
 OPEN_MAPS = ("room", "used", "extra_config")
 ROWS = (
-    "vms|hosts|gpus|nics|numa_nodes|datastores|profiles|outcomes|faults|pool|off|idle|moves|restarts|stays|"
-    "steps|files|workers|differences|left|changes"
+    "vms|hosts|cordons|gpus|nics|numa_nodes|datastores|profiles|outcomes|faults|pool|off|idle|moves|restarts|"
+    "stays|steps|files|workers|differences|left|changes"
 )
 ROW_KEY = re.compile(rf"({ROWS})\[\]\.((runs|stranded|limits|gains|parts)\[\]\.|guest\.)?\w+")
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "json-output.md"
+
+
+def cordoned(observed: Inventory) -> Inventory:
+    cordon = Cordon(attribute="vgpu_cfg.cordon", reason="new DIMM", by="anna", since=observed.read_at)
+    hosts = tuple(host.model_copy(update={"cordons": (cordon,)}) for host in observed.hosts)
+    return observed.model_copy(update={"hosts": hosts})
 
 
 def documents() -> dict[str, dict[str, Any]]:
@@ -71,8 +79,8 @@ def documents() -> dict[str, dict[str, Any]]:
         "report": data.report_data(whole, both, server.read_inventory(makers.SCOPE)),
         "status": data.status_data(view_status(plan, observed)),
         "export-update": data.as_found_data(AS_FOUND, "plan.yaml", is_written=True),
-        "inventory": data.inventory_data(view_inventory(observed, catalog)),
-        "pool": pool_data(read_pool(crowded(), catalog), crowded()),
+        "inventory": data.inventory_data(view_inventory(cordoned(observed), catalog)),
+        "pool": pool_data(read_pool(crowded(), catalog), crowded(), cordon_rows(cordoned(observed).hosts)),
         "fit": fit_data(fit_view()),
         "site-changes": site_changes_data(
             compare_sites(make_inventory({}), crowded()), make_inventory({}), crowded()

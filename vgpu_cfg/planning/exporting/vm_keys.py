@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from vgpu_cfg.model.observed.home import HOME_ATTRIBUTE
 from vgpu_cfg.model.observed.inventory import Host
 from vgpu_cfg.model.observed.vm import PowerState, Vm, VmDetail
 from vgpu_cfg.model.plan_file.vm_options import VmOptions
@@ -92,9 +93,13 @@ def _say_where(vm: Vm, host: Host | None, names: Names, keys: dict[str, Any]) ->
 
 
 def _attributes(detail: VmDetail, template: VmDetail | None) -> dict[str, str]:
-    """Say the custom attributes, and clear those that a clone would have from its template."""
+    """Say the custom attributes, and clear those that a clone would have from its template.
+
+    Where a drain took a VM from is nobody's wish, and holds for the VM that is there alone.
+    """
     cleared = dict.fromkeys(template.attributes, "") if template is not None else {}
     found = {**cleared, **detail.attributes}
+    found.pop(HOME_ATTRIBUTE, None)
     return {name: text for name, text in found.items() if len(name) <= _LONGEST_ATTRIBUTE}
 
 

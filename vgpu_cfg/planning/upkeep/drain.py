@@ -21,7 +21,7 @@ from vgpu_cfg.planning.capacity.host_capacity import CapacityReader
 from vgpu_cfg.planning.estate.protection import Protection
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
-from vgpu_cfg.planning.findings.wording import as_counted
+from vgpu_cfg.planning.findings.wording import as_counted, listed
 from vgpu_cfg.planning.moves.movables import Movable, Movables, Stay
 from vgpu_cfg.planning.moves.move_order import MoveStep, find_uncertain_starts, in_order
 from vgpu_cfg.planning.moves.move_rules import breaks_rules, keep_rules
@@ -129,8 +129,17 @@ class _Draining:
         for vm in self._residents():
             if vm.moid in placed.fits:
                 continue
-            why = bound.get(vm.name) or "no other host of its cluster has room for it"
+            why = bound.get(vm.name) or self._no_room()
             yield self._switched_off(vm, why)
+
+    def _no_room(self) -> str:
+        """Say that nobody takes a VM, and which hosts might if they were given back."""
+        closed = [
+            host.name
+            for host in self.hosts
+            if host.compute_moid == self.host.compute_moid and host.moid != self.host.moid and host.cordons
+        ]
+        return f"no other host of its cluster has room for it{_cordoned_too(closed)}"
 
     def _residents(self) -> list[Vm]:
         here = self.observed.vms_by_host.get(self.host.moid, ())
@@ -216,6 +225,12 @@ class _Draining:
     def _refuse(self, code: Code, vm: Vm, message: str, remedy: str) -> None:
         subject = Subject(kind="vm", name=vm.name, moid=vm.moid)
         self.findings.add(code, subject, f"{message} ({owner_text(vm)})", remedy)
+
+
+def _cordoned_too(names: Sequence[str]) -> str:
+    if not names:
+        return ""
+    return f" ({listed(names)} {'is' if len(names) == 1 else 'are'} cordoned, or a GPU there)"
 
 
 def _arrived(vm: Vm, home: Home) -> Change:

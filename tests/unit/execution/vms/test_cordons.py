@@ -37,7 +37,7 @@ def test_a_cordon_is_written_with_who_and_when_and_once() -> None:
     assert outcome(server, cordon()).status == "done"
     kept = Cordon.parse(CORDON_ATTRIBUTE, server.host_attributes["host-1"][CORDON_ATTRIBUTE])
     assert (kept.reason, kept.by, kept.since) == ("new DIMM", "anna", START)
-    assert outcome(server, cordon()).status == "not needed"
+    assert outcome(server, cordon()).status == "not_needed"
     assert len(server.calls) == 1
 
 
