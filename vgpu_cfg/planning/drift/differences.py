@@ -22,6 +22,7 @@ from vgpu_cfg.model.plan.change import (
     StageGuest,
 )
 from vgpu_cfg.model.plan.difference import Difference
+from vgpu_cfg.planning.expand.ranges import fold_names
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.differences import DIFFERENCES_OF_HOSTS, DIFFERENCES_OF_VMS
 
@@ -30,14 +31,19 @@ THE_VM = "VM"
 POWER = "power"
 GUEST = "guest"
 BY_HAND = "by hand"
+CONNECTION = "connection"
 SEE_FINDINGS = "see the findings"
 
-_REPORTED = DIFFERENCES_OF_VMS | DIFFERENCES_OF_HOSTS | {Code.SETTING_DIFFERS, Code.SHELL_LEFT_OPEN}
+_REPORTED = (
+    DIFFERENCES_OF_VMS
+    | DIFFERENCES_OF_HOSTS - {Code.HOST_LOST}
+    | {Code.SETTING_DIFFERS, Code.SHELL_LEFT_OPEN}
+)
 
 
 def differences_of(plan: Plan) -> tuple[Difference, ...]:
     """List what differs from the plan file, each once, in the order of the plan's changes."""
-    found = [*_orphans(plan), *_of_changes(plan), *_reported(plan)]
+    found = [*_orphans(plan), *_of_changes(plan), *_lost(plan), *_reported(plan)]
     known = {(one.subject.kind, one.subject.name) for one in found}
     errors = [one for one in plan.errors if one.subject.kind in ("vm", "host")]
     found += [
@@ -80,6 +86,7 @@ def _orphans(plan: Plan) -> Iterator[Difference]:
 
 def _of_changes(plan: Plan) -> Iterator[Difference]:
     new = {change.vm.name for change in plan.changes if isinstance(change, CreateVm)}
+    lost = {one.host.moid for one in plan.lost_hosts}
     for change in plan.changes:
         if isinstance(change, SetOverrides):
             for one in change.overrides:
@@ -90,8 +97,16 @@ def _of_changes(plan: Plan) -> Iterator[Difference]:
             yield Difference(subject=change.subject, what=THE_VM, wanted="there", found=None)
         elif change.subject.kind == "vm" and change.subject.name not in new:
             yield from _of_vm(change)
-        elif change.subject.kind == "host":
+        elif change.subject.kind == "host" and change.subject.moid not in lost:
             yield from _of_host(change)
+
+
+def _lost(plan: Plan) -> Iterator[Difference]:
+    """Yield the hosts that do not respond and have VMs of the plan: all else there is unknown."""
+    for one in plan.lost_hosts:
+        subject = Subject(kind="host", name=one.host.name, moid=one.host.moid)
+        words = f"{one.connection.words}, with {fold_names(vm.name for vm in one.vms)} on it"
+        yield Difference(subject=subject, what=CONNECTION, wanted="connected", found=words)
 
 
 def _of_vm(change: Change) -> Iterator[Difference]:
