@@ -1,4 +1,4 @@
-"""A year on one estate: VMs taken in, changed by hand, renamed and moved, a host that dies, one that is patched.
+"""A year on one estate: VMs taken in, changed by hand, renamed, moved; a host that dies, one that is patched.
 
 Each step is one command; after it the plan is in sync, nobody else's VM was touched, and `history` has it.
 """
@@ -9,6 +9,9 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pyVmomi import vim
+
+from tests.cli.colleague import NAME as COLLEAGUE
 from tests.cli.colleague import Colleague
 from tests.cli.command_line import CommandLine
 from vgpu_cfg.lab.state.inventory import Host, VirtualMachine
@@ -74,9 +77,17 @@ def test_a_year(vgpu_cfg: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     year.edit(
         "vms:\n",
         "vms:\n- {name: 'new-{01..02}', template: ubuntu-22.04-efi, cluster: gpu-a, "
-        "folder: training, gpus: grid_a100-10c}\n",
+        "folder: training, gpus: grid_a100-10c, boot_delay: 2}\n",
     )
     year.step("apply", PLAN)
+
+    # A colleague changes a setting: who is told, and what was found goes into the file.
+    Colleague(vgpu_cfg.lab(ESTATE)).does(
+        "new-02", "ReconfigVM_Task", vim.vm.ConfigSpec(bootOptions=vim.vm.BootOptions(bootDelay=5000))
+    )
+    assert COLLEAGUE in vgpu_cfg("status", PLAN).told
+    vgpu_cfg.done("export", "--update", PLAN, "--vm", "new-02", "--yes")
+    year.holds()
 
     # A VM is renamed in vCenter by a colleague: told, and given its name back.
     Colleague(vgpu_cfg.lab(ESTATE)).does("new-01", "Rename_Task", "mine")
@@ -85,7 +96,8 @@ def test_a_year(vgpu_cfg: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     year.step("apply", PLAN)
 
     # Renamed by the plan file.
-    year.edit("'new-{01..02}'", "'trn-{01..02}'")
+    text = Path(PLAN).read_text(encoding="utf-8")
+    Path(PLAN).write_text(text.replace("new-", "trn-"), encoding="utf-8")
     year.edit("vms:\n", "moved:\n- {from: 'new-{01..02}', to: 'trn-{01..02}'}\nvms:\n")
     kept = {vm.instance_uuid for name, vm in year.vms().items() if name.startswith("new-")}
     year.step("apply", PLAN)
@@ -100,6 +112,13 @@ def test_a_year(vgpu_cfg: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     while lab.state.booting and lab.wait():
         continue
     year.holds()
+
+    # They go to another cluster.
+    text = Path(PLAN).read_text(encoding="utf-8")
+    line = next(line for line in text.splitlines() if "trn-{01..02}'," in line)
+    year.edit(line, line.replace("gpu-a", "gpu-b"))
+    year.step("apply", PLAN, "--allow-move")
+    assert {year.host_of(name) for name in ("trn-01", "trn-02")} <= {"esx-b-01.lab", "esx-b-02.lab"}
 
     # A host is drained.
     host = year.host_of("old-02")

@@ -12,11 +12,13 @@ from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state.inventory import Alarm, AlarmState, Managed
 
 GREEN = "green"
+_OF_NOBODY = ("HostConnectionLostEvent", "HostConnectedEvent")
 
 
 def post(lab: Simulation, thing: Managed, event: str) -> None:
     """Let an event (its wsdl name) of an entity reach the alarms on the entity and on what it stands in."""
-    past_events.record(lab, thing, event)
+    by = "" if event in _OF_NOBODY else lab.user
+    past_events.record(lab, thing, event, by=by)
     above = {each.moid for each in _chain(lab, thing)}
     for moid in lab.state.alarms:
         alarm = lab.state.get(moid, Alarm)

@@ -54,9 +54,13 @@ def record(
     *,
     was: Before | None = None,
     task: Task | None = None,
+    by: str | None = None,
     **values: Any,
 ) -> None:
-    """Keep an event of a thing as it is now, or as it was before a task; forget the oldest."""
+    """Keep an event of a thing as it is now, or as it was before a task; forget the oldest.
+
+    It is by whoever began the task, else by whoever calls, unless `by` says otherwise.
+    """
     state = lab.state
     told = was or before(lab, thing)
     state.last_event += 1
@@ -67,7 +71,7 @@ def record(
         key=state.last_event,
         chain_id=state.last_event if task is None else task.event_chain_id,
         at=lab.clock.now(),
-        user=lab.user if task is None else task.user,
+        user=by if by is not None else lab.user if task is None else task.user,
         entities=told.entities,
         values={**told.around, **values},
     )

@@ -45,6 +45,7 @@ _BY_KIND: Mapping[str, frozenset[str]] = {
     Code.HOST_FORBIDDEN: _MOVED,
     Code.SPREAD_UNMET: _MOVED,
     Code.HOST_SILENT: _AWAY,
+    Code.HOST_LOST: _AWAY,
     Code.OTHERS_MAINTENANCE: frozenset({"EnteredMaintenanceModeEvent"}),
 }
 """What differs → the kinds of events that tell of it whatever they wrote."""

@@ -30,7 +30,6 @@ THE_VM = "VM"
 POWER = "power"
 GUEST = "guest"
 BY_HAND = "by hand"
-SEE_PLAN = "see `plan`"
 SEE_FINDINGS = "see the findings"
 
 _REPORTED = DIFFERENCES_OF_VMS | DIFFERENCES_OF_HOSTS | {Code.SETTING_DIFFERS, Code.SHELL_LEFT_OPEN}
@@ -100,7 +99,7 @@ def _of_vm(change: Change) -> Iterator[Difference]:
         case StageGuest():
             yield Difference(subject=change.subject, what=GUEST, wanted=", ".join(change.modules), found="")
         case ManualStep():
-            yield Difference(subject=change.subject, what=BY_HAND, wanted=change.text, found="")
+            yield Difference(subject=change.subject, what=BY_HAND, wanted=change.id, found="")
         case PowerOnVm() | PowerOffVm() if change.impact is Impact.POWER_CYCLE:
             return
         case _:
@@ -117,7 +116,7 @@ def _of_host(change: Change) -> Iterator[Difference]:
         case ManualStep() if change.edits:
             yield from _edits(change.subject, change.edits)
         case ManualStep():
-            yield Difference(subject=change.subject, what=BY_HAND, wanted=change.text, found="")
+            yield Difference(subject=change.subject, what=BY_HAND, wanted=change.id, found="")
         case _:
             return
 

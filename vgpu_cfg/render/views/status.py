@@ -20,7 +20,7 @@ from vgpu_cfg.model.plan.change import (
 )
 from vgpu_cfg.model.plan.difference import Difference
 from vgpu_cfg.model.plan.lost import LostHost, LostVm
-from vgpu_cfg.planning.drift.differences import SEE_PLAN, differences_of, only_about
+from vgpu_cfg.planning.drift.differences import differences_of, only_about
 from vgpu_cfg.planning.estate.own import own_vms
 from vgpu_cfg.planning.estate.ownership import is_marked
 from vgpu_cfg.planning.sync import is_in_sync
@@ -139,7 +139,9 @@ def _of_rows(
     for kind, row in both:
         if row.drift and (kind, row.name) not in told:
             subject = Subject(kind=kind, name=row.name, moid=row.moid or None)
-            yield Difference(subject=subject, what=SEE_PLAN, wanted="", found="; ".join(row.drift))
+            yield Difference(
+                subject=subject, what="VM" if kind == "vm" else kind, wanted="", found="; ".join(row.drift)
+            )
 
 
 def gpus_by_vm(observed: Inventory) -> Mapping[str, tuple[tuple[str, int | None], ...]]:
