@@ -64,16 +64,22 @@ class VmResolver:
         """Yield the plan's VMs, looked up; those that are protected or not the plan's are findings."""
         for vm in self.in_order():
             folder = folders[vm.name]
-            if self.is_protected(vm, folder):
+            if self.is_protected(vm, folder, owned.existing.get(vm.name)):
                 continue
             if folder is None or vm.name not in owned.blocked:
                 resolved = self.resolve(vm, folder, owned.existing.get(vm.name))
                 if resolved is not None:
                     yield resolved
 
-    def is_protected(self, vm: DesiredVm, folder: Folder | None) -> bool:
-        """Whether a VM is protected that the plan file names itself, which is a finding."""
+    def is_protected(self, vm: DesiredVm, folder: Folder | None, existing: Vm | None = None) -> bool:
+        """Whether a VM is protected that the plan file names itself, which is a finding.
+
+        One that exists is under its name and folder in vCenter, too.
+        """
         covering = self.protection.of_vm(vm.name, folder)
+        if covering is None and existing is not None:
+            where = next((one for one in self.observed.folders if one.moid == existing.folder_moid), None)
+            covering = self.protection.of_vm(existing.called or existing.name, where)
         if covering is not None:
             remedy = covering.remedy("the VM from the plan file", "remove the VM from the plan file")
             self.findings.refuse_vm(Code.PROTECTED, vm, covering.message, remedy)
