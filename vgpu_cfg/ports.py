@@ -18,6 +18,7 @@ from vgpu_cfg.model.identity import PlanIdentity
 from vgpu_cfg.model.observed.drs import ClusterTies
 from vgpu_cfg.model.observed.host_facts import EstateFacts, FactGroup, HostAttribute, ShellFacts
 from vgpu_cfg.model.observed.inventory import Host, Inventory
+from vgpu_cfg.model.observed.past import Past, PastScope
 from vgpu_cfg.model.observed.vm import SettingValue, Vm
 from vgpu_cfg.model.plan.change import (
     ChangeNetwork,
@@ -71,7 +72,9 @@ class ReadScope(Frozen):
     tool's own. VMs on hosts that have GPUs, or that `hosts` means, are read in detail, with `everything`
     all VMs. `system_ids` also asks every host with a function in passthrough for its system id, one
     round trip each: a plan with fixed passthrough needs it. `key_providers` asks for those of the vCenter,
-    one round trip: a plan with virtual TPMs needs it.
+    one round trip: a plan with virtual TPMs needs it. Whose name matches one of `vm_globs`, or whose folder
+    one of `folder_globs`, is read in detail, too; with `option_names` it is kept what other extraConfig
+    pairs are called.
     """
 
     plan: PlanIdentity | None = None
@@ -83,6 +86,9 @@ class ReadScope(Frozen):
     everything: bool = False
     system_ids: bool = False
     key_providers: bool = False
+    vm_globs: tuple[str, ...] = ()
+    folder_globs: tuple[str, ...] = ()
+    option_names: bool = False
 
 
 class InventoryReader(Protocol):
@@ -120,8 +126,27 @@ class InventoryReader(Protocol):
         """Read the rules and VM groups of a cluster again, in one round trip; none where it has gone."""
         ...
 
+    def read_past(self, scope: PastScope) -> Past:
+        """Read what vCenter's events tell of some VMs, hosts and clusters, in few round trips.
+
+        What it does not keep, or does not let the account see, is said in `unread`.
+        """
+        ...
+
     def read_missing_privileges(self, needed: Mapping[str, Sequence[str]]) -> Mapping[str, tuple[str, ...]]:
         """Return, per entity moid, those of the needed privileges that the account lacks."""
+        ...
+
+
+class RunLog(Protocol):
+    """Where a run leaves word at vCenter itself."""
+
+    def name_calls(self, name: str) -> None:
+        """Give the calls that follow a name, by which vCenter's own log can be searched."""
+        ...
+
+    def write(self, text: str, datacenter_moid: str | None = None) -> None:
+        """Leave an event at a datacenter, or at the root folder. Raises `VCenterError`."""
         ...
 
 
@@ -210,6 +235,10 @@ class ChangeWriter(Protocol):
 
     def set_attributes(self, moid: str, values: Mapping[str, str]) -> None:
         """Set custom attributes of a VM; those that are not defined are, first. Starts no task."""
+        ...
+
+    def set_host_attributes(self, host_moid: str, values: Mapping[str, str]) -> None:
+        """Set custom attributes of a host, or clear them with an empty text. Starts no task."""
         ...
 
     def remove_rule(self, change: RemoveRule) -> str:

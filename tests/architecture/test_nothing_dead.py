@@ -15,8 +15,10 @@ from tests.architecture.usage import (
     trees,
     used_names,
 )
+from vgpu_cfg import testing
 
-ENTRY = "vgpu_cfg.__main__"
+ENTRIES = ["vgpu_cfg.__main__", "vgpu_cfg.testing.plugin"]
+"""What a person starts, and what pytest loads."""
 
 FIELDS_READ_OTHERWISE = {
     Field("vgpu_cfg.knowledge.verify_failures", "Failure", "threshold"): "the pages of checks tell it",
@@ -34,9 +36,13 @@ _OF_PARAMIKO = "paramiko calls it"
 _OF_HTTP = "http.server calls it"
 _OF_EXPAT = "expat calls it"
 _FOR_TESTS = "a lab is a tool of tests, too"
+_OF_PYTEST = "pytest calls it"
+OFFERED = [name for name in testing.__all__ if name[0].islower() and name != "assert_fits"]
+_OF_USERS = "users' own tests: docs/reference/pytest.md"
 
 USED_BY_OTHERS = {
     Definition("vgpu_cfg.documents.foreign", "_Quoting", "ignore_aliases"): "ruamel.yaml calls it",
+    Definition("vgpu_cfg.execution.records.syslog", "_Handler", "handleError"): "logging calls it",
     Definition("vgpu_cfg.shells.esxi.host_keys", "FirstKeyPolicy", "missing_host_key"): _OF_PARAMIKO,
     Definition("vgpu_cfg.shells.guest.host_key", "GuestHostKeys", "missing_host_key"): _OF_PARAMIKO,
     Definition("vgpu_cfg.lab.renderers.table", "Table", "every_path"): _FOR_TESTS,
@@ -56,6 +62,9 @@ USED_BY_OTHERS = {
     Definition("vgpu_cfg.lab.shell.ssh_session", "SshLogin", "check_channel_request"): _OF_PARAMIKO,
     Definition("vgpu_cfg.lab.shell.ssh_session", "SshLogin", "get_allowed_auths"): _OF_PARAMIKO,
     Definition("vgpu_cfg.lab.simulation.simulation", "Simulation", "run_until_idle"): _FOR_TESTS,
+    **{Definition("vgpu_cfg.testing.assertions", "", name): _OF_USERS for name in OFFERED},
+    Definition("vgpu_cfg.testing.plugin", "", "pytest_addoption"): _OF_PYTEST,
+    Definition("vgpu_cfg.testing.plugin", "", "pytest_configure"): _OF_PYTEST,
 }
 """What nothing in the program calls by its name, and who does."""
 
@@ -69,7 +78,7 @@ def unused() -> set[Definition]:
 
 
 def test_every_module_is_reached_from_the_program() -> None:
-    assert sorted(trees().keys() - size().reached(imports(), [ENTRY])) == []
+    assert sorted(trees().keys() - size().reached(imports(), ENTRIES)) == []
 
 
 def test_imports_inside_functions_are_followed() -> None:

@@ -34,6 +34,7 @@ from vgpu_cfg.shells.esxi.shell import EsxiShell
 from vgpu_cfg.vsphere.reading.reader import VCenterReader
 from vgpu_cfg.vsphere.wire.session import Session
 from vgpu_cfg.vsphere.writing.host_writer import VCenterHostWriter
+from vgpu_cfg.vsphere.writing.run_log import VCenterRunLog
 from vgpu_cfg.vsphere.writing.writer import VCenterWriter
 
 T = TypeVar("T")
@@ -96,6 +97,7 @@ def measure_hosts(count: int) -> list[HostRow]:
             VCenterHostWriter(session),
             clock,
             lambda _secrets: shells,
+            VCenterRunLog(session),
             is_lab=True,
         )
 

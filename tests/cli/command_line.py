@@ -13,6 +13,7 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from vgpu_cfg import execution
 from vgpu_cfg.cli import compose
 from vgpu_cfg.cli.app import main
 from vgpu_cfg.documents import dump
@@ -52,11 +53,13 @@ class CommandLine:
     """Runs `vgpu-cfg` in a folder of its own, where copies of `examples`, `plans` and `estates` lie ready.
 
     The lab has a virtual clock and lives in `state`. New plans get the ids `plan_id(1)`, `plan_id(2)`, ….
+    Runs are jane's, on `machine`.
     """
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.folder = folder
         self.state_folder = folder / "state"
+        self.machine = "desk-01"
         for name, place in (
             ("examples", ROOT / "examples"),
             ("plans", HERE / "plans"),
@@ -66,6 +69,8 @@ class CommandLine:
         monkeypatch.chdir(folder)
         ids = count(1)
         monkeypatch.setattr(compose, "make_id", lambda: plan_id(next(ids)))
+        monkeypatch.setattr(execution, "this_user", lambda: "jane")
+        monkeypatch.setattr(execution, "this_machine", lambda: self.machine)
         monkeypatch.setenv("VGPU_CFG_STATE_FOLDER", "state")
         monkeypatch.setenv("VGPU_CFG_CONFIG", "config.yaml")
         monkeypatch.setenv("VGPU_CFG_LAB_SPEED", "0")

@@ -15,9 +15,9 @@ from vgpu_cfg.plan_loading import load_plan
 OF_HOSTS = "prepare-hosts.yaml"
 """It waits for a manual step on the way: test_hosts.py."""
 EXAMPLES = sorted(path.name for path in (ROOT / "examples").glob("*.yaml") if path.name != OF_HOSTS)
-LARGE = ("head-and-workers.yaml", "mixed-sizes.yaml", "passthrough.yaml")
-"""Examples whose cycle takes longest; what is theirs alone has tests of its own."""
-LATER = pytest.mark.long("the largest examples: tests/cli/test_examples.py")
+SMALL = ("four-10c.yaml", "hgx-eight-gpu.yaml", "two-vgpus.yaml")
+"""Examples whose cycle every run goes through; what is the others' alone has tests of its own."""
+LATER = pytest.mark.long("the cycle of every example: tests/cli/test_examples.py")
 WAYS = pytest.mark.long("every way in which a host may choose a GPU: tests/cli/test_examples.py")
 GPU_CHOICES = (
     pytest.param("least_loaded", marks=WAYS),
@@ -52,7 +52,7 @@ def test_there_is_an_example_of_each_kind() -> None:
 
 
 @pytest.mark.parametrize(
-    "example", [pytest.param(example, marks=LATER if example in LARGE else ()) for example in EXAMPLES]
+    "example", [pytest.param(example, marks=() if example in SMALL else LATER) for example in EXAMPLES]
 )
 def test_an_example_runs_and_goes_again(example: str, vgpu_cfg: CommandLine) -> None:
     plan = Path("examples", example)

@@ -14,6 +14,9 @@ from vgpu_cfg.cli.app import app
 
 OF_RECORDINGS = {"plan", "runbook", "status", "inventory", "fit", "hand-over", "rebalance"}
 CONNECTED = {
+    "cordon",
+    "drain",
+    "uncordon",
     "hand-over",
     "plan",
     "apply",
@@ -24,7 +27,10 @@ CONNECTED = {
     "inventory",
     "fit",
     "rebalance",
+    "import",
+    "forget",
     "explain",
+    "history",
     "record",
 }
 
@@ -55,9 +61,9 @@ def options_of(command: str) -> set[str]:
 
 def test_these_are_the_commands() -> None:
     assert set(COMMANDS) == {
-        "validate", "plan", "apply", "status", "destroy", "runbook", "inventory", "profiles", "schema",
-        "record", "explain", "fit", "hand-over", "verify", "rebalance", "lab list", "lab serve", "lab hand",
-        "lab reset",
+        "validate", "plan", "apply", "status", "destroy", "import", "forget", "runbook", "inventory",
+        "profiles", "schema", "record", "explain", "fit", "hand-over", "verify", "rebalance", "history",
+        "cordon", "drain", "uncordon", "lab list", "lab serve", "lab hand", "lab reset",
     }  # fmt: skip
 
 

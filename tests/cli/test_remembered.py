@@ -8,6 +8,7 @@ import pytest
 
 from tests.cli.command_line import ROOT, CommandLine
 from tests.cli.host_watch import watch_labs
+from tests.extent import each
 from vgpu_cfg.lab.state.attributes import fields_of
 from vgpu_cfg.lab.state.inventory import Host
 from vgpu_cfg.plan_loading import load_plan
@@ -46,7 +47,14 @@ def is_known(vgpu_cfg: CommandLine, plan: Path | str, **settings: str) -> bool:
     return codes["--strict"] == 0
 
 
-@pytest.mark.parametrize("example", OF_HOSTS)
+@pytest.mark.parametrize(
+    "example",
+    each(
+        ((example,) for example in OF_HOSTS),
+        "every example that prepares hosts: tests/cli/test_remembered.py",
+        lambda example: example == OF_HOSTS[-1],
+    ),
+)
 def test_the_plan_after_an_example_is_in_sync_and_known(example: str, vgpu_cfg: CommandLine) -> None:
     plan = Path("examples", example)
     vgpu_cfg.done("apply", "--yes", plan)

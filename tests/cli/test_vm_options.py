@@ -15,6 +15,7 @@ from vgpu_cfg.lab.state.cluster import VmOverride
 from vgpu_cfg.lab.state.devices import has_tpm
 from vgpu_cfg.lab.state.inventory import Cluster, LabState, Task, VirtualMachine
 
+EVERY = pytest.mark.long("what a colleague changed, for every setting: tests/cli/test_vm_options.py")
 ESTATE = "estates/options.yaml"
 WITHOUT_KEYS = "estates/no-key-provider.yaml"
 HEAD = """\
@@ -129,13 +130,13 @@ def tpm(state: LabState, vm: VirtualMachine) -> None:
 @pytest.mark.parametrize(
     ("hand", "keys", "is_live"),
     [
-        (hot_add, ["cpu_hot_add"], False),
-        (memory_hot_add, ["memory_hot_add"], False),
+        pytest.param(hot_add, ["cpu_hot_add"], False, marks=EVERY),
+        pytest.param(memory_hot_add, ["memory_hot_add"], False, marks=EVERY),
         (boot_delay, ["boot_delay"], True),
-        (latency, ["latency_sensitivity"], False),
-        (reservation, ["cpu_reservation"], False),
+        pytest.param(latency, ["latency_sensitivity"], False, marks=EVERY),
+        pytest.param(reservation, ["cpu_reservation"], False, marks=EVERY),
         (tpm, ["vtpm"], False),
-        (drs, ["vm-01 drs"], True),
+        pytest.param(drs, ["vm-01 drs"], True, marks=EVERY),
         (no_override, ["vm-01 drs", "vm-01 ha_restart", "vm-01 ha_monitoring"], True),
         (attribute, ["owner"], True),
     ],

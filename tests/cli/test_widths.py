@@ -11,9 +11,11 @@ import re
 import pytest
 
 from tests.cli.command_line import CommandLine
+from tests.extent import each
 from tests.widths import ENDLESS, WIDTHS, faults_in, unbroken_in
 from vgpu_cfg.render.layout import console
 
+WHY = "every command at every width: tests/cli/test_widths.py"
 LAB = ("--server", "lab:mixed-fleet")
 STRANDED = ("--server", "lab:estates/stranded.yaml")
 COMMANDS = {
@@ -47,6 +49,7 @@ AFTER_A_RUN = {
     "in-sync": ["plan", "plans/pair.yaml"],
     "verify": ["verify", "plans/pair.yaml", "-v"],
     "destroy": ["destroy", "plans/pair.yaml", "--dry-run"],
+    "history": ["history", "plans/pair.yaml"],
 }
 VARYING = re.compile(r"\d+:\d\d(:\d\d)?|\d+(\.\d+)? (s|min)\b( \d+ s\b)?")
 
@@ -66,12 +69,14 @@ def found_in(run: CommandLine, words: list[str], monkeypatch: pytest.MonkeyPatch
     return [f"{width}: {fault}" for width, text in texts.items() for fault in faults_in(text, whole, width)]
 
 
-@pytest.mark.parametrize("case", COMMANDS)
+@pytest.mark.parametrize(
+    "case", each(((case,) for case in COMMANDS), WHY, lambda case: case in list(COMMANDS)[::2])
+)
 def test_it_keeps_to_the_width(case: str, vgpu_cfg: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     assert found_in(vgpu_cfg, COMMANDS[case], monkeypatch) == []
 
 
-@pytest.mark.long("every command of a run at every width: tests/cli/test_widths.py")
+@pytest.mark.long(WHY)
 def test_what_is_printed_after_a_run_keeps_to_the_width(
     vgpu_cfg: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -84,6 +89,7 @@ def test_what_is_printed_after_a_run_keeps_to_the_width(
         assert (case, found_in(vgpu_cfg, words, monkeypatch)) == (case, [])
 
 
+@pytest.mark.long(WHY)
 def test_only_paths_are_longer_than_a_line(vgpu_cfg: CommandLine) -> None:
     longer = {word for words in COMMANDS.values() for word in unbroken_in(printed(vgpu_cfg, words, 60), 60)}
     assert all(re.search(r"[/{=-]", word) for word in longer), longer

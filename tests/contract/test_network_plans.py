@@ -24,6 +24,7 @@ from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.planner import make_plan
 from vgpu_cfg.planning.privileges import needed_privileges
 from vgpu_cfg.vsphere.writing.host_writer import VCenterHostWriter
+from vgpu_cfg.vsphere.writing.run_log import VCenterRunLog
 
 HEAD = "version: 1\nname: rack-12\nvcenter: lab:bare\n"
 NETWORK = "networks: [{name: roce-111, switch: {name: dvs-roce, make: true}, vlan: 111, mtu: 9000}]\n"
@@ -86,6 +87,7 @@ def open_site(folder: Path) -> Iterator[Site]:
             VCenterHostWriter(desk.session),
             LabRunClock(vcenter.lab),
             lambda _secrets: _NoShells(),
+            VCenterRunLog(desk.session),
             is_lab=True,
         )
         yield Site(vcenter, desk, estate, folder)

@@ -134,6 +134,22 @@ def test_every_estate_is_read_within_the_budget(estate: str) -> None:
         assert desk.session.round_trips <= BUDGET + len(found.clusters) + len(kinds)
 
 
+def test_what_an_export_asks_for_takes_no_round_trip_more(vcenter: VCenter) -> None:
+    spent = []
+    for scope in (
+        ReadScope(),
+        ReadScope(option_names=True),
+        ReadScope(vm_globs=("*",), option_names=True),
+        ReadScope(folder_globs=("*",), option_names=True),
+    ):
+        with vcenter.desk() as desk:
+            found = desk.inventory(scope)
+            spent.append(desk.session.round_trips)
+    assert max(spent) - spent[0] <= 1  # where no host has GPUs, no VM is read in detail otherwise
+    details = [vm.detail for vm in found.vms if vm.detail is not None]
+    assert all(set(one.option_names).isdisjoint(one.extra_config) for one in details)
+
+
 def test_the_budget_does_not_grow_with_the_number_of_vms() -> None:
     spent = []
     for vms in (10, 400):

@@ -23,6 +23,6 @@ def with_settings(detail: VmDetail, settings: Mapping[str, SettingValue]) -> VmD
         key: value for key, value in settings.items() if key not in _FIELDS and key != "memory_reservation"
     }
     if "memory_reservation" in settings:
-        update["memory_reservation_locked"] = True
+        update["memory_reservation_locked"] = bool(settings["memory_reservation"])
         update["memory_reservation_mib"] = settings["memory_reservation"]
     return detail.model_copy(update={**update, "options": {**detail.options, **rest}})

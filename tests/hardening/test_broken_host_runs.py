@@ -125,7 +125,7 @@ def state_of(vgpu_cfg: CommandLine, estate: str) -> LabState:
 
 
 @pytest.mark.parametrize(
-    "name", each(((name,) for name in CASES), WHY, lambda name: name in list(CASES)[::5])
+    "name", each(((name,) for name in CASES), WHY, lambda name: name in list(CASES)[::9])
 )
 def test_a_refused_write_is_told_and_the_same_command_goes_on(name: str, vgpu_cfg: CommandLine) -> None:
     case = CASES[name]
@@ -199,9 +199,7 @@ def is_ready_after(vgpu_cfg: CommandLine) -> bool:
             ["EnterMaintenanceMode_Task", "RebootHost_Task", "ExitMaintenanceMode_Task"], ["call", "task"]
         ),
         WHY,
-        lambda method, kind: (
-            (method, kind) in {("RebootHost_Task", "call"), ("ExitMaintenanceMode_Task", "task")}
-        ),
+        lambda method, kind: (method, kind) == ("ExitMaintenanceMode_Task", "task"),
     ),
 )
 def test_a_refused_step_of_the_way_is_told_and_mended(method: str, kind: str, vgpu_cfg: CommandLine) -> None:
@@ -241,6 +239,7 @@ def test_an_alarm_that_may_not_be_set_is_only_noted(vgpu_cfg: CommandLine) -> No
     assert is_tidy(state_of(vgpu_cfg, BARE))
 
 
+@pytest.mark.long(WHY)
 def test_an_alarm_that_cannot_be_removed_is_noted(vgpu_cfg: CommandLine) -> None:
     vgpu_cfg.script(
         BARE, {"method": "RemoveAlarm", "kind": "call", "fault": "NoPermission", "message": "No."}
@@ -274,7 +273,7 @@ BREAKS = {
     each(
         ((*call, kind) for call in BREAKS for kind in ("drop_before", "drop_after", "session_expired")),
         WHY,
-        lambda method, nth, kind: BREAKS[method, nth] == kind,
+        lambda method, nth, kind: BREAKS[method, nth] == kind and method == "EnterMaintenanceMode_Task",
     ),
 )
 def test_a_connection_that_breaks_midway_is_mended(
@@ -292,6 +291,7 @@ def test_a_connection_that_breaks_midway_is_mended(
     assert is_ready_after(vgpu_cfg)
 
 
+@pytest.mark.long(WHY)
 def test_a_session_that_ends_midway_is_renewed(vgpu_cfg: CommandLine) -> None:
     vgpu_cfg.script(
         BARE,
@@ -388,6 +388,7 @@ def test_a_shell_that_dies_midway_is_opened_again_by_the_next_run(vgpu_cfg: Comm
     assert is_ready_after(vgpu_cfg)
 
 
+@pytest.mark.long(WHY)
 def test_an_ssh_service_that_cannot_be_stopped_is_told_and_stopped_by_the_next_run(
     vgpu_cfg: CommandLine,
 ) -> None:

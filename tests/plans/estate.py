@@ -7,13 +7,14 @@ hardware version 21), the network `vm-network`, the datastore `vsan`, the folder
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from tests.plans.cluster_rows import make_cluster
 from tests.plans.host_rows import device_ids, make_bridge, make_facts, make_group, make_nic
 from vgpu_cfg.catalog import load_catalog
+from vgpu_cfg.model.observed.cordon import CORDON_ATTRIBUTE, Cordon
 from vgpu_cfg.model.observed.inventory import (
     NVIDIA_VENDOR_ID,
     Connection,
@@ -225,7 +226,16 @@ def _host(
         device_groups=tuple(make_group(group) for group in row.get("groups") or ()),
         max_hardware_version=row.get("hardware", 21),
         system_id=f"system-{number}" if row.get("tells_system", True) else None,
+        cordons=tuple(_cordons(row)),
     )
+
+
+def _cordons(row: Row) -> Iterator[Cordon]:
+    closed = {"": row.get("cordon"), **(row.get("cordoned") or {})}
+    for number, (pci_id, reason) in enumerate(closed.items()):
+        if reason:
+            attribute = f"{CORDON_ATTRIBUTE}.{number}" if pci_id else CORDON_ATTRIBUTE
+            yield Cordon(attribute=attribute, reason=reason, pci_id=pci_id, by="anna", since=READ_AT)
 
 
 def _profile_names(gpus: Sequence[Row]) -> tuple[str, ...]:
@@ -323,7 +333,7 @@ def _vm(name: str, row: Row, hosts: Row, folders: Sequence[Folder]) -> Vm:
 
 
 def _mark(name: str, names: str, more: Row) -> OwnerMark:
-    """Return an owner mark; `more` says `id` (null: of version 0.1.0), `for` which VM, `by` whom and `at`."""
+    """Return a mark; `more` says `id` (null: of version 0.1.0), `for` which VM, `by`, `at`, `imported`."""
     plan, _, vm = names.partition("/")
     plan_id = more.get("id", PLAN_ID if plan == "demo" else OTHER_ID)
     if plan_id is None:
@@ -335,6 +345,7 @@ def _mark(name: str, names: str, more: Row) -> OwnerMark:
         instance_uuid=f"uuid-{more.get('for', name)}",
         made_by=more.get("by", ""),
         made_at=more.get("at"),
+        is_imported=more.get("imported", False),
     )
 
 

@@ -39,6 +39,7 @@ from vgpu_cfg.model.plan.change import (
     EnterMaintenance,
     ExitMaintenance,
     ManualStep,
+    MarkVm,
     MoveVmToFolder,
     Plan,
     PowerOffVm,
@@ -52,6 +53,7 @@ from vgpu_cfg.model.plan.change import (
     RestartService,
     SetAttributes,
     SetClusterOption,
+    SetCordon,
     SetHostRule,
     SetOverrides,
     SetRule,
@@ -197,6 +199,8 @@ class _World:
                 self._set_detail(self._vm(change.vm), {"hardware_version": change.hardware_version})
             case ReconfigureVm():
                 self._reconfigure(self._vm(change.vm), change.spec)
+            case MarkVm():
+                self._reconfigure(self._vm(change.vm), change.spec, is_imported=change.mark == "imported")
             case PowerOnVm():
                 self._power_on(self._vm(change.vm), change)
             case PowerOffVm():
@@ -233,6 +237,8 @@ class _World:
             case SetVCenterOption():
                 options = {**self.facts.vcenter_options, change.option: str(change.value).lower()}
                 self.facts = self.facts.model_copy(update={"vcenter_options": options})
+            case SetCordon():
+                raise AssertionError("no plan file cordons a host")
             case ChangeNetwork():
                 raise AssertionError("the cases here leave networks as they are")
             case StageGuest():
@@ -293,7 +299,7 @@ class _World:
             folder_moid=change.location.folder_moid,
             host_moid=change.location.host_moid,
             instance_uuid=f"uuid-of-{moid}",
-            mark=self._mark(extra, f"uuid-of-{moid}"),
+            mark=self._mark(extra, f"uuid-of-{moid}", is_imported=False),
             detail=base.model_copy(
                 update={
                     "datastore_moids": (change.location.datastore_moid,),
@@ -305,7 +311,7 @@ class _World:
         )
         self._reconfigure(self.vms[moid], change.spec)
 
-    def _reconfigure(self, vm: Vm, spec: VmSpec) -> None:
+    def _reconfigure(self, vm: Vm, spec: VmSpec, *, is_imported: bool = False) -> None:
         live = {key: value for key, value in spec.settings.items() if key in TAKEN_LIVE}
         is_live = spec == VmSpec(
             settings=live, extra_config=spec.extra_config, change_version=spec.change_version
@@ -323,16 +329,21 @@ class _World:
         if detail.memory_reservation_locked:
             detail = detail.model_copy(update={"memory_reservation_mib": detail.memory_mib})
         if "vgpu_cfg.plan" in spec.extra_config:
-            vm = vm.model_copy(update={"mark": self._mark(kept, vm.instance_uuid)})
+            mark = self._mark(kept, vm.instance_uuid, is_imported=is_imported)
+            vm = vm.model_copy(update={"mark": mark})
         self._set_detail(
             vm.model_copy(update={"detail": detail}),
             {"extra_config": kept, "change_version": f"{vm.detail.change_version if vm.detail else 0}+"},
         )
 
-    def _mark(self, extra: Mapping[str, str], instance_uuid: str) -> OwnerMark:
-        """Return the mark as a run completes it."""
-        plan = self.plan
-        return OwnerMark(plan=plan.name, vm=extra["vgpu_cfg.vm"], id=plan.id, instance_uuid=instance_uuid)
+    def _mark(self, extra: Mapping[str, str], instance_uuid: str, *, is_imported: bool) -> OwnerMark | None:
+        """Return the mark as a run completes it, None where it was taken away."""
+        if "vgpu_cfg.plan" not in extra:
+            return None
+        plan, name = self.plan, extra["vgpu_cfg.vm"]
+        return OwnerMark(
+            plan=plan.name, vm=name, id=plan.id, instance_uuid=instance_uuid, is_imported=is_imported
+        )
 
     def _set_detail(self, vm: Vm, update: Mapping[str, Any]) -> None:
         detail = (vm.detail or VmDetail()).model_copy(update=dict(update))

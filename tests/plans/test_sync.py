@@ -41,6 +41,10 @@ def test_plan_and_status_agree_whether_all_is_in_sync(case: str) -> None:
     if verdict:
         assert all(row.is_in_sync for row in view.hosts)
         assert all(row.is_in_sync for row in view.vms)
+        assert not view.differences
+    told = {(one.subject.kind, one.subject.name) for one in view.differences}
+    assert {("vm", row.name) for row in view.vms if not row.is_in_sync} <= told
+    assert {("host", row.name) for row in view.hosts if row.drift} <= told
 
 
 def test_the_cases_show_both() -> None:

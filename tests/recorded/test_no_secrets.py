@@ -15,7 +15,8 @@ from vcr.cassette import Cassette
 from tests.recorded.make import PASSWORD
 
 HERE = Path(__file__).resolve().parent
-FILES = sorted([*HERE.glob("recordings/*"), *HERE.glob("cassettes/*")])
+EXAMPLE = HERE.parents[1] / "examples/site-repository/vcenter.json.gz"
+FILES = [*sorted([*HERE.glob("recordings/*"), *HERE.glob("cassettes/*")]), EXAMPLE]
 _CASSETTE: Any = Cassette  # vcrpy has no type information
 LARGEST = 300_000
 SECRET_ELEMENTS = {"password", "ticket", "sessionId", "token", "vnc", "cookie"}

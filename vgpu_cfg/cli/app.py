@@ -13,10 +13,24 @@ from typing import Annotated, Any
 
 import typer
 
-from vgpu_cfg.cli.commands import estate, explain, fit, hand_over, lab, plan, rebalance, runbook, verify
+from vgpu_cfg.cli.commands import (
+    estate,
+    explain,
+    export,
+    fit,
+    hand_over,
+    history,
+    lab,
+    ownership,
+    plan,
+    rebalance,
+    runbook,
+    upkeep,
+    verify,
+)
 from vgpu_cfg.cli.options import panels
 from vgpu_cfg.cli.options.version import print_version, version_lines
-from vgpu_cfg.errors import DocumentError, DocumentFault, VgpuCfgError
+from vgpu_cfg.errors import DocumentError, DocumentFault, DoesNotFit, VgpuCfgError
 
 EXIT_BUG = 1
 UsageError: Any = typer.BadParameter.__mro__[1]
@@ -30,7 +44,20 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (plan, verify, explain, estate, fit, rebalance, runbook, hand_over):
+for command in (
+    plan,
+    ownership,
+    verify,
+    explain,
+    estate,
+    history,
+    fit,
+    rebalance,
+    upkeep,
+    runbook,
+    export,
+    hand_over,
+):
     command.register(app)
 app.add_typer(lab.app, name="lab", rich_help_panel=panels.LAB)
 
@@ -76,7 +103,11 @@ def main() -> None:
 
 def wants_json(words: Sequence[str]) -> bool:
     """Whether a command line asks for JSON; errors are told in it, too."""
-    return "--output=json" in words or ("--output", "json") in pairwise(words)
+    return _wants(words, "json")
+
+
+def _wants(words: Sequence[str], output: str) -> bool:
+    return f"--output={output}" in words or ("--output", output) in pairwise(words)
 
 
 def _run_for_a_program() -> int:
@@ -116,8 +147,24 @@ def _print_error(error: VgpuCfgError) -> None:
 
         sys.stderr.write(json.dumps(error_data(error)) + "\n")
         return
+    _print_report(error)
     console = make_console(sys.stderr)
     print_lines(console, render_error(error, width_of(console)))
+
+
+def _print_report(error: VgpuCfgError) -> None:
+    """Say on standard output, too, why there is no report for the pipeline that waits for one.
+
+    What does not fit is in the report that was printed before.
+    """
+    from vgpu_cfg.cli.output import show_report
+
+    if isinstance(error, DoesNotFit):
+        return
+    if _wants(sys.argv, "junit"):
+        show_report.error(error, command=sys.argv[1])
+    elif _wants(sys.argv, "markdown"):
+        show_report.error_comment(error)
 
 
 def _print_mishap(code: str, message: str, exit_code: int, subject: str, remedy: str) -> None:

@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from vgpu_cfg.documents import did_you_mean
 from vgpu_cfg.errors import CertificateRejected, HostShellError, NotFound, Unreachable, UnsafePlan
@@ -34,11 +34,15 @@ if TYPE_CHECKING:
         HostWriter,
         InventoryReader,
         MakeId,
+        RunLog,
         Transport,
     )
     from vgpu_cfg.render.markdown.parts import LabAccess
     from vgpu_cfg.shells.keys import PlanKeyRing
     from vgpu_cfg.vsphere.wire.session import Session
+
+ServerAct = Literal["power_on", "fail", "cut_off", "reconnect"]
+"""What can be let happen to a server of the lab, beside its BIOS."""
 
 
 def make_id() -> str:
@@ -113,7 +117,7 @@ def _no_guests(_keys: PlanKeyRing, _secrets: Mapping[str, str]) -> GuestShells:
 class Estate:
     """What a run works with: readers and writers on one session, its clock, and logins to hosts and guests.
 
-    `make_id` makes the instance UUIDs of new VMs.
+    `make_id` makes the instance UUIDs of new VMs. `run_log` is where a run leaves word at vCenter.
     `logins` takes the values of the secrets that the plan's hosts name, `guest_logins` the plan's keys and
     the secrets of its guests.
     """
@@ -123,6 +127,7 @@ class Estate:
     host_writer: HostWriter
     clock: RunClock
     logins: Callable[[Mapping[str, str]], HostShells]
+    run_log: RunLog
     guest_logins: Callable[[PlanKeyRing, Mapping[str, str]], GuestShells] = _no_guests
     is_lab: bool = False
     make_id: MakeId = make_id
@@ -135,6 +140,7 @@ def connect_writer(connection: Connection) -> Iterator[Estate]:
     from vgpu_cfg.vsphere.guest_operations import GuestOperations
     from vgpu_cfg.vsphere.reading.reader import VCenterReader
     from vgpu_cfg.vsphere.writing.host_writer import VCenterHostWriter
+    from vgpu_cfg.vsphere.writing.run_log import VCenterRunLog
     from vgpu_cfg.vsphere.writing.writer import VCenterWriter
 
     lab = open_lab_of(connection.lab_estate) if connection.is_lab else None
@@ -147,6 +153,7 @@ def connect_writer(connection: Connection) -> Iterator[Estate]:
             VCenterHostWriter(session),
             clock,
             lambda secrets: make_logins(connection, secrets, lab),
+            VCenterRunLog(session),
             lambda keys, secrets: FirstThatAnswers(
                 GuestOperations(session, transport, clock, secrets), _make_guest_logins(keys, secrets, lab)
             ),
@@ -385,10 +392,12 @@ def reset_labs(estates: Sequence[str]) -> list[str]:
     return [name for name in estates if reset_lab(lab_folder(name))]
 
 
-def operate_servers(estate: str, hosts: Sequence[str], bios: Mapping[str, bool], *, power_on: bool) -> None:
-    """Do at the lab's servers what is only done on site.
+def operate_servers(
+    estate: str, hosts: Sequence[str], bios: Mapping[str, bool], acts: Sequence[ServerAct]
+) -> None:
+    """Do at the lab's servers what is only done on site, and let happen there what happens to servers.
 
-    Raises NotFound for a host that is not there, and UnsafePlan where its power state forbids it.
+    Raises NotFound for a host that is not there, and UnsafePlan where its state forbids it.
     """
     from vgpu_cfg.lab.state.inventory import Host
 
@@ -401,8 +410,8 @@ def operate_servers(estate: str, hosts: Sequence[str], bios: Mapping[str, bool],
         try:
             if bios:
                 lab.at_server(name, "bios", **bios)
-            if power_on:
-                lab.at_server(name, "power_on")
+            for act in acts:
+                lab.at_server(name, act)
                 while not lab_settings().speed and lab.state.booting and lab.wait():
                     continue  # where no time passes by itself, it passes here
         except ValueError as error:

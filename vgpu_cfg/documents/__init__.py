@@ -13,7 +13,7 @@ from vgpu_cfg.documents.binding import build
 from vgpu_cfg.documents.editing import Edit, changed_lines, edited
 from vgpu_cfg.documents.part import Part
 from vgpu_cfg.documents.suggestions import close_to, did_you_mean
-from vgpu_cfg.documents.text import Document, Loc, dump, parse_text, read_document
+from vgpu_cfg.documents.text import Document, Loc, dump, laid_out, parse_text, read_document
 
 __all__ = [
     "Document",
@@ -26,6 +26,7 @@ __all__ = [
     "did_you_mean",
     "dump",
     "edited",
+    "laid_out",
     "parse_text",
     "read_document",
 ]

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from ruamel.yaml import YAML
+from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.events import (
     AliasEvent,
@@ -161,6 +162,35 @@ def dump(data: Any) -> str:
     stream = io.StringIO()
     yaml.dump(data, stream)
     return stream.getvalue()
+
+
+def laid_out(data: Any, *, depth: int, width: int = 100) -> str:
+    """Write plain data as a person would: down to a depth as blocks, what is deeper on one line.
+
+    It is read back as the same data, as what `dump` writes.
+    """
+    yaml = YAML(typ="rt", pure=True)
+    yaml.width = width
+    yaml.brace_single_entry_mapping_in_flow_sequence = True
+    stream = io.StringIO()
+    yaml.dump(_styled(data, depth), stream)
+    return stream.getvalue()
+
+
+def _styled(value: Any, depth: int) -> Any:
+    if isinstance(value, Mapping):
+        made: CommentedMap | CommentedSeq = CommentedMap(
+            {key: _styled(one, depth - 1) for key, one in value.items()}
+        )
+    elif isinstance(value, list | tuple):
+        made = CommentedSeq([_styled(one, depth - 1) for one in value])
+    else:
+        return value
+    if depth < 1 or not made:
+        made.fa.set_flow_style()
+    else:
+        made.fa.set_block_style()
+    return made
 
 
 class _StopReading(Exception):

@@ -6,6 +6,7 @@ from vgpu_cfg.execution.guests.tools import GuestTools
 from vgpu_cfg.execution.hosts.manual import step_digest
 from vgpu_cfg.execution.hosts.shell_access import ShellAccess
 from vgpu_cfg.execution.hosts.tools import HostTools
+from vgpu_cfg.execution.records.copies import FolderSink, JournalCopy
 from vgpu_cfg.execution.records.journal import (
     InFlight,
     Journal,
@@ -15,29 +16,46 @@ from vgpu_cfg.execution.records.journal import (
 )
 from vgpu_cfg.execution.records.lock import LockHolder, hold_lock, read_lock_holder
 from vgpu_cfg.execution.records.marks import HostMarks
+from vgpu_cfg.execution.records.past_runs import PastRun, Wanted, joined, runs_of_entries, runs_of_journals
+from vgpu_cfg.execution.records.run_record import RunPlaces, RunRecord, recorded
+from vgpu_cfg.execution.records.syslog import SyslogSink
+from vgpu_cfg.execution.records.who import this_machine, this_user
 from vgpu_cfg.execution.run.interrupts import stop_on_interrupt
 from vgpu_cfg.execution.runner import RunClock, RunOptions, exit_code_of, run_plan
 from vgpu_cfg.execution.vms.readback import describe_spec, missing_from
 
 __all__ = [
+    "FolderSink",
     "GuestTools",
     "HostMarks",
     "HostTools",
     "InFlight",
     "Journal",
+    "JournalCopy",
     "JournalRecord",
     "LockHolder",
+    "PastRun",
     "RunClock",
     "RunOptions",
+    "RunPlaces",
+    "RunRecord",
     "ShellAccess",
+    "SyslogSink",
+    "Wanted",
     "describe_spec",
     "exit_code_of",
     "find_journals",
     "hold_lock",
+    "joined",
     "missing_from",
     "read_journal",
     "read_lock_holder",
+    "recorded",
     "run_plan",
+    "runs_of_entries",
+    "runs_of_journals",
     "step_digest",
     "stop_on_interrupt",
+    "this_machine",
+    "this_user",
 ]

@@ -25,14 +25,16 @@ from vgpu_cfg.execution.hosts.manual import settle
 from vgpu_cfg.execution.hosts.session import HostSession
 from vgpu_cfg.execution.hosts.tools import HostTools
 from vgpu_cfg.execution.left_behind import list_left_behind
+from vgpu_cfg.execution.records.run_record import result_of
 from vgpu_cfg.execution.run.scheduler import Scheduler
 from vgpu_cfg.execution.run.session import RunClock, RunOptions, RunSession
 from vgpu_cfg.execution.run.step import NeedsManualStep, Pause, Step, StepResult
 from vgpu_cfg.execution.steps import is_for_hosts, make_step
 from vgpu_cfg.execution.vms.owner_marks import is_marking
 from vgpu_cfg.model.identity import new_id
-from vgpu_cfg.model.plan.change import Change, CreateVm, ManualStep, Plan, ReconfigureVm, StageGuest
+from vgpu_cfg.model.plan.change import Change, CreateVm, ManualStep, MarkVm, Plan, ReconfigureVm, StageGuest
 from vgpu_cfg.model.plan.report import Event, EventKind, Outcome, OutcomeStatus, Report
+from vgpu_cfg.model.runs import RunResult
 from vgpu_cfg.ports import ChangeWriter, InventoryReader, MakeId, TaskUpdate
 
 __all__ = ["RunClock", "RunOptions", "exit_code_of", "run_plan"]
@@ -85,16 +87,18 @@ def run_plan(  # noqa: PLR0913 - what a run needs, how it goes, and how it is wa
 
 
 def _is_marking(change: Change) -> bool:
-    return isinstance(change, CreateVm | ReconfigureVm) and is_marking(change.spec)
+    return isinstance(change, CreateVm | ReconfigureVm | MarkVm) and is_marking(change.spec)
 
 
 def exit_code_of(report: Report) -> int:
     """Return the exit code that a run alone calls for: 130, 6, 7 or 0, the first that holds."""
-    if report.is_interrupted:
-        return Interrupted.exit_code
-    if report.failed:
-        return 6
-    return 7 if report.waiting_for else 0
+    codes = {
+        RunResult.STOPPED: Interrupted.exit_code,
+        RunResult.FAILED: 6,
+        RunResult.WAITING: 7,
+        RunResult.DONE: 0,
+    }
+    return codes[result_of(report)]
 
 
 @dataclass(slots=True)

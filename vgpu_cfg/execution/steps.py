@@ -17,11 +17,13 @@ from vgpu_cfg.execution.hosts.session import HostSession
 from vgpu_cfg.execution.hosts.steps import make_host_step
 from vgpu_cfg.execution.run.session import RunSession
 from vgpu_cfg.execution.run.step import Step
+from vgpu_cfg.execution.vms.cordons import set_cordon
 from vgpu_cfg.execution.vms.moves import move_vm_to_folder, relocate_vm, rename_vm
 from vgpu_cfg.execution.vms.power import power_off_vm, power_on_vm
 from vgpu_cfg.execution.vms.steps import (
     create_vm,
     destroy_vm,
+    mark_vm,
     reconfigure_vm,
     remove_rule,
     remove_vm_group,
@@ -40,6 +42,7 @@ from vgpu_cfg.model.plan.change import (
     EnterMaintenance,
     ExitMaintenance,
     ManualStep,
+    MarkVm,
     MoveVmToFolder,
     PowerOffVm,
     PowerOnVm,
@@ -52,6 +55,7 @@ from vgpu_cfg.model.plan.change import (
     RestartService,
     SetAttributes,
     SetClusterOption,
+    SetCordon,
     SetHostRule,
     SetOverrides,
     SetRule,
@@ -96,6 +100,8 @@ def make_step(
             return upgrade_vm(change, session)
         case ReconfigureVm():
             return reconfigure_vm(change, session)
+        case MarkVm():
+            return mark_vm(change, session)
         case PowerOnVm():
             return power_on_vm(change, session)
         case PowerOffVm():
@@ -110,6 +116,8 @@ def make_step(
             return relocate_vm(change, session)
         case SetAttributes():
             return set_attributes(change, session)
+        case SetCordon():
+            return set_cordon(change, session)
         case SetOverrides():
             return set_overrides(change, session)
         case SetRule():

@@ -48,6 +48,7 @@ class VerifyCode(StrEnum):
     NOT_UNDERSTOOD = "VG681"
     LICENCE_ENDS = "VG682"
     NO_GPUDIRECT = "VG683"
+    HOST_SILENT = "VG684"
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,6 +307,13 @@ _ROWS: tuple[Failure, ...] = (
         "verified",
         "every message is copied through the guests' memory, though GPUDirect was asked for",
         "see nvidia-peermem in every guest, and NCCL_NET_GDR_LEVEL in `training.environment`",
+    ),
+    Failure(
+        _C.HOST_SILENT,
+        "a host with VMs of the plan does not respond",
+        "verified",
+        "nothing can be asked of it or of the guests on it, which may run on or be gone with it",
+        "look at its console whether it runs; `vgpu-cfg plan` says where its VMs could start meanwhile",
     ),
 )
 

@@ -35,9 +35,10 @@ class Lab(Simulation):
             return find_operation(type_on_wire(thing), method)(self, thing, **arguments)
 
     def at_server(self, host: Managed | str, what: host_lifecycle.ServerAction, **facts: bool) -> None:
-        """Do what only a person at the server can: `power_on`, or `bios` with facts (`sriov=True`).
+        """Let happen at a server what no API does: `power_on`, `bios` with facts (`sriov=True`), `fail`.
 
-        `host` is a host or its name. Raises ValueError where it is on already, or is on for the BIOS.
+        `cut_off` takes the network alone, and `reconnect` gives it back. `host` is a host or its name. Raises
+        ValueError where it cannot be.
         """
         with self.transaction():
             host_lifecycle.act_at_server(self, host, what, facts)

@@ -163,6 +163,7 @@ class DesiredPower(StrEnum):
 class DesiredVm(VmOptions):
     """One VM, with its options. Where a value is None the template or vCenter decides.
 
+    `source` is None where nobody says what it is made from, as of a VM that was there before its plan file.
     `line` is the name as written (`hvd-{01..02}`): VMs of one line are spread and shown together.
     `gpus` holds the file's entry once for each GPU, with a `count` of 1. Those with one number in `nvlink`
     are to reach each other over NVLink.
@@ -172,7 +173,7 @@ class DesiredVm(VmOptions):
 
     name: str
     line: str
-    source: Annotated[TemplateSource | ScratchSource, Field(discriminator="kind")]
+    source: Annotated[TemplateSource | ScratchSource, Field(discriminator="kind")] | None
     clusters: tuple[str, ...] = ()
     folder: str | None = None
     resource_pool: str | None = None

@@ -10,9 +10,11 @@ from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.inventory import Folder, Host, Inventory
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.plan.change import Change, Diagnostic, Plan, PlanTarget, Subject
+from vgpu_cfg.model.plan.lost import LostHost
 from vgpu_cfg.model.rdma import with_nearness
 from vgpu_cfg.planning.addresses.nic_addresses import AddressBook
 from vgpu_cfg.planning.capacity.topology import Topologies
+from vgpu_cfg.planning.estate.lost import can_go
 from vgpu_cfg.planning.estate.naming import as_named
 from vgpu_cfg.planning.estate.orphans import orphans_to_delete, report_orphans
 from vgpu_cfg.planning.estate.ownership import Ownership, assess_ownership, marked_moids, others_moids
@@ -32,7 +34,9 @@ from vgpu_cfg.planning.placement.candidates import forbidden_by
 from vgpu_cfg.planning.placement.place import Placed
 from vgpu_cfg.planning.placement.start_queues import narrow_queues
 from vgpu_cfg.planning.rdma.checks import RdmaChecks
+from vgpu_cfg.planning.remedies.cordons import report_cordons
 from vgpu_cfg.planning.remedies.failures import report_failures
+from vgpu_cfg.planning.remedies.lost_hosts import assess_lost, report_lost, steps_of_lost
 from vgpu_cfg.planning.vms.checks.gpu_checks import OfferedBy, check_api, check_gpus
 from vgpu_cfg.planning.vms.checks.nvlink_checks import check_lone_members, check_peers
 from vgpu_cfg.planning.vms.checks.place_checks import (
@@ -108,7 +112,8 @@ class _Planning:
         folders = self.resolver.folders()
         owned = assess_ownership(self.desired, self.observed, folders, self.findings)
         book = AddressBook(self.desired, self.as_read, owned.existing, self.findings)
-        deleted = orphans_to_delete(self.desired, self.observed, owned, self.options, self.findings)
+        named = orphans_to_delete(self.desired, self.observed, owned, self.options, self.findings)
+        deleted, self.steps = can_go(named, self.observed, self.desired.identity, self.findings)
         resolved_vms = self._resolved(folders, owned, book)
         baseline, placed = self._place(resolved_vms, deleted)
         chosen = self._choose(resolved_vms, deleted, baseline, placed)
@@ -132,6 +137,9 @@ class _Planning:
         self._remove(deleted, result)
         for resolved in resolved_vms:
             planner.plan_vm(resolved, placed, result)
+        self.lost_vms = list(self.resolver.lost_vms(folders, owned))
+        for resolved in self.lost_vms:
+            planner.keep_lost(resolved, placed, result)
         self._assess_places(resolved_vms, baseline)
         self._assess_keep_free(resolved_vms, deleted)
         guests = self._guests(book, result)
@@ -214,7 +222,7 @@ class _Planning:
             check_gpus(resolved, self.catalog, self.reader, offered, self.findings)
             if not resolved.cannot_be_placed:
                 check_peers(resolved, self.catalog, self.hosts, self.findings)
-            if resolved.keeps_gpus:
+            if resolved.keeps_gpus or resolved.sheds_gpus:
                 resolved.held_boards = tuple(self._held_boards(resolved))
 
     def _held_boards(self, resolved: ResolvedVm) -> Iterator[Board]:
@@ -263,6 +271,7 @@ class _Planning:
         """Report what concerns hosts, datastores and VMs together."""
         check_datastores((resolved for resolved in resolved_vms if resolved.fit is not None), self.findings)
         check_own_cores(resolved_vms, self.findings)
+        concerned = {resolved.host.moid for resolved in resolved_vms if resolved.host is not None}
         used: dict[int, list[str]] = {}
         residents: dict[tuple[str, str], list[ResolvedVm]] = {}
         for resolved in resolved_vms:
@@ -271,6 +280,7 @@ class _Planning:
             is_heeded = resolved.existing is None or "place" not in resolved.desired.ignore
             if resolved.host is not None and is_heeded:
                 residents.setdefault((resolved.desired.line, resolved.host.name), []).append(resolved)
+        report_cordons(self.observed.hosts, concerned, self.findings)
         check_spread(residents, self.findings)
         check_numa_residents(residents, self.findings)
         check_pack(residents, self.findings)
@@ -304,7 +314,13 @@ class _Planning:
         chosen = self._chosen(resolved_vms, owned, deleted)
         if chosen is not None:
             changes = only_chosen(changes, chosen)
-        self.host_planner.report_absent(lambda host: self._needing(host, resolved_vms, owned, chosen))
+        lost_hosts = self._lost_hosts(chosen)
+        self.host_planner.report_absent(
+            lambda host: self._needing(host, resolved_vms, owned, chosen),
+            {one.host.moid: [vm.name for vm in one.vms] for one in lost_hosts},
+        )
+        own_steps = steps_of_lost(lost_hosts, self.observed.host_by_moid)
+        changes += {step.id: step for step in (*self.steps, *own_steps)}.values()
         changes = guests.order(changes)
         contests = tuple(narrow_queues(result.contests, changes))
         check_left_out(
@@ -337,17 +353,28 @@ class _Planning:
             orphans=tuple(vm.name for vm in owned.orphans),
             hosts_in_sync=tuple(in_sync),
             unknown=tuple(unknown),
+            lost_hosts=lost_hosts,
             untouched_vms=sum(not vm.is_template and vm.moid not in touched for vm in self.observed.vms),
             untouched_hosts=sum(
                 host.moid not in hosts and host.name not in known for host in self.observed.hosts
             ),
         )
 
+    def _lost_hosts(self, chosen: set[str] | None) -> tuple[LostHost, ...]:
+        """Say what becomes of the chosen VMs whose hosts do not respond."""
+        lost = [one for one in self.lost_vms if chosen is None or one.name in chosen]
+        found = assess_lost(self.resolver, lost)
+        report_lost(found, self.findings)
+        return found
+
     def _needing(
         self, host: Host, resolved_vms: Sequence[ResolvedVm], owned: Ownership, chosen: set[str] | None
     ) -> list[str]:
         """Name the VMs that are on a host or shall go there, else those without a place that could."""
-        there = [name for name, vm in owned.existing.items() if vm.host_moid == host.moid]
+        lost = {resolved.name for resolved in self.lost_vms}
+        there = [
+            name for name, vm in owned.existing.items() if vm.host_moid == host.moid and name not in lost
+        ]
         there += [
             one.name
             for one in resolved_vms
@@ -372,7 +399,8 @@ class _Planning:
         """
         if not self.options.only:
             return None
-        hosts = {resolved.name: resolved.host.name if resolved.host else "" for resolved in resolved_vms}
+        known = (*resolved_vms, *self.lost_vms)
+        hosts = {resolved.name: resolved.host.name if resolved.host else "" for resolved in known}
         names = {vm.name for vm in self.desired.vms} | {vm.name for vm in owned.orphans}
         chosen = {name for name in names if self.options.selects(name, hosts.get(name, ""))}
         chosen |= {vm.name for vm in deleted}

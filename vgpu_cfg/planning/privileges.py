@@ -24,6 +24,7 @@ from vgpu_cfg.model.plan.change import (
     EnterMaintenance,
     ExitMaintenance,
     ManualStep,
+    MarkVm,
     MoveVmToFolder,
     Plan,
     PowerOffVm,
@@ -37,6 +38,7 @@ from vgpu_cfg.model.plan.change import (
     RestartService,
     SetAttributes,
     SetClusterOption,
+    SetCordon,
     SetHostRule,
     SetOverrides,
     SetRule,
@@ -142,7 +144,7 @@ def _needed(change: Change, folders: Mapping[str, str], templates: set[str]) -> 
             yield from _of_creation(change, templates)
         case UpgradeVm():
             yield _where(change, folders), UPGRADE
-        case ReconfigureVm():
+        case ReconfigureVm() | MarkVm():
             yield from _of_spec(change.spec, _where(change, folders))
         case PowerOnVm():
             yield _where(change, folders), POWER_ON
@@ -172,6 +174,8 @@ def _needed(change: Change, folders: Mapping[str, str], templates: set[str]) -> 
             yield from ((change.host.moid, privilege) for privilege in _of_write(change.write))
             if isinstance(change.write, VmknicWrite) and change.write.network_moid:
                 yield change.write.network_moid, ASSIGN_NETWORK
+            yield change.host.moid, SET_ATTRIBUTE
+        case SetCordon():
             yield change.host.moid, SET_ATTRIBUTE
         case RestartService():
             yield change.host.moid, HOST_SERVICES
@@ -238,6 +242,7 @@ def _of_network(change: ChangeNetwork) -> Iterator[Needed]:
 def _where(
     change: UpgradeVm
     | ReconfigureVm
+    | MarkVm
     | SetAttributes
     | PowerOnVm
     | PowerOffVm

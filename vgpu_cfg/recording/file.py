@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from vgpu_cfg.errors import DocumentError, DocumentFault
 from vgpu_cfg.model.frozen import Frozen
 
-FORMAT: Final = 2
+FORMAT: Final = 3
 """Raised when the fixed set of reads changes: an older recording then lacks answers."""
 
 
@@ -34,7 +34,7 @@ class Recording(Frozen):
     `api_version` is the version id on the wire ("8.0.3.0"): a player offers no other.
     """
 
-    format: Literal[2] = FORMAT
+    format: Literal[3] = FORMAT
     address: str
     api_version: str
     recorded_at: datetime

@@ -8,6 +8,7 @@ keyring, or a prompt.
 
 from __future__ import annotations
 
+import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,6 +44,15 @@ def _reference(value: str) -> str:
 Reference = Annotated[str, AfterValidator(_reference)]
 
 
+def _pattern(value: str) -> str:
+    """Check a regular expression."""
+    try:
+        re.compile(value)
+    except re.error as error:
+        raise ValueError(f"this is no regular expression: {error}") from error
+    return value
+
+
 class Context(Frozen):
     """A named connection of the config file."""
 
@@ -55,12 +65,16 @@ class Context(Frozen):
     insecure: bool = False
     timeout_seconds: Annotated[float, Field(gt=0, le=LONGEST_TIMEOUT_SECONDS)] | None = None
     protect: ProtectEntry = ProtectEntry()
+    require_change: bool = False
+    change_pattern: Annotated[str, AfterValidator(_pattern)] | None = None
 
 
 class ConfigFile(Frozen):
     """The config file: `current` names the context that holds where nothing else is said."""
 
     current: str | None = None
+    journal_folder: Path | None = None
+    syslog: str | None = None
     contexts: dict[str, Context] = Field(default_factory=dict)
 
 
@@ -81,10 +95,20 @@ class Environment(BaseSettings):
 
 
 @dataclass(frozen=True, slots=True)
+class RequiringContext:
+    """A context whose runs must name a change; `pattern` is what the whole of its id must match."""
+
+    name: str
+    is_required: bool
+    pattern: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class Connection:
     """A server and how to reach it. `password` is fetched when it is first needed.
 
-    `protecting` are the contexts of this server that protect something, whichever way it was named.
+    `protecting` are the contexts of this server that protect something, whichever way it was named, and
+    `requiring` those that ask for the id of a change.
     """
 
     server: str
@@ -97,6 +121,7 @@ class Connection:
     recording: Path | None = None
     password_sources: tuple[str, ...] = ()
     protecting: tuple[ProtectingContext, ...] = ()
+    requiring: tuple[RequiringContext, ...] = ()
 
     @property
     def is_lab(self) -> bool:
@@ -145,7 +170,7 @@ def resolve_connection(
         datacenter = flags.datacenter or plan_datacenter
         return Connection(server=str(flags.recording), recording=flags.recording, datacenter=datacenter)
     environment = _environment()
-    config, document = _read_config()
+    config, document = read_config()
     chosen, context = _choose(flags, environment, plan_server, config, document)
     # The lab has an account of its own: the one in the environment is for somebody's vCenter.
     is_lab = chosen.startswith(LAB_PREFIX)
@@ -169,6 +194,7 @@ def resolve_connection(
         or 60.0,
         password_sources=_password_sources(flags, environment, context, is_lab=is_lab),
         protecting=_protecting(chosen, config),
+        requiring=_requiring(chosen, config),
     )
 
 
@@ -178,6 +204,15 @@ def _protecting(server: str, config: ConfigFile) -> tuple[ProtectingContext, ...
         ProtectingContext(name=name, file=str(config_file()), protect=context.protect)
         for name, context in config.contexts.items()
         if _plain(context.server) == _plain(server) and context.protect != ProtectEntry()
+    )
+
+
+def _requiring(server: str, config: ConfigFile) -> tuple[RequiringContext, ...]:
+    """Return every context of a server that says something of a run's change."""
+    return tuple(
+        RequiringContext(name, context.require_change, context.change_pattern)
+        for name, context in config.contexts.items()
+        if _plain(context.server) == _plain(server) and (context.require_change or context.change_pattern)
     )
 
 
@@ -201,7 +236,8 @@ def unusable_variables(error: ValidationError, prefix: str) -> DocumentError:
     return DocumentError(faults, remedy="correct the variables, or unset them")
 
 
-def _read_config() -> tuple[ConfigFile, Document | None]:
+def read_config() -> tuple[ConfigFile, Document | None]:
+    """Read the config file; an empty one where there is none. Raises DocumentError with its faults."""
     path = config_file()
     try:
         path.stat()

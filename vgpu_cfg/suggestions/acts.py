@@ -86,6 +86,11 @@ def back_in_use(moid: str) -> Effect:
     )
 
 
+def uncordoned(moid: str) -> Effect:
+    """Return the effect of a host that is given back, with its GPUs."""
+    return change_host(moid, lambda host: host.model_copy(update={"cordons": ()}))
+
+
 def updated(moid: str, version: str, hardware_version: int, known: Iterable[str]) -> Effect:
     """Return the effect of a newer ESXi, which knows more of the profiles of its boards."""
 

@@ -25,6 +25,14 @@ def ask_reached(view: GuestView) -> Asking:
             "a VM that runs",
             remedy="make it: vgpu-cfg apply",
         )
+    if view.host_state:
+        return failed(
+            VerifyCode.GUEST_UNREACHED,
+            f"its host {view.host} {view.host_state}",
+            "a host that answers",
+            meaning="whether the VM runs nobody knows",
+            remedy=f"bring {view.host} back; `vgpu-cfg plan` says where the VM could start meanwhile",
+        )
     if not view.powered_on:
         return failed(VerifyCode.GUEST_UNREACHED, "the VM is off", "a VM that runs", remedy="power it on")
     answer = yield Command(("uname", "-r"))

@@ -10,12 +10,13 @@ import re
 
 from vgpu_cfg.knowledge.verify_failures import VerifyCode
 from vgpu_cfg.model.observed.host_facts import FactGroup
-from vgpu_cfg.model.observed.inventory import Gpu, GraphicsType
+from vgpu_cfg.model.observed.inventory import Connection, Gpu, GraphicsType
 from vgpu_cfg.model.vgpu import Sharing
 from vgpu_cfg.parsers.errors import UnreadableOutput
 from vgpu_cfg.parsers.mlxconfig import parse_firmware
 from vgpu_cfg.parsers.nvidia_smi import parse_query
 from vgpu_cfg.parsers.nvidia_vgpu import parse_vgpus
+from vgpu_cfg.planning.expand.ranges import fold_names
 from vgpu_cfg.planning.host_settings.modules import option_of
 from vgpu_cfg.verification.asking import Asking, Command, failed, is_absent, passed, said, skipped
 from vgpu_cfg.verification.views import HostView
@@ -29,6 +30,19 @@ TRUST_DSCP = 2
 
 _DRIVER = re.compile(r"NVD-AIE|NVD-VGPU|NVIDIA-VMware", re.IGNORECASE)
 _NO_SHELL = "only the host's shell tells; open it with `access: {ssh: on}` and start the SSH service"
+
+
+def ask_connected(view: HostView) -> Asking:
+    """See whether vCenter has contact with the host; without it all that it shows of the host is old."""
+    yield from ()
+    if view.host.connection is Connection.CONNECTED:
+        return passed("connected")
+    names = fold_names(vm.name for vm in view.vms)
+    return failed(
+        VerifyCode.HOST_SILENT,
+        f"it {view.host.connection.words}, with {names} on it",
+        Connection.CONNECTED.value,
+    )
 
 
 def ask_host_driver(view: HostView) -> Asking:

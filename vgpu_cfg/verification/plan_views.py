@@ -9,7 +9,7 @@ from datetime import datetime
 from vgpu_cfg.model.desired import DesiredNic, DesiredPlan, DesiredVm
 from vgpu_cfg.model.guests.guest import GuestSpec
 from vgpu_cfg.model.observed.host_facts import HostFacts
-from vgpu_cfg.model.observed.inventory import Inventory
+from vgpu_cfg.model.observed.inventory import Connection, Inventory
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.vgpu import VgpuProfile
 from vgpu_cfg.planning.estate.own import own_vms
@@ -76,6 +76,7 @@ def _guest_view(vm: DesiredVm, spec: GuestSpec, seen: Vm | None, observed: Inven
         name=vm.name,
         spec=spec,
         host=host.name if host is not None else "",
+        host_state="" if host is None or host.connection is Connection.CONNECTED else host.connection.words,
         is_there=seen is not None,
         powered_on=seen is not None and seen.is_on,
         gpus=len(vm.gpus),

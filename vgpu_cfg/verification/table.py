@@ -65,12 +65,13 @@ class TrainingCheck(CheckBase):
 Check: TypeAlias = HostCheck | GuestCheck | PairCheck | TrainingCheck
 
 CHECKS: tuple[Check, ...] = (
-    HostCheck("host-driver", "host driver", (), False, host_checks.ask_host_driver),
+    HostCheck("connected", "host answers", (), False, host_checks.ask_connected),
+    HostCheck("host-driver", "host driver", ("connected",), False, host_checks.ask_host_driver),
     HostCheck("graphics", "graphics type", ("host-driver",), False, host_checks.ask_graphics),
     HostCheck("mig", "MIG mode", ("host-driver",), False, host_checks.ask_mig),
-    HostCheck("host-ats", "ATS in the VMkernel", (), False, host_checks.ask_host_ats),
-    HostCheck("host-roce", "RoCE in the host's driver", (), False, host_checks.ask_host_roce),
-    HostCheck("nic-firmware", "NIC firmware", (), False, host_checks.ask_nic_firmware),
+    HostCheck("host-ats", "ATS in the VMkernel", ("connected",), False, host_checks.ask_host_ats),
+    HostCheck("host-roce", "RoCE in the host's driver", ("connected",), False, host_checks.ask_host_roce),
+    HostCheck("nic-firmware", "NIC firmware", ("connected",), False, host_checks.ask_nic_firmware),
     HostCheck(
         "host-licence", "licences, by the host", ("host-driver",), False, host_checks.ask_host_licences
     ),

@@ -86,7 +86,8 @@ class GuestView:
     """A VM whose guest is asked.
 
     `gpus` is how many it was given, of which `vgpus` are vGPUs. `peers` counts those that NVLink joins.
-    `gpudirect` asks for RDMA from GPU memory. `powered_on` is what vCenter says. `rates_gbps` maps a PCI
+    `gpudirect` asks for RDMA from GPU memory. `powered_on` is what vCenter says, `host_state` what is wrong
+    with its host, in words after the host's name, empty where nothing is. `rates_gbps` maps a PCI
     device id to what such a NIC can. `now` is when the run began.
     """
 
@@ -95,6 +96,7 @@ class GuestView:
     host: str = ""
     is_there: bool = True
     powered_on: bool = True
+    host_state: str = ""
     gpus: int = 0
     vgpus: int = 0
     peers: int = 0

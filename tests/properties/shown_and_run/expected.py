@@ -95,7 +95,7 @@ def _pinned(change: Change) -> Iterator[Call]:
 
 def _calls(change: Change) -> Iterator[Call]:
     match change["kind"]:
-        case "create_vm" | "upgrade_vm" | "reconfigure_vm":
+        case "create_vm" | "upgrade_vm" | "reconfigure_vm" | "mark_vm":
             yield SET, change["vm"]["name"], _sets(change)
         case "power_on_vm" | "power_off_vm" | "destroy_vm" | "stage_guest":
             yield from _of_vm(change)

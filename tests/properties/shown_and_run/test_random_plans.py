@@ -58,7 +58,7 @@ def test_what_is_sent_to_hosts_clusters_and_networks_was_shown(case: Case) -> No
     assert not faults, "\n".join(faults)
 
 
-@few(3, 16)
+@few(2, 16)
 @given(cases(of_hosts=False))
 def test_what_is_sent_to_vms_was_shown(case: Case) -> None:
     faults = faults_in(case, of_vms=True)

@@ -15,11 +15,14 @@ import pytest
 from pyVmomi import vim
 
 from tests.fakes.vm_settings import with_settings
+from vgpu_cfg.documents import build, dump, parse_text
 from vgpu_cfg.lab.managers.authorization import PRIVILEGES
 from vgpu_cfg.model.desired import DesiredVm
 from vgpu_cfg.model.observed.drs import VmOverrides
 from vgpu_cfg.model.observed.inventory import Cluster, Folder, Host
 from vgpu_cfg.model.observed.vm import SettingValue, Vm, VmDetail
+from vgpu_cfg.model.plan_file import VmKeys
+from vgpu_cfg.model.plan_file.entries import MANAGED
 from vgpu_cfg.model.plan_file.vm_options import OPTIONS
 from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.vms.compare import compare_vm
@@ -176,6 +179,7 @@ def without(detail: VmDetail, setting: VmSetting) -> VmDetail:
             }
         },
         *({name: getattr(empty, name)} for name in VmDetail.model_fields),
+        {"memory_reservation_locked": False, "memory_reservation_mib": 0},  # either of them would do
     )
     for update in updates:
         found = detail.model_copy(update=update)
@@ -242,6 +246,27 @@ def test_what_a_cluster_says_is_read_back(setting: VmSetting) -> None:
     assert bool(setting.values) == (setting.carrier is Carrier.CLUSTER)
     for value in setting.values:
         assert dict(overrides(setting.on_wire(value)))[setting.key] == value
+
+
+@rows
+def test_it_says_how_a_plan_file_states_what_a_vm_shows_or_what_it_follows_from(setting: VmSetting) -> None:
+    """`export` writes what is there: a row with a key has a way back to it, another one follows from keys."""
+    is_own = setting.key in ("owner_mark", "hardware_version")
+    assert (setting.in_file is not None) == bool(setting.plan_key or setting.said_in)
+    assert bool(setting.plan_key or setting.follows) != is_own
+    assert {*setting.follows, *filter(None, [setting.said_in])} <= set(MANAGED)
+
+
+@rows
+def test_what_a_plan_file_states_is_said_again_of_a_vm_that_shows_it(setting: VmSetting) -> None:
+    if setting.in_file is None or not setting.plan_key:
+        return
+    said = {setting.plan_key: setting.in_file(wanted(setting))}
+    read = build(parse_text(dump(said), "export"), VmKeys).model_dump(exclude_unset=True)
+    whole = ALL.model_dump()
+    asked = {**whole, "memory": whole["memory_mib"], "numa": {"policy": "node", "nodes": (0, 1)}}
+    for key, value in read.items():
+        assert value == asked[key] or value.items() <= asked[key].items()
 
 
 def test_keys_are_of_one_row_each() -> None:

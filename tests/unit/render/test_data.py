@@ -16,6 +16,8 @@ from vgpu_cfg.errors import DocumentError, DocumentFault
 from vgpu_cfg.model.desired import DesiredGuest, DesiredPlan
 from vgpu_cfg.model.host_list import HostList, ListedHost, ListedHostGpu
 from vgpu_cfg.model.observed.inventory import Inventory
+from vgpu_cfg.model.occasion import NO_OCCASION
+from vgpu_cfg.model.plan.as_found import AsFound, Left
 from vgpu_cfg.model.plan.change import Plan
 from vgpu_cfg.model.vgpu import VgpuProfile
 from vgpu_cfg.planning.moves.movables import Stay
@@ -32,10 +34,11 @@ from vgpu_cfg.render.views.fit import FitView
 from vgpu_cfg.render.views.inventory import view_inventory
 from vgpu_cfg.render.views.status import view_status
 
+AS_FOUND = AsFound(text="", lines=("+ cpus: 8",), vms=("a",), left=(Left(vm="b", what="VM", why="gone"),))
 OPEN_MAPS = ("room", "used", "extra_config")
 ROWS = (
     "vms|hosts|gpus|nics|numa_nodes|datastores|profiles|outcomes|faults|pool|off|idle|moves|restarts|stays|"
-    "steps|files|workers"
+    "steps|files|workers|differences|left"
 )
 ROW_KEY = re.compile(rf"({ROWS})\[\]\.((runs|stranded|limits|gains|parts)\[\]\.|guest\.)?\w+")
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "json-output.md"
@@ -65,6 +68,7 @@ def documents() -> dict[str, dict[str, Any]]:
         "plan": data.plan_data(plan),
         "report": data.report_data(whole, both, server.read_inventory(makers.SCOPE)),
         "status": data.status_data(view_status(plan, observed)),
+        "export-update": data.as_found_data(AS_FOUND, "plan.yaml", is_written=True),
         "inventory": data.inventory_data(view_inventory(observed, catalog)),
         "pool": pool_data(read_pool(crowded(), catalog), crowded()),
         "fit": fit_data(fit_view()),
@@ -80,7 +84,8 @@ def documents() -> dict[str, dict[str, Any]]:
             "vc.example",
         ),
         "profiles": data.profiles_data(catalog.board("grid_a100").profiles),
-        "runbook": {"kind": "runbook", "format": 1} | runbook_data(prepared, lookup, VIEWS),
+        "runbook": {"kind": "runbook", "format": 1}
+        | runbook_data(prepared, lookup, VIEWS, occasion=NO_OCCASION),
         "hand-over": hand_over_data("horovod", handed_over(), {"hostfile": "hvd-01 slots=1\n"}, ("-np 1",)),
         "error": error_data(DocumentError([DocumentFault("plan.yaml", 1, 1, "no", "yes")])),
     }

@@ -23,7 +23,7 @@ from tests.unit.verification.two_workers import (
 from vgpu_cfg.knowledge.verify_failures import VerifyCode
 from vgpu_cfg.model.guests.guest import GuestReport, ModuleState
 from vgpu_cfg.model.observed.host_facts import KernelSetting
-from vgpu_cfg.model.observed.inventory import GraphicsType
+from vgpu_cfg.model.observed.inventory import Connection, GraphicsType
 from vgpu_cfg.model.verification import CheckResult
 from vgpu_cfg.model.vgpu import Sharing
 from vgpu_cfg.ports import ShellResult
@@ -196,6 +196,12 @@ PAIR = "hvd-01 -> hvd-02"
 ALL = "hvd-01, hvd-02"
 
 CASES: tuple[Case, ...] = (
+    Case(
+        C.HOST_SILENT,
+        "connected",
+        "esx-01",
+        lambda scene: _host(scene, connection=Connection.NOT_RESPONDING),
+    ),
     Case(C.HOST_DRIVER, "host-driver", "esx-01", lambda scene: _facts(scene, software=())),
     Case(
         C.HOST_GRAPHICS, "graphics", "esx-01", lambda scene: _host(scene, graphics_type=GraphicsType.SHARED)

@@ -13,6 +13,7 @@ from vgpu_cfg.settings.flags import ConnectionFlags
 
 if TYPE_CHECKING:
     from vgpu_cfg.model.desired import DesiredPlan, DesiredVm
+    from vgpu_cfg.model.plan.lost import LostHost
     from vgpu_cfg.model.vgpu import VgpuProfile
 
 
@@ -61,7 +62,9 @@ def fit(
     from vgpu_cfg.cli.output import show_pool
     from vgpu_cfg.errors import DoesNotFit
     from vgpu_cfg.planning.pool.shapes import CurrentHosts
+    from vgpu_cfg.planning.remedies.lost_hosts import find_lost
 
+    lost: tuple[LostHost, ...] = ()
     if (profile is None) == (plan is None):
         raise typer.BadParameter("name a profile, or a VM with --plan FILE --vm NAME", param_hint="PROFILE")
     if plan is None:
@@ -79,13 +82,15 @@ def fit(
         wants_host = wanted_hosts(observed, hosts=hosts or (), clusters=clusters or ())
         request = f"{line.line} of {desired.name}"
         found = CurrentHosts(observed, load_catalog()).fit_vm(desired, line, wants_host)
+        alike = {one.name for one in desired.vms if one.line == line.line}
+        lost = find_lost(desired, observed, load_catalog(), alike.__contains__)
         for error in found.errors:
             raise DoesNotFit(
                 f"{error.code} {error.message}",
                 subject=f"{error.subject.kind} {error.subject.name}",
                 remedy=error.remedy or f"see docs/reference/checks/{error.code}.md",
             )
-    show_pool.fits(observed, request, found, wants_host, output, verbose=verbose)
+    show_pool.fits(observed, request, found, wants_host, output, lost=lost, verbose=verbose)
     if exit_code and not found.total:
         raise typer.Exit(flow.EXIT_DIFFERENCES)
 

@@ -44,7 +44,10 @@ def serve(
         served.wait()
 
 
-@app.command(epilog="vgpu-cfg lab hand bare esx-r12-03.lab esx-r12-04.lab --bios sriov=on --power-on")
+@app.command(
+    epilog="vgpu-cfg lab hand bare esx-r12-03.lab esx-r12-04.lab --bios sriov=on --power-on\n\n"
+    "vgpu-cfg lab hand two-hosts-roce esx-roce-02.lab --fail"
+)
 def hand(
     estate: Annotated[str, typer.Argument(help="A built-in estate or an estate file.")],
     hosts: Annotated[list[str], typer.Argument(metavar="HOST...", help="The servers.")],
@@ -54,9 +57,16 @@ def hand(
         typer.Option(metavar="FACT=on|off", help="Set sriov, above_4g or iommu in the BIOS."),
     ] = None,
     power_on: Annotated[bool, typer.Option("--power-on", help="Power the servers on.")] = False,
+    fail: Annotated[bool, typer.Option("--fail", help="Let the servers lose their power.")] = False,
+    cut_off: Annotated[
+        bool, typer.Option("--cut-off", help="Let vCenter lose the servers, which run on.")
+    ] = False,
+    reconnect: Annotated[
+        bool, typer.Option("--reconnect", help="Give vCenter back what was cut off.")
+    ] = False,
     output: OutputOption = OutputFormat.TEXT,
 ) -> None:
-    """Do what is done on site: set the BIOS of a server that is off, and power it on."""
+    """Do what is done on site: the BIOS of a server that is off, its power; or let a server die."""
     from vgpu_cfg.cli import compose
     from vgpu_cfg.cli.output import show
 
@@ -68,10 +78,19 @@ def hand(
                 f"{setting!r} is not sriov, above_4g or iommu, each =on or =off", param_hint="--bios"
             )
         facts[name] = value == "on"
-    if not facts and not power_on:
-        raise typer.BadParameter("there is nothing to do: give --bios or --power-on")
-    compose.operate_servers(estate, tuple(hosts), facts, power_on=power_on)
-    show.servers_operated(tuple(hosts), facts, output, power_on=power_on)
+    asked: dict[compose.ServerAct, bool] = {
+        "fail": fail,
+        "cut_off": cut_off,
+        "reconnect": reconnect,
+        "power_on": power_on,
+    }
+    acts = tuple(act for act, is_asked in asked.items() if is_asked)
+    if not facts and not acts:
+        raise typer.BadParameter(
+            "there is nothing to do: give --bios, --power-on, --fail, --cut-off or --reconnect"
+        )
+    compose.operate_servers(estate, tuple(hosts), facts, acts)
+    show.servers_operated(tuple(hosts), facts, acts, output)
 
 
 @app.command(epilog="vgpu-cfg lab reset two-a100")

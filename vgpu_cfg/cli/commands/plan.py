@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from vgpu_cfg.cli.options import panels
+from vgpu_cfg.cli.options.occasion import occasioned
 from vgpu_cfg.cli.options.shared import (
     CommandOptions,
     DeleteOption,
@@ -18,13 +19,18 @@ from vgpu_cfg.cli.options.shared import (
     ParallelOption,
     PerHostOption,
     PlanArgument,
+    PlanFormat,
+    PlanOutputOption,
     PowerCycleOption,
     PruneOption,
+    ReportFormat,
+    ReportOption,
     YesOption,
     connected,
     names_to_delete,
     planned,
 )
+from vgpu_cfg.model.occasion import Occasion
 from vgpu_cfg.settings.flags import ConnectionFlags
 
 if TYPE_CHECKING:
@@ -82,15 +88,19 @@ def register(app: typer.Typer) -> None:
 def validate(
     path: PlanArgument,
     *,
-    output: OutputOption = OutputFormat.TEXT,
+    output: ReportOption = ReportFormat.TEXT,
     variables: dict[str, str],
     variable_files: tuple[Path, ...],
 ) -> None:
     """Check a plan file by itself, without a vCenter: every fault with its line."""
     from vgpu_cfg.cli.flows.flow import read_request
-    from vgpu_cfg.cli.output import show
+    from vgpu_cfg.cli.output import show, show_report
 
-    show.validated(path, read_request(path, variables, variable_files).desired, output)
+    desired = read_request(path, variables, variable_files).desired
+    if output is ReportFormat.JUNIT:
+        show_report.validated(desired)
+        return
+    show.validated(path, desired, OutputFormat(output.value))
 
 
 @connected(recordings=True)
@@ -109,7 +119,7 @@ def plan(
     open_shell: _OpenShellOption = False,
     suggest: _SuggestOption = None,
     verbose: _VerboseOption = False,
-    output: OutputOption = OutputFormat.TEXT,
+    output: PlanOutputOption = PlanFormat.TEXT,
     connection: ConnectionFlags,
     variables: dict[str, str],
     variable_files: tuple[Path, ...],
@@ -119,7 +129,7 @@ def plan(
     from vgpu_cfg.cli.flows.plan_id import proposed
     from vgpu_cfg.cli.flows.saved_plan import save_plan
     from vgpu_cfg.cli.flows.suggestion import find_fixes, write_suggestion
-    from vgpu_cfg.cli.output import show
+    from vgpu_cfg.cli.output import show, show_report
 
     names = names_to_delete(delete, prune=prune)
     request = flow.read_request(path, variables, variable_files)
@@ -128,16 +138,21 @@ def plan(
     chosen = _options(allow_power_cycle, allow_move, names, only)
     answer = flow.plan_once(request, connection, chosen, open_shell=open_shell)
     made = answer.plan
-    refused = bool(made.errors) and request.reviewed is None
-    fixes = find_fixes(request, connection, answer) if refused else None
+    is_fixable = bool(made.errors) and request.reviewed is None
+    is_asked = output is not PlanFormat.JUNIT or suggest is not None
+    fixes = find_fixes(request, connection, answer) if is_fixable and is_asked else None
     if out is not None:
         save_plan(made, out)
     options = CommandOptions(
         connection, variables, variable_files, allow_power_cycle, allow_move, names, tuple(only or ())
     )
-    show.plan(made, output, command=options.command("apply", out or path), verbose=verbose, fixes=fixes)
+    next_command = options.command("apply", out or path)
+    if output in (PlanFormat.MARKDOWN, PlanFormat.JUNIT):
+        show_report.plan(made, output, command=next_command, fixes=fixes)
+    else:
+        show.plan(made, OutputFormat(output.value), command=next_command, verbose=verbose, fixes=fixes)
     is_written = suggest is not None and write_suggestion(suggest, fixes, path)
-    if fixes is not None and output is OutputFormat.TEXT:
+    if fixes is not None and output is PlanFormat.TEXT:
         command = options.command("plan", path, f"--suggest={path.stem}-fixed{path.suffix}")
         show.fixes(fixes, command=command, is_written=str(suggest) if is_written else "")
     flow.refuse_errors(made, fixes)
@@ -147,6 +162,7 @@ def plan(
 
 @connected()
 @planned
+@occasioned
 def apply(
     path: Annotated[Path, typer.Argument(metavar="PLAN", help="A plan file, or a reviewed plan.json.")],
     *,
@@ -163,6 +179,7 @@ def apply(
     connection: ConnectionFlags,
     variables: dict[str, str],
     variable_files: tuple[Path, ...],
+    occasion: Occasion,
 ) -> None:
     """Apply a plan: show it, ask, carry it out, read back the result."""
     from vgpu_cfg.cli.flows import flow, run_flow
@@ -180,7 +197,14 @@ def apply(
             per_host=per_host,
             output=output,
             options=CommandOptions(
-                connection, variables, variable_files, allow_power_cycle, allow_move, names, tuple(only or ())
+                connection,
+                variables,
+                variable_files,
+                allow_power_cycle,
+                allow_move,
+                names,
+                tuple(only or ()),
+                occasion,
             ),
             done=tuple(done or ()),
         ),
@@ -196,26 +220,30 @@ def status(
     exit_code: _ExitCodeOption = False,
     strict: _StrictOption = False,
     verbose: _VerboseOption = False,
-    output: OutputOption = OutputFormat.TEXT,
+    output: ReportOption = ReportFormat.TEXT,
     connection: ConnectionFlags,
     variables: dict[str, str],
     variable_files: tuple[Path, ...],
 ) -> None:
-    """Show what the plan owns, where it runs, and what has drifted."""
+    """Show what the plan owns, where it runs, what has drifted, and by whose hand."""
     from vgpu_cfg.cli.flows import flow
-    from vgpu_cfg.cli.output import show
+    from vgpu_cfg.cli.flows.status_flow import look
+    from vgpu_cfg.cli.output import show, show_report
 
     request = flow.read_request(path, variables, variable_files)
-    options = _options(allow_power_cycle=True)
-    answer = flow.plan_once(request, connection, options)
+    answer, differences = look(request, connection, _options(allow_power_cycle=True))
     made = answer.plan
-    show.status(made, answer.observed, output, verbose=verbose)
+    if output is ReportFormat.JUNIT:
+        show_report.status(made, answer.observed)
+    else:
+        show.status(made, answer.observed, differences, OutputFormat(output.value), verbose=verbose)
     if exit_code or strict:
         flow.exit_if_different(made, strict=strict)
 
 
 @connected()
 @planned
+@occasioned
 def destroy(
     path: PlanArgument,
     *,
@@ -231,6 +259,7 @@ def destroy(
     connection: ConnectionFlags,
     variables: dict[str, str],
     variable_files: tuple[Path, ...],
+    occasion: Occasion,
 ) -> None:
     """Delete the VMs that the plan file names and owns, and their rules."""
     from vgpu_cfg.cli.flows import flow, run_flow
@@ -239,7 +268,9 @@ def destroy(
     request = flow.read_request(path, variables, variable_files)
     names, globs = names_to_delete(delete), tuple(only or ())
     chosen = _options(delete=names, only=only)
-    options = CommandOptions(connection, variables, variable_files, delete=names, only=globs)
+    options = CommandOptions(
+        connection, variables, variable_files, delete=names, only=globs, occasion=occasion
+    )
     if dry_run:
         made = flow.plan_destroy_once(request, connection, chosen)
         show.plan(made, output, command=options.command("destroy", path), verbose=False)

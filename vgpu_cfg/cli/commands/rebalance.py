@@ -38,18 +38,22 @@ def rebalance(
     from vgpu_cfg.errors import DoesNotFit
     from vgpu_cfg.planning.findings.options import PlanOptions
     from vgpu_cfg.planning.moves.rebalance import RebalanceResult, plan_rebalance
+    from vgpu_cfg.planning.remedies.lost_hosts import find_lost
     from vgpu_cfg.render.data.rebalance import rebalance_data
     from vgpu_cfg.render.text.rebalance import render_rebalance
 
     if not dry_run:
         raise typer.BadParameter("it only proposes: say --dry-run", param_hint="--dry-run")
     desired, observed = flow.read_of(flow.read_request(path, variables, variable_files), connection)
-    found = plan_rebalance(desired, observed, load_catalog(), PlanOptions(only=tuple(only or ())))
+    catalog = load_catalog()
+    options = PlanOptions(only=tuple(only or ()))
+    found = plan_rebalance(desired, observed, catalog, options)
+    lost = find_lost(desired, observed, catalog, options.selects)
     server = observed.vcenter.address
     if output is OutputFormat.JSON:
-        show.data(rebalance_data(found, desired.name, server))
+        show.data(rebalance_data(found, desired.name, server, lost=lost))
     else:
-        show.lines(lambda width: render_rebalance(found, desired.name, server, width))
+        show.lines(lambda width: render_rebalance(found, desired.name, server, width, lost=lost))
     if found.outcome in (RebalanceResult.NONE, RebalanceResult.LIMIT):
         raise DoesNotFit(
             f"no moves were found that make room for {', '.join(found.unplaced)}",

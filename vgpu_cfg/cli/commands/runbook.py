@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from vgpu_cfg.cli.options import panels
+from vgpu_cfg.cli.options.occasion import occasioned
 from vgpu_cfg.cli.options.shared import (
     CommandOptions,
     DeleteOption,
@@ -24,6 +25,7 @@ from vgpu_cfg.cli.options.shared import (
     planned,
 )
 from vgpu_cfg.errors import NotFound
+from vgpu_cfg.model.occasion import Occasion
 from vgpu_cfg.settings.flags import ConnectionFlags
 from vgpu_cfg.settings.folders import state_folder
 
@@ -45,6 +47,7 @@ def register(app: typer.Typer) -> None:
 
 @connected(recordings=True)
 @planned
+@occasioned
 def runbook(
     path: PlanArgument,
     *,
@@ -62,6 +65,7 @@ def runbook(
     connection: ConnectionFlags,
     variables: dict[str, str],
     variable_files: tuple[Path, ...],
+    occasion: Occasion,
 ) -> None:
     """Print the plan as a runbook in Markdown: every step with why, commands, proof and undo."""
     from vgpu_cfg.cli import compose
@@ -74,10 +78,15 @@ def runbook(
     if as_run:
         runs = _runs(request)
         if output is OutputFormat.JSON:
-            told = [as_run_data(one.plan, one.events, one.report, by=one.by) for one in runs]
+            told = [
+                as_run_data(one.plan, one.events, one.report, by=one.by, run=one.id, occasion=one.occasion)
+                for one in runs
+            ]
             show.document("as-run", runs=told)
             return
-        texts = [render_as_run(one.plan, one.events, one.report, by=one.by) for one in runs]
+        texts = [
+            render_as_run(one.plan, one.events, one.report, by=one.by, occasion=one.occasion) for one in runs
+        ]
         sys.stdout.write("\n".join(texts))
         return
     from vgpu_cfg.catalog import load_catalog
@@ -91,24 +100,32 @@ def runbook(
     answer = flow.plan_once(request, connection, options, open_shell=open_shell)
     made, observed = answer.plan, answer.observed
     flow.refuse_errors(made)
-    command = CommandOptions(connection, variables, variable_files, allow_power_cycle, allow_move, names)
+    command = CommandOptions(
+        connection, variables, variable_files, allow_power_cycle, allow_move, names, occasion=occasion
+    )
     views = {host.moid: make_view(host, observed, load_catalog()) for host in observed.hosts}
     next_command = command.command("apply", path)
     if output is OutputFormat.JSON:
-        show.document("runbook", **runbook_data(made, setting, views, apply_command=next_command))
+        show.document(
+            "runbook", **runbook_data(made, setting, views, apply_command=next_command, occasion=occasion)
+        )
         return
     lab = compose.lab_access(flow.locate(request, connection)[0])
-    sys.stdout.write(render_runbook(made, setting, views=views, apply_command=next_command, lab=lab))
+    sys.stdout.write(
+        render_runbook(made, setting, views=views, apply_command=next_command, lab=lab, occasion=occasion)
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """A run that was recorded, and who ran it from where."""
+    """A run that was recorded, who ran it from where, and what for."""
 
     plan: Plan
     events: Sequence[Event]
     report: Report | None
     by: str
+    id: str
+    occasion: Occasion
 
 
 def _runs(request: PlanRequest) -> list[_Run]:
@@ -126,7 +143,10 @@ def _runs(request: PlanRequest) -> list[_Run]:
             break  # that one came to its end: what follows is another story
         if record.plan is not None:
             who = f"{record.header.user} on {record.header.host}" if record.header.user else ""
-            reported.insert(0, _Run(record.plan, record.events, record.report, who))
+            header = record.header
+            reported.insert(
+                0, _Run(record.plan, record.events, record.report, who, header.run, header.occasion)
+            )
     if reported:
         return reported
     raise NotFound(

@@ -11,9 +11,9 @@ import typer
 from vgpu_cfg.cli.options import panels
 from vgpu_cfg.cli.options.shared import (
     CommandOptions,
-    OutputFormat,
-    OutputOption,
     PlanArgument,
+    ReportFormat,
+    ReportOption,
     connected,
     planned,
 )
@@ -75,7 +75,7 @@ def verify(
         int, typer.Option("--parallel", min=1, max=64, help="At most this many machines at once.")
     ] = 8,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show what was skipped, too.")] = False,
-    output: OutputOption = OutputFormat.TEXT,
+    output: ReportOption = ReportFormat.TEXT,
     connection: ConnectionFlags,
     variables: dict[str, str],
     variable_files: tuple[Path, ...],
@@ -187,10 +187,13 @@ def _write(path: Path, found: Verification) -> None:
     path.write_text(render_verification_page(found), encoding="utf-8")
 
 
-def _show(found: Verification, output: OutputFormat, next_command: str, *, verbose: bool) -> None:
-    from vgpu_cfg.cli.output import show
+def _show(found: Verification, output: ReportFormat, next_command: str, *, verbose: bool) -> None:
+    from vgpu_cfg.cli.output import show, show_report
 
-    if output is OutputFormat.JSON:
+    if output is ReportFormat.JUNIT:
+        show_report.verification(found)
+        return
+    if output is ReportFormat.JSON:
         from vgpu_cfg.render.data.verification import verification_data
 
         show.data(verification_data(found))

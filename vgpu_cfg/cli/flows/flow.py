@@ -206,27 +206,46 @@ def plan_once(
     With `open_shell` the shells of hosts are opened to be read, as far as the plan file lets them,
     and closed again.
     """
+    connection, desired = locate(request, flags)
+    if not open_shell:
+        with compose.connect_reader(connection) as reader:
+            return plan_with(reader, desired, connection, options)
+    if connection.recording is not None:
+        raise typer.BadParameter("a recording has no shells to open", param_hint="--open-shell")
+    with compose.connect_writer(connection) as estate:
+        observed = with_facts(desired, read_for(desired, estate.reader), estate.reader, options)
+        with (
+            locked(desired, observed, estate),
+            host_tools(desired, observed, estate, options) as tools,
+        ):
+            observed = with_shell_facts(desired, observed, tools, options)
+            show.shells_opened(tools)
+    return _planned(desired, observed, connection, options)
+
+
+def plan_with(
+    reader: InventoryReader, desired: DesiredPlan, connection: Connection, options: PlanOptions
+) -> Planned:
+    """Plan for what a reader tells, and those shells that are open."""
+    return _planned(desired, read_to_plan(desired, reader, connection, options), connection, options)
+
+
+def _planned(
+    desired: DesiredPlan, observed: Inventory, connection: Connection, options: PlanOptions
+) -> Planned:
     from vgpu_cfg.catalog import load_catalog
     from vgpu_cfg.planning.planner import make_plan
 
-    connection, desired = locate(request, flags)
-    if open_shell and connection.recording is not None:
-        raise typer.BadParameter("a recording has no shells to open", param_hint="--open-shell")
-    if open_shell:
-        with compose.connect_writer(connection) as estate:
-            observed = with_facts(desired, read_for(desired, estate.reader), estate.reader, options)
-            with (
-                locked(desired, observed, estate),
-                host_tools(desired, observed, estate, options) as tools,
-            ):
-                observed = with_shell_facts(desired, observed, tools, options)
-                show.shells_opened(tools)
-    else:
-        with compose.connect_reader(connection) as reader:
-            observed = with_facts(desired, read_for(desired, reader), reader, options)
-            observed = with_open_shells(desired, observed, connection, options)
     options = with_fingerprints(desired, observed, options, connection)
     return Planned(make_plan(desired, observed, load_catalog(), options), observed, options)
+
+
+def read_to_plan(
+    desired: DesiredPlan, reader: InventoryReader, connection: Connection, options: PlanOptions
+) -> Inventory:
+    """Read what a plan is made of, as far as it takes no shell that is closed."""
+    observed = with_facts(desired, read_for(desired, reader), reader, options)
+    return with_open_shells(desired, observed, connection, options)
 
 
 def plan_destroy_once(request: PlanRequest, flags: ConnectionFlags, options: PlanOptions) -> Plan:
@@ -258,6 +277,18 @@ def read_all(flags: ConnectionFlags) -> Inventory:
             remedy=did_you_mean(connection.datacenter, known, noun="datacenters"),
         )
     return observed
+
+
+def read_site(flags: ConnectionFlags) -> Inventory:
+    """Read a whole estate, whatever its datacenters, and which drivers its GPU hosts have."""
+    from vgpu_cfg.model.observed.host_facts import FactGroup
+    from vgpu_cfg.ports import ReadScope
+
+    with compose.connect_reader(resolve_connection(flags)) as reader:
+        observed = reader.read_inventory(ReadScope())
+        hosts = [host.moid for host in observed.hosts if host.gpus]
+        facts = reader.read_facts(hosts, frozenset({FactGroup.BASE, FactGroup.SOFTWARE}))
+    return observed.model_copy(update={"facts": facts})
 
 
 def record(flags: ConnectionFlags, path: Path) -> None:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import getpass
 import shlex
-import socket
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -33,7 +31,9 @@ from vgpu_cfg.cli.flows.host_facts import (
     with_facts,
     with_shell_facts,
 )
+from vgpu_cfg.cli.flows.occasions import refuse_unstated
 from vgpu_cfg.cli.flows.plan_id import keep_id, with_id
+from vgpu_cfg.cli.flows.recorded import recorded_run
 from vgpu_cfg.cli.flows.saved_plan import check_reviewed
 from vgpu_cfg.cli.options.shared import CommandOptions, OutputFormat
 from vgpu_cfg.cli.output import show
@@ -44,13 +44,14 @@ from vgpu_cfg.model.observed.inventory import Connection
 from vgpu_cfg.model.plan.report import Event, OutcomeStatus, Report
 from vgpu_cfg.planning.expand.ranges import fold_names
 from vgpu_cfg.settings.flags import ConnectionFlags
-from vgpu_cfg.settings.folders import state_folder
+from vgpu_cfg.settings.journals import journal_settings
 
 if TYPE_CHECKING:
     from vgpu_cfg.cli.compose import Estate
     from vgpu_cfg.execution import HostTools
     from vgpu_cfg.model.desired import DesiredPlan
     from vgpu_cfg.model.observed.inventory import Inventory
+    from vgpu_cfg.model.occasion import Occasion
     from vgpu_cfg.model.plan.change import Plan
     from vgpu_cfg.planning.findings.options import PlanOptions
 
@@ -89,6 +90,11 @@ class ApplyOptions:
     done: tuple[str, ...] = ()
 
     @property
+    def occasion(self) -> Occasion:
+        """What the run is made for."""
+        return self.options.occasion
+
+    @property
     def is_json(self) -> bool:
         """Whether standard output belongs to a program."""
         return self.output is OutputFormat.JSON
@@ -110,6 +116,7 @@ def apply(request: PlanRequest, flags: ConnectionFlags, options: PlanOptions, ho
 
     catalog = load_catalog()
     connection, desired = locate(request, flags)
+    refuse_unstated(connection, how.occasion)
     desired = with_id(desired)
 
     with compose.connect_writer(connection) as estate, ExitStack() as closing:
@@ -132,13 +139,13 @@ def apply(request: PlanRequest, flags: ConnectionFlags, options: PlanOptions, ho
         if tools is not None:
             show.shells_opened(tools)
         plan = plan_for(observed)
-        _show(plan, how)
+        show_plan(plan, how)
         refuse_errors(plan)
         check_reviewed(request.reviewed, plan)
         _refuse_unknown_steps(plan, how.done)
         if not plan.changes:
             _remember(desired, observed, tools, options)
-            return _nothing_to_do(plan, how)
+            return nothing_to_do(plan, how)
         _refuse_closed_window(plan, observed)
 
         def read_back() -> Inventory:
@@ -147,18 +154,18 @@ def apply(request: PlanRequest, flags: ConnectionFlags, options: PlanOptions, ho
             _remember(desired, after, tools, options)
             return after
 
-        work = _Work(
+        work = Work(
             plan,
             observed,
             plan_for,
             read_back,
-            f"Make {_these(plan)}?",
+            f"Make {these(plan)}?",
             "apply",
             tools,
             guests,
             lambda: keep_id(desired, request.folder),
         )
-        return _decide_and_run(work, estate, how, is_reviewed=request.reviewed is not None)
+        return decide_and_run(work, estate, how, is_reviewed=request.reviewed is not None)
 
 
 def destroy(request: PlanRequest, flags: ConnectionFlags, options: PlanOptions, how: ApplyOptions) -> int:
@@ -166,30 +173,33 @@ def destroy(request: PlanRequest, flags: ConnectionFlags, options: PlanOptions, 
     from vgpu_cfg.planning.vms.destroy import make_destroy_plan
 
     connection, desired = locate(request, flags)
+    refuse_unstated(connection, how.occasion)
     with compose.connect_writer(connection) as estate, ExitStack() as closing:
         observed = read_for(desired, estate.reader)
         closing.enter_context(locked(desired, observed, estate))
         plan = make_destroy_plan(desired, observed, options)
-        _show(plan, how)
+        show_plan(plan, how)
         refuse_errors(plan)
         if not plan.changes:
-            return _nothing_to_do(plan, how)
-        work = _Work(
+            return nothing_to_do(plan, how)
+        work = Work(
             plan,
             observed,
             lambda after: make_destroy_plan(desired, after, options),
             lambda: read_for(desired, estate.reader),
-            f"Delete what is shown above, with {_these(plan)}?",
+            f"Delete what is shown above, with {these(plan)}?",
             "destroy",
+            check="status",
         )
-        return _decide_and_run(work, estate, how)
+        return decide_and_run(work, estate, how)
 
 
 @dataclass(frozen=True, slots=True)
-class _Work:
+class Work:
     """A plan that is about to be carried out, and how the estate is read and planned for again.
 
-    `keep` writes down what must outlive the run, before its first change.
+    `keep` writes down what must outlive the run, before its first change. `verb` with `more` is what to type
+    for it again, `check` the command that shows what came of it.
     """
 
     plan: Plan
@@ -201,6 +211,8 @@ class _Work:
     tools: HostTools | None = None
     guests: GuestSecrets | None = None
     keep: Callable[[], None] = lambda: None
+    more: tuple[str, ...] = ()
+    check: str = "plan"
 
 
 def _after_reboots(desired: DesiredPlan, estate: Estate, options: PlanOptions) -> Inventory:
@@ -244,17 +256,19 @@ def _remember(
         show.say(line)
 
 
-def _show(plan: Plan, how: ApplyOptions) -> None:
+def show_plan(plan: Plan, how: ApplyOptions) -> None:
+    """Show a plan that is about to be carried out; a program gets its report alone."""
     if how.is_json and not plan.errors:
         if not how.yes and plan.changes:
-            show.plan_to_decide_on(plan)
+            show.plan_to_decide_on(plan, how.occasion)
     else:
-        show.plan(plan, how.output, command="", verbose=False, is_only_shown=False)
+        show.plan(plan, how.output, command="", verbose=False, is_only_shown=False, occasion=how.occasion)
 
 
-def _nothing_to_do(plan: Plan, how: ApplyOptions) -> int:
+def nothing_to_do(plan: Plan, how: ApplyOptions) -> int:
+    """Tell a program that a plan has no changes; return the exit code."""
     if how.is_json:
-        nothing = Report(plan=plan.name, digest=plan.digest)
+        nothing = Report(plan=plan.name, digest=plan.digest, occasion=how.occasion)
         show.report(plan, nothing, None, how.output, journal="", next_command="", check_command="")
     return 0
 
@@ -287,23 +301,26 @@ def _refuse_closed_window(plan: Plan, observed: Inventory) -> None:
                 )
 
 
-def _these(plan: Plan) -> str:
+def these(plan: Plan) -> str:
+    """Count a plan's changes for a question."""
     count = len(plan.changes)
     return "this change" if count == 1 else f"these {count} changes"
 
 
-def _decide_and_run(work: _Work, estate: Estate, how: ApplyOptions, *, is_reviewed: bool = False) -> int:
+def decide_and_run(work: Work, estate: Estate, how: ApplyOptions, *, is_reviewed: bool = False) -> int:
+    """Ask, carry a plan out, read back and tell; return the exit code."""
     from vgpu_cfg.execution import exit_code_of
 
     plan = work.plan
     refuse_missing_privileges(plan, work.observed, estate.reader)
+    journal_settings()  # what cannot be used is told before the question
     ask(work.question, yes=how.yes)
     work.keep()
-    report, journal = _carry_out(work, estate, how)
+    report, journal = carry_out(work, estate, how)
     how = how.after(_deleted(plan, report))
     plan_again = how.command("plan", *(["--open-shell"] if work.tools and work.tools.opens_shells else []))
     code = exit_code_of(report)
-    after = _read_back(work)
+    after = read_back_of(work)
     left = work.plan_for(after) if after is not None else None
     show.report(
         plan,
@@ -314,8 +331,8 @@ def _decide_and_run(work: _Work, estate: Estate, how: ApplyOptions, *, is_review
         # A reviewed plan that was done in part is out of date: it is to be made and reviewed again.
         next_command=f"{plan_again} -o {shlex.quote(str(how.path))}"
         if is_reviewed
-        else how.command(work.verb),
-        check_command=how.command("plan" if work.verb == "apply" else "status"),
+        else how.command(work.verb, *work.more),
+        check_command=how.command(work.check) if work.check else "",
         prove_command=how.command("verify") if work.verb == "apply" else "",
     )
     if code == 0 and left is not None and left.changes:
@@ -337,7 +354,7 @@ def _deleted(plan: Plan, report: Report) -> frozenset[str]:
     return frozenset({*paths, *(change.vm.name for change in deletions)})
 
 
-def _read_back(work: _Work) -> Inventory | None:
+def read_back_of(work: Work) -> Inventory | None:
     """Read the estate after a run; a server that has gone away by then spoils only the table."""
     try:
         return work.read_back()
@@ -349,8 +366,8 @@ def _read_back(work: _Work) -> Inventory | None:
         return None
 
 
-def _carry_out(work: _Work, estate: Estate, how: ApplyOptions) -> tuple[Report, str]:
-    from vgpu_cfg.execution import Journal, RunOptions, run_plan, stop_on_interrupt
+def carry_out(work: Work, estate: Estate, how: ApplyOptions) -> tuple[Report, str]:
+    from vgpu_cfg.execution import RunOptions, run_plan, stop_on_interrupt
     from vgpu_cfg.render.layout.console import make_console
     from vgpu_cfg.render.text.run.progress import make_display, tee
 
@@ -362,20 +379,15 @@ def _carry_out(work: _Work, estate: Estate, how: ApplyOptions) -> tuple[Report, 
         guests = work.guests.tools(estate)
     console = make_console(sys.stderr if how.is_json else sys.stdout)
     with (
-        Journal.begin(
-            state_folder() / "journals",
-            plan,
-            now=clock.now(),
-            user=getpass.getuser(),
-            host=socket.gethostname(),
-        ) as journal,
         make_display(console, plan) as display,
+        recorded_run(
+            plan, work.observed, estate, command=work.verb, occasion=how.occasion, say=display.say
+        ) as record,
         stop_on_interrupt(
             lambda: display.say("stopping: running tasks are waited for; Ctrl-C again leaves them")
         ) as stop,
     ):
-        if journal.problem:
-            display.say(journal.problem)
+        journal = record.journal
         report = run_plan(
             plan,
             estate.reader,
@@ -391,7 +403,7 @@ def _carry_out(work: _Work, estate: Estate, how: ApplyOptions) -> tuple[Report, 
             on_event=tee(journal.record_event, _while_read(display)),
             stop=stop,
         )
-        journal.record_report(report)
+        report = record.end(report)
     return report, "" if journal.problem else str(journal.path)
 
 

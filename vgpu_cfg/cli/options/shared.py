@@ -18,6 +18,7 @@ from typing import Annotated, Any
 
 import typer
 
+from vgpu_cfg.model.occasion import NO_OCCASION, Occasion
 from vgpu_cfg.settings.flags import ConnectionFlags
 
 _CONNECTION = "Connection"
@@ -32,8 +33,35 @@ class OutputFormat(StrEnum):
     JSON = "json"
 
 
+class ReportFormat(StrEnum):
+    """What a command that finds something prints on standard output."""
+
+    TEXT = "text"
+    JSON = "json"
+    JUNIT = "junit"
+
+
+class PlanFormat(StrEnum):
+    """What a command that plans prints on standard output."""
+
+    TEXT = "text"
+    JSON = "json"
+    MARKDOWN = "markdown"
+    JUNIT = "junit"
+
+
 OutputOption = Annotated[
     OutputFormat, typer.Option("--output", help="Print text for people or JSON for programs.")
+]
+ReportOption = Annotated[
+    ReportFormat,
+    typer.Option("--output", help="Print text for people, JSON for programs, or JUnit XML for pipelines."),
+]
+PlanOutputOption = Annotated[
+    PlanFormat,
+    typer.Option(
+        "--output", help="Print text, JSON, the comment of a merge request (markdown), or JUnit XML."
+    ),
 ]
 YesOption = Annotated[
     bool, typer.Option("--yes", "-y", help="Do not ask before going ahead.", rich_help_panel=_RUN)
@@ -165,6 +193,7 @@ class CommandOptions:
     allow_move: bool = False
     delete: tuple[str, ...] = ()
     only: tuple[str, ...] = ()
+    occasion: Occasion = NO_OCCASION
 
     def command(self, verb: str, path: Path, *more: str) -> str:
         """Return what to type for a command on a plan; a saved plan has its variables filled in."""
@@ -175,9 +204,12 @@ class CommandOptions:
         if verb in ("plan", "apply"):
             words += ["--allow-power-cycle"] * self.allow_power_cycle
             words += ["--allow-move"] * self.allow_move
-        if verb in ("plan", "apply", "destroy"):
+        if verb in ("plan", "apply", "destroy", "import", "forget"):
             words += (f"--delete={name}" for name in self.delete)
             words += (f"--only={glob}" for glob in self.only)
+        if verb in ("apply", "destroy"):
+            said_for = {"--change": self.occasion.change, "--reason": self.occasion.reason}
+            words += (f"{option}={text}" for option, text in said_for.items() if text)
         said = {name: getattr(self.connection, name) for name in _CONNECTION_OPTIONS}
         said["timeout"] = said.pop("timeout_seconds")
         for name, value in said.items():
@@ -210,7 +242,7 @@ def connected(*, recordings: bool = False) -> Callable[[Callable[..., None]], Ca
     def gather(values: dict[str, Any]) -> dict[str, Any]:
         return {"connection": ConnectionFlags(**values)}
 
-    return _adding(options, gather)
+    return adding(options, gather, handed="connection")
 
 
 def planned(command: Callable[..., None]) -> Callable[..., None]:
@@ -222,7 +254,7 @@ def planned(command: Callable[..., None]) -> Callable[..., None]:
             "variable_files": tuple(values["variable_files"] or ()),
         }
 
-    return _adding(_PLAN_OPTIONS, gather)(command)
+    return adding(_PLAN_OPTIONS, gather)(command)
 
 
 def _pairs(settings: list[str]) -> dict[str, str]:
@@ -235,15 +267,20 @@ def _pairs(settings: list[str]) -> dict[str, str]:
     return pairs
 
 
-def _adding(
-    options: dict[str, Any], gather: Callable[[dict[str, Any]], dict[str, Any]]
+def adding(
+    options: dict[str, Any], gather: Callable[[dict[str, Any]], dict[str, Any]], handed: str = ""
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Append options to a command's signature; it gets what `gather` makes of them.
+
+    `handed` names a parameter of the command that is no option itself.
+    """
+
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         signature = inspect.signature(command, eval_str=True)
         kept = [
             parameter
             for name, parameter in signature.parameters.items()
-            if name not in options and name != "connection"
+            if name not in options and name != handed
         ]
         added = [
             inspect.Parameter(

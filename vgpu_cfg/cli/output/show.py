@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, TextIO
 from vgpu_cfg.catalog import ProfileEntry, load_catalog
 from vgpu_cfg.cli.options.hosts import wanted_hosts
 from vgpu_cfg.cli.options.shared import OutputFormat
+from vgpu_cfg.model.occasion import NO_OCCASION, Occasion
+from vgpu_cfg.model.plan.report import Report
 from vgpu_cfg.planning.expand.ranges import fold_names
 from vgpu_cfg.render.layout.console import make_console, print_lines, width_of
 from vgpu_cfg.render.layout.lines import counted, fold
@@ -21,9 +23,10 @@ if TYPE_CHECKING:
     from vgpu_cfg.cli.compose import ServedLab
     from vgpu_cfg.execution import HostTools
     from vgpu_cfg.model.desired import DesiredPlan
-    from vgpu_cfg.model.observed.inventory import Inventory
+    from vgpu_cfg.model.observed.inventory import Host, Inventory
+    from vgpu_cfg.model.plan.as_found import AsFound
     from vgpu_cfg.model.plan.change import Plan
-    from vgpu_cfg.model.plan.report import Report
+    from vgpu_cfg.model.plan.difference import Difference
     from vgpu_cfg.model.plan.suggestion import Suggestion
 
 
@@ -86,16 +89,41 @@ def plan(
     verbose: bool,
     is_only_shown: bool = True,
     fixes: Suggestion | None = None,
+    occasion: Occasion = NO_OCCASION,
 ) -> None:
-    """Print a plan; `command` is what to type next, `fixes` what would let a refused one be carried out."""
+    """Print a plan; `command` is what to type next, `fixes` what would let a refused one be carried out.
+
+    `occasion` is what it is about to be run for.
+    """
     from vgpu_cfg.render.data.documents import plan_data
     from vgpu_cfg.render.text.plan.whole import PlanShown, render_plan
 
     if output is OutputFormat.JSON:
         data(plan_data(made, fixes))
         return
-    shown = PlanShown(next_command=command, is_only_shown=is_only_shown, with_all=verbose)
+    shown = PlanShown(next_command=command, is_only_shown=is_only_shown, with_all=verbose, occasion=occasion)
     lines(lambda width: render_plan(made, width, shown))
+
+
+def plan_after(then: Plan) -> None:
+    """Print what `apply` would do after what was shown before."""
+    from vgpu_cfg.render.text.plan.whole import PlanShown, render_plan
+
+    shown = PlanShown(is_only_shown=True)
+    head = "THEN   what `apply` would change after it; an error here is no error of what is shown above"
+    lines(lambda width: [_text(""), *fold(_text(head), width, hang=7), _text("")])
+    lines(lambda width: render_plan(then, width, shown))
+
+
+def marking(verb: str, made: Plan, then: Plan | None) -> None:
+    """Print as JSON whose VMs would be another's, and what `apply` would do after it."""
+    document(
+        verb,
+        digest=made.digest,
+        errors=len(made.errors),
+        plan=made.model_dump(mode="json"),
+        then=then.model_dump(mode="json") if then is not None else None,
+    )
 
 
 def fixes(found: Suggestion, *, command: str, is_written: str) -> None:
@@ -105,11 +133,11 @@ def fixes(found: Suggestion, *, command: str, is_written: str) -> None:
     lines(lambda width: render_fixes(found, width, command=command, is_written=is_written))
 
 
-def plan_to_decide_on(made: Plan) -> None:
+def plan_to_decide_on(made: Plan, occasion: Occasion) -> None:
     """Print a plan for people on standard error, where standard output belongs to a program."""
     from vgpu_cfg.render.text.plan.whole import PlanShown, render_plan
 
-    shown = PlanShown(next_command="", is_only_shown=False, with_all=False)
+    shown = PlanShown(next_command="", is_only_shown=False, with_all=False, occasion=occasion)
     lines(lambda width: render_plan(made, width, shown), sys.stderr)
 
 
@@ -145,17 +173,58 @@ def report(
     )
 
 
-def status(made: Plan, observed: Inventory, output: OutputFormat, *, verbose: bool) -> None:
+def upkeep(
+    made: Plan,
+    ended: Report | None,
+    output: OutputFormat,
+    *,
+    after: Inventory | None = None,
+    drained: Host | None = None,
+    journal: str = "",
+) -> None:
+    """Print what became of work on hosts; without a report there was nothing to do."""
+    from vgpu_cfg.render.data.documents import report_data
+    from vgpu_cfg.render.text.upkeep import Drained, render_upkeep
+
+    if output is OutputFormat.JSON:
+        data(report_data(made, ended or Report(plan=made.name, digest=made.digest), after))
+        return
+    seen = Drained.of(drained, after) if drained is not None and after is not None else None
+    lines(lambda width: render_upkeep(made, ended, width, drained=seen, journal=journal))
+
+
+def status(
+    made: Plan,
+    observed: Inventory,
+    differences: tuple[Difference, ...],
+    output: OutputFormat,
+    *,
+    verbose: bool,
+) -> None:
     """Print what a plan owns and how it does."""
     from vgpu_cfg.render.data.documents import status_data
     from vgpu_cfg.render.text.status import render_status
     from vgpu_cfg.render.views.status import view_status
 
-    view = view_status(made, observed)
+    view = view_status(made, observed, differences)
     if output is OutputFormat.JSON:
         data(status_data(view))
         return
     lines(lambda width: render_status(view, width, with_all=verbose))
+
+
+def found(written: AsFound, path: str, *, is_only_shown: bool) -> None:
+    """Print what of the found goes into a plan file."""
+    from vgpu_cfg.render.text.as_found import render_found
+
+    lines(lambda width: render_found(written, path, width, is_only_shown=is_only_shown))
+
+
+def found_data(written: AsFound, path: str, *, is_written: bool) -> None:
+    """Print the same as JSON."""
+    from vgpu_cfg.render.data.documents import as_found_data
+
+    data(as_found_data(written, path, is_written=is_written))
 
 
 def inventory(
@@ -252,14 +321,21 @@ def shells_opened(tools: HostTools) -> None:
 
 
 def servers_operated(
-    hosts: Sequence[str], bios: Mapping[str, bool], output: OutputFormat, *, power_on: bool
+    hosts: Sequence[str], bios: Mapping[str, bool], acts: Sequence[str], output: OutputFormat
 ) -> None:
     """Say what was done to the lab's servers."""
     if output is OutputFormat.JSON:
-        document("lab-hand", hosts=list(hosts), bios=dict(bios), is_switched_on=power_on)
+        switched_on = "power_on" in acts
+        document("lab-hand", hosts=list(hosts), bios=dict(bios), is_switched_on=switched_on, acts=list(acts))
         return
+    words = {
+        "fail": "lost its power",
+        "cut_off": "cut off from vCenter",
+        "reconnect": "connected again",
+        "power_on": "switched on",
+    }
     done = [f"BIOS {name} {'on' if value else 'off'}" for name, value in bios.items()]
-    done += ["switched on"] * power_on
+    done += [words[act] for act in acts]
     lines(lambda _: [_text(f"{', '.join(hosts)}: {', '.join(done)}")])
 
 

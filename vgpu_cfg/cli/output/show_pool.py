@@ -1,8 +1,8 @@
-"""What `inventory --gpus` and `fit` print: the same values as text, or as JSON."""
+"""What `inventory --gpus`, `inventory --compare` and `fit` print: the same values as text, or as JSON."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from vgpu_cfg.catalog import load_catalog
@@ -12,6 +12,7 @@ from vgpu_cfg.cli.output import show
 
 if TYPE_CHECKING:
     from vgpu_cfg.model.observed.inventory import Inventory
+    from vgpu_cfg.model.plan.lost import LostHost
     from vgpu_cfg.planning.pool.shapes import Fits
 
 
@@ -27,13 +28,15 @@ def pool(
     from vgpu_cfg.planning.pool.summary import IDLE_BELOW_PERCENT, read_pool
     from vgpu_cfg.render.data.pool import pool_data
     from vgpu_cfg.render.text.gpus import render_pool
+    from vgpu_cfg.render.views.cordons import cordon_rows
 
     below = IDLE_BELOW_PERCENT if idle_below is None else idle_below
     found = read_pool(observed, load_catalog(), wants_host=wants_host, idle_below=below)
+    cordons = cordon_rows(host for host in observed.hosts if wants_host(host.name))
     if output is OutputFormat.JSON:
-        show.data(pool_data(found, observed))
+        show.data(pool_data(found, observed, cordons))
         return
-    show.lines(lambda width: render_pool(found, observed.vcenter, width, with_all=verbose))
+    show.lines(lambda width: render_pool(found, observed.vcenter, width, cordons=cordons, with_all=verbose))
 
 
 def fits(
@@ -43,9 +46,10 @@ def fits(
     wants_host: Callable[[str], bool],
     output: OutputFormat,
     *,
+    lost: Sequence[LostHost],
     verbose: bool,
 ) -> None:
-    """Print how many fit; `request` says of what."""
+    """Print how many fit; `request` says of what. `lost` are hosts of its plan that do not respond."""
     from vgpu_cfg.planning.pool.gpus import pooled_gpus
     from vgpu_cfg.render.data.pool import fit_data
     from vgpu_cfg.render.text.fit import render_fit
@@ -62,9 +66,29 @@ def fits(
         fits=found,
         clusters=cluster_names(observed),
         gpus={moid: [gpu for gpu in gpus if gpu.host_moid == moid] for moid in counted},
-        left_out=tuple(host.name for host in unusable),
+        left_out=unusable,
+        lost=lost,
     )
     if output is OutputFormat.JSON:
         show.data(fit_data(view))
         return
     show.lines(lambda width: render_fit(view, width, with_all=verbose))
+
+
+def site_changes(before: Inventory, after: Inventory, output: OutputFormat) -> bool:
+    """Print what changed between two readings; return whether nothing did."""
+    from vgpu_cfg.planning.site_changes import compare_sites
+    from vgpu_cfg.render.data.site_changes import site_changes_data
+    from vgpu_cfg.render.text.site_changes import render_site_changes
+
+    changes = compare_sites(before, after)
+    if output is OutputFormat.JSON:
+        show.data(site_changes_data(changes, before, after))
+    else:
+        times = _time_of(before), _time_of(after)
+        show.lines(lambda width: render_site_changes(changes, after.vcenter.address, times, width))
+    return not changes
+
+
+def _time_of(site: Inventory) -> str:
+    return f"{site.read_at.astimezone():%Y-%m-%d %H:%M}"

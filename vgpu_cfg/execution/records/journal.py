@@ -19,28 +19,40 @@ from typing import IO, Any, Self
 from pydantic import BaseModel, ValidationError
 
 from vgpu_cfg.errors import DocumentError, DocumentFault
+from vgpu_cfg.execution.records.copies import JournalCopy, MakeCopies, no_copies, open_new
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.frozen import Frozen
+from vgpu_cfg.model.occasion import Occasion
 from vgpu_cfg.model.plan.change import CreateVm, Plan, ReconfigureVm
 from vgpu_cfg.model.plan.report import Event, EventKind, Outcome, Report
 from vgpu_cfg.model.plan.vm_spec import VmSpec
+from vgpu_cfg.model.runs import RunEntry
 
 FORMAT = 1
 SUFFIX = ".jsonl"
 
 
 class JournalHeader(Frozen):
-    """Who ran what, against which vCenter, from where."""
+    """Who ran what, against which vCenter, from where, and what for.
+
+    `user` is the account on the machine `host`, `account` the one at vCenter. Journals of version 0.1.0
+    have no `run`.
+    """
 
     format: int = FORMAT
+    run: str = ""
+    command: str = ""
     plan: str
+    plan_id: str = ""
     digest: str
     server: str
     instance_uuid: str = ""
     datacenter: str = ""
     user: str = ""
     host: str = ""
+    account: str = ""
     pid: int = 0
+    occasion: Occasion = Occasion()
     started_at: datetime
     changes: tuple[str, ...] = ()
 
@@ -92,28 +104,37 @@ class Journal:
 
     path: Path
     problem: str = ""
+    copies: tuple[JournalCopy, ...] = ()
     _file: IO[str] | None = field(default=None, repr=False)
 
     @classmethod
-    def begin(cls, folder: Path, plan: Plan, *, now: datetime, user: str = "", host: str = "") -> Self:
-        """Open a new journal `<plan>-<digest>-<time>.jsonl` in a folder, made if need be."""
-        stem = f"{_file_name(plan.name)}-{plan.digest}-{now.astimezone(UTC):%Y%m%dT%H%M%SZ}"
-        journal = cls(folder / f"{stem}{SUFFIX}")
+    def begin(cls, folder: Path, plan: Plan, entry: RunEntry, make_copies: MakeCopies = no_copies) -> Self:
+        """Open a new journal `<plan>-<digest>-<time>.jsonl` in a folder, made if need be.
+
+        `entry` says who runs the plan; `make_copies` begins copies under a name without its ending.
+        """
+        stem = f"{_file_name(plan.name)}-{plan.digest}-{entry.at.astimezone(UTC):%Y%m%dT%H%M%SZ}"
+        journal = cls(folder / f"{stem}{SUFFIX}", copies=tuple(make_copies(stem)))
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            journal._open(stem)
+            journal.path, journal._file = open_new(folder, stem, 0o600)
         except OSError as error:
             journal._stop(error)
         header = JournalHeader(
+            run=entry.run,
+            command=entry.command,
             plan=plan.name,
+            plan_id=entry.plan_id,
             digest=plan.digest,
             server=plan.target.address,
             instance_uuid=plan.target.instance_uuid,
             datacenter=plan.target.datacenter,
-            user=user,
-            host=host,
+            user=entry.user,
+            host=entry.machine,
+            account=entry.account,
             pid=os.getpid(),
-            started_at=now,
+            occasion=entry.occasion,
+            started_at=entry.at,
             changes=tuple(change.id for change in plan.changes),
         )
         journal._write("header", header)
@@ -131,8 +152,23 @@ class Journal:
             self._write("outcome", outcome)
         self._write("report", report.model_copy(update={"outcomes": ()}))
 
+    def record_entry(self, kind: str, entry: RunEntry) -> None:
+        """Tell the copies that the run began or has ended, in one line that stands for itself."""
+        for copy in self.copies:
+            copy.write(kind, entry.text)
+
+    @property
+    def problems(self) -> list[str]:
+        """Why the journal, or a copy of it, is not kept."""
+        return [text for text in (self.problem, *(copy.problem for copy in self.copies)) if text]
+
     def close(self) -> None:
-        """Close the file."""
+        """Close the file and all copies."""
+        self._close_file()
+        for copy in self.copies:
+            copy.close()
+
+    def _close_file(self) -> None:
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -145,30 +181,21 @@ class Journal:
     ) -> None:
         self.close()
 
-    def _open(self, stem: str) -> None:
-        for number in range(1, 1000):
-            name = f"{stem}{SUFFIX}" if number == 1 else f"{stem}-{number}{SUFFIX}"
-            self.path = self.path.with_name(name)
-            try:
-                handle = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            except FileExistsError:
-                continue
-            self._file = os.fdopen(handle, "w", encoding="utf-8")
-            return
-
     def _write(self, kind: str, value: BaseModel, *, is_whole: bool = False) -> None:
+        line = json.dumps({kind: value.model_dump(mode="json", exclude_defaults=not is_whole)})
+        for copy in self.copies:
+            copy.write(kind, line)
         if self._file is None:
             return
         try:
-            content = value.model_dump(mode="json", exclude_defaults=not is_whole)
-            self._file.write(json.dumps({kind: content}) + "\n")
+            self._file.write(line + "\n")
             self._file.flush()
         except OSError as error:
             self._stop(error)
 
     def _stop(self, error: OSError) -> None:
         self.problem = f"no journal is kept: {error.strerror or error}: {self.path}"
-        self.close()
+        self._close_file()
 
 
 def _without_contents(plan: Plan) -> Plan:
@@ -195,8 +222,10 @@ def find_journals(folder: Path, plan: str) -> tuple[Path, ...]:
     return tuple(path for *_, path in sorted(found, reverse=True))
 
 
-def read_journal(path: Path) -> JournalRecord:
+def read_journal(path: Path, *, with_plan: bool = True) -> JournalRecord:
     """Read a journal back; a last line that was cut off is left out.
+
+    Without `with_plan` what takes longest to read is passed over.
 
     Raises DocumentError with the line where it is no journal.
     """
@@ -210,6 +239,8 @@ def read_journal(path: Path) -> JournalRecord:
     events: list[Event] = []
     outcomes: list[Outcome] = []
     for number, line in enumerate(lines, start=1):
+        if not with_plan and line.startswith('{"plan":'):
+            continue
         try:
             match json.loads(line):
                 case {"header": value}:

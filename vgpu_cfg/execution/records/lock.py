@@ -7,10 +7,8 @@ beside it only tells who holds it.
 from __future__ import annotations
 
 import contextlib
-import getpass
 import hashlib
 import os
-import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
@@ -20,6 +18,7 @@ from filelock import FileLock, Timeout
 from pydantic import ValidationError
 
 from vgpu_cfg.errors import DocumentError, DocumentFault, Locked
+from vgpu_cfg.execution.records.who import this_machine, this_user
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.plan.change import PlanTarget
 
@@ -51,8 +50,8 @@ def hold_lock(folder: Path, plan: str, target: PlanTarget, *, now: datetime) -> 
         plan=plan,
         server=target.address,
         pid=os.getpid(),
-        host=socket.gethostname(),
-        user=_user(),
+        host=this_machine(),
+        user=this_user(),
         since=now,
     )
     lock = FileLock(path, is_singleton=False)
@@ -100,10 +99,3 @@ def _unusable(folder: Path, error: Exception) -> DocumentError:
         [fault],
         remedy="nothing was changed; let VGPU_CFG_STATE_FOLDER name a folder that you may write to",
     )
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError):
-        return "unknown"

@@ -11,7 +11,7 @@ from vgpu_cfg.execution.run.start_queues import StartQueues
 from vgpu_cfg.knowledge.faults import explain_fault
 from vgpu_cfg.model.identity import new_id
 from vgpu_cfg.model.observed.vm import AFFINITY_KEY, MARK_PLAN_KEY, MARK_VM_KEY, Vm, VmDetail
-from vgpu_cfg.model.plan.change import Plan, ReconfigureVm, VmRef
+from vgpu_cfg.model.plan.change import MarkVm, Plan, ReconfigureVm, VmRef
 from vgpu_cfg.model.plan.report import SettingReading
 from vgpu_cfg.ports import ChangeWriter, Clock, InventoryReader, MakeId, TaskState, TaskUpdate
 
@@ -102,7 +102,7 @@ class RunSession:
         self.planned_versions = {
             change.vm.moid: change.spec.change_version
             for change in self.plan.changes
-            if isinstance(change, ReconfigureVm) and change.vm.moid and change.spec.change_version
+            if isinstance(change, ReconfigureVm | MarkVm) and change.vm.moid and change.spec.change_version
         }
         self.start_queues = StartQueues(self.plan.contests)
 
@@ -150,6 +150,8 @@ class RunSession:
         if found is None:
             return None
         mark, plan = found.mark, self.plan.desired.identity
+        if found.moid in self.plan.others:
+            return self._as_lent(found, vm)
         is_own = mark is not None and mark.is_named(plan) and not found.is_copy
         if mark is not None and not mark.id:
             former = {old for old, new in self.plan.desired.moved.items() if new == vm.name}
@@ -160,6 +162,26 @@ class RunSession:
                 subject=vm.name,
                 remedy=f"see who changed it; a VM of this plan has the mark {self.plan.name}/{vm.name}",
             )
+        self._check_as_planned(found, vm)
+        if found.name != vm.name:
+            found = found.model_copy(update={"name": vm.name, "called": found.name})
+        return found
+
+    def unmarked(self, vm: VmRef) -> Vm:
+        """Read a VM that is to become this plan's, and see that it is still nobody's, and unchanged."""
+        found = self.read_vm(self.moid_of(vm))
+        if found is None:
+            raise StalePlan(f"the VM {vm.name} has gone", subject=vm.name, remedy=PLAN_AGAIN)
+        if found.name != vm.name or found.mark is not None:
+            raise StalePlan(
+                f"{found.name} is not the VM any more that was to be taken in: {_whose(found)}",
+                subject=vm.name,
+                remedy=PLAN_AGAIN,
+            )
+        self._check_as_planned(found, vm)
+        return found
+
+    def _check_as_planned(self, found: Vm, vm: VmRef) -> None:
         if found.is_template:
             raise StalePlan(
                 f"{vm.name} was made a template since it was planned",
@@ -172,8 +194,16 @@ class RunSession:
             raise StalePlan(
                 f"{vm.name} was changed by somebody since it was read", subject=vm.name, remedy=PLAN_AGAIN
             )
-        if found.name != vm.name:
-            found = found.model_copy(update={"name": vm.name, "called": found.name})
+
+    def _as_lent(self, found: Vm, vm: VmRef) -> Vm:
+        """Return a VM of others that the plan has leave to touch, as long as it is the one that was seen."""
+        mark = found.mark.text if found.mark is not None else ""
+        if found.name != vm.name or mark != self.plan.others[found.moid] or found.is_template:
+            raise StalePlan(
+                f"{found.name} is not as it was read: its name or its owner mark is another",
+                subject=vm.name,
+                remedy=PLAN_AGAIN,
+            )
         return found
 
     def read_to_delete(self, vm: VmRef) -> Vm | None:
@@ -189,6 +219,12 @@ class RunSession:
                 f"{found.name} is not deleted: its owner mark holds no id, and names alone prove nothing",
                 subject=vm.name,
                 remedy="run `vgpu-cfg apply`: it completes the mark; then delete the VM",
+            )
+        if found.mark.is_imported:
+            raise StalePlan(
+                f"{found.name} is not deleted: it was imported, and nobody has allowed that",
+                subject=vm.name,
+                remedy=f"`vgpu-cfg import` with --may-destroy --only {vm.name} allows it; then delete it",
             )
         return found
 

@@ -10,12 +10,13 @@ from datetime import datetime
 
 from vgpu_cfg.execution.run.session import RunSession
 from vgpu_cfg.model.observed.vm import MARK_PLAN_KEY, MARK_VM_KEY, OwnerMark, Vm
+from vgpu_cfg.model.plan.change import MarkVm
 from vgpu_cfg.model.plan.vm_spec import VmSpec
 
 
 def is_marking(spec: VmSpec) -> bool:
     """Whether a request writes an owner mark."""
-    return MARK_PLAN_KEY in spec.extra_config
+    return bool(spec.extra_config.get(MARK_PLAN_KEY))
 
 
 def marked_new(spec: VmSpec, name: str, instance_uuid: str, at: datetime, session: RunSession) -> VmSpec:
@@ -32,11 +33,24 @@ def marked_again(spec: VmSpec, vm: Vm, session: RunSession) -> VmSpec:
     """
     if not is_marking(spec):
         return spec
+    return _with(spec, _mark_again(spec, vm, session))
+
+
+def marked_as(change: MarkVm, vm: Vm, session: RunSession) -> VmSpec:
+    """Return the request of a change that writes an owner mark or takes it away, with the mark complete."""
+    if not is_marking(change.spec):
+        return change.spec
+    mark = _mark_again(change.spec, vm, session).model_copy(update={"is_imported": change.mark == "imported"})
+    return _with(change.spec, mark)
+
+
+def _mark_again(spec: VmSpec, vm: Vm, session: RunSession) -> OwnerMark:
     before = vm.mark
     made_by, made_at = session.user, session.clock.now()
     if before is not None and before.id and before.made_at is not None:
         made_by, made_at = before.made_by, before.made_at
-    return _with(spec, _mark(spec.extra_config[MARK_VM_KEY], vm.instance_uuid, made_by, made_at, session))
+    mark = _mark(spec.extra_config[MARK_VM_KEY], vm.instance_uuid, made_by, made_at, session)
+    return mark.model_copy(update={"is_imported": before is not None and before.is_imported})
 
 
 def _mark(name: str, instance_uuid: str, made_by: str, made_at: datetime, session: RunSession) -> OwnerMark:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from vgpu_cfg.errors import NotConfirmed, StalePlan
 from vgpu_cfg.execution.run.session import PLAN_AGAIN, RunSession, succeeded
 from vgpu_cfg.execution.run.step import Step, StepResult, wait_for
-from vgpu_cfg.execution.vms.owner_marks import marked_again, marked_new
+from vgpu_cfg.execution.vms.owner_marks import marked_again, marked_as, marked_new
 from vgpu_cfg.execution.vms.readback import describe_spec, missing_from
 from vgpu_cfg.execution.vms.reconfigure import reconfigure
 from vgpu_cfg.model.observed.vm import PowerState, Vm, VmDetail
@@ -15,6 +15,7 @@ from vgpu_cfg.model.plan.change import (
     CloneFrom,
     CreateVm,
     DestroyVm,
+    MarkVm,
     ReconfigureVm,
     RemoveRule,
     RemoveVmGroup,
@@ -110,6 +111,18 @@ def reconfigure_vm(change: ReconfigureVm, session: RunSession) -> Step:
         # Keys that name a new device can be set only once vCenter has given the device its own.
         yield from reconfigure(now, missing, f"reconfigure {vm.name}", session)
         _, missing = _compare(session, vm.moid, spec, before)
+    if not missing.is_empty:
+        raise _not_shown(vm.name, missing)
+    return StepResult(vm_moid=vm.moid)
+
+
+def mark_vm(change: MarkVm, session: RunSession) -> Step:
+    """Write or remove the mark of a VM that is still what it was: nobody's where it is taken in, else own."""
+    keys = change.spec.extra_config
+    vm = session.unmarked(change.vm) if change.mark == "imported" else session.present(change.vm, keys)
+    spec = marked_as(change, vm, session)
+    yield from reconfigure(vm, spec, f"mark {vm.name}", session)
+    _, missing = _compare(session, vm.moid, spec, vm.detail or VmDetail())
     if not missing.is_empty:
         raise _not_shown(vm.name, missing)
     return StepResult(vm_moid=vm.moid)

@@ -14,6 +14,7 @@ from vgpu_cfg.lab.api.references import reference, vim_class, wire_type
 from vgpu_cfg.lab.renderers.entity import custom_fields
 from vgpu_cfg.lab.rules import refusals
 from vgpu_cfg.lab.rules.refusals import object_gone
+from vgpu_cfg.lab.simulation import past_events
 from vgpu_cfg.lab.simulation.context import Context
 from vgpu_cfg.lab.simulation.methods import answers
 from vgpu_cfg.lab.state.attributes import define, fields_of, set_value
@@ -97,3 +98,12 @@ def _check_name(thing: Managed, name: str, others: list[dict[str, Any]]) -> None
 def _set(context: Context, target: Managed, key: int, value: str) -> None:
     context.lab.faults.check_privileges(reference(target), ["Global.SetCustomField"])
     set_value(context.state, target, key, value[: context.lab.attribute_length])
+    past_events.record(
+        context.lab,
+        target,
+        "CustomFieldValueChangedEvent",
+        fieldKey=key,
+        name=_by_key(context, key)["name"],
+        value=value,
+        entity=vim.event.ManagedEntityEventArgument(name=target.name, entity=reference(target)),
+    )

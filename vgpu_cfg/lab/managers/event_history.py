@@ -1,26 +1,22 @@
-"""What events there were: those of VMs that were made, read by a filter (vim `EventManager.QueryEvents`).
+"""What events there were, read by a filter: at once (vim `EventManager.QueryEvents`), or through a collector.
 
-Kept are the ends of CreateVM_Task and CloneVM_Task alone, with the VM. Whose event it is when a VM was
-cloned (the new VM's), and that a template's clone tells VmDeployedEvent, is of the types' descriptions;
-the order in which events are returned is recalled.
+The order in which events are returned is that of `HistoryCollector`'s description: by their time. A collector
+begins before the oldest.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
-from pyVmomi import VmomiSupport, vim, vmodl
+from pyVmomi import vim, vmodl
 
-from vgpu_cfg.lab.api.references import reference
-from vgpu_cfg.lab.api.versions import NAMESPACE
+from vgpu_cfg.lab.managers.task_history import MOST_COLLECTORS, MOST_ITEMS
+from vgpu_cfg.lab.rules import refusals
 from vgpu_cfg.lab.rules.refusals import object_gone
-from vgpu_cfg.lab.simulation.clock import as_datetime
 from vgpu_cfg.lab.simulation.context import Context
+from vgpu_cfg.lab.simulation.event_history import EventCollector, event_shown, matching_events
 from vgpu_cfg.lab.simulation.methods import answers
-from vgpu_cfg.lab.simulation.task_history import entities_of
-from vgpu_cfg.lab.state.inventory import Managed, VirtualMachine
-from vgpu_cfg.lab.state.vm import PastEvent
+from vgpu_cfg.lab.state.inventory import Managed, PastEvent
 
 
 @answers("EventManager", "QueryEvents")
@@ -34,55 +30,48 @@ def query_events(
     """Return the events that a filter lets through, oldest first. Raises NotSupported for a view of them."""
     if eventViewSpec is not None:
         raise vmodl.fault.NotSupported(msg="The operation is not supported on the object.")
-    entities = None
-    if filter.entity is not None:
-        if filter.entity.entity._moId not in context.state.objects:
-            raise object_gone(filter.entity.entity)
-        entities = entities_of(context.state, filter.entity)
-    if filter.alarm is not None or filter.scheduledTask is not None or filter.tag:
-        return []
-    found = sorted(
-        ((event, vm) for vm, event in _all(context) if entities is None or vm.moid in entities),
-        key=lambda pair: pair[0].key,
-    )
-    shown = [_shown(context, vm, event) for event, vm in found if _passes(event, filter)]
+    _check(context, filter)
+    shown = [event_shown(context, event) for event in matching_events(context.state, filter)]
     return shown[: filter.maxCount] if filter.maxCount else shown
 
 
-def _all(context: Context) -> Iterator[tuple[VirtualMachine, PastEvent]]:
-    for vm in context.state.all(VirtualMachine):
-        for event in vm.events:
-            yield vm, event
+@answers("EventManager", "CreateCollectorForEvents")
+def create_collector(context: Context, thing: Managed, *, filter: Any) -> Any:  # noqa: A002 - the API's name
+    """Make a collector for the caller's session. Raises InvalidState where it has too many."""
+    session = context.session
+    if session is None:
+        return None
+    _check(context, filter)
+    if sum(isinstance(item, EventCollector) for item in session.objects.values()) >= MOST_COLLECTORS:
+        raise vim.fault.InvalidState(msg="The operation is not allowed in the current state.")
+    made = EventCollector(moid=session.new_moid(), name="", spec=filter)
+    session.objects[made.moid] = made
+    return vim.event.EventHistoryCollector(made.moid)
 
 
-def _passes(event: PastEvent, spec: Any) -> bool:
-    kind = VmomiSupport.GetWsdlType(NAMESPACE, event.kind)
-    at = as_datetime(event.at)
-    users = spec.userName
-    return (
-        (not spec.eventTypeId or f"vim.event.{event.kind}" in spec.eventTypeId)
-        and (not spec.type or any(issubclass(kind, wanted) for wanted in spec.type))
-        and (not spec.eventChainId or event.chain_id == spec.eventChainId)
-        and (not spec.category or "info" in spec.category)
-        and (users is None or (not users.systemUser and (not users.userList or event.user in users.userList)))
-        and (spec.time is None or spec.time.beginTime is None or at >= spec.time.beginTime)
-        and (spec.time is None or spec.time.endTime is None or at <= spec.time.endTime)
-    )
+@answers("EventHistoryCollector", "ReadNextEvents")
+def read_next(context: Context, thing: EventCollector, *, maxCount: int) -> list[Any]:
+    """Go on towards newer events, oldest first."""
+    newer = [event for event in matching_events(context.state, thing.spec) if event.key > thing.at]
+    return _take(context, thing, newer, maxCount)
 
 
-def _shown(context: Context, vm: VirtualMachine, event: PastEvent) -> Any:
-    about: Any = vim.event.VmEventArgument
-    made = VmomiSupport.GetWsdlType(NAMESPACE, event.kind)(
-        key=event.key,
-        chainId=event.chain_id,
-        createdTime=as_datetime(event.at),
-        userName=event.user,
-        vm=about(name=vm.name, vm=reference(vm)),
-        template=vm.is_template,
-    )
-    source = about(name=event.source_name, vm=vim.VirtualMachine(event.source)) if event.source else None
-    if event.kind == "VmClonedEvent":
-        made.sourceVm = source
-    elif event.kind == "VmDeployedEvent":
-        made.srcTemplate = source
-    return made
+@answers("EventHistoryCollector", "ReadPreviousEvents")
+def read_previous(context: Context, thing: EventCollector, *, maxCount: int) -> list[Any]:
+    """Go on towards older events, newest first."""
+    older = [event for event in matching_events(context.state, thing.spec) if event.key < thing.at]
+    return _take(context, thing, older[::-1], maxCount)
+
+
+def _check(context: Context, spec: Any) -> None:
+    if spec.entity is not None and spec.entity.entity._moId not in context.state.objects:
+        raise object_gone(spec.entity.entity)
+
+
+def _take(context: Context, collector: EventCollector, events: list[PastEvent], most: int) -> list[Any]:
+    if not 0 <= most <= MOST_ITEMS:
+        raise refusals.bad_argument("maxCount")
+    taken = events[:most]
+    if taken:
+        collector.at = taken[-1].key
+    return [event_shown(context, event) for event in taken]

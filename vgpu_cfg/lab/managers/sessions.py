@@ -31,7 +31,7 @@ def login(
     context.session = Session(
         cookie=secrets.token_hex(20),
         key=str(uuid.uuid4()),
-        user=context.lab.user,
+        user=_as_shown(userName),
         login_time=now,
         last_active=now,
         locale=(locale or "en").partition("_")[0],
@@ -39,6 +39,12 @@ def login(
     )
     context.lab.sessions.open(context.session)
     return user_session(context.session)
+
+
+def _as_shown(user: str) -> str:
+    """Spell a user as events and tasks do, whatever was typed."""
+    name, _, domain = user.lower().partition("@")
+    return f"{name.capitalize()}@{domain.upper()}"
 
 
 @answers("SessionManager", "Logout")

@@ -15,6 +15,7 @@ from vgpu_cfg.lab.renderers.task import task_info
 from vgpu_cfg.lab.rules import refusals
 from vgpu_cfg.lab.rules.refusals import object_gone
 from vgpu_cfg.lab.simulation.context import Context
+from vgpu_cfg.lab.simulation.event_history import EventCollector
 from vgpu_cfg.lab.simulation.methods import answers
 from vgpu_cfg.lab.simulation.task_history import PAGE_SIZE, TaskCollector, matching
 from vgpu_cfg.lab.state.inventory import Managed, Task
@@ -55,25 +56,25 @@ def read_previous(context: Context, thing: TaskCollector, *, maxCount: int) -> l
 
 
 @answers("HistoryCollector", "RewindCollector")
-def rewind(context: Context, thing: TaskCollector) -> None:
+def rewind(context: Context, thing: TaskCollector | EventCollector) -> None:
     """Stand before the oldest task."""
     thing.at = 0
 
 
 @answers("HistoryCollector", "ResetCollector")
-def reset(context: Context, thing: TaskCollector) -> None:
+def reset(context: Context, thing: TaskCollector | EventCollector) -> None:
     """Stand behind the newest task."""
     thing.at = math.inf
 
 
 @answers("HistoryCollector", "SetCollectorPageSize")
-def set_page_size(context: Context, thing: TaskCollector, *, maxCount: int) -> None:
+def set_page_size(context: Context, thing: TaskCollector | EventCollector, *, maxCount: int) -> None:
     """Set how many tasks `latestPage` has; 0 sets the default."""
     thing.page_size = _count(maxCount) or PAGE_SIZE
 
 
 @answers("HistoryCollector", "DestroyCollector")
-def destroy(context: Context, thing: TaskCollector) -> None:
+def destroy(context: Context, thing: TaskCollector | EventCollector) -> None:
     """Drop a collector."""
     if context.session is not None:
         context.session.objects.pop(thing.moid, None)

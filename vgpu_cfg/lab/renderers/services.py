@@ -22,9 +22,10 @@ from vgpu_cfg.lab.renderers.task import task_info
 from vgpu_cfg.lab.simulation.clock import as_datetime
 from vgpu_cfg.lab.simulation.context import Context, reference_to, referred
 from vgpu_cfg.lab.simulation.directory import SINGLETONS
+from vgpu_cfg.lab.simulation.event_history import EventCollector, event_shown
 from vgpu_cfg.lab.simulation.task_history import TaskCollector, newest
 from vgpu_cfg.lab.simulation.views import content
-from vgpu_cfg.lab.state.inventory import Managed
+from vgpu_cfg.lab.state.inventory import Managed, PastEvent
 
 CONTENT = {
     "propertyCollector": "propertyCollector",
@@ -98,6 +99,15 @@ def _latest_tasks(context: Context, thing: TaskCollector) -> list[Any]:
     return [task_info(context, task) for task in newest(context.state, thing)]
 
 
+def _latest_events(context: Context, thing: EventCollector) -> list[Any]:
+    return [event_shown(context, event) for event in thing.newest(context.state)]
+
+
+def _latest_event(context: Context, _thing: Managed) -> Any:
+    events = context.state.events
+    return event_shown(context, context.state.get(events[-1], PastEvent)) if events else None
+
+
 def _filters(_context: Context, thing: Service) -> list[Any]:
     return [vim_class("PropertyFilter")(moid) for moid in getattr(thing, "filters", {})]
 
@@ -149,7 +159,12 @@ SERVICES: dict[str, dict[str, Render]] = {
     "HostImageConfigManager": {},
     "OptionManager": {"setting": options, "supportedOption": option_definitions},
     "AlarmManager": ALARM_MANAGER,
-    "EventManager": {"maxCollector": constant(32)},
+    "EventManager": {"maxCollector": constant(32), "latestEvent": _latest_event},
+    "EventHistoryCollector": {
+        "filter": lambda _context, thing: thing.spec,
+        "latestPage": _latest_events,
+        "initialized": constant(value=True),
+    },
     "Alarm": ALARM,
     "LicenseManager": LICENSE_MANAGER,
     "LicenseAssignmentManager": {},

@@ -1,7 +1,4 @@
-"""What happened: an event of an entity sets or clears the alarms above it; how a VM was made is kept with it.
-
-Other events are not kept.
-"""
+"""What happens: an event of an entity is kept, and sets or clears the alarms above it."""
 
 from __future__ import annotations
 
@@ -10,15 +7,16 @@ from typing import Any
 
 from pyVmomi import VmomiSupport, vim
 
+from vgpu_cfg.lab.simulation import past_events
 from vgpu_cfg.lab.simulation.simulation import Simulation
-from vgpu_cfg.lab.state.inventory import Alarm, AlarmState, Managed, Task, VirtualMachine
-from vgpu_cfg.lab.state.vm import PastEvent
+from vgpu_cfg.lab.state.inventory import Alarm, AlarmState, Managed
 
 GREEN = "green"
 
 
 def post(lab: Simulation, thing: Managed, event: str) -> None:
     """Let an event (its wsdl name) of an entity reach the alarms on the entity and on what it stands in."""
+    past_events.record(lab, thing, event)
     above = {each.moid for each in _chain(lab, thing)}
     for moid in lab.state.alarms:
         alarm = lab.state.get(moid, Alarm)
@@ -27,30 +25,6 @@ def post(lab: Simulation, thing: Managed, event: str) -> None:
         for expression in _expressions(alarm.spec.expression):
             if _listens(expression, event):
                 _set(lab, alarm, thing, str(expression.status or "red"))
-
-
-def record_creation(lab: Simulation, task: Task, vm: VirtualMachine) -> None:
-    """Keep who made a VM by the task that ends now.
-
-    vim `VmCreatedEvent`, `VmClonedEvent`, or `VmDeployedEvent` where it came from a template.
-    """
-    source = lab.state.find(task.entity, VirtualMachine) if task.name == "CloneVM_Task" else None
-    if task.name not in ("CreateVM_Task", "CloneVM_Task"):
-        return
-    kind = "VmCreatedEvent"
-    if source is not None:
-        kind = "VmDeployedEvent" if source.is_template else "VmClonedEvent"
-    vm.events.append(
-        PastEvent(
-            kind=kind,
-            key=task.event_chain_id,
-            chain_id=task.event_chain_id,
-            at=lab.clock.now(),
-            user=task.user,
-            source=source.moid if source is not None else "",
-            source_name=source.name if source is not None else "",
-        )
-    )
 
 
 def _chain(lab: Simulation, thing: Managed) -> Iterator[Managed]:

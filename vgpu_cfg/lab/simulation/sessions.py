@@ -14,14 +14,18 @@ IDLE_SECONDS = 1800.0
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """The one user that the lab knows. User names are compared without case, as vCenter does."""
+    """The users that the lab knows: one, and a colleague with the same rights and password.
+
+    User names are compared without case, as vCenter does.
+    """
 
     user: str = "administrator@vsphere.local"
     password: str = "lab"  # noqa: S105 - a simulator's, printed in its documentation
+    colleague: str = "colleague@vsphere.local"
 
     def match(self, user: str, password: str) -> bool:
-        """Whether somebody is that user."""
-        return user.lower() == self.user.lower() and password == self.password
+        """Whether somebody is one of them."""
+        return user.lower() in (self.user.lower(), self.colleague) and password == self.password
 
 
 LAB_CREDENTIALS = Credentials()

@@ -12,7 +12,7 @@ from typing import Any
 
 from pyVmomi import vim, vmodl
 
-from vgpu_cfg.lab.simulation import events
+from vgpu_cfg.lab.simulation import past_events
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state.inventory import Managed, Task, VirtualMachine
 
@@ -181,6 +181,7 @@ def _finish(lab: Simulation, task: Task) -> None:
     if scripted is not None:
         _end(lab, task, fault=scripted.make())
         return
+    was = past_events.before(lab, subject)
     try:
         result = WORK[task.work, task.name](lab, subject, **task.arguments)
     except Blocked as wait:
@@ -195,8 +196,7 @@ def _finish(lab: Simulation, task: Task) -> None:
             fault=vmodl.fault.SystemError(reason=reason, msg=f"A general system error occurred: {reason}"),
         )
     else:
-        if isinstance(result, VirtualMachine):
-            events.record_creation(lab, task, result)
+        past_events.record_task(lab, task, subject, was, result)
         _end(lab, task, result=result.moid if isinstance(result, Managed) else result)
 
 

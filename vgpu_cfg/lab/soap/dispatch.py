@@ -142,6 +142,8 @@ def _perform(context: Context, call: MethodCall) -> tuple[Any, Any]:
     guard = nullcontext() if call.name in UNLOCKED else context.lab.transaction()
     with guard:
         _require_session(context, call)
+        if context.session is not None and call.name not in UNLOCKED:
+            context.lab.user = context.session.user
         thing = directory.find(context, call.subject._moId)
         if thing is None:
             raise object_gone(call.subject)

@@ -20,6 +20,7 @@ from vgpu_cfg.lab.managers import (
     search,
     sessions,
     task_history,
+    user_events,
 )
 from vgpu_cfg.lab.operations import cluster, folders, portgroups, switches
 from vgpu_cfg.lab.operations.hosts import devices as host_devices
@@ -67,6 +68,7 @@ MODULES = (
     switches,
     task_history,
     updates,
+    user_events,
     views,
     vm_lifecycle,
 )

@@ -202,6 +202,26 @@ class Network(Managed):
 
 
 @dataclass(slots=True, kw_only=True)
+class PastEvent(Managed):
+    """An event that happened. `kind` is its wsdl type, `key` its number, `chain_id` that of what caused it.
+
+    `entities` are the moids of all that it names, first the one that it is about. `values` are its other
+    fields, as pyvmomi values.
+    """
+
+    wsdl_type: ClassVar[str] = "Event"
+    moid_prefix: ClassVar[str] = "event"
+
+    kind: str
+    key: int
+    chain_id: int
+    at: float
+    user: str
+    entities: tuple[str, ...]
+    values: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(slots=True, kw_only=True)
 class Task(Managed):
     """A task. `name` is the method (`PowerOnVM_Task`), `parent` unused.
 
@@ -256,6 +276,9 @@ class LabState:
     root: str = ""
     tasks: list[str] = field(default_factory=list)
     """Recent tasks, oldest first (moids)."""
+    events: list[str] = field(default_factory=list)
+    """What happened, oldest first (moids)."""
+    last_event: int = 0
     open_tasks: dict[str, None] = field(default_factory=dict)
     """Tasks queued or running."""
     custom_values: dict[str, Any] = field(default_factory=dict)

@@ -18,13 +18,15 @@ from vgpu_cfg.errors import DocumentError, DocumentFault
 from vgpu_cfg.lab.state.as_json import decode_object, decode_values, encode_object, encode_values
 from vgpu_cfg.lab.state.inventory import LabState, Managed
 
-FORMAT = 4
+FORMAT = 5
 STATE_FILE = "state.json"
 LOCK_FILE = "state.lock"
 PLAIN_FIELDS = (
     "revision",
     "last_number",
     "tasks",
+    "events",
+    "last_event",
     "open_tasks",
     "removed",
     "custom_values",

@@ -27,19 +27,6 @@ class Snapshot(Managed):
 
 
 @dataclass(slots=True, kw_only=True)
-class PastEvent:
-    """An event of a VM. `kind` is its wsdl type; `source` is the moid of what the VM was copied from."""
-
-    kind: str
-    key: int
-    chain_id: int
-    at: float
-    user: str
-    source: str = ""
-    source_name: str = ""
-
-
-@dataclass(slots=True, kw_only=True)
 class VirtualMachine(Managed):
     """A VM or a template. `parent` is its folder; `host` where it runs or is registered.
 
@@ -63,8 +50,6 @@ class VirtualMachine(Managed):
     power_state: PowerState = "poweredOff"
     boot_time: float | None = None
     created: float = 0.0
-    events: list[PastEvent] = field(default_factory=list)
-    """Those of its making; none where the estate made it."""
     change_version: str = ""
     cpu_mhz: int | None = None
     """What it uses of its CPUs while it runs; None for a quarter of them."""

@@ -18,6 +18,7 @@ from pydantic import Field
 
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.identity import PlanIdentity
+from vgpu_cfg.model.observed.cordon import Cordon
 from vgpu_cfg.model.observed.drs import ClusterRule, HostGroup, VmGroup, VmHostRule, VmOverrides
 from vgpu_cfg.model.observed.host_facts import EstateFacts
 from vgpu_cfg.model.observed.managed_object import ManagedObject
@@ -49,6 +50,17 @@ class Connection(StrEnum):
     CONNECTED = "connected"
     DISCONNECTED = "disconnected"
     NOT_RESPONDING = "notResponding"
+
+    @property
+    def words(self) -> str:
+        """What it says of a host, after the host's name."""
+        match self:
+            case Connection.CONNECTED:
+                return "is connected"
+            case Connection.DISCONNECTED:
+                return "is disconnected"
+            case Connection.NOT_RESPONDING:
+                return "does not respond"
 
 
 class NumaNode(Frozen):
@@ -218,11 +230,26 @@ class Host(ManagedObject):
     max_hardware_version: int | None = None
     max_vgpus_by_hardware_version: Mapping[int, int] = Field(default_factory=dict)
     system_id: str | None = None
+    cordons: tuple[Cordon, ...] = ()
 
     @property
     def is_usable(self) -> bool:
         """Whether a VM can be powered on here now."""
         return self.connection is Connection.CONNECTED and not self.is_in_maintenance_mode
+
+    @property
+    def takes_vms(self) -> bool:
+        """Whether something new may be placed here: a VM can be powered on, and nobody cordoned the host."""
+        return self.is_usable and self.cordon is None
+
+    @property
+    def cordon(self) -> Cordon | None:
+        """What keeps new VMs off the host as a whole, None where nothing does."""
+        return next((one for one in self.cordons if not one.pci_id), None)
+
+    def cordon_of_gpu(self, pci_id: str) -> Cordon | None:
+        """Return what keeps new VMs off one GPU of the host, None where nothing does."""
+        return next((one for one in self.cordons if one.pci_id == pci_id), None)
 
     def gpu(self, pci_id: str) -> Gpu | None:
         """Return the GPU at a PCI address, None where there is none."""

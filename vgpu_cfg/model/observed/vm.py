@@ -34,13 +34,19 @@ class PowerState(StrEnum):
     OFF = "poweredOff"
     SUSPENDED = "suspended"
 
+    @property
+    def word(self) -> str:
+        """The word for it that readers use: on, off, suspended."""
+        return self.value.removeprefix("powered").lower()
+
 
 class OwnerMark(Frozen):
     """What this tool writes into a VM's extraConfig: whose it is, and which VM it was written for.
 
     `plan` and `vm` are names, labels for people. `id` is the plan's, `instance_uuid` that of the VM, by which
     a clone is told from it: a clone inherits extraConfig and gets an instance UUID of its own. `made_by` is
-    the vCenter account, `made_at` the time. A mark of version 0.1.0 has the two names and nothing else.
+    the vCenter account, `made_at` the time. `is_imported` tells that the VM was there before the plan, and
+    that nobody has allowed to delete it since. A mark of version 0.1.0 has the two names and nothing else.
     """
 
     plan: str
@@ -49,6 +55,7 @@ class OwnerMark(Frozen):
     instance_uuid: str = ""
     made_by: str = ""
     made_at: datetime | None = None
+    is_imported: bool = False
 
     @property
     def pairs(self) -> dict[str, str]:
@@ -61,8 +68,9 @@ class OwnerMark(Frozen):
         if not self.id:
             return self.plan
         at = "" if self.made_at is None else f" at={self.made_at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+        imported = " imported=yes" if self.is_imported else ""
         by = f" by={self.made_by}" if self.made_by else ""
-        return f"{self.plan} id={self.id} uuid={self.instance_uuid}{at}{by}"
+        return f"{self.plan} id={self.id} uuid={self.instance_uuid}{at}{imported}{by}"
 
     @classmethod
     def parse(cls, text: str, vm: str) -> OwnerMark:
@@ -80,6 +88,7 @@ class OwnerMark(Frozen):
             instance_uuid=instance_uuid.lower(),
             made_by=made_by.strip(),
             made_at=_time_of(words.get("at", "")),
+            is_imported="imported" in words,
         )
 
     def is_named(self, plan: PlanIdentity) -> bool:
@@ -188,6 +197,7 @@ class VmDetail(Frozen):
     these and `uptime_seconds` are None where vCenter does not report. `options` holds what else the rows of
     the table of VM settings read, by their keys; a row that vCenter tells nothing of is absent.
     `attributes` are its custom attributes by name, `tpm_key` is the device key of its virtual TPM.
+    `option_names` are the extraConfig keys that `extra_config` lacks, where the reading asked for them.
     """
 
     change_version: str = ""
@@ -200,6 +210,7 @@ class VmDetail(Frozen):
     memory_reservation_mib: int = 0
     memory_reservation_locked: bool = False
     extra_config: Mapping[str, str] = Field(default_factory=dict)
+    option_names: tuple[str, ...] = ()
     vgpus: tuple[VgpuDevice, ...] = ()
     device_groups: Mapping[int, str] = Field(default_factory=dict)
     cores_per_numa_node: int | None = None

@@ -31,10 +31,12 @@ from vgpu_cfg.model.plan.host_change import (
     RebootHost,
     RestartService,
     SetClusterOption,
+    SetCordon,
     SettingTarget,
     SetVCenterOption,
     ShutDownHost,
 )
+from vgpu_cfg.model.plan.lost import LostHost
 from vgpu_cfg.model.plan.unknown import UnknownHost
 from vgpu_cfg.model.plan.vm_move import Destination, MoveVmToFolder, RelocateVm, RenameVm
 from vgpu_cfg.model.plan.vm_spec import VmSpec
@@ -59,6 +61,7 @@ __all__ = [
     "Location",
     "MakeFromScratch",
     "ManualStep",
+    "MarkVm",
     "MoveVmToFolder",
     "NumaPin",
     "Placement",
@@ -75,6 +78,7 @@ __all__ = [
     "RestartService",
     "SetAttributes",
     "SetClusterOption",
+    "SetCordon",
     "SetHostRule",
     "SetOverrides",
     "SetRule",
@@ -146,6 +150,19 @@ class ReconfigureVm(ChangeBase):
     vm: VmRef
     spec: VmSpec
     undo: VmSpec = VmSpec()
+
+
+class MarkVm(ChangeBase):
+    """Write a VM's owner mark or take it away, and touch nothing else of the VM; it may run.
+
+    The mark that it leaves is that of an "imported" VM, which carried none before, that of the plan's "own",
+    or "none".
+    """
+
+    kind: Literal["mark_vm"] = "mark_vm"
+    vm: VmRef
+    spec: VmSpec
+    mark: Literal["imported", "own", "none"]
 
 
 class SetAttributes(ChangeBase):
@@ -289,6 +306,7 @@ Change = Annotated[
     CreateVm
     | UpgradeVm
     | ReconfigureVm
+    | MarkVm
     | SetAttributes
     | SetOverrides
     | PowerOnVm
@@ -307,6 +325,7 @@ Change = Annotated[
     | RebootHost
     | ShutDownHost
     | ExitMaintenance
+    | SetCordon
     | SetClusterOption
     | SetVCenterOption
     | ChangeNetwork
@@ -416,7 +435,9 @@ class Plan(Frozen):
     `blocked` are the ids of the changes that an error stands against, with those that need them: the plan
     shows them, and is not carried out. `hosts_in_sync` are the hosts that the plan names and has nothing to
     change at. `contests` are the hosts whose VMs start one by one. `unknown` is what nobody told of hosts: no
-    difference, and no change.
+    difference, and no change. `lost_hosts` do not respond, and the plan leaves its VMs on them alone.
+    `others` are the VMs that are not the plan's own and that it has leave to touch: by moid, each with the
+    text of the owner mark that it had, "" for none.
 
     `digest` covers the changes but not the change versions of VMs: it says whether
     two plannings came to the same thing.
@@ -436,6 +457,8 @@ class Plan(Frozen):
     orphans: tuple[str, ...] = ()
     hosts_in_sync: tuple[str, ...] = ()
     unknown: tuple[UnknownHost, ...] = ()
+    lost_hosts: tuple[LostHost, ...] = ()
+    others: Mapping[str, str] = Field(default_factory=dict)
     untouched_vms: int = 0
     untouched_hosts: int = 0
 

@@ -240,6 +240,16 @@ class ExitMaintenance(HostChangeBase):
     timeout_seconds: int = 600
 
 
+class SetCordon(HostChangeBase):
+    """Keep new VMs off a host or its GPUs, or give them back: custom attributes of the host, by their names.
+
+    An empty text clears one. Plain calls, no task.
+    """
+
+    kind: Literal["set_cordon"] = "set_cordon"
+    values: Mapping[str, str]
+
+
 class SetClusterOption(ChangeBase):
     """Set one advanced option of a cluster's DRS; None removes it."""
 

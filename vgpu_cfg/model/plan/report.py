@@ -6,6 +6,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from vgpu_cfg.model.frozen import Frozen
+from vgpu_cfg.model.occasion import Occasion
 from vgpu_cfg.model.plan.change import Subject
 
 
@@ -78,10 +79,15 @@ class Event(Frozen):
 
 
 class Report(Frozen):
-    """What became of a plan. `left_behind` names what was made and is not whole."""
+    """What became of a plan. `left_behind` names what was made and is not whole.
+
+    `run` is the id of the run, and `occasion` what it was made for; a run that nobody records has neither.
+    """
 
     plan: str
     digest: str
+    run: str = ""
+    occasion: Occasion = Occasion()
     outcomes: tuple[Outcome, ...] = ()
     left_behind: tuple[str, ...] = ()
     is_interrupted: bool = False

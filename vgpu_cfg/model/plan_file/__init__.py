@@ -63,7 +63,7 @@ from vgpu_cfg.model.plan_file.training_entries import (
     TrainingEntry,
     TrainingRoceEntry,
 )
-from vgpu_cfg.model.plan_file.values import check_vm_name, parse_mac
+from vgpu_cfg.model.plan_file.values import check_vm_name, parse_mac, size_text
 
 __all__ = [
     "NOT_YET_KEYS",
@@ -118,5 +118,6 @@ __all__ = [
     "parse_nic_address",
     "plan_file_schema",
     "registry_of",
+    "size_text",
     "split_window",
 ]

@@ -62,6 +62,12 @@ def _unit_complaint(text: str, number: str, unit: str) -> str:
     return f"the unit {unit!r} is not one of MiB, GiB, TiB\nwrite it in one of these"
 
 
+def size_text(mib: int) -> str:
+    """Write MiB as a size that `parse_size` reads back, in the largest unit that keeps it whole."""
+    unit = next(name for name, each in reversed(_UNITS_MIB.items()) if not mib % each)
+    return f"{mib // _UNITS_MIB[unit]}{unit}"
+
+
 def parse_memory(text: object) -> int:
     """Return the MiB of a VM's memory, which vSphere takes in steps of 4 MiB."""
     mib = parse_size(text)

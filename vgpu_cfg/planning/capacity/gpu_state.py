@@ -39,8 +39,8 @@ class GpuState:
     """A GPU while vGPUs are put on it. Mutable, and cheap to copy.
 
     `sharing` is None where nobody told: then the first vGPU decides. `obstacle` is why it
-    takes no vGPU at all. `mixes_series` is true from ESXi 8.0 U2 on. `claims` are the
-    powered-off VMs of others that would need it, for display alone.
+    takes no vGPU at all; one that `is_cordoned` would, and nobody wants it to. `mixes_series` is true from
+    ESXi 8.0 U2 on. `claims` are the powered-off VMs of others that would need it, for display alone.
     """
 
     pci_id: str
@@ -51,6 +51,7 @@ class GpuState:
     obstacle: Code | None = None
     mixes_series: bool = True
     held: list[Held] = field(default_factory=list)
+    is_cordoned: bool = False
 
     @property
     def board_key(self) -> str | None:
@@ -82,7 +83,7 @@ class GpuState:
     @property
     def is_idle(self) -> bool:
         """Whether it could serve vGPUs and holds none."""
-        return self.obstacle is None and not self.held
+        return self.obstacle is None and not self.held and not self.is_cordoned
 
     @property
     def has_4g_start(self) -> bool:
@@ -117,15 +118,21 @@ class GpuState:
             self.obstacle,
             self.mixes_series,
             list(self.held),
+            self.is_cordoned,
         )
 
     def signature(self) -> tuple[object, ...]:
         """Return what tells it from another GPU as far as room is concerned."""
         held = sorted((_name(one), -1 if one.start is None else one.start, one.line) for one in self.held)
         traits = (self.board_key, self.sharing, self.mode, self.node, self.obstacle, self.mixes_series)
-        return (*traits, tuple(held))
+        return (*traits, self.is_cordoned, tuple(held))
 
     def refuse(self, need: VgpuNeed) -> Code | None:
+        """Say why it must not take one more such vGPU, None where it may: that it is cordoned comes last."""
+        code = self._refuse(need)
+        return Code.GPU_CORDONED if code is None and self.is_cordoned else code
+
+    def _refuse(self, need: VgpuNeed) -> Code | None:
         """Say why it cannot take one more such vGPU, None where it can."""
         if self.board_key != need.board_key:
             return Code.NO_SUCH_BOARD

@@ -44,6 +44,7 @@ class PassthroughSlot:
     board: Board | None = None
     holder: str | None = None
     has_vgpus: bool = False
+    is_cordoned: bool = False
 
     @property
     def is_nic(self) -> bool:
@@ -81,7 +82,10 @@ class HostCapacity:
     def room(self, profile: str, catalog: Catalog) -> int:
         """Count how many more vGPUs of a profile fit on the host's GPUs as they are."""
         needs = needs_of(profile, catalog)
-        return sum(gpu.room(needs[gpu.board_key]) for gpu in self.gpus if gpu.board_key in needs)
+        fitting = [gpu for gpu in self.gpus if gpu.board_key in needs]
+        if any(gpu.refuse(needs[gpu.board_key or ""]) is Code.GPU_CORDONED for gpu in fitting):
+            return 0
+        return sum(gpu.room(needs[gpu.board_key or ""]) for gpu in fitting)
 
 
 class CapacityReader:
@@ -117,7 +121,16 @@ class CapacityReader:
         gone = {vm.name for vm in here if vm.moid in without and vm.is_on} - {vm.name for vm in vms}
         if gone:
             self._keep_starts(found, gone)
+        self._cordon(found)
         return found
+
+    def _cordon(self, found: HostCapacity) -> None:
+        """Close what is cordoned, once it is known what stands on it."""
+        cordoned = {cordon.pci_id for cordon in found.host.cordons}
+        for gpu in found.gpus:
+            gpu.is_cordoned = gpu.pci_id in cordoned
+        for slot in found.slots:
+            slot.is_cordoned = slot.pci.pci_id in cordoned
 
     def _keep_starts(self, found: HostCapacity, gone: set[str]) -> None:
         """Let what stays stand where it stands beside those that go: what goes does not make it move."""

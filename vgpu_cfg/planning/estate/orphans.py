@@ -15,7 +15,7 @@ from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import Vm, VmOrigin
 from vgpu_cfg.model.plan.change import Subject
-from vgpu_cfg.planning.estate.ownership import Ownership, refuse_unproven
+from vgpu_cfg.planning.estate.ownership import Ownership, refuse_to_delete
 from vgpu_cfg.planning.estate.protection import Protection
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
@@ -45,7 +45,7 @@ def orphans_to_delete(
             continue
         if covering := protection.of_vm(vm.name, folders.get(vm.folder_moid or "")):
             findings.add(Code.PROTECTED, _subject(vm), covering.message, covering.remedy())
-        refuse_unproven(vm, findings)
+        refuse_to_delete(vm, findings)
         chosen[vm.moid] = vm
     return [vm for vm in owned.orphans if vm.moid in chosen]
 

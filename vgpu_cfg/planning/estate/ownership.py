@@ -91,7 +91,10 @@ def _refuse_stranger(desired: DesiredPlan, wanted: DesiredVm, found: Vm, finding
     if found.mark is None:
         what = "a template" if found.is_template else "a VM"
         message = f"{what} of this name is in the folder and carries no owner mark"
-        findings.refuse_vm(Code.NOT_OURS, wanted, message, "choose another name or folder for the plan's VM")
+        remedy = "choose another name or folder for the plan's VM"
+        if not found.is_template:
+            remedy += ", or take this one in with `vgpu-cfg import`"
+        findings.refuse_vm(Code.NOT_OURS, wanted, message, remedy)
         return
     if found.is_copy and found.mark.is_named(desired.identity):
         message = (
@@ -217,11 +220,15 @@ def _assess_rest(
             findings.add(Code.MARK_COPIED, subject, message, remedy)
 
 
-def refuse_unproven(vm: Vm, findings: Findings) -> None:
-    """Refuse to delete a VM whose mark holds no id; return whether it may be deleted."""
+def refuse_to_delete(vm: Vm, findings: Findings) -> None:
+    """Refuse to delete a VM whose mark holds no id, and one that was imported and not allowed to go."""
+    subject = Subject(kind="vm", name=vm.name, moid=vm.moid)
+    if vm.mark is not None and vm.mark.is_imported:
+        message = "it was there before the plan and was imported: nobody has allowed yet that it is deleted"
+        remedy = f"`vgpu-cfg import` with --may-destroy --only {quote(vm.name)} allows it; then delete it"
+        findings.add(Code.IMPORTED_MAY_NOT_GO, subject, message, remedy)
     if vm.mark is not None and vm.mark.id:
         return
-    subject = Subject(kind="vm", name=vm.name, moid=vm.moid)
     message = "its owner mark holds no plan id, and a VM is not deleted because of names alone"
     remedy = "`apply` completes the marks of VMs that the plan file names; then delete it"
     findings.add(Code.MARK_WITHOUT_ID, subject, message, remedy)

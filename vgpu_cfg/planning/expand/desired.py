@@ -73,10 +73,7 @@ def make_vm(name: str, line: str, keys: VmKeys, origin: str, user_data: str = ""
 def check_keys(keys: VmKeys, layers: Layers, context: VmContext) -> Iterator[DocumentFault]:
     """Yield what is wrong between keys that are right one by one."""
     given = keys.model_fields_set
-    if "template" not in given:
-        hint = "name what the VM is cloned from, here or in `defaults`, or {scratch: guest id}"
-        yield layers.fault((), "the key 'template' is missing", hint)
-    elif isinstance(keys.template, Scratch):
+    if isinstance(keys.template, Scratch):
         yield from _check_scratch(keys, layers)
     growing = [index for index, disk in enumerate(keys.disks or ()) if disk.grow]
     for index in growing[1:]:
@@ -169,7 +166,9 @@ def _check_scratch(keys: VmKeys, layers: Layers) -> Iterator[DocumentFault]:
         yield layers.fault(("clone",), "`clone` is for templates; this VM is made from scratch", "remove it")
 
 
-def _source(keys: VmKeys) -> TemplateSource | ScratchSource:
+def _source(keys: VmKeys) -> TemplateSource | ScratchSource | None:
+    if "template" not in keys.model_fields_set:
+        return None
     if isinstance(keys.template, Scratch):
         return ScratchSource(guest_id=keys.template.scratch)
     return TemplateSource(path_or_name=keys.template, linked=keys.clone == "linked")

@@ -104,6 +104,11 @@ def has_templates(value: Any) -> bool:
 
 def fold_names(names: Iterable[str]) -> str:
     """Write names as a plan file would: esx-01.lab and esx-02.lab become "esx-{01..02}.lab"."""
+    return ", ".join(written for written, _ in runs_of(names))
+
+
+def runs_of(names: Iterable[str]) -> list[tuple[str, list[str]]]:
+    """Return the names in runs that count on, each as a plan file writes it and written out."""
     runs: list[tuple[int, list[str]]] = []
     for name in names:
         counting, run = runs[-1] if runs else (-1, [])
@@ -113,7 +118,7 @@ def fold_names(names: Iterable[str]) -> str:
             continue
         run.append(name)
         runs[-1] = (place, run)
-    return ", ".join(_run(place, run) for place, run in runs)
+    return [(_run(place, run), run) for place, run in runs]
 
 
 def _counts_on(before: str, name: str) -> int | None:

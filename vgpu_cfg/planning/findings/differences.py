@@ -22,5 +22,5 @@ DIFFERENCES_OF_VMS = frozenset(
 """A VM is elsewhere than the plan file says or cannot have its name, is not as one made now, cannot be made
 anew, or left the file."""
 
-DIFFERENCES_OF_HOSTS = frozenset({Code.HOST_SILENT, Code.OTHERS_MAINTENANCE})
-"""A host does not answer, or others work on it: what is asked of it is not brought about."""
+DIFFERENCES_OF_HOSTS = frozenset({Code.HOST_SILENT, Code.OTHERS_MAINTENANCE, Code.HOST_LOST})
+"""A host does not answer, or others work on it: what is asked of it and of VMs there is not brought about."""

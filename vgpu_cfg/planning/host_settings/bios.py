@@ -185,6 +185,7 @@ def _entry(  # noqa: PLR0913 - one argument for each thing that tells the three 
         impact=impact,
         how=how,
         group="bios",
+        in_file="it is set by hand, in the BIOS",
         remembered=remembered,
         facts=facts,
         by_hand=by_hand,

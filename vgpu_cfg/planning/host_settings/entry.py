@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 
 from vgpu_cfg.catalog import Board
 from vgpu_cfg.model.desired import DesiredHosts
@@ -120,6 +121,31 @@ class Instructions:
     undo: tuple[str, ...] = ()
 
 
+class Part(StrEnum):
+    """Which part of an entry of `hosts` says a setting: the entry itself, or a rule for devices."""
+
+    HOST = "host"
+    GPU = "gpus"
+    NIC = "nics"
+
+
+@dataclass(frozen=True, slots=True)
+class InFile:
+    """How an entry of `hosts` says what a host shows: keys with values, none for what a plain host shows."""
+
+    part: Part
+    says: Callable[[str], Mapping[str, object]]
+
+
+def _just(key: str, value: object, wanted: str, found: str) -> Mapping[str, object]:
+    return {key: value} if found == wanted else {}
+
+
+def only(part: Part, key: str, value: object, *, where: str) -> InFile:
+    """Say one value of a key where a host shows that word, and nothing else."""
+    return InFile(part, partial(_just, key, value, where))
+
+
 class Invalidator(StrEnum):
     """What a remembered value does not outlive: another boot, another release, another host driver.
 
@@ -176,6 +202,7 @@ class HostSetting:
         or several calls where the API needs that. Where it returns nothing it is done by hand.
     remembered: how long what a shell told of it holds; None where vCenter tells it, so that nothing need be
         remembered. There is no default: a new row has to say.
+    in_file: how a plan file is to say what a host shows, or why none says it.
     after: keys that must be written before this one, where both change in the same phase.
     needs_in_force: keys that must be in force before this one can be written, where `has_needs`.
     has_needs: whether a desired setting has these needs: what is turned off mostly has none.
@@ -196,6 +223,7 @@ class HostSetting:
     how: Callable[[HostView, DesiredSetting], Instructions]
     group: str
     remembered: Remembering | None
+    in_file: InFile | str = ""
     facts: frozenset[FactGroup] = frozenset()
     service: str = ""
     after: tuple[str, ...] = ()

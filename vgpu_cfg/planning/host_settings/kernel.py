@@ -19,7 +19,15 @@ from vgpu_cfg.model.observed.host_facts import FactGroup
 from vgpu_cfg.model.plan.change import Impact
 from vgpu_cfg.model.plan.host_change import EsxcliWrite, HostWrite, OptionWrite
 from vgpu_cfg.planning.findings.wording import is_at_least, version_tuple
-from vgpu_cfg.planning.host_settings.entry import DesiredSetting, HostSetting, HostView, Instructions, Reading
+from vgpu_cfg.planning.host_settings.entry import (
+    DesiredSetting,
+    HostSetting,
+    HostView,
+    Instructions,
+    Part,
+    Reading,
+    only,
+)
 
 ON, OFF = "TRUE", "FALSE"
 
@@ -115,6 +123,7 @@ KERNEL_SETTINGS = (
         impact=lambda _view, _desired: Impact.HOST_REBOOT,
         how=_how,
         group="kernel",
+        in_file=only(Part.HOST, "ats", True, where=ON),
         remembered=None,
         facts=frozenset({FactGroup.KERNEL, FactGroup.OPTIONS}),
     ),

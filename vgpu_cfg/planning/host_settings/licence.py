@@ -84,6 +84,7 @@ LICENCE = HostSetting(
     impact=lambda _view, _desired: Impact.NONE,
     how=_how,
     group=KEY,
+    in_file="a licence key is a secret",
     remembered=None,
     facts=frozenset({FactGroup.LICENCE}),
     same=_is_licensed,

@@ -114,6 +114,10 @@ class Movables:
                         waiting.append(index)
         return sorted(found.values(), key=lambda one: one.preference)
 
+    def leaving(self, index: int) -> list[Movable]:
+        """List every running VM of a host that may go to another one; the others are among `stays`."""
+        return list(self._on(index, (index,)))
+
     def restartable(self, index: int) -> Iterator[Movable]:
         """Yield the VMs with vGPUs of a host that may be restarted there, as nothing of them is bound."""
         for one in self._on(index, (), stays=True):

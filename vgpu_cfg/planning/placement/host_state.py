@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Self
 
+from vgpu_cfg.model.observed.cordon import Cordon
 from vgpu_cfg.model.observed.inventory import Host
 from vgpu_cfg.model.plan_file import DeviceEntry
 from vgpu_cfg.model.plan_values import NumaPolicy, Spread
@@ -64,7 +65,8 @@ class HostState:
     `functions` are NICs with virtual functions, of which the plan gives out as many as `given` says,
     `uplinks` the NICs that switches use, with the switches.
     `node_lines` names the lines that have a VM on a NUMA node. `cost` is what it takes to prepare the host
-    like this (0: it is so), `coming` counts the VMs that the plan puts here.
+    like this (0: it is so), `coming` counts the VMs that the plan puts here. Nothing is put on a host with a
+    `cordon`.
     """
 
     index: int
@@ -85,6 +87,7 @@ class HostState:
     node_lines: dict[int, frozenset[str]] = field(default_factory=dict)
     cost: int = 0
     coming: int = 0
+    cordon: Cordon | None = None
 
     @classmethod
     def of(
@@ -114,6 +117,7 @@ class HostState:
             holders={slot.pci.pci_id: slot.holder for slot in capacity.slots if slot.holder},
             functions=capacity.functions,
             uplinks=capacity.uplinks,
+            cordon=host.cordon,
         )
 
     def copy(self) -> Self:
@@ -137,7 +141,17 @@ class HostState:
             dict(self.node_lines),
             self.cost,
             self.coming,
+            self.cordon,
         )
+
+    def uncordoned(self) -> Self:
+        """Return a twin as if nobody had cordoned the host, or a GPU of it."""
+        twin = self.copy()
+        twin.cordon = None
+        twin.slots = [replace(slot, is_cordoned=False) for slot in self.slots]
+        for gpu in twin.gpus:
+            gpu.is_cordoned = False
+        return twin
 
     def release(self, demand: Demand, fit: Fit) -> None:
         """Take a VM away again that `commit` put here; the sizes in `planned` stay."""
@@ -209,6 +223,8 @@ class HostState:
 
     def refuse_host(self, shape: Shape) -> Code | None:
         """Say why the host itself cannot take such a VM, GPUs aside."""
+        if self.cordon is not None:
+            return Code.HOST_CORDONED
         if shape.cpus > self.threads:
             return Code.HOST_CPUS
         if shape.memory_mib > self.free_mib:
@@ -255,7 +271,11 @@ class HostState:
             return Code.TOO_MANY_VGPUS
         if self.groups_of(variant) is None:
             return Code.NVLINK_GROUP_ABSENT
-        return None
+        return Code.GPU_CORDONED if any(self.draws_to_cordoned(need) for need in variant) else None
+
+    def draws_to_cordoned(self, need: VgpuNeed) -> bool:
+        """Whether ESXi, which alone chooses the GPU of a vGPU, could choose one that is cordoned."""
+        return any(gpu.refuse(need) is Code.GPU_CORDONED for gpu in self.gpus)
 
     def groups_of(self, variant: Variant) -> tuple[tuple[int, str], ...] | None:
         """Name the device groups for the NVLink peers of a VM, None where the host lacks one.
@@ -317,13 +337,17 @@ class HostState:
             if not any(self._refuse_slot(slot) is None for slot in left):
                 codes = [self._refuse_slot(slot) or Code.PASSTHROUGH_TAKEN for slot in known]
                 return Code.PASSTHROUGH_TAKEN if Code.PASSTHROUGH_TAKEN in codes else codes[0]
+            if any(self._refuse_slot(slot) is Code.GPU_CORDONED for slot in left):
+                return Code.GPU_CORDONED
         left = [slot for slot in self.free_slots() if slot.pci.pci_id not in shape.fixed]
         return Code.PASSTHROUGH_TAKEN if match_slots(left, shape.dynamic) is None else None
 
     def _refuse_slot(self, slot: PassthroughSlot) -> Code | None:
         if not slot.pci.passthrough_active:
             return Code.PASSTHROUGH_SERVES_VGPUS if slot.has_vgpus else Code.PASSTHROUGH_NOT_ACTIVE
-        return Code.PASSTHROUGH_TAKEN if slot.pci.pci_id in self.holders else None
+        if slot.pci.pci_id in self.holders:
+            return Code.PASSTHROUGH_TAKEN
+        return Code.GPU_CORDONED if slot.is_cordoned else None
 
     def slot_choices(self, shape: Shape) -> list[tuple[str, ...]]:
         """List choices of the GPUs to pass through, of one NUMA node if possible; empty where none do.

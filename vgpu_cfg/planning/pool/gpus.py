@@ -111,6 +111,7 @@ class PoolReader:
         holders = {slot.pci.pci_id: slot.holder for slot in found.slots if slot.holder}
         links = find_lost_links(found)
         cluster = self.observed.cluster_by_moid.get(host.cluster_moid or "")
+        drawn = self._drawn_to_cordoned(found)
         for state in found.gpus:
             gpu = gpus[state.pci_id]
             room, stranded = self._measure(state, found)
@@ -119,7 +120,8 @@ class PoolReader:
                 runs = (GpuUser(holders[state.pci_id] or "", ""),)
             is_unknown = state.obstacle is None and state.board is None
             words = "board not in the catalogue" if is_unknown else obstacle_text(state, gpu)
-            obstacle = words or out_of_use(host)
+            obstacle = words or out_of_use(host, state.pci_id)
+            room = {name: count for name, count in room.items() if name not in drawn}
             yield PooledGpu(
                 host=host.name,
                 host_moid=host.moid,
@@ -136,6 +138,14 @@ class PoolReader:
                 obstacle=obstacle,
                 label=gpu.pci.hardware_label or "",
             )
+
+    def _drawn_to_cordoned(self, found: HostCapacity) -> frozenset[str]:
+        """Return the profiles of which ESXi could put the next vGPU on a GPU that is cordoned."""
+        closed = [gpu for gpu in found.gpus if gpu.is_cordoned]
+        needs = (need for gpu in closed if gpu.board for need in self._needs_of(gpu.board, None))
+        return frozenset(
+            need.name for need in needs if any(gpu.refuse(need) is Code.GPU_CORDONED for gpu in closed)
+        )
 
     def _measure(self, state: GpuState, found: HostCapacity) -> tuple[dict[str, int], tuple[Stranding, ...]]:
         if state.board is None or state.obstacle is not None:
@@ -199,11 +209,16 @@ def obstacle_text(state: GpuState, gpu: Gpu) -> str:
             return CHECKS[state.obstacle].title
 
 
-def out_of_use(host: Host) -> str:
-    """Say why nothing can start on a host, empty where something can."""
+def out_of_use(host: Host, pci_id: str = "") -> str:
+    """Say why nothing can start on a host, or shall on one of its GPUs; empty where something can."""
     if host.connection is not Connection.CONNECTED:
         return f"host is {host.connection.value}"
-    return "host is in maintenance mode" if host.is_in_maintenance_mode else ""
+    if host.is_in_maintenance_mode:
+        return "host is in maintenance mode"
+    if host.cordon is not None:
+        return f"host is cordoned: {host.cordon.reason}"
+    closed = host.cordon_of_gpu(pci_id) if pci_id else None
+    return f"cordoned: {closed.reason}" if closed is not None else ""
 
 
 def counted_room(gpus: Sequence[PooledGpu]) -> Counter[str]:

@@ -14,6 +14,7 @@ from vgpu_cfg.planning.findings.wording import counted, gib, listed, node_list, 
 from vgpu_cfg.planning.placement.demand import Shape, Variant
 from vgpu_cfg.planning.placement.host_state import HostState
 from vgpu_cfg.planning.remedies.advice import closeness
+from vgpu_cfg.planning.remedies.cordons import lift_cordons
 
 COPY = "one more"
 """What a VM is called that is put on a host to count."""
@@ -44,6 +45,10 @@ _Groups: TypeAlias = dict[tuple[Code, bool], _Refused]
 
 def find_limits(host: HostState, shape: Shape) -> tuple[Limit, ...]:
     """Say why a host takes no more such VM, the reason closest to a place first; empty where it takes one."""
+    if (lifted := lift_cordons(host, shape)) is not None:
+        return (Limit(lifted.code, lifted.text),)
+    if host.host.cordons:
+        host = host.uncordoned()
     code = host.refuse_host(shape)
     if code is not None:
         return (Limit(code, _host_text(code, host, shape)),)

@@ -40,6 +40,8 @@ FARTHEST_FIRST = (
     Code.HOST_CPUS,
     Code.HOST_MEMORY,
     Code.SPREAD_IMPOSSIBLE,
+    Code.GPU_CORDONED,
+    Code.HOST_CORDONED,
 )
 """What is told first is what comes last here: the refusal closest to a place."""
 

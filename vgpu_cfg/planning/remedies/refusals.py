@@ -18,6 +18,7 @@ from vgpu_cfg.planning.findings.wording import as_counted, counted, gib, listed,
 from vgpu_cfg.planning.placement.demand import Shape, counted_names
 from vgpu_cfg.planning.placement.host_state import HostState
 from vgpu_cfg.planning.remedies.advice import REMEDIES, closeness
+from vgpu_cfg.planning.remedies.cordons import lift_cordons
 from vgpu_cfg.planning.vms.checks.nic_checks import explain_nics
 
 _MOST_GPUS = 4
@@ -41,6 +42,7 @@ class _HostRefusal:
     codes: list[Code] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
     note: str = ""
+    remedy: str = ""
 
     @property
     def code(self) -> Code:
@@ -75,7 +77,8 @@ def explain_refusal(
     code = max((one.code for one in found), key=closeness, default=Code.NO_SUCH_BOARD)
     found.sort(key=lambda one: -closeness(one.code))
     message = f"{wanted_text(shape)} cannot be placed"
-    return Refusal(code, message, REMEDIES.get(code, ""), _hindrances(found))
+    remedy = next((one.remedy for one in found if one.code is code and one.remedy), REMEDIES.get(code, ""))
+    return Refusal(code, message, remedy, _hindrances(found))
 
 
 def _hindrances(found: Sequence[_HostRefusal]) -> tuple[Hindrance, ...]:
@@ -113,6 +116,12 @@ def wanted_text(shape: Shape) -> str:
 
 def _refusal_of(host: HostState, shape: Shape, claims: Sequence[Claim]) -> _HostRefusal:
     found = _HostRefusal(host.host.name)
+    if (lifted := lift_cordons(host, shape)) is not None:
+        found.add(lifted.code, lifted.text)
+        found.remedy = f"wait for whoever cordoned it, or give it back: `{lifted.command}`"
+        return found
+    if host.host.cordons:
+        host = host.uncordoned()
     code = host.refuse_host(shape)
     if code is not None:
         found.add(code, _host_text(code, host, shape))

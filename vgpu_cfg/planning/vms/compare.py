@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from vgpu_cfg.model.observed.vm import SettingValue
 from vgpu_cfg.model.plan.change import Edit
 from vgpu_cfg.model.plan.vm_spec import NewTpm, RemoveDevice, VmSpec
 from vgpu_cfg.planning.findings.collection import Findings
@@ -71,7 +72,7 @@ def _setting_edit(setting: VmSetting, vm: PlacedVm) -> VmEdit | None:
         return None
     wanted = setting.desired(vm)
     if wanted is None:
-        return None
+        return _edit_without_devices(setting, vm)
     holds = setting.holds(wanted.value, vm.base) and not wanted.is_anew
     if holds and not (setting.is_always and vm.is_new):
         return None
@@ -94,6 +95,33 @@ def _setting_edit(setting: VmSetting, vm: PlacedVm) -> VmEdit | None:
         is_live=setting.is_live,
         undo=_undo(setting, vm),
     )
+
+
+def _edit_without_devices(setting: VmSetting, vm: PlacedVm) -> VmEdit | None:
+    """Return what takes a setting back to the template's that came with devices which the VM gives up."""
+    if setting.brought is None or not vm.sheds_devices or not setting.brought(vm):
+        return None
+    plain = _without_devices(setting, vm)
+    is_pair = setting.carrier is Carrier.EXTRA_CONFIG
+    if plain == setting.shown(vm.base) or (not is_pair and setting.holds(plain, vm.base)):
+        return None
+    edit = Edit(
+        key=setting.key,
+        before=setting.text_of(vm.base),
+        after=setting.text(plain) or None,
+        is_default=True,
+        note="it came with devices that go",
+        sets=setting_leaves(setting, plain),
+    )
+    return VmEdit(topic=setting.topic, edit=edit, spec=setting_spec(setting, plain), undo=_undo(setting, vm))
+
+
+def _without_devices(setting: VmSetting, vm: PlacedVm) -> SettingValue:
+    """Return what a new VM without devices has of a setting: its template's, else nothing."""
+    template = vm.resolved.template
+    shown = setting.shown(template.detail) if template is not None and template.detail is not None else None
+    nothing = "" if setting.carrier is Carrier.EXTRA_CONFIG else 0
+    return nothing if shown is None else shown
 
 
 def _undo(setting: VmSetting, vm: PlacedVm) -> VmSpec:

@@ -13,11 +13,11 @@ from vgpu_cfg.model.plan.change import (
     Edit,
     Impact,
     Plan,
-    PlanTarget,
     PowerOffVm,
     Subject,
     VmRef,
 )
+from vgpu_cfg.planning.estate.lost import can_go
 from vgpu_cfg.planning.estate.naming import as_named
 from vgpu_cfg.planning.estate.orphans import orphans_to_delete, report_orphans
 from vgpu_cfg.planning.estate.ownership import (
@@ -25,7 +25,7 @@ from vgpu_cfg.planning.estate.ownership import (
     assess_ownership,
     marked_moids,
     others_moids,
-    refuse_unproven,
+    refuse_to_delete,
 )
 from vgpu_cfg.planning.estate.protection import Protection
 from vgpu_cfg.planning.estate.site import Site
@@ -36,6 +36,7 @@ from vgpu_cfg.planning.findings.wording import as_counted
 from vgpu_cfg.planning.vms.host_rules import remove_host_rules
 from vgpu_cfg.planning.vms.new_vms import change_id
 from vgpu_cfg.planning.vms.rules import remove_rules
+from vgpu_cfg.planning.vms.whole_vms import plan_about_vms
 
 
 def plan_removal(vm: Vm) -> list[Change]:
@@ -93,11 +94,12 @@ def make_destroy_plan(desired: DesiredPlan, observed: Inventory, options: PlanOp
     report_orphans(owned, deleted, "destroy", findings)
     named = _selected(desired, observed, owned, chosen)
     for vm in named:
-        refuse_unproven(vm, findings)
+        refuse_to_delete(vm, findings)
         _tell_other_name(vm, findings)
     _refuse_bound(desired, observed, named, findings)
-    leaving = sorted((*named, *deleted), key=lambda vm: (as_counted(vm.name), vm.moid))
-    if not leaving and not any(chosen.selects(vm.name) for vm in desired.vms):
+    leaving, steps = can_go((*named, *deleted), observed, desired.identity, findings)
+    leaving = sorted(leaving, key=lambda vm: (as_counted(vm.name), vm.moid))
+    if not (leaving or steps) and not any(chosen.selects(vm.name) for vm in desired.vms):
         subject = Subject(kind="plan", name=desired.name)
         message = f"no VM that the plan file names matches {' or '.join(chosen.only)}"
         findings.add(Code.NOTHING_SELECTED, subject, message, "give a VM's name or glob, or host:NAME")
@@ -106,23 +108,8 @@ def make_destroy_plan(desired: DesiredPlan, observed: Inventory, options: PlanOp
     changes = [*_rules_first(desired, observed, staying)]
     for vm in leaving:
         changes += plan_removal(vm)
-    vcenter = observed.vcenter
-    touched = {change.host_moid for change in changes}
-    return Plan(
-        name=desired.name,
-        target=PlanTarget(
-            address=vcenter.address,
-            instance_uuid=vcenter.instance_uuid,
-            datacenter=site.datacenter.name if site.datacenter else "",
-        ),
-        read_at=observed.read_at,
-        desired=desired,
-        diagnostics=findings.diagnostics(),
-        changes=tuple(changes),
-        orphans=tuple(vm.name for vm in owned.orphans),
-        untouched_vms=sum(not vm.is_template and vm.moid not in gone for vm in observed.vms),
-        untouched_hosts=sum(host.moid not in touched for host in observed.hosts),
-    )
+    changes += steps
+    return plan_about_vms(desired, site, changes, findings, orphans=owned.orphans)
 
 
 def _selected(desired: DesiredPlan, observed: Inventory, owned: Ownership, options: PlanOptions) -> list[Vm]:

@@ -188,4 +188,4 @@ def _shall_run(resolved: ResolvedVm, vm: Vm) -> bool:
 
 
 def _power_text(vm: Vm) -> str:
-    return {PowerState.ON: "on", PowerState.OFF: "off", PowerState.SUSPENDED: "suspended"}[vm.power_state]
+    return vm.power_state.word

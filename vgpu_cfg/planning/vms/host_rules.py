@@ -7,15 +7,16 @@ names, which is assumed, not proven.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.drs import HostGroup, VmGroup, VmHostRule
 from vgpu_cfg.model.observed.inventory import Cluster, Inventory
-from vgpu_cfg.model.plan.change import Change, Edit, RemoveRule, RemoveVmGroup, SetHostRule, Subject
+from vgpu_cfg.model.plan.change import Change, Edit, RemoveRule, RemoveVmGroup, SetHostRule, Subject, VmRef
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.wording import as_counted
-from vgpu_cfg.planning.vms.rules import Member, is_of_plan, must_word, rule_name
+from vgpu_cfg.planning.vms.rules import Member, is_of_plan, must_word, remaining, rule_name
 
 
 def plan_host_rules(
@@ -42,7 +43,8 @@ def plan_host_rules(
             _report_no_drs(cluster, group, findings)
             continue
         kept.add((cluster_moid, name))
-        if not any("place" in member.resolved.desired.ignore for member in group):
+        is_ignored = any("place" in member.resolved.desired.ignore for member in group)
+        if not is_ignored and not _are_kept_there(cluster, desired.name, name, group, host_group):
             changes += _compare(cluster, name, group, host_group)
     for cluster in observed.clusters:
         wanted = {name for moid, name in kept if moid == cluster.moid}
@@ -55,6 +57,70 @@ def remove_host_rules(plan: str, observed: Inventory, staying: frozenset[str]) -
     return [
         change for cluster in observed.clusters for change in _leftovers(cluster, plan, set(), staying, ())
     ]
+
+
+def leave_host_rules(
+    plan: str, observed: Inventory, leaving: AbstractSet[str]
+) -> Iterator[SetHostRule | RemoveRule | RemoveVmGroup]:
+    """Yield what takes VMs, by moid, out of a plan's VM groups; a group without others goes with its rule.
+
+    A group that has no rule of the plan, or another's too, is left alone.
+    """
+    for cluster in observed.clusters:
+        for group in cluster.vm_groups:
+            users = [rule for rule in cluster.host_rules if rule.vm_group == group.name]
+            is_own = is_of_plan(group.name, plan) and [rule.name for rule in users] == [_rule_of(group.name)]
+            if not is_own or leaving.isdisjoint(group.vm_moids):
+                continue
+            rule, left = users[0], remaining(group.vm_moids, leaving, observed)
+            if not left:
+                removal = _removal(cluster, rule)
+                yield removal
+                yield _group_removal(cluster, group, (removal.id,))
+            elif rule.host_group:
+                yield _without(cluster, group, rule, left, observed)
+
+
+def _without(
+    cluster: Cluster, group: VmGroup, rule: VmHostRule, left: tuple[VmRef, ...], observed: Inventory
+) -> SetHostRule:
+    before = ", ".join(vm.name for vm in remaining(group.vm_moids, frozenset(), observed))
+    edits = [Edit(key="VM group", before=before, after=", ".join(vm.name for vm in left))]
+    if not rule.is_enabled:
+        edits.append(Edit(key="enabled", before="no", after="yes"))
+    return SetHostRule(
+        id=f"set rule {rule.name} in {cluster.name}",
+        subject=_subject(cluster),
+        edits=tuple(edits),
+        cluster_moid=cluster.moid,
+        rule_name=rule.name,
+        rule_key=rule.key,
+        vm_group=group.name,
+        has_group=True,
+        host_group=rule.host_group,
+        vms=left,
+        is_mandatory=rule.is_mandatory,
+    )
+
+
+def _are_kept_there(
+    cluster: Cluster, plan: str, name: str, group: Sequence[Member], host_group: HostGroup
+) -> bool:
+    """Whether a rule that is not this plan's keeps the VMs on the hosts already, as firmly as is asked."""
+    if any(rule.name == _rule_of(name) for rule in cluster.host_rules):
+        return False
+    moids = {member.ref.moid for member in group}
+    must = any(member.resolved.desired.place.must for member in group)
+    return any(
+        rule.is_enabled
+        and rule.host_group == host_group.name
+        and not rule.avoided_group
+        and rule.is_mandatory is must
+        and not is_of_plan(rule.name, plan)
+        and (found := cluster.vm_group(rule.vm_group)) is not None
+        and moids <= set(found.vm_moids)
+        for rule in cluster.host_rules
+    )
 
 
 def _group_names(desired: DesiredPlan) -> Mapping[tuple[str, str], str]:
@@ -170,14 +236,18 @@ def _leftovers(
         if any(rule not in own for rule in users):
             continue
         freeing = (removals[rule.key].id if rule.key in removals else set_by.get(rule.key) for rule in users)
-        yield RemoveVmGroup(
-            id=f"remove VM group {group.name} in {cluster.name}",
-            subject=_subject(cluster),
-            edits=(Edit(key="VM group", before=f"{len(group.vm_moids)} VMs"),),
-            needs=tuple(key for key in freeing if key is not None),
-            cluster_moid=cluster.moid,
-            group_name=group.name,
-        )
+        yield _group_removal(cluster, group, tuple(key for key in freeing if key is not None))
+
+
+def _group_removal(cluster: Cluster, group: VmGroup, needs: tuple[str, ...]) -> RemoveVmGroup:
+    return RemoveVmGroup(
+        id=f"remove VM group {group.name} in {cluster.name}",
+        subject=_subject(cluster),
+        edits=(Edit(key="VM group", before=f"{len(group.vm_moids)} VMs"),),
+        needs=needs,
+        cluster_moid=cluster.moid,
+        group_name=group.name,
+    )
 
 
 def _removal(cluster: Cluster, rule: VmHostRule) -> RemoveRule:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from vgpu_cfg.catalog import Board
+from vgpu_cfg.model.desired import ScratchSource
 from vgpu_cfg.model.observed.inventory import Cluster, VCenter
 from vgpu_cfg.model.observed.vm import PassthroughDevice
 from vgpu_cfg.model.plan.vm_spec import NewDynamicPassthrough, NewPassthrough, NewVgpu
@@ -18,7 +19,7 @@ from vgpu_cfg.planning.capacity.passthrough_slots import is_match
 from vgpu_cfg.planning.findings.wording import counted, whole_gib
 from vgpu_cfg.planning.placement.host_state import Fit, HostState
 from vgpu_cfg.planning.vms.devices.nic_devices import fixed_device, plan_functions
-from vgpu_cfg.planning.vms.lookup.affinity import choosable_gpus, wanted_affinity
+from vgpu_cfg.planning.vms.lookup.affinity import choosable_gpus, follows_held_gpus, wanted_affinity
 from vgpu_cfg.planning.vms.lookup.gpu_match import DeviceNames, held_groups, is_wanted_device
 from vgpu_cfg.planning.vms.lookup.nic_match import functions_of
 from vgpu_cfg.planning.vms.lookup.placed import PlacedVm
@@ -83,6 +84,8 @@ def place_vm(
         cores_per_numa_node=cores_per_node(resolved, affinity) if shapes_nodes else None,
         addresses=addresses,
         key_providers=surroundings.vcenter.key_providers,
+        held_mmio_gb=mmio_size_gb(resolved.held_boards) if resolved.sheds_gpus else None,
+        follows_held_gpus=follows_held_gpus(resolved),
     )
 
 
@@ -151,6 +154,8 @@ def _dynamic(
 
 def _boards(resolved: ResolvedVm, host: HostState | None) -> Iterator[Board | None]:
     """Yield the board behind each GPU device, as far as the placement tells."""
+    if resolved.sheds_gpus:
+        return
     if resolved.fit is None or host is None:
         yield from resolved.held_boards
         return
@@ -165,7 +170,7 @@ def _inherited_disks(resolved: ResolvedVm) -> frozenset[int]:
     """Return the keys of the disks that came with the template, the first one where that has gone."""
     if resolved.template is not None and resolved.template.detail is not None:
         return frozenset(disk.key for disk in resolved.template.detail.disks)
-    if resolved.desired.source.kind == "scratch":
+    if isinstance(resolved.desired.source, ScratchSource):
         return frozenset()
     return frozenset(sorted(disk.key for disk in resolved.base.disks)[:1])
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from vgpu_cfg.model.desired import DesiredPlan
@@ -87,10 +88,26 @@ def plan_rules(
         if any("place" in member.resolved.desired.ignore for member in group):
             continue
         found = next((rule for rule in cluster.rules if rule.name == name), None)
+        if found is None and _are_kept_apart(cluster, desired.name, group):
+            continue
         changes += _compare_rule(cluster, name, group, found)
     for cluster in observed.clusters:
         changes += _leftovers(cluster, desired.name, kept, staying)
     return changes
+
+
+def _are_kept_apart(cluster: Cluster, plan: str, group: Sequence[Member]) -> bool:
+    """Whether a rule that is not this plan's keeps the VMs apart already, as firmly as is asked."""
+    moids = {member.ref.moid for member in group}
+    must = any(member.resolved.desired.place.must for member in group)
+    return any(
+        rule.is_enabled
+        and rule.kind == "anti_affinity"
+        and rule.is_mandatory is must
+        and not is_of_plan(rule.name, plan)
+        and moids <= set(rule.vm_moids)
+        for rule in cluster.rules
+    )
 
 
 def after_rules(changes: Iterable[Change], rules: Sequence[Change]) -> list[Change]:
@@ -121,6 +138,39 @@ def _members(change: Change) -> Iterable[VmRef]:
 def remove_rules(plan: str, observed: Inventory, staying: frozenset[str]) -> list[Change]:
     """List the removal of the rules of a plan that hold none of the VMs that stay, given by moid."""
     return [change for cluster in observed.clusters for change in _leftovers(cluster, plan, set(), staying)]
+
+
+def leave_rules(plan: str, observed: Inventory, leaving: AbstractSet[str]) -> Iterator[SetRule | RemoveRule]:
+    """Yield what takes VMs, given by moid, out of a plan's rules; a rule without two others goes."""
+    for cluster in observed.clusters:
+        for rule in cluster.rules:
+            if not is_of_plan(rule.name, plan) or leaving.isdisjoint(rule.vm_moids):
+                continue
+            left = remaining(rule.vm_moids, leaving, observed)
+            if len(left) < 2:
+                yield _removal(cluster, rule)
+                continue
+            before = ", ".join(vm.name for vm in remaining(rule.vm_moids, frozenset(), observed))
+            edits = [Edit(key="apart", before=before, after=", ".join(vm.name for vm in left))]
+            if not rule.is_enabled:
+                edits.append(Edit(key="enabled", before="no", after="yes"))
+            yield SetRule(
+                id=f"set rule {rule.name} in {cluster.name}",
+                subject=Subject(kind="cluster", name=cluster.name, moid=cluster.moid),
+                edits=tuple(edits),
+                cluster_moid=cluster.moid,
+                rule_name=rule.name,
+                rule_key=rule.key,
+                vms=left,
+                is_mandatory=rule.is_mandatory,
+            )
+
+
+def remaining(moids: Iterable[str], leaving: AbstractSet[str], observed: Inventory) -> tuple[VmRef, ...]:
+    """Return the members of a rule or a group that stay in it."""
+    named = (observed.vm_by_moid.get(moid) for moid in moids if moid not in leaving)
+    ordered = sorted((vm for vm in named if vm is not None), key=lambda vm: as_counted(vm.name))
+    return tuple(VmRef(name=vm.name, moid=vm.moid) for vm in ordered)
 
 
 def _compare_rule(
@@ -161,19 +211,23 @@ def _leftovers(
 ) -> list[Change]:
     """List the removal of the plan's rules that no line asks for any more."""
     return [
-        RemoveRule(
-            id=f"remove rule {rule.name} in {cluster.name}",
-            subject=Subject(kind="cluster", name=cluster.name, moid=cluster.moid),
-            edits=(Edit(key="apart", before=f"{len(rule.vm_moids)} VMs"),),
-            cluster_moid=cluster.moid,
-            rule_name=rule.name,
-            rule_key=rule.key,
-        )
+        _removal(cluster, rule)
         for rule in cluster.rules
         if is_of_plan(rule.name, plan)
         and (cluster.moid, rule.name) not in kept
         and staying.isdisjoint(rule.vm_moids)
     ]
+
+
+def _removal(cluster: Cluster, rule: ClusterRule) -> RemoveRule:
+    return RemoveRule(
+        id=f"remove rule {rule.name} in {cluster.name}",
+        subject=Subject(kind="cluster", name=cluster.name, moid=cluster.moid),
+        edits=(Edit(key="apart", before=f"{len(rule.vm_moids)} VMs"),),
+        cluster_moid=cluster.moid,
+        rule_name=rule.name,
+        rule_key=rule.key,
+    )
 
 
 def _names(found: ClusterRule | None, group: Sequence[Member]) -> str | None:

@@ -136,6 +136,15 @@ class VmPlanner:
         if resolved.host is not None and (resolved.fit is not None or resolved.existing is not None):
             result.placements.append(self._placement(resolved, resolved.host, placed, nic_ids))
 
+    def keep_lost(self, resolved: ResolvedVm, placed: Placed, result: VmPlans) -> None:
+        """Leave a VM alone whose host does not respond: it stays there, and in its rules."""
+        cluster = self._cluster_of(resolved.host)
+        if cluster is None or resolved.host is None:
+            return
+        result.members.append(Member(resolved, cluster))
+        nic_ids = _nic_ids(resolved, wanted_functions(resolved, None))
+        result.placements.append(self._placement(resolved, resolved.host, placed, nic_ids))
+
     def _addresses_of(self, resolved: ResolvedVm, nic_ids: tuple[str, ...]) -> str | None:
         """Return what is kept of the VM's NICs on it, None where the plan leaves its NICs alone."""
         if resolved.nics is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -10,10 +11,11 @@ from vgpu_cfg.planning.pool.gpus import PooledGpu
 from vgpu_cfg.planning.pool.stranding import Stranding
 from vgpu_cfg.planning.pool.summary import GpuPool
 from vgpu_cfg.render.data.documents import FORMAT, Data
+from vgpu_cfg.render.views.cordons import CordonRow
 from vgpu_cfg.render.views.fit import FitView
 
 
-def pool_data(pool: GpuPool, observed: Inventory) -> Data:
+def pool_data(pool: GpuPool, observed: Inventory, cordons: Sequence[CordonRow] = ()) -> Data:
     """Return the pool by board and mode, every GPU, and VMs with GPU devices that are off or seem idle."""
     vcenter = observed.vcenter
     return {
@@ -25,6 +27,7 @@ def pool_data(pool: GpuPool, observed: Inventory) -> Data:
         "read_at": observed.read_at.isoformat(),
         "pool": [asdict(row) | {"mode": str(row.mode)} for row in pool.rows],
         "gpus": [_gpu(gpu) for gpu in pool.gpus],
+        "cordons": [asdict(row) for row in cordons],
         "off": [asdict(holder) for holder in pool.off],
         "idle_below": pool.idle_below,
         "idle": [asdict(one) for one in pool.idle],
@@ -46,7 +49,8 @@ def fit_data(view: FitView) -> Data:
         "memory_mib": fits.memory_mib or None,
         "total": fits.total,
         "next_step": view.next_step,
-        "left_out": list(view.left_out),
+        "left_out": [host.name for host in view.left_out],
+        "lost_hosts": [one.model_dump(mode="json") for one in view.lost],
         "hosts": [_host(view, number) for number in range(len(fits.hosts))],
     }
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 
+from vgpu_cfg.model.plan.lost import LostHost
 from vgpu_cfg.planning.moves.rebalance import Rebalance
 from vgpu_cfg.render.data.documents import FORMAT, Data
 
 
-def rebalance_data(found: Rebalance, plan: str, server: str) -> Data:
+def rebalance_data(found: Rebalance, plan: str, server: str, *, lost: Sequence[LostHost] = ()) -> Data:
     """Return the proposal."""
     return {
         "kind": "rebalance",
@@ -21,6 +23,7 @@ def rebalance_data(found: Rebalance, plan: str, server: str) -> Data:
         "doubts": list(found.uncertain_starts),
         "restarts": [asdict(one) for one in found.restarts],
         "stays": [asdict(one) for one in found.stays],
+        "lost_hosts": [one.model_dump(mode="json") for one in lost],
         "trials": found.trials,
         "errors": [error.model_dump(mode="json") for error in found.errors],
     }

@@ -127,6 +127,11 @@ def _fold_paragraph(text: Text, width: int, hang: int) -> list[Text]:
     return lines
 
 
+def plain(lines: Iterable[Text]) -> str:
+    """Write lines as one text without styles."""
+    return "\n".join(line.plain.rstrip() for line in lines)
+
+
 def both_ends(left: Text, right: Text, width: int) -> list[Text]:
     """Put one text at each end of a line, or the right one under the left where they do not fit."""
     gap = width - left.cell_len - right.cell_len

@@ -6,17 +6,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from vgpu_cfg.model.occasion import Occasion
 from vgpu_cfg.model.plan.change import Plan
 from vgpu_cfg.model.plan.report import Event, Report
 from vgpu_cfg.planning.host_settings.entry import HostView
-from vgpu_cfg.render.markdown.as_run import steps_done
 from vgpu_cfg.render.markdown.hosts import SettingsLookup
 from vgpu_cfg.render.markdown.runbook import runbook_steps
 from vgpu_cfg.render.views.findings import alike
+from vgpu_cfg.render.views.run_steps import steps_done
 
 
 def runbook_data(
-    plan: Plan, settings_lookup: SettingsLookup, views: Mapping[str, HostView], *, apply_command: str = ""
+    plan: Plan,
+    settings_lookup: SettingsLookup,
+    views: Mapping[str, HostView],
+    *,
+    apply_command: str = "",
+    occasion: Occasion,
 ) -> dict[str, Any]:
     """Return the steps of a plan, each with its parts, as `render_runbook` writes them."""
     steps = runbook_steps(plan, settings_lookup, views, apply_command=apply_command)
@@ -27,6 +33,7 @@ def runbook_data(
         "server": plan.target.address,
         "datacenter": plan.target.datacenter,
         "read_at": plan.read_at.isoformat(),
+        "occasion": asdict(occasion),
         "findings": [found.model_dump(mode="json") for found in alike(plan.diagnostics)],
         "steps": [
             asdict(step)
@@ -41,13 +48,17 @@ def runbook_data(
     }
 
 
-def as_run_data(plan: Plan, events: Sequence[Event], report: Report | None, *, by: str) -> dict[str, Any]:
+def as_run_data(
+    plan: Plan, events: Sequence[Event], report: Report | None, *, by: str, run: str, occasion: Occasion
+) -> dict[str, Any]:
     """Return what one run did; `report` is None where it never came to its end."""
     times = [event.at for event in events]
     return {
         "plan": plan.name,
         "digest": plan.digest,
+        "run": run,
         "by": by,
+        "occasion": asdict(occasion),
         "began": min(times).isoformat() if times else None,
         "ended": max(times).isoformat() if times else None,
         "is_ended": report is not None,

@@ -20,6 +20,7 @@ from vgpu_cfg.model.plan.change import (
     RebootHost,
     RestartService,
     SetClusterOption,
+    SetCordon,
     SettingTarget,
     SetVCenterOption,
     ShutDownHost,
@@ -63,6 +64,7 @@ HostChange = (
     | RebootHost
     | ShutDownHost
     | ExitMaintenance
+    | SetCordon
     | SetClusterOption
     | SetVCenterOption
     | ChangeNetwork
@@ -90,6 +92,8 @@ def host_parts(
             return (_shut_down(change),)
         case ExitMaintenance():
             return (_exit(change, settings_lookup),)
+        case SetCordon():
+            return (_cordon(change),)
         case SetClusterOption():
             return (_cluster_option(change),)
         case SetVCenterOption():
@@ -125,6 +129,20 @@ def _enter(change: EnterMaintenance) -> Part:
         expected=f"the task ends without error, and {name} is shown in maintenance mode",
         verify=("esxcli system maintenanceMode get",),
         undo=(command("govc", "host.maintenance.exit", name),),
+    )
+
+
+def _cordon(change: SetCordon) -> Part:
+    name = change.host.name
+    return Part(
+        what=f"Set the custom attributes {', '.join(change.values)} of {name}. Nothing is disturbed.",
+        client=f"{name} > Summary > Custom Attributes",
+        commands=tuple(
+            command("govc", "fields.set", "-add", "-type", "HostSystem", key, value, name)
+            for key, value in change.values.items()
+        ),
+        expected="nothing is printed",
+        verify=(command("govc", "fields.info", name),),
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 
+from vgpu_cfg.model.occasion import NO_OCCASION, Occasion
 from vgpu_cfg.model.plan.change import (
     Change,
     ChangeHost,
@@ -14,6 +15,7 @@ from vgpu_cfg.model.plan.change import (
     DestroyVm,
     HostRef,
     ManualStep,
+    MarkVm,
     MoveVmToFolder,
     Plan,
     PowerOffVm,
@@ -51,13 +53,14 @@ def render_runbook(
     views: Mapping[str, HostView] | None = None,
     apply_command: str = "",
     lab: LabAccess | None = None,
+    occasion: Occasion = NO_OCCASION,
 ) -> str:
     """Write a plan as Markdown.
 
     `settings_lookup` returns an entry of the settings table by its key (KeyError where there is none),
     `views` holds each host of the plan as it was read, by moid: without it only a setting's values are told.
     `apply_command` is what the tool itself would be told, for steps that it goes on from. `lab` is how the
-    lab is reached that the plan is for.
+    lab is reached that the plan is for, `occasion` what the work is done for.
     """
     steps = runbook_steps(plan, settings_lookup, views or {}, apply_command=apply_command)
     template = environment().get_template("runbook.md.j2")
@@ -72,6 +75,7 @@ def render_runbook(
         server=shlex.quote(plan.target.address),
         datacenter=shlex.quote(plan.target.datacenter) if plan.target.datacenter else "",
         lab=lab,
+        occasion=occasion.text,
     )
     return tidy(text)
 
@@ -150,6 +154,7 @@ def _parts(
             | MoveVmToFolder()
             | RelocateVm()
             | ReconfigureVm()
+            | MarkVm()
             | SetAttributes()
             | SetOverrides()
             | PowerOffVm()

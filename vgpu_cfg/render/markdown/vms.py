@@ -14,6 +14,7 @@ from vgpu_cfg.model.plan.change import (
     CreateVm,
     DestroyVm,
     Edit,
+    MarkVm,
     MoveVmToFolder,
     PowerOffVm,
     PowerOnVm,
@@ -57,6 +58,7 @@ VmChange = (
     CreateVm
     | UpgradeVm
     | ReconfigureVm
+    | MarkVm
     | SetAttributes
     | SetOverrides
     | PowerOffVm
@@ -84,6 +86,8 @@ def vm_parts(change: VmChange) -> tuple[Part, ...]:
             return (_upgrade(change),)
         case ReconfigureVm():
             return _configure(change.vm.name, change.spec, change.edits, undo=change.undo)
+        case MarkVm():
+            return _configure(change.vm.name, change.spec, change.edits)
         case RenameVm() | MoveVmToFolder() | RelocateVm():
             return (move_part(change),)
         case SetAttributes():

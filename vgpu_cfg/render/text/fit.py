@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from rich.text import Text
 
+from vgpu_cfg.model.observed.inventory import Connection, Host
 from vgpu_cfg.planning.expand.ranges import fold_names
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.pool.fit import HostFit
 from vgpu_cfg.planning.pool.gpus import PooledGpu
 from vgpu_cfg.render.layout.lines import Cell, Column, both_ends, counted, fold_hosts, hanging, size, table
+from vgpu_cfg.render.text.lost import lost_lines
 from vgpu_cfg.render.views.fit import FitView
 
 _COLUMNS = (
@@ -37,14 +39,24 @@ def render_fit(view: FitView, width: int, *, with_all: bool = False) -> list[Tex
             "NOT ON", f"{counted(len(far), 'host')} without such a board: {names}", width, indent=0
         )
     if view.left_out:
-        words = f"{fold_hosts(view.left_out)}: in maintenance mode or not connected"
-        lines += hanging("LEFT OUT", words, width, indent=0)
+        lines += hanging("LEFT OUT", _left_out(view.left_out), width, indent=0)
+    lines += lost_lines(view.lost, width)
     if view.fits.total:
         lines += _gains(view, width)
     lines += hanging("TOTAL", _total(view), width, indent=0, style="bold")
     if view.next_step:
         lines += hanging("DO", view.next_step, width, indent=0, style="bold")
     return lines
+
+
+def _left_out(hosts: Iterable[Host]) -> str:
+    """Say why nothing starts on hosts, those with the same reason together."""
+    groups: dict[str, list[str]] = {}
+    for host in hosts:
+        is_there = host.connection is Connection.CONNECTED
+        words = "in maintenance mode" if is_there else host.connection.words
+        groups.setdefault(words, []).append(host.name)
+    return "; ".join(f"{fold_hosts(names)}: {words}" for words, names in groups.items())
 
 
 def _is_far(fit: HostFit) -> bool:

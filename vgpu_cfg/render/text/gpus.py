@@ -24,7 +24,9 @@ from vgpu_cfg.render.layout.lines import (
     table_rows,
 )
 from vgpu_cfg.render.layout.profiles import label_of, ladder
+from vgpu_cfg.render.text.cordons import render_cordons
 from vgpu_cfg.render.text.holders import render_idle, render_off
+from vgpu_cfg.render.views.cordons import CordonRow
 
 _POOL_COLUMNS = (
     Column("BOARD", is_flexible=True),
@@ -59,7 +61,14 @@ class _Alike:
         return first if count == 1 else f"{first} +{count - 1}"
 
 
-def render_pool(pool: GpuPool, vcenter: VCenter, width: int, *, with_all: bool = False) -> list[Text]:
+def render_pool(
+    pool: GpuPool,
+    vcenter: VCenter,
+    width: int,
+    *,
+    cordons: Sequence[CordonRow] = (),
+    with_all: bool = False,
+) -> list[Text]:
     """Lay out the pool; without `with_all` idle hosts are named in one line and like GPUs folded."""
     hosts = len({gpu.host_moid for gpu in pool.gpus})
     left = Text.assemble((vcenter.address, "bold"), f"  vCenter {vcenter.version}, API {vcenter.api_version}")
@@ -71,7 +80,7 @@ def render_pool(pool: GpuPool, vcenter: VCenter, width: int, *, with_all: bool =
     lines += table(_POOL_COLUMNS, [_pool_cells(row) for row in pool.rows], width)
     lines += _notes(pool.rows, width)
     lines += _by_host(pool.gpus, width, with_all=with_all)
-    return [*lines, *render_off(pool, width), *render_idle(pool, width)]
+    return [*lines, *render_cordons(cordons, width), *render_off(pool, width), *render_idle(pool, width)]
 
 
 def _pool_cells(row: PoolRow) -> list[Cell]:

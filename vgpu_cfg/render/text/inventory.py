@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from rich.text import Text
 
 from vgpu_cfg.render.layout.lines import Cell, Column, both_ends, counted, fold, size, table, table_rows
+from vgpu_cfg.render.text.cordons import render_cordons
 from vgpu_cfg.render.views.inventory import GpuRow, HostRow, InventoryView, profile_text
 from vgpu_cfg.render.views.topology import nic_text, nvlink_text, short
 
@@ -21,6 +22,7 @@ def render_inventory(view: InventoryView, width: int, *, with_all: bool = False)
     right = Text(f"{counted(len(view.hosts), 'host')}, {counted(gpus, 'GPU')}")
     lines = both_ends(left, right, width)
     lines += _titled("HOSTS", _hosts(hosts), width)
+    lines += render_cordons(view.cordons, width)
     lines += _gpus(view, width)
     lines += _links(view, width)
     lines += _titled("VGPUS", _profiles(view), width)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich.text import Text
 
+from vgpu_cfg.model.plan.lost import LostHost
 from vgpu_cfg.planning.expand.ranges import fold_names
 from vgpu_cfg.planning.findings.wording import listed
 from vgpu_cfg.planning.moves.rebalance import Move, MoveMethod, Rebalance, RebalanceResult
 from vgpu_cfg.render.layout.lines import Cell, Column, both_ends, counted, duration, hanging, table
+from vgpu_cfg.render.text.lost import lost_lines
 
 _MOST_SHOWN = 6
 _COLUMNS = (
@@ -20,9 +24,12 @@ _COLUMNS = (
 )
 
 
-def render_rebalance(found: Rebalance, plan: str, server: str, width: int) -> list[Text]:
+def render_rebalance(
+    found: Rebalance, plan: str, server: str, width: int, *, lost: Sequence[LostHost] = ()
+) -> list[Text]:
     """Lay the proposal out: the moves, how each is made, and who gets a place by them."""
     lines = both_ends(Text(plan, style="bold"), Text(server, style="dim"), width)
+    lines += lost_lines(lost, width)
     for error in found.errors:
         lines += hanging("NOTE", f"{error.code} {error.subject.name}: {error.text}", width, indent=0)
     if found.moves:
@@ -35,7 +42,7 @@ def render_rebalance(found: Rebalance, plan: str, server: str, width: int) -> li
     if found.outcome in (RebalanceResult.NONE, RebalanceResult.LIMIT):
         for stay in found.stays[:_MOST_SHOWN]:
             lines += hanging("STAYS", f"{stay.vm} on {stay.host}: {stay.why}", width, indent=0)
-    lines += hanging("RESULT", _result(found), width, indent=0, style="bold")
+    lines += hanging("RESULT", _result(found, is_all=not lost), width, indent=0, style="bold")
     lines += hanging("HINT", _restart_text(found), width, indent=0) if found.restarts else []
     if found.moves:
         words = "make the moves in vCenter, in this order, then plan again"
@@ -65,13 +72,14 @@ def _cells(move: Move) -> list[Cell]:
     ]
 
 
-def _result(found: Rebalance) -> str:
+def _result(found: Rebalance, *, is_all: bool) -> str:
     unplaced = fold_names(found.unplaced)
     match found.outcome:
         case RebalanceResult.FITS if found.errors:
             return "what is noted keeps VMs of the plan away, and no move fixes that"
         case RebalanceResult.FITS:
-            return "every VM of the plan has a place already: nothing has to move"
+            every = "every VM" if is_all else "every other VM"
+            return f"{every} of the plan has a place already: nothing has to move"
         case RebalanceResult.MOVES:
             verb = "fits" if len(found.unplaced) == 1 else "fit"
             doubt = ", unless the doubt comes true" if found.uncertain_starts else ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from rich.text import Text
 
@@ -14,10 +14,10 @@ from vgpu_cfg.render.layout.lines import (
     counted,
     fold,
     hanging,
-    short,
     table_rows,
     without_domain,
 )
+from vgpu_cfg.render.text.differences import MOST_SHOWN, render_differences
 from vgpu_cfg.render.text.findings import render_findings
 from vgpu_cfg.render.text.guests import guest_lines, guest_state
 from vgpu_cfg.render.text.plan.unknown import render_unknown
@@ -26,7 +26,6 @@ from vgpu_cfg.render.views.host_status import HostStatus
 from vgpu_cfg.render.views.inventory import profile_text
 from vgpu_cfg.render.views.status import StatusView, VmRow
 
-_MOST_DRIFT = 6
 _COLUMNS = (
     Column("VM"),
     Column("STATE"),
@@ -48,11 +47,13 @@ def render_status(view: StatusView, width: int, *, with_all: bool = False) -> li
     right = Text.assemble(f"{', '.join(counts)}, ", _verdict(view))
     lines = both_ends(left, right, width)
     if view.hosts:
-        lines += [Text(""), *_host_rows(view, width, with_all=with_all)]
+        lines += [Text(""), *_host_rows(view, width)]
     if view.vms:
-        lines += [Text(""), *_rows(view, width, with_all=with_all)]
+        lines += [Text(""), *_rows(view, width)]
+    if view.differences:
+        lines += [Text(""), *render_differences(view.differences, width, with_all=with_all)]
     if view.others:
-        shown = view.others if with_all else view.others[:_MOST_DRIFT]
+        shown = view.others if with_all else view.others[:MOST_SHOWN]
         rest = len(view.others) - len(shown)
         words = "; ".join([*shown, *([f"and {rest} more"] if rest else [])])
         lines += [Text(""), *hanging("TO DO", words, width, indent=0, label_width=6, style="yellow")]
@@ -80,7 +81,7 @@ def _verdict(view: StatusView) -> Text:
     return Text("in sync", "green") if view.is_in_sync else Text("not in sync: see the findings", "yellow")
 
 
-def _rows(view: StatusView, width: int, *, with_all: bool) -> list[Text]:
+def _rows(view: StatusView, width: int) -> list[Text]:
     hosts = without_domain(row.host for row in view.vms)
     has_guests = any(row.guest is not None for row in view.vms)
     columns = (*_COLUMNS, _GUEST_COLUMN) if has_guests else _COLUMNS
@@ -89,40 +90,27 @@ def _rows(view: StatusView, width: int, *, with_all: bool) -> list[Text]:
     lines = heading
     for row, shown in zip(view.vms, rows, strict=True):
         lines += shown
-        if row.drift:
-            words = short(row.drift, len(row.drift) if with_all else _MOST_DRIFT)
-            lines += [Text("    ") + part for part in fold(Text(f"~ {words}", "yellow"), width - 4, hang=2)]
         if row.guest is not None:
             problem = (Text(f"! {words}", "red") for words in guest_lines(row.guest))
             lines += [Text("    ") + part for text in problem for part in fold(text, width - 4, hang=2)]
     return lines
 
 
-def _host_rows(view: StatusView, width: int, *, with_all: bool) -> list[Text]:
-    """Lay out a row per host; under it what differs, what waits for a restart, and why it is down."""
+def _host_rows(view: StatusView, width: int) -> list[Text]:
+    """Lay out a row per host; under it what waits for a restart, and why it is down."""
     shortened = without_domain(row.name for row in view.hosts)
     cells: list[list[Cell]] = [[shortened[row.name], _host_state(row), _mode_text(row)] for row in view.hosts]
     heading, *rows = table_rows(_HOST_COLUMNS, cells, width)
     lines = heading
     for row, shown in zip(view.hosts, rows, strict=True):
         lines += shown
-        reported = [("~", _drift_text(row.drift, with_all=with_all), "yellow")]
-        reported.append(
-            ("~", f"waits for a restart: {', '.join(row.pending)}" if row.pending else "", "yellow")
-        )
-        reported.append(("!", _standing(row), "magenta"))
+        pending = f"waits for a restart: {', '.join(row.pending)}" if row.pending else ""
+        reported = [("~", pending, "yellow"), ("!", _standing(row), "magenta")]
         for sign, words, style in reported:
             if words:
                 parts = fold(Text(f"{sign} {words}", style), width - 4, hang=2)
                 lines += [Text("    ") + part for part in parts]
     return lines
-
-
-def _drift_text(drift: Sequence[str], *, with_all: bool) -> str:
-    """Join what differs; each may hold commas of its own."""
-    shown = drift if with_all else drift[:_MOST_DRIFT]
-    rest = len(drift) - len(shown)
-    return "; ".join([*shown, *([f"and {rest} more"] if rest else [])])
 
 
 def _host_state(row: HostStatus) -> Text:
@@ -147,14 +135,14 @@ def _standing(row: HostStatus) -> str:
 
 
 def state_text(state: str) -> Text:
-    """Spell a power state as readers do: on, off, suspended, missing."""
+    """Spell a power state as readers do: on, off, suspended, missing, disconnected."""
     match state:
         case PowerState.ON.value:
             return Text("on", "green")
         case PowerState.OFF.value:
             return Text("off", "yellow")
-        case "missing":
-            return Text("missing", "red")
+        case "missing" | "disconnected":
+            return Text(state, "red")
         case _:
             return Text(state)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from vgpu_cfg.model.observed.inventory import Host
+from vgpu_cfg.model.plan.lost import LostHost
 from vgpu_cfg.planning.pool.fit import next_step
 from vgpu_cfg.planning.pool.gpus import PooledGpu
 from vgpu_cfg.planning.pool.shapes import Fits
@@ -12,7 +14,11 @@ from vgpu_cfg.planning.pool.shapes import Fits
 
 @dataclass(frozen=True, slots=True)
 class FitView:
-    """What was asked, of which server, and the answer; `gpus` are those of the hosts by moid."""
+    """What was asked, of which server, and the answer; `gpus` are those of the hosts by moid.
+
+    `left_out` are hosts that were asked for and take no VM; `lost` do not respond, and have VMs of the
+    plan's line that was asked for.
+    """
 
     server: str
     read_at: str
@@ -20,7 +26,8 @@ class FitView:
     fits: Fits
     clusters: Mapping[str, str]
     gpus: Mapping[str, Sequence[PooledGpu]]
-    left_out: Sequence[str] = ()
+    left_out: Sequence[Host] = ()
+    lost: Sequence[LostHost] = ()
 
     @property
     def next_step(self) -> str:

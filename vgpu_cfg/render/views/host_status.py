@@ -16,8 +16,11 @@ from vgpu_cfg.model.plan.change import (
     Plan,
     RebootHost,
     RestartService,
+    Severity,
 )
+from vgpu_cfg.model.plan.lost import LostHost
 from vgpu_cfg.model.plan.unknown import UnknownHost
+from vgpu_cfg.planning.expand.ranges import fold_names
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.render.layout.edits import edit_text
 
@@ -66,9 +69,12 @@ def view_hosts(plan: Plan, observed: Inventory) -> tuple[HostStatus, ...]:
     by_name = {host.name: host.moid for host in observed.hosts}
     unknown = {one.host.name: one for one in plan.unknown}
     moids |= {name: one.host.moid for name, one in unknown.items()}
+    lost = {one.host.name: one for one in plan.lost_hosts}
     names = sorted({*plan.hosts_in_sync, *changes, *findings, *unknown})
     return tuple(
-        _row(
+        _lost_row(lost[name])
+        if name in lost
+        else _row(
             name,
             moids.get(name) or by_name.get(name, ""),
             changes.get(name, []),
@@ -101,7 +107,7 @@ def _row(
     standing = next((found.message for found in findings if found.code == Code.STANDS_WAITING), "")
     is_read = unknown is None and not any(found.code in _UNREAD for found in findings)
     is_stated = drift or pending or is_in_sync or mark is not None or standing or not is_read
-    if findings and not is_stated:
+    if any(found.severity is not Severity.INFO for found in findings) and not is_stated:
         drift.append("see the findings")
     is_work = any(not isinstance(change, ChangeHost) for change in changes)
     if is_work and not (drift or pending or mark is not None):
@@ -118,6 +124,12 @@ def _row(
         is_read=is_read,
         unknown=tuple(f"{one.title} {one.device}".rstrip() for one in unknown.settings) if unknown else (),
     )
+
+
+def _lost_row(lost: LostHost) -> HostStatus:
+    """Make the row of a host that does not respond: of nothing else is anything known."""
+    words = f"{lost.connection.words}, with {fold_names(vm.name for vm in lost.vms)} on it"
+    return HostStatus(lost.host.name, lost.host.moid, is_in_maintenance_mode=False, drift=(words,))
 
 
 def _drift(changes: Sequence[Change]) -> list[str]:

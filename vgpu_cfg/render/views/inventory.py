@@ -17,6 +17,7 @@ from vgpu_cfg.planning.capacity.gpu_state import GpuState
 from vgpu_cfg.planning.capacity.host_capacity import CapacityReader, HostCapacity
 from vgpu_cfg.planning.capacity.topology import Topologies
 from vgpu_cfg.planning.pool.gpus import obstacle_text, out_of_use
+from vgpu_cfg.render.views.cordons import CordonRow, cordon_rows
 from vgpu_cfg.render.views.topology import (
     DisagreementRow,
     NearNicRow,
@@ -29,7 +30,7 @@ from vgpu_cfg.render.views.topology import (
 
 @dataclass(frozen=True, slots=True)
 class HostRow:
-    """A host. `state` is "ok", "maintenance" or vSphere's word for a lost connection."""
+    """A host. `state` is "ok", "cordoned", "maintenance" or vSphere's word for a lost connection."""
 
     name: str
     cluster: str
@@ -138,6 +139,7 @@ class InventoryView:
     api_version: str
     read_at: str
     hosts: tuple[HostRow, ...]
+    cordons: tuple[CordonRow, ...]
     gpus: tuple[GpuRow, ...]
     nics: tuple[NicRow, ...]
     numa_nodes: tuple[NumaRow, ...]
@@ -160,6 +162,7 @@ def view_inventory(
         api_version=observed.vcenter.api_version,
         read_at=observed.read_at.isoformat(),
         hosts=tuple(_host_row(host, observed) for host in hosts),
+        cordons=cordon_rows(hosts),
         gpus=tuple(row for host in hosts if host.gpus for row in rooms.rows(capacity.read(host))),
         nics=tuple(_nic_row(host, nic) for host in hosts for nic in host.nics),
         numa_nodes=tuple(row for host in hosts if host.gpus for row in _numa_rows(host)),
@@ -197,7 +200,7 @@ class _Rooms:
                 held = (HolderRow(holders[state.pci_id] or "", ""),)
             if gpu.is_passthrough:
                 free = "none" if held else "whole GPU"
-            obstacle = obstacle_text(state, gpu) or out_of_use(host.host)
+            obstacle = obstacle_text(state, gpu) or out_of_use(host.host, state.pci_id)
             yield GpuRow(
                 host=host.host.name,
                 pci_id=state.pci_id,
@@ -263,7 +266,7 @@ def _mode(state: GpuState, *, is_passthrough: bool) -> str:
 def _host_row(host: Host, observed: Inventory) -> HostRow:
     cluster = observed.cluster_by_moid.get(host.cluster_moid or "")
     vms = [vm for vm in observed.vms_by_host.get(host.moid, ()) if not vm.is_template]
-    state = "maintenance" if host.is_in_maintenance_mode else "ok"
+    state = "maintenance" if host.is_in_maintenance_mode else "cordoned" if host.cordon else "ok"
     return HostRow(
         name=host.name,
         cluster=cluster.name if cluster else "",

@@ -15,6 +15,7 @@ from vgpu_cfg.model.plan.change import (
     ExitMaintenance,
     Impact,
     ManualStep,
+    MarkVm,
     Plan,
     PowerOffVm,
     PowerOnVm,
@@ -22,6 +23,7 @@ from vgpu_cfg.model.plan.change import (
     ReconfigureVm,
     RestartService,
     SetAttributes,
+    SetCordon,
     SetOverrides,
     SettingTarget,
     SetVCenterOption,
@@ -148,6 +150,7 @@ def host_counts(plan: Sequence[Change]) -> list[str]:
         (sum(effort.cold_boots for effort in efforts), "cold boot"),
         (kinds["set_cluster_option"] + kinds["set_vcenter_option"], "option"),
         (kinds["change_network"], "network change"),
+        (kinds["set_cordon"], "cordon"),
     ]
     return [counted(number, noun) for number, noun in counts if number]
 
@@ -160,7 +163,7 @@ def plan_counts(plan: Plan) -> list[str]:
     changed = {
         change.subject.name
         for change in plan.changes
-        if isinstance(change, ReconfigureVm | UpgradeVm | SetAttributes)
+        if isinstance(change, ReconfigureVm | MarkVm | UpgradeVm | SetAttributes)
     } - new
     switched = (
         {change.subject.name for change in plan.changes if isinstance(change, PowerOnVm | PowerOffVm)}
@@ -199,4 +202,6 @@ def plan_counts(plan: Plan) -> list[str]:
 
 def is_task(change: Change) -> bool:
     """Whether a change is a task of vCenter's, as a reader counts them: a write to a host is a plain call."""
-    return not isinstance(change, ManualStep | ChangeHost | RestartService | SetAttributes | SetVCenterOption)
+    return not isinstance(
+        change, ManualStep | ChangeHost | RestartService | SetAttributes | SetCordon | SetVCenterOption
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from vgpu_cfg.model.observed.inventory import Inventory
@@ -16,7 +16,11 @@ from vgpu_cfg.model.plan.change import (
     Plan,
     SetOverrides,
     StageGuest,
+    Subject,
 )
+from vgpu_cfg.model.plan.difference import Difference
+from vgpu_cfg.model.plan.lost import LostHost, LostVm
+from vgpu_cfg.planning.drift.differences import SEE_PLAN, differences_of, only_about
 from vgpu_cfg.planning.estate.own import own_vms
 from vgpu_cfg.planning.estate.ownership import is_marked
 from vgpu_cfg.planning.sync import is_in_sync
@@ -28,7 +32,7 @@ from vgpu_cfg.render.views.unknown import UnknownRow, view_unknown
 
 @dataclass(frozen=True, slots=True)
 class VmRow:
-    """A VM. `state` is vSphere's power state, "missing".
+    """A VM. `state` is vSphere's power state, "missing", or "disconnected" where its host does not respond.
 
     `affinity` is `numa.nodeAffinity` as set, `gpu_nodes` the nodes its GPUs really are on. `guest` is None
     where the plan stages none.
@@ -56,7 +60,7 @@ class StatusView:
     """All rows of one plan, in the plan file's order, orphans last.
 
     `others` are the changes left to do that no row tells of: to clusters, networks and vCenter itself;
-    `unknown` is what nobody told of hosts.
+    `unknown` is what nobody told of hosts. `differences` are what differs of hosts and VMs, value by value.
     """
 
     plan: str
@@ -69,10 +73,16 @@ class StatusView:
     hosts: tuple[HostStatus, ...] = ()
     others: tuple[str, ...] = ()
     unknown: tuple[UnknownRow, ...] = ()
+    differences: tuple[Difference, ...] = ()
 
 
-def view_status(plan: Plan, observed: Inventory) -> StatusView:
-    """Make the rows of a plan that was just made from what was just read."""
+def view_status(
+    plan: Plan, observed: Inventory, differences: tuple[Difference, ...] | None = None
+) -> StatusView:
+    """Make the rows of a plan that was just made from what was just read.
+
+    `differences` are those of the plan with what vCenter's events tell of them, where they were asked.
+    """
     own = {vm.name: vm for vm in observed.vms if is_marked(vm, plan.desired.identity)} | own_vms(
         plan.desired, observed
     )
@@ -84,26 +94,33 @@ def view_status(plan: Plan, observed: Inventory) -> StatusView:
                 changes.setdefault(one.vm.name, []).append(only_about(change, one.vm.name))
         else:
             changes.setdefault(change.subject.name, []).append(change)
+    lost = {vm.name: _lost_words(one, vm) for one in plan.lost_hosts for vm in one.vms}
     desired = {vm.name: vm for vm in plan.desired.vms}
     stages = {change.vm.name: change for change in plan.changes if isinstance(change, StageGuest)}
     guests = {name: guest_status(vm, desired.get(name), stages.get(name)) for name, vm in own.items()}
     names = [*dict.fromkeys([*(vm.name for vm in plan.desired.vms), *plan.orphans])]
+    rows = tuple(
+        replace(
+            _row(name, own.get(name), observed, holders, _drift(name, plan, changes.get(name, [])))
+            if name not in lost
+            else _lost_row(_row(name, own.get(name), observed, holders, ()), lost[name]),
+            guest=guests.get(name),
+        )
+        for name in names
+    )
+    hosts = view_hosts(plan, observed)
+    known = differences_of(plan) if differences is None else differences
     return StatusView(
         plan=plan.name,
         server=plan.target.address,
         datacenter=plan.target.datacenter,
         read_at=plan.read_at.isoformat(),
-        vms=tuple(
-            replace(
-                _row(name, own.get(name), observed, holders, _drift(name, plan, changes.get(name, []))),
-                guest=guests.get(name),
-            )
-            for name in names
-        ),
+        vms=rows,
         findings=plan.diagnostics,
         is_in_sync=is_in_sync(plan),
+        differences=(*known, *_of_rows(known, rows, hosts)),
         unknown=view_unknown(plan),
-        hosts=view_hosts(plan, observed),
+        hosts=hosts,
         others=tuple(
             change.id
             for change in plan.changes
@@ -112,16 +129,17 @@ def view_status(plan: Plan, observed: Inventory) -> StatusView:
     )
 
 
-def only_about(change: SetOverrides, name: str) -> SetOverrides:
-    """Return the part of a cluster's change that is about one VM, its edits named without the VM."""
-    own = f"{name} "
-    edits = (edit for edit in change.edits if edit.key.startswith(own))
-    return change.model_copy(
-        update={
-            "overrides": tuple(one for one in change.overrides if one.vm.name == name),
-            "edits": tuple(edit.model_copy(update={"key": edit.key.removeprefix(own)}) for edit in edits),
-        }
-    )
+def _of_rows(
+    known: Iterable[Difference], rows: Iterable[VmRow], hosts: Iterable[HostStatus]
+) -> Iterator[Difference]:
+    """Yield what differs of rows of which no single value is told."""
+    told = {(one.subject.kind, one.subject.name) for one in known}
+    both: list[tuple[str, HostStatus | VmRow]] = [("host", one) for one in hosts]
+    both += [("vm", one) for one in rows]
+    for kind, row in both:
+        if row.drift and (kind, row.name) not in told:
+            subject = Subject(kind=kind, name=row.name, moid=row.moid or None)
+            yield Difference(subject=subject, what=SEE_PLAN, wanted="", found="; ".join(row.drift))
 
 
 def gpus_by_vm(observed: Inventory) -> Mapping[str, tuple[tuple[str, int | None], ...]]:
@@ -167,6 +185,15 @@ def _row(
         affinity=vm.detail.extra_config.get(AFFINITY_KEY, "") if vm.detail else "",
         drift=drift,
     )
+
+
+def _lost_words(host: LostHost, vm: LostVm) -> str:
+    """Say of a VM that its host does not respond, and how it was seen last."""
+    return f"{host.host.name} {host.connection.words}: last known {vm.power_state.word}"
+
+
+def _lost_row(row: VmRow, words: str) -> VmRow:
+    return replace(row, state="disconnected", drift=(words,))
 
 
 def _drift(name: str, plan: Plan, changes: list[Change]) -> tuple[str, ...]:

@@ -15,12 +15,14 @@ from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.wording import counted
 from vgpu_cfg.planning.moves.movables import Movable, Movables
+from vgpu_cfg.planning.remedies.cordons import uncordon
 from vgpu_cfg.planning.vms.lookup.vm_resolver import VmResolver
 from vgpu_cfg.suggestions.acts import (
     back_in_use,
     more_hosts,
     moved,
     switched_off,
+    uncordoned,
     with_boards,
 )
 from vgpu_cfg.suggestions.candidate import Candidate, Cost
@@ -37,6 +39,7 @@ def propose_room(situation: Situation) -> Iterator[Candidate]:
         return
     hosts = situation.hosts_in_question() or _error_hosts(situation)
     yield from _back(hosts)
+    yield from _uncordoned(hosts)
     yield from _residents(situation, hosts)
     yield from _more(situation, hosts)
 
@@ -59,6 +62,16 @@ def _back(hosts: list[Host]) -> Iterator[Candidate]:
             says = f"bring {host.name} back, which is {host.connection.value}"
             command = f"govc host.reconnect -host {path}"
         yield Candidate(FixKind.OUTSIDE, says, Cost.WORK, command=command, effect=back_in_use(host.moid))
+
+
+def _uncordoned(hosts: list[Host]) -> Iterator[Candidate]:
+    for host in hosts:
+        if host.cordons:
+            closed = "host" if host.cordon is not None else "GPU"
+            says = f"whoever cordoned {'' if closed == 'host' else 'a GPU of '}{host.name} gives it back"
+            command = uncordon(host, *host.cordons)
+            effect = uncordoned(host.moid)
+            yield Candidate(FixKind.OUTSIDE, says, Cost.NOTHING, command=command, effect=effect)
 
 
 def switch_off(vm: Vm, host: Host) -> Candidate:

@@ -271,7 +271,7 @@ def _places(situation: Situation) -> Iterator[Candidate]:
 
 
 def _templates(situation: Situation) -> Iterator[Candidate]:
-    """Another template: one that boots with EFI, or whose system is Linux."""
+    """Another template, or one at all: one that boots with EFI, or whose system is Linux."""
     wanted = (
         Code.TEMPLATE_IS_BIOS,
         Code.OPTION_NEEDS_EFI,
@@ -279,6 +279,7 @@ def _templates(situation: Situation) -> Iterator[Candidate]:
         Code.NVLINK_NEEDS_LINUX,
         Code.GUEST_NO_SYSTEM,
         Code.PVRDMA_GUEST,
+        Code.NO_SOURCE,
     )
     for vm in situation.lines(*wanted):
         own = vm.source.path_or_name if isinstance(vm.source, TemplateSource) else ""

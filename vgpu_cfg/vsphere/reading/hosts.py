@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from pyVmomi import vim
 
+from vgpu_cfg.model.observed.cordon import parse_cordons
 from vgpu_cfg.model.observed.inventory import (
     NVIDIA_VENDOR_ID,
     AssignmentPolicy,
@@ -26,6 +27,7 @@ from vgpu_cfg.model.observed.inventory import (
     Sriov,
 )
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode
+from vgpu_cfg.vsphere.reading.custom_attributes import custom_attributes
 from vgpu_cfg.vsphere.reading.places import Places
 from vgpu_cfg.vsphere.wire.collector import Item
 
@@ -81,6 +83,7 @@ def make_host(places: Places, item: Item) -> Host:
         creatable_profiles=tuple(item.get("config.sharedPassthruGpuTypes") or ()),
         network_moids=frozenset(item.moids_of("network")),
         datastore_moids=frozenset(item.moids_of("datastore")),
+        cordons=parse_cordons(custom_attributes(item)),
     )
 
 

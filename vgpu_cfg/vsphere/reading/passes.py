@@ -43,7 +43,6 @@ VM_DETAIL = (
     "config.memoryReservationLockedToMax",
     # What the rows of the table of VM settings read besides.
     *READ_PATHS,
-    # Names of attributes stand in `availableField`, values in `customValue`.
     "availableField",
     "customValue",
     # Whole, since keys like pciPassthru<n>.cfg.* cannot be listed beforehand.
@@ -82,6 +81,9 @@ HOST_LIGHT = (
     "config.sharedPassthruGpuTypes",
     "network",
     "datastore",
+    # Of custom attributes, names and values: what keeps new VMs off a host.
+    "availableField",
+    "customValue",
 )
 
 HOST_DETAIL = (

@@ -17,8 +17,11 @@ from vgpu_cfg.catalog import Catalog, load_catalog
 from vgpu_cfg.model.observed.drs import ClusterTies
 from vgpu_cfg.model.observed.host_facts import EstateFacts, FactGroup
 from vgpu_cfg.model.observed.inventory import Host, Inventory, PciDevice
+from vgpu_cfg.model.observed.past import Past, PastScope
 from vgpu_cfg.model.observed.vm import Vm
+from vgpu_cfg.planning.findings.options import matches_any
 from vgpu_cfg.ports import Clock, ReadScope
+from vgpu_cfg.vsphere.history.happened import NOT_RECORDED, read_past
 from vgpu_cfg.vsphere.history.origins import read_origins
 from vgpu_cfg.vsphere.host_facts.narrowed import narrowed, preparable
 from vgpu_cfg.vsphere.host_facts.reader import ALL_GROUPS, read_facts
@@ -80,7 +83,13 @@ class VCenterReader:
         hosts, items = self._read_hosts(places, scope)
         details = self._read_details(places, scope, [host for host in hosts if host.gpus])
         vms = {
-            item.moid: make_vm(places, item, details.get(item.moid), scope.extra_config_keys)
+            item.moid: make_vm(
+                places,
+                item,
+                details.get(item.moid),
+                scope.extra_config_keys,
+                option_names=scope.option_names,
+            )
             for item in places.of_type("VirtualMachine")
         }
         vms = self._add_origins(mark_nics(vms, hosts), scope)
@@ -133,6 +142,10 @@ class VCenterReader:
         """Read the rules and VM groups of a cluster again, in one round trip; none where it has gone."""
         items = self._items(passes.TIES, passes.CLUSTER, [cluster_moid])
         return reader_places.ties(items[0]) if items else ClusterTies()
+
+    def read_past(self, scope: PastScope) -> Past:
+        """Read what vCenter's events tell of some VMs, hosts and clusters."""
+        return read_past(self._session, scope)
 
     def read_missing_privileges(self, needed: Mapping[str, Sequence[str]]) -> Mapping[str, tuple[str, ...]]:
         """Return, per entity moid, those of the needed privileges that the account lacks."""
@@ -257,12 +270,16 @@ class RecordedReader:
         self._inventory: Inventory | None = None
         self._facts: EstateFacts | None = None
         self._keys: frozenset[str] = frozenset()
+        self._has_names = False
 
     def read_inventory(self, scope: ReadScope) -> Inventory:
-        """Read what was recorded; of the scope only the extraConfig keys count."""
-        if self._inventory is None or not scope.extra_config_keys <= self._keys:
+        """Read what was recorded; of the scope only the extraConfig keys and their names count."""
+        is_held = scope.extra_config_keys <= self._keys and scope.option_names <= self._has_names
+        if self._inventory is None or not is_held:
             self._keys |= scope.extra_config_keys
-            whole = EVERYTHING.model_copy(update={"extra_config_keys": self._keys})
+            self._has_names |= scope.option_names
+            update = {"extra_config_keys": self._keys, "option_names": self._has_names}
+            whole = EVERYTHING.model_copy(update=update)
             self._inventory = self._reader.read_inventory(whole)
         return self._inventory
 
@@ -305,6 +322,10 @@ class RecordedReader:
             return ClusterTies()
         return ClusterTies(rules=cluster.rules, host_rules=cluster.host_rules, vm_groups=cluster.vm_groups)
 
+    def read_past(self, scope: PastScope) -> Past:  # noqa: ARG002 - a recording has no events
+        """Return nothing: a recording holds no events."""
+        return Past(unread=NOT_RECORDED)
+
     def read_missing_privileges(self, needed: Mapping[str, Sequence[str]]) -> Mapping[str, tuple[str, ...]]:  # noqa: ARG002 - a recording has no account
         """Return nothing: a recording says nothing of privileges."""
         return {}
@@ -335,7 +356,21 @@ def _is_named(places: Places, item: Item, scope: ReadScope) -> bool:
     if places.name(item) in names:
         return True
     path = places.path(item.moid)
-    return any("/" in name and (path == name or path.endswith(f"/{name.lstrip('/')}")) for name in names)
+    if any("/" in name and (path == name or path.endswith(f"/{name.lstrip('/')}")) for name in names):
+        return True
+    if scope.vm_globs and not matches_any(places.name(item), scope.vm_globs):
+        return False
+    return bool(scope.vm_globs) or _is_below(path, scope.folder_globs)
+
+
+def _is_below(path: str, folder_globs: Sequence[str]) -> bool:
+    """Whether any folder on a VM's path is meant, wherever the datacenter's VM folder is among them."""
+    if not folder_globs:
+        return False
+    folders = path.split("/")[:-1]
+    places = range(len(folders) + 1)
+    parts = ("/".join(folders[first:last]) for first in places for last in places[first + 1 :])
+    return any(matches_any(part, folder_globs) for part in parts)
 
 
 def _with_kind(host: Host, facts: KindFacts) -> Host:

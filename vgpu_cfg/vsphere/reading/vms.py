@@ -24,6 +24,7 @@ from vgpu_cfg.model.observed.vm import (
     VmDetail,
 )
 from vgpu_cfg.planning.vms.settings.table import READ_PATHS
+from vgpu_cfg.vsphere.reading.custom_attributes import custom_attributes
 from vgpu_cfg.vsphere.reading.guests import guest_seen
 from vgpu_cfg.vsphere.reading.hosts import pci_address
 from vgpu_cfg.vsphere.reading.passes import extra_config_path
@@ -57,7 +58,9 @@ def hardware_version(text: str | None) -> int | None:
     return int(found.group(1)) if found else None
 
 
-def make_vm(places: Places, item: Item, detail: Item | None, keys: frozenset[str]) -> Vm:
+def make_vm(
+    places: Places, item: Item, detail: Item | None, keys: frozenset[str], *, option_names: bool = False
+) -> Vm:
     """Make a VM of its light properties and, where its configuration was read, its detail."""
     state = str(item.get("runtime.powerState", PowerState.OFF.value))
     name = places.name(item)
@@ -71,7 +74,11 @@ def make_vm(places: Places, item: Item, detail: Item | None, keys: frozenset[str
         is_template=item.get("config.template", False),
         instance_uuid=item.get("config.instanceUuid", ""),
         mark=owner_mark(item),
-        detail=make_detail(detail, keys) if detail is not None and _has_config(detail) else None,
+        detail=(
+            make_detail(detail, keys, option_names=option_names)
+            if detail is not None and _has_config(detail)
+            else None
+        ),
     )
 
 
@@ -88,9 +95,13 @@ def owner_mark(item: Item) -> OwnerMark | None:
     return OwnerMark.parse(str(plan.value), "" if vm is None else str(vm.value))
 
 
-def make_detail(item: Item, keys: frozenset[str]) -> VmDetail:
-    """Make the detail of a VM; `keys` are the extraConfig keys kept besides the tool's own."""
+def make_detail(item: Item, keys: frozenset[str], *, option_names: bool = False) -> VmDetail:
+    """Make the detail of a VM; `keys` are the extraConfig keys kept besides the tool's own.
+
+    With `option_names` the names of the others are kept, too.
+    """
     devices = item.get("config.hardware.device") or ()
+    kept = dict(_extra_config(item, keys))
     return VmDetail(
         change_version=item.get("config.changeVersion", ""),
         hardware_version=hardware_version(item.get("config.version")),
@@ -101,7 +112,14 @@ def make_detail(item: Item, keys: frozenset[str]) -> VmDetail:
         memory_mib=item.get("config.hardware.memoryMB", 0),
         memory_reservation_mib=item.get("config.memoryAllocation.reservation", 0),
         memory_reservation_locked=item.get("config.memoryReservationLockedToMax", False),
-        extra_config=dict(_extra_config(item, keys)),
+        extra_config=kept,
+        option_names=tuple(
+            sorted(
+                option.key
+                for option in item.get("config.extraConfig") or ()
+                if option_names and option.key not in kept
+            )
+        ),
         vgpus=tuple(_vgpus(devices)),
         device_groups=dict(_device_groups(item)),
         cores_per_numa_node=_cores_per_numa_node(item),
@@ -110,7 +128,7 @@ def make_detail(item: Item, keys: frozenset[str]) -> VmDetail:
         disks=tuple(_disks(devices)),
         controllers=tuple(_controllers(devices)),
         options=dict(_options(item)),
-        attributes=dict(_attributes(item)),
+        attributes=custom_attributes(item),
         tpm_key=next(
             (device.key for device in devices if isinstance(device, vim.vm.device.VirtualTPM)), None
         ),
@@ -143,15 +161,6 @@ def _options(item: Item) -> Iterable[tuple[str, SettingValue]]:
         value = item.get(path)
         if value is not None:
             yield setting.key, plain(value)
-
-
-def _attributes(item: Item) -> Iterable[tuple[str, str]]:
-    """Yield the VM's custom attributes by name."""
-    names = {field.key: field.name for field in item.get("availableField") or ()}
-    for value in item.get("customValue") or ():
-        text = str(getattr(value, "value", None) or "")
-        if value.key in names and text:
-            yield names[value.key], text
 
 
 def _vgpus(devices: Iterable[Any]) -> Iterable[VgpuDevice]:

@@ -25,7 +25,7 @@ from vgpu_cfg.ports import TaskUpdate
 from vgpu_cfg.vsphere.wire.collector import Paths, Start, collect_from
 from vgpu_cfg.vsphere.wire.faults import translated
 from vgpu_cfg.vsphere.wire.session import Session
-from vgpu_cfg.vsphere.writing.attributes import set_vm_attributes
+from vgpu_cfg.vsphere.writing.attributes import set_host_attributes, set_vm_attributes
 from vgpu_cfg.vsphere.writing.devices import needs_current
 from vgpu_cfg.vsphere.writing.overrides import override_specs
 from vgpu_cfg.vsphere.writing.specs import clone_spec, config_spec, needed_api, scratch_spec
@@ -184,6 +184,10 @@ class VCenterWriter:
     def set_attributes(self, moid: str, values: Mapping[str, str]) -> None:
         """Set custom attributes of a VM."""
         set_vm_attributes(self._session, moid, values)
+
+    def set_host_attributes(self, host_moid: str, values: Mapping[str, str]) -> None:
+        """Set custom attributes of a host."""
+        set_host_attributes(self._session, host_moid, values)
 
     def remove_rule(self, change: RemoveRule) -> str:
         """Remove a rule."""

@@ -12,13 +12,19 @@ from tests.unit.execution import host_makers
 from tests.unit.execution.makers import create, estate, plan_of, power_on, run, spec_of
 from vgpu_cfg.errors import DocumentError
 from vgpu_cfg.execution import Journal, find_journals, read_journal, run_plan
+from vgpu_cfg.model.runs import RunEntry
+
+
+def entry(hours: int = 0, *, user: str = "", machine: str = "") -> RunEntry:
+    """Return who runs a plan, some hours after the beginning of time."""
+    return RunEntry(run="5eed5eed5eed", at=START + timedelta(hours=hours), user=user, machine=machine)
 
 
 def keep(folder: Path, *, until: int | None = None) -> Path:
     """Run two changes with a journal; `until` cuts the journal after so many events."""
     server = estate()
     plan = plan_of(create("a"), power_on("a"))
-    with Journal.begin(folder, plan, now=START, user="EXAMPLE\\anna", host="jump-01") as journal:
+    with Journal.begin(folder, plan, entry(user="EXAMPLE\\anna", machine="jump-01")) as journal:
         report = run_plan(plan, server, server, server, on_event=journal.record_event)
         journal.record_report(report)
     if until is not None:
@@ -62,7 +68,7 @@ def test_a_journal_reads_back_as_what_happened(tmp_path: Path) -> None:
 def test_a_journal_keeps_what_every_setting_showed(tmp_path: Path) -> None:
     server = host_makers.estate()
     change = host_makers.change(host_makers.ATS)
-    with Journal.begin(tmp_path, plan_of(change), now=START) as journal:
+    with Journal.begin(tmp_path, plan_of(change), entry()) as journal:
         report, _ = host_makers.run(server, change)
         journal.record_report(report)
     record = read_journal(journal.path)
@@ -112,9 +118,9 @@ def test_runs_are_found_newest_first_and_by_their_own_plan_only(tmp_path: Path) 
     plan = plan_of(create("a"))
     other = plan_of(create("a"), name="demo-2")
     for hours in (0, 2, 1):
-        Journal.begin(tmp_path, plan, now=START + timedelta(hours=hours)).close()
-    Journal.begin(tmp_path, plan, now=START + timedelta(hours=2)).close()
-    Journal.begin(tmp_path, other, now=START).close()
+        Journal.begin(tmp_path, plan, entry(hours)).close()
+    Journal.begin(tmp_path, plan, entry(2)).close()
+    Journal.begin(tmp_path, other, entry()).close()
     assert [path.name[14:] for path in find_journals(tmp_path, "demo")] == [
         "20260302T230411Z-2.jsonl",
         "20260302T230411Z.jsonl",
@@ -129,7 +135,7 @@ def test_what_a_request_holds_does_not_get_into_the_journal(tmp_path: Path) -> N
         "a", extra_config={"vgpu_cfg.plan": "demo", "vgpu_cfg.vm": "a", "guestinfo.userdata": "hunter2"}
     )
     plan = plan_of(create("a", spec=secret))
-    with Journal.begin(tmp_path, plan, now=START) as journal:
+    with Journal.begin(tmp_path, plan, entry()) as journal:
         journal.record_report(run_plan(plan, server, server, server, on_event=journal.record_event))
     assert "hunter2" not in journal.path.read_text()
     assert all(json.loads(line) for line in journal.path.read_text().splitlines())
@@ -138,7 +144,7 @@ def test_what_a_request_holds_does_not_get_into_the_journal(tmp_path: Path) -> N
 def test_a_folder_that_cannot_be_written_stops_the_journal_and_not_the_run(tmp_path: Path) -> None:
     blocker = tmp_path / "file"
     blocker.write_text("")
-    journal = Journal.begin(blocker / "journals", plan_of(), now=START)
+    journal = Journal.begin(blocker / "journals", plan_of(), entry())
     assert "no journal is kept" in journal.problem
     report, _ = run(estate(), create("a"))
     journal.record_report(report)

@@ -24,7 +24,7 @@ from tests.unit.execution.makers import (
 from vgpu_cfg.execution import run_plan
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.vm import OwnerMark, Vm, VmDetail
-from vgpu_cfg.model.plan.change import RemoveRule, RemoveVmGroup, Subject
+from vgpu_cfg.model.plan.change import MarkVm, RemoveRule, RemoveVmGroup, Subject
 from vgpu_cfg.model.plan.vm_spec import VmSpec
 
 ASKED = "5c0e7a31-9d2b-4f4e-8a60-1b2c3d4e5f60"
@@ -154,3 +154,62 @@ def test_a_rule_or_group_that_holds_a_vm_of_others_is_not_removed(whose: str) ->
     assert statuses(report) == {"l": "failed", "m": "done", "gone": "not_needed", "group": "failed"}
     assert "it holds x, which is not this plan's VM" in report.outcomes[0].message
     assert (set(server.rules), set(server.vm_groups)) == ({"vgpu-cfg:demo:l"}, {"vgpu-cfg:demo:l"})
+
+
+def mark_vm(name: str, moid: str, kind: str = "imported", **pairs: str) -> MarkVm:
+    return MarkVm.model_validate(
+        {
+            "id": f"import {name}",
+            "subject": Subject(kind="vm", name=name),
+            "vm": {"name": name, "moid": moid},
+            "spec": {"extra_config": pairs or mark(name)},
+            "mark": kind,
+        }
+    )
+
+
+def test_a_vm_that_runs_is_taken_in_by_a_mark_that_says_so() -> None:
+    server = estate()
+    server.add_vm("hvd-01", "vm-7", VmDetail(), host_moid="host-1")
+    report, _ = run(server, mark_vm("hvd-01", "vm-7"), user="jo")
+    assert set(statuses(report).values()) == {"done"}
+    assert seen(server, "hvd-01").mark == OwnerMark(
+        plan="demo",
+        vm="hvd-01",
+        id=PLAN_ID,
+        instance_uuid=uuid_of("vm-7"),
+        made_by="jo",
+        made_at=START,
+        is_imported=True,
+    )
+    report, _ = run(server, mark_vm("hvd-01", "vm-7", "own"), user="ann")
+    found = seen(server, "hvd-01").mark
+    assert found is not None
+    assert (found.is_imported, found.made_by) == (False, "jo")
+    report, _ = run(server, mark_vm("hvd-01", "vm-7", "none", **dict.fromkeys(mark("hvd-01"), "")))
+    assert set(statuses(report).values()) == {"done"}
+    assert seen(server, "hvd-01").mark is None
+
+
+@pytest.mark.parametrize("found", [{"id": PLAN_ID}, {"plan": "other", "id": OTHER_ID}])
+def test_a_vm_that_got_a_mark_meanwhile_is_not_taken_in(found: dict[str, str]) -> None:
+    server = estate()
+    server.add_vm("hvd-01", "vm-7", marked("hvd-01", "vm-7", **found), host_moid="host-1")
+    report, _ = run(server, mark_vm("hvd-01", "vm-7"))
+    assert (set(statuses(report).values()), server.calls) == ({"failed"}, [])
+    assert "is not the VM any more that was to be taken in" in report.failed[0].message
+
+
+def test_a_reconfigured_vm_stays_imported_and_is_not_deleted_at_the_last_look() -> None:
+    server = estate()
+    text = OwnerMark(
+        plan="demo", vm="hvd-01", id=PLAN_ID, instance_uuid=uuid_of("vm-7"), is_imported=True
+    ).pairs
+    server.add_vm("hvd-01", "vm-7", VmDetail(extra_config=text), host_moid="host-1")
+    run(server, reconfigure("hvd-01", "vm-7", VmSpec(extra_config=mark("hvd-01"))))
+    found = seen(server, "hvd-01").mark
+    assert found is not None
+    assert found.is_imported
+    report, _ = run(server, destroy("hvd-01", "vm-7"))
+    assert [method for method, _ in server.calls if method == "destroy_vm"] == []
+    assert "it was imported, and nobody has allowed that" in report.failed[0].message

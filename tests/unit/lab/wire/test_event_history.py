@@ -52,7 +52,7 @@ def test_each_vm_tells_how_it_was_made_and_by_whom(instance: Any, rig: Rig) -> N
 
 def test_a_filter_leaves_out_what_it_does_not_mean(instance: Any) -> None:
     by_user: Any = TYPES.EventFilterSpec.ByUsername
-    assert asked(instance, eventTypeId=["vim.event.VmClonedEvent", "vim.event.VmRemovedEvent"]) == [CLONED]
+    assert asked(instance, eventTypeId=["VmClonedEvent", "VmRemovedEvent"]) == [CLONED]
     assert asked(instance, type=[TYPES.VmDeployedEvent]) == [DEPLOYED]
     assert asked(instance, userName=by_user(systemUser=False, userList=["eve"])) == []
     assert asked(instance, maxCount=1) == [DEPLOYED]
@@ -64,9 +64,39 @@ def test_a_filter_leaves_out_what_it_does_not_mean(instance: Any) -> None:
     assert asked(instance, eventChainId=first.chainId) == [DEPLOYED]
 
 
-def test_of_a_vm_that_is_gone_nothing_is_told(instance: Any, rig: Rig) -> None:
+def test_of_a_vm_that_is_gone_what_is_above_it_tells(instance: Any, rig: Rig) -> None:
     gone = rig.vm("second").moid
     rig.done(rig.vm("second"), "Destroy_Task")
     with pytest.raises(vmodl.fault.ManagedObjectNotFound):
         asked(instance, gone)
-    assert asked(instance) == [DEPLOYED]
+    datacenter = instance.content.rootFolder.childEntity[0]
+    below: Any = TYPES.EventFilterSpec.ByEntity(entity=datacenter, recursion="all")
+    assert asked(instance, entity=below) == [DEPLOYED, CLONED, ("VmRemovedEvent", "second")]
+    only: Any = TYPES.EventFilterSpec.ByEntity(entity=datacenter, recursion="self")
+    assert asked(instance, entity=only) == []
+
+
+def test_a_reconfiguration_tells_its_spec_and_whose_session_it_was(rig: Rig) -> None:
+    other = connect(rig.lab, login=False)
+    other.content.sessionManager.Login("Colleague@vsphere.local", "lab")
+    vm = vim.VirtualMachine(rig.vm("first").moid, other._stub)
+    vm.ReconfigVM_Task(vim.vm.ConfigSpec(numCPUs=2))
+    rig.lab.run_until_idle()
+    vm.PowerOnVM_Task()
+    rig.lab.run_until_idle()
+    told = other.content.eventManager.QueryEvents(TYPES.EventFilterSpec())[2:]
+    assert [type(event)._wsdlName for event in told] == ["VmReconfiguredEvent", "VmPoweredOnEvent"]
+    assert {event.userName for event in told} == {"Colleague@VSPHERE.LOCAL"}
+    assert (told[0].configSpec.numCPUs, told[0].configSpec.memoryMB) == (2, None)
+
+
+def test_a_collector_goes_through_events_page_by_page(instance: Any) -> None:
+    collector = instance.content.eventManager.CreateCollectorForEvents(TYPES.EventFilterSpec())
+    assert [event.vm.name for event in collector.ReadNextEvents(1)] == ["first"]
+    assert [event.vm.name for event in collector.ReadNextEvents(10)] == ["second"]
+    assert collector.ReadNextEvents(10) == []
+    assert [event.vm.name for event in collector.ReadPreviousEvents(10)] == ["first"]
+    collector.RewindCollector()
+    assert len(collector.ReadNextEvents(10)) == 2
+    assert [event.vm.name for event in collector.latestPage] == ["second", "first"]
+    collector.DestroyCollector()

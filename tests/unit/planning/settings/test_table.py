@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.unit.planning.settings.situations import all_cases
-from vgpu_cfg.planning.host_settings.entry import HostSetting
+from vgpu_cfg.planning.host_settings.entry import HostSetting, InFile, Part
 from vgpu_cfg.planning.host_settings.table import SETTINGS, setting
 
 KEYS = [entry.key for entry in SETTINGS]
@@ -33,6 +33,23 @@ def test_what_an_entry_refers_to_is_in_the_table(entry: HostSetting) -> None:
     assert entry.key not in (*entry.needs_in_force, *entry.after)
     assert entry.source
     assert entry.title
+
+
+@pytest.mark.parametrize("entry", SETTINGS, ids=KEYS)
+def test_an_entry_says_how_a_plan_file_states_what_a_host_shows_or_why_none_does(entry: HostSetting) -> None:
+    """What a case asks for, and its host shows once it holds, is said again; else there is a reason."""
+    if not isinstance(entry.in_file, InFile):
+        assert entry.in_file
+        return
+    for case in all_cases():
+        for desired in entry.desired_settings(case.entry, case.view) if case.setting == entry.key else ():
+            said = entry.in_file.says(desired.value)
+            rules: Any = getattr(case.entry, entry.in_file.part, ())
+            asked = [case.entry] if entry.in_file.part is Part.HOST else list(rules)
+            assert (
+                any(all(getattr(one, key) == value for key, value in said.items()) for one in asked)
+                or entry.key == "gpu_graphics_type"
+            ), said
 
 
 def test_nothing_waits_for_itself_in_a_circle() -> None:

@@ -1,6 +1,9 @@
-"""When a host goes and comes: a reboot told and begun, the minutes without an answer, the power by hand.
+"""When a host goes and comes: a reboot told and begun, the minutes without an answer, power lost and given.
 
-After a reboot was told, the host answers for some seconds yet, with the boot time that it had.
+After a reboot was told, the host answers for some seconds yet, with the boot time that it had. A host that
+loses its power or its network tells nobody: vCenter shows its VMs as they were last known. vSphere HA starts
+those of a dead host elsewhere, at once in the lab; those of a host that is only cut off run on there, as it
+still beats on its datastores (vSphere Availability, "Determining Responses to Host Issues").
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ from dataclasses import fields, replace
 from typing import Literal
 
 from vgpu_cfg.lab.guest import lifecycle as life
+from vgpu_cfg.lab.operations.hosts.failover import fail_over
 from vgpu_cfg.lab.rules import admission
 from vgpu_cfg.lab.simulation import events
 from vgpu_cfg.lab.simulation.simulation import Simulation
@@ -21,7 +25,7 @@ GOING_SECONDS = 20.0
 BOOT_SECONDS = 300.0
 """How long a server takes from the power button to an answer: a number of the lab's own."""
 
-ServerAction = Literal["power_on", "bios"]
+ServerAction = Literal["power_on", "bios", "fail", "cut_off", "reconnect"]
 
 
 def begin_shutdown(lab: Simulation, host: Host, *, for_good: bool) -> None:
@@ -48,26 +52,69 @@ def next_event(lab: Simulation) -> float | None:
 def act_at_server(
     lab: Simulation, host: Managed | str, what: ServerAction, facts: Mapping[str, bool]
 ) -> None:
-    """Press the power button, or set facts of the BIOS while the server is off. Raises ValueError."""
+    """Do at a server what only a person or a fate does. Raises ValueError where it cannot be.
+
+    `power_on` presses the button and `bios` sets facts, both while it is off; `fail` takes its power and
+    `cut_off` its network, `reconnect` gives that back.
+    """
     found = next(
         (each for each in lab.state.all(Host) if host is each or host in (each.name, each.moid)), None
     )
     if found is None:
         raise ValueError(f"the lab has no host {host!r}")
-    if not found.is_off or found.moid in lab.state.leaving:
-        raise ValueError(f"{found.name} is on: shut it down first")
+    if what not in ("power_on", "bios") and facts:
+        raise ValueError("only the BIOS takes settings")
     match what:
+        case "fail" | "cut_off":
+            _lose(lab, found, loses_power=what == "fail")
+        case "reconnect":
+            _reconnect(lab, found)
         case "power_on":
+            _check_off(lab, found)
             if facts:
                 raise ValueError("a power button takes no settings")
             found.is_off, found.boots_cold = False, True
             lab.state.booting[found.moid] = lab.clock.now() + _scaled(lab, BOOT_SECONDS)
         case "bios":
+            _check_off(lab, found)
             known = {field.name for field in fields(found.bios) if isinstance(field.default, bool)}
             if not facts or not facts.keys() <= known:
                 raise ValueError(f"of the BIOS there are {', '.join(sorted(known))}")
             found.bios = replace(found.bios, **facts)  # type: ignore[arg-type]  # names checked above
     lab.state.touch(found)
+
+
+def _check_off(lab: Simulation, host: Host) -> None:
+    if not host.is_off or host.moid in lab.state.leaving:
+        raise ValueError(f"{host.name} is on: shut it down first")
+
+
+def _lose(lab: Simulation, host: Host, *, loses_power: bool) -> None:
+    """Let a host fall silent in the middle of its work."""
+    if host.connection != "connected":
+        raise ValueError(f"{host.name} is {host.connection} already")
+    host.connection, host.is_off = "notResponding", loses_power
+    lab.state.leaving.pop(host.moid, None)
+    events.post(lab, host, "HostConnectionLostEvent")
+    if loses_power:
+        for vm in _running_on(lab, host):
+            life.halt(lab, vm)
+        fail_over(lab, host)
+    lab.state.touch(host)
+
+
+def _reconnect(lab: Simulation, host: Host) -> None:
+    if host.connection == "connected":
+        raise ValueError(f"{host.name} is connected")
+    if host.is_off or host.moid in lab.state.booting:
+        raise ValueError(f"{host.name} is off: power it on")
+    host.connection = "connected"
+    events.post(lab, host, "HostConnectedEvent")
+    lab.state.touch(host)
+
+
+def _running_on(lab: Simulation, host: Host) -> list[VirtualMachine]:
+    return [vm for vm in (lab.state.get(moid, VirtualMachine) for moid in host.vms) if vm.is_on]
 
 
 def _scaled(lab: Simulation, seconds: float) -> float:
@@ -77,10 +124,7 @@ def _scaled(lab: Simulation, seconds: float) -> float:
 def _go_down(lab: Simulation, host: Host, at: float) -> None:
     """Stop answering; VMs that still run there are gone with the host."""
     del lab.state.leaving[host.moid]
-    for vm in [lab.state.get(moid, VirtualMachine) for moid in host.vms]:
-        if vm.is_on:
-            admission.stop(lab.state, vm)
-            life.halt(lab, vm)
+    _stop_all(lab, host)
     host.connection, host.power_state = "notResponding", "poweredOff"
     host.boots_cold = host.is_off
     if not host.is_off:
@@ -88,8 +132,16 @@ def _go_down(lab: Simulation, host: Host, at: float) -> None:
     lab.state.touch(host)
 
 
+def _stop_all(lab: Simulation, host: Host) -> None:
+    for vm in _running_on(lab, host):
+        admission.stop(lab.state, vm)
+        life.halt(lab, vm)
+
+
 def _come_up(lab: Simulation, host: Host, at: float) -> None:
+    """Answer again; what was last known to run there does not."""
     del lab.state.booting[host.moid]
+    _stop_all(lab, host)
     restart(host, cold=host.boots_cold)
     host.connection, host.power_state, host.boots_cold = "connected", "poweredOn", False
     host.boot_time = at

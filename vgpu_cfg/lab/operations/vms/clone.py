@@ -159,7 +159,6 @@ def _copy(lab: Simulation, source: VirtualMachine, name: str, store: Datastore) 
         datastore=store.moid,
         home=name,
         log=[],
-        events=[],
         made_guest=copy_of(source.made_guest),
     )
     number = int(moid.rsplit("-", 1)[1])

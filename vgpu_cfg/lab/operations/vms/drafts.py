@@ -28,7 +28,6 @@ def draft_of(vm: VirtualMachine, **changes: Any) -> VirtualMachine:
         extra=dict(vm.extra),
         device_groups=dict(vm.device_groups),
         log=list(vm.log),
-        events=list(vm.events),
         snapshots=list(vm.snapshots),
         made_devices=dict(vm.devices),
         seed=None,

@@ -16,6 +16,7 @@ from vgpu_cfg.lab.operations.refs import resolve_or_none
 from vgpu_cfg.lab.operations.vms.drafts import stamp_change
 from vgpu_cfg.lab.operations.vms.place import check_reachable
 from vgpu_cfg.lab.rules import admission, drs, refusals
+from vgpu_cfg.lab.simulation import past_events
 from vgpu_cfg.lab.simulation.operations import operation, task
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state.inventory import Cluster, Host, ResourcePool, VirtualMachine
@@ -108,6 +109,7 @@ def shut_down_guest(lab: Simulation, vm: VirtualMachine) -> None:
     admission.stop(lab.state, vm)
     life.halt(lab, vm)
     stamp_change(lab, vm)
+    past_events.record(lab, vm, "VmGuestShutdownEvent")
 
 
 @operation("VirtualMachine", "RebootGuest")

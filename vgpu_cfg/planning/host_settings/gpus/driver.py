@@ -243,6 +243,7 @@ DRIVER_SETTINGS = (
         impact=lambda _view, _desired: Impact.HOST_REBOOT,
         how=_how,
         group="driver",
+        in_file="nobody wrote down which version is wanted",
         remembered=None,
         facts=frozenset({FactGroup.SOFTWARE, FactGroup.MODULES}),
         after=("gpu_passthrough",),

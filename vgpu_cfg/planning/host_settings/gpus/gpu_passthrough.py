@@ -24,9 +24,12 @@ from vgpu_cfg.planning.host_settings.entry import (
     DesiredSetting,
     HostSetting,
     HostView,
+    InFile,
     Instructions,
     Objection,
+    Part,
     Reading,
+    only,
 )
 from vgpu_cfg.planning.host_settings.match import gpu_rules
 from vgpu_cfg.planning.host_settings.nics.handed_out import (
@@ -190,6 +193,7 @@ PASSTHROUGH_SETTINGS = (
         impact=_use_impact,
         how=_how_use,
         group=GROUP,
+        in_file=only(Part.GPU, "use", "passthrough", where=PASSTHROUGH),
         remembered=None,
         needs_in_force=("bios_iommu",),
         objects=_object_to_use,
@@ -206,6 +210,7 @@ PASSTHROUGH_SETTINGS = (
         impact=lambda _view, _desired: Impact.NONE,
         how=_how_label,
         group=GROUP,
+        in_file=InFile(Part.GPU, lambda label: {"label": label} if label else {}),
         remembered=None,
         after=("gpu_passthrough",),
         objects=_object_to_label,

@@ -25,7 +25,9 @@ from vgpu_cfg.planning.host_settings.entry import (
     HostView,
     Instructions,
     Objection,
+    Part,
     Reading,
+    only,
 )
 from vgpu_cfg.planning.host_settings.gpus.gpu_support import driver_note, objection_to, with_gpu
 from vgpu_cfg.planning.host_settings.gpus.vgpu_mode import vgpu_mode_setting
@@ -282,6 +284,7 @@ GRAPHICS_SETTINGS = (
         impact=_impact,
         how=_how,
         group=GROUP,
+        in_file=only(Part.HOST, "graphics_type", "sharedDirect", where="sharedDirect"),
         remembered=None,
         facts=frozenset({FactGroup.SOFTWARE}),
         service=XORG,
@@ -300,6 +303,7 @@ GRAPHICS_SETTINGS = (
         impact=_impact,
         how=_how,
         group=GROUP,
+        in_file=only(Part.HOST, "assignment_policy", "consolidation", where="consolidation"),
         remembered=None,
         service=XORG,
         after=("driver",),
@@ -317,6 +321,7 @@ GRAPHICS_SETTINGS = (
         impact=_impact,
         how=_how,
         group=GROUP,
+        in_file=only(Part.GPU, "use", "vgpu", where="sharedDirect"),
         remembered=None,
         facts=frozenset({FactGroup.SOFTWARE}),
         service=XORG,

@@ -26,8 +26,10 @@ from vgpu_cfg.planning.host_settings.entry import (
     Instructions,
     Invalidator,
     Objection,
+    Part,
     Reading,
     Remembering,
+    only,
 )
 from vgpu_cfg.planning.host_settings.gpus.gpu_passthrough import PASSTHROUGH_SETTINGS
 from vgpu_cfg.planning.host_settings.gpus.gpu_support import (
@@ -196,6 +198,7 @@ MIG = HostSetting(
     how=_how_mig,
     group="mig",
     # From Hopper on the mode changes without a reboot, and before ESXi 8.0 U3 nothing else would show that.
+    in_file=only(Part.GPU, "sharing", "mig", where=ON),
     remembered=Remembering(
         (Invalidator.BOOT, Invalidator.BUILD, Invalidator.DRIVER),
         attributes=2,
@@ -220,6 +223,7 @@ ECC = HostSetting(
     how=_how_ecc,
     group="ecc",
     # Another state is pending until the host has booted.
+    in_file="only nvidia-smi on the host tells it",
     remembered=Remembering(
         (Invalidator.BOOT, Invalidator.BUILD, Invalidator.DRIVER), attributes=2, words=(ON, OFF)
     ),

@@ -29,8 +29,10 @@ from vgpu_cfg.planning.host_settings.entry import (
     DesiredSetting,
     HostSetting,
     HostView,
+    InFile,
     Instructions,
     Objection,
+    Part,
     Reading,
 )
 from vgpu_cfg.planning.host_settings.gpus.gpu_support import objection_to, served_gpus
@@ -167,6 +169,12 @@ def _read(view: HostView, device: str) -> Reading:
     return Reading(configured=policy)
 
 
+def _in_file(policy: str) -> Mapping[str, object]:
+    """Say a policy other than the one of a GPU of which nothing was said."""
+    is_known = policy in list(SchedulerPolicy) and policy != SchedulerPolicy.BEST_EFFORT
+    return {"scheduler": policy} if is_known else {}
+
+
 def _options(view: HostView, desired_settings: Sequence[DesiredSetting]) -> str:
     """Return the whole option string of the module with the desired settings in it."""
     options = view.facts.modules.get(MODULE, "")
@@ -236,6 +244,7 @@ SCHEDULER = HostSetting(
     impact=lambda _view, _desired: Impact.HOST_REBOOT,
     how=_how,
     group="module nvidia",
+    in_file=InFile(Part.GPU, _in_file),
     remembered=None,
     facts=frozenset({FactGroup.MODULES, FactGroup.SOFTWARE}),
     needs_in_force=("driver",),

@@ -25,7 +25,9 @@ from vgpu_cfg.planning.host_settings.entry import (
     HostView,
     Instructions,
     Objection,
+    Part,
     Reading,
+    only,
 )
 from vgpu_cfg.planning.host_settings.gpus.gpu_support import architecture, objection_to, served_gpus, with_gpu
 from vgpu_cfg.planning.host_settings.gpus.scheduler import read_policy
@@ -139,6 +141,7 @@ def vgpu_mode_setting(
         impact=lambda _view, _desired: Impact.HOST_MAINTENANCE,
         how=_how,
         group=group,
+        in_file=only(Part.GPU, "vgpu_mode", "mixed_size", where="mixed_size"),
         remembered=None,
         facts=frozenset({FactGroup.SOFTWARE, FactGroup.MODULES}),
         after=("graphics_type", "gpu_graphics_type"),

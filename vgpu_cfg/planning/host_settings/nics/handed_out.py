@@ -24,9 +24,12 @@ from vgpu_cfg.planning.host_settings.entry import (
     DesiredSetting,
     HostSetting,
     HostView,
+    InFile,
     Instructions,
     Objection,
+    Part,
     Reading,
+    only,
 )
 from vgpu_cfg.planning.host_settings.match import nic_rules
 from vgpu_cfg.planning.host_settings.nics.cut_off import cut_off
@@ -324,6 +327,7 @@ NIC_PASSTHROUGH = HostSetting(
     impact=_passthrough_impact,
     how=_how_passthrough,
     group=GROUP,
+    in_file=only(Part.NIC, "use", "passthrough", where=HANDED_OUT),
     remembered=None,
     needs_in_force=(NIC_FIRMWARE.key, "bios_iommu"),
     has_needs=lambda desired: desired.value == HANDED_OUT,
@@ -342,6 +346,7 @@ NIC_LABEL = HostSetting(
     impact=lambda _view, _desired: Impact.NONE,
     how=_how_label,
     group=GROUP,
+    in_file=InFile(Part.NIC, lambda label: {"label": label} if label else {}),
     remembered=None,
     after=(PASSTHROUGH,),
     objects=_objects_to_label,
@@ -364,6 +369,7 @@ NIC_SRIOV = HostSetting(
     impact=lambda _view, _desired: Impact.HOST_REBOOT,
     how=_how_sriov,
     group=GROUP,
+    in_file=InFile(Part.NIC, lambda count: {"use": "sriov", "vfs": int(count)} if int(count) else {}),
     remembered=None,
     after=(PASSTHROUGH,),
     needs_in_force=(NIC_FIRMWARE.key, "bios_sriov"),

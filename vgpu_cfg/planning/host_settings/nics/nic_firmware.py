@@ -179,6 +179,7 @@ NIC_FIRMWARE = HostSetting(
     how=_how,
     group=KEY,
     # Another value, and another firmware, are pending until the host has booted.
+    in_file="only mlxconfig on the host tells it",
     remembered=Remembering((Invalidator.BOOT, Invalidator.BUILD), attributes=4, words=_WORDS),
     facts=frozenset({FactGroup.SHELL_NICS}),
     same=is_same_word,

@@ -140,6 +140,7 @@ PVRDMA = HostSetting(
     impact=lambda _view, _desired: Impact.NONE,
     how=_how,
     group=OPTION_KEY,
+    in_file="only esxcli tells it, host by host",
     remembered=None,
     facts=frozenset({FactGroup.OPTIONS}),
     after=(VMKNIC.key,),
@@ -158,6 +159,7 @@ PVRDMA_FIREWALL = HostSetting(
     impact=lambda _view, _desired: Impact.NONE,
     how=_how_ruleset,
     group=FIREWALL_KEY,
+    in_file="only esxcli tells it, host by host",
     remembered=None,
     other_way=lambda _view, desired_settings: by_esxcli(
         [_ruleset_call(desired.value == OPEN) for desired in desired_settings]

@@ -187,6 +187,7 @@ def _module_setting(module: str, title: str) -> HostSetting:
         impact=lambda _view, _desired: Impact.HOST_REBOOT,
         how=lambda view, desired: _how(module, view, desired),
         group=f"module {module}",
+        in_file="only esxcli tells it, host by host",
         remembered=None,
         facts=frozenset({FactGroup.MODULES}),
         objects=lambda view, desired: _objects_to(module, view, desired),

@@ -172,6 +172,7 @@ UPLINK = HostSetting(
     impact=lambda _view, _desired: Impact.NONE,
     how=_how,
     group=KEY,
+    in_file="it is part of the host's own network",
     remembered=None,
     same=_same,
     objects=_objects,

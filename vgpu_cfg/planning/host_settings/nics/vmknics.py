@@ -175,6 +175,7 @@ VMKNIC = HostSetting(
     impact=lambda _view, _desired: Impact.NONE,
     how=_how,
     group=KEY,
+    in_file="it is part of the host's own network",
     remembered=None,
     after=(UPLINK.key,),
     same=_same,

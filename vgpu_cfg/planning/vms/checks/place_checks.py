@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from vgpu_cfg.model.desired import DesiredPower, DesiredVm
+from vgpu_cfg.model.desired import DesiredPower, DesiredVm, TemplateSource
 from vgpu_cfg.model.observed.inventory import Datastore, GraphicsType, Host
 from vgpu_cfg.model.observed.vm import AFFINITY_KEY
 from vgpu_cfg.model.plan.change import Severity, Subject
@@ -128,7 +128,8 @@ def check_datastores(resolved_vms: Iterable[ResolvedVm], findings: Findings) -> 
         store = resolved.datastore
         stores[store.moid] = store
         size = sum(disk.size_mib for disk in resolved.desired.disks if disk.kind == "new")
-        is_linked = resolved.desired.source.kind == "template" and resolved.desired.source.linked
+        source = resolved.desired.source
+        is_linked = isinstance(source, TemplateSource) and source.linked
         inherited = [disk.capacity_mib for disk in sorted(resolved.base.disks, key=lambda disk: disk.key)]
         growth = [disk.size_mib for disk in resolved.desired.disks if disk.kind == "grow"]
         if inherited and growth:

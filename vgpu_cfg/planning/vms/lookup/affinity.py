@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from vgpu_cfg.model.observed.inventory import Host
-from vgpu_cfg.model.observed.vm import AFFINITY_KEY
+from vgpu_cfg.model.observed.vm import AFFINITY_KEY, VmDetail
 from vgpu_cfg.model.plan.change import NumaPin
 from vgpu_cfg.model.plan_values import NumaPolicy
 from vgpu_cfg.planning.capacity.numa import nodes_of_affinity
@@ -124,12 +124,31 @@ def held_nodes(resolved: ResolvedVm) -> tuple[int, ...] | None:
     return tuple(sorted(node for node in nodes if node is not None))
 
 
+def follows_held_gpus(resolved: ResolvedVm) -> bool:
+    """Whether the affinity of a VM is one that this tool gives for the GPUs that it has.
+
+    Of one that is off nobody tells the GPUs: any nodes with GPUs will do then. A VM that is wider than a node
+    may be on more of them.
+    """
+    found = set(nodes_of_affinity(resolved.base.extra_config.get(AFFINITY_KEY, "")))
+    vm, host = resolved.existing, resolved.host
+    if not found or vm is None or host is None:
+        return False
+    held = {node for _, node in held_gpus(vm.moid, resolved)}
+    if any(resolved.base.cpus > node.cores for node in host.numa_nodes):
+        return found >= held - {None}
+    devices = (device.numa_node for device in host.pci_devices if device.is_gpu)
+    return found <= (held or {*(gpu.numa_node for gpu in host.gpus), *devices})
+
+
 def held_gpus(moid: str, resolved: ResolvedVm) -> list[tuple[str, int | None]]:
     """List the GPUs that a running VM holds with their nodes, as its host tells."""
-    host: Host | None = resolved.host
-    if host is None:
-        return []
+    return [] if resolved.host is None else gpus_on(resolved.host, moid, resolved.base)
+
+
+def gpus_on(host: Host, moid: str, detail: VmDetail) -> list[tuple[str, int | None]]:
+    """List the GPUs of a host that a VM holds, or that are its own by their address, with their nodes."""
     held = [(gpu.pci_id, gpu.numa_node) for gpu in host.gpus if moid in gpu.vm_moids]
-    given = {device.pci_id or device.assigned_id for device in resolved.base.passthrough_gpus}
+    given = {device.pci_id or device.assigned_id for device in detail.passthrough_gpus}
     held += [(device.pci_id, device.numa_node) for device in host.pci_devices if device.pci_id in given]
     return list(dict.fromkeys(held))

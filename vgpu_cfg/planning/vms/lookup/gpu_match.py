@@ -25,7 +25,7 @@ def effective_gpus(vm: DesiredVm, detail: VmDetail) -> tuple[GpuEntry, ...]:
     not manage its GPUs they are what it has now.
     """
     if not vm.is_managed("gpus"):
-        return _own_gpus(detail)
+        return own_gpus(detail)
     chosen = iter(chosen_profiles(vm.gpus, detail))
     return tuple(
         gpu.model_copy(update={"profile": (VgpuProfile.parse(name),)})
@@ -99,7 +99,8 @@ def _bundles(vgpus: Sequence[tuple[int | None, str]]) -> tuple[list[str], list[l
     )
 
 
-def _own_gpus(detail: VmDetail) -> tuple[GpuEntry, ...]:
+def own_gpus(detail: VmDetail) -> tuple[GpuEntry, ...]:
+    """Return the GPUs that a VM has, in the words of a plan file."""
     own: list[GpuEntry] = []
     numbers = {key: number for number, key in enumerate(sorted(detail.device_groups), start=1)}
     for vgpu in detail.vgpus:

@@ -9,7 +9,13 @@ from vgpu_cfg.model.desired import DesiredVm
 from vgpu_cfg.model.observed.inventory import Cluster, Host
 from vgpu_cfg.model.observed.vm import SettingValue, VmDetail
 from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
-from vgpu_cfg.planning.vms.lookup.wanted import PlannedFunction, WantedGpu, WantedNic
+from vgpu_cfg.planning.vms.lookup.wanted import (
+    PVRDMA,
+    PlannedFunction,
+    WantedGpu,
+    WantedNic,
+    has_pinning_nics,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +28,8 @@ class PlacedVm:
     affinity alone, an empty one removes it. Over `nodes` NUMA nodes the CPUs are split into sockets.
     `cores_per_numa_node` is 0 where ESXi shall shape the virtual NUMA nodes, None where they stay as they
     are. `addresses` is what is kept of the NICs on the VM, None where that is left alone. `key_providers` are
-    those of the vCenter, None where they were not read.
+    those of the vCenter, None where they were not read. `held_mmio_gb` is what this tool gives to the GPUs
+    that the VM has now, `follows_held_gpus` whether its affinity may come from them.
     """
 
     resolved: ResolvedVm
@@ -42,6 +49,20 @@ class PlacedVm:
     cores_per_numa_node: int | None = None
     addresses: str | None = None
     key_providers: tuple[str, ...] | None = None
+    held_mmio_gb: int | None = None
+    follows_held_gpus: bool = False
+
+    @property
+    def sheds_devices(self) -> bool:
+        """Whether it gives up GPUs, or NICs of a physical function, and keeps none of that kind."""
+        return self.resolved.sheds_gpus or self.sheds_functions
+
+    @property
+    def sheds_functions(self) -> bool:
+        """Whether it gives up all its NICs that are functions of physical ones, or PVRDMA."""
+        is_asked = not self.is_new and self.manages("nics") and self.nics is not None
+        keeps = bool(self.functions) or any(nic.kind == PVRDMA for nic in self.nics or ())
+        return is_asked and not keeps and has_pinning_nics(self.base)
 
     @property
     def desired(self) -> DesiredVm:

@@ -40,9 +40,9 @@ class ResolvedVm:
     own where the plan does not manage them. `keeps_gpus` tells that it runs with them already,
     `is_stuck` that it runs with others and no place was found for the new ones.
     `nics` is None where the plan leaves them to the template. `fit` is set by placement.
-    `held_boards` are the boards behind the GPUs of a VM that keeps them. `move` is how the plan
-    moves a VM that is elsewhere than the plan file says, `possible_move` how it could, `why_stays` why it
-    cannot.
+    `held_boards` are the boards behind the GPUs of a VM that keeps them, or gives them up. `move` is how the
+    plan moves a VM that is elsewhere than the plan file says, `possible_move` how it could, `why_stays` why
+    it cannot.
     """
 
     desired: DesiredVm
@@ -80,6 +80,13 @@ class ResolvedVm:
         source = self.desired.source
         is_linked = isinstance(source, TemplateSource) and source.linked
         return frozenset(own | set(self.base.datastore_moids) if is_linked else own)
+
+    @property
+    def sheds_gpus(self) -> bool:
+        """Whether it has GPUs, and the plan file says that it shall have none."""
+        has_gpus = bool(self.base.vgpus or self.base.passthrough_gpus)
+        is_asked = self.existing is not None and self.desired.is_managed("gpus")
+        return is_asked and has_gpus and not self.desired.gpus
 
     @property
     def stays_put(self) -> bool:
@@ -123,12 +130,17 @@ def resolve_vm(
     nics, moids = _nics(vm, reporting, lookup.new_macs, is_new=True)
     if vm.nics and nics is None:
         clusters = ()
-    is_missing = template is None and isinstance(vm.source, TemplateSource)
+    is_missing = template is None and not isinstance(vm.source, ScratchSource)
     datastore = reporting.datastore_of(vm) if is_missing else _datastore(vm, template, reporting, findings)
     if template is not None and template.detail is None:
         message = f"the template {template.name} could not be read in detail"
         findings.refuse_vm(Code.NOT_READ, vm, message, _MAY_READ)
         return None
+    if folder is not None and vm.source is None:
+        where = folder.inventory_path or folder.name
+        message = f"nothing says what to make it from, and it is not in {where}"
+        remedy = "name its template, or {scratch: guest id}; if it is there, correct its name or its folder"
+        findings.refuse_vm(Code.NO_SOURCE, vm, message, remedy)
     if folder is None or is_missing:
         return None
     base = template.detail if template is not None and template.detail is not None else VmDetail()

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from vgpu_cfg.catalog import Catalog
 from vgpu_cfg.model.desired import DesiredPlan, DesiredVm
 from vgpu_cfg.model.observed.inventory import Folder, Host, Inventory
-from vgpu_cfg.model.observed.vm import Vm
+from vgpu_cfg.model.observed.vm import Vm, VmDetail
 from vgpu_cfg.model.plan_file import PlaceEntry
 from vgpu_cfg.planning.capacity.host_capacity import CapacityReader
+from vgpu_cfg.planning.estate.lost import lost_host
 from vgpu_cfg.planning.estate.ownership import Ownership
 from vgpu_cfg.planning.estate.protection import Protection
 from vgpu_cfg.planning.estate.site import Site
@@ -61,15 +62,36 @@ class VmResolver:
         return sorted(self.desired.vms, key=lambda vm: (as_counted(vm.name), vm.name))
 
     def resolved_vms(self, folders: Mapping[str, Folder | None], owned: Ownership) -> Iterator[ResolvedVm]:
-        """Yield the plan's VMs, looked up; those that are protected or not the plan's are findings."""
+        """Yield the plan's VMs, looked up; those that are protected or not the plan's are findings.
+
+        Those on hosts that do not respond are none of them: see `lost_vms`.
+        """
         for vm in self.in_order():
             folder = folders[vm.name]
-            if self.is_protected(vm, folder, owned.existing.get(vm.name)):
+            existing = owned.existing.get(vm.name)
+            if self.is_protected(vm, folder, existing) or self._lost_host(vm.name, owned) is not None:
                 continue
             if folder is None or vm.name not in owned.blocked:
                 resolved = self.resolve(vm, folder, owned.existing.get(vm.name))
                 if resolved is not None:
                     yield resolved
+
+    def lost_vms(self, folders: Mapping[str, Folder | None], owned: Ownership) -> Iterator[ResolvedVm]:
+        """Yield the plan's VMs on hosts that do not respond, as vCenter saw them last; it reports nothing."""
+        lookup = replace(self.lookup, reporting=self.lookup.silent)
+        for vm in self.in_order():
+            host, folder = self._lost_host(vm.name, owned), folders[vm.name]
+            if host is None or folder is None:
+                continue
+            existing = owned.existing[vm.name]
+            resolved = resolve_vm(vm, folder, existing, lookup, Findings())
+            resolved = resolved or ResolvedVm(vm, folder, (), VmDetail(), existing=existing)
+            resolved.host = host
+            yield resolved
+
+    def _lost_host(self, name: str, owned: Ownership) -> Host | None:
+        existing = owned.existing.get(name)
+        return lost_host(existing, self.observed, self.desired.identity) if existing is not None else None
 
     def is_protected(self, vm: DesiredVm, folder: Folder | None, existing: Vm | None = None) -> bool:
         """Whether a VM is protected that the plan file names itself, which is a finding.
@@ -145,7 +167,7 @@ class VmResolver:
         if resolved.changes_host:
             query = self._query_of_move(resolved)
         elif resolved.existing is not None:
-            if resolved.host is None or not (resolved.host.is_usable or resolved.desired.power == "on"):
+            if resolved.host is None or not (resolved.host.takes_vms or resolved.desired.power == "on"):
                 return
             owner = resolved.host.cluster_moid or resolved.host.compute_moid
             query = CandidateQuery((owner,), (), frozenset(), frozenset(), resolved.host.moid)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from vgpu_cfg.model.desired import DesiredFunction
+from vgpu_cfg.model.observed.vm import VmDetail
 from vgpu_cfg.model.plan.vm_spec import (
     NewDynamicPassthrough,
     NewPassthrough,
@@ -17,9 +18,17 @@ VMXNET3 = "vmxnet3"
 PVRDMA = "pvrdma"
 """The `VirtualNic.kind` of a paravirtual RDMA NIC."""
 
+SRIOV = "sriov"
+"""That of a virtual function."""
+
 WantedGpu = NewVgpu | NewPassthrough | NewDynamicPassthrough
 
 NewFunction = NewPassthrough | NewDynamicPassthrough | NewSriovNic
+
+
+def has_pinning_nics(detail: VmDetail) -> bool:
+    """Whether a VM has NICs that read and write all of its memory: functions of physical ones, or PVRDMA."""
+    return bool(detail.passthrough_nics) or any(nic.kind in (SRIOV, PVRDMA) for nic in detail.nics)
 
 
 @dataclass(frozen=True, slots=True)

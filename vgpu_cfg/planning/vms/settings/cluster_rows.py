@@ -12,7 +12,7 @@ from dataclasses import replace
 from vgpu_cfg.model.observed.vm import SettingValue
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.vms.lookup.placed import PlacedVm
-from vgpu_cfg.planning.vms.settings.setting import Carrier, Objection, Topic, VmSetting, Wanted
+from vgpu_cfg.planning.vms.settings.setting import Carrier, Objection, Topic, VmSetting, Wanted, as_it_is
 
 DRS_LIST, HA_LIST = "drsVmConfig", "dasVmConfig"
 _BEHAVIORS = {"manual": "manual", "partial": "partiallyAutomated", "full": "fullyAutomated"}
@@ -124,6 +124,7 @@ CLUSTER_SETTINGS = (
         key="drs",
         name="DRS",
         plan_key="drs",
+        in_file=as_it_is,
         values=(*_BEHAVIORS, _OFF),
         leaves=_drs_leaves,
         govc=_drs_flags,
@@ -135,6 +136,7 @@ CLUSTER_SETTINGS = (
         name="HA restart",
         plan_key="ha",
         values=RESTART_PRIORITIES,
+        in_file=lambda value: {"restart": value},
         desired=_ha("restart"),
         leaves=lambda value: {f"{_DAS}.restartPriority": value},
         govc=_restart_flags,
@@ -146,6 +148,7 @@ CLUSTER_SETTINGS = (
         name="HA monitoring",
         plan_key="ha",
         values=tuple(_MONITORING),
+        in_file=lambda value: {"monitoring": value},
         desired=_ha("monitoring"),
         leaves=_monitoring_leaves,
         client=lambda value: f"VM Overrides > vSphere HA - VM Monitoring: {value}",

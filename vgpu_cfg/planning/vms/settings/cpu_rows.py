@@ -8,12 +8,22 @@ CPU, at least the number of its CPUs times the clock of the host's cores reserve
 from __future__ import annotations
 
 from vgpu_cfg.model.observed.vm import AFFINITY_KEY, SettingValue, VmDetail
+from vgpu_cfg.model.plan_file import size_text
+from vgpu_cfg.planning.capacity.numa import nodes_of_affinity
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.wording import counted, gib, node_list
 from vgpu_cfg.planning.vms.lookup.placed import PlacedVm
-from vgpu_cfg.planning.vms.lookup.wanted import PVRDMA
+from vgpu_cfg.planning.vms.lookup.wanted import PVRDMA, has_pinning_nics
 from vgpu_cfg.planning.vms.settings.extra_config import current
-from vgpu_cfg.planning.vms.settings.setting import Carrier, Objection, Topic, VmSetting, Wanted
+from vgpu_cfg.planning.vms.settings.setting import (
+    Carrier,
+    FoundVm,
+    Objection,
+    Topic,
+    VmSetting,
+    Wanted,
+    as_it_is,
+)
 
 _CONFIG_SPEC = "vSphere API reference, VirtualMachineConfigSpec"
 _CPU_COUNT = "VirtualMachine.Config.CPUCount"
@@ -54,13 +64,24 @@ def _memory(vm: PlacedVm) -> Wanted | None:
 
 def _reservation(vm: PlacedVm) -> Wanted | None:
     """Ask for all memory: a VM with a device that reads and writes it cannot start with less."""
-    is_asked = vm.manages("gpus") or vm.manages("memory") or (vm.manages("nics") and _pins_memory(vm))
+    is_resized = vm.manages("memory")
+    is_asked = bool(vm.resolved.gpus) and (vm.manages("gpus") or is_resized)
+    is_asked |= _pins_memory(vm) and (vm.manages("nics") or is_resized)
     is_asked |= vm.stated("latency_sensitivity") == HIGH
     return Wanted(_final_memory(vm), is_default=True) if is_asked else None
 
 
+def _is_all_reserved(value: SettingValue, detail: VmDetail) -> bool:
+    """Whether no memory is left unreserved, by the flag or the amount; of 0, whether the flag is off."""
+    if not value:
+        return not detail.memory_reservation_locked
+    return detail.memory_reservation_locked or detail.memory_reservation_mib >= int(value) > 0
+
+
 def _pins_memory(vm: PlacedVm) -> bool:
     """Whether a NIC needs all of the VM's memory reserved: a function of a physical one, or PVRDMA."""
+    if not vm.manages("nics"):
+        return has_pinning_nics(vm.base)
     return bool(vm.functions) or any(nic.kind == PVRDMA for nic in vm.nics or ())
 
 
@@ -143,6 +164,19 @@ def _affinity(vm: PlacedVm) -> Wanted | None:
     return Wanted(node_list(vm.affinity), is_default=vm.is_default("numa"), note=vm.affinity_note)
 
 
+def _numa_in_file(value: SettingValue) -> object:
+    nodes = nodes_of_affinity(str(value))
+    return list(nodes) if len(nodes) > 1 else nodes[0] if nodes else "off"
+
+
+def _is_off_its_gpus(vm: FoundVm, value: SettingValue) -> bool:
+    """Whether the affinity is not the one that follows from the GPUs; of a VM without GPUs that is none."""
+    nodes = nodes_of_affinity(str(value))
+    if vm.has_gpus and nodes:
+        return bool(vm.gpu_nodes) and set(nodes) != vm.gpu_nodes
+    return vm.has_gpus != bool(nodes)
+
+
 def _virtual_nodes(vm: PlacedVm) -> Wanted | None:
     """Follow `numa`, and the number of CPUs where the nodes were shaped before."""
     is_resized = vm.manages("cpus") and vm.desired.cpus not in (None, vm.base.cpus)
@@ -150,6 +184,29 @@ def _virtual_nodes(vm: PlacedVm) -> Wanted | None:
     if not is_asked or vm.cores_per_numa_node is None:
         return None
     return Wanted(vm.cores_per_numa_node, is_default=True)
+
+
+def _brought_reservation(vm: PlacedVm) -> bool:
+    """Whether a VM's memory is reserved for devices alone that go, all of them."""
+    is_needed = bool(vm.resolved.gpus) or _pins_memory(vm)
+    is_for_latency = HIGH in (vm.stated("latency_sensitivity"), vm.base.options.get("latency_sensitivity"))
+    return vm.base.memory_reservation_locked and not (is_needed or is_for_latency)
+
+
+def _brought_affinity(vm: PlacedVm) -> bool:
+    return vm.resolved.sheds_gpus and vm.follows_held_gpus and not vm.manages("numa")
+
+
+def _brought_cores(vm: PlacedVm) -> bool:
+    nodes = nodes_of_affinity(current(AFFINITY_KEY, vm.base) or "")
+    is_split = len(nodes) > 1 and vm.base.cores_per_socket == vm.base.cpus // len(nodes)
+    return is_split and _brought_affinity(vm)
+
+
+def _brought_virtual_nodes(vm: PlacedVm) -> bool:
+    nodes = nodes_of_affinity(current(AFFINITY_KEY, vm.base) or "")
+    is_split = bool(nodes) and vm.base.cores_per_numa_node == vm.base.cpus // len(nodes)
+    return is_split and _brought_affinity(vm)
 
 
 def _virtual_nodes_client(value: SettingValue) -> str:
@@ -168,6 +225,7 @@ CPU_SETTINGS = (
         read=lambda detail: detail.cpus or None,
         plan_key="cpus",
         default="the template's",
+        in_file=as_it_is,
         privilege=_CPU_COUNT,
         govc=lambda value: ("vm.change", "-c", str(value)),
     ),
@@ -180,6 +238,8 @@ CPU_SETTINGS = (
         path="numCoresPerSocket",
         read=lambda detail: detail.cores_per_socket,
         default="a socket for each NUMA node, where the VM is on several",
+        follows=("cpus",),
+        brought=_brought_cores,
         privilege=_CPU_COUNT,
         client=lambda value: f"CPU > Cores per Socket: {value}",
     ),
@@ -194,6 +254,7 @@ CPU_SETTINGS = (
         text=lambda value: gib(int(value)),
         plan_key="memory",
         default="the template's",
+        in_file=lambda value: size_text(int(value)),
         privilege=_MEMORY,
         govc=lambda value: ("vm.change", "-m", str(value)),
     ),
@@ -208,13 +269,15 @@ CPU_SETTINGS = (
             "memoryAllocation.reservation": value,
         },
         read=lambda detail: detail.memory_mib if detail.memory_reservation_locked else None,
-        same=lambda _value, detail: detail.memory_reservation_locked,
-        text=lambda _value: "all",
+        same=_is_all_reserved,
+        text=lambda value: "all" if value else "none",
         found_text=lambda detail: gib(detail.memory_reservation_mib),
-        default="all: devices read and write all of a VM's memory",
+        default="all with GPUs or NICs that read and write all of a VM's memory, else the template's",
+        follows=("memory", "gpus", "nics", "latency_sensitivity"),
+        brought=_brought_reservation,
         privilege=_RESOURCE,
         is_always=True,
-        govc=lambda _value: ("vm.change", "-memory-pin=true"),
+        govc=lambda value: ("vm.change", f"-memory-pin={str(bool(value)).lower()}"),
     ),
     VmSetting(
         key="cpu_hot_add",
@@ -226,6 +289,7 @@ CPU_SETTINGS = (
         read_path="config.cpuHotAddEnabled",
         unset=False,
         plan_key="cpu_hot_add",
+        in_file=as_it_is,
         default="off, so that the guest sees its NUMA nodes",
         privilege=_CPU_COUNT,
         is_always=True,
@@ -242,6 +306,7 @@ CPU_SETTINGS = (
         read_path="config.memoryHotAddEnabled",
         unset=False,
         plan_key="memory_hot_add",
+        in_file=as_it_is,
         default="off: with a device that is passed through it cannot work",
         privilege=_MEMORY,
         is_always=True,
@@ -259,6 +324,7 @@ CPU_SETTINGS = (
         unset=NORMAL,
         text=str,
         plan_key="latency_sensitivity",
+        in_file=as_it_is,
         default="the template's",
         privilege=_RESOURCE,
         govc=lambda value: ("vm.change", "-latency", str(value)),
@@ -276,6 +342,7 @@ CPU_SETTINGS = (
         same=_is_reserved,
         text=lambda value: f"{value} MHz",
         default="all, with latency sensitivity high; else the template's",
+        follows=("latency_sensitivity", "cpus"),
         privilege=_RESOURCE,
         govc=lambda value: ("vm.change", "-cpu.reservation", str(value)),
     ),
@@ -292,6 +359,9 @@ CPU_SETTINGS = (
         text=str,
         plan_key="numa",
         default="the nodes of its GPUs",
+        in_file=_numa_in_file,
+        needs_saying=_is_off_its_gpus,
+        brought=_brought_affinity,
         privilege="VirtualMachine.Config.AdvancedConfig",
     ),
     VmSetting(
@@ -304,6 +374,8 @@ CPU_SETTINGS = (
         read=lambda detail: detail.cores_per_numa_node or 0,
         text=lambda value: str(value) if value else "",
         default="as many as the VM has on each NUMA node",
+        follows=("numa", "cpus"),
+        brought=_brought_virtual_nodes,
         privilege=_CPU_COUNT,
         api="8.0.0.1",
         hardware=20,

@@ -6,6 +6,8 @@ Sources: NVIDIA AI Enterprise 5.0 User Guide, chapter 4 (peer-to-peer past the r
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 
 from vgpu_cfg.model.guests.addresses import ADDRESSES_KEY
 from vgpu_cfg.model.observed.vm import MARK_PLAN_KEY, MARK_VM_KEY, OwnerMark, SettingValue, VmDetail
@@ -42,6 +44,16 @@ def _is_large_enough(value: SettingValue, detail: VmDetail) -> bool:
     return found.isdigit() and int(found) >= int(value)
 
 
+def _brought_mmio(vm: PlacedVm) -> bool:
+    """Whether a VM has just the MMIO space that this tool gives to the GPUs which it gives up."""
+    found = current(SIZE_KEY, vm.base), (current(USE_KEY, vm.base) or "").upper()
+    return found == (str(vm.held_mmio_gb), "TRUE") and not _is_stated(vm, USE_KEY, SIZE_KEY)
+
+
+def _brought_p2p(key: str) -> Callable[[PlacedVm], bool]:
+    return lambda vm: (current(key, vm.base) or "").upper() == "TRUE" and not _is_stated(vm, key)
+
+
 def _p2p(key: str) -> Callable[[PlacedVm], Wanted | None]:
     def desired(vm: PlacedVm) -> Wanted | None:
         has_nics = vm.manages("nics") and vm.nics is not None
@@ -49,6 +61,10 @@ def _p2p(key: str) -> Callable[[PlacedVm], Wanted | None]:
         return Wanted("TRUE", is_default=True) if is_asked and not _is_stated(vm, key) else None
 
     return desired
+
+
+def _pair_in_file(key: str, value: SettingValue) -> object:
+    return {key: value}
 
 
 def _addresses(vm: PlacedVm) -> Wanted | None:
@@ -85,14 +101,16 @@ def _is_true(key: str) -> Callable[[SettingValue, VmDetail], bool]:
     return lambda _value, detail: (current(key, detail) or "").upper() == "TRUE"
 
 
-def _pair(
+def _pair(  # noqa: PLR0913 - one argument for each thing that tells the pairs apart
     key: str,
     desired: Callable[[PlacedVm], Wanted | None],
     default: str,
     same: Callable[[SettingValue, VmDetail], bool],
     *,
     source: str,
+    follows: tuple[str, ...],
     is_live: bool = False,
+    brought: Callable[[PlacedVm], bool] | None = None,
 ) -> VmSetting:
     return VmSetting(
         key=key,
@@ -106,8 +124,10 @@ def _pair(
         same=same,
         text=str,
         default=default,
+        follows=follows,
         privilege=_ADVANCED,
         is_live=is_live,
+        brought=brought,
     )
 
 
@@ -115,21 +135,38 @@ _MMIO_SOURCE = "NVIDIA AI Enterprise Infra 6.x, vGPU C-Series; Frank Denneman's 
 _P2P_SOURCE = "NVIDIA AI Enterprise 5.0 User Guide, chapter 4"
 
 EXTRA_CONFIG_SETTINGS = (
-    _pair(USE_KEY, _use_mmio, "TRUE for a VM with GPUs that need it", _is_true(USE_KEY), source=_MMIO_SOURCE),
+    _pair(
+        USE_KEY,
+        _use_mmio,
+        "TRUE for a VM with GPUs that need it",
+        _is_true(USE_KEY),
+        source=_MMIO_SOURCE,
+        follows=("gpus",),
+        brought=_brought_mmio,
+    ),
     _pair(
         SIZE_KEY,
         _mmio_size,
         "what its boards need; a larger one stays",
         _is_large_enough,
         source=_MMIO_SOURCE,
+        follows=("gpus",),
+        brought=_brought_mmio,
     ),
     *(
-        _pair(
-            key,
-            _p2p(key),
-            "TRUE with `rdma: gpudirect`",
-            _is_true(key),
-            source=_P2P_SOURCE,
+        replace(
+            _pair(
+                key,
+                _p2p(key),
+                "TRUE with `rdma: gpudirect`",
+                _is_true(key),
+                source=_P2P_SOURCE,
+                follows=("nics",),
+                brought=_brought_p2p(key),
+            ),
+            in_file=partial(_pair_in_file, key),
+            said_in="extra_config",
+            needs_saying=lambda _vm, value: str(value).upper() == "TRUE",
         )
         for key in P2P_KEYS
     ),
@@ -139,6 +176,7 @@ EXTRA_CONFIG_SETTINGS = (
         "the addresses that the VM's NICs were given",
         lambda value, detail: (current(ADDRESSES_KEY, detail) or "") == value,
         source="this tool's own",
+        follows=("nics",),
         is_live=True,
     ),
     VmSetting(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from vgpu_cfg.model.observed.vm import SettingValue, VmDetail
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.vms.lookup.placed import PlacedVm
-from vgpu_cfg.planning.vms.settings.setting import Carrier, Objection, Topic, VmSetting, Wanted
+from vgpu_cfg.planning.vms.settings.setting import Carrier, Objection, Topic, VmSetting, Wanted, as_it_is
 
 EFI = "efi"
 _CONFIG_SPEC = "vSphere API reference, VirtualMachineConfigSpec"
@@ -105,6 +105,7 @@ HARDWARE_SETTINGS = (
         same=lambda value, detail: detail.firmware.casefold() == value,
         text=str,
         default="efi for a VM with GPUs, else the template's",
+        follows=("gpus",),
         privilege=_SETTINGS,
         is_of_creation=True,
         govc=lambda value: ("device.boot", "-firmware", str(value)),
@@ -119,6 +120,7 @@ HARDWARE_SETTINGS = (
         read_path="config.bootOptions.efiSecureBootEnabled",
         unset=False,
         plan_key="secure_boot",
+        in_file=as_it_is,
         default="the template's",
         privilege=_SETTINGS,
         is_of_creation=True,
@@ -136,6 +138,7 @@ HARDWARE_SETTINGS = (
         unset=0,
         text=_seconds,
         plan_key="boot_delay",
+        in_file=lambda value: -(-int(value) // 1000),
         default="the template's",
         privilege=_SETTINGS,
         is_live=True,
@@ -149,7 +152,9 @@ HARDWARE_SETTINGS = (
         desired=_vtpm,
         carrier=Carrier.DEVICE,
         read=lambda detail: detail.tpm_key is not None,
+        unset=False,
         plan_key="vtpm",
+        in_file=as_it_is,
         default="the template's",
         hardware=14,
         client=lambda _value: "Add New Device > Trusted Platform Module",

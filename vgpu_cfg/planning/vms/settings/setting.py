@@ -9,7 +9,7 @@ questions.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from vgpu_cfg.model.observed.vm import SettingValue, VmDetail
@@ -57,6 +57,26 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
+class FoundVm:
+    """A VM that is there, for whom a plan file is to be written that asks for what it shows.
+
+    `template` is the detail of what it would be made from, None where nobody says. `gpu_nodes` are the NUMA
+    nodes of the GPUs that it holds, empty where that is not told. `overrides` is what its cluster says of it,
+    by the keys of the table.
+    """
+
+    detail: VmDetail
+    template: VmDetail | None = None
+    gpu_nodes: frozenset[int] = frozenset()
+    overrides: Mapping[str, SettingValue] = field(default_factory=dict)
+
+    @property
+    def has_gpus(self) -> bool:
+        """Whether it has GPUs of any kind."""
+        return bool(self.detail.vgpus or self.detail.passthrough_gpus)
+
+
+@dataclass(frozen=True, slots=True)
 class Objection:
     """Why a VM must not be given a value: a finding of this code."""
 
@@ -73,6 +93,11 @@ def spelled(value: SettingValue) -> str:
 def wire_text(value: SettingValue) -> str:
     """Spell a value as it goes over the wire."""
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def as_it_is(value: SettingValue) -> object:
+    """Say a value in a plan file as a VM shows it."""
+    return value
 
 
 def _no_text(_value: SettingValue) -> str:
@@ -101,6 +126,10 @@ class VmSetting:
     words: the value for a reader, "" for none. found_text: what a VM shows, None for nothing.
     plan_key: the key of the plan file that states it; "" for what is always computed. default: what holds
         where the plan file does not state it, and why.
+    in_file: what a plan file says, at `plan_key` or else at `said_in`, of a value that a VM shows; a row
+        without either has none. needs_saying: whether it must be said, where that is more than being another
+        value than that of a plain VM, or than the template's.
+    follows: the keys of the plan file that it is computed from, where none states it.
     values: all that it can be, where a cluster's override is to be read back.
     privilege: what vCenter asks of the account. api, hardware: the API version and the hardware version that
         brought it.
@@ -108,6 +137,8 @@ class VmSetting:
         whatever its template says, since a clone may drop what its template has.
     govc: the command of govc that sets it, with its flags; commands of one name become one line.
     client: what to set in the vSphere Client, where govc has no word for it; "" where it has.
+    brought: whether what a VM shows came with devices that it gives up now: it goes with them, to what the
+        VM's template has. None for what no device brings.
     undo: how it is taken back by hand; "" where setting what was before does it.
     objects: why a VM must not be given the value.
     """
@@ -128,6 +159,10 @@ class VmSetting:
     found_text: Callable[[VmDetail], str | None] | None = None
     plan_key: str = ""
     default: str = ""
+    in_file: Callable[[SettingValue], object] | None = None
+    said_in: str = ""
+    needs_saying: Callable[[FoundVm, SettingValue], bool] | None = None
+    follows: tuple[str, ...] = ()
     values: tuple[SettingValue, ...] = ()
     privilege: str = ""
     api: str = ""
@@ -137,6 +172,7 @@ class VmSetting:
     is_always: bool = False
     govc: Callable[[SettingValue], tuple[str, ...]] = _no_flags
     client: Callable[[SettingValue], str] = _no_text
+    brought: Callable[[PlacedVm], bool] | None = None
     undo: str = ""
     objects: Callable[[PlacedVm, SettingValue], Objection | None] = lambda _vm, _value: None
 
@@ -158,3 +194,13 @@ class VmSetting:
             return self.found_text(detail)
         found = self.shown(detail)
         return None if found is None else self.text(found) or None
+
+    def said(self, vm: FoundVm) -> object | None:
+        """Return what a plan file says for a VM to be as it is; None where it need not say anything."""
+        found = vm.overrides.get(self.key) if self.carrier is Carrier.CLUSTER else self.shown(vm.detail)
+        if found is None or self.in_file is None:
+            return None
+        if self.needs_saying is not None:
+            return self.in_file(found) if self.needs_saying(vm, found) else None
+        is_plain = found == self.unset and (vm.template is None or self.shown(vm.template) == found)
+        return None if is_plain else self.in_file(found)

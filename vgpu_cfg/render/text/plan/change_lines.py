@@ -21,6 +21,7 @@ from vgpu_cfg.model.plan.change import (
     ExitMaintenance,
     Impact,
     ManualStep,
+    MarkVm,
     MoveVmToFolder,
     Placement,
     PowerOffVm,
@@ -34,6 +35,7 @@ from vgpu_cfg.model.plan.change import (
     RestartService,
     SetAttributes,
     SetClusterOption,
+    SetCordon,
     SetHostRule,
     SetOverrides,
     SetRule,
@@ -56,6 +58,7 @@ _Headed = (
     CreateVm
     | UpgradeVm
     | ReconfigureVm
+    | MarkVm
     | SetAttributes
     | SetOverrides
     | PowerOnVm
@@ -73,6 +76,7 @@ _Headed = (
     | RebootHost
     | ShutDownHost
     | ExitMaintenance
+    | SetCordon
     | StageGuest
     | ManualStep
 )
@@ -84,6 +88,12 @@ _LEAST_ROOM = 20
 GPU = Topic.GPU
 """The topic whose line says where ESXi will put the devices, which the edits' own notes say too."""
 _SIGN_STYLES = {"+": "green", "~": "yellow", "-": "red", "!": "magenta"}
+_MARKING = {
+    "imported": ("take in", Text("nothing else of it is changed, and it may run", "dim")),
+    "own": ("allow", Text("that `destroy` deletes it", "red")),
+    "none": ("give up", Text("it stays as it is, and may run", "dim")),
+}
+"""What is done with a VM whose owner mark is written or taken away."""
 IN_HEAD = frozenset(
     {"clone", "linked clone", "create", "host", "datastore", "folder", "name", "power", "resource pool", "vm"}
 )
@@ -92,7 +102,7 @@ IN_HEAD = frozenset(
 
 def is_in_head(change: Change, edit: Edit) -> bool:
     """Whether the line of the change itself tells an edit; attributes and pairs may be named as those are."""
-    is_named_freely = isinstance(change, ReconfigureVm | SetAttributes) or _is_pair(edit)
+    is_named_freely = isinstance(change, ReconfigureVm | MarkVm | SetAttributes) or _is_pair(edit)
     return edit.key in IN_HEAD and not is_named_freely
 
 
@@ -120,9 +130,11 @@ def sign_of(change: Change) -> str:
             | MoveVmToFolder()
             | RelocateVm()
             | ReconfigureVm()
+            | MarkVm()
             | SetAttributes()
             | SetOverrides()
             | ChangeHost()
+            | SetCordon()
             | SetClusterOption()
             | SetVCenterOption()
         ):
@@ -198,6 +210,8 @@ def _verb_and_text(change: _Headed, placement: Placement | None) -> tuple[str, T
         case ReconfigureVm():
             cycle = "while it is off" if change.impact is Impact.POWER_CYCLE else ""
             return "configure", Text(cycle)
+        case MarkVm():
+            return _MARKING[change.mark]
         case RenameVm():
             return "rename", _told_in_head(change.edits)
         case MoveVmToFolder():
@@ -224,6 +238,9 @@ def _verb_and_text(change: _Headed, placement: Placement | None) -> tuple[str, T
             return "by hand", Text(change.text)
         case EnterMaintenance():
             return "maintenance", Text(_entering(change))
+        case SetCordon():
+            closes = any(change.values.values())
+            return "cordon" if closes else "uncordon", Text("nothing new is placed here" if closes else "")
         case RestartService():
             return "restart", Text(f"service {change.service}, then read back")
         case RebootHost():
@@ -323,7 +340,7 @@ def _edit_rows(change: Change, placement: Placement | None) -> Iterable[tuple[st
         case ChangeNetwork():
             words = (changed(edit) if edit.before else Text(edit_value(edit)) for edit in change.edits)
             yield from zip((edit.key for edit in change.edits), words, strict=True)
-        case ReconfigureVm() | SetAttributes() | SetOverrides():
+        case ReconfigureVm() | MarkVm() | SetAttributes() | SetOverrides() | SetCordon():
             yield from ((edit.key, changed(edit)) for edit in edits)
         case StageGuest():
             yield "by", Text(way_text(change), "dim")

@@ -6,28 +6,12 @@ from collections.abc import Collection, Sequence
 
 from rich.text import Text
 
-from vgpu_cfg.model.plan.change import DestroyVm, EnterMaintenance, Impact, Plan, RelocateVm
+from vgpu_cfg.model.plan.change import EnterMaintenance, Plan
 from vgpu_cfg.planning.expand.ranges import fold_names
-from vgpu_cfg.render.layout.lines import (
-    Column,
-    counted,
-    duration,
-    fold,
-    hanging,
-    short,
-    table_rows,
-    without_domain,
-)
+from vgpu_cfg.render.layout.lines import Column, counted, fold, hanging, short, table_rows, without_domain
+from vgpu_cfg.render.views.disruption import other_disruptions
 from vgpu_cfg.render.views.plan import BLOCKED, HostEffort, host_efforts
 
-_IMPACT_WORDS = {
-    Impact.SERVICE_RESTART: "service restart",
-    Impact.VMOTION: "vMotion",
-    Impact.POWER_CYCLE: "power cycle",
-    Impact.HOST_MAINTENANCE: "maintenance mode",
-    Impact.HOST_REBOOT: "host reboot",
-    Impact.HOST_COLD_BOOT: "host cold boot",
-}
 _COLUMNS = (Column("HOST", is_flexible=True), Column("WHAT", is_flexible=True), Column("", is_flexible=True))
 _MOST_HOSTS = 16
 _MOST_STEPS = 6
@@ -36,7 +20,7 @@ _MOST_STEPS = 6
 def render_disruption(plan: Plan, width: int, *, with_all: bool = False) -> list[Text]:
     """Say what is disturbed, by host and by VM, and what is not touched."""
     efforts = [effort for effort in host_efforts(plan.changes).values() if effort.text or effort.by_hand]
-    of_others = _other_disruptions(plan, {name for effort in efforts for name in effort.switched_off})
+    of_others = other_disruptions(plan, {name for effort in efforts for name in effort.switched_off})
     rest = f"{counted(plan.untouched_hosts, 'other host')} and {counted(plan.untouched_vms, 'other VM')}"
     if not efforts and not of_others:
         nothing = Text.assemble(("DISRUPTION", "bold"), f"  none; {rest} are not touched")
@@ -120,29 +104,3 @@ def _limits(plan: Plan, width: int) -> list[Text]:
     if not words:
         return []
     return [Text("  ") + part for part in fold(Text("; ".join(words)), width - 2)]
-
-
-def _other_disruptions(plan: Plan, reported: set[str]) -> dict[tuple[str, bool], list[str]]:
-    """Group what is not a host by what happens to it, and whether that is blocked.
-
-    `reported` are VMs that a host's row names.
-    """
-    removed = {change.subject.name for change in plan.changes if isinstance(change, DestroyVm)}
-    blocked = {change.subject.name for change in plan.changes if change.id in plan.blocked}
-    impacts: dict[str, set[Impact]] = {}
-    by_words: dict[tuple[str, bool], list[str]] = {}
-    for change in plan.changes:
-        name = change.subject.name
-        if isinstance(change, DestroyVm):
-            by_words.setdefault(("deletion", name in blocked), []).append(name)
-        elif change.subject.kind == "host" or change.impact is Impact.NONE or name in removed:
-            continue
-        elif not (name in reported and change.kind in ("power_off_vm", "power_on_vm")):
-            impacts.setdefault(name, set()).add(change.impact)
-    stuns = {one.vm.name: one.stun_ms for one in plan.changes if isinstance(one, RelocateVm)}
-    for name, found in impacts.items():
-        words = ", ".join(word for impact, word in _IMPACT_WORDS.items() if impact in found)
-        if Impact.VMOTION in found and (stun := stuns.get(name)) is not None:
-            words += f", {duration(stun / 1000)}"
-        by_words.setdefault((words, name in blocked), []).append(name)
-    return by_words

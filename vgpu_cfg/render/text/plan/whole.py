@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from rich.text import Text
 
+from vgpu_cfg.model.occasion import NO_OCCASION, Occasion
 from vgpu_cfg.model.plan.change import DestroyVm, Plan, Severity
 from vgpu_cfg.planning.expand.ranges import fold_names
 from vgpu_cfg.planning.findings.checks import Code
@@ -43,6 +44,7 @@ _DIFFERENCES = {
     ),
     Code.SHELL_LEFT_OPEN: ("has its SSH service left running", "have their SSH services left running"),
     Code.HOST_SILENT: ("does not answer", "do not answer"),
+    Code.HOST_LOST: ("does not respond", "do not respond"),
     Code.OTHERS_MAINTENANCE: ("is held by another plan", "are held by another plan"),
 }
 """What findings say of the one or of the several hosts that they are about, in a plan without changes."""
@@ -61,12 +63,13 @@ _OF_VMS = {
 
 @dataclass(frozen=True, slots=True)
 class PlanShown:
-    """What to say around a plan: the command to type next, and whether it is only being shown."""
+    """What to say around a plan: the command to type next, whether it is only being shown, what it is for."""
 
     next_command: str = ""
     next_note: str = ""
     is_only_shown: bool = True
     with_all: bool = False
+    occasion: Occasion = NO_OCCASION
 
 
 def render_plan(plan: Plan, width: int, shown: PlanShown | None = None) -> list[Text]:
@@ -181,6 +184,8 @@ def _totals(plan: Plan, width: int, shown: PlanShown) -> list[Text]:
     if kept:
         words.append(f"{counted(len(kept), 'orphan')} kept ({fold_names(kept)})")
     lines = hanging("TOTAL", ", ".join(words), width, indent=0, label_width=6, style="bold")
+    if shown.occasion.text:
+        lines += hanging("CHANGE", shown.occasion.text, width, indent=0, label_width=6)
     says = "nothing was changed" if shown.is_only_shown else ""
     lines += hanging(
         "PLAN", ", ".join(part for part in (plan.digest, says) if part), width, indent=0, label_width=6

@@ -114,7 +114,8 @@ def render_summary(  # noqa: PLR0913 - what was done, and each command that may 
         commands = {"CHECK": check_command, "PROVE": prove_command}
     else:
         commands = {"CHECK": check_command}
-    return [*lines, *_tail({**commands, "LOG": journal}, width)]
+    told = {"CHANGE": report.occasion.text, **commands, "LOG": journal}
+    return [*lines, *_tail(told, width)]
 
 
 def step_number(plan: Plan, change_id: str) -> int:
@@ -170,10 +171,12 @@ def _done_text(change: Change) -> str:
                 "power_on_vm": "powered on",
                 "power_off_vm": "powered off",
                 "reconfigure_vm": "reconfigured",
+                "mark_vm": "marked",
                 "upgrade_vm": "upgraded",
                 "rename_vm": "renamed",
                 "move_vm_to_folder": "moved to its folder",
                 "relocate_vm": "moved",
+                "set_cordon": "cordon set",
                 "set_cluster_option": "option set",
                 "set_vcenter_option": "option set",
                 "change_network": "network changed",
@@ -291,6 +294,6 @@ def _has_staged(report: Report, changes: Mapping[str, Change]) -> bool:
 def _tail(words: Mapping[str, str], width: int) -> list[Text]:
     lines: list[Text] = []
     for label, text in words.items():
-        style = "dim" if label == "LOG" else "bold"
+        style = "dim" if label in ("LOG", "CHANGE") else "bold"
         lines += hanging(label, text, width, indent=0, label_width=6, style=style) if text else []
     return [Text(""), *lines] if lines else []

@@ -1,0 +1,79 @@
+"""`export` at the command line: from a server or a recording to a plan file that changes nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command_line import CommandLine
+from vgpu_cfg.lab import estate_names
+from vgpu_cfg.lab.state.inventory import LabState, VirtualMachine
+
+TEMPLATE = "ubuntu-22.04-efi"
+AWRY = "What the next plan says all the same"
+
+
+def vm_of(state: LabState, name: str) -> VirtualMachine:
+    return next(vm for vm in state.all(VirtualMachine) if vm.name == name)
+
+
+def test_what_apply_made_is_exported_and_made_again_from_that(vgpu_cfg: CommandLine) -> None:
+    vgpu_cfg.done("apply", "--yes", "examples/full-vgpu.yaml")
+    before = vm_of(vgpu_cfg.lab("two-a100").state, "big-01")
+    done = vgpu_cfg.done("export", "--server", "lab:two-a100", "--template", TEMPLATE, "-o", "there.yaml")
+    assert "there.yaml: 1 VM and 1 host. Try it: vgpu-cfg plan there.yaml" in done.err
+
+    assert vgpu_cfg("plan", "there.yaml", "--exit-code").code == 0
+    vgpu_cfg.done("destroy", "--yes", "there.yaml")
+    vgpu_cfg.done("apply", "--yes", "there.yaml")
+    after = vm_of(vgpu_cfg.lab("two-a100").state, "big-01")
+    same = ("cpus", "memory_mib", "memory_reservation_locked", "firmware", "is_on", "parent")
+    assert [getattr(after, name) for name in same] == [getattr(before, name) for name in same]
+    kept = {key: value for key, value in before.extra_config.items() if not key.startswith("vgpu_cfg.")}
+    assert kept.items() <= after.extra_config.items()
+
+
+def test_a_recording_says_what_its_vcenter_says(vgpu_cfg: CommandLine) -> None:
+    vgpu_cfg.done("record", "fleet.json", "--server", "lab:mixed-fleet")
+    direct = vgpu_cfg.done("export", "--server", "lab:mixed-fleet", "--cluster", "vdi").out
+    recorded = vgpu_cfg.done("export", "--from", "fleet.json", "--cluster", "vdi").out
+    assert recorded == direct
+    assert "vdi-{001..004}" in direct
+    assert AWRY not in direct
+
+
+def test_a_file_that_is_there_stays(vgpu_cfg: CommandLine) -> None:
+    Path("kept.yaml").write_text("mine\n", encoding="utf-8")
+    words = ("export", "--server", "lab:one-a100", "-o", "kept.yaml")
+    refused = vgpu_cfg(*words)
+    assert refused.code == 2
+    assert "kept.yaml exists; --force overwrites it" in refused.told
+    assert Path("kept.yaml").read_text(encoding="utf-8") == "mine\n"
+    vgpu_cfg.done(*words, "--force")
+    assert Path("kept.yaml").read_text(encoding="utf-8").startswith("version: 1\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        (("--vm", "resaerch-*"), 5, "none of the VMs matches resaerch-*"),
+        (("--cluster", "a1000"), 5, "did you mean 'a100'?"),
+        (("--template", "ubuntu"), 5, "there is no template 'ubuntu'"),
+        (("--name", "Not a name"), 2, "--name"),
+    ],
+)
+def test_what_means_nothing_is_refused(
+    words: tuple[str, str], code: int, told: str, vgpu_cfg: CommandLine
+) -> None:
+    refused = vgpu_cfg("export", "--server", "lab:mixed-fleet", *words)
+    assert refused.code == code
+    assert told in refused.told
+    assert refused.out == ""
+
+
+@pytest.mark.long("every estate exported: tests/cli/test_export.py")
+@pytest.mark.parametrize("estate", estate_names())
+def test_the_next_plan_on_any_estate_changes_nothing(estate: str, vgpu_cfg: CommandLine) -> None:
+    ran = vgpu_cfg("export", "--server", f"lab:{estate}", "--folder", "*", "--folder", "")
+    assert AWRY not in ran.out

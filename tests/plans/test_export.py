@@ -1,0 +1,126 @@
+"""An exported file changes nothing where it was made, and makes the VMs again where they are gone.
+
+Every case is an estate for it: as it is, and as its own plan leaves it.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.extent import each
+from tests.plans.exported import (
+    estate_of,
+    has_vms,
+    loaded,
+    named_in,
+    shown,
+    text_of,
+    without,
+)
+from tests.plans.planned import inventory_of
+from tests.plans.simulator import carry_out
+from tests.plans.tables import CASES
+from vgpu_cfg.catalog import load_catalog
+from vgpu_cfg.model.observed.inventory import Inventory
+from vgpu_cfg.model.observed.vm import AFFINITY_KEY
+from vgpu_cfg.planning.exporting.settling import taken_in
+from vgpu_cfg.planning.planner import make_plan
+
+RULES_OF_ITS_OWN_AWRY = {
+    "host-group-rule-follows-the-line",
+    "host-group-rule-was-turned-round",
+    "rule-follows-the-line",
+}
+"""The plan's own rules are not as it made them: the next plan of any file puts them right."""
+NOT_MADE_AGAIN = {
+    "vtpm-there-and-no-key-provider": "the vCenter lost its key provider",
+    "host-others-passthrough": "a VM holds a GPU that the host does not hand out any more",
+    "host-others-virtual-function": "a VM holds a virtual function that is not there any more",
+    "host-nic-held-by-others": "a VM holds a NIC that the host does not hand out any more",
+    "host-from-vms-mig-lost-at-reboot": "the host lost MIG mode",
+    "nvlink-on-vsphere-7-runs": "the template's hardware version is newer than the host",
+    "eight-vgpus-on-hardware-20": "the template's hardware version is newer than the host",
+    "taken-gpu-refuses-40c": "a VM that is off has no room to be started",
+    "copied-mark-and-name": "another VM of the name bears a copy of the mark",
+}
+"""Cases in which VMs that are there could not be made today, and why."""
+NOT_MADE_AGAIN_AFTER = {
+    **dict.fromkeys(
+        (
+            "host-from-vms-mig",
+            "host-from-vms-only-used",
+            "host-from-vms-one-gpu-of-four",
+            "host-from-vms-sharing-stated",
+            "host-vm-waits-for-its-host",
+        ),
+        "the simulated host offers the profiles of before its preparation",
+    ),
+    **dict.fromkeys(
+        ("host-memory-margin-relaxed", "eight-gpu-server-relaxed", "vcenter-cannot-create-it-now-relaxed"),
+        "the plan file relaxed a check",
+    ),
+}
+"""The same of estates that the case's plan has changed."""
+ELSEWHERE = {
+    "first-cluster-that-fits": "resource_pool",
+    "cpus-memory-nics-disks-change": "nics",
+}
+"""What a case's VM shows and no plan file says: a pool of another cluster; an e1000."""
+
+FIRST = {
+    "vms-apart", "vm-of-no-template", "nvlink-pair", "guest-in-sync", "vtpm-there-and-no-key-provider",
+    "rule-follows-the-line", "host-from-vms-mig-lost-at-reboot", "copied-mark-and-name", "vm-boots-with-bios",
+}  # fmt: skip
+PLACES = [(case, way) for case in CASES for way in ("as it is", "after its plan")]
+
+
+def _is_first(case: str, way: str) -> bool:
+    return case in FIRST or (way == "after its plan" and list(CASES).index(case) % 20 == 0)
+
+
+places = pytest.mark.parametrize(
+    ("case", "way"), each(PLACES, "exports of every case: tests/plans/test_export.py", _is_first)
+)
+
+
+def _estate(case: str, way: str) -> Inventory | None:
+    observed = inventory_of(case) if way == "as it is" else estate_of(case)
+    return observed if has_vms(observed) else None
+
+
+@places
+def test_the_next_plan_on_it_changes_nothing(case: str, way: str) -> None:
+    observed = _estate(case, way)
+    if observed is None:
+        return
+    desired = loaded(text_of(observed))
+    own = taken_in(observed, named_in(desired, observed), desired.identity)
+    changes = [change.id for change in make_plan(desired, own, load_catalog()).changes]
+    assert changes == [] or case in RULES_OF_ITS_OWN_AWRY
+
+
+@places
+def test_it_makes_the_vms_again(case: str, way: str) -> None:
+    observed = _estate(case, way)
+    templates = [vm.name for vm in observed.vms if vm.is_template] if observed is not None else []
+    if observed is None or not templates:
+        return
+    desired = loaded(text_of(observed, templates[0]))
+    vms, said = named_in(desired, observed), {vm.name: vm for vm in desired.vms}
+    left = without(observed, vms)
+    plan = make_plan(desired, left, load_catalog())
+    excuses = NOT_MADE_AGAIN if way == "as it is" else NOT_MADE_AGAIN | NOT_MADE_AGAIN_AFTER
+    assert not plan.errors or case in excuses, plan.errors
+    if plan.errors:
+        return
+    after = carry_out(plan, left)
+    made = {vm.name: vm for vm in after.vms}
+    for vm in vms:
+        before, now = dict(shown(vm, observed)), dict(shown(made[vm.name], after))
+        if not said[vm.name].is_managed("numa"):
+            # It follows the GPU, which may be another.
+            assert bool(before.pop(AFFINITY_KEY)) == bool(now.pop(AFFINITY_KEY)) or not vm.is_on
+        for key in (ELSEWHERE.get(case),):
+            before.pop(key or "", None)
+            now.pop(key or "", None)
+        assert now == before

@@ -1,0 +1,139 @@
+"""Which VMs `import` takes in, which it refuses and why, and that it tells what `plan` says after it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.plans.estate import PLAN_ID
+from tests.plans.simulator import carry_out
+from tests.unit.planning.desired_plans import codes, estate, own, plan_for, planned, vm
+from vgpu_cfg.model.desired import DesiredPlan
+from vgpu_cfg.model.observed.vm import OwnerMark
+from vgpu_cfg.model.plan.change import Plan, Severity
+from vgpu_cfg.planning.findings.options import PlanOptions
+from vgpu_cfg.planning.privileges import needed_privileges
+from vgpu_cfg.planning.vms.destroy import make_destroy_plan
+from vgpu_cfg.planning.vms.import_vms import make_allowance_plan, make_import_plan, with_marks
+
+STRANGER = own() | {"mark": None}
+
+
+def ids(plan: Plan) -> list[str]:
+    return [change.id for change in plan.changes]
+
+
+def imported(wanted: DesiredPlan, vms: dict[str, Any], *only: str, **more: Any) -> Plan:
+    return make_import_plan(wanted, estate(vms, **more), PlanOptions(only=only))
+
+
+def test_strangers_that_the_file_names_are_taken_in_and_nothing_else() -> None:
+    vms = {"a": STRANGER, "b": own(), "c": STRANGER, "attic": STRANGER | {"name": "d", "folder": "attic"}}
+    plan = imported(plan_for(vm("a"), vm("b"), vm("new")), vms, folders=["attic"])
+    assert (ids(plan), plan.in_sync, plan.diagnostics) == (["import a"], ("b",), ())
+    assert plan.untouched_vms == 3
+    assert needed_privileges(plan, estate(vms, folders=["attic"])) == {
+        "vm-a": ("VirtualMachine.Config.AdvancedConfig",)
+    }
+
+
+def test_what_it_tells_of_apply_is_what_plan_says_then() -> None:
+    vms = {"a": own("grid_a100-10c") | {"mark": None}, "b": STRANGER | {"power": "poweredOff"}}
+    wanted = plan_for(vm("a", "grid_a100-10c", cpus=8), vm("b", boot_delay=3, stated=["boot_delay"]))
+    observed = estate(vms)
+    taken = make_import_plan(wanted, observed, PlanOptions())
+    told = planned(wanted, with_marks(taken, observed))
+    after = carry_out(taken, observed)
+    said = planned(wanted, after)
+    assert (said.digest, said.diagnostics) == (told.digest, told.diagnostics)
+    assert {change.kind for change in said.changes} > {"reconfigure_vm"}
+    assert ids(make_import_plan(wanted, after, PlanOptions())) == []
+    found = next(one.mark for one in after.vms if one.name == "a")
+    assert (found is not None and found.is_imported, with_marks(taken, observed).vms[-1].mark) == (
+        True,
+        after.vms[-1].mark,
+    )
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({"mark": "other/a", "marked": {"by": "jo"}}, "its mark says that it is other/a with the id"),
+        ({"mark": "demo/a", "marked": {"for": "b"}}, "it is a copy: its mark was written for"),
+        ({"mark": "demo/b"}, "it is this plan's already, as its VM b"),
+        ({"name": "A"}, "it is called 'A' there"),
+        ({"mark": "demo/a", "marked": {"id": "e0a9d2b6-5c1f-4a7e-8d33-6b1c2f4e9a02"}}, "its mark says"),
+    ],
+)
+def test_it_refuses_what_is_somebodys(row: dict[str, Any], message: str) -> None:
+    plan = imported(plan_for(vm("a"), vm("b")), {"a": STRANGER | row, "b": STRANGER})
+    assert codes(plan.errors) == ["VG232"]
+    assert plan.errors[0].message.startswith(message)
+    assert ids(plan) == ["import b"]
+    assert not imported(plan_for(vm("a"), vm("b")), {"a": STRANGER | row, "b": STRANGER}, "b").diagnostics
+
+
+def test_it_refuses_a_template() -> None:
+    plan = imported(plan_for(vm("ubuntu", folder=None)), {})
+    assert [(one.code, one.message) for one in plan.errors] == [("VG232", "it is a template")]
+    assert ids(plan) == []
+
+
+def test_it_refuses_what_a_context_protects_and_not_what_the_file_does() -> None:
+    protect = {"names": ["a"]}
+    own_word = plan_for(vm("a"), protect=protect)
+    assert ids(imported(own_word, {"a": STRANGER})) == ["import a"]
+    context = {"name": "prod", "file": "config.yaml", "protect": protect}
+    plan = imported(plan_for(vm("a"), contexts=[context]), {"a": STRANGER})
+    assert (codes(plan.errors), ids(plan)) == (["VG004"], [])
+
+
+def test_a_vm_of_that_name_in_another_folder_is_told_and_is_no_error() -> None:
+    vms = {"a": STRANGER | {"folder": "attic"}, "b": STRANGER}
+    plan = imported(plan_for(vm("a"), vm("b")), vms, folders=["attic"])
+    (found,) = plan.diagnostics
+    assert (found.code, found.severity) == ("VG232", Severity.WARNING)
+    assert "/dc1/vm/attic/a" in found.message
+    assert ids(plan) == ["import b"]
+    assert ids(imported(plan_for(vm("a", folder="attic")), vms, folders=["attic"])) == ["import a"]
+
+
+def test_nothing_to_take_in_is_an_error_and_what_is_the_plans_already_is_none() -> None:
+    assert codes(imported(plan_for(vm("a")), {}).errors) == ["VG011"]
+    assert codes(imported(plan_for(vm("a")), {"a": STRANGER}, "b*").errors) == ["VG011"]
+    assert not imported(plan_for(vm("a")), {"a": own()}).diagnostics
+
+
+def test_what_was_imported_is_not_deleted_until_that_is_allowed() -> None:
+    row = own(power="poweredOff") | {"marked": {"imported": True}}
+    observed = estate({"a": row, "b": own(power="poweredOff"), "gone": row})
+    wanted, both = plan_for(vm("a"), vm("b")), PlanOptions(delete=("gone",))
+    refused = make_destroy_plan(wanted, observed, both)
+    assert [(one.code, one.subject.name) for one in refused.errors] == [("VG230", "a"), ("VG230", "gone")]
+    assert "--may-destroy --only gone" in refused.errors[1].remedy
+    assert codes(planned(wanted, observed, delete=("gone",)).errors) == ["VG230"]
+    for name in ("a", "gone"):
+        allowed = make_allowance_plan(wanted, observed, PlanOptions(only=(name,)))
+        assert ids(allowed) == [f"allow deletion of {name}"]
+        observed = carry_out(allowed, observed)
+    assert ids(make_allowance_plan(wanted, observed, PlanOptions())) == []
+    assert ids(make_destroy_plan(wanted, observed, both)) == ["delete a", "delete b", "delete gone"]
+
+
+def test_an_orphan_is_meant_by_its_name_and_by_no_glob() -> None:
+    row = own() | {"marked": {"imported": True}}
+    observed = estate({"a": row, "gone": row})
+    wanted = plan_for(vm("a"))
+    assert ids(make_allowance_plan(wanted, observed, PlanOptions())) == ["allow deletion of a"]
+    assert codes(make_allowance_plan(wanted, observed, PlanOptions(only=("g*",))).errors) == ["VG011"]
+    only = PlanOptions(only=("vm:gone",))
+    assert ids(make_allowance_plan(wanted, observed, only)) == ["allow deletion of gone"]
+
+
+def test_the_word_goes_through_the_mark_and_back() -> None:
+    uuid = "50321e27-1f6e-4a3c-9b3d-0f4f7c1d2e3a"
+    mark = OwnerMark(plan="demo", vm="a", id=PLAN_ID, instance_uuid=uuid, made_by="jo doe", is_imported=True)
+    assert OwnerMark.parse(mark.text, "a") == mark
+    plain = mark.model_copy(update={"is_imported": False})
+    assert OwnerMark.parse(plain.text, "a") == plain

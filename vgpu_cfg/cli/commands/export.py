@@ -1,0 +1,130 @@
+"""`vgpu-cfg export`: a plan file for VMs and hosts that are there."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from vgpu_cfg.cli.options import panels
+from vgpu_cfg.cli.options.shared import OutputFormat, OutputOption, YesOption, connected, planned
+from vgpu_cfg.cli.options.update import UpdateOptions
+from vgpu_cfg.settings.flags import ConnectionFlags
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(
+        epilog="vgpu-cfg export --server vc01.example.com --cluster gpu -o gpu.yaml\n\n"
+        "vgpu-cfg export --server lab:two-a100 --vm 'train-*' --template ubuntu-22.04-efi\n\n"
+        "vgpu-cfg export --from vcenter.json",
+        rich_help_panel=panels.HAND,
+    )(export)
+
+
+@connected(recordings=True)
+@planned
+def export(
+    *,
+    clusters: Annotated[
+        list[str] | None,
+        typer.Option("--cluster", help="Only what is in clusters that match this glob."),
+    ] = None,
+    folders: Annotated[
+        list[str] | None,
+        typer.Option("--folder", help="Only VMs in or below folders that match this glob, as students/ml26."),
+    ] = None,
+    vms: Annotated[
+        list[str] | None, typer.Option("--vm", help="Only VMs whose names match this glob.")
+    ] = None,
+    hosts: Annotated[
+        list[str] | None, typer.Option("--host", help="Only hosts that match this glob, and the VMs there.")
+    ] = None,
+    name: Annotated[
+        str | None,
+        typer.Option(
+            "--name",
+            help="The plan's name; the name of the plan whose the VMs are, else exported, without it.",
+            show_default=False,
+        ),
+    ] = None,
+    template: Annotated[
+        str | None,
+        typer.Option(
+            "--template",
+            help="What the VMs would be made from if they were lost.",
+            show_default=False,
+        ),
+    ] = None,
+    to: Annotated[
+        Path | None,
+        typer.Option("-o", "--out", metavar="FILE", help="Where the plan file goes.", show_default=False),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,
+    update: Annotated[
+        Path | None,
+        typer.Option(
+            "--update",
+            metavar="PLAN",
+            help="Write what was found of the VMs of --vm into this plan file, its comments kept.",
+            show_default=False,
+        ),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="With --update: show the lines; write nothing.")
+    ] = False,
+    yes: YesOption = False,
+    output: OutputOption = OutputFormat.TEXT,
+    connection: ConnectionFlags,
+    variables: dict[str, str],
+    variable_files: tuple[Path, ...],
+) -> None:
+    """Write a plan file for VMs and hosts that are there: planning on it changes nothing."""
+    if update is not None:
+        others = (clusters, folders, hosts, name, template, to, force or None)
+        if not vms or any(one is not None for one in others):
+            raise typer.BadParameter("it goes with --vm, and with no other choice", param_hint="--update")
+        chosen = UpdateOptions(tuple(vms), yes=yes, dry_run=dry_run, output=output)
+        _update(update, chosen, connection, variables, variable_files)
+        return
+    if dry_run or yes or variables or variable_files or output is not OutputFormat.TEXT:
+        message = "--dry-run, --yes, --set, --vars and --output go with --update"
+        raise typer.BadParameter(message, param_hint="export")
+    from vgpu_cfg.cli.flows import export_flow
+    from vgpu_cfg.cli.output import show
+    from vgpu_cfg.planning.exporting.selection import Choice
+
+    if to is not None and to.exists() and not force:
+        raise typer.BadParameter(f"{to} exists; --force overwrites it", param_hint="-o")
+    choice = Choice(tuple(clusters or ()), tuple(folders or ()), tuple(vms or ()), tuple(hosts or ()))
+    found = export_flow.export(connection, choice, name=_plan_name(name), template=template or "")
+    if to is None:
+        sys.stdout.write(found.text)
+        return
+    to.write_text(found.text, encoding="utf-8")
+    show.say(f"{to}: {found.what}. Try it: vgpu-cfg plan {to}")
+
+
+def _update(
+    path: Path,
+    options: UpdateOptions,
+    connection: ConnectionFlags,
+    variables: dict[str, str],
+    variable_files: tuple[Path, ...],
+) -> None:
+    """Write what was found into a plan file; end with the code of differences where some are left."""
+    from vgpu_cfg.cli.flows import flow, update_flow
+
+    if not update_flow.update(path, connection, variables, variable_files, options):
+        raise typer.Exit(flow.EXIT_DIFFERENCES)
+
+
+def _plan_name(name: str | None) -> str:
+    from vgpu_cfg.model.plan_file.values import check_plan_name
+
+    try:
+        return check_plan_name(name) if name else ""
+    except ValueError as error:
+        raise typer.BadParameter(str(error).replace("\n", "; "), param_hint="--name") from error

@@ -1,0 +1,100 @@
+"""`vgpu-cfg history`: who ran what, when, from where, and how it ended."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from vgpu_cfg.cli.options import panels
+from vgpu_cfg.cli.options.shared import OutputFormat, OutputOption, connected, planned
+from vgpu_cfg.settings.flags import ConnectionFlags
+
+if TYPE_CHECKING:
+    from vgpu_cfg.cli.flows.history import History
+    from vgpu_cfg.execution import PastRun
+
+_UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+_AGE = re.compile(r"(\d{1,5})([mhdw])")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(
+        epilog="vgpu-cfg history --server vc01.example.com --since 7d\n\nvgpu-cfg history plan.yaml\n\n"
+        "vgpu-cfg history --run 6392edd69034",
+        rich_help_panel=panels.LOOK,
+    )(history)
+
+
+@connected()
+@planned
+def history(
+    plan: Annotated[
+        str | None, typer.Argument(metavar="PLAN", help="Only runs of this plan: its file, or its name.")
+    ] = None,
+    *,
+    since: Annotated[
+        str | None,
+        typer.Option("--since", metavar="WHEN", help="Only runs since then: 7d, 12h, 2w or 2026-11-01."),
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="At most so many, the newest.")] = 20,
+    run: Annotated[
+        str | None,
+        typer.Option("--run", metavar="ID", help="One run with its steps; the id's beginning is enough."),
+    ] = None,
+    output: OutputOption = OutputFormat.TEXT,
+    connection: ConnectionFlags,
+    variables: dict[str, str],
+    variable_files: tuple[Path, ...],
+) -> None:
+    """Show who ran what, when, from where and how it ended, from any machine."""
+    from vgpu_cfg.cli.flows.flow import read_request
+    from vgpu_cfg.cli.flows.history import look_back
+    from vgpu_cfg.cli.output import show_history
+
+    age = None if since is None else _age(since)
+    is_file = plan is not None and (Path(plan).is_file() or Path(plan).suffix in (".yaml", ".yml", ".json"))
+    request = read_request(Path(plan or ""), variables, variable_files) if is_file else None
+    most = None if run is not None else limit
+    found = look_back(connection, request, plan=plan or "", age=age, most=most)
+    if run is None:
+        show_history.runs(found.runs, output, server=found.server, notes=found.notes)
+    else:
+        show_history.one_run(_chosen(found, run), output, server=found.server, notes=found.notes)
+    if found.failure is not None:
+        raise found.failure
+
+
+def _age(text: str) -> timedelta:
+    """Read how long ago something may be: a number with its unit, or a day. Raises BadParameter."""
+    if (found := _AGE.fullmatch(text)) is not None:
+        return timedelta(**{_UNITS[found[2]]: int(found[1])})
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        message = f"{text!r} is neither a time such as 7d, 12h or 2w nor a day such as 2026-11-01"
+        raise typer.BadParameter(message, param_hint="--since") from error
+    age = datetime.now(UTC) - moment.astimezone()
+    if age < timedelta():
+        raise typer.BadParameter(f"{text} is yet to come", param_hint="--since")
+    return age
+
+
+def _chosen(found: History, start: str) -> PastRun:
+    """Return the run that an id or its beginning means. Raises BadParameter for none and for several."""
+    runs = [run for run in found.runs if run.id.startswith(start)]
+    exact = [run for run in runs if run.id == start] or runs
+    if len(exact) == 1:
+        return exact[0]
+    if found.failure is not None and not exact:
+        raise found.failure
+    message = (
+        f"no run with the id {start!r} is known: `vgpu-cfg history` lists those that are"
+        if not exact
+        else f"{len(exact)} runs have an id that begins with {start!r}: give more of it"
+    )
+    raise typer.BadParameter(message, param_hint="--run")

@@ -1,0 +1,99 @@
+"""The commands that change whose VMs are: import and forget."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from vgpu_cfg.cli.options import panels
+from vgpu_cfg.cli.options.shared import (
+    CommandOptions,
+    OnlyOption,
+    OutputFormat,
+    OutputOption,
+    ParallelOption,
+    PlanArgument,
+    YesOption,
+    connected,
+    planned,
+)
+from vgpu_cfg.settings.flags import ConnectionFlags
+
+if TYPE_CHECKING:
+    from vgpu_cfg.cli.flows.run_flow import ApplyOptions
+
+_DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Show it; nothing is changed.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command(
+        "import",
+        epilog="vgpu-cfg import plan.yaml --dry-run\n\nvgpu-cfg import plan.yaml --only 'train-*'\n\n"
+        "vgpu-cfg import plan.yaml --may-destroy --only train-01",
+        rich_help_panel=panels.PLAN,
+    )(import_)
+    app.command(epilog="vgpu-cfg forget plan.yaml --only train-01", rich_help_panel=panels.PLAN)(forget)
+
+
+@connected()
+@planned
+def import_(
+    path: PlanArgument,
+    *,
+    dry_run: _DryRunOption = False,
+    may_destroy: Annotated[
+        bool,
+        typer.Option("--may-destroy", help="Take nothing in: allow that VMs taken in before are deleted."),
+    ] = False,
+    yes: YesOption = False,
+    only: OnlyOption = None,
+    parallel: ParallelOption = 8,
+    output: OutputOption = OutputFormat.TEXT,
+    connection: ConnectionFlags,
+    variables: dict[str, str],
+    variable_files: tuple[Path, ...],
+) -> None:
+    """Make VMs the plan's that are there already, by name and folder; show what apply would change then."""
+    from vgpu_cfg.cli.flows import flow, ownership_flow
+    from vgpu_cfg.planning.findings.options import PlanOptions
+
+    request = flow.read_request(path, variables, variable_files)
+    options = PlanOptions(only=tuple(only or ()))
+    said = CommandOptions(connection, variables, variable_files, only=options.only)
+    take = ownership_flow.allow_to_destroy if may_destroy else ownership_flow.take_in
+    how = _how(path, said, output, yes=yes, parallel=parallel)
+    raise typer.Exit(take(request, connection, options, how, dry_run=dry_run))
+
+
+@connected()
+@planned
+def forget(
+    path: PlanArgument,
+    *,
+    dry_run: _DryRunOption = False,
+    yes: YesOption = False,
+    only: OnlyOption = None,
+    parallel: ParallelOption = 8,
+    output: OutputOption = OutputFormat.TEXT,
+    connection: ConnectionFlags,
+    variables: dict[str, str],
+    variable_files: tuple[Path, ...],
+) -> None:
+    """Give VMs up: take the plan's marks and rules away from them; they run on as they are."""
+    from vgpu_cfg.cli.flows import flow, ownership_flow
+    from vgpu_cfg.planning.findings.options import PlanOptions
+
+    request = flow.read_request(path, variables, variable_files)
+    options = PlanOptions(only=tuple(only or ()))
+    said = CommandOptions(connection, variables, variable_files, only=options.only)
+    how = _how(path, said, output, yes=yes, parallel=parallel)
+    raise typer.Exit(ownership_flow.give_up(request, connection, options, how, dry_run=dry_run))
+
+
+def _how(path: Path, said: CommandOptions, output: OutputFormat, *, yes: bool, parallel: int) -> ApplyOptions:
+    from vgpu_cfg.cli.flows.run_flow import ApplyOptions
+
+    return ApplyOptions(path=path, yes=yes, parallel=parallel, per_host=parallel, output=output, options=said)

@@ -1,0 +1,112 @@
+"""The commands for daily work on hosts: cordon, drain and uncordon."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from vgpu_cfg.cli.options import panels
+from vgpu_cfg.cli.options.occasion import occasioned
+from vgpu_cfg.cli.options.shared import OutputFormat, OutputOption, YesOption, connected
+from vgpu_cfg.model.occasion import Occasion
+from vgpu_cfg.settings.flags import ConnectionFlags
+
+_Targets = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="TARGET...", help="host:NAME or gpu:HOST/PCI; globs are taken.", show_default=False
+    ),
+]
+
+_PowerOffOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--power-off", metavar="VM", help="This VM may be switched off, where it cannot move running."
+    ),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command(
+        epilog='vgpu-cfg cordon host:esx-01 --reason "new DIMM on Tuesday"\n\n'
+        'vgpu-cfg cordon gpu:esx-01/0000:17:00.0 --reason "Xid 79"',
+        rich_help_panel=panels.HOSTS,
+    )(cordon)
+    app.command(
+        epilog="vgpu-cfg drain esx-01 --dry-run\n\nvgpu-cfg drain esx-01 --power-off=head-01",
+        rich_help_panel=panels.HOSTS,
+    )(drain)
+    app.command(epilog="vgpu-cfg uncordon host:esx-01", rich_help_panel=panels.HOSTS)(uncordon)
+
+
+@connected()
+@occasioned
+def cordon(
+    targets: _Targets,
+    *,
+    output: OutputOption = OutputFormat.TEXT,
+    connection: ConnectionFlags,
+    occasion: Occasion,
+) -> None:
+    """Keep new VMs off hosts or GPUs, for everybody; what runs there stays."""
+    from vgpu_cfg.cli.flows import upkeep_flow
+
+    raise typer.Exit(upkeep_flow.cordon(connection, targets, occasion, output))
+
+
+@connected()
+@occasioned
+def drain(
+    host: Annotated[str, typer.Argument(metavar="HOST", help="The host to empty.", show_default=False)],
+    *,
+    power_off: _PowerOffOption = None,
+    others: Annotated[
+        bool, typer.Option("--others", help="VMs of no plan may be moved by vMotion, too.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would be done; nothing is changed.")
+    ] = False,
+    yes: YesOption = False,
+    output: OutputOption = OutputFormat.TEXT,
+    connection: ConnectionFlags,
+    occasion: Occasion,
+) -> None:
+    """Empty a host for work on it: cordon it, move its VMs away, and remember where they were."""
+    from vgpu_cfg.cli.flows import upkeep_flow
+
+    code = upkeep_flow.drain(
+        connection,
+        host,
+        occasion,
+        output,
+        others=others,
+        power_off=power_off or (),
+        yes=yes,
+        dry_run=dry_run,
+    )
+    raise typer.Exit(code)
+
+
+@connected()
+@occasioned
+def uncordon(
+    targets: _Targets,
+    *,
+    power_off: _PowerOffOption = None,
+    stay: Annotated[
+        bool, typer.Option("--stay", help="Leave VMs where a drain put them, and forget where they were.")
+    ] = False,
+    yes: YesOption = False,
+    output: OutputOption = OutputFormat.TEXT,
+    connection: ConnectionFlags,
+    occasion: Occasion,
+) -> None:
+    """Give hosts or GPUs back that were cordoned, and bring home the VMs that a drain took away."""
+    from vgpu_cfg.cli.flows import upkeep_flow
+
+    code = upkeep_flow.uncordon(
+        connection, targets, occasion, output, power_off=power_off or (), stays=stay, yes=yes
+    )
+    raise typer.Exit(code)

@@ -1,0 +1,132 @@
+"""Where runs are looked for: journals of this machine and of a shared folder, and vCenter's events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from vgpu_cfg.errors import NotFound, VCenterError
+from vgpu_cfg.settings.connection import Connection, resolve_connection
+from vgpu_cfg.settings.folders import state_folder
+from vgpu_cfg.settings.journals import journal_settings
+
+if TYPE_CHECKING:
+    from vgpu_cfg.cli.flows.flow import PlanRequest
+    from vgpu_cfg.execution import PastRun, Wanted
+    from vgpu_cfg.settings.flags import ConnectionFlags
+    from vgpu_cfg.vsphere.history.run_entries import RunEntryReader
+
+HERE, SHARED, VCENTER = "here", "folder", "vCenter"
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """Runs, the newest first, of a server ("" where none is named); `notes` say what was not read.
+
+    `failure` is what kept vCenter's events from being read.
+    """
+
+    runs: tuple[PastRun, ...]
+    server: str
+    notes: tuple[str, ...]
+    failure: VCenterError | None = None
+
+
+def look_back(
+    flags: ConnectionFlags,
+    request: PlanRequest | None = None,
+    *,
+    plan: str = "",
+    age: timedelta | None = None,
+    most: int | None = None,
+) -> History:
+    """Return the runs that are known of, of a plan file or of a plan's name, and no older than `age`.
+
+    Raises NotFound for a server or a context that is not there.
+    """
+    from vgpu_cfg.execution import Wanted, joined, runs_of_entries
+
+    connection = _connection(flags, request)
+    wanted = Wanted(
+        address=connection.server if connection else "",
+        plan=request.desired.name if request else plan,
+        plan_id=request.desired.id if request else "",
+        since=None if age is None else datetime.now(UTC) - age,
+        most=most,
+    )
+    notes: list[str] = []
+    found: list[PastRun] = []
+    failure = None
+    if connection is None:
+        notes.append("no vCenter is named, so its events were not read: give --server or --context")
+    else:
+        try:
+            with _reader(connection) as reader:
+                wanted = replace(wanted, instance_uuid=reader.instance_uuid)
+                entries, unclear = reader.read_entries(age)
+        except VCenterError as error:
+            failure = error
+        else:
+            found += [run for run in runs_of_entries(entries, VCENTER) if wanted.means(run)]
+            notes += _unclear(unclear)
+    for folder, place in _folders():
+        found += _journals(folder, place, wanted, notes)
+    return History(tuple(joined(found)[:most]), wanted.address, tuple(notes), failure)
+
+
+def _connection(flags: ConnectionFlags, request: PlanRequest | None) -> Connection | None:
+    """Return how to reach the vCenter; None where nothing names one."""
+    from vgpu_cfg.cli.flows.flow import locate
+
+    if request is not None:
+        return locate(request, flags)[0]
+    try:
+        return resolve_connection(flags)
+    except NotFound:
+        if flags.server or flags.context:
+            raise
+        return None
+
+
+@contextmanager
+def _reader(connection: Connection) -> Iterator[RunEntryReader]:
+    """Log in with what reads entries, and nothing that can write."""
+    from vgpu_cfg.cli.compose import make_transport
+    from vgpu_cfg.vsphere.history.run_entries import RunEntryReader
+    from vgpu_cfg.vsphere.wire.session import Session
+
+    transport = make_transport(connection)
+    with Session(transport, connection.server, connection.user, connection.password) as session:
+        yield RunEntryReader(session)
+
+
+def _folders() -> Sequence[tuple[Path, str]]:
+    shared = journal_settings().folder
+    own = (state_folder() / "journals", HERE)
+    return (own,) if shared is None else (own, (shared, SHARED))
+
+
+def _journals(folder: Path, place: str, wanted: Wanted, notes: list[str]) -> Sequence[PastRun]:
+    from vgpu_cfg.execution import runs_of_journals
+
+    if place == SHARED and not folder.is_dir():
+        notes.append(f"the shared folder {folder} is not there, so its journals were not read")
+        return ()
+    try:
+        found = runs_of_journals(folder, place, wanted)
+    except OSError as error:
+        notes.append(f"the journals in {folder} were not read: {error.strerror or error}")
+        return ()
+    notes += [f"{path} cannot be read as a journal" for path in found.unread]
+    return found.runs
+
+
+def _unclear(count: int) -> list[str]:
+    if not count:
+        return []
+    which = "1 entry of a run was" if count == 1 else f"{count} entries of runs were"
+    return [f"{which} found among vCenter's events and not understood: cut off, or of a later version"]

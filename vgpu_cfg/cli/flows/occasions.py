@@ -1,0 +1,34 @@
+"""Whether a run says what it is made for, where a context of its vCenter asks for that."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import typer
+
+from vgpu_cfg.model.occasion import Occasion
+from vgpu_cfg.settings.folders import config_file
+
+if TYPE_CHECKING:
+    from vgpu_cfg.settings.connection import Connection
+
+
+def refuse_unstated(connection: Connection, occasion: Occasion) -> None:
+    """Raise BadParameter where a context of the server asks for a change that was not named.
+
+    Every context of the server counts, however it was named. To be called before anything is read.
+    """
+    for context in connection.requiring:
+        asked = f"the context {context.name} in {config_file()}"
+        form = f", and its whole id matches {context.pattern}" if context.pattern else ""
+        if not occasion.change:
+            if context.is_required:
+                message = f"{asked} wants the change named that this is for: give --change ID{form}"
+                raise typer.BadParameter(message, param_hint="--change")
+        elif context.pattern and re.fullmatch(context.pattern, occasion.change) is None:
+            raise typer.BadParameter(
+                f"{occasion.change!r} is no id of a change there: {asked} wants one that matches "
+                f"{context.pattern}",
+                param_hint="--change",
+            )

@@ -1,0 +1,33 @@
+"""How `status` looks: it plans, and where something differs it asks vCenter's events who did it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from vgpu_cfg.cli import compose
+from vgpu_cfg.cli.flows.flow import Planned, PlanRequest, locate, plan_with
+from vgpu_cfg.settings.flags import ConnectionFlags
+
+if TYPE_CHECKING:
+    from vgpu_cfg.model.plan.difference import Difference
+    from vgpu_cfg.planning.findings.options import PlanOptions
+
+
+def look(
+    request: PlanRequest, flags: ConnectionFlags, options: PlanOptions
+) -> tuple[Planned, tuple[Difference, ...]]:
+    """Read the estate and plan for it; return the plan, and what differs with who brought it about.
+
+    Nothing is changed, and nothing more is asked where nothing differs.
+    """
+    from vgpu_cfg.planning.drift.authors import past_scope, with_authors
+    from vgpu_cfg.planning.drift.differences import differences_of
+
+    connection, desired = locate(request, flags)
+    with compose.connect_reader(connection) as reader:
+        planned = plan_with(reader, desired, connection, options)
+        differences = differences_of(planned.plan)
+        scope = past_scope(differences, planned.observed)
+        if not scope.is_empty:
+            differences = with_authors(differences, reader.read_past(scope))
+    return planned, differences

@@ -1,0 +1,202 @@
+"""How hosts are cordoned, emptied and given back: read, plan, carry out under one lock, tell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from vgpu_cfg.cli import compose
+from vgpu_cfg.cli.flows.flow import locked, refuse_errors, refuse_missing_privileges
+from vgpu_cfg.cli.flows.occasions import refuse_unstated
+from vgpu_cfg.cli.flows.run_flow import ApplyOptions, Work, ask, carry_out, read_back_of
+from vgpu_cfg.cli.options.shared import CommandOptions, OutputFormat
+from vgpu_cfg.cli.output import show
+from vgpu_cfg.errors import NotConfirmed
+from vgpu_cfg.model.observed.cordon import MOST_CHARACTERS
+from vgpu_cfg.ports import ReadScope
+from vgpu_cfg.settings.connection import resolve_connection
+from vgpu_cfg.settings.flags import ConnectionFlags
+
+if TYPE_CHECKING:
+    from vgpu_cfg.cli.compose import Estate
+    from vgpu_cfg.model.observed.inventory import Host, Inventory
+    from vgpu_cfg.model.occasion import Occasion
+    from vgpu_cfg.model.plan.change import Plan
+
+_LOCK = "hosts"
+"""The name under which one run at a time works on the hosts of a vCenter."""
+_EVERY_VM = ReadScope(everything=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Upkeep:
+    """What is asked of hosts: `plan_for` says what that comes to, `scope` what must be read for it.
+
+    `asks` tells that it is shown and asked about before, `is_dry` that it is shown and not done. `drained`
+    says which host is to be empty then.
+    """
+
+    plan_for: Callable[[Inventory], Plan]
+    scope: ReadScope
+    occasion: Occasion
+    asks: bool = False
+    drained: Callable[[Inventory], Host | None] = lambda _: None
+    yes: bool = False
+    is_dry: bool = False
+
+
+def cordon(flags: ConnectionFlags, targets: Sequence[str], occasion: Occasion, output: OutputFormat) -> int:
+    """Keep new VMs off hosts and GPUs."""
+    from vgpu_cfg.planning.upkeep.cordon import make_cordon_plan
+    from vgpu_cfg.planning.upkeep.targets import targets_of
+
+    reason = _kept_reason(occasion)
+    if not reason:
+        raise typer.BadParameter("say why, in a few words", param_hint="--reason")
+
+    def plan_for(observed: Inventory) -> Plan:
+        return make_cordon_plan(targets_of(targets, observed), observed, reason)
+
+    return _work(Upkeep(plan_for, ReadScope(), occasion), flags, output)
+
+
+def uncordon(
+    flags: ConnectionFlags,
+    targets: Sequence[str],
+    occasion: Occasion,
+    output: OutputFormat,
+    *,
+    power_off: Sequence[str],
+    stays: bool,
+    yes: bool,
+) -> int:
+    """Give hosts and GPUs back, with the VMs that a drain took from them."""
+    from vgpu_cfg.planning.upkeep.give_back import make_uncordon_plan
+    from vgpu_cfg.planning.upkeep.targets import targets_of
+
+    def plan_for(observed: Inventory) -> Plan:
+        found = targets_of(targets, observed)
+        return make_uncordon_plan(found, observed, power_off=power_off, stays=stays)
+
+    return _work(Upkeep(plan_for, _EVERY_VM, occasion, asks=True, yes=yes), flags, output)
+
+
+def drain(
+    flags: ConnectionFlags,
+    name: str,
+    occasion: Occasion,
+    output: OutputFormat,
+    *,
+    others: bool,
+    power_off: Sequence[str],
+    yes: bool,
+    dry_run: bool,
+) -> int:
+    """Empty a host."""
+    from vgpu_cfg.catalog import load_catalog
+    from vgpu_cfg.model.desired import DesiredPlan
+    from vgpu_cfg.planning.upkeep.drain import DrainOptions, make_drain_plan
+    from vgpu_cfg.planning.upkeep.targets import one_host
+
+    options = DrainOptions(reason=_kept_reason(occasion), others=others, power_off=tuple(power_off))
+    catalog, contexts = load_catalog(), resolve_connection(flags).protecting
+
+    def plan_for(observed: Inventory) -> Plan:
+        desired = DesiredPlan(name="drain", vcenter=observed.vcenter.address, contexts=contexts)
+        return make_drain_plan(one_host(name, observed), observed, catalog, desired, options)
+
+    def drained(observed: Inventory) -> Host:
+        return one_host(name, observed)
+
+    work = Upkeep(plan_for, _EVERY_VM, occasion, asks=True, drained=drained, yes=yes, is_dry=dry_run)
+    return _work(work, flags, output)
+
+
+def _kept_reason(occasion: Occasion) -> str:
+    """Return a reason as the hosts keep it. Raises BadParameter for one that is too long for that."""
+    if len(occasion.reason) > _MOST_REASON:
+        raise typer.BadParameter(
+            f"it has {len(occasion.reason)} characters, and a host keeps {_MOST_REASON}",
+            param_hint="--reason",
+        )
+    return occasion.reason
+
+
+_MOST_REASON = MOST_CHARACTERS - 135
+"""What the address, the account and the time leave of a cordon's text."""
+
+
+def _work(asked: Upkeep, flags: ConnectionFlags, output: OutputFormat) -> int:
+    from vgpu_cfg.model.desired import DesiredPlan
+
+    connection = resolve_connection(flags)
+    if not asked.is_dry:
+        refuse_unstated(connection, asked.occasion)
+    scope = asked.scope.model_copy(update={"datacenter": connection.datacenter})
+    with compose.connect_writer(connection) as estate:
+        observed = _read(estate, scope)
+        one_at_a_time = DesiredPlan(name=_LOCK, vcenter=connection.server)
+        with locked(one_at_a_time, observed, estate):
+            plan = asked.plan_for(observed)
+            if asked.is_dry or plan.errors:
+                show.plan(plan, output, command="", verbose=False)
+                refuse_errors(plan)
+                return 0
+            if not plan.changes:
+                show.upkeep(plan, None, output, after=observed, drained=asked.drained(observed))
+                return 0
+            return _decide_and_run(asked, plan, observed, estate, flags, output)
+
+
+def _read(estate: Estate, scope: ReadScope) -> Inventory:
+    """Read the estate, with what vCenter allows of vMotion where VMs are to be moved."""
+    observed = estate.reader.read_inventory(scope)
+    if not scope.everything:
+        return observed
+    return observed.model_copy(update={"facts": estate.reader.read_facts((), frozenset())})
+
+
+def _decide_and_run(
+    asked: Upkeep,
+    plan: Plan,
+    observed: Inventory,
+    estate: Estate,
+    flags: ConnectionFlags,
+    output: OutputFormat,
+) -> int:
+    from vgpu_cfg.execution import exit_code_of
+
+    refuse_missing_privileges(plan, observed, estate.reader)
+    how = ApplyOptions(
+        path=Path(),
+        yes=asked.yes,
+        parallel=8,
+        per_host=2,
+        output=output,
+        options=CommandOptions(flags, occasion=asked.occasion),
+    )
+    if asked.asks and any(change.kind != "set_cordon" for change in plan.changes):
+        if how.is_json:
+            show.plan_to_decide_on(plan, how.occasion)
+        else:
+            show.plan(plan, output, command="", verbose=False, is_only_shown=False, occasion=how.occasion)
+        ask(f"Make these {len(plan.changes)} changes?", yes=asked.yes)
+    work = Work(plan, observed, asked.plan_for, lambda: _read(estate, asked.scope), "", plan.name)
+    report, journal = carry_out(work, estate, how)
+    after = read_back_of(work)
+    drained = asked.drained(after) if after is not None else None
+    show.upkeep(plan, report, output, after=after, drained=drained, journal=journal)
+    code = exit_code_of(report)
+    left = asked.plan_for(after) if after is not None else None
+    if code == 0 and left is not None and left.changes:
+        first = left.changes[0]
+        raise NotConfirmed(
+            f"every change was made, and {first.id} would be made again",
+            subject=f"{first.subject.kind} {first.subject.name}",
+            remedy="run the same command again: it plans again from what is there now",
+        )
+    return code

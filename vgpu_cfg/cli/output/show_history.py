@@ -1,0 +1,46 @@
+"""How `history` answers: a table of runs, or one run with its steps."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from vgpu_cfg.cli.options.shared import OutputFormat
+from vgpu_cfg.cli.output import show
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from vgpu_cfg.execution import PastRun
+
+
+def runs(found: Sequence[PastRun], output: OutputFormat, *, server: str, notes: Sequence[str]) -> None:
+    """Print runs of a server ("" for any), the newest first; `notes` say what was not read."""
+    from vgpu_cfg.render.data.history import history_data
+    from vgpu_cfg.render.text.history import render_history
+    from vgpu_cfg.render.views.past_runs import view_run
+
+    rows = [view_run(run.entry, run.began_at, run.ended_at, run.known_from) for run in found]
+    if output is OutputFormat.JSON:
+        show.data(history_data(rows, server, notes))
+        return
+    show.lines(lambda width: render_history(rows, width, server=server, notes=notes))
+
+
+def one_run(run: PastRun, output: OutputFormat, *, server: str, notes: Sequence[str]) -> None:
+    """Print a run with its steps, as far as a journal of it is within reach."""
+    from vgpu_cfg.execution import read_journal
+    from vgpu_cfg.render.data.history import run_data
+    from vgpu_cfg.render.text.history import render_run
+    from vgpu_cfg.render.views.past_runs import view_run
+    from vgpu_cfg.render.views.run_steps import steps_done
+
+    row = view_run(run.entry, run.began_at, run.ended_at, run.known_from)
+    record = read_journal(run.journal) if run.journal is not None else None
+    steps = None
+    if record is not None and record.plan is not None:
+        steps = steps_done(record.plan, record.events, record.report)
+    journal = str(run.journal) if run.journal is not None else ""
+    if output is OutputFormat.JSON:
+        show.data(run_data(row, steps, server, notes, journal=journal))
+        return
+    show.lines(lambda width: render_run(row, steps, width, notes=notes, journal=journal))

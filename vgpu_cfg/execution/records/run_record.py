@@ -1,0 +1,125 @@
+"""That a run is written down wherever it shall be: journal, copies, and vCenter's events.
+
+The entry of its beginning is there before its first change, that of its end once no more will come. What
+cannot be written is told, and ends nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from vgpu_cfg.errors import VCenterError
+from vgpu_cfg.execution.records.copies import MakeCopies
+from vgpu_cfg.execution.records.journal import Journal
+from vgpu_cfg.model.plan.change import Plan
+from vgpu_cfg.model.plan.report import OutcomeStatus, Report
+from vgpu_cfg.model.runs import RunEntry, RunResult
+from vgpu_cfg.ports import Clock, RunLog
+
+_LONGEST_NAME = 64
+
+
+@dataclass(frozen=True, slots=True)
+class RunPlaces:
+    """Where a run is written down: the folder of this machine, copies of the journal, vCenter.
+
+    `datacenter_moid` is where vCenter's entries stand, None for its root folder.
+    """
+
+    folder: Path
+    make_copies: MakeCopies
+    log: RunLog
+    datacenter_moid: str | None = None
+
+
+@dataclass(slots=True)
+class RunRecord:
+    """The records of one run, open for writing."""
+
+    journal: Journal
+    _begun: RunEntry
+    _places: RunPlaces
+    _clock: Clock
+    _say: Callable[[str], None]
+    _is_logged: bool = True
+
+    def end(self, report: Report) -> Report:
+        """Write down what became of the plan, and that the run is over; return the report with its id."""
+        report = report.model_copy(update={"run": self._begun.run, "occasion": self._begun.occasion})
+        self.journal.record_report(report)
+        self._tell("ended", ended_entry(self._begun, report).model_copy(update={"at": self._clock.now()}))
+        return report
+
+    def begin(self) -> None:
+        """Say that the run begins."""
+        words = (part for part in ("vgpu-cfg", self._begun.run, self._begun.occasion.change) if part)
+        self._places.log.name_calls(re.sub(r"[^A-Za-z0-9._-]", "_", "-".join(words))[:_LONGEST_NAME])
+        self._tell("began", self._begun)
+
+    def _tell(self, kind: str, entry: RunEntry) -> None:
+        self.journal.record_entry(kind, entry)
+        if not self._is_logged:
+            return
+        try:
+            self._places.log.write(entry.text, self._places.datacenter_moid)
+        except VCenterError as error:
+            self._is_logged = False
+            self._say(f"vCenter's events do not tell that this run {kind}: {error.message}")
+
+
+@contextmanager
+def recorded(
+    plan: Plan, entry: RunEntry, places: RunPlaces, clock: Clock, say: Callable[[str], None]
+) -> Iterator[RunRecord]:
+    """Write a run down for the length of a block, which calls `end` with its report.
+
+    `entry` says who runs what. A block that is left without that leaves a run that began and has no end.
+    """
+    told: set[str] = set()
+
+    def tell_problems(journal: Journal) -> None:
+        for problem in journal.problems:
+            if problem not in told:
+                told.add(problem)
+                say(problem)
+
+    entry = entry.model_copy(
+        update={
+            "plan": plan.name,
+            "plan_id": plan.desired.id,
+            "digest": plan.digest,
+            "changes": len(plan.changes),
+        }
+    )
+    with Journal.begin(places.folder, plan, entry, places.make_copies) as journal:
+        tell_problems(journal)
+        record = RunRecord(journal, entry, places, clock, say)
+        record.begin()
+        yield record
+    tell_problems(journal)
+
+
+def ended_entry(begun: RunEntry, report: Report) -> RunEntry:
+    """Return the entry of a run's end, but for its time."""
+    done = (OutcomeStatus.DONE, OutcomeStatus.NOT_NEEDED)
+    return begun.model_copy(
+        update={
+            "result": result_of(report),
+            "done": sum(outcome.status in done for outcome in report.outcomes),
+            "failed": len(report.failed),
+            "tasks": report.tasks,
+        }
+    )
+
+
+def result_of(report: Report) -> RunResult:
+    """Say in a word how a run came to its end."""
+    if report.is_interrupted:
+        return RunResult.STOPPED
+    if report.failed:
+        return RunResult.FAILED
+    return RunResult.WAITING if report.waiting_for else RunResult.DONE

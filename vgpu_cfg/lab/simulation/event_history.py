@@ -1,0 +1,87 @@
+"""Which of the events that there were a filter lets through, and how one shows (vim `Event`).
+
+Whose event it is when a VM was cloned (the new VM's), and that a template's clone tells VmDeployedEvent, is
+of the types' descriptions. An event keeps the names of its time. That a filter by an entity with all below it
+finds the events of what has gone from there is assumed, and so is that the name of a type may be written with
+"vim.event." before it (as vSphere's lists of events have it) and without (as govc has it).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from pyVmomi import VmomiSupport
+
+from vgpu_cfg.lab.api.references import Service
+from vgpu_cfg.lab.api.versions import NAMESPACE
+from vgpu_cfg.lab.simulation.clock import as_datetime
+from vgpu_cfg.lab.simulation.context import Context
+from vgpu_cfg.lab.simulation.task_history import PAGE_SIZE, entities_of
+from vgpu_cfg.lab.state.inventory import LabState, PastEvent, VirtualMachine
+
+_OF_CLIENTS = "GeneralUserEvent"
+
+
+@dataclass(slots=True, kw_only=True)
+class EventCollector(Service):
+    """One collector. `at` is the key of the event that was read last."""
+
+    kind: str = "EventHistoryCollector"
+    spec: Any
+    page_size: int = PAGE_SIZE
+    at: float = 0
+
+    def newest(self, state: LabState) -> list[PastEvent]:
+        """Return the page of newest events, newest first."""
+        return list(matching_events(state, self.spec))[-self.page_size :][::-1]
+
+
+def matching_events(state: LabState, spec: Any) -> Iterator[PastEvent]:
+    """Yield the events that a filter lets through, oldest first."""
+    if spec.alarm is not None or spec.scheduledTask is not None or spec.tag:
+        return
+    wanted = entities_of(state, spec.entity) if spec.entity is not None else None
+    is_deep = spec.entity is not None and spec.entity.recursion == "all"
+    for moid in state.events:
+        event = state.get(moid, PastEvent)
+        own = event.entities if is_deep else event.entities[:1]
+        if (wanted is None or not wanted.isdisjoint(own)) and _passes(event, spec):
+            yield event
+
+
+def event_shown(context: Context, event: PastEvent) -> Any:
+    """Return an event as it goes over the wire."""
+    kind = VmomiSupport.GetWsdlType(NAMESPACE, event.kind)
+    known = {name: value for name, value in event.values.items() if _has(kind, name)}
+    made = kind(
+        key=event.key,
+        chainId=event.chain_id,
+        createdTime=as_datetime(event.at),
+        userName=event.user,
+        **known,
+    )
+    if _has(kind, "template"):
+        vm = context.state.find(event.entities[0], VirtualMachine)
+        made.template = vm is not None and vm.is_template
+    return made
+
+
+def _has(kind: Any, name: str) -> bool:
+    return any(one.name == name for one in kind._GetPropertyList())
+
+
+def _passes(event: PastEvent, spec: Any) -> bool:
+    kind = VmomiSupport.GetWsdlType(NAMESPACE, event.kind)
+    at = as_datetime(event.at)
+    users = spec.userName
+    return (
+        (not spec.eventTypeId or not {event.kind, f"vim.event.{event.kind}"}.isdisjoint(spec.eventTypeId))
+        and (not spec.type or any(issubclass(kind, wanted) for wanted in spec.type))
+        and (not spec.eventChainId or event.chain_id == spec.eventChainId)
+        and (not spec.category or ("user" if event.kind == _OF_CLIENTS else "info") in spec.category)
+        and (users is None or (not users.systemUser and (not users.userList or event.user in users.userList)))
+        and (spec.time is None or spec.time.beginTime is None or at >= spec.time.beginTime)
+        and (spec.time is None or spec.time.endTime is None or at <= spec.time.endTime)
+    )

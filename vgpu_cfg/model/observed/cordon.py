@@ -1,0 +1,78 @@
+"""What keeps new VMs off a host or off one of its GPUs: the text that vCenter keeps of it on the host.
+
+An attribute holds one cordon: `vgpu_cfg.cordon` that of the host, `vgpu_cfg.cordon.1` and on those of
+GPUs. A text that is none of this tool's is a cordon of the host all the same, with the text as its reason:
+who types into the attribute in the vSphere Client means it, and what vCenter cut off keeps its effect.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from vgpu_cfg.model.frozen import Frozen
+
+CORDON_ATTRIBUTE = "vgpu_cfg.cordon"
+MOST_CHARACTERS = 255
+"""How long the text of a cordon may be; vCenter's reference names no limit (unproven, as in `remembered`)."""
+
+
+class Cordon(Frozen):
+    """Why nothing new is placed on a host, or on its GPU at `pci_id`; who said so and when, if told."""
+
+    attribute: str
+    reason: str
+    pci_id: str = ""
+    by: str = ""
+    since: datetime | None = None
+
+    @property
+    def key(self) -> str:
+        """What it is called where it is shown."""
+        return f"cordon {self.pci_id}".rstrip()
+
+    @property
+    def text(self) -> str:
+        """What the attribute holds: JSON, without what is empty."""
+        since = "" if self.since is None else f"{self.since.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+        values = {"reason": self.reason, "gpu": self.pci_id, "by": self.by, "since": since}
+        return json.dumps({key: value for key, value in values.items() if value}, ensure_ascii=False)
+
+    @property
+    def words(self) -> str:
+        """The reason, with who gave it and when."""
+        when = "" if self.since is None else f"since {self.since.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+        told = ", ".join(part for part in (self.by, when) if part)
+        return f"{self.reason} ({told})" if told else self.reason
+
+    @classmethod
+    def parse(cls, attribute: str, text: str) -> Cordon:
+        """Read a cordon back."""
+        try:
+            found: Any = json.loads(text)
+            since = found.get("since")
+            return cls(
+                attribute=attribute,
+                reason=str(found["reason"]),
+                pci_id=str(found.get("gpu", "")),
+                by=str(found.get("by", "")),
+                since=datetime.fromisoformat(since) if since else None,
+            )
+        except (ValueError, KeyError, TypeError, AttributeError):
+            return cls(attribute=attribute, reason=text.strip())
+
+
+def parse_cordons(texts: Mapping[str, str]) -> tuple[Cordon, ...]:
+    """Read the cordons among a host's custom attributes, that of the host first."""
+    names = (name for name in texts if name == CORDON_ATTRIBUTE or name.startswith(f"{CORDON_ATTRIBUTE}."))
+    return tuple(Cordon.parse(name, texts[name]) for name in sorted(names) if texts[name].strip())
+
+
+def free_attribute(taken: Iterable[str]) -> str:
+    """Return the name of the first attribute for a GPU's cordon that none of a host's has."""
+    names, number = set(taken), 1
+    while f"{CORDON_ATTRIBUTE}.{number}" in names:
+        number += 1
+    return f"{CORDON_ATTRIBUTE}.{number}"

@@ -1,0 +1,76 @@
+"""The entries that a run leaves wherever it leaves word: that it began, and how it ended."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from enum import StrEnum
+from typing import Final
+
+from pydantic import ConfigDict, ValidationError
+
+from vgpu_cfg.model.frozen import Frozen
+from vgpu_cfg.model.occasion import Occasion
+
+HEAD: Final = "vgpu-cfg: "
+"""What the text of an entry begins with, among the events of others."""
+
+
+class RunResult(StrEnum):
+    """How a run came to its end."""
+
+    DONE = "done"
+    FAILED = "failed"
+    WAITING = "waiting"
+    STOPPED = "stopped"
+
+
+class RunEntry(Frozen):
+    """That a run began, or that it has ended: then with its `result`. Both say who ran what.
+
+    `run` is the run's own id, `user` the account on the machine where it was started, `account` that at
+    vCenter. `changes` counts what the plan held, `done` and `failed` what came of it. What a later
+    version adds is passed over.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    run: str
+    at: datetime
+    command: str = ""
+    plan: str = ""
+    plan_id: str = ""
+    digest: str = ""
+    occasion: Occasion = Occasion()
+    user: str = ""
+    machine: str = ""
+    account: str = ""
+    changes: int = 0
+    result: RunResult | None = None
+    done: int = 0
+    failed: int = 0
+    tasks: int = 0
+
+    @property
+    def text(self) -> str:
+        """The entry on one line: a sentence for people, then all of it as JSON."""
+        ended = "began" if self.result is None else f"ended: {self.result}"
+        told = self.model_dump(mode="json", exclude_defaults=True)
+        content = json.dumps(told, separators=(",", ":"))
+        purpose = f" for {self.occasion.change}" if self.occasion.change else ""
+        return f"{HEAD}{self.command} of {self.plan}{purpose} {ended} {content}"
+
+
+def parse_entry(text: str) -> RunEntry | None:
+    """Read the text of an entry; None for a text that is somebody else's.
+
+    Raises ValueError for one that was cut off, or that nobody wrote as `RunEntry.text` does.
+    """
+    if not text.startswith(HEAD):
+        return None
+    # A quote within the JSON has a backslash before it: this stands only where it begins.
+    _, start, content = text.rpartition(' {"run":')
+    try:
+        return RunEntry.model_validate_json(start + content)
+    except ValidationError as error:
+        raise ValueError("the entry cannot be read") from error

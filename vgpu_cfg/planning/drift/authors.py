@@ -1,0 +1,173 @@
+"""Who brought a difference about: the newest event that wrote what differs.
+
+An event names what it wrote, and so does a difference: both by the paths of the request. The author is that
+of this value, not of the last touch. Where the newest event that wrote the value wrote what the plan file
+wants, something changed it since and left no event, as a host's shell does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from vgpu_cfg.model.observed.inventory import Inventory
+from vgpu_cfg.model.observed.past import Past, PastEvent, PastScope
+from vgpu_cfg.model.plan.difference import Difference
+from vgpu_cfg.planning.drift.differences import GUEST, POWER, THE_VM
+from vgpu_cfg.planning.findings.codes import Code
+
+_ON = frozenset(
+    {"VmPoweredOnEvent", "DrsVmPoweredOnEvent", "VmRestartedOnAlternateHostEvent", "VmStartingEvent"}
+)
+_OFF = frozenset({"VmPoweredOffEvent", "VmGuestShutdownEvent", "VmSuspendedEvent", "VmDasBeingResetEvent"})
+_POOL_MOVED = frozenset({"VmResourcePoolMovedEvent"})
+_MOVED = frozenset({"VmMigratedEvent", "DrsVmMigratedEvent", "VmRelocatedEvent"})
+MAKINGS = ("VmCreatedEvent", "VmClonedEvent", "VmDeployedEvent", "VmRegisteredEvent")
+_AWAY = frozenset({"HostConnectionLostEvent", "HostDisconnectedEvent", "HostShutdownEvent"})
+REMOVED = "VmRemovedEvent"
+REMOVED_TEXT = "removed"
+EVENT_KINDS = tuple(
+    sorted(
+        {
+            "VmReconfiguredEvent", "VmRenamedEvent", "VmUpgradeCompleteEvent", "CustomFieldValueChangedEvent",
+            "ClusterReconfiguredEvent", "EnteredMaintenanceModeEvent",
+        }
+        | _ON | _OFF | _MOVED | _POOL_MOVED | _AWAY
+    )
+)  # fmt: skip
+"""The kinds of events that are asked for, but for makings and removals."""
+
+_BY_KIND: Mapping[str, frozenset[str]] = {
+    "host": _MOVED,
+    "datastore": _MOVED,
+    "resource pool": _POOL_MOVED,
+    Code.ELSEWHERE: _MOVED,
+    Code.HOST_FORBIDDEN: _MOVED,
+    Code.SPREAD_UNMET: _MOVED,
+    Code.HOST_SILENT: _AWAY,
+    Code.OTHERS_MAINTENANCE: frozenset({"EnteredMaintenanceModeEvent"}),
+}
+"""What differs → the kinds of events that tell of it whatever they wrote."""
+_DEVICES = {
+    "gpu": ("vgpu", "pci"),
+    "nic": ("nic", "pci"),
+    "nic mac": ("nic",),
+    "disk": ("disk",),
+    "vtpm": ("tpm",),
+}
+"""The key of an edit → the kinds of devices whose events tell of it."""
+
+NO_EVENT = "no event of vCenter's tells"
+IN_GUEST = "what happens in a guest is no event of vCenter's"
+NOT_MADE = "it was not made yet, or its removal is no longer known"
+
+
+def past_scope(differences: Iterable[Difference], observed: Inventory) -> PastScope:
+    """Say whose events tell about differences."""
+    found = list(differences)
+    vms = {one.subject.moid: None for one in found if one.subject.kind == "vm" and one.subject.moid}
+    hosts = {one.subject.moid: None for one in found if one.subject.kind == "host" and one.subject.moid}
+    clusters = [
+        observed.host_by_moid[host].cluster_moid
+        for one in found
+        if _is_override(one) and (host := _host_of(one, observed)) in observed.host_by_moid
+    ]
+    folders = {observed.vm_by_moid[moid].folder_moid for moid in vms if moid in observed.vm_by_moid}
+    return PastScope(
+        folder_moid=(folders.pop() or "") if len(folders) == 1 else "",
+        vm_moids=tuple(vms),
+        host_moids=tuple(hosts),
+        cluster_moids=tuple(dict.fromkeys(moid for moid in clusters if moid)),
+        removed_vms=tuple(one.subject.name for one in found if _is_missing(one)),
+    )
+
+
+def with_authors(differences: Iterable[Difference], past: Past) -> tuple[Difference, ...]:
+    """Say of each difference who brought it about and when, or why that is not known."""
+    newest_first = sorted(past.events, key=lambda event: event.at, reverse=True)
+    return tuple(_told(one, newest_first, past) for one in differences)
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """Which events are about a difference, and which of them say that it is not so."""
+
+    concerns: Callable[[PastEvent], bool]
+    denies: Callable[[PastEvent], bool] = lambda _event: False
+
+
+def _told(one: Difference, newest_first: Sequence[PastEvent], past: Past) -> Difference:
+    if past.unread:
+        return one.model_copy(update={"why_unknown": past.unread})
+    question = _question(one)
+    event = next((event for event in newest_first if question.concerns(event)), None)
+    if event is not None and not question.denies(event):
+        found = REMOVED_TEXT if event.kind == REMOVED else one.found
+        return one.model_copy(update={"by": event.by or "vCenter itself", "at": event.at, "found": found})
+    return one.model_copy(update={"why_unknown": _why(one, event, past)})
+
+
+def _why(one: Difference, event: PastEvent | None, past: Past) -> str:
+    if one.what == GUEST:
+        return IN_GUEST
+    if _is_missing(one) and event is None:
+        return NOT_MADE
+    made = past.made_at.get(one.subject.moid or "")
+    if event is None and past.since is not None and (made is None or made < past.since):
+        return f"before vCenter's events reach back (since {past.since:%Y-%m-%d %H:%M})"
+    return NO_EVENT
+
+
+def _question(one: Difference) -> _Question:
+    moid, name = one.subject.moid, one.subject.name
+    if _is_missing(one):
+        return _Question(
+            lambda event: event.name == name and event.kind in {REMOVED, *MAKINGS},
+            lambda event: event.kind != REMOVED,
+        )
+    if one.what == POWER:
+        wanted = _ON if one.wanted == "on" else _OFF
+        return _Question(
+            lambda event: event.moid == moid and event.kind in _ON | _OFF, lambda event: event.kind in wanted
+        )
+    if one.what in _BY_KIND:
+        kinds = _BY_KIND[one.what]
+        return _Question(lambda event: event.moid == moid and event.kind in kinds)
+    if _is_override(one):
+        lists = {path.partition(".")[0] for path in one.sets}
+        return _Question(
+            lambda event: (
+                moid is not None
+                and event.kind == "ClusterReconfiguredEvent"
+                and moid in event.words
+                and any(word in event.words for word in lists)
+            )
+        )
+    written = _written(one)
+    return _Question(
+        lambda event: event.moid == moid and not written.keys().isdisjoint(event.sets),
+        lambda event: all(event.sets[path] == written[path] for path in written.keys() & event.sets.keys()),
+    )
+
+
+def _written(one: Difference) -> Mapping[str, str]:
+    """Return what would bring about what is wanted, by the paths that events have."""
+    kinds = _DEVICES.get(one.what)
+    if kinds is None:
+        return one.sets
+    done = "remove" if any(path.endswith(".operation") for path in one.sets) else "add"
+    profile = next((value for path, value in one.sets.items() if path.endswith(".backing.vgpu")), "")
+    return {f"device[{kind}]": f"{done} {profile}".rstrip() for kind in kinds}
+
+
+def _is_missing(one: Difference) -> bool:
+    return one.what == THE_VM and one.wanted is not None
+
+
+def _is_override(one: Difference) -> bool:
+    return any(path.startswith(("drsVmConfig", "dasVmConfig")) for path in one.sets)
+
+
+def _host_of(one: Difference, observed: Inventory) -> str:
+    vm = observed.vm_by_moid.get(one.subject.moid or "")
+    return (vm.host_moid or "") if vm is not None else ""

@@ -1,0 +1,67 @@
+"""Which VMs are on a host that does not respond: vCenter shows them as they were, and nothing reaches them.
+
+A host that the plan took down itself is none of these: the plan waits for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from vgpu_cfg.model.identity import PlanIdentity
+from vgpu_cfg.model.observed.inventory import Connection, Host, Inventory
+from vgpu_cfg.model.observed.vm import Vm
+from vgpu_cfg.model.plan.change import ManualStep, Subject
+from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.findings.collection import Findings
+from vgpu_cfg.planning.findings.wording import listed
+
+
+def lost_host(vm: Vm, observed: Inventory, plan: PlanIdentity) -> Host | None:
+    """Return the host of a VM where that does not respond, None where it does."""
+    host = observed.host_by_moid.get(vm.host_moid or "")
+    if host is None or host.connection is Connection.CONNECTED:
+        return None
+    facts = observed.facts.hosts.get(host.moid)
+    mark = facts.mark if facts is not None else None
+    is_taken_down = mark is not None and mark.maintenance and mark.is_of(plan)
+    return None if is_taken_down else host
+
+
+def can_go(
+    leaving: Iterable[Vm], observed: Inventory, plan: PlanIdentity, findings: Findings
+) -> tuple[list[Vm], list[ManualStep]]:
+    """Return, of VMs that are to be deleted, those that can be, and the steps that bring the others back."""
+    going: list[Vm] = []
+    kept: dict[str, list[str]] = {}
+    for vm in leaving:
+        host = lost_host(vm, observed, plan)
+        if host is None:
+            going.append(vm)
+            continue
+        kept.setdefault(host.moid, []).append(vm.name)
+        subject = Subject(kind="vm", name=vm.name, moid=vm.moid)
+        message = f"it is on {host.name}, which {host.connection.words}: it is kept"
+        findings.add(
+            Code.KEPT_WITH_ITS_HOST, subject, message, f"bring {host.name} back, then delete it again"
+        )
+    return going, [_step_to_delete(observed.host_by_moid[moid], names) for moid, names in kept.items()]
+
+
+def _step_to_delete(host: Host, names: list[str]) -> ManualStep:
+    text = (
+        f"Power {host.name} on, give it its network back, or connect it again in vCenter: "
+        f"{listed(names, shown=8)} cannot be deleted while it {host.connection.words}."
+    )
+    return step_of_return(host, text, f"{host.name} is connected in vCenter")
+
+
+def step_of_return(host: Host, text: str, proof: str) -> ManualStep:
+    """Make the step by hand that a host which does not respond asks for; the next planning sees it done."""
+    return ManualStep(
+        id=f"bring back {host.name}",
+        subject=Subject(kind="host", name=host.name, moid=host.moid),
+        text=text,
+        proof=proof,
+        is_shown=True,
+        host_moid=host.moid,
+    )

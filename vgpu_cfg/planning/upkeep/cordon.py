@@ -1,0 +1,91 @@
+"""The plan that keeps new VMs off hosts and GPUs, and the one that gives them back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from vgpu_cfg.model.desired import DesiredPlan
+from vgpu_cfg.model.observed.cordon import CORDON_ATTRIBUTE, Cordon, free_attribute
+from vgpu_cfg.model.observed.inventory import Host, Inventory
+from vgpu_cfg.model.plan.change import Change, Edit, HostRef, Plan, PlanTarget, SetCordon, Subject
+from vgpu_cfg.planning.upkeep.targets import Target
+
+
+def make_cordon_plan(targets: Sequence[Target], observed: Inventory, reason: str) -> Plan:
+    """Plan to keep new VMs off these; one that is cordoned for the same reason stays as it is."""
+    changes = [
+        change
+        for host, pci_ids in by_host(targets)
+        if (change := cordon_host(host, pci_ids, observed, reason)) is not None
+    ]
+    return upkeep_plan("cordon", observed, changes)
+
+
+def cordon_host(host: Host, pci_ids: Sequence[str], observed: Inventory, reason: str) -> SetCordon | None:
+    """Return the change that cordons a host ("") or GPUs of it, None where all of it is so."""
+    made: list[Cordon] = []
+    before: list[Cordon | None] = []
+    for pci_id in pci_ids:
+        known = next((one for one in host.cordons if one.pci_id == pci_id), None)
+        if known is not None and known.reason == reason:
+            continue
+        taken = [one.attribute for one in (*host.cordons, *made)]
+        attribute = known.attribute if known else free_attribute(taken) if pci_id else CORDON_ATTRIBUTE
+        by, since = observed.vcenter.user, observed.read_at
+        made.append(Cordon(attribute=attribute, reason=reason, pci_id=pci_id, by=by, since=since))
+        before.append(known)
+    edits = tuple(
+        Edit(
+            key=new.key, before=old.words if old else None, after=reason, sets=_sets(new.attribute, new.text)
+        )
+        for new, old in zip(made, before, strict=True)
+    )
+    return _change("cordon", host, edits, {one.attribute: one.text for one in made}) if made else None
+
+
+def uncordon_host(host: Host, pci_ids: Sequence[str]) -> SetCordon | None:
+    """Return the change that gives a host ("") or GPUs of it back, None where none is cordoned."""
+    gone = [cordon for cordon in host.cordons if cordon.pci_id in pci_ids]
+    edits = tuple(Edit(key=one.key, before=one.words, sets=_sets(one.attribute, "")) for one in gone)
+    return _change("uncordon", host, edits, {one.attribute: "" for one in gone}) if gone else None
+
+
+def upkeep_plan(name: str, observed: Inventory, changes: Sequence[Change]) -> Plan:
+    """Return a plan of changes that no plan file asks for."""
+    vcenter = observed.vcenter
+    touched = {moid for change in changes for moid in (change.subject.moid, change.host_moid)}
+    return Plan(
+        name=name,
+        target=PlanTarget(address=vcenter.address, instance_uuid=vcenter.instance_uuid),
+        read_at=observed.read_at,
+        desired=DesiredPlan(name=name, vcenter=vcenter.address),
+        changes=tuple(changes),
+        untouched_vms=sum(not vm.is_template and vm.moid not in touched for vm in observed.vms),
+        untouched_hosts=sum(host.moid not in touched for host in observed.hosts),
+    )
+
+
+def _change(verb: str, host: Host, edits: tuple[Edit, ...], values: Mapping[str, str]) -> SetCordon:
+    return SetCordon(
+        id=f"{verb} {host.name}",
+        subject=Subject(kind="host", name=host.name, moid=host.moid),
+        edits=edits,
+        host_moid=host.moid,
+        host=HostRef(name=host.name, moid=host.moid),
+        values=values,
+    )
+
+
+def _edit(new: Cordon, old: Cordon | None) -> Edit:
+    before = old.words if old is not None else None
+    return Edit(key=new.key, before=before, after=new.reason, sets=_sets(new.attribute, new.text))
+
+
+def _sets(attribute: str, text: str) -> dict[str, str]:
+    return {f"customValue[{attribute}]": text}
+
+
+def by_host(targets: Sequence[Target]) -> list[tuple[Host, list[str]]]:
+    """Return the hosts of targets, each with the GPUs that are meant, "" for the host itself."""
+    hosts = {target.host.moid: target.host for target in targets}
+    return [(host, [one.pci_id for one in targets if one.host.moid == moid]) for moid, host in hosts.items()]

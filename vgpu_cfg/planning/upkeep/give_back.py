@@ -1,0 +1,102 @@
+"""The plan that gives hosts and GPUs back, and brings the VMs home that a drain took away.
+
+A VM comes home as it left: by vMotion where it was moved so, started where it was only switched off. One
+that was off for its move runs elsewhere now, and is switched off again only where it is named. What
+somebody has moved or switched meanwhile is left alone, and forgotten.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from vgpu_cfg.model.observed.home import Home, home_of
+from vgpu_cfg.model.observed.inventory import Host, Inventory
+from vgpu_cfg.model.observed.vm import Vm
+from vgpu_cfg.model.plan.change import Change, Plan, Severity, Subject
+from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.findings.collection import Findings
+from vgpu_cfg.planning.findings.wording import as_counted
+from vgpu_cfg.planning.upkeep.cordon import by_host, uncordon_host, upkeep_plan
+from vgpu_cfg.planning.upkeep.drain import owner_text
+from vgpu_cfg.planning.upkeep.targets import Target
+from vgpu_cfg.planning.upkeep.vm_changes import forget, in_turn, move, remember, switch_off, switch_on
+from vgpu_cfg.planning.vms.lookup.moving import stun_ms, why_cold
+
+
+def make_uncordon_plan(
+    targets: Sequence[Target],
+    observed: Inventory,
+    *,
+    power_off: Collection[str] = (),
+    stays: bool = False,
+) -> Plan:
+    """Plan to give these back; with `stays` VMs remain where a drain put them, and are forgotten."""
+    given = _GivenBack(observed, power_off, stays=stays)
+    changes: list[Change] = []
+    for host, pci_ids in by_host(targets):
+        opened = uncordon_host(host, pci_ids)
+        changes += [opened] if opened is not None else []
+        for returning in given.returning(host) if "" in pci_ids else ():
+            needs = (opened.id,) if opened is not None else ()
+            changes += [returning[0].model_copy(update={"needs": needs}), *returning[1:]]
+    plan = upkeep_plan("uncordon", observed, changes)
+    others = {moid: vm.mark.text if vm.mark is not None else "" for moid, vm in given.touched.items()}
+    return plan.model_copy(update={"diagnostics": given.findings.diagnostics(), "others": others})
+
+
+@dataclass(slots=True)
+class _GivenBack:
+    observed: Inventory
+    power_off: Collection[str]
+    stays: bool
+    findings: Findings = field(default_factory=Findings)
+    touched: dict[str, Vm] = field(default_factory=dict)
+
+    def returning(self, host: Host) -> Iterator[list[Change]]:
+        """Yield what brings each VM home to a host, in the order of their names."""
+        for vm in sorted(self.observed.vms, key=lambda one: (as_counted(one.name), one.moid)):
+            home = home_of(vm)
+            if home is None or home.host != host.moid:
+                continue
+            if found := self._returning(vm, home, host):
+                self.touched[vm.moid] = vm
+                yield in_turn(found)
+
+    def _returning(self, vm: Vm, home: Home, host: Host) -> list[Change]:
+        gone = forget(vm, owner_text(vm))
+        here = self.observed.host_by_moid.get(vm.host_moid or "")
+        is_on_its_way = home.is_moving and not vm.is_on
+        if self.stays or here is None or not (home.is_there(vm) or is_on_its_way):
+            return [gone]
+        if not host.is_usable:
+            self._tell(
+                vm,
+                host,
+                f"{host.name} cannot run it yet: take it out of maintenance mode, then uncordon again",
+            )
+            return []
+        if not vm.is_on:
+            moving = [] if here.moid == host.moid else [move(vm, here, host, is_running=False)]
+            return [*moving, switch_on(vm, host), gone]
+        cold = (
+            "it was off when it left"
+            if home.is_cold
+            else why_cold(vm.detail, self.observed)
+            if vm.detail
+            else "it is not read"
+        )
+        if not cold and vm.detail is not None:
+            return [move(vm, here, host, is_running=True, stun_ms=stun_ms(vm.detail, here)), gone]
+        if vm.name not in self.power_off:
+            self._tell(vm, host, f"it stays on {here.name}: {cold}")
+            return []
+        leaving = remember(vm, Home(host=host.moid, is_moving=True).text, owner_text(vm))
+        return [leaving, switch_off(vm), move(vm, here, host, is_running=False), switch_on(vm, host), gone]
+
+    def _tell(self, vm: Vm, host: Host, message: str) -> None:
+        subject = Subject(kind="vm", name=vm.name, moid=vm.moid)
+        again = shlex.join(["vgpu-cfg", "uncordon", f"host:{host.name}", f"--power-off={vm.name}"])
+        remedy = f"with its owner's leave `{again}` brings it home; with --stay it is forgotten"
+        self.findings.add(Code.DRAIN_STAYS, subject, message, remedy, Severity.WARNING)

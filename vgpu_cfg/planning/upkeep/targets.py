@@ -1,0 +1,104 @@
+"""Which hosts and GPUs somebody means who types `host:esx-01`, `gpu:esx-01/17:00.0`, or a glob of either."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from vgpu_cfg.documents import did_you_mean
+from vgpu_cfg.errors import NotFound
+from vgpu_cfg.model.observed.inventory import Host, Inventory
+from vgpu_cfg.planning.findings.options import matches_any
+
+_WITHOUT_DOMAIN = re.compile(r"[0-9a-f*?\[\]]+:[0-9a-f*?\[\]]+\.[0-7*?]")
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A host, or one GPU of it where `pci_id` names one."""
+
+    host: Host
+    pci_id: str = ""
+
+
+def targets_of(words: Sequence[str], observed: Inventory) -> tuple[Target, ...]:
+    """Return what words mean, each once, in the words' order.
+
+    Raises NotFound, with what was probably meant, for a word that means nothing here.
+    """
+    found = (target for word in words for target in _targets(word, observed))
+    return tuple({(target.host.moid, target.pci_id): target for target in found}.values())
+
+
+def hosts_named(glob: str, observed: Inventory) -> list[Host]:
+    """Return the hosts that a glob names. Raises NotFound where none is."""
+    hosts = sorted((host for host in observed.hosts if matches_any(host.name, [glob])), key=_by_name)
+    if not hosts:
+        names = [host.name for host in observed.hosts]
+        remedy = did_you_mean(glob, names, noun="hosts") or "`vgpu-cfg inventory` lists the hosts"
+        raise NotFound(f"no host matches {glob}", subject=observed.vcenter.address, remedy=remedy)
+    return hosts
+
+
+def one_host(word: str, observed: Inventory) -> Host:
+    """Return the host that a word names, `host:` before it or not. Raises NotFound where it is not one."""
+    hosts = hosts_named(word.removeprefix("host:"), observed)
+    if len(hosts) > 1:
+        raise NotFound(
+            f"{word} names {len(hosts)} hosts, and one is emptied at a time",
+            subject=observed.vcenter.address,
+            remedy=f"name one: {', '.join(host.name for host in hosts[:6])}",
+        )
+    return hosts[0]
+
+
+def _targets(word: str, observed: Inventory) -> Iterator[Target]:
+    kind, sign, rest = word.partition(":")
+    if not sign or kind not in ("host", "gpu") or not rest:
+        raise NotFound(
+            f"{word!r} is no host and no GPU",
+            subject=observed.vcenter.address,
+            remedy=f"write `host:{rest or word}`, or `gpu:HOST/PCI` as in gpu:esx-01/0000:17:00.0",
+        )
+    if kind == "host":
+        yield from (Target(host) for host in hosts_named(rest, observed))
+        return
+    name, slash, address = rest.rpartition("/")
+    if not slash:
+        raise NotFound(
+            f"{word!r} names no GPU",
+            subject=observed.vcenter.address,
+            remedy=f"write `gpu:{rest}/PCI`, the address as `vgpu-cfg inventory` shows it",
+        )
+    yield from _gpus(hosts_named(name, observed), _full(address), observed)
+
+
+def _gpus(hosts: Sequence[Host], glob: str, observed: Inventory) -> Iterator[Target]:
+    known = {(host.name, pci_id): Target(host, pci_id) for host in hosts for pci_id in _addresses(host)}
+    found = [target for (_, pci_id), target in known.items() if matches_any(pci_id, [glob])]
+    if not found:
+        names = ", ".join(host.name for host in hosts)
+        remedy = did_you_mean(glob, sorted({pci_id for _, pci_id in known}), noun="GPUs")
+        raise NotFound(
+            f"no GPU of {names} matches {glob}",
+            subject=observed.vcenter.address,
+            remedy=remedy or "`vgpu-cfg inventory` lists the GPUs with their addresses",
+        )
+    yield from found
+
+
+def _addresses(host: Host) -> list[str]:
+    """Return the addresses of a host's GPUs, and of those that were cordoned and are gone."""
+    cordoned = (cordon.pci_id for cordon in host.cordons if cordon.pci_id)
+    return list(dict.fromkeys([*(gpu.pci_id for gpu in host.gpus), *cordoned]))
+
+
+def _full(address: str) -> str:
+    """Return an address, or a glob of some, with its domain, in small letters."""
+    lower = address.strip().lower()
+    return f"0000:{lower}" if _WITHOUT_DOMAIN.fullmatch(lower) else lower
+
+
+def _by_name(host: Host) -> tuple[str, str]:
+    return (host.name, host.moid)

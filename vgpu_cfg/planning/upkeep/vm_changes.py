@@ -1,0 +1,85 @@
+"""What is done to a VM whose host is emptied or filled again, as changes of a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from vgpu_cfg.model.observed.home import HOME_ATTRIBUTE
+from vgpu_cfg.model.observed.inventory import Host
+from vgpu_cfg.model.observed.vm import Vm
+from vgpu_cfg.model.plan.change import (
+    Change,
+    Edit,
+    Impact,
+    PowerOffVm,
+    PowerOnVm,
+    RelocateVm,
+    SetAttributes,
+    Subject,
+    VmRef,
+)
+from vgpu_cfg.planning.vms.new_vms import change_id
+from vgpu_cfg.planning.vms.relocate import relocation
+
+
+def remember(vm: Vm, text: str, note: str = "", *, verb: str = "remember the place of") -> SetAttributes:
+    """Return the change that keeps on a VM where it was."""
+    before = (vm.detail.attributes if vm.detail is not None else {}).get(HOME_ATTRIBUTE)
+    return SetAttributes(
+        id=change_id(verb, vm.name),
+        subject=_subject(vm),
+        edits=(Edit(key=HOME_ATTRIBUTE, before=before, after=text or None, note=note),),
+        host_moid=vm.host_moid,
+        vm=_ref(vm),
+        values={HOME_ATTRIBUTE: text},
+    )
+
+
+def forget(vm: Vm, note: str) -> SetAttributes:
+    """Return the change that forgets where a VM was."""
+    return remember(vm, "", note, verb="forget the place of")
+
+
+def move(vm: Vm, source: Host, target: Host, *, is_running: bool, stun_ms: int | None = None) -> RelocateVm:
+    """Return the change that moves a VM to another host, and leaves its pool and its files alone."""
+    return relocation(vm, vm.name, source, target, is_running=is_running, stun_ms=stun_ms)
+
+
+def switch_off(vm: Vm) -> PowerOffVm:
+    """Return the change that shuts a VM down."""
+    return PowerOffVm(
+        id=change_id("power off", vm.name),
+        subject=_subject(vm),
+        edits=(Edit(key="power", before="on", after="off"),),
+        impact=Impact.POWER_CYCLE,
+        host_moid=vm.host_moid,
+        vm=_ref(vm),
+    )
+
+
+def switch_on(vm: Vm, host: Host) -> PowerOnVm:
+    """Return the change that starts a VM on the host where it is then."""
+    return PowerOnVm(
+        id=change_id("power on", vm.name),
+        subject=_subject(vm),
+        edits=(Edit(key="power", before="off", after="on"),),
+        host_moid=host.moid,
+        vm=_ref(vm),
+    )
+
+
+def in_turn(changes: Iterable[Change]) -> list[Change]:
+    """Let each change wait for the one before it."""
+    ordered: list[Change] = []
+    for change in changes:
+        needs = (ordered[-1].id,) if ordered else ()
+        ordered.append(change.model_copy(update={"needs": needs}))
+    return ordered
+
+
+def _subject(vm: Vm) -> Subject:
+    return Subject(kind="vm", name=vm.name, moid=vm.moid)
+
+
+def _ref(vm: Vm) -> VmRef:
+    return VmRef(name=vm.name, moid=vm.moid)

@@ -1,0 +1,126 @@
+"""The plan that gives VMs up: their marks go, and what DRS was told of them; they stay as they are, and run.
+
+Overrides of a VM in its cluster stay: they are the VM's own, whoever asked for them. Of a host nothing is the
+plan's but the mark during work on it, and that work is finished first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from vgpu_cfg.model.desired import DesiredPlan
+from vgpu_cfg.model.observed.inventory import Inventory
+from vgpu_cfg.model.observed.vm import MARK_PLAN_KEY, MARK_VM_KEY, Vm
+from vgpu_cfg.model.plan.change import (
+    Edit,
+    MarkVm,
+    Plan,
+    RemoveRule,
+    RemoveVmGroup,
+    SetHostRule,
+    SetRule,
+    Subject,
+    VmRef,
+)
+from vgpu_cfg.model.plan.vm_spec import VmSpec
+from vgpu_cfg.planning.estate.site import Site
+from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.findings.collection import Findings
+from vgpu_cfg.planning.findings.options import PlanOptions
+from vgpu_cfg.planning.findings.wording import listed
+from vgpu_cfg.planning.vms.host_rules import leave_host_rules
+from vgpu_cfg.planning.vms.import_vms import chosen_own_vms, refuse_nothing
+from vgpu_cfg.planning.vms.new_vms import change_id
+from vgpu_cfg.planning.vms.rules import leave_rules
+from vgpu_cfg.planning.vms.settings.edits import extra_config_path
+from vgpu_cfg.planning.vms.settings.table import vm_setting
+from vgpu_cfg.planning.vms.whole_vms import plan_about_vms
+
+OWN_PREFIX = "vgpu_cfg."
+"""How the extraConfig keys begin in which this tool keeps what it knows of a VM."""
+
+_Tie = SetRule | SetHostRule | RemoveRule | RemoveVmGroup
+
+
+def make_forget_plan(desired: DesiredPlan, observed: Inventory, options: PlanOptions) -> Plan:
+    """Plan to give up the plan's VMs that `only` selects; a locked or protected one loses nothing by it."""
+    findings = Findings.for_plan(desired)
+    site = Site(desired, observed, findings)
+    leaving = chosen_own_vms(desired, observed, options)
+    if not leaving:
+        refuse_nothing(desired, options, findings)
+    _refuse_marked_hosts(desired, observed, findings)
+    _report_overrides(leaving, observed, findings)
+    ties = list(_ties(desired, observed, leaving))
+    needs = tuple(tie.id for tie in ties)
+    changes = [*ties, *(_unmarking(vm, needs) for vm in leaving)]
+    return plan_about_vms(desired, site, changes, findings)
+
+
+def _ties(desired: DesiredPlan, observed: Inventory, leaving: Sequence[Vm]) -> Iterator[_Tie]:
+    """Yield what takes the VMs out of the plan's rules and groups, also of those under its former names."""
+    moids = {vm.moid for vm in leaving}
+    names = {desired.name, *(vm.mark.plan for vm in leaving if vm.mark is not None)}
+    for name in sorted(names):
+        yield from leave_rules(name, observed, moids)
+        yield from leave_host_rules(name, observed, moids)
+
+
+def _unmarking(vm: Vm, needs: tuple[str, ...]) -> MarkVm:
+    """Return the removal of a VM's marks, after all that makes it the plan's in its cluster."""
+    kept = vm.detail.extra_config if vm.detail is not None else {}
+    others = sorted(key for key in kept if key.startswith(OWN_PREFIX) and key not in _MARK)
+    pairs = dict.fromkeys((*_MARK, *others), "")
+    label = vm.mark.plan if vm.mark is not None else ""
+    imported = ", imported" if vm.mark is not None and vm.mark.is_imported else ""
+    edits = [
+        Edit(key="owner_mark", before=f"{label}{imported}", sets=_sets(_MARK)),
+        *(Edit(key=key, before="what apply left there", sets=_sets((key,))) for key in others),
+    ]
+    version = vm.detail.change_version if vm.detail is not None else ""
+    return MarkVm(
+        id=change_id("forget", vm.name),
+        subject=Subject(kind="vm", name=vm.name, moid=vm.moid),
+        edits=tuple(edits),
+        needs=needs,
+        host_moid=vm.host_moid,
+        vm=VmRef(name=vm.name, moid=vm.moid),
+        spec=VmSpec(extra_config=pairs, change_version=version or None),
+        mark="none",
+    )
+
+
+_MARK = (MARK_PLAN_KEY, MARK_VM_KEY)
+
+
+def _sets(keys: Iterable[str]) -> dict[str, str]:
+    return {extra_config_path(key): "" for key in keys}
+
+
+def _report_overrides(leaving: Sequence[Vm], observed: Inventory, findings: Findings) -> None:
+    """Tell of each VM what its cluster goes on doing with it."""
+    clusters = observed.cluster_by_moid
+    hosts = observed.host_by_moid
+    for vm in leaving:
+        host = hosts.get(vm.host_moid or "")
+        cluster = clusters.get(host.cluster_moid or "") if host is not None else None
+        if cluster is None:
+            continue
+        rows = ((vm_setting(key), value) for key, value in cluster.overrides_of(vm.moid).items())
+        words = [f"{row.name} {row.text(value)}" for row, value in rows if row is not None]
+        if words:
+            message = f"{cluster.name} goes on overriding for it: {listed(words)}"
+            remedy = f"take it out under {cluster.name} > Configure > VM Overrides, if nobody wants that"
+            subject = Subject(kind="vm", name=vm.name, moid=vm.moid)
+            findings.add(Code.KEEPS_OVERRIDES, subject, message, remedy)
+
+
+def _refuse_marked_hosts(desired: DesiredPlan, observed: Inventory, findings: Findings) -> None:
+    """Refuse while the plan works on a host: without its VMs nobody could finish that."""
+    for moid, facts in sorted(observed.facts.hosts.items()):
+        if facts.mark is not None and facts.mark.is_of(desired.identity):
+            host = observed.host_by_moid[moid]
+            subject = Subject(kind="host", name=host.name, moid=moid)
+            message = f"the plan works on it since {facts.mark.since:%Y-%m-%d %H:%M}, and has not finished"
+            remedy = "run `apply`, which finishes that; then forget"
+            findings.add(Code.HOST_STILL_MARKED, subject, message, remedy)

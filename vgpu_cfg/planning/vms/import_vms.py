@@ -1,0 +1,207 @@
+"""The plan that makes VMs the plan's which were there before: each gets an owner mark, and nothing else.
+
+A VM is taken in only where the plan file names it, in its folder, and it is nobody's. The mark says that it
+was imported: such a VM is not deleted before somebody has allowed that, and allowing it is such a plan too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from shlex import quote
+from typing import Literal
+
+from vgpu_cfg.model.desired import DesiredPlan, DesiredVm
+from vgpu_cfg.model.observed.inventory import Folder, Inventory
+from vgpu_cfg.model.observed.vm import MARK_PLAN_KEY, MARK_VM_KEY, OwnerMark, Vm
+from vgpu_cfg.model.plan.change import Edit, MarkVm, Plan, Severity, Subject, VmRef
+from vgpu_cfg.model.plan.vm_spec import VmSpec
+from vgpu_cfg.planning.estate.own import own_vms
+from vgpu_cfg.planning.estate.ownership import is_marked, marked_moids
+from vgpu_cfg.planning.estate.protection import PLAN_FILE, Protection
+from vgpu_cfg.planning.estate.site import Site
+from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.findings.collection import Findings
+from vgpu_cfg.planning.findings.options import PlanOptions
+from vgpu_cfg.planning.findings.wording import as_counted
+from vgpu_cfg.planning.vms.new_vms import change_id
+from vgpu_cfg.planning.vms.settings.edits import extra_config_path
+from vgpu_cfg.planning.vms.whole_vms import plan_about_vms
+
+
+def make_import_plan(desired: DesiredPlan, observed: Inventory, options: PlanOptions) -> Plan:
+    """Plan to take in the VMs that the plan file names, that `only` selects and that are nobody's yet.
+
+    One that is another's, a copy or a template is an error; one that is not there is none: `apply` makes it.
+    """
+    findings, taken, own = Findings.for_plan(desired), list[Vm](), list[str]()
+    site = Site(desired, observed, findings)
+    by_place = {(vm.folder_moid, vm.name.casefold()): vm for vm in observed.vms}
+    hosts = {host.moid: host.name for host in observed.hosts}
+    protection = Protection.of(desired)
+    chosen = set[str]()
+    for wanted in desired.vms:
+        folder = site.folder_of(wanted)
+        found = by_place.get((folder.moid, wanted.name.casefold())) if folder is not None else None
+        host = hosts.get(found.host_moid or "", "") if found is not None else ""
+        if not options.selects(wanted.name, host):
+            continue
+        chosen.add(wanted.name)
+        if found is not None and is_marked(found, desired.identity):
+            own.append(wanted.name)
+        elif found is not None and not _is_refused(desired, wanted, found, folder, protection, findings):
+            taken.append(found)
+        elif found is None and folder is not None:
+            _report_elsewhere(wanted, folder, observed, findings)
+    if not (taken or own or chosen & findings.vms_with_errors()):
+        refuse_nothing(desired, options, findings)
+    changes = [_marking(vm, desired, "imported") for vm in taken]
+    return plan_about_vms(desired, site, changes, findings, in_sync=own, chosen=chosen)
+
+
+def make_allowance_plan(desired: DesiredPlan, observed: Inventory, options: PlanOptions) -> Plan:
+    """Plan to allow that imported VMs of the plan are deleted, those that `only` selects."""
+    findings = Findings.for_plan(desired)
+    site = Site(desired, observed, findings)
+    chosen = chosen_own_vms(desired, observed, options)
+    if not chosen:
+        refuse_nothing(desired, options, findings)
+    imported = [vm for vm in chosen if vm.mark is not None and vm.mark.is_imported]
+    changes = [_marking(vm, desired, "own") for vm in imported]
+    in_sync = [vm.name for vm in chosen if vm not in imported]
+    return plan_about_vms(desired, site, changes, findings, in_sync=in_sync)
+
+
+def chosen_own_vms(desired: DesiredPlan, observed: Inventory, options: PlanOptions) -> list[Vm]:
+    """Return the plan's VMs that its file names and `only` selects, with those that `only` names itself.
+
+    What the file does not name may be another file's of the same id: no glob means it.
+    """
+    hosts = {host.moid: host.name for host in observed.hosts}
+    named = own_vms(desired, observed).values()
+    chosen = [vm for vm in named if options.selects(vm.name, hosts.get(vm.host_moid or "", ""))]
+    words = {selector.removeprefix("vm:") for selector in options.only}
+    others = marked_moids(desired.identity, observed) - {vm.moid for vm in named}
+    chosen += [vm for vm in observed.vms if vm.moid in others and vm.name in words]
+    return sorted(chosen, key=lambda vm: (as_counted(vm.name), vm.moid))
+
+
+def with_marks(plan: Plan, observed: Inventory) -> Inventory:
+    """Return an estate as it will be once a plan has marked its VMs, as far as other plans can tell."""
+    marked = {change.vm.moid for change in plan.changes if isinstance(change, MarkVm)}
+    vms = (_with_mark(vm, plan.desired) if vm.moid in marked else vm for vm in observed.vms)
+    return observed.model_copy(update={"vms": tuple(vms)})
+
+
+def _with_mark(vm: Vm, desired: DesiredPlan) -> Vm:
+    mark = OwnerMark(
+        plan=desired.name,
+        vm=vm.name,
+        id=desired.id,
+        instance_uuid=vm.instance_uuid.lower(),
+        is_imported=True,
+    )
+    detail = vm.detail
+    if detail is not None:
+        detail = detail.model_copy(update={"extra_config": {**detail.extra_config, **mark.pairs}})
+    return vm.model_copy(update={"mark": mark, "detail": detail})
+
+
+def _marking(vm: Vm, desired: DesiredPlan, mark: Literal["imported", "own"]) -> MarkVm:
+    pairs = {MARK_PLAN_KEY: desired.name, MARK_VM_KEY: vm.name}
+    verb = "import" if mark == "imported" else "allow deletion of"
+    before = None if mark == "imported" else f"{desired.name}, imported"
+    after = f"{desired.name}, imported" if mark == "imported" else desired.name
+    return MarkVm(
+        id=change_id(verb, vm.name),
+        subject=Subject(kind="vm", name=vm.name, moid=vm.moid),
+        edits=(
+            Edit(
+                key="owner_mark",
+                before=before,
+                after=after,
+                sets={extra_config_path(key): value for key, value in pairs.items()},
+            ),
+        ),
+        host_moid=vm.host_moid,
+        vm=VmRef(name=vm.name, moid=vm.moid),
+        spec=VmSpec(extra_config=pairs, change_version=_version_of(vm)),
+        mark=mark,
+    )
+
+
+def _version_of(vm: Vm) -> str | None:
+    return (vm.detail.change_version if vm.detail is not None else "") or None
+
+
+def _is_refused(
+    desired: DesiredPlan,
+    wanted: DesiredVm,
+    found: Vm,
+    folder: Folder | None,
+    protection: Protection,
+    findings: Findings,
+) -> bool:
+    """Say why a VM cannot be taken in; False where nothing stands against it."""
+    covering = protection.of_vm(found.name, folder)
+    if covering is not None and covering.source != PLAN_FILE:
+        findings.refuse_vm(Code.PROTECTED, wanted, covering.message, covering.remedy())
+        return True
+    for message, remedy in _objections(desired, wanted, found):
+        findings.refuse_vm(Code.CANNOT_BE_IMPORTED, wanted, message, remedy)
+        return True
+    return False
+
+
+def _objections(desired: DesiredPlan, wanted: DesiredVm, found: Vm) -> Iterator[tuple[str, str]]:
+    mark = found.mark
+    if found.is_template:
+        yield "it is a template", "give the plan's VM another name or folder, or leave it out with --only"
+    elif mark is not None and found.is_copy:
+        message = f"it is a copy: its mark was written for the VM with instance UUID {mark.instance_uuid}"
+        remedy = (
+            f"see that it is nobody's by the name {mark.plan}/{mark.vm}; then remove its extraConfig "
+            f"{MARK_PLAN_KEY} and {MARK_VM_KEY}, and import it"
+        )
+        yield message, remedy
+    elif mark is not None and not mark.is_named(desired.identity):
+        with_id = f" with the id {mark.id}" if mark.id else ""
+        message = f"its mark says that it is {mark.plan}/{mark.vm}{with_id}, by {mark.made_by or 'unknown'}"
+        remedy = (
+            f"have it given up: `vgpu-cfg forget` with {mark.plan}'s plan file, --only {quote(found.name)}"
+        )
+        yield message, remedy
+    elif mark is not None:
+        message = f"it is this plan's already, as its VM {mark.vm}"
+        yield message, f"call it {mark.vm} again, in vCenter or in the plan file"
+    elif found.name != wanted.name:
+        message = f"it is called {found.name!r} there, and vCenter takes both names for one"
+        yield message, f"write the name as {found.name}"
+    elif not found.instance_uuid:
+        message = "vCenter does not tell its instance UUID, by which a mark is told from a copy's"
+        yield message, "see that its host is connected, and that the account may read it"
+
+
+def _report_elsewhere(wanted: DesiredVm, folder: Folder, observed: Inventory, findings: Findings) -> None:
+    """Tell of strangers of that name in other folders: the plan file may mean one of them."""
+    places = sorted(_paths(wanted, observed))
+    if places:
+        where = folder.inventory_path or folder.name
+        message = f"{where} holds no VM of this name; there is {' and '.join(places)}"
+        remedy = "name that VM's `folder` in the plan file; else `apply` makes a new one"
+        findings.add_vm(Code.CANNOT_BE_IMPORTED, wanted, message, remedy, Severity.WARNING)
+
+
+def _paths(wanted: DesiredVm, observed: Inventory) -> Iterable[str]:
+    return (
+        vm.inventory_path or vm.name
+        for vm in observed.vms
+        if vm.name == wanted.name and vm.mark is None and not vm.is_template
+    )
+
+
+def refuse_nothing(desired: DesiredPlan, options: PlanOptions, findings: Findings) -> None:
+    """Say that none of the plan's VMs is there, or none of those that were chosen."""
+    matching = f" and matches {' or '.join(options.only)}" if options.only else ""
+    message = f"no VM is there that the plan names{matching}"
+    subject = Subject(kind="plan", name=desired.name)
+    findings.add(Code.NOTHING_SELECTED, subject, message, "give a VM's name or glob, or host:NAME")

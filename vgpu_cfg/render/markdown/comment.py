@@ -1,0 +1,171 @@
+"""A plan, or why there is none, as the comment of a merge request: short, within what one may hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from vgpu_cfg.errors import DocumentError, VgpuCfgError
+from vgpu_cfg.model.plan.change import Plan, Severity
+from vgpu_cfg.model.plan.suggestion import Suggestion
+from vgpu_cfg.planning.expand.ranges import fold_names
+from vgpu_cfg.planning.sync import is_in_sync
+from vgpu_cfg.render.layout.lines import counted
+from vgpu_cfg.render.markdown.quoting import code, environment, inline, prose, tidy
+from vgpu_cfg.render.views.change_rows import ChangeRow, change_rows
+from vgpu_cfg.render.views.disruption import other_disruptions
+from vgpu_cfg.render.views.findings import alike
+from vgpu_cfg.render.views.plan import host_efforts, plan_counts
+
+MOST_BYTES = 65_536
+"""What GitHub takes, which says characters; GitLab takes 1,048,576. Bytes are the stricter count."""
+
+_STEPS = (500, 100, 30, 10, 3, 1, 0)
+"""How many rows of each table are tried, until all of it fits."""
+_LONGEST_CELL = 600
+_MOST_HINDRANCES = 8
+_MOST_FAULTS = 30
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """What a comment may have to leave out some of."""
+
+    disruptions: Sequence[tuple[str, str]]
+    rows: Sequence[ChangeRow]
+    findings: Sequence[dict[str, object]]
+    fix_lines: Sequence[str]
+
+
+def render_comment(plan: Plan, *, fixes: Suggestion | None = None, command: str = "") -> str:
+    """Write a plan as Markdown of at most MOST_BYTES; `command` is what to type next where it is not refused.
+
+    Of tables that are too long the first rows are shown, and the rest is counted.
+    """
+    merged = [found for found in alike(plan.diagnostics) if found.severity is not Severity.INFO]
+    fix = fixes.fixes[0] if fixes is not None and fixes.fixes else None
+    parts = _Parts(
+        disruptions=[(_cut(names), _cut(what)) for names, what in _disruptions(plan)],
+        rows=[replace(row, names=_cut(row.names), what=_cut(row.what)) for row in change_rows(plan)],
+        findings=[
+            {
+                "code": found.code,
+                "severity": found.severity.value,
+                "name": _cut(found.subject.name),
+                "message": _cut(found.message),
+                "remedy": _cut(found.remedy),
+                "hindrances": [
+                    (_cut(one.subject), _cut(one.reason)) for one in found.hindrances[:_MOST_HINDRANCES]
+                ],
+                "more_hindrances": max(0, len(found.hindrances) - _MOST_HINDRANCES),
+            }
+            for found in merged
+        ],
+        fix_lines=[_cut(line) for line in fix.lines] if fix is not None else [],
+    )
+    blocked = f"{len(plan.blocked)} of {counted(len(plan.changes), 'change')} blocked" if plan.blocked else ""
+    others = f"{counted(plan.untouched_hosts, 'other host')} and {counted(plan.untouched_vms, 'other VM')}"
+    fixed = {
+        "plan": plan,
+        "verdict": _verdict(plan),
+        "counts": ", ".join(plan_counts(plan)),
+        "blocked": blocked,
+        "read_at": f"{plan.read_at.astimezone():%Y-%m-%d %H:%M %Z}",
+        "rest": others,
+        "left": _cut(_left(plan)),
+        "fix": fix,
+        "fix_text": _fix_text(fixes),
+        "finding_counts": _finding_counts(plan),
+        "command": "" if plan.errors or not plan.changes else command,
+        "limit": f"{MOST_BYTES:,}",
+    }
+    longest = max(len(parts.disruptions), len(parts.rows), len(parts.findings), len(parts.fix_lines))
+    for most in (longest, *(step for step in _STEPS if step < longest)):
+        text = _written(fixed, parts, most)
+        if len(text.encode()) <= MOST_BYTES:
+            break
+    return text
+
+
+def render_error_comment(error: VgpuCfgError) -> str:
+    """Write why there is no plan: every fault of a file, or what could not be reached."""
+    if isinstance(error, DocumentError):
+        faults = [
+            f"* {code(f'{fault.file}:{fault.line}')} {_fault(fault.message, fault.hint)}"
+            for fault in error.faults
+        ]
+        shown, left = faults[:_MOST_FAULTS], len(faults) - _MOST_FAULTS
+        more = [f"* and {left} more"] if left > 0 else []
+        return tidy("\n".join([f"### No plan: {inline(error.message)}", "", *shown, *more]))
+    lines = [f"### No plan: {inline(_cut(error.message))}", "", f"Where: {inline(_cut(error.subject))}", ""]
+    return tidy("\n".join([*lines, f"To do: {prose(_cut(error.remedy))}"]))
+
+
+def _fault(message: str, hint: str) -> str:
+    return prose(_cut(f"{message} ({hint})" if hint else message))
+
+
+def _written(fixed: dict[str, object], parts: _Parts, most: int) -> str:
+    listed = {
+        "disruptions": parts.disruptions,
+        "rows": parts.rows,
+        "findings": parts.findings,
+        "fix_lines": parts.fix_lines,
+    }
+    left = {f"more_{name}": max(0, len(rows) - most) for name, rows in listed.items()}
+    shown = {name: rows[:most] for name, rows in listed.items()}
+    template = environment().get_template("comment.md.j2")
+    return tidy(template.render(**fixed, **shown, **left, is_cut=any(left.values())))
+
+
+def _verdict(plan: Plan) -> str:
+    errors = sum(found.severity is Severity.ERROR for found in alike(plan.diagnostics))
+    if errors:
+        return f"Refused, {counted(errors, 'error')}"
+    if is_in_sync(plan):
+        return "In sync"
+    return "Would change" if plan.changes else "Differs, and no change would fix it"
+
+
+def _disruptions(plan: Plan) -> Iterator[tuple[str, str]]:
+    """Yield who is disturbed, and how; hosts first."""
+    efforts = [effort for effort in host_efforts(plan.changes).values() if effort.text]
+    by_words: dict[str, list[str]] = {}
+    for effort in efforts:
+        words = [effort.text]
+        words += [f"moves away {fold_names(effort.moved)}"] * bool(effort.moved)
+        words += [f"switches off {fold_names(effort.switched_off)}"] * bool(effort.switched_off)
+        by_words.setdefault("; ".join(words), []).append(effort.name)
+    yield from ((fold_names(names), what) for what, names in by_words.items())
+    reported = {name for effort in efforts for name in effort.switched_off}
+    for (what, is_blocked), names in other_disruptions(plan, reported).items():
+        yield fold_names(names), f"{what}, blocked" if is_blocked else what
+
+
+def _left(plan: Plan) -> str:
+    """Say what the plan leaves to people, or could not find out."""
+    words = []
+    if plan.orphans:
+        words.append(f"Not in the plan file: {fold_names(plan.orphans)}.")
+    if plan.unknown:
+        words.append(f"Not known in full: {fold_names(one.host.name for one in plan.unknown)}.")
+    return " ".join(words)
+
+
+def _fix_text(fixes: Suggestion | None) -> str:
+    if fixes is None or not fixes.fixes:
+        return ""
+    leave = "only with your leave; " if fixes.fixes[0].needs_leave else ""
+    others = f"; {counted(len(fixes.fixes) - 1, 'other')} in `plan`" if len(fixes.fixes) > 1 else ""
+    return f"{leave}planned again with it: no errors{others}"
+
+
+def _finding_counts(plan: Plan) -> str:
+    severities = [found.severity for found in alike(plan.diagnostics)]
+    return ", ".join(
+        counted(severities.count(severity), severity.value) for severity in Severity if severity in severities
+    )
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST_CELL else f"{text[: _LONGEST_CELL - 1]}…"

@@ -1,0 +1,56 @@
+"""How differences read: a row each, of what, what is wanted and found, and by whose hand since when."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby, islice
+
+from rich.text import Text
+
+from vgpu_cfg.model.plan.difference import Difference
+from vgpu_cfg.render.layout.lines import Cell, Column, fold, table_rows, without_domain
+
+MOST_SHOWN = 6
+"""So many differences of one VM or host are shown unless all are asked for."""
+
+_COLUMNS = (
+    Column("WHAT", is_flexible=True),
+    Column("WANTED", is_flexible=True),
+    Column("FOUND", is_flexible=True),
+    Column("WHO", is_flexible=True),
+    Column("WHEN"),
+)
+UNKNOWN = "unknown"
+_INDENT = 4
+
+
+def render_differences(differences: Sequence[Difference], width: int, *, with_all: bool) -> list[Text]:
+    """Lay out the differences under what they are of, and below them why somebody is not known."""
+    hosts = without_domain(one.subject.name for one in differences if one.subject.kind == "host")
+    groups = [
+        (hosts[name] if kind == "host" else name, list(group))
+        for (kind, name), group in groupby(differences, key=lambda one: (one.subject.kind, one.subject.name))
+    ]
+    most = len(differences) if with_all else MOST_SHOWN
+    cells = [_cells(one) for _, group in groups for one in group[:most]]
+    heading, *rows = table_rows(_COLUMNS, cells, width, indent=_INDENT)
+    lines = heading
+    following = iter(rows)
+    for name, group in groups:
+        lines.append(Text(f"  {name}", "yellow"))
+        lines += (line for row in islice(following, min(most, len(group))) for line in row)
+        if len(group) > most:
+            lines.append(Text(f"    and {len(group) - most} more"))
+    for reason in dict.fromkeys(one.why_unknown for one in differences if one.why_unknown):
+        lines += [Text("  ") + part for part in fold(Text(f"{UNKNOWN}: {reason}", "dim"), width - 2, hang=2)]
+    return lines
+
+
+def _cells(one: Difference) -> list[Cell]:
+    who = one.by or (UNKNOWN if one.why_unknown else "")
+    when = f"{one.at:%Y-%m-%d %H:%M}" if one.at is not None else ""
+    return [one.what, _value(one.wanted), _value(one.found), who, when]
+
+
+def _value(text: str | None) -> str:
+    return "none" if text is None else text

@@ -1,0 +1,35 @@
+"""Tests of users' own repositories: what a plan file would do to a recorded vCenter or to a lab, asserted.
+
+Nothing heavy is loaded until a plan file or a vCenter is named, and nothing is ever sent over a network.
+"""
+
+from __future__ import annotations
+
+from vgpu_cfg.testing.assertions import (
+    assert_changes,
+    assert_finding,
+    assert_fits,
+    assert_in_sync,
+    assert_no_disruption,
+    assert_no_findings,
+    assert_placed,
+    assert_unchanged,
+    plan_json,
+)
+from vgpu_cfg.testing.subjects import LabEstate, PlanFile, RecordedVCenter, Site
+
+__all__ = [
+    "LabEstate",
+    "PlanFile",
+    "RecordedVCenter",
+    "Site",
+    "assert_changes",
+    "assert_finding",
+    "assert_fits",
+    "assert_in_sync",
+    "assert_no_disruption",
+    "assert_no_findings",
+    "assert_placed",
+    "assert_unchanged",
+    "plan_json",
+]

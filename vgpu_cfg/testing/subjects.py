@@ -1,0 +1,192 @@
+"""What a test is about: a plan file with what its command line would say, and the vCenter that it is for."""
+
+from __future__ import annotations
+
+import io
+import tempfile
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+from uuid import NAMESPACE_URL, uuid5
+
+from vgpu_cfg.settings.flags import ConnectionFlags
+from vgpu_cfg.testing.surroundings import WIDTH, surroundings, told
+
+if TYPE_CHECKING:
+    from vgpu_cfg.cli.flows.flow import Planned, PlanRequest
+    from vgpu_cfg.planning.findings.options import PlanOptions
+
+
+class PlanFile:
+    """A plan file, read with the values of its variables and with what the command line would allow.
+
+    `variables` and `variable_files` are `--set` and `--vars`, `allow_power_cycle` and `delete` the options of
+    these names. Raises AssertionError with every fault of the file.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        variables: Mapping[str, object] | None = None,
+        variable_files: Iterable[str | Path] = (),
+        allow_power_cycle: bool = False,
+        delete: Iterable[str] = (),
+    ) -> None:
+        __tracebackhide__ = True
+        from vgpu_cfg.cli.flows.flow import read_request
+
+        self.path = Path(path)
+        self._options = (allow_power_cycle, tuple(delete))
+        values = {name: str(value) for name, value in (variables or {}).items()}
+        with told():
+            self._request = read_request(self.path, values, tuple(Path(file) for file in variable_files))
+
+    def __repr__(self) -> str:
+        return f"PlanFile({str(self.path)!r})"
+
+    @property
+    def name(self) -> str:
+        """The plan's name."""
+        return self._request.desired.name
+
+    @property
+    def vms(self) -> tuple[str, ...]:
+        """The names of its VMs, ranges written out, in the file's order."""
+        return tuple(vm.name for vm in self._request.desired.vms)
+
+    def request(self) -> PlanRequest:
+        """Return what the file asks for, as commands take it."""
+        return self._request
+
+    def options(self, *, allow_power_cycle: bool = False) -> PlanOptions:
+        """Return what is allowed, with leave for power cycles where that is given here, too."""
+        from vgpu_cfg.planning.findings.options import PlanOptions
+
+        allowed, delete = self._options
+        return PlanOptions(allow_power_cycle=allowed or allow_power_cycle, delete=delete)
+
+
+class Site:
+    """A vCenter that plans are made for, without a network. What was planned once is not planned again."""
+
+    def __init__(self, name: str, flags: ConnectionFlags, folder: Path) -> None:
+        self.name = name
+        self.flags = flags
+        self._folder = folder
+        self._planned: dict[tuple[PlanFile, bool], Planned] = {}
+        self._fixes: dict[PlanFile, str] = {}
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r})"
+
+    def planned(self, plan: PlanFile, *, allow_power_cycle: bool = False) -> Planned:
+        """Plan for what is there now. Raises AssertionError where it cannot be read."""
+        __tracebackhide__ = True
+        from vgpu_cfg.cli.flows.flow import plan_once
+
+        key = plan, allow_power_cycle
+        if key not in self._planned:
+            options = plan.options(allow_power_cycle=allow_power_cycle)
+            with surroundings(self._folder):
+                self._planned[key] = plan_once(self.request_of(plan), self.flags, options)
+        return self._planned[key]
+
+    def fixes(self, plan: PlanFile) -> str:
+        """Say what would let a refused plan be carried out."""
+        from vgpu_cfg.cli.flows.suggestion import find_fixes
+        from vgpu_cfg.render.layout.lines import plain
+        from vgpu_cfg.render.text.fixes import render_fixes
+
+        if plan not in self._fixes:
+            answer = self.planned(plan)
+            command = f"vgpu-cfg plan {plan.path} --suggest={plan.path.stem}-fixed{plan.path.suffix}"
+            with surroundings(self._folder):
+                found = find_fixes(self.request_of(plan), self.flags, answer)
+            self._fixes[plan] = plain(render_fixes(found, WIDTH, command=command))
+        return self._fixes[plan]
+
+    def request_of(self, plan: PlanFile) -> PlanRequest:
+        """Return what a plan file asks of this vCenter."""
+        return plan.request()
+
+
+class RecordedVCenter(Site):
+    """A vCenter as `vgpu-cfg record` saved it. Raises AssertionError for a file that is no recording."""
+
+    def __init__(self, path: str | Path) -> None:
+        __tracebackhide__ = True
+        from vgpu_cfg.recording import load_recording
+
+        self.path = Path(path)
+        with told():
+            load_recording(self.path)
+        # Nothing is kept for a recording; the folder is not made.
+        folder = Path(tempfile.gettempdir(), "vgpu-cfg-testing")
+        super().__init__(self.path.name, ConnectionFlags(recording=self.path), folder)
+
+
+class LabEstate(Site):
+    """An estate of the lab, built in or a file, that begins anew for each folder it is kept in.
+
+    Raises AssertionError for an estate that there is not.
+    """
+
+    def __init__(self, estate: str | Path, folder: str | Path) -> None:
+        __tracebackhide__ = True
+        from vgpu_cfg.cli.compose import open_lab_of
+
+        server = f"lab:{estate}"
+        super().__init__(server, ConnectionFlags(server=server), Path(folder))
+        with surroundings(self._folder):
+            open_lab_of(str(estate))
+
+    def apply(self, plan: PlanFile, *, done: Iterable[str] = ()) -> None:
+        """Carry a plan out; `done` names the manual steps that are done.
+
+        Raises AssertionError with what `apply` printed, where it did not end with exit code 0. No file is
+        written beside the plan file: the plan has an id of its own on labs, unless the file states one.
+        """
+        __tracebackhide__ = True
+        from vgpu_cfg.cli.flows import run_flow
+
+        self._run("apply", plan, run_flow.apply, tuple(done))
+
+    def destroy(self, plan: PlanFile) -> None:
+        """Delete the plan's VMs and rules. Raises AssertionError as `apply` does."""
+        __tracebackhide__ = True
+        from vgpu_cfg.cli.flows import run_flow
+
+        self._run("destroy", plan, run_flow.destroy, ())
+
+    def _run(self, verb: str, plan: PlanFile, command: Callable[..., int], done: tuple[str, ...]) -> None:
+        __tracebackhide__ = True
+        from vgpu_cfg.cli.flows.run_flow import ApplyOptions
+        from vgpu_cfg.cli.options.shared import CommandOptions, OutputFormat
+
+        how = ApplyOptions(
+            path=plan.path,
+            yes=True,
+            parallel=8,
+            per_host=2,
+            output=OutputFormat.TEXT,
+            options=CommandOptions(self.flags),
+            done=done,
+        )
+        printed = io.StringIO()
+        self._planned.clear()
+        self._fixes.clear()
+        with surroundings(self._folder), redirect_stdout(printed), redirect_stderr(printed):
+            code = command(self.request_of(plan), self.flags, plan.options(), how)
+        if code:
+            raise AssertionError(f"{verb} of {plan.path} on {self.name}: exit {code}\n\n{printed.getvalue()}")
+
+    def request_of(self, plan: PlanFile) -> PlanRequest:
+        """Return what a plan file asks, with an id that no file is written for."""
+        request = plan.request()
+        if not request.desired.id_file:
+            return request
+        own = str(uuid5(NAMESPACE_URL, f"{self.name}/{request.desired.name}"))
+        return replace(request, desired=request.desired.model_copy(update={"id": own, "id_file": ""}))

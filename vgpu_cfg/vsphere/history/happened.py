@@ -1,0 +1,288 @@
+"""What vCenter's events tell of VMs, hosts and clusters, read in bulk by few collectors.
+
+A filter names one entity: one that differs is asked for itself, VMs of one folder through that, and others
+through the root folder with all that is below it. A collector begins before the oldest event (vSphere API
+reference, HistoryCollector), and gives 1000 at most at once. An alarm or a scheduled task stands in the task
+that an event belongs to, by its chain (vim `TaskInfo.eventChainId`, `TaskInfo.reason`). Events take
+System.View on what they are about. That a VmReconfiguredEvent holds the whole ConfigSpec is LucD's finding
+(lucd.info, "Events - Part 3"). Removals are asked for without an entity: nothing is there any more. Types go
+by their bare names, as other programs and vcsim have them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Any
+
+from pyVmomi import vim, vmodl
+
+from vgpu_cfg.errors import VCenterError
+from vgpu_cfg.model.observed.past import Past, PastEvent, PastScope
+from vgpu_cfg.planning.drift.authors import EVENT_KINDS, MAKINGS, REMOVED
+from vgpu_cfg.vsphere.wire.collector import Paths, Start, collect_from, renewing
+from vgpu_cfg.vsphere.wire.faults import is_session_over, to_error
+from vgpu_cfg.vsphere.wire.session import Session
+
+PAGE_SIZE = 1000
+MOST_PAGES = 20
+"""So many pages are read of a collector at most: 20,000 events."""
+NOT_KEPT = "this vCenter tells no events"
+NOT_RECORDED = "a recording holds no events"
+NOT_ALLOWED = "the account may not read events"
+TOO_MANY = f"there are more than {PAGE_SIZE * MOST_PAGES} events to look through"
+
+_VM = "vim.VirtualMachine"
+_CREATED = "config.createDate"
+_UNNAMED_TASK = vim.TaskReasonUser | vim.TaskReasonSystem
+
+
+class _TooManyEvents(Exception):
+    """More pages than anybody wants to wait for."""
+
+
+def read_past(session: Session, scope: PastScope) -> Past:
+    """Read the events of what a scope names, since the first of its VMs was made.
+
+    Some ten round trips, however many VMs there are; what vCenter does not let be read is said in `unread`.
+    """
+    try:
+        return renewing(session, lambda: _read(session, scope))
+    except _TooManyEvents:
+        return Past(unread=TOO_MANY)
+    except vmodl.MethodFault as fault:
+        if is_session_over(fault):
+            raise to_error(fault, "reading events", session.address) from fault
+        refused = isinstance(fault, vim.fault.NoPermission)
+        return Past(unread=NOT_ALLOWED if refused else NOT_KEPT)
+
+
+def _read(session: Session, scope: PastScope) -> Past:
+    manager = session.service_content.eventManager
+    if manager is None:
+        return Past(unread=NOT_KEPT)
+    made_at = _made_at(session, scope.vm_moids)
+    wanted = {*scope.vm_moids, *scope.host_moids, *scope.cluster_moids}
+    found: list[Any] = []
+    if wanted:
+        begin = None if scope.host_moids else min(made_at.values(), default=None)
+        spec = _filter(session, scope, EVENT_KINDS, begin)
+        found += [event for event in _pages(manager, spec) if _moid_of(event) in wanted]
+    if scope.removed_vms:
+        kinds = (REMOVED, *MAKINGS)
+        names = {*scope.removed_vms}
+        spec = _filter(session, PastScope(), kinds, None)
+        found += [event for event in _pages(manager, spec) if event.vm is not None and event.vm.name in names]
+    reasons = _reasons(session, found)
+    events = {event.key: _past(event, reasons) for event in found}
+    return Past(
+        events=tuple(sorted(events.values(), key=lambda event: event.at)),
+        since=_oldest(manager),
+        made_at=made_at,
+    )
+
+
+def _made_at(session: Session, moids: Sequence[str]) -> dict[str, datetime]:
+    """Return when VMs were made, by vCenter's own clock."""
+    if not moids:
+        return {}
+    items = collect_from(session, (Paths(_VM, (_CREATED,)),), [Start(_VM, moid) for moid in moids])
+    return {item.moid: item.get(_CREATED) for item in items if item.get(_CREATED) is not None}
+
+
+def _filter(session: Session, scope: PastScope, kinds: Iterable[str], begin: datetime | None) -> Any:
+    made = vim.event.EventFilterSpec(
+        eventTypeId=list(kinds), entity=_entity(session, scope), disableFullMessage=True
+    )
+    if begin is not None:
+        made.time = vim.event.EventFilterSpec.ByTime(beginTime=begin)
+    return made
+
+
+def _entity(session: Session, scope: PastScope) -> Any:
+    one: Any = vim.event.EventFilterSpec.ByEntity
+    match scope:
+        case PastScope(vm_moids=(), host_moids=(), cluster_moids=()):
+            return None
+        case PastScope(vm_moids=(moid,), host_moids=(), cluster_moids=()):
+            return one(entity=vim.VirtualMachine(moid), recursion="self")
+        case PastScope(vm_moids=(), host_moids=(moid,), cluster_moids=()):
+            return one(entity=vim.HostSystem(moid), recursion="self")
+        case PastScope(folder_moid=folder, host_moids=(), cluster_moids=()) if folder:
+            return one(entity=vim.Folder(folder), recursion="all")
+        case _:
+            return one(entity=session.service_content.rootFolder, recursion="all")
+
+
+def _pages(manager: Any, spec: Any) -> Iterator[Any]:
+    """Yield the events of a filter, oldest first; let go of the collector: a session may have 32."""
+    collector = manager.CreateCollectorForEvents(spec)
+    try:
+        for _ in range(MOST_PAGES):
+            page = collector.ReadNextEvents(PAGE_SIZE) or ()
+            yield from page
+            if not page:
+                return
+        raise _TooManyEvents
+    finally:
+        _let_go(collector)
+
+
+def _oldest(manager: Any) -> datetime | None:
+    """Return when the oldest event is of that vCenter keeps and the account sees."""
+    collector = manager.CreateCollectorForEvents(vim.event.EventFilterSpec())
+    try:
+        first = collector.ReadNextEvents(1) or ()
+    finally:
+        _let_go(collector)
+    return first[0].createdTime if first else None
+
+
+def _let_go(collector: Any) -> None:
+    # What cannot be let go of ends with the session.
+    with suppress(vmodl.MethodFault, VCenterError):
+        collector.DestroyCollector()
+
+
+def _reasons(session: Session, events: Sequence[Any]) -> Mapping[int, str]:
+    """Return by chain which alarm or scheduled task began what these events tell of."""
+    manager = session.service_content.taskManager
+    if manager is None or not events:
+        return {}
+    times = [event.createdTime for event in events]
+    spec = vim.TaskFilterSpec(
+        time=vim.TaskFilterSpec.ByTime(
+            timeType=vim.TaskFilterSpec.TimeOption.completedTime, beginTime=min(times)
+        )
+    )
+    chains = {event.chainId for event in events}
+    try:
+        collector = manager.CreateCollectorForTasks(spec)
+    except vmodl.MethodFault:
+        return {}
+    try:
+        found: dict[int, str] = {}
+        for _ in range(MOST_PAGES):
+            page = collector.ReadNextTasks(PAGE_SIZE) or ()
+            found |= {
+                info.eventChainId: _reason(info.reason)
+                for info in page
+                if info.eventChainId in chains and not isinstance(info.reason, _UNNAMED_TASK)
+            }
+            if not page:
+                break
+        return found
+    except vmodl.MethodFault:
+        return {}
+    finally:
+        _let_go(collector)
+
+
+def _reason(reason: Any) -> str:
+    match reason:
+        case vim.TaskReasonAlarm():
+            return f"alarm {reason.alarmName}"
+        case vim.TaskReasonSchedule():
+            return f"scheduled task {reason.name}"
+        case _:
+            return ""
+
+
+def _past(event: Any, reasons: Mapping[int, str]) -> PastEvent:
+    about = _about(event)
+    return PastEvent(
+        kind=type(event)._wsdlName,
+        moid=_moid_of(event),
+        name=about.name if about is not None else "",
+        at=event.createdTime.astimezone(UTC),
+        by=reasons.get(event.chainId) or event.userName or "",
+        sets=_sets(event),
+        words=_words(event),
+    )
+
+
+def _about(event: Any) -> Any:
+    """Return what names the entity that an event is about."""
+    match event:
+        case vim.event.CustomFieldValueChangedEvent():
+            return event.entity
+        case vim.event.VmEvent():
+            return event.vm
+        case vim.event.HostEvent():
+            return event.host
+        case vim.event.ClusterEvent():
+            return event.computeResource
+        case _:
+            return None
+
+
+def _moid_of(event: Any) -> str:
+    match _about(event):
+        case vim.event.ManagedEntityEventArgument() as found:
+            return str(found.entity._moId)
+        case vim.event.VmEventArgument() as found:
+            return str(found.vm._moId)
+        case vim.event.HostEventArgument() as found:
+            return str(found.host._moId)
+        case vim.event.ComputeResourceEventArgument() as found:
+            return str(found.computeResource._moId)
+        case _:
+            return ""
+
+
+def _sets(event: Any) -> dict[str, str]:
+    match event:
+        case vim.event.VmReconfiguredEvent() if event.configSpec is not None:
+            return dict(_leaves(event.configSpec, ""))
+        case vim.event.CustomFieldValueChangedEvent():
+            return {f"customValue[{event.name}]": event.value}
+        case vim.event.VmUpgradeCompleteEvent():
+            return {"version": event.version}
+        case vim.event.VmRenamedEvent():
+            return {"newName": event.newName}
+        case _:
+            return {}
+
+
+def _words(event: Any) -> str:
+    if isinstance(event, vim.event.ClusterReconfiguredEvent) and event.configChanges is not None:
+        changes = event.configChanges
+        return "\n".join((changes.modified or "", changes.added or "", changes.deleted or ""))
+    return ""
+
+
+def _leaves(value: Any, path: str) -> Iterator[tuple[str, str]]:
+    """Yield what a request says as paths with values, spelled as edits spell them."""
+    for one in value._GetPropertyList():
+        found = getattr(value, one.name)
+        at = f"{path}.{one.name}" if path else one.name
+        if found is None or one.name in ("dynamicType", "dynamicProperty"):
+            continue
+        if at == "extraConfig":
+            yield from ((f"extraConfig[{pair.key}]", str(pair.value)) for pair in found)
+        elif at == "deviceChange":
+            yield from (_device(change) for change in found)
+        elif isinstance(found, vmodl.DynamicData):
+            yield from _leaves(found, at)
+        elif not isinstance(found, list):
+            yield at, str(found).lower() if isinstance(found, bool) else str(found)
+
+
+def _device(change: Any) -> tuple[str, str]:
+    device = change.device
+    profile = ""
+    match device:
+        case vim.vm.device.VirtualPCIPassthrough():
+            backing: Any = device.backing
+            is_vgpu = isinstance(backing, vim.vm.device.VirtualPCIPassthrough.VmiopBackingInfo)
+            kind, profile = ("vgpu", backing.vgpu) if is_vgpu else ("pci", "")
+        case vim.vm.device.VirtualEthernetCard():
+            kind = "nic"
+        case vim.vm.device.VirtualDisk():
+            kind = "disk"
+        case vim.vm.device.VirtualTPM():
+            kind = "tpm"
+        case _:
+            kind = type(device).__name__
+    return f"device[{kind}]", f"{change.operation or 'edit'} {profile or ''}".rstrip()

@@ -1,0 +1,89 @@
+"""How the entries that runs have left are found among vCenter's events: one collector, read a page at a time.
+
+vCenter filters by type and time. `eventTypeId` is matched against an event's type (vSphere API reference), in
+which spelling is not said: both that are in use are asked for. That ReadPreviousEvents goes from newer to
+older is recalled; entries are put in order here all the same. How long vCenter keeps events is its own
+setting (30 days by default: recalled).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from datetime import timedelta
+from typing import Any
+
+from pyVmomi import vim, vmodl
+
+from vgpu_cfg.errors import VCenterError
+from vgpu_cfg.model.runs import RunEntry, parse_entry
+from vgpu_cfg.vsphere.wire.collector import renewing
+from vgpu_cfg.vsphere.wire.faults import not_offered, translated
+from vgpu_cfg.vsphere.wire.session import Session
+
+KINDS = ("vim.event.GeneralUserEvent", "GeneralUserEvent")
+"""The one type that is asked for, as vSphere's lists of events name it and as govc does."""
+PAGE_SIZE = 1000
+"""So many a page may have (vSphere API reference, ReadPreviousEvents)."""
+MOST_PAGES = 20
+
+
+class RunEntryReader:
+    """Reads entries of runs; writes nothing."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    @property
+    def instance_uuid(self) -> str:
+        """The vCenter's own id, as journals name it."""
+        return self._session.vcenter.instance_uuid
+
+    def read_entries(self, age: timedelta | None = None) -> tuple[tuple[RunEntry, ...], int]:
+        """Return the entries of runs, oldest first, and how many could not be understood.
+
+        With `age` only those that are no older, by vCenter's own clock. A round trip for each thousand
+        events of clients, and some five. Raises `VCenterError`.
+        """
+        with translated("reading vCenter's events", self._session.address):
+            texts = renewing(self._session, lambda: self._texts(age))
+        entries, unclear = [], 0
+        for text in texts:
+            try:
+                entry = parse_entry(text)
+            except ValueError:
+                unclear += 1
+            else:
+                entries += [] if entry is None else [entry]
+        return tuple(sorted(entries, key=lambda entry: entry.at)), unclear
+
+    def _texts(self, age: timedelta | None) -> Sequence[str]:
+        manager = self._session.service_content.eventManager
+        if manager is None:
+            raise not_offered("this server keeps no events", self._session.address)
+        spec = vim.event.EventFilterSpec(eventTypeId=list(KINDS))
+        if age is not None:
+            now = vim.ServiceInstance("ServiceInstance", self._session.stub).CurrentTime()
+            spec.time = vim.event.EventFilterSpec.ByTime(beginTime=now - age)
+        texts: list[str] = []
+        with _collector(manager.CreateCollectorForEvents(spec)) as collector:
+            collector.ResetCollector()
+            for _ in range(MOST_PAGES):
+                page = collector.ReadPreviousEvents(PAGE_SIZE) or ()
+                texts += [
+                    str(event.message) for event in page if isinstance(event, vim.event.GeneralUserEvent)
+                ]
+                if not page:
+                    break
+        return texts
+
+
+@contextmanager
+def _collector(collector: Any) -> Iterator[Any]:
+    """Let go of a collector at the end: a session may have 32."""
+    try:
+        yield collector
+    finally:
+        # What cannot be let go of ends with the session.
+        with suppress(vmodl.MethodFault, VCenterError):
+            collector.DestroyCollector()
