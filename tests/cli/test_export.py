@@ -22,7 +22,7 @@ def test_what_apply_made_is_exported_and_made_again_from_that(vgpu_cfg: CommandL
     vgpu_cfg.done("apply", "--yes", "examples/full-vgpu.yaml")
     before = vm_of(vgpu_cfg.lab("two-a100").state, "big-01")
     done = vgpu_cfg.done("export", "--server", "lab:two-a100", "--template", TEMPLATE, "-o", "there.yaml")
-    assert "there.yaml: 1 VM and 1 host. Try it: vgpu-cfg plan there.yaml" in done.err
+    assert "there.yaml: 1 VM and 1 host. Next: vgpu-cfg plan there.yaml" in done.err
 
     assert vgpu_cfg("plan", "there.yaml", "--exit-code").code == 0
     vgpu_cfg.done("destroy", "--yes", "there.yaml")

@@ -12,7 +12,7 @@ from typer.core import TyperGroup
 from tests.cli.command_line import CommandLine
 from vgpu_cfg.cli.app import app
 
-OF_RECORDINGS = {"plan", "runbook", "status", "inventory", "fit", "hand-over", "rebalance"}
+OF_RECORDINGS = {"plan", "runbook", "status", "inventory", "fit", "hand-over", "rebalance", "export"}
 CONNECTED = {
     "cordon",
     "drain",
@@ -30,6 +30,7 @@ CONNECTED = {
     "import",
     "forget",
     "explain",
+    "export",
     "history",
     "record",
 }
@@ -63,7 +64,7 @@ def test_these_are_the_commands() -> None:
     assert set(COMMANDS) == {
         "validate", "plan", "apply", "status", "destroy", "import", "forget", "runbook", "inventory",
         "profiles", "schema", "record", "explain", "fit", "hand-over", "verify", "rebalance", "history",
-        "cordon", "drain", "uncordon", "lab list", "lab serve", "lab hand", "lab reset",
+        "cordon", "drain", "uncordon", "export", "lab list", "lab serve", "lab hand", "lab reset",
     }  # fmt: skip
 
 

@@ -104,15 +104,17 @@ def test_what_it_is_for_stands_in_the_report_and_the_runbook(vgpu_cfg: CommandLi
 def test_a_context_can_want_a_change_however_its_server_is_named(vgpu_cfg: CommandLine, depts: Path) -> None:
     vgpu_cfg.write("config.yaml", CONFIG)
     before = vgpu_cfg.look(ESTATE)
-    for command in ("apply", "destroy"):
+    for command in ("apply", "destroy", "import", "forget"):
         refused = vgpu_cfg(command, "--yes", depts, COLUMNS="200")
         assert refused.code == 2
         assert "the context try in config.yaml wants the change named" in refused.told
     assert vgpu_cfg("apply", "--yes", depts, "--change", "42").code == 2
     assert vgpu_cfg.look(ESTATE) == before
     assert not (vgpu_cfg.state_folder / "journals").exists()
-    vgpu_cfg.done("plan", depts)
+    assert "NEXT   vgpu-cfg apply depts.yaml --change=ID" in vgpu_cfg.done("plan", depts).out
     vgpu_cfg.done("apply", "--yes", depts, "--change", "CHG7")
+    vgpu_cfg.done("forget", "--yes", depts, "--change", "CHG8")
+    assert [run["command"] for run in runs_of(vgpu_cfg, depts)] == ["forget", "apply"]
 
 
 @pytest.mark.parametrize("text", ["", "two\nlines", "x" * 65])
@@ -188,6 +190,14 @@ def test_without_a_vcenter_the_journals_tell_and_a_note_says_so(vgpu_cfg: Comman
     assert "desk-01" in ran.told
     assert "no vCenter is named" in ran.told
     assert "the shared folder nowhere is not there" in ran.told
+
+
+def test_files_that_are_no_journals_are_one_note(vgpu_cfg: CommandLine) -> None:
+    Path("share").mkdir()
+    for number in range(3):
+        Path("share", f"demo-00000000-20260302T21041{number}Z.jsonl").write_text("nothing\n")
+    ran = vgpu_cfg.done("history", VGPU_CFG_JOURNAL_FOLDER="share", COLUMNS="200")
+    assert "Z.jsonl cannot be read as a journal, nor can 2 more there" in ran.told
 
 
 def test_a_vcenter_that_cannot_be_asked_hides_no_journal(vgpu_cfg: CommandLine, depts: Path) -> None:

@@ -61,6 +61,11 @@ def test_every_command_says_that_a_host_does_not_respond(pair: CommandLine) -> N
     assert (fit["lost_hosts"], fit["left_out"], fit["total"]) == ([lost], [LOST], 1)
     assert f"bring back {LOST}" in pair.done("runbook", "pair.yaml").out
 
+    drained = pair("drain", LOST, "--server", f"lab:{ESTATE}")
+    assert drained.code == 4
+    assert "does not respond" in drained.err
+    assert told(pair, "hand-over", "pair.yaml", "--format", "mpi")["lost"] == ["w-02"]
+
     hand(pair, "--reconnect")
     assert told(pair, "status", "pair.yaml", "--exit-code")["is_in_sync"]
 

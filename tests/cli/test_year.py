@@ -1,4 +1,4 @@
-"""A year on one estate: VMs taken in, changed by hand, renamed and moved, a host that dies, one that is patched.
+"""A year on one estate: VMs taken in, changed by hand, renamed, moved; a host that dies, one that is patched.
 
 Each step is one command; after it the plan is in sync, nobody else's VM was touched, and `history` has it.
 """

@@ -346,6 +346,7 @@ def _mark(name: str, names: str, more: Row) -> OwnerMark:
         made_by=more.get("by", ""),
         made_at=more.get("at"),
         is_imported=more.get("imported", False),
+        keys=tuple(more.get("keys", ())),
     )
 
 

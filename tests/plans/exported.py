@@ -15,7 +15,7 @@ from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.plan.change import ChangeNetwork, ManualStep
 from vgpu_cfg.plan_loading import load_plan
-from vgpu_cfg.planning.exporting.export import Wish, export
+from vgpu_cfg.planning.exporting.export import Asked, export
 from vgpu_cfg.planning.exporting.selection import Choice
 from vgpu_cfg.planning.vms.settings.setting import Carrier
 from vgpu_cfg.planning.vms.settings.table import VM_SETTINGS
@@ -37,7 +37,7 @@ def has_vms(observed: Inventory) -> bool:
 
 
 def text_of(observed: Inventory, template: str = "", choice: Choice = EVERY_VM) -> str:
-    return export(observed, load_catalog(), Wish(choice, "vc.example", template=template)).text
+    return export(observed, load_catalog(), Asked(choice, "vc.example", template=template)).text
 
 
 def loaded(text: str) -> DesiredPlan:

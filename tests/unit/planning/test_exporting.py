@@ -22,7 +22,7 @@ from vgpu_cfg.model.observed.vm import (
     VmDetail,
 )
 from vgpu_cfg.planning.exporting.devices import disks_of, gpus_of, nics_of
-from vgpu_cfg.planning.exporting.export import Wish, export
+from vgpu_cfg.planning.exporting.export import Asked, export
 from vgpu_cfg.planning.exporting.options import options_without_key
 from vgpu_cfg.planning.exporting.selection import Choice
 
@@ -41,8 +41,8 @@ ESTATE: dict[str, Any] = {
 }
 
 
-def file_of(choice: Choice | None = None, observed: Inventory | None = None, **wish: Any) -> dict[str, Any]:
-    found = export(observed or estate(), load_catalog(), Wish(choice or Choice(), "vc.example", **wish))
+def file_of(choice: Choice | None = None, observed: Inventory | None = None, **asked: Any) -> dict[str, Any]:
+    found = export(observed or estate(), load_catalog(), Asked(choice or Choice(), "vc.example", **asked))
     return parse_text(found.text, "export").data
 
 
@@ -235,7 +235,7 @@ def test_it_is_named_after_the_one_plan_whose_the_vms_are() -> None:
 def test_vms_that_somebody_s_rule_keeps_apart_are_spread_and_no_rule_is_added() -> None:
     rule = {"name": "of-the-team", "vms": ["train-1", "train-2"], "must": False}
     observed = estate(clusters={"gpu": {"rules": [rule]}})
-    found = export(observed, load_catalog(), Wish(Choice(vms=("train-*",)), "vc.example"))
+    found = export(observed, load_catalog(), Asked(Choice(vms=("train-*",)), "vc.example"))
     (line,) = parse_text(found.text, "export").data["vms"]
     assert line["place"] == {"spread": "hosts", "must": False}
     assert "of-the-team" not in found.text

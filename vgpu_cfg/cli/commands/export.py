@@ -104,7 +104,8 @@ def export(
         sys.stdout.write(found.text)
         return
     to.write_text(found.text, encoding="utf-8")
-    show.say(f"{to}: {found.what}. Try it: vgpu-cfg plan {to}")
+    following = "import --dry-run" if found.strangers else "plan"
+    show.say(f"{to}: {found.what}. Next: vgpu-cfg {following} {to}")
 
 
 def _update(

@@ -126,6 +126,7 @@ def plan(
 ) -> None:
     """Show what would change, and why; nothing is changed."""
     from vgpu_cfg.cli.flows import flow
+    from vgpu_cfg.cli.flows.occasions import stand_in
     from vgpu_cfg.cli.flows.plan_id import proposed
     from vgpu_cfg.cli.flows.saved_plan import save_plan
     from vgpu_cfg.cli.flows.suggestion import find_fixes, write_suggestion
@@ -144,7 +145,14 @@ def plan(
     if out is not None:
         save_plan(made, out)
     options = CommandOptions(
-        connection, variables, variable_files, allow_power_cycle, allow_move, names, tuple(only or ())
+        connection,
+        variables,
+        variable_files,
+        allow_power_cycle,
+        allow_move,
+        names,
+        tuple(only or ()),
+        stand_in(flow.locate(request, connection)[0]),
     )
     next_command = options.command("apply", out or path)
     if output in (PlanFormat.MARKDOWN, PlanFormat.JUNIT):

@@ -20,14 +20,14 @@ def export(flags: ConnectionFlags, choice: Choice, *, name: str = "", template: 
     Raises NotFound where a glob or the template's name matches nothing.
     """
     from vgpu_cfg.catalog import load_catalog
-    from vgpu_cfg.planning.exporting.export import Wish
+    from vgpu_cfg.planning.exporting.export import Asked
     from vgpu_cfg.planning.exporting.export import export as written
 
     connection = resolve_connection(flags)
     with compose.connect_reader(connection) as reader:
         observed = reader.read_inventory(scope_of(choice, connection.datacenter, template))
     server = connection.server if connection.recording is None else observed.vcenter.address
-    return written(observed, load_catalog(), Wish(choice, server, connection.datacenter, name, template))
+    return written(observed, load_catalog(), Asked(choice, server, connection.datacenter, name, template))
 
 
 def scope_of(choice: Choice, datacenter: str | None, template: str) -> ReadScope:

@@ -207,7 +207,7 @@ class CommandOptions:
         if verb in ("plan", "apply", "destroy", "import", "forget"):
             words += (f"--delete={name}" for name in self.delete)
             words += (f"--only={glob}" for glob in self.only)
-        if verb in ("apply", "destroy"):
+        if verb in ("apply", "destroy", "import", "forget"):
             said_for = {"--change": self.occasion.change, "--reason": self.occasion.reason}
             words += (f"{option}={text}" for option, text in said_for.items() if text)
         said = {name: getattr(self.connection, name) for name in _CONNECTION_OPTIONS}

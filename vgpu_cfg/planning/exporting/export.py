@@ -32,7 +32,7 @@ _STAND_IN_ID = "00000000-0000-4000-8000-000000000000"
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class Asked:
     """What is asked for: which VMs and hosts, how the file names its server, and what it shall be called.
 
     `template` is what all VMs would be made from, "" where nobody says.
@@ -47,11 +47,12 @@ class Wish:
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """The text of the plan file, and how many VMs and hosts it is about."""
+    """The text of the plan file, how many VMs and hosts it is about, and how many VMs are not its plan's."""
 
     text: str
     vms: int
     hosts: int
+    strangers: int
 
     @property
     def what(self) -> str:
@@ -59,30 +60,30 @@ class Export:
         return f"{counted(self.vms, 'VM')} and {counted(self.hosts, 'host')}"
 
 
-def export(observed: Inventory, catalog: Catalog, wish: Wish) -> Export:
+def export(observed: Inventory, catalog: Catalog, asked: Asked) -> Export:
     """Write a plan file for what is there; the next plan on it changes nothing.
 
     Raises NotFound where a glob matches nothing, Ambiguous where several datacenters could be meant.
     """
-    if wish.datacenter is None and len(observed.datacenters) > 1:
+    if asked.datacenter is None and len(observed.datacenters) > 1:
         raise Ambiguous(
             f"the vCenter has {len(observed.datacenters)} datacenters, and a plan file is for one",
             subject=observed.vcenter.address,
             remedy="say which: --datacenter " + " or ".join(one.name for one in observed.datacenters),
         )
-    return _Exporting(observed, catalog, wish).run()
+    return _Exporting(observed, catalog, asked).run()
 
 
 class _Exporting:
-    def __init__(self, observed: Inventory, catalog: Catalog, wish: Wish) -> None:
-        self.observed, self.catalog, self.wish = observed, catalog, wish
-        self.names = Names(observed, wish.datacenter)
-        self.chosen = choose(wish.choice, self.names)
+    def __init__(self, observed: Inventory, catalog: Catalog, asked: Asked) -> None:
+        self.observed, self.catalog, self.asked = observed, catalog, asked
+        self.names = Names(observed, asked.datacenter)
+        self.chosen = choose(asked.choice, self.names)
         self.left_out: list[str] = []
 
     def run(self) -> Export:
         """Write the file anew until the next plan on it finds nothing to do."""
-        identity = _identity(self.chosen.vms, self.wish)
+        identity = _identity(self.chosen.vms, self.asked)
         found = list(self._exported())
         tied = tie(found, self.observed, identity.name)
         awry: set[str] = set()
@@ -94,7 +95,7 @@ class _Exporting:
             lifted = lift(lines)
             content = Content(
                 head=self._head(identity),
-                defaults={"template": self.wish.template, **lifted} if self.wish.template else lifted,
+                shared={"template": self.asked.template, **lifted} if self.asked.template else lifted,
                 hosts=hosts.entries,
                 networks=_networks(found),
                 lines=lines,
@@ -105,10 +106,11 @@ class _Exporting:
             awry |= changed
             if not settle(plan, found) and not changed:
                 text = written(replace(content, found=list(_said_by(plan))))
-                return Export(text, len(found), hosts.count)
+                strangers = sum(not one.vm.is_of(identity) for one in found)
+                return Export(text, len(found), hosts.count, strangers)
 
     def _next_plan(self, text: str, identity: PlanIdentity, found: Sequence[ExportedVm]) -> Plan:
-        desired = desired_of(text, _with_id(identity), self.wish.vcenter, self.wish.datacenter)
+        desired = desired_of(text, _with_id(identity), self.asked.vcenter, self.asked.datacenter)
         return next_plan(desired, self.observed, found, self.catalog)
 
     def _exported(self) -> Iterator[ExportedVm]:
@@ -124,15 +126,15 @@ class _Exporting:
             yield vm_keys(vm, self.names, devices, template)
 
     def _template(self) -> VmDetail | None:
-        if not self.wish.template:
+        if not self.asked.template:
             return None
-        return self.names.template(self.wish.template).detail
+        return self.names.template(self.asked.template).detail
 
     def _head(self, identity: PlanIdentity) -> Mapping[str, Any]:
         head: dict[str, Any] = {"version": 1, "name": identity.name}
         if identity.id:
             head["id"] = identity.id
-        server, datacenter = self.wish.vcenter, self.wish.datacenter
+        server, datacenter = self.asked.vcenter, self.asked.datacenter
         head["vcenter"] = {"server": server, "datacenter": datacenter} if datacenter else server
         return head
 
@@ -156,14 +158,14 @@ def _with_id(identity: PlanIdentity) -> PlanIdentity:
     return identity if identity.id else identity.model_copy(update={"id": _STAND_IN_ID})
 
 
-def _identity(vms: Iterable[Vm], wish: Wish) -> PlanIdentity:
+def _identity(vms: Iterable[Vm], asked: Asked) -> PlanIdentity:
     """Return the plan whose the VMs are, where it is one; else one that is yet to be."""
     plans = {(vm.mark.plan, vm.mark.id) for vm in vms if vm.mark is not None and not vm.is_copy}
     ids = {plan_id for _, plan_id in plans}
     if len(ids) == 1 and (only := next(iter(ids))):
-        name = wish.name or min(plans)[0]
+        name = asked.name or min(plans)[0]
         return PlanIdentity(name=name, id=only)
-    return PlanIdentity(name=wish.name or _UNMARKED, id="")
+    return PlanIdentity(name=asked.name or _UNMARKED, id="")
 
 
 def _unnamed(vm: Vm, taken: set[str]) -> str:

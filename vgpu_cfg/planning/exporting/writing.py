@@ -20,7 +20,7 @@ class Content:
     """What goes into the file. `left_out` and `found` stand as comments at its end."""
 
     head: Mapping[str, Any]
-    defaults: Mapping[str, Any] = field(default_factory=dict)
+    shared: Mapping[str, Any] = field(default_factory=dict)
     hosts: Sequence[Mapping[str, Any]] = ()
     networks: Sequence[str] = ()
     lines: Sequence[Line] = ()
@@ -31,8 +31,8 @@ class Content:
 def written(content: Content) -> str:
     """Write the file."""
     parts = [laid_out(content.head, depth=1)]
-    if content.defaults:
-        parts.append(laid_out({"defaults": content.defaults}, depth=2))
+    if content.shared:
+        parts.append(laid_out({"defaults": content.shared}, depth=2))
     if content.hosts:
         parts.append("hosts:\n" + "".join(laid_out([entry], depth=2) for entry in content.hosts))
     if content.networks:

@@ -37,7 +37,7 @@ from vgpu_cfg.planning.vms.checks.vm_checks import (
     hardware_of_options,
     least_hardware,
 )
-from vgpu_cfg.planning.vms.compare import check_options, compare_vm, differing_at_creation
+from vgpu_cfg.planning.vms.compare import check_options, compare_vm, differing_at_creation, report_dropped
 from vgpu_cfg.planning.vms.existing_vms import after, assess_changes, plan_existing
 from vgpu_cfg.planning.vms.lookup.affinity import (
     choosable_gpus,
@@ -203,6 +203,7 @@ class VmPlanner:
             )
         pin = self._pin_of_existing(resolved, wanted, placed)
         check_options(wanted, self.findings)
+        report_dropped(wanted, self.findings)
         edits = compare_vm(wanted, self.networks)
         changes = after(
             self.names.get(vm.name, ()), plan_existing(resolved, vm, edits, pin, upgrade_to, move)

@@ -51,6 +51,7 @@ _NEWER_ESXI = (
 def propose_acts(situation: Situation) -> Iterator[Candidate]:
     """Yield what people do in vCenter and on hosts against such errors."""
     yield from _names(situation)
+    yield from _allowed(situation)
     yield from _templates(situation)
     yield from _hosts(situation)
     yield from _prepared_hosts(situation)
@@ -92,6 +93,16 @@ def _names(situation: Situation) -> Iterator[Candidate]:
                     home = folder.moid if folder is not None else vm.folder_moid
                     back = _vm_with(vm, name=wanted.name, folder_moid=home)
                     yield _act(says, back, command=command)
+
+
+def _allowed(situation: Situation) -> Iterator[Candidate]:
+    """Yield the word that VMs which were imported may be deleted."""
+    for found in situation.errors(Code.IMPORTED_MAY_NOT_GO):
+        vm = situation.observed.vm_by_moid.get(found.subject.moid or "")
+        if vm is not None and vm.mark is not None:
+            command = f"vgpu-cfg import with --may-destroy --only {quote(vm.name)}"
+            mark = vm.mark.model_copy(update={"is_imported": False})
+            yield _act(f"allow that {vm.name} is deleted", _vm_with(vm, mark=mark), command=command)
 
 
 def _taken_in(situation: Situation, vm: Vm) -> Iterator[Candidate]:

@@ -55,7 +55,7 @@ def _identity(situation: Situation) -> Iterator[Candidate]:
             yield Candidate(FixKind.LEAVE, says, Cost.WORK, (Edit(("id",), known),))
         says = f"this is another plan, and is called {name}-2"
         yield Candidate(FixKind.LEAVE, says, edits=(Edit(("name",), f"{name}-2"),))
-    for found in situation.errors(Code.MARK_WITHOUT_ID, Code.IMPORTED_MAY_NOT_GO):
+    for found in situation.errors(Code.MARK_WITHOUT_ID):
         vm = found.subject.name
         says = f"leave --delete {vm} away; whoever knows whose it is deletes it in vCenter"
         yield Candidate(FixKind.FLAG, says, flag=f"keep={vm}")
