@@ -96,7 +96,7 @@ def test_a_vm_that_was_renamed_by_hand_is_told_and_gets_its_name_back(
     before = moids(vgpu_cfg)
     rename(vgpu_cfg.lab(ESTATE), "vm-01", "other")
     status = vgpu_cfg.done("status", plan).told
-    assert "name other -> vm-01" in status
+    assert "vm-01 name vm-01 other" in status
     assert "VG222 vm-01: vCenter calls it other" in status
     assert vgpu_cfg("verify", plan).code == 0
     left = vgpu_cfg.done("plan", "--only", "vm-02", plan).told

@@ -148,18 +148,26 @@ def test_another_run_of_the_same_plan_is_waited_for_by_nobody(vgpu_cfg: CommandL
         vgpu_cfg.done("apply", "--yes", "plans/before.yaml")
 
 
-def test_a_vm_of_somebody_elses_is_never_touched(vgpu_cfg: CommandLine) -> None:
-    """A colleague's clone inherits the mark; it does not inherit the plan's name for it."""
+def test_a_vm_without_the_plans_mark_is_never_touched_and_a_renamed_one_is_told(
+    vgpu_cfg: CommandLine,
+) -> None:
     vgpu_cfg.done("apply", "--yes", "examples/full-vgpu.yaml")
     lab = vgpu_cfg.lab(ESTATE)
     with lab.transaction():
         vm = next(vm for vm in lab.state.all(VirtualMachine) if vm.name == "big-01")
         vm.name = "anna's"
         lab.state.touch(vm)
+    told = vgpu_cfg.done("destroy", "--dry-run", "examples/full-vgpu.yaml").told
+    assert "vCenter calls it anna's" in told
+    assert "to keep it, remove vgpu_cfg.plan and vgpu_cfg.vm from its extraConfig first" in told
+    with lab.transaction():
+        for key in ("vgpu_cfg.plan", "vgpu_cfg.vm"):
+            del vm.extra_config[key]
+        lab.state.touch(vm)
+    lab.save()
     before = vgpu_cfg.look(ESTATE)
-    ran = vgpu_cfg("destroy", "--yes", "examples/full-vgpu.yaml")
+    vgpu_cfg("destroy", "--yes", "examples/full-vgpu.yaml")
     assert vgpu_cfg.look(ESTATE) == before
-    assert "anna's" in ran.told
 
 
 def test_a_vm_that_is_in_the_way_by_its_name_is_told(vgpu_cfg: CommandLine) -> None:

@@ -18,7 +18,7 @@ from tests.plans.tables import CASES
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.model.desired import DesiredVm
 from vgpu_cfg.model.guests.guest import GuestSpec
-from vgpu_cfg.model.plan.change import CreateVm, Plan, Severity
+from vgpu_cfg.model.plan.change import CreateVm, Plan, RelocateVm, Severity
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.host_settings.table import setting
 from vgpu_cfg.planning.planner import make_plan
@@ -53,7 +53,7 @@ def assert_commands_agree_which_vms_there_are_and_where(case: str) -> None:
     specs = {vm.name: GuestSpec(plan=desired.name, vm=vm.name) for vm in desired.vms}
     verified = {view.name: view for view in make_guest_views(desired, observed, specs, now=observed.read_at)}
     status = {row.name: row for row in view_status(plan, observed).vms}
-    placed = {one.vm: one.host_name for one in plan.placements}
+    placed = {one.vm: one.host_name for one in plan.placements} | before_moves(plan)
     for name, host in new_vms(plan).items():
         assert placed[name] == host
         assert (status[name].state, verified[name].is_there) == ("missing", False)
@@ -64,6 +64,14 @@ def assert_commands_agree_which_vms_there_are_and_where(case: str) -> None:
     assert {*plan.in_sync} <= there
     if is_in_sync(plan) and not options_of(case).only:
         assert there == {vm.name for vm in desired.vms} == {*plan.in_sync}
+
+
+def before_moves(plan: Plan) -> dict[str, str]:
+    """Return the VMs that a plan moves, each with the host that it is on now."""
+    moves = (change for change in plan.changes if isinstance(change, RelocateVm))
+    return {
+        change.vm.name: edit.before or "" for change in moves for edit in change.edits if edit.key == "host"
+    }
 
 
 def assert_commands_agree_which_hosts_do_not_respond(case: str) -> None:
@@ -158,8 +166,8 @@ def assert_vms_of_a_refused_plan_are_shown_with_the_gpus_that_they_would_get(cas
     }
     for one in plan.placements:
         vm = there.get(one.vm)
-        if vm is None or not vm.is_on:
-            continue
+        if vm is None or not vm.is_on or one.vm in before_moves(plan):
+            continue  # what is refused moves nobody
         assert vm.host_moid == one.host_moid
         if one.is_certain:
             assert {pci_id for pci_id, _ in held.get(vm.moid, ())} == {*one.gpu_pci_ids}

@@ -58,6 +58,7 @@ def errors_with(case: str, source: PlanSource, found: Found) -> list[str]:
     options = replace(
         options,
         allow_power_cycle=options.allow_power_cycle or "allow_power_cycle" in flags,
+        allow_move=options.allow_move or "allow_move" in flags,
         only=("host:*",) if "only=host:*" in flags else options.only,
         delete=tuple(name for name in options.delete if f"keep={name}" not in flags),
     )

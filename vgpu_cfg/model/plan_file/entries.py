@@ -54,6 +54,7 @@ from vgpu_cfg.model.vgpu import Sharing
 AT_CREATION = TakesEffect.AT_CREATION
 AT_POWER_CYCLE = TakesEffect.AT_POWER_CYCLE
 LIVE = TakesEffect.LIVE
+MOVE = TakesEffect.MOVE
 REPORTING = TakesEffect.REPORTING
 
 _COMPARED = ("cpus", "memory", "gpus", "numa", "nics", "disks", "extra_config", "place", "guest", "power")
@@ -247,16 +248,14 @@ class VmKeys(VmOptions):
         AT_CREATION,
     )
     clone: Literal["full", "linked"] = key("A linked clone shares the template's disks.", AT_CREATION, "full")
-    cluster: Texts = key(
-        "The cluster, or several: the first that the VM fits in.", AT_CREATION, "any that fits"
-    )
+    cluster: Texts = key("The cluster, or several: the first that the VM fits in.", MOVE, "any that fits")
     folder: OptionalText = key(
         "The VM folder, by its path below the datacenter's; it must exist.",
-        AT_CREATION,
+        LIVE,
         "the datacenter's VM folder",
     )
     resource_pool: OptionalText = key("The resource pool.", AT_CREATION, "the cluster's root pool")
-    datastore: OptionalText = key("The datastore.", AT_CREATION, "the template's")
+    datastore: OptionalText = key("The datastore.", MOVE, "the template's")
     cpus: Annotated[int, Field(ge=1, le=768)] = key("Virtual CPUs.", AT_POWER_CYCLE, "the template's")
     memory: Memory = key("Memory with its unit; all of it is reserved.", AT_POWER_CYCLE, "the template's")
     gpus: Annotated[

@@ -45,6 +45,8 @@ class TakesEffect(StrEnum):
 
     AT_CREATION = "at creation only"
     AT_POWER_CYCLE = "at a power cycle"
+    MOVE = "by a move"
+    """It waits for leave: `apply --allow-move`."""
     LIVE = "live"
     REPORTING = "in reports only"
     SERVICE_RESTART = "at a restart of Xorg"

@@ -1,6 +1,6 @@
 """The fewest moves of running VMs after which every VM of a plan gets a place; a proposal, never a change.
 
-`apply` moves nothing. Who may move and how is told in `movables`, in which order in `move_order`.
+`apply` carries none of it out. Who may move and how is told in `movables`, in which order in `move_order`.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.inventory import Inventory
-from vgpu_cfg.model.observed.vm import PowerState, Vm
+from vgpu_cfg.model.observed.vm import MARK_PLAN_KEY, MARK_VM_KEY, PowerState, Vm
 from vgpu_cfg.model.plan.change import (
     Change,
     DestroyVm,
@@ -95,6 +95,7 @@ def make_destroy_plan(desired: DesiredPlan, observed: Inventory, options: PlanOp
     named = _selected(desired, observed, owned, chosen)
     for vm in named:
         refuse_to_delete(vm, findings)
+        _tell_other_name(vm, findings)
     _refuse_bound(desired, observed, named, findings)
     leaving, steps = can_go((*named, *deleted), observed, desired.identity, findings)
     leaving = sorted(leaving, key=lambda vm: (as_counted(vm.name), vm.moid))
@@ -116,6 +117,14 @@ def _selected(desired: DesiredPlan, observed: Inventory, owned: Ownership, optio
     vms = (owned.existing[vm.name] for vm in desired.vms if vm.name in owned.existing)
     host_names = {host.moid: host.name for host in observed.hosts}
     return [vm for vm in vms if options.selects(vm.name, host_names.get(vm.host_moid or "", ""))]
+
+
+def _tell_other_name(vm: Vm, findings: Findings) -> None:
+    """Say under which name people know a VM that is to be deleted, where it is not the plan file's."""
+    if vm.called:
+        message = f"vCenter calls it {vm.called}, and its owner mark is the plan's"
+        remedy = f"to keep it, remove {MARK_PLAN_KEY} and {MARK_VM_KEY} from its extraConfig first"
+        findings.add(Code.RENAMED, Subject(kind="vm", name=vm.name, moid=vm.moid), message, remedy)
 
 
 def _refuse_bound(

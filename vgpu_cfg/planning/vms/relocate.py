@@ -100,10 +100,12 @@ def _edits(
     pool: tuple[str, ResourcePool] | None,
     datastore: tuple[str, Datastore] | None,
 ) -> Iterator[Edit]:
-    """Yield what is sent: the host always, which names the target even where only the datastore changes."""
-    yield Edit(key="host", before=source.name, after=target.name, sets={"host": target.moid})
+    """Yield what is sent: the host always, which goes with the datastore where only that changes."""
+    stays = {"host": target.moid} if source.moid == target.moid else {}
+    if not stays:
+        yield Edit(key="host", before=source.name, after=target.name, sets={"host": target.moid})
     if pool is not None:
         yield Edit(key="resource pool", before=pool[0], after=pool[1].name, sets={"pool": pool[1].moid})
     if datastore is not None:
-        sets = {"datastore": datastore[1].moid}
+        sets = {"datastore": datastore[1].moid} | stays
         yield Edit(key="datastore", before=datastore[0], after=datastore[1].name, sets=sets)

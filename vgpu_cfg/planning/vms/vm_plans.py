@@ -83,7 +83,7 @@ class VmPlans:
 class VmPlanner:
     """Plans VMs one by one; what it knows of the estate is the same for all of them."""
 
-    def __init__(  # noqa: PLR0913
+    def __init__(  # noqa: PLR0913 - what is the same for all VMs
         self,
         desired: DesiredPlan,
         observed: Inventory,

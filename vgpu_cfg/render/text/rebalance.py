@@ -45,7 +45,7 @@ def render_rebalance(
     lines += hanging("RESULT", _result(found, is_all=not lost), width, indent=0, style="bold")
     lines += hanging("HINT", _restart_text(found), width, indent=0) if found.restarts else []
     if found.moves:
-        words = "make the moves in vCenter, in this order, then plan again; `apply` moves nothing"
+        words = "make the moves in vCenter, in this order, then plan again"
         lines += hanging("DO", words, width, indent=0)
     return lines
 

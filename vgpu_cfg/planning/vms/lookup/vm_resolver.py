@@ -68,7 +68,8 @@ class VmResolver:
         """
         for vm in self.in_order():
             folder = folders[vm.name]
-            if self.is_protected(vm, folder) or self._lost_host(vm.name, owned) is not None:
+            existing = owned.existing.get(vm.name)
+            if self.is_protected(vm, folder, existing) or self._lost_host(vm.name, owned) is not None:
                 continue
             if folder is None or vm.name not in owned.blocked:
                 resolved = self.resolve(vm, folder, owned.existing.get(vm.name))
@@ -92,9 +93,15 @@ class VmResolver:
         existing = owned.existing.get(name)
         return lost_host(existing, self.observed, self.desired.identity) if existing is not None else None
 
-    def is_protected(self, vm: DesiredVm, folder: Folder | None) -> bool:
-        """Whether a VM is protected that the plan file names itself, which is a finding."""
+    def is_protected(self, vm: DesiredVm, folder: Folder | None, existing: Vm | None = None) -> bool:
+        """Whether a VM is protected that the plan file names itself, which is a finding.
+
+        One that exists is under its name and folder in vCenter, too.
+        """
         covering = self.protection.of_vm(vm.name, folder)
+        if covering is None and existing is not None:
+            where = next((one for one in self.observed.folders if one.moid == existing.folder_moid), None)
+            covering = self.protection.of_vm(existing.called or existing.name, where)
         if covering is not None:
             remedy = covering.remedy("the VM from the plan file", "remove the VM from the plan file")
             self.findings.refuse_vm(Code.PROTECTED, vm, covering.message, remedy)

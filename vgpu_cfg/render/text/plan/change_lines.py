@@ -255,10 +255,11 @@ def _verb_and_text(change: _Headed, placement: Placement | None) -> tuple[str, T
 
 
 def _told_in_head(edits: Iterable[Edit]) -> Text:
-    """Write edits one after the other; the first needs no name, since the verb says what it is."""
+    """Write edits one after the other; what the verb says, or a host, needs no name."""
     words = Text("")
     for number, edit in enumerate(edits):
-        words += Text(f", {edit.key} " if number else "") + changed(edit)
+        name = "" if edit.key in ("name", "folder", "host") else f"{edit.key} "
+        words += Text(f"{', ' if number else ''}{name}") + changed(edit)
     return words
 
 
