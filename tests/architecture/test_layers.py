@@ -28,6 +28,9 @@ HOUSE = {
     "cli/compose.py": "import vgpu_cfg.lab, vgpu_cfg.vsphere",
     "cli/commands/__init__.py": "import vgpu_cfg.cli.flows",
     "cli/flows/__init__.py": "",
+    "testing/__init__.py": "import vgpu_cfg.testing.subjects",
+    "testing/plugin.py": "import pytest, vgpu_cfg.testing.subjects",
+    "testing/subjects.py": "import vgpu_cfg.cli.flows",
     "execution/__init__.py": "",
     "execution/hosts/__init__.py": "import vgpu_cfg.execution.run",
     "execution/run/__init__.py": "",
@@ -111,6 +114,13 @@ BROKEN = {
     "pyVim leaves its room": ("cli/app.py", "from pyVim.connect import SmartConnect", "pyvmomi"),
     "the planner draws": ("planning/__init__.py", "import rich.table", "rich"),
     "a renderer parses flags": ("render/__init__.py", "import typer", "typer"),
+    "a command asserts": ("cli/app.py", "import vgpu_cfg.testing", "house"),
+    "what is asserted of knows the plugin": (
+        "testing/subjects.py",
+        "import vgpu_cfg.testing.plugin",
+        "testing",
+    ),
+    "pytest outside its plugin": ("testing/__init__.py", "import pytest", "pytest"),
     "SSH outside the shells": ("execution/__init__.py", "import paramiko", "ssh"),
     "YAML outside documents": ("catalog/__init__.py", "import ruamel.yaml", "yaml"),
 }

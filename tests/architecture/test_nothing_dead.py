@@ -42,6 +42,7 @@ _OF_USERS = "users' own tests: docs/reference/pytest.md"
 
 USED_BY_OTHERS = {
     Definition("vgpu_cfg.documents.foreign", "_Quoting", "ignore_aliases"): "ruamel.yaml calls it",
+    Definition("vgpu_cfg.execution.records.syslog", "_Handler", "handleError"): "logging calls it",
     Definition("vgpu_cfg.shells.esxi.host_keys", "FirstKeyPolicy", "missing_host_key"): _OF_PARAMIKO,
     Definition("vgpu_cfg.shells.guest.host_key", "GuestHostKeys", "missing_host_key"): _OF_PARAMIKO,
     Definition("vgpu_cfg.lab.renderers.table", "Table", "every_path"): _FOR_TESTS,

@@ -14,6 +14,9 @@ from vgpu_cfg.cli.app import app
 
 OF_RECORDINGS = {"plan", "runbook", "status", "inventory", "fit", "hand-over", "rebalance", "export"}
 CONNECTED = {
+    "cordon",
+    "drain",
+    "uncordon",
     "hand-over",
     "plan",
     "apply",
@@ -61,8 +64,7 @@ def test_these_are_the_commands() -> None:
     assert set(COMMANDS) == {
         "validate", "plan", "apply", "status", "destroy", "import", "forget", "runbook", "inventory",
         "profiles", "schema", "record", "explain", "fit", "hand-over", "verify", "rebalance", "history",
-        "export",
-        "lab list", "lab serve", "lab hand", "lab reset",
+        "cordon", "drain", "uncordon", "export", "lab list", "lab serve", "lab hand", "lab reset",
     }  # fmt: skip
 
 

@@ -9,7 +9,10 @@ import pytest
 
 from tests.cli.command_line import CommandLine
 from vgpu_cfg.execution import Journal
+from vgpu_cfg.lab.state.inventory import PastEvent
 from vgpu_cfg.model.runs import HEAD
+from vgpu_cfg.vsphere.wire.session import Session
+from vgpu_cfg.vsphere.writing.run_log import VCenterRunLog
 
 ESTATE = "two-a100"
 SERVER = ("--server", f"lab:{ESTATE}")
@@ -46,11 +49,8 @@ def on_another_machine(vgpu_cfg: CommandLine) -> None:
 
 def words_at_vcenter(vgpu_cfg: CommandLine) -> list[str]:
     state = vgpu_cfg.lab(ESTATE).state
-    events = (state.objects[moid] for moid in state.events)
     return [
-        str(event.values["message"])  # type: ignore[attr-defined]  # only events stand there
-        for event in events
-        if event.kind == "GeneralUserEvent"  # type: ignore[attr-defined]
+        str(event.values["message"]) for event in state.all(PastEvent) if event.kind == "GeneralUserEvent"
     ]
 
 
@@ -104,20 +104,32 @@ def test_what_it_is_for_stands_in_the_report_and_the_runbook(vgpu_cfg: CommandLi
 def test_a_context_can_want_a_change_however_its_server_is_named(vgpu_cfg: CommandLine, depts: Path) -> None:
     vgpu_cfg.write("config.yaml", CONFIG)
     before = vgpu_cfg.look(ESTATE)
-    for command in ("apply", "destroy"):
+    for command in ("apply", "destroy", "import", "forget"):
         refused = vgpu_cfg(command, "--yes", depts, COLUMNS="200")
         assert refused.code == 2
         assert "the context try in config.yaml wants the change named" in refused.told
     assert vgpu_cfg("apply", "--yes", depts, "--change", "42").code == 2
     assert vgpu_cfg.look(ESTATE) == before
     assert not (vgpu_cfg.state_folder / "journals").exists()
-    vgpu_cfg.done("plan", depts)
+    assert "NEXT   vgpu-cfg apply depts.yaml --change=ID" in vgpu_cfg.done("plan", depts).out
     vgpu_cfg.done("apply", "--yes", depts, "--change", "CHG7")
+    vgpu_cfg.done("forget", "--yes", depts, "--change", "CHG8")
+    assert [run["command"] for run in runs_of(vgpu_cfg, depts)] == ["forget", "apply"]
 
 
 @pytest.mark.parametrize("text", ["", "two\nlines", "x" * 65])
 def test_a_change_that_no_log_could_keep_is_refused(text: str, vgpu_cfg: CommandLine, depts: Path) -> None:
     assert vgpu_cfg("apply", "--yes", depts, f"--change={text}").code == 2
+
+
+def test_a_syslog_server_that_is_none_is_told_before_anything_is_changed(
+    vgpu_cfg: CommandLine, depts: Path
+) -> None:
+    before = vgpu_cfg.look(ESTATE)
+    refused = vgpu_cfg("apply", "--yes", depts, VGPU_CFG_SYSLOG="loghost")
+    assert refused.code == 3
+    assert "VGPU_CFG_SYSLOG:1:1: this is no syslog server: 'loghost'" in refused.told
+    assert vgpu_cfg.look(ESTATE) == before
 
 
 def test_an_account_that_may_log_no_events_is_told_so_once_and_goes_on(
@@ -163,11 +175,7 @@ def test_times_ago_and_days_are_taken_and_nonsense_is_not(vgpu_cfg: CommandLine,
 
 
 def test_entries_that_nobody_can_read_are_counted(vgpu_cfg: CommandLine) -> None:
-    lab = vgpu_cfg.lab(ESTATE)
-    from vgpu_cfg.vsphere.wire.session import Session
-    from vgpu_cfg.vsphere.writing.run_log import VCenterRunLog
-
-    with Session(lab, ESTATE, "administrator@vsphere.local", "lab") as session:
+    with Session(vgpu_cfg.lab(ESTATE), ESTATE, "administrator@vsphere.local", "lab") as session:
         log = VCenterRunLog(session)
         log.write("backup of vm-01 done")
         log.write(f'{HEAD}apply of depts began {{"run":"cut o')
@@ -182,6 +190,14 @@ def test_without_a_vcenter_the_journals_tell_and_a_note_says_so(vgpu_cfg: Comman
     assert "desk-01" in ran.told
     assert "no vCenter is named" in ran.told
     assert "the shared folder nowhere is not there" in ran.told
+
+
+def test_files_that_are_no_journals_are_one_note(vgpu_cfg: CommandLine) -> None:
+    Path("share").mkdir()
+    for number in range(3):
+        Path("share", f"demo-00000000-20260302T21041{number}Z.jsonl").write_text("nothing\n")
+    ran = vgpu_cfg.done("history", VGPU_CFG_JOURNAL_FOLDER="share", COLUMNS="200")
+    assert "Z.jsonl cannot be read as a journal, nor can 2 more there" in ran.told
 
 
 def test_a_vcenter_that_cannot_be_asked_hides_no_journal(vgpu_cfg: CommandLine, depts: Path) -> None:

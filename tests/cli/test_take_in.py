@@ -91,8 +91,8 @@ def test_import_tells_what_plan_says_then(vgpu_cfg: CommandLine) -> None:
 
 def test_nobody_is_asked_and_nothing_is_changed(vgpu_cfg: CommandLine) -> None:
     plan = vgpu_cfg.write("plan.yaml", PLAN)
-    for words in (["import", plan], ["import", plan, "--dry-run"]):
-        vgpu_cfg(*words)
+    for words in ((), ("--dry-run",)):
+        vgpu_cfg("import", plan, *words)
         assert not marks_of(vgpu_cfg)
     assert [path.name for path in vgpu_cfg.folder.glob("*.id")] == []
 

@@ -149,6 +149,19 @@ def test_a_vm_of_its_own_is_edited_in_its_line(
     assert text == ONE.replace("cpus: 4 ", "cpus: 8 ") + "  power: false\n"
 
 
+def test_what_all_vms_of_a_line_have_goes_into_the_line(
+    made: Callable[[str], Colleague], vgpu_cfg: CommandLine
+) -> None:
+    colleague = made(MANY)
+    for name in ("vm-01", "vm-02"):
+        colleague.does(name, "PowerOffVM_Task")
+        colleague.reconfigures(name, BY_HAND["cpus"])
+    colleague.reconfigures("vm-02", BY_HAND["memory"])
+    text = taken_in(vgpu_cfg, "vm-*")
+    ending = "  power: false\n  except:\n    vm-02: {memory: 8GiB}\n"
+    assert text == MANY.replace("cpus: 4 ", "cpus: 8 ") + ending
+
+
 def test_what_cannot_be_written_is_told(made: Callable[[str], Colleague], vgpu_cfg: CommandLine) -> None:
     text = f'{HEAD}- {{name: vm-01, cpus: "${{many}}"}}\n- {{name: "vm-{{02..03}}", gpus: grid_a100-10c}}\n'
     colleague = made(text)

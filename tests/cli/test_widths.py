@@ -18,6 +18,7 @@ from vgpu_cfg.render.layout import console
 WHY = "every command at every width: tests/cli/test_widths.py"
 LAB = ("--server", "lab:mixed-fleet")
 STRANDED = ("--server", "lab:estates/stranded.yaml")
+RECORDING = "examples/site-repository/vcenter.json.gz"
 COMMANDS = {
     "inventory": ["inventory", *LAB],
     "inventory-all": ["inventory", "-v", *LAB],
@@ -40,6 +41,8 @@ COMMANDS = {
     "valid": ["validate", "plans/pair.yaml"],
     "plan": ["plan", "-v", "examples/multi-node-horovod.yaml"],
     "hosts": ["plan", "examples/prepare-hosts.yaml"],
+    "compare": ["inventory", "--server", "lab:one-a100", "--compare", RECORDING],
+    "explain-full": ["explain", "VG103"],
     "mixed": ["plan", "examples/mixed-sizes.yaml"],
 }
 AFTER_A_RUN = {
@@ -49,6 +52,7 @@ AFTER_A_RUN = {
     "in-sync": ["plan", "plans/pair.yaml"],
     "verify": ["verify", "plans/pair.yaml", "-v"],
     "destroy": ["destroy", "plans/pair.yaml", "--dry-run"],
+    "history": ["history", "plans/pair.yaml"],
 }
 VARYING = re.compile(r"\d+:\d\d(:\d\d)?|\d+(\.\d+)? (s|min)\b( \d+ s\b)?")
 

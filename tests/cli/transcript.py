@@ -16,11 +16,11 @@ _DURATION = r"\d+(?:\.\d)? s\b"
 _REPLACED = (
     (re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00)"), "<moment>"),
     (re.compile(r"\b\d{8}T\d{6}Z"), "<moment>"),
-    (re.compile(r"\b\d{4}-\d\d-\d\d \d\d:\d\d(:\d\d)?\b"), "<moment>"),
-    (re.compile(r"\b(?=[0-9a-f]*\d)[0-9a-f]{12}\b(?!-)(?<!-)"), "<run>"),
     (re.compile(r"\b\d\d:\d\d:\d\d\b(?!:)"), "hh:mm:ss"),
     (re.compile(rf"(\bin |  +|, ){_DURATION}"), r"\1N s"),
     (re.compile(r"\b(plan |PLAN   |-)(?=[0-9a-f]*\d)[0-9a-f]{8}\b"), r"\1<digest>"),
+    (re.compile(r"^  \d{4}-\d\d-\d\d \d\d:\d\d(?=  |$)"), "  <moment>"),
+    (re.compile(r"(?<=  )[0-9a-f]{8}(?=  |$)"), "<run>"),
 )
 _TIMED = re.compile(r"\bN s\b|\bTIME$")
 

@@ -15,6 +15,9 @@ from vgpu_cfg.lab import estate_names, open_lab
 from vgpu_cfg.lab.simulation.clock import VirtualClock
 from vgpu_cfg.lab.simulation.sessions import LAB_CREDENTIALS
 from vgpu_cfg.lab.soap.server import LabServer
+from vgpu_cfg.vsphere.wire.session import Session
+from vgpu_cfg.vsphere.wire.transport import HttpsTransport, Trust
+from vgpu_cfg.vsphere.writing.run_log import VCenterRunLog
 
 MakeGovc = Callable[[Server], Govc]
 
@@ -186,3 +189,12 @@ def test_it_works_in_a_guest(govc: MakeGovc, tmp_path: Path) -> None:
         run("guest.mv", *login, "/tmp/x/y/file", "/tmp/x/other")
         run("guest.chmod", *login, "0600", "/tmp/x/other")
         run("guest.rmdir", *login, "-r", "/tmp/x")
+
+
+def test_it_shows_what_a_run_left_among_the_events(govc: MakeGovc) -> None:
+    with served("two-a100") as server:
+        transport = HttpsTransport(f"{server.host}:{server.port}", trust=Trust(thumbprint=server.thumbprint))
+        with Session(transport, server.host, server.user, server.password) as session:
+            VCenterRunLog(session).write("vgpu-cfg: apply of depts began {}", "datacenter-2")
+        shown = govc(server)("events", "-type", "GeneralUserEvent", "/dc1")
+        assert "User logged event: vgpu-cfg: apply of depts began {}" in shown

@@ -16,6 +16,7 @@ from uuid import NAMESPACE_URL, uuid5
 
 from tests.fakes.vm_settings import with_settings
 from vgpu_cfg.errors import VCenterError
+from vgpu_cfg.model.observed.cordon import parse_cordons
 from vgpu_cfg.model.observed.drs import ClusterRule, ClusterTies, VmGroup, VmHostRule
 from vgpu_cfg.model.observed.host_facts import EstateFacts, FactGroup
 from vgpu_cfg.model.observed.inventory import Host, Inventory, VCenter
@@ -82,6 +83,7 @@ class FakeVCenter:
     guests_shut_down_after: float | None = None
     time: datetime = START
     calls: list[tuple[str, str]] = field(default_factory=list)
+    host_attributes: dict[str, dict[str, str]] = field(default_factory=dict)
     rules: dict[str, tuple[str, ...]] = field(default_factory=dict)
     overrides: dict[str, dict[str, SettingValue]] = field(default_factory=dict)
     vm_groups: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -164,7 +166,11 @@ class FakeVCenter:
         return EstateFacts()
 
     def read_hosts(self, moids: Iterable[str]) -> tuple[Host, ...]:
-        return ()
+        return tuple(
+            Host(moid=moid, name=moid, cordons=parse_cordons(self.host_attributes[moid]))
+            for moid in moids
+            if moid in self.host_attributes
+        )
 
     def read_past(self, scope: PastScope) -> Past:
         return Past(unread="this vCenter tells no events")
@@ -312,6 +318,11 @@ class FakeVCenter:
         self._touch(
             self.vms[moid].model_copy(update={"detail": detail.model_copy(update={"attributes": found})})
         )
+
+    def set_host_attributes(self, host_moid: str, values: Mapping[str, str]) -> None:
+        self.calls.append(("set_host_attributes", host_moid))
+        if "host_attributes" not in self.drops:
+            self.host_attributes[host_moid] |= values
 
     def remove_vm_group(self, change: RemoveVmGroup) -> str:
         def finish() -> None:

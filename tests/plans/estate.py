@@ -346,6 +346,7 @@ def _mark(name: str, names: str, more: Row) -> OwnerMark:
         made_by=more.get("by", ""),
         made_at=more.get("at"),
         is_imported=more.get("imported", False),
+        keys=tuple(more.get("keys", ())),
     )
 
 
@@ -374,7 +375,12 @@ def _detail(row: Row) -> VmDetail:
         attributes=row.get("attributes") or {},
         tpm_key=11000 if row.get("vtpm") else None,
         vgpus=tuple(
-            VgpuDevice(key=13000 + number, profile=profile, group_key=0 if "group" in row else None)
+            VgpuDevice(
+                key=13000 + number,
+                profile=profile,
+                group_key=0 if "group" in row else None,
+                migrates=row.get("migrates"),
+            )
             for number, profile in enumerate(row.get("gpus") or ())
         ),
         device_groups={0: row["group"]} if "group" in row else {},

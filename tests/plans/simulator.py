@@ -53,6 +53,7 @@ from vgpu_cfg.model.plan.change import (
     RestartService,
     SetAttributes,
     SetClusterOption,
+    SetCordon,
     SetHostRule,
     SetOverrides,
     SetRule,
@@ -236,6 +237,8 @@ class _World:
             case SetVCenterOption():
                 options = {**self.facts.vcenter_options, change.option: str(change.value).lower()}
                 self.facts = self.facts.model_copy(update={"vcenter_options": options})
+            case SetCordon():
+                raise AssertionError("no plan file cordons a host")
             case ChangeNetwork():
                 raise AssertionError("the cases here leave networks as they are")
             case StageGuest():

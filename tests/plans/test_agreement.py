@@ -19,9 +19,11 @@ from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.model.desired import DesiredVm
 from vgpu_cfg.model.guests.guest import GuestSpec
 from vgpu_cfg.model.plan.change import CreateVm, Plan, Severity
+from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.host_settings.table import setting
 from vgpu_cfg.planning.planner import make_plan
 from vgpu_cfg.planning.pool.shapes import CurrentHosts
+from vgpu_cfg.planning.remedies.lost_hosts import find_lost
 from vgpu_cfg.planning.sync import is_in_sync
 from vgpu_cfg.render.layout.console import plain
 from vgpu_cfg.render.layout.edits import edit_text
@@ -39,6 +41,7 @@ MOST_COPIES = examples(4, 16)
 @pytest.mark.parametrize("case", CASES)
 def test_a_plan_is_what_every_command_says(case: str) -> None:
     assert_commands_agree_which_vms_there_are_and_where(case)
+    assert_commands_agree_which_hosts_do_not_respond(case)
     assert_a_runbook_has_the_steps_of_the_plan(case)
     assert_what_is_blocked_is_marked_and_nothing_else(case)
     assert_vms_of_a_refused_plan_are_shown_with_the_gpus_that_they_would_get(case)
@@ -61,6 +64,32 @@ def assert_commands_agree_which_vms_there_are_and_where(case: str) -> None:
     assert {*plan.in_sync} <= there
     if is_in_sync(plan) and not options_of(case).only:
         assert there == {vm.name for vm in desired.vms} == {*plan.in_sync}
+
+
+def assert_commands_agree_which_hosts_do_not_respond(case: str) -> None:
+    """A VM there is neither made again, nor missing, nor in sync, and a step by hand waits for its host."""
+    plan, desired, observed = plan_of(case), desired_of(case), inventory_of(case)
+    told = find_lost(desired, observed, load_catalog(), options_of(case).selects)
+    if not plan.lost_hosts:
+        assert not told or options_of(case).only or plan.errors
+        return
+    assert told == plan.lost_hosts
+    status = view_status(plan, observed)
+    rows = {row.name: row for row in status.vms}
+    specs = {vm.name: GuestSpec(plan=desired.name, vm=vm.name) for vm in desired.vms}
+    verified = {view.name: view for view in make_guest_views(desired, observed, specs, now=observed.read_at)}
+    for one in plan.lost_hosts:
+        assert f"bring back {one.host.name}" in {change.id for change in plan.changes}
+        findings = [found for found in plan.diagnostics if found.code == Code.HOST_LOST]
+        (found,) = [found for found in findings if found.subject.moid == one.host.moid]
+        assert one.host.name in {host.name for host in status.hosts if not host.is_in_sync}
+        for vm in one.vms:
+            assert vm.name in found.message
+            assert vm.name not in {*plan.in_sync, *new_vms(plan)}
+            assert (rows[vm.name].state, rows[vm.name].host) == ("disconnected", one.host.name)
+            assert verified[vm.name].is_there
+            assert verified[vm.name].host_state == one.connection.words
+            assert not [change for change in plan.changes if change.subject.moid == vm.moid]
 
 
 def new_vms(plan: Plan) -> dict[str, str]:

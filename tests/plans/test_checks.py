@@ -29,6 +29,10 @@ IS_REWRITING = os.environ.get("REWRITE_PAGES") == "1"
 
 ASSERTED_ELSEWHERE: dict[Code, str] = {
     Code.UNDECIDED: "unit/planning/test_placement.py: the solver decides all that is small enough to show",
+    Code.DRAIN_SWITCHES_OFF: "unit/planning/test_upkeep.py: only `drain` and `uncordon` move VMs for a host",
+    Code.DRAIN_OTHERS: "unit/planning/test_upkeep.py",
+    Code.DRAIN_STAYS: "unit/planning/test_upkeep.py",
+    Code.DRAIN_UNSURE: "unit/planning/test_upkeep.py",
     Code.CANNOT_BE_IMPORTED: "unit/planning/test_import.py: only `import` takes VMs in",
     Code.KEEPS_OVERRIDES: "unit/planning/test_forget.py: only `forget` gives VMs up",
     Code.HOST_STILL_MARKED: "unit/planning/test_forget.py: only `forget` gives VMs up",

@@ -16,6 +16,7 @@ from tests.plans.simulator import carry_out, fullest, least_loaded
 from tests.unit.planning.desired_plans import plan_for, vm
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.model.desired import DesiredPlan, DesiredVm
+from vgpu_cfg.model.observed.cordon import Cordon
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.plan.change import Plan
 from vgpu_cfg.planning.findings.options import PlanOptions
@@ -132,6 +133,37 @@ def test_the_order_of_what_is_read_does_not_matter(
     second = made(reversed_wishes, shuffled(observed, seed))
     assert second.digest == first.digest
     assert second.diagnostics == first.diagnostics
+
+
+@st.composite
+def cordoned(draw: st.DrawFn, observed: Inventory) -> Inventory:
+    """Cordon some hosts, and GPUs of others."""
+    hosts = []
+    for host in observed.hosts:
+        closed = draw(st.sets(st.sampled_from([gpu.pci_id for gpu in host.gpus]), max_size=1))
+        pci_ids = draw(st.sampled_from([[], [""], sorted(closed)]))
+        cordons = tuple(
+            Cordon(attribute=f"vgpu_cfg.cordon.{number}", reason="closed", pci_id=pci_id)
+            for number, pci_id in enumerate(pci_ids)
+        )
+        hosts.append(host.model_copy(update={"cordons": cordons}))
+    return observed.model_copy(update={"hosts": tuple(hosts)})
+
+
+@settings(max_examples=examples(60, 300))
+@given(desired_settings(), inventories().flatmap(cordoned))
+def test_nothing_new_gets_to_what_is_cordoned_whatever_esxi_chooses(
+    wanted: DesiredPlan, observed: Inventory
+) -> None:
+    plan = made(wanted, observed)
+    assume(not plan.errors)
+    running = {vm.moid for vm in observed.vms if vm.is_on}
+    for choose in (fullest, least_loaded):
+        after = carry_out(plan, observed, choose)
+        for host in after.hosts:
+            for gpu in host.gpus:
+                if host.cordon is not None or host.cordon_of_gpu(gpu.pci_id) is not None:
+                    assert set(gpu.vm_moids) <= running
 
 
 @settings(max_examples=examples(50, 200))

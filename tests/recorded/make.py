@@ -13,12 +13,15 @@ from pathlib import Path
 from tests.contract.conftest import Server, running_vcsim
 from tests.recorded import cassettes
 from vgpu_cfg.cli.app import main
+from vgpu_cfg.cli.compose import open_lab_of
 from vgpu_cfg.errors import LoginFailed, VersionTooOld
 from vgpu_cfg.lab import open_lab
 from vgpu_cfg.lab.simulation.clock import VirtualClock
 from vgpu_cfg.lab.simulation.sessions import Credentials
 from vgpu_cfg.lab.soap.server import LabServer
+from vgpu_cfg.lab.state.inventory import VirtualMachine
 from vgpu_cfg.lab.vcenter import Lab
+from vgpu_cfg.model.observed.vm import MARK_PLAN_KEY
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -45,11 +48,22 @@ def record(name: str, *words: str | Path) -> None:
 
 def record_labs() -> None:
     """Record estates of the lab; one of them full."""
-    vgpu_cfg("apply", "--yes", ROOT / "tests/cli/plans/pair.yaml")
+    vgpu_cfg("apply", "--yes", shutil.copy(ROOT / "tests/cli/plans/pair.yaml", "pair.yaml"))
+    forget_ids("two-a100")
     record("lab-full-pool", "--server", "lab:two-a100")
     record("lab-others-desktops", "--server", "lab:mixed-fleet")
     for estate in ("old-api", "hosts-lost", "silent-numa"):
         record(f"lab-{estate}", "--server", f"lab:{estate}.yaml")
+
+
+def forget_ids(estate: str) -> None:
+    """Leave VMs as version 0.1.0 marked them: with the plan's name alone."""
+    lab = open_lab_of(estate)
+    for vm in lab.state.all(VirtualMachine):
+        if mark := vm.extra_config.get(MARK_PLAN_KEY):
+            vm.extra_config[MARK_PLAN_KEY] = mark.partition(" ")[0]
+            lab.state.touch(vm)
+    lab.save()
 
 
 def record_example() -> None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 import pytest
 
+from tests.architecture.sources import ROOT
 from tests.testing.conftest import SITE
+from vgpu_cfg import testing
 from vgpu_cfg.testing import (
     LabEstate,
     PlanFile,
@@ -59,6 +62,11 @@ REFUSED: dict[str, Assertion] = {
 @pytest.mark.parametrize("name", HOLDS)
 def test_it_holds(name: str, plan: PlanFile, site: RecordedVCenter) -> None:
     HOLDS[name](plan, site)
+
+
+def test_the_page_has_every_name_and_no_other() -> None:
+    page = (ROOT / "docs/reference/pytest.md").read_text(encoding="utf-8").partition("## Assertions")[2]
+    assert sorted(re.findall(r"^\| `(\w+)", page, re.MULTILINE)) == sorted(testing.__all__)
 
 
 def test_what_is_not_named_is_unchanged(plan: PlanFile, site: RecordedVCenter) -> None:

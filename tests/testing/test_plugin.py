@@ -44,7 +44,9 @@ def test_the_package_offers_it_to_pytest() -> None:
 def test_loading_it_loads_nothing_heavy() -> None:
     code = f"import sys, pytest; before = set(sys.modules); import {PLUGIN}, vgpu_cfg.testing; "
     code += "print(*(set(sys.modules) - before))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT, timeout=60
+    )
     loaded = done.stdout.split()
     assert PLUGIN in loaded
     assert [name for name in loaded if name.startswith(HEAVY)] == []

@@ -64,7 +64,8 @@ def offline() -> list[str]:
     words = ["unshare", "--user", "--map-root-user", "--net"]
     if shutil.which("unshare") is None:
         return []
-    return words if subprocess.run([*words, "true"], capture_output=True, check=False).returncode == 0 else []
+    tried = subprocess.run([*words, "true"], capture_output=True, check=False, timeout=60)
+    return words if tried.returncode == 0 else []
 
 
 def test_both_pipelines_run_the_same_lines() -> None:

@@ -71,14 +71,14 @@ def programs(
     shutil.rmtree(folder)
 
 
-def install(wheel: Path, python: Path) -> None:
+def install(what: Path | str, python: Path) -> None:
     pip = [sys.executable, "-m", "pip", f"--python={python}", "--disable-pip-version-check", "--retries=1"]
     words = ["--quiet", "--no-compile", "--only-binary=:all:", f"--constraint={ROOT / 'constraints.txt'}"]
     done = subprocess.run(
-        [*pip, "install", *words, wheel], capture_output=True, text=True, check=False, timeout=SECONDS
+        [*pip, "install", *words, what], capture_output=True, text=True, check=False, timeout=SECONDS
     )
     if done.returncode and OFFLINE.search(done.stderr):
-        pytest.skip("what the wheel needs cannot be fetched: nobody looked whether it works")
+        pytest.skip("what it takes cannot be fetched: nobody looked whether it works")
     assert done.returncode == 0, done.stderr
 
 
@@ -132,3 +132,9 @@ def test_the_demo(programs: Path, folder: Path) -> None:
     assert len(DEMO) > 5
     for words in DEMO:
         run(programs, folder, "vgpu-cfg " + words.replace("$plan", PLAN))
+
+
+def test_pytest_finds_the_plugin(programs: Path, folder: Path) -> None:
+    """`pip install vgpu-cfg pytest` is all that the tests of the example need."""
+    install("pytest", programs / "python")
+    run(programs, folder / "examples" / "site-repository", "python -m pytest -q -p no:cacheprovider")

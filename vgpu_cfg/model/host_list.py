@@ -61,7 +61,8 @@ class HostList(Frozen):
     """The workers in the plan's order, the first one launching where there is no `head`.
 
     `mesh_port` is that of the ssh servers in the workers' containers, None where the plan asks for none.
-    `absent` are the VMs that do not exist yet: of them only the plan file tells.
+    `absent` are the VMs that do not exist yet: of them only the plan file tells. Those that are `lost` are on
+    hosts that do not respond.
     """
 
     plan: str
@@ -69,6 +70,7 @@ class HostList(Frozen):
     head: ListedHost | None = None
     mesh_port: int | None = None
     absent: tuple[str, ...] = ()
+    lost: tuple[str, ...] = ()
 
     @property
     def everyone(self) -> tuple[ListedHost, ...]:

@@ -63,6 +63,7 @@ from vgpu_cfg.planning.vms.place_preferences import (
     check_numa_residents,
     check_pack,
 )
+from vgpu_cfg.planning.vms.relocate import within_windows
 from vgpu_cfg.planning.vms.rules import after_rules, plan_rules, remove_rules
 from vgpu_cfg.planning.vms.selection import only_chosen
 from vgpu_cfg.planning.vms.sequence import check_left_out, order_power_ons
@@ -100,7 +101,8 @@ class _Planning:
     def _stand_on(self, observed: Inventory) -> None:
         """Take an inventory for the one that VMs are placed on: its hosts are as they will be."""
         self.observed = observed
-        self.resolver = VmResolver(self.desired, observed, self.catalog, self.findings)
+        allow_move = self.options.allow_move
+        self.resolver = VmResolver(self.desired, observed, self.catalog, self.findings, allow_move)
         self.site, self.reader, self.hosts = self.resolver.site, self.resolver.reader, self.resolver.hosts
         self.topologies = Topologies(observed, self.catalog)
 
@@ -154,6 +156,7 @@ class _Planning:
             *plan_overrides(result.overrides, self.observed.cluster_by_moid),
             *self._rules_of_former_names(owned),
         ]
+        changes = within_windows(changes, self.host_planner.windows, self.observed)
         changes = join_changes(self.host_plans, [*after_rules(changes, rules), *rules])
         changes = [
             *self.cluster_options,
@@ -312,9 +315,12 @@ class _Planning:
         if chosen is not None:
             changes = only_chosen(changes, chosen)
         lost_hosts = self._lost_hosts(chosen)
+        self.host_planner.report_absent(
+            lambda host: self._needing(host, resolved_vms, owned, chosen),
+            {one.host.moid: [vm.name for vm in one.vms] for one in lost_hosts},
+        )
         own_steps = steps_of_lost(lost_hosts, self.observed.host_by_moid)
         changes += {step.id: step for step in (*self.steps, *own_steps)}.values()
-        self.host_planner.report_absent(lambda host: self._needing(host, resolved_vms, owned, chosen))
         changes = guests.order(changes)
         contests = tuple(narrow_queues(result.contests, changes))
         check_left_out(

@@ -1,4 +1,4 @@
-"""What would let a plan with errors be carried out? Found by planning again with every idea there is."""
+"""What lets a plan be carried out, and what a plan file says of what was found: tried by planning again."""
 
 from __future__ import annotations
 

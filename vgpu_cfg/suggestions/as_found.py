@@ -1,12 +1,13 @@
 """The plan file edited so that it asks for what was found of some VMs: each edit is tried by planning again.
 
 An edit stays only where it leaves fewer differences of its VM, and of all other VMs neither what is asked nor
-what differs changes. A VM of a line that counts several gets its own keys under `except`.
+what differs changes. A VM of a line that counts several gets its own keys under `except`; what is found
+alike of all of them goes into the line.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -51,13 +52,27 @@ def write_found(source: PlanSource, names: Sequence[str]) -> AsFound:
     if trial is None:
         raise ValueError(f"{loaded.path} could be read, and not be planned")
     writing = _Writing(source, text, trial, trial)
-    for vm in trial.plan.desired.vms:
-        if vm.name in names:
-            writing.take(vm)
+    chosen = [vm for vm in trial.plan.desired.vms if vm.name in names]
+    for line in _whole_lines(chosen, trial.plan.desired.vms):
+        writing.take(line, with_line=True)
+    for vm in chosen:
+        writing.take((vm,))
+        writing.note(vm)
     after = writing.trial.text
     return AsFound(
-        text=after, lines=changed_lines(text, after), vms=tuple(writing.taken), left=tuple(writing.left)
+        text=after,
+        lines=changed_lines(text, after),
+        vms=tuple(vm.name for vm in chosen if vm.name in writing.taken),
+        left=tuple(writing.left),
     )
+
+
+def _whole_lines(chosen: Sequence[DesiredVm], known: Sequence[DesiredVm]) -> Iterator[tuple[DesiredVm, ...]]:
+    """Yield the VMs of each line that counts several of which all are chosen."""
+    for origin in dict.fromkeys(vm.origin for vm in chosen):
+        members = tuple(vm for vm in known if vm.origin == origin)
+        if len(members) > 1 and all(vm in chosen for vm in members):
+            yield members
 
 
 @dataclass(slots=True)
@@ -68,73 +83,66 @@ class _Writing:
     text: str
     begun: Trial
     trial: Trial
-    taken: list[str] = field(default_factory=list)
+    taken: set[str] = field(default_factory=set)
     left: list[Left] = field(default_factory=list)
     edits: list[Edit] = field(default_factory=list)
+    reasons: dict[tuple[str, str], str] = field(default_factory=dict)
 
-    def take(self, vm: DesiredVm) -> None:
-        """Write what was found of one VM, key by key; note what stays different, and why."""
-        begun = len(self.edits)
-        reasons: dict[str, str] = {}
+    def take(self, vms: Sequence[DesiredVm], *, with_line: bool = False) -> None:
+        """Write what was found of one VM, key by key; or of all VMs of a line what is found alike of each."""
+        first = vms[0]
         tried: set[str] = set()
-        while fresh := [one for one in _keys_of(self._differing(vm.name), vm) if one[1] not in tried]:
+        while fresh := [
+            one for one in _keys_of(_left_of(self.trial.plan, first.name)) if one[1] not in tried
+        ]:
             what, key = fresh[0]
             tried.add(key)
-            reason = self._write(vm, key)
+            reason = self._write(vms, key, with_line=with_line)
             if reason:
-                reasons[what] = reason
-        if len(self.edits) > begun:
-            self.taken.append(vm.name)
-        for one in self._differing(vm.name):
-            why = reasons.get(one.what) or _why_left(one)
+                self.reasons[first.name, what] = reason
+            else:
+                self.taken |= {vm.name for vm in vms}
+
+    def note(self, vm: DesiredVm) -> None:
+        """Note what stays different of a VM, and why."""
+        for one in _left_of(self.trial.plan, vm.name):
+            why = self.reasons.get((vm.name, one.what)) or _why_left(one)
             self.left.append(Left(vm=vm.name, what=one.what, why=why))
 
-    def _differing(self, name: str) -> list[Difference]:
-        return _left_of(self.trial.plan, name)
-
-    def _write(self, vm: DesiredVm, key: str) -> str:
+    def _write(self, vms: Sequence[DesiredVm], key: str, *, with_line: bool) -> str:
         """Try what the file could say at a key; return why nothing does, "" where something did."""
         situation = Situation(self.trial, self.source.catalog)
-        at = _place(situation, vm)
+        at = situation.line_of(vms[0]) if with_line else _place(situation, vms[0])
         if at is None:
             return "its line is not in the plan file itself"
-        way = (
-            tuple(key.split(".", maxsplit=1)) if key.startswith(("attributes.", "extra_config.")) else (key,)
-        )
+        is_pair = key.startswith(("attributes.", "extra_config."))
+        way = tuple(key.split(".", maxsplit=1)) if is_pair else (key,)
         stated = situation.data_at((*at, *way))
         if "${" in str(stated):
             where = f"{situation.document.name}:{situation.document.node((*at, *way)).line}"
             return f"{where} says {stated}: change the variable, or write the value"
-        for value in self._values(vm, key, is_stated=stated is not None):
-            if self._accept(vm, Edit((*at, *way), value)):
+        can_go = stated is not None and not with_line
+        values = [list(self._values(vm, key, can_go=can_go)) for vm in vms]
+        for value in values[0]:
+            if all(value in others for others in values) and self._accept(vms, Edit((*at, *way), value)):
                 return ""
         return NOT_ENOUGH
 
-    def _accept(self, vm: DesiredVm, edit: Edit) -> bool:
-        """Keep an edit where it leaves fewer differences of its VM, and all other VMs as they are."""
+    def _accept(self, vms: Sequence[DesiredVm], edit: Edit) -> bool:
+        """Keep an edit where it leaves fewer differences of its VMs, and all other VMs as they are."""
+        names = {vm.name for vm in vms}
         edits = [one for one in self.edits if one.loc != edit.loc] + [edit]
-        idea = Candidate(
-            FixKind.FILE, "as found", edits=tuple(_joined(edits, Situation(self.begun, self.source.catalog)))
-        )
-        trial = attempt(self.source, self.text, (idea,))
-        if trial is None:
+        whole = _joined(edits, Situation(self.begun, self.source.catalog))
+        trial = attempt(self.source, self.text, (Candidate(FixKind.FILE, "as found", edits=tuple(whole)),))
+        if trial is None or _of_others(trial.plan, names) != _of_others(self.trial.plan, names):
             return False
-        before, after = self.trial.plan, trial.plan
-        others = [one for one in before.desired.vms if one.name != vm.name]
-        if [_asked(one) for one in after.desired.vms if one.name != vm.name] != [
-            _asked(one) for one in others
-        ]:
-            return False
-        outside = [
-            [one for one in differences_of(plan) if not _is_of(one, vm.name)] for plan in (before, after)
-        ]
-        inside = [len(_left_of(plan, vm.name)) for plan in (before, after)]
-        if outside[0] != outside[1] or inside[1] >= inside[0]:
+        counts = [sum(len(_left_of(plan, name)) for name in names) for plan in (self.trial.plan, trial.plan)]
+        if counts[1] >= counts[0]:
             return False
         self.trial, self.edits = trial, edits
         return True
 
-    def _values(self, vm: DesiredVm, key: str, *, is_stated: bool) -> Iterator[Any]:
+    def _values(self, vm: DesiredVm, key: str, *, can_go: bool) -> Iterator[Any]:
         """Yield what the file could say at a key, the shortest first; None says nothing."""
         seen = own_vms(self.trial.plan.desired, self.trial.observed).get(vm.name)
         if seen is None:
@@ -154,7 +162,7 @@ class _Writing:
             yield True
         if key in ("gpus", "nics", "disks") and key not in said:
             yield []
-        if is_stated:
+        if can_go:
             yield None
 
     def _said(self, vm: DesiredVm, seen: Vm) -> Mapping[str, Any]:
@@ -196,6 +204,19 @@ def _is_of(one: Difference, name: str) -> bool:
     return one.subject.kind == "vm" and name in one.subject.name.split(", ")
 
 
+def _of_others(plan: Plan, names: Collection[str]) -> tuple[list[DesiredVm], list[Difference], set[str]]:
+    """Return of all other VMs what is asked, what differs, and what stands against them."""
+    return (
+        [_asked(vm) for vm in plan.desired.vms if vm.name not in names],
+        [one for one in differences_of(plan) if not any(_is_of(one, name) for name in names)],
+        {
+            f"{one.code} {one.subject.name}"
+            for one in plan.errors
+            if not {*names} & {*one.subject.name.split(", ")}
+        },
+    )
+
+
 def _asked(vm: DesiredVm) -> DesiredVm:
     """Return what is asked of a VM, without its place in the file."""
     return vm.model_copy(update={"origin": "", "line": ""})
@@ -210,14 +231,14 @@ def _place(situation: Situation, vm: DesiredVm) -> Loc | None:
     return line if is_alone else (*line, _EXCEPT, vm.name)
 
 
-def _keys_of(differences: Sequence[Difference], vm: DesiredVm) -> Iterator[tuple[str, str]]:
+def _keys_of(differences: Sequence[Difference]) -> Iterator[tuple[str, str]]:
     """Yield what differs with the key of the plan file that could say it."""
     for one in differences:
-        for key in _keys(one, vm):
+        for key in _keys(one):
             yield one.what, key
 
 
-def _keys(one: Difference, vm: DesiredVm) -> Sequence[str]:
+def _keys(one: Difference) -> Sequence[str]:
     if one.what in (THE_VM, GUEST):
         return ()
     if one.what == POWER:
@@ -237,7 +258,6 @@ def _keys(one: Difference, vm: DesiredVm) -> Sequence[str]:
             return (f"attributes.{rest.removesuffix(']')}",)
         if kind == "extraConfig":
             return (f"extra_config.{rest.removesuffix(']')}",)
-    del vm
     return ()
 
 

@@ -81,6 +81,8 @@ def _with_flags(options: PlanOptions, flags: Sequence[str]) -> PlanOptions:
         match name:
             case "allow_power_cycle":
                 options = replace(options, allow_power_cycle=True)
+            case "allow_move":
+                options = replace(options, allow_move=True)
             case "only":
                 options = replace(options, only=(value,))
             case _:

@@ -21,7 +21,7 @@ _RECORDING, _LAB, _PLAN = "vgpu_recording", "vgpu_lab", "vgpu_plan"
 _MARKERS = {
     _RECORDING: "(path): the recorded vCenter of the fixture vgpu_recording, from the rootdir",
     _LAB: "(estate): the estate of the fixture vgpu_lab, built in or a file from the rootdir",
-    _PLAN: "(path, variables={}, variable_files=[], allow_power_cycle=False, delete=[]): "
+    _PLAN: "(path, variables={}, variable_files=[], allow_power_cycle=False, allow_move=False, delete=[]): "
     "the plan file of the fixture vgpu_plan, from the rootdir",
 }
 _SETTINGS = {
@@ -80,6 +80,7 @@ def plan(request: pytest.FixtureRequest) -> PlanFile:
         variables: Mapping[str, object] | None = None,
         variable_files: Iterable[str | Path] = (),
         allow_power_cycle: bool = False,
+        allow_move: bool = False,
         delete: Iterable[str] = (),
     ) -> PlanFile:
         from vgpu_cfg.testing.subjects import PlanFile
@@ -89,6 +90,7 @@ def plan(request: pytest.FixtureRequest) -> PlanFile:
             variables=variables,
             variable_files=[_from_root(request, file) for file in variable_files],
             allow_power_cycle=allow_power_cycle,
+            allow_move=allow_move,
             delete=delete,
         )
 

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 class PlanFile:
     """A plan file, read with the values of its variables and with what the command line would allow.
 
-    `variables` and `variable_files` are `--set` and `--vars`, `allow_power_cycle` and `delete` the options of
-    these names. Raises AssertionError with every fault of the file.
+    `variables` and `variable_files` are `--set` and `--vars`, `allow_power_cycle`, `allow_move` and `delete`
+    the options of these names. Raises AssertionError with every fault of the file.
     """
 
     def __init__(
@@ -33,13 +33,14 @@ class PlanFile:
         variables: Mapping[str, object] | None = None,
         variable_files: Iterable[str | Path] = (),
         allow_power_cycle: bool = False,
+        allow_move: bool = False,
         delete: Iterable[str] = (),
     ) -> None:
         __tracebackhide__ = True
         from vgpu_cfg.cli.flows.flow import read_request
 
         self.path = Path(path)
-        self._options = (allow_power_cycle, tuple(delete))
+        self._options = (allow_power_cycle, allow_move, tuple(delete))
         values = {name: str(value) for name, value in (variables or {}).items()}
         with told():
             self._request = read_request(self.path, values, tuple(Path(file) for file in variable_files))
@@ -61,12 +62,14 @@ class PlanFile:
         """Return what the file asks for, as commands take it."""
         return self._request
 
-    def options(self, *, allow_power_cycle: bool = False) -> PlanOptions:
-        """Return what is allowed, with leave for power cycles where that is given here, too."""
+    def options(self, *, with_leave: bool = False) -> PlanOptions:
+        """Return what is allowed; `with_leave` all that may be asked for: power cycles and moves."""
         from vgpu_cfg.planning.findings.options import PlanOptions
 
-        allowed, delete = self._options
-        return PlanOptions(allow_power_cycle=allowed or allow_power_cycle, delete=delete)
+        power_cycle, move, delete = self._options
+        return PlanOptions(
+            allow_power_cycle=power_cycle or with_leave, allow_move=move or with_leave, delete=delete
+        )
 
 
 class Site:
@@ -82,14 +85,14 @@ class Site:
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"
 
-    def planned(self, plan: PlanFile, *, allow_power_cycle: bool = False) -> Planned:
+    def planned(self, plan: PlanFile, *, with_leave: bool = False) -> Planned:
         """Plan for what is there now. Raises AssertionError where it cannot be read."""
         __tracebackhide__ = True
         from vgpu_cfg.cli.flows.flow import plan_once
 
-        key = plan, allow_power_cycle
+        key = plan, with_leave
         if key not in self._planned:
-            options = plan.options(allow_power_cycle=allow_power_cycle)
+            options = plan.options(with_leave=with_leave)
             with surroundings(self._folder):
                 self._planned[key] = plan_once(self.request_of(plan), self.flags, options)
         return self._planned[key]

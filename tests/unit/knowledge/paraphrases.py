@@ -54,6 +54,7 @@ PARAPHRASES = {
     "psod-pci-error": "ESXi purple screen, fatal error of a PCI Express endpoint, ApeiHEST",
     "vib-acceptance": "acceptance level of the NVD VIB isn't compliant with the image profile",
     "host-disconnected": "current connection state of the host does not allow the operation",
+    "host-not-responding": "esx-07 in our datacenter: the host is not responding, vCenter hears nothing",
     "driver-no-answer": "nvidia-smi can't communicate with the NVIDIA driver, is it installed?",
     "nouveau": "nouveau was loaded before and holds the NVIDIA devices",
     "driver-versions-differ": "NVML: versions of driver and library mismatch since the upgrade",

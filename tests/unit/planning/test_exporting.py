@@ -83,7 +83,7 @@ def names_in(data: dict[str, Any]) -> list[str]:
         (
             VmDetail(
                 passthrough=tuple(
-                    PassthroughDevice(key=n, label="big", allowed=((1, 2), (1, 3))) for n in "12"
+                    PassthroughDevice(key=n, label="big", allowed=((1, 2), (1, 3))) for n in (1, 2)
                 )
             ),
             [{"device": {"label": "big"}, "count": 2}],

@@ -48,7 +48,7 @@ def test_marks_and_rules_go_and_nothing_else() -> None:
     assert not plan.diagnostics
     after = carry_out(plan, observed)
     (cluster,) = after.clusters
-    assert [rule.name for rule in (*cluster.rules, *cluster.host_rules)] == ["by hand"]
+    assert [one.name for one in cluster.rules] + [one.name for one in cluster.host_rules] == ["by hand"]
     assert [group.name for group in cluster.vm_groups] == ["theirs"]
     for before, now in zip(observed.vms, after.vms, strict=True):
         assert before.detail is not None

@@ -61,7 +61,6 @@ def test_what_it_tells_of_apply_is_what_plan_says_then() -> None:
     [
         ({"mark": "other/a", "marked": {"by": "jo"}}, "its mark says that it is other/a with the id"),
         ({"mark": "demo/a", "marked": {"for": "b"}}, "it is a copy: its mark was written for"),
-        ({"mark": "demo/b"}, "it is this plan's already, as its VM b"),
         ({"name": "A"}, "it is called 'A' there"),
         ({"mark": "demo/a", "marked": {"id": "e0a9d2b6-5c1f-4a7e-8d33-6b1c2f4e9a02"}}, "its mark says"),
     ],
@@ -72,6 +71,12 @@ def test_it_refuses_what_is_somebodys(row: dict[str, Any], message: str) -> None
     assert plan.errors[0].message.startswith(message)
     assert ids(plan) == ["import b"]
     assert not imported(plan_for(vm("a"), vm("b")), {"a": STRANGER | row, "b": STRANGER}, "b").diagnostics
+
+
+def test_a_vm_of_the_plan_that_was_renamed_to_another_name_of_it_is_refused_as_that() -> None:
+    plan = imported(plan_for(vm("a"), vm("b")), {"a": STRANGER | {"mark": "demo/b"}})
+    assert [one.message for one in plan.errors] == ["it is this plan's already, as its VM b"]
+    assert (ids(plan), plan.in_sync) == ([], ("b",))
 
 
 def test_it_refuses_a_template() -> None:

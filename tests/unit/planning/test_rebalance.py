@@ -22,7 +22,6 @@ def estate(
     """Observe hosts of one A100 each, whose VMs vMotion may move."""
     rows = {f"esx-{number:02}": {"gpus": [{"board": "A100", "pci": A}]} for number in range(1, hosts + 1)}
     observed = make_inventory({"hosts": rows, "vms": vms} | more)
-    moved = tuple(_with_migrates(vm, migrates) for vm in observed.vms)
     told = ProfileInfo(name="grid_a100-10c", stun_ms={1000: stun, 10_000: stun // 10})
     known = [
         host.model_copy(
@@ -34,7 +33,12 @@ def estate(
         )
         for host in observed.hosts
     ]
-    return observed.model_copy(update={"vms": moved, "hosts": tuple(known)})
+    return that_move(observed.model_copy(update={"hosts": tuple(known)}), migrates)
+
+
+def that_move(observed: Inventory, migrates: bool | None = True) -> Inventory:
+    """Let vCenter say of all vGPUs whether they can move."""
+    return observed.model_copy(update={"vms": tuple(_with_migrates(vm, migrates) for vm in observed.vms)})
 
 
 def _with_migrates(vm: Vm, migrates: bool | None) -> Vm:

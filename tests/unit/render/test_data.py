@@ -17,26 +17,30 @@ from vgpu_cfg.model.desired import DesiredGuest, DesiredPlan
 from vgpu_cfg.model.host_list import HostList, ListedHost, ListedHostGpu
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.occasion import NO_OCCASION
+from vgpu_cfg.model.plan.as_found import AsFound, Left
 from vgpu_cfg.model.plan.change import Plan
 from vgpu_cfg.model.vgpu import VgpuProfile
 from vgpu_cfg.planning.moves.movables import Stay
 from vgpu_cfg.planning.moves.rebalance import Move, MoveMethod, Rebalance, RebalanceResult, Restart
 from vgpu_cfg.planning.pool.shapes import CurrentHosts
 from vgpu_cfg.planning.pool.summary import read_pool
+from vgpu_cfg.planning.site_changes import compare_sites
 from vgpu_cfg.render.data import documents as data
 from vgpu_cfg.render.data.error import error_data
 from vgpu_cfg.render.data.hand_over import hand_over_data
 from vgpu_cfg.render.data.pool import fit_data, pool_data
 from vgpu_cfg.render.data.rebalance import rebalance_data
+from vgpu_cfg.render.data.site_changes import site_changes_data
 from vgpu_cfg.render.markdown.as_data import runbook_data
 from vgpu_cfg.render.views.fit import FitView
 from vgpu_cfg.render.views.inventory import view_inventory
 from vgpu_cfg.render.views.status import view_status
 
+AS_FOUND = AsFound(text="", lines=("+ cpus: 8",), vms=("a",), left=(Left(vm="b", what="VM", why="gone"),))
 OPEN_MAPS = ("room", "used", "extra_config")
 ROWS = (
     "vms|hosts|gpus|nics|numa_nodes|datastores|profiles|outcomes|faults|pool|off|idle|moves|restarts|stays|"
-    "steps|files|workers"
+    "steps|files|workers|differences|left|changes"
 )
 ROW_KEY = re.compile(rf"({ROWS})\[\]\.((runs|stranded|limits|gains|parts)\[\]\.|guest\.)?\w+")
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "json-output.md"
@@ -66,9 +70,13 @@ def documents() -> dict[str, dict[str, Any]]:
         "plan": data.plan_data(plan),
         "report": data.report_data(whole, both, server.read_inventory(makers.SCOPE)),
         "status": data.status_data(view_status(plan, observed)),
+        "export-update": data.as_found_data(AS_FOUND, "plan.yaml", is_written=True),
         "inventory": data.inventory_data(view_inventory(observed, catalog)),
         "pool": pool_data(read_pool(crowded(), catalog), crowded()),
         "fit": fit_data(fit_view()),
+        "site-changes": site_changes_data(
+            compare_sites(make_inventory({}), crowded()), make_inventory({}), crowded()
+        ),
         "rebalance": rebalance_data(
             Rebalance(
                 RebalanceResult.MOVES,

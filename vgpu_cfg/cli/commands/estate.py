@@ -15,7 +15,9 @@ from vgpu_cfg.settings.flags import ConnectionFlags
 def register(app: typer.Typer) -> None:
     """Add the commands."""
     app.command(
-        epilog="vgpu-cfg inventory --server lab:mixed-fleet\n\nvgpu-cfg inventory --gpus --from vcenter.json",
+        epilog="vgpu-cfg inventory --server lab:mixed-fleet\n\n"
+        "vgpu-cfg inventory --gpus --from vcenter.json\n\n"
+        "vgpu-cfg inventory --from new.json --compare vcenter.json",
         rich_help_panel=panels.LOOK,
     )(inventory)
     app.command(
@@ -51,6 +53,13 @@ def inventory(
             help="With --gpus: VMs that use less of their CPUs than this are idle (1).",
         ),
     ] = None,
+    compare: Annotated[
+        Path | None,
+        typer.Option("--compare", metavar="OLD", help="What changed since this recording was made."),
+    ] = None,
+    exit_code: Annotated[
+        bool, typer.Option("--exit-code", help="With --compare: exit 10 where something changed.")
+    ] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show every row.")] = False,
     output: OutputOption = OutputFormat.TEXT,
     connection: ConnectionFlags,
@@ -62,6 +71,18 @@ def inventory(
 
     if idle_below is not None and not gpus:
         raise typer.BadParameter("it belongs to --gpus", param_hint="--idle-below")
+    if exit_code and compare is None:
+        raise typer.BadParameter("it belongs to --compare", param_hint="--exit-code")
+    if compare is not None:
+        if gpus or hosts or clusters:
+            raise typer.BadParameter(
+                "it compares all of a site: leave --gpus, --host and --cluster out", param_hint="--compare"
+            )
+        before = flow.read_site(ConnectionFlags(recording=compare))
+        is_same = show_pool.site_changes(before, flow.read_site(connection), output)
+        if exit_code and not is_same:
+            raise typer.Exit(flow.EXIT_DIFFERENCES)
+        return
     observed = flow.read_all(connection)
     if gpus:
         wants_host = wanted_hosts(observed, hosts=hosts or (), clusters=clusters or ())

@@ -112,6 +112,8 @@ def hand_over(
     if hosts.absent:
         names = fold_names(hosts.absent)
         show.say(f"NOTE   not there yet, and described from the plan file: {names}")
+    if hosts.lost:
+        show.say(f"NOTE   on a host that does not respond, and not to be relied on: {fold_names(hosts.lost)}")
     for note in exported.notes:
         show.say(f"NOTE   {note}")
 

@@ -62,9 +62,9 @@ def history(
     most = None if run is not None else limit
     found = look_back(connection, request, plan=plan or "", age=age, most=most)
     if run is None:
-        show_history.runs(found, output)
+        show_history.runs(found.runs, output, server=found.server, notes=found.notes)
     else:
-        show_history.one_run(_chosen(found, run), found, output)
+        show_history.one_run(_chosen(found, run), output, server=found.server, notes=found.notes)
     if found.failure is not None:
         raise found.failure
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from vgpu_cfg.cli.options import panels
+from vgpu_cfg.cli.options.occasion import occasioned
 from vgpu_cfg.cli.options.shared import (
     CommandOptions,
     OnlyOption,
@@ -19,6 +20,7 @@ from vgpu_cfg.cli.options.shared import (
     connected,
     planned,
 )
+from vgpu_cfg.model.occasion import Occasion
 from vgpu_cfg.settings.flags import ConnectionFlags
 
 if TYPE_CHECKING:
@@ -40,6 +42,7 @@ def register(app: typer.Typer) -> None:
 
 @connected()
 @planned
+@occasioned
 def import_(
     path: PlanArgument,
     *,
@@ -55,6 +58,7 @@ def import_(
     connection: ConnectionFlags,
     variables: dict[str, str],
     variable_files: tuple[Path, ...],
+    occasion: Occasion,
 ) -> None:
     """Make VMs the plan's that are there already, by name and folder; show what apply would change then."""
     from vgpu_cfg.cli.flows import flow, ownership_flow
@@ -62,7 +66,7 @@ def import_(
 
     request = flow.read_request(path, variables, variable_files)
     options = PlanOptions(only=tuple(only or ()))
-    said = CommandOptions(connection, variables, variable_files, only=options.only)
+    said = CommandOptions(connection, variables, variable_files, only=options.only, occasion=occasion)
     take = ownership_flow.allow_to_destroy if may_destroy else ownership_flow.take_in
     how = _how(path, said, output, yes=yes, parallel=parallel)
     raise typer.Exit(take(request, connection, options, how, dry_run=dry_run))
@@ -70,6 +74,7 @@ def import_(
 
 @connected()
 @planned
+@occasioned
 def forget(
     path: PlanArgument,
     *,
@@ -81,6 +86,7 @@ def forget(
     connection: ConnectionFlags,
     variables: dict[str, str],
     variable_files: tuple[Path, ...],
+    occasion: Occasion,
 ) -> None:
     """Give VMs up: take the plan's marks and rules away from them; they run on as they are."""
     from vgpu_cfg.cli.flows import flow, ownership_flow
@@ -88,7 +94,7 @@ def forget(
 
     request = flow.read_request(path, variables, variable_files)
     options = PlanOptions(only=tuple(only or ()))
-    said = CommandOptions(connection, variables, variable_files, only=options.only)
+    said = CommandOptions(connection, variables, variable_files, only=options.only, occasion=occasion)
     how = _how(path, said, output, yes=yes, parallel=parallel)
     raise typer.Exit(ownership_flow.give_up(request, connection, options, how, dry_run=dry_run))
 

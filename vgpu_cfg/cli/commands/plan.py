@@ -12,6 +12,7 @@ from vgpu_cfg.cli.options.occasion import occasioned
 from vgpu_cfg.cli.options.shared import (
     CommandOptions,
     DeleteOption,
+    MoveOption,
     OnlyOption,
     OutputFormat,
     OutputOption,
@@ -111,6 +112,7 @@ def plan(
     exit_code: _ExitCodeOption = False,
     strict: _StrictOption = False,
     allow_power_cycle: PowerCycleOption = False,
+    allow_move: MoveOption = False,
     delete: DeleteOption = None,
     prune: PruneOption = False,
     only: OnlyOption = None,
@@ -124,6 +126,7 @@ def plan(
 ) -> None:
     """Show what would change, and why; nothing is changed."""
     from vgpu_cfg.cli.flows import flow
+    from vgpu_cfg.cli.flows.occasions import stand_in
     from vgpu_cfg.cli.flows.plan_id import proposed
     from vgpu_cfg.cli.flows.saved_plan import save_plan
     from vgpu_cfg.cli.flows.suggestion import find_fixes, write_suggestion
@@ -133,7 +136,7 @@ def plan(
     request = flow.read_request(path, variables, variable_files)
     if out is not None:
         request = proposed(request, out)
-    chosen = _options(allow_power_cycle, names, only)
+    chosen = _options(allow_power_cycle, allow_move, names, only)
     answer = flow.plan_once(request, connection, chosen, open_shell=open_shell)
     made = answer.plan
     is_fixable = bool(made.errors) and request.reviewed is None
@@ -142,7 +145,14 @@ def plan(
     if out is not None:
         save_plan(made, out)
     options = CommandOptions(
-        connection, variables, variable_files, allow_power_cycle, names, tuple(only or ())
+        connection,
+        variables,
+        variable_files,
+        allow_power_cycle,
+        allow_move,
+        names,
+        tuple(only or ()),
+        stand_in(flow.locate(request, connection)[0]),
     )
     next_command = options.command("apply", out or path)
     if output in (PlanFormat.MARKDOWN, PlanFormat.JUNIT):
@@ -166,6 +176,7 @@ def apply(
     *,
     yes: YesOption = False,
     allow_power_cycle: PowerCycleOption = False,
+    allow_move: MoveOption = False,
     delete: DeleteOption = None,
     prune: PruneOption = False,
     only: OnlyOption = None,
@@ -186,7 +197,7 @@ def apply(
     code = run_flow.apply(
         request,
         connection,
-        _options(allow_power_cycle, names, only),
+        _options(allow_power_cycle, allow_move, names, only),
         run_flow.ApplyOptions(
             path=path,
             yes=yes,
@@ -194,7 +205,14 @@ def apply(
             per_host=per_host,
             output=output,
             options=CommandOptions(
-                connection, variables, variable_files, allow_power_cycle, names, tuple(only or ()), occasion
+                connection,
+                variables,
+                variable_files,
+                allow_power_cycle,
+                allow_move,
+                names,
+                tuple(only or ()),
+                occasion,
             ),
             done=tuple(done or ()),
         ),
@@ -257,7 +275,7 @@ def destroy(
 
     request = flow.read_request(path, variables, variable_files)
     names, globs = names_to_delete(delete), tuple(only or ())
-    chosen = _options(False, names, only)
+    chosen = _options(delete=names, only=only)
     options = CommandOptions(
         connection, variables, variable_files, delete=names, only=globs, occasion=occasion
     )
@@ -283,8 +301,13 @@ def destroy(
 
 
 def _options(
-    allow_power_cycle: bool, delete: tuple[str, ...] = (), only: list[str] | None = None
+    allow_power_cycle: bool = False,
+    allow_move: bool = False,
+    delete: tuple[str, ...] = (),
+    only: list[str] | None = None,
 ) -> PlanOptions:
     from vgpu_cfg.planning.findings.options import PlanOptions
 
-    return PlanOptions(allow_power_cycle=allow_power_cycle, delete=delete, only=tuple(only or ()))
+    return PlanOptions(
+        allow_power_cycle=allow_power_cycle, allow_move=allow_move, delete=delete, only=tuple(only or ())
+    )

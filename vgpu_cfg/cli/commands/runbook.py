@@ -14,6 +14,7 @@ from vgpu_cfg.cli.options.occasion import occasioned
 from vgpu_cfg.cli.options.shared import (
     CommandOptions,
     DeleteOption,
+    MoveOption,
     OutputFormat,
     OutputOption,
     PlanArgument,
@@ -54,6 +55,7 @@ def runbook(
         bool, typer.Option("--as-run", help="What the last run of this plan did, with times and results.")
     ] = False,
     allow_power_cycle: PowerCycleOption = False,
+    allow_move: MoveOption = False,
     delete: DeleteOption = None,
     prune: PruneOption = False,
     open_shell: Annotated[
@@ -94,12 +96,12 @@ def runbook(
     from vgpu_cfg.render.markdown.runbook import render_runbook
 
     names = names_to_delete(delete, prune=prune)
-    options = PlanOptions(allow_power_cycle=allow_power_cycle, delete=names)
+    options = PlanOptions(allow_power_cycle=allow_power_cycle, allow_move=allow_move, delete=names)
     answer = flow.plan_once(request, connection, options, open_shell=open_shell)
     made, observed = answer.plan, answer.observed
     flow.refuse_errors(made)
     command = CommandOptions(
-        connection, variables, variable_files, allow_power_cycle, names, occasion=occasion
+        connection, variables, variable_files, allow_power_cycle, allow_move, names, occasion=occasion
     )
     views = {host.moid: make_view(host, observed, load_catalog()) for host in observed.hosts}
     next_command = command.command("apply", path)

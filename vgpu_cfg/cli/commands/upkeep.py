@@ -7,7 +7,9 @@ from typing import Annotated
 import typer
 
 from vgpu_cfg.cli.options import panels
+from vgpu_cfg.cli.options.occasion import occasioned
 from vgpu_cfg.cli.options.shared import OutputFormat, OutputOption, YesOption, connected
+from vgpu_cfg.model.occasion import Occasion
 from vgpu_cfg.settings.flags import ConnectionFlags
 
 _Targets = Annotated[
@@ -40,28 +42,25 @@ def register(app: typer.Typer) -> None:
 
 
 @connected()
+@occasioned
 def cordon(
     targets: _Targets,
     *,
-    reason: Annotated[
-        str, typer.Option("--reason", metavar="TEXT", help="Why; whoever meets the cordon reads it.")
-    ],
     output: OutputOption = OutputFormat.TEXT,
     connection: ConnectionFlags,
+    occasion: Occasion,
 ) -> None:
     """Keep new VMs off hosts or GPUs, for everybody; what runs there stays."""
     from vgpu_cfg.cli.flows import upkeep_flow
 
-    raise typer.Exit(upkeep_flow.cordon(connection, targets, reason, output))
+    raise typer.Exit(upkeep_flow.cordon(connection, targets, occasion, output))
 
 
 @connected()
+@occasioned
 def drain(
     host: Annotated[str, typer.Argument(metavar="HOST", help="The host to empty.", show_default=False)],
     *,
-    reason: Annotated[
-        str, typer.Option("--reason", metavar="TEXT", help="Why; the cordon keeps it.", show_default=False)
-    ] = "",
     power_off: _PowerOffOption = None,
     others: Annotated[
         bool, typer.Option("--others", help="VMs of no plan may be moved by vMotion, too.")
@@ -72,17 +71,26 @@ def drain(
     yes: YesOption = False,
     output: OutputOption = OutputFormat.TEXT,
     connection: ConnectionFlags,
+    occasion: Occasion,
 ) -> None:
     """Empty a host for work on it: cordon it, move its VMs away, and remember where they were."""
     from vgpu_cfg.cli.flows import upkeep_flow
-    from vgpu_cfg.planning.upkeep.drain import DrainOptions
 
-    text = upkeep_flow.checked_reason(reason) if reason else ""
-    options = DrainOptions(reason=text, others=others, power_off=tuple(power_off or ()))
-    raise typer.Exit(upkeep_flow.drain(connection, host, output, options, yes=yes, dry_run=dry_run))
+    code = upkeep_flow.drain(
+        connection,
+        host,
+        occasion,
+        output,
+        others=others,
+        power_off=power_off or (),
+        yes=yes,
+        dry_run=dry_run,
+    )
+    raise typer.Exit(code)
 
 
 @connected()
+@occasioned
 def uncordon(
     targets: _Targets,
     *,
@@ -93,9 +101,12 @@ def uncordon(
     yes: YesOption = False,
     output: OutputOption = OutputFormat.TEXT,
     connection: ConnectionFlags,
+    occasion: Occasion,
 ) -> None:
     """Give hosts or GPUs back that were cordoned, and bring home the VMs that a drain took away."""
     from vgpu_cfg.cli.flows import upkeep_flow
 
-    names = tuple(power_off or ())
-    raise typer.Exit(upkeep_flow.uncordon(connection, targets, output, power_off=names, stays=stay, yes=yes))
+    code = upkeep_flow.uncordon(
+        connection, targets, occasion, output, power_off=power_off or (), stays=stay, yes=yes
+    )
+    raise typer.Exit(code)

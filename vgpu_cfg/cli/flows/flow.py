@@ -85,7 +85,7 @@ def scope_of(desired: DesiredPlan) -> ReadScope:
     return ReadScope(
         plan=desired.identity,
         datacenter=desired.datacenter,
-        vm_names=frozenset(vm.name for vm in desired.vms),
+        vm_names=frozenset(vm.name for vm in desired.vms) | desired.moved.keys(),
         template_names=frozenset(
             vm.source.path_or_name for vm in desired.vms if isinstance(vm.source, TemplateSource)
         ),
@@ -277,6 +277,18 @@ def read_all(flags: ConnectionFlags) -> Inventory:
             remedy=did_you_mean(connection.datacenter, known, noun="datacenters"),
         )
     return observed
+
+
+def read_site(flags: ConnectionFlags) -> Inventory:
+    """Read a whole estate, whatever its datacenters, and which drivers its GPU hosts have."""
+    from vgpu_cfg.model.observed.host_facts import FactGroup
+    from vgpu_cfg.ports import ReadScope
+
+    with compose.connect_reader(resolve_connection(flags)) as reader:
+        observed = reader.read_inventory(ReadScope())
+        hosts = [host.moid for host in observed.hosts if host.gpus]
+        facts = reader.read_facts(hosts, frozenset({FactGroup.BASE, FactGroup.SOFTWARE}))
+    return observed.model_copy(update={"facts": facts})
 
 
 def record(flags: ConnectionFlags, path: Path) -> None:

@@ -121,7 +121,9 @@ def _journals(folder: Path, place: str, wanted: Wanted, notes: list[str]) -> Seq
     except OSError as error:
         notes.append(f"the journals in {folder} were not read: {error.strerror or error}")
         return ()
-    notes += [f"{path} cannot be read as a journal" for path in found.unread]
+    if found.unread:
+        more = f", nor can {len(found.unread) - 1} more there" if len(found.unread) > 1 else ""
+        notes.append(f"{found.unread[0]} cannot be read as a journal{more}")
     return found.runs
 
 

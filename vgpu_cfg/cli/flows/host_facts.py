@@ -37,8 +37,14 @@ def reaches_beyond_vms(desired: DesiredPlan) -> bool:
 def with_facts(
     desired: DesiredPlan, observed: Inventory, reader: InventoryReader, options: PlanOptions
 ) -> Inventory:
-    """Add what vCenter tells of the hosts that the plan prepares; nothing is opened or written."""
+    """Add what vCenter tells of the hosts that the plan prepares; nothing is opened or written.
+
+    Moves need its own settings, which come with that.
+    """
     if not reaches_beyond_vms(desired):
+        if options.allow_move:
+            facts = reader.read_facts((), frozenset({FactGroup.BASE}))
+            return observed.model_copy(update={"facts": facts})
         return observed
     needed = needed_facts(desired, observed, load_catalog(), options)
     groups = frozenset[FactGroup]().union(*needed.values()) - SHELL_GROUPS

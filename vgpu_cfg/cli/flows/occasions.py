@@ -14,6 +14,11 @@ if TYPE_CHECKING:
     from vgpu_cfg.settings.connection import Connection
 
 
+def stand_in(connection: Connection) -> Occasion:
+    """Return what stands for a change in a command that is shown, where a context asks for one."""
+    return Occasion("ID" if any(context.is_required for context in connection.requiring) else "")
+
+
 def refuse_unstated(connection: Connection, occasion: Occasion) -> None:
     """Raise BadParameter where a context of the server asks for a change that was not named.
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from vgpu_cfg.cli import compose
 from vgpu_cfg.cli.flows.flow import PlanRequest, locate, locked, read_to_plan, refuse_errors
 from vgpu_cfg.cli.flows.guest_access import with_fingerprints
+from vgpu_cfg.cli.flows.occasions import refuse_unstated
 from vgpu_cfg.cli.flows.plan_id import keep_id, with_id
 from vgpu_cfg.cli.flows.run_flow import (
     ApplyOptions,
@@ -87,6 +88,8 @@ def _run(
     dry_run: bool,
 ) -> int:
     connection, desired = locate(request, flags)
+    if not dry_run:
+        refuse_unstated(connection, how.occasion)
     desired = with_id(desired)
 
     if dry_run:

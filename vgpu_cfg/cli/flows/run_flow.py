@@ -44,6 +44,7 @@ from vgpu_cfg.model.observed.inventory import Connection
 from vgpu_cfg.model.plan.report import Event, OutcomeStatus, Report
 from vgpu_cfg.planning.expand.ranges import fold_names
 from vgpu_cfg.settings.flags import ConnectionFlags
+from vgpu_cfg.settings.journals import journal_settings
 
 if TYPE_CHECKING:
     from vgpu_cfg.cli.compose import Estate
@@ -282,18 +283,22 @@ def _refuse_unknown_steps(plan: Plan, done: tuple[str, ...]) -> None:
 
 
 def _refuse_closed_window(plan: Plan, observed: Inventory) -> None:
-    """Raise UnsafePlan where hosts would be taken down outside of their window."""
+    """Raise UnsafePlan where hosts would be taken down, or VMs be moved, outside of their hosts' window."""
     from vgpu_cfg.planning.hosts.window import parse_window
 
     for change in plan.changes:
-        if change.kind != "enter_maintenance" or not change.window or change.is_held:
-            continue
-        if not parse_window(change.window).is_open(observed.read_at):
-            raise UnsafePlan(
-                f"the maintenance window {change.window!r} is not open",
-                subject=change.host.name,
-                remedy="apply within it, or change `disruption.window`",
-            )
+        windows: tuple[str, ...] = ()
+        if change.kind == "enter_maintenance" and change.window and not change.is_held:
+            windows = (change.window,)
+        elif change.kind == "relocate_vm":
+            windows = change.windows
+        for window in windows:
+            if not parse_window(window).is_open(observed.read_at):
+                raise UnsafePlan(
+                    f"the maintenance window {window!r} is not open",
+                    subject=change.subject.name,
+                    remedy="apply within it, or change `disruption.window`",
+                )
 
 
 def these(plan: Plan) -> str:
@@ -308,6 +313,7 @@ def decide_and_run(work: Work, estate: Estate, how: ApplyOptions, *, is_reviewed
 
     plan = work.plan
     refuse_missing_privileges(plan, work.observed, estate.reader)
+    journal_settings()  # what cannot be used is told before the question
     ask(work.question, yes=how.yes)
     work.keep()
     report, journal = carry_out(work, estate, how)

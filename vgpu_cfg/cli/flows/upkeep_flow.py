@@ -11,6 +11,7 @@ import typer
 
 from vgpu_cfg.cli import compose
 from vgpu_cfg.cli.flows.flow import locked, refuse_errors, refuse_missing_privileges
+from vgpu_cfg.cli.flows.occasions import refuse_unstated
 from vgpu_cfg.cli.flows.run_flow import ApplyOptions, Work, ask, carry_out, read_back_of
 from vgpu_cfg.cli.options.shared import CommandOptions, OutputFormat
 from vgpu_cfg.cli.output import show
@@ -23,8 +24,8 @@ from vgpu_cfg.settings.flags import ConnectionFlags
 if TYPE_CHECKING:
     from vgpu_cfg.cli.compose import Estate
     from vgpu_cfg.model.observed.inventory import Host, Inventory
+    from vgpu_cfg.model.occasion import Occasion
     from vgpu_cfg.model.plan.change import Plan
-    from vgpu_cfg.planning.upkeep.drain import DrainOptions
 
 _LOCK = "hosts"
 """The name under which one run at a time works on the hosts of a vCenter."""
@@ -41,28 +42,32 @@ class Upkeep:
 
     plan_for: Callable[[Inventory], Plan]
     scope: ReadScope
+    occasion: Occasion
     asks: bool = False
     drained: Callable[[Inventory], Host | None] = lambda _: None
     yes: bool = False
     is_dry: bool = False
 
 
-def cordon(flags: ConnectionFlags, targets: Sequence[str], reason: str, output: OutputFormat) -> int:
+def cordon(flags: ConnectionFlags, targets: Sequence[str], occasion: Occasion, output: OutputFormat) -> int:
     """Keep new VMs off hosts and GPUs."""
     from vgpu_cfg.planning.upkeep.cordon import make_cordon_plan
     from vgpu_cfg.planning.upkeep.targets import targets_of
 
-    reason = checked_reason(reason)
+    reason = _kept_reason(occasion)
+    if not reason:
+        raise typer.BadParameter("say why, in a few words", param_hint="--reason")
 
     def plan_for(observed: Inventory) -> Plan:
         return make_cordon_plan(targets_of(targets, observed), observed, reason)
 
-    return _work(Upkeep(plan_for, ReadScope()), flags, output)
+    return _work(Upkeep(plan_for, ReadScope(), occasion), flags, output)
 
 
 def uncordon(
     flags: ConnectionFlags,
     targets: Sequence[str],
+    occasion: Occasion,
     output: OutputFormat,
     *,
     power_off: Sequence[str],
@@ -77,24 +82,27 @@ def uncordon(
         found = targets_of(targets, observed)
         return make_uncordon_plan(found, observed, power_off=power_off, stays=stays)
 
-    return _work(Upkeep(plan_for, _EVERY_VM, asks=True, yes=yes), flags, output)
+    return _work(Upkeep(plan_for, _EVERY_VM, occasion, asks=True, yes=yes), flags, output)
 
 
 def drain(
     flags: ConnectionFlags,
     name: str,
+    occasion: Occasion,
     output: OutputFormat,
-    options: DrainOptions,
     *,
+    others: bool,
+    power_off: Sequence[str],
     yes: bool,
     dry_run: bool,
 ) -> int:
     """Empty a host."""
     from vgpu_cfg.catalog import load_catalog
     from vgpu_cfg.model.desired import DesiredPlan
-    from vgpu_cfg.planning.upkeep.drain import make_drain_plan
+    from vgpu_cfg.planning.upkeep.drain import DrainOptions, make_drain_plan
     from vgpu_cfg.planning.upkeep.targets import one_host
 
+    options = DrainOptions(reason=_kept_reason(occasion), others=others, power_off=tuple(power_off))
     catalog, contexts = load_catalog(), resolve_connection(flags).protecting
 
     def plan_for(observed: Inventory) -> Plan:
@@ -104,20 +112,18 @@ def drain(
     def drained(observed: Inventory) -> Host:
         return one_host(name, observed)
 
-    work = Upkeep(plan_for, _EVERY_VM, asks=True, drained=drained, yes=yes, is_dry=dry_run)
+    work = Upkeep(plan_for, _EVERY_VM, occasion, asks=True, drained=drained, yes=yes, is_dry=dry_run)
     return _work(work, flags, output)
 
 
-def checked_reason(text: str) -> str:
-    """Return a reason on one line. Raises BadParameter for one that is empty, or too long to be kept."""
-    reason = " ".join(text.split())
-    if not reason:
-        raise typer.BadParameter("say why, in a few words", param_hint="--reason")
-    if len(reason) > _MOST_REASON:
+def _kept_reason(occasion: Occasion) -> str:
+    """Return a reason as the hosts keep it. Raises BadParameter for one that is too long for that."""
+    if len(occasion.reason) > _MOST_REASON:
         raise typer.BadParameter(
-            f"it has {len(reason)} characters, and {_MOST_REASON} are kept", param_hint="--reason"
+            f"it has {len(occasion.reason)} characters, and a host keeps {_MOST_REASON}",
+            param_hint="--reason",
         )
-    return reason
+    return occasion.reason
 
 
 _MOST_REASON = MOST_CHARACTERS - 135
@@ -128,6 +134,8 @@ def _work(asked: Upkeep, flags: ConnectionFlags, output: OutputFormat) -> int:
     from vgpu_cfg.model.desired import DesiredPlan
 
     connection = resolve_connection(flags)
+    if not asked.is_dry:
+        refuse_unstated(connection, asked.occasion)
     scope = asked.scope.model_copy(update={"datacenter": connection.datacenter})
     with compose.connect_writer(connection) as estate:
         observed = _read(estate, scope)
@@ -169,12 +177,13 @@ def _decide_and_run(
         parallel=8,
         per_host=2,
         output=output,
-        options=CommandOptions(flags),
+        options=CommandOptions(flags, occasion=asked.occasion),
     )
     if asked.asks and any(change.kind != "set_cordon" for change in plan.changes):
-        show.plan_to_decide_on(plan, how.occasion) if how.is_json else show.plan(
-            plan, output, command="", verbose=False, is_only_shown=False
-        )
+        if how.is_json:
+            show.plan_to_decide_on(plan, how.occasion)
+        else:
+            show.plan(plan, output, command="", verbose=False, is_only_shown=False, occasion=how.occasion)
         ask(f"Make these {len(plan.changes)} changes?", yes=asked.yes)
     work = Work(plan, observed, asked.plan_for, lambda: _read(estate, asked.scope), "", plan.name)
     report, journal = carry_out(work, estate, how)

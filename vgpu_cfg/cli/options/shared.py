@@ -82,6 +82,14 @@ PowerCycleOption = Annotated[
         rich_help_panel=_SCOPE,
     ),
 ]
+MoveOption = Annotated[
+    bool,
+    typer.Option(
+        "--allow-move",
+        help="Let VMs of the plan be moved to the host, cluster or datastore that the file names.",
+        rich_help_panel=_SCOPE,
+    ),
+]
 DeleteOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -182,6 +190,7 @@ class CommandOptions:
     variables: dict[str, str] = field(default_factory=dict)
     variable_files: tuple[Path, ...] = ()
     allow_power_cycle: bool = False
+    allow_move: bool = False
     delete: tuple[str, ...] = ()
     only: tuple[str, ...] = ()
     occasion: Occasion = NO_OCCASION
@@ -194,10 +203,11 @@ class CommandOptions:
             words += (f"--set={name}={text}" for name, text in self.variables.items())
         if verb in ("plan", "apply"):
             words += ["--allow-power-cycle"] * self.allow_power_cycle
+            words += ["--allow-move"] * self.allow_move
         if verb in ("plan", "apply", "destroy", "import", "forget"):
             words += (f"--delete={name}" for name in self.delete)
             words += (f"--only={glob}" for glob in self.only)
-        if verb in ("apply", "destroy"):
+        if verb in ("apply", "destroy", "import", "forget"):
             said_for = {"--change": self.occasion.change, "--reason": self.occasion.reason}
             words += (f"{option}={text}" for option, text in said_for.items() if text)
         said = {name: getattr(self.connection, name) for name in _CONNECTION_OPTIONS}

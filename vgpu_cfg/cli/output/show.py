@@ -222,8 +222,9 @@ def found(written: AsFound, path: str, *, is_only_shown: bool) -> None:
 
 def found_data(written: AsFound, path: str, *, is_written: bool) -> None:
     """Print the same as JSON."""
-    values = written.model_dump(mode="json", exclude={"text"})
-    document("export-update", path=path, is_written=is_written, **values)
+    from vgpu_cfg.render.data.documents import as_found_data
+
+    data(as_found_data(written, path, is_written=is_written))
 
 
 def inventory(

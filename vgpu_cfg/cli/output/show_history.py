@@ -8,24 +8,25 @@ from vgpu_cfg.cli.options.shared import OutputFormat
 from vgpu_cfg.cli.output import show
 
 if TYPE_CHECKING:
-    from vgpu_cfg.cli.flows.history import History
+    from collections.abc import Sequence
+
     from vgpu_cfg.execution import PastRun
 
 
-def runs(found: History, output: OutputFormat) -> None:
-    """Print runs, the newest first."""
+def runs(found: Sequence[PastRun], output: OutputFormat, *, server: str, notes: Sequence[str]) -> None:
+    """Print runs of a server ("" for any), the newest first; `notes` say what was not read."""
     from vgpu_cfg.render.data.history import history_data
     from vgpu_cfg.render.text.history import render_history
     from vgpu_cfg.render.views.past_runs import view_run
 
-    rows = [view_run(run.entry, run.began_at, run.ended_at, run.known_from) for run in found.runs]
+    rows = [view_run(run.entry, run.began_at, run.ended_at, run.known_from) for run in found]
     if output is OutputFormat.JSON:
-        show.data(history_data(rows, found.server, found.notes))
+        show.data(history_data(rows, server, notes))
         return
-    show.lines(lambda width: render_history(rows, width, server=found.server, notes=found.notes))
+    show.lines(lambda width: render_history(rows, width, server=server, notes=notes))
 
 
-def one_run(run: PastRun, found: History, output: OutputFormat) -> None:
+def one_run(run: PastRun, output: OutputFormat, *, server: str, notes: Sequence[str]) -> None:
     """Print a run with its steps, as far as a journal of it is within reach."""
     from vgpu_cfg.execution import read_journal
     from vgpu_cfg.render.data.history import run_data
@@ -40,6 +41,6 @@ def one_run(run: PastRun, found: History, output: OutputFormat) -> None:
         steps = steps_done(record.plan, record.events, record.report)
     journal = str(run.journal) if run.journal is not None else ""
     if output is OutputFormat.JSON:
-        show.data(run_data(row, steps, found.server, found.notes, journal=journal))
+        show.data(run_data(row, steps, server, notes, journal=journal))
         return
-    show.lines(lambda width: render_run(row, steps, width, notes=found.notes, journal=journal))
+    show.lines(lambda width: render_run(row, steps, width, notes=notes, journal=journal))

@@ -1,4 +1,4 @@
-"""What `inventory --gpus` and `fit` print: the same values as text, or as JSON."""
+"""What `inventory --gpus`, `inventory --compare` and `fit` print: the same values as text, or as JSON."""
 
 from __future__ import annotations
 
@@ -73,3 +73,22 @@ def fits(
         show.data(fit_data(view))
         return
     show.lines(lambda width: render_fit(view, width, with_all=verbose))
+
+
+def site_changes(before: Inventory, after: Inventory, output: OutputFormat) -> bool:
+    """Print what changed between two readings; return whether nothing did."""
+    from vgpu_cfg.planning.site_changes import compare_sites
+    from vgpu_cfg.render.data.site_changes import site_changes_data
+    from vgpu_cfg.render.text.site_changes import render_site_changes
+
+    changes = compare_sites(before, after)
+    if output is OutputFormat.JSON:
+        show.data(site_changes_data(changes, before, after))
+    else:
+        times = _time_of(before), _time_of(after)
+        show.lines(lambda width: render_site_changes(changes, after.vcenter.address, times, width))
+    return not changes
+
+
+def _time_of(site: Inventory) -> str:
+    return f"{site.read_at.astimezone():%Y-%m-%d %H:%M}"

@@ -12,6 +12,7 @@ from vgpu_cfg.execution.run.session import RunSession
 from vgpu_cfg.model.observed.vm import MARK_PLAN_KEY, MARK_VM_KEY, OwnerMark, Vm
 from vgpu_cfg.model.plan.change import MarkVm
 from vgpu_cfg.model.plan.vm_spec import VmSpec
+from vgpu_cfg.planning.vms.settings.kept_keys import kept_keys
 
 
 def is_marking(spec: VmSpec) -> bool:
@@ -50,11 +51,15 @@ def _mark_again(spec: VmSpec, vm: Vm, session: RunSession) -> OwnerMark:
     if before is not None and before.id and before.made_at is not None:
         made_by, made_at = before.made_by, before.made_at
     mark = _mark(spec.extra_config[MARK_VM_KEY], vm.instance_uuid, made_by, made_at, session)
-    return mark.model_copy(update={"is_imported": before is not None and before.is_imported})
+    if before is None:
+        return mark
+    return mark.model_copy(update={"is_imported": before.is_imported, "keys": mark.keys or before.keys})
 
 
 def _mark(name: str, instance_uuid: str, made_by: str, made_at: datetime, session: RunSession) -> OwnerMark:
-    plan = session.plan.desired.identity
+    desired = session.plan.desired
+    plan = desired.identity
+    wanted = next((vm for vm in desired.vms if vm.name == name), None)
     return OwnerMark(
         plan=plan.name,
         vm=name,
@@ -62,6 +67,7 @@ def _mark(name: str, instance_uuid: str, made_by: str, made_at: datetime, sessio
         instance_uuid=instance_uuid.lower(),
         made_by=made_by,
         made_at=made_at,
+        keys=kept_keys(wanted) if wanted is not None else (),
     )
 
 

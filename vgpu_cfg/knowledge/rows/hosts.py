@@ -364,4 +364,25 @@ GPU_ROWS = (
         confidence=Confidence.INFERRED,
         faults=frozenset({"HostNotConnected", "HostCommunication"}),
     ),
+    FaultRow(
+        "host-not-responding",
+        (
+            r"\bhost \S+ in \S+ is not responding",
+            r"\bon host \S+ in \S+ is disconnected",
+            r"\bHostConnectionLostEvent\b|\bVmDisconnectedEvent\b",
+        ),
+        sample="Host esx-01.lab in dc1 is not responding",
+        symptom="vCenter hears nothing from a host, and shows its VMs as they were last",
+        cause="the host is dead, or it runs on and its management network or hostd does not answer",
+        check=(
+            "ping HOST; its console or management controller: whether it runs",
+            "vgpu-cfg plan PLAN: which VMs of the plan are there, and where each could start",
+        ),
+        remedy=(
+            "power it on or give it its network back; start its VMs elsewhere only once it is off for "
+            "certain: docs/how-to/when-a-host-dies.md"
+        ),
+        source="vSphere API reference: HostConnectionLostEvent, VmDisconnectedEvent; the wording is recalled",
+        confidence=Confidence.INFERRED,
+    ),
 )

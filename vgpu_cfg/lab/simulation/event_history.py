@@ -2,7 +2,8 @@
 
 Whose event it is when a VM was cloned (the new VM's), and that a template's clone tells VmDeployedEvent, is
 of the types' descriptions. An event keeps the names of its time. That a filter by an entity with all below it
-finds the events of what has gone from there is assumed.
+finds the events of what has gone from there is assumed, and so is that the name of a type may be written with
+"vim.event." before it (as vSphere's lists of events have it) and without (as govc has it).
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ def _passes(event: PastEvent, spec: Any) -> bool:
     at = as_datetime(event.at)
     users = spec.userName
     return (
-        (not spec.eventTypeId or f"vim.event.{event.kind}" in spec.eventTypeId)
+        (not spec.eventTypeId or not {event.kind, f"vim.event.{event.kind}"}.isdisjoint(spec.eventTypeId))
         and (not spec.type or any(issubclass(kind, wanted) for wanted in spec.type))
         and (not spec.eventChainId or event.chain_id == spec.eventChainId)
         and (not spec.category or ("user" if event.kind == _OF_CLIENTS else "info") in spec.category)

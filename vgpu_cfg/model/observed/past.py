@@ -28,12 +28,16 @@ class PastEvent(Frozen):
 
 
 class PastScope(Frozen):
-    """Whose events are wanted: of VMs, hosts and clusters by moid, and the removals of VMs by name."""
+    """Whose events are wanted: of VMs, hosts and clusters by moid, and the removals of VMs by name.
+
+    `folder_moid` is that of the folder that all of the VMs are in, "" where they are in several.
+    """
 
     vm_moids: tuple[str, ...] = ()
     removed_vms: tuple[str, ...] = ()
     host_moids: tuple[str, ...] = ()
     cluster_moids: tuple[str, ...] = ()
+    folder_moid: str = ""
 
     @property
     def is_empty(self) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
+from urllib.parse import quote, unquote
 
 from pydantic import Field
 
@@ -46,7 +47,8 @@ class OwnerMark(Frozen):
     `plan` and `vm` are names, labels for people. `id` is the plan's, `instance_uuid` that of the VM, by which
     a clone is told from it: a clone inherits extraConfig and gets an instance UUID of its own. `made_by` is
     the vCenter account, `made_at` the time. `is_imported` tells that the VM was there before the plan, and
-    that nobody has allowed to delete it since. A mark of version 0.1.0 has the two names and nothing else.
+    that nobody has allowed to delete it since. `keys` are those that the plan file stated of it when it was
+    marked. A mark of version 0.1.0 has the two names and nothing else.
     """
 
     plan: str
@@ -56,6 +58,7 @@ class OwnerMark(Frozen):
     made_by: str = ""
     made_at: datetime | None = None
     is_imported: bool = False
+    keys: tuple[str, ...] = ()
 
     @property
     def pairs(self) -> dict[str, str]:
@@ -69,8 +72,9 @@ class OwnerMark(Frozen):
             return self.plan
         at = "" if self.made_at is None else f" at={self.made_at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
         imported = " imported=yes" if self.is_imported else ""
+        keys = f" keys={','.join(quote(key, safe=_PLAIN) for key in self.keys)}" if self.keys else ""
         by = f" by={self.made_by}" if self.made_by else ""
-        return f"{self.plan} id={self.id} uuid={self.instance_uuid}{at}{imported}{by}"
+        return f"{self.plan} id={self.id} uuid={self.instance_uuid}{at}{imported}{keys}{by}"
 
     @classmethod
     def parse(cls, text: str, vm: str) -> OwnerMark:
@@ -89,11 +93,16 @@ class OwnerMark(Frozen):
             made_by=made_by.strip(),
             made_at=_time_of(words.get("at", "")),
             is_imported="imported" in words,
+            keys=tuple(unquote(key) for key in words.get("keys", "").split(",") if key),
         )
 
     def is_named(self, plan: PlanIdentity) -> bool:
         """Whether it names a plan: by its id, or by its name where it holds no id."""
         return self.id == plan.id if self.id else self.plan == plan.name
+
+
+_PLAIN = ".:_-"
+"""What stands in a mark's keys as it is, beside letters and digits."""
 
 
 def _time_of(text: str) -> datetime | None:

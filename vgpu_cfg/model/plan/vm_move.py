@@ -37,7 +37,8 @@ class RelocateVm(ChangeBase):
     """Move a VM to another host, pool or datastore, in one task: as it runs by vMotion, else while it is off.
 
     `is_running` says which was planned, and the other is not done instead. `stun_ms` is how long vMotion is
-    expected to stop the VM, None where nobody tells.
+    expected to stop the VM, None where nobody tells. `windows` are those of the hosts that it leaves and
+    comes to.
     """
 
     kind: Literal["relocate_vm"] = "relocate_vm"
@@ -45,3 +46,4 @@ class RelocateVm(ChangeBase):
     destination: Destination
     is_running: bool = False
     stun_ms: int | None = None
+    windows: tuple[str, ...] = ()

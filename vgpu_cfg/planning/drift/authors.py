@@ -72,7 +72,9 @@ def past_scope(differences: Iterable[Difference], observed: Inventory) -> PastSc
         for one in found
         if _is_override(one) and (host := _host_of(one, observed)) in observed.host_by_moid
     ]
+    folders = {observed.vm_by_moid[moid].folder_moid for moid in vms if moid in observed.vm_by_moid}
     return PastScope(
+        folder_moid=(folders.pop() or "") if len(folders) == 1 else "",
         vm_moids=tuple(vms),
         host_moids=tuple(hosts),
         cluster_moids=tuple(dict.fromkeys(moid for moid in clusters if moid)),

@@ -61,9 +61,7 @@ def taken_in(observed: Inventory, vms: Iterable[Vm], identity: PlanIdentity) -> 
         if vm.moid not in own or (vm.is_of(identity) and vm.mark is not None and vm.mark.id):
             return vm
         uuid = vm.instance_uuid.lower()
-        mark = OwnerMark(
-            plan=identity.name, vm=vm.name, id=identity.id, instance_uuid=uuid, is_imported=True
-        )
+        mark = OwnerMark(plan=identity.name, vm=vm.name, id=identity.id, instance_uuid=uuid, is_imported=True)
         return vm.model_copy(update={"mark": mark})
 
     return observed.model_copy(update={"vms": tuple(map(marked, observed.vms))})

@@ -136,6 +136,7 @@ CHECKS: dict[Code, Check] = {
         (Code.NAME_TAKEN, "a VM of this plan cannot have its name or folder", _W, _V),
         (Code.MOVED_AND_THERE, "`moved` names a VM that is there beside its successor", _W, _V),
         (Code.IMPORTED_MAY_NOT_GO, "a VM that was imported would be deleted", _E, _V),
+        (Code.NO_LONGER_MANAGED, "a key of a VM has left the plan file", _I, _V),
         (Code.CANNOT_BE_IMPORTED, "a VM cannot become this plan's", _E, _V),
         (Code.KEEPS_OVERRIDES, "a VM that is given up keeps what its cluster does with it", _I, _V),
         (Code.HOST_STILL_MARKED, "a host is under work of the plan whose VMs are given up", _E, _V),

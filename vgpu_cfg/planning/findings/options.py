@@ -11,7 +11,8 @@ from fnmatch import fnmatchcase
 class PlanOptions:
     """The command line's say in planning.
 
-    `allow_power_cycle` lets running VMs be switched off for a change. `delete` names VMs of the plan that
+    `allow_power_cycle` lets running VMs be switched off for a change, `allow_move` lets VMs of the plan be
+    moved to where the plan file says. `delete` names VMs of the plan that
     the plan file does not name, by name or inventory path, never by glob: they are deleted, whatever
     `only` selects, and no other such VM is. `only` restricts the plan to VMs by glob (`hvd-*`,
     `vm:hvd-*`), or to hosts and their VMs (`host:esx-01`); empty means all, and networks are always
@@ -20,6 +21,7 @@ class PlanOptions:
     """
 
     allow_power_cycle: bool = False
+    allow_move: bool = False
     delete: tuple[str, ...] = ()
     only: tuple[str, ...] = ()
     fingerprints: Mapping[str, str] = field(default_factory=dict)

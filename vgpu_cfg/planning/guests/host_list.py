@@ -16,6 +16,7 @@ from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import GuestSeen, Vm
 from vgpu_cfg.model.plan_file import check_domain, check_host_name, host_name_of
 from vgpu_cfg.planning.addresses.nic_addresses import NicAddress, own_vms, plan_addresses
+from vgpu_cfg.planning.estate.lost import lost_host
 from vgpu_cfg.planning.expand.guests import MACHINE_USER
 from vgpu_cfg.planning.guests.peers import Peer, make_team
 
@@ -61,7 +62,9 @@ def make_host_list(desired: DesiredPlan, observed: Inventory, catalog: Catalog) 
             mesh_port=training.port if training.image else None,
         )
     absent = tuple(one.vm for one in made.everyone if one.vm not in existing)
-    return made.model_copy(update={"absent": absent})
+    there = (existing[one.vm] for one in made.everyone if one.vm in existing)
+    lost = tuple(vm.name for vm in there if lost_host(vm, observed, desired.identity) is not None)
+    return made.model_copy(update={"absent": absent, "lost": lost})
 
 
 def _training_address(desired: DesiredPlan, peer: Peer) -> str:

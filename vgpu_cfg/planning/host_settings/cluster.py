@@ -24,10 +24,10 @@ from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.wording import is_at_least
 from vgpu_cfg.planning.host_settings.select import hosts_of
+from vgpu_cfg.planning.vms.lookup.moving import HOT_MIGRATE_OPTION
 
 EVACUATE_OPTION = "VgpuMMAutomationTimeoutSecs"
 EVACUATE_VALUE = "-1"
-HOT_MIGRATE_OPTION = "vgpu.hotmigrate.enabled"
 
 _EVACUATES_SINCE = (7, 0, 3)
 """U3f is a build of 7.0.3; earlier builds of it take the option and do nothing (KB 88271)."""

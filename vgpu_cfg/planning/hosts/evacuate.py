@@ -14,8 +14,9 @@ from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.findings.wording import as_counted, gib, listed
-from vgpu_cfg.planning.host_settings.cluster import EVACUATE_OPTION, EVACUATE_VALUE, HOT_MIGRATE_OPTION
+from vgpu_cfg.planning.host_settings.cluster import EVACUATE_OPTION, EVACUATE_VALUE
 from vgpu_cfg.planning.host_settings.resolved_host import ResolvedHost
+from vgpu_cfg.planning.vms.lookup.moving import HOT_MIGRATE_OPTION
 
 MEMORY_SHARE = 0.95
 """The part of a host's memory that VMs can use; what ESXi itself needs is recalled, not looked up."""

@@ -31,18 +31,25 @@ class Absence:
 
 
 def report_absence(
-    resolved: ResolvedHost, absence: Absence, needed_by: Sequence[str], findings: Findings
+    resolved: ResolvedHost,
+    absence: Absence,
+    needed_by: Sequence[str],
+    waiting: Sequence[str],
+    findings: Findings,
 ) -> None:
     """Say that nothing is done on a host: an error only where VMs of the plan need it.
 
-    A host of which nothing is asked is left out; that only informs.
+    `waiting` are VMs of the plan on it that wait for it to respond: they are told of apart. A host of which
+    nothing is asked is left out; that only informs.
     """
     if needed_by:
         message = f"{absence.message}; needed by {listed(needed_by, shown=6)}"
         findings.add(absence.code, resolved.subject, message, absence.remedy, Severity.ERROR)
         return
     severity = Severity.WARNING if resolved.desired_settings else Severity.INFO
-    message = f"{absence.message}; no VM of the plan needs it, so it is left out"
+    waits = "waits" if len(waiting) == 1 else "wait"
+    why = f"{listed(waiting, shown=6)} {waits} there for it" if waiting else "no VM of the plan needs it"
+    message = f"{absence.message}; {why}, so it is left out"
     findings.add(absence.code, resolved.subject, message, absence.remedy, severity)
 
 

@@ -84,6 +84,12 @@ class HostPlanner:
             self.resolved_hosts, self._assessor, desired, self.observed, catalog, findings
         )
 
+    @property
+    def windows(self) -> dict[str, str]:
+        """The windows in which the plan file lets hosts be disturbed, by host moid."""
+        entries = ((one.view.host.moid, one.entry.disruption.window) for one in self.resolved_hosts)
+        return {moid: window for moid, window in entries if window}
+
     def as_stated(self, observed: Inventory) -> Inventory:
         """Return the inventory with the hosts as they will be with what the plan file asks of them alone."""
         assessed = {moid: one.host for moid, one in self._assessed.items() if one.host is not None}
@@ -113,12 +119,23 @@ class HostPlanner:
         check_drivers(self.resolved_hosts, self.findings)
         return result
 
-    def report_absent(self, needed_by: Callable[[Host], Sequence[str]]) -> None:
-        """Report the hosts on which nothing is done; `needed_by` names the plan's VMs that need one."""
+    def report_absent(
+        self, needed_by: Callable[[Host], Sequence[str]], waiting: Mapping[str, Sequence[str]]
+    ) -> None:
+        """Report the hosts on which nothing is done; `needed_by` names the plan's VMs that need one.
+
+        `waiting` names, by the host's moid, those on it that wait for it to respond.
+        """
         for assessed in self._assessed.values():
             if assessed.absence is not None:
-                names = needed_by(assessed.resolved.view.host)
-                report_absence(assessed.resolved, assessed.absence, names, self.findings)
+                host = assessed.resolved.view.host
+                report_absence(
+                    assessed.resolved,
+                    assessed.absence,
+                    needed_by(host),
+                    waiting.get(host.moid, ()),
+                    self.findings,
+                )
 
     def _sequence(self, works: Sequence[HostWork], result: HostPlans) -> None:
         """Put the hosts of one wave in line: canaries first, no more down at once than can be.

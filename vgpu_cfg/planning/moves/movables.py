@@ -7,7 +7,6 @@ is bound to it. Mandatory rules of the cluster and what is protected are kept.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Self
@@ -19,13 +18,9 @@ from vgpu_cfg.model.plan_values import NumaPolicy
 from vgpu_cfg.model.vgpu import VgpuProfile
 from vgpu_cfg.planning.capacity.host_capacity import CapacityReader
 from vgpu_cfg.planning.estate.protection import Protection
-from vgpu_cfg.planning.host_settings.cluster import HOT_MIGRATE_OPTION
 from vgpu_cfg.planning.placement.demand import Demand, Shape, Variant, make_variants
+from vgpu_cfg.planning.vms.lookup.moving import stun_ms, why_cold, why_tied
 from vgpu_cfg.planning.vms.lookup.nic_match import nic_needs
-
-_KEEPS_FROM_MOVING = re.compile(r"\.cfg\.enable_(uvm|debugging|profiling)$", re.IGNORECASE)
-_PARAMETERS = {"uvm": "unified memory is on", "debugging": "debugging is on", "profiling": "profiling is on"}
-"""Plugin parameters that disable migration (NVIDIA AI Enterprise guide)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +138,7 @@ class Movables:
                 if not stays:
                     self.stays.append(Stay(vm.name, host.name, why or "its vGPUs are not in the catalogue"))
                 continue
-            yield Movable(vm, host, shape, self._why_cold(detail), stun_ms(detail, host))
+            yield Movable(vm, host, shape, why_cold(detail, self.observed), stun_ms(detail, host))
 
     def _why_bound(self, vm: Vm, detail: VmDetail, host: Host) -> str:
         """Say what keeps a VM on its host whatever is done, empty where nothing does."""
@@ -155,20 +150,10 @@ class Movables:
             return covering.message
         if vm.moid in self.changing:
             return "the plan changes it itself"
-        if any(device.is_fixed for device in detail.passthrough):
-            return "a device that is passed through by its address binds it to the host"
-        if any(nic.kind == "sriov" and nic.function for nic in detail.nics):
-            return "a virtual function of a NIC that is named by its address binds it to the host"
+        if tied := why_tied(detail):
+            return tied
         if any(len(device.allowed) > 1 for device in detail.passthrough_gpus):
             return "it takes a device of several kinds, and which it could have elsewhere is not known"
-        return ""
-
-    def _why_cold(self, detail: VmDetail) -> str:
-        is_hot = self.observed.facts.vcenter_options.get(HOT_MIGRATE_OPTION, "").lower()
-        if why := why_cold(detail):
-            return why
-        if detail.vgpus and is_hot == "false":
-            return f"vCenter's setting {HOT_MIGRATE_OPTION} is not on"
         return ""
 
     def _shape(self, vm: Vm, detail: VmDetail, source: int) -> Shape | None:
@@ -218,26 +203,3 @@ class Movables:
 
 def _holds_devices(detail: VmDetail) -> bool:
     return bool(detail.vgpus or detail.passthrough or any(nic.kind == "sriov" for nic in detail.nics))
-
-
-def why_cold(detail: VmDetail) -> str:
-    """Say what of a VM itself keeps vMotion from moving it, empty where nothing does."""
-    if detail.passthrough:
-        return "a device is passed through to it"
-    if any(nic.kind == "sriov" for nic in detail.nics):
-        return "it has a virtual function of a NIC"
-    if any(vgpu.migrates is None for vgpu in detail.vgpus):
-        return "vCenter does not report whether its vGPUs can move"
-    if not all(vgpu.migrates for vgpu in detail.vgpus):
-        return "vCenter says that its vGPUs cannot move"
-    for key, value in detail.extra_config.items():
-        if (found := _KEEPS_FROM_MOVING.search(key)) and value.strip() == "1":
-            return _PARAMETERS[found[1].lower()]
-    return ""
-
-
-def stun_ms(detail: VmDetail, host: Host) -> int | None:
-    """Return how long vMotion would stop a VM, None where its host does not tell of all its vGPUs."""
-    known = {profile.name: profile.stun_ms for profile in host.profiles or ()}
-    reported = [known.get(vgpu.profile) for vgpu in detail.vgpus]
-    return sum(max(one.values()) for one in reported if one) if reported and all(reported) else None

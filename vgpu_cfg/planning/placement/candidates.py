@@ -31,6 +31,9 @@ _REMEDIES = {
 }
 
 
+_BRING_BACK = "bring a host back that does not respond, or let the VM go to others: `place`, `cluster`"
+
+
 @dataclass(frozen=True, slots=True)
 class CandidateQuery:
     """What decides over candidates: VMs that ask the same have the same candidates."""
@@ -105,7 +108,8 @@ class Candidates:
         if not usable:
             states = listed((_state(self.hosts[index]) for index, _ in allowed), shown=6)
             if query.host_group is None:
-                return _failed(Code.NO_USABLE_HOST, f"no host can run it: {states}")
+                remedy = _BRING_BACK if self._are_silent(allowed) else _REMEDIES[Code.NO_USABLE_HOST]
+                return (), (Code.NO_USABLE_HOST, f"no host can run it: {states}", remedy)
             message = f"no host of the host group {query.host_group} can run it: {states}"
             return _failed(Code.HOST_GROUP_UNUSABLE, message)
         for wanted, code, noun, names in (
@@ -118,6 +122,9 @@ class Candidates:
                 return _failed(code, _unreached(noun, wanted, names, hosts, code))
             usable = reached
         return tuple(sorted(usable, key=lambda one: (one[1], one[0]))), None
+
+    def _are_silent(self, chosen: list[tuple[int, int]]) -> bool:
+        return all(self.hosts[index].connection is not Connection.CONNECTED for index, _ in chosen)
 
     def _members(self, query: CandidateQuery, name: str) -> tuple[frozenset[str], _Failure | None]:
         """Return the hosts of a host group, in every cluster of the query that has one of this name."""

@@ -12,6 +12,7 @@ from dataclasses import replace
 from vgpu_cfg.catalog import Catalog
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.inventory import Cluster, Connection, Host, Inventory
+from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.plan.change import HostRef, ManualStep, Subject
 from vgpu_cfg.model.plan.lost import LostHost, LostVm
 from vgpu_cfg.planning.capacity.hardware import highest_version
@@ -48,16 +49,17 @@ def find_lost(
 def assess_lost(resolver: VmResolver, lost: Sequence[ResolvedVm]) -> tuple[LostHost, ...]:
     """Say of the plan's VMs on hosts that do not respond whether each could start elsewhere now."""
     elsewhere = _Elsewhere(resolver).look(lost) if lost else {}
-    by_host: dict[str, list[ResolvedVm]] = {}
-    for resolved in lost:
-        if resolved.host is not None:
-            by_host.setdefault(resolved.host.moid, []).append(resolved)
+    by_host: dict[str, list[LostVm]] = {}
+    for one in lost:
+        if one.host is not None and one.existing is not None:
+            vm = _lost_vm(one, one.existing, one.host, resolver, *elsewhere[one.name])
+            by_host.setdefault(one.host.moid, []).append(vm)
     hosts = resolver.observed.host_by_moid
     return tuple(
         LostHost(
             host=HostRef(name=hosts[moid].name, moid=moid),
             connection=hosts[moid].connection,
-            vms=tuple(_lost_vm(one, hosts[moid], resolver, *elsewhere[one.name]) for one in there),
+            vms=tuple(there),
         )
         for moid, there in sorted(by_host.items(), key=lambda item: (hosts[item[0]].name, item[0]))
     )
@@ -83,10 +85,10 @@ def steps_of_lost(lost: Sequence[LostHost], hosts: Mapping[str, Host]) -> list[M
     ]
 
 
-def _lost_vm(resolved: ResolvedVm, host: Host, resolver: VmResolver, target: str, why_not: str) -> LostVm:
-    existing = resolved.existing
+def _lost_vm(
+    resolved: ResolvedVm, existing: Vm, host: Host, resolver: VmResolver, target: str, why_not: str
+) -> LostVm:
     cluster = resolver.observed.cluster_by_moid.get(host.cluster_moid or host.compute_moid)
-    assert existing is not None  # it is on a host  # noqa: S101
     return LostVm(
         name=resolved.name,
         moid=existing.moid,
@@ -152,6 +154,8 @@ class _Elsewhere:
         existing = resolved.existing
         if existing is None or existing.detail is None or resolved.host is None:
             return None, "its configuration could not be read"
+        if resolved.host.connection is Connection.DISCONNECTED:
+            return None, "somebody disconnected the host, and what ran there may run on"
         if _is_tied(resolved):
             return None, f"a device of {resolved.host.name} is handed through to it by its address"
         told = Findings()
@@ -217,8 +221,8 @@ def _step_words(lost: LostHost) -> Iterator[str]:
     name = lost.host.name
     if lost.connection is Connection.DISCONNECTED:
         yield (
-            f"Connect {name} again in vCenter: somebody disconnected it, and its VMs run on there without "
-            "vCenter. They are the plan's as before then."
+            f"Connect {name} again in vCenter: somebody disconnected it, and its VMs may run on there "
+            "without vCenter. They are the plan's as before then."
         )
         return
     yield (

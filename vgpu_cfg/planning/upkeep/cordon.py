@@ -53,12 +53,15 @@ def uncordon_host(host: Host, pci_ids: Sequence[str]) -> SetCordon | None:
 def upkeep_plan(name: str, observed: Inventory, changes: Sequence[Change]) -> Plan:
     """Return a plan of changes that no plan file asks for."""
     vcenter = observed.vcenter
+    touched = {moid for change in changes for moid in (change.subject.moid, change.host_moid)}
     return Plan(
         name=name,
         target=PlanTarget(address=vcenter.address, instance_uuid=vcenter.instance_uuid),
         read_at=observed.read_at,
         desired=DesiredPlan(name=name, vcenter=vcenter.address),
         changes=tuple(changes),
+        untouched_vms=sum(not vm.is_template and vm.moid not in touched for vm in observed.vms),
+        untouched_hosts=sum(host.moid not in touched for host in observed.hosts),
     )
 
 

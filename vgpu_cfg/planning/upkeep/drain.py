@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 
 from vgpu_cfg.catalog import Catalog
 from vgpu_cfg.documents import did_you_mean
-from vgpu_cfg.errors import NotFound
+from vgpu_cfg.errors import NotFound, UnsafePlan
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.home import Home, home_of
-from vgpu_cfg.model.observed.inventory import Host, Inventory
+from vgpu_cfg.model.observed.inventory import Connection, Host, Inventory
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.plan.change import Change, Plan, Subject
 from vgpu_cfg.planning.capacity.host_capacity import CapacityReader
@@ -47,9 +47,15 @@ def make_drain_plan(
 ) -> Plan:
     """Plan to empty a host; of `desired` only what contexts protect counts.
 
-    Raises NotFound for a VM to be switched off that nobody has.
+    Raises NotFound for a VM to be switched off that nobody has, UnsafePlan where the host does not respond.
     """
-    names = [vm.name for vm in observed.vms]
+    if host.connection is not Connection.CONNECTED:
+        raise UnsafePlan(
+            f"it {host.connection.words}, so that nothing can leave it",
+            subject=host.name,
+            remedy=f"bring it back first; `vgpu-cfg cordon host:{host.name}` keeps new VMs away",
+        )
+    names = [vm.name for vm in observed.vms if not vm.is_template]
     for name in options.power_off:
         if name not in names:
             remedy = did_you_mean(name, names, noun="VMs")

@@ -7,6 +7,7 @@ somebody has moved or switched meanwhile is left alone, and forgotten.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -17,11 +18,11 @@ from vgpu_cfg.model.plan.change import Change, Plan, Severity, Subject
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.wording import as_counted
-from vgpu_cfg.planning.moves.movables import stun_ms, why_cold
 from vgpu_cfg.planning.upkeep.cordon import by_host, uncordon_host, upkeep_plan
 from vgpu_cfg.planning.upkeep.drain import owner_text
 from vgpu_cfg.planning.upkeep.targets import Target
 from vgpu_cfg.planning.upkeep.vm_changes import forget, in_turn, move, remember, switch_off, switch_on
+from vgpu_cfg.planning.vms.lookup.moving import stun_ms, why_cold
 
 
 def make_uncordon_plan(
@@ -71,7 +72,9 @@ class _GivenBack:
             return [gone]
         if not host.is_usable:
             self._tell(
-                vm, f"{host.name} cannot run it yet: take it out of maintenance mode, then uncordon again"
+                vm,
+                host,
+                f"{host.name} cannot run it yet: take it out of maintenance mode, then uncordon again",
             )
             return []
         if not vm.is_on:
@@ -80,19 +83,20 @@ class _GivenBack:
         cold = (
             "it was off when it left"
             if home.is_cold
-            else why_cold(vm.detail)
+            else why_cold(vm.detail, self.observed)
             if vm.detail
             else "it is not read"
         )
         if not cold and vm.detail is not None:
             return [move(vm, here, host, is_running=True, stun_ms=stun_ms(vm.detail, here)), gone]
         if vm.name not in self.power_off:
-            self._tell(vm, f"it stays on {here.name}: {cold}")
+            self._tell(vm, host, f"it stays on {here.name}: {cold}")
             return []
         leaving = remember(vm, Home(host=host.moid, is_moving=True).text, owner_text(vm))
         return [leaving, switch_off(vm), move(vm, here, host, is_running=False), switch_on(vm, host), gone]
 
-    def _tell(self, vm: Vm, message: str) -> None:
+    def _tell(self, vm: Vm, host: Host, message: str) -> None:
         subject = Subject(kind="vm", name=vm.name, moid=vm.moid)
-        remedy = f"with its owner's leave: vgpu-cfg uncordon --power-off={vm.name}, or --stay to leave it"
+        again = shlex.join(["vgpu-cfg", "uncordon", f"host:{host.name}", f"--power-off={vm.name}"])
+        remedy = f"with its owner's leave `{again}` brings it home; with --stay it is forgotten"
         self.findings.add(Code.DRAIN_STAYS, subject, message, remedy, Severity.WARNING)

@@ -11,7 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from vgpu_cfg.model.observed.vm import SettingValue
 from vgpu_cfg.model.plan.change import Edit
 from vgpu_cfg.model.plan.vm_spec import NewTpm, RemoveDevice, VmSpec
+from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
+from vgpu_cfg.planning.findings.wording import listed
 from vgpu_cfg.planning.vms.devices.gpu_devices import compare_gpus
 from vgpu_cfg.planning.vms.devices.nic_devices import compare_functions
 from vgpu_cfg.planning.vms.devices.other_devices import compare_disks, compare_nics, compare_pvrdma
@@ -26,6 +28,8 @@ from vgpu_cfg.planning.vms.settings.edits import (
     setting_spec,
 )
 from vgpu_cfg.planning.vms.settings.extra_config import current
+from vgpu_cfg.planning.vms.settings.extra_config_rows import MARK_ROW
+from vgpu_cfg.planning.vms.settings.kept_keys import dropped_keys, kept_keys
 from vgpu_cfg.planning.vms.settings.setting import Carrier, Topic, VmSetting, Wanted
 from vgpu_cfg.planning.vms.settings.table import VM_SETTINGS
 
@@ -39,6 +43,8 @@ def compare_vm(vm: PlacedVm, network_names: Mapping[str, str]) -> VmEdits:
     edits += _device_edits(vm, dict(network_names))
     edits += disks.edits if disks is not None else ()
     edits += _stated_pairs(vm)
+    if edits and (mark := _mark_of_other_keys(vm, edits)) is not None:
+        edits.append(mark)
     return VmEdits(
         edits=tuple(sorted(edits, key=lambda one: _ORDER[one.topic])),
         overrides=tuple(_overrides(vm)),
@@ -46,6 +52,28 @@ def compare_vm(vm: PlacedVm, network_names: Mapping[str, str]) -> VmEdits:
         shrinking=tuple(disks.shrinking) if disks is not None else (),
         grows_disk=disks is not None and disks.grows,
     )
+
+
+def _mark_of_other_keys(vm: PlacedVm, edits: Iterable[VmEdit]) -> VmEdit | None:
+    """Return the edit that names other keys in a VM's mark; it goes along with others, never by itself.
+
+    A mark that names no keys is left so: it was written before there were any.
+    """
+    mark = vm.resolved.existing.mark if vm.resolved.existing is not None else None
+    is_made = any(one.edit.key == MARK_ROW.key for one in edits)
+    if mark is None or not mark.keys or is_made or mark.keys == kept_keys(vm.desired):
+        return None
+    note, value = "with the keys that the plan file states now", f"{vm.plan}/{vm.desired.name}"
+    return _edit(MARK_ROW, Wanted(value, is_default=True, note=note, is_anew=True), vm)
+
+
+def report_dropped(vm: PlacedVm, findings: Findings) -> None:
+    """Tell which keys the plan file stated of a VM and does not any more: nobody looks after them."""
+    if dropped := dropped_keys(vm):
+        words = listed((f"{key} ({shown})" for key, shown in dropped.items()), shown=6)
+        message = f"no longer managed, since the plan file states it no more: {words}"
+        remedy = "it stays as it is; state it again to change it. This is told until the VM's next change"
+        findings.add_vm(Code.NO_LONGER_MANAGED, vm.desired, message, remedy)
 
 
 def check_options(vm: PlacedVm, findings: Findings) -> None:
@@ -67,12 +95,15 @@ def differing_at_creation(vm: PlacedVm) -> Iterator[str]:
 
 
 def _setting_edit(setting: VmSetting, vm: PlacedVm) -> VmEdit | None:
-    """Compare one row; None where nothing is asked, or where the VM shows it."""
+    """Compare one row; None where nothing is to be done."""
     if setting.carrier is Carrier.CLUSTER or (setting.is_of_creation and not vm.is_new):
         return None
     wanted = setting.desired(vm)
-    if wanted is None:
-        return _edit_without_devices(setting, vm)
+    return _edit_without_devices(setting, vm) if wanted is None else _edit(setting, wanted, vm)
+
+
+def _edit(setting: VmSetting, wanted: Wanted, vm: PlacedVm) -> VmEdit | None:
+    """Return what gives a VM a value; None where it shows it."""
     holds = setting.holds(wanted.value, vm.base) and not wanted.is_anew
     if holds and not (setting.is_always and vm.is_new):
         return None

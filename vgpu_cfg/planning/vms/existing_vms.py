@@ -19,6 +19,7 @@ from vgpu_cfg.model.plan.change import (
     PowerOffVm,
     PowerOnVm,
     ReconfigureVm,
+    RelocateVm,
     Subject,
     UpgradeVm,
     VmRef,
@@ -38,10 +39,12 @@ def plan_existing(
     edits: VmEdits,
     pin: NumaPin | None,
     upgrade_to: int | None,
+    move: RelocateVm | None = None,
 ) -> list[Change]:
     """List the changes that bring a VM of this plan to what is wanted, in order.
 
-    `upgrade_to` is the hardware version that its devices need, where it has a lower one.
+    `upgrade_to` is the hardware version that its devices need, where it has a lower one. What is switched
+    off for other changes is moved meanwhile, though it could move as it runs.
     """
     spec = joined(edits.edits).model_copy(update={"change_version": resolved.base.change_version or None})
     shall_run = _shall_run(resolved, vm)
@@ -53,7 +56,8 @@ def plan_existing(
         "vm": VmRef(name=vm.name, moid=vm.moid),
         "host_moid": vm.host_moid,
     }
-    is_cycle = is_changed and vm.power_state is not PowerState.OFF
+    is_moved_off = move is not None and not move.is_running
+    is_cycle = (is_changed or is_moved_off) and vm.power_state is not PowerState.OFF
     impact = Impact.POWER_CYCLE if is_cycle else Impact.NONE
 
     def add(change: Change) -> None:
@@ -70,6 +74,9 @@ def plan_existing(
                 **common,
             )
         )
+    if move is not None:
+        add(_meanwhile(move, is_off=is_cycle or _shall_be_off(resolved), impact=impact))
+        common["host_moid"] = move.host_moid
     if upgrade_to is not None:
         edit = version_edit(resolved.base.hardware_version, upgrade_to)
         add(
@@ -114,6 +121,13 @@ def after(first: Sequence[Change], changes: Sequence[Change]) -> list[Change]:
     return [*first, with_needs(changes[0], (first[-1].id,)), *changes[1:]]
 
 
+def _meanwhile(move: RelocateVm, *, is_off: bool, impact: Impact) -> RelocateVm:
+    """Return the move as it is made of a VM that is switched off by then."""
+    if not (is_off and move.is_running):
+        return move if move.is_running else move.model_copy(update={"impact": impact})
+    return move.model_copy(update={"is_running": False, "stun_ms": None, "impact": impact})
+
+
 def _is_live(vm: Vm, edits: VmEdits, upgrade_to: int | None) -> bool:
     """Whether a VM need not be switched off: only what a running one takes is written."""
     return vm.power_state is not PowerState.SUSPENDED and upgrade_to is None and edits.is_live
@@ -136,6 +150,8 @@ def assess_changes(
         live = {"power", *(one.edit.key for one in edits.edits if one.is_live)}
         keys = dict.fromkeys(edit.key for change in cycle for edit in change.edits if edit.key not in live)
         message = f"{listed(keys, shown=6)} cannot change while it runs: a power cycle is needed"
+        if resolved.move is not None and resolved.move.why_cold:
+            message += f"; it moves while it is off, as {resolved.move.why_cold}"
         remedy = "allow it with --allow-power-cycle"
         findings.add_vm(Code.POWER_CYCLE_NOT_ALLOWED, resolved.desired, message, remedy)
     for before, after in edits.shrinking:

@@ -16,7 +16,7 @@ from vgpu_cfg.model.observed.vm import MARK_PLAN_KEY, MARK_VM_KEY, OwnerMark, Vm
 from vgpu_cfg.model.plan.change import Edit, MarkVm, Plan, Severity, Subject, VmRef
 from vgpu_cfg.model.plan.vm_spec import VmSpec
 from vgpu_cfg.planning.estate.own import own_vms
-from vgpu_cfg.planning.estate.ownership import is_marked, marked_moids
+from vgpu_cfg.planning.estate.ownership import marked_moids
 from vgpu_cfg.planning.estate.protection import PLAN_FILE, Protection
 from vgpu_cfg.planning.estate.site import Site
 from vgpu_cfg.planning.findings.checks import Code
@@ -35,7 +35,8 @@ def make_import_plan(desired: DesiredPlan, observed: Inventory, options: PlanOpt
     """
     findings, taken, own = Findings.for_plan(desired), list[Vm](), list[str]()
     site = Site(desired, observed, findings)
-    by_place = {(vm.folder_moid, vm.name.casefold()): vm for vm in observed.vms}
+    existing = own_vms(desired, observed)
+    by_place = {(vm.folder_moid, (vm.called or vm.name).casefold()): vm for vm in observed.vms}
     hosts = {host.moid: host.name for host in observed.hosts}
     protection = Protection.of(desired)
     chosen = set[str]()
@@ -46,7 +47,7 @@ def make_import_plan(desired: DesiredPlan, observed: Inventory, options: PlanOpt
         if not options.selects(wanted.name, host):
             continue
         chosen.add(wanted.name)
-        if found is not None and is_marked(found, desired.identity):
+        if wanted.name in existing:
             own.append(wanted.name)
         elif found is not None and not _is_refused(desired, wanted, found, folder, protection, findings):
             taken.append(found)

@@ -21,6 +21,7 @@ from vgpu_cfg.planning.findings.options import matches_any
 from vgpu_cfg.planning.findings.wording import counted, listed, node_list
 from vgpu_cfg.planning.placement.candidates import forbidden_by, host_group_not_found
 from vgpu_cfg.planning.placement.host_state import Fit, HostState
+from vgpu_cfg.planning.vms.checks.place_checks import with_way
 from vgpu_cfg.planning.vms.lookup.affinity import assignable_nodes, choosable_gpus, held_nodes
 from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
 from vgpu_cfg.planning.vms.rules import is_of_plan
@@ -55,7 +56,7 @@ def check_existing_place(resolved: ResolvedVm, cluster: Cluster | None, findings
     if not reason:
         return
     message = f"it is on {resolved.host.name}, {reason}"
-    remedy = "move it by hand: `apply` moves nothing"
+    message, remedy = with_way(resolved, message)
     is_ruled = cluster.drs_enabled and not _is_member(place.host_group, resolved.host, cluster)
     severity = None
     if is_ruled and place.must and _starts_here(resolved):
@@ -153,7 +154,7 @@ def check_pack(residents: Residents, findings: Findings) -> None:
         if len(hosts) < 2:
             continue
         message = f"the VMs of this line are on {counted(len(hosts), 'host')}: {listed(hosts, shown=6)}"
-        remedy = "free room on one of them, and move VMs by hand: `apply` moves nothing"
+        remedy = "free room on one of them, and move VMs by hand"
         for resolved in resolved_vms:
             findings.add_vm(Code.PACK_UNMET, resolved.desired, message, remedy)
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
-from vgpu_cfg.model.observed.inventory import Datastore, Folder, Host, ResourcePool
+from vgpu_cfg.model.observed.inventory import Datastore, Folder, Host, Inventory, ResourcePool
 from vgpu_cfg.model.observed.names import escaped
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.plan.change import (
+    Change,
     Destination,
     Edit,
     Impact,
@@ -75,6 +76,22 @@ def relocation(  # noqa: PLR0913 - from where and to where, and how
         is_running=is_running,
         stun_ms=stun_ms if is_running else None,
     )
+
+
+def within_windows(
+    changes: Sequence[Change], windows: Mapping[str, str], observed: Inventory
+) -> list[Change]:
+    """Bind moves to the windows of the hosts that VMs leave and come to, `windows` by host moid."""
+    hosts = {vm.moid: vm.host_moid for vm in observed.vms}
+    bound: list[Change] = []
+    for change in changes:
+        if isinstance(change, RelocateVm):
+            ends = (hosts.get(change.vm.moid or "") or "", change.destination.host_moid)
+            own = tuple(dict.fromkeys(windows[moid] for moid in ends if moid in windows))
+            bound.append(change.model_copy(update={"windows": own}) if own else change)
+        else:
+            bound.append(change)
+    return bound
 
 
 def _edits(

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from vgpu_cfg.model.plan.change import Change, PowerOnVm, StartQueue
+from vgpu_cfg.model.plan.change import Change, PowerOnVm, RelocateVm, StartQueue
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.wording import counted, listed
@@ -56,7 +56,7 @@ def order_power_ons(
     passed = {
         change.id: freeing[change.host_moid]
         for change in changes
-        if isinstance(change, PowerOnVm) and change.host_moid is not None and change.host_moid in freeing
+        if _takes_gpus(change) and change.host_moid is not None and change.host_moid in freeing
     }
     ordered: list[Change] = []
     own = _own_changes(changes)
@@ -65,6 +65,11 @@ def order_power_ons(
         others = tuple(one for one in wanted if own.get(one) != change.subject.name)
         ordered.append(with_needs(change, others) if others else change)
     return Sequenced(ordered, contests)
+
+
+def _takes_gpus(change: Change) -> bool:
+    """Whether a change needs free GPUs at once: a start, and a move of what runs."""
+    return isinstance(change, PowerOnVm) or (isinstance(change, RelocateVm) and change.is_running)
 
 
 def _starts(

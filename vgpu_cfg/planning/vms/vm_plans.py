@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from vgpu_cfg.model.desired import DesiredPlan
-from vgpu_cfg.model.observed.inventory import Cluster, Host, Inventory
+from vgpu_cfg.model.observed.inventory import Cluster, Host, Inventory, ResourcePool
 from vgpu_cfg.model.observed.vm import AFFINITY_KEY, Vm
-from vgpu_cfg.model.plan.change import Change, NumaPin, Placement, StartQueue, VmRef
+from vgpu_cfg.model.plan.change import Change, NumaPin, Placement, RelocateVm, StartQueue, VmRef
 from vgpu_cfg.model.plan_values import NumaPolicy
 from vgpu_cfg.planning.addresses.nic_addresses import AddressBook
 from vgpu_cfg.planning.capacity.hardware import highest_version
@@ -17,6 +17,7 @@ from vgpu_cfg.planning.capacity.topology import Topologies
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import PlanOptions
+from vgpu_cfg.planning.findings.wording import listed
 from vgpu_cfg.planning.placement.host_state import Fit, HostState
 from vgpu_cfg.planning.placement.place import Placed
 from vgpu_cfg.planning.vms.checks.nic_checks import check_bound, check_functions
@@ -36,7 +37,7 @@ from vgpu_cfg.planning.vms.checks.vm_checks import (
     hardware_of_options,
     least_hardware,
 )
-from vgpu_cfg.planning.vms.compare import check_options, compare_vm, differing_at_creation
+from vgpu_cfg.planning.vms.compare import check_options, compare_vm, differing_at_creation, report_dropped
 from vgpu_cfg.planning.vms.existing_vms import after, assess_changes, plan_existing
 from vgpu_cfg.planning.vms.lookup.affinity import (
     choosable_gpus,
@@ -56,6 +57,7 @@ from vgpu_cfg.planning.vms.place_preferences import (
     check_spread_numa,
 )
 from vgpu_cfg.planning.vms.placing import Surroundings, place_vm, wanted_functions
+from vgpu_cfg.planning.vms.relocate import relocation
 from vgpu_cfg.planning.vms.rules import Member
 from vgpu_cfg.planning.vms.settings.edits import VmEdits
 from vgpu_cfg.planning.vms.settings.overrides import Overridden
@@ -185,12 +187,14 @@ class VmPlanner:
     ) -> None:
         check_creation_keys(resolved, differing_at_creation(wanted), self.lookup, self.findings)
         check_made_anew(resolved.desired, self.site, self.findings)
-        check_running(resolved, self.findings)
+        check_running(resolved, self.lookup.silent, self.findings)
         cluster = self._cluster_of(resolved.host)
         check_existing_place(resolved, cluster, self.findings)
         check_others_rules(resolved, cluster, self.observed, self.desired.name, self.findings)
+        move = self._relocation(resolved, vm, cluster)
+        moved_by = move.id if move is not None else None
         if cluster is not None:
-            result.members.append(Member(resolved, cluster))
+            result.members.append(Member(resolved, cluster, moved_by))
         has_no_place = resolved.shape is not None and resolved.fit is None
         upgrade_to = self._upgrade_of(resolved, cluster)
         if resolved.host is not None:
@@ -199,17 +203,46 @@ class VmPlanner:
             )
         pin = self._pin_of_existing(resolved, wanted, placed)
         check_options(wanted, self.findings)
+        report_dropped(wanted, self.findings)
         edits = compare_vm(wanted, self.networks)
-        changes = after(self.names.get(vm.name, ()), plan_existing(resolved, vm, edits, pin, upgrade_to))
+        changes = after(
+            self.names.get(vm.name, ()), plan_existing(resolved, vm, edits, pin, upgrade_to, move)
+        )
         assess_changes(resolved, vm, edits, changes, self.options, self.findings)
         if cluster is not None:
-            self._override(resolved, cluster, edits, "", result)
+            self._override(resolved, cluster, edits, moved_by or "", result)
         if not (changes or edits.overrides or has_no_place):
             result.in_sync.append(vm.name)
         result.changes += changes
         if vm.is_on and not resolved.stays_put and vm.host_moid is not None:
-            freed = [change.id for change in changes if change.kind == "reconfigure_vm"]
+            frees = ("reconfigure_vm", "relocate_vm")
+            freed = [change.id for change in changes if change.kind in frees]
             result.freeing.setdefault(vm.host_moid, []).extend(freed)
+
+    def _relocation(self, resolved: ResolvedVm, vm: Vm, cluster: Cluster | None) -> RelocateVm | None:
+        """Return the move of a VM to the host that it was given, or of its disks alone."""
+        move, target = resolved.move, resolved.host
+        if move is None or target is None or (move.changes_host and resolved.fit is None):
+            return None
+        pool = None
+        owner = move.source.cluster_moid or move.source.compute_moid
+        if cluster is not None and cluster.moid != owner:
+            names = {one.moid: one.inventory_path or one.name for one in self.observed.resource_pools}
+            moid = self.site.pool_of(resolved.desired, cluster) or cluster.resource_pool_moid
+            before = names.get(resolved.base.resource_pool_moid, "another")
+            pool = (before, ResourcePool(moid=moid, name=names.get(moid, "the root pool")))
+        stores = {one.moid: one.name for one in self.observed.datastores}
+        before = listed(stores.get(moid, moid) for moid in resolved.base.datastore_moids)
+        return relocation(
+            vm,
+            resolved.name,
+            move.source,
+            target,
+            pool=pool,
+            datastore=None if move.datastore is None else (before, move.datastore),
+            is_running=vm.is_on and not move.why_cold,
+            stun_ms=move.stun_ms,
+        )
 
     def _override(
         self, resolved: ResolvedVm, cluster: Cluster, edits: VmEdits, needs: str, result: VmPlans

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 from vgpu_cfg.catalog import ProfileEntry
 from vgpu_cfg.model.observed.inventory import Inventory
+from vgpu_cfg.model.plan.as_found import AsFound
 from vgpu_cfg.model.plan.change import Plan
 from vgpu_cfg.model.plan.report import Report
 from vgpu_cfg.model.plan.suggestion import Suggestion
@@ -74,9 +75,15 @@ def status_data(view: StatusView) -> Data:
         hosts=hosts,
         vms=rows,
         others=list(view.others),
-        differences=[one.model_dump(mode="json") for one in view.differences],
+        differences=[one.model_dump(mode="json", exclude={"sets"}) for one in view.differences],
         findings=findings,
     )
+
+
+def as_found_data(found: AsFound, path: str, *, is_written: bool) -> Data:
+    """Return what of the found goes into a plan file."""
+    values = found.model_dump(mode="json", exclude={"text"})
+    return _document("export-update", path=path, is_written=is_written, **values)
 
 
 def inventory_data(view: InventoryView) -> Data:

@@ -22,4 +22,5 @@ def hand_over_data(tool: str, hosts: HostList, files: Mapping[str, str], notes: 
         "workers": listed["workers"],
         "mesh_port": hosts.mesh_port,
         "absent": list(hosts.absent),
+        "lost": list(hosts.lost),
     }

@@ -51,9 +51,10 @@ def _to_folder(change: MoveVmToFolder) -> Part:
 def _relocate(change: RelocateVm) -> Part:
     name = change.vm.name
     how = "as it runs, by vMotion" if change.is_running else "while it is off"
+    window = f" Only in the window {' and '.join(change.windows)}." if change.windows else ""
     where = ", ".join(f"{edit.key} {edit.after}" for edit in change.edits)
     return Part(
-        what=f"Move {name} {how}: {where}.",
+        what=f"Move {name} {how}: {where}.{window}",
         client=f"{name} > Actions > Migrate",
         commands=(command("govc", "vm.migrate", *_flags(change.edits, back=False), name),),
         expected="the task ends without error",

@@ -81,7 +81,7 @@ def _cells(row: RunRow) -> list[Cell]:
         Text(row.result_text, _STYLES.get(row.result, "")),
         "" if row.seconds is None else duration(row.seconds),
         row.occasion.text,
-        row.run,
+        row.short_id,
         ", ".join(row.known_from),
     ]
 

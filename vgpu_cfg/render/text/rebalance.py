@@ -78,9 +78,8 @@ def _result(found: Rebalance, *, is_all: bool) -> str:
         case RebalanceResult.FITS if found.errors:
             return "what is noted keeps VMs of the plan away, and no move fixes that"
         case RebalanceResult.FITS:
-            return (
-                f"every {'' if is_all else 'other '}VM of the plan has a place already: nothing has to move"
-            )
+            every = "every VM" if is_all else "every other VM"
+            return f"{every} of the plan has a place already: nothing has to move"
         case RebalanceResult.MOVES:
             verb = "fits" if len(found.unplaced) == 1 else "fit"
             doubt = ", unless the doubt comes true" if found.uncertain_starts else ""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from vgpu_cfg.model.plan.change import DestroyVm, Impact, Plan
+from vgpu_cfg.model.plan.change import DestroyVm, Impact, Plan, RelocateVm
+from vgpu_cfg.render.layout.lines import duration
 
 _IMPACT_WORDS = {
     Impact.SERVICE_RESTART: "service restart",
@@ -31,7 +32,10 @@ def other_disruptions(plan: Plan, reported: set[str]) -> dict[tuple[str, bool], 
             continue
         elif not (name in reported and change.kind in ("power_off_vm", "power_on_vm")):
             impacts.setdefault(name, set()).add(change.impact)
+    stuns = {one.vm.name: one.stun_ms for one in plan.changes if isinstance(one, RelocateVm)}
     for name, found in impacts.items():
         words = ", ".join(word for impact, word in _IMPACT_WORDS.items() if impact in found)
+        if Impact.VMOTION in found and (stun := stuns.get(name)) is not None:
+            words += f", {duration(stun / 1000)}"
         by_words.setdefault((words, name in blocked), []).append(name)
     return by_words

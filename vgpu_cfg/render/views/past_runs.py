@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -35,6 +36,11 @@ class RunRow:
     failed: int
     tasks: int
     known_from: tuple[str, ...]
+
+    @property
+    def short_id(self) -> str:
+        """The beginning of the id, which is enough to name the run; the whole of a journal's name."""
+        return self.run[:8] if re.fullmatch("[0-9a-f]{12}", self.run) else self.run
 
     @property
     def who(self) -> str:

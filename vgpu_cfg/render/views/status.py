@@ -118,7 +118,7 @@ def view_status(
         vms=rows,
         findings=plan.diagnostics,
         is_in_sync=is_in_sync(plan),
-        differences=(*known, *_untold(known, rows, hosts)),
+        differences=(*known, *_of_rows(known, rows, hosts)),
         unknown=view_unknown(plan),
         hosts=hosts,
         others=tuple(
@@ -129,7 +129,7 @@ def view_status(
     )
 
 
-def _untold(
+def _of_rows(
     known: Iterable[Difference], rows: Iterable[VmRow], hosts: Iterable[HostStatus]
 ) -> Iterator[Difference]:
     """Yield what differs of rows of which no single value is told."""

@@ -13,6 +13,8 @@ from vgpu_cfg.model.observed.vm import Vm, VmDetail
 from vgpu_cfg.model.plan.suggestion import FixKind
 from vgpu_cfg.model.vgpu import Sharing
 from vgpu_cfg.planning.findings.codes import Code
+from vgpu_cfg.planning.findings.options import PlanOptions
+from vgpu_cfg.planning.vms.import_vms import make_import_plan, with_marks
 from vgpu_cfg.suggestions.acts import (
     back_in_use,
     change_cluster,
@@ -49,6 +51,7 @@ _NEWER_ESXI = (
 def propose_acts(situation: Situation) -> Iterator[Candidate]:
     """Yield what people do in vCenter and on hosts against such errors."""
     yield from _names(situation)
+    yield from _allowed(situation)
     yield from _templates(situation)
     yield from _hosts(situation)
     yield from _prepared_hosts(situation)
@@ -80,6 +83,7 @@ def _names(situation: Situation) -> Iterator[Candidate]:
                     yield _act(
                         says, _vm_with(vm, name=new), command=f"govc object.rename {_path(vm)} {quote(new)}"
                     )
+                    yield from _taken_in(situation, vm)
                 elif vm.mark is not None and (vm.mark.plan, vm.mark.vm) == (
                     situation.desired.name,
                     wanted.name,
@@ -89,6 +93,25 @@ def _names(situation: Situation) -> Iterator[Candidate]:
                     home = folder.moid if folder is not None else vm.folder_moid
                     back = _vm_with(vm, name=wanted.name, folder_moid=home)
                     yield _act(says, back, command=command)
+
+
+def _allowed(situation: Situation) -> Iterator[Candidate]:
+    """Yield the word that VMs which were imported may be deleted."""
+    for found in situation.errors(Code.IMPORTED_MAY_NOT_GO):
+        vm = situation.observed.vm_by_moid.get(found.subject.moid or "")
+        if vm is not None and vm.mark is not None:
+            command = f"vgpu-cfg import with --may-destroy --only {quote(vm.name)}"
+            mark = vm.mark.model_copy(update={"is_imported": False})
+            yield _act(f"allow that {vm.name} is deleted", _vm_with(vm, mark=mark), command=command)
+
+
+def _taken_in(situation: Situation, vm: Vm) -> Iterator[Candidate]:
+    """Yield the import of a VM that is nobody's."""
+    desired = situation.desired
+    plan = make_import_plan(desired, situation.observed, PlanOptions(only=(vm.name,)))
+    if vm.mark is None and plan.changes and not plan.errors:
+        command = f"vgpu-cfg import with --only {quote(vm.name)}"
+        yield _act(f"take the VM {vm.name} in that is there", partial(with_marks, plan), command=command)
 
 
 def _vm_with(vm: Vm, **update: object) -> Effect:

@@ -35,6 +35,9 @@ def _flags(situation: Situation) -> Iterator[Candidate]:
         yield Candidate(
             FixKind.FLAG, says, Cost.POWER_CYCLE, flag="allow_power_cycle", command="--allow-power-cycle"
         )
+    if any(situation.errors(Code.HOST_FORBIDDEN)):
+        says = "let VMs of the plan be moved to where the plan file says"
+        yield Candidate(FixKind.FLAG, says, Cost.MOVE, flag="allow_move", command="--allow-move")
     if any(found for found in situation.errors(Code.NETWORK_NOT_FOUND) if found.subject.kind == "vm"):
         made = {network.name for network in situation.desired.networks if network.switch}
         if any(nic.network in made for vm in situation.desired.vms for nic in vm.nics):

@@ -1,3 +1,3 @@
-"""What vCenter remembers of a VM: who made it, and why its last task failed."""
+"""What vCenter remembers: who made a VM, why its last task failed, and who changed what."""
 
 from __future__ import annotations

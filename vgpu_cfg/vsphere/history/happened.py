@@ -1,11 +1,12 @@
 """What vCenter's events tell of VMs, hosts and clusters, read in bulk by few collectors.
 
-A filter names one entity: one that differs is asked for itself, several through the root folder with all that
-is below it. A collector begins before the oldest event (vSphere API reference, HistoryCollector), and gives
-1000 at most at once. An alarm or a scheduled task stands in the task that an event belongs to, by its chain
-(vim `TaskInfo.eventChainId`, `TaskInfo.reason`). Events take System.View on what they are about. That a
-VmReconfiguredEvent holds the whole ConfigSpec is LucD's finding (lucd.info, "Events - Part 3"); that a filter
-by the root folder finds the removals of VMs is unproven.
+A filter names one entity: one that differs is asked for itself, VMs of one folder through that, and others
+through the root folder with all that is below it. A collector begins before the oldest event (vSphere API
+reference, HistoryCollector), and gives 1000 at most at once. An alarm or a scheduled task stands in the task
+that an event belongs to, by its chain (vim `TaskInfo.eventChainId`, `TaskInfo.reason`). Events take
+System.View on what they are about. That a VmReconfiguredEvent holds the whole ConfigSpec is LucD's finding
+(lucd.info, "Events - Part 3"). Removals are asked for without an entity: nothing is there any more. Types go
+by their bare names, as other programs and vcsim have them.
 """
 
 from __future__ import annotations
@@ -35,7 +36,6 @@ TOO_MANY = f"there are more than {PAGE_SIZE * MOST_PAGES} events to look through
 _VM = "vim.VirtualMachine"
 _CREATED = "config.createDate"
 _UNNAMED_TASK = vim.TaskReasonUser | vim.TaskReasonSystem
-_PREFIX = "vim.event."
 
 
 class _TooManyEvents(Exception):
@@ -93,7 +93,7 @@ def _made_at(session: Session, moids: Sequence[str]) -> dict[str, datetime]:
 
 def _filter(session: Session, scope: PastScope, kinds: Iterable[str], begin: datetime | None) -> Any:
     made = vim.event.EventFilterSpec(
-        eventTypeId=[f"{_PREFIX}{kind}" for kind in kinds], entity=_entity(session, scope)
+        eventTypeId=list(kinds), entity=_entity(session, scope), disableFullMessage=True
     )
     if begin is not None:
         made.time = vim.event.EventFilterSpec.ByTime(beginTime=begin)
@@ -103,10 +103,14 @@ def _filter(session: Session, scope: PastScope, kinds: Iterable[str], begin: dat
 def _entity(session: Session, scope: PastScope) -> Any:
     one: Any = vim.event.EventFilterSpec.ByEntity
     match scope:
+        case PastScope(vm_moids=(), host_moids=(), cluster_moids=()):
+            return None
         case PastScope(vm_moids=(moid,), host_moids=(), cluster_moids=()):
             return one(entity=vim.VirtualMachine(moid), recursion="self")
         case PastScope(vm_moids=(), host_moids=(moid,), cluster_moids=()):
             return one(entity=vim.HostSystem(moid), recursion="self")
+        case PastScope(folder_moid=folder, host_moids=(), cluster_moids=()) if folder:
+            return one(entity=vim.Folder(folder), recursion="all")
         case _:
             return one(entity=session.service_content.rootFolder, recursion="all")
 

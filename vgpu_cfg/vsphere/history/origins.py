@@ -20,10 +20,7 @@ from vgpu_cfg.vsphere.wire.session import Session
 MOST_ASKED = 50
 """Of so many VMs the events are asked for; of more than these, who made them stays untold."""
 
-MAKING = tuple(
-    f"vim.event.{name}"
-    for name in ("VmCreatedEvent", "VmClonedEvent", "VmDeployedEvent", "VmBeingDeployedEvent")
-)
+MAKING = ("VmCreatedEvent", "VmClonedEvent", "VmDeployedEvent", "VmBeingDeployedEvent")
 """The events that tell who made a VM: from nothing, from a VM, from a template, and the beginning of that."""
 
 _CREATED = "config.createDate"

@@ -1,8 +1,9 @@
 """How the entries that runs have left are found among vCenter's events: one collector, read a page at a time.
 
-vCenter filters by type and time. That `eventTypeId` takes the name of an event's class, and that
-ReadPreviousEvents goes from newer to older, are recalled; entries are put in order here all the same. How
-long vCenter keeps events is its own setting (30 days by default: recalled).
+vCenter filters by type and time. `eventTypeId` is matched against an event's type (vSphere API reference), in
+which spelling is not said: both that are in use are asked for. That ReadPreviousEvents goes from newer to
+older is recalled; entries are put in order here all the same. How long vCenter keeps events is its own
+setting (30 days by default: recalled).
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from vgpu_cfg.vsphere.wire.collector import renewing
 from vgpu_cfg.vsphere.wire.faults import not_offered, translated
 from vgpu_cfg.vsphere.wire.session import Session
 
-KIND = "vim.event.GeneralUserEvent"
+KINDS = ("vim.event.GeneralUserEvent", "GeneralUserEvent")
+"""The one type that is asked for, as vSphere's lists of events name it and as govc does."""
 PAGE_SIZE = 1000
 """So many a page may have (vSphere API reference, ReadPreviousEvents)."""
 MOST_PAGES = 20
@@ -59,7 +61,7 @@ class RunEntryReader:
         manager = self._session.service_content.eventManager
         if manager is None:
             raise not_offered("this server keeps no events", self._session.address)
-        spec = vim.event.EventFilterSpec(eventTypeId=[KIND])
+        spec = vim.event.EventFilterSpec(eventTypeId=list(KINDS))
         if age is not None:
             now = vim.ServiceInstance("ServiceInstance", self._session.stub).CurrentTime()
             spec.time = vim.event.EventFilterSpec.ByTime(beginTime=now - age)

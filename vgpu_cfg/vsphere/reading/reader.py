@@ -225,7 +225,7 @@ class VCenterReader:
             if vm.mark is not None
             and scope.plan is not None
             and vm.mark.is_named(scope.plan)
-            and vm.name not in scope.vm_names
+            and not scope.vm_names & {vm.name, vm.mark.vm}
             and not vm.is_template
         ]
         if not moids:

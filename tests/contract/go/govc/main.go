@@ -21,6 +21,7 @@ import (
 	_ "github.com/vmware/govmomi/cli/device/pci"
 	_ "github.com/vmware/govmomi/cli/dvs"
 	_ "github.com/vmware/govmomi/cli/dvs/portgroup"
+	_ "github.com/vmware/govmomi/cli/events"
 	_ "github.com/vmware/govmomi/cli/fields"
 	_ "github.com/vmware/govmomi/cli/folder"
 	_ "github.com/vmware/govmomi/cli/gpu/host"

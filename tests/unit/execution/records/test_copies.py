@@ -70,7 +70,7 @@ class _Hanging:
         self.is_let = threading.Event()
 
     def open(self) -> None:
-        self.is_let.wait()
+        self.is_let.wait(60)
 
     def write(self, kind: str, line: str) -> None:
         raise AssertionError((kind, line))

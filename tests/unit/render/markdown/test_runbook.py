@@ -48,6 +48,7 @@ from vgpu_cfg.model.plan.vm_spec import (
     VmSpec,
 )
 from vgpu_cfg.planning.host_settings.table import SETTINGS, setting
+from vgpu_cfg.planning.upkeep.cordon import cordon_host
 from vgpu_cfg.planning.vms.relocate import relocation, rename, to_folder
 from vgpu_cfg.render.markdown.hosts import write_commands
 from vgpu_cfg.render.markdown.runbook import render_runbook, runbook_steps
@@ -98,8 +99,11 @@ MOVES = (
     to_folder(VM, "hvd-01", *FOLDERS),
     relocation(VM, "hvd-01", *HOSTS, datastore=("vsan", STORE), is_running=True, stun_ms=1200),
 )
+CORDON = cordon_host(HOSTS[0], [""], samples.estate(), "new DIMM")
+assert CORDON is not None
 PLANS = (
     samples.plan_of(*MOVES),
+    samples.plan_of(CORDON),
     samples.plan_of(ATTRIBUTES, OVERRIDES),
     samples.everything(),
     host_samples.everything(),

@@ -49,7 +49,7 @@ def test_the_first_event_of_a_making_tells_who() -> None:
         body = vcenter.sent("QueryEvents")
     assert "vm-1" in body
     assert "<recursion>self</recursion>" in body
-    assert body.count("vim.event.Vm") == 4
+    assert body.count("<eventTypeId>Vm") == 4
 
 
 @pytest.mark.parametrize(

@@ -15,11 +15,13 @@ from vgpu_cfg.model.plan.change import Severity, Subject
 from vgpu_cfg.model.plan_values import NumaPolicy, Spread
 from vgpu_cfg.planning.capacity.host_capacity import Claim
 from vgpu_cfg.planning.capacity.numa import nodes_of_affinity
+from vgpu_cfg.planning.estate.site import Site
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.wording import counted, gib, is_at_least, listed, node_list, whole_gib
 from vgpu_cfg.planning.placement.host_state import Fit, HostState
 from vgpu_cfg.planning.vms.lookup.affinity import assignable_nodes, held_nodes
+from vgpu_cfg.planning.vms.lookup.elsewhere import is_outside_clusters, other_datastore
 from vgpu_cfg.planning.vms.lookup.placed import PlacedVm
 from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
 from vgpu_cfg.planning.vms.settings.cluster_rows import DRS_PLACES, drs_in_force
@@ -78,7 +80,7 @@ def check_assignable(resolved: ResolvedVm, fit: Fit, initial: HostState, finding
         findings.add_vm(Code.ASSIGNED_NODE_OPEN, resolved.desired, message, remedy)
 
 
-def check_running(resolved: ResolvedVm, findings: Findings) -> None:
+def check_running(resolved: ResolvedVm, site: Site, findings: Findings) -> None:
     """Check a VM that runs and keeps its GPUs: whether its affinity still is that of its GPUs."""
     if resolved.existing is None or resolved.host is None:
         return
@@ -91,10 +93,28 @@ def check_running(resolved: ResolvedVm, findings: Findings) -> None:
             f"{node_list(current)}"
         )
         findings.add_vm(Code.NUMA_ELSEWHERE, vm, message, "write `numa: follow-gpu` and allow a power cycle")
-    clusters = {cluster.moid for cluster in resolved.clusters}
-    if vm.clusters and (resolved.host.cluster_moid or resolved.host.compute_moid) not in clusters:
+    if is_outside_clusters(resolved):
         message = f"it is on {resolved.host.name}, which is in none of {listed(vm.clusters)}"
-        findings.add_vm(Code.ELSEWHERE, vm, message, "move it by hand: `apply` moves nothing")
+        findings.add_vm(Code.ELSEWHERE, vm, *with_way(resolved, message))
+    store = other_datastore(resolved, site)
+    if store is not None and resolved.move is None:
+        message = f"its disks are not on {store.name}, which the plan file names"
+        findings.add_vm(Code.ELSEWHERE, vm, *with_way(resolved, message))
+
+
+def with_way(resolved: ResolvedVm, message: str) -> tuple[str, str]:
+    """Return what is said of a VM that is elsewhere, and how it gets to where the plan file says."""
+    move = resolved.possible_move
+    if resolved.why_stays or move is None:
+        why = f"; it is not moved: {resolved.why_stays}" if resolved.why_stays else ""
+        return message + why, "move it by hand"
+    if move.why_cold:
+        return (
+            f"{message}; it can be moved while it is off: {move.why_cold}",
+            "let `apply` move it, with --allow-move and --allow-power-cycle, or move it by hand",
+        )
+    perhaps = "" if move.is_known else " (and --allow-power-cycle, if vCenter moves no vGPU as it runs)"
+    return message, f"let `apply` move it, with --allow-move{perhaps}, or move it by hand"
 
 
 def check_datastores(resolved_vms: Iterable[ResolvedVm], findings: Findings) -> None:

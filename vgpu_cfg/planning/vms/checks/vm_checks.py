@@ -142,10 +142,6 @@ def check_creation_keys(
     """
     vm, base = resolved.desired, resolved.base
     differing = list(settings)
-    if vm.is_managed("datastore") and base.datastore_moids:
-        datastore = lookup.silent.datastore_of(vm)
-        if datastore is not None and datastore.moid not in base.datastore_moids:
-            differing.append("datastore")
     if vm.is_managed("resource_pool") and base.resource_pool_moid and resolved.host is not None:
         owner = resolved.host.cluster_moid or resolved.host.compute_moid
         cluster = next((one for one in lookup.silent.clusters if one.moid == owner), None)

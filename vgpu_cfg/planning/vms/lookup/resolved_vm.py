@@ -24,6 +24,7 @@ from vgpu_cfg.planning.vms.lookup.gpu_match import (
     effective_gpus,
     has_wanted_gpus,
 )
+from vgpu_cfg.planning.vms.lookup.moving import Moving
 from vgpu_cfg.planning.vms.lookup.nic_match import AnyNic
 from vgpu_cfg.planning.vms.lookup.wanted import PVRDMA, VMXNET3, WantedFunction, WantedNic
 
@@ -39,7 +40,9 @@ class ResolvedVm:
     own where the plan does not manage them. `keeps_gpus` tells that it runs with them already,
     `is_stuck` that it runs with others and no place was found for the new ones.
     `nics` is None where the plan leaves them to the template. `fit` is set by placement.
-    `held_boards` are the boards behind the GPUs of a VM that keeps them, or gives them up.
+    `held_boards` are the boards behind the GPUs of a VM that keeps them, or gives them up. `move` is how the
+    plan moves a VM that is elsewhere than the plan file says, `possible_move` how it could, `why_stays` why
+    it cannot.
     """
 
     desired: DesiredVm
@@ -61,6 +64,9 @@ class ResolvedVm:
     host: Host | None = None
     network_moids: frozenset[str] = field(default_factory=frozenset)
     held_boards: tuple[Board | None, ...] = ()
+    move: Moving | None = None
+    possible_move: Moving | None = None
+    why_stays: str = ""
 
     @property
     def name(self) -> str:
@@ -84,8 +90,14 @@ class ResolvedVm:
 
     @property
     def stays_put(self) -> bool:
-        """Whether it runs on with the GPUs that it holds."""
-        return self.keeps_gpus or self.is_stuck
+        """Whether it runs on with the GPUs that it holds, by vMotion until it has others."""
+        leaves = self.move is not None and self.move.changes_host and bool(self.move.why_cold)
+        return self.is_stuck or (self.keeps_gpus and not leaves)
+
+    @property
+    def changes_host(self) -> bool:
+        """Whether the plan moves it to another host."""
+        return self.move is not None and self.move.changes_host
 
     def manages(self, key: str) -> bool:
         """Whether a key of the plan file is compared: all of a new VM, the stated ones of one that exists."""

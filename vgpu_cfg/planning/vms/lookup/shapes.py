@@ -7,28 +7,35 @@ from collections.abc import Iterable
 from vgpu_cfg.model.desired import DesiredPower
 from vgpu_cfg.planning.capacity.host_capacity import CapacityReader
 from vgpu_cfg.planning.placement.candidates import Ranked
-from vgpu_cfg.planning.placement.demand import Demand, Shape, dynamic_needs, fixed_addresses, make_variants
+from vgpu_cfg.planning.placement.demand import (
+    Demand,
+    Shape,
+    Variant,
+    dynamic_needs,
+    fixed_addresses,
+    make_variants,
+)
 from vgpu_cfg.planning.vms.lookup.nic_match import nic_needs
 from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
 
 
 def make_shape(resolved: ResolvedVm, ranked: Ranked, reader: CapacityReader) -> Shape:
-    """Say what a VM needs of a host; one that exists is free of its line's spread."""
+    """Say what a VM needs of a host; one that stays on its own is free of its line's spread."""
     vm = resolved.desired
-    spread = vm.place.spread if resolved.existing is None else None
+    is_chosen = not _stays(resolved)
     return Shape(
         hosts=ranked,
-        variants=make_variants(resolved.gpus, reader.needs),
+        variants=_variants(resolved, reader),
         fixed=fixed_addresses(resolved.gpus),
         dynamic=dynamic_needs(resolved.gpus),
         cpus=resolved.cpus,
         memory_mib=resolved.memory_mib,
         numa=vm.numa.policy,
         numa_nodes=vm.numa.nodes,
-        spread=spread,
+        spread=vm.place.spread if is_chosen else None,
         must=vm.place.must,
-        pack=vm.place.pack and resolved.existing is None,
-        keep_free=vm.place.keep_free if resolved.existing is None else 0,
+        pack=vm.place.pack and is_chosen,
+        keep_free=vm.place.keep_free if is_chosen else 0,
         line=line_of(resolved),
         nics=nic_needs(
             resolved.nics, resolved.base if resolved.existing is not None else None, resolved.host
@@ -36,13 +43,27 @@ def make_shape(resolved: ResolvedVm, ranked: Ranked, reader: CapacityReader) -> 
     )
 
 
+def _variants(resolved: ResolvedVm, reader: CapacityReader) -> tuple[Variant, ...]:
+    """Return what a VM may get; one that moves as it runs gets GPUs of the boards that it leaves."""
+    variants = make_variants(resolved.gpus, reader.needs)
+    if resolved.move is None or resolved.move.why_cold or not resolved.keeps_gpus:
+        return variants
+    found = (reader.board_of(gpu.pci) for gpu in resolved.move.source.gpus)
+    boards = {board.key for board in found if board is not None}
+    return tuple(one for one in variants if all(need.board_key in boards for need in one))
+
+
 def demands_of(resolved_vms: Iterable[ResolvedVm]) -> list[Demand]:
     """List what is to be placed of the VMs that need a place."""
     return [
-        Demand(resolved.name, line_of(resolved), resolved.shape, stays=resolved.existing is not None)
+        Demand(resolved.name, line_of(resolved), resolved.shape, stays=_stays(resolved))
         for resolved in resolved_vms
         if resolved.shape is not None and not resolved.is_stuck
     ]
+
+
+def _stays(resolved: ResolvedVm) -> bool:
+    return resolved.existing is not None and not resolved.changes_host
 
 
 def starting_of(resolved_vms: Iterable[ResolvedVm]) -> set[str]:

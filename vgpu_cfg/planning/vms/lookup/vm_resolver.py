@@ -9,6 +9,7 @@ from vgpu_cfg.catalog import Catalog
 from vgpu_cfg.model.desired import DesiredPlan, DesiredVm
 from vgpu_cfg.model.observed.inventory import Folder, Host, Inventory
 from vgpu_cfg.model.observed.vm import Vm, VmDetail
+from vgpu_cfg.model.plan_file import PlaceEntry
 from vgpu_cfg.planning.capacity.host_capacity import CapacityReader
 from vgpu_cfg.planning.estate.lost import lost_host
 from vgpu_cfg.planning.estate.ownership import Ownership
@@ -19,7 +20,9 @@ from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.wording import as_counted
 from vgpu_cfg.planning.placement.candidates import CandidateQuery, Candidates, Ranked, make_query
 from vgpu_cfg.planning.vms.lookup.baseline import hosts_in_order
+from vgpu_cfg.planning.vms.lookup.elsewhere import is_elsewhere, other_datastore
 from vgpu_cfg.planning.vms.lookup.gpu_match import device_names
+from vgpu_cfg.planning.vms.lookup.moving import Moving, is_known, stun_ms, why_bound, why_cold
 from vgpu_cfg.planning.vms.lookup.nic_match import has_wanted_functions
 from vgpu_cfg.planning.vms.lookup.resolved_vm import Lookup, ResolvedVm, leave_protected, resolve_vm
 from vgpu_cfg.planning.vms.lookup.shapes import make_shape
@@ -33,6 +36,7 @@ class VmResolver:
     observed: Inventory
     catalog: Catalog
     findings: Findings
+    allow_move: bool = False
     site: Site = field(init=False)
     lookup: Lookup = field(init=False)
     reader: CapacityReader = field(init=False)
@@ -104,13 +108,58 @@ class VmResolver:
         resolved.host = self.observed.host_by_moid.get(existing.host_moid or "") if existing else None
         resolved.keeps_gpus &= has_wanted_functions(resolved.nics, resolved.base, resolved.host)
         leave_protected(resolved, self.protection, self.findings)
+        self._assess_move(resolved)
         return resolved
+
+    def _assess_move(self, resolved: ResolvedVm) -> None:
+        """Say of a VM that is elsewhere than the plan file says how it gets there, or why it does not."""
+        vm, host = resolved.existing, resolved.host
+        if vm is None or host is None or not is_elsewhere(resolved, self.observed, self.lookup.silent):
+            return
+        cluster = self.observed.cluster_by_moid.get(host.cluster_moid or host.compute_moid)
+        silent = Findings()
+        ranked = self.candidates.of(self._query_of_move(resolved), resolved.desired, silent)
+        protected = self.protection.of_cluster(cluster) if cluster is not None else None
+        if protected is not None:
+            resolved.why_stays = protected.message
+        elif bound := why_bound(vm, resolved.base, host):
+            resolved.why_stays = bound
+        elif not ranked:
+            resolved.why_stays = next((one.text for one in silent.diagnostics()), "no other host is named")
+        if resolved.why_stays:
+            return
+        store = other_datastore(resolved, self.lookup.silent)
+        why = why_cold(resolved.base, self.observed) if vm.is_on else ""
+        is_here = any(self.hosts[index].moid == host.moid for index, _ in ranked)
+        move = Moving(
+            host,
+            why_cold=why,
+            changes_host=not is_here,
+            datastore=store,
+            stun_ms=stun_ms(resolved.base, host) if vm.is_on else None,
+            is_known=not vm.is_on or is_known(resolved.base, self.observed),
+        )
+        resolved.possible_move = move
+        resolved.move = move if self.allow_move else None
+
+    def _query_of_move(self, resolved: ResolvedVm) -> CandidateQuery:
+        """Return what a VM asks of the host that it is moved to: all that it has there now, and the rest."""
+        by_key = {one.portgroup_key: one.moid for one in self.observed.networks if one.portgroup_key}
+        own = {by_key.get(nic.network, nic.network) for nic in resolved.base.nics if nic.network}
+        store = other_datastore(resolved, self.lookup.silent)
+        stores = {store.moid} if store is not None else set(resolved.base.datastore_moids)
+        place = PlaceEntry() if "place" in resolved.desired.ignore else resolved.desired.place
+        return make_query(
+            resolved.clusters, place, frozenset(own | resolved.network_moids), frozenset(stores)
+        )
 
     def shape(self, resolved: ResolvedVm) -> None:
         """Say what a VM needs that must be given a place; others get no shape."""
-        if resolved.cannot_be_placed or resolved.keeps_gpus:
+        if resolved.cannot_be_placed or (resolved.keeps_gpus and not resolved.changes_host):
             return
-        if resolved.existing is not None:
+        if resolved.changes_host:
+            query = self._query_of_move(resolved)
+        elif resolved.existing is not None:
             if resolved.host is None or not (resolved.host.takes_vms or resolved.desired.power == "on"):
                 return
             owner = resolved.host.cluster_moid or resolved.host.compute_moid

@@ -110,7 +110,6 @@ def _pair(  # noqa: PLR0913 - one argument for each thing that tells the pairs a
     source: str,
     follows: tuple[str, ...],
     is_live: bool = False,
-    brought: Callable[[PlacedVm], bool] | None = None,
 ) -> VmSetting:
     return VmSetting(
         key=key,
@@ -127,30 +126,53 @@ def _pair(  # noqa: PLR0913 - one argument for each thing that tells the pairs a
         follows=follows,
         privilege=_ADVANCED,
         is_live=is_live,
-        brought=brought,
     )
 
 
 _MMIO_SOURCE = "NVIDIA AI Enterprise Infra 6.x, vGPU C-Series; Frank Denneman's rule"
 _P2P_SOURCE = "NVIDIA AI Enterprise 5.0 User Guide, chapter 4"
 
+MARK_ROW = VmSetting(
+    key="owner_mark",
+    topic=Topic.OPTIONS,
+    name="owner mark",
+    source="this tool's own: extraConfig vgpu_cfg.plan and vgpu_cfg.vm; beside the plan's name stand its "
+    "id, the VM's instance UUID, the account and the time, which the run adds",
+    desired=_mark,
+    carrier=Carrier.EXTRA_CONFIG,
+    leaves=lambda value: dict(
+        zip((MARK_PLAN_KEY, MARK_VM_KEY), str(value).split("/", maxsplit=1), strict=True)
+    ),
+    read=_mark_of,
+    text=lambda value: str(value).partition("/")[0],
+    found_text=_mark_text,
+    default="the plan's name and the VM's",
+    privilege=_ADVANCED,
+    is_live=True,
+    is_always=True,
+)
+
 EXTRA_CONFIG_SETTINGS = (
-    _pair(
-        USE_KEY,
-        _use_mmio,
-        "TRUE for a VM with GPUs that need it",
-        _is_true(USE_KEY),
-        source=_MMIO_SOURCE,
-        follows=("gpus",),
+    replace(
+        _pair(
+            USE_KEY,
+            _use_mmio,
+            "TRUE for a VM with GPUs that need it",
+            _is_true(USE_KEY),
+            source=_MMIO_SOURCE,
+            follows=("gpus",),
+        ),
         brought=_brought_mmio,
     ),
-    _pair(
-        SIZE_KEY,
-        _mmio_size,
-        "what its boards need; a larger one stays",
-        _is_large_enough,
-        source=_MMIO_SOURCE,
-        follows=("gpus",),
+    replace(
+        _pair(
+            SIZE_KEY,
+            _mmio_size,
+            "what its boards need; a larger one stays",
+            _is_large_enough,
+            source=_MMIO_SOURCE,
+            follows=("gpus",),
+        ),
         brought=_brought_mmio,
     ),
     *(
@@ -162,8 +184,8 @@ EXTRA_CONFIG_SETTINGS = (
                 _is_true(key),
                 source=_P2P_SOURCE,
                 follows=("nics",),
-                brought=_brought_p2p(key),
             ),
+            brought=_brought_p2p(key),
             in_file=partial(_pair_in_file, key),
             said_in="extra_config",
             needs_saying=lambda _vm, value: str(value).upper() == "TRUE",
@@ -179,23 +201,5 @@ EXTRA_CONFIG_SETTINGS = (
         follows=("nics",),
         is_live=True,
     ),
-    VmSetting(
-        key="owner_mark",
-        topic=Topic.OPTIONS,
-        name="owner mark",
-        source="this tool's own: extraConfig vgpu_cfg.plan and vgpu_cfg.vm; beside the plan's name stand its "
-        "id, the VM's instance UUID, the account and the time, which the run adds",
-        desired=_mark,
-        carrier=Carrier.EXTRA_CONFIG,
-        leaves=lambda value: dict(
-            zip((MARK_PLAN_KEY, MARK_VM_KEY), str(value).split("/", maxsplit=1), strict=True)
-        ),
-        read=_mark_of,
-        text=lambda value: str(value).partition("/")[0],
-        found_text=_mark_text,
-        default="the plan's name and the VM's",
-        privilege=_ADVANCED,
-        is_live=True,
-        is_always=True,
-    ),
+    MARK_ROW,
 )

@@ -264,10 +264,11 @@ def _told_in_head(edits: Iterable[Edit]) -> Text:
 
 def move_text(change: RelocateVm) -> str:
     """Say how a VM is moved, and how long vMotion stops it where that is known."""
+    window = f", only in the window {' and '.join(change.windows)}" if change.windows else ""
     if not change.is_running:
-        return "while it is off"
+        return f"while it is off{window}"
     stun = "" if change.stun_ms is None else f", stopped for about {duration(change.stun_ms / 1000)}"
-    return f"by vMotion, as it runs{stun}"
+    return f"by vMotion, as it runs{stun}{window}"
 
 
 def _rule_text(change: SetRule | SetHostRule) -> str:

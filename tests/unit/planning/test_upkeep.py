@@ -1,0 +1,149 @@
+"""What a drain asks leave for, where it finds no place, and what an uncordon brings home."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.plans.estate import make_inventory
+from tests.unit.planning.test_rebalance import estate, small, that_move
+from vgpu_cfg.catalog import load_catalog
+from vgpu_cfg.errors import NotFound
+from vgpu_cfg.model.desired import DesiredPlan, ProtectingContext
+from vgpu_cfg.model.observed.cordon import Cordon, free_attribute, parse_cordons
+from vgpu_cfg.model.observed.home import Home, home_of
+from vgpu_cfg.model.observed.inventory import Inventory
+from vgpu_cfg.model.observed.vm import Vm
+from vgpu_cfg.model.plan.change import Plan
+from vgpu_cfg.model.plan_file import ProtectEntry
+from vgpu_cfg.planning.upkeep.cordon import make_cordon_plan
+from vgpu_cfg.planning.upkeep.drain import DrainOptions, make_drain_plan
+from vgpu_cfg.planning.upkeep.give_back import make_uncordon_plan
+from vgpu_cfg.planning.upkeep.targets import one_host, targets_of
+
+A, B = "0000:21:00.0", "0000:e2:00.0"
+
+
+def drain(observed: Inventory, protect: ProtectEntry | None = None, **options: Any) -> Plan:
+    context = ProtectingContext(name="prod", file="config.yaml", protect=protect or ProtectEntry())
+    desired = DesiredPlan(name="drain", vcenter="vc.example", contexts=(context,))
+    host = one_host("esx-01", observed)
+    return make_drain_plan(host, observed, load_catalog(), desired, DrainOptions(**options))
+
+
+def findings(plan: Plan) -> list[tuple[str, str]]:
+    return [(found.code, found.subject.name) for found in plan.diagnostics]
+
+
+def kinds(plan: Plan) -> list[str]:
+    return [f"{change.kind} {change.subject.name}" for change in plan.changes]
+
+
+def with_home(observed: Inventory, name: str, home: Home) -> Inventory:
+    def changed(vm: Vm) -> Vm:
+        if vm.name != name or vm.detail is None:
+            return vm
+        detail = vm.detail.model_copy(update={"attributes": {"vgpu_cfg.home": home.text}})
+        return vm.model_copy(update={"detail": detail})
+
+    return observed.model_copy(update={"vms": tuple(changed(vm) for vm in observed.vms)})
+
+
+OWN: dict[str, Any] = {"mark": "team/a", "marked": {"by": "anna"}}
+
+
+def test_a_vm_of_a_plan_moves_without_leave_and_one_of_none_takes_it() -> None:
+    observed = estate(2, {"a": small("esx-01", **OWN)})
+    plan = drain(observed)
+    assert findings(plan) == []
+    assert kinds(plan) == ["set_cordon esx-01", "set_attributes a", "relocate_vm a"]
+    assert [change.needs for change in plan.changes] == [(), ("cordon esx-01",), ("remember the place of a",)]
+    stranger = estate(2, {"a": small("esx-01")})
+    assert findings(drain(stranger)) == [("VG547", "a")]
+    assert findings(drain(stranger, others=True)) == []
+    assert list(plan.others) == ["vm-a"]
+
+
+def test_what_has_no_room_elsewhere_is_switched_off_by_name_alone() -> None:
+    rows = {"a": small("esx-01", **OWN), "b": small("esx-02", "grid_a100-40c", on=[A])}
+    observed = estate(2, rows)
+    assert findings(drain(observed)) == [("VG546", "a")]
+    plan = drain(observed, power_off=("a",))
+    assert findings(plan) == []
+    assert kinds(plan) == ["set_cordon esx-01", "set_attributes a", "power_off_vm a"]
+    with pytest.raises(NotFound, match="no VM is called c"):
+        drain(observed, power_off=("c",))
+
+
+def test_no_vm_goes_to_a_host_that_is_cordoned_too() -> None:
+    observed = estate(2, {"a": small("esx-01", **OWN)})
+    plan = make_cordon_plan(targets_of(["host:esx-02"], observed), observed, "new DIMM")
+    assert kinds(plan) == ["set_cordon esx-02"]
+    closed = Cordon(attribute="vgpu_cfg.cordon", reason="new DIMM")
+    hosts = tuple(
+        host.model_copy(update={"cordons": (closed,)}) if host.name == "esx-02" else host
+        for host in observed.hosts
+    )
+    assert findings(drain(observed.model_copy(update={"hosts": hosts}))) == [("VG546", "a")]
+
+
+def test_what_a_context_protects_is_neither_moved_nor_switched_off() -> None:
+    observed = estate(2, {"a": small("esx-01", **OWN)})
+    plan = drain(observed, ProtectEntry(names=("a",)), power_off=("a",), others=True)
+    assert findings(plan) == [("VG548", "a")]
+    assert kinds(plan) == ["set_cordon esx-01"]
+
+
+def test_a_choice_of_esxi_that_could_leave_one_without_a_gpu_is_told() -> None:
+    gpus = [{"board": "A100", "pci": A}, {"board": "A100", "pci": B}]
+    rows = {"esx-01": {"gpus": gpus}, "esx-02": {"gpus": gpus}}
+    vms = {
+        "a": small("esx-01", "grid_a100-20c", **OWN),
+        "b": small("esx-01", "grid_a100-20c", **OWN),
+        "c": small("esx-01", on=[B], **OWN),
+    }
+    plan = drain(that_move(make_inventory({"hosts": rows, "vms": vms})))
+    assert findings(plan) == [("VG549", "esx-01")]
+    assert "ESXi could choose GPUs such that a VM that moves there finds none" in plan.diagnostics[0].message
+    without = drain(that_move(make_inventory({"hosts": rows, "vms": {"a": vms["a"], "c": vms["c"]}})))
+    assert findings(without) == []
+    moves = [change for change in without.changes if change.kind == "relocate_vm"]
+    assert [change.subject.name for change in moves] == ["a", "c"]  # the larger one first
+
+
+def test_only_what_is_where_the_drain_left_it_comes_home() -> None:
+    home = Home(host="host-esx-01", to="host-esx-02")
+    observed = with_home(estate(3, {"a": small("esx-02", **OWN)}), "a", home)
+    assert home_of(next(vm for vm in observed.vms if vm.name == "a")) == home
+
+    def given_back(estate_: Inventory, **more: Any) -> Plan:
+        return make_uncordon_plan(targets_of(["host:esx-01"], estate_), estate_, **more)
+
+    assert kinds(given_back(observed)) == ["relocate_vm a", "set_attributes a"]
+    assert kinds(given_back(observed, stays=True)) == ["set_attributes a"]
+    elsewhere = with_home(estate(3, {"a": small("esx-03", **OWN)}), "a", home)
+    assert kinds(given_back(elsewhere)) == ["set_attributes a"]
+    cold = with_home(estate(3, {"a": small("esx-02", **OWN)}, migrates=False), "a", home)
+    assert findings(given_back(cold)) == [("VG548", "a")]
+    assert kinds(given_back(cold, power_off=("a",))) == [
+        "set_attributes a",
+        "power_off_vm a",
+        "relocate_vm a",
+        "power_on_vm a",
+        "set_attributes a",
+    ]
+    waiting = with_home(observed, "a", home)
+    down = tuple(
+        host.model_copy(update={"is_in_maintenance_mode": host.name == "esx-01"}) for host in waiting.hosts
+    )
+    assert findings(given_back(waiting.model_copy(update={"hosts": down}))) == [("VG548", "a")]
+
+
+def test_a_cordon_reads_back_and_one_that_was_cut_off_closes_the_host() -> None:
+    cordon = Cordon(attribute="vgpu_cfg.cordon.1", reason="Xid 79", pci_id=A, by="anna")
+    assert parse_cordons({"vgpu_cfg.cordon.1": cordon.text, "vgpu_cfg.mark": "x"}) == (cordon,)
+    (cut,) = parse_cordons({"vgpu_cfg.cordon.1": cordon.text[:20]})
+    assert cut.pci_id == ""
+    assert cut.reason == cordon.text[:20]
+    assert free_attribute(["vgpu_cfg.cordon", "vgpu_cfg.cordon.1"]) == "vgpu_cfg.cordon.2"

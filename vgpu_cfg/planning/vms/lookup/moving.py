@@ -1,0 +1,89 @@
+"""Whether a VM of the plan that is not where the plan file says can be moved there, and how.
+
+By vMotion where every vGPU of it allows that (vim `VirtualPCIPassthrough.backing.migrateSupported`, API
+7.0.2) and it has no other device of its host; else while it is off. What names one function of one host is
+bound to it. CPU compatibility (EVC) and the hosts' vMotion networks are not read: vCenter judges them.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from vgpu_cfg.model.observed.inventory import Connection, Datastore, Host, Inventory
+from vgpu_cfg.model.observed.vm import PowerState, Vm, VmDetail
+
+HOT_MIGRATE_OPTION = "vgpu.hotmigrate.enabled"
+"""vCenter's setting without which no vGPU moves as it runs."""
+
+_KEEPS_FROM_MOVING = re.compile(r"\.cfg\.enable_(uvm|debugging|profiling)$", re.IGNORECASE)
+_PARAMETERS = {"uvm": "unified memory is on", "debugging": "debugging is on", "profiling": "profiling is on"}
+"""Plugin parameters that disable migration (NVIDIA AI Enterprise guide)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moving:
+    """A move that the plan file asks for: `why_cold` is empty where vMotion makes it.
+
+    `changes_host` is False where the VM stays on its host and only its disks go to `datastore`. `is_known`
+    is False where nobody was asked whether vCenter lets vGPUs move as they run.
+    """
+
+    source: Host
+    why_cold: str = ""
+    changes_host: bool = True
+    datastore: Datastore | None = None
+    stun_ms: int | None = None
+    is_known: bool = True
+
+
+def why_bound(vm: Vm, detail: VmDetail, host: Host) -> str:
+    """Say what keeps a VM of the plan where it is whatever is done, empty where nothing does."""
+    if vm.power_state is PowerState.SUSPENDED:
+        return "it is suspended"
+    if host.connection is not Connection.CONNECTED:
+        return f"{host.name} does not answer"
+    return why_tied(detail)
+
+
+def why_tied(detail: VmDetail) -> str:
+    """Say which of its devices bind a VM to its host, empty where none does."""
+    if any(device.is_fixed for device in detail.passthrough):
+        return "a device that is passed through by its address binds it to the host"
+    if any(nic.kind == "sriov" and nic.function for nic in detail.nics):
+        return "a virtual function of a NIC that is named by its address binds it to the host"
+    return ""
+
+
+def why_cold(detail: VmDetail, observed: Inventory) -> str:
+    """Say what keeps vMotion from moving a VM, empty where nothing is known to."""
+    if detail.passthrough:
+        return "a device is passed through to it"
+    if any(nic.kind == "sriov" for nic in detail.nics):
+        return "it has a virtual function of a NIC"
+    if any(nic.kind == "pvrdma" for nic in detail.nics):
+        return "it has a PVRDMA NIC"
+    if any(vgpu.migrates is None for vgpu in detail.vgpus):
+        return "vCenter does not report whether its vGPUs can move"
+    if not all(vgpu.migrates for vgpu in detail.vgpus):
+        return "vCenter says that its vGPUs cannot move"
+    for key, value in detail.extra_config.items():
+        if (found := _KEEPS_FROM_MOVING.search(key)) and value.strip() == "1":
+            return _PARAMETERS[found[1].lower()]
+    is_hot = observed.facts.vcenter_options.get(HOT_MIGRATE_OPTION, "").lower()
+    return f"vCenter's setting {HOT_MIGRATE_OPTION} is not on" if detail.vgpus and is_hot == "false" else ""
+
+
+def is_known(detail: VmDetail, observed: Inventory) -> bool:
+    """Whether vCenter was asked what decides whether a VM moves as it runs."""
+    return not detail.vgpus or HOT_MIGRATE_OPTION in observed.facts.vcenter_options
+
+
+def stun_ms(detail: VmDetail, host: Host) -> int | None:
+    """Return how long vMotion would stop a VM, None where its host does not tell of all its vGPUs.
+
+    It is the time at the slowest bandwidth that the host names an estimate for, all vGPUs together.
+    """
+    known = {profile.name: profile.stun_ms for profile in host.profiles or ()}
+    reported = [known.get(vgpu.profile) for vgpu in detail.vgpus]
+    return sum(max(one.values()) for one in reported if one) if reported and all(reported) else None
