@@ -24,14 +24,18 @@ from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import AFFINITY_KEY
 from vgpu_cfg.planning.exporting.settling import taken_in
+from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.planner import make_plan
 
-RULES_OF_ITS_OWN_AWRY = {
-    "host-group-rule-follows-the-line",
-    "host-group-rule-was-turned-round",
-    "rule-follows-the-line",
+ANY_FILE_CHANGES = {
+    "host-group-rule-follows-the-line": "the plan's own rules are not as it made them",
+    "host-group-rule-was-turned-round": "the plan's own rules are not as it made them",
+    "rule-follows-the-line": "the plan's own rules are not as it made them",
+    "host-silent-with-a-vm": "a host is silent, and is to be brought back by hand",
 }
-"""The plan's own rules are not as it made them: the next plan of any file puts them right."""
+"""Cases in which the next plan of any file has something to do, and what."""
+NOT_TODAY = frozenset({Code.HOST_CORDONED, Code.GPU_CORDONED})
+"""Findings against making a VM where somebody has closed its place for new ones."""
 NOT_MADE_AGAIN = {
     "vtpm-there-and-no-key-provider": "the vCenter lost its key provider",
     "host-others-passthrough": "a VM holds a GPU that the host does not hand out any more",
@@ -75,7 +79,7 @@ PLACES = [(case, way) for case in CASES for way in ("as it is", "after its plan"
 
 
 def _is_first(case: str, way: str) -> bool:
-    return case in FIRST or (way == "after its plan" and list(CASES).index(case) % 20 == 0)
+    return case in FIRST or (way == "after its plan" and list(CASES).index(case) % 60 == 0)
 
 
 places = pytest.mark.parametrize(
@@ -96,7 +100,7 @@ def test_the_next_plan_on_it_changes_nothing(case: str, way: str) -> None:
     desired = loaded(text_of(observed))
     own = taken_in(observed, named_in(desired, observed), desired.identity)
     changes = [change.id for change in make_plan(desired, own, load_catalog()).changes]
-    assert changes == [] or case in RULES_OF_ITS_OWN_AWRY
+    assert changes == [] or case in ANY_FILE_CHANGES
 
 
 @places
@@ -110,7 +114,8 @@ def test_it_makes_the_vms_again(case: str, way: str) -> None:
     left = without(observed, vms)
     plan = make_plan(desired, left, load_catalog())
     excuses = NOT_MADE_AGAIN if way == "as it is" else NOT_MADE_AGAIN | NOT_MADE_AGAIN_AFTER
-    assert not plan.errors or case in excuses, plan.errors
+    is_closed = {Code(error.code) for error in plan.errors} <= NOT_TODAY
+    assert is_closed or case in excuses, plan.errors
     if plan.errors:
         return
     after = carry_out(plan, left)

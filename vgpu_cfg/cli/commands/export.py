@@ -104,8 +104,8 @@ def export(
         sys.stdout.write(found.text)
         return
     to.write_text(found.text, encoding="utf-8")
-    following = "import --dry-run" if found.strangers else "plan"
-    show.say(f"{to}: {found.what}. Next: vgpu-cfg {following} {to}")
+    following = f"import {to} --dry-run" if found.strangers else f"plan {to}"
+    show.say(f"{to}: {found.what}. Next: vgpu-cfg {following}")
 
 
 def _update(
