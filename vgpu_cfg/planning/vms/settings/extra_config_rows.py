@@ -101,7 +101,7 @@ def _is_true(key: str) -> Callable[[SettingValue, VmDetail], bool]:
     return lambda _value, detail: (current(key, detail) or "").upper() == "TRUE"
 
 
-def _pair(  # noqa: PLR0913 - one argument for each thing that tells the pairs apart
+def _pair(
     key: str,
     desired: Callable[[PlacedVm], Wanted | None],
     default: str,
