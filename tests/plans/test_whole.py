@@ -35,7 +35,7 @@ def test_a_whole_plan_reads_like_this(case: str) -> None:
 def test_every_kind_of_change_is_in_one_of_them() -> None:
     union, _ = get_args(Change)
     shown = {change.kind for case in CASES for change in plan_of(case).changes}
-    of_import_and_forget = {"mark_vm"}
-    assert sorted(shown | of_import_and_forget) == sorted(
+    of_other_commands = {"mark_vm", "set_cordon"}
+    assert sorted(shown | of_other_commands) == sorted(
         kind.model_fields["kind"].default for kind in get_args(union)
     )
