@@ -30,11 +30,12 @@ HAND = ("lab", "hand", ESTATE, *L40S_HOSTS, "--bios", "sriov=on", "--power-on")
 SSH = "TSM-SSH"
 MARK = "vgpu_cfg.host"
 READING = frozenset({
-    "CreateContainerView", "CreateFilter", "CreateListView", "CreatePropertyCollector", "DestroyView",
-    "Fetch", "FindAssociatedProfile", "GetAlarm", "HasPrivilegeOnEntities", "Login", "Logout",
+    "CreateCollectorForEvents", "CreateContainerView", "CreateFilter", "CreateListView",
+    "CreatePropertyCollector", "DestroyCollector", "DestroyView", "Fetch", "FindAssociatedProfile",
+    "GetAlarm", "HasPrivilegeOnEntities", "Login", "Logout",
     "ModifyListView", "QueryAssignedLicenses", "QueryConfigOptionDescriptor", "QueryConfigOptionEx",
     "QueryConfigTarget", "QueryConfiguredModuleOptionString", "QueryOptions",
-    "RetrieveManagedMethodExecuter", "RetrievePropertiesEx", "RetrieveServiceContent",
+    "ReadNextEvents", "RetrieveManagedMethodExecuter", "RetrievePropertiesEx", "RetrieveServiceContent",
     "RetrieveVendorDeviceGroupInfo", "RetrieveVgpuProfileInfo", "WaitForUpdatesEx", "fetchSoftwarePackages",
 })  # fmt: skip
 """Methods that change nothing that another session could see."""

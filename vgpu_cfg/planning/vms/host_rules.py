@@ -16,7 +16,7 @@ from vgpu_cfg.model.plan.change import Change, Edit, RemoveRule, RemoveVmGroup, 
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.wording import as_counted
-from vgpu_cfg.planning.vms.rules import Member, is_of_plan, must_word, remaining, rule_name
+from vgpu_cfg.planning.vms.rules import Member, is_of_a_plan, is_of_plan, must_word, remaining, rule_name
 
 
 def plan_host_rules(
@@ -44,7 +44,7 @@ def plan_host_rules(
             continue
         kept.add((cluster_moid, name))
         is_ignored = any("place" in member.resolved.desired.ignore for member in group)
-        if not is_ignored and not _are_kept_there(cluster, desired.name, name, group, host_group):
+        if not is_ignored and not _are_kept_there(cluster, name, group, host_group):
             changes += _compare(cluster, name, group, host_group)
     for cluster in observed.clusters:
         wanted = {name for moid, name in kept if moid == cluster.moid}
@@ -103,10 +103,8 @@ def _without(
     )
 
 
-def _are_kept_there(
-    cluster: Cluster, plan: str, name: str, group: Sequence[Member], host_group: HostGroup
-) -> bool:
-    """Whether a rule that is not this plan's keeps the VMs on the hosts already, as firmly as is asked."""
+def _are_kept_there(cluster: Cluster, name: str, group: Sequence[Member], host_group: HostGroup) -> bool:
+    """Whether a rule that is no plan's keeps the VMs on the hosts already, as firmly as is asked."""
     if any(rule.name == _rule_of(name) for rule in cluster.host_rules):
         return False
     moids = {member.ref.moid for member in group}
@@ -116,7 +114,7 @@ def _are_kept_there(
         and rule.host_group == host_group.name
         and not rule.avoided_group
         and rule.is_mandatory is must
-        and not is_of_plan(rule.name, plan)
+        and not is_of_a_plan(rule.name)
         and (found := cluster.vm_group(rule.vm_group)) is not None
         and moids <= set(found.vm_moids)
         for rule in cluster.host_rules

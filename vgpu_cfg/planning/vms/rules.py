@@ -50,6 +50,11 @@ def rule_name(plan: str, line: str) -> str:
     return f"{PREFIX}:{plan}:{line}"
 
 
+def is_of_a_plan(name: str) -> bool:
+    """Whether a rule or a group is of any plan, this one under a former name perhaps: such a one can go."""
+    return name.startswith(f"{PREFIX}:")
+
+
 def is_of_plan(name: str, plan: str) -> bool:
     """Whether a rule or a group of this name is the plan's own."""
     return name.startswith(f"{PREFIX}:{plan}:")
@@ -88,7 +93,7 @@ def plan_rules(
         if any("place" in member.resolved.desired.ignore for member in group):
             continue
         found = next((rule for rule in cluster.rules if rule.name == name), None)
-        if found is None and _are_kept_apart(cluster, desired.name, group):
+        if found is None and _are_kept_apart(cluster, group):
             continue
         changes += _compare_rule(cluster, name, group, found)
     for cluster in observed.clusters:
@@ -96,15 +101,15 @@ def plan_rules(
     return changes
 
 
-def _are_kept_apart(cluster: Cluster, plan: str, group: Sequence[Member]) -> bool:
-    """Whether a rule that is not this plan's keeps the VMs apart already, as firmly as is asked."""
+def _are_kept_apart(cluster: Cluster, group: Sequence[Member]) -> bool:
+    """Whether a rule that is no plan's keeps the VMs apart already, as firmly as is asked."""
     moids = {member.ref.moid for member in group}
     must = any(member.resolved.desired.place.must for member in group)
     return any(
         rule.is_enabled
         and rule.kind == "anti_affinity"
         and rule.is_mandatory is must
-        and not is_of_plan(rule.name, plan)
+        and not is_of_a_plan(rule.name)
         and moids <= set(rule.vm_moids)
         for rule in cluster.rules
     )
