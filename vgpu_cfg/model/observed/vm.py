@@ -13,6 +13,9 @@ from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.identity import PlanIdentity, is_id
 from vgpu_cfg.model.observed.managed_object import ManagedObject
 
+OWN_PREFIX = "vgpu_cfg."
+"""What each extraConfig key begins with that this tool writes for itself; a running VM takes them."""
+
 MARK_PLAN_KEY = "vgpu_cfg.plan"
 MARK_VM_KEY = "vgpu_cfg.vm"
 """The extraConfig pair of the owner mark: written with the clone, and checked before every write.

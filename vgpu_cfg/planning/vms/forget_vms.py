@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.inventory import Inventory
-from vgpu_cfg.model.observed.vm import MARK_PLAN_KEY, MARK_VM_KEY, Vm
+from vgpu_cfg.model.observed.vm import MARK_PLAN_KEY, MARK_VM_KEY, OWN_PREFIX, Vm
 from vgpu_cfg.model.plan.change import (
     Edit,
     MarkVm,
@@ -35,9 +35,6 @@ from vgpu_cfg.planning.vms.rules import leave_rules
 from vgpu_cfg.planning.vms.settings.edits import extra_config_path
 from vgpu_cfg.planning.vms.settings.table import vm_setting
 from vgpu_cfg.planning.vms.whole_vms import plan_about_vms
-
-OWN_PREFIX = "vgpu_cfg."
-"""How the extraConfig keys begin in which this tool keeps what it knows of a VM."""
 
 _Tie = SetRule | SetHostRule | RemoveRule | RemoveVmGroup
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import assert_never
 
-from vgpu_cfg.model.observed.vm import SettingValue
+from vgpu_cfg.model.observed.vm import OWN_PREFIX, SettingValue
 from vgpu_cfg.model.plan.change import (
     CloneFrom,
     CreateVm,
@@ -189,9 +189,10 @@ def _configure(
 
 
 def _is_live(spec: VmSpec) -> bool:
-    """Whether a running VM takes all of a request: settings whose rows say so, and nothing beside them."""
-    rest = spec.model_copy(update={"settings": {}, "change_version": None})
-    return rest.is_empty and all(setting.is_live for setting, _ in rows_of(spec.settings))
+    """Whether a running VM takes all of a request: settings whose rows say so, and this tool's own pairs."""
+    rest = spec.model_copy(update={"settings": {}, "change_version": None, "extra_config": {}})
+    is_own = all(key.startswith(OWN_PREFIX) for key in spec.extra_config)
+    return rest.is_empty and is_own and all(setting.is_live for setting, _ in rows_of(spec.settings))
 
 
 def _rows(edits: tuple[Edit, ...]) -> tuple[tuple[str, str, str], ...]:

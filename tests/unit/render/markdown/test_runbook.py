@@ -117,7 +117,8 @@ PLANS = (
 def test_the_samples_hold_every_kind_of_change() -> None:
     kinds = {change.kind for plan in PLANS for change in plan.changes}
     union, _ = get_args(Change)
-    assert kinds == {member.model_fields["kind"].default for member in get_args(union)}
+    without_runbook = {"mark_vm"}  # of import and forget
+    assert kinds | without_runbook == {member.model_fields["kind"].default for member in get_args(union)}
 
 
 @pytest.mark.parametrize("plan", PLANS)
