@@ -7,6 +7,7 @@ that the plan file states. Settings are the rows of the table; devices are compa
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from vgpu_cfg.model.observed.vm import SettingValue
 from vgpu_cfg.model.plan.change import Edit
@@ -64,7 +65,10 @@ def _mark_of_other_keys(vm: PlacedVm, edits: Iterable[VmEdit]) -> VmEdit | None:
     if mark is None or not mark.keys or is_made or mark.keys == kept_keys(vm.desired):
         return None
     note, value = "with the keys that the plan file states now", f"{vm.plan}/{vm.desired.name}"
-    return _edit(MARK_ROW, Wanted(value, is_default=True, note=note, is_anew=True), vm)
+    made = _edit(MARK_ROW, Wanted(value, is_default=True, note=note, is_anew=True), vm)
+    if made is None:
+        return None
+    return replace(made, edit=made.edit.model_copy(update={"before": f"{mark.plan}, with other keys"}))
 
 
 def report_dropped(vm: PlacedVm, findings: Findings) -> None:
