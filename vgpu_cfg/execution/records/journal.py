@@ -22,6 +22,7 @@ from vgpu_cfg.errors import DocumentError, DocumentFault
 from vgpu_cfg.execution.records.copies import JournalCopy, MakeCopies, no_copies, open_new
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.frozen import Frozen
+from vgpu_cfg.model.moments import Moment
 from vgpu_cfg.model.occasion import Occasion
 from vgpu_cfg.model.plan.change import CreateVm, Plan, ReconfigureVm
 from vgpu_cfg.model.plan.report import Event, EventKind, Outcome, Report
@@ -53,7 +54,7 @@ class JournalHeader(Frozen):
     account: str = ""
     pid: int = 0
     occasion: Occasion = Occasion()
-    started_at: datetime
+    started_at: Moment
     changes: tuple[str, ...] = ()
 
 
@@ -255,7 +256,7 @@ def read_journal(path: Path, *, with_plan: bool = True) -> JournalRecord:
                     report = Report.model_validate(value)
                 case other:
                     raise ValueError(f"unknown line {_keys(other)}")
-        except (ValueError, ValidationError) as error:
+        except (ValueError, ValidationError, RecursionError) as error:
             if number == len(lines) and number > 1:
                 break
             fault = DocumentFault(str(path), number, 1, f"is no line of a journal: {error}")
