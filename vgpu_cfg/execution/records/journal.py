@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import stat
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -31,6 +32,8 @@ from vgpu_cfg.model.runs import RunEntry
 
 FORMAT = 1
 SUFFIX = ".jsonl"
+MOST_BYTES = 256 << 20
+"""What is longer was not written by a run: that of a thousand VMs has a few MiB."""
 
 
 class JournalHeader(Frozen):
@@ -231,7 +234,7 @@ def read_journal(path: Path, *, with_plan: bool = True) -> JournalRecord:
     Raises DocumentError with the line where it is no journal.
     """
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = _text_of(path).splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise DocumentError([DocumentFault(str(path), 1, 1, f"cannot be read: {error}")]) from error
     header: JournalHeader | None = None
@@ -266,6 +269,16 @@ def read_journal(path: Path, *, with_plan: bool = True) -> JournalRecord:
     if report is not None:
         report = report.model_copy(update={"outcomes": tuple(outcomes)})
     return JournalRecord(path, header, tuple(events), tuple(outcomes), report, plan)
+
+
+def _text_of(path: Path) -> str:
+    """Read a file, and wait for nobody: others may have put a pipe there. Raises OSError."""
+    about = path.stat()
+    if not stat.S_ISREG(about.st_mode):
+        raise OSError("it is no file")
+    if about.st_size > MOST_BYTES:
+        raise OSError(f"it has more than {MOST_BYTES >> 20} MiB")
+    return path.read_text(encoding="utf-8")
 
 
 def _file_name(plan: str) -> str:

@@ -38,7 +38,7 @@ def width_of(console: Console) -> int:
 
 
 def print_lines(console: Console, lines: Iterable[Text]) -> None:
-    """Print lines that are laid out already, with no blanks at their ends, and nothing that a terminal obeys."""
+    """Print lines that are laid out already, with no blanks at their ends and nothing to obey."""
     for line in lines:
         shown = line.copy()
         shown.plain = harmless(shown.plain)
@@ -52,7 +52,7 @@ def plain(lines: Iterable[Text]) -> str:
 
 
 def harmless(text: str) -> str:
-    """Return a line in which nothing moves the cursor, begins another line or turns the order of letters around.
+    """Return a line in which nothing moves the cursor, begins a line or turns the order of letters.
 
     Reasons, names and events are what others typed. Each sign that is none to see becomes one that is.
     """
