@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime
 from enum import StrEnum
 from typing import Final
 
 from pydantic import ConfigDict, ValidationError
 
 from vgpu_cfg.model.frozen import Frozen
+from vgpu_cfg.model.moments import Moment
 from vgpu_cfg.model.occasion import Occasion
 
 HEAD: Final = "vgpu-cfg: "
@@ -36,7 +36,7 @@ class RunEntry(Frozen):
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     run: str
-    at: datetime
+    at: Moment
     command: str = ""
     plan: str = ""
     plan_id: str = ""

@@ -9,7 +9,7 @@ import pytest
 from tests.plans.estate import make_inventory
 from tests.unit.planning.test_rebalance import estate, small, that_move
 from vgpu_cfg.catalog import load_catalog
-from vgpu_cfg.errors import NotFound
+from vgpu_cfg.errors import Ambiguous, NotFound
 from vgpu_cfg.model.desired import DesiredPlan, ProtectingContext
 from vgpu_cfg.model.observed.cordon import Cordon, free_attribute, parse_cordons
 from vgpu_cfg.model.observed.home import Home, home_of
@@ -115,7 +115,7 @@ def test_a_choice_of_esxi_that_could_leave_one_without_a_gpu_is_told() -> None:
 
 
 def test_only_what_is_where_the_drain_left_it_comes_home() -> None:
-    home = Home(host="host-esx-01", to="host-esx-02")
+    home = Home(vm="vm-a", host="host-esx-01", to="host-esx-02")
     observed = with_home(estate(3, {"a": small("esx-02", **OWN)}), "a", home)
     assert home_of(next(vm for vm in observed.vms if vm.name == "a")) == home
 
@@ -160,6 +160,38 @@ def test_a_host_is_meant_by_its_name_with_the_domain_or_without() -> None:
     assert (target.host.name, target.pci_id) == ("esx-02.lab", A)
     with pytest.raises(NotFound, match="no host matches esx"):
         one_host("esx", observed)
+
+
+def test_a_clone_of_a_vm_that_was_taken_away_is_left_alone() -> None:
+    off = estate(2, {"a": small("esx-01", power="poweredOff"), "b": small("esx-01", power="poweredOff")})
+    left = with_home(
+        with_home(off, "a", Home(vm="vm-a", host="host-esx-01")), "b", Home(vm="vm-a", host="host-esx-01")
+    )
+    assert kinds(make_uncordon_plan(targets_of(["host:esx-01"], left), left)) == [
+        "power_on_vm a",
+        "set_attributes a",
+    ]
+
+
+def test_a_name_of_two_vms_is_no_leave_to_switch_either_off() -> None:
+    observed = estate(2, {"a": small("esx-01", **OWN), "b": small("esx-02")})
+    twins = tuple(vm.model_copy(update={"name": "a"}) for vm in observed.vms)
+    observed = observed.model_copy(update={"vms": twins})
+    with pytest.raises(Ambiguous, match="2 VMs are called a"):
+        drain(observed, power_off=("a",))
+    with pytest.raises(Ambiguous, match="2 VMs are called a"):
+        make_uncordon_plan(targets_of(["host:esx-01"], observed), observed, power_off=("a",))
+
+
+def test_vms_of_one_name_leave_and_come_home_each_for_itself() -> None:
+    observed = estate(2, {"a": small("esx-01"), "b": small("esx-01", "grid_a100-10c")})
+    twins = tuple(vm.model_copy(update={"name": "a"}) for vm in observed.vms)
+    plan = drain(observed.model_copy(update={"vms": twins}), others=True)
+    assert sorted(change.id for change in plan.changes if change.kind == "relocate_vm") == [
+        "move a (vm-a)",
+        "move a (vm-b)",
+    ]
+    assert len({change.id for change in plan.changes}) == len(plan.changes)
 
 
 def test_a_cordon_reads_back_and_one_that_was_cut_off_closes_the_host() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import stat
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -22,6 +23,7 @@ from vgpu_cfg.errors import DocumentError, DocumentFault
 from vgpu_cfg.execution.records.copies import JournalCopy, MakeCopies, no_copies, open_new
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.frozen import Frozen
+from vgpu_cfg.model.moments import Moment
 from vgpu_cfg.model.occasion import Occasion
 from vgpu_cfg.model.plan.change import CreateVm, Plan, ReconfigureVm
 from vgpu_cfg.model.plan.report import Event, EventKind, Outcome, Report
@@ -30,6 +32,8 @@ from vgpu_cfg.model.runs import RunEntry
 
 FORMAT = 1
 SUFFIX = ".jsonl"
+MOST_BYTES = 256 << 20
+"""What is longer was not written by a run: that of a thousand VMs has a few MiB."""
 
 
 class JournalHeader(Frozen):
@@ -53,7 +57,7 @@ class JournalHeader(Frozen):
     account: str = ""
     pid: int = 0
     occasion: Occasion = Occasion()
-    started_at: datetime
+    started_at: Moment
     changes: tuple[str, ...] = ()
 
 
@@ -230,7 +234,7 @@ def read_journal(path: Path, *, with_plan: bool = True) -> JournalRecord:
     Raises DocumentError with the line where it is no journal.
     """
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = _text_of(path).splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise DocumentError([DocumentFault(str(path), 1, 1, f"cannot be read: {error}")]) from error
     header: JournalHeader | None = None
@@ -255,7 +259,7 @@ def read_journal(path: Path, *, with_plan: bool = True) -> JournalRecord:
                     report = Report.model_validate(value)
                 case other:
                     raise ValueError(f"unknown line {_keys(other)}")
-        except (ValueError, ValidationError) as error:
+        except (ValueError, ValidationError, RecursionError) as error:
             if number == len(lines) and number > 1:
                 break
             fault = DocumentFault(str(path), number, 1, f"is no line of a journal: {error}")
@@ -265,6 +269,16 @@ def read_journal(path: Path, *, with_plan: bool = True) -> JournalRecord:
     if report is not None:
         report = report.model_copy(update={"outcomes": tuple(outcomes)})
     return JournalRecord(path, header, tuple(events), tuple(outcomes), report, plan)
+
+
+def _text_of(path: Path) -> str:
+    """Read a file, and wait for nobody: others may have put a pipe there. Raises OSError."""
+    about = path.stat()
+    if not stat.S_ISREG(about.st_mode):
+        raise OSError("it is no file")
+    if about.st_size > MOST_BYTES:
+        raise OSError(f"it has more than {MOST_BYTES >> 20} MiB")
+    return path.read_text(encoding="utf-8")
 
 
 def _file_name(plan: str) -> str:

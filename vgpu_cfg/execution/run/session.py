@@ -247,11 +247,7 @@ class RunSession:
         if found is None:
             raise StalePlan(f"the VM {vm.name} has gone", subject=vm.name, remedy=PLAN_AGAIN)
         if host_moid is not None and found.host_moid != host_moid:
-            raise StalePlan(
-                f"{vm.name} has moved to another host since it was planned",
-                subject=vm.name,
-                remedy=PLAN_AGAIN,
-            )
+            raise has_moved(vm.name)
         return found
 
     def read_back(self, moid: str, name: str, keys: Iterable[str] = ()) -> Vm:
@@ -271,6 +267,12 @@ class RunSession:
             detail = found[0].detail if found else None
             self.templates[moid] = detail or VmDetail()
         return self.templates[moid]
+
+
+def has_moved(name: str) -> StalePlan:
+    """Return what to raise for a VM that is on another host than it was."""
+    message = f"{name} has moved to another host since it was planned"
+    return StalePlan(message, subject=name, remedy=PLAN_AGAIN)
 
 
 def _whose(vm: Vm) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vgpu_cfg.errors import NotConfirmed, StalePlan
-from vgpu_cfg.execution.run.session import PLAN_AGAIN, RunSession, succeeded
+from vgpu_cfg.execution.run.session import PLAN_AGAIN, RunSession, has_moved, succeeded
 from vgpu_cfg.execution.run.step import Step, StepResult, wait_for
 from vgpu_cfg.model.observed.vm import Vm, VmDetail
 from vgpu_cfg.model.plan.change import Destination, MoveVmToFolder, RelocateVm, RenameVm
@@ -42,6 +42,8 @@ def relocate_vm(change: RelocateVm, session: RunSession) -> Step:
     vm = session.present(change.vm)
     if is_at(vm, destination):
         return StepResult(vm_moid=vm.moid, is_needed=False, message="it is there already")
+    if change.source_moid not in (None, vm.host_moid):
+        raise has_moved(name)
     if vm.is_on is not change.is_running:
         is_now, planned = ("runs", "off") if vm.is_on else ("does not run", "running")
         raise StalePlan(

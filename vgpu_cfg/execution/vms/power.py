@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from vgpu_cfg.errors import NotConfirmed, StalePlan
-from vgpu_cfg.execution.run.session import PLAN_AGAIN, RunSession, succeeded
+from vgpu_cfg.execution.run.session import PLAN_AGAIN, RunSession, has_moved, succeeded
 from vgpu_cfg.execution.run.step import Step, StepResult, Waiting, wait, wait_for
 from vgpu_cfg.execution.vms.reconfigure import reconfigure
 from vgpu_cfg.model.observed.vm import AFFINITY_KEY, PowerState, Vm
@@ -50,6 +50,8 @@ def power_off_vm(change: PowerOffVm, session: RunSession) -> Step:
     if vm is None or vm.power_state is PowerState.OFF:
         message = "it is off already" if vm else "it had gone already"
         return StepResult(vm_moid=vm.moid if vm else None, is_needed=False, message=message)
+    if vm.moid in session.plan.others and vm.host_moid != change.host_moid:
+        raise has_moved(vm.name)  # it was to be off for what is done to the host that it has left
     session.check_going_on()
     if vm.is_on and session.writer.shut_down_guest(vm.moid):
         deadline = session.clock.now().timestamp() + session.options.shutdown_seconds

@@ -145,7 +145,7 @@ def set_attributes(change: SetAttributes, session: RunSession) -> Step:
     """Set custom attributes of a VM, and see that they show; no task is started."""
     yield from ()
     vm = session.present(change.vm)
-    session.writer.set_attributes(vm.moid, change.values)
+    session.begin(lambda: session.writer.set_attributes(vm.moid, change.values))
     after = session.read_back(vm.moid, vm.name)
     shown = after.detail.attributes if after.detail is not None else {}
     lacking = sorted(name for name, value in change.values.items() if shown.get(name, "") != value)

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from vgpu_cfg.model.frozen import Frozen
+from vgpu_cfg.model.moments import moment_of
 
 CORDON_ATTRIBUTE = "vgpu_cfg.cordon"
 MOST_CHARACTERS = 255
@@ -52,15 +53,14 @@ class Cordon(Frozen):
         """Read a cordon back."""
         try:
             found: Any = json.loads(text)
-            since = found.get("since")
             return cls(
                 attribute=attribute,
                 reason=str(found["reason"]),
                 pci_id=str(found.get("gpu", "")),
                 by=str(found.get("by", "")),
-                since=datetime.fromisoformat(since) if since else None,
+                since=moment_of(str(found.get("since", ""))),
             )
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return cls(attribute=attribute, reason=text.strip())
 
 

@@ -12,9 +12,11 @@ class Home(Frozen):
     """The host that a running VM was taken from, by moid, and the one that it was moved to.
 
     `to` is empty for a VM that was only switched off. `is_cold` tells that it was off while it moved,
-    `is_moving` that it was switched off for a move that is not over.
+    `is_moving` that it was switched off for a move that is not over. `vm` is the VM's own moid: a clone
+    inherits the text, and nobody took the clone from anywhere.
     """
 
+    vm: str = ""
     host: str
     to: str = ""
     is_cold: bool = False
@@ -31,9 +33,10 @@ class Home(Frozen):
 
 
 def home_of(vm: Vm) -> Home | None:
-    """Return where a VM was taken from, None where nobody took it, or somebody edited the text."""
+    """Return where a VM was taken from, None where nobody took it, or the text is another's or edited."""
     text = vm.detail.attributes.get(HOME_ATTRIBUTE, "") if vm.detail is not None else ""
     try:
-        return Home.model_validate_json(text) if text else None
+        home = Home.model_validate_json(text) if text else None
     except ValueError:
         return None
+    return home if home is not None and home.vm == vm.moid else None

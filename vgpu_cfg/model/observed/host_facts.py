@@ -15,6 +15,7 @@ from pydantic import Field
 
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.identity import PlanIdentity
+from vgpu_cfg.model.moments import Moment
 from vgpu_cfg.model.observed.remembered import Remembered
 
 
@@ -132,12 +133,12 @@ class HostMark(Frozen):
 
     plan: str
     id: str = ""
-    since: datetime
+    since: Moment
     maintenance: bool = False
     opened_ssh: bool = False
     reason: str = ""
     restart: Literal["", "reboot", "shutdown"] = ""
-    waiting: Mapping[str, datetime | None] = Field(default_factory=dict)
+    waiting: Mapping[str, Moment | None] = Field(default_factory=dict)
 
     def is_of(self, plan: PlanIdentity) -> bool:
         """Whether it is a plan's: by its id, or by its name where it holds no id."""

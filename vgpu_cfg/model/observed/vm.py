@@ -11,6 +11,7 @@ from pydantic import Field
 
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.identity import PlanIdentity, is_id
+from vgpu_cfg.model.moments import moment_of
 from vgpu_cfg.model.observed.managed_object import ManagedObject
 
 OWN_PREFIX = "vgpu_cfg."
@@ -94,7 +95,7 @@ class OwnerMark(Frozen):
             id=plan_id.lower(),
             instance_uuid=instance_uuid.lower(),
             made_by=made_by.strip(),
-            made_at=_time_of(words.get("at", "")),
+            made_at=moment_of(words.get("at", "")),
             is_imported="imported" in words,
             keys=tuple(unquote(key) for key in words.get("keys", "").split(",") if key),
         )
@@ -106,13 +107,6 @@ class OwnerMark(Frozen):
 
 _PLAIN = ".:_-"
 """What stands in a mark's keys as it is, beside letters and digits."""
-
-
-def _time_of(text: str) -> datetime | None:
-    try:
-        return datetime.fromisoformat(text)
-    except ValueError:
-        return None
 
 
 class VgpuDevice(Frozen):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from enum import StrEnum
 
 from vgpu_cfg.model.frozen import Frozen
+from vgpu_cfg.model.moments import Moment
 from vgpu_cfg.model.occasion import Occasion
 from vgpu_cfg.model.plan.change import Subject
 
@@ -46,8 +46,8 @@ class Outcome(Frozen):
     subject: Subject
     status: OutcomeStatus
     tasks: tuple[str, ...] = ()
-    started_at: datetime | None = None
-    ended_at: datetime | None = None
+    started_at: Moment | None = None
+    ended_at: Moment | None = None
     message: str = ""
     cause: str = ""
     remedy: str = ""
@@ -68,7 +68,7 @@ class EventKind(StrEnum):
 class Event(Frozen):
     """One thing that happened during a run, for the display and the journal."""
 
-    at: datetime
+    at: Moment
     kind: EventKind
     change_id: str
     subject: Subject

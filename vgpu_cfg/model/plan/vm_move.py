@@ -38,12 +38,14 @@ class RelocateVm(ChangeBase):
 
     `is_running` says which was planned, and the other is not done instead. `stun_ms` is how long vMotion is
     expected to stop the VM, None where nobody tells. `windows` are those of the hosts that it leaves and
-    comes to.
+    comes to. Where `source_moid` names a host, the VM is moved from there only: from anywhere else somebody
+    else has moved it.
     """
 
     kind: Literal["relocate_vm"] = "relocate_vm"
     vm: VmRef
     destination: Destination
+    source_moid: str | None = None
     is_running: bool = False
     stun_ms: int | None = None
     windows: tuple[str, ...] = ()

@@ -10,8 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from vgpu_cfg.catalog import Catalog
-from vgpu_cfg.documents import did_you_mean
-from vgpu_cfg.errors import NotFound, UnsafePlan
+from vgpu_cfg.errors import UnsafePlan
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.home import Home, home_of
 from vgpu_cfg.model.observed.inventory import Connection, Host, Inventory
@@ -29,6 +28,7 @@ from vgpu_cfg.planning.placement.place import Placed
 from vgpu_cfg.planning.placement.placers import PLACERS
 from vgpu_cfg.planning.placement.startable import place_startable
 from vgpu_cfg.planning.upkeep.cordon import cordon_host, upkeep_plan
+from vgpu_cfg.planning.upkeep.targets import refuse_unclear
 from vgpu_cfg.planning.upkeep.vm_changes import in_turn, move, remember, switch_off, switch_on
 from vgpu_cfg.planning.vms.lookup.baseline import hosts_in_order, make_baseline
 
@@ -47,7 +47,8 @@ def make_drain_plan(
 ) -> Plan:
     """Plan to empty a host; of `desired` only what contexts protect counts.
 
-    Raises NotFound for a VM to be switched off that nobody has, UnsafePlan where the host does not respond.
+    Raises NotFound or Ambiguous for a name to be switched off that nobody has, or several, UnsafePlan where
+    the host does not respond.
     """
     if host.connection is not Connection.CONNECTED:
         raise UnsafePlan(
@@ -55,11 +56,7 @@ def make_drain_plan(
             subject=host.name,
             remedy=f"bring it back first; `vgpu-cfg cordon host:{host.name}` keeps new VMs away",
         )
-    names = [vm.name for vm in observed.vms if not vm.is_template]
-    for name in options.power_off:
-        if name not in names:
-            remedy = did_you_mean(name, names, noun="VMs")
-            raise NotFound(f"no VM is called {name}", subject=host.name, remedy=remedy)
+    refuse_unclear(options.power_off, observed)
     return _Draining(host, observed, catalog, desired, options).run()
 
 
@@ -105,9 +102,9 @@ class _Draining:
             if home.host != self.host.moid or not home.is_moving:
                 continue
             self.touched[vm.moid] = vm
-            is_moved = vm.host_moid == target.moid
-            moving = [] if is_moved else [move(vm, self.host, target, is_running=False)]
-            yield in_turn([*moving, switch_on(vm, target), _arrived(vm, home)])
+            source = self.observed.host_by_moid.get(vm.host_moid or "", self.host)
+            moving = [] if source == target else [move(vm, source, target, is_running=False)]
+            yield in_turn(vm, [*moving, switch_on(vm, target), _arrived(vm, home)], self.observed)
 
     def _leaving(self) -> Iterator[list[Change]]:
         index = next(number for number, host in enumerate(self.hosts) if host.moid == self.host.moid)
@@ -203,19 +200,19 @@ class _Draining:
             self._refuse(Code.DRAIN_STAYS, vm, "it could not be read", "see that the account may read it")
             return []
         self._need_leave(vm, f"{why}, so it must be switched off")
-        return self._changes(vm, Home(host=self.host.moid), [switch_off(vm)])
+        return self._changes(vm, Home(vm=vm.moid, host=self.host.moid), [switch_off(vm)])
 
     def _home(self, vm: Vm, target: Host, *, is_cold: bool) -> Home:
         """Return what is remembered of a VM; one that another drain brought here keeps its first home."""
         known = home_of(vm)
         if known is not None and known.to == self.host.moid and known.host != target.moid:
             return known.model_copy(update={"to": target.moid, "is_cold": known.is_cold or is_cold})
-        return Home(host=self.host.moid, to=target.moid, is_cold=is_cold)
+        return Home(vm=vm.moid, host=self.host.moid, to=target.moid, is_cold=is_cold)
 
     def _changes(self, vm: Vm, home: Home, changes: list[Change]) -> list[Change]:
         self.touched[vm.moid] = vm
         kept = [] if home_of(vm) == home else [remember(vm, home.text, owner_text(vm))]
-        return in_turn([*kept, *changes])
+        return in_turn(vm, [*kept, *changes], self.observed)
 
     def _need_leave(self, vm: Vm, message: str) -> None:
         if vm.name not in self.options.power_off:

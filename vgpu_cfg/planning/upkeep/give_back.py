@@ -20,7 +20,7 @@ from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.wording import as_counted
 from vgpu_cfg.planning.upkeep.cordon import by_host, uncordon_host, upkeep_plan
 from vgpu_cfg.planning.upkeep.drain import owner_text
-from vgpu_cfg.planning.upkeep.targets import Target
+from vgpu_cfg.planning.upkeep.targets import Target, refuse_unclear
 from vgpu_cfg.planning.upkeep.vm_changes import forget, in_turn, move, remember, switch_off, switch_on
 from vgpu_cfg.planning.vms.lookup.moving import stun_ms, why_cold
 
@@ -32,7 +32,11 @@ def make_uncordon_plan(
     power_off: Collection[str] = (),
     stays: bool = False,
 ) -> Plan:
-    """Plan to give these back; with `stays` VMs remain where a drain put them, and are forgotten."""
+    """Plan to give these back; with `stays` VMs remain where a drain put them, and are forgotten.
+
+    Raises NotFound and Ambiguous for a name in `power_off` that does not mean one VM.
+    """
+    refuse_unclear(power_off, observed)
     given = _GivenBack(observed, power_off, stays=stays)
     changes: list[Change] = []
     for host, pci_ids in by_host(targets):
@@ -62,7 +66,7 @@ class _GivenBack:
                 continue
             if found := self._returning(vm, home, host):
                 self.touched[vm.moid] = vm
-                yield in_turn(found)
+                yield in_turn(vm, found, self.observed)
 
     def _returning(self, vm: Vm, home: Home, host: Host) -> list[Change]:
         gone = forget(vm, owner_text(vm))
@@ -90,7 +94,7 @@ class _GivenBack:
             remedy = f"with its owner's leave `{again}` brings it home; with --stay it is forgotten"
             self._tell(vm, f"it stays on {here.name}: {cold}", remedy)
             return []
-        leaving = remember(vm, Home(host=host.moid, is_moving=True).text, owner_text(vm))
+        leaving = remember(vm, Home(vm=vm.moid, host=host.moid, is_moving=True).text, owner_text(vm))
         return [leaving, switch_off(vm), move(vm, here, host, is_running=False), switch_on(vm, host), gone]
 
     def _tell(self, vm: Vm, message: str, remedy: str) -> None:

@@ -1,13 +1,17 @@
-"""Which hosts and GPUs somebody means who types `host:esx-01`, `gpu:esx-01/17:00.0`, or a glob of either."""
+"""Which hosts and GPUs somebody means who types `host:esx-01`, `gpu:esx-01/17:00.0`, or a glob of either.
+
+And that a VM's name, where it is leave to switch it off, means one.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from vgpu_cfg.documents import did_you_mean
-from vgpu_cfg.errors import NotFound
+from vgpu_cfg.errors import Ambiguous, NotFound
 from vgpu_cfg.model.observed.inventory import Host, Inventory
 from vgpu_cfg.planning.findings.options import is_host, matches_any
 
@@ -51,6 +55,21 @@ def one_host(word: str, observed: Inventory) -> Host:
             remedy=f"name one: {', '.join(host.name for host in hosts[:6])}",
         )
     return hosts[0]
+
+
+def refuse_unclear(names: Iterable[str], observed: Inventory) -> None:
+    """Refuse names that are no leave to switch a VM off. Raises NotFound for nobody's, Ambiguous."""
+    known = Counter(vm.name for vm in observed.vms if not vm.is_template)
+    for name in names:
+        if name not in known:
+            remedy = did_you_mean(name, known, noun="VMs")
+            raise NotFound(f"no VM is called {name}", subject=observed.vcenter.address, remedy=remedy)
+        if known[name] > 1:
+            raise Ambiguous(
+                f"{known[name]} VMs are called {name}, and a name is leave to switch one off",
+                subject=observed.vcenter.address,
+                remedy="rename one of them, or switch off by hand the one that is meant",
+            )
 
 
 def _targets(word: str, observed: Inventory) -> Iterator[Target]:

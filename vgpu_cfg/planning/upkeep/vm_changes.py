@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from vgpu_cfg.model.observed.home import HOME_ATTRIBUTE
-from vgpu_cfg.model.observed.inventory import Host
+from vgpu_cfg.model.observed.inventory import Host, Inventory
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.plan.change import (
     Change,
@@ -41,8 +41,9 @@ def forget(vm: Vm, note: str) -> SetAttributes:
 
 
 def move(vm: Vm, source: Host, target: Host, *, is_running: bool, stun_ms: int | None = None) -> RelocateVm:
-    """Return the change that moves a VM to another host, and leaves its pool and its files alone."""
-    return relocation(vm, vm.name, source, target, is_running=is_running, stun_ms=stun_ms)
+    """Return the change that moves a VM from one host to another, and leaves its pool and its files alone."""
+    moving = relocation(vm, vm.name, source, target, is_running=is_running, stun_ms=stun_ms)
+    return moving.model_copy(update={"source_moid": source.moid})
 
 
 def switch_off(vm: Vm) -> PowerOffVm:
@@ -68,12 +69,14 @@ def switch_on(vm: Vm, host: Host) -> PowerOnVm:
     )
 
 
-def in_turn(changes: Iterable[Change]) -> list[Change]:
-    """Let each change wait for the one before it."""
+def in_turn(vm: Vm, changes: Iterable[Change], observed: Inventory) -> list[Change]:
+    """Let each change of a VM wait for the one before it; where others have its name, the ids tell which."""
+    is_alone = sum(one.name == vm.name for one in observed.vms) == 1
     ordered: list[Change] = []
     for change in changes:
-        needs = (ordered[-1].id,) if ordered else ()
-        ordered.append(change.model_copy(update={"needs": needs}))
+        update = {"needs": (ordered[-1].id,) if ordered else ()}
+        own = {} if is_alone else {"id": f"{change.id} ({vm.moid})"}
+        ordered.append(change.model_copy(update=update | own))
     return ordered
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import stat
 from datetime import timedelta
 from pathlib import Path
@@ -12,6 +13,7 @@ from tests.unit.execution import host_makers
 from tests.unit.execution.makers import create, estate, plan_of, power_on, run, spec_of
 from vgpu_cfg.errors import DocumentError
 from vgpu_cfg.execution import Journal, find_journals, read_journal, run_plan
+from vgpu_cfg.execution.records.journal import MOST_BYTES
 from vgpu_cfg.model.runs import RunEntry
 
 
@@ -112,6 +114,19 @@ def test_what_is_no_journal_is_refused(tmp_path: Path, text: str) -> None:
     path.write_text(text)
     with pytest.raises(DocumentError):
         read_journal(path)
+
+
+def test_what_others_put_into_a_shared_folder_is_never_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.jsonl")
+    (tmp_path / "folder.jsonl").mkdir()
+    (tmp_path / "endless.jsonl").symlink_to("/dev/zero")
+    (tmp_path / "circle.jsonl").symlink_to("circle.jsonl")
+    with (tmp_path / "huge.jsonl").open("wb") as file:
+        file.truncate(MOST_BYTES + 1)
+    (tmp_path / "deep.jsonl").write_text("[" * 100_000)
+    for path in tmp_path.iterdir():
+        with pytest.raises(DocumentError):
+            read_journal(path)
 
 
 def test_runs_are_found_newest_first_and_by_their_own_plan_only(tmp_path: Path) -> None:

@@ -67,3 +67,15 @@ def test_it_is_given_back_by_clearing_the_attribute() -> None:
 
 def test_a_host_that_has_gone_is_told() -> None:
     assert "has gone" in outcome(FakeVCenter(), cordon()).message
+
+
+def test_another_cordon_in_the_place_of_the_one_that_was_seen_stays() -> None:
+    newer = OTHERS.model_copy(update={"reason": "smoke", "by": "carl"})
+    seen = Host(moid="host-1", name="esx-01", cordons=(OTHERS,))
+    for change in (uncordon_host(seen, [""]), cordon(OTHERS)):
+        server = server_with(newer.text)
+        assert change is not None
+        found = outcome(server, change)
+        assert found.status == "failed"
+        assert "meanwhile: smoke (carl)" in found.message
+        assert server.host_attributes["host-1"] == {CORDON_ATTRIBUTE: newer.text}

@@ -7,11 +7,13 @@ from typing import Any
 import pytest
 
 from tests.fakes.fake_vcenter import FakeVCenter
-from tests.unit.execution.makers import add_own_vm, estate, reconfigure, run, statuses
+from tests.unit.execution.makers import add_own_vm, estate, plan_of, reconfigure, run, statuses
+from vgpu_cfg.execution import run_plan
 from vgpu_cfg.model.observed.inventory import Datastore, Folder, Host
 from vgpu_cfg.model.observed.vm import PowerState
 from vgpu_cfg.model.plan.change import Change, RelocateVm
 from vgpu_cfg.model.plan.vm_spec import VmSpec
+from vgpu_cfg.planning.upkeep import vm_changes
 from vgpu_cfg.planning.vms.relocate import relocation, rename, to_folder
 
 TRAINING, OTHER = Folder(moid="group-1", name="training"), Folder(moid="group-2", name="other")
@@ -103,3 +105,15 @@ def test_a_vm_that_does_not_show_where_it_was_moved_is_a_failure() -> None:
     server.moves_to = "host-9"
     report, _ = run(server, moved(server))
     assert "does not show on esx-02 after its move" in report.outcomes[0].message
+
+
+@pytest.mark.parametrize("change", [vm_changes.move, vm_changes.switch_off])
+def test_a_vm_that_somebody_took_from_its_host_is_left_alone_by_work_on_that_host(change: Any) -> None:
+    server = own(power_state=PowerState.ON)
+    (vm,) = server.read_vms(["vm-1"])
+    planned = change(vm, *HOSTS, is_running=True) if change is vm_changes.move else change(vm)
+    server.change_vm("hvd-01", host_moid="host-3")
+    mark = vm.mark.text if vm.mark is not None else ""
+    report = run_plan(plan_of(planned, others={"vm-1": mark}), server, server, server)
+    assert "has moved to another host since it was planned" in report.outcomes[0].message
+    assert server.calls == []

@@ -55,6 +55,17 @@ def test_a_long_line_is_left_to_the_reader_not_wrapped() -> None:
     assert stream.getvalue() == "x" * 200 + "\n"
 
 
+def test_nothing_that_others_typed_moves_the_cursor_or_makes_a_line() -> None:
+    typed = "a\nesx-02: given back\x1b[31m\u009b1A\u202e\u2028\ud800\u0085é字"
+    stream = io.StringIO()
+    print_lines(make_console(stream, width=80), [Text(typed, style="bold")])
+    told = stream.getvalue()
+    assert told == plain([Text(typed)])
+    assert told.count("\n") == 1
+    assert told.removesuffix("\n").isprintable()
+    assert told.endswith("é字\n")
+
+
 # ------------------------------------------------------------- errors
 
 

@@ -1,0 +1,34 @@
+"""What a time is that others wrote, by hand or by another program: of UTC where it names no zone, or none.
+
+Python's datetimes that name a zone cannot be compared with those that do not, and those at the ends of the
+calendar cannot be shown in another zone.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated
+
+from pydantic import AfterValidator
+
+_FIRST, _LAST = 1970, 9000
+"""The years that are taken for ones that somebody meant; every zone can show them."""
+
+
+def moment_of(text: str) -> datetime | None:
+    """Read a time, None where the text is none."""
+    try:
+        return in_utc(datetime.fromisoformat(text))
+    except ValueError:
+        return None
+
+
+def in_utc(moment: datetime) -> datetime:
+    """Return a time in UTC. Raises ValueError for one of no year that anything happened in."""
+    if not _FIRST <= moment.year <= _LAST:
+        raise ValueError(f"nothing happened in the year {moment.year}")
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+
+
+Moment = Annotated[datetime, AfterValidator(in_utc)]
+"""A field that holds what others wrote."""
