@@ -392,6 +392,11 @@ class Inventory(Frozen):
         return {cluster.moid: cluster for cluster in self.clusters}
 
     @cached_property
+    def folder_by_moid(self) -> Mapping[str, Folder]:
+        """VM folders by managed object id."""
+        return {folder.moid: folder for folder in self.folders}
+
+    @cached_property
     def vms_by_host(self) -> Mapping[str, tuple[Vm, ...]]:
         """VMs by the host they run on or are registered at."""
         found: dict[str, list[Vm]] = {}

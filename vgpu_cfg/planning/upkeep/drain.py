@@ -194,7 +194,7 @@ class _Draining:
         return self._changes(vm, home.model_copy(update={"is_moving": True}), cold)
 
     def _switched_off(self, vm: Vm, why: str) -> list[Change]:
-        folder = next((one for one in self.observed.folders if one.moid == vm.folder_moid), None)
+        folder = self.observed.folder_by_moid.get(vm.folder_moid or "")
         if covering := self.protection.of_vm(vm.name, folder):
             remedy = covering.remedy(alone="it is not moved and not switched off")
             self._refuse(Code.DRAIN_STAYS, vm, covering.message, remedy)

@@ -100,7 +100,7 @@ class VmResolver:
         """
         covering = self.protection.of_vm(vm.name, folder)
         if covering is None and existing is not None:
-            where = next((one for one in self.observed.folders if one.moid == existing.folder_moid), None)
+            where = self.observed.folder_by_moid.get(existing.folder_moid or "")
             covering = self.protection.of_vm(existing.called or existing.name, where)
         if covering is not None:
             remedy = covering.remedy("the VM from the plan file", "remove the VM from the plan file")
