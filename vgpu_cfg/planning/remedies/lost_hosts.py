@@ -28,6 +28,7 @@ from vgpu_cfg.planning.placement.startable import place_startable
 from vgpu_cfg.planning.remedies.failures import report_failures
 from vgpu_cfg.planning.vms.lookup.baseline import make_baseline
 from vgpu_cfg.planning.vms.lookup.gpu_match import own_gpus
+from vgpu_cfg.planning.vms.lookup.moving import why_tied
 from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
 from vgpu_cfg.planning.vms.lookup.shapes import line_of, make_shape
 from vgpu_cfg.planning.vms.lookup.vm_resolver import VmResolver
@@ -98,18 +99,12 @@ def _lost_vm(
         is_restarted_by_ha=(
             existing.is_on
             and host.connection is Connection.NOT_RESPONDING
-            and not _is_tied(resolved)
+            and not why_tied(resolved.base)
             and cluster is not None
             and cluster.ha_enabled
             and cluster.overrides_of(existing.moid).get(_HA_RESTART) != "disabled"
         ),
     )
-
-
-def _is_tied(resolved: ResolvedVm) -> bool:
-    """Whether a VM holds a function of its host, by its address: no other host has that."""
-    detail = resolved.base
-    return any(device.is_fixed for device in detail.passthrough) or any(nic.function for nic in detail.nics)
 
 
 class _Elsewhere:
@@ -156,7 +151,7 @@ class _Elsewhere:
             return None, "its configuration could not be read"
         if resolved.host.connection is Connection.DISCONNECTED:
             return None, "somebody disconnected the host, and what ran there may run on"
-        if _is_tied(resolved):
+        if why_tied(resolved.base):
             return None, f"a device of {resolved.host.name} is handed through to it by its address"
         told = Findings()
         ranked = self._candidates(resolved, resolved.host, told)
