@@ -92,9 +92,7 @@ class _Draining:
                 change.model_copy(update={"needs": (*needs, *change.needs)}) if not change.needs else change
                 for change in one
             ]
-        plan = upkeep_plan("drain", self.observed, changes)
-        others = {moid: vm.mark.text if vm.mark is not None else "" for moid, vm in self.touched.items()}
-        return plan.model_copy(update={"diagnostics": self.findings.diagnostics(), "others": others})
+        return upkeep_plan("drain", self.observed, changes, self.touched.values(), self.findings)
 
     def _unfinished(self) -> Iterator[list[Change]]:
         """Yield what a broken drain owes to VMs that it switched off to move them."""
