@@ -189,8 +189,7 @@ class Movables:
         return tuple(one for one in variants if all(need.board_key in boards for need in one))
 
     def _targets(self, vm: Vm, detail: VmDetail, source: int) -> Iterator[int]:
-        by_key = {network.portgroup_key: network.moid for network in self.observed.networks}
-        networks = {by_key.get(nic.network, nic.network) for nic in detail.nics if nic.network}
+        networks = self.observed.networks_of(detail)
         here = self.hosts[source]
         cluster = self.observed.cluster_by_moid.get(here.cluster_moid or "")
         rules = HostRules.of(vm, cluster)

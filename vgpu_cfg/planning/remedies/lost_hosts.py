@@ -89,7 +89,7 @@ def steps_of_lost(lost: Sequence[LostHost], hosts: Mapping[str, Host]) -> list[M
 def _lost_vm(
     resolved: ResolvedVm, existing: Vm, host: Host, resolver: VmResolver, target: str, why_not: str
 ) -> LostVm:
-    cluster = resolver.observed.cluster_by_moid.get(host.cluster_moid or host.compute_moid)
+    cluster = resolver.observed.cluster_of(host)
     return LostVm(
         name=resolved.name,
         moid=existing.moid,
@@ -173,7 +173,7 @@ class _Elsewhere:
     def _candidates(self, resolved: ResolvedVm, host: Host, told: Findings) -> Ranked:
         """Return the hosts that reach a VM's files and networks: its own cluster's, then the file's."""
         observed, base = self._resolver.observed, resolved.base
-        own = observed.cluster_by_moid.get(host.cluster_moid or host.compute_moid)
+        own = observed.cluster_of(host)
         clusters = dict.fromkeys(one for one in (own, *resolved.clusters) if isinstance(one, Cluster))
         keys = {network.portgroup_key or network.moid: network.moid for network in observed.networks}
         query = make_query(
