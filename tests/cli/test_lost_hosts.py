@@ -94,6 +94,25 @@ def test_destroy_leaves_what_is_on_a_lost_host(pair: CommandLine) -> None:
     assert not pair.look(ESTATE).vms
 
 
+def test_what_is_on_a_lost_host_is_neither_given_up_nor_taken_in_nor_written_down(pair: CommandLine) -> None:
+    hand(pair, "--fail")
+    shown = pair("export", "--update", "pair.yaml", "--vm", "w-*", "--dry-run")
+    assert shown.code == 10
+    assert f"w-02 VM: {LOST} does not respond" in shown.told
+    ran = pair("forget", "pair.yaml", "--yes")
+    assert ran.code == 7, ran.told
+    assert "it stays the plan's" in ran.told
+    hand(pair, "--power-on")
+    pair.done("forget", "pair.yaml", "--yes")
+    hand(pair, "--fail")
+    ran = pair("import", "pair.yaml", "--yes")
+    assert ran.code == 7, ran.told
+    hand(pair, "--power-on")
+    pair.done("import", "pair.yaml", "--yes")
+    pair.done("apply", "pair.yaml", "--yes")
+    assert told(pair, "status", "pair.yaml")["is_in_sync"]
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [(("--reconnect",), "is connected"), (("--power-on",), "is on"), ((), "there is nothing to do")],

@@ -169,8 +169,10 @@ def test_what_cannot_be_written_is_told(made: Callable[[str], Colleague], vgpu_c
     colleague.does("vm-03", "PowerOffVM_Task")
     colleague.does("vm-03", "Destroy_Task")
     colleague.reconfigures("vm-01", BY_HAND["cpus"])
+    colleague.does("vm-02", "Rename_Task", "theirs")
     ran = vgpu_cfg("export", "--update", "plan.yaml", "--vm=*", "--yes")
     assert ran.code == 10
+    assert "vm-02 name: `apply` renames it back" in ran.told
     assert "vm-01 cpus: plan.yaml:8 says ${many}: change the variable" in ran.told
     assert "vm-03 VM: the VM is not there" in ran.told
     assert "power: false" in Path("plan.yaml").read_text(encoding="utf-8")

@@ -38,6 +38,11 @@ _VM_BELOW_EXCEPT = 4
 NO_KEY = "the plan file has no key for it"
 NOT_ENOUGH = "what was found cannot be written so that nothing differs"
 NOT_THERE = "the VM is not there: `apply` makes it again; if it shall not be, take it out of the plan file"
+NAME = "name"
+OTHER_NAME = (
+    "`apply` renames it back; to keep the name, give it that name in `vms` with an item in `moved`, or write "
+    "`ignore: [name]`"
+)
 IN_GUEST = "what a guest has is not taken into the plan file"
 
 
@@ -105,6 +110,10 @@ class _Writing:
 
     def note(self, vm: DesiredVm) -> None:
         """Note what stays different of a VM, and why."""
+        for host in self.trial.plan.lost_hosts:
+            if any(lost.name == vm.name for lost in host.vms):
+                why = f"{host.host.name} {host.connection.words}: bring it back first"
+                self.left.append(Left(vm=vm.name, what=THE_VM, why=why))
         for one in _left_of(self.trial.plan, vm.name):
             why = self.reasons.get((vm.name, one.what)) or _why_left(one)
             self.left.append(Left(vm=vm.name, what=one.what, why=why))
@@ -273,4 +282,6 @@ def _explicit(detail: VmDetail, key: str) -> Any:
 def _why_left(one: Difference) -> str:
     if one.what == THE_VM:
         return NOT_THERE
+    if one.what == NAME:
+        return OTHER_NAME
     return IN_GUEST if one.what == GUEST else NO_KEY

@@ -13,7 +13,7 @@ from vgpu_cfg.errors import NotFound
 from vgpu_cfg.model.desired import DesiredPlan, ProtectingContext
 from vgpu_cfg.model.observed.cordon import Cordon, free_attribute, parse_cordons
 from vgpu_cfg.model.observed.home import Home, home_of
-from vgpu_cfg.model.observed.inventory import Inventory
+from vgpu_cfg.model.observed.inventory import Connection, Inventory
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.plan.change import Plan
 from vgpu_cfg.model.plan_file import ProtectEntry
@@ -141,7 +141,27 @@ def test_only_what_is_where_the_drain_left_it_comes_home() -> None:
     down = tuple(
         host.model_copy(update={"is_in_maintenance_mode": host.name == "esx-01"}) for host in waiting.hosts
     )
-    assert findings(given_back(waiting.model_copy(update={"hosts": down}))) == [("VG548", "a")]
+    refused = given_back(waiting.model_copy(update={"hosts": down}))
+    assert findings(refused) == [("VG548", "a")]
+    assert "esx-01 is in maintenance mode" in refused.diagnostics[0].message
+    assert "--power-off" not in refused.diagnostics[0].remedy  # it would not help
+    silent = tuple(
+        host.model_copy(update={"connection": Connection.NOT_RESPONDING}) if host.name == "esx-01" else host
+        for host in waiting.hosts
+    )
+    refused = given_back(waiting.model_copy(update={"hosts": silent}))
+    assert "esx-01 does not respond" in refused.diagnostics[0].message
+
+
+def test_a_host_is_meant_by_its_name_with_the_domain_or_without() -> None:
+    rows = {name: {"gpus": [{"board": "A100", "pci": A}]} for name in ("esx-01.lab", "esx-02.lab")}
+    observed = make_inventory({"hosts": rows})
+    for word in ("esx-01", "ESX-01.lab", "host:esx-01", "*-01"):
+        assert one_host(word, observed).name == "esx-01.lab"
+    (target,) = targets_of(["gpu:esx-02/21:00.0", "gpu:esx-02.lab/0000:21:00.0"], observed)
+    assert (target.host.name, target.pci_id) == ("esx-02.lab", A)
+    with pytest.raises(NotFound, match="no host matches esx"):
+        one_host("esx", observed)
 
 
 def test_a_cordon_reads_back_and_one_that_was_cut_off_closes_the_host() -> None:

@@ -6,6 +6,7 @@ A host that the plan took down itself is none of these: the plan waits for it.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from vgpu_cfg.model.identity import PlanIdentity
 from vgpu_cfg.model.observed.inventory import Connection, Host, Inventory
@@ -14,6 +15,20 @@ from vgpu_cfg.model.plan.change import ManualStep, Subject
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.wording import listed
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """What shall be done with VMs, and what is said of one whose host does not respond."""
+
+    done: str
+    again: str
+    meanwhile: str
+
+
+DELETED = Intent("deleted", "delete it again", "it is kept")
+GIVEN_UP = Intent("given up", "forget it again", "it stays the plan's")
+TAKEN_IN = Intent("taken in", "import it again", "its mark is left as it is")
 
 
 def lost_host(vm: Vm, observed: Inventory, plan: PlanIdentity) -> Host | None:
@@ -28,9 +43,13 @@ def lost_host(vm: Vm, observed: Inventory, plan: PlanIdentity) -> Host | None:
 
 
 def can_go(
-    leaving: Iterable[Vm], observed: Inventory, plan: PlanIdentity, findings: Findings
+    leaving: Iterable[Vm],
+    observed: Inventory,
+    plan: PlanIdentity,
+    findings: Findings,
+    intent: Intent = DELETED,
 ) -> tuple[list[Vm], list[ManualStep]]:
-    """Return, of VMs that are to be deleted, those that can be, and the steps that bring the others back."""
+    """Return, of VMs, those that can be reached for what is intended, and the steps for the others."""
     going: list[Vm] = []
     kept: dict[str, list[str]] = {}
     for vm in leaving:
@@ -40,17 +59,16 @@ def can_go(
             continue
         kept.setdefault(host.moid, []).append(vm.name)
         subject = Subject(kind="vm", name=vm.name, moid=vm.moid)
-        message = f"it is on {host.name}, which {host.connection.words}: it is kept"
-        findings.add(
-            Code.KEPT_WITH_ITS_HOST, subject, message, f"bring {host.name} back, then delete it again"
-        )
-    return going, [_step_to_delete(observed.host_by_moid[moid], names) for moid, names in kept.items()]
+        message = f"it is on {host.name}, which {host.connection.words}: {intent.meanwhile}"
+        remedy = f"bring {host.name} back, then {intent.again}"
+        findings.add(Code.KEPT_WITH_ITS_HOST, subject, message, remedy)
+    return going, [_step_before(intent, observed.host_by_moid[moid], names) for moid, names in kept.items()]
 
 
-def _step_to_delete(host: Host, names: list[str]) -> ManualStep:
+def _step_before(intent: Intent, host: Host, names: list[str]) -> ManualStep:
     text = (
         f"Power {host.name} on, give it its network back, or connect it again in vCenter: "
-        f"{listed(names, shown=8)} cannot be deleted while it {host.connection.words}."
+        f"{listed(names, shown=8)} cannot be {intent.done} while it {host.connection.words}."
     )
     return step_of_return(host, text, f"{host.name} is connected in vCenter")
 

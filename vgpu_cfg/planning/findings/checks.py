@@ -247,7 +247,12 @@ CHECKS: dict[Code, Check] = {
         (Code.EXTRA_RESTART, "a restart that was to bring a setting did not", _W, _V),
         (Code.SHELL_LEFT_OPEN, "an SSH service that this plan started still runs", _W, _V),
         (Code.HOST_LOST, "VMs of the plan are on a host that does not respond", _W, _V),
-        (Code.KEPT_WITH_ITS_HOST, "a VM to be deleted is on a host that does not respond", _W, _V),
+        (
+            Code.KEPT_WITH_ITS_HOST,
+            "a VM to be deleted, given up or taken in is on a host that does not respond",
+            _W,
+            _V,
+        ),
         (Code.HOST_CORDONED, "a host that would take the VM is cordoned", _E, _V),
         (Code.GPU_CORDONED, "ESXi could choose a GPU that is cordoned", _E, _V),
         (Code.CORDON_IN_FORCE, "a host of the plan, or a GPU of it, is cordoned", _I, _V),

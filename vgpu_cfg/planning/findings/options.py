@@ -37,10 +37,15 @@ def matches_any(text: str, globs: Iterable[str]) -> bool:
     return any(fnmatchcase(folded, glob.casefold()) for glob in globs)
 
 
+def is_host(host_name: str, glob: str) -> bool:
+    """Whether a glob means a host, by its name in vCenter or the part before the domain."""
+    return any(matches_any(name, [glob]) for name in _names_of(host_name))
+
+
 def _selects(selector: str, vm_name: str, host_name: str) -> bool:
     kind, colon, glob = selector.partition(":")
     if colon and kind == "host":
-        return bool(host_name) and any(matches_any(name, [glob]) for name in _names_of(host_name))
+        return bool(host_name) and is_host(host_name, glob)
     return matches_any(vm_name, [glob if colon and kind == "vm" else selector])
 
 

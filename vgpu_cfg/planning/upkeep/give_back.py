@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from vgpu_cfg.model.observed.home import Home, home_of
-from vgpu_cfg.model.observed.inventory import Host, Inventory
+from vgpu_cfg.model.observed.inventory import Connection, Host, Inventory
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.plan.change import Change, Plan, Severity, Subject
 from vgpu_cfg.planning.findings.checks import Code
@@ -69,11 +69,7 @@ class _GivenBack:
         if self.stays or here is None or not (home.is_there(vm) or is_on_its_way):
             return [gone]
         if not host.is_usable:
-            self._tell(
-                vm,
-                host,
-                f"{host.name} cannot run it yet: take it out of maintenance mode, then uncordon again",
-            )
+            self._tell(vm, *_why_not_yet(host))
             return []
         if not vm.is_on:
             moving = [] if here.moid == host.moid else [move(vm, here, host, is_running=False)]
@@ -88,13 +84,23 @@ class _GivenBack:
         if not cold and vm.detail is not None:
             return [move(vm, here, host, is_running=True, stun_ms=stun_ms(vm.detail, here)), gone]
         if vm.name not in self.power_off:
-            self._tell(vm, host, f"it stays on {here.name}: {cold}")
+            again = shlex.join(["vgpu-cfg", "uncordon", f"host:{host.name}", f"--power-off={vm.name}"])
+            remedy = f"with its owner's leave `{again}` brings it home; with --stay it is forgotten"
+            self._tell(vm, f"it stays on {here.name}: {cold}", remedy)
             return []
         leaving = remember(vm, Home(host=host.moid, is_moving=True).text, owner_text(vm))
         return [leaving, switch_off(vm), move(vm, here, host, is_running=False), switch_on(vm, host), gone]
 
-    def _tell(self, vm: Vm, host: Host, message: str) -> None:
+    def _tell(self, vm: Vm, message: str, remedy: str) -> None:
         subject = Subject(kind="vm", name=vm.name, moid=vm.moid)
-        again = shlex.join(["vgpu-cfg", "uncordon", f"host:{host.name}", f"--power-off={vm.name}"])
-        remedy = f"with its owner's leave `{again}` brings it home; with --stay it is forgotten"
         self.findings.add(Code.DRAIN_STAYS, subject, message, remedy, Severity.WARNING)
+
+
+def _why_not_yet(host: Host) -> tuple[str, str]:
+    """Say why a host takes nobody home now, and what to do first."""
+    if host.connection is not Connection.CONNECTED:
+        message, first = f"{host.name} {host.connection.words}", "bring it back"
+    else:
+        message, first = f"{host.name} is in maintenance mode", "take it out of it"
+    again = shlex.join(["vgpu-cfg", "uncordon", f"host:{host.name}"])
+    return f"it cannot go home: {message}", f"{first}; then `{again}` brings the VM home"

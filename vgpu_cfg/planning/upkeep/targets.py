@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from vgpu_cfg.documents import did_you_mean
 from vgpu_cfg.errors import NotFound
 from vgpu_cfg.model.observed.inventory import Host, Inventory
-from vgpu_cfg.planning.findings.options import matches_any
+from vgpu_cfg.planning.findings.options import is_host, matches_any
 
 _WITHOUT_DOMAIN = re.compile(r"[0-9a-f*?\[\]]+:[0-9a-f*?\[\]]+\.[0-7*?]")
 
@@ -32,8 +32,8 @@ def targets_of(words: Sequence[str], observed: Inventory) -> tuple[Target, ...]:
 
 
 def hosts_named(glob: str, observed: Inventory) -> list[Host]:
-    """Return the hosts that a glob names. Raises NotFound where none is."""
-    hosts = sorted((host for host in observed.hosts if matches_any(host.name, [glob])), key=_by_name)
+    """Return the hosts that a glob names, with the domain or without. Raises NotFound where none is."""
+    hosts = sorted((host for host in observed.hosts if is_host(host.name, glob)), key=_by_name)
     if not hosts:
         names = [host.name for host in observed.hosts]
         remedy = did_you_mean(glob, names, noun="hosts") or "`vgpu-cfg inventory` lists the hosts"

@@ -21,6 +21,7 @@ from vgpu_cfg.model.plan.change import (
     SetRule,
     Subject,
 )
+from vgpu_cfg.planning.estate.lost import GIVEN_UP, can_go
 from vgpu_cfg.planning.estate.site import Site
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
@@ -40,17 +41,21 @@ _Tie = SetRule | SetHostRule | RemoveRule | RemoveVmGroup
 
 
 def make_forget_plan(desired: DesiredPlan, observed: Inventory, options: PlanOptions) -> Plan:
-    """Plan to give up the plan's VMs that `only` selects; a locked or protected one loses nothing by it."""
+    """Plan to give up the plan's VMs that `only` selects; a locked or protected one loses nothing by it.
+
+    One on a host that does not respond keeps its marks and its rules: nothing reaches it.
+    """
     findings = Findings.for_plan(desired)
     site = Site(desired, observed, findings)
     leaving = chosen_own_vms(desired, observed, options)
     if not leaving:
         refuse_nothing(desired, options, findings)
+    leaving, steps = can_go(leaving, observed, desired.identity, findings, GIVEN_UP)
     _refuse_marked_hosts(desired, observed, findings)
     _report_overrides(leaving, observed, findings)
     ties = list(_ties(desired, observed, leaving))
     needs = tuple(tie.id for tie in ties)
-    changes = [*ties, *(_unmarking(vm, needs) for vm in leaving)]
+    changes = [*ties, *(_unmarking(vm, needs) for vm in leaving), *steps]
     return plan_about_vms(desired, site, changes, findings)
 
 

@@ -13,8 +13,9 @@ from typing import Literal
 from vgpu_cfg.model.desired import DesiredPlan, DesiredVm
 from vgpu_cfg.model.observed.inventory import Folder, Inventory
 from vgpu_cfg.model.observed.vm import MARK_PLAN_KEY, MARK_VM_KEY, Vm
-from vgpu_cfg.model.plan.change import Edit, MarkVm, Plan, Severity, Subject, VmRef
+from vgpu_cfg.model.plan.change import Change, Edit, MarkVm, Plan, Severity, Subject, VmRef
 from vgpu_cfg.model.plan.vm_spec import VmSpec
+from vgpu_cfg.planning.estate.lost import TAKEN_IN, can_go
 from vgpu_cfg.planning.estate.own import as_imported, own_vms
 from vgpu_cfg.planning.estate.ownership import marked_moids
 from vgpu_cfg.planning.estate.protection import PLAN_FILE, Protection
@@ -55,7 +56,8 @@ def make_import_plan(desired: DesiredPlan, observed: Inventory, options: PlanOpt
             _report_elsewhere(wanted, folder, observed, findings)
     if not (taken or own or chosen & findings.vms_with_errors()):
         refuse_nothing(desired, options, findings)
-    changes = [_marking(vm, desired, "imported") for vm in taken]
+    taken, steps = can_go(taken, observed, desired.identity, findings, TAKEN_IN)
+    changes: list[Change] = [*(_marking(vm, desired, "imported") for vm in taken), *steps]
     return plan_about_vms(desired, site, changes, findings, in_sync=own, chosen=chosen)
 
 
@@ -67,8 +69,9 @@ def make_allowance_plan(desired: DesiredPlan, observed: Inventory, options: Plan
     if not chosen:
         refuse_nothing(desired, options, findings)
     imported = [vm for vm in chosen if vm.mark is not None and vm.mark.is_imported]
-    changes = [_marking(vm, desired, "own") for vm in imported]
     in_sync = [vm.name for vm in chosen if vm not in imported]
+    imported, steps = can_go(imported, observed, desired.identity, findings, TAKEN_IN)
+    changes: list[Change] = [*(_marking(vm, desired, "own") for vm in imported), *steps]
     return plan_about_vms(desired, site, changes, findings, in_sync=in_sync)
 
 
