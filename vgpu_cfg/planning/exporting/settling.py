@@ -18,11 +18,10 @@ from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.plan.change import Change, Edit, Plan, SetHostRule, SetRule, UpgradeVm
 from vgpu_cfg.planning.estate.own import as_imported
 from vgpu_cfg.planning.expand import VmContext, expand_hosts, expand_networks, expand_vms
-from vgpu_cfg.planning.exporting.vm_keys import ExportedVm
+from vgpu_cfg.planning.exporting.vm_keys import KEY_OF_DEVICE, ExportedVm
 from vgpu_cfg.planning.planner import make_plan
 from vgpu_cfg.planning.vms.settings.table import vm_setting
 
-_BY_EDIT = {"gpu": "gpus", "nic": "nics", "nic mac": "nics", "disk": "disks"}
 _NO_KEY = frozenset({"power"})
 
 
@@ -106,8 +105,8 @@ def _keys_of(change: Change, edit: Edit, one: ExportedVm) -> Iterator[str]:
         yield from ("gpus", "nics", "vtpm")
     elif row is not None:
         yield from (row.plan_key,) if row.plan_key else row.follows
-    elif edit.key in _BY_EDIT:
-        yield _BY_EDIT[edit.key]
+    elif edit.key in KEY_OF_DEVICE:
+        yield KEY_OF_DEVICE[edit.key]
     elif edit.key in one.keys.get("extra_config", {}):
         yield "extra_config"
     elif edit.key in one.keys.get("attributes", {}):
