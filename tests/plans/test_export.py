@@ -23,7 +23,7 @@ from tests.plans.tables import CASES
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import AFFINITY_KEY
-from vgpu_cfg.planning.exporting.settling import taken_in
+from vgpu_cfg.planning.estate.own import as_imported
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.planner import make_plan
 
@@ -98,7 +98,7 @@ def test_the_next_plan_on_it_changes_nothing(case: str, way: str) -> None:
     if observed is None:
         return
     desired = loaded(text_of(observed))
-    own = taken_in(observed, named_in(desired, observed), desired.identity)
+    own = as_imported(observed, {vm.moid for vm in named_in(desired, observed)}, desired.identity)
     changes = [change.id for change in make_plan(desired, own, load_catalog()).changes]
     assert changes == [] or case in ANY_FILE_CHANGES
 

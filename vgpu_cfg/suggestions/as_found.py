@@ -21,7 +21,7 @@ from vgpu_cfg.model.plan.suggestion import FixKind
 from vgpu_cfg.planning.drift.differences import GUEST, POWER, THE_VM, differences_of
 from vgpu_cfg.planning.estate.own import own_vms
 from vgpu_cfg.planning.exporting.names import Names
-from vgpu_cfg.planning.exporting.vm_keys import in_order, vm_keys
+from vgpu_cfg.planning.exporting.vm_keys import KEY_OF_DEVICE, in_order, vm_keys
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.vms.lookup.gpu_match import device_names
 from vgpu_cfg.planning.vms.settings.extra_config import current
@@ -30,7 +30,6 @@ from vgpu_cfg.suggestions.candidate import Candidate
 from vgpu_cfg.suggestions.situation import Situation
 from vgpu_cfg.suggestions.trial import PlanSource, Trial, attempt
 
-_DEVICES = {"gpu": "gpus", "nic": "nics", "nic mac": "nics", "disk": "disks"}
 _OF_FINDING: Mapping[str, Sequence[str]] = {Code.DISK_SHRINKS: ("disks",)}
 _EXCEPT = "except"
 _VM_BELOW_EXCEPT = 4
@@ -252,8 +251,8 @@ def _keys(one: Difference) -> Sequence[str]:
         return ()
     if one.what == POWER:
         return (POWER,)
-    if one.what in _DEVICES:
-        return (_DEVICES[one.what],)
+    if one.what in KEY_OF_DEVICE:
+        return (KEY_OF_DEVICE[one.what],)
     if one.what == Code.SET_AT_CREATION_ONLY:
         return [row.plan_key for row in VM_SETTINGS if row.is_of_creation and row.plan_key]
     if one.what in _OF_FINDING:

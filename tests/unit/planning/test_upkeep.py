@@ -63,6 +63,8 @@ def test_a_vm_of_a_plan_moves_without_leave_and_one_of_none_takes_it() -> None:
     assert findings(drain(stranger)) == [("VG547", "a")]
     assert findings(drain(stranger, others=True)) == []
     assert list(plan.others) == ["vm-a"]
+    agent = estate(2, {"vCLS-1": small("esx-01")})
+    assert kinds(drain(agent)) == ["set_cordon esx-01"]  # vCenter switches it off by itself
 
 
 def test_what_has_no_room_elsewhere_is_switched_off_by_name_alone() -> None:

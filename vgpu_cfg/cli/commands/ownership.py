@@ -11,6 +11,7 @@ from vgpu_cfg.cli.options import panels
 from vgpu_cfg.cli.options.occasion import occasioned
 from vgpu_cfg.cli.options.shared import (
     CommandOptions,
+    DryRunOption,
     OnlyOption,
     OutputFormat,
     OutputOption,
@@ -25,8 +26,6 @@ from vgpu_cfg.settings.flags import ConnectionFlags
 
 if TYPE_CHECKING:
     from vgpu_cfg.cli.flows.run_flow import ApplyOptions
-
-_DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Show it; nothing is changed.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -46,7 +45,7 @@ def register(app: typer.Typer) -> None:
 def import_(
     path: PlanArgument,
     *,
-    dry_run: _DryRunOption = False,
+    dry_run: DryRunOption = False,
     may_destroy: Annotated[
         bool,
         typer.Option("--may-destroy", help="Take nothing in: allow that VMs taken in before are deleted."),
@@ -62,14 +61,12 @@ def import_(
 ) -> None:
     """Make VMs the plan's that are there already, by name and folder; show what apply would change then."""
     from vgpu_cfg.cli.flows import flow, ownership_flow
-    from vgpu_cfg.planning.findings.options import PlanOptions
 
     request = flow.read_request(path, variables, variable_files)
-    options = PlanOptions(only=tuple(only or ()))
-    said = CommandOptions(connection, variables, variable_files, only=options.only, occasion=occasion)
+    said = CommandOptions(connection, variables, variable_files, only=tuple(only or ()), occasion=occasion)
     take = ownership_flow.allow_to_destroy if may_destroy else ownership_flow.take_in
     how = _how(path, said, output, yes=yes, parallel=parallel)
-    raise typer.Exit(take(request, connection, options, how, dry_run=dry_run))
+    raise typer.Exit(take(request, connection, said.plan_options, how, dry_run=dry_run))
 
 
 @connected()
@@ -78,7 +75,7 @@ def import_(
 def forget(
     path: PlanArgument,
     *,
-    dry_run: _DryRunOption = False,
+    dry_run: DryRunOption = False,
     yes: YesOption = False,
     only: OnlyOption = None,
     parallel: ParallelOption = 8,
@@ -90,13 +87,11 @@ def forget(
 ) -> None:
     """Give VMs up: take the plan's marks and rules away from them; they run on as they are."""
     from vgpu_cfg.cli.flows import flow, ownership_flow
-    from vgpu_cfg.planning.findings.options import PlanOptions
 
     request = flow.read_request(path, variables, variable_files)
-    options = PlanOptions(only=tuple(only or ()))
-    said = CommandOptions(connection, variables, variable_files, only=options.only, occasion=occasion)
+    said = CommandOptions(connection, variables, variable_files, only=tuple(only or ()), occasion=occasion)
     how = _how(path, said, output, yes=yes, parallel=parallel)
-    raise typer.Exit(ownership_flow.give_up(request, connection, options, how, dry_run=dry_run))
+    raise typer.Exit(ownership_flow.give_up(request, connection, said.plan_options, how, dry_run=dry_run))
 
 
 def _how(path: Path, said: CommandOptions, output: OutputFormat, *, yes: bool, parallel: int) -> ApplyOptions:

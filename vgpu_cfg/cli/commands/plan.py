@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -12,6 +12,7 @@ from vgpu_cfg.cli.options.occasion import occasioned
 from vgpu_cfg.cli.options.shared import (
     CommandOptions,
     DeleteOption,
+    DryRunOption,
     MoveOption,
     OnlyOption,
     OutputFormat,
@@ -32,9 +33,6 @@ from vgpu_cfg.cli.options.shared import (
 )
 from vgpu_cfg.model.occasion import Occasion
 from vgpu_cfg.settings.flags import ConnectionFlags
-
-if TYPE_CHECKING:
-    from vgpu_cfg.planning.findings.options import PlanOptions
 
 _SaveOption = Annotated[
     Path | None,
@@ -136,14 +134,6 @@ def plan(
     request = flow.read_request(path, variables, variable_files)
     if out is not None:
         request = proposed(request, out)
-    chosen = _options(allow_power_cycle, allow_move, names, only)
-    answer = flow.plan_once(request, connection, chosen, open_shell=open_shell)
-    made = answer.plan
-    is_fixable = bool(made.errors) and request.reviewed is None
-    is_asked = output is not PlanFormat.JUNIT or suggest is not None
-    fixes = find_fixes(request, connection, answer) if is_fixable and is_asked else None
-    if out is not None:
-        save_plan(made, out)
     options = CommandOptions(
         connection,
         variables,
@@ -154,6 +144,13 @@ def plan(
         tuple(only or ()),
         stand_in(flow.locate(request, connection)[0]),
     )
+    answer = flow.plan_once(request, connection, options.plan_options, open_shell=open_shell)
+    made = answer.plan
+    is_fixable = bool(made.errors) and request.reviewed is None
+    is_asked = output is not PlanFormat.JUNIT or suggest is not None
+    fixes = find_fixes(request, connection, answer) if is_fixable and is_asked else None
+    if out is not None:
+        save_plan(made, out)
     next_command = options.command("apply", out or path)
     if output in (PlanFormat.MARKDOWN, PlanFormat.JUNIT):
         show_report.plan(made, output, command=next_command, fixes=fixes)
@@ -194,30 +191,26 @@ def apply(
 
     names = names_to_delete(delete, prune=prune)
     request = flow.read_request(path, variables, variable_files)
-    code = run_flow.apply(
-        request,
+    options = CommandOptions(
         connection,
-        _options(allow_power_cycle, allow_move, names, only),
-        run_flow.ApplyOptions(
-            path=path,
-            yes=yes,
-            parallel=parallel,
-            per_host=per_host,
-            output=output,
-            options=CommandOptions(
-                connection,
-                variables,
-                variable_files,
-                allow_power_cycle,
-                allow_move,
-                names,
-                tuple(only or ()),
-                occasion,
-            ),
-            done=tuple(done or ()),
-        ),
+        variables,
+        variable_files,
+        allow_power_cycle,
+        allow_move,
+        names,
+        tuple(only or ()),
+        occasion,
     )
-    raise typer.Exit(code)
+    how = run_flow.ApplyOptions(
+        path=path,
+        yes=yes,
+        parallel=parallel,
+        per_host=per_host,
+        output=output,
+        options=options,
+        done=tuple(done or ()),
+    )
+    raise typer.Exit(run_flow.apply(request, connection, options.plan_options, how))
 
 
 @connected(recordings=True)
@@ -237,9 +230,10 @@ def status(
     from vgpu_cfg.cli.flows import flow
     from vgpu_cfg.cli.flows.status_flow import look
     from vgpu_cfg.cli.output import show, show_report
+    from vgpu_cfg.planning.findings.options import PlanOptions
 
     request = flow.read_request(path, variables, variable_files)
-    answer, differences = look(request, connection, _options(allow_power_cycle=True))
+    answer, differences = look(request, connection, PlanOptions(allow_power_cycle=True))
     made = answer.plan
     if output is ReportFormat.JUNIT:
         show_report.status(made, answer.observed)
@@ -255,9 +249,7 @@ def status(
 def destroy(
     path: PlanArgument,
     *,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show what would be deleted; nothing is changed.")
-    ] = False,
+    dry_run: DryRunOption = False,
     yes: YesOption = False,
     delete: DeleteOption = None,
     only: OnlyOption = None,
@@ -275,39 +267,15 @@ def destroy(
 
     request = flow.read_request(path, variables, variable_files)
     names, globs = names_to_delete(delete), tuple(only or ())
-    chosen = _options(delete=names, only=only)
     options = CommandOptions(
         connection, variables, variable_files, delete=names, only=globs, occasion=occasion
     )
     if dry_run:
-        made = flow.plan_destroy_once(request, connection, chosen)
+        made = flow.plan_destroy_once(request, connection, options.plan_options)
         show.plan(made, output, command=options.command("destroy", path), verbose=False)
         flow.refuse_errors(made)
         return
-    code = run_flow.destroy(
-        request,
-        connection,
-        chosen,
-        run_flow.ApplyOptions(
-            path=path,
-            yes=yes,
-            parallel=parallel,
-            per_host=per_host,
-            output=output,
-            options=options,
-        ),
+    how = run_flow.ApplyOptions(
+        path=path, yes=yes, parallel=parallel, per_host=per_host, output=output, options=options
     )
-    raise typer.Exit(code)
-
-
-def _options(
-    allow_power_cycle: bool = False,
-    allow_move: bool = False,
-    delete: tuple[str, ...] = (),
-    only: list[str] | None = None,
-) -> PlanOptions:
-    from vgpu_cfg.planning.findings.options import PlanOptions
-
-    return PlanOptions(
-        allow_power_cycle=allow_power_cycle, allow_move=allow_move, delete=delete, only=tuple(only or ())
-    )
+    raise typer.Exit(run_flow.destroy(request, connection, options.plan_options, how))

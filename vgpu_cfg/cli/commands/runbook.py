@@ -90,19 +90,17 @@ def runbook(
         sys.stdout.write("\n".join(texts))
         return
     from vgpu_cfg.catalog import load_catalog
-    from vgpu_cfg.planning.findings.options import PlanOptions
     from vgpu_cfg.planning.host_settings.select import make_view
     from vgpu_cfg.planning.host_settings.table import setting
     from vgpu_cfg.render.markdown.runbook import render_runbook
 
     names = names_to_delete(delete, prune=prune)
-    options = PlanOptions(allow_power_cycle=allow_power_cycle, allow_move=allow_move, delete=names)
-    answer = flow.plan_once(request, connection, options, open_shell=open_shell)
-    made, observed = answer.plan, answer.observed
-    flow.refuse_errors(made)
     command = CommandOptions(
         connection, variables, variable_files, allow_power_cycle, allow_move, names, occasion=occasion
     )
+    answer = flow.plan_once(request, connection, command.plan_options, open_shell=open_shell)
+    made, observed = answer.plan, answer.observed
+    flow.refuse_errors(made)
     views = {host.moid: make_view(host, observed, load_catalog()) for host in observed.hosts}
     next_command = command.command("apply", path)
     if output is OutputFormat.JSON:

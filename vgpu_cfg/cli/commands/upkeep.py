@@ -8,7 +8,7 @@ import typer
 
 from vgpu_cfg.cli.options import panels
 from vgpu_cfg.cli.options.occasion import occasioned
-from vgpu_cfg.cli.options.shared import OutputFormat, OutputOption, YesOption, connected
+from vgpu_cfg.cli.options.shared import DryRunOption, OutputFormat, OutputOption, YesOption, connected
 from vgpu_cfg.model.occasion import Occasion
 from vgpu_cfg.settings.flags import ConnectionFlags
 
@@ -65,9 +65,7 @@ def drain(
     others: Annotated[
         bool, typer.Option("--others", help="VMs of no plan may be moved by vMotion, too.")
     ] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show what would be done; nothing is changed.")
-    ] = False,
+    dry_run: DryRunOption = False,
     yes: YesOption = False,
     output: OutputOption = OutputFormat.TEXT,
     connection: ConnectionFlags,

@@ -199,7 +199,8 @@ class Work:
     """A plan that is about to be carried out, and how the estate is read and planned for again.
 
     `keep` writes down what must outlive the run, before its first change. `verb` with `more` is what to type
-    for it again, `check` the command that shows what came of it.
+    for it again, `check` the command that shows what came of it. `tell` says what came of work that no plan
+    file asks for, by its report, by what was read back and the journal.
     """
 
     plan: Plan
@@ -213,6 +214,7 @@ class Work:
     keep: Callable[[], None] = lambda: None
     more: tuple[str, ...] = ()
     check: str = "plan"
+    tell: Callable[[Report, Inventory | None, str], None] | None = None
 
 
 def _after_reboots(desired: DesiredPlan, estate: Estate, options: PlanOptions) -> Inventory:
@@ -316,31 +318,36 @@ def decide_and_run(work: Work, estate: Estate, how: ApplyOptions, *, is_reviewed
     journal_settings()  # what cannot be used is told before the question
     ask(work.question, yes=how.yes)
     work.keep()
-    report, journal = carry_out(work, estate, how)
+    report, journal = _carry_out(work, estate, how)
     how = how.after(_deleted(plan, report))
     plan_again = how.command("plan", *(["--open-shell"] if work.tools and work.tools.opens_shells else []))
     code = exit_code_of(report)
-    after = read_back_of(work)
+    after = _read_back(work)
     left = work.plan_for(after) if after is not None else None
-    show.report(
-        plan,
-        report,
-        after,
-        how.output,
-        journal=journal,
-        # A reviewed plan that was done in part is out of date: it is to be made and reviewed again.
-        next_command=f"{plan_again} -o {shlex.quote(str(how.path))}"
-        if is_reviewed
-        else how.command(work.verb, *work.more),
-        check_command=how.command(work.check) if work.check else "",
-        prove_command=how.command("verify") if work.verb == "apply" else "",
-    )
+    if work.tell is not None:
+        work.tell(report, after, journal)
+    else:
+        show.report(
+            plan,
+            report,
+            after,
+            how.output,
+            journal=journal,
+            # A reviewed plan that was done in part is out of date: it is to be made and reviewed again.
+            next_command=f"{plan_again} -o {shlex.quote(str(how.path))}"
+            if is_reviewed
+            else how.command(work.verb, *work.more),
+            check_command=how.command(work.check) if work.check else "",
+            prove_command=how.command("verify") if work.verb == "apply" else "",
+        )
     if code == 0 and left is not None and left.changes:
         first = left.changes[0]
         raise NotConfirmed(
             f"every change was made, and {len(left.changes)} would be made again, such as: {first.id}",
             subject=f"{first.subject.kind} {first.subject.name}",
-            remedy=f"{plan_again} shows what vCenter did not keep",
+            remedy=f"{plan_again} shows what vCenter did not keep"
+            if work.tell is None
+            else "run the same command again: it plans again from what is there now",
         )
     return code
 
@@ -354,7 +361,7 @@ def _deleted(plan: Plan, report: Report) -> frozenset[str]:
     return frozenset({*paths, *(change.vm.name for change in deletions)})
 
 
-def read_back_of(work: Work) -> Inventory | None:
+def _read_back(work: Work) -> Inventory | None:
     """Read the estate after a run; a server that has gone away by then spoils only the table."""
     try:
         return work.read_back()
@@ -366,7 +373,7 @@ def read_back_of(work: Work) -> Inventory | None:
         return None
 
 
-def carry_out(work: Work, estate: Estate, how: ApplyOptions) -> tuple[Report, str]:
+def _carry_out(work: Work, estate: Estate, how: ApplyOptions) -> tuple[Report, str]:
     from vgpu_cfg.execution import RunOptions, run_plan, stop_on_interrupt
     from vgpu_cfg.render.layout.console import make_console
     from vgpu_cfg.render.text.run.progress import make_display, tee

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -54,15 +53,17 @@ def update(
 
 
 def _named(desired: DesiredPlan, globs: Sequence[str]) -> tuple[str, ...]:
+    from vgpu_cfg.planning.findings.options import matches_any
+
     known = [vm.name for vm in desired.vms]
     for glob in globs:
-        if not any(fnmatchcase(name, glob) for name in known):
+        if not any(matches_any(name, [glob]) for name in known):
             raise NotFound(
                 f"the plan file has no VM {glob!r}",
                 subject=desired.name,
                 remedy=did_you_mean(glob, known, noun="VMs"),
             )
-    return tuple(name for name in known if any(fnmatchcase(name, glob) for glob in globs))
+    return tuple(name for name in known if matches_any(name, globs))
 
 
 def _write_found(request: PlanRequest, flags: ConnectionFlags, names: Sequence[str]) -> AsFound:

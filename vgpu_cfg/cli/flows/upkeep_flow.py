@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING
 import typer
 
 from vgpu_cfg.cli import compose
-from vgpu_cfg.cli.flows.flow import locked, refuse_errors, refuse_missing_privileges
+from vgpu_cfg.cli.flows.flow import locked, refuse_errors
 from vgpu_cfg.cli.flows.occasions import refuse_unstated
-from vgpu_cfg.cli.flows.run_flow import ApplyOptions, Work, ask, carry_out, read_back_of
+from vgpu_cfg.cli.flows.run_flow import ApplyOptions, Work, decide_and_run, show_plan, these
 from vgpu_cfg.cli.options.shared import CommandOptions, OutputFormat
 from vgpu_cfg.cli.output import show
-from vgpu_cfg.errors import NotConfirmed
 from vgpu_cfg.model.observed.cordon import MOST_CHARACTERS
 from vgpu_cfg.ports import ReadScope
 from vgpu_cfg.settings.connection import resolve_connection
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from vgpu_cfg.model.observed.inventory import Host, Inventory
     from vgpu_cfg.model.occasion import Occasion
     from vgpu_cfg.model.plan.change import Plan
+    from vgpu_cfg.model.plan.report import Report
 
 _LOCK = "hosts"
 """The name under which one run at a time works on the hosts of a vCenter."""
@@ -168,35 +168,29 @@ def _decide_and_run(
     flags: ConnectionFlags,
     output: OutputFormat,
 ) -> int:
-    from vgpu_cfg.execution import exit_code_of
-
-    refuse_missing_privileges(plan, observed, estate.reader)
+    takes_leave = asked.asks and any(change.kind != "set_cordon" for change in plan.changes)
     how = ApplyOptions(
         path=Path(),
-        yes=asked.yes,
+        yes=asked.yes or not takes_leave,
         parallel=8,
         per_host=2,
         output=output,
         options=CommandOptions(flags, occasion=asked.occasion),
     )
-    if asked.asks and any(change.kind != "set_cordon" for change in plan.changes):
-        if how.is_json:
-            show.plan_to_decide_on(plan, how.occasion)
-        else:
-            show.plan(plan, output, command="", verbose=False, is_only_shown=False, occasion=how.occasion)
-        ask(f"Make these {len(plan.changes)} changes?", yes=asked.yes)
-    work = Work(plan, observed, asked.plan_for, lambda: _read(estate, asked.scope), "", plan.name)
-    report, journal = carry_out(work, estate, how)
-    after = read_back_of(work)
-    drained = asked.drained(after) if after is not None else None
-    show.upkeep(plan, report, output, after=after, drained=drained, journal=journal)
-    code = exit_code_of(report)
-    left = asked.plan_for(after) if after is not None else None
-    if code == 0 and left is not None and left.changes:
-        first = left.changes[0]
-        raise NotConfirmed(
-            f"every change was made, and {first.id} would be made again",
-            subject=f"{first.subject.kind} {first.subject.name}",
-            remedy="run the same command again: it plans again from what is there now",
-        )
-    return code
+    if takes_leave:
+        show_plan(plan, how)
+
+    def tell(report: Report, after: Inventory | None, journal: str) -> None:
+        drained = asked.drained(after) if after is not None else None
+        show.upkeep(plan, report, output, after=after, drained=drained, journal=journal)
+
+    work = Work(
+        plan,
+        observed,
+        asked.plan_for,
+        lambda: _read(estate, asked.scope),
+        f"Make {these(plan)}?",
+        plan.name,
+        tell=tell,
+    )
+    return decide_and_run(work, estate, how)

@@ -14,12 +14,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from vgpu_cfg.model.occasion import NO_OCCASION, Occasion
 from vgpu_cfg.settings.flags import ConnectionFlags
+
+if TYPE_CHECKING:
+    from vgpu_cfg.planning.findings.options import PlanOptions
 
 _CONNECTION = "Connection"
 _RUN = "Run"
@@ -106,6 +109,7 @@ PruneOption = Annotated[
         "--prune", help="Deletes nothing any more: name each VM with --delete.", rich_help_panel=_SCOPE
     ),
 ]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Show what would be done; nothing is changed.")]
 OnlyOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -194,6 +198,18 @@ class CommandOptions:
     delete: tuple[str, ...] = ()
     only: tuple[str, ...] = ()
     occasion: Occasion = NO_OCCASION
+
+    @property
+    def plan_options(self) -> PlanOptions:
+        """What planning is told of it."""
+        from vgpu_cfg.planning.findings.options import PlanOptions
+
+        return PlanOptions(
+            allow_power_cycle=self.allow_power_cycle,
+            allow_move=self.allow_move,
+            delete=self.delete,
+            only=self.only,
+        )
 
     def command(self, verb: str, path: Path, *more: str) -> str:
         """Return what to type for a command on a plan; a saved plan has its variables filled in."""

@@ -22,7 +22,7 @@ from vgpu_cfg.model.observed.cordon import Cordon
 from vgpu_cfg.model.observed.drs import ClusterRule, HostGroup, VmGroup, VmHostRule, VmOverrides
 from vgpu_cfg.model.observed.host_facts import EstateFacts
 from vgpu_cfg.model.observed.managed_object import ManagedObject
-from vgpu_cfg.model.observed.vm import SettingValue, Vm
+from vgpu_cfg.model.observed.vm import SettingValue, Vm, VmDetail
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode
 
 NVIDIA_VENDOR_ID = 0x10DE
@@ -392,6 +392,11 @@ class Inventory(Frozen):
         return {cluster.moid: cluster for cluster in self.clusters}
 
     @cached_property
+    def folder_by_moid(self) -> Mapping[str, Folder]:
+        """VM folders by managed object id."""
+        return {folder.moid: folder for folder in self.folders}
+
+    @cached_property
     def vms_by_host(self) -> Mapping[str, tuple[Vm, ...]]:
         """VMs by the host they run on or are registered at."""
         found: dict[str, list[Vm]] = {}
@@ -399,6 +404,15 @@ class Inventory(Frozen):
             if vm.host_moid is not None:
                 found.setdefault(vm.host_moid, []).append(vm)
         return {moid: tuple(vms) for moid, vms in found.items()}
+
+    def cluster_of(self, host: Host) -> Cluster | None:
+        """Return the cluster of a host, or what stands for it where the host is in none."""
+        return self.cluster_by_moid.get(host.cluster_moid or host.compute_moid)
+
+    def networks_of(self, detail: VmDetail) -> frozenset[str]:
+        """Return the networks that a VM's NICs are on, a distributed portgroup by its moid, too."""
+        by_key = {network.portgroup_key: network.moid for network in self.networks if network.portgroup_key}
+        return frozenset(by_key.get(nic.network, nic.network) for nic in detail.nics if nic.network)
 
     def vms_marked(self, plan: PlanIdentity) -> Iterator[Vm]:
         """Yield the VMs whose owner mark names this plan, whether or not they are truly its own."""

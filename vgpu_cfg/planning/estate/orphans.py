@@ -29,7 +29,6 @@ def orphans_to_delete(
 
     A name that means none of them, or several, is an error, and so is a protected VM.
     """
-    folders = {folder.moid: folder for folder in observed.folders}
     protection = Protection.of(desired)
     chosen: dict[str, Vm] = {}
     for name in dict.fromkeys(options.delete):
@@ -43,7 +42,7 @@ def orphans_to_delete(
             message = f"--delete {name}: another VM that is called so is to be deleted too"
             findings.add(Code.NOTHING_SELECTED, subject, message, "delete one after the other")
             continue
-        if covering := protection.of_vm(vm.name, folders.get(vm.folder_moid or "")):
+        if covering := protection.of_vm(vm.name, observed.folder_by_moid.get(vm.folder_moid or "")):
             findings.add(Code.PROTECTED, _subject(vm), covering.message, covering.remedy())
         refuse_to_delete(vm, findings)
         chosen[vm.moid] = vm

@@ -1,10 +1,13 @@
-"""Which VMs of an estate are a plan's own, for whoever shows or verifies them: as planning sees it."""
+"""Which VMs of an estate are a plan's own, as planning sees it, and how it looks with more of them."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from vgpu_cfg.model.desired import DesiredPlan
+from vgpu_cfg.model.identity import PlanIdentity
 from vgpu_cfg.model.observed.inventory import Inventory
-from vgpu_cfg.model.observed.vm import Vm
+from vgpu_cfg.model.observed.vm import OwnerMark, Vm
 from vgpu_cfg.planning.estate.naming import as_named
 from vgpu_cfg.planning.estate.ownership import assess_ownership
 from vgpu_cfg.planning.estate.site import Site
@@ -17,3 +20,20 @@ def own_vms(desired: DesiredPlan, observed: Inventory) -> dict[str, Vm]:
     site = Site(desired, observed, Findings())
     folders = {vm.name: site.folder_of(vm) for vm in desired.vms}
     return assess_ownership(desired, observed, folders, Findings()).existing
+
+
+def as_imported(observed: Inventory, moids: Collection[str], plan: PlanIdentity) -> Inventory:
+    """Return an estate as it will be once VMs are taken in by a plan; those that it has stay as they are."""
+    vms = (_with_mark(vm, plan) if vm.moid in moids else vm for vm in observed.vms)
+    return observed.model_copy(update={"vms": tuple(vms)})
+
+
+def _with_mark(vm: Vm, plan: PlanIdentity) -> Vm:
+    if vm.is_of(plan) and vm.mark is not None and vm.mark.id:
+        return vm
+    uuid = vm.instance_uuid.lower()
+    mark = OwnerMark(plan=plan.name, vm=vm.name, id=plan.id, instance_uuid=uuid, is_imported=True)
+    detail = vm.detail
+    if detail is not None:
+        detail = detail.model_copy(update={"extra_config": {**detail.extra_config, **mark.pairs}})
+    return vm.model_copy(update={"mark": mark, "detail": detail})

@@ -64,9 +64,7 @@ class Names:
 
     def cluster_of(self, host: Host | None) -> Cluster | None:
         """Return the cluster of a host, or what stands for it where the host is in none."""
-        if host is None:
-            return None
-        return self.observed.cluster_by_moid.get(host.cluster_moid or host.compute_moid)
+        return None if host is None else self.observed.cluster_of(host)
 
     def cluster_name(self, cluster: Cluster) -> str | None:
         """Return how a cluster is named."""

@@ -7,7 +7,7 @@ it, and stands under `ignore`, with what would change in a comment.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from vgpu_cfg.catalog import Catalog
 from vgpu_cfg.documents import Part, parse_text
@@ -15,14 +15,13 @@ from vgpu_cfg.errors import DocumentError
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.identity import PlanIdentity
 from vgpu_cfg.model.observed.inventory import Inventory
-from vgpu_cfg.model.observed.vm import OwnerMark, Vm
 from vgpu_cfg.model.plan.change import Change, Edit, Plan, SetHostRule, SetRule, UpgradeVm
+from vgpu_cfg.planning.estate.own import as_imported
 from vgpu_cfg.planning.expand import VmContext, expand_hosts, expand_networks, expand_vms
-from vgpu_cfg.planning.exporting.vm_keys import ExportedVm
+from vgpu_cfg.planning.exporting.vm_keys import KEY_OF_DEVICE, ExportedVm
 from vgpu_cfg.planning.planner import make_plan
 from vgpu_cfg.planning.vms.settings.table import vm_setting
 
-_BY_EDIT = {"gpu": "gpus", "nic": "nics", "nic mac": "nics", "disk": "disks"}
 _NO_KEY = frozenset({"power"})
 
 
@@ -53,25 +52,12 @@ def desired_of(text: str, identity: PlanIdentity, vcenter: str, datacenter: str 
     )
 
 
-def taken_in(observed: Inventory, vms: Iterable[Vm], identity: PlanIdentity) -> Inventory:
-    """Return the inventory as if these VMs were the plan's own: imported, where they are not yet."""
-    own = {vm.moid for vm in vms}
-
-    def marked(vm: Vm) -> Vm:
-        if vm.moid not in own or (vm.is_of(identity) and vm.mark is not None and vm.mark.id):
-            return vm
-        uuid = vm.instance_uuid.lower()
-        mark = OwnerMark(plan=identity.name, vm=vm.name, id=identity.id, instance_uuid=uuid, is_imported=True)
-        return vm.model_copy(update={"mark": mark})
-
-    return observed.model_copy(update={"vms": tuple(map(marked, observed.vms))})
-
-
 def next_plan(
     desired: DesiredPlan, observed: Inventory, found: Sequence[ExportedVm], catalog: Catalog
 ) -> Plan:
     """Make the plan that would be made of the file if its VMs were its own."""
-    return make_plan(desired, taken_in(observed, [one.vm for one in found], desired.identity), catalog)
+    taken_in = as_imported(observed, {one.vm.moid for one in found}, desired.identity)
+    return make_plan(desired, taken_in, catalog)
 
 
 def changed_hosts(plan: Plan) -> set[str]:
@@ -119,8 +105,8 @@ def _keys_of(change: Change, edit: Edit, one: ExportedVm) -> Iterator[str]:
         yield from ("gpus", "nics", "vtpm")
     elif row is not None:
         yield from (row.plan_key,) if row.plan_key else row.follows
-    elif edit.key in _BY_EDIT:
-        yield _BY_EDIT[edit.key]
+    elif edit.key in KEY_OF_DEVICE:
+        yield KEY_OF_DEVICE[edit.key]
     elif edit.key in one.keys.get("extra_config", {}):
         yield "extra_config"
     elif edit.key in one.keys.get("attributes", {}):

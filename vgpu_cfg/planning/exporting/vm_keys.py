@@ -21,6 +21,8 @@ _PLACE = ("cluster", "folder", "resource_pool", "datastore")
 _SIZE = ("cpus", "memory", "gpus", "numa", "nics", "disks")
 ORDER = ("template", *_PLACE, *_SIZE, *VmOptions.model_fields, "extra_config", "place", "power", "ignore")
 """In which order the keys of a VM are written."""
+KEY_OF_DEVICE = {"gpu": "gpus", "nic": "nics", "nic mac": "nics", "disk": "disks"}
+"""The key that says what an edit of a device changes, by the edit's own key."""
 _LONGEST_ATTRIBUTE = 80
 
 

@@ -48,7 +48,7 @@ def resolve_hosts(
         for host in found:
             if options.only and not options.selects("", host.name):
                 continue
-            cluster = observed.cluster_by_moid.get(host.cluster_moid or host.compute_moid)
+            cluster = observed.cluster_of(host)
             if cluster is not None and (covering := protection.of_cluster(cluster)):
                 message = f"its cluster {cluster.name} is protected by {covering.source}"
                 remedy = covering.remedy("from `hosts`", "remove it from `hosts`")

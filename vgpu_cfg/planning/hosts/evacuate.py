@@ -13,19 +13,21 @@ from vgpu_cfg.planning.estate.ownership import is_marked
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import PlanOptions
-from vgpu_cfg.planning.findings.wording import as_counted, gib, listed
+from vgpu_cfg.planning.findings.wording import gib, listed
 from vgpu_cfg.planning.host_settings.cluster import EVACUATE_OPTION, EVACUATE_VALUE
 from vgpu_cfg.planning.host_settings.resolved_host import ResolvedHost
-from vgpu_cfg.planning.vms.lookup.moving import HOT_MIGRATE_OPTION
+from vgpu_cfg.planning.vms.lookup.moving import (
+    HOT_MIGRATE_OPTION,
+    has_host_devices,
+    holds_devices,
+    running_vms,
+)
 
 MEMORY_SHARE = 0.95
 """The part of a host's memory that VMs can use; what ESXi itself needs is recalled, not looked up."""
 
 _FULLY_AUTOMATED = "fullyAutomated"
-_SRIOV = "sriov"
 _VSAN = "vsan"
-_SYSTEM_VM = "vCLS"
-"""vSphere Cluster Services: vCenter switches these VMs off by itself when a host enters maintenance mode."""
 
 
 @dataclass(slots=True)
@@ -40,29 +42,6 @@ class Evacuation:
     def memory_mib(self) -> int:
         """What the others must carry."""
         return sum(vm.detail.memory_mib or 0 for vm in self.moved if vm.detail is not None)
-
-
-def running_vms(host: Host, observed: Inventory) -> list[Vm]:
-    """Return what runs on a host, but for vCenter's own agents."""
-    return sorted(
-        (
-            vm
-            for vm in observed.vms_by_host.get(host.moid, ())
-            if vm.is_on and not vm.is_template and not vm.name.startswith(_SYSTEM_VM)
-        ),
-        key=lambda vm: as_counted(vm.name),
-    )
-
-
-def holds_devices(vm: Vm) -> bool:
-    """Whether a VM holds a vGPU, a passed-through device or a virtual function."""
-    return vm.detail is not None and bool(vm.detail.vgpus or _is_tied(vm))
-
-
-def _is_tied(vm: Vm) -> bool:
-    """Whether a VM holds what no vMotion takes along: a passed-through device or a virtual function."""
-    detail = vm.detail
-    return detail is not None and (bool(detail.passthrough) or any(nic.kind == _SRIOV for nic in detail.nics))
 
 
 def plan_graphics_pause(
@@ -107,7 +86,7 @@ def plan_evacuation(
     for vm in running_vms(resolved.view.host, observed):
         if vm.detail is None:
             _refuse_unread(found, resolved, vm, findings)
-        elif not holds_devices(vm):
+        elif not holds_devices(vm.detail):
             found.moved.append(vm)
         elif _is_own(vm, desired):
             found.switched_off.append(vm)
@@ -251,7 +230,7 @@ def _why_none_moves(resolved: ResolvedHost) -> str:
 
 def _drs_moves(vm: Vm, resolved: ResolvedHost, observed: Inventory) -> bool:
     """Whether DRS moves somebody else's vGPU VM when the host enters maintenance mode (KB 88271)."""
-    if _is_tied(vm):
+    if vm.detail is None or has_host_devices(vm.detail):
         return False
     is_automated = resolved.view.cluster_facts.drs_options.get(EVACUATE_OPTION) == EVACUATE_VALUE
     is_hot = observed.facts.vcenter_options.get(HOT_MIGRATE_OPTION, "").lower() == "true"
@@ -259,7 +238,7 @@ def _drs_moves(vm: Vm, resolved: ResolvedHost, observed: Inventory) -> bool:
 
 
 def _refuse_stuck(found: Evacuation, resolved: ResolvedHost, vm: Vm, findings: Findings) -> None:
-    is_tied = _is_tied(vm)
+    is_tied = vm.detail is not None and has_host_devices(vm.detail)
     what = "a vGPU"
     if is_tied:
         is_whole = vm.detail is not None and bool(vm.detail.passthrough)

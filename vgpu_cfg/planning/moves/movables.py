@@ -19,7 +19,7 @@ from vgpu_cfg.model.vgpu import VgpuProfile
 from vgpu_cfg.planning.capacity.host_capacity import CapacityReader
 from vgpu_cfg.planning.estate.protection import Protection
 from vgpu_cfg.planning.placement.demand import Demand, Shape, Variant, make_variants
-from vgpu_cfg.planning.vms.lookup.moving import stun_ms, why_cold, why_tied
+from vgpu_cfg.planning.vms.lookup.moving import holds_devices, running_vms, stun_ms, why_cold, why_tied
 from vgpu_cfg.planning.vms.lookup.nic_match import nic_needs
 
 
@@ -126,9 +126,9 @@ class Movables:
 
     def _on(self, index: int, tight: Collection[int], *, stays: bool = False) -> Iterator[Movable]:
         host = self.hosts[index]
-        for vm in sorted(self.observed.vms_by_host.get(host.moid, ()), key=lambda one: one.name):
+        for vm in running_vms(host, self.observed):
             detail = vm.detail
-            if not vm.is_on or detail is None or not (_holds_devices(detail) or index in tight):
+            if detail is None or not (holds_devices(detail) or index in tight):
                 continue
             why, shape = self._why_bound(vm, detail, host), None
             if not why:
@@ -143,7 +143,7 @@ class Movables:
     def _why_bound(self, vm: Vm, detail: VmDetail, host: Host) -> str:
         """Say what keeps a VM on its host whatever is done, empty where nothing does."""
         cluster = self.observed.cluster_by_moid.get(host.cluster_moid or "")
-        folder = next((one for one in self.observed.folders if one.moid == vm.folder_moid), None)
+        folder = self.observed.folder_by_moid.get(vm.folder_moid or "")
         if covering := self.protection.of_vm(vm.name, folder):
             return covering.message
         if cluster is not None and (covering := self.protection.of_cluster(cluster)):
@@ -189,8 +189,7 @@ class Movables:
         return tuple(one for one in variants if all(need.board_key in boards for need in one))
 
     def _targets(self, vm: Vm, detail: VmDetail, source: int) -> Iterator[int]:
-        by_key = {network.portgroup_key: network.moid for network in self.observed.networks}
-        networks = {by_key.get(nic.network, nic.network) for nic in detail.nics if nic.network}
+        networks = self.observed.networks_of(detail)
         here = self.hosts[source]
         cluster = self.observed.cluster_by_moid.get(here.cluster_moid or "")
         rules = HostRules.of(vm, cluster)
@@ -199,7 +198,3 @@ class Movables:
             reaches = networks <= host.network_moids and set(detail.datastore_moids) <= host.datastore_moids
             if is_other and reaches and rules.allow(host.moid):
                 yield index
-
-
-def _holds_devices(detail: VmDetail) -> bool:
-    return bool(detail.vgpus or detail.passthrough or any(nic.kind == "sriov" for nic in detail.nics))

@@ -182,13 +182,13 @@ def _off(held: Iterable[tuple[Vm, Host, tuple[str, ...]]]) -> Iterator[Holder]:
 def _idle(
     held: Iterable[tuple[Vm, Host, tuple[str, ...]]], observed: Inventory, below: float
 ) -> Iterator[IdleVm]:
-    folders = {folder.moid: folder.inventory_path or folder.name for folder in observed.folders}
     for vm, host, devices in held:
         used = cpu_percent(vm) if vm.is_on else None
         if used is not None and used < below:
-            folder = folders.get(vm.folder_moid or "", "")
+            folder = observed.folder_by_moid.get(vm.folder_moid or "")
+            path = "" if folder is None else folder.inventory_path or folder.name
             uptime = vm.detail.uptime_seconds if vm.detail else None
-            yield IdleVm(vm.name, host.name, folder, devices, round(used, 2), uptime, _plan_of(vm))
+            yield IdleVm(vm.name, host.name, path, devices, round(used, 2), uptime, _plan_of(vm))
 
 
 def _plan_of(vm: Vm) -> str:

@@ -28,6 +28,7 @@ from vgpu_cfg.planning.placement.startable import place_startable
 from vgpu_cfg.planning.remedies.failures import report_failures
 from vgpu_cfg.planning.vms.lookup.baseline import make_baseline
 from vgpu_cfg.planning.vms.lookup.gpu_match import own_gpus
+from vgpu_cfg.planning.vms.lookup.moving import why_tied
 from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
 from vgpu_cfg.planning.vms.lookup.shapes import line_of, make_shape
 from vgpu_cfg.planning.vms.lookup.vm_resolver import VmResolver
@@ -88,7 +89,7 @@ def steps_of_lost(lost: Sequence[LostHost], hosts: Mapping[str, Host]) -> list[M
 def _lost_vm(
     resolved: ResolvedVm, existing: Vm, host: Host, resolver: VmResolver, target: str, why_not: str
 ) -> LostVm:
-    cluster = resolver.observed.cluster_by_moid.get(host.cluster_moid or host.compute_moid)
+    cluster = resolver.observed.cluster_of(host)
     return LostVm(
         name=resolved.name,
         moid=existing.moid,
@@ -98,18 +99,12 @@ def _lost_vm(
         is_restarted_by_ha=(
             existing.is_on
             and host.connection is Connection.NOT_RESPONDING
-            and not _is_tied(resolved)
+            and not why_tied(resolved.base)
             and cluster is not None
             and cluster.ha_enabled
             and cluster.overrides_of(existing.moid).get(_HA_RESTART) != "disabled"
         ),
     )
-
-
-def _is_tied(resolved: ResolvedVm) -> bool:
-    """Whether a VM holds a function of its host, by its address: no other host has that."""
-    detail = resolved.base
-    return any(device.is_fixed for device in detail.passthrough) or any(nic.function for nic in detail.nics)
 
 
 class _Elsewhere:
@@ -156,7 +151,7 @@ class _Elsewhere:
             return None, "its configuration could not be read"
         if resolved.host.connection is Connection.DISCONNECTED:
             return None, "somebody disconnected the host, and what ran there may run on"
-        if _is_tied(resolved):
+        if why_tied(resolved.base):
             return None, f"a device of {resolved.host.name} is handed through to it by its address"
         told = Findings()
         ranked = self._candidates(resolved, resolved.host, told)
@@ -178,7 +173,7 @@ class _Elsewhere:
     def _candidates(self, resolved: ResolvedVm, host: Host, told: Findings) -> Ranked:
         """Return the hosts that reach a VM's files and networks: its own cluster's, then the file's."""
         observed, base = self._resolver.observed, resolved.base
-        own = observed.cluster_by_moid.get(host.cluster_moid or host.compute_moid)
+        own = observed.cluster_of(host)
         clusters = dict.fromkeys(one for one in (own, *resolved.clusters) if isinstance(one, Cluster))
         keys = {network.portgroup_key or network.moid: network.moid for network in observed.networks}
         query = make_query(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.cordon import CORDON_ATTRIBUTE, Cordon, free_attribute
 from vgpu_cfg.model.observed.inventory import Host, Inventory
+from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.plan.change import Change, Edit, HostRef, Plan, PlanTarget, SetCordon, Subject
+from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.upkeep.targets import Target
 
 
@@ -34,12 +36,7 @@ def cordon_host(host: Host, pci_ids: Sequence[str], observed: Inventory, reason:
         by, since = observed.vcenter.user, observed.read_at
         made.append(Cordon(attribute=attribute, reason=reason, pci_id=pci_id, by=by, since=since))
         before.append(known)
-    edits = tuple(
-        Edit(
-            key=new.key, before=old.words if old else None, after=reason, sets=_sets(new.attribute, new.text)
-        )
-        for new, old in zip(made, before, strict=True)
-    )
+    edits = tuple(_edit(new, old) for new, old in zip(made, before, strict=True))
     return _change("cordon", host, edits, {one.attribute: one.text for one in made}) if made else None
 
 
@@ -50,8 +47,14 @@ def uncordon_host(host: Host, pci_ids: Sequence[str]) -> SetCordon | None:
     return _change("uncordon", host, edits, {one.attribute: "" for one in gone}) if gone else None
 
 
-def upkeep_plan(name: str, observed: Inventory, changes: Sequence[Change]) -> Plan:
-    """Return a plan of changes that no plan file asks for."""
+def upkeep_plan(
+    name: str,
+    observed: Inventory,
+    changes: Sequence[Change],
+    vms: Iterable[Vm] = (),
+    findings: Findings | None = None,
+) -> Plan:
+    """Return a plan of changes that no plan file asks for; `vms` are those that it moves or switches."""
     vcenter = observed.vcenter
     touched = {moid for change in changes for moid in (change.subject.moid, change.host_moid)}
     return Plan(
@@ -59,7 +62,9 @@ def upkeep_plan(name: str, observed: Inventory, changes: Sequence[Change]) -> Pl
         target=PlanTarget(address=vcenter.address, instance_uuid=vcenter.instance_uuid),
         read_at=observed.read_at,
         desired=DesiredPlan(name=name, vcenter=vcenter.address),
+        diagnostics=findings.diagnostics() if findings is not None else (),
         changes=tuple(changes),
+        others={vm.moid: vm.mark.text if vm.mark is not None else "" for vm in vms},
         untouched_vms=sum(not vm.is_template and vm.moid not in touched for vm in observed.vms),
         untouched_hosts=sum(host.moid not in touched for host in observed.hosts),
     )

@@ -31,6 +31,7 @@ from vgpu_cfg.planning.upkeep.cordon import cordon_host, upkeep_plan
 from vgpu_cfg.planning.upkeep.targets import refuse_unclear
 from vgpu_cfg.planning.upkeep.vm_changes import in_turn, move, remember, switch_off, switch_on
 from vgpu_cfg.planning.vms.lookup.baseline import hosts_in_order, make_baseline
+from vgpu_cfg.planning.vms.lookup.moving import running_vms
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,13 +89,11 @@ class _Draining:
                 change.model_copy(update={"needs": (*needs, *change.needs)}) if not change.needs else change
                 for change in one
             ]
-        plan = upkeep_plan("drain", self.observed, changes)
-        others = {moid: vm.mark.text if vm.mark is not None else "" for moid, vm in self.touched.items()}
-        return plan.model_copy(update={"diagnostics": self.findings.diagnostics(), "others": others})
+        return upkeep_plan("drain", self.observed, changes, self.touched.values(), self.findings)
 
     def _unfinished(self) -> Iterator[list[Change]]:
         """Yield what a broken drain owes to VMs that it switched off to move them."""
-        for vm in _by_name(self.observed.vms):
+        for vm in sorted(self.observed.vms, key=lambda one: (as_counted(one.name), one.moid)):
             home = home_of(vm)
             target = self.observed.host_by_moid.get(home.to) if home is not None else None
             if home is None or target is None or vm.is_on:
@@ -123,7 +122,7 @@ class _Draining:
             if found:
                 before[target.moid] = found[-1]
                 yield found
-        for vm in self._residents():
+        for vm in running_vms(self.host, self.observed):
             if vm.moid in placed.fits:
                 continue
             why = bound.get(vm.name) or self._no_room()
@@ -137,10 +136,6 @@ class _Draining:
             if host.compute_moid == self.host.compute_moid and host.moid != self.host.moid and host.cordons
         ]
         return f"no other host of its cluster has room for it{_cordoned_too(closed)}"
-
-    def _residents(self) -> list[Vm]:
-        here = self.observed.vms_by_host.get(self.host.moid, ())
-        return _by_name(vm for vm in here if vm.is_on and not vm.is_template)
 
     def _within_rules(self, movables: list[Movable], finder: Movables) -> list[Movable]:
         """Take from each VM the hosts that rules with others forbid; one that has none left stays."""
@@ -191,7 +186,7 @@ class _Draining:
         return self._changes(vm, home.model_copy(update={"is_moving": True}), cold)
 
     def _switched_off(self, vm: Vm, why: str) -> list[Change]:
-        folder = next((one for one in self.observed.folders if one.moid == vm.folder_moid), None)
+        folder = self.observed.folder_by_moid.get(vm.folder_moid or "")
         if covering := self.protection.of_vm(vm.name, folder):
             remedy = covering.remedy(alone="it is not moved and not switched off")
             self._refuse(Code.DRAIN_STAYS, vm, covering.message, remedy)
@@ -245,7 +240,3 @@ def owner_text(vm: Vm) -> str:
 
 def _is_of_a_plan(vm: Vm) -> bool:
     return vm.mark is not None and bool(vm.mark.id) and not vm.is_copy
-
-
-def _by_name(vms: Iterator[Vm] | Sequence[Vm]) -> list[Vm]:
-    return sorted(vms, key=lambda vm: (as_counted(vm.name), vm.moid))

@@ -45,9 +45,7 @@ def make_uncordon_plan(
         for returning in given.returning(host) if "" in pci_ids else ():
             needs = (opened.id,) if opened is not None else ()
             changes += [returning[0].model_copy(update={"needs": needs}), *returning[1:]]
-    plan = upkeep_plan("uncordon", observed, changes)
-    others = {moid: vm.mark.text if vm.mark is not None else "" for moid, vm in given.touched.items()}
-    return plan.model_copy(update={"diagnostics": given.findings.diagnostics(), "others": others})
+    return upkeep_plan("uncordon", observed, changes, given.touched.values(), given.findings)
 
 
 @dataclass(slots=True)

@@ -133,13 +133,12 @@ def _refuse_bound(
     """Refuse to delete what the plan file locks, and what is protected."""
     protection = Protection.of(desired)
     locked = {vm.name for vm in desired.vms if vm.lock}
-    folders = {folder.moid: folder for folder in observed.folders}
     for vm in leaving:
         subject = Subject(kind="vm", name=vm.name, moid=vm.moid)
         if vm.name in locked:
             message = "it is locked by `lock: true`"
             findings.add(Code.LOCKED, subject, message, "write `lock: false`, and run destroy again")
-        if covering := protection.of_vm(vm.name, folders.get(vm.folder_moid or "")):
+        if covering := protection.of_vm(vm.name, observed.folder_by_moid.get(vm.folder_moid or "")):
             findings.add(Code.PROTECTED, subject, covering.message, covering.remedy())
 
 

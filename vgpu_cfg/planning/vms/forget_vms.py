@@ -20,9 +20,7 @@ from vgpu_cfg.model.plan.change import (
     SetHostRule,
     SetRule,
     Subject,
-    VmRef,
 )
-from vgpu_cfg.model.plan.vm_spec import VmSpec
 from vgpu_cfg.planning.estate.lost import GIVEN_UP, can_go
 from vgpu_cfg.planning.estate.site import Site
 from vgpu_cfg.planning.findings.checks import Code
@@ -30,8 +28,7 @@ from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.findings.wording import listed
 from vgpu_cfg.planning.vms.host_rules import leave_host_rules
-from vgpu_cfg.planning.vms.import_vms import chosen_own_vms, refuse_nothing
-from vgpu_cfg.planning.vms.new_vms import change_id
+from vgpu_cfg.planning.vms.import_vms import chosen_own_vms, mark_vm, refuse_nothing
 from vgpu_cfg.planning.vms.rules import leave_rules
 from vgpu_cfg.planning.vms.settings.edits import extra_config_path
 from vgpu_cfg.planning.vms.settings.table import vm_setting
@@ -79,17 +76,7 @@ def _unmarking(vm: Vm, needs: tuple[str, ...]) -> MarkVm:
         Edit(key="owner_mark", before=f"{label}{imported}", sets=_sets(_MARK)),
         *(Edit(key=key, before="what apply left there", sets=_sets((key,))) for key in others),
     ]
-    version = vm.detail.change_version if vm.detail is not None else ""
-    return MarkVm(
-        id=change_id("forget", vm.name),
-        subject=Subject(kind="vm", name=vm.name, moid=vm.moid),
-        edits=tuple(edits),
-        needs=needs,
-        host_moid=vm.host_moid,
-        vm=VmRef(name=vm.name, moid=vm.moid),
-        spec=VmSpec(extra_config=pairs, change_version=version or None),
-        mark="none",
-    )
+    return mark_vm("forget", vm, edits, pairs, "none", needs)
 
 
 _MARK = (MARK_PLAN_KEY, MARK_VM_KEY)

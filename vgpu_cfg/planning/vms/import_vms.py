@@ -6,17 +6,17 @@ was imported: such a VM is not deleted before somebody has allowed that, and all
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from shlex import quote
 from typing import Literal
 
 from vgpu_cfg.model.desired import DesiredPlan, DesiredVm
 from vgpu_cfg.model.observed.inventory import Folder, Inventory
-from vgpu_cfg.model.observed.vm import MARK_PLAN_KEY, MARK_VM_KEY, OwnerMark, Vm
+from vgpu_cfg.model.observed.vm import MARK_PLAN_KEY, MARK_VM_KEY, Vm
 from vgpu_cfg.model.plan.change import Change, Edit, MarkVm, Plan, Severity, Subject, VmRef
 from vgpu_cfg.model.plan.vm_spec import VmSpec
 from vgpu_cfg.planning.estate.lost import TAKEN_IN, can_go
-from vgpu_cfg.planning.estate.own import own_vms
+from vgpu_cfg.planning.estate.own import as_imported, own_vms
 from vgpu_cfg.planning.estate.ownership import marked_moids
 from vgpu_cfg.planning.estate.protection import PLAN_FILE, Protection
 from vgpu_cfg.planning.estate.site import Site
@@ -91,23 +91,8 @@ def chosen_own_vms(desired: DesiredPlan, observed: Inventory, options: PlanOptio
 
 def with_marks(plan: Plan, observed: Inventory) -> Inventory:
     """Return an estate as it will be once a plan has marked its VMs, as far as other plans can tell."""
-    marked = {change.vm.moid for change in plan.changes if isinstance(change, MarkVm)}
-    vms = (_with_mark(vm, plan.desired) if vm.moid in marked else vm for vm in observed.vms)
-    return observed.model_copy(update={"vms": tuple(vms)})
-
-
-def _with_mark(vm: Vm, desired: DesiredPlan) -> Vm:
-    mark = OwnerMark(
-        plan=desired.name,
-        vm=vm.name,
-        id=desired.id,
-        instance_uuid=vm.instance_uuid.lower(),
-        is_imported=True,
-    )
-    detail = vm.detail
-    if detail is not None:
-        detail = detail.model_copy(update={"extra_config": {**detail.extra_config, **mark.pairs}})
-    return vm.model_copy(update={"mark": mark, "detail": detail})
+    marked = {change.vm.moid for change in plan.changes if isinstance(change, MarkVm) and change.vm.moid}
+    return as_imported(observed, marked, plan.desired.identity)
 
 
 def _marking(vm: Vm, desired: DesiredPlan, mark: Literal["imported", "own"]) -> MarkVm:
@@ -115,26 +100,31 @@ def _marking(vm: Vm, desired: DesiredPlan, mark: Literal["imported", "own"]) -> 
     verb = "import" if mark == "imported" else "allow deletion of"
     before = None if mark == "imported" else f"{desired.name}, imported"
     after = f"{desired.name}, imported" if mark == "imported" else desired.name
+    sets = {extra_config_path(key): value for key, value in pairs.items()}
+    edit = Edit(key="owner_mark", before=before, after=after, sets=sets)
+    return mark_vm(verb, vm, (edit,), pairs, mark)
+
+
+def mark_vm(
+    verb: str,
+    vm: Vm,
+    edits: Sequence[Edit],
+    pairs: Mapping[str, str],
+    mark: Literal["imported", "own", "none"],
+    needs: tuple[str, ...] = (),
+) -> MarkVm:
+    """Return the change that writes a VM's mark, or takes it away."""
+    version = vm.detail.change_version if vm.detail is not None else ""
     return MarkVm(
         id=change_id(verb, vm.name),
         subject=Subject(kind="vm", name=vm.name, moid=vm.moid),
-        edits=(
-            Edit(
-                key="owner_mark",
-                before=before,
-                after=after,
-                sets={extra_config_path(key): value for key, value in pairs.items()},
-            ),
-        ),
+        edits=tuple(edits),
+        needs=needs,
         host_moid=vm.host_moid,
         vm=VmRef(name=vm.name, moid=vm.moid),
-        spec=VmSpec(extra_config=pairs, change_version=_version_of(vm)),
+        spec=VmSpec(extra_config=dict(pairs), change_version=version or None),
         mark=mark,
     )
-
-
-def _version_of(vm: Vm) -> str | None:
-    return (vm.detail.change_version if vm.detail is not None else "") or None
 
 
 def _is_refused(

@@ -105,8 +105,7 @@ class NamePlanner:
 
     def _way(self, resolved: ResolvedVm, vm: Vm) -> _Way | None:
         """Return the way that a VM has to go, None where it is where it shall be."""
-        folders = {folder.moid: folder for folder in self.observed.folders}
-        before = folders.get(vm.folder_moid or "", resolved.folder)
+        before = self.observed.folder_by_moid.get(vm.folder_moid or "", resolved.folder)
         after = resolved.folder if resolved.desired.is_managed("folder") else before
         name = vm.called or vm.name
         if "name" not in resolved.desired.ignore:

@@ -315,7 +315,7 @@ class VmPlanner:
     def _cluster_of(self, host: Host | None) -> Cluster | None:
         if host is None:
             return None
-        return self.observed.cluster_by_moid.get(host.cluster_moid or host.compute_moid)
+        return self.observed.cluster_of(host)
 
     def _placement(
         self, resolved: ResolvedVm, host: Host, placed: Placed, nic_ids: tuple[str, ...]

@@ -11,6 +11,7 @@ from rich.text import Text
 from vgpu_cfg.model.observed.inventory import Host, Inventory
 from vgpu_cfg.model.plan.change import Change, Edit, Plan, PowerOffVm, PowerOnVm, RelocateVm, SetCordon
 from vgpu_cfg.model.plan.report import OutcomeStatus, Report
+from vgpu_cfg.planning.vms.lookup.moving import running_vms
 from vgpu_cfg.render.layout.commands import command
 from vgpu_cfg.render.layout.lines import fold, hanging
 from vgpu_cfg.render.text.findings import render_findings
@@ -28,8 +29,7 @@ class Drained:
     @classmethod
     def of(cls, host: Host, after: Inventory) -> Self:
         """Look at a host after the run."""
-        here = after.vms_by_host.get(host.moid, ())
-        return cls(host, tuple(vm.name for vm in here if vm.is_on and not vm.is_template))
+        return cls(host, tuple(vm.name for vm in running_vms(host, after)))
 
 
 def render_upkeep(

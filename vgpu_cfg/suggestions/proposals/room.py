@@ -84,7 +84,6 @@ def switch_off(vm: Vm, host: Host) -> Candidate:
 def _residents(situation: Situation, hosts: list[Host]) -> Iterator[Candidate]:
     """VMs of others that hold GPUs of these hosts: each could move to an idle GPU, or go off."""
     own = {vm.name for vm in situation.desired.vms}
-    folders = {folder.moid: folder for folder in situation.observed.folders}
     resolver = VmResolver(situation.desired, situation.observed, situation.catalog, Findings())
     protection = Protection.of(situation.desired)
     finder = Movables(situation.observed, resolver.hosts, resolver.reader, protection, ())
@@ -95,7 +94,7 @@ def _residents(situation: Situation, hosts: list[Host]) -> Iterator[Candidate]:
         for vm in situation.observed.vms_by_host.get(host.moid, ()):
             holds = vm.detail is not None and bool(vm.detail.vgpus or vm.detail.passthrough)
             is_own = vm.name in own and is_marked(vm, situation.desired.identity)
-            folder = folders.get(vm.folder_moid or "")
+            folder = situation.observed.folder_by_moid.get(vm.folder_moid or "")
             if not vm.is_on or not holds or is_own or protection.of_vm(vm.name, folder):
                 continue
             found += 1

@@ -10,8 +10,7 @@ unproven; where it sends the whole file, the end of it is kept.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Sequence
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -22,6 +21,7 @@ from vgpu_cfg.errors import NotFound, NotOffered, NotPermitted, VCenterError
 from vgpu_cfg.knowledge.failed_task import RECONFIGURE, PastTask, VmHistory
 from vgpu_cfg.knowledge.vm_log import LOG_NAME, VmLog, last_start
 from vgpu_cfg.ports import Transport
+from vgpu_cfg.vsphere.history.collectors import beginner, held
 from vgpu_cfg.vsphere.wire.collector import Paths, Start, collect_from, renewing
 from vgpu_cfg.vsphere.wire.faults import fault_name, fault_text, is_not_offered, translated
 from vgpu_cfg.vsphere.wire.session import Session
@@ -97,7 +97,7 @@ class FailureReader:
             entity=vim.VirtualMachine(vm_moid), recursion=vim.TaskFilterSpec.RecursionOption.self
         )
         spec = vim.TaskFilterSpec(entity=of_vm, state=[state])
-        with _collector(manager.CreateCollectorForTasks(spec)) as collector:
+        with held(manager.CreateCollectorForTasks(spec)) as collector:
             collector.SetCollectorPageSize(PAGE_SIZE)
             start = Start(_COLLECTOR, str(collector._moId))
             (item,) = collect_from(self._session, (Paths(_COLLECTOR, ("latestPage",)),), (start,))
@@ -142,17 +142,6 @@ class FailureReader:
         return self._transport.exchange("GET", path, headers, b"")
 
 
-@contextmanager
-def _collector(collector: Any) -> Iterator[Any]:
-    """Let go of a collector at the end: a session may have 32."""
-    try:
-        yield collector
-    finally:
-        # What cannot be let go of ends with the session.
-        with suppress(vmodl.MethodFault, VCenterError):
-            collector.DestroyCollector()
-
-
 def _newest(infos: Iterable[Any]) -> PastTask | None:
     found = max(infos, key=lambda info: info.completeTime or info.queueTime, default=None)
     return None if found is None else _past(found)
@@ -172,15 +161,9 @@ def _past(info: Any) -> PastTask:
 
 def _by(reason: Any) -> str:
     """Say who or what began a task."""
-    match reason:
-        case vim.TaskReasonUser():
-            return str(reason.userName)
-        case vim.TaskReasonAlarm():
-            return f"alarm {reason.alarmName}"
-        case vim.TaskReasonSchedule():
-            return f"scheduled task {reason.name}"
-        case _:
-            return "vCenter itself"
+    if isinstance(reason, vim.TaskReasonUser):
+        return str(reason.userName)
+    return beginner(reason) or "vCenter itself"
 
 
 def _parent(path: str) -> str:

@@ -18,16 +18,13 @@ from typing import Any
 
 from pyVmomi import vim, vmodl
 
-from vgpu_cfg.errors import VCenterError
 from vgpu_cfg.model.observed.past import Past, PastEvent, PastScope
 from vgpu_cfg.planning.drift.authors import EVENT_KINDS, MAKINGS, REMOVED
+from vgpu_cfg.vsphere.history.collectors import MOST_PAGES, PAGE_SIZE, beginner, held, pages
 from vgpu_cfg.vsphere.wire.collector import Paths, Start, collect_from, renewing
 from vgpu_cfg.vsphere.wire.faults import is_session_over, to_error
 from vgpu_cfg.vsphere.wire.session import Session
 
-PAGE_SIZE = 1000
-MOST_PAGES = 20
-"""So many pages are read of a collector at most: 20,000 events."""
 NOT_KEPT = "this vCenter tells no events"
 NOT_RECORDED = "a recording holds no events"
 NOT_ALLOWED = "the account may not read events"
@@ -68,12 +65,14 @@ def _read(session: Session, scope: PastScope) -> Past:
     if wanted:
         begin = None if scope.host_moids else min(made_at.values(), default=None)
         spec = _filter(session, scope, EVENT_KINDS, begin)
-        found += [event for event in _pages(manager, spec) if _moid_of(event) in wanted]
+        found += [event for event in _events(manager, spec) if _moid_of(event) in wanted]
     if scope.removed_vms:
         kinds = (REMOVED, *MAKINGS)
         names = {*scope.removed_vms}
         spec = _filter(session, PastScope(), kinds, None)
-        found += [event for event in _pages(manager, spec) if event.vm is not None and event.vm.name in names]
+        found += [
+            event for event in _events(manager, spec) if event.vm is not None and event.vm.name in names
+        ]
     reasons = _reasons(session, found)
     events = {event.key: _past(event, reasons) for event in found}
     return Past(
@@ -115,34 +114,21 @@ def _entity(session: Session, scope: PastScope) -> Any:
             return one(entity=session.service_content.rootFolder, recursion="all")
 
 
-def _pages(manager: Any, spec: Any) -> Iterator[Any]:
-    """Yield the events of a filter, oldest first; let go of the collector: a session may have 32."""
-    collector = manager.CreateCollectorForEvents(spec)
-    try:
-        for _ in range(MOST_PAGES):
-            page = collector.ReadNextEvents(PAGE_SIZE) or ()
+def _events(manager: Any, spec: Any) -> Iterator[Any]:
+    """Yield the events of a filter, oldest first."""
+    with held(manager.CreateCollectorForEvents(spec)) as collector:
+        page: Any = ()
+        for page in pages(collector.ReadNextEvents):
             yield from page
-            if not page:
-                return
+    if page:
         raise _TooManyEvents
-    finally:
-        _let_go(collector)
 
 
 def _oldest(manager: Any) -> datetime | None:
     """Return when the oldest event is of that vCenter keeps and the account sees."""
-    collector = manager.CreateCollectorForEvents(vim.event.EventFilterSpec())
-    try:
+    with held(manager.CreateCollectorForEvents(vim.event.EventFilterSpec())) as collector:
         first = collector.ReadNextEvents(1) or ()
-    finally:
-        _let_go(collector)
     return first[0].createdTime if first else None
-
-
-def _let_go(collector: Any) -> None:
-    # What cannot be let go of ends with the session.
-    with suppress(vmodl.MethodFault, VCenterError):
-        collector.DestroyCollector()
 
 
 def _reasons(session: Session, events: Sequence[Any]) -> Mapping[int, str]:
@@ -157,36 +143,16 @@ def _reasons(session: Session, events: Sequence[Any]) -> Mapping[int, str]:
         )
     )
     chains = {event.chainId for event in events}
-    try:
-        collector = manager.CreateCollectorForTasks(spec)
-    except vmodl.MethodFault:
-        return {}
-    try:
-        found: dict[int, str] = {}
-        for _ in range(MOST_PAGES):
-            page = collector.ReadNextTasks(PAGE_SIZE) or ()
+    found: dict[int, str] = {}
+    with suppress(vmodl.MethodFault), held(manager.CreateCollectorForTasks(spec)) as collector:
+        for page in pages(collector.ReadNextTasks):
             found |= {
-                info.eventChainId: _reason(info.reason)
+                info.eventChainId: beginner(info.reason)
                 for info in page
                 if info.eventChainId in chains and not isinstance(info.reason, _UNNAMED_TASK)
             }
-            if not page:
-                break
         return found
-    except vmodl.MethodFault:
-        return {}
-    finally:
-        _let_go(collector)
-
-
-def _reason(reason: Any) -> str:
-    match reason:
-        case vim.TaskReasonAlarm():
-            return f"alarm {reason.alarmName}"
-        case vim.TaskReasonSchedule():
-            return f"scheduled task {reason.name}"
-        case _:
-            return ""
+    return {}
 
 
 def _past(event: Any, reasons: Mapping[int, str]) -> PastEvent:

@@ -8,24 +8,19 @@ setting (30 days by default: recalled).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any
 
-from pyVmomi import vim, vmodl
+from pyVmomi import vim
 
-from vgpu_cfg.errors import VCenterError
 from vgpu_cfg.model.runs import RunEntry, parse_entry
+from vgpu_cfg.vsphere.history.collectors import held, pages
 from vgpu_cfg.vsphere.wire.collector import renewing
 from vgpu_cfg.vsphere.wire.faults import not_offered, translated
 from vgpu_cfg.vsphere.wire.session import Session
 
 KINDS = ("vim.event.GeneralUserEvent", "GeneralUserEvent")
 """The one type that is asked for, as vSphere's lists of events name it and as govc does."""
-PAGE_SIZE = 1000
-"""So many a page may have (vSphere API reference, ReadPreviousEvents)."""
-MOST_PAGES = 20
 
 
 class RunEntryReader:
@@ -66,24 +61,10 @@ class RunEntryReader:
             now = vim.ServiceInstance("ServiceInstance", self._session.stub).CurrentTime()
             spec.time = vim.event.EventFilterSpec.ByTime(beginTime=now - age)
         texts: list[str] = []
-        with _collector(manager.CreateCollectorForEvents(spec)) as collector:
+        with held(manager.CreateCollectorForEvents(spec)) as collector:
             collector.ResetCollector()
-            for _ in range(MOST_PAGES):
-                page = collector.ReadPreviousEvents(PAGE_SIZE) or ()
+            for page in pages(collector.ReadPreviousEvents):
                 texts += [
                     str(event.message) for event in page if isinstance(event, vim.event.GeneralUserEvent)
                 ]
-                if not page:
-                    break
         return texts
-
-
-@contextmanager
-def _collector(collector: Any) -> Iterator[Any]:
-    """Let go of a collector at the end: a session may have 32."""
-    try:
-        yield collector
-    finally:
-        # What cannot be let go of ends with the session.
-        with suppress(vmodl.MethodFault, VCenterError):
-            collector.DestroyCollector()

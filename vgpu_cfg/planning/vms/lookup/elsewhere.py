@@ -15,7 +15,7 @@ def is_elsewhere(resolved: ResolvedVm, observed: Inventory, site: Site) -> bool:
     host = resolved.host
     if host is None or "place" in resolved.desired.ignore:
         return False
-    cluster = observed.cluster_by_moid.get(host.cluster_moid or host.compute_moid)
+    cluster = observed.cluster_of(host)
     return bool(forbidden_by(resolved.desired.place, host, cluster))
 
 

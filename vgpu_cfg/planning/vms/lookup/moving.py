@@ -1,4 +1,4 @@
-"""Whether a VM of the plan that is not where the plan file says can be moved there, and how.
+"""Which VMs run on a host, what of them is bound to it, and whether one can be moved to another, and how.
 
 By vMotion where every vGPU of it allows that (vim `VirtualPCIPassthrough.backing.migrateSupported`, API
 7.0.2) and it has no other device of its host; else while it is off. What names one function of one host is
@@ -12,9 +12,13 @@ from dataclasses import dataclass
 
 from vgpu_cfg.model.observed.inventory import Connection, Datastore, Host, Inventory
 from vgpu_cfg.model.observed.vm import PowerState, Vm, VmDetail
+from vgpu_cfg.planning.findings.wording import as_counted
 
 HOT_MIGRATE_OPTION = "vgpu.hotmigrate.enabled"
 """vCenter's setting without which no vGPU moves as it runs."""
+
+_SYSTEM_VM = "vCLS"
+"""vSphere Cluster Services: vCenter switches these VMs off by itself when a host enters maintenance mode."""
 
 _KEEPS_FROM_MOVING = re.compile(r"\.cfg\.enable_(uvm|debugging|profiling)$", re.IGNORECASE)
 _PARAMETERS = {"uvm": "unified memory is on", "debugging": "debugging is on", "profiling": "profiling is on"}
@@ -35,6 +39,28 @@ class Moving:
     datastore: Datastore | None = None
     stun_ms: int | None = None
     is_known: bool = True
+
+
+def running_vms(host: Host, observed: Inventory) -> list[Vm]:
+    """Return what runs on a host, but for vCenter's own agents."""
+    return sorted(
+        (
+            vm
+            for vm in observed.vms_by_host.get(host.moid, ())
+            if vm.is_on and not vm.is_template and not vm.name.startswith(_SYSTEM_VM)
+        ),
+        key=lambda vm: (as_counted(vm.name), vm.moid),
+    )
+
+
+def holds_devices(detail: VmDetail) -> bool:
+    """Whether a VM holds a vGPU, a passed-through device or a virtual function."""
+    return bool(detail.vgpus) or has_host_devices(detail)
+
+
+def has_host_devices(detail: VmDetail) -> bool:
+    """Whether a VM holds what no vMotion takes along: a passed-through device or a virtual function."""
+    return bool(detail.passthrough) or any(nic.kind == "sriov" for nic in detail.nics)
 
 
 def why_bound(vm: Vm, detail: VmDetail, host: Host) -> str:

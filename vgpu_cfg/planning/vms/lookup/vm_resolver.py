@@ -100,7 +100,7 @@ class VmResolver:
         """
         covering = self.protection.of_vm(vm.name, folder)
         if covering is None and existing is not None:
-            where = next((one for one in self.observed.folders if one.moid == existing.folder_moid), None)
+            where = self.observed.folder_by_moid.get(existing.folder_moid or "")
             covering = self.protection.of_vm(existing.called or existing.name, where)
         if covering is not None:
             remedy = covering.remedy("the VM from the plan file", "remove the VM from the plan file")
@@ -123,7 +123,7 @@ class VmResolver:
         vm, host = resolved.existing, resolved.host
         if vm is None or host is None or not is_elsewhere(resolved, self.observed, self.lookup.silent):
             return
-        cluster = self.observed.cluster_by_moid.get(host.cluster_moid or host.compute_moid)
+        cluster = self.observed.cluster_of(host)
         silent = Findings()
         ranked = self.candidates.of(self._query_of_move(resolved), resolved.desired, silent)
         protected = self.protection.of_cluster(cluster) if cluster is not None else None
@@ -151,14 +151,11 @@ class VmResolver:
 
     def _query_of_move(self, resolved: ResolvedVm) -> CandidateQuery:
         """Return what a VM asks of the host that it is moved to: all that it has there now, and the rest."""
-        by_key = {one.portgroup_key: one.moid for one in self.observed.networks if one.portgroup_key}
-        own = {by_key.get(nic.network, nic.network) for nic in resolved.base.nics if nic.network}
+        own = self.observed.networks_of(resolved.base)
         store = other_datastore(resolved, self.lookup.silent)
         stores = {store.moid} if store is not None else set(resolved.base.datastore_moids)
         place = PlaceEntry() if "place" in resolved.desired.ignore else resolved.desired.place
-        return make_query(
-            resolved.clusters, place, frozenset(own | resolved.network_moids), frozenset(stores)
-        )
+        return make_query(resolved.clusters, place, own | resolved.network_moids, frozenset(stores))
 
     def shape(self, resolved: ResolvedVm) -> None:
         """Say what a VM needs that must be given a place; others get no shape."""
