@@ -53,6 +53,9 @@ def marks_of(vgpu_cfg: CommandLine) -> dict[str, str]:
 def test_a_vm_made_by_hand_is_taken_in_changed_given_up_and_taken_back(vgpu_cfg: CommandLine) -> None:
     plan = vgpu_cfg.write("plan.yaml", PLAN)
     assert "take this one in with `vgpu-cfg import`" in vgpu_cfg("plan", plan).told
+    told = " ".join(vgpu_cfg("plan", plan).told.split())
+    assert f"take in what is there: small-{{01..02}} vgpu-cfg import {plan}" in told
+    assert "--only" not in told
     before, tasks = vms_of(), len(vgpu_cfg.look(ESTATE).tasks)
     ran = vgpu_cfg.done("import", plan, "--yes")
     assert (vms_of(), len(vgpu_cfg.look(ESTATE).tasks) - tasks) == (before, 2)

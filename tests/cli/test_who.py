@@ -64,6 +64,17 @@ def test_each_value_has_its_own_author(vgpu_cfg: CommandLine) -> None:
     assert vgpu_cfg.look("two-a100") == before
 
 
+def test_a_mark_that_is_written_along_is_no_difference(vgpu_cfg: CommandLine) -> None:
+    vgpu_cfg.done("apply", "--yes", vgpu_cfg.write("plan.yaml", PLAN))
+    vgpu_cfg.write("plan.yaml", PLAN.replace("cpus: 4", "cpus: 2, boot_delay: 5"))
+    words = {what for _, what in told(vgpu_cfg)}
+    assert words == {"cpus", "boot_delay"}
+    Colleague(vgpu_cfg.lab("two-a100")).does("vm-04", "Rename_Task", "vm-05")
+    moved = PLAN.replace("{01..04}", "{01..03}") + "- {name: vm-05, gpus: grid_a100-10c}\n"
+    vgpu_cfg.write("plan.yaml", f"{moved}moved:\n- {{from: vm-04, to: vm-05}}\n")
+    assert "of vm-05, which was vm-04" in " ".join(vgpu_cfg("status", "plan.yaml").out.split())
+
+
 def test_in_sync_no_event_is_asked_for(vgpu_cfg: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     vgpu_cfg.done("apply", "--yes", vgpu_cfg.write("plan.yaml", PLAN))
     monkeypatch.setattr("vgpu_cfg.vsphere.reading.reader.read_past", None)

@@ -49,6 +49,11 @@ class Situation:
         """The plan file itself; what it includes is not edited."""
         return self.trial.loaded.documents[-1]
 
+    @property
+    def plan_path(self) -> str:
+        """The plan file's path, as it was given."""
+        return str(self.trial.loaded.path)
+
     @cached_property
     def site(self) -> Site:
         """The objects of the plan's datacenter."""

@@ -137,8 +137,11 @@ def _of_host(change: Change) -> Iterator[Difference]:
 
 
 def _edits(subject: Subject, edits: tuple[Edit, ...]) -> Iterator[Difference]:
-    for edit in edits:
-        yield Difference(subject=subject, what=edit.key, wanted=edit.after, found=edit.before, sets=edit.sets)
+    """Yield what edits change. One of equal words (a mark that is written along with others) says nothing."""
+    telling = tuple(one for one in edits if one.before != one.after)
+    for edit in telling or edits:
+        found = edit.before if telling else edit.note or edit.before
+        yield Difference(subject=subject, what=edit.key, wanted=edit.after, found=found, sets=edit.sets)
 
 
 def _reported(plan: Plan) -> Iterator[Difference]:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from shlex import quote
+from shlex import join, quote
 
 from vgpu_cfg.model.observed.drs import ClusterRule, VmHostRule
 from vgpu_cfg.model.observed.host_facts import FirmwareValue, HostFacts
 from vgpu_cfg.model.observed.inventory import DeviceGroupInfo, Host, Inventory, Network
 from vgpu_cfg.model.observed.vm import Vm, VmDetail
+from vgpu_cfg.model.plan.change import MarkVm
 from vgpu_cfg.model.plan.suggestion import FixKind
 from vgpu_cfg.model.vgpu import Sharing
+from vgpu_cfg.planning.expand.ranges import fold_names
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.vms.import_vms import make_import_plan, with_marks
@@ -51,6 +53,7 @@ _NEWER_ESXI = (
 def propose_acts(situation: Situation) -> Iterator[Candidate]:
     """Yield what people do in vCenter and on hosts against such errors."""
     yield from _names(situation)
+    yield from _taken_in(situation)
     yield from _allowed(situation)
     yield from _templates(situation)
     yield from _hosts(situation)
@@ -83,7 +86,6 @@ def _names(situation: Situation) -> Iterator[Candidate]:
                     yield _act(
                         says, _vm_with(vm, name=new), command=f"govc object.rename {_path(vm)} {quote(new)}"
                     )
-                    yield from _taken_in(situation, vm)
                 elif vm.mark is not None and (vm.mark.plan, vm.mark.vm) == (
                     situation.desired.name,
                     wanted.name,
@@ -100,18 +102,35 @@ def _allowed(situation: Situation) -> Iterator[Candidate]:
     for found in situation.errors(Code.IMPORTED_MAY_NOT_GO):
         vm = situation.observed.vm_by_moid.get(found.subject.moid or "")
         if vm is not None and vm.mark is not None:
-            command = f"vgpu-cfg import with --may-destroy --only {quote(vm.name)}"
+            words = ["vgpu-cfg", "import", situation.plan_path, "--may-destroy", f"--only={vm.name}"]
             mark = vm.mark.model_copy(update={"is_imported": False})
-            yield _act(f"allow that {vm.name} is deleted", _vm_with(vm, mark=mark), command=command)
+            yield _act(f"allow that {vm.name} is deleted", _vm_with(vm, mark=mark), command=join(words))
 
 
-def _taken_in(situation: Situation, vm: Vm) -> Iterator[Candidate]:
-    """Yield the import of a VM that is nobody's."""
-    desired = situation.desired
-    plan = make_import_plan(desired, situation.observed, PlanOptions(only=(vm.name,)))
-    if vm.mark is None and plan.changes and not plan.errors:
-        command = f"vgpu-cfg import with --only {quote(vm.name)}"
-        yield _act(f"take the VM {vm.name} in that is there", partial(with_marks, plan), command=command)
+def _taken_in(situation: Situation) -> Iterator[Candidate]:
+    """Yield the import of the VMs that stand there and are nobody's, all at once: searches are bounded."""
+    names = {vm.name for found in situation.errors(Code.NOT_OURS) for vm in situation.vms(found)}
+    if not names:
+        return
+    desired, observed = situation.desired, situation.observed
+    all_of_file = make_import_plan(desired, observed, PlanOptions())
+    taken = tuple(
+        change.vm.name
+        for change in all_of_file.changes
+        if isinstance(change, MarkVm) and change.vm.name in names
+    )
+    plan = make_import_plan(desired, observed, PlanOptions(only=taken))
+    if taken and plan.changes and not plan.errors:
+        is_whole = len(taken) == len(all_of_file.changes) and not all_of_file.errors
+        only = () if is_whole else (f"--only={name}" for name in taken)
+        command = join(["vgpu-cfg", "import", situation.plan_path, *only])
+        folded = fold_names(taken)
+        says = (
+            f"take the VM {folded} in that is there"
+            if len(taken) == 1
+            else f"take in what is there: {folded}"
+        )
+        yield _act(says, partial(with_marks, plan), command=command)
 
 
 def _vm_with(vm: Vm, **update: object) -> Effect:
