@@ -54,6 +54,22 @@ def test_a_file_that_is_there_stays(vgpu_cfg: CommandLine) -> None:
     assert Path("kept.yaml").read_text(encoding="utf-8").startswith("version: 1\n")
 
 
+def test_an_export_follows_no_link_and_leaves_no_half_of_a_file(vgpu_cfg: CommandLine) -> None:
+    words = ("export", "--server", "lab:one-a100", "-o")
+    Path("leading.yaml").symlink_to("elsewhere.yaml")
+    assert "cannot be written" in vgpu_cfg(*words, "leading.yaml").told
+    assert not Path("elsewhere.yaml").exists()
+    Path("elsewhere.yaml").write_text("mine\n", encoding="utf-8")
+    vgpu_cfg.done(*words, "leading.yaml", "--force")
+    assert Path("elsewhere.yaml").read_text(encoding="utf-8") == "mine\n"
+    before = sorted(Path().iterdir())
+    (Path("full") / "plan.yaml").mkdir(parents=True)
+    assert "cannot be written" in vgpu_cfg(*words, "full/plan.yaml", "--force").told
+    assert "cannot be written" in vgpu_cfg(*words, "nowhere/plan.yaml").told
+    assert sorted(Path().iterdir()) == sorted([*before, Path("full")])
+    assert [path.name for path in Path("full").iterdir()] == ["plan.yaml"]
+
+
 @pytest.mark.parametrize(
     ("words", "code", "told"),
     [

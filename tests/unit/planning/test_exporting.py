@@ -25,6 +25,7 @@ from vgpu_cfg.planning.exporting.devices import disks_of, gpus_of, nics_of
 from vgpu_cfg.planning.exporting.export import Asked, export
 from vgpu_cfg.planning.exporting.options import options_without_key
 from vgpu_cfg.planning.exporting.selection import Choice
+from vgpu_cfg.planning.exporting.writing import Content, written
 
 A100 = "grid_a100d-80c"
 GPUS = [{"board": "A100", "pci": "0000:21:00.0"}, {"board": "A100", "pci": "0000:e2:00.0", "node": 1}]
@@ -59,6 +60,22 @@ def test_where_a_drain_took_a_vm_from_is_no_wish() -> None:
     train = {"host": "esx-01", "gpus": ["grid_a100-20c"], "on": ON, "attributes": kept}
     observed = estate(vms={"train-1": train})
     assert [line["attributes"] for line in file_of(observed=observed)["vms"]] == [{"owner": "anna"}]
+
+
+def test_braces_in_what_somebody_typed_stop_no_export_and_count_nothing() -> None:
+    typed = {"owner": "anna", "rack": "r{1..3}", "use": "${HOME}", "seat {n}": "x"}
+    train = {"host": "esx-01", "gpus": ["grid_a100-20c"], "on": ON, "attributes": typed}
+    observed = estate(vms={"train-1": train})
+    (line,) = file_of(observed=observed)["vms"]
+    assert line["attributes"] == {"owner": "anna"}
+    text = export(observed, load_catalog(), Asked(Choice(), "vc.example")).text
+    assert "train-1: the attributes rack, seat {n}, use, whose braces" in text
+
+
+@pytest.mark.parametrize("sign", ["\n", "\r", "\x85", "\u2028", "\u2029"])
+def test_a_name_in_a_comment_adds_no_line_to_the_file(sign: str) -> None:
+    text = written(Content({"version": 1}, left_out=[f"a{sign}vms: [] # {{}}: no VM of this name"]))
+    assert parse_text(text, "export").data == {"version": 1}
 
 
 # ------------------------------------------------------------------ devices

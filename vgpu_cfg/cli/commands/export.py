@@ -93,6 +93,7 @@ def export(
         message = "--dry-run, --yes, --set, --vars and --output go with --update"
         raise typer.BadParameter(message, param_hint="export")
     from vgpu_cfg.cli.flows import export_flow
+    from vgpu_cfg.cli.flows.whole_file import write_whole
     from vgpu_cfg.cli.output import show
     from vgpu_cfg.planning.exporting.selection import Choice
 
@@ -103,7 +104,7 @@ def export(
     if to is None:
         sys.stdout.write(found.text)
         return
-    to.write_text(found.text, encoding="utf-8")
+    write_whole(to, found.text, force=force)
     following = f"import {to} --dry-run" if found.strangers else f"plan {to}"
     show.say(f"{to}: {found.what}. Next: vgpu-cfg {following}")
 

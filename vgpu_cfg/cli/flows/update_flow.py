@@ -98,7 +98,8 @@ def _replace(path: Path, before: bytes, text: str) -> None:
     target = path.resolve()
     unfinished = target.with_name(f".{target.name}.unfinished")
     try:
-        with unfinished.open("w", encoding="utf-8", newline="\r\n" if b"\r\n" in before else "\n") as file:
+        unfinished.unlink(missing_ok=True)  # of a command that was killed, or a link that somebody put there
+        with unfinished.open("x", encoding="utf-8", newline="\r\n" if b"\r\n" in before else "\n") as file:
             file.write(text)
         unfinished.chmod(target.stat().st_mode)
         unfinished.replace(target)

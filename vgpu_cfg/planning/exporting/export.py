@@ -119,7 +119,7 @@ class _Exporting:
         template = self._template()
         taken: set[str] = set()
         for vm in self.chosen.vms:
-            if reason := _unnamed(vm, taken):
+            if reason := _unnamed(vm, taken) or _unplaced(self.names.folder_of(vm)):
                 self.left_out.append(f"{vm.name}: {reason}")
                 continue
             taken.add(vm.name.casefold())
@@ -181,6 +181,11 @@ def _unnamed(vm: Vm, taken: set[str]) -> str:
     except ValueError as error:
         return str(error).partition("\n")[0]
     return ""
+
+
+def _unplaced(folder: str | None) -> str:
+    """Say why a plan file cannot name a VM's folder, "" where it can."""
+    return "braces in its folder's name would be a range" if folder and "{" in folder else ""
 
 
 def _networks(found: Iterable[ExportedVm]) -> list[str]:

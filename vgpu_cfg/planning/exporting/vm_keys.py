@@ -70,7 +70,13 @@ def vm_keys(vm: Vm, names: Names, devices: DeviceNames, template: VmDetail | Non
         if said.is_bound and host is not None and len(_hosts_of(names, host)) > 1:
             place["hosts"] = [host.name]
     _take_rows(keys, _found(vm, host, names, template))
-    if attributes := _attributes(detail, template):
+    attributes = _attributes(detail, template)
+    unsaid = sorted(name for name, text in attributes.items() if "{" in f"{name}{text}")
+    if unsaid:
+        found.left_out.append(
+            f"the attributes {', '.join(unsaid)}, whose braces would count or be a variable"
+        )
+    if attributes := {name: text for name, text in attributes.items() if name not in unsaid}:
         keys["attributes"] = attributes
     if place:
         keys["place"] = place

@@ -54,6 +54,8 @@ def _line(line: Line) -> str:
 
 
 def _comment(text: str) -> str:
+    # Readers of YAML end a comment at line breaks that textwrap does not know.
+    text = "".join(sign if sign.isprintable() else " " for sign in text)
     indent = " " * (len(text) - len(text.lstrip()) + 2)
     lines: Iterable[str] = textwrap.wrap(
         text, _WIDTH - 2, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
