@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.command_line import CommandLine
+from tests.cli.test_examples import EXAMPLES, estate_and_vms
 from vgpu_cfg.lab import estate_names
 from vgpu_cfg.lab.state.inventory import LabState, VirtualMachine
 
@@ -90,6 +91,19 @@ def test_what_means_nothing_is_refused(
 
 @pytest.mark.long("every estate exported: tests/cli/test_export.py")
 @pytest.mark.parametrize("estate", estate_names())
-def test_the_next_plan_on_any_estate_changes_nothing(estate: str, vgpu_cfg: CommandLine) -> None:
-    ran = vgpu_cfg("export", "--server", f"lab:{estate}", "--folder", "*", "--folder", "")
-    assert AWRY not in ran.out
+def test_an_estate_is_exported_taken_in_and_in_sync(estate: str, vgpu_cfg: CommandLine) -> None:
+    ran = vgpu_cfg("export", "--server", f"lab:{estate}", "--vm", "*", "-o", "there.yaml")
+    if not any(not vm.is_template for vm in vgpu_cfg.lab(estate).state.all(VirtualMachine)):
+        assert (ran.code, "none of the VMs matches *" in ran.told) == (5, True)
+        return
+    vgpu_cfg.done("import", "there.yaml", "--yes")
+    vgpu_cfg.done("plan", "there.yaml", "--exit-code")
+
+
+@pytest.mark.long("what every example made exported: tests/cli/test_export.py")
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_what_an_example_made_is_exported_and_in_sync(example: str, vgpu_cfg: CommandLine) -> None:
+    vgpu_cfg.done("apply", "--yes", f"examples/{example}")
+    estate, _ = estate_and_vms(example)
+    vgpu_cfg.done("export", "--server", f"lab:{estate}", "--folder", "training", "-o", "there.yaml")
+    vgpu_cfg.done("plan", "there.yaml", "--exit-code")
