@@ -21,6 +21,7 @@ from vgpu_cfg.planning.upkeep.cordon import make_cordon_plan
 from vgpu_cfg.planning.upkeep.drain import DrainOptions, make_drain_plan
 from vgpu_cfg.planning.upkeep.give_back import make_uncordon_plan
 from vgpu_cfg.planning.upkeep.targets import one_host, targets_of
+from vgpu_cfg.render.text.upkeep import Drained, render_upkeep
 
 A, B = "0000:21:00.0", "0000:e2:00.0"
 
@@ -203,3 +204,10 @@ def test_a_cordon_reads_back_and_one_that_was_cut_off_closes_the_host() -> None:
     assert cut.pci_id == ""
     assert cut.reason == cordon.text[:20]
     assert free_attribute(["vgpu_cfg.cordon", "vgpu_cfg.cordon.1"]) == "vgpu_cfg.cordon.2"
+
+
+def test_a_drain_that_is_not_done_goes_on_by_the_same_command() -> None:
+    observed = estate(2, {"a": small("esx-01", **OWN)})
+    seen = Drained.of(observed.hosts[0], observed)
+    told = [line.plain for line in render_upkeep(drain(observed), None, 80, drained=seen)]
+    assert "esx-01 still runs a: the same command goes on, its options with it" in told

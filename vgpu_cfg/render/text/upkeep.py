@@ -86,8 +86,9 @@ def _left(drained: Drained, width: int) -> list[Text]:
     """Say whether a host is empty now, and what to do with it."""
     name = drained.host.name
     if drained.running:
-        again = command("vgpu-cfg", "drain", name)
-        words = f"{name} still runs {', '.join(drained.running)}: `{again}` goes on"
+        words = (
+            f"{name} still runs {', '.join(drained.running)}: the same command goes on, its options with it"
+        )
         return [Text(""), *fold(Text(words, "bold yellow"), width, hang=2)]
     enter = command("govc", "host.maintenance.enter", drained.host.inventory_path or name)
     back = command("vgpu-cfg", "uncordon", f"host:{name}")
