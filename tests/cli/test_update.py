@@ -178,6 +178,18 @@ def test_what_cannot_be_written_is_told(made: Callable[[str], Colleague], vgpu_c
     assert "power: false" in Path("plan.yaml").read_text(encoding="utf-8")
 
 
+def test_a_link_that_somebody_put_beside_the_plan_file_leads_nowhere(
+    made: Callable[[str], Colleague], vgpu_cfg: CommandLine
+) -> None:
+    colleague = made(ONE)
+    colleague.does("vm-01", "PowerOffVM_Task")
+    colleague.reconfigures("vm-01", BY_HAND["cpus"])
+    Path("precious").write_text("mine\n", encoding="utf-8")
+    Path(".plan.yaml.unfinished").symlink_to("precious")
+    assert "cpus: 8" in taken_in(vgpu_cfg, "vm-01")
+    assert Path("precious").read_text(encoding="utf-8") == "mine\n"
+
+
 def test_a_name_that_is_none_is_refused(vgpu_cfg: CommandLine) -> None:
     vgpu_cfg.write("plan.yaml", ONE)
     assert "the plan file has no VM 'vm-1'" in vgpu_cfg("export", "--update", "plan.yaml", "--vm=vm-1").told

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -203,6 +204,21 @@ def test_a_cordon_reads_back_and_one_that_was_cut_off_closes_the_host() -> None:
     (cut,) = parse_cordons({"vgpu_cfg.cordon.1": cordon.text[:20]})
     assert cut.pci_id == ""
     assert cut.reason == cordon.text[:20]
+
+
+@pytest.mark.parametrize(
+    "typed", ["a\nesx-02: given back", "\x1b[31m", "\u202e", "\u009b1A", "\ud800", "\x00"]
+)
+def test_what_is_typed_into_a_cordon_stays_on_its_line(typed: str) -> None:
+    texts = {
+        "vgpu_cfg.cordon": typed,
+        "vgpu_cfg.cordon.1": json.dumps({"reason": typed, "gpu": typed, "by": typed}),
+    }
+    for cordon in parse_cordons(texts):
+        assert f"{cordon.words}{cordon.pci_id}{cordon.by}".isprintable()
+        assert Cordon.parse(cordon.attribute, cordon.text) == cordon
+    deep = Cordon.parse("vgpu_cfg.cordon", "[" * 100_000)
+    assert deep.reason.startswith("[[[")
     assert free_attribute(["vgpu_cfg.cordon", "vgpu_cfg.cordon.1"]) == "vgpu_cfg.cordon.2"
 
 
