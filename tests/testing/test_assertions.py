@@ -73,6 +73,8 @@ def test_what_is_not_named_is_unchanged(plan: PlanFile, site: RecordedVCenter) -
     assert_unchanged(plan, site, "research-*", "esx-*")
     with pytest.raises(AssertionError, match="it changes what shall stay\n\n  create train-01"):
         assert_unchanged(plan, site, "train-01")
+    with pytest.raises(AssertionError, match="nothing there is called esx-typo"):
+        assert_unchanged(plan, site, "research-*", "esx-typo")
 
 
 @pytest.mark.parametrize("name", FAILS)

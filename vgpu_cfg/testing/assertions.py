@@ -105,10 +105,17 @@ def assert_changes(plan: PlanFile, site: Site, count: int) -> None:
 
 
 def assert_unchanged(plan: PlanFile, site: Site, *names: str) -> None:
-    """Assert that no change is about these VMs, hosts or other things; names or globs, all without any."""
+    """Assert that no change is about these VMs, hosts or clusters; names or globs, all without any.
+
+    A name that nothing there bears, nor anything of the plan, fails.
+    """
     __tracebackhide__ = True
     assert_fits(plan, site)
-    made = site.planned(plan).plan
+    made, observed = site.planned(plan).plan, site.planned(plan).observed
+    things = [thing.name for group in (observed.hosts, observed.vms, observed.clusters) for thing in group]
+    things += [change.subject.name for change in made.changes]
+    if strangers := [name for name in names if not any(fnmatchcase(thing, name) for thing in things)]:
+        _fail(plan, site, f"nothing there is called {', '.join(strangers)}")
     changed = [
         change.id
         for change in made.changes
