@@ -19,6 +19,8 @@ TOGETHER = frozenset({
     "tests/properties/shown_and_run/test_shown_and_run.py",
 })  # fmt: skip
 """Files with a fixture that takes seconds, and that each worker would make anew."""
+BY_PARAMETER = "tests/wheel/"
+"""Files whose fixture takes seconds for each of its parameters: one worker has all tests of a parameter."""
 CASES = "tests/plans/"
 """Files that look at the same cases: one worker reads the tables and plans each case once."""
 WHOLE = "tests/unit/"
@@ -34,6 +36,8 @@ class Spread(LoadScopeScheduling):
         file, _, name = nodeid.partition("::")
         if file.startswith(CASES):
             return CASES
+        if file.startswith(BY_PARAMETER):
+            return f"{file} {name.rpartition('[')[2]}"
         if file in TOGETHER or file.startswith(WHOLE):
             return file
         return f"{file} {crc32(name.encode()) % PIECES}"

@@ -73,7 +73,7 @@ NAMES = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,20}", fullmatch=True)
     plan=NAMES,
     vm=st.text(st.characters(exclude_categories=("Cs", "Cc")), max_size=30),
     by=st.from_regex(r"(\S( ?\S){0,30})?", fullmatch=True).map(one_line),
-    at=st.none() | st.datetimes(datetime(2000, 1, 1), timezones=st.just(UTC)),  # noqa: DTZ001 - given as UTC
+    at=st.none() | st.datetimes(datetime(2000, 1, 1), datetime(2999, 1, 1), timezones=st.just(UTC)),  # noqa: DTZ001 - given as UTC
 )
 def test_a_mark_is_read_back_as_it_was_written(plan: str, vm: str, by: str, at: datetime | None) -> None:
     at = at and at.replace(microsecond=0)
