@@ -14,6 +14,7 @@ from vgpu_cfg.documents.editing import Edit, changed_lines, edited
 from vgpu_cfg.documents.part import Part
 from vgpu_cfg.documents.suggestions import close_to, did_you_mean
 from vgpu_cfg.documents.text import Document, Loc, dump, laid_out, parse_text, read_document
+from vgpu_cfg.documents.whole_file import put_whole, take_name
 
 __all__ = [
     "Document",
@@ -28,5 +29,7 @@ __all__ = [
     "edited",
     "laid_out",
     "parse_text",
+    "put_whole",
     "read_document",
+    "take_name",
 ]

@@ -6,11 +6,9 @@ no id, which is refused where VMs bear the plan's name.
 
 from __future__ import annotations
 
-import contextlib
-import os
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 
+from vgpu_cfg.documents import put_whole, take_name
 from vgpu_cfg.errors import DocumentError, DocumentFault, StalePlan
 from vgpu_cfg.model.identity import ID_FILE_SUFFIX, is_id
 
@@ -59,19 +57,7 @@ def write_id_file(path: Path, plan_id: str) -> None:
     """
     text = f"{_ABOUT.format(plan=path.name.removesuffix(ID_FILE_SUFFIX))}{plan_id}\n"
     try:
-        with NamedTemporaryFile(
-            "w", encoding="utf-8", dir=path.parent, prefix=f".{path.name}.", delete=False
-        ) as file:
-            draft = Path(file.name)
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        try:
-            draft.chmod(0o644)
-            _put(draft, path)
-        finally:
-            with contextlib.suppress(FileNotFoundError):
-                draft.unlink()
+        put_whole(path, text, lambda draft: take_name(draft, path), mode=0o644)
     except FileExistsError:
         found = read_id_file(path)
         if not found:
@@ -93,18 +79,6 @@ def _not_kept(path: Path, plan_id: str, reason: str) -> DocumentError:
         remedy="nothing was changed; let the file be written, or add this line at the top of the plan file, "
         f"and run the same command again: id: {plan_id}",
     )
-
-
-def _put(draft: Path, path: Path) -> None:
-    """Give a whole file its name; raises FileExistsError where the name is taken."""
-    try:
-        path.hardlink_to(draft)
-    except FileExistsError:
-        raise
-    except OSError:  # a file system without hard links
-        if path.exists():
-            raise FileExistsError(str(path)) from None
-        draft.rename(path)
 
 
 def _unusable(path: Path, line: int, message: str) -> DocumentError:
