@@ -127,6 +127,7 @@ def test_a_plan_file_is_validated(programs: Path, folder: Path) -> None:
     run(programs, folder, f"vgpu-cfg validate {PLAN}")
 
 
+@pytest.mark.parametrize("programs", [PYTHONS[0], PYTHONS[-1]], indirect=True)
 def test_the_demo(programs: Path, folder: Path) -> None:
     """What script/demo types, in its order, with virtual time."""
     assert len(DEMO) > 5
@@ -134,6 +135,7 @@ def test_the_demo(programs: Path, folder: Path) -> None:
         run(programs, folder, "vgpu-cfg " + words.replace("$plan", PLAN))
 
 
+@pytest.mark.parametrize("programs", PYTHONS[-1:], indirect=True)
 def test_pytest_finds_the_plugin(programs: Path, folder: Path) -> None:
     """`pip install vgpu-cfg pytest` is all that the tests of the example need."""
     install("pytest", programs / "python")
