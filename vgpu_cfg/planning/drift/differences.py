@@ -25,6 +25,7 @@ from vgpu_cfg.model.plan.difference import Difference
 from vgpu_cfg.planning.expand.ranges import fold_names
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.differences import DIFFERENCES_OF_HOSTS, DIFFERENCES_OF_VMS
+from vgpu_cfg.planning.vms.compare import goes_along
 
 THE_VM = "VM"
 """What differs of a VM that is not there, or should not be."""
@@ -137,8 +138,8 @@ def _of_host(change: Change) -> Iterator[Difference]:
 
 
 def _edits(subject: Subject, edits: tuple[Edit, ...]) -> Iterator[Difference]:
-    """Yield what edits change. One of equal words (a mark that is written along with others) says nothing."""
-    telling = tuple(one for one in edits if one.before != one.after)
+    """Yield what edits change. One of equal words, or a mark that goes along with others, says nothing."""
+    telling = tuple(one for one in edits if one.before != one.after and not goes_along(one))
     for edit in telling or edits:
         found = edit.before if telling else edit.note or edit.before
         yield Difference(subject=subject, what=edit.key, wanted=edit.after, found=found, sets=edit.sets)

@@ -35,6 +35,7 @@ from vgpu_cfg.planning.vms.settings.setting import Carrier, Topic, VmSetting, Wa
 from vgpu_cfg.planning.vms.settings.table import VM_SETTINGS
 
 _ORDER = {topic: place for place, topic in enumerate(Topic)}
+_OTHER_KEYS = ", with other keys"
 
 
 def compare_vm(vm: PlacedVm, network_names: Mapping[str, str]) -> VmEdits:
@@ -68,7 +69,12 @@ def _mark_of_other_keys(vm: PlacedVm, edits: Iterable[VmEdit]) -> VmEdit | None:
     made = _edit(MARK_ROW, Wanted(value, is_default=True, note=note, is_anew=True), vm)
     if made is None:
         return None
-    return replace(made, edit=made.edit.model_copy(update={"before": f"{mark.plan}, with other keys"}))
+    return replace(made, edit=made.edit.model_copy(update={"before": f"{mark.plan}{_OTHER_KEYS}"}))
+
+
+def goes_along(edit: Edit) -> bool:
+    """Whether an edit is only written with others: of a mark that names other keys, and no other plan."""
+    return edit.key == MARK_ROW.key and edit.before == f"{edit.after}{_OTHER_KEYS}"
 
 
 def report_dropped(vm: PlacedVm, findings: Findings) -> None:
