@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tests.cli.command_line import CommandLine, Ran
 from vgpu_cfg.lab.state.attributes import set_attribute
 from vgpu_cfg.lab.state.inventory import Host, VirtualMachine
+
+if TYPE_CHECKING:
+    import pytest
 
 ESTATE = "estates/work-on-hosts.yaml"
 SERVER = f"--server=lab:{ESTATE}"
@@ -187,3 +190,11 @@ def test_a_vm_bound_to_its_host_is_switched_off_and_started_again(vgpu_cfg: Comm
     assert "p: started" in vgpu_cfg.done("uncordon", f"host:{FIRST}", SERVER, "--yes").told
     assert len(vgpu_cfg.look(ESTATE).tasks) == tasks + 1
     assert vgpu_cfg("plan", pinned, "--exit-code").code == 0
+
+
+def test_what_is_only_shown_is_given_nothing_that_can_write(
+    vgpu_cfg: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("vgpu_cfg.cli.compose.connect_writer", None)
+    shown = vgpu_cfg.done("drain", FIRST, SERVER, "--others", "--dry-run")
+    assert "cordon" in shown.out

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from vgpu_cfg.model.occasion import Occasion
     from vgpu_cfg.model.plan.change import Plan
     from vgpu_cfg.model.plan.report import Report
+    from vgpu_cfg.ports import InventoryReader
+    from vgpu_cfg.settings.connection import Connection
 
 _LOCK = "hosts"
 """The name under which one run at a time works on the hosts of a vCenter."""
@@ -61,7 +63,7 @@ def cordon(flags: ConnectionFlags, targets: Sequence[str], occasion: Occasion, o
     def plan_for(observed: Inventory) -> Plan:
         return make_cordon_plan(targets_of(targets, observed), observed, reason)
 
-    return _work(Upkeep(plan_for, ReadScope(), occasion), flags, output)
+    return _work(Upkeep(plan_for, ReadScope(), occasion), resolve_connection(flags), flags, output)
 
 
 def uncordon(
@@ -82,7 +84,8 @@ def uncordon(
         found = targets_of(targets, observed)
         return make_uncordon_plan(found, observed, power_off=power_off, stays=stays)
 
-    return _work(Upkeep(plan_for, _EVERY_VM, occasion, asks=True, yes=yes), flags, output)
+    work = Upkeep(plan_for, _EVERY_VM, occasion, asks=True, yes=yes)
+    return _work(work, resolve_connection(flags), flags, output)
 
 
 def drain(
@@ -103,17 +106,17 @@ def drain(
     from vgpu_cfg.planning.upkeep.targets import one_host
 
     options = DrainOptions(reason=_kept_reason(occasion), others=others, power_off=tuple(power_off))
-    catalog, contexts = load_catalog(), resolve_connection(flags).protecting
+    catalog, connection = load_catalog(), resolve_connection(flags)
 
     def plan_for(observed: Inventory) -> Plan:
-        desired = DesiredPlan(name="drain", vcenter=observed.vcenter.address, contexts=contexts)
+        desired = DesiredPlan(name="drain", vcenter=observed.vcenter.address, contexts=connection.protecting)
         return make_drain_plan(one_host(name, observed), observed, catalog, desired, options)
 
     def drained(observed: Inventory) -> Host:
         return one_host(name, observed)
 
     work = Upkeep(plan_for, _EVERY_VM, occasion, asks=True, drained=drained, yes=yes, is_dry=dry_run)
-    return _work(work, flags, output)
+    return _work(work, connection, flags, output)
 
 
 def _kept_reason(occasion: Occasion) -> str:
@@ -130,34 +133,42 @@ _MOST_REASON = MOST_CHARACTERS - 135
 """What the address, the account and the time leave of a cordon's text."""
 
 
-def _work(asked: Upkeep, flags: ConnectionFlags, output: OutputFormat) -> int:
+def _work(asked: Upkeep, connection: Connection, flags: ConnectionFlags, output: OutputFormat) -> int:
     from vgpu_cfg.model.desired import DesiredPlan
 
-    connection = resolve_connection(flags)
-    if not asked.is_dry:
-        refuse_unstated(connection, asked.occasion)
     scope = asked.scope.model_copy(update={"datacenter": connection.datacenter})
+    if asked.is_dry:
+        with compose.connect_reader(connection) as reader:
+            observed = _read(reader, scope)
+        return _only_show(asked.plan_for(observed), output)
+    refuse_unstated(connection, asked.occasion)
     with compose.connect_writer(connection) as estate:
-        observed = _read(estate, scope)
+        observed = _read(estate.reader, scope)
         one_at_a_time = DesiredPlan(name=_LOCK, vcenter=connection.server)
         with locked(one_at_a_time, observed, estate):
             plan = asked.plan_for(observed)
-            if asked.is_dry or plan.errors:
-                show.plan(plan, output, command="", verbose=False)
-                refuse_errors(plan)
-                return 0
+            if plan.errors:
+                return _only_show(plan, output)
             if not plan.changes:
                 show.upkeep(plan, None, output, after=observed, drained=asked.drained(observed))
                 return 0
-            return _decide_and_run(asked, plan, observed, estate, flags, output)
+            return _decide_and_run(
+                asked, plan, observed, estate, flags, output, lambda: _read(estate.reader, scope)
+            )
 
 
-def _read(estate: Estate, scope: ReadScope) -> Inventory:
+def _only_show(plan: Plan, output: OutputFormat) -> int:
+    show.plan(plan, output, command="", verbose=False)
+    refuse_errors(plan)
+    return 0
+
+
+def _read(reader: InventoryReader, scope: ReadScope) -> Inventory:
     """Read the estate, with what vCenter allows of vMotion where VMs are to be moved."""
-    observed = estate.reader.read_inventory(scope)
+    observed = reader.read_inventory(scope)
     if not scope.everything:
         return observed
-    return observed.model_copy(update={"facts": estate.reader.read_facts((), frozenset())})
+    return observed.model_copy(update={"facts": reader.read_facts((), frozenset())})
 
 
 def _decide_and_run(
@@ -167,6 +178,7 @@ def _decide_and_run(
     estate: Estate,
     flags: ConnectionFlags,
     output: OutputFormat,
+    read_back: Callable[[], Inventory],
 ) -> int:
     takes_leave = asked.asks and any(change.kind != "set_cordon" for change in plan.changes)
     how = ApplyOptions(
@@ -188,7 +200,7 @@ def _decide_and_run(
         plan,
         observed,
         asked.plan_for,
-        lambda: _read(estate, asked.scope),
+        read_back,
         f"Make {these(plan)}?",
         plan.name,
         tell=tell,
