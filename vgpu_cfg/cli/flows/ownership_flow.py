@@ -108,8 +108,8 @@ def _run(
         refuse_errors(plan)
         if not plan.changes:
             return nothing_to_do(plan, how)
-        then = _then(marking, plan, observed, connection, options)
-        if then is not None and not how.is_json:
+        then = None if how.is_json else _then(marking, plan, observed, connection, options)
+        if then is not None:
             show.plan_after(then)
         work = Work(
             plan,
