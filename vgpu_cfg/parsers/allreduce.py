@@ -107,7 +107,7 @@ def parse_probe(text: str) -> AllReduce:
         if not isinstance(value, Mapping) or value.get("v") != 1:
             raise UnreadableOutput(PROBE, "another version's result", line=said)
         return AllReduce(by="horovod", **{key: part for key, part in value.items() if key != "v"})
-    except (ValueError, TypeError, ValidationError) as error:
+    except (ValueError, TypeError, ValidationError, RecursionError) as error:
         raise UnreadableOutput(PROBE, "no result", line=said, number=lines[0].number) from error
 
 

@@ -23,11 +23,10 @@ from enum import StrEnum
 import paramiko
 
 from vgpu_cfg.errors import VgpuCfgError
+from vgpu_cfg.model.limits import Limits
 from vgpu_cfg.shells.channel import Executed
 
 DEFAULT_PORT = 22
-OUTPUT_LIMIT_BYTES = 16 * 1024 * 1024
-"""Nothing that this tool asks prints a hundredth of it."""
 _CHUNK = 65536
 _SEND_SECONDS = 0.05
 """So long is waited for what a command prints while it does not take its input."""
@@ -74,7 +73,8 @@ class Endpoint:
     """Where to log in, as whom, with what.
 
     `key` is the text of a private key; `key_files` are tried only where neither it nor a password is given,
-    as are the agent's. `timeout_seconds` is for the connection, the greeting and the login, each.
+    as are the agent's. `timeout_seconds` is for the connection, the greeting and the login, each; what a
+    command may print is in `limits`.
     """
 
     host: str
@@ -84,6 +84,7 @@ class Endpoint:
     key: str | None = field(default=None, repr=False)
     key_files: tuple[str, ...] = ()
     timeout_seconds: float = 15.0
+    limits: Limits = field(default_factory=Limits)
 
     @property
     def subject(self) -> str:
@@ -95,8 +96,9 @@ class Endpoint:
 class SshConnection:
     """One login; every command has a session of its own. Raises `SshFailure`."""
 
-    def __init__(self, client: paramiko.SSHClient) -> None:
+    def __init__(self, client: paramiko.SSHClient, limits: Limits) -> None:
         self._client = client
+        self._limits = limits
 
     def execute(self, line: str, timeout_seconds: float, stdin: bytes = b"") -> Executed:
         """Run one command line, give it its input, and wait for its end."""
@@ -112,7 +114,7 @@ class SshConnection:
             watchdog.start()
             try:
                 channel.exec_command(line)
-                return _converse(channel, memoryview(stdin), deadline)
+                return _converse(channel, memoryview(stdin), deadline, self._limits)
             finally:
                 watchdog.cancel()
                 _hang_up(channel)
@@ -181,7 +183,7 @@ def connect(endpoint: Endpoint, trust: Callable[[paramiko.SSHClient], None]) -> 
         if failure is None:
             raise
         raise failure from error
-    return SshConnection(client)
+    return SshConnection(client, endpoint.limits)
 
 
 def private_key(text: str) -> paramiko.PKey:
@@ -223,7 +225,7 @@ def _failure(error: BaseException) -> SshFailure | None:
             return None
 
 
-def _converse(channel: paramiko.Channel, stdin: memoryview, deadline: float) -> Executed:
+def _converse(channel: paramiko.Channel, stdin: memoryview, deadline: float, limits: Limits) -> Executed:
     """Write the input and read both streams as they come, so that none can block another."""
     out, err = bytearray(), bytearray()
     is_writing = True
@@ -235,10 +237,10 @@ def _converse(channel: paramiko.Channel, stdin: memoryview, deadline: float) -> 
         is_over = channel.eof_received or channel.closed
         while channel.recv_ready():
             out += channel.recv(_CHUNK)
+            _check_size(len(out) + len(err), limits)
         while channel.recv_stderr_ready():
             err += channel.recv_stderr(_CHUNK)
-        if len(out) + len(err) > OUTPUT_LIMIT_BYTES:
-            raise SshFailure(SshProblem.FLOOD, f"printed more than {OUTPUT_LIMIT_BYTES // 2**20} MiB")
+            _check_size(len(out) + len(err), limits)
         # It was over before the last look, so nothing can have come since.
         if is_over:
             break
@@ -250,6 +252,11 @@ def _converse(channel: paramiko.Channel, stdin: memoryview, deadline: float) -> 
         why = "was killed there, or the connection closed" if channel.closed else "tells no status"
         raise SshFailure(SshProblem.BROKEN, f"the command {why} before it ended")
     return Executed(status=channel.exit_status, stdout=bytes(out), stderr=bytes(err))
+
+
+def _check_size(size: int, limits: Limits) -> None:
+    if size > limits.answer_bytes:
+        raise SshFailure(SshProblem.FLOOD, f"printed more than {limits.answer_mib} MiB")
 
 
 def _feed(channel: paramiko.Channel, stdin: memoryview) -> memoryview:

@@ -62,7 +62,7 @@ def _command_error(subject: str, failure: SshFailure, line: str) -> HostShellErr
         case SshProblem.LATE:
             remedy = "the command may still run on the host: look there before you run it again"
         case SshProblem.FLOOD:
-            remedy = "run the command by hand and see why it prints so much"
+            remedy = "run the command by hand and see why it prints so much, or raise VGPU_CFG_ANSWER_MIB"
         case _:
             remedy = "see whether the host is up and its SSH service runs, then run the command again"
     return HostShellError(f"{failure.said}: {line}", subject=subject, remedy=remedy)

@@ -51,7 +51,7 @@ def _command_error(subject: str, failure: SshFailure) -> GuestError:
             remedy = "the command may still run in the guest: look there before you run it again"
             return GuestError(failure.said, subject=subject, remedy=remedy)
         case SshProblem.FLOOD:
-            remedy = "run the command by hand in the guest and see why it prints so much"
+            remedy = "see in the guest why the command prints so much, or raise VGPU_CFG_ANSWER_MIB"
             return GuestError(failure.said, subject=subject, remedy=remedy)
         case _:
             remedy = "see whether the guest is up and its SSH service runs; then run the same command again"

@@ -16,11 +16,16 @@ from typing import Any, TypeVar
 
 from pyVmomi import VmomiSupport, vim, vmodl
 
+from vgpu_cfg.errors import TooMuch
 from vgpu_cfg.vsphere.wire.faults import is_session_over, translated
 from vgpu_cfg.vsphere.wire.session import Session
 
 PAGE_SIZE = 2000
+MOST_EMPTY_PAGES = 3
+"""So many pages in a row may bring nothing: what they had has gone since."""
 MOST_RESTARTS = 5
+MOST_RENEWALS = 3
+"""So often is a reading begun anew whose session has ended: a vCenter may restart more than once."""
 
 Answer = TypeVar("Answer")
 
@@ -119,16 +124,17 @@ def collect_from(session: Session, wanted: Sequence[Paths], starts: Iterable[Sta
 
 
 def renewing(session: Session, attempt: Callable[[], Answer]) -> Answer:
-    """Run a reading; where the session has ended, log in again and start the reading anew, once."""
-    renewals = session.renewals
-    try:
-        return attempt()
-    except (vim.fault.NotAuthenticated, vmodl.fault.ManagedObjectNotFound) as fault:
-        if not is_session_over(fault):
-            raise
-        if session.renewals == renewals:
-            session.renew()
-        return attempt()
+    """Run a reading; where the session has ended, log in again and start the reading anew."""
+    for _ in range(MOST_RENEWALS):
+        renewals = session.renewals
+        try:
+            return attempt()
+        except (vim.fault.NotAuthenticated, vmodl.fault.ManagedObjectNotFound) as fault:
+            if not is_session_over(fault):
+                raise
+            if session.renewals == renewals:
+                session.renew()
+    return attempt()
 
 
 def _retrieve(session: Session, wanted: Sequence[Paths], starts: Sequence[Any]) -> list[Item]:
@@ -139,12 +145,47 @@ def _retrieve(session: Session, wanted: Sequence[Paths], starts: Sequence[Any]) 
     spec = vmodl.query.PropertyCollector.FilterSpec(
         propSet=specs, objectSet=list(starts), reportMissingObjectsInResults=True
     )
+    pages = Pages(session.limits.answer_pages, session.address)
     page = collector.RetrievePropertiesEx([spec], options)
     items: list[Item] = []
     while page is not None:
         items.extend(_item(found) for found in page.objects)
-        page = collector.ContinueRetrievePropertiesEx(page.token) if page.token else None
+        if not page.token:
+            break
+        pages.turn(page.token, is_empty=not page.objects)
+        page = collector.ContinueRetrievePropertiesEx(page.token)
     return items
+
+
+class Pages:
+    """Counts the pages of an answer, and sees that they come to an end."""
+
+    def __init__(self, most: int, address: str) -> None:
+        self._most = most
+        self._address = address
+        self._marks: set[str] = set()
+        self._turned = 0
+        self._empty = 0
+
+    def turn(self, mark: str, *, is_empty: bool) -> None:
+        """Go on to the page that `mark` leads to. Raises TooMuch where that does not seem to end."""
+        self._turned += 1
+        self._empty = self._empty + 1 if is_empty else 0
+        if mark in self._marks:
+            raise self._endless("names a page that it has sent already")
+        if self._empty > MOST_EMPTY_PAGES:
+            raise self._endless(f"sent {self._empty} pages in a row with nothing on them")
+        if self._turned >= self._most:
+            raise self._endless(f"has more than {self._most} pages")
+        self._marks.add(mark)
+
+    def _endless(self, why: str) -> TooMuch:
+        return TooMuch(
+            f"the answer does not end: vCenter {why}",
+            subject=self._address,
+            remedy="where a vCenter of that size is to be expected, raise `answer_pages` "
+            "(VGPU_CFG_ANSWER_PAGES); else see what it is that answers there",
+        )
 
 
 @cache

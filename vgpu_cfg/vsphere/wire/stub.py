@@ -1,28 +1,29 @@
 """How a pyvmomi call becomes one exchange on a Transport, and when it may be sent twice.
 
-Only two things are repeated: a request that never left, and a request that only reads.
-A write whose connection broke may have been carried out, so its error goes to the caller.
+Only two things are repeated: a request that never left, and a request that only reads. A write whose
+connection broke may have been carried out. Once vCenter answers again the task of such a call is looked for;
+where none is found, its error goes to the caller, who must look at what the call was about.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
 from http import HTTPStatus
 from http.cookies import CookieError, SimpleCookie
 from typing import Any
 from xml.parsers.expat import ExpatError
 
-import tenacity
 from pyVmomi import vim, vmodl
 from pyVmomi.SoapAdapter import SoapResponseDeserializer, SoapStubAdapterBase
 
-from vgpu_cfg.errors import Unreachable, VCenterError
+from vgpu_cfg.errors import AnswerLost, NotSent, Unreachable, VCenterError
 from vgpu_cfg.ports import Transport
-from vgpu_cfg.vsphere.wire.transport import NotSent
+from vgpu_cfg.vsphere.wire.outage import Outage
+from vgpu_cfg.vsphere.wire.transport import PATIENCE, patient
 
 SDK_PATH = "/sdk"
 SESSION_COOKIE = "vmware_soap_session"
-ATTEMPTS = 3
 
 _OF_THE_SESSION = frozenset(
     {
@@ -38,10 +39,15 @@ _OF_THE_SESSION = frozenset(
 )
 """Methods that change nothing but what the session itself holds: sent twice, they leave a spare view."""
 
+_HARMLESS = frozenset({"Login", "LoginByToken", "CurrentTime", "SetField", "ReconfigureAlarm", "RemoveAlarm"})
+"""Methods that may be sent again although their names do not say so: a second login is a spare session, and
+what is given the same value twice, or removed twice, is as it was to be."""
+
 _READ_PREFIXES = ("Retrieve", "Query", "Fetch", "fetch", "Has", "Find", "CheckForUpdates", "WaitForUpdates")
 _SESSION_BOUND = frozenset(
     {
         "Login",
+        "LoginByToken",
         "Logout",
         "RetrieveServiceContent",
         "RetrievePropertiesEx",
@@ -56,7 +62,7 @@ _SESSION_BOUND = frozenset(
 
 def is_read(method: str) -> bool:
     """Whether a method, by its WSDL name, changes nothing in vCenter's inventory and may be sent again."""
-    return method.startswith(_READ_PREFIXES) or method in _OF_THE_SESSION
+    return method.startswith(_READ_PREFIXES) or method in _OF_THE_SESSION or method in _HARMLESS
 
 
 class TransportStub(SoapStubAdapterBase):
@@ -64,6 +70,8 @@ class TransportStub(SoapStubAdapterBase):
 
     `round_trips` counts exchanges. `renew`, when set, logs in again: a call that the
     server refused for want of a session is sent once more after it, since nothing was done.
+    `find_task`, when set, returns the task of a call whose answer was lost, by the call's object, its
+    method and how long ago it was sent. `outage` says how long a server that is away is waited for.
     """
 
     def __init__(
@@ -71,17 +79,20 @@ class TransportStub(SoapStubAdapterBase):
         transport: Transport,
         version: str,
         address: str,
-        sleep: Callable[[float], None] = tenacity.nap.sleep,
+        outage: Outage | None = None,
     ) -> None:
         untyped: Any = super()
         untyped.__init__(version=version)
         self.requestContext: dict[str, str] = {}
+        self.samlToken: str | None = None
         self.round_trips = 0
         self.renew: Callable[[], None] | None = None
+        self.find_task: Callable[[Any, str, timedelta], Any | None] | None = None
+        self.tasks: set[str] = set()
+        self.outage = outage or Outage()
         self._transport = transport
         self._address = address
         self._cookie = ""
-        self._sleep = sleep
 
     def forget_session(self) -> None:
         """Drop the session's cookie."""
@@ -89,18 +100,35 @@ class TransportStub(SoapStubAdapterBase):
 
     def InvokeMethod(self, mo: Any, info: Any, args: Any) -> Any:
         """Send one call and return its answer; faults are raised as pyvmomi's own."""
-        method: str = info.wsdlName
+        sent_at = self.outage.now()
+        try:
+            found = self._renewing(mo, info, args)
+        except AnswerLost:
+            found = self._find_task(mo, info, sent_at)
+            if found is None:
+                raise
+        if isinstance(found, vim.Task):
+            self.tasks.add(str(found._moId))
+        return found
+
+    def _renewing(self, mo: Any, info: Any, args: Any) -> Any:
         try:
             return self._call(mo, info, args)
         except vim.fault.NotAuthenticated:
-            if self.renew is None or method in _SESSION_BOUND:
+            if self.renew is None or info.wsdlName in _SESSION_BOUND:
                 raise
             self.renew()
             return self._call(mo, info, args)
 
+    def _find_task(self, mo: Any, info: Any, sent_at: datetime) -> Any | None:
+        """Return the task of a call whose answer was lost, where its method starts one and it is known."""
+        if self.find_task is None or not info.wsdlName.endswith("_Task"):
+            return None
+        return self.find_task(mo, info.wsdlName, self.outage.now() - sent_at)
+
     def fetch(self, path: str) -> bytes:
         """GET a document beside the API."""
-        return self._repeating("GET", path, {}, b"", reads=True)[1]
+        return self.outage.ride(lambda: self._exchange("GET", path, {}, b""), lambda _lost: True)[1]
 
     def _call(self, mo: Any, info: Any, args: Any) -> Any:
         untyped: Any = self
@@ -113,21 +141,29 @@ class TransportStub(SoapStubAdapterBase):
         }
         if self._cookie:
             headers["Cookie"] = f"{SESSION_COOKIE}={self._cookie}"
-        status, answer = self._repeating("POST", SDK_PATH, headers, body, reads=is_read(info.wsdlName))
+
+        def ask() -> tuple[int, bytes]:
+            return self._exchange("POST", SDK_PATH, headers, body)
+
+        reads = is_read(info.wsdlName)
+        with patient(_takes(info, args)):
+            try:
+                status, answer = self.outage.ride(ask, lambda lost: reads or isinstance(lost, NotSent))
+            except NotSent:
+                raise
+            except Unreachable as lost:
+                if not reads and self.outage.is_known:
+                    raise self._lost(lost) from lost
+                raise
         return self._decode(info, status, answer)
 
-    def _repeating(
-        self, method: str, path: str, headers: Mapping[str, str], body: bytes, *, reads: bool
-    ) -> tuple[int, bytes]:
-        safe = Unreachable if reads else NotSent
-        retrying = tenacity.Retrying(
-            retry=tenacity.retry_if_exception_type(safe),
-            stop=tenacity.stop_after_attempt(ATTEMPTS),
-            wait=tenacity.wait_exponential(multiplier=0.5, max=5),
-            sleep=self._sleep,
-            reraise=True,
-        )
-        return retrying(self._exchange, method, path, headers, body)
+    def _lost(self, lost: Unreachable) -> Unreachable:
+        """Wait for the server; return what to raise of a call that it may have carried out."""
+        try:
+            vim.ServiceInstance("ServiceInstance", self).RetrieveContent()
+        except (Unreachable, vmodl.MethodFault):
+            return lost
+        return AnswerLost(lost.message, subject=lost.subject, remedy=lost.remedy)
 
     def _exchange(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> tuple[int, bytes]:
         self.round_trips += 1
@@ -180,3 +216,11 @@ class TransportStub(SoapStubAdapterBase):
                 continue
             if morsel is not None:
                 self._cookie = morsel.coded_value
+
+
+def _takes(info: Any, args: Any) -> float:
+    """Return how many seconds a call takes by itself: a wait for updates is answered once it has ended."""
+    if info.wsdlName != "WaitForUpdatesEx":
+        return PATIENCE.get()
+    options = args[1] if len(args) > 1 else None
+    return float(getattr(options, "maxWaitSeconds", None) or 0)

@@ -9,7 +9,8 @@ from __future__ import annotations
 import hashlib
 import re
 import ssl
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
@@ -17,28 +18,22 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import urllib3
-from urllib3.exceptions import (
-    ConnectTimeoutError,
-    HTTPError,
-    InsecureRequestWarning,
-    NewConnectionError,
-    ReadTimeoutError,
-    SSLError,
-)
+from urllib3.exceptions import HTTPError, InsecureRequestWarning, ReadTimeoutError, SSLError
 
-from vgpu_cfg.errors import CertificateRejected, Unreachable
+from vgpu_cfg.errors import AnswerLate, CertificateRejected, NotSent, TooMuch, Unreachable, VCenterError
+from vgpu_cfg.model.limits import Limits
+from vgpu_cfg.vsphere.wire.budget import Budget, BudgetConnection, BudgetSocket, spending
 
 DEFAULT_PORT = 443
-LEAST_READ_TIMEOUT_SECONDS = 30.0
-"""A wait for task news is answered within `tasks.LONGEST_WAIT_SECONDS`, which must be less than this."""
+CHUNK_BYTES = 256 * 1024
 
 PATIENCE: ContextVar[float] = ContextVar("patience", default=0.0)
-"""Within how many seconds an answer is awaited at least, beside the connection's own limit: see `patient`."""
+"""How many seconds what is asked takes by itself, beside the connection's own limit: see `patient`."""
 
 CERTIFICATE: ContextVar[str | None] = ContextVar("certificate", default=None)
 """The thumbprint by which another host than vCenter is believed: see `believing`."""
 
-_HASH_BY_DIGITS = {40: hashlib.sha1, 64: hashlib.sha256}
+_SHA256_DIGITS, _SHA1_DIGITS = 64, 40
 _HOST = re.compile(r"[A-Za-z0-9_.~-]+|[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*(%[A-Za-z0-9_.~-]+)?")
 """A name, an IPv4 address, or an IPv6 address with or without a zone."""
 _MISMATCH = "Fingerprints did not match"
@@ -46,7 +41,7 @@ _MISMATCH = "Fingerprints did not match"
 
 @contextmanager
 def patient(seconds: float) -> Iterator[None]:
-    """Give what is asked inside so many seconds to be answered, where the connection's own limit is less."""
+    """Give what is asked inside so many seconds more than any other exchange: it takes them by itself."""
     before = PATIENCE.set(seconds)
     try:
         yield
@@ -67,15 +62,11 @@ def believing(thumbprint: str | None) -> Iterator[None]:
         CERTIFICATE.reset(before)
 
 
-class NotSent(Unreachable):
-    """No connection came about, so the server has seen nothing of the request: it may be repeated."""
-
-
 @dataclass(frozen=True, slots=True)
 class Trust:
     """Whose certificate is believed: the system's authorities, those of a file, one certificate, or any.
 
-    `thumbprint` is the SHA-256 or SHA-1 of the server's certificate in hex, with or without
+    `thumbprint` is the SHA-256 of the server's certificate in hex, with or without
     colons; it replaces the authorities. `insecure` believes everything.
     """
 
@@ -87,14 +78,23 @@ class Trust:
     def pinned_digits(self) -> str | None:
         """The thumbprint as bare lower-case hex digits.
 
-        Raises CertificateRejected where it is neither a SHA-1 nor a SHA-256.
+        Raises CertificateRejected where it is no SHA-256. A SHA-1 is refused: two certificates can be made
+        to have the same (shattered.io).
         """
         if self.thumbprint is None:
             return None
         digits = re.sub(r"[\s:]", "", self.thumbprint).lower()
-        if len(digits) not in _HASH_BY_DIGITS or not re.fullmatch(r"[0-9a-f]+", digits):
+        is_hex = re.fullmatch(r"[0-9a-f]+", digits) is not None
+        if is_hex and len(digits) == _SHA1_DIGITS:
             raise CertificateRejected(
-                "the thumbprint is no SHA-256 (64 hex digits) and no SHA-1 (40)",
+                "the thumbprint is a SHA-1, which two certificates can be made to share",
+                subject=self.thumbprint,
+                remedy="give the certificate's SHA-256: `openssl x509 -noout -fingerprint -sha256 -in FILE`; "
+                "without --thumbprint the error shows the one of the server that answers",
+            )
+        if not is_hex or len(digits) != _SHA256_DIGITS:
+            raise CertificateRejected(
+                f"the thumbprint is no SHA-256: that has {_SHA256_DIGITS} hex digits",
                 subject=self.thumbprint,
                 remedy="give the certificate's SHA-256 in hex, with or without colons",
             )
@@ -116,6 +116,7 @@ class Trust:
                     remedy="name a PEM file that holds the authority's certificate",
                 ) from error
         context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.sslsocket_class = BudgetSocket
         return context
 
 
@@ -141,20 +142,27 @@ def split_address(address: str) -> tuple[str, int]:
 
 
 class HttpsTransport:
-    """A Transport over HTTPS with a pool of kept connections; every wait has its limit.
+    """A Transport over HTTPS with a pool of kept connections; every exchange has its limits.
 
     A path that is a whole URL goes to that host: files of guests are on the host that runs the VM.
     """
 
-    def __init__(self, address: str, *, trust: Trust, timeout_seconds: float = 60.0) -> None:
+    def __init__(
+        self,
+        address: str,
+        *,
+        trust: Trust,
+        limits: Limits | None = None,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.address = address
+        self._limits = limits or Limits()
+        self._now = now
         self._host, self._port = split_address(address)
         self._trust = trust
         self._others: dict[tuple[str, str | None], HttpsTransport] = {}
         pinned = trust.pinned_digits
         verifies = not trust.insecure and pinned is None
-        self._connect_seconds = timeout_seconds
-        self._read_seconds = max(timeout_seconds, LEAST_READ_TIMEOUT_SECONDS)
         if trust.insecure:
             # The user has said so; a warning at every request tells nothing new.
             urllib3.disable_warnings(InsecureRequestWarning)
@@ -162,12 +170,12 @@ class HttpsTransport:
             self._host,
             self._port,
             maxsize=2,
-            timeout=urllib3.Timeout(connect=timeout_seconds, read=self._read_seconds),
             ssl_context=trust.context(),
             cert_reqs="CERT_REQUIRED" if verifies else "CERT_NONE",
             assert_hostname=None if verifies else False,
             assert_fingerprint=pinned,
         )
+        self._pool.ConnectionCls = BudgetConnection
 
     def exchange(
         self, method: str, path: str, headers: Mapping[str, str], body: bytes
@@ -175,44 +183,77 @@ class HttpsTransport:
         """Send a request and return (status, headers, body).
 
         Raises NotSent where no connection came about, CertificateRejected where the server's
-        certificate is not believed, Unreachable where the connection broke or fell silent
-        after the request may have gone out.
+        certificate is not believed, Unreachable where the connection broke after the request may
+        have gone out, AnswerLate where the whole did not end in time, TooMuch for an answer too large.
         """
         if path.startswith("https://"):
             return self._other(path).exchange(method, _path_of(path), headers, body)
+        budget = self._budget()
         try:
-            answer = self._pool.urlopen(
-                method,
-                path,
-                body=body or None,
-                headers=dict(headers),
-                timeout=urllib3.Timeout(
-                    connect=self._connect_seconds, read=max(self._read_seconds, PATIENCE.get())
-                ),
-                retries=False,
-                redirect=False,
+            with spending(budget):
+                return self._exchange(method, path, headers, body, budget)
+        except (HTTPError, OSError) as error:
+            raise self._failure(error, budget) from error
+
+    def _budget(self) -> Budget:
+        seconds = self._limits.timeout_seconds + PATIENCE.get()
+        return Budget(self._now, self._now() + seconds, self._limits.answer_bytes)
+
+    def _exchange(
+        self, method: str, path: str, headers: Mapping[str, str], body: bytes, budget: Budget
+    ) -> tuple[int, Mapping[str, str], bytes]:
+        answer = self._pool.urlopen(
+            method,
+            path,
+            body=body or None,
+            headers=dict(headers),
+            timeout=budget.left(),
+            retries=False,
+            redirect=False,
+            preload_content=False,
+        )
+        content = bytearray()
+        try:
+            while part := answer.read(CHUNK_BYTES):
+                content += part
+                if len(content) > budget.most_bytes:
+                    budget.flood()
+        except BaseException:
+            answer.close()
+            raise
+        finally:
+            answer.release_conn()
+        return answer.status, answer.headers, bytes(content)
+
+    def _failure(self, error: HTTPError | OSError, budget: Budget) -> VCenterError:
+        """Say what a failed exchange means, by what had been sent and received."""
+        where = f"{self._host}:{self._port}"
+        if budget.is_flooded:
+            return TooMuch(
+                f"{where} sent an answer of more than {self._limits.answer_mib} MiB",
+                subject=self.address,
+                remedy="where a large vCenter is to be expected, raise `answer_mib` "
+                "(VGPU_CFG_ANSWER_MIB); else see what it is that answers there",
             )
-        except SSLError as error:
-            raise self._rejection(error) from error
-        except (NewConnectionError, ConnectTimeoutError) as error:
-            raise NotSent(
-                f"no connection to {self._host}:{self._port}: {_reason(error)}",
+        if not budget.is_sent and isinstance(error, SSLError):
+            return self._rejection(error)
+        if not budget.is_sent:
+            return NotSent(
+                f"no connection to {where}: {_reason(error)}",
                 subject=self.address,
                 remedy="check the address, the name's resolution and the way through firewalls",
-            ) from error
-        except ReadTimeoutError as error:
-            raise Unreachable(
-                f"{self._host}:{self._port} did not answer in time",
+            )
+        if isinstance(error, ReadTimeoutError | TimeoutError):
+            return AnswerLate(
+                f"{where} did not answer in time",
                 subject=self.address,
                 remedy="raise the time limit (--timeout), or see whether vCenter is overloaded",
-            ) from error
-        except (HTTPError, OSError) as error:
-            raise Unreachable(
-                f"the connection to {self._host}:{self._port} broke: {_reason(error)}",
-                subject=self.address,
-                remedy="try again; vCenter may be restarting",
-            ) from error
-        return answer.status, answer.headers, answer.data
+            )
+        return Unreachable(
+            f"the connection to {where} broke: {_reason(error)}",
+            subject=self.address,
+            remedy="try again; vCenter may be restarting",
+        )
 
     def close(self) -> None:
         """Close all connections."""
@@ -225,7 +266,7 @@ class HttpsTransport:
         key = (urlsplit(url).netloc, None if self._trust.insecure else CERTIFICATE.get())
         if key not in self._others:
             trust = replace(self._trust, thumbprint=key[1])
-            self._others[key] = HttpsTransport(key[0], trust=trust, timeout_seconds=self._connect_seconds)
+            self._others[key] = HttpsTransport(key[0], trust=trust, limits=self._limits, now=self._now)
         return self._others[key]
 
     def _rejection(self, error: SSLError) -> Unreachable | CertificateRejected:
@@ -254,7 +295,7 @@ class HttpsTransport:
         """Fetch the server's thumbprint, to be shown; nothing where that fails."""
         try:
             pem = ssl.get_server_certificate(
-                (self._host, self._port), timeout=min(self._connect_seconds, 10.0)
+                (self._host, self._port), timeout=min(self._limits.timeout_seconds, 10.0)
             )
         except OSError:
             return ""

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
+
 import pytest
 from pyVmomi import vim, vmodl
 
 from tests.unit.vsphere.facts_vcenter import AnsweringTransport, session_on
-from tests.unit.vsphere.soap_answers import soap
+from tests.unit.vsphere.scripted import Scripted, content, item, user_session
+from tests.unit.vsphere.soap_answers import Answer, soap
+from vgpu_cfg.errors import TooMuch
+from vgpu_cfg.model.limits import Limits
 from vgpu_cfg.vsphere.host_facts import passes as facts_paths
 from vgpu_cfg.vsphere.reading import passes
 from vgpu_cfg.vsphere.wire.collector import Item, Paths, Start, collect_from, is_known
+from vgpu_cfg.vsphere.wire.session import Session
 
 V65 = "vim.version.version11"
 V703 = "vim.version.v7_0_3_0"
@@ -106,3 +113,52 @@ def test_what_an_object_refers_to_is_read_with_it_or_instead(
     _, body = found_of(start)
     assert (">host-1</obj><skip>true</skip>" in body) is skips
     assert ("<path>parent</path>" in body) is follows
+
+
+# ---------------------------------------------------------------- pages without an end
+
+
+class Endless:
+    """A vCenter whose readings lead from page to page, as `next_token` says; `empty` pages bring nothing."""
+
+    def __init__(self, *, repeats: bool = False, empty: bool = False) -> None:
+        self.turned = 0
+        self._repeats = repeats
+        self._empty = empty
+
+    def exchange(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> Answer:
+        if b"RetrievePropertiesEx" not in body:
+            return Scripted(answers=SERVICE).exchange(method, path, headers, body)
+        self.turned += 1
+        token = "again" if self._repeats else f"page-{self.turned}"
+        found = [item(vim.VirtualMachine("vm-1"), {})]
+        page = vmodl.query.PropertyCollector.RetrieveResult(token=token, objects=found)
+        name = "ContinueRetrievePropertiesEx" if b"ContinueRetrieve" in body else "RetrievePropertiesEx"
+        status, headers, answer = soap(name, page)
+        return status, headers, re.sub(b"<objects.*</objects>", b"", answer) if self._empty else answer
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+SERVICE = {"RetrieveServiceContent": [content()], "Login": [user_session()], "Logout": [None]}
+
+
+@pytest.mark.parametrize(
+    ("server", "turned", "why"),
+    [
+        (Endless(), 7, "has more than 7 pages"),
+        (Endless(repeats=True), 2, "names a page that it has sent already"),
+        (Endless(empty=True), 4, "sent 4 pages in a row with nothing on them"),
+    ],
+    ids=["more and more", "the same", "nothing"],
+)
+def test_pages_come_to_an_end(server: Endless, turned: int, why: str) -> None:
+    start = Start("vim.VirtualMachine", "vm-1")
+    with (
+        Session(server, "vc01", "u", "p", limits=Limits(answer_pages=7)) as session,
+        pytest.raises(TooMuch, match=why) as caught,
+    ):
+        collect_from(session, [Paths("vim.VirtualMachine", ("name",))], [start])
+    assert server.turned == turned
+    assert "VGPU_CFG_ANSWER_PAGES" in caught.value.remedy

@@ -8,16 +8,16 @@ import pytest
 from pyVmomi import vim, vmodl
 
 from tests.unit.vsphere.soap_answers import VERSION, Answer, Wire, fault, soap
-from vgpu_cfg.errors import Unreachable, VCenterError
+from vgpu_cfg.errors import NotSent, Unreachable, VCenterError
 from vgpu_cfg.vsphere.wire.faults import fault_text
+from vgpu_cfg.vsphere.wire.outage import Outage
 from vgpu_cfg.vsphere.wire.stub import TransportStub, is_read
-from vgpu_cfg.vsphere.wire.transport import NotSent
 
 
 def stub_on(*answers: Answer | Exception) -> tuple[TransportStub, Wire, list[float]]:
     wire = Wire(answers)
     slept: list[float] = []
-    return TransportStub(wire, VERSION, "vc01", sleep=slept.append), wire, slept
+    return TransportStub(wire, VERSION, "vc01", Outage(pause=slept.append)), wire, slept
 
 
 def a_read(stub: TransportStub) -> Any:
@@ -45,7 +45,7 @@ TASK = vim.Task("task-7")
         ("Destroy_Task", False),
         ("ShutdownGuest", False),
         ("ContinueRetrievePropertiesEx", False),
-        ("Login", False),
+        ("Login", True),
     ],
 )
 def test_reads_are_known_by_name(method: str, *, expected: bool) -> None:
