@@ -67,7 +67,7 @@ def test_the_probes_line_is_found_among_logs() -> None:
 
 
 @pytest.mark.parametrize(
-    "said", ["{", "[]", '{"v": 2}', '{"v": 1, "ranks": "x"}', '{"v": 1, "by": "x"}', "1" * 5000]
+    "said", ["{", "[]", '{"v": 2}', '{"v": 1, "ranks": "x"}', '{"v": 1, "by": "x"}', "1" * 5000, "[" * 50_000]
 )
 def test_what_is_no_result_of_the_probe_is_an_error(said: str) -> None:
     with pytest.raises(UnreadableOutput):
