@@ -11,14 +11,28 @@ from __future__ import annotations
 
 from vgpu_cfg.documents.binding import build
 from vgpu_cfg.documents.editing import Edit, changed_lines, edited
+from vgpu_cfg.documents.limits import (
+    MOST_DATA_BYTES,
+    MOST_FILE_BYTES,
+    MOST_NAMES,
+    Limit,
+    read_bytes,
+    read_within,
+    unpacked,
+)
 from vgpu_cfg.documents.part import Part
 from vgpu_cfg.documents.suggestions import close_to, did_you_mean
 from vgpu_cfg.documents.text import Document, Loc, dump, laid_out, parse_text, read_document
-from vgpu_cfg.documents.whole_file import put_whole, take_name
+from vgpu_cfg.documents.whole_file import PRIVATE, make_private_folder, put_whole, take_name
 
 __all__ = [
+    "MOST_DATA_BYTES",
+    "MOST_FILE_BYTES",
+    "MOST_NAMES",
+    "PRIVATE",
     "Document",
     "Edit",
+    "Limit",
     "Loc",
     "Part",
     "build",
@@ -28,8 +42,12 @@ __all__ = [
     "dump",
     "edited",
     "laid_out",
+    "make_private_folder",
     "parse_text",
     "put_whole",
+    "read_bytes",
     "read_document",
+    "read_within",
     "take_name",
+    "unpacked",
 ]

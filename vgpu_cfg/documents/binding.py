@@ -79,7 +79,7 @@ def faults_of(
     missing = {
         (*detail["loc"][:-1], str(detail["loc"][-1])) for detail in details if detail["type"] == "missing"
     }
-    for detail in details:
+    for number, detail in enumerate(details):
         place = _place(document, (*loc, *detail["loc"]))
         if detail["type"] in _KINDS:
             wanted = _KINDS[detail["type"]].split(", ")
@@ -88,7 +88,8 @@ def faults_of(
             wanted = re.findall(r"'([^']*)'", reported) or [reported]
             words.setdefault(place, []).extend(wanted)
         else:
-            others.append((place, _fault(document, model, detail, place, missing)))
+            hinted = model if number < DocumentError.most_shown else None
+            others.append((place, _fault(document, hinted, detail, place, missing)))
             continue
         found[place] = detail["input"]
         expected.setdefault(place, []).extend(wanted)
@@ -104,7 +105,7 @@ def faults_of(
 
 
 def _fault(
-    document: Document, model: type[BaseModel], detail: ErrorDetails, place: Loc, missing: set[Loc]
+    document: Document, model: type[BaseModel] | None, detail: ErrorDetails, place: Loc, missing: set[Loc]
 ) -> DocumentFault:
     context: Mapping[str, Any] = detail.get("ctx", {})
     last = str(detail["loc"][-1]) if detail["loc"] else ""
@@ -112,7 +113,8 @@ def _fault(
         case "extra_forbidden":
             parent = detail["loc"][:-1]
             hint = did_you_mean(last, [str(loc[-1]) for loc in missing if loc[:-1] == parent])
-            hint = hint or did_you_mean(last, _keys_at(model, parent), noun="keys")
+            if model is not None:
+                hint = hint or did_you_mean(last, _keys_at(model, parent), noun="keys")
             return document.fault(place, f"unknown key {last!r}", hint, at_key=True)
         case "missing":
             where = f" in {_subject(place)}" if place else ""

@@ -29,12 +29,13 @@ from ruamel.yaml.events import (
 )
 from ruamel.yaml.reader import ReaderError
 
+from vgpu_cfg.documents.limits import MOST_FILE_BYTES, read_bytes
 from vgpu_cfg.errors import DocumentError, DocumentFault
 
 Loc: TypeAlias = tuple[str | int, ...]
 
 _DEEPEST = 60
-_MOST_VALUES = 2_000_000
+_MOST_VALUES = 200_000
 """Aliases can multiply a small text into a huge one; no document of ours comes near this."""
 
 _INTEGER = re.compile(r"[-+]?[0-9]{1,40}|0o[0-7]{1,40}|0x[0-9a-fA-F]{1,40}")
@@ -43,8 +44,8 @@ _WORDS: dict[str, bool | None] = {
     "": None, "~": None, "null": None, "Null": None, "NULL": None,
     "true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False,
 }  # fmt: skip
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-"""What a terminal obeys: with it a plan could forge what its reader sees."""
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
+"""What a terminal obeys: with it a plan could forge what its reader sees. And halves of characters."""
 _TEXT_TAGS = ("!", "tag:yaml.org,2002:str")
 
 
@@ -108,7 +109,7 @@ def read_document(path: str | Path, *, name: str = "", lenient: bool = False) ->
     """
     shown = name or str(path)
     try:
-        raw = Path(path).read_bytes()
+        raw = read_bytes(path, MOST_FILE_BYTES)
     except OSError as error:
         reason = error.strerror or str(error)
         fault = DocumentFault(shown, 1, 1, f"the file cannot be read: {reason}")

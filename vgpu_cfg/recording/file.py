@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
-import contextlib
 import gzip
 import json
+import re
 import zlib
 from datetime import datetime
 from pathlib import Path
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
-from pydantic import ValidationError
+from pydantic import AfterValidator, ValidationError
 
+from vgpu_cfg.documents import MOST_DATA_BYTES, PRIVATE, put_whole, read_bytes, unpacked
 from vgpu_cfg.errors import DocumentError, DocumentFault
 from vgpu_cfg.model.frozen import Frozen
 
 FORMAT: Final = 3
 """Raised when the fixed set of reads changes: an older recording then lacks answers."""
+
+
+_HALF = re.compile("[\ud800-\udfff]")
+
+
+def _whole(text: str) -> str:
+    """Return text that can be sent: JSON may hold halves of characters, which no other text can."""
+    if not text.isascii() and _HALF.search(text):
+        raise ValueError("it holds half of a character")
+    return text
 
 
 class Exchange(Frozen):
@@ -25,7 +36,7 @@ class Exchange(Frozen):
     call: str
     key: str
     status: int
-    answer: str
+    answer: Annotated[str, AfterValidator(_whole)]
 
 
 class Recording(Frozen):
@@ -35,24 +46,23 @@ class Recording(Frozen):
     """
 
     format: Literal[3] = FORMAT
-    address: str
+    address: Annotated[str, AfterValidator(_whole)]
     api_version: str
     recorded_at: datetime
     exchanges: tuple[Exchange, ...]
 
 
 def save_recording(recording: Recording, path: Path) -> None:
-    """Write a recording, whole or not at all. Raises DocumentError where it cannot be written."""
+    """Write a recording, whole or not at all, for its user alone.
+
+    Raises DocumentError where it cannot be written.
+    """
     content = (recording.model_dump_json(indent=1) + "\n").encode()
     if path.suffix == ".gz":
         content = gzip.compress(content, mtime=0)
-    unfinished = path.with_name(f".{path.name}.unfinished")
     try:
-        unfinished.write_bytes(content)
-        unfinished.replace(path)
+        put_whole(path, content, lambda draft: draft.replace(path), mode=PRIVATE)
     except OSError as error:
-        with contextlib.suppress(OSError):
-            unfinished.unlink(missing_ok=True)
         fault = DocumentFault(str(path), 1, 1, f"the recording cannot be written: {error.strerror or error}")
         raise DocumentError([fault], remedy="name another place for it") from error
 
@@ -60,9 +70,9 @@ def save_recording(recording: Recording, path: Path) -> None:
 def load_recording(path: Path) -> Recording:
     """Read a recording. Raises DocumentError for a file that is none, or a broken one."""
     try:
-        content = path.read_bytes()
+        content = read_bytes(path, MOST_DATA_BYTES)
         if path.suffix == ".gz":
-            content = gzip.decompress(content)
+            content = unpacked(content, MOST_DATA_BYTES)
     except OSError as error:
         raise _broken(path, f"the recording cannot be read: {error.strerror or error}") from error
     except (EOFError, zlib.error) as error:

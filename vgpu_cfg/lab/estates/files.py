@@ -48,7 +48,7 @@ def read_estate(estate: str | Path) -> EstateFile:
                 [fault], remedy=f"name one of {', '.join(known)}, or the path of an estate file"
             )
         document = documents.read_document(path)
-        text = path.read_text(encoding="utf-8")
+        text = documents.read_bytes(path, documents.MOST_FILE_BYTES).decode("utf-8")
         name = path.stem
     digest = hashlib.sha256(text.encode()).hexdigest()[:16]
     return EstateFile(name, document, documents.build(document, Estate), digest)

@@ -41,22 +41,35 @@ def read_members(name: str) -> tuple[Member, ...]:
     for found in _BRACED.findall(name):
         if not _RANGE.fullmatch(found):
             raise ValueError(f"{found!r} in a name is not a range\nwrite a range as {{01..14}}")
-    runs = [_counted(first, last) for first, last in _RANGE.findall(name)]
+    runs = [_run_of(first, last) for first, last in _RANGE.findall(name)]
     if not runs:
         return (Member(name, 0, 1, None, None),)
-    size = len(runs[0])
-    if any(len(run) != size for run in runs):
-        lengths = " and ".join(str(len(run)) for run in runs)
+    size = runs[0].size
+    if any(run.size != size for run in runs):
+        lengths = " and ".join(str(run.size) for run in runs)
         raise ValueError(
             f"the ranges in {name!r} count {lengths}\nranges of one line run together: make them equal"
         )
     return tuple(
-        Member(_with_ranges(name, index), index, size, runs[0][index], int(runs[0][index]))
+        Member(_with_ranges(name, index), index, size, runs[0].at(index), runs[0].low + index)
         for index in range(size)
     )
 
 
-def _counted(first: str, last: str) -> list[str]:
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """The numbers of one range; `width` is that of its leading zeros."""
+
+    low: int
+    size: int
+    width: int
+
+    def at(self, index: int) -> str:
+        """Write the number at a place."""
+        return str(self.low + index).zfill(self.width)
+
+
+def _run_of(first: str, last: str) -> _Run:
     low, high = int(first), int(last)
     if high < low:
         raise ValueError(f"the range {{{first}..{last}}} counts down\nwrite {{{last}..{first}}}")
@@ -64,18 +77,24 @@ def _counted(first: str, last: str) -> list[str]:
         raise ValueError(f"the range {{{first}..{last}}} counts more than {MOST_MEMBERS}\nsplit it")
     padded = first.startswith("0") or last.startswith("0")
     width = max(len(first), len(last)) if padded and max(len(first), len(last)) > 1 else 0
-    return [str(number).zfill(width) for number in range(low, high + 1)]
+    return _Run(low, high - low + 1, width)
+
+
+def count_members(name: str) -> int:
+    """Count the names that a text stands for, without writing them out; 1 where its ranges are wrong."""
+    sizes = [int(last) - int(first) + 1 for first, last in _RANGE.findall(name)]
+    return max([1, *sizes])
 
 
 def _with_ranges(text: str, index: int) -> str:
-    return _RANGE.sub(lambda found: _counted(found[1], found[2])[index], text)
+    return _RANGE.sub(lambda found: _run_of(found[1], found[2]).at(index), text)
 
 
 def fill(text: str, member: Member) -> str:
     """Put a member's numbers into any text of its line."""
     runs = _RANGE.findall(text)
     for first, last in runs:
-        count = len(_counted(first, last))
+        count = _run_of(first, last).size
         if count != member.size:
             raise ValueError(
                 f"the range {{{first}..{last}}} counts {count}, the line's name {member.size}\n"

@@ -1,0 +1,79 @@
+"""How much is read of a file, and what is none to read: a pipe would be waited for, a device never ends.
+
+Each limit has a variable of the environment that names another.
+"""
+
+from __future__ import annotations
+
+import errno
+import gzip
+import io
+import os
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from vgpu_cfg.errors import DocumentError, DocumentFault
+
+_OPENED_TO_READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """The most of something; `variable` is "" where nothing changes it."""
+
+    variable: str
+    default: int
+
+    @property
+    def value(self) -> int:
+        """What holds now. Raises DocumentError where the variable holds no number."""
+        text = os.environ.get(self.variable, "").strip()
+        if not text:
+            return self.default
+        if not (text.isascii() and text.isdigit() and len(text) <= 18 and int(text)):
+            fault = DocumentFault(self.variable, 1, 1, f"{text!r} is no whole number above 0")
+            raise DocumentError([fault], remedy="correct it, or unset it")
+        return int(text)
+
+    @property
+    def remedy(self) -> str:
+        """How to have more."""
+        return f"; {self.variable} names another limit" if self.variable else ""
+
+
+MOST_FILE_BYTES = Limit("VGPU_CFG_MOST_FILE_BYTES", 512 << 10)
+"""Of a file that people write: a plan file, what it includes, variables, the config file, an estate."""
+MOST_DATA_BYTES = Limit("VGPU_CFG_MOST_DATA_BYTES", 128 << 20)
+"""Of a file that this program writes: a recording (packed and unpacked), a saved plan, a journal."""
+MOST_NAMES = Limit("VGPU_CFG_MOST_NAMES", 4_000)
+"""Of the names that a plan file writes out: VMs, hosts, networks."""
+
+
+def read_bytes(path: str | Path, limit: Limit) -> bytes:
+    """Return what is in a file. Raises OSError with its reason, also for what is no file or too much."""
+    descriptor = os.open(path, _OPENED_TO_READ)
+    with os.fdopen(descriptor, "rb") as file:
+        mode = os.fstat(file.fileno()).st_mode
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+        if not stat.S_ISREG(mode):
+            reason = "it is a pipe, a socket or a device; put what it says into a file"
+            raise OSError(errno.EINVAL, reason, str(path))
+        return read_within(file, limit, str(path))
+
+
+def unpacked(content: bytes, limit: Limit) -> bytes:
+    """Return what gzip packed. Raises OSError where that is too much, and what `gzip` raises."""
+    with gzip.GzipFile(fileobj=io.BytesIO(content)) as file:
+        return read_within(file, limit, "")
+
+
+def read_within(file: BinaryIO | io.BufferedIOBase, limit: Limit, name: str) -> bytes:
+    """Return what is left in an open file, of `name`. Raises OSError where that is too much."""
+    most = limit.value
+    content = file.read(most + 1)
+    if len(content) > most:
+        raise OSError(errno.EFBIG, f"it has more than {most:,} bytes{limit.remedy}", name)
+    return content
