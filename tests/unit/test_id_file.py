@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from vgpu_cfg.errors import DocumentError, StalePlan
 from vgpu_cfg.model.identity import PlanIdentity, is_id, new_id
-from vgpu_cfg.model.observed.names import one_line
 from vgpu_cfg.model.observed.vm import OwnerMark, Vm
+from vgpu_cfg.model.signs import shown
 from vgpu_cfg.plan_loading.id_file import id_file_of, read_id_file, write_id_file
 
 ID = "0d5b1a4e-6f0c-4c35-9d0e-7f1f6a3c2b11"
@@ -72,7 +72,7 @@ NAMES = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,20}", fullmatch=True)
 @given(
     plan=NAMES,
     vm=st.text(st.characters(exclude_categories=("Cs", "Cc")), max_size=30),
-    by=st.from_regex(r"(\S( ?\S){0,30})?", fullmatch=True).map(one_line),
+    by=st.from_regex(r"(\S( ?\S){0,30})?", fullmatch=True).map(shown),
     at=st.none() | st.datetimes(datetime(2000, 1, 1), datetime(2999, 1, 1), timezones=st.just(UTC)),  # noqa: DTZ001 - given as UTC
 )
 def test_a_mark_is_read_back_as_it_was_written(plan: str, vm: str, by: str, at: datetime | None) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from vgpu_cfg.documents import Document, build
@@ -51,7 +53,7 @@ def read_header(documents: Sequence[Document]) -> Header:
         except DocumentError as error:
             header.faults += error.faults
         else:
-            _take(header, stated)
+            _take(header, stated, os.path.relpath(Path(document.name).parent, Path(main.name).parent))
     for key in ("version", "name"):
         if key not in main.data:
             hint = (
@@ -66,7 +68,8 @@ def read_header(documents: Sequence[Document]) -> Header:
     return header
 
 
-def _take(header: Header, stated: FileHeader) -> None:
+def _take(header: Header, stated: FileHeader, folder: str) -> None:
+    """Take over what one file says; `folder` leads to it from the plan file's."""
     given = stated.model_fields_set
     if "name" in given:
         header.name = stated.name
@@ -83,7 +86,8 @@ def _take(header: Header, stated: FileHeader) -> None:
             **{key: _joined(getattr(before, key), getattr(more, key)) for key in ProtectEntry.model_fields}
         )
     header.checks.update(stated.checks if "checks" in given else {})
-    header.secrets.update(stated.secrets if "secrets" in given else {})
+    if "secrets" in given:
+        header.secrets.update({name: one.seen_from(folder) for name, one in stated.secrets.items()})
     if "verify" in given:
         said = stated.verify.model_dump(exclude_unset=True)
         header.verify = (header.verify or VerifyEntry()).model_copy(update=said)

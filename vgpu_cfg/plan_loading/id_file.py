@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from vgpu_cfg.documents import put_whole, take_name
+from vgpu_cfg.documents import Limit, put_whole, read_bytes, take_name
 from vgpu_cfg.errors import DocumentError, DocumentFault, StalePlan
 from vgpu_cfg.model.identity import ID_FILE_SUFFIX, is_id
 
-_LONGEST = 4096
+_LONGEST = Limit("", 4096)
 _ABOUT = (
     "# The id of the plan in {plan}. vgpu-cfg knows the plan's VMs by it.\n"
     "# Keep this file beside the plan file, and commit both.\n"
@@ -31,8 +31,7 @@ def read_id_file(path: Path) -> str:
     Raises DocumentError for one that cannot be read, or holds anything but one id.
     """
     try:
-        with path.open("rb") as file:
-            text = file.read(_LONGEST + 1).decode("utf-8")
+        text = read_bytes(path, _LONGEST).decode("utf-8")
     except FileNotFoundError:
         return ""
     except (OSError, UnicodeDecodeError) as error:
@@ -43,8 +42,8 @@ def read_id_file(path: Path) -> str:
     if not found:
         raise _unusable(path, 1, "the id file holds no id")
     number, line = found[0]
-    if not is_id(line) or len(text) > _LONGEST:
-        raise _unusable(path, number, f"this is no plan id: {line[:60]!r}")
+    if not is_id(line):
+        raise _unusable(path, number, "this is no plan id")
     if len(found) > 1:
         raise _unusable(path, found[1][0], "the id file holds more than one id")
     return line.lower()

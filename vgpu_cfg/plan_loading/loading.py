@@ -9,11 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from vgpu_cfg.documents import Document, Part
+from vgpu_cfg.documents import MOST_NAMES, Document, Part
 from vgpu_cfg.errors import DocumentError, DocumentFault
 from vgpu_cfg.model.desired import DesiredPlan
+from vgpu_cfg.plan_loading.extent import beyond
 from vgpu_cfg.plan_loading.header import read_header
 from vgpu_cfg.plan_loading.id_file import id_file_of, read_id_file
+from vgpu_cfg.plan_loading.reach import Reach
 from vgpu_cfg.plan_loading.refusals import without_unsupported
 from vgpu_cfg.plan_loading.sources import read_sources
 from vgpu_cfg.plan_loading.user_data import UserDataFiles
@@ -57,8 +59,18 @@ def load_plan(
     Raises DocumentError with every fault of every file.
     """
     overrides = dict(variables or {})
-    sources = read_sources(Path(path), text)
-    known = read_variables(sources.documents, [Path(file) for file in variable_files], overrides)
+    reach = Reach(Path(path).parent)
+    try:
+        return _load(Path(path), overrides, [Path(file) for file in variable_files], text, reach)
+    except DocumentError as error:
+        raise DocumentError(reach.without_content(error.faults), remedy=error.stated_remedy) from error
+
+
+def _load(
+    path: Path, overrides: dict[str, str], variable_files: Sequence[Path], text: str | None, reach: Reach
+) -> LoadedPlan:
+    sources = read_sources(path, text, reach)
+    known = read_variables(sources.documents, variable_files, overrides)
     declared = set(known.values) - overrides.keys() | {
         name for document in sources.documents for name in _mapping(document.data.get("vars"))
     }
@@ -67,12 +79,14 @@ def load_plan(
     documents = [without_unsupported(document, refused) for document in documents]
     header = read_header(documents)
     main = documents[-1]
+    if fault := beyond(documents, MOST_NAMES):
+        raise DocumentError([*known.faults, fault])
     networks = expand_networks(_sections(documents, "networks"))
     secrets = {name for document in documents for name in _mapping(document.data.get("secrets"))}
     context = VmContext(
         None if networks.faults else {network.name: network for network in networks.networks},
         frozenset(secrets),
-        UserDataFiles().read,
+        UserDataFiles(reach).read,
     )
     expansion = expand_vms(_section(main, "vms"), _sections(documents, "defaults"), context)
     training = expand_training(_section(main, "training"), expansion, context)
@@ -86,7 +100,7 @@ def load_plan(
     )
     early = [*sources.faults, *known.faults, *unused_overrides(known, overrides, declared), *refused]
     late = [*expansion.faults, *networks.faults, *hosts.faults, *training.faults, *moved.faults, *host_names]
-    kept_id, id_faults = _kept_id(Path(path), header.id, main)
+    kept_id, id_faults = _kept_id(path, header.id, main)
     late += id_faults
     faults = _without_repeats(early, [*header.faults, *late])
     if faults:
@@ -94,7 +108,7 @@ def load_plan(
     desired = DesiredPlan(
         name=header.name,
         id=kept_id,
-        id_file="" if kept_id else id_file_of(Path(path)).name,
+        id_file="" if kept_id else id_file_of(path).name,
         vcenter=header.vcenter,
         datacenter=header.datacenter,
         protect=header.protect,
@@ -107,7 +121,7 @@ def load_plan(
         training=training.training,
         verify=header.verify,
     )
-    return LoadedPlan(Path(path), desired, tuple(sources.documents), _digest(desired))
+    return LoadedPlan(path, desired, tuple(sources.documents), _digest(desired))
 
 
 def _kept_id(path: Path, stated: str, main: Document) -> tuple[str, list[DocumentFault]]:

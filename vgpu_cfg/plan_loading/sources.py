@@ -9,6 +9,7 @@ from pathlib import Path
 
 from vgpu_cfg.documents import Document, parse_text, read_document
 from vgpu_cfg.errors import DocumentError, DocumentFault
+from vgpu_cfg.plan_loading.reach import Reach
 
 _ONLY_IN_PLANS = ("name", "id", "vms", "training")
 
@@ -17,6 +18,7 @@ _ONLY_IN_PLANS = ("name", "id", "vms", "training")
 class Sources:
     """The documents in the order they are merged, the plan file last, and the faults of their text."""
 
+    reach: Reach
     documents: list[Document] = field(default_factory=list)
     faults: list[DocumentFault] = field(default_factory=list)
 
@@ -26,13 +28,13 @@ class Sources:
         return self.documents[-1]
 
 
-def read_sources(path: Path, text: str | None = None) -> Sources:
-    """Read a plan file and everything it includes; `text` stands in for what is in the plan file.
+def read_sources(path: Path, text: str | None, reach: Reach) -> Sources:
+    """Read a plan file and all that it includes within reach; `text` stands in for the plan file's own.
 
     Raises DocumentError where the plan file itself cannot be read to its end; for an
     included file that is a fault among the others.
     """
-    found = Sources()
+    found = Sources(reach)
     name = str(path)
     document = (
         read_document(path, name=name, lenient=True) if text is None else parse_text(text, name, lenient=True)
@@ -49,11 +51,11 @@ def _take(document: Document, path: Path, name: str, found: Sources, including: 
     chain = (*including, path.resolve())
     for index, text in _includes(document):
         loc = ("include", index) if isinstance(document.data["include"], list) else ("include",)
-        problem = _include_problem(path.parent / text, text, chain)
+        shown = os.path.normpath(Path(name).parent / text)
+        problem = _include_problem(path.parent / text, text, shown, chain, found.reach)
         if problem:
             found.faults.append(document.fault(loc, *problem))
             continue
-        shown = os.path.normpath(Path(name).parent / text)
         if any(known.name == shown for known in found.documents):
             continue
         try:
@@ -72,14 +74,18 @@ def _includes(document: Document) -> Iterator[tuple[int, str]]:
         yield from ((index, text) for index, text in enumerate(texts) if isinstance(text, str) and text)
 
 
-def _include_problem(path: Path, text: str, chain: tuple[Path, ...]) -> tuple[str, str] | None:
+def _include_problem(
+    path: Path, text: str, shown: str, chain: tuple[Path, ...], reach: Reach
+) -> tuple[str, str] | None:
     if "${" in text:
         return "variables are not known yet where files are included", "write the path out"
+    if problem := reach.problem(path, text, shown):
+        return problem
     if path.resolve() in chain:
         circle = chain[chain.index(path.resolve()) :]
         names = " -> ".join([*(step.name for step in circle), path.name])
         return f"the file {text!r} includes itself: {names}", "remove one of these includes"
-    if not path.is_file():
+    if path.is_dir() or not path.exists():
         what = "is a folder" if path.is_dir() else "does not exist"
         return f"the included file {text!r} {what}", "the path counts from the file that includes it"
     return None
