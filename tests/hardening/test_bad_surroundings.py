@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from tests.cli.command_line import CommandLine, Ran
+from tests.fakes.fake_locks import FakeLocks, FixedClock
 from tests.fakes.fake_vcenter import START
 from vgpu_cfg.errors import CertificateRejected, DocumentError, Unreachable
-from vgpu_cfg.execution import hold_lock
+from vgpu_cfg.execution import RunLocks
 from vgpu_cfg.lab.soap.certificate import CERTIFICATE_FILE, keep_certificate
-from vgpu_cfg.model.plan.change import PlanTarget
+from vgpu_cfg.model.locks import LockHolder
 from vgpu_cfg.settings.connection import resolve_connection
 from vgpu_cfg.settings.flags import ConnectionFlags
 from vgpu_cfg.vsphere.wire.transport import Trust, split_address
@@ -130,19 +131,10 @@ def test_without_a_place_for_the_lock_nothing_is_begun(tmp_path: Path) -> None:
     place.write_text("")
     with (
         pytest.raises(DocumentError) as caught,
-        hold_lock(place / "locks", "demo", PlanTarget(address="vc01.example.com"), now=START),
+        RunLocks(FakeLocks(), FixedClock(), place / "locks", LockHolder(run="1", since=START)),
     ):
         raise AssertionError("the lock was not held")
     assert "nothing was changed" in caught.value.remedy
-
-
-def test_a_lock_that_cannot_say_who_holds_it_is_held_all_the_same(tmp_path: Path) -> None:
-    target = PlanTarget(address="vc01.example.com")
-    with hold_lock(tmp_path, "demo", target, now=START):
-        (told,) = tmp_path.glob("*.json")
-    told.mkdir()
-    with hold_lock(tmp_path, "demo", target, now=START):
-        pass
 
 
 def test_a_lab_that_cannot_be_saved_says_so_and_keeps_what_it_had(vgpu_cfg: CommandLine) -> None:

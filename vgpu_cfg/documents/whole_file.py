@@ -1,4 +1,7 @@
-"""How a file that is written is there as a whole or not at all, and never where a link leads."""
+"""How a file that is written is there as a whole or not at all, never where a link leads, and for whom.
+
+What tells of an estate or of a plan is for its user's eyes: see `PRIVATE`.
+"""
 
 from __future__ import annotations
 
@@ -8,17 +11,23 @@ from contextlib import suppress
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 
+PRIVATE = 0o600
+"""The mode of a file that its user alone may read."""
 
-def put_whole(path: Path, text: str, put: Callable[[Path], object], *, mode: int | None = None) -> None:
-    """Write a text into a draft beside a file, and let `put` give the draft the file's name.
 
-    Without a `mode` the file has the rights that the umask leaves. Raises OSError where that cannot be.
+def put_whole(
+    path: Path, content: str | bytes, put: Callable[[Path], object], *, mode: int | None = None
+) -> None:
+    """Write a text or bytes into a draft beside a file, and let `put` give the draft the file's name.
+
+    Without a `mode` the file has the rights that the umask leaves. Raises OSError where that cannot be, and
+    where a folder, a terminal or a pipe has the name.
     """
-    with NamedTemporaryFile(
-        "w", encoding="utf-8", dir=path.parent, prefix=f".{path.name}.", delete=False
-    ) as file:
+    if path.exists() and not path.is_file():
+        raise OSError("it is no file")
+    with NamedTemporaryFile("wb", dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
         draft = Path(file.name)
-        file.write(text)
+        file.write(content.encode() if isinstance(content, str) else content)
         file.flush()
         os.fsync(file.fileno())
     try:
@@ -39,6 +48,13 @@ def take_name(draft: Path, path: Path) -> None:
         if path.exists():
             raise FileExistsError(str(path)) from None
         draft.rename(path)
+
+
+def make_private_folder(folder: Path) -> None:
+    """Make a folder that its user alone may enter, with those above it that are missing. Raises OSError."""
+    missing = [one for one in (folder, *folder.parents) if not one.exists()]
+    for one in reversed(missing):
+        one.mkdir(mode=0o700, exist_ok=True)
 
 
 def _umask() -> int:

@@ -8,10 +8,11 @@ from vgpu_cfg.documents import put_whole, take_name
 from vgpu_cfg.errors import DocumentError, DocumentFault
 
 
-def write_whole(path: Path, text: str, *, force: bool) -> None:
-    """Write a new file; with `force` in the place of one.
+def write_whole(path: Path, text: str, *, force: bool = True, mode: int | None = None) -> None:
+    """Write a file, with the rights that the umask leaves unless a `mode` is given.
 
-    A link is replaced, not followed. Raises DocumentError where that cannot be, and where a file is.
+    A link to a file is replaced, not followed; a terminal or a pipe is written to. Without `force` a file
+    that is there stays. Raises DocumentError where that cannot be.
     """
 
     def put(draft: Path) -> None:
@@ -21,7 +22,10 @@ def write_whole(path: Path, text: str, *, force: bool) -> None:
             take_name(draft, path)
 
     try:
-        put_whole(path, text, put)
+        if path.exists() and not path.is_file():
+            path.write_text(text, encoding="utf-8")
+        else:
+            put_whole(path, text, put, mode=mode)
     except OSError as error:
         fault = DocumentFault(str(path), 1, 1, f"the file cannot be written: {error.strerror or error}")
         raise DocumentError([fault], remedy="name a file in a folder that you may write to") from error

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import stat
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -19,6 +18,7 @@ from typing import IO, Any, Self
 
 from pydantic import BaseModel, ValidationError
 
+from vgpu_cfg.documents import MOST_DATA_BYTES, PRIVATE, make_private_folder, read_bytes
 from vgpu_cfg.errors import DocumentError, DocumentFault
 from vgpu_cfg.execution.records.copies import JournalCopy, MakeCopies, no_copies, open_new
 from vgpu_cfg.model.desired import DesiredPlan
@@ -29,6 +29,7 @@ from vgpu_cfg.model.plan.change import CreateVm, Plan, ReconfigureVm
 from vgpu_cfg.model.plan.report import Event, EventKind, Outcome, Report
 from vgpu_cfg.model.plan.vm_spec import VmSpec
 from vgpu_cfg.model.runs import RunEntry
+from vgpu_cfg.model.signs import as_json
 
 FORMAT = 1
 SUFFIX = ".jsonl"
@@ -120,8 +121,8 @@ class Journal:
         stem = f"{_file_name(plan.name)}-{plan.digest}-{entry.at.astimezone(UTC):%Y%m%dT%H%M%SZ}"
         journal = cls(folder / f"{stem}{SUFFIX}", copies=tuple(make_copies(stem)))
         try:
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            journal.path, journal._file = open_new(folder, stem, 0o600)
+            make_private_folder(folder)
+            journal.path, journal._file = open_new(folder, stem, PRIVATE)
         except OSError as error:
             journal._stop(error)
         header = JournalHeader(
@@ -150,11 +151,18 @@ class Journal:
         if event.kind is not EventKind.PROGRESS:
             self._write("event", event)
 
+    def record_rollback(self, plan: Plan) -> None:
+        """Write down what is about to take the run back; the events that follow are of it."""
+        self._write("rollback", _without_contents(plan), is_whole=True)
+
     def record_report(self, report: Report) -> None:
         """Write down every outcome and then the report: the run has come to its end."""
         for outcome in report.outcomes:
             self._write("outcome", outcome)
-        self._write("report", report.model_copy(update={"outcomes": ()}))
+        rollback = report.rollback
+        if rollback is not None:
+            rollback = rollback.model_copy(update={"changes": ()})  # they stand in a line of their own
+        self._write("report", report.model_copy(update={"outcomes": (), "rollback": rollback}))
 
     def record_entry(self, kind: str, entry: RunEntry) -> None:
         """Tell the copies that the run began or has ended, in one line that stands for itself."""
@@ -186,7 +194,7 @@ class Journal:
         self.close()
 
     def _write(self, kind: str, value: BaseModel, *, is_whole: bool = False) -> None:
-        line = json.dumps({kind: value.model_dump(mode="json", exclude_defaults=not is_whole)})
+        line = as_json({kind: value.model_dump(mode="json", exclude_defaults=not is_whole)})
         for copy in self.copies:
             copy.write(kind, line)
         if self._file is None:
@@ -234,7 +242,7 @@ def read_journal(path: Path, *, with_plan: bool = True) -> JournalRecord:
     Raises DocumentError with the line where it is no journal.
     """
     try:
-        lines = _text_of(path).splitlines()
+        lines = read_bytes(path, MOST_DATA_BYTES).decode("utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise DocumentError([DocumentFault(str(path), 1, 1, f"cannot be read: {error}")]) from error
     header: JournalHeader | None = None
@@ -251,6 +259,8 @@ def read_journal(path: Path, *, with_plan: bool = True) -> JournalRecord:
                     header = JournalHeader.model_validate(value)
                 case {"plan": value}:
                     plan = Plan.model_validate(value)
+                case {"rollback": _}:
+                    continue  # what was undone stands in the report
                 case {"event": value}:
                     events.append(Event.model_validate(value))
                 case {"outcome": value}:
@@ -269,16 +279,6 @@ def read_journal(path: Path, *, with_plan: bool = True) -> JournalRecord:
     if report is not None:
         report = report.model_copy(update={"outcomes": tuple(outcomes)})
     return JournalRecord(path, header, tuple(events), tuple(outcomes), report, plan)
-
-
-def _text_of(path: Path) -> str:
-    """Read a file, and wait for nobody: others may have put a pipe there. Raises OSError."""
-    about = path.stat()
-    if not stat.S_ISREG(about.st_mode):
-        raise OSError("it is no file")
-    if about.st_size > MOST_BYTES:
-        raise OSError(f"it has more than {MOST_BYTES >> 20} MiB")
-    return path.read_text(encoding="utf-8")
 
 
 def _file_name(plan: str) -> str:

@@ -118,8 +118,8 @@ def ended_entry(begun: RunEntry, report: Report) -> RunEntry:
 
 def result_of(report: Report) -> RunResult:
     """Say in a word how a run came to its end."""
-    if report.is_interrupted:
+    if report.is_interrupted or (report.rollback is not None and report.rollback.is_interrupted):
         return RunResult.STOPPED
-    if report.failed:
+    if report.has_failed:
         return RunResult.FAILED
-    return RunResult.WAITING if report.waiting_for else RunResult.DONE
+    return RunResult.WAITING if report.waiting_for or report.put_off else RunResult.DONE
