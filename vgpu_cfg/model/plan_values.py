@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from pathlib import PureWindowsPath
 from typing import Literal
 
 from vgpu_cfg.model.frozen import Frozen
@@ -69,8 +70,15 @@ class Spread(StrEnum):
 class SecretReference(Frozen):
     """Where a secret can be fetched; never the secret."""
 
-    kind: Literal["env", "file", "keyring", "command"]
+    kind: Literal["env", "file", "keyring", "command", "age", "sops"]
     value: str
 
     def __str__(self) -> str:
         return f"{self.kind}:{self.value}"
+
+    def seen_from(self, folder: str) -> SecretReference:
+        """Return the same for where `folder` leads to the file that says it: paths of files count."""
+        is_path = self.kind in ("age", "sops") and not self.value.startswith(("~", "/"))
+        if not is_path or folder == "." or PureWindowsPath(self.value).is_absolute():
+            return self
+        return self.model_copy(update={"value": f"{folder}/{self.value}"})

@@ -16,6 +16,18 @@ HEAD: Final = "vgpu-cfg: "
 """What the text of an entry begins with, among the events of others."""
 
 
+class OnFailure(StrEnum):
+    """What becomes of changes that have not begun when one has failed and they do not need it.
+
+    STOP begins no more of them, and finishes what the run has taken out of service; ROLL_BACK leaves that to
+    the rollback.
+    """
+
+    GO_ON = "go on"
+    STOP = "stop"
+    ROLL_BACK = "roll back"
+
+
 class RunResult(StrEnum):
     """How a run came to its end."""
 

@@ -16,25 +16,26 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 from vgpu_cfg.errors import DocumentError, VgpuCfgError
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.plan.change import Diagnostic, Plan, Severity
+from vgpu_cfg.model.signs import shown
 from vgpu_cfg.model.verification import CheckResult, CheckState, Verification
 from vgpu_cfg.planning.expand.ranges import read_members
 from vgpu_cfg.render.views.status import StatusView
 
-_NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_NOT_IN_XML = re.compile("[\ufffe\uffff]")
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A test case. `group` is the kind of what it is of; `failure` is (type, first line, all of it).
+    """A test case. `group` is the kind of what it is of; `failure` is (type, first line, all its lines).
 
-    `skipped` says why it was not run; `told` is what a case tells that passed.
+    `skipped` says why it was not run; `told` are the lines that a case tells that passed.
     """
 
     group: str
     name: str
-    failure: tuple[str, str, str] | None = None
+    failure: tuple[str, str, tuple[str, ...]] | None = None
     skipped: str = ""
-    told: str = ""
+    told: tuple[str, ...] = ()
     seconds: float = 0.0
 
 
@@ -56,13 +57,12 @@ def render_junit(suite: str, cases: Iterable[Case], *, at: datetime | None = Non
         element = SubElement(inner, "testcase", own | {"time": f"{case.seconds:.3f}"})
         if case.failure is not None:
             kind, first, whole = case.failure
-            SubElement(element, "failure", {"type": _clean(kind), "message": _clean(first)}).text = _clean(
-                whole
-            )
+            failure = SubElement(element, "failure", {"type": _clean(kind), "message": _clean(first)})
+            failure.text = _lines(whole)
         elif case.skipped:
             SubElement(element, "skipped", {"message": _clean(case.skipped)})
-        if case.told:
-            SubElement(element, "system-out").text = _clean(case.told)
+        if any(case.told):
+            SubElement(element, "system-out").text = _lines(case.told)
     indent(top)
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{tostring(top, encoding="unicode")}\n'
 
@@ -82,10 +82,10 @@ def status_cases(view: StatusView) -> Iterator[Case]:
     rows += [("host", host.name, (*host.drift, *host.pending)) for host in view.hosts]
     for kind, name, differs in rows:
         text = "; ".join(differs)
-        yield Case(kind, name, ("differs", text, text) if differs else None)
+        yield Case(kind, name, ("differs", text, (text,)) if differs else None)
     if view.others:
         text = "; ".join(view.others)
-        yield Case("plan", view.plan, ("differs", text, text))
+        yield Case("plan", view.plan, ("differs", text, (text,)))
     yield from _found(view.findings)
 
 
@@ -104,11 +104,14 @@ def verification_cases(found: Verification) -> Iterator[Case]:
 def error_cases(error: VgpuCfgError) -> Iterator[Case]:
     """Yield the cases of what kept a command from its answer: each fault of a file, or the one error."""
     if isinstance(error, DocumentError):
-        for fault in error.faults:
+        for fault in error.shown:
             place = f"{fault.file}:{fault.line}:{fault.column}"
-            yield Case("file", place, (type(error).__name__, fault.message, str(fault)))
+            yield Case("file", place, (type(error).__name__, fault.message, (str(fault),)))
+        if error.left_out:
+            message = f"{error.left_out} faults more"
+            yield Case("file", "more faults", (type(error).__name__, message, (message,)))
         return
-    whole = "\n".join(part for part in (error.message, error.subject, error.remedy) if part)
+    whole = (error.message, error.subject, error.remedy)
     yield Case("command", error.subject or "vgpu-cfg", (type(error).__name__, error.message, whole))
 
 
@@ -119,16 +122,16 @@ def _cases(
     failed = {(found.subject.kind, name) for found in findings if _is_error(found) for name in _names(found)}
     for kind, name in dict.fromkeys(asked):
         if (kind, name) not in failed:
-            yield Case(kind, name, told=told.get(name, "") if kind == "vm" else "")
+            yield Case(kind, name, told=(told[name],) if kind == "vm" and name in told else ())
     yield from _found(findings)
 
 
 def _found(findings: Sequence[Diagnostic]) -> Iterator[Case]:
     """Yield a case for each finding: an error fails; a warning passes and is told, as nothing was skipped."""
     for found in findings:
-        whole = "\n".join(part for part in (found.text, found.remedy) if part)
+        whole = (found.text, found.remedy)
         failure = (found.code, found.message, whole) if _is_error(found) else None
-        told = "" if failure else f"{found.severity.value} {found.code}: {whole}"
+        told = () if failure else (f"{found.severity.value} {found.code}: {found.text}", found.remedy)
         yield from (
             Case(found.subject.kind, f"{name} {found.code}", failure, told=told) for name in _names(found)
         )
@@ -151,10 +154,9 @@ def _check(result: CheckResult) -> Case:
     name = f"{result.subject.name}: {result.title}"
     match result.state:
         case CheckState.PASSED:
-            return Case(result.subject.kind, name, told=result.observed, seconds=result.seconds)
+            return Case(result.subject.kind, name, told=(result.observed,), seconds=result.seconds)
         case CheckState.FAILED:
-            whole = "\n".join(part for part in (result.message, result.remedy) if part)
-            failure = (result.code or result.check, result.message, whole)
+            failure = (result.code or result.check, result.message, (result.message, result.remedy))
             return Case(result.subject.kind, name, failure, seconds=result.seconds)
         case CheckState.NOT_ASKED | CheckState.SKIPPED:
             return Case(result.subject.kind, name, skipped=result.why or "not run")
@@ -169,6 +171,10 @@ def _told_apart(cases: Iterable[Case]) -> Iterator[Case]:
         yield replace(case, name=f"{case.name} ({seen[key]})") if seen[key] > 1 else case
 
 
+def _lines(parts: Iterable[str]) -> str:
+    return "\n".join(_clean(part) for part in parts if part)
+
+
 def _clean(text: str) -> str:
-    """Put a sign in place of characters that no XML may hold, however they are written."""
-    return _NOT_IN_XML.sub("�", text)
+    """Write out what is obeyed, and put a sign in place of the two others that no XML may hold."""
+    return _NOT_IN_XML.sub("�", shown(text))

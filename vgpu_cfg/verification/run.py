@@ -14,7 +14,7 @@ from typing import Self, TypeVar
 from vgpu_cfg.errors import ReachError
 from vgpu_cfg.model.verification import CheckResult, CheckState, CheckSubject, Verification, VmPlace
 from vgpu_cfg.ports import GuestShell, HostShell
-from vgpu_cfg.verification.asking import Asking, Verdict, printable
+from vgpu_cfg.verification.asking import Asking, Verdict, bounded
 from vgpu_cfg.verification.choice import Choice
 from vgpu_cfg.verification.driving import Machines, drive
 from vgpu_cfg.verification.learned import Learned
@@ -231,12 +231,12 @@ class _Run:
             check=check.key,
             title=check.title,
             state=verdict.state,
-            expected=printable(verdict.expected),
-            observed=printable(verdict.observed),
+            expected=bounded(verdict.expected),
+            observed=bounded(verdict.observed),
             code=verdict.code.value if verdict.code is not None else "",
-            meaning=printable(verdict.meaning),
-            remedy=printable(verdict.remedy),
-            why=printable(verdict.why),
+            meaning=bounded(verdict.meaning),
+            remedy=bounded(verdict.remedy),
+            why=bounded(verdict.why),
             measured=verdict.measured,
             seconds=round(time.monotonic() - started, 3),
         )

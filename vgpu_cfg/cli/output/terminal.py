@@ -9,6 +9,8 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from vgpu_cfg.model.signs import shown
+
 _ANSWERS = {"y": True, "yes": True, "n": False, "no": False, "": False}
 
 
@@ -20,7 +22,7 @@ def confirm(question: str) -> bool:
     try:
         with _woken_by_signals() as woken:
             while True:
-                sys.stderr.write(f"{question} [y/N]: ")
+                sys.stderr.write(f"{shown(question)} [y/N]: ")
                 sys.stderr.flush()
                 answer = _ANSWERS.get(_read_line(woken).strip().lower())
                 if answer is not None:

@@ -1,4 +1,4 @@
-"""How vCenter stores names that hold a slash, a backslash or a percent sign; how typed words are shown."""
+"""How vCenter stores names that hold a slash, a backslash or a percent sign."""
 
 from __future__ import annotations
 
@@ -17,8 +17,3 @@ def unescaped(name: str) -> str:
 def escaped(name: str) -> str:
     """Return a name as vCenter stores it."""
     return name.replace("%", "%25").replace("/", "%2f").replace("\\", "%5c")
-
-
-def one_line(text: str) -> str:
-    """Return what somebody typed where anything goes as words on one line, which every answer can hold."""
-    return "".join(sign if sign.isprintable() else "\ufffd" for sign in text)

@@ -20,7 +20,8 @@ def error_data(error: VgpuCfgError) -> Data:
         error.exit_code,
         subject=error.subject,
         remedy=error.remedy,
-        faults=[asdict(fault) for fault in error.faults] if isinstance(error, DocumentError) else [],
+        faults=[asdict(fault) for fault in error.shown] if isinstance(error, DocumentError) else [],
+        faults_left_out=error.left_out if isinstance(error, DocumentError) else 0,
     )
 
 
@@ -32,6 +33,7 @@ def mishap_data(
     subject: str = "",
     remedy: str = "",
     faults: list[Data] | None = None,
+    faults_left_out: int = 0,
 ) -> Data:
     """Return what went wrong without being an error of this tool's: a mistyped command line, a bug."""
     return {
@@ -43,4 +45,5 @@ def mishap_data(
         "remedy": remedy,
         "exit_code": exit_code,
         "faults": faults or [],
+        "faults_left_out": faults_left_out,
     }

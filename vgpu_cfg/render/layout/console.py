@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Iterable
 from typing import IO, TYPE_CHECKING
 
 from rich.console import Console
 
-from vgpu_cfg.render.layout.lines import MAX_WIDTH, MIN_WIDTH
+from vgpu_cfg.model.signs import shown
+from vgpu_cfg.render.layout.lines import MAX_WIDTH, MIN_WIDTH, harmless
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -40,24 +40,11 @@ def width_of(console: Console) -> int:
 def print_lines(console: Console, lines: Iterable[Text]) -> None:
     """Print lines that are laid out already, with no blanks at their ends and nothing to obey."""
     for line in lines:
-        shown = line.copy()
-        shown.plain = harmless(shown.plain)
-        shown.rstrip()
-        console.print(shown, soft_wrap=True)
+        printed = harmless(line).copy()
+        printed.rstrip()
+        console.print(printed, soft_wrap=True)
 
 
 def plain(lines: Iterable[Text]) -> str:
     """Return the lines as text without colour, as a file would hold them."""
-    return "".join(f"{harmless(line.plain).rstrip()}\n" for line in lines)
-
-
-def harmless(text: str) -> str:
-    """Return a line in which nothing moves the cursor, begins a line or turns the order of letters.
-
-    Reasons, names and events are what others typed. Each sign that is none to see becomes one that is.
-    """
-    return text if text.isprintable() else "".join("\ufffd" if _is_obeyed(sign) else sign for sign in text)
-
-
-def _is_obeyed(sign: str) -> bool:
-    return unicodedata.category(sign) in ("Cc", "Cf", "Cs", "Zl", "Zp")
+    return "".join(f"{shown(line.plain).rstrip()}\n" for line in lines)

@@ -14,6 +14,7 @@ from typing import TypeAlias
 from rich.cells import cell_len
 from rich.text import Text
 
+from vgpu_cfg.model.signs import is_obeyed, shown
 from vgpu_cfg.planning.expand.ranges import fold_names
 
 MIN_WIDTH = 60
@@ -97,20 +98,12 @@ def hanging(
 
 
 def fold(text: Text, width: int, *, hang: int = 0) -> list[Text]:
-    """Break a line at line breaks and spaces, keeping styles.
+    """Break a line at spaces, keeping styles; a line break in it is written out, since it is none of ours.
 
     All lines but the first are indented by `hang`. No word is broken: one that is longer than a line
     stands out, on a line of its own, as a path to copy should.
     """
-    first, *others = text.split("\n", allow_blank=True)
-    lines = _fold_paragraph(first, width, hang)
-    margin = Text(" " * hang)
-    for paragraph in others:
-        lines += _fold_paragraph(margin + paragraph, width, hang)
-    return lines
-
-
-def _fold_paragraph(text: Text, width: int, hang: int) -> list[Text]:
+    text = harmless(text)
     plain = text.plain
     if text.cell_len <= width:
         return [text]
@@ -129,7 +122,21 @@ def _fold_paragraph(text: Text, width: int, hang: int) -> list[Text]:
 
 def plain(lines: Iterable[Text]) -> str:
     """Write lines as one text without styles."""
-    return "\n".join(line.plain.rstrip() for line in lines)
+    return "\n".join(shown(line.plain).rstrip() for line in lines)
+
+
+def harmless(text: Text) -> Text:
+    """Return a line in which every sign can be seen, with its styles; what is obeyed is written out."""
+    if text.plain.isprintable():
+        return text
+    places = [index for index, sign in enumerate(text.plain) if is_obeyed(sign)]
+    if not places:
+        return text
+    parts = text.divide(sorted({edge for place in places for edge in (place, place + 1)} - {0, len(text)}))
+    made = Text("", text.style, justify=text.justify, overflow=text.overflow)
+    for part in parts:
+        made.append_text(Text(shown(part.plain), part.style) if is_obeyed(part.plain[:1] or " ") else part)
+    return made
 
 
 def both_ends(left: Text, right: Text, width: int) -> list[Text]:
@@ -189,7 +196,7 @@ def size(mib: int) -> str:
 
 
 def _text(cell: Cell) -> Text:
-    return cell if isinstance(cell, Text) else Text(cell)
+    return harmless(cell) if isinstance(cell, Text) else Text(shown(cell))
 
 
 def _longest_word(text: Text) -> int:

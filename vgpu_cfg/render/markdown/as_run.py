@@ -67,8 +67,11 @@ def _verdict(plan: Plan, report: Report | None) -> str:
     if report is None:
         return "The run broke off: what is not ended below may have gone on in vCenter."
     words = "done"
+    problems = [problem for canary in report.canaries for problem in canary.problems]
     if report.failed:
         words = f"{counted(len(report.failed), 'step')} failed"
+    elif problems:
+        words = f"stopped, as a canary was not as planned: {problems[0]}"
     elif report.is_interrupted:
         words = "stopped by its user"
     elif report.waiting_for:

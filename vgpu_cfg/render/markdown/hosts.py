@@ -110,6 +110,8 @@ def _enter(change: EnterMaintenance) -> Part:
     name = change.host.name
     if change.is_held:
         return Part(what=f"Somebody else holds {name} in maintenance mode. Ask them before you go on.")
+    if change.is_recovered:
+        return Part(what=f"An earlier run of this plan took {name} into maintenance mode, where it stands.")
     moves = (
         f"DRS moves these VMs away: {fold_names(change.evacuates)}. Where it does not, move them yourself."
         if change.evacuates

@@ -58,7 +58,10 @@ class LabAccess:
 
 @dataclass(frozen=True, slots=True)
 class RunbookStep:
-    """A numbered step of a runbook. `after` are the steps it needs; `done` is how it is acknowledged."""
+    """A numbered step of a runbook. `after` are the steps it needs; `done` is how it is acknowledged.
+
+    `canary` says who must be as planned before it is begun.
+    """
 
     number: int
     title: str
@@ -67,6 +70,7 @@ class RunbookStep:
     after: tuple[int, ...] = ()
     is_by_hand: bool = False
     done: str = ""
+    canary: str = ""
 
 
 def filled(part: Part, *, host: str, device: str, value: str, before: str | None) -> Part:

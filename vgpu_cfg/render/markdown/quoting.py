@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from functools import cache
 from typing import TYPE_CHECKING
 
+from vgpu_cfg.model.signs import shown
 from vgpu_cfg.render.layout.commands import as_typed, is_command
 
 if TYPE_CHECKING:
@@ -26,8 +27,8 @@ class Markdown(str):
 
 
 def inline(text: str) -> Markdown:
-    """Quote text for the middle of a line or a cell of a table; line breaks become spaces."""
-    flat = " ".join(text.split())
+    """Quote text for the middle of a line or a cell of a table, which line breaks do not end."""
+    flat = " ".join(shown(text).split())
     quoted = _SPECIAL.sub(lambda found: f"\\{found[0]}", flat)
     start = _AT_START.match(quoted)
     if start is not None:
@@ -53,6 +54,7 @@ def prose(text: str, *, in_cell: bool = False) -> Markdown:
 
 def _middle(text: str) -> str:
     """Quote a piece of a sentence, with the blanks at its ends."""
+    text = shown(text)
     if not text.strip():
         return " " if text else ""
     start = " " if text[0].isspace() else ""
@@ -62,7 +64,7 @@ def _middle(text: str) -> str:
 
 def code(text: str, *, in_cell: bool = False) -> Markdown:
     """Write text as a code span; a table takes a pipe for a border even there, so it is quoted in a cell."""
-    flat = " ".join(text.splitlines())
+    flat = shown(text)
     if in_cell:
         flat = flat.replace("|", "\\|")
     if not flat:
@@ -74,9 +76,14 @@ def code(text: str, *, in_cell: bool = False) -> Markdown:
 
 def block(lines: Iterable[str], language: str = "") -> Markdown:
     """Write lines as a code block, fenced with more backticks than any of them holds."""
-    text = "\n".join(lines)
+    text = "\n".join(map(shown, lines))
     ticks = "`" * max(3, _longest_run(text) + 1)
     return Markdown(f"{ticks}{language}\n{text}\n{ticks}")
+
+
+def verbatim(text: str) -> Markdown:
+    """Leave text as it is, where a code block stands around it."""
+    return Markdown(shown(text))
 
 
 def _longest_run(text: str) -> int:
@@ -101,7 +108,7 @@ def environment() -> Environment:
         "block": block,
         "prose": prose,
         "cell": cell,
-        "verbatim": Markdown,
+        "verbatim": verbatim,
         "as_typed": as_typed,
     }
     made.tests["is_command"] = is_command

@@ -9,6 +9,7 @@ from heapq import heappop, heappush
 
 from vgpu_cfg.model.occasion import NO_OCCASION, Occasion
 from vgpu_cfg.model.plan.change import (
+    Canary,
     Change,
     ChangeHost,
     CreateVm,
@@ -40,7 +41,7 @@ from vgpu_cfg.render.markdown.hosts import SettingsLookup, host_parts
 from vgpu_cfg.render.markdown.parts import LabAccess, Part, RunbookStep
 from vgpu_cfg.render.markdown.quoting import environment, tidy
 from vgpu_cfg.render.markdown.vms import power_on_part, vm_parts
-from vgpu_cfg.render.views.plan import HostEffort, host_efforts, plan_counts, waits_for
+from vgpu_cfg.render.views.plan import HostEffort, canary_text, host_efforts, plan_counts, waits_for
 from vgpu_cfg.render.views.unknown import at_most
 
 _KINDS = {"host": "host", "vm": "VM", "cluster": "cluster", "network": "network"}
@@ -96,9 +97,12 @@ def runbook_steps(
     }
     names |= {moid: view.host.name for moid, view in views.items()}
     steps = []
+    waiting = {held: canary for canary in plan.canaries for held in canary.held}
+    asked: set[Canary] = set()
     for number, change in _in_order(plan.changes):
         is_unproven = isinstance(change, ManualStep) and change.needs_acknowledgement
         done = f"{apply_command} --done {shlex.quote(change.id)}" if apply_command and is_unproven else ""
+        canary = waiting.get(change.id)
         steps.append(
             RunbookStep(
                 number=number,
@@ -110,8 +114,10 @@ def runbook_steps(
                 after=tuple(sorted(numbers[need] for need in change.needs if need in numbers)),
                 is_by_hand=isinstance(change, ManualStep),
                 done=done,
+                canary=canary_text(canary) if canary is not None and canary not in asked else "",
             )
         )
+        asked |= {canary} if canary is not None else set()
     return steps
 
 

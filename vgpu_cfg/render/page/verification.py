@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
+from vgpu_cfg.model.signs import shown
 from vgpu_cfg.model.verification import Verification
 from vgpu_cfg.render.layout.lines import duration
 from vgpu_cfg.render.views.verification import (
@@ -44,6 +45,7 @@ def _environment() -> Environment:
         loader=PackageLoader("vgpu_cfg.render"),
         undefined=StrictUndefined,
         autoescape=True,
+        finalize=lambda value: shown(value) if type(value) is str else value,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,

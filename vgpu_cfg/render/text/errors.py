@@ -7,7 +7,8 @@ import re
 from rich.text import Text
 
 from vgpu_cfg.errors import DocumentError, Interrupted, VgpuCfgError
-from vgpu_cfg.render.layout.lines import hanging
+from vgpu_cfg.model.signs import shown
+from vgpu_cfg.render.layout.lines import counted, hanging
 
 _LONG_QUOTE = re.compile(r"'([^']{100})[^']{100,}'")
 _REMEDY = "fix the file and run `vgpu-cfg validate` on it"
@@ -17,7 +18,9 @@ def render_error(error: VgpuCfgError, width: int) -> list[Text]:
     """Lay out an error for standard error; a line that has nothing to say is left out."""
     lines: list[Text] = []
     if isinstance(error, DocumentError):
-        lines = [_fault_line(str(fault)) for fault in error.faults]
+        lines = [_fault_line(str(fault)) for fault in error.shown]
+        if error.left_out:
+            lines.append(Text(f"and {counted(error.left_out, 'fault')} more"))
         if len(error.faults) == 1:
             return [*lines, *_labelled("DO", error.remedy, width)]
         hints = {fault.hint for fault in error.faults}
@@ -38,8 +41,7 @@ def render_error(error: VgpuCfgError, width: int) -> list[Text]:
 
 def _fault_line(text: str) -> Text:
     """Leave a fault on one line: editors and CI find file:line:column there. A long value is cut."""
-    text = _LONG_QUOTE.sub(r"'\1…'", text)
-    text = "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in text)
+    text = shown(_LONG_QUOTE.sub(r"'\1…'", text))
     line = Text(text)
     place = ":".join(text.split(":")[:3])
     line.stylize("bold", 0, len(place))
@@ -47,7 +49,4 @@ def _fault_line(text: str) -> Text:
 
 
 def _labelled(label: str, text: str, width: int, style: str = "bold") -> list[Text]:
-    lines: list[Text] = []
-    for paragraph in text.splitlines():
-        lines += hanging("" if lines else label, paragraph, width, indent=0, label_width=6, style=style)
-    return lines
+    return hanging(label, text, width, indent=0, label_width=6, style=style) if text else []

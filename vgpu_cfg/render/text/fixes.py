@@ -33,7 +33,8 @@ def render_fixes(found: Suggestion, width: int, *, command: str, is_written: str
 
 def _none(found: Suggestion) -> str:
     if found.is_complete:
-        return f"none is known: {counted(found.tried, 'plan')} were tried, and none was without an error"
+        verb = "was" if found.tried == 1 else "were"
+        return f"none is known: {counted(found.tried, 'plan')} {verb} tried, and none was without an error"
     return f"none was found within the limit of {counted(found.tried, 'plan')}"
 
 

@@ -23,7 +23,8 @@ def way_text(change: StageGuest) -> str:
     """Say which way it comes into the guest."""
     if change.with_clone:
         return "cloud-init at the first boot; the run waits for its report"
-    return "guest operations" if change.spec.login.password else "ssh"
+    way = "guest operations" if change.spec.login.password else "ssh"
+    return f"{way}, once the others have told their host keys" if change.after else way
 
 
 def guest_difference(theirs: StageGuest, ours: StageGuest) -> list[str]:

@@ -281,6 +281,8 @@ def _rule_text(change: SetRule | SetHostRule) -> str:
 def _entering(change: EnterMaintenance) -> str:
     if change.is_held:
         return "somebody else holds it in maintenance mode: it is marked, and left there"
+    if change.is_recovered:
+        return "an earlier run took it into maintenance mode, and its mark is gone: it is marked again"
     words = "enter maintenance mode"
     if change.evacuates:
         moved = fold_names(change.evacuates)
