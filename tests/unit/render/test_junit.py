@@ -6,20 +6,21 @@ from datetime import UTC, datetime
 
 from junitparser import JUnitXml
 
+from vgpu_cfg.model.signs import shown
 from vgpu_cfg.render.junit import Case, render_junit
 
 HOSTILE = "a<b>&\"'\x00\x1b[31m\x0b\ud800]]> café\nline two"
 
 
-def test_any_text_survives_or_is_marked() -> None:
+def test_any_text_survives_and_what_is_obeyed_is_written_out() -> None:
     text = render_junit(
-        HOSTILE, [Case("vm", HOSTILE, (HOSTILE, HOSTILE, HOSTILE)), Case("vm", "b", told=HOSTILE)]
+        HOSTILE, [Case("vm", HOSTILE, (HOSTILE, HOSTILE, (HOSTILE, "end"))), Case("vm", "b", told=(HOSTILE,))]
     )
     (suite,) = JUnitXml.fromstring(text.encode())
     first, second = suite
-    clean = HOSTILE.replace("\x00", "�").replace("\x1b", "�").replace("\x0b", "�").replace("\ud800", "�")
+    clean = shown(HOSTILE)
     assert first.name == clean
-    assert (first.result[0].message, first.result[0].text) == (clean, clean)
+    assert (first.result[0].message, first.result[0].text) == (clean, f"{clean}\nend")
     assert second.system_out == clean
 
 

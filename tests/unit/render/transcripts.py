@@ -94,7 +94,7 @@ def failed(width: int) -> list[Text]:
     server = makers.estate()
     server.failures["power_on_vm", 1] = (
         "GenericVmConfigFault",
-        "Module 'DevicePowerOn' power on failed.\nCould not initialize plugin 'libnvidia-vgx.so' for vGPU"
+        "Module 'DevicePowerOn' power on failed. Could not initialize plugin 'libnvidia-vgx.so' for vGPU"
         " 'grid_a100-40c'",
     )
     changes = (

@@ -20,6 +20,7 @@ from tests.unit.verification.two_workers import (
     make_scene,
 )
 from vgpu_cfg.knowledge.verify_failures import VerifyCode
+from vgpu_cfg.model.signs import shown
 from vgpu_cfg.model.verification import CheckResult, CheckState
 from vgpu_cfg.ports import ShellResult
 from vgpu_cfg.verification.network_checks import rdma_mtu
@@ -124,7 +125,7 @@ def test_what_a_guest_says_cannot_paint_over_the_table(said: str) -> None:
     scene.answer("cat", "/var/lib/vgpu-cfg/report.json", by=report)
     for found in scene.run().results:
         told = f"{found.observed}{found.meaning}{found.remedy}{found.why}{found.expected}"
-        assert told.isprintable()
+        assert shown(told).isprintable()
         assert len(found.observed) <= 2000
 
 

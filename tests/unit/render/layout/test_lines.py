@@ -109,10 +109,10 @@ def test_two_ends_share_a_line_where_they_fit() -> None:
     assert plain(both_ends(Text("left" * 4), Text("right"), 20)) == "leftleftleftleft\n               right\n"
 
 
-def test_a_path_to_copy_is_not_broken_and_line_breaks_are_kept() -> None:
+def test_a_path_to_copy_is_not_broken_and_a_line_break_is_written_out() -> None:
     path = "/x" * 60
     assert plain(hanging("LOG", path, 80, indent=0)) == f"LOG\n  {path}\n"
-    assert plain(hanging("says", "one\ntwo", 80)) == "  says     one\n           two\n"
+    assert plain(hanging("says", "one\ntwo", 80)) == "  says     one\\ntwo\n"
 
 
 def test_styles_survive_folding() -> None:

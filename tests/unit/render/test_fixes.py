@@ -1,0 +1,14 @@
+"""How it reads that no fix is known."""
+
+from __future__ import annotations
+
+import pytest
+
+from vgpu_cfg.model.plan.suggestion import Suggestion
+from vgpu_cfg.render.text.fixes import render_fixes
+
+
+@pytest.mark.parametrize(("tried", "says"), [(1, "1 plan was tried"), (8, "8 plans were tried")])
+def test_no_fix_is_known_of_one_plan_or_of_several(tried: int, says: str) -> None:
+    lines = [line.plain for line in render_fixes(Suggestion(tried=tried), 100, command="")]
+    assert lines == ["", f"FIX   none is known: {says}, and none was without an error"]
