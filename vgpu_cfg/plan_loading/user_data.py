@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from vgpu_cfg.documents import read_document
+from vgpu_cfg.documents import Limit, read_bytes, read_document
+from vgpu_cfg.documents.foreign import read_foreign
 from vgpu_cfg.errors import DocumentError, DocumentFault
+from vgpu_cfg.model.guests.user_data import HEADER, OWN_VALUES, clashes
+from vgpu_cfg.plan_loading.reach import Reach
+from vgpu_cfg.planning.expand.guests import MACHINE_USER
 
-HEADER = "#cloud-config"
-MOST_BYTES = 256 * 1024
+MOST_BYTES = Limit("", 256 * 1024)
 """With the rest it must fit into 64 KiB once it is packed; what is larger than this belongs elsewhere."""
+
+
+_OURS = {"users": [{"name": MACHINE_USER}], **OWN_VALUES}
+"""Of what this tool sends, what is the same in every guest."""
 
 
 @dataclass(slots=True)
 class UserDataFiles:
     """Files that were read, by the name under which complaints show them."""
 
+    reach: Reach
     known: dict[str, str] = field(default_factory=dict)
 
     def read(self, document: str, path: str) -> str:
@@ -27,28 +36,32 @@ class UserDataFiles:
         """
         shown = os.path.normpath(Path(document).parent / path)
         if shown not in self.known:
-            self.known[shown] = _read(Path(document).parent / path, path, shown)
+            target = Path(document).parent / path
+            if problem := self.reach.problem(target, path, shown):
+                raise ValueError("\n".join(problem))
+            self.known[shown] = _read(target, path, shown)
         return self.known[shown]
 
 
 def _read(path: Path, reported: str, shown: str) -> str:
-    if not path.is_file():
-        what = "is a folder" if path.is_dir() else "does not exist"
-        raise ValueError(f"the file {reported!r} {what}\nthe path counts from the file that names it")
+    if not path.exists():
+        raise ValueError(f"the file {reported!r} does not exist\nthe path counts from the file that names it")
+    if path.is_dir():
+        raise ValueError(f"the file {reported!r} is a folder\nthe path counts from the file that names it")
     try:
-        size = path.stat().st_size
-        raw = path.read_bytes() if size <= MOST_BYTES else b""
+        raw = read_bytes(path, MOST_BYTES)
     except OSError as error:
         reason = error.strerror or str(error)
-        raise ValueError(f"the file {reported!r} cannot be read: {reason}\ncheck its permissions") from error
-    if size > MOST_BYTES:
-        message = (
-            f"the file {reported!r} has {size} bytes, and a VM's user data takes no more than {MOST_BYTES}"
-        )
-        raise ValueError(f"{message}\nlet the guest fetch what is large")
-    read_document(path, name=shown)
+        hint = "let the guest fetch what is large" if error.errno == errno.EFBIG else "check its permissions"
+        raise ValueError(f"the file {reported!r} cannot be read: {reason}\n{hint}") from error
+    document = read_document(path, name=shown)
     text = raw.decode("utf-8-sig").replace("\r\n", "\n")
     if text.split("\n", 1)[0].rstrip() != HEADER:
         hint = f"the first line is {HEADER}, with nothing before it"
         raise DocumentError([DocumentFault(shown, 1, 1, "this is no cloud-config", hint)])
+    # The guest reads YAML of an older version than plan files are written in.
+    found = list(clashes(read_foreign(text, shown), _OURS))
+    if found:
+        message = "the user data cannot be merged: "
+        raise DocumentError([document.fault(one.loc, message + one.message, one.remedy) for one in found])
     return text

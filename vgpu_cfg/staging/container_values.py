@@ -6,37 +6,25 @@ import ipaddress
 import re
 
 from vgpu_cfg.errors import GuestError
+from vgpu_cfg.model.plan_file.guest_values import check_image, check_registry, check_shell_variable
+from vgpu_cfg.staging.values import asserted
 
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
-_IMAGE = re.compile(
-    r"[a-z0-9]+(?:[._-]+[a-z0-9]+)*(?::[0-9]{1,5})?"  # a registry, or the first part of the name
-    r"(?:/[a-z0-9]+(?:(?:\.|_{1,2}|-+)[a-z0-9]+)*)*"
-    r"(?::[A-Za-z0-9_][A-Za-z0-9._-]{0,127})?"
-    r"(?:@sha256:[0-9a-f]{64})?\Z"
-)
-_REGISTRY = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?(?::[0-9]{1,5})?\Z")
 _UNSAFE_IN_PATHS = re.compile(r"[\x00-\x1f\x7f:,]")
 
 
 def checked_variable(text: str, where: str) -> str:
     """Return the name of an environment variable."""
-    if not _VARIABLE.match(text):
-        raise _refused(text, where, "write a variable's name: letters, digits and '_'")
-    return text
+    return asserted(check_shell_variable, where, text)
 
 
 def checked_image(text: str, where: str) -> str:
     """Return a container image's name, with its registry, tag or digest."""
-    if not _IMAGE.match(text):
-        raise _refused(text, where, "write it as in nvcr.io/nvidia/tensorflow:21.07-tf1-py3")
-    return text
+    return asserted(check_image, where, text)
 
 
 def checked_registry(text: str, where: str) -> str:
     """Return a registry's host name, with its port where it has one."""
-    if not _REGISTRY.match(text):
-        raise _refused(text, where, "write its host name, such as registry.example.com:5000")
-    return text
+    return asserted(check_registry, where, text)
 
 
 def checked_path(text: str, where: str) -> str:

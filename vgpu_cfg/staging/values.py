@@ -1,27 +1,37 @@
-"""Which texts a guest's files can carry: what is not among them is refused before anything is rendered."""
+"""Which texts a guest's files can carry: what is not among them is refused before anything is rendered.
+
+What a plan file says was refused there, by rules of `model.plan_file` that are only asserted here; what
+follows from elsewhere, as from vCenter, has its rules here.
+"""
 
 from __future__ import annotations
 
 import ipaddress
 import re
+from collections.abc import Callable
 
 from vgpu_cfg.errors import GuestError
+from vgpu_cfg.model.plan_file.guest_values import check_package, check_public_key, check_sha256, check_user
 
 _HOST_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?")
 _DOMAIN = re.compile(rf"{_HOST_NAME.pattern}(\.{_HOST_NAME.pattern})*")
-_USER = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
 _INTERFACE = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,14}")
 _MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
 _DRIVER = re.compile(r"[a-z][a-z0-9_-]{0,31}")
-_ABSOLUTE = re.compile(r"/[^\x00-\x1f\x7f]*")
-_KEY_LINE = re.compile(r"[^\x00-\x1f\x7f]*[A-Za-z0-9+/=][^\x00-\x1f\x7f]*")
-_URL = re.compile(r"(https?|ftp|file)://[!-~]+")
-_SHA256 = re.compile(r"[0-9a-fA-F]{64}")
 
 
 def refuse(what: str, text: str, remedy: str) -> GuestError:
     """Make the error for a text that a guest cannot carry."""
     return GuestError(f"{text!r} cannot be {what} of a guest", subject=what, remedy=remedy)
+
+
+def asserted(check: Callable[[str], str], what: str, text: str) -> str:
+    """Return a text that a rule of the plan file lets through. Raises `GuestError` for any other."""
+    try:
+        return check(text)
+    except ValueError as error:
+        message, _, hint = str(error).partition("\n")
+        raise GuestError(message, subject=what, remedy=hint or "fix it in the plan file") from error
 
 
 def host_name(text: str) -> str:
@@ -36,8 +46,7 @@ def domain_name(text: str) -> str:
 
 def user_name(text: str) -> str:
     """Return the name of an account, as useradd takes it on all distributions."""
-    remedy = "begin with a lower-case letter; then lower-case letters, digits, _ and -, 32 at most"
-    return _matching(_USER, "a user name", text, remedy)
+    return asserted(check_user, "a user name", text)
 
 
 def interface_name(text: str) -> str:
@@ -55,28 +64,19 @@ def driver_name(text: str) -> str:
     return _matching(_DRIVER, "a NIC's driver", text, "name a kernel driver, such as mlx5_core")
 
 
-def path(text: str) -> str:
-    """Return an absolute path without control characters."""
-    return _matching(_ABSOLUTE, "a path", text, "write an absolute path without control characters")
-
-
 def package(text: str) -> str:
     """Return where a package is: a URL, or an absolute path in the guest."""
-    if text.startswith("/"):
-        return path(text)
-    return _matching(_URL, "the place of a package", text, "write an http or https URL, or an absolute path")
+    return asserted(check_package, "the place of a package", text)
 
 
 def sha256(text: str) -> str:
     """Return a SHA-256 in lower case, "" for none."""
-    if not text:
-        return ""
-    return _matching(_SHA256, "a SHA-256", text, "write its 64 hex digits").lower()
+    return asserted(check_sha256, "a SHA-256", text) if text else ""
 
 
 def key_line(text: str) -> str:
     """Return a line of authorized_keys."""
-    return _matching(_KEY_LINE, "a key", text.strip(), "write one line, as in a .pub file")
+    return asserted(check_public_key, "a key", text)
 
 
 def address(text: str) -> str:

@@ -336,7 +336,10 @@ Mac = Annotated[
 Secret = Annotated[
     SecretReference,
     BeforeValidator(
-        parse_secret, json_schema_input_type=Annotated[str, Field(pattern="^(env|file|keyring|command):.+")]
+        parse_secret,
+        json_schema_input_type=Annotated[
+            str, Field(pattern="^((env|file|keyring|command|age):.+|sops:.+#.+)")
+        ],
     ),
 ]
 ConfigKey = Annotated[str, BeforeValidator(lambda name: _config_key(name) if isinstance(name, str) else name)]

@@ -12,14 +12,16 @@ from vgpu_cfg.model.plan_file.guest_values import (
     DOMAIN_PATTERN,
     DURATION_PATTERN,
     FEATURE_TYPES,
+    FOLDER_PATTERN,
     IMAGE_PATTERN,
     LABEL_PATTERN,
     PACKAGE_PATTERN,
+    PLAIN_URL_PATTERN,
     RATE_PATTERN,
     SHA256_PATTERN,
+    SHELL_PATTERN,
     SHELL_VARIABLE_PATTERN,
     USER_PATTERN,
-    check_absolute_path,
     check_domain,
     check_feature_type,
     check_folder,
@@ -31,6 +33,7 @@ from vgpu_cfg.model.plan_file.guest_values import (
     check_registry,
     check_registry_user,
     check_sha256,
+    check_shell,
     check_shell_variable,
     check_url,
     check_user,
@@ -77,10 +80,10 @@ PublicKeys = Annotated[
     tuple[Annotated[Text, AfterValidator(check_public_key)], ...],
     one_or_list("a public key", str, Text | list[Text]),
 ]
-AbsolutePath = Annotated[str, _checked(check_absolute_path, _patterned("/.*"))]
-SharedPath = Annotated[str, _checked(check_folder, _patterned("/.*"))]
+Shell = Annotated[str, _checked(check_shell, _patterned(SHELL_PATTERN))]
+SharedPath = Annotated[str, _checked(check_folder, _patterned(FOLDER_PATTERN))]
 Package = Annotated[str | None, _checked(check_package, _patterned(PACKAGE_PATTERN, or_empty=True))]
-Url = Annotated[str | None, _checked(check_url, _patterned("https?://[!-~]+", or_empty=True))]
+Url = Annotated[str | None, _checked(check_url, _patterned(PLAIN_URL_PATTERN, or_empty=True))]
 Sha256 = Annotated[str | None, _checked(check_sha256, _patterned(SHA256_PATTERN, or_empty=True))]
 Image = Annotated[str | None, _checked(check_image, _patterned(IMAGE_PATTERN, or_empty=True))]
 NeededImage = Annotated[str, _checked(check_image, _patterned(IMAGE_PATTERN))]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
+from pathlib import PurePosixPath
 
 LONGEST_LABEL = 63
 _LONGEST_DOMAIN = 189
@@ -41,6 +42,13 @@ _DIGEST = "(@sha256:[0-9a-f]{64})?"
 IMAGE_PATTERN = rf"({_NAMED_REGISTRY}/)?{_PATH}(/{_PATH})*{_TAG}{_DIGEST}"
 """The grammar of image references of the distribution project (github.com/distribution/reference)."""
 _LONGEST_IMAGE = 500
+SHELL_PATTERN = "(/[A-Za-z0-9_.+-]+)+"
+FOLDER_PATTERN = "(/[A-Za-z0-9._+@-]+)+/?"
+"""What an exports file and a unit's name carry as it is written."""
+PLAIN_URL_PATTERN = "https?://[A-Za-z0-9._~:/%-]+"
+"""What a package source of apt and one of yum carry as it is written."""
+DRIVER_PACKAGES = (".deb", ".rpm", ".run")
+OFED_PACKAGES = {"mlnx": (".tgz",), "doca": (".deb", ".rpm"), "inbox": ("",)}
 FEATURE_TYPES = (1, 2, 4)
 """Those of gridd.conf that are licensed: vGPU, RTX Virtual Workstation, compute."""
 DEFAULT_REGISTRY = "docker.io"
@@ -122,29 +130,29 @@ def _is_path(text: str) -> bool:
     )
 
 
-def check_absolute_path(text: str) -> str:
-    """Return a path from the guest's root."""
-    if not _is_path(text):
-        hint = "begin it with /, and leave out .. and the signs : and ,"
-        raise ValueError(f"{text!r} is not a path from the guest's root\n{hint}")
+def check_shell(text: str) -> str:
+    """Return an account's shell; passwd divides its fields by colons, and useradd takes no blank there."""
+    if re.fullmatch(SHELL_PATTERN, text) is None or ".." in text.split("/"):
+        raise ValueError(f"{text!r} cannot be a login shell\nwrite its whole path, as in /bin/bash")
     return text
 
 
 def check_folder(text: str) -> str:
     """Return a folder that the head can share with its workers: none that a system needs for itself."""
-    path = check_absolute_path(text)
-    first, *below = [part for part in path.split("/") if part] or [""]
+    if text.strip("/") and (re.fullmatch(FOLDER_PATTERN, text) is None or ".." in text.split("/")):
+        hint = "write an absolute path of letters, digits and the signs . _ + @ -, as in /srv/training"
+        raise ValueError(f"{text!r} cannot be a shared folder\n{hint}")
+    first, *below = [part for part in text.split("/") if part] or [""]
     if not first or first in _OF_THE_SYSTEM or (first in _WITH_OTHERS_IN_THEM and not below):
         raise ValueError(f"{text!r} belongs to the system of every guest\nas in /srv/training")
-    return path
+    return text
 
 
 def check_registry_user(text: str) -> str:
     """Return the user of a registry; the login joins it to the password by a colon."""
-    if not text or not is_printed(text) or ":" in text or set(text) & set(" \u00a0"):
-        raise ValueError(
-            f"{text!r} cannot be the user of a registry\nleave out blanks, line breaks and colons"
-        )
+    if not text or text.startswith("-") or not is_printed(text) or set(text) & set(": \u00a0"):
+        hint = "leave out blanks, line breaks, colons and a '-' before it"
+        raise ValueError(f"{text!r} cannot be the user of a registry\n{hint}")
     return text
 
 
@@ -167,11 +175,19 @@ def check_package(text: str) -> str:
     raise ValueError(f"{text!r} says not where the package is\n{hint}")
 
 
+def package_kind(text: str) -> str:
+    """Return the ending that tells what a package is: ".deb", or "" where it has none."""
+    return PurePosixPath(text.partition("?")[0]).suffix
+
+
 def check_url(text: str) -> str:
     """Return the address of a package source."""
-    if re.fullmatch(_URL, text) is None:
-        raise ValueError(f"{text!r} is not an address\nas in https://packages.example.com/toolkit")
-    return _without_login(text).rstrip("/")
+    if re.fullmatch(_URL, text):
+        _without_login(text)
+    if re.fullmatch(PLAIN_URL_PATTERN, text.rstrip("/")) is None:
+        hint = "as in https://packages.example.com/toolkit"
+        raise ValueError(f"{text!r} is not the address of a package source\n{hint}")
+    return text.rstrip("/")
 
 
 def _without_login(url: str) -> str:
@@ -240,7 +256,7 @@ def parse_variable_value(value: object) -> str:
 def check_mount(text: str) -> str:
     """Return `source:target`, two paths."""
     source, colon, target = text.partition(":")
-    if not colon or target == "/" or not (_is_path(source) and _is_path(target)):
+    if not colon or not target.strip("/") or not (_is_path(source) and _is_path(target)):
         hint = "write two paths, as in /srv/data:/data"
         raise ValueError(f"{text!r} is not a mount of a guest's folder in a container\n{hint}")
     for own in ("/etc/vgpu-cfg", "/opt/vgpu-cfg", "/etc/hosts"):

@@ -14,7 +14,9 @@ from vgpu_cfg.model.identity import is_id
 from vgpu_cfg.model.plan_values import SecretReference
 
 _UNITS_MIB = {"MiB": 1, "GiB": 1024, "TiB": 1024 * 1024}
-_SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?([A-Za-z]*)")
+_SIZE = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?) ?([A-Za-z]*)")
+_MOST_MIB = 2**30 - 1
+"""Less than a PiB; vSphere counts no memory and no disk beyond."""
 _PCI_ADDRESS = re.compile(r"(?:([0-9a-f]{4,8}):)?([0-9a-f]{2}):([0-1][0-9a-f])\.([0-7])")
 _PCI_IDS = re.compile(r"([0-9a-f]{4}):([0-9a-f]{4})")
 _MAC = re.compile(r"[0-9a-f]{2}(?::[0-9a-f]{2}){5}")
@@ -43,6 +45,9 @@ def parse_size(text: object) -> int:
     if unit not in _UNITS_MIB:
         raise ValueError(_unit_complaint(str(text), number, unit))
     mib = float(number) * _UNITS_MIB[unit]
+    if mib > _MOST_MIB:
+        message = f"the size {text} is more than any machine has\nless than a PiB"
+        raise ValueError(message)
     if mib != int(mib):
         message = f"{text} is not a whole number of MiB\nwrite it in a smaller unit"
         raise ValueError(message)
@@ -116,7 +121,8 @@ def parse_secret(value: object) -> SecretReference:
     """Return a reference to a secret. No message holds the value: it may be the secret itself."""
     kinds = get_args(SecretReference.model_fields["kind"].annotation)
     shape = (
-        "a secret is a reference, never the value\nwrite env:NAME, file:PATH, keyring:NAME or command:WORDS"
+        "a secret is a reference, never the value\n"
+        "write env:NAME, file:PATH, keyring:NAME, command:WORDS, age:PATH or sops:PATH#KEY"
     )
     if not isinstance(value, str):
         raise ValueError(shape)
@@ -128,6 +134,9 @@ def parse_secret(value: object) -> SecretReference:
         raise ValueError(message)
     if kind == "env" and not _ENVIRONMENT_NAME.fullmatch(rest):
         message = "what follows env: is not the name of an environment variable\nas in env:NGC_KEY"
+        raise ValueError(message)
+    if kind == "sops" and not all(part.strip() for part in rest.partition("#")):
+        message = "what follows sops: is not a file and a key in it\nas in sops:secrets.yaml#ngc"
         raise ValueError(message)
     return SecretReference.model_validate({"kind": kind, "value": rest.strip()})
 

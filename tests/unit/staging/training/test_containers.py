@@ -230,9 +230,9 @@ def test_apptainer_logs_in_by_the_command_that_it_has(guest: Sandbox) -> None:
     guest.stand_in(
         "apptainer", 'case "$*" in "registry login --help") exit 1 ;; esac\ncat >"$VGPU_CFG_ROOT/given"'
     )
-    module = registry(runtime="apptainer", user="it's me")
+    module = registry(runtime="apptainer", user="it's-me")
     assert guest.apply(module, context_for(module, secrets={"ngc": TOKEN})) == 0, guest.output
-    assert guest.calls[-1] == "apptainer remote login --username it's me --password-stdin docker://nvcr.io"
+    assert guest.calls[-1] == "apptainer remote login --username it's-me --password-stdin docker://nvcr.io"
     assert guest.read("/given") == TOKEN
     assert guest.run("registry", "check") == 0
 

@@ -35,7 +35,7 @@ from vgpu_cfg.staging.table import stage_module
 
 IMAGE = "nvcr.io/nvidia/tensorflow:21.07-tf1-py3"
 NIC = GuestNic(mac="00:50:56:aa:00:01", name="ens224")
-ODD = "a 'b' \"c\" $(reboot) `reboot` %n ${HOME} \\ ; & | > -x"
+ODD = "a'b'\"c\"$(reboot)`reboot`%n${HOME}\\;&|>-x"
 SECRET = "nvapi-0123456789"
 MESH = SshMeshModule(
     vm="hvd-01",

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-from pathlib import PurePosixPath
 
 from vgpu_cfg.model.guests.modules import DriverModule
+from vgpu_cfg.model.plan_file.guest_values import DRIVER_PACKAGES, package_kind
 from vgpu_cfg.staging import values
 from vgpu_cfg.staging.module import Staged, StagingContext
 from vgpu_cfg.staging.scripts import halves
 
 _BRANCH = re.compile(r"[0-9]{3,4}")
-_KINDS = (".deb", ".rpm", ".run")
 
 
 def stage(module: DriverModule, context: StagingContext) -> Staged:  # noqa: ARG001 - one signature for all
@@ -20,9 +19,10 @@ def stage(module: DriverModule, context: StagingContext) -> Staged:  # noqa: ARG
         if not _BRANCH.fullmatch(branch):
             raise values.refuse("a driver branch", branch, "write its number, such as 580")
     package = values.package(module.package) if module.package else ""
-    suffix = PurePosixPath(package.partition("?")[0]).suffix
-    if package and suffix not in _KINDS:
-        raise values.refuse("the driver's package", package, f"name a file that ends in {', '.join(_KINDS)}")
+    suffix = package_kind(package)
+    if package and suffix not in DRIVER_PACKAGES:
+        remedy = f"name a file that ends in {', '.join(DRIVER_PACKAGES)}"
+        raise values.refuse("the driver's package", package, remedy)
     return halves(
         "driver.sh.j2",
         package=package,

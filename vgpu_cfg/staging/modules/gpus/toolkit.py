@@ -5,9 +5,8 @@ https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/install
 
 from __future__ import annotations
 
-import re
-
 from vgpu_cfg.model.guests.training_modules import ToolkitModule
+from vgpu_cfg.model.plan_file.guest_values import check_url
 from vgpu_cfg.staging import values
 from vgpu_cfg.staging.module import Staged, StagingContext
 from vgpu_cfg.staging.rendering import render
@@ -19,14 +18,11 @@ CONFIGURATIONS = {
     "containerd": "/etc/containerd/config.toml",
     "apptainer": "",
 }
-_PLAIN_URL = re.compile(r"https?://[A-Za-z0-9._~:/%-]+")
 
 
 def stage(module: ToolkitModule, context: StagingContext) -> Staged:  # noqa: ARG001 - as all modules
     """Install the toolkit and configure the runtime; Apptainer's --nv needs neither."""
-    repository = module.repository.rstrip("/")
-    if not _PLAIN_URL.fullmatch(repository):
-        raise values.refuse("the toolkit's repository", module.repository, "write an http or https URL")
+    repository = values.asserted(check_url, "the toolkit's repository", module.repository)
     words = {
         "runtime": module.runtime,
         "repository": repository,

@@ -9,7 +9,7 @@ from vgpu_cfg.staging import values
 from vgpu_cfg.staging.module import Staged, StagingContext
 from vgpu_cfg.staging.scripts import halves, source_file
 
-_SIZE = re.compile(r"([0-9]{1,9}) ?([KMGT])(i?B)?", re.IGNORECASE)
+_SIZE = re.compile(r"([0-9]{1,10}) ?([KMGT])(i?B)?", re.IGNORECASE)
 _KIB = {"K": 1, "M": 1024, "G": 1024**2, "T": 1024**3}
 _LIMITS = "".join(f"{who} {kind} memlock unlimited\n" for who in ("*", "root") for kind in ("soft", "hard"))
 

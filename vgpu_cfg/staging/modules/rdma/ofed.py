@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from pathlib import PurePosixPath
 
 from vgpu_cfg.errors import GuestError
 from vgpu_cfg.model.guests.modules import OfedModule
+from vgpu_cfg.model.plan_file.guest_values import OFED_PACKAGES, package_kind
 from vgpu_cfg.staging import values
 from vgpu_cfg.staging.module import Staged, StagingContext
 from vgpu_cfg.staging.scripts import halves, source_file
@@ -15,14 +15,12 @@ _NAMES = {"mlnx": "MLNX_OFED", "doca": "DOCA-OFED", "inbox": "the distribution's
 _MLNX_VERSION = re.compile(r"MLNX_OFED_LINUX-([0-9][0-9.]*-[0-9][0-9.]*)-")
 """MLNX_OFED_LINUX-5.8-6.0.4.2-ubuntu22.04-x86_64.tgz; `ofed_info -s` begins alike."""
 
-_SUFFIXES = {"mlnx": (".tgz",), "doca": (".deb", ".rpm"), "inbox": ("",)}
-
 
 def stage(module: OfedModule, context: StagingContext) -> Staged:
     """Install the stack where it is missing, and have nvidia-peermem loaded now and at every boot."""
     package = values.package(module.package) if module.package else ""
-    suffix = PurePosixPath(package.partition("?")[0]).suffix
-    if package and suffix not in _SUFFIXES[module.stack]:
+    suffix = package_kind(package)
+    if package and suffix not in OFED_PACKAGES[module.stack]:
         raise GuestError(
             f"{package!r} is no package of the stack {module.stack}",
             subject=context.spec.vm,

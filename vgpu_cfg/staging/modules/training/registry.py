@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from vgpu_cfg.errors import GuestError
 from vgpu_cfg.model.guests.training_modules import RegistryModule
+from vgpu_cfg.model.plan_file.guest_values import check_registry_user
 from vgpu_cfg.staging import values
 from vgpu_cfg.staging.container_values import checked_registry
 from vgpu_cfg.staging.module import Staged, StagingContext
@@ -27,7 +28,7 @@ def stage(module: RegistryModule, context: StagingContext) -> Staged:
         "runtime": module.runtime,
         "command": COMMANDS[module.runtime],
         "server": checked_registry(module.server, "training.registry.server"),
-        "user": _user(module.user),
+        "user": values.asserted(check_registry_user, "a registry's user", module.user),
         "secret": SECRET,
     }
     return Staged(
@@ -35,9 +36,3 @@ def stage(module: RegistryModule, context: StagingContext) -> Staged:
         apply=render("registry.apply.sh.j2", **words),
         files=(secret_file(SECRET, password.strip("\r\n")),),
     )
-
-
-def _user(text: str) -> str:
-    if not text or text.startswith("-") or not text.isprintable():
-        raise values.refuse("a registry's user", text, "write its name; NGC's is $oauthtoken")
-    return text

@@ -6,6 +6,7 @@ import re
 
 from vgpu_cfg.errors import GuestError
 from vgpu_cfg.model.guests.modules import SharedFolderModule
+from vgpu_cfg.model.plan_file.guest_values import check_folder
 from vgpu_cfg.staging import values
 from vgpu_cfg.staging.container_values import checked_network
 from vgpu_cfg.staging.module import Staged, StagingContext
@@ -13,18 +14,11 @@ from vgpu_cfg.staging.rendering import render
 from vgpu_cfg.staging.scripts import source_file
 
 EXPORTS = "/etc/exports.d/vgpu-cfg.exports"
-_PATH = re.compile(r"(/[A-Za-z0-9._+@-]+)+")
 
 
 def stage(module: SharedFolderModule, context: StagingContext) -> Staged:
     """Export the folder, or mount it. Raises `GuestError` for a path or an address that neither can carry."""
-    path = module.path.rstrip("/")
-    if not _PATH.fullmatch(path) or ".." in path.split("/"):
-        raise values.refuse(
-            "a shared folder",
-            module.path,
-            "write an absolute path of letters, digits, '.', '_', '+', '@' and '-'",
-        )
+    path = values.asserted(check_folder, "a shared folder", module.path).rstrip("/")
     if module.role == "server":
         return _server(module, path, context.spec.vm)
     unit = unit_name(path)
