@@ -7,17 +7,94 @@ import os
 import shlex
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
+from vgpu_cfg.documents import MOST_FILE_BYTES, read_bytes, read_within
 from vgpu_cfg.errors import LoginFailed
+from vgpu_cfg.model.plan_values import SecretReference
+from vgpu_cfg.settings.encrypted import read_age, read_sops
 from vgpu_cfg.settings.folders import APP_NAME
 
 COMMAND_TIMEOUT_SECONDS = 60
+_OURS = ("VGPU_CFG_PASSWORD", "VGPU_CFG_TOKEN")
+"""Logins of this program: no command that prints another secret is to have them."""
 
 
-def resolve_reference(reference: str) -> str | None:
-    """Fetch the secret behind `env:NAME`, `file:PATH`, `keyring:NAME` or `command:WORDS`.
+class SecretStore:
+    """The secrets that a plan file names; each is fetched when it is first asked for, and only once.
 
+    `references` are those of the plan file, and paths of encrypted files count from its `folder`. A plan file
+    comes from others: the commands that it names are run only once `allow_commands` has said so.
+    """
+
+    def __init__(self, references: Mapping[str, SecretReference], folder: Path) -> None:
+        self._references = dict(references)
+        self._folder = folder
+        self._fetched: dict[str, str | None] = {}
+        self._may_run = False
+
+    @property
+    def commands(self) -> tuple[str, ...]:
+        """The commands that print secrets, as the plan file has them, each once."""
+        of_commands = (one.value for one in self._references.values() if one.kind == "command")
+        return tuple(dict.fromkeys(of_commands))
+
+    def allow_commands(self) -> None:
+        """Let commands be run from now on, where their secrets are asked for."""
+        self._may_run = True
+
+    def is_held_back(self, name: str) -> bool:
+        """Whether a secret is what a command prints that may not be run yet."""
+        found = self._references.get(name)
+        return found is not None and found.kind == "command" and not self._may_run
+
+    def find(self, name: str) -> str | None:
+        """Return a secret's value, None where it is not there, or a command's that may not be run yet.
+
+        Raises LoginFailed where its source fails.
+        """
+        if self.is_held_back(name):
+            return None
+        found = self._references.get(name)
+        if name not in self._fetched:
+            self._fetched[name] = (
+                None if found is None else resolve_reference(str(found), self._folder, of_others=True)
+            )
+        return self._fetched[name]
+
+    def get(self, name: str) -> str:
+        """Return a secret's value. Raises LoginFailed where it is not there, or empty."""
+        value = self.find(name)
+        if self.is_held_back(name):
+            raise LoginFailed(
+                f"the secret {name!r} is what a command prints, and no command of a plan file is run here",
+                subject=self.place(name),
+                remedy="`apply` runs it once it has asked, `verify` and --open-shell to log in",
+            )
+        if value == "":
+            raise LoginFailed(
+                f"the secret {name!r} is empty",
+                subject=self.place(name),
+                remedy="put its value there; of a command the first line counts",
+            )
+        if value is None:
+            raise LoginFailed(
+                f"the secret {name!r} is not there",
+                subject=self.place(name),
+                remedy="set the variable, or write the keyring's entry, that `secrets` refers to",
+            )
+        return value
+
+    def place(self, name: str) -> str:
+        """Say where a secret is kept, as the plan file does."""
+        return str(self._references.get(name, name))
+
+
+def resolve_reference(reference: str, folder: Path, *, of_others: bool = False) -> str | None:
+    """Fetch the secret behind a reference, as `SecretReference` lists them; encrypted files are in `folder`.
+
+    Where others wrote it, as in a plan file, a pipe or a device is not read: it might never end.
     Returns None for a variable that is unset and a keyring that has no such entry.
     Raises LoginFailed where the source itself fails; the message never holds the secret.
     """
@@ -26,18 +103,31 @@ def resolve_reference(reference: str) -> str | None:
         case "env":
             return os.environ.get(rest) or None
         case "file":
-            return _from_file(rest)
+            return _from_file(rest, of_others=of_others)
         case "keyring":
             return read_keyring(rest, None)
         case "command":
             return _from_command(rest)
+        case "age":
+            return read_age(folder / Path(rest).expanduser())
+        case "sops":
+            path, _, key = rest.partition("#")
+            return read_sops(folder / Path(path).expanduser(), key)
         case _:
             raise AssertionError(kind)
 
 
-def _from_file(path: str) -> str:
+def _from_file(path: str, *, of_others: bool) -> str:
     try:
-        text = sys.stdin.read() if path == "-" else Path(path).expanduser().read_text(encoding="utf-8")
+        if path == "-":
+            return sys.stdin.read().rstrip("\r\n")
+        file = Path(path).expanduser()
+        if not of_others and file.is_fifo():  # <(…) of a shell
+            with file.open("rb") as pipe:
+                raw = read_within(pipe, MOST_FILE_BYTES, path)
+        else:
+            raw = read_bytes(file, MOST_FILE_BYTES)
+        text = raw.decode("utf-8").replace("\r\n", "\n")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         message = f"the secret's file cannot be read: {reason}"
@@ -64,7 +154,12 @@ def _from_command(words: str) -> str:
     """Run a command the user named, without a shell, and return the first line it prints."""
     try:
         done = subprocess.run(  # noqa: S603 - the user's own words, split and never given to a shell
-            shlex.split(words), capture_output=True, text=True, timeout=COMMAND_TIMEOUT_SECONDS, check=True
+            shlex.split(words),
+            capture_output=True,
+            text=True,
+            timeout=COMMAND_TIMEOUT_SECONDS,
+            check=True,
+            env={name: value for name, value in os.environ.items() if name not in _OURS},
         )
     except (OSError, ValueError, IndexError, subprocess.SubprocessError) as error:
         program = words.strip().partition(" ")[0]

@@ -2,11 +2,12 @@ from __future__ import annotations
 
 import builtins
 import io
+import os
 import shlex
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import keyring
 import pytest
@@ -14,9 +15,11 @@ from keyring.backend import KeyringBackend
 from keyring.errors import KeyringLocked
 
 from vgpu_cfg.errors import LoginFailed
-from vgpu_cfg.settings.secrets import ask_password, read_keyring, resolve_reference
+from vgpu_cfg.model.plan_values import SecretReference
+from vgpu_cfg.settings.secrets import SecretStore, ask_password, read_keyring, resolve_reference
 
 SECRET = "hunter2"
+HERE = Path()
 
 
 class Store(KeyringBackend):
@@ -57,7 +60,7 @@ def python(code: str) -> str:
 def test_a_variable(monkeypatch: pytest.MonkeyPatch, value: str | None, found: str | None) -> None:
     if value is not None:
         monkeypatch.setenv("A_KEY", value)
-    assert resolve_reference("env:A_KEY") == found
+    assert resolve_reference("env:A_KEY", HERE) == found
 
 
 # ---------------------------------------------------------------- file
@@ -70,17 +73,17 @@ def test_a_variable(monkeypatch: pytest.MonkeyPatch, value: str | None, found: s
 def test_a_file_without_the_line_break_at_its_end(tmp_path: Path, content: str, found: str) -> None:
     path = tmp_path / "key"
     path.write_bytes(content.encode())
-    assert resolve_reference(f"file:{path}") == found
+    assert resolve_reference(f"file:{path}", HERE) == found
 
 
 def test_a_file_in_the_home_folder(home: Path) -> None:
     (home / "key").write_text(SECRET, encoding="utf-8")
-    assert resolve_reference("file:~/key") == SECRET
+    assert resolve_reference("file:~/key", HERE) == SECRET
 
 
 def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO(f"{SECRET}\n"))
-    assert resolve_reference("file:-") == SECRET
+    assert resolve_reference("file:-", HERE) == SECRET
 
 
 @pytest.mark.parametrize("make", [lambda path: None, Path.mkdir, lambda path: path.write_bytes(b"\xff\xfe")])
@@ -88,8 +91,38 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, make: Callable[[Pat
     path = tmp_path / "key"
     make(path)
     with pytest.raises(LoginFailed) as caught:
-        resolve_reference(f"file:{path}")
+        resolve_reference(f"file:{path}", HERE)
     assert caught.value.subject == str(path)
+
+
+posix = pytest.mark.skipif(os.name != "posix", reason="such pipes and devices are POSIX's")
+
+
+@posix
+@pytest.mark.parametrize("kind", ["file", "age"])
+def test_a_plans_file_that_never_ends_is_not_read(tmp_path: Path, kind: Literal["file", "age"]) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (str(tmp_path / "pipe"), "/dev/zero"):
+        store = SecretStore({"mine": SecretReference(kind=kind, value=path)}, tmp_path)
+        with pytest.raises(LoginFailed, match="a pipe, a socket or a device"):
+            store.find("mine")
+
+
+def test_a_plans_file_is_read_up_to_a_limit(tmp_path: Path) -> None:
+    with (tmp_path / "key").open("wb") as file:
+        file.truncate((1 << 19) + 1)
+    reference = SecretReference(kind="file", value=str(tmp_path / "key"))
+    with pytest.raises(LoginFailed, match="more than 524,288 bytes"):
+        SecretStore({"mine": reference}, tmp_path).find("mine")
+
+
+@posix
+def test_a_pipe_of_ones_own_shell_is_read() -> None:
+    reading, writing = os.pipe()
+    os.write(writing, f"{SECRET}\n".encode())
+    os.close(writing)
+    assert resolve_reference(f"file:/dev/fd/{reading}", HERE) == SECRET
+    os.close(reading)
 
 
 # ---------------------------------------------------------------- keyring
@@ -98,16 +131,16 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, make: Callable[[Pat
 def test_an_entry_by_name_and_the_account_of_a_server(store: Store) -> None:
     store.set_password("vgpu-cfg", "vc01", SECRET)
     store.set_password("vgpu-cfg:vc01.example.com", "me", "other")
-    assert resolve_reference("keyring:vc01") == SECRET
+    assert resolve_reference("keyring:vc01", HERE) == SECRET
     assert read_keyring("vc01.example.com", "me") == "other"
-    assert resolve_reference("keyring:vc02") is None
+    assert resolve_reference("keyring:vc02", HERE) is None
     assert read_keyring("vc01.example.com", "you") is None
 
 
 def test_a_key_store_that_does_not_work_has_nothing(store: Store) -> None:
     store.set_password("vgpu-cfg", "vc01", SECRET)
     store.works = False
-    assert resolve_reference("keyring:vc01") is None
+    assert resolve_reference("keyring:vc01", HERE) is None
 
 
 def test_without_the_extra_there_is_no_key_store(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,14 +152,21 @@ def test_without_the_extra_there_is_no_key_store(monkeypatch: pytest.MonkeyPatch
         return real(name, *args, **kwargs)
 
     monkeypatch.setattr(builtins, "__import__", without_keyring)
-    assert resolve_reference("keyring:vc01") is None
+    assert resolve_reference("keyring:vc01", HERE) is None
 
 
 # ---------------------------------------------------------------- command
 
 
 def test_a_command_gives_its_first_line() -> None:
-    assert resolve_reference("command:" + python(f"print('{SECRET}'); print('more')")) == SECRET
+    assert resolve_reference("command:" + python(f"print('{SECRET}'); print('more')"), HERE) == SECRET
+
+
+def test_a_command_does_not_get_the_login_at_vcenter(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("VGPU_CFG_PASSWORD", "VGPU_CFG_TOKEN", "A_KEY"):
+        monkeypatch.setenv(name, SECRET)
+    asked = python(f"import os; print([name for name in os.environ if os.environ[name] == '{SECRET}'])")
+    assert resolve_reference(f"command:{asked}", HERE) == "['A_KEY']"
 
 
 def test_a_command_is_given_to_no_shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,7 +174,7 @@ def test_a_command_is_given_to_no_shell(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setenv("A_KEY", SECRET)
     told = "command:" + python("import sys; print(sys.argv[1:])") + " $A_KEY ; touch made > made '*' `id`"
     words = ["$A_KEY", ";", "touch", "made", ">", "made", "*", "`id`"]
-    assert resolve_reference(told) == str(words)
+    assert resolve_reference(told, HERE) == str(words)
     assert not (tmp_path / "made").exists()
 
 
@@ -149,10 +189,30 @@ def test_a_command_is_given_to_no_shell(tmp_path: Path, monkeypatch: pytest.Monk
 )
 def test_a_command_that_fails_is_named_without_what_it_was_told_or_said(words: str) -> None:
     with pytest.raises(LoginFailed) as caught:
-        resolve_reference(f"command:{words}")
+        resolve_reference(f"command:{words}", HERE)
     error = caught.value
     assert error.subject == words.strip().partition(" ")[0]
     assert SECRET not in f"{error.message} {error.subject} {error.remedy}"
+
+
+def test_a_plans_command_is_run_once_and_only_where_it_is_asked_for(tmp_path: Path) -> None:
+    counted = python(f"print(open({str(tmp_path / 'runs')!r}, 'a').write('x'))")
+    references = {
+        "told": SecretReference(kind="command", value=counted),
+        "absent": SecretReference(kind="env", value="NO_SUCH_VARIABLE"),
+    }
+    store = SecretStore(references, tmp_path)
+    assert store.find("told") is None
+    with pytest.raises(LoginFailed, match="no command of a plan file is run here"):
+        store.get("told")
+    assert not (tmp_path / "runs").exists()
+    store.allow_commands()
+    assert (store.find("told"), store.get("told"), store.find("absent")) == ("1", "1", None)
+    assert (tmp_path / "runs").read_text(encoding="ascii") == "x"
+    for name, place in (("absent", "env:NO_SUCH_VARIABLE"), ("unknown", "unknown")):
+        with pytest.raises(LoginFailed, match="is not there") as caught:
+            store.get(name)
+        assert caught.value.subject == place
 
 
 # ---------------------------------------------------------------- prompt

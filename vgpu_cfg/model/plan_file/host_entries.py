@@ -89,6 +89,18 @@ class AccessEntry(Frozen):
     key: Stated[NamedSecret] = key("The secret that holds a private key.", NEXT_RUN)
 
 
+class EstimateEntry(Frozen):
+    """How many minutes things are thought to take: what does not end in `window` is not begun."""
+
+    maintenance: Annotated[int, Field(ge=0)] = key(
+        "Emptying a host and giving it back, with all that is set on it.", NEXT_RUN, value=15
+    )
+    reboot: Annotated[int, Field(ge=0)] = key("Each reboot of a host.", NEXT_RUN, value=15)
+    vm: Annotated[int, Field(ge=0)] = key(
+        "A VM that is moved, or switched off and on again.", NEXT_RUN, value=5
+    )
+
+
 class DisruptionEntry(Frozen):
     """How far hosts may be disturbed."""
 
@@ -111,6 +123,11 @@ class DisruptionEntry(Frozen):
         "When hosts may be disturbed: days, from and to, time zone. Days: Sat, or Sat,Sun, or daily.",
         NEXT_RUN,
         "always",
+    )
+    estimate: EstimateEntry = key(
+        "How many minutes things take, by which is told what ends in the window.",
+        NEXT_RUN,
+        value=EstimateEntry,
     )
     power_off_own: bool = key(
         "Whether this plan's own VMs may be powered off where they cannot be moved.",

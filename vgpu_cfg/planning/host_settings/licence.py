@@ -89,4 +89,5 @@ LICENCE = HostSetting(
     facts=frozenset({FactGroup.LICENCE}),
     same=_is_licensed,
     by_hand=_by_hand,
+    stays=lambda before: f"nobody told the key of the licence before, {before}",
 )
