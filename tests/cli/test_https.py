@@ -10,6 +10,8 @@ import pytest
 
 from tests.cli.command_line import CommandLine, Seen
 from tests.cli.conftest import Serve
+from tests.contract.test_session import token_of
+from vgpu_cfg.cli import compose
 from vgpu_cfg.lab.soap.server import LabServer
 
 pytestmark = pytest.mark.enable_socket
@@ -20,8 +22,9 @@ HUNTER = "hunter2"
 
 @pytest.fixture(autouse=True)
 def _hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let no time pass between the attempts to connect."""
-    monkeypatch.setattr("tenacity.nap.time.sleep", lambda _seconds: None)
+    """Let no time pass between the attempts to connect, and let nobody wait for a server that is away."""
+    monkeypatch.setattr(compose.SystemClock, "pause", lambda _self, _seconds: None)
+    monkeypatch.setenv("VGPU_CFG_OUTAGE_SECONDS", "0")
 
 
 def at(server: LabServer, *more: str) -> list[str]:
@@ -107,6 +110,29 @@ def test_the_password(
     assert ran.code == code
     assert ("wrong user or password for administrator@vsphere.local" in ran.told) == (code == 5)
     assert HUNTER not in ran.told
+
+
+@pytest.mark.parametrize("source", ["environment", "file", "context"])
+def test_a_token_of_single_sign_on_takes_the_passwords_place(
+    source: str, serve: Serve, vgpu_cfg: CommandLine
+) -> None:
+    server = serve("two-a100")
+    token = token_of("colleague@vsphere.local")
+    vgpu_cfg.write("token", token)
+    host = server.url.removeprefix("https://").removesuffix("/sdk")
+    vgpu_cfg.write("config.yaml", f"contexts: {{sso: {{server: '{host}', token: 'file:token'}}}}\n")
+    to = ("--server", host, "--thumbprint", server.thumbprint)
+    match source:
+        case "environment":
+            ran = vgpu_cfg("inventory", *to, VGPU_CFG_TOKEN=token)
+        case "file":
+            ran = vgpu_cfg("inventory", *to, "--token-file", "token")
+        case _:
+            ran = vgpu_cfg("inventory", "--context", "sso", "--thumbprint", server.thumbprint)
+    assert ran.code == 0, ran.told
+    assert server.lab.counters["LoginByToken"] == 1
+    assert server.lab.counters["Login"] == 0
+    assert "Assertion" not in ran.told
 
 
 def test_no_password_at_all_is_told_before_anything_is_asked(serve: Serve, vgpu_cfg: CommandLine) -> None:

@@ -14,16 +14,18 @@ import pytest
 
 from tests.contract.conftest import NEEDS_GO, running_vcsim
 from tests.contract.vcenters import FixedClock, HttpsServer, VCenter, lab_vcenter
-from vgpu_cfg.errors import CertificateRejected, LoginFailed, Unreachable, VersionTooOld
+from vgpu_cfg.errors import AnswerLost, CertificateRejected, LoginFailed, Unreachable, VersionTooOld
 from vgpu_cfg.lab.soap.certificate import make_certificate
+from vgpu_cfg.model.limits import Limits
 from vgpu_cfg.ports import ReadScope
 from vgpu_cfg.vsphere.reading.reader import VCenterReader
+from vgpu_cfg.vsphere.wire.outage import Outage
 from vgpu_cfg.vsphere.wire.session import Session
 from vgpu_cfg.vsphere.wire.transport import HttpsTransport, Trust
 
 
 def connect(server: HttpsServer, trust: Trust, password: str | None = None) -> Session:
-    transport = HttpsTransport(server.address, trust=trust, timeout_seconds=10)
+    transport = HttpsTransport(server.address, trust=trust, limits=Limits(timeout_seconds=10))
     return Session(transport, server.address, server.user, password or server.password)
 
 
@@ -41,6 +43,38 @@ def test_a_wrong_password_is_said_to_be_one(vcenter: VCenter) -> None:
     with pytest.raises(LoginFailed, match="wrong user or password") as caught:
         vcenter.session(password="wrong").open()
     assert "wrong" not in caught.value.subject
+
+
+def token_of(user: str) -> str:
+    """Return what a token of single sign-on says, without its signature, as govc prints it: on one line."""
+    return (
+        '<saml2:Assertion xmlns:saml2="urn:oasis:names:tc:SAML:2.0:assertion" ID="_1" Version="2.0">'
+        f"<saml2:Subject><saml2:NameID>{user}</saml2:NameID></saml2:Subject></saml2:Assertion>"
+    )
+
+
+def test_a_token_is_a_login_and_goes_with_no_other_call(vcenter: VCenter) -> None:
+    tokens = [token_of(vcenter.user)]
+    session = Session(vcenter.connect(), "vc", "", "", token=lambda: f"<?xml version='1.0'?>\n{tokens[0]}\n")
+    with session:
+        assert vcenter.user.partition("@")[0] in session.user.casefold()
+        session.service_content.sessionManager.Logout()
+        assert VCenterReader(session, FixedClock()).read_inventory(ReadScope()).hosts
+        assert session.renewals == 1
+        assert session.stub.samlToken is None
+
+
+@pytest.mark.parametrize("text", ["", "secret", "<a/>", '<!DOCTYPE a><saml2:Assertion x="">', "{}"])
+def test_what_is_no_token_is_not_sent(vcenter: VCenter, text: str) -> None:
+    with pytest.raises(LoginFailed, match="no token") as caught:
+        Session(vcenter.connect(), "vc", "", "", token=lambda: text).open()
+    assert "secret" not in str(caught.value)
+
+
+def test_a_token_for_nobody_is_refused() -> None:
+    token = token_of("mallory@vsphere.local")
+    with pytest.raises(LoginFailed, match="the token is not accepted"):
+        Session(lab_vcenter("one-a100").connect(), "lab", "", "", token=lambda: token).open()
 
 
 def test_the_password_is_asked_for_when_it_is_needed(vcenter: VCenter) -> None:
@@ -128,11 +162,18 @@ def test_a_certificate_for_another_name_is_refused(https_server: HttpsServer, tm
         Session(elsewhere, "x", https_server.user, https_server.password).open()
 
 
-@pytest.mark.parametrize("hashed", ["sha256", "sha1"])
-def test_a_pinned_certificate_is_believed(https_server: HttpsServer, hashed: str) -> None:
+def test_a_pinned_certificate_is_believed(https_server: HttpsServer) -> None:
     der = ssl.PEM_cert_to_DER_cert(https_server.certificate)
-    with connect(https_server, Trust(thumbprint=hashlib.new(hashed, der).hexdigest())) as session:
+    with connect(https_server, Trust(thumbprint=hashlib.sha256(der).hexdigest())) as session:
         assert session.vcenter.version
+
+
+def test_a_certificate_that_is_pinned_by_its_sha_1_is_refused(https_server: HttpsServer) -> None:
+    der = ssl.PEM_cert_to_DER_cert(https_server.certificate)
+    digits = hashlib.sha1(der, usedforsecurity=False).hexdigest()
+    with pytest.raises(CertificateRejected, match="SHA-1") as caught:
+        connect(https_server, Trust(thumbprint=digits))
+    assert "-sha256" in caught.value.remedy
 
 
 def test_another_certificate_than_the_pinned_one_is_refused(https_server: HttpsServer) -> None:
@@ -178,7 +219,7 @@ def listener() -> Iterator[tuple[int, list[bytes]]]:
 @pytest.mark.parametrize("trust", [Trust(), Trust(thumbprint="ab" * 32)], ids=["authorities", "pin"])
 def test_nothing_is_said_to_a_server_that_is_not_believed(trust: Trust) -> None:
     with listener() as (port, heard):
-        transport = HttpsTransport(f"127.0.0.1:{port}", trust=trust, timeout_seconds=10)
+        transport = HttpsTransport(f"127.0.0.1:{port}", trust=trust, limits=Limits(timeout_seconds=10))
         with pytest.raises(CertificateRejected):
             Session(transport, "vc", "anna", "hunter2").open()
     assert b"".join(heard) == b""
@@ -190,7 +231,7 @@ def test_a_closed_port_is_unreachable_after_some_attempts() -> None:
     slept: list[float] = []
     transport = HttpsTransport(f"127.0.0.1:{port}", trust=Trust(insecure=True))
     with pytest.raises(Unreachable, match="Connection refused"):
-        Session(transport, "vc", "anna", "x", sleep=slept.append).open()
+        Session(transport, "vc", "anna", "x", outage=Outage(pause=slept.append)).open()
     assert len(slept) == 2
 
 
@@ -208,11 +249,11 @@ def test_a_port_that_speaks_no_tls_is_unreachable() -> None:
         thread.start()
         transport = HttpsTransport(f"127.0.0.1:{server.getsockname()[1]}", trust=Trust(insecure=True))
         with pytest.raises(Unreachable):
-            Session(transport, "vc", "anna", "x", sleep=lambda _: None).open()
+            Session(transport, "vc", "anna", "x", outage=Outage(pause=lambda _: None)).open()
         thread.join(timeout=10)
 
 
-def test_a_read_survives_dropped_connections_and_a_write_does_not() -> None:
+def test_a_read_survives_dropped_connections_and_the_task_of_a_write_is_found_again() -> None:
     vcenter = lab_vcenter("two-a100")
     assert vcenter.lab is not None
     with vcenter.desk() as desk:
@@ -220,8 +261,11 @@ def test_a_read_survives_dropped_connections_and_a_write_does_not() -> None:
         vcenter.lab.faults.add("RetrievePropertiesEx", nth=1, kind="drop_before")
         assert desk.vm(vm.moid).name == vcenter.template
         assert vcenter.slept == [0.5]
-        vcenter.lab.faults.add("Destroy_Task", nth=1, kind="drop_after")
-        with pytest.raises(Unreachable):
+        vcenter.lab.faults.add("Destroy_Task", nth=1, kind="drop_before")
+        with pytest.raises(AnswerLost):
             desk.writer.destroy_vm(vm.moid)
+        vcenter.lab.faults.add("Destroy_Task", nth=1, kind="drop_after")
+        task = desk.writer.destroy_vm(vm.moid)
+        assert vcenter.lab.state.tasks == [task]
         vcenter.lab.run_until_idle()
         assert desk.reader.read_vms([vm.moid]) == ()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
@@ -21,6 +21,7 @@ from vgpu_cfg.documents import Document, build, did_you_mean, read_document
 from vgpu_cfg.errors import DocumentError, DocumentFault, LoginFailed, NotFound
 from vgpu_cfg.model.desired import ProtectingContext
 from vgpu_cfg.model.frozen import Frozen
+from vgpu_cfg.model.limits import Limits
 from vgpu_cfg.model.plan_file import ProtectEntry
 from vgpu_cfg.model.plan_file.values import parse_secret
 from vgpu_cfg.settings.flags import ConnectionFlags
@@ -32,6 +33,11 @@ LAB_USER = "administrator@vsphere.local"
 LAB_ADDRESS, LAB_PORT = "127.0.0.1", 8989
 """Where `lab serve` listens, unless it is told otherwise."""
 LONGEST_TIMEOUT_SECONDS = 3600
+LONGEST_OUTAGE_SECONDS = 86_400
+Timeout = Annotated[float, Field(gt=0, le=LONGEST_TIMEOUT_SECONDS)]
+Outage = Annotated[float, Field(ge=0, le=LONGEST_OUTAGE_SECONDS)]
+AnswerMib = Annotated[int, Field(ge=1, le=4096)]
+AnswerPages = Annotated[int, Field(ge=1, le=1_000_000)]
 LAB_PASSWORD = "lab"  # noqa: S105 - the lab's own, printed by `vgpu-cfg lab`
 
 
@@ -59,14 +65,20 @@ class Context(Frozen):
     server: Annotated[str, Field(min_length=1)]
     user: str | None = None
     password: Reference | None = None
+    token: Reference | None = None
     datacenter: str | None = None
     ca_file: Path | None = None
     thumbprint: str | None = None
     insecure: bool = False
-    timeout_seconds: Annotated[float, Field(gt=0, le=LONGEST_TIMEOUT_SECONDS)] | None = None
+    timeout_seconds: Timeout | None = None
+    outage_seconds: Outage | None = None
+    answer_mib: AnswerMib | None = None
+    answer_pages: AnswerPages | None = None
     protect: ProtectEntry = ProtectEntry()
+    most_deletions: Annotated[int, Field(ge=0)] | None = None
     require_change: bool = False
     change_pattern: Annotated[str, AfterValidator(_pattern)] | None = None
+    require_signature: Path | None = None
 
 
 class ConfigFile(Frozen):
@@ -87,28 +99,38 @@ class Environment(BaseSettings):
     server: str | None = None
     user: str | None = None
     password: SecretStr | None = None
+    token: SecretStr | None = None
     datacenter: str | None = None
     ca_file: Path | None = None
     thumbprint: str | None = None
     insecure: bool | None = None
-    timeout_seconds: Annotated[float, Field(gt=0, le=LONGEST_TIMEOUT_SECONDS)] | None = None
+    timeout_seconds: Timeout | None = None
+    outage_seconds: Outage | None = None
+    answer_mib: AnswerMib | None = None
+    answer_pages: AnswerPages | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class RequiringContext:
-    """A context whose runs must name a change; `pattern` is what the whole of its id must match."""
+    """A context whose runs must name a change or carry a signature.
+
+    `pattern` is what the whole of a change's id must match, `signers` the file of those who may sign.
+    """
 
     name: str
     is_required: bool
     pattern: str | None
+    signers: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """A server and how to reach it. `password` is fetched when it is first needed.
+    """A server and how to reach it. `password` or `token` is fetched when it is first needed.
+
+    Where `token_source` names one, the token of vCenter's single sign-on is the login, and no user is needed.
 
     `protecting` are the contexts of this server that protect something, whichever way it was named, and
-    `requiring` those that ask for the id of a change.
+    `requiring` those that ask for the id of a change, or for a signature.
     """
 
     server: str
@@ -117,9 +139,10 @@ class Connection:
     ca_file: Path | None = None
     thumbprint: str | None = None
     insecure: bool = False
-    timeout_seconds: float = 60.0
+    limits: Limits = field(default_factory=Limits)
     recording: Path | None = None
     password_sources: tuple[str, ...] = ()
+    token_source: str = ""
     protecting: tuple[ProtectingContext, ...] = ()
     requiring: tuple[RequiringContext, ...] = ()
 
@@ -142,7 +165,7 @@ class Connection:
         for source in self.password_sources:
             if source == "prompt":
                 return ask_password(self.user, self.server)
-            found = resolve_reference(source) if source != "keyring" else read_keyring(self.server, self.user)
+            found = read_keyring(self.server, self.user) if source == "keyring" else _resolve(source)
             if found is not None:
                 return found
         if self.is_lab:
@@ -154,6 +177,22 @@ class Connection:
             remedy="set VGPU_CFG_PASSWORD, give --password-file, or store it: "
             f"`keyring set {APP_NAME}:{self.server} {self.user}`",
         )
+
+    def token(self) -> str:
+        """Return the token of single sign-on. Raises LoginFailed where its source has none."""
+        found = _resolve(self.token_source)
+        if found is None:
+            raise LoginFailed(
+                "the token is not there",
+                subject=self.token_source,
+                remedy="put one there, such as `govc session.login -issue` prints",
+            )
+        return found
+
+
+def _resolve(reference: str) -> str | None:
+    """Fetch a secret; paths of encrypted files count from the config file."""
+    return resolve_reference(reference, config_file().parent)
 
 
 def resolve_connection(
@@ -175,7 +214,8 @@ def resolve_connection(
     # The lab has an account of its own: the one in the environment is for somebody's vCenter.
     is_lab = chosen.startswith(LAB_PREFIX)
     user = flags.user or ("" if is_lab else environment.user) or context.user or (LAB_USER if is_lab else "")
-    if not user:
+    token_source = _token_source(flags, environment, context, is_lab=is_lab)
+    if not user and not token_source:
         message = "no user is named for this server"
         raise LoginFailed(
             message, subject=chosen, remedy="give --user, or set VGPU_CFG_USER, or `user:` in the context"
@@ -188,31 +228,47 @@ def resolve_connection(
         thumbprint=flags.thumbprint or environment.thumbprint or context.thumbprint,
         insecure=flags.insecure
         or (context.insecure if environment.insecure is None else environment.insecure),
-        timeout_seconds=flags.timeout_seconds
-        or environment.timeout_seconds
-        or context.timeout_seconds
-        or 60.0,
+        limits=_limits(flags, environment, context),
         password_sources=_password_sources(flags, environment, context, is_lab=is_lab),
+        token_source=token_source,
         protecting=_protecting(chosen, config),
         requiring=_requiring(chosen, config),
     )
 
 
+def _limits(flags: ConnectionFlags, environment: Environment, context: Context) -> Limits:
+    """Return the limits of what comes in: of each the first that is stated, else its default."""
+    stated = {
+        name: value
+        for source in (context, environment, flags)
+        for name in Limits.model_fields
+        if (value := getattr(source, name, None)) is not None
+    }
+    return Limits.model_validate(stated)
+
+
 def _protecting(server: str, config: ConfigFile) -> tuple[ProtectingContext, ...]:
     """Return every context of a server that protects something: a plan may name the server by its address."""
     return tuple(
-        ProtectingContext(name=name, file=str(config_file()), protect=context.protect)
+        ProtectingContext(
+            name=name,
+            file=str(config_file()),
+            protect=context.protect,
+            most_deletions=context.most_deletions,
+        )
         for name, context in config.contexts.items()
-        if _plain(context.server) == _plain(server) and context.protect != ProtectEntry()
+        if _plain(context.server) == _plain(server)
+        and (context.protect != ProtectEntry() or context.most_deletions is not None)
     )
 
 
 def _requiring(server: str, config: ConfigFile) -> tuple[RequiringContext, ...]:
     """Return every context of a server that says something of a run's change."""
     return tuple(
-        RequiringContext(name, context.require_change, context.change_pattern)
+        RequiringContext(name, context.require_change, context.change_pattern, context.require_signature)
         for name, context in config.contexts.items()
-        if _plain(context.server) == _plain(server) and (context.require_change or context.change_pattern)
+        if _plain(context.server) == _plain(server)
+        and (context.require_change or context.change_pattern or context.require_signature)
     )
 
 
@@ -266,7 +322,7 @@ def _choose(
         return _server_of_plan(plan_server, config)
     else:
         named, server = config.current, None
-    if named is None and server is None:
+    if not named and not server:
         message = "no vCenter is named"
         raise NotFound(
             message,
@@ -312,6 +368,17 @@ def _named_context(name: str, config: ConfigFile, document: Document | None) -> 
 
 def _context_hint(name: str, config: ConfigFile) -> str:
     return did_you_mean(name, config.contexts)
+
+
+def _token_source(flags: ConnectionFlags, environment: Environment, context: Context, *, is_lab: bool) -> str:
+    """Return where the token is that is the login; "" where a password is."""
+    if flags.token_file:
+        return f"file:{flags.token_file}"
+    if flags.password_file:
+        return ""
+    if environment.token is not None and not is_lab:
+        return "env:VGPU_CFG_TOKEN"
+    return context.token or ""
 
 
 def _password_sources(

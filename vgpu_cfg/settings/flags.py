@@ -14,6 +14,7 @@ class ConnectionFlags:
     server: str | None = None
     user: str | None = None
     password_file: str | None = None
+    token_file: str | None = None
     datacenter: str | None = None
     ca_file: Path | None = None
     thumbprint: str | None = None

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from vgpu_cfg.errors import DocumentError, LoginFailed, NotFound
+from vgpu_cfg.model.limits import Limits
 from vgpu_cfg.settings.connection import Connection, resolve_connection
 from vgpu_cfg.settings.flags import ConnectionFlags
 
@@ -132,6 +133,10 @@ SETTINGS: list[tuple[str, Any, str, Any, Any]] = [
 ]
 
 
+def setting_of(connection: Connection, name: str) -> object:
+    return getattr(connection.limits if name in Limits.model_fields else connection, name)
+
+
 @pytest.mark.parametrize(("name", "flag", "variable", "value", "in_context"), SETTINGS)
 def test_each_setting_comes_from_flag_then_environment_then_context(
     config: Path,
@@ -143,11 +148,27 @@ def test_each_setting_comes_from_flag_then_environment_then_context(
     in_context: object,
 ) -> None:
     flags: dict[str, Any] = {"context": "prod"}
-    assert getattr(resolve_connection(ConnectionFlags(**flags)), name) == in_context
+    assert setting_of(resolve_connection(ConnectionFlags(**flags)), name) == in_context
     set_variables(monkeypatch, **{variable: str(value)})
-    assert getattr(resolve_connection(ConnectionFlags(**flags)), name) == value
+    assert setting_of(resolve_connection(ConnectionFlags(**flags)), name) == value
     flags[name] = flag
-    assert getattr(resolve_connection(ConnectionFlags(**flags)), name) == flag
+    assert setting_of(resolve_connection(ConnectionFlags(**flags)), name) == flag
+
+
+def test_limits_that_no_flag_sets_come_from_the_environment_then_the_context(
+    config: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config.write_text(
+        "contexts:\n  prod: {server: vc01, user: me, outage_seconds: 5, answer_mib: 6, answer_pages: 7}\n",
+        encoding="utf-8",
+    )
+
+    def found() -> Limits:
+        return resolve_connection(ConnectionFlags(context="prod")).limits
+
+    assert found() == Limits(outage_seconds=5.0, answer_mib=6, answer_pages=7)
+    set_variables(monkeypatch, OUTAGE_SECONDS="0", ANSWER_MIB="16", ANSWER_PAGES="17")
+    assert found() == Limits(outage_seconds=0.0, answer_mib=16, answer_pages=17)
 
 
 @pytest.mark.parametrize(
@@ -170,9 +191,7 @@ def test_verification_is_off_only_where_the_first_to_speak_says_so(
 
 def test_a_context_says_nothing_of_a_server_that_is_given_by_address(config: Path) -> None:
     found = resolve_connection(ConnectionFlags(server="vc7.example.com", user="me"))
-    assert found == Connection(
-        server="vc7.example.com", user="me", timeout_seconds=60.0, password_sources=found.password_sources
-    )
+    assert found == Connection(server="vc7.example.com", user="me", password_sources=found.password_sources)
     assert found.password_sources == ("keyring",)
 
 
@@ -206,7 +225,7 @@ def test_the_lab_needs_no_user_and_another_server_does() -> None:
 def test_an_empty_variable_counts_as_unset(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     set_variables(monkeypatch, SERVER="", USER="", TIMEOUT_SECONDS="", PASSWORD="")
     found = resolve_connection(ConnectionFlags())
-    assert (found.server, found.user, found.timeout_seconds) == ("vc01.example.com", "prod-user", 11.0)
+    assert (found.server, found.user, found.limits.timeout_seconds) == ("vc01.example.com", "prod-user", 11.0)
     assert "env:VGPU_CFG_PASSWORD" not in found.password_sources
 
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from vgpu_cfg.model.occasion import NO_OCCASION, Occasion
+from vgpu_cfg.model.runs import OnFailure
 from vgpu_cfg.settings.flags import ConnectionFlags
 
 if TYPE_CHECKING:
@@ -103,6 +104,27 @@ DeleteOption = Annotated[
         rich_help_panel=_SCOPE,
     ),
 ]
+AllowDestroyOption = Annotated[
+    int,
+    typer.Option(
+        "--allow-destroy",
+        metavar="N",
+        min=0,
+        help="Let so many VMs be deleted where they are many.",
+        show_default=False,
+        rich_help_panel=_SCOPE,
+    ),
+]
+SignersOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--require-signature",
+        metavar="SIGNERS",
+        help="Only a saved plan that one of these signers has signed (a file of ssh-keygen's).",
+        show_default=False,
+        rich_help_panel=_RUN,
+    ),
+]
 PruneOption = Annotated[
     bool,
     typer.Option(
@@ -141,6 +163,14 @@ _CONNECTION_OPTIONS: dict[str, Any] = {
             help="File with the password, - for stdin.", show_default=False, rich_help_panel=_CONNECTION
         ),
     ],
+    "token_file": Annotated[
+        str | None,
+        typer.Option(
+            help="File with a token of single sign-on, - for stdin, as the login.",
+            show_default=False,
+            rich_help_panel=_CONNECTION,
+        ),
+    ],
     "datacenter": Annotated[
         str | None,
         typer.Option(help="Datacenter to work in.", show_default=False, rich_help_panel=_CONNECTION),
@@ -163,7 +193,7 @@ _CONNECTION_OPTIONS: dict[str, Any] = {
         typer.Option(
             "--timeout",
             min=1,
-            help="Seconds for one answer.",
+            help="Seconds for one whole exchange.",
             show_default=False,
             rich_help_panel=_CONNECTION,
         ),
@@ -198,6 +228,11 @@ class CommandOptions:
     delete: tuple[str, ...] = ()
     only: tuple[str, ...] = ()
     occasion: Occasion = NO_OCCASION
+    allow_destroy: int = 0
+    on_failure: OnFailure = OnFailure.GO_ON
+    rotate: tuple[str, ...] = ()
+    canary: int = 0
+    signers: Path | None = None
 
     @property
     def plan_options(self) -> PlanOptions:
@@ -208,7 +243,10 @@ class CommandOptions:
             allow_power_cycle=self.allow_power_cycle,
             allow_move=self.allow_move,
             delete=self.delete,
+            allow_destroy=self.allow_destroy,
             only=self.only,
+            rotate=self.rotate,
+            canary=self.canary,
         )
 
     def command(self, verb: str, path: Path, *more: str) -> str:
@@ -220,9 +258,18 @@ class CommandOptions:
         if verb in ("plan", "apply"):
             words += ["--allow-power-cycle"] * self.allow_power_cycle
             words += ["--allow-move"] * self.allow_move
+            words += (f"--rotate={name}" for name in self.rotate)
+        if verb in ("plan", "apply", "destroy") and self.allow_destroy:
+            words.append(f"--allow-destroy={self.allow_destroy}")
         if verb in ("plan", "apply", "destroy", "import", "forget"):
             words += (f"--delete={name}" for name in self.delete)
             words += (f"--only={glob}" for glob in self.only)
+        if verb == "apply":
+            words += ["--rollback-on-failure"] * (self.on_failure is OnFailure.ROLL_BACK)
+            words += ["--stop-on-failure"] * (self.on_failure is OnFailure.STOP)
+            words += [f"--canary={self.canary}"] * bool(self.canary)
+        if verb in ("apply", "destroy") and self.signers is not None:
+            words.append(f"--require-signature={self.signers}")
         if verb in ("apply", "destroy", "import", "forget"):
             said_for = {"--change": self.occasion.change, "--reason": self.occasion.reason}
             words += (f"{option}={text}" for option, text in said_for.items() if text)

@@ -12,7 +12,9 @@ from vgpu_cfg.lab.renderers.session import user_session
 from vgpu_cfg.lab.simulation.context import Context
 from vgpu_cfg.lab.simulation.methods import answers
 from vgpu_cfg.lab.simulation.sessions import Session
+from vgpu_cfg.lab.state import permissions
 from vgpu_cfg.lab.state.inventory import Managed
+from vgpu_cfg.lab.state.roles import account
 
 
 @answers("SessionManager", "Login")
@@ -25,13 +27,30 @@ def login(
     locale: str | None,
 ) -> Any:
     """Open a session. Raises InvalidLogin."""
-    if not context.credentials.match(userName, password):
+    if not _is_known(context, userName) or password != context.credentials.password:
         raise vim.fault.InvalidLogin(msg="Cannot complete login due to an incorrect user name or password.")
+    return _opened(context, userName, locale)
+
+
+@answers("SessionManager", "LoginByToken")
+def login_by_token(context: Context, thing: Managed, *, locale: str | None) -> Any:
+    """Open a session for whom a token names, whoever signed it. Raises InvalidLogin for a stranger."""
+    if not _is_known(context, context.token_subject):
+        raise vim.fault.InvalidLogin(msg="Cannot complete login due to an incorrect user name or password.")
+    return _opened(context, context.token_subject, locale)
+
+
+def _is_known(context: Context, user: str) -> bool:
+    return context.credentials.may_everything(user) or permissions.is_known(context.state, user)
+
+
+def _opened(context: Context, user: str, locale: str | None) -> Any:
     now = context.lab.clock.now()
     context.session = Session(
         cookie=secrets.token_hex(20),
         key=str(uuid.uuid4()),
-        user=_as_shown(userName),
+        user=_as_shown(user),
+        is_administrator=context.credentials.may_everything(user),
         login_time=now,
         last_active=now,
         locale=(locale or "en").partition("_")[0],
@@ -43,7 +62,7 @@ def login(
 
 def _as_shown(user: str) -> str:
     """Spell a user as events and tasks do, whatever was typed."""
-    name, _, domain = user.lower().partition("@")
+    name, _, domain = account(user).partition("@")
     return f"{name.capitalize()}@{domain.upper()}"
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from vgpu_cfg.lab.state.inventory import Managed
+from vgpu_cfg.lab.state.roles import account
 
 COOKIE = "vmware_soap_session"
 IDLE_SECONDS = 1800.0
@@ -14,18 +15,18 @@ IDLE_SECONDS = 1800.0
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """The users that the lab knows: one, and a colleague with the same rights and password.
+    """The administrators that the lab knows: one, and a colleague with the same rights and password.
 
-    User names are compared without case, as vCenter does.
+    An account with a permission has that password, too. Names are compared without case, as vCenter does.
     """
 
     user: str = "administrator@vsphere.local"
     password: str = "lab"  # noqa: S105 - a simulator's, printed in its documentation
     colleague: str = "colleague@vsphere.local"
 
-    def match(self, user: str, password: str) -> bool:
+    def may_everything(self, user: str) -> bool:
         """Whether somebody is one of them."""
-        return user.lower() in (self.user.lower(), self.colleague) and password == self.password
+        return account(user) in (account(self.user), self.colleague)
 
 
 LAB_CREDENTIALS = Credentials()
@@ -38,6 +39,7 @@ class Session:
     cookie: str
     key: str
     user: str
+    is_administrator: bool
     login_time: float
     last_active: float
     locale: str

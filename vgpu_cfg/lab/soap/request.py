@@ -17,6 +17,7 @@ from vgpu_cfg.lab.api.versions import NAMESPACE
 
 ENVELOPE = f"{SoapAdapter.XMLNS_SOAPENV}{SoapAdapter.NS_SEP}Envelope"
 BODY = f"{SoapAdapter.XMLNS_SOAPENV}{SoapAdapter.NS_SEP}Body"
+_TOKEN = ["Envelope", "Header", "Security", "Assertion", "Subject", "NameID"]
 FETCH = "Fetch"
 """pyvmomi's `obj.property` travels as this method, which no type declares."""
 
@@ -25,12 +26,16 @@ FETCH_PARAMETER: Any = VmomiSupport.Object(name="prop", type=str, version=VmomiS
 
 @dataclass(slots=True)
 class MethodCall:
-    """One decoded request. `info` is pyvmomi's method information, None for `Fetch`."""
+    """One decoded request. `info` is pyvmomi's method information, None for `Fetch`.
+
+    `token_subject` is whom a token of the header names, "" without one.
+    """
 
     name: str
     info: Any = None
     subject: Any = None
     arguments: dict[str, Any] = field(default_factory=dict)
+    token_subject: str = ""
 
 
 class BadRequestError(Exception):
@@ -62,6 +67,7 @@ def read_request(body: bytes) -> MethodCall:
     if reader.call is None:
         message = "The request has no SOAP body"
         raise _invalid_request(message)
+    reader.call.token_subject = reader.token_subject.strip()
     _require_all(reader.call)
     return reader.call
 
@@ -87,6 +93,7 @@ class _RequestReader(SoapAdapter.ExpatDeserializerNSHandlers):
         self.parser.buffer_text = True
         self.path: list[str] = []
         self.call: MethodCall | None = None
+        self.token_subject = ""
         self.pending: tuple[str, SoapAdapter.SoapDeserializer] | None = None
         SoapAdapter.SetHandlers(self.parser, SoapAdapter.GetHandlers(self))
 
@@ -105,7 +112,9 @@ class _RequestReader(SoapAdapter.ExpatDeserializerNSHandlers):
         self.path.pop()
 
     def CharacterDataHandler(self, data: str) -> None:
-        """Take no notice: between the elements of an envelope there is only white space."""
+        """Take whom a token names; else there is only white space between the elements of an envelope."""
+        if len(self.path) == len(_TOKEN) and [_local(tag) for tag in self.path] == _TOKEN:
+            self.token_subject += data
 
     def _start_method(self, tag: str) -> None:
         if self.call is not None:
@@ -154,3 +163,8 @@ class _RequestReader(SoapAdapter.ExpatDeserializerNSHandlers):
             self.call.arguments[name].append(value)
         else:
             self.call.arguments[name] = value
+
+
+def _local(tag: str) -> str:
+    """Return an element's name without its namespace."""
+    return tag.rpartition(SoapAdapter.NS_SEP)[2]

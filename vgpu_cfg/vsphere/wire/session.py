@@ -6,28 +6,36 @@ Everything else in this room works through a Session; none of it sees a password
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Callable
+from datetime import timedelta
 from types import TracebackType
 from typing import Any, Self
 
-import tenacity
 from pyVmomi import vim, vmodl
 
-from vgpu_cfg.errors import LoginFailed, VCenterError, VersionTooOld
+from vgpu_cfg.errors import LoginFailed, Unreachable, VCenterError, VersionTooOld
+from vgpu_cfg.model.limits import Limits
 from vgpu_cfg.model.observed.inventory import VCenter
 from vgpu_cfg.ports import Transport
 from vgpu_cfg.vsphere.wire import versions
 from vgpu_cfg.vsphere.wire.faults import to_error, translated
+from vgpu_cfg.vsphere.wire.lost_tasks import find_task
+from vgpu_cfg.vsphere.wire.outage import Outage
 from vgpu_cfg.vsphere.wire.stub import TransportStub
 
 PasswordSource = str | Callable[[], str]
+_PROLOGUE = re.compile(r"\A\s*<\?xml[^>]*\?>")
+_ASSERTION = re.compile(r"<([\w.-]+:|)Assertion\s[^!]*</\1Assertion>")
+"""An element of SAML 2.0 without a document type or a comment."""
 
 
 class Session:
     """A login, as a context manager: entering opens it, leaving logs out and closes the transport.
 
     `password` may be a function: it is called when the login is made, not before, and again
-    where the session has to be renewed.
+    where the session has to be renewed. So is `token`, which goes before it: a SAML token of vCenter's single
+    sign-on, which says who logs in (bearer: LoginByToken of the vSphere API reference).
     """
 
     def __init__(
@@ -37,17 +45,22 @@ class Session:
         user: str,
         password: PasswordSource,
         *,
-        sleep: Callable[[float], None] = tenacity.nap.sleep,
+        token: Callable[[], str] | None = None,
+        outage: Outage | None = None,
+        limits: Limits | None = None,
     ) -> None:
         self.address = address
         self.user = user
         self.renewals = 0
         self._transport = transport
         self._password = password
-        self._sleep = sleep
+        self._token = token
+        self.outage = outage or Outage()
+        self.limits = limits or Limits()
         self._stub: TransportStub | None = None
         self._content: Any = None
         self._key: str = ""
+        self._user_name: str = ""
 
     def __enter__(self) -> Self:
         return self.open()
@@ -73,6 +86,7 @@ class Session:
         """Log out, and close the transport. What goes wrong on the way out harms nobody."""
         try:
             if self._key and self._content is not None:
+                self.outage.is_known = False  # nobody waits in order to log out
                 with contextlib.suppress(VCenterError, vmodl.MethodFault):
                     self._content.sessionManager.Logout()
         finally:
@@ -120,6 +134,7 @@ class Session:
             api_version=self.api_version,
             instance_uuid=about.instanceUuid or "",
             user=self.user,
+            root_folder_moid=str(self.service_content.rootFolder._moId),
         )
 
     def speaks(self, version: str) -> bool:
@@ -138,18 +153,18 @@ class Session:
     def renew(self) -> None:
         """Log in again, after the server has forgotten the session.
 
-        What belonged to the old session (views, filters, collectors) is gone with it.
-        Raises LoginFailed.
+        What belonged to the old session (views, filters, collectors) is gone with it. A vCenter that cannot
+        log anybody in yet is waited for. Raises LoginFailed, Unreachable.
         """
         self.renewals += 1
         self.stub.forget_session()
-        self._login()
+        self.outage.ride(self._login, lambda _lost: True)
 
     def _open(self) -> None:
         # The list of versions is fetched before a version is known; any will do to send it.
-        bare = TransportStub(self._transport, "vim.version.version11", self.address, self._sleep)
+        bare = TransportStub(self._transport, "vim.version.version11", self.address, self.outage)
         version = versions.negotiate(bare.fetch(versions.VERSIONS_PATH), self.address)
-        stub = TransportStub(self._transport, version, self.address, self._sleep)
+        stub = TransportStub(self._transport, version, self.address, self.outage)
         stub.round_trips = bare.round_trips
         self._stub = stub
         with translated("reading the service content", self.address):
@@ -161,17 +176,66 @@ class Session:
                 remedy="give the address of the vCenter that manages the host",
             )
         self._login()
+        self.outage.is_known = True
         stub.renew = self.renew
+        stub.find_task = self._find_task
+
+    def _find_task(self, subject: Any, method: str, age: timedelta) -> Any | None:
+        return find_task(self._content, subject, method, self._user_name, age, self.stub.tasks)
 
     def _login(self) -> None:
-        password = self._password if isinstance(self._password, str) else self._password()
+        who = f"as {self.user}" if self._token is None else "by a token"
         try:
-            self._key = str(self.service_content.sessionManager.Login(self.user, password, None).key)
+            found = self._log_in()
         except vim.fault.InvalidLogin as fault:
-            raise LoginFailed(
+            raise self._refusal() from fault
+        except vmodl.fault.SystemError as fault:
+            # What checks passwords is a service of its own, and may start last (unproven).
+            error = to_error(fault, f"logging in {who}", self.address)
+            raise Unreachable(error.message, subject=error.subject, remedy=error.remedy) from fault
+        except vmodl.MethodFault as fault:
+            raise to_error(fault, f"logging in {who}", self.address) from fault
+        self._key, self._user_name = str(found.key), str(found.userName or "")
+        if self._token is not None:
+            self.user = self._user_name or self.user
+
+    def _log_in(self) -> Any:
+        """Log in by password or token; a token goes with this one call only."""
+        manager, stub = self.service_content.sessionManager, self.stub
+        if self._token is None:
+            password = self._password if isinstance(self._password, str) else self._password()
+            return manager.Login(self.user, password, None)
+        stub.samlToken = saml_token(self._token(), self.address)
+        try:
+            return manager.LoginByToken(None)
+        finally:
+            stub.samlToken = None
+
+    def _refusal(self) -> LoginFailed:
+        if self._token is None:
+            return LoginFailed(
                 f"wrong user or password for {self.user}",
                 subject=self.address,
                 remedy="check both; a user of vCenter's own is written user@vsphere.local",
-            ) from fault
-        except vmodl.MethodFault as fault:
-            raise to_error(fault, f"logging in as {self.user}", self.address) from fault
+            )
+        return LoginFailed(
+            "the token is not accepted",
+            subject=self.address,
+            remedy="it may have ended, or be of another single sign-on: get a new one, such as "
+            "`govc session.login -issue` prints",
+        )
+
+
+def saml_token(text: str, address: str) -> str:
+    """Return a SAML token without what may stand before its element.
+
+    Raises LoginFailed for a text that is no assertion.
+    """
+    token = _PROLOGUE.sub("", text).strip()
+    if _ASSERTION.fullmatch(token) is None:
+        raise LoginFailed(
+            "this is no token: a SAML assertion is wanted, as XML",
+            subject=address,
+            remedy="give what `govc session.login -issue` prints",
+        )
+    return token
