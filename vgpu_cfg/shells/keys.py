@@ -6,9 +6,11 @@ The same seed gives the same keys to the byte, so that a key that is already the
 from __future__ import annotations
 
 import base64
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from vgpu_cfg.errors import GuestError
+from vgpu_cfg.model.guests.host_keys import DERIVED
 
 SHORTEST_SEED = 32
 _SALT = b"vgpu-cfg ssh keys 1"
@@ -24,9 +26,12 @@ class Ed25519Pair:
 
 
 class PlanKeyRing:
-    """The keys that follow from a seed. Raises `GuestError` for one of less than 32 bytes."""
+    """The keys that follow from a seed, and those from the seeds before it, which guests may still have.
 
-    def __init__(self, seed: bytes) -> None:
+    Raises `GuestError` for a seed of less than 32 bytes.
+    """
+
+    def __init__(self, seed: bytes, former: Sequence[bytes] = ()) -> None:
         if len(seed) < SHORTEST_SEED:
             raise GuestError(
                 f"the seed of the plan's ssh keys has {len(seed)} bytes, and needs {SHORTEST_SEED}",
@@ -34,10 +39,20 @@ class PlanKeyRing:
                 remedy="keep there 32 random bytes or more, such as the output of `openssl rand -hex 32`",
             )
         self._seed = seed
+        self._former = tuple(former)
+
+    def by_age(self) -> Iterator[PlanKeyRing]:
+        """Yield the keys of each seed, beginning with the one that holds."""
+        yield self
+        yield from map(PlanKeyRing, self._former)
 
     def host_key(self, vm: str) -> Ed25519Pair:
-        """Return the host key of a VM's sshd, the one in its container included."""
+        """Return the host key of a VM whose guest does not make its own: see `model.guests.host_keys`."""
         return self._pair(f"host:{vm}", vm)
+
+    def public_host_key(self, vm: str, known: str) -> str:
+        """Return the public host key, without a comment, that `known` stands for; "" where none is told."""
+        return " ".join(self.host_key(vm).public.split()[:2]) if known == DERIVED else known
 
     def mesh_key(self) -> Ed25519Pair:
         """Return the key by which workers log in to each other."""

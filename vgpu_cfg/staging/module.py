@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from vgpu_cfg.model.guests.guest import GuestFile, GuestSpec
+from vgpu_cfg.model.guests.host_keys import UNKNOWN
 from vgpu_cfg.shells.keys import PlanKeyRing
 
 SECRETS_FOLDER = "/var/lib/vgpu-cfg/secrets"
@@ -22,11 +23,19 @@ REBOOT, HAND = 10, 20
 
 @dataclass(frozen=True, slots=True)
 class StagingContext:
-    """What modules are staged with: the guest's whole spec, the values of secrets, the plan's keys."""
+    """What modules are staged with: the guest's whole spec, the values of secrets, the plan's keys.
+
+    `host_keys` says of VMs by which host key their guests are known (see `model.guests.host_keys`).
+    """
 
     spec: GuestSpec
     keys: PlanKeyRing
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    host_keys: Mapping[str, str] = field(default_factory=dict)
+
+    def host_key(self, vm: str) -> str:
+        """Return the public host key of a VM's guest, "" where nobody knows it yet."""
+        return self.keys.public_host_key(vm, self.host_keys.get(vm, UNKNOWN))
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from vgpu_cfg.lab.guest.staging.command import LOCK, STAGING
 from vgpu_cfg.lab.guest.system import files
 from vgpu_cfg.lab.guest.system.accounts import may_all, takes_key, takes_password
 from vgpu_cfg.lab.guest.system.creation import guest_of
+from vgpu_cfg.lab.guest.system.host_key import told_host_key
 from vgpu_cfg.lab.guest.tools.table import find
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state.inventory import VirtualMachine
@@ -42,10 +43,9 @@ def open_guest_shell(
 
 
 def host_key_of(lab: Simulation, vm_moid: str) -> str:
-    """Return the public host key of a guest's sshd, "" where nobody gave it one."""
+    """Return the public host key that a guest's sshd shows, "" where it has none of its own."""
     with lab.transaction():
-        found = guest_of(_running(lab, vm_moid)).files.get("/etc/ssh/ssh_host_ed25519_key.pub")
-        return found.content.strip() if found is not None else ""
+        return told_host_key(guest_of(_running(lab, vm_moid)))
 
 
 def _running(lab: Simulation, moid: str) -> VirtualMachine:

@@ -27,6 +27,16 @@ class ModuleBase(Frozen):
         return ()
 
     @property
+    def is_private(self) -> bool:
+        """Whether something that it brings is nobody else's business: no VM's configuration has it."""
+        return bool(self.secrets)
+
+    @property
+    def host_keys_of(self) -> tuple[str, ...]:
+        """The VMs whose guests' public ssh host keys it writes."""
+        return ()
+
+    @property
     def digest(self) -> str:
         """Ten hex digits over the parameters that decide what it writes."""
         content = [self.VERSION, self.model_dump(mode="json", exclude=set(self.ONLY_CHECKED))]

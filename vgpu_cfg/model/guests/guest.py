@@ -10,20 +10,30 @@ from pydantic import Field, ValidationError, field_validator
 
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.guests.base import ModuleBase
+from vgpu_cfg.model.guests.host_keys import host_keys_fingerprint, is_host_key
 from vgpu_cfg.model.guests.modules import GuestModule
 from vgpu_cfg.model.plan_file import LoginEntry
 
 GUEST_MARK_KEY = "vgpu_cfg.guest"
-"""The extraConfig key of what was staged in a guest: words `name:digest` or `name:digest:fingerprint`."""
+"""The extraConfig key of what was staged in a guest: words `name:digest` or `name:digest:fingerprint`.
+
+The fingerprint of what writes host keys has theirs behind a dash.
+"""
 
 BEGUN = "begun"
-"""The word of a mark whose guest was made for a plan, and has never been staged whole."""
+"""The word of a mark whose guest was made for a plan, and has never been staged whole.
+
+Until anything of it was staged a word `keys=` tells beside it by whose keys its clone can be logged in to.
+"""
 
 REPORT_KEY = "guestinfo.vgpu_cfg.report"
 """The guestinfo key in which the guest reports what became of its modules."""
 
 USERDATA_KEY = "guestinfo.userdata"
-"""The guestinfo key that carries a guest's #cloud-config, secrets and all, until the guest has read it."""
+"""The guestinfo key that carries a guest's #cloud-config until the guest has read it.
+
+Secrets are in it only where the plan file says that they may be exposed.
+"""
 
 REDACTED = "---"
 """What cloud-init leaves of a value that it was told to redact."""
@@ -43,7 +53,8 @@ class GuestSpec(Frozen):
 
     `by` is the first way; the others are tried after it where the login allows. `user_data` is the user's
     own #cloud-config, merged under this tool's. `addresses` are those by which ssh may reach the guest,
-    as far as the plan says them. `wait_seconds` is how long its first boot may take.
+    as far as the plan says them. `wait_seconds` is how long its first boot may take. Where `is_exposed` the
+    clone carries secrets too, and a host key that is made beforehand: nothing reaches the guest afterwards.
     """
 
     plan: str
@@ -54,6 +65,22 @@ class GuestSpec(Frozen):
     user_data: str = ""
     addresses: tuple[str, ...] = ()
     wait_seconds: int = 1800
+    is_exposed: bool = False
+
+    @property
+    def public(self) -> tuple[str, ...]:
+        """The kinds of its modules that come before the first one that is nobody else's business."""
+        names: list[str] = []
+        for one in self.modules:
+            if one.is_private:
+                break
+            names.append(one.kind)
+        return tuple(names)
+
+    @property
+    def carried(self) -> tuple[str, ...]:
+        """The kinds of its modules that a clone carries to its first boot."""
+        return tuple(one.kind for one in self.modules) if self.is_exposed else self.public
 
     @property
     def digest(self) -> str:
@@ -76,16 +103,21 @@ class GuestSpec(Frozen):
 
 
 class StagedModule(Frozen):
-    """What the mark says of one module: its digest, and the fingerprint of the secrets written with it."""
+    """What the mark says of one module: its digest, and fingerprints of what was written with it.
+
+    `fingerprint` is that of secrets, `host_keys` that of other guests' host keys.
+    """
 
     digest: str
     fingerprint: str = ""
+    host_keys: str = ""
 
 
 def print_mark(staged: Mapping[str, StagedModule]) -> str:
     """Say in the mark's words what was staged; `parse_mark` reads it again."""
     return " ".join(
-        ":".join(filter(None, (name, one.digest, one.fingerprint))) for name, one in sorted(staged.items())
+        ":".join(filter(None, (name, one.digest, "-".join(filter(None, (one.fingerprint, one.host_keys))))))
+        for name, one in sorted(staged.items())
     )
 
 
@@ -95,7 +127,8 @@ def parse_mark(text: str) -> dict[str, StagedModule]:
     for word in text.split():
         parts = word.split(":")
         if len(parts) in (2, 3) and all(parts):
-            found[parts[0]] = StagedModule(digest=parts[1], fingerprint=parts[2] if len(parts) == 3 else "")
+            fingerprint, _, host_keys = (parts[2] if len(parts) == 3 else "").partition("-")
+            found[parts[0]] = StagedModule(digest=parts[1], fingerprint=fingerprint, host_keys=host_keys)
     return found
 
 
@@ -110,17 +143,26 @@ def fingerprint_of(module: GuestModule, fingerprints: Mapping[str, str]) -> str 
 
 
 def outdated(
-    modules: Iterable[GuestModule], mark: Mapping[str, StagedModule], fingerprints: Mapping[str, str]
+    modules: Iterable[GuestModule],
+    mark: Mapping[str, StagedModule],
+    fingerprints: Mapping[str, str],
+    host_keys: Mapping[str, str] | None = None,
 ) -> tuple[str, ...]:
-    """Name the modules that the guest lacks or has with other parameters or other secrets, in their order.
+    """Name the modules that the guest lacks or has with other parameters, secrets or host keys, in order.
 
-    A secret whose fingerprint is not known is taken to be the one that was written.
+    A secret whose fingerprint is not known is taken to be the one that was written. `host_keys` says by which
+    host key each VM's guest is known (see `host_keys`); without it none is compared.
     """
     found: list[str] = []
     for module in modules:
         staged = mark.get(module.kind)
         fingerprint = fingerprint_of(module, fingerprints)
-        if staged is None or staged.digest != module.digest or fingerprint not in (None, staged.fingerprint):
+        if (
+            staged is None
+            or staged.digest != module.digest
+            or fingerprint not in (None, staged.fingerprint)
+            or (host_keys is not None and staged.host_keys != host_keys_fingerprint(module, host_keys))
+        ):
             found.append(module.kind)
     return tuple(found)
 
@@ -130,7 +172,7 @@ class ModuleState(Frozen):
 
     `state` is "waiting", "present" (it was there already), "done", "reboot" (the guest restarts for it),
     "hand" (somebody must do the rest, `why` says what) or "failed". Of name and reason, which the guest can
-    write as it likes, one short line is kept that any terminal may show.
+    write as it likes, one short line is kept.
     """
 
     name: str
@@ -141,20 +183,26 @@ class ModuleState(Frozen):
     @field_validator("name", "why")
     @classmethod
     def _one_line(cls, text: str) -> str:
-        head = "".join(sign if sign.isprintable() else " " for sign in text[: 2 * LONGEST_WHY])
-        return " ".join(head.split())[:LONGEST_WHY]
+        return " ".join(text[: 2 * LONGEST_WHY].split())[:LONGEST_WHY]
 
 
 class GuestReport(Frozen):
     """What a guest reports of its staging: `spec` is the digest of what it was given.
 
-    `run` is the word that whoever started the staging gave it: an old report is not taken for a new one.
+    `host_key` is the public key that its sshd shows, "" where it told none that is one. `run` is the
+    word that whoever started the staging gave it: an old report is not taken for a new one.
     """
 
     spec: str = ""
     run: str = ""
     state: Literal["running", "reboot", "done", "hand", "failed"]
     modules: tuple[ModuleState, ...] = ()
+    host_key: str = ""
+
+    @field_validator("host_key")
+    @classmethod
+    def _public_key(cls, text: str) -> str:
+        return text if is_host_key(text) else ""
 
     def first_in(self, state: str) -> ModuleState | None:
         """Return the first module in a state, None where there is none."""

@@ -50,6 +50,11 @@ class UsersModule(ModuleBase):
         """The plan's keys, where an account is made for this tool."""
         return (PLAN_KEYS,) if self.machine_user else ()
 
+    @property
+    def is_private(self) -> bool:
+        """Nothing of it: accounts have public keys alone."""
+        return False
+
 
 class HostEntry(Frozen):
     """A line of /etc/hosts: an address (no prefix length) and its names, the first one canonical."""
@@ -187,26 +192,30 @@ GuestModule = Annotated[
     | UsersModule
     | HostsModule
     | NetworkModule
-    | SshMeshModule
     | NouveauModule
     | DriverModule
-    | LicenceModule
     | OfedModule
-    | NicFirmwareModule
     | RoceModule
     | LimitsModule
     | TrafficModule
     | SharedFolderModule
     | ContainersModule
     | ToolkitModule
+    | LicenceModule
+    | SshMeshModule
     | RegistryModule
     | ImageModule
     | WorkerModule
     | LauncherModule
-    | MonitoringModule,
+    | MonitoringModule
+    | NicFirmwareModule,
     Field(discriminator="kind"),
 ]
-"""Every module, in the order in which they are staged: what a later one needs comes before it."""
+"""Every module, in the order in which they are staged: what a later one needs comes before it.
+
+What may stand in a VM's configuration comes first, what writes secrets and what rests on that after it. Last
+is the one that waits for somebody's hand.
+"""
 
 MODULE_ORDER: tuple[str, ...] = tuple(
     module.model_fields["kind"].default for module in get_args(get_args(GuestModule)[0])

@@ -59,7 +59,7 @@ class ImageModule(ModuleBase):
 
 
 class MeshPeer(Frozen):
-    """A host of the ssh mesh: its VM, from whose name its keys follow, and how it is reached."""
+    """A host of the ssh mesh: its VM, which tells its host key, and how it is reached."""
 
     vm: str
     names: tuple[str, ...]
@@ -69,8 +69,9 @@ class MeshPeer(Frozen):
 class SshMeshModule(ModuleBase):
     """Every worker reaches every other by ssh, with keys made for the plan.
 
-    The host keys are made beforehand, so known_hosts is right from the first second. `port` is that of the
-    sshd in the containers, `host_port` the guest's own.
+    known_hosts holds the host key that each guest has told, so no key is believed because it was seen first.
+    `port` is that of the sshd in the containers, which shows the guest's host key too, `host_port` that of
+    the guest's own.
     """
 
     kind: Literal["ssh-mesh"] = "ssh-mesh"
@@ -84,6 +85,11 @@ class SshMeshModule(ModuleBase):
     def secrets(self) -> tuple[str, ...]:
         """The plan's keys."""
         return (PLAN_KEYS,)
+
+    @property
+    def host_keys_of(self) -> tuple[str, ...]:
+        """Everybody's, its own too."""
+        return tuple(peer.vm for peer in self.peers)
 
 
 class WorkerModule(ModuleBase):

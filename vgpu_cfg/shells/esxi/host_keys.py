@@ -13,6 +13,7 @@ from typing import Literal
 
 import paramiko
 
+from vgpu_cfg.documents import PRIVATE, make_private_folder
 from vgpu_cfg.errors import HostShellError
 from vgpu_cfg.shells.ssh import fingerprint
 
@@ -97,8 +98,8 @@ def pin(path: Path, hostname: str, key: paramiko.PKey) -> None:
     """
     line = f"{hostname} {key.get_name()} {key.get_base64()}\n"
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        make_private_folder(path.parent)
+        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, PRIVATE)
         with os.fdopen(descriptor, "w", encoding="ascii") as file:
             file.write(line)
     except (OSError, UnicodeEncodeError) as error:

@@ -8,6 +8,7 @@ from pathlib import Path
 import tenacity
 
 from vgpu_cfg.errors import HostShellError
+from vgpu_cfg.model.limits import Limits
 from vgpu_cfg.model.plan_file import AccessEntry
 from vgpu_cfg.shells.esxi.shell import EsxiShell
 
@@ -24,6 +25,7 @@ class EsxiShells:
     ssh_config: an OpenSSH configuration whose HostName, Port, User and IdentityFile are honoured. Its
         User counts only where the plan file leaves the default, root.
     timeout_seconds: for the connection, the greeting and the login, each.
+    limits: how much a command may print.
     """
 
     def __init__(
@@ -34,6 +36,7 @@ class EsxiShells:
         known_hosts: Sequence[Path] | None = None,
         ssh_config: Path | None = None,
         timeout_seconds: float = 15.0,
+        limits: Limits | None = None,
         sleep: Callable[[float], None] = tenacity.nap.sleep,
     ) -> None:
         self._secrets = secrets
@@ -43,6 +46,7 @@ class EsxiShells:
         )
         self._ssh_config = ssh_config
         self._timeout_seconds = timeout_seconds
+        self._limits = limits or Limits()
         self._sleep = sleep
 
     def connect(self, host_name: str, access: AccessEntry) -> EsxiShell:
@@ -73,6 +77,7 @@ class EsxiShells:
                 key=self._secret(host_name, access.key),
                 key_files=options.key_files,
                 timeout_seconds=self._timeout_seconds,
+                limits=self._limits,
             ),
             pinned=self._pinned,
             known_hosts=self._known_hosts,

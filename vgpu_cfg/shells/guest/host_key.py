@@ -1,8 +1,7 @@
-"""Whose host key is believed of a guest: the one derived for the plan, or one that the user vouches for.
+"""Whose host key is believed of a guest: the one that it has told vCenter, or one that the user vouches for.
 
-The plan's own key of the VM is known before the guest has ever booted, so no first key is ever taken on
-trust. A guest that this tool has not set up yet shows the key of its template: then the user's known_hosts
-decides.
+No first key is ever taken on trust. A guest that has told none, as one that this tool has not set up yet or
+whose VMware Tools do not run, is let pass by the user's known_hosts alone.
 """
 
 from __future__ import annotations
@@ -17,26 +16,36 @@ from vgpu_cfg.shells.ssh import fingerprint
 
 
 class GuestHostKeys(paramiko.MissingHostKeyPolicy):
-    """Checks the key that a guest shows. `public` is the plan's own of that VM, in OpenSSH's form."""
+    """Checks the key that a guest shows. `public` are those it may be known by, "" where it has told none."""
 
-    def __init__(self, name: str, public: str, known_hosts: Sequence[Path]) -> None:
+    def __init__(self, name: str, public: Sequence[str], known_hosts: Sequence[Path]) -> None:
         self._name = name
-        self._public = tuple(public.split()[:2])
+        self._public = [tuple(line.split()[:2]) for line in public if line]
         self._known_hosts = tuple(known_hosts)
 
     def missing_host_key(self, client: paramiko.SSHClient, hostname: str, key: paramiko.PKey) -> None:
         """Return where the key is believed, else raise GuestError; paramiko's own signature."""
         del client
-        if (key.get_name(), key.get_base64()) == self._public:
+        if (key.get_name(), key.get_base64()) in self._public:
             return
         if any(_knows(path, hostname, key) for path in self._known_hosts):
             return
+        shown = f"{key.get_name()} {fingerprint(key)}"
+        compare = (
+            "compare the fingerprint with the VM's console (`ssh-keygen -lf` of /etc/ssh/ssh_host_*_key.pub) "
+            "and add the key to ~/.ssh/known_hosts"
+        )
+        if not self._public:
+            raise GuestError(
+                f"the guest has told vCenter no host key, and shows {shown}",
+                subject=f"{self._name} at {hostname}",
+                remedy=f"see that VMware Tools run in it, by which it tells its key; or {compare}",
+            )
         raise GuestError(
-            f"the guest shows a host key that is not the plan's: {key.get_name()} {fingerprint(key)}",
+            f"the guest shows another host key than the one it is known by: {shown}",
             subject=f"{self._name} at {hostname}",
-            remedy="if this tool has not set the guest up yet, compare the fingerprint with the VM's console "
-            "(`ssh-keygen -lf` of /etc/ssh/ssh_host_*_key.pub) and add the key to ~/.ssh/known_hosts; else "
-            "another machine may have this address, or the plan's keys (`training.keys`) have changed",
+            remedy="another machine may have this address; if the guest's host key was made anew, "
+            f"{compare}; if it was set up with other keys of the plan, bring those back (`training.keys`)",
         )
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from vgpu_cfg.errors import GuestError, GuestNotReady
 from vgpu_cfg.model.guests.modules import UsersModule
+from vgpu_cfg.model.limits import Limits
 from vgpu_cfg.model.plan_file import LoginEntry
 from vgpu_cfg.ports import GuestShell, GuestTarget
 from vgpu_cfg.shells.keys import PlanKeyRing
@@ -21,12 +22,13 @@ OWN_USER: str = UsersModule.model_fields["machine_user"].default
 class SshGuestShells:
     """Logs in to guests by SSH, as `ports.GuestShells`.
 
-    keys: the plan's own; the host key of every guest, and the login where the plan file names none.
+    keys: the plan's own; the login where the plan file names none, and host keys that guests did not make.
     secrets: what the names in a login stand for.
     known_hosts: files that vouch for host keys besides; the user's own where none is given.
     ssh_config: an OpenSSH configuration whose HostName, Port and IdentityFile are honoured, looked up by the
         VM's name, then by its addresses.
     timeout_seconds: for the connection, the greeting and the login, each.
+    limits: how much a command may print.
     """
 
     def __init__(
@@ -37,6 +39,7 @@ class SshGuestShells:
         known_hosts: Sequence[Path] | None = None,
         ssh_config: Path | None = None,
         timeout_seconds: float = 10.0,
+        limits: Limits | None = None,
     ) -> None:
         self._keys = keys
         self._secrets = secrets
@@ -45,6 +48,7 @@ class SshGuestShells:
         )
         self._ssh_config = ssh_config
         self._timeout_seconds = timeout_seconds
+        self._limits = limits or Limits()
 
     def connect(self, target: GuestTarget, login: LoginEntry) -> GuestShell:
         """Log in at the first address that is the guest's. Raises GuestError.
@@ -54,17 +58,21 @@ class SshGuestShells:
         from vgpu_cfg.shells.guest.host_key import GuestHostKeys
         from vgpu_cfg.shells.guest.ssh import open_channel
 
-        host_keys = GuestHostKeys(target.name, self._keys.host_key(target.name).public, self._known_hosts)
+        public = [ring.public_host_key(target.name, target.host_key) for ring in self._keys.by_age()]
+        host_keys = GuestHostKeys(target.name, public, self._known_hosts)
         failures: list[GuestError] = []
         for options in self._places(target):
-            endpoint = self._endpoint(target, login, options)
-            try:
-                shell = RootShell(open_channel(endpoint, host_keys), target.name, endpoint.user)
-                shell.check_rights()
-            except GuestError as error:
-                failures.append(error)
-            else:
-                return shell
+            for endpoint in self._endpoints(target, login, options):
+                try:
+                    shell = RootShell(open_channel(endpoint, host_keys), target.name, endpoint.user)
+                    shell.check_rights()
+                except GuestNotReady as error:
+                    failures.append(error)
+                    break
+                except GuestError as error:
+                    failures.append(error)
+                else:
+                    return shell
         # An address may be old, or another network's: what a guest has said counts more than silence.
         telling = [error for error in failures if not isinstance(error, GuestNotReady)]
         raise (telling or failures or [_no_address(target)])[0]
@@ -77,20 +85,22 @@ class SshGuestShells:
         for address in target.addresses:
             yield options_for(address, self._ssh_config, GuestError)
 
-    def _endpoint(self, target: GuestTarget, login: LoginEntry, options: HostOptions) -> Endpoint:
+    def _endpoints(self, target: GuestTarget, login: LoginEntry, options: HostOptions) -> Iterator[Endpoint]:
+        """Yield the ways to log in at one place: with the plan's own key, then with those before it."""
         password, key = self._secret(target, login.password), self._secret(target, login.key)
-        if not login.user:
-            password, key = None, self._keys.login_key().private
-        return Endpoint(
-            host=options.host,
-            user=login.user or OWN_USER,
-            port=options.port if login.port == DEFAULT_PORT else login.port,
-            # A key goes first; sshd may count a wrong password against the account.
-            password=None if key is not None else password,
-            key=key,
-            key_files=options.key_files,
-            timeout_seconds=self._timeout_seconds,
-        )
+        own = (ring.login_key().private for ring in self._keys.by_age())
+        for one in (key,) if login.user else own:
+            yield Endpoint(
+                host=options.host,
+                user=login.user or OWN_USER,
+                port=options.port if login.port == DEFAULT_PORT else login.port,
+                # A key goes first; sshd may count a wrong password against the account.
+                password=password if login.user and one is None else None,
+                key=one,
+                key_files=options.key_files,
+                timeout_seconds=self._timeout_seconds,
+                limits=self._limits,
+            )
 
     def _secret(self, target: GuestTarget, name: str | None) -> str | None:
         if name is None:

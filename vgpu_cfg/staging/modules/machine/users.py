@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
-import itertools
-import re
-
 from vgpu_cfg.errors import GuestError
 from vgpu_cfg.model.guests.modules import UsersModule
 from vgpu_cfg.model.plan_file import UserEntry
+from vgpu_cfg.model.plan_file.guest_values import check_shell
 from vgpu_cfg.staging import values
 from vgpu_cfg.staging.module import Staged, StagingContext
 from vgpu_cfg.staging.scripts import halves, source_file
-
-_KEY_TYPE = re.compile(r"(ssh|ecdsa|sk)-[a-z0-9@.-]+")
-_SHELL = re.compile(r"/[A-Za-z0-9/_.+-]+")
 
 
 def stage(module: UsersModule, context: StagingContext) -> Staged:
@@ -47,22 +40,6 @@ def accounts(module: UsersModule, context: StagingContext) -> tuple[UserEntry, .
 
 
 def _checked(user: UserEntry) -> UserEntry:
-    shell = user.shell
-    if not _SHELL.fullmatch(shell):
-        raise values.refuse("a login shell", shell, "write an absolute path, such as /bin/bash")
-    keys = tuple(_key(line) for line in user.keys)
+    shell = values.asserted(check_shell, "a login shell", user.shell)
+    keys = tuple(values.key_line(line) for line in user.keys)
     return UserEntry(name=values.user_name(user.name), keys=keys, sudo=user.sudo, shell=shell)
-
-
-def _key(line: str) -> str:
-    """Return a line of authorized_keys that holds a key; its options may stand before it."""
-    text = values.key_line(line)
-    words = text.split()
-    for kind, body in itertools.pairwise(words):
-        if _KEY_TYPE.fullmatch(kind):
-            try:
-                base64.b64decode(body, validate=True)
-            except (binascii.Error, ValueError):
-                break
-            return text
-    raise values.refuse("a key", text, "write a line as it stands in a .pub file")

@@ -1,13 +1,15 @@
 """How hosts that train together reach each other by ssh: /etc/vgpu-cfg/mesh, in guests and containers.
 
-Every key follows from the plan's, so known_hosts is right before any sshd has answered. The container
-mounts the folder where it lies, and sshd and ssh read authorized_keys, known_hosts and ssh_config at each
-login: a worker that is added changes those three, and nothing is restarted.
+known_hosts holds the host keys that guests have told vCenter; one of which none is known yet has no line, and
+is refused until it has. The sshd in a container shows the guest's own host key. The container mounts the
+folder where it lies, and sshd and ssh read authorized_keys, known_hosts and ssh_config at each login: a
+worker that is added changes those three, and nothing is restarted.
 """
 
 from __future__ import annotations
 
 from vgpu_cfg.errors import GuestError
+from vgpu_cfg.model.guests.host_keys import DERIVED
 from vgpu_cfg.model.guests.training_modules import MeshPeer, SshMeshModule, WorkerModule
 from vgpu_cfg.staging import values
 from vgpu_cfg.staging.container_values import checked_port
@@ -19,16 +21,17 @@ FOLDER = "/etc/vgpu-cfg/mesh"
 
 PUBLIC = {
     "sshd_config": "644",
-    "host_key.pub": "644",
     "id.pub": "644",
     "authorized_keys": "644",
     "known_hosts": "644",
     "ssh_config": "644",
     "bin/ssh": "755",
 }
-"""The folder's files without a secret, by their permissions."""
+"""The folder's files without a secret that are the same wherever they are made, by their permissions."""
 
-PRIVATE = ("host_key", "id")
+HOST_KEY_PUBLIC = "host_key.pub"
+HOST_KEYS = tuple(f"/etc/ssh/ssh_host_{kind}_key" for kind in ("ed25519", "ecdsa", "rsa"))
+"""The guest's own host keys; the first that is there is the one that it tells and shows."""
 UNIT = "vgpu-cfg-mesh.service"
 
 
@@ -42,15 +45,16 @@ def stage(module: SshMeshModule, context: StagingContext) -> Staged:
     ports = sorted(
         {checked_port(module.port, "training.port"), checked_port(module.host_port, "the guest's ssh port")}
     )
-    own, mesh = context.keys.host_key(module.vm), context.keys.mesh_key()
+    is_derived = context.host_keys.get(module.vm) == DERIVED
+    mesh = context.keys.mesh_key()
     content = {
         "sshd_config": render("mesh-sshd_config.j2", port=module.port, user=user),
-        "host_key.pub": f"{own.public}\n",
         "id.pub": f"{mesh.public}\n",
         "authorized_keys": f"restrict,pty {mesh.public}\n",
         "known_hosts": "".join(
-            f"{','.join(_patterns(peer, ports))} {_bare(context.keys.host_key(peer.vm).public)}\n"
+            f"{','.join(_patterns(peer, ports))} {key}\n"
             for peer in peers
+            if (key := context.host_key(peer.vm))
         ),
         "ssh_config": render("mesh-ssh_config.j2", peers=peers, port=module.port, user=user),
         "bin/ssh": render("mesh-ssh.sh.j2"),
@@ -59,8 +63,23 @@ def stage(module: SshMeshModule, context: StagingContext) -> Staged:
     files = [source_file(f"mesh/{name}", content[name]) for name in PUBLIC]
     if on_guest:
         files.append(source_file(f"mesh/{UNIT}", render("mesh.service.j2")))
-    files += [secret_file("mesh-host_key", own.private), secret_file("mesh-id", mesh.private)]
-    words = {"public": PUBLIC, "private": PRIVATE, "user": user, "unit": UNIT, "on_guest": on_guest}
+    public, private = dict(PUBLIC), ["id"]
+    if is_derived:
+        own = context.keys.host_key(module.vm)
+        files += [
+            source_file(f"mesh/{HOST_KEY_PUBLIC}", f"{own.public}\n"),
+            secret_file("mesh-host_key", own.private),
+        ]
+        public, private = {HOST_KEY_PUBLIC: "644", **public}, ["host_key", "id"]
+    files.append(secret_file("mesh-id", mesh.private))
+    words = {
+        "public": public,
+        "private": private,
+        "user": user,
+        "unit": UNIT,
+        "on_guest": on_guest,
+        "own_keys": () if is_derived else HOST_KEYS,
+    }
     return Staged(
         check=render("ssh-mesh.check.sh.j2", **words),
         apply=render("ssh-mesh.apply.sh.j2", **words),
@@ -87,8 +106,3 @@ def _patterns(peer: MeshPeer, ports: list[int]) -> list[str]:
         for name in (*peer.names, *peer.addresses)
         for port in ports
     ]
-
-
-def _bare(public: str) -> str:
-    """Return a public key without its comment."""
-    return " ".join(public.split()[:2])
