@@ -17,6 +17,7 @@ from vgpu_cfg.documents.foreign import read_foreign, write_foreign
 from vgpu_cfg.errors import DocumentError, GuestError
 from vgpu_cfg.model.guests.guest import GuestFile, GuestSpec
 from vgpu_cfg.model.guests.modules import HostNameModule, HostsModule, NetworkModule, UsersModule
+from vgpu_cfg.model.guests.user_data import HEADER, JOINED, clashes
 from vgpu_cfg.staging.bundle import RUNNER
 from vgpu_cfg.staging.module import StagingContext
 from vgpu_cfg.staging.netplan import network_config
@@ -28,15 +29,12 @@ MOST_BYTES = 65_535
 """A guestinfo value as stored, after gzip and base64 (vm-operator #148; open-vm-tools guest_msg_def.h)."""
 
 ENCODING = "gzip+base64"
-_HEADER = "#cloud-config"
 _INSTANCES = uuid.UUID("6f0ad9a3-7f6d-5b1c-9f5e-3d2a7c0f5d11")
 """The name space of our instance-ids; any fixed number does."""
 
-_JOINED = ("users", "write_files", "runcmd")
-
 
 def guest_info(context: StagingContext, files: Sequence[GuestFile]) -> dict[str, str]:
-    """Return the extraConfig of a clone: user data with secrets, metadata without. Raises `GuestError`."""
+    """Return the extraConfig of a clone: user data with these files, and metadata. Raises `GuestError`."""
     packed = pack(user_data(context, files))
     if len(packed) > MOST_BYTES:
         raise _too_large(context.spec, files, len(packed))
@@ -59,6 +57,7 @@ def metadata(spec: GuestSpec) -> str:
     content: dict[str, Any] = {
         "instance-id": str(uuid.uuid5(_INSTANCES, json.dumps([spec.plan, spec.vm]))),
         "local-hostname": name.host_name if name is not None else spec.vm,
+        # Our part of it is public; what a user's own #cloud-config holds nobody knows.
         "redact": ["userdata"],
     }
     network = spec.get(NetworkModule)
@@ -68,15 +67,14 @@ def metadata(spec: GuestSpec) -> str:
 
 
 def user_data(context: StagingContext, files: Sequence[GuestFile]) -> str:
-    """Return the #cloud-config: accounts, ssh host keys, the bundle's files, and the runner's first run."""
+    """Return the #cloud-config: accounts, the bundle's files, and the runner's first run."""
     theirs = _read_theirs(context.spec)
     merged = _merge(theirs, _ours(context, files, default_user="users" not in theirs), context.spec.vm)
-    return f"{_HEADER}\n{write_foreign(merged)}"
+    return f"{HEADER}\n{write_foreign(merged)}"
 
 
 def _ours(context: StagingContext, files: Sequence[GuestFile], *, default_user: bool) -> dict[str, Any]:
     spec = context.spec
-    host_key = context.keys.host_key(spec.vm)
     content: dict[str, Any] = {}
     name = spec.get(HostNameModule)
     if name is not None:
@@ -90,9 +88,12 @@ def _ours(context: StagingContext, files: Sequence[GuestFile], *, default_user: 
     if users:
         # Without the word cloud-init would leave out the account that the distribution's image has.
         content["users"] = ["default", *users] if default_user else users
-    # cloud-init makes no host key where it is given some (cc_ssh, 22.4 and newer), and the template's go.
+    # The template's host keys go, since all of its clones would have them, and cloud-init makes new ones.
     content["ssh_deletekeys"] = True
-    content["ssh_keys"] = {"ed25519_private": host_key.private, "ed25519_public": host_key.public}
+    if spec.is_exposed:
+        # It makes none where it is given some (cc_ssh, 22.4 and newer).
+        host_key = context.keys.host_key(spec.vm)
+        content["ssh_keys"] = {"ed25519_private": host_key.private, "ed25519_public": host_key.public}
     content["write_files"] = [
         {
             "path": one.path,
@@ -102,7 +103,7 @@ def _ours(context: StagingContext, files: Sequence[GuestFile], *, default_user: 
         }
         for one in files
     ]
-    content["runcmd"] = [[RUNNER, "--run", FIRST_RUN]]
+    content["runcmd"] = [[RUNNER, "--run", FIRST_RUN, *spec.carried]]
     return content
 
 
@@ -130,11 +131,11 @@ def _read_theirs(spec: GuestSpec) -> dict[str, Any]:
     if not text.strip():
         return {}
     first = text.lstrip("\ufeff").splitlines()[0].strip()
-    if first != _HEADER:
+    if first != HEADER:
         raise GuestError(
-            f"the user data does not begin with {_HEADER}, so it cannot be merged with what vgpu-cfg sends",
+            f"the user data does not begin with {HEADER}, so it cannot be merged with what vgpu-cfg sends",
             subject=spec.vm,
-            remedy=f"write it as {_HEADER}; a script can stand in its runcmd",
+            remedy=f"write it as {HEADER}; a script can stand in its runcmd",
         )
     try:
         return read_foreign(text.lstrip("\ufeff"), "user_data")
@@ -147,35 +148,10 @@ def _read_theirs(spec: GuestSpec) -> dict[str, Any]:
 
 
 def _merge(theirs: Mapping[str, Any], ours: Mapping[str, Any], vm: str) -> dict[str, Any]:
-    merged = dict(theirs)
-    for key, value in ours.items():
-        if key not in theirs:
-            merged[key] = value
-        elif key in _JOINED:
-            if not isinstance(theirs[key], list):
-                raise _clash(f"its {key} is no list", vm, f"write {key} as a list")
-            merged[key] = [*theirs[key], *value]
-        elif theirs[key] != value:
-            raise _clash(f"it sets {key}, which vgpu-cfg sets otherwise", vm, f"leave {key} out of it")
-    _check_names(theirs, ours, vm)
-    return merged
-
-
-def _check_names(theirs: Mapping[str, Any], ours: Mapping[str, Any], vm: str) -> None:
-    """Refuse an account or a file that both bring: the later one would win without a word."""
-    for key, name in (("users", "name"), ("write_files", "path")):
-        mine = {one[name] for one in ours.get(key, ()) if isinstance(one, dict)}
-        for one in theirs.get(key) or ():
-            if isinstance(one, dict) and one.get(name) in mine:
-                raise _clash(
-                    f"its {key} hold {one[name]}, which vgpu-cfg brings too",
-                    vm,
-                    "leave it out of the user data, or out of the plan file",
-                )
-
-
-def _clash(what: str, vm: str, remedy: str) -> GuestError:
-    return GuestError(f"the user data cannot be merged: {what}", subject=vm, remedy=remedy)
+    for clash in clashes(theirs, ours):
+        raise GuestError(f"the user data cannot be merged: {clash.message}", subject=vm, remedy=clash.remedy)
+    joined = {key: [*theirs[key], *ours[key]] for key in JOINED if key in theirs and key in ours}
+    return {**theirs, **ours, **joined}
 
 
 def _too_large(spec: GuestSpec, files: Sequence[GuestFile], size: int) -> GuestError:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from vgpu_cfg.model.guests.base import PLAN_KEYS
 from vgpu_cfg.model.guests.guest import (
+    GUEST_MARK_KEY,
     GuestBundle,
     GuestSpec,
     StagedModule,
@@ -12,6 +14,8 @@ from vgpu_cfg.model.guests.guest import (
     parse_mark,
     print_mark,
 )
+from vgpu_cfg.model.guests.host_keys import DERIVED, host_keys_fingerprint
+from vgpu_cfg.planning.guests.plan_keys import keys_in, mark_of_clone, word_of_keys
 from vgpu_cfg.shells.keys import PlanKeyRing
 from vgpu_cfg.staging import cloud_init
 from vgpu_cfg.staging.bundle import RUNNER, bundle_files
@@ -22,26 +26,49 @@ class Stager:
     """Implements `ports.GuestStager`.
 
     `seed` is that of the plan's keys, `secrets` the values of secrets by name, `fingerprints` those of the
-    same and of the seed (as PLAN_KEYS).
+    same and of the seed (as PLAN_KEYS). `former` are the seeds before it, by the fingerprint of each.
     """
 
-    def __init__(self, seed: bytes, secrets: Mapping[str, str], fingerprints: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        seed: bytes,
+        secrets: Mapping[str, str],
+        fingerprints: Mapping[str, str],
+        former: Mapping[str, bytes] | None = None,
+    ) -> None:
         self._keys = PlanKeyRing(seed)
+        self._former = {word_of_keys(told): PlanKeyRing(one) for told, one in (former or {}).items()}
         self._secrets = dict(secrets)
         self._fingerprints = dict(fingerprints)
 
     def seed(self, spec: GuestSpec) -> Mapping[str, str]:
-        """Return the extraConfig of a clone whose cloud-init is to stage everything; secrets are in it."""
-        context = self._context(spec)
-        files = bundle_files(context, [module.kind for module in spec.modules])
-        return cloud_init.guest_info(context, files)
+        """Return the extraConfig of a clone whose cloud-init is to stage what the spec lets it carry.
 
-    def bundle(self, spec: GuestSpec, modules: Sequence[str], run: str) -> GuestBundle:
-        """Return what stages the named modules of a guest that runs; `run` names the attempt."""
-        files = bundle_files(self._context(spec), modules)
+        Secrets are in it only where the spec says that they may be exposed. The mark in it says which keys
+        the guest comes to know.
+        """
+        host_keys = dict.fromkeys(_host_keys_of(spec), DERIVED) if spec.is_exposed else {}
+        context = self._context(spec, host_keys)
+        files = bundle_files(context, spec.carried)
+        pairs = cloud_init.guest_info(context, files)
+        told = self._fingerprints.get(PLAN_KEYS)
+        is_keyed = any(PLAN_KEYS in one.secrets for one in spec.modules if one.kind in spec.carried)
+        if told is None or not is_keyed:
+            return pairs
+        # Whoever goes on after a run that broke off must have these keys: the guest lets no others in.
+        return {**pairs, GUEST_MARK_KEY: mark_of_clone(told)}
+
+    def bundle(
+        self, spec: GuestSpec, modules: Sequence[str], run: str, host_keys: Mapping[str, str]
+    ) -> GuestBundle:
+        """Return what stages the named modules of a guest that runs; `run` names the attempt.
+
+        `host_keys` says by which host key each VM's guest is known.
+        """
+        files = bundle_files(self._context(spec, host_keys), modules)
         return GuestBundle(spec=spec.digest, files=files, command=(RUNNER, "--run", run, *modules))
 
-    def mark(self, spec: GuestSpec, modules: Sequence[str], before: str) -> str:
+    def mark(self, spec: GuestSpec, modules: Sequence[str], before: str, host_keys: Mapping[str, str]) -> str:
         """Return the mark after these modules were staged, `before` being the one until now.
 
         What the spec has no more is left out: should it come back, its check tells what is there.
@@ -51,10 +78,26 @@ class Stager:
         for module in spec.modules:
             if module.kind in modules:
                 fingerprint = fingerprint_of(module, self._fingerprints) or ""
-                staged[module.kind] = StagedModule(digest=module.digest, fingerprint=fingerprint)
+                staged[module.kind] = StagedModule(
+                    digest=module.digest,
+                    fingerprint=fingerprint,
+                    host_keys=host_keys_fingerprint(module, host_keys),
+                )
             elif module.kind in until_now:
                 staged[module.kind] = until_now[module.kind]
         return print_mark(staged)
 
-    def _context(self, spec: GuestSpec) -> StagingContext:
-        return StagingContext(spec, self._keys, self._secrets)
+    def former_host_key(self, vm: str, mark: str) -> str:
+        """Return the public host key that was derived for a VM from keys before those of now.
+
+        The mark tells which: "" where its guest has no such keys.
+        """
+        found = [self._former[word] for word in keys_in(mark) if word in self._former]
+        return found[0].public_host_key(vm, DERIVED) if found else ""
+
+    def _context(self, spec: GuestSpec, host_keys: Mapping[str, str]) -> StagingContext:
+        return StagingContext(spec, self._keys, self._secrets, host_keys)
+
+
+def _host_keys_of(spec: GuestSpec) -> tuple[str, ...]:
+    return (spec.vm, *(name for module in spec.modules for name in module.host_keys_of))

@@ -39,7 +39,8 @@ def is_over(report: GuestReport) -> bool:
 
 def progress_of(report: GuestReport, spec: GuestSpec) -> str:
     """Say how far a guest is: "driver (7 of 18)"."""
-    names: list[str] = [one.kind for one in spec.modules]
+    reported = {one.name for one in report.modules}
+    names: list[str] = [one.kind for one in spec.modules if one.kind in reported]
     finished = {one.name for one in report.modules if one.state in _FINISHED}
     at = next((one.name for one in report.modules if one.name in names and one.name not in finished), "")
     if not at:

@@ -1,8 +1,9 @@
 """How a guest is set up: what cloud-init brings is waited for, else a bundle is brought through a shell.
 
 Nothing of it blocks: a guest works for itself, and is asked at intervals how far it is, through vCenter where
-its tools write the report there, else through the shell. Whatever comes of it, the secrets that the clone
-carried are taken out of its configuration once the guest has had its chance, and what was staged is marked.
+its tools write the report there, else through the shell. Whatever comes of it, the user data that the clone
+carried is taken out of its configuration once the guest has had its chance, what was staged is marked, and
+the host key that the guest has told is kept beside the mark.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from vgpu_cfg.execution.guests.reports import (
     progress_of,
     summary_of,
 )
-from vgpu_cfg.execution.guests.tools import GuestSession
+from vgpu_cfg.execution.guests.tools import GUEST_KEYS, GuestSession
 from vgpu_cfg.execution.run.session import PLAN_AGAIN
 from vgpu_cfg.execution.run.step import Step, StepResult, Waiting, wait
 from vgpu_cfg.execution.vms.reconfigure import reconfigure
@@ -46,6 +47,7 @@ from vgpu_cfg.model.guests.guest import (
     parse_mark,
     parse_report,
 )
+from vgpu_cfg.model.guests.host_keys import AWAITED, HOST_KEY_KEY, UNKNOWN
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.plan.change import StageGuest
 from vgpu_cfg.model.plan.vm_spec import VmSpec
@@ -55,8 +57,6 @@ T = TypeVar("T")
 
 _REDACTION = {USERDATA_KEY: REDACTED, f"{USERDATA_KEY}.encoding": " "}
 """What cloud-init itself writes over data that it was told to redact."""
-_KEYS = (REPORT_KEY, GUEST_MARK_KEY)
-"""Read with the VM. Of its user data, which holds secrets, a reading tells only whether it is there."""
 _SILENT = "it has reported nothing yet"
 _NO_NEWS = (Interrupted, Unreachable, LoginFailed)
 """What says nothing of the guest: it is left to itself, and the next run goes on with it."""
@@ -99,11 +99,12 @@ class _Staging:
         self._no_shell: GuestError | None = None
         self._try_shell_after = float("-inf")
         self._mark = ""
+        self._host_keys: Mapping[str, str] = {}
         self.vm: Vm
 
     def begin(self) -> None:
         """See that the VM is this plan's and runs. Raises StalePlan."""
-        self.vm = self._run.present(self._change.vm, _KEYS)
+        self.vm = self._run.present(self._change.vm, GUEST_KEYS)
         if not self.vm.is_on:
             raise StalePlan(
                 f"{self.vm.name} is {self.vm.power_state}: a guest is set up while it runs",
@@ -121,6 +122,7 @@ class _Staging:
         Raises NotConfirmed or GuestError where it is not over in time.
         """
         silent_until = self._now() + self._options.guest_silence_seconds
+        self._host_keys = self._guests.host_keys(self._change)
         while True:
             report = self._from_vcenter(FIRST_RUN)
             if report is None and self._now() >= silent_until:
@@ -152,7 +154,8 @@ class _Staging:
         Raises GuestError where the guest cannot be reached or does not begin, NotConfirmed where it is late.
         """
         word = self._guests.tools.new_run()
-        bundle = self._guests.tools.stager.bundle(self._spec, self._change.modules, word)
+        host_keys = self._known_host_keys()
+        bundle = self._guests.tools.stager.bundle(self._spec, self._change.modules, word, host_keys)
         yield from self._await_quiet()
         for file in bundle.files:
             yield from self._in_shell(partial(_write, file))
@@ -161,6 +164,14 @@ class _Staging:
         self._report = None
         yield from self._in_shell(lambda shell: shell.start(bundle.command))
         return (yield from self._follow(word))
+
+    def _known_host_keys(self) -> Mapping[str, str]:
+        """Read the host keys of the peers, and tell which are not known."""
+        self._host_keys = self._guests.host_keys(self._change)
+        unknown = [name for name, key in self._host_keys.items() if key == UNKNOWN]
+        if unknown:
+            self.note(f"no host key is known of {', '.join(unknown)}: not let in until the next run")
+        return self._host_keys
 
     def _await_quiet(self) -> Waiting[None]:
         """Let an earlier staging come to its end, as one whose run was stopped; one that has died is not."""
@@ -197,17 +208,18 @@ class _Staging:
 
     def settle(self) -> Waiting[None]:
         """Mark the VM with what its guest has, and redact what cloud-init did not: at most one task."""
-        self.vm = self._run.present(self._change.vm, _KEYS)
+        self.vm = self._run.present(self._change.vm, GUEST_KEYS)
         before = self._settings()
         wanted: dict[str, str] = {}
         if self._report is not None:
             names = finished_in(self._report, self._spec, self._change.modules)
             stager = self._guests.tools.stager
             until_now = before.get(GUEST_MARK_KEY, "")
-            self._mark = stager.mark(self._spec, names, until_now) if names else ""
+            self._mark = stager.mark(self._spec, names, until_now, self._host_keys) if names else ""
             is_whole = parse_mark(self._mark).keys() >= {one.kind for one in self._spec.modules}
             if self._mark and BEGUN in until_now.split() and not is_whole:
                 self._mark = f"{BEGUN} {self._mark}"
+            wanted |= self._told_host_key(before)
         if self._mark and self._mark != before.get(GUEST_MARK_KEY):
             wanted[GUEST_MARK_KEY] = self._mark
         # What a guest writes may last no longer than it runs: after a clone the task that marks the VM says
@@ -218,7 +230,21 @@ class _Staging:
         if wanted:
             # Nobody else writes these keys: whatever moves the VM's version meanwhile, they may be written.
             yield from reconfigure(self.vm, VmSpec(extra_config=wanted), f"mark {self.vm.name}", self._run)
-            self.vm = self._run.read_back(self.vm.moid, self.vm.name, _KEYS)
+            self.vm = self._run.read_back(self.vm.moid, self.vm.name, GUEST_KEYS)
+
+    def _told_host_key(self, before: Mapping[str, str]) -> Mapping[str, str]:
+        """Return the pair that keeps the host key which the guest has told, where it was waited for.
+
+        A guest that was set up before this tool kept any, or is exposed, has a derived one. That is kept
+        where it follows from keys that are replaced: nobody can derive it once they are forgotten.
+        """
+        told = self._report.host_key if self._report is not None else ""
+        kept = before.get(HOST_KEY_KEY, "")
+        is_first = not self._spec.is_exposed and not kept and not before.get(GUEST_MARK_KEY, "")
+        if told and (kept == AWAITED or is_first):
+            return {HOST_KEY_KEY: told}
+        former = self._guests.former_host_key(self._spec, self.vm, self._spec.vm)
+        return {HOST_KEY_KEY: former} if former else {}
 
     def confirm(self) -> None:
         """See that the VM shows its mark, and no secret. Raises NotConfirmed."""
@@ -243,7 +269,7 @@ class _Staging:
 
     def _from_vcenter(self, word: str) -> GuestReport | None:
         """Read the VM again, and the report that its guest's tools wrote there."""
-        found = self._run.read_vm(self.vm.moid, _KEYS)
+        found = self._run.read_vm(self.vm.moid, GUEST_KEYS)
         if found is None:
             raise StalePlan(f"the VM {self.vm.name} has gone", subject=self.vm.name, remedy=PLAN_AGAIN)
         self.vm = found
@@ -295,7 +321,7 @@ class _Staging:
                 return done
             yield from self._pause(self._options.guest_retry_seconds)
             # Its tools may tell its address only now.
-            self.vm = self._run.present(self._change.vm, _KEYS)
+            self.vm = self._run.present(self._change.vm, GUEST_KEYS)
 
     def _try_shell(self) -> GuestShell | None:
         """Return the guest's shell, None where it does not answer; then it is left alone for a while."""

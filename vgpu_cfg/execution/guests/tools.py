@@ -9,10 +9,20 @@ from ipaddress import ip_address
 
 from vgpu_cfg.errors import GuestError
 from vgpu_cfg.execution.run.session import RunSession
-from vgpu_cfg.model.guests.guest import BEGUN, GUEST_MARK_KEY, REPORT_KEY, GuestSpec
+from vgpu_cfg.model.guests.guest import (
+    BEGUN,
+    GUEST_MARK_KEY,
+    REPORT_KEY,
+    GuestSpec,
+    parse_report,
+)
+from vgpu_cfg.model.guests.host_keys import AWAITED, DERIVED, HOST_KEY_KEY, UNKNOWN, kept_host_key
 from vgpu_cfg.model.observed.vm import GuestSeen, Vm
 from vgpu_cfg.model.plan.change import CreateVm, StageGuest
 from vgpu_cfg.ports import GuestShell, GuestShells, GuestStager, GuestTarget
+
+GUEST_KEYS = frozenset({REPORT_KEY, GUEST_MARK_KEY, HOST_KEY_KEY})
+"""Read with a VM. Of its user data, which may hold secrets, a reading tells only whether it is there."""
 
 
 def new_run_id() -> str:
@@ -44,20 +54,42 @@ class GuestSession:
         self.tools = tools
         self._open: dict[str, GuestShell] = {}
         made = {change.vm.name for change in run.plan.changes if isinstance(change, CreateVm)}
-        self._seeds = {
-            change.vm.name: {
-                # A template that was once a VM of a plan hands these down.
-                GUEST_MARK_KEY: BEGUN,
-                REPORT_KEY: "",
-                **(tools.stager.seed(change.spec) if change.with_clone else {}),
-            }
-            for change in run.plan.changes
-            if isinstance(change, StageGuest) and change.vm.name in made
+        self._seeds: dict[str, Mapping[str, str]] = {}
+        for change in run.plan.changes:
+            if isinstance(change, StageGuest) and change.vm.name in made:
+                self._seeds.setdefault(change.vm.name, self._seed(change))
+
+    def _seed(self, change: StageGuest) -> Mapping[str, str]:
+        """Make the pairs of a VM whose guest is first set up by a change."""
+        return {
+            # A template that was once a VM of a plan hands these down.
+            GUEST_MARK_KEY: BEGUN,
+            REPORT_KEY: "",
+            HOST_KEY_KEY: "" if change.spec.is_exposed else AWAITED,
+            **(self.tools.stager.seed(change.spec) if change.with_clone else {}),
         }
 
     def seed_of(self, change: CreateVm) -> Mapping[str, str]:
-        """Return the extraConfig that a new VM gets for its guest; secrets may be in it."""
+        """Return the extraConfig that a new VM gets for its guest."""
         return self._seeds.get(change.vm.name, {})
+
+    def host_keys(self, change: StageGuest) -> Mapping[str, str]:
+        """Read by which host keys the guests are known whose keys a change writes, as their VMs say now."""
+        moids = {peer.name: peer.moid or self.run.made.get(peer.name) for peer in change.peers}
+        wanted = [moid for moid in moids.values() if moid is not None]
+        found = {vm.moid: vm for vm in self.run.reader.read_vms(wanted, GUEST_KEYS)} if wanted else {}
+        vms = {name: found.get(moid) if moid is not None else None for name, moid in moids.items()}
+        return {
+            name: self.former_host_key(change.spec, vm, name) or known_host_key(change.spec, vm)
+            for name, vm in vms.items()
+        }
+
+    def former_host_key(self, spec: GuestSpec, vm: Vm | None, name: str) -> str:
+        """Return the host key of a guest for which one was derived from keys before those of now, else ""."""
+        settings = vm.detail.extra_config if vm is not None and vm.detail is not None else {}
+        mark = settings.get(GUEST_MARK_KEY, "")
+        is_derived = known_host_key(spec, vm) == DERIVED
+        return self.tools.stager.former_host_key(name, mark) if is_derived else ""
 
     def shell(self, spec: GuestSpec, vm: Vm) -> GuestShell:
         """Return the shell of a guest, logged in to once. Raises GuestError."""
@@ -90,8 +122,24 @@ def target_of(spec: GuestSpec, vm: Vm) -> GuestTarget:
         name=spec.vm,
         moid=vm.moid,
         addresses=tuple(dict.fromkeys(one for one in addresses if _is_reachable(one))),
+        host_key=known_host_key(spec, vm),
         prefers_ssh=spec.by == "ssh",
     )
+
+
+def known_host_key(spec: GuestSpec, vm: Vm | None) -> str:
+    """Return by which host key a guest is known, DERIVED or UNKNOWN (see `model.guests.host_keys`).
+
+    `spec` is the VM's own or that of another of its mesh. What the guest reports counts until it is kept. The
+    VM is None where it is not there.
+    """
+    settings = vm.detail.extra_config if vm is not None and vm.detail is not None else {}
+    is_staged = bool(settings.get(GUEST_MARK_KEY, ""))
+    known = kept_host_key(settings, is_staged=is_staged, is_exposed=spec.is_exposed)
+    report = parse_report(settings.get(REPORT_KEY, ""))
+    if known == UNKNOWN and settings.get(HOST_KEY_KEY) == AWAITED and report is not None:
+        return report.host_key
+    return known
 
 
 def _is_reachable(address: str) -> bool:

@@ -22,7 +22,6 @@ from vgpu_cfg.model.plan_file.fields import (
     one_or_many_of,
 )
 from vgpu_cfg.model.plan_file.guest_fields import (
-    AbsolutePath,
     Containers,
     Domain,
     Duration,
@@ -32,6 +31,7 @@ from vgpu_cfg.model.plan_file.guest_fields import (
     Port,
     PublicKeys,
     Sha256,
+    Shell,
     Url,
     UserName,
     word_or_mapping,
@@ -66,7 +66,7 @@ class UserEntry(Frozen):
     )
     keys: PublicKeys = key("Public keys that may log in, one or a list.", IN_GUEST, "none", value=tuple)
     sudo: bool = key("Whether it may do everything, without a password.", IN_GUEST, value=True)
-    shell: AbsolutePath = key("Its shell.", IN_GUEST, value="/bin/bash")
+    shell: Shell = key("Its shell.", IN_GUEST, value="/bin/bash")
 
 
 class LicenceEntry(Frozen):
@@ -119,6 +119,12 @@ class GuestEntry(Frozen):
         "How what belongs into the guest comes there first; another way is tried after it.",
         NEXT_RUN,
         value="cloud-init",
+    )
+    secrets: Literal["follow", "exposed"] = key(
+        "follow: what is secret comes after the first boot, by guest operations or ssh; exposed: cloud-init "
+        "brings it, and whoever may read the VM's configuration in vCenter can read it there.",
+        NEXT_RUN,
+        value="follow",
     )
     hostname: HostName = key("The host name, one label.", IN_GUEST, "the VM's name")
     domain: Domain = key("The domain that makes the host name a full one.", IN_GUEST, "none")

@@ -5,19 +5,23 @@ A VM that says no `guest` gets one where a NIC of it has `ip` or `rdma`, which o
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from vgpu_cfg.documents import Loc
+from vgpu_cfg.documents.foreign import read_foreign
 from vgpu_cfg.errors import DocumentError, DocumentFault
 from vgpu_cfg.model.desired import DesiredGuest, DesiredLicence
+from vgpu_cfg.model.guests.user_data import clashes
 from vgpu_cfg.model.plan_file import (
     GuestEntry,
     LicenceEntry,
     OfedEntry,
     PackageEntry,
+    UserEntry,
     VmKeys,
     host_name_of,
 )
+from vgpu_cfg.model.plan_file.guest_values import DRIVER_PACKAGES, OFED_PACKAGES, package_kind
 from vgpu_cfg.planning.expand.context import VmContext, value_of
 from vgpu_cfg.planning.expand.merging import Layers
 
@@ -58,6 +62,7 @@ def make_guest(name: str, keys: VmKeys, user_data: str = "") -> DesiredGuest | N
         toolkit_repository=entry.toolkit_repository,
         shared_memory=f"{entry.shared_memory}m" if entry.shared_memory is not None else "",
         wait_seconds=entry.wait,
+        is_exposed=entry.secrets == "exposed",
     )
 
 
@@ -91,7 +96,7 @@ def check_guest(keys: VmKeys, layers: Layers, context: VmContext) -> Iterator[Do
         message = f"`user_data` is for cloud-init, and this guest is set up by {entry.by}"
         yield layers.fault(("guest", "user_data"), message, "remove one of them")
     elif entry.user_data:
-        yield from _check_user_data(layers, entry.user_data, context)
+        yield from _check_user_data(layers, entry.user_data, entry.users, context)
 
 
 def _check_login(entry: GuestEntry, layers: Layers) -> Iterator[DocumentFault]:
@@ -130,14 +135,28 @@ def _check_packages(entry: GuestEntry, layers: Layers) -> Iterator[DocumentFault
     if isinstance(entry.driver, PackageEntry) and not entry.driver.package:
         message = "this says nothing of where the driver is"
         yield layers.fault(("guest", "driver"), message, "give `package`, or write driver: template")
+    elif isinstance(entry.driver, PackageEntry):
+        yield from _check_kind(("guest", "driver"), entry.driver, DRIVER_PACKAGES, "the driver", layers)
     if not isinstance(entry.ofed, OfedEntry):
         return
     if entry.ofed.package and entry.ofed.stack == "inbox":
         message = "`package` brings MLNX_OFED or DOCA-OFED, and this is the distribution's own stack"
         yield layers.fault(("guest", "ofed", "package"), message, "write stack: mlnx or doca, or remove it")
+    elif entry.ofed.package:
+        kinds, what = OFED_PACKAGES[entry.ofed.stack], f"the stack {entry.ofed.stack}"
+        yield from _check_kind(("guest", "ofed", "package"), entry.ofed, kinds, what, layers)
     if entry.ofed.sha256 and not entry.ofed.package:
         message = "`sha256` is of a `package`, and there is none"
         yield layers.fault(("guest", "ofed", "sha256"), message, "remove it")
+
+
+def _check_kind(
+    loc: Loc, entry: PackageEntry, kinds: Sequence[str], what: str, layers: Layers
+) -> Iterator[DocumentFault]:
+    """Yield a fault where a package is none that its installer takes."""
+    if package_kind(entry.package or "") not in kinds:
+        message = f"{entry.package!r} is no package of {what}"
+        yield layers.fault(loc, message, f"name a file that ends in {' or '.join(kinds)}")
 
 
 def _secrets(entry: GuestEntry) -> Iterator[tuple[Loc, str]]:
@@ -151,15 +170,20 @@ def _secrets(entry: GuestEntry) -> Iterator[tuple[Loc, str]]:
         yield ("login", "key", "secret"), entry.login.key
 
 
-def _check_user_data(layers: Layers, path: str, context: VmContext) -> Iterator[DocumentFault]:
+def _check_user_data(
+    layers: Layers, path: str, users: Sequence[UserEntry], context: VmContext
+) -> Iterator[DocumentFault]:
     loc: Loc = ("guest", "user_data")
     try:
-        read_user_data(layers, path, context)
+        theirs = read_foreign(read_user_data(layers, path, context), path)
     except DocumentError as error:
         yield from error.faults
     except ValueError as error:
         message, _, hint = str(error).partition("\n")
         yield layers.fault(loc, message, hint)
+    else:
+        for clash in clashes(theirs, {"users": [{"name": user.name} for user in users]}):
+            yield layers.fault(loc, f"the user data cannot be merged: {clash.message}", clash.remedy)
 
 
 def read_user_data(layers: Layers, path: str, context: VmContext) -> str:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from vgpu_cfg.documents import parse_text
+from vgpu_cfg.documents.foreign import read_foreign
 from vgpu_cfg.errors import DocumentError
 from vgpu_cfg.model.desired import DesiredDiskGrowth, ScratchSource
 from vgpu_cfg.model.guests.base import PLAN_KEYS
 from vgpu_cfg.model.guests.modules import DriverModule, HostNameModule, HostsModule, LicenceModule
 from vgpu_cfg.model.guests.training_modules import ImageModule
+from vgpu_cfg.model.guests.user_data import OWN_VALUES
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.wording import gib, listed
@@ -20,9 +21,6 @@ from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
 
 SYSTEM_GIB = 15
 """What a system with the NVIDIA driver and a container runtime takes (recalled)."""
-
-_OWN_VALUES: Mapping[str, object] = {"preserve_hostname": False, "ssh_deletekeys": True, "ssh_keys": None}
-"""Keys of #cloud-config with the value that this tool gives each; no value of a user's is its host keys'."""
 
 
 def check_system(resolved: ResolvedVm, findings: Findings) -> bool:
@@ -87,10 +85,10 @@ def check_secrets(
 ) -> None:
     """Tell of secrets that were not there to compare: they are taken to be those that were written."""
     staged = [one for one in update.spec.modules if one.kind in update.known.mark]
-    unseen = {name for one in staged for name in one.secrets if name not in fingerprints}
+    unseen = {name for one in staged for name in one.secrets if name not in fingerprints} - {PLAN_KEYS}
     if not unseen:
         return
-    words = sorted("the plan's own keys" if name == PLAN_KEYS else f"`{name}`" for name in unseen)
+    words = sorted(f"`{name}`" for name in unseen)
     message = (
         f"not compared with what was staged, since they could not be read here: {listed(words, shown=6)}"
     )
@@ -141,7 +139,7 @@ def _check_user_data(resolved: ResolvedVm, update: GuestUpdate, findings: Findin
     """Refuse keys of the user's #cloud-config that the plan decides otherwise: only one can hold."""
     theirs = _read(update.spec.user_data)
     name = update.spec.get(HostNameModule)
-    ours: dict[str, object] = dict(_OWN_VALUES)
+    ours: dict[str, object] = dict(OWN_VALUES)
     if name is not None:
         ours["hostname"] = name.host_name
         if name.domain:
@@ -158,7 +156,6 @@ def _check_user_data(resolved: ResolvedVm, update: GuestUpdate, findings: Findin
 def _read(user_data: str) -> Mapping[str, object]:
     """Read a user's #cloud-config; what is no YAML has no keys here, and staging complains of it."""
     try:
-        data = parse_text(user_data, "user_data").data
+        return read_foreign(user_data, "user_data")
     except DocumentError:
         return {}
-    return dict(data)

@@ -1,12 +1,10 @@
-"""What a staged guest reports: what failed in it, what must be done manually, keys that no longer fit."""
+"""What a staged guest reports: what failed in it, what must be done manually, what is not asked for."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from vgpu_cfg.model.guests.base import PLAN_KEYS
-from vgpu_cfg.model.guests.guest import fingerprint_of
 from vgpu_cfg.model.guests.modules import MODULE_ORDER
 from vgpu_cfg.model.plan.change import Change, Impact, ManualStep, StageGuest, Subject
 from vgpu_cfg.planning.findings.checks import Code
@@ -63,32 +61,6 @@ def check_mark(resolved: ResolvedVm, update: GuestUpdate, findings: Findings) ->
             f"another release of vgpu-cfg staged {listed(foreign, shown=6)}, which this one does not know"
         )
         findings.add_vm(Code.GUEST_LEFTOVERS, resolved.desired, message, "use that release, or leave it")
-
-
-def check_keys(
-    resolved: ResolvedVm, update: GuestUpdate, fingerprints: Mapping[str, str], findings: Findings
-) -> None:
-    """Say where a guest was staged with other keys than the plan's, so that the tool may not get in."""
-    if PLAN_KEYS not in fingerprints:
-        return
-    others = [
-        module.kind
-        for module in update.spec.modules
-        if PLAN_KEYS in module.secrets
-        and module.kind in update.known.mark
-        and fingerprint_of(module, fingerprints) not in (None, update.known.mark[module.kind].fingerprint)
-    ]
-    if not others:
-        return
-    has_login = bool(update.spec.login.user)
-    way = "" if has_login else ", and the key by which this tool would log in is another one too"
-    message = f"{' and '.join(others)} in it was staged with other keys than the plan has now{way}"
-    remedy = (
-        "apply stages the new keys"
-        if has_login
-        else "bring the old seed back (`training.keys`, or keys/ in the state folder), or write `guest.login`"
-    )
-    findings.add_vm(Code.GUEST_KEYS_LOST, resolved.desired, message, remedy)
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,6 +59,7 @@ def _spec(
         user_data=guest.user_data,
         addresses=_reached_at(nics),
         wait_seconds=guest.wait_seconds,
+        is_exposed=guest.is_exposed,
     )
 
 

@@ -1,15 +1,16 @@
-"""What of a guest must be staged, and what that disturbs: one change per VM, of its outdated modules.
+"""What of a guest must be staged, and what that disturbs: a change per VM, of its outdated modules.
 
-What was staged stands in the VM's mark. The guest's own report counts where no mark was written, as after
-a run that broke off: what it says is there needs no restart to be found there again.
+What nobody may read in a VM's configuration does not come with its clone: a second change brings it, once the
+guest has told its host key. What was staged stands in the VM's mark. The guest's own report counts where no
+mark was written, as after a run that broke off: what it says is there needs no restart to be found again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
-from vgpu_cfg.model.guests.base import PLAN_KEYS
 from vgpu_cfg.model.guests.guest import (
     BEGUN,
     GUEST_MARK_KEY,
@@ -23,6 +24,7 @@ from vgpu_cfg.model.guests.guest import (
     parse_mark,
     parse_report,
 )
+from vgpu_cfg.model.guests.host_keys import TO_COME, UNKNOWN, host_keys_fingerprint, kept_host_key
 from vgpu_cfg.model.guests.modules import GuestModule
 from vgpu_cfg.model.observed.vm import VmDetail
 from vgpu_cfg.model.plan.change import Change, Impact, PowerOnVm, StageGuest, Subject, VmRef
@@ -39,11 +41,14 @@ _ON_ITS_WAY = frozenset({"running", "reboot", "done"})
 class GuestKnown:
     """What a VM tells of its guest: what was staged, what it reports, whether a clone brought user data.
 
-    `is_begun`: it was made for a plan, and has never been staged whole. `uptime_seconds` is None while it
-    is off.
+    `mark_text` is its mark as it stands there, `mark` what was staged by that.
+    `is_begun`: it was made for a plan, and has never been staged whole. `host_key` is the one by which it is
+    known, as `model.guests.host_keys` says it. `uptime_seconds` is None while it is off.
     """
 
     mark: Mapping[str, StagedModule]
+    mark_text: str = ""
+    host_key: str = UNKNOWN
     report: GuestReport | None = None
     is_marked: bool = False
     is_seeded: bool = False
@@ -51,14 +56,17 @@ class GuestKnown:
     uptime_seconds: int | None = None
 
 
-def known_of(detail: VmDetail | None) -> GuestKnown:
+def known_of(detail: VmDetail | None, *, is_exposed: bool) -> GuestKnown:
     """Read what a VM carries; of one that is not there, or was not read, nothing is known."""
     options = detail.extra_config if detail is not None else {}
     mark = options.get(GUEST_MARK_KEY, "")
+    staged = parse_mark(mark)
     return GuestKnown(
-        mark=parse_mark(mark),
+        mark=staged,
+        mark_text=mark,
+        host_key=kept_host_key(options, is_staged=bool(mark), is_exposed=is_exposed),
         report=parse_report(options.get(REPORT_KEY, "")),
-        is_marked=bool(parse_mark(mark)),
+        is_marked=bool(staged),
         is_seeded=bool(options.get(USERDATA_KEY, "")),
         is_begun=BEGUN in mark.split(),
         uptime_seconds=detail.uptime_seconds if detail is not None else None,
@@ -114,24 +122,79 @@ class GuestUpdate:
         )
 
 
-def stage_guest(update: GuestUpdate, fingerprints: Mapping[str, str]) -> StageGuest | None:
-    """Return the change that brings what is outdated; None where nothing is, or the VM does not run."""
+@dataclass(frozen=True, slots=True)
+class Knowledge:
+    """What is known of the plan's secrets and guests: fingerprints by name, and by VM host keys and moids.
+
+    A host key is said as `model.guests.host_keys` does. Of a VM that is yet to be made the moid is None.
+    """
+
+    fingerprints: Mapping[str, str]
+    host_keys: Mapping[str, str]
+    moids: Mapping[str, str | None]
+
+
+def know(updates: Sequence[GuestUpdate], fingerprints: Mapping[str, str]) -> Knowledge:
+    """Gather what is known once the plan is carried out.
+
+    A guest that is made, or tells its host key while it is staged, has one that is yet to come.
+    """
+    host_keys = {}
+    for update in updates:
+        spec, known = update.spec, update.known
+        is_told = update.will_run and outdated(spec.modules, known.mark, fingerprints)
+        host_keys[spec.vm] = TO_COME if known.host_key == UNKNOWN and is_told else known.host_key
+    return Knowledge(fingerprints, host_keys, {update.spec.vm: update.moid for update in updates})
+
+
+def stage_guest(
+    update: GuestUpdate, knowledge: Knowledge, *, again: Collection[str] = (), other: str = "other secret"
+) -> tuple[StageGuest, ...]:
+    """Return the changes that bring what is outdated; none where nothing is, or the VM does not run.
+
+    `again` are kinds of modules that are brought whether they differ or not; `other` says why one is whose
+    secrets differ.
+    """
     spec, known = update.spec, update.known
-    names = outdated(spec.modules, known.mark, fingerprints)
+    old = outdated(spec.modules, known.mark, knowledge.fingerprints, knowledge.host_keys)
+    names = tuple(one.kind for one in spec.modules if one.kind in old or one.kind in again)
     if not names or not update.will_run:
-        return None
+        return ()
+    why = partial(_why, update=update, knowledge=knowledge, again=again, other=other)
+    with_clone = _comes_with_clone(update)
+    first = names
+    if with_clone or known.host_key == UNKNOWN:
+        # Others can be told its host key once it has told it, and that takes a first part.
+        first = tuple(name for name in names if name in spec.carried) or names
+    rest = tuple(name for name in names if name not in first)
+    change = _change(update, first, knowledge, why)
+    change = change.model_copy(update={"with_clone": with_clone, "rest": rest})
+    if not rest:
+        return (change,)
+    follower = _change(update, rest, knowledge, why)
+    return change, follower.model_copy(
+        update={"id": change_id("finish", spec.vm), "needs": (change.id,), "impact": Impact.NONE}
+    )
+
+
+def _change(
+    update: GuestUpdate, names: tuple[str, ...], knowledge: Knowledge, why: Callable[[GuestModule], str]
+) -> StageGuest:
+    spec = update.spec
     modules = [module for module in spec.modules if module.kind in names]
+    writes = [name for module in modules for name in module.host_keys_of]
+    peers = tuple(dict.fromkeys([*writes, spec.vm])) if writes else ()
     return StageGuest(
         id=change_id("stage", spec.vm),
         subject=Subject(kind="vm", name=spec.vm, moid=update.moid),
-        edits=tuple(module_edit(one, _why(one, update, fingerprints)) for one in modules),
+        edits=tuple(module_edit(one, why(one)) for one in modules),
         needs=(update.changes[-1].id,) if update.changes else (),
         impact=Impact.POWER_CYCLE if restarting(update, modules) else Impact.NONE,
         host_moid=update.host_moid,
         vm=VmRef(name=spec.vm, moid=update.moid),
         spec=spec,
         modules=names,
-        with_clone=_comes_with_clone(update),
+        peers=tuple(VmRef(name=name, moid=knowledge.moids.get(name)) for name in peers),
     )
 
 
@@ -177,7 +240,9 @@ def _comes_with_clone(update: GuestUpdate) -> bool:
     return update.known.is_seeded and not update.known.is_marked and is_waiting
 
 
-def _why(module: GuestModule, update: GuestUpdate, fingerprints: Mapping[str, str]) -> str:
+def _why(
+    module: GuestModule, update: GuestUpdate, knowledge: Knowledge, again: Collection[str], other: str
+) -> str:
     """Say why a module of a guest that exists is brought."""
     if update.is_new or not update.known.is_marked:
         return ""
@@ -186,31 +251,40 @@ def _why(module: GuestModule, update: GuestUpdate, fingerprints: Mapping[str, st
         return "new"
     if staged.digest != module.digest:
         return "changed"
-    is_other = fingerprint_of(module, fingerprints) not in (None, staged.fingerprint)
-    if not is_other:
-        return ""
-    return "other keys" if module.secrets == (PLAN_KEYS,) else "other secret"
+    if fingerprint_of(module, knowledge.fingerprints) not in (None, staged.fingerprint):
+        return other
+    if host_keys_fingerprint(module, knowledge.host_keys) != staged.host_keys:
+        return "other host keys"
+    return "brought again" if module.kind in again else ""
 
 
 def order_stages(changes: Sequence[Change], team: Team | None) -> list[Change]:
-    """Let the guest from which training starts wait for its workers', and each for what powers its VM on.
+    """Put guests in line: each after what powers its VM on, host keys after the guests that tell theirs.
 
-    One that comes with its clone waits for no other: it works by itself, and its secrets are to be taken
-    out of the VM's configuration whatever becomes of the others.
+    The guest from which training starts waits for its workers', where they run; one that is made waits for
+    nobody. What follows a first part stands at the end.
     """
-    stages = {change.vm.name: change.id for change in changes if isinstance(change, StageGuest)}
+    stages = [change for change in changes if isinstance(change, StageGuest)]
+    last = {change.vm.name: change.id for change in stages}
+    made = {change.vm.name for change in stages if change.with_clone}
+    is_split = {change.vm.name for change in stages if change.rest}
     starts = {change.vm.name: change.id for change in changes if isinstance(change, PowerOnVm)}
     ordered: list[Change] = []
+    followers: list[Change] = []
     for change in changes:
         if not isinstance(change, StageGuest):
             ordered.append(change)
             continue
         name = change.vm.name
-        needs = [starts[name]] if name in starts else []
-        if not change.with_clone:
-            needs += [stages[one] for one in _before(name, team) if one in stages]
-        ordered.append(with_needs(change, tuple(needs)) if needs else change)
-    return ordered
+        peers = {peer.name for peer in change.peers} - {name}
+        after = tuple(one.id for one in stages if one.vm.name in peers and not one.peers)
+        is_second = name in is_split and not change.rest
+        needs = [starts[name]] if name in starts and not is_second else []
+        if name not in made and not change.rest:
+            needs += [last[one] for one in _before(name, team) if one in last]
+        placed = with_needs(change, tuple(needs)).model_copy(update={"after": after})
+        (followers if is_second else ordered).append(placed)
+    return [*ordered, *followers]
 
 
 def _before(name: str, team: Team | None) -> tuple[str, ...]:
