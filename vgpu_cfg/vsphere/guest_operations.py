@@ -33,8 +33,6 @@ from vgpu_cfg.vsphere.wire.session import Session
 from vgpu_cfg.vsphere.wire.transport import believing
 
 SHELL = "/bin/sh"
-MOST_BYTES = 16 * 1024 * 1024
-"""Nothing that this tool asks prints a hundredth of it."""
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.2, 2.0
 OWN_RIGHTS = 0o600
 ANY_HOST = "https://*"
@@ -187,11 +185,13 @@ class _Channel:
                 found = self._files.InitiateFileTransferFromGuest(self._vm, self._auth, path)
             except vim.fault.FileNotFound:
                 return b""
-        if found.size > MOST_BYTES:
+        limits = self._session.limits
+        if found.size > limits.answer_bytes:
             raise GuestError(
-                f"printed more than {MOST_BYTES // 2**20} MiB",
+                f"printed more than {limits.answer_mib} MiB",
                 subject=self._target.name,
-                remedy="run the command by hand in the guest and see why it prints so much",
+                remedy="run the command by hand in the guest and see why it prints so much, or raise "
+                "VGPU_CFG_ANSWER_MIB",
             )
         return self._transfer("GET", found.url, b"") if found.size else b""
 

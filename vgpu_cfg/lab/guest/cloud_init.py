@@ -1,7 +1,8 @@
 """cloud-init in a guest: what it reads of guestinfo at boot, and what it does with it once per instance.
 
 Its VMware datasource: an `instance-id` that the guest does not know yet makes a first run; then the values
-to redact are redacted, host name, accounts, host keys, files and network set, and the commands run. Of
+to redact are redacted, host name, accounts, files and network set, a host key made unless some are given, and
+the commands run. Of
 commands it knows the stage command, which goes on by itself; others are noted in its log and do nothing.
 """
 
@@ -17,8 +18,10 @@ from vgpu_cfg.lab.guest.staging.command import STAGE, begin_command
 from vgpu_cfg.lab.guest.system import files, guestinfo
 from vgpu_cfg.lab.guest.system.accounts import add_account
 from vgpu_cfg.lab.guest.system.cloud_config import CloudConfig, read_cloud_config
+from vgpu_cfg.lab.guest.system.copies import keep_copies
 from vgpu_cfg.lab.guest.system.creation import grow_root, guest_of
 from vgpu_cfg.lab.guest.system.documents import BadDocumentError
+from vgpu_cfg.lab.guest.system.host_key import make_host_key
 from vgpu_cfg.lab.guest.system.netplan import settings_of
 from vgpu_cfg.lab.guest.system.nics import nics_of_guest
 from vgpu_cfg.lab.simulation.simulation import Simulation
@@ -67,8 +70,12 @@ def _run(lab: Simulation, vm: VirtualMachine, guest: Guest, metadata: dict[str, 
     if ipv4:
         guestinfo.write(vm, "local-ipv4", ipv4)
     if is_first:
+        config = read_cloud_config(text) if text else CloudConfig()
+        if not config.host_keys:
+            make_host_key(guest, f"{vm.uuid} {instance}", lab.clock.now())
         if text:
-            _apply(lab, vm, guest, read_cloud_config(text))
+            keep_copies(guest, instance, text, lab.clock.now())
+            _apply(lab, vm, guest, config)
         guest.cloud_state = "done"
 
 

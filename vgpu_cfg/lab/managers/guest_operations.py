@@ -26,9 +26,6 @@ from vgpu_cfg.lab.simulation.transfers import Transfer
 from vgpu_cfg.lab.state.guest import Process
 from vgpu_cfg.lab.state.inventory import Host, Managed, VirtualMachine
 
-QUERY = "VirtualMachine.GuestOperations.Query"
-MODIFY = "VirtualMachine.GuestOperations.Modify"
-EXECUTE = "VirtualMachine.GuestOperations.Execute"
 UNAVAILABLE = "The guest operations agent could not be contacted."
 DENIED = "Failed to authenticate with the guest operating system using the supplied credentials."
 FEW_RIGHTS = "Insufficient permissions in the guest operating system."
@@ -36,9 +33,8 @@ LISTED_AT_MOST = 50
 TEMPORARY = "/tmp"  # noqa: S108 - of a simulated guest
 
 
-def _session(context: Context, vm: Any, auth: Any, privilege: str) -> Session:
-    """Return a shell of whoever asks. Raises NoPermission, GuestOperationsUnavailable, InvalidGuestLogin."""
-    context.lab.faults.check_privileges(vm, [privilege])
+def _session(context: Context, vm: Any, auth: Any) -> Session:
+    """Return a shell of whoever asks. Raises GuestOperationsUnavailable, InvalidGuestLogin."""
     found = context.state.find(vm._moId, VirtualMachine)
     if found is None:
         raise vmodl.fault.ManagedObjectNotFound(
@@ -80,7 +76,7 @@ def _touch(session: Session) -> None:
 @answers("GuestAuthManager", "ValidateCredentialsInGuest")
 def validate_credentials(context: Context, thing: Managed, *, vm: Any, auth: Any) -> None:
     """Say nothing where the credentials are right."""
-    _session(context, vm, auth, QUERY)
+    _session(context, vm, auth)
 
 
 @answers("GuestProcessManager", "StartProgramInGuest")
@@ -89,7 +85,7 @@ def start_program(context: Context, thing: Managed, *, vm: Any, auth: Any, spec:
 
     VMware's tools put path and arguments together and hand the line to a shell.
     """
-    session = _session(context, vm, auth, EXECUTE)
+    session = _session(context, vm, auth)
     folder, name = posixpath.split(spec.programPath)
     if folder not in PROGRAM_FOLDERS or session.find(session, spec.programPath) is None:
         raise _not_found(spec.programPath)
@@ -106,7 +102,7 @@ def start_program(context: Context, thing: Managed, *, vm: Any, auth: Any, spec:
 @answers("GuestProcessManager", "ListProcessesInGuest")
 def list_processes(context: Context, thing: Managed, *, vm: Any, auth: Any, pids: Any) -> list[Any]:
     """List the programs that run, or that ended within five minutes."""
-    session = _session(context, vm, auth, QUERY)
+    session = _session(context, vm, auth)
     wanted = set(pids or ())
     known = processes.known(context.lab, session.vm)
     return [_process(one) for one in known if not wanted or one.pid in wanted]
@@ -128,7 +124,7 @@ def _process(process: Process) -> Any:
 @answers("GuestProcessManager", "TerminateProcessInGuest")
 def terminate_process(context: Context, thing: Managed, *, vm: Any, auth: Any, pid: int) -> None:
     """End a program. Raises GuestProcessNotFound."""
-    session = _session(context, vm, auth, EXECUTE)
+    session = _session(context, vm, auth)
     found = next((one for one in processes.known(context.lab, session.vm) if one.pid == pid), None)
     if found is None:
         raise vim.fault.GuestProcessNotFound(pid=pid, msg=f"The guest process {pid} was not found.")
@@ -140,7 +136,7 @@ def terminate_process(context: Context, thing: Managed, *, vm: Any, auth: Any, p
 @answers("GuestProcessManager", "ReadEnvironmentVariableInGuest")
 def read_environment(context: Context, thing: Managed, *, vm: Any, auth: Any, names: Any) -> list[str]:
     """Tell the environment that programs get."""
-    session = _session(context, vm, auth, QUERY)
+    session = _session(context, vm, auth)
     home = session.guest.accounts[session.user].home
     known = {"HOME": home, "USER": session.user, "PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}
     return [f"{name}={value}" for name, value in known.items() if not names or name in names]
@@ -149,7 +145,7 @@ def read_environment(context: Context, thing: Managed, *, vm: Any, auth: Any, na
 def _temporary(
     context: Context, vm: Any, auth: Any, prefix: str, suffix: str, folder: str | None
 ) -> tuple[Session, str]:
-    session = _session(context, vm, auth, MODIFY)
+    session = _session(context, vm, auth)
     above = folder or TEMPORARY
     if not files.is_folder(session.guest, above):
         raise _not_found(above)
@@ -192,7 +188,7 @@ def make_directory(
     context: Context, thing: Managed, *, vm: Any, auth: Any, directoryPath: str, createParentDirectories: bool
 ) -> None:
     """Make a folder. Raises FileAlreadyExists, FileNotFound."""
-    session = _session(context, vm, auth, MODIFY)
+    session = _session(context, vm, auth)
     path = files.normal(directoryPath)
     _check_writable(session, path)
     if files.exists(session.guest, path):
@@ -217,7 +213,7 @@ def transfer_to_guest(
     overwrite: bool,
 ) -> str:
     """Return the address to which the file's content is put, once. Raises FileAlreadyExists, FileNotFound."""
-    session = _session(context, vm, auth, MODIFY)
+    session = _session(context, vm, auth)
     path = files.normal(guestFilePath)
     _check_writable(session, path)
     if files.is_folder(session.guest, path) or (path in session.guest.files and not overwrite):
@@ -231,7 +227,7 @@ def transfer_to_guest(
 @answers("GuestFileManager", "InitiateFileTransferFromGuest")
 def transfer_from_guest(context: Context, thing: Managed, *, vm: Any, auth: Any, guestFilePath: str) -> Any:
     """Return the address where the file's content is got, once. Raises FileNotFound."""
-    session = _session(context, vm, auth, QUERY)
+    session = _session(context, vm, auth)
     path = files.normal(guestFilePath)
     try:
         content = session.read(path)
@@ -285,7 +281,7 @@ def list_files(
     """List a folder, with `.` and `..`, or tell of one file. Raises FileNotFound."""
     from vgpu_cfg.lab.managers.guest_listing import listed
 
-    session = _session(context, vm, auth, QUERY)
+    session = _session(context, vm, auth)
     path = files.normal(filePath)
     if not files.exists(session.guest, path):
         raise _not_found(path)
@@ -296,7 +292,7 @@ def list_files(
 @answers("GuestFileManager", "DeleteFileInGuest")
 def delete_file(context: Context, thing: Managed, *, vm: Any, auth: Any, filePath: str) -> None:
     """Remove a file. Raises FileNotFound, NotAFile."""
-    session = _session(context, vm, auth, MODIFY)
+    session = _session(context, vm, auth)
     path = files.normal(filePath)
     if files.is_folder(session.guest, path):
         raise vim.fault.NotAFile(file=path, msg=f"{path} is a directory, not a file")
@@ -309,7 +305,7 @@ def delete_directory(
     context: Context, thing: Managed, *, vm: Any, auth: Any, directoryPath: str, recursive: bool
 ) -> None:
     """Remove a folder. Raises FileNotFound, NotADirectory, DirectoryNotEmpty."""
-    session = _session(context, vm, auth, MODIFY)
+    session = _session(context, vm, auth)
     path = files.normal(directoryPath)
     if path in session.guest.files:
         raise vim.fault.NotADirectory(file=path, msg=f"{path} is a file, not a directory")
@@ -339,7 +335,7 @@ def move_file(
     overwrite: bool,
 ) -> None:
     """Give a file another path. Raises FileNotFound, FileAlreadyExists."""
-    session = _session(context, vm, auth, MODIFY)
+    session = _session(context, vm, auth)
     source, target = files.normal(srcFilePath), files.normal(dstFilePath)
     for path in (source, target):
         _check_writable(session, path)
@@ -357,7 +353,7 @@ def change_attributes(
     context: Context, thing: Managed, *, vm: Any, auth: Any, guestFilePath: str, fileAttributes: Any
 ) -> None:
     """Change permissions and owner; times are left out of account. Raises FileNotFound."""
-    session = _session(context, vm, auth, MODIFY)
+    session = _session(context, vm, auth)
     path = files.normal(guestFilePath)
     if not files.exists(session.guest, path):
         raise _not_found(path)

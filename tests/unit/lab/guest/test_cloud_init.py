@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from typing import Any
 
 import pytest
@@ -44,7 +45,7 @@ def test_it_sets_up_what_the_document_says(rig: GuestRig) -> None:
     assert (guest.cloud_state, guest.host_name) == ("done", "hvd-01")
     assert set(guest.accounts) == {"root", "ubuntu", "anna"}
     assert guest.files["/etc/ssh/ssh_host_ed25519_key"].mode == 0o600
-    assert host_key_of(rig.lab, vm.moid) == "ssh-ed25519 AAAA host"
+    assert host_key_of(rig.lab, vm.moid) == "ssh-ed25519 AAAA"
     assert guest.files[STAGE].mode == 0o755
     whole = next(nic for nic in nics_of_guest(rig.lab.state, vm) if nic.is_whole)
     assert (whole.addresses, whole.mtu) == (("192.168.10.11/24",), 9000)
@@ -63,6 +64,28 @@ def test_it_redacts_what_it_was_told_to_and_tells_its_address(rig: GuestRig) -> 
     )
     assert vm.extra_config["guestinfo.metadata"] != "---"
     assert vm.extra_config["guestinfo.local-ipv4"].startswith("10.0.")
+
+
+def test_it_makes_a_host_key_of_its_own_and_tells_it(rig: GuestRig) -> None:
+    one = rig.up("a", guestinfo(user_data(bundle(NAME))))
+    shown = host_key_of(rig.lab, one.moid)
+    assert shown.startswith("ssh-ed25519 AAAA")
+    assert json.loads(one.extra_config["guestinfo.vgpu_cfg.report"])["host_key"] == shown
+    assert "PRIVATE KEY" in guest_of(one).files["/etc/ssh/ssh_host_ed25519_key"].content
+    # A copy is another instance: it has another key.
+    one.extra_config |= guestinfo(user_data(bundle(NAME)), **{"instance-id": "i-2"})
+    rig.done(one, "ResetVM_Task")
+    rig.booted(one)
+    assert host_key_of(rig.lab, one.moid) not in ("", shown)
+
+
+def test_its_copies_of_user_data_are_emptied_when_the_first_staging_ends(rig: GuestRig) -> None:
+    document = user_data(bundle(NAME), users=["default", {"name": "anna", "plain_text_passwd": "a secret"}])
+    vm = rig.up("a", guestinfo(document))
+    rig.report()
+    kept = [path for path in guest_of(vm).files if "/cloud" in path]
+    assert "/run/cloud-init/combined-cloud-config.json" in kept
+    assert not [path for path in kept if "a secret" in guest_of(vm).files[path].content]
 
 
 def test_an_instance_runs_once_and_a_new_one_again(rig: GuestRig) -> None:

@@ -16,7 +16,9 @@ from typing import Any
 from vgpu_cfg.lab.guest.staging.modules import MODULES
 from vgpu_cfg.lab.guest.staging.work import FOLDER, ModuleFailedError, Work, WorkResult
 from vgpu_cfg.lab.guest.system import files, guestinfo
+from vgpu_cfg.lab.guest.system.copies import forget_copies
 from vgpu_cfg.lab.guest.system.creation import guest_of
+from vgpu_cfg.lab.guest.system.host_key import make_host_key, told_host_key
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state.guest import Guest, Staging, Step
 from vgpu_cfg.lab.state.inventory import VirtualMachine
@@ -32,6 +34,8 @@ DONE, REBOOT, HAND, FAILED, USAGE = 0, 10, 20, 1, 2
 STAGING, LOCK = "staging", "lock"
 """What somebody waits for: the end of the run that he began, or of another that holds the lock."""
 RESUME = "--resume"
+FIRST = "first"
+"""The run that cloud-init starts."""
 _NOT_SAID = re.compile(r"[^A-Za-z0-9 .,:/_+()'=-]")
 _DIGEST = re.compile(r"[0-9a-f]{10}")
 _VERSION = 1
@@ -98,6 +102,8 @@ def begin_command(lab: Simulation, vm: VirtualMachine, arguments: Sequence[str])
         manifest.spec,
         [Step(one.name, one.digest) for one in chosen],
     )
+    if not told_host_key(guest):
+        make_host_key(guest, vm.uuid, lab.clock.now())
     _keep_pending(lab, guest, guest.staging)
     _tell(lab, vm, "running")
     return advance(lab, vm)
@@ -204,6 +210,8 @@ def _keep_pending(lab: Simulation, guest: Guest, staging: Staging) -> None:
 
 def _end(lab: Simulation, vm: VirtualMachine, staging: Staging, status: int, word: str) -> int:
     staging.status = status
+    if staging.run == FIRST:
+        forget_copies(guest_of(vm), lab.clock.now())
     if status != REBOOT:
         guest_of(vm).files.pop(PENDING, None)
     _tell(lab, vm, word)
@@ -234,6 +242,7 @@ def _tell(lab: Simulation, vm: VirtualMachine, state: str) -> None:
         "spec": staging.spec,
         "run": staging.run,
         "state": state,
+        "host_key": told_host_key(guest),
         "modules": [
             {"name": one.name, "state": one.state, "digest": one.digest, "why": one.why}
             for one in staging.steps

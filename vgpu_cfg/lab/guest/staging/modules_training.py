@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import json
+
 from vgpu_cfg.lab.guest.staging.internet import (
     DISTRIBUTION,
     check_host,
@@ -12,7 +15,7 @@ from vgpu_cfg.lab.guest.staging.internet import (
     log_in,
 )
 from vgpu_cfg.lab.guest.staging.work import DONE, ModuleFailedError, Work, WorkResult, applies, is_written
-from vgpu_cfg.lab.guest.system import files
+from vgpu_cfg.lab.guest.system import files, host_key
 from vgpu_cfg.lab.guest.system.gpus import driver_loads
 
 RUNTIME_MIB = 1024
@@ -20,6 +23,8 @@ UNPACKED = 2
 """How much room an image takes, measured in its size in the registry: a number of the lab's own."""
 MESH, OPT, TRAIN = "/etc/vgpu-cfg/mesh", "/opt/vgpu-cfg", "/usr/local/bin/train"
 WORKER = "vgpu-cfg-worker"
+DOCKER = "/root/.docker/config.json"
+GRAFANA = "/etc/vgpu-cfg/monitoring/grafana-password"
 
 
 def _has_runtime(work: Work) -> bool:
@@ -76,8 +81,13 @@ def log_in_to_registry(work: Work) -> WorkResult:
     password = work.secret(work.text("password"))
     if password is None:
         raise ModuleFailedError(f"the password for {work.text('server')} is not there")
-    log_in(work, work.text("server"), work.text("user"), password)
-    work.guest.logins[work.text("server")] = password
+    server, user = work.text("server"), work.text("user")
+    log_in(work, server, user, password)
+    work.guest.logins[server] = password
+    # What docker keeps of a login where no credential helper is set up: base64 is no secret keeping.
+    kept = {"auths": {server: {"auth": base64.b64encode(f"{user}:{password}".encode()).decode()}}}
+    now = work.lab.clock.now()
+    files.write(work.guest, DOCKER, json.dumps(kept).encode(), mode=0o600, now=now, parents=True)
     work.mark_written()
     return DONE
 
@@ -125,7 +135,19 @@ def get_image(work: Work) -> WorkResult:
     return DONE
 
 
-@applies("ssh-mesh", is_written)
+def _has_mesh(work: Work) -> bool:
+    return work.is_written() and all(
+        not (text := work.bundle_file(f"mesh/{name}")) or _mesh_file(work, name) == text
+        for name in ("known_hosts", "ssh_config", "authorized_keys")
+    )
+
+
+def _mesh_file(work: Work, name: str) -> str:
+    found = work.guest.files.get(f"{MESH}/{name}")
+    return found.content if found is not None else ""
+
+
+@applies("ssh-mesh", _has_mesh)
 def make_mesh(work: Work) -> WorkResult:
     """Put keys and configuration of the mesh where containers find them."""
     if not work.parts("peers"):
@@ -140,13 +162,14 @@ def make_mesh(work: Work) -> WorkResult:
         "authorized_keys": "# the mesh's\n",
         "id.pub": "# the mesh's\n",
     }
-    for name in ("host_key.pub", *texts):
-        text = work.bundle_file(f"mesh/{name}") or texts.get(name, "")
+    own = work.guest.files
+    is_given = any(name.endswith("host_key") for name in secrets)
+    texts["host_key.pub"] = "" if is_given else own[host_key.PUBLIC].content
+    for name, otherwise in texts.items():
+        text = work.bundle_file(f"mesh/{name}") or otherwise
         files.write(work.guest, f"{MESH}/{name}", text.encode(), now=now, parents=True)
-    for name in ("host_key", "id"):
-        kept = work.guest.files.get(f"{MESH}/{name}")
-        before = kept.content if kept is not None else ""
-        text = next((content for secret, content in secrets.items() if secret.endswith(name)), before)
+    for name, made in (("host_key", own[host_key.PRIVATE].content), ("id", _mesh_file(work, "id"))):
+        text = next((content for secret, content in secrets.items() if secret.endswith(name)), made)
         if not text:
             raise ModuleFailedError(f"the mesh's {name} is not there: stage this module again")
         files.write(work.guest, f"{MESH}/{name}", text.encode(), mode=0o600, now=now, parents=True)
@@ -210,6 +233,10 @@ def start_monitoring(work: Work) -> WorkResult:
     images = work.value("images")
     for image in images.values() if isinstance(images, dict) else ():
         find_image(work, str(image))
+    password = work.secret(work.text("grafana_password")) if work.text("grafana_password") else None
+    if password is not None:
+        now = work.lab.clock.now()
+        files.write(work.guest, GRAFANA, password.encode(), mode=0o600, now=now, parents=True)
     work.guest.services[f"vgpu-cfg-{work.text('role')}"] = True
     work.mark_written()
     return DONE
