@@ -185,17 +185,6 @@ def test_the_plans_keys_are_made_by_apply_and_kept_for_its_user_alone(vgpu_cfg: 
     assert not [one for one in journals.iterdir() if seed in one.read_text(encoding="utf-8")]
 
 
-def test_another_machine_does_not_make_keys_of_its_own(vgpu_cfg: CommandLine) -> None:
-    path = vgpu_cfg.write("plan.yaml", HEAD + WORKERS.replace("  keys: {secret: seed}\n", ""))
-    vgpu_cfg.done("apply", path, "--yes", **SECRETS)
-    (kept,) = (vgpu_cfg.state_folder / "keys").iterdir()
-    kept.unlink()
-    ran = vgpu_cfg("apply", path, "--yes", **SECRETS)
-    assert ran.code == 5
-    assert "hvd-01 was set up with them" in ran.told
-    assert "training.keys" in ran.told
-
-
 def test_keys_that_others_may_read_are_not_used(vgpu_cfg: CommandLine) -> None:
     path = vgpu_cfg.write("plan.yaml", HEAD + WORKERS.replace("  keys: {secret: seed}\n", ""))
     vgpu_cfg.done("apply", path, "--yes", **SECRETS)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.contract.ssh_server import PASSWORD, SshServer
+from vgpu_cfg.model.limits import Limits
 from vgpu_cfg.model.plan_file import AccessEntry
 from vgpu_cfg.ports import HostShell
 from vgpu_cfg.shells.esxi.logins import EsxiShells
@@ -26,6 +27,7 @@ class Desk:
     options: str = ""
     sleep: Callable[[float], None] | None = None
     timeout_seconds: float = 15.0
+    limits: Limits = field(default_factory=Limits)
 
     @property
     def known_hosts(self) -> Path:
@@ -48,6 +50,7 @@ class Desk:
             known_hosts=[self.known_hosts],
             ssh_config=config,
             timeout_seconds=self.timeout_seconds,
+            limits=self.limits,
             sleep=self.sleep or self.slept.append,
         )
         return shells.connect(HOST, access)

@@ -16,6 +16,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from tests.contract.ssh_server import DROP, HANG, PASSWORD, SshServer, running_ssh_server
 from vgpu_cfg.errors import GuestError, GuestNotReady
+from vgpu_cfg.model.guests.host_keys import DERIVED, UNKNOWN
 from vgpu_cfg.model.plan_file import LoginEntry
 from vgpu_cfg.ports import GuestShell, GuestTarget
 from vgpu_cfg.shells.guest.logins import SshGuestShells
@@ -35,6 +36,7 @@ class Office:
     keys: PlanKeyRing = field(default_factory=lambda: PlanKeyRing(SEED))
     secrets: dict[str, str] = field(default_factory=dict)
     config: str = ""
+    host_key: str = ""
     timeout_seconds: float = 15.0
 
     def connect(
@@ -52,7 +54,16 @@ class Office:
             ssh_config=path,
             timeout_seconds=self.timeout_seconds,
         )
-        return shells.connect(GuestTarget(name=name, moid="vm-7", addresses=addresses), login or LoginEntry())
+        target = GuestTarget(name=name, moid="vm-7", addresses=addresses, host_key=self.host_key)
+        return shells.connect(target, login or LoginEntry())
+
+
+MADE = PlanKeyRing(b"what a guest makes its own host key of").host_key("at random")
+
+
+def told(public: str) -> str:
+    """Return a public key as a guest tells it."""
+    return " ".join(public.split()[:2])
 
 
 def key_of(text: str, folder: Path) -> paramiko.PKey:
@@ -71,7 +82,8 @@ def office(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Office]:
     with running_ssh_server() as server:
         office = Office(tmp_path, server)
         server.methods = "publickey"
-        server.host_key = key_of(office.keys.host_key("hvd-01").private, tmp_path)
+        server.host_key = key_of(MADE.private, tmp_path)
+        office.host_key = told(MADE.public)
         server.user_key = key_of(office.keys.login_key().private, tmp_path)
         yield office
 
@@ -79,7 +91,7 @@ def office(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Office]:
 # ------------------------------------------------------------- whom to believe
 
 
-def test_the_plans_own_keys_let_the_tool_in_and_tell_the_guest_from_others(office: Office) -> None:
+def test_the_plans_own_key_lets_the_tool_in_and_the_guests_tells_it_from_others(office: Office) -> None:
     shell = office.connect()
     assert shell.run(["echo", "here"]).stdout == "here\n"
     assert office.server.tries[-1] == "publickey vgpu-cfg"
@@ -87,18 +99,39 @@ def test_the_plans_own_keys_let_the_tool_in_and_tell_the_guest_from_others(offic
     shell.close()
 
 
-def test_another_key_than_the_plans_is_never_believed(office: Office) -> None:
-    with pytest.raises(GuestError, match="not the plan's") as caught:
-        office.connect(name="hvd-02")
+def test_a_guest_that_has_the_keys_before_those_of_now_lets_the_tool_in_too(office: Office) -> None:
+    office.keys = PlanKeyRing(b"another seed of thirty-two bytes or so", [SEED])
+    assert office.connect().run(["echo", "here"]).stdout == "here\n"
+    assert office.server.tries == ["publickey vgpu-cfg"] * 2
+    office.keys = PlanKeyRing(b"another seed of thirty-two bytes or so")
+    with pytest.raises(GuestError):
+        office.connect()
+
+
+def test_another_key_than_the_one_that_was_told_is_never_believed(office: Office) -> None:
+    office.host_key = told(office.keys.host_key("hvd-01").public)
+    with pytest.raises(GuestError, match="another host key than the one it is known by") as caught:
+        office.connect()
     assert fingerprint(office.server.host_key) in caught.value.message
     assert "known_hosts" in caught.value.remedy
     assert office.server.tries == []
 
 
-def test_a_guest_that_was_not_set_up_yet_is_believed_where_the_user_vouches_for_it(office: Office) -> None:
-    office.server.host_key = paramiko.ECDSAKey.generate()
-    with pytest.raises(GuestError, match="not the plan's"):
+def test_a_derived_key_is_believed_only_of_a_guest_that_has_one(office: Office, tmp_path: Path) -> None:
+    office.server.host_key = key_of(office.keys.host_key("hvd-01").private, tmp_path)
+    with pytest.raises(GuestError, match="another host key"):
         office.connect()
+    office.host_key = DERIVED
+    office.connect().close()
+    with pytest.raises(GuestError, match="another host key"):
+        office.connect(name="hvd-02")
+
+
+def test_a_guest_that_was_not_set_up_yet_is_believed_where_the_user_vouches_for_it(office: Office) -> None:
+    office.host_key = UNKNOWN
+    with pytest.raises(GuestError, match="has told vCenter no host key") as caught:
+        office.connect()
+    assert "VMware Tools" in caught.value.remedy
     (office.home / "known_hosts").write_text(office.server.known_hosts_line, encoding="ascii")
     office.connect().close()
 

@@ -21,8 +21,8 @@ from tests.contract.ssh_server import (
 )
 from tests.contract.ssh_user import Desk
 from vgpu_cfg.errors import HostShellError
+from vgpu_cfg.model.limits import Limits
 from vgpu_cfg.ports import HostShell
-from vgpu_cfg.shells import ssh
 
 
 @pytest.fixture
@@ -94,10 +94,12 @@ def test_much_on_both_streams_blocks_neither(shell: HostShell) -> None:
     assert (len(result.stdout), len(result.stderr)) == (FLOOD_BYTES, FLOOD_BYTES)
 
 
-def test_more_than_anybody_asked_for_is_cut_off(shell: HostShell, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ssh, "OUTPUT_LIMIT_BYTES", 1024 * 1024)
+def test_more_than_anybody_asked_for_is_cut_off(desk: Desk) -> None:
+    desk.limits = Limits(answer_mib=1)
+    shell = desk.connect()
     with pytest.raises(HostShellError, match="printed more than 1 MiB: flood"):
         shell.run([FLOOD])
+    shell.close()
 
 
 def test_bytes_that_are_no_text_are_replaced(shell: HostShell) -> None:

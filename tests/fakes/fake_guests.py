@@ -50,6 +50,7 @@ class FakeGuest:
     run: str = ""
     modules: tuple[str, ...] = ()
     starts: bool = True
+    host_key: str = f"ssh-ed25519 {'A' * 68}"
 
     def begin(self, run: str, modules: Sequence[str], now: float) -> None:
         if self.starts:
@@ -83,7 +84,13 @@ class FakeGuest:
             if kind in ("failed", "hand"):
                 state = kind
         return GuestReport.model_validate(
-            {"spec": self.spec.digest, "run": self.run, "state": state, "modules": states}
+            {
+                "spec": self.spec.digest,
+                "run": self.run,
+                "state": state,
+                "modules": states,
+                "host_key": self.host_key,
+            }
         )
 
     def is_restarting(self, now: float) -> bool:
@@ -114,7 +121,7 @@ class GuestVCenter(FakeVCenter):
         options = dict(detail.extra_config)
         is_seeded = options.get(SEED_KEY, "") not in ("", "---")
         if is_seeded and guest.has_cloud_init and guest.begun_at is None:
-            guest.begin("first", [one.kind for one in guest.spec.modules], guest.booted_at + 30)
+            guest.begin("first", guest.spec.carried, guest.booted_at + 30)
         report = guest.report(now) if guest.begun_at is not None and now >= guest.begun_at else None
         if report is not None and guest.has_tools:
             options[REPORT_KEY] = report.model_dump_json()
@@ -134,13 +141,14 @@ class GuestVCenter(FakeVCenter):
 
 @dataclass
 class FakeGuests:
-    """The ways into the guests of a vCenter, and what stages them. `told` is all that was sent to them."""
+    """The ways into the guests of a vCenter, and what stages them. `host_keys` are those of each bundle."""
 
     server: GuestVCenter
     refuses: dict[str, GuestError] = field(default_factory=dict)
     connections: list[GuestTarget] = field(default_factory=list)
     closed: list[str] = field(default_factory=list)
     too_large: bool = False
+    host_keys: list[dict[str, str]] = field(default_factory=list)
 
     # ------------------------------------------------------------- GuestShells
 
@@ -159,20 +167,27 @@ class FakeGuests:
             raise GuestError("guestinfo.userdata would be 70000 bytes", subject=spec.vm, remedy="less of it")
         return {SEED_KEY: SECRET, f"{SEED_KEY}.encoding": "gzip+base64", "guestinfo.metadata": "meta"}
 
-    def bundle(self, spec: GuestSpec, modules: Sequence[str], run: str) -> GuestBundle:
+    def bundle(
+        self, spec: GuestSpec, modules: Sequence[str], run: str, host_keys: Mapping[str, str]
+    ) -> GuestBundle:
+        self.host_keys.append(dict(host_keys))
         files = tuple(
             GuestFile(path=f"/var/lib/vgpu-cfg/secrets/{name}", content=SECRET, mode=0o600)
             for name in modules
         )
         return GuestBundle(spec=spec.digest, files=files, command=("stage", "--run", run, *modules))
 
-    def mark(self, spec: GuestSpec, modules: Sequence[str], before: str) -> str:
+    def mark(self, spec: GuestSpec, modules: Sequence[str], before: str, host_keys: Mapping[str, str]) -> str:
         staged = parse_mark(before)
         for name in modules:
             module = spec.module(name)
             assert module is not None
             staged[name] = StagedModule(digest=module.digest)
         return print_mark(staged)
+
+    def former_host_key(self, vm: str, mark: str) -> str:
+        del vm, mark
+        return ""
 
 
 @dataclass

@@ -21,7 +21,7 @@ from typing import Any
 from tests.proof.hosts import Host, Port, host, switch
 from vgpu_cfg.cli.flows.saved_plan import load_plan_json
 from vgpu_cfg.documents.foreign import read_foreign
-from vgpu_cfg.model.guests.guest import GuestSpec
+from vgpu_cfg.model.guests.guest import GuestReport, GuestSpec
 from vgpu_cfg.model.guests.modules import GuestModule, NetworkModule
 from vgpu_cfg.model.plan.change import StageGuest
 from vgpu_cfg.shells.keys import PlanKeyRing
@@ -59,6 +59,7 @@ class Guests:
     keys: PlanKeyRing
     on: str
     taken: list[str] = field(default_factory=list)
+    host_keys: dict[str, str] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> Host:
         return next(one for one in self.hosts if one.name == name)
@@ -90,7 +91,7 @@ class Guests:
 
     def restage(self, name: str, spec: GuestSpec, *modules: str) -> None:
         """Bring modules with other parameters into a guest that runs, as `apply` does over a shell."""
-        bundle = Stager(SEED, {}, {}).bundle(spec, modules, "again")
+        bundle = Stager(SEED, {}, {}).bundle(spec, modules, "again", self.host_keys)
         for one in bundle.files:
             self[name].write(one.path, one.content, one.mode)
         done = self[name].execute(*bundle.command)
@@ -157,7 +158,9 @@ def open_guests(folder: Path) -> Iterator[Guests]:
             boot.wait(timeout=300)
             one.name = spec.vm
         for one, spec in zip(hosts, specs.values(), strict=True):
-            stage(one, spec)
+            guests.host_keys[one.name] = stage(one, spec)
+        for one, spec in zip(hosts, specs.values(), strict=True):
+            guests.restage(one.name, spec, *(name for name in chosen_of(spec) if name not in spec.carried))
             guests.restart_sshd(one.name)
         yield guests
 
@@ -166,16 +169,27 @@ BOOT = "; ".join(f"cloud-init {stage}" for stage in STAGES) + f"; rm {SEED_FOLDE
 """What a boot does; VMware's datasource would redact the user data now."""
 
 
-def stage(on: Host, spec: GuestSpec) -> None:
-    """Stage what can be staged here; cloud-init's run has failed where systemd must bring a network up."""
+def chosen_of(spec: GuestSpec) -> list[str]:
+    """Name the modules that can be staged here."""
+    return [name for name in STAGED_HERE if spec.module(name) is not None]
+
+
+def stage(on: Host, spec: GuestSpec) -> str:
+    """Stage what the clone carries and can be staged here, and return the host key that the guest tells.
+
+    cloud-init's run has failed where systemd must bring a network up.
+    """
     report = json.loads(on.read("/var/lib/vgpu-cfg/report.json"))
     states = {one["name"]: one["state"] for one in report["modules"]}
     assert report["spec"] == spec.digest
     assert report["state"] == "failed", report
     assert states["network"] == "failed", states
-    chosen = [name for name in STAGED_HERE if spec.module(name) is not None]
+    chosen = [name for name in chosen_of(spec) if name in spec.carried]
     done = on.execute("/usr/local/sbin/vgpu-cfg-stage", "--run", "proof", *chosen)
     assert done.returncode == 0, done.stdout + done.stderr
+    told = GuestReport.model_validate_json(on.read("/var/lib/vgpu-cfg/report.json")).host_key
+    assert told, "the guest has told no host key"
+    return told
 
 
 def seed_guest(on: Host, seed: dict[str, str] | Any) -> None:
@@ -234,5 +248,5 @@ def specs_of_the_example(folder: Path) -> dict[str, GuestSpec]:
         timeout=120,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    plan = load_plan_json(saved)
+    plan, _ = load_plan_json(saved)
     return {one.vm.name: one.spec for one in plan.changes if isinstance(one, StageGuest)}

@@ -45,12 +45,13 @@ def test_cloud_init_makes_the_guests_what_the_plan_says(guests: Guests) -> None:
         assert shown.stdout.strip() == "vgpu-cfg"
 
 
-def test_a_host_key_is_right_from_the_first_second(guests: Guests) -> None:
+def test_each_guest_makes_its_own_host_key_and_tells_it(guests: Guests) -> None:
     for host in guests.hosts:
         shown = host.read("/etc/ssh/ssh_host_ed25519_key.pub").split()[:2]
-        assert shown == guests.keys.host_key(host.name).public.split()[:2]
-        kinds = host.execute("sh", "-c", "ls /etc/ssh/ssh_host_*_key").stdout.split()
-        assert kinds == ["/etc/ssh/ssh_host_ed25519_key"]
+        assert " ".join(shown) == guests.host_keys[host.name]
+        # The mesh's sshd shows the same.
+        assert host.read("/etc/vgpu-cfg/mesh/host_key") == host.read("/etc/ssh/ssh_host_ed25519_key")
+    assert len({*guests.host_keys.values()}) == len(guests.hosts)
 
 
 def test_no_secret_is_left_where_others_can_read_it(guests: Guests) -> None:
@@ -136,12 +137,13 @@ def test_a_worker_that_is_added_is_known_to_the_others_and_restarts_nothing(gues
         mesh = spec.module("ssh-mesh")
         assert isinstance(mesh, SshMeshModule)
         before = host.execute("pgrep", "-f", "/etc/vgpu-cfg/mesh/sshd_config").stdout
+        guests.host_keys["hvd-03"] = " ".join(guests.keys.host_key("a third").public.split()[:2])
         grown = changed(spec, mesh.model_copy(update={"peers": (*mesh.peers, third)}))
         guests.restage(host.name, grown, "ssh-mesh")
         known = host.execute(
             "ssh-keygen", "-F", f"[hvd-03]:{MESH_PORT}", "-f", "/etc/vgpu-cfg/mesh/known_hosts"
         )
-        assert guests.keys.host_key("hvd-03").public.split()[1] in known.stdout
+        assert guests.host_keys["hvd-03"] in known.stdout
         assert host.execute("pgrep", "-f", "/etc/vgpu-cfg/mesh/sshd_config").stdout == before != ""
     for here, there in PAIRS:
         assert guests[here].execute(*guests.ssh(there), "true").returncode == 0

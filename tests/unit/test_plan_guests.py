@@ -202,7 +202,7 @@ def test_user_data_that_cannot_fit_is_refused(load: Loader) -> None:
     with pytest.raises(DocumentError) as caught:
         load(text, {"u.yaml": USER_DATA + "#" * 300_000})
     (fault,) = caught.value.faults
-    assert fault.message.endswith("bytes, and a VM's user data takes no more than 262144")
+    assert fault.message.endswith("it has more than 262,144 bytes")
 
 
 # ---------------------------------------------------------------- training

@@ -46,6 +46,7 @@ HOST_MODELS = [
     "ClusterOptionsEntry",
     "AccessEntry",
     "DisruptionEntry",
+    "EstimateEntry",
 ]
 
 GOOD = [
@@ -93,7 +94,7 @@ GOOD = [
     "vms: [{name: a, template: t, guest: {driver: template, ofed: inbox, containers: containerd}}]",
     "vms: [{name: a, template: t, guest: {driver: leave, ofed: leave, containers: leave, users: anna}}]",
     "vms: [{name: a, template: t, guest: {driver: /opt/d.run, ofed: {stack: doca, package: /opt/o.deb}}}]",
-    "vms: [{name: a, template: t, guest: {driver: {package: 'https://x.example/d'}, shared_memory: 8GiB}}]",
+    "vms: [{name: a, template: t, guest: {driver: {package: 'https://x.io/d.deb'}, shared_memory: 8GiB}}]",
     "vms: [{name: a, template: t, guest: {toolkit_repository: 'https://mirror.example/nvidia'}}]",
     "vms: [{name: a, template: t, gpus: grid_a100-40c}]\ntraining: {workers: a}",
     "vms: [{name: a, template: t}]\ntraining: {workers: [a], slots: 1, image: 'x/y:1', mounts: '/a:/b'}",

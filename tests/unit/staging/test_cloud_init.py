@@ -13,7 +13,7 @@ from tests.unit.staging.sandbox import SEED, context, spec_of
 from vgpu_cfg.documents.foreign import read_foreign
 from vgpu_cfg.errors import GuestError
 from vgpu_cfg.model.guests.base import PLAN_KEYS, GuestNic
-from vgpu_cfg.model.guests.guest import GuestFile, GuestSpec, parse_mark
+from vgpu_cfg.model.guests.guest import GUEST_MARK_KEY, GuestFile, GuestSpec, parse_mark
 from vgpu_cfg.model.guests.modules import (
     HostEntry,
     HostNameModule,
@@ -24,6 +24,7 @@ from vgpu_cfg.model.guests.modules import (
     UsersModule,
 )
 from vgpu_cfg.model.plan_file import UserEntry
+from vgpu_cfg.planning.guests.plan_keys import keys_in, word_of_keys
 from vgpu_cfg.ports import GuestStager
 from vgpu_cfg.staging.cloud_init import MOST_BYTES, guest_info, metadata, user_data
 from vgpu_cfg.staging.stager import Stager
@@ -64,8 +65,15 @@ def test_the_keys_of_guestinfo() -> None:
         "guestinfo.metadata.encoding": "gzip+base64",
     }
     assert set(seed) == {
-        f"guestinfo.{name}{end}" for name in ("userdata", "metadata") for end in ("", ".encoding")
+        *(f"guestinfo.{name}{end}" for name in ("userdata", "metadata") for end in ("", ".encoding")),
+        GUEST_MARK_KEY,
     }
+
+
+def test_a_clone_says_which_keys_it_brings() -> None:
+    assert keys_in(stager().seed(spec())[GUEST_MARK_KEY]) == {word_of_keys(FINGERPRINTS[PLAN_KEYS])}
+    without = spec_of(*(one for one in MODULES if PLAN_KEYS not in one.secrets))
+    assert GUEST_MARK_KEY not in stager().seed(without)
 
 
 def test_what_cloud_init_does_first() -> None:
@@ -74,15 +82,30 @@ def test_what_cloud_init_does_first() -> None:
     assert [one["name"] for one in data["users"][1:]] == ["ada", "vgpu-cfg"]
     assert "sudo" not in data["users"][1]
     assert data["users"][2]["sudo"] == "ALL=(ALL) NOPASSWD:ALL"
-    assert data["runcmd"] == [["/usr/local/sbin/vgpu-cfg-stage", "--run", "first"]]
+    carried = ["host-name", "users", "hosts", "network"]
+    assert data["runcmd"] == [["/usr/local/sbin/vgpu-cfg-stage", "--run", "first", *carried]]
     assert data["ssh_deletekeys"] is True
-    assert data["ssh_keys"]["ed25519_private"].startswith("-----BEGIN OPENSSH PRIVATE KEY-----\n")
-    assert data["ssh_keys"]["ed25519_public"].endswith(" hvd-01")
     assert data["manage_etc_hosts"] is False
     files = {one["path"]: one for one in data["write_files"]}
-    assert files["/var/lib/vgpu-cfg/secrets/licence-token"]["permissions"] == "0600"
     assert files["/usr/local/sbin/vgpu-cfg-stage"]["permissions"] == "0755"
     assert {one["owner"] for one in data["write_files"]} == {"root:root"}
+
+
+def test_a_clone_carries_no_secret_and_no_private_key() -> None:
+    text = unpack(stager().seed(spec())["guestinfo.userdata"])
+    assert TOKEN not in text
+    assert "PRIVATE" not in text
+    assert "ssh_keys" not in text
+    assert "/var/lib/vgpu-cfg/secrets" not in "".join(one["path"] for one in seeded(spec())["write_files"])
+
+
+def test_an_exposed_guest_gets_everything_and_a_host_key() -> None:
+    data = seeded(spec().model_copy(update={"is_exposed": True}))
+    assert data["runcmd"][0][-1] == "licence"
+    assert data["ssh_keys"]["ed25519_private"].startswith("-----BEGIN OPENSSH PRIVATE KEY-----\n")
+    assert data["ssh_keys"]["ed25519_public"].endswith(" hvd-01")
+    files = {one["path"]: one for one in data["write_files"]}
+    assert files["/var/lib/vgpu-cfg/secrets/licence-token"]["permissions"] == "0600"
 
 
 def test_metadata_holds_no_secret_and_names_the_guest_for_good() -> None:
@@ -101,7 +124,7 @@ def test_metadata_holds_no_secret_and_names_the_guest_for_good() -> None:
 
 def test_the_same_guest_gets_the_same_bytes() -> None:
     assert stager().seed(spec()) == stager().seed(spec())
-    assert stager().bundle(spec(), ["users"], "r1") == stager().bundle(spec(), ["users"], "r1")
+    assert stager().bundle(spec(), ["users"], "r1", {}) == stager().bundle(spec(), ["users"], "r1", {})
 
 
 def test_too_much_is_refused_and_the_largest_named() -> None:
@@ -152,7 +175,7 @@ def test_the_users_own_is_beneath() -> None:
     assert data["runcmd"] == [
         ["touch", "/srv/x"],
         "echo hello",
-        ["/usr/local/sbin/vgpu-cfg-stage", "--run", "first"],
+        ["/usr/local/sbin/vgpu-cfg-stage", "--run", "first", "host-name", "users", "hosts", "network"],
     ]
 
 
@@ -210,7 +233,7 @@ def test_whatever_a_file_holds_arrives(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_bundle_brings_the_named_modules_alone() -> None:
-    bundle = stager().bundle(spec(), ["hosts"], "r1")
+    bundle = stager().bundle(spec(), ["hosts"], "r1", {})
     assert bundle.command == ("/usr/local/sbin/vgpu-cfg-stage", "--run", "r1", "hosts")
     paths = [one.path for one in bundle.files]
     assert "/var/lib/vgpu-cfg/modules/03-hosts.sh" in paths
@@ -220,18 +243,18 @@ def test_a_bundle_brings_the_named_modules_alone() -> None:
 
 
 def test_secrets_of_other_modules_need_not_be_known() -> None:
-    Stager(SEED, {}, {}).bundle(spec(), ["hosts", "users"], "r1")
+    Stager(SEED, {}, {}).bundle(spec(), ["hosts", "users"], "r1", {})
     with pytest.raises(GuestError, match="the client configuration token has no value"):
-        Stager(SEED, {}, {}).bundle(spec(), ["licence"], "r1")
+        Stager(SEED, {}, {}).bundle(spec(), ["licence"], "r1", {})
 
 
 def test_a_module_that_the_guest_shall_not_have() -> None:
     with pytest.raises(GuestError, match="this guest has no module worker"):
-        stager().bundle(spec(), ["worker"], "r1")
+        stager().bundle(spec(), ["worker"], "r1", {})
 
 
 def test_no_secret_is_outside_the_secrets_folder() -> None:
-    bundle = stager().bundle(spec(), [one.kind for one in MODULES], "r1")
+    bundle = stager().bundle(spec(), [one.kind for one in MODULES], "r1", {})
     assert [one.path for one in bundle.files if TOKEN in one.content] == [
         "/var/lib/vgpu-cfg/secrets/licence-token"
     ]
@@ -240,14 +263,14 @@ def test_no_secret_is_outside_the_secrets_folder() -> None:
 
 
 def test_the_mark() -> None:
-    first = stager().mark(spec(), ["users", "hosts"], "gone:0123456789 licence:abc:def")
+    first = stager().mark(spec(), ["users", "hosts"], "gone:0123456789 licence:abc:def", {})
     staged = parse_mark(first)
     assert set(staged) == {"users", "hosts", "licence"}
     assert staged["licence"].digest == "abc"
     assert staged["users"].digest == MODULES[1].digest
     assert staged["users"].fingerprint
     assert staged["hosts"].fingerprint == ""
-    again = parse_mark(stager().mark(spec(), ["licence"], first))
+    again = parse_mark(stager().mark(spec(), ["licence"], first, {}))
     assert again["licence"].digest == MODULES[4].digest
     assert again["users"] == staged["users"]
 

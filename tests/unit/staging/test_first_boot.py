@@ -47,8 +47,8 @@ SPEC = spec_of(
     UsersModule(machine_user="vgpu-cfg"),
     HostsModule(entries=(HostEntry(address="10.111.0.11", names=("hvd-01",)),)),
     NetworkModule(nics=NICS),
-    LicenceModule(token="lic"),
     LimitsModule(),
+    LicenceModule(token="lic"),
 )
 
 
@@ -110,7 +110,11 @@ def test_what_cloud_init_writes_and_runs_stages_the_guest(guest: Sandbox, tmp_pa
     guest.nic("ens160", NICS[0].mac, driver="vmxnet3")
     for name in ("ip", "systemctl", "netplan"):
         guest.stand_in(name)
-    guest.stand_in("nvidia-smi", "echo '    License Status    : Licensed (Expiry: x)'")
+    host_key = f"ssh-ed25519 {'A' * 68}"
+    guest.write("/etc/ssh/ssh_host_ed25519_key.pub", f"{host_key} root@ubuntu\n")
+    copies = ("/run/cloud-init/combined-cloud-config.json", "/run/cloud-init/instance-data-sensitive.json")
+    for path in (*copies, "/var/lib/cloud/instances/i/user-data.txt"):
+        guest.write(path, "what a user put into his own user data")
     guest.stand_in("vmtoolsd", 'printf "%s\\n" "$2" >"$ROOT/guestinfo"')
     for name in ("useradd", "usermod"):
         guest.stand_in(name, 'echo "vgpu-cfg:x:0:0::/home/vgpu-cfg:/bin/bash" >>"$ROOT/etc/passwd"')
@@ -129,5 +133,10 @@ def test_what_cloud_init_writes_and_runs_stages_the_guest(guest: Sandbox, tmp_pa
     assert done.returncode == 0, done.stdout + guest.read("/var/log/vgpu-cfg.log")
     report = GuestReport.model_validate_json(guest.read("/guestinfo").split(" ", 2)[2])
     assert (report.run, report.spec, report.state) == ("first", SPEC.digest, "done")
-    assert {one.name: one.digest for one in report.modules} == {one.kind: one.digest for one in SPEC.modules}
+    assert report.host_key == host_key
+    assert {one.name: one.digest for one in report.modules} == {
+        one.kind: one.digest for one in SPEC.modules if one.kind in SPEC.carried
+    }
+    assert {guest.read(path) for path in copies} == {"{}\n"}
+    assert guest.read("/var/lib/cloud/instances/i/user-data.txt") == ""
     assert list(guest.path("/var/lib/vgpu-cfg/secrets").iterdir()) == []

@@ -71,9 +71,9 @@ def test_a_guest_without_training_gets_only_what_applies() -> None:
         "users",
         "nouveau",
         "driver",
-        "licence",
         "containers",
         "toolkit",
+        "licence",
     ]
     assert found["plain"].addresses == ("10.0.0.11",)
 
@@ -86,21 +86,22 @@ def test_the_guides_pair_gets_everything_in_the_order_in_which_it_is_staged() ->
         "users",
         "hosts",
         "network",
-        "ssh-mesh",
         "nouveau",
         "driver",
-        "licence",
         "ofed",
-        "nic-firmware",
         "roce",
         "limits",
         "containers",
         "toolkit",
+        "licence",
+        "ssh-mesh",
         "registry",
         "image",
         "worker",
         "launcher",
+        "nic-firmware",
     ]
+    assert first.carried == first.public == tuple(kinds(first)[:11])
     assert kinds(first) == sorted(kinds(first), key=MODULE_ORDER.index)
     assert kinds(second) == [kind for kind in kinds(first) if kind != "launcher"]
     assert set(first.secrets) == {"plan-keys", "lic", "ngc"}

@@ -10,10 +10,10 @@ from tests.plans.guest_rows import mark_of
 from tests.plans.simulator import carry_out
 from tests.unit.planning.desired_plans import codes, estate, own, planned
 from tests.unit.planning.guest.trainings import BY_POOL, head, specs_of, training, worker
+from tests.unit.planning.privileges.needed import needed_privileges
 from vgpu_cfg.model.guests.guest import GuestReport, GuestSpec, ModuleState
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.plan.change import Impact, ManualStep, Plan, StageGuest
-from vgpu_cfg.planning.privileges import needed_privileges
 
 PRINTS = {"plan-keys": "aaaa", "lic": "bbbb", "ngc": "cccc"}
 ONE = training(worker("w-1", BY_POOL))
@@ -51,18 +51,29 @@ def stage_of(plan: Plan) -> StageGuest | None:
     return next((change for change in plan.changes if isinstance(change, StageGuest)), None)
 
 
+def estate_without(observed: Inventory, name: str) -> Inventory:
+    kept = {key: getattr(observed, key) for key in Inventory.model_fields}
+    return Inventory(**(kept | {"vms": tuple(vm for vm in observed.vms if vm.name != name)}))
+
+
 def staged(observed: Inventory, **options: Any) -> StageGuest | None:
     return stage_of(planned(ONE, observed, **({"fingerprints": PRINTS} | options)))
 
 
-def test_a_new_vms_guest_comes_with_its_clone_and_a_second_plan_is_empty() -> None:
+def stages_of(plan: Plan) -> dict[str, StageGuest]:
+    return {change.id: change for change in plan.changes if isinstance(change, StageGuest)}
+
+
+def test_what_is_secret_follows_a_new_vms_first_boot_and_a_second_plan_is_empty() -> None:
     plan = planned(ONE, estate(), fingerprints=PRINTS)
-    change = stage_of(plan)
-    assert change is not None
-    assert change.with_clone
-    assert change.modules == tuple(kinds())
-    assert change.needs == ("power on w-1",)
-    assert change.impact is Impact.NONE
+    first, second = stages_of(plan).values()
+    assert (first.with_clone, second.with_clone) == (True, False)
+    assert first.modules == spec().carried
+    assert not any(module.is_private for module in spec().modules if module.kind in first.modules)
+    assert first.modules + second.modules == tuple(kinds())
+    assert first.rest == second.modules
+    assert (first.needs, second.needs) == (("power on w-1",), ("stage w-1",))
+    assert {first.impact, second.impact} == {Impact.NONE}
     after = carry_out(plan, estate(), fingerprints=PRINTS)
     again = planned(ONE, after, fingerprints=PRINTS)
     assert again.changes == ()
@@ -74,22 +85,29 @@ def test_a_guest_that_has_everything_is_in_sync() -> None:
 
 
 @pytest.mark.parametrize(
-    ("secret", "modules"),
-    [("plan-keys", ("users", "ssh-mesh")), ("lic", ("licence",))],
+    ("secret", "rotate", "modules", "note"),
+    [
+        ("plan-keys", ("keys",), ("users", "ssh-mesh"), "new keys"),
+        ("lic", (), ("licence",), "other secret"),
+        ("a secret of nobody", ("licence",), ("licence",), "brought again"),
+    ],
 )
-def test_another_secret_stages_what_it_is_written_with(secret: str, modules: tuple[str, ...]) -> None:
+def test_another_secret_stages_what_it_is_written_with(
+    secret: str, rotate: tuple[str, ...], modules: tuple[str, ...], note: str
+) -> None:
     observed = observe(mark=mark_of(spec(), kinds(), PRINTS))
-    change = staged(observed, fingerprints=PRINTS | {secret: "dddd"})
+    former = {"former_keys": ("aaaa",)} if "keys" in rotate else {}
+    change = staged(observed, fingerprints=PRINTS | {secret: "dddd"}, rotate=rotate, **former)
     assert change is not None
     assert (change.modules, change.impact) == (modules, Impact.NONE)
-    assert {edit.note for edit in change.edits} <= {"other keys", "other secret"}
+    assert {edit.note for edit in change.edits} == {note}
 
 
 def test_a_secret_that_is_not_known_is_the_one_that_was_written() -> None:
     observed = observe(mark=mark_of(spec(), kinds(), PRINTS))
     plan = planned(ONE, observed)
     assert plan.changes == ()
-    assert "VG610" in codes(plan)
+    assert "VG433" in codes(plan)
 
 
 @pytest.mark.parametrize(
@@ -132,7 +150,7 @@ def test_what_a_broken_run_left_is_waited_for_and_not_disturbed(
     change = staged(observe(**options))
     assert change is not None
     assert (change.with_clone, change.impact) == (with_clone, Impact.NONE)
-    assert change.modules == tuple(kinds())
+    assert change.modules + change.rest == tuple(kinds())
 
 
 @pytest.mark.parametrize(
@@ -173,15 +191,58 @@ def test_what_is_outdated_is_told_with_its_reason() -> None:
 
 def test_guests_that_come_with_their_clones_wait_for_no_other() -> None:
     plan = planned(training(*_smaller("w-1", "w-2"), head(), head="z-head"), estate(), fingerprints=PRINTS)
-    needs = {change.vm.name: change.needs for change in plan.changes if isinstance(change, StageGuest)}
-    assert needs == {name: (f"power on {name}",) for name in ("w-1", "w-2", "z-head")}
+    names = ("w-1", "w-2", "z-head")
+    assert {one.id: one.needs for one in stages_of(plan).values()} == {
+        f"stage {name}": (f"power on {name}",) for name in names
+    } | {f"finish {name}": (f"stage {name}",) for name in names}
+
+
+def test_host_keys_are_written_after_the_guests_that_tell_theirs() -> None:
+    plan = planned(training(*_smaller("w-1", "w-2"), head(), head="z-head"), estate(), fingerprints=PRINTS)
+    stages = stages_of(plan)
+    assert {peer.name for peer in stages["finish w-1"].peers} == {"w-1", "w-2", "z-head"}
+    assert set(stages["finish w-1"].after) == {"stage w-2", "stage z-head"}
+    assert stages["stage w-1"].after == ()
+    # What comes second stands at the end, so that a reader meets what it waits for first.
+    assert list(stages) == sorted(stages, key=lambda one: one.startswith("finish"))
+
+
+def test_a_worker_more_gives_the_others_its_line() -> None:
+    before = carry_out(
+        planned(training(*_smaller("w-1")), estate(), fingerprints=PRINTS), estate(), fingerprints=PRINTS
+    )
+    plan = planned(training(*_smaller("w-1", "w-2")), before, fingerprints=PRINTS)
+    stages = stages_of(plan)
+    assert "ssh-mesh" in stages["stage w-1"].modules
+    assert stages["stage w-1"].after == ("stage w-2",)
+    after = carry_out(plan, before, fingerprints=PRINTS)
+    assert planned(training(*_smaller("w-1", "w-2")), after, fingerprints=PRINTS).changes == ()
+
+
+def test_a_vm_made_anew_gives_the_others_its_new_key() -> None:
+    desired = training(*_smaller("w-1", "w-2"))
+    first = planned(desired, estate(), fingerprints=PRINTS)
+    observed = carry_out(first, estate(), fingerprints=PRINTS)
+    without = estate_without(observed, "w-2")
+    stages = stages_of(planned(desired, without, fingerprints=PRINTS))
+    assert stages["stage w-1"].modules == ("ssh-mesh",)
+    assert {edit.note for edit in stages["stage w-1"].edits} == {"other host keys"}
+
+
+def test_guests_of_an_earlier_release_stay_as_they_are() -> None:
+    # Their marks know no host keys, and their VMs keep none: those follow from the plan's seed.
+    assert staged(observe(mark=mark_of(spec(), kinds(), PRINTS))) is None
+    mark = mark_of(spec(), set(kinds()) - {"image"}, PRINTS)
+    change = staged(observe(mark=mark))
+    assert change is not None
+    assert (change.modules, change.rest) == (("image",), ())
 
 
 def test_the_guest_that_starts_the_training_comes_after_the_workers_where_they_run() -> None:
     desired = training(*_smaller("w-1", "w-2"))
     first = planned(desired, estate(), fingerprints=PRINTS)
     observed = carry_out(first, estate(), fingerprints=PRINTS)
-    plan = planned(desired, observed, fingerprints=PRINTS | {"plan-keys": "dddd"})
+    plan = planned(desired, observed, fingerprints=PRINTS | {"lic": "dddd"})
     needs = {change.vm.name: change.needs for change in plan.changes if isinstance(change, StageGuest)}
     assert needs == {"w-1": ("stage w-2",), "w-2": ()}
 
@@ -200,8 +261,10 @@ def _small(one: Any) -> Any:
 
 def test_a_part_of_a_plan_does_not_wait_for_the_rest() -> None:
     plan = planned(training(*_smaller("w-1", "w-2")), estate(), fingerprints=PRINTS, only=("w-1",))
-    assert [change.id for change in plan.changes] == ["create w-1", "power on w-1", "stage w-1"]
-    assert plan.changes[-1].needs == ("power on w-1",)
+    ids = ["create w-1", "power on w-1", "stage w-1", "finish w-1"]
+    assert [change.id for change in plan.changes] == ids
+    assert stages_of(plan)["finish w-1"].needs == ("stage w-1",)
+    assert stages_of(plan)["finish w-1"].after == ()
 
 
 def test_a_restart_of_the_host_is_left_to_a_hand_before_the_guest_is_looked_at_again() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,10 +19,14 @@ SEED = b"a seed for tests, of thirty-two bytes and more"
 
 
 def context_for(
-    *modules: GuestModule, vm: str = "hvd-01", secrets: dict[str, str] | None = None, seed: bytes = SEED
+    *modules: GuestModule,
+    vm: str = "hvd-01",
+    secrets: dict[str, str] | None = None,
+    seed: bytes = SEED,
+    host_keys: Mapping[str, str] | None = None,
 ) -> StagingContext:
     spec = GuestSpec(plan="horovod-a100", vm=vm, modules=modules)
-    return StagingContext(spec=spec, keys=PlanKeyRing(seed), secrets=secrets or {})
+    return StagingContext(spec, PlanKeyRing(seed), secrets or {}, host_keys or {})
 
 
 @dataclass

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from tests.unit.staging.training.sandbox import SEED, Sandbox, context_for
 from vgpu_cfg.errors import GuestError
+from vgpu_cfg.model.guests.host_keys import DERIVED, UNKNOWN
 from vgpu_cfg.model.guests.training_modules import MeshPeer, SshMeshModule, WorkerModule
 from vgpu_cfg.shells.keys import PlanKeyRing
 from vgpu_cfg.staging.module import StagingContext
@@ -35,16 +37,30 @@ def privilege_separation() -> None:
         Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
 
 
+GUESTS = PlanKeyRing(b"what guests make their own host keys of, at random")
+TOLD = {vm: " ".join(GUESTS.host_key(vm).public.split()[:2]) for vm in ("hvd-01", "hvd-02", "hvd-03")}
+DERIVED_ALL = dict.fromkeys(TOLD, DERIVED)
+
+
 def mesh(vm: str = "hvd-01", **more: object) -> SshMeshModule:
     return SshMeshModule.model_validate({"vm": vm, "peers": PEERS, **more})
 
 
 def staged(
-    guest: Sandbox, module: SshMeshModule, *, contained: bool = True, seed: bytes = SEED
+    guest: Sandbox,
+    module: SshMeshModule,
+    *,
+    contained: bool = True,
+    seed: bytes = SEED,
+    host_keys: Mapping[str, str] = TOLD,
 ) -> StagingContext:
+    """Stage the mesh in a guest that has made its host key."""
+    own = GUESTS.host_key(module.vm)
+    guest.write("/etc/ssh/ssh_host_ed25519_key", own.private, 0o600)
+    guest.write("/etc/ssh/ssh_host_ed25519_key.pub", f"{own.public}\n")
     guest.stand_in("systemctl", '[ -e $VGPU_CFG_ROOT/active ] || [ "$1" != is-active ]')
     more = (WORKER,) if contained else ()
-    context = context_for(module, *more, vm=module.vm, seed=seed)
+    context = context_for(module, *more, vm=module.vm, seed=seed, host_keys=host_keys)
     assert guest.apply(module, context) == 0, guest.output
     return context
 
@@ -144,9 +160,49 @@ def test_the_host_key_is_known_by_every_name_and_port(guest: Sandbox, name: str)
     done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=30)
     vm = "hvd-01" if "hvd-01" in name else "hvd-02"
     assert done.returncode == 0
-    assert PlanKeyRing(SEED).host_key(vm).public.split()[1] in done.stdout
+    assert TOLD[vm] in done.stdout
     words[2] = "hvd-03"
     assert subprocess.run(words, capture_output=True, check=False, timeout=30).returncode == 1
+
+
+def test_a_guest_that_has_told_no_key_has_no_line(guest: Sandbox) -> None:
+    staged(guest, mesh(), host_keys={"hvd-01": TOLD["hvd-01"], "hvd-02": UNKNOWN})
+    text = guest.read(f"{MESH}/known_hosts")
+    assert "hvd-01" in text
+    assert "hvd-02" not in text
+    assert len(text.splitlines()) == 1
+
+
+def test_derived_host_keys_stay_what_they_were(guest: Sandbox) -> None:
+    staged(guest, mesh(), host_keys=DERIVED_ALL)
+    own = PlanKeyRing(SEED).host_key("hvd-01")
+    assert guest.read(f"{MESH}/host_key") == own.private
+    assert own.public.split()[1] in guest.read(f"{MESH}/known_hosts")
+    assert guest.run("ssh-mesh", "check") == 0
+    assert list((guest.root / "var/lib/vgpu-cfg/secrets").iterdir()) == []
+
+
+def test_a_guest_without_a_host_key_makes_one(guest: Sandbox) -> None:
+    guest.stand_in("systemctl", "exit 1")
+    module = mesh()
+    assert guest.apply(module, context_for(module, WORKER, host_keys=TOLD)) == 0, guest.output
+    own = guest.read("/etc/ssh/ssh_host_ed25519_key")
+    assert own.startswith("-----BEGIN OPENSSH PRIVATE KEY-----")
+    assert guest.read(f"{MESH}/host_key") == own
+    assert guest.mode(f"{MESH}/host_key") == "600"
+    assert guest.run("ssh-mesh", "check") == 0
+
+
+def test_a_host_key_that_was_made_anew_is_found_and_shown(guest: Sandbox) -> None:
+    context = staged(guest, mesh())
+    assert guest.run("ssh-mesh", "check") == 0
+    own = GUESTS.host_key("hvd-02")
+    guest.write("/etc/ssh/ssh_host_ed25519_key", own.private, 0o600)
+    guest.write("/etc/ssh/ssh_host_ed25519_key.pub", f"{own.public}\n")
+    assert guest.run("ssh-mesh", "check") != 0
+    guest.bring(mesh(), context)
+    assert guest.run("ssh-mesh", "apply") == 0
+    assert guest.read(f"{MESH}/host_key") == own.private
 
 
 def login(
@@ -204,7 +260,7 @@ def test_a_worker_more_restarts_nothing(guest: Sandbox) -> None:
         name: guest.read(f"{MESH}/{name}") for name in ("host_key", "id", "sshd_config", "authorized_keys")
     }
     more = mesh(peers=(*PEERS, MeshPeer(vm="hvd-03", names=("hvd-03",), addresses=("10.111.0.13",))))
-    context = context_for(more, WORKER)
+    context = context_for(more, WORKER, host_keys=TOLD)
     guest.bring(more, context)
     assert guest.run("ssh-mesh", "check") != 0
     assert guest.run("ssh-mesh", "apply") == 0
@@ -242,7 +298,7 @@ def test_a_container_that_comes_later_gets_the_port(guest: Sandbox) -> None:
     staged(guest, mesh(), contained=False)
     guest.forget_calls()
     module = mesh()
-    guest.bring(module, context_for(module, WORKER))
+    guest.bring(module, context_for(module, WORKER, host_keys=TOLD))
     assert guest.run("ssh-mesh", "check") != 0
     assert guest.run("ssh-mesh", "apply") == 0
     assert "systemctl disable --quiet --now vgpu-cfg-mesh.service" in guest.calls
