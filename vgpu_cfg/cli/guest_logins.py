@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from vgpu_cfg.errors import GuestError, GuestNotReady, NotOffered, NotPermitted, VgpuCfgError
@@ -75,8 +76,10 @@ class DirectChannel:
 class LabGuestShells:
     """Logs in to the lab's guests without a wire, as ssh would: by key or password, and by the host key.
 
+    Of a guest that has told none the lab's user has the key in his known_hosts.
+
     `open_shell` takes the VM's moid, a user, a password and a public key, and returns what runs a line there;
-    `host_key_of` tells the public host key of a VM's guest, "" for one that nobody gave it.
+    `host_key_of` tells the public host key that a VM's guest shows, "" for one that has none of its own.
     """
 
     def __init__(
@@ -96,21 +99,29 @@ class LabGuestShells:
         from vgpu_cfg.shells.guest.logins import OWN_USER
         from vgpu_cfg.shells.root import RootShell
 
-        user = login.user or OWN_USER
-        password = self._secrets.get(login.password or "") if login.user else None
-        public = self._keys.login_key().public if not login.user else self._public(login)
         shown = self._host_key_of(target.moid)
-        if shown and shown.split()[:2] != self._keys.host_key(target.name).public.split()[:2]:
+        known = [ring.public_host_key(target.name, target.host_key) for ring in self._keys.by_age()]
+        if shown and any(known) and " ".join(shown.split()[:2]) not in known:
             raise GuestError(
-                "the guest shows a host key that is not the plan's",
+                "the guest shows another host key than the one it is known by",
                 subject=target.name,
-                remedy="see whether the plan's keys (`training.keys`) have changed",
+                remedy="see whether its VMware Tools run, by which it tells its key, and whether the plan's "
+                "keys (`training.keys`) have changed",
             )
-        shell = RootShell(
-            DirectChannel(self._open_shell(target.moid, user, password, public)), target.name, user
-        )
+        user = login.user or OWN_USER
+        shell = RootShell(DirectChannel(self._log_in(target, login, user)), target.name, user)
         shell.check_rights()
         return shell
+
+    def _log_in(self, target: GuestTarget, login: LoginEntry, user: str) -> RunLine:
+        if login.user:
+            password = self._secrets.get(login.password or "")
+            return self._open_shell(target.moid, user, password, self._public(login))
+        *others, last = (ring.login_key().public for ring in self._keys.by_age())
+        for public in others:
+            with suppress(GuestError):
+                return self._open_shell(target.moid, user, None, public)
+        return self._open_shell(target.moid, user, None, last)
 
     def _public(self, login: LoginEntry) -> str | None:
         from vgpu_cfg.shells.ssh import SshFailure, private_key

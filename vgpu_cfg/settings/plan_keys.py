@@ -1,7 +1,8 @@
-"""Where the seed of a plan's keys is kept, and how secrets are told apart by it without being told.
+"""Where the seeds of a plan's keys are kept, and how secrets are told apart by one without being told.
 
 All keys of a plan follow from its seed. It is a secret that the plan file names, or a file of this machine,
-in the state folder, which the first apply makes.
+in the state folder, which the first apply makes. Both are words: the seed that holds, then those before it,
+which stay until every guest has taken the first.
 """
 
 from __future__ import annotations
@@ -12,43 +13,61 @@ import os
 import re
 import secrets
 import stat
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from vgpu_cfg.documents import PRIVATE, make_private_folder, put_whole, take_name
 from vgpu_cfg.errors import LoginFailed
 
 SEED_BYTES = 32
 FINGERPRINT_DIGITS = 16
 _FOLDER, _SUFFIX = "keys", ".seed"
+_HEX = "hex:"
+"""Stands before a seed that is written in hexadecimal; without it the text itself is the seed."""
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 @dataclass(frozen=True, slots=True)
-class PlanSeed:
-    """The seed of a plan's keys; `path` is the file that has yet to keep it, None where none has."""
+class PlanSeeds:
+    """The seeds of a plan's keys: `value` holds, `former` are those before it, the last one first.
+
+    `path` is the file that keeps them, None for a secret; `is_kept` says whether it has them as they are.
+    """
 
     value: bytes = field(repr=False)
+    former: tuple[bytes, ...] = field(default=(), repr=False)
     path: Path | None = None
+    is_kept: bool = True
+
+    def renewed(self) -> PlanSeeds:
+        """Put a new seed before those of a file; one that is put there already is gone on with."""
+        if self.former or not self.is_kept:
+            return self
+        return PlanSeeds(secrets.token_bytes(SEED_BYTES), (self.value,), self.path, is_kept=False)
 
     def keep(self) -> None:
-        """Write the seed down for those who come after, unless that was done.
+        """Write the seeds down for those who come after, unless that was done.
 
-        Raises LoginFailed where the file cannot be written, or holds another one by now.
+        Raises LoginFailed where the file cannot be written, or holds others by now.
         """
-        if self.path is None:
+        if self.path is None or self.is_kept:
             return
-        kept = _write_once(self.path, self.value)
-        if kept != self.value:
-            raise LoginFailed(
-                "another run has made the plan's keys meanwhile",
-                subject=str(self.path),
-                remedy="run the same command again",
-            )
+        if self.former and _seeds_in(self.path) != self.former:
+            raise _meanwhile(self.path)
+        _write(self.path, (self.value, *self.former), is_first=not self.former)
+        if _seeds_in(self.path) != (self.value, *self.former):
+            raise _meanwhile(self.path)
+
+    def settle(self) -> None:
+        """Forget the seeds before the one that holds, now that every guest has taken it."""
+        if self.path is not None and self.former:
+            _write(self.path, (self.value,), is_first=False)
 
 
 def seed_file(folder: Path, plan: str, vcenter_uuid: str) -> Path:
-    """Return the file of the state folder that keeps the seed of a plan for one vCenter.
+    """Return the file of the state folder that keeps the seeds of a plan for one vCenter.
 
     Where a name has signs that a file's name shall not have, its digest keeps it apart from likes of it.
     """
@@ -59,29 +78,59 @@ def seed_file(folder: Path, plan: str, vcenter_uuid: str) -> Path:
     return folder / _FOLDER / f"{name}{_SUFFIX}"
 
 
-def seed_of_secret(name: str, value: str) -> PlanSeed:
-    """Take a secret's value for the seed. Raises LoginFailed where it is too short to be one."""
-    found = value.encode()
-    if len(found) < SEED_BYTES:
+def seeds_of_secret(name: str, value: str) -> PlanSeeds:
+    """Take a secret's value for the seeds. Raises LoginFailed where it is too short to be one.
+
+    Words are seeds of their own where each is long enough; else all of the text is one.
+    """
+    found = [_seed(word) for word in value.split()]
+    if any(len(one) < SEED_BYTES for one in found) or not found:
+        found = [_seed(value)]
+    first, *former = dict.fromkeys(found)
+    if len(first) < SEED_BYTES:
         raise LoginFailed(
-            f"the secret {name!r} is too short for keys: {len(found)} of at least {SEED_BYTES} bytes",
+            f"the secret {name!r} is too short for keys: {len(first)} of at least {SEED_BYTES} bytes",
             subject="training.keys",
             remedy="keep there what `openssl rand -hex 32` prints",
         )
-    return PlanSeed(found)
+    return PlanSeeds(first, tuple(former))
 
 
-def read_seed(path: Path) -> PlanSeed | None:
-    """Read the seed that an earlier apply has kept, None where there is none.
+def read_seeds(path: Path) -> PlanSeeds | None:
+    """Read the seeds that an earlier apply has kept, None where there are none.
 
     Raises LoginFailed for a file that others may read, or that holds none.
     """
+    found = _seeds_in(path)
+    return PlanSeeds(found[0], found[1:], path) if found else None
+
+
+def new_seeds(path: Path) -> PlanSeeds:
+    """Make a seed that nobody has had yet; nothing is written until it is to be kept."""
+    return PlanSeeds(secrets.token_bytes(SEED_BYTES), path=path, is_kept=False)
+
+
+def fingerprint(seed: bytes, name: str, value: str) -> str:
+    """Tell a secret's value from others, to whoever has the seed and to nobody else."""
+    reported = f"{name}\0{value}".encode()
+    return hmac.new(seed, reported, hashlib.sha256).hexdigest()[:FINGERPRINT_DIGITS]
+
+
+def _seed(word: str) -> bytes:
+    if word.startswith(_HEX):
+        with suppress(ValueError):
+            return bytes.fromhex(word.removeprefix(_HEX))
+    return word.encode()
+
+
+def _seeds_in(path: Path) -> tuple[bytes, ...]:
+    """Read a file of seeds; one of an earlier release has a single one, in hexadecimal without saying so."""
     try:
         with path.open("rb") as file:
             mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
             content = file.read(4096)
     except (FileNotFoundError, NotADirectoryError):
-        return None
+        return ()
     except OSError as error:
         raise LoginFailed(
             f"the plan's keys cannot be read: {error.strerror}",
@@ -92,53 +141,49 @@ def read_seed(path: Path) -> PlanSeed | None:
         raise LoginFailed(
             f"the plan's keys may be read by others (mode {mode:04o})",
             subject=str(path),
-            remedy="`chmod 600` it; if somebody may have read it, remove it: the next apply makes new keys",
+            remedy="`chmod 600` it; if somebody may have read it, `vgpu-cfg apply --rotate keys` then",
         )
     try:
-        found = bytes.fromhex(content.decode("ascii").strip())
+        words = content.decode("ascii").split()
+        found = tuple(bytes.fromhex(word.removeprefix(_HEX)) for word in words)
     except ValueError:
-        found = b""
-    if len(found) < SEED_BYTES:
+        found = ()
+    if not found or any(len(one) < SEED_BYTES for one in found):
         raise LoginFailed(
             "this is no seed of a plan's keys",
             subject=str(path),
-            remedy="put the file back from where you keep copies; without one, remove it, and the next apply "
-            "makes new keys",
+            remedy="put the file back from where you keep copies, or from the machine of a colleague who has "
+            "it; without one, remove it, and `vgpu-cfg apply --rotate keys` makes new keys",
         )
-    return PlanSeed(found)
+    return found
 
 
-def new_seed(path: Path) -> PlanSeed:
-    """Make a seed that nobody has had yet; nothing is written until it is to be kept."""
-    return PlanSeed(secrets.token_bytes(SEED_BYTES), path)
-
-
-def fingerprint(seed: PlanSeed, name: str, value: str) -> str:
-    """Tell a secret's value from others, to whoever has the seed and to nobody else."""
-    reported = f"{name}\0{value}".encode()
-    return hmac.new(seed.value, reported, hashlib.sha256).hexdigest()[:FINGERPRINT_DIGITS]
-
-
-def _write_once(path: Path, value: bytes) -> bytes:
-    """Write a seed where none is, whole and for its user alone; return what is there then."""
-    half = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
+def _write(path: Path, seeds: Sequence[bytes], *, is_first: bool) -> None:
+    """Write a file of seeds, whole and for its user alone; the first one only where there is none."""
+    text = "".join(f"{_HEX}{seed.hex()}\n" for seed in seeds)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        descriptor = os.open(half, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w", encoding="ascii") as file:
-            file.write(f"{value.hex()}\n")
-            file.flush()
-            os.fsync(file.fileno())
+        make_private_folder(path.parent)
+        path.parent.chmod(0o700)
         with suppress(FileExistsError):
-            os.link(half, path)
+            put_whole(path, text, lambda draft: _name(draft, path, is_first=is_first), mode=PRIVATE)
     except OSError as error:
         raise LoginFailed(
             f"the plan's keys cannot be kept: {error.strerror}",
             subject=str(path),
             remedy="make the state folder writable, or name a secret under `training.keys`",
         ) from error
-    finally:
-        with suppress(OSError):
-            half.unlink()
-    kept = read_seed(path)
-    return b"" if kept is None else kept.value
+
+
+def _name(draft: Path, path: Path, *, is_first: bool) -> None:
+    if is_first:
+        take_name(draft, path)
+    else:
+        draft.replace(path)
+
+
+def _meanwhile(path: Path) -> LoginFailed:
+    return LoginFailed(
+        "another run has changed the plan's keys meanwhile",
+        subject=str(path),
+        remedy="run the same command again",
+    )

@@ -7,61 +7,84 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from vgpu_cfg.cli.output import show
 from vgpu_cfg.errors import LoginFailed
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.guests.base import PLAN_KEYS
-from vgpu_cfg.model.guests.guest import GUEST_MARK_KEY, parse_mark
 from vgpu_cfg.model.observed.inventory import Inventory
+from vgpu_cfg.planning.expand.ranges import fold_names
+from vgpu_cfg.planning.guests.key_checks import remedy_absent, remedy_foreign
+from vgpu_cfg.planning.guests.plan_keys import KEYS, Held, KeysOfGuests, keys_in, marks_of
 from vgpu_cfg.settings.connection import LAB_PASSWORD
 from vgpu_cfg.settings.folders import state_folder
 from vgpu_cfg.settings.plan_keys import (
-    PlanSeed,
+    PlanSeeds,
     fingerprint,
-    new_seed,
-    read_seed,
+    new_seeds,
+    read_seeds,
     seed_file,
-    seed_of_secret,
+    seeds_of_secret,
 )
-from vgpu_cfg.settings.secrets import resolve_reference
 
 if TYPE_CHECKING:
     from vgpu_cfg.cli.compose import Estate
     from vgpu_cfg.execution import GuestTools
+    from vgpu_cfg.model.plan.change import Plan
     from vgpu_cfg.planning.findings.options import PlanOptions
     from vgpu_cfg.ports import GuestShells
     from vgpu_cfg.settings.connection import Connection
-
-
-_KEYED = frozenset({"users", "ssh-mesh"})
-"""The modules that bring the plan's keys into a guest."""
+    from vgpu_cfg.settings.secrets import SecretStore
+    from vgpu_cfg.shells.keys import PlanKeyRing
 
 
 @dataclass(frozen=True, slots=True)
 class GuestSecrets:
     """What a plan's guests are given that nobody else may see, and how it is told apart."""
 
-    seed: PlanSeed
+    seeds: PlanSeeds
     values: Mapping[str, str] = field(repr=False)
 
     @property
     def fingerprints(self) -> dict[str, str]:
         """What each secret is now, without telling it, by its name."""
-        reported = {name: fingerprint(self.seed, name, value) for name, value in self.values.items()}
-        return {PLAN_KEYS: fingerprint(self.seed, PLAN_KEYS, ""), **reported}
+        seed = self.seeds.value
+        reported = {name: fingerprint(seed, name, value) for name, value in self.values.items()}
+        return {PLAN_KEYS: fingerprint(seed, PLAN_KEYS, ""), **reported}
+
+    @property
+    def former(self) -> tuple[str, ...]:
+        """What tells the seeds before the one that holds."""
+        return tuple(fingerprint(seed, PLAN_KEYS, "") for seed in self.seeds.former)
 
     def in_options(self, options: PlanOptions) -> PlanOptions:
-        """Let planning see which secrets have changed."""
-        return replace(options, fingerprints=self.fingerprints)
+        """Let planning see which secrets have changed.
+
+        A file has seeds behind the first only where somebody gave leave to replace them, and broke off.
+        """
+        is_under_way = bool(self.seeds.former) and self.seeds.path is not None
+        rotate = tuple(dict.fromkeys((*options.rotate, KEYS))) if is_under_way else options.rotate
+        return replace(options, fingerprints=self.fingerprints, former_keys=self.former, rotate=rotate)
 
     def tools(self, estate: Estate) -> GuestTools:
         """Gather what sets guests up during a run."""
         from vgpu_cfg.execution import GuestTools
-        from vgpu_cfg.shells.keys import PlanKeyRing
         from vgpu_cfg.staging.stager import Stager
 
-        keys = PlanKeyRing(self.seed.value)
-        stager = Stager(self.seed.value, self.values, self.fingerprints)
-        return GuestTools(stager=stager, shells=estate.guest_logins(keys, self.values))
+        former = dict(zip(self.former, self.seeds.former, strict=True))
+        stager = Stager(self.seeds.value, self.values, self.fingerprints, former)
+        return GuestTools(stager=stager, shells=estate.guest_logins(_key_ring(self.seeds), self.values))
+
+    def settle(self, desired: DesiredPlan, observed: Inventory, left: Plan) -> None:
+        """Forget the keys before those of now, where these are kept here and no guest needs the others."""
+        if self.seeds.path is None or not self.seeds.former:
+            return
+        from vgpu_cfg.planning.findings.options import PlanOptions
+
+        keys = KeysOfGuests.of(self.in_options(PlanOptions()), desired.identity, observed)
+        is_staging = any(change.kind == "stage_guest" for change in left.changes)
+        if not is_staging and keys.is_over(marks_of(desired.identity, observed).values()):
+            self.seeds.settle()
+            show.say(f"{self.seeds.path}: every guest has the new keys; those before them are forgotten")
 
 
 def has_guests(desired: DesiredPlan) -> bool:
@@ -82,7 +105,11 @@ def secret_names(desired: DesiredPlan) -> tuple[str, ...]:
 
 
 def with_fingerprints(
-    desired: DesiredPlan, observed: Inventory, options: PlanOptions, connection: Connection
+    desired: DesiredPlan,
+    observed: Inventory,
+    options: PlanOptions,
+    connection: Connection,
+    secrets: SecretStore,
 ) -> PlanOptions:
     """Let planning see which secrets have changed, as far as they can be fetched; nothing is made or refused.
 
@@ -91,111 +118,130 @@ def with_fingerprints(
     if not has_guests(desired) or connection.recording is not None:
         return options
     try:
-        seed = _known_seed(desired, observed, is_lab=connection.is_lab)
+        seeds = _seeds_of(desired, observed, secrets, options, is_lab=connection.is_lab)
     except LoginFailed:
         return options
-    if seed is None:
+    if seeds is None:
         return options
     found: dict[str, str] = {}
     for name in secret_names(desired):
         try:
-            value = _fetch(desired, name, is_lab=connection.is_lab)
+            value = _find(secrets, name, is_lab=connection.is_lab)
         except LoginFailed:
             continue
         if value is not None:
             found[name] = value
-    return GuestSecrets(seed, found).in_options(options)
+    return GuestSecrets(seeds, found).in_options(options)
 
 
-def guest_secrets(desired: DesiredPlan, observed: Inventory, *, is_lab: bool) -> GuestSecrets | None:
+def guest_secrets(
+    desired: DesiredPlan, observed: Inventory, options: PlanOptions, secrets: SecretStore, *, is_lab: bool
+) -> GuestSecrets | None:
     """Fetch what setting up the plan's guests takes, None for a plan without guests.
 
     On the lab any value will do. A plan that has no seed yet gets one, which is to be kept before it is
-    used. Raises LoginFailed for what is not there; no value is ever printed.
+    used. Raises LoginFailed for what is not there, and for keys that are not those of its guests; no value
+    is ever printed.
     """
     if not has_guests(desired):
         return None
-    seed = _known_seed(desired, observed, is_lab=is_lab) or _first_seed(desired, observed)
-    found: dict[str, str] = {}
-    for name in secret_names(desired):
-        value = _fetch(desired, name, is_lab=is_lab)
-        if value is None:
-            raise _absent(desired, name)
-        found[name] = value
-    return GuestSecrets(seed, found)
+    seeds = _seeds_of(desired, observed, secrets, options, is_lab=is_lab)
+    if seeds is None:
+        _refuse_absent(desired, observed)
+        seeds = new_seeds(_file(desired, observed))
+    found = {name: _find(secrets, name, is_lab=is_lab) or secrets.get(name) for name in secret_names(desired)}
+    fetched = GuestSecrets(seeds, found)
+    _refuse_foreign(desired, observed, fetched.in_options(options))
+    return fetched
 
 
-def login_shells(desired: DesiredPlan, observed: Inventory, estate: Estate) -> GuestShells:
+def login_shells(
+    desired: DesiredPlan, observed: Inventory, estate: Estate, secrets: SecretStore
+) -> GuestShells:
     """Gather what logs in to the plan's guests, and no other secret of theirs; no seed is made.
 
     Raises LoginFailed for a secret of a login that is not there, and where the plan has no keys here.
     """
-    from vgpu_cfg.shells.keys import PlanKeyRing
-
-    seed = _known_seed(desired, observed, is_lab=estate.is_lab)
-    if seed is None:
+    seeds = _known_seeds(desired, observed, secrets, is_lab=estate.is_lab)
+    if seeds is None:
         raise LoginFailed(
             "the plan's keys are not on this machine, so that its guests cannot be logged in to",
             subject=str(_file(desired, observed)),
-            remedy="copy the file from the machine that applied the plan, or apply it here",
+            remedy=remedy_absent(desired),
         )
     logins = [vm.guest.login for vm in desired.vms if vm.guest is not None]
     names = dict.fromkeys(name for one in logins for name in (one.password, one.key) if name)
-    found: dict[str, str] = {}
-    for name in names:
-        value = _fetch(desired, name, is_lab=estate.is_lab)
-        if value is None:
-            raise _absent(desired, name)
-        found[name] = value
-    return estate.guest_logins(PlanKeyRing(seed.value), found)
+    found = {name: _find(secrets, name, is_lab=estate.is_lab) or secrets.get(name) for name in names}
+    return estate.guest_logins(_key_ring(seeds), found)
 
 
-def _known_seed(desired: DesiredPlan, observed: Inventory, *, is_lab: bool) -> PlanSeed | None:
-    """Return the seed of the plan's keys, None where it has yet to be made."""
+def _key_ring(seeds: PlanSeeds) -> PlanKeyRing:
+    from vgpu_cfg.shells.keys import PlanKeyRing
+
+    return PlanKeyRing(seeds.value, seeds.former)
+
+
+def _seeds_of(
+    desired: DesiredPlan, observed: Inventory, secrets: SecretStore, options: PlanOptions, *, is_lab: bool
+) -> PlanSeeds | None:
+    """Return the seeds as a command is to use them; None where one has yet to be made.
+
+    Those of a file are renewed where keys are replaced. Those of a secret are renewed by whoever keeps it.
+    """
+    known = _known_seeds(desired, observed, secrets, is_lab=is_lab)
+    if KEYS not in options.rotate or (known is not None and known.path is None):
+        return known
+    return new_seeds(_file(desired, observed)) if known is None else known.renewed()
+
+
+def _known_seeds(
+    desired: DesiredPlan, observed: Inventory, secrets: SecretStore, *, is_lab: bool
+) -> PlanSeeds | None:
+    """Return the seeds of the plan's keys as they are kept, None where one has yet to be made."""
     name = desired.training.keys if desired.training is not None else None
     if name is not None:
-        reference = desired.secrets.get(name)
-        value = resolve_reference(str(reference)) if reference is not None else None
+        value = secrets.find(name) if is_lab and not secrets.is_held_back(name) else secrets.get(name)
         if value is not None:
-            return seed_of_secret(name, value)
-        if not is_lab:
-            raise _absent(desired, name)
-    return read_seed(_file(desired, observed))
+            return seeds_of_secret(name, value)
+    return read_seeds(_file(desired, observed))
 
 
-def _first_seed(desired: DesiredPlan, observed: Inventory) -> PlanSeed:
-    """Make the plan's seed, unless its guests show that there was one, and it is elsewhere."""
-    path = _file(desired, observed)
-    staged = [
-        vm.name
-        for vm in observed.vms
-        if vm.is_of(desired.identity) and vm.detail is not None
-        if _KEYED & parse_mark(vm.detail.extra_config.get(GUEST_MARK_KEY, "")).keys()
-    ]
+def _refuse_absent(desired: DesiredPlan, observed: Inventory) -> None:
+    """Raise LoginFailed where guests of the plan have keys already, and these are elsewhere."""
+    marks = marks_of(desired.identity, observed)
+    staged = [name for name, mark in marks.items() if keys_in(mark)]
     if staged:
         raise LoginFailed(
-            f"the plan's keys are not on this machine, and {staged[0]} was set up with them",
-            subject=str(path),
-            remedy="copy the file from the machine that applied the plan first, or keep one seed for all "
-            "machines under `training.keys`; for new keys put `openssl rand -hex 32` there, with mode 600",
+            f"the plan's keys are not on this machine, and {fold_names(staged)} was set up with them",
+            subject=str(_file(desired, observed)),
+            remedy=f"{remedy_absent(desired)}; where they are lost, write `guest.login`, then "
+            "`--rotate keys` makes new ones",
         )
-    return new_seed(path)
+
+
+def _refuse_foreign(desired: DesiredPlan, observed: Inventory, options: PlanOptions) -> None:
+    """Raise LoginFailed where guests that run have other keys, and nobody gave leave to replace them."""
+    keys = KeysOfGuests.of(options, desired.identity, observed)
+    marks = marks_of(desired.identity, observed)
+    known = {vm.name: vm for vm in observed.vms if vm.name in marks}
+    foreign = {
+        vm.name: marks[vm.name]
+        for vm in desired.vms
+        if vm.guest is not None and "guest" not in vm.ignore and vm.name in marks
+        if keys.held_by(marks[vm.name], is_on=known[vm.name].is_on) is Held.FOREIGN
+    }
+    if foreign:
+        raise LoginFailed(
+            f"{fold_names(foreign)} was set up with other keys than the plan has here",
+            subject=desired.name,
+            remedy=remedy_foreign(desired, is_former=all(keys.reaches(mark) for mark in foreign.values())),
+        )
 
 
 def _file(desired: DesiredPlan, observed: Inventory) -> Path:
     return seed_file(state_folder(), desired.name, observed.vcenter.instance_uuid)
 
 
-def _fetch(desired: DesiredPlan, name: str, *, is_lab: bool) -> str | None:
-    reference = desired.secrets.get(name)
-    value = resolve_reference(str(reference)) if reference is not None else None
-    return LAB_PASSWORD if value is None and is_lab else value
-
-
-def _absent(desired: DesiredPlan, name: str) -> LoginFailed:
-    reference = desired.secrets.get(name)
-    return LoginFailed(
-        f"the secret {name!r} is not there",
-        subject=str(reference) if reference is not None else name,
-        remedy="set the variable, or write the keyring's entry, that `secrets` refers to",
-    )
+def _find(secrets: SecretStore, name: str, *, is_lab: bool) -> str | None:
+    value = secrets.find(name)
+    return LAB_PASSWORD if value is None and is_lab and not secrets.is_held_back(name) else value

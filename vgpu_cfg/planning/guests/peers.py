@@ -6,10 +6,12 @@ that the plan knows: that of the training first, then any other.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from vgpu_cfg.model.desired import DesiredGuest, DesiredPlan, DesiredTraining, DesiredVm
+from vgpu_cfg.model.plan_file.guest_values import DOMAIN_PATTERN
 from vgpu_cfg.planning.guests.nics import Addresses, PlannedNic, planned_nics
 
 
@@ -26,9 +28,13 @@ class Peer:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Its names: the full one first where it has a domain, as /etc/hosts wants the canonical one."""
+        """Its names: the full one first where it has a domain, as /etc/hosts wants the canonical one.
+
+        The VM's own name is among them where a resolver could take it.
+        """
         full = f"{self.guest.host_name}.{self.guest.domain}" if self.guest.domain else ""
-        return tuple(dict.fromkeys(name for name in (full, self.guest.host_name, self.vm.name) if name))
+        own = self.vm.name if re.fullmatch(DOMAIN_PATTERN, self.vm.name) else ""
+        return tuple(dict.fromkeys(name for name in (full, self.guest.host_name, own) if name))
 
     @property
     def rdma_nics(self) -> tuple[PlannedNic, ...]:

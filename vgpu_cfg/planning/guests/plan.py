@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from vgpu_cfg.model.desired import DesiredPlan, DesiredPower
 from vgpu_cfg.model.observed.inventory import Inventory
@@ -12,19 +13,29 @@ from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.findings.wording import listed
 from vgpu_cfg.planning.guests.drivers import guest_branches, host_branches
+from vgpu_cfg.planning.guests.exposure_checks import check_exposure
 from vgpu_cfg.planning.guests.guest_checks import check_guest, check_secrets, check_system, check_way_in
+from vgpu_cfg.planning.guests.key_checks import check_keys, check_replaced, check_rotation
 from vgpu_cfg.planning.guests.nics import Addresses
 from vgpu_cfg.planning.guests.peers import make_team
+from vgpu_cfg.planning.guests.plan_keys import Held, KeysOfGuests
 from vgpu_cfg.planning.guests.report_checks import (
     PendingRestart,
-    check_keys,
     check_mark,
     check_report,
     pending_restarts,
     restart_steps,
 )
 from vgpu_cfg.planning.guests.specs import guest_specs
-from vgpu_cfg.planning.guests.stage import GuestUpdate, known_of, order_stages, restarting, stage_guest
+from vgpu_cfg.planning.guests.stage import (
+    GuestUpdate,
+    Knowledge,
+    know,
+    known_of,
+    order_stages,
+    restarting,
+    stage_guest,
+)
 from vgpu_cfg.planning.guests.training_checks import check_training
 from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
 
@@ -49,6 +60,8 @@ class GuestPlanner:
         self.specs = guest_specs(desired, addresses, takes, self.team)
         if self.team is not None:
             check_training(desired, self.team, addresses, findings)
+        self.keys = KeysOfGuests.of(options, desired.identity, observed)
+        check_rotation(desired, observed, self.keys, options.rotate, findings)
         self._restarts: list[PendingRestart] = []
 
     def stage(
@@ -58,15 +71,13 @@ class GuestPlanner:
         own: dict[str, list[Change]] = {}
         for change in changes:
             own.setdefault(change.subject.name, []).append(change)
-        stages: dict[str, StageGuest] = {}
-        updates = []
-        for resolved in resolved_vms:
-            update = self._update(resolved, own.get(resolved.name, []))
-            if update is None:
-                continue
-            updates.append((resolved, update))
-            staged = self._plan_guest(resolved, update)
-            if staged is not None:
+        found = [(one, self._update(one, own.get(one.name, []))) for one in resolved_vms]
+        updates = [(resolved, update) for resolved, update in found if update is not None]
+        knowledge = know([update for _, update in updates], self.options.fingerprints)
+        stages: dict[str, tuple[StageGuest, ...]] = {}
+        for resolved, update in updates:
+            staged = self._plan_guest(resolved, update, knowledge)
+            if staged:
                 stages[resolved.name] = staged
                 if resolved.name in in_sync:
                     in_sync.remove(resolved.name)
@@ -86,27 +97,40 @@ class GuestPlanner:
         existing = resolved.existing
         return GuestUpdate(
             spec=spec,
-            known=known_of(existing.detail if existing is not None else None),
+            known=known_of(existing.detail if existing is not None else None, is_exposed=spec.is_exposed),
             moid=existing.moid if existing is not None else None,
             host_moid=resolved.host.moid if resolved.host is not None else None,
             is_on=existing is not None and existing.is_on,
             changes=changes,
         )
 
-    def _plan_guest(self, resolved: ResolvedVm, update: GuestUpdate) -> StageGuest | None:
-        fingerprints: Mapping[str, str] = self.options.fingerprints
+    def _plan_guest(
+        self, resolved: ResolvedVm, update: GuestUpdate, knowledge: Knowledge
+    ) -> tuple[StageGuest, ...]:
+        held = self.keys.held_by(update.known.mark_text, is_on=update.will_run)
+        if held in (Held.UNSEEN, Held.FOREIGN):
+            # Fingerprints are told by the keys, too: with others they say nothing of any secret.
+            knowledge = replace(knowledge, fingerprints={})
         is_reached = check_way_in(resolved, update, self.findings)
+        check_exposure(resolved, update, self.specs, self.findings)
         check_guest(resolved, update, self.host_branch.get(resolved.name, ""), self.findings)
-        check_secrets(resolved, update, fingerprints, self.findings)
+        check_keys(resolved, update, held, self.keys, self.desired, self.findings)
+        if held not in (Held.UNSEEN, Held.FOREIGN):
+            check_secrets(resolved, update, knowledge.fingerprints, self.findings)
         check_report(resolved, update, self.findings)
         check_mark(resolved, update, self.findings)
-        check_keys(resolved, update, fingerprints, self.findings)
-        change = stage_guest(update, fingerprints)
+        changes = stage_guest(
+            update,
+            knowledge,
+            again=self.options.rotate,
+            other="new keys" if held is Held.FORMER else "other secret",
+        )
+        check_replaced(resolved, update, changes, self.options.rotate, self.findings)
         if not update.will_run:
             self._report_off(resolved, update)
-        elif change is not None and is_reached:
-            self._assess_restart(resolved, update, change)
-        return change
+        elif changes and is_reached:
+            self._assess_restart(resolved, update, changes)
+        return changes
 
     def _report_off(self, resolved: ResolvedVm, update: GuestUpdate) -> None:
         why = "is to be off" if resolved.desired.power is DesiredPower.OFF else "is off, and stays so"
@@ -117,8 +141,11 @@ class GuestPlanner:
             remedy = "let the plan power it on first, or write `guest.login` for a way in later"
         self.findings.add_vm(Code.GUEST_STAYS_OFF, resolved.desired, message, remedy)
 
-    def _assess_restart(self, resolved: ResolvedVm, update: GuestUpdate, change: StageGuest) -> None:
-        modules = [one for one in update.spec.modules if one.kind in change.modules]
+    def _assess_restart(
+        self, resolved: ResolvedVm, update: GuestUpdate, changes: Sequence[StageGuest]
+    ) -> None:
+        names_of_all = {name for change in changes for name in change.modules}
+        modules = [one for one in update.spec.modules if one.kind in names_of_all]
         names = restarting(update, modules)
         if names and not self.options.allow_power_cycle:
             message = f"{listed(names)} may restart its guest, which runs: a power cycle is needed"
@@ -126,14 +153,16 @@ class GuestPlanner:
             self.findings.add_vm(Code.POWER_CYCLE_NOT_ALLOWED, resolved.desired, message, remedy)
 
 
-def _beside_their_vms(changes: Sequence[Change], stages: Mapping[str, StageGuest]) -> list[Change]:
-    """Put each guest's change after the last one of its VM, those of VMs that are left alone at the end."""
+def _beside_their_vms(
+    changes: Sequence[Change], stages: Mapping[str, tuple[StageGuest, ...]]
+) -> list[Change]:
+    """Put each guest's changes after the last one of its VM, those of VMs that are left alone at the end."""
     last = {change.subject.name: index for index, change in enumerate(changes)}
     joined: list[Change] = []
     for index, change in enumerate(changes):
         joined.append(change)
         name = change.subject.name
         if last[name] == index and name in stages:
-            joined.append(stages[name])
-    joined += [change for name, change in stages.items() if name not in last]
+            joined += stages[name]
+    joined += [change for name, staged in stages.items() if name not in last for change in staged]
     return joined
