@@ -10,6 +10,7 @@ from vgpu_cfg.catalog import Catalog
 from vgpu_cfg.documents import edited
 from vgpu_cfg.errors import DocumentError
 from vgpu_cfg.model.desired import DesiredPlan
+from vgpu_cfg.model.guests.base import PLAN_KEYS
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.plan.change import Plan
 from vgpu_cfg.plan_loading import LoadedPlan, load_plan
@@ -70,12 +71,13 @@ def attempt(source: PlanSource, text: str, candidates: Sequence[Candidate]) -> T
     for one in candidates:
         if one.effect is not None:
             observed = one.effect(observed)
-    options = _with_flags(source.options, [one.flag for one in candidates if one.flag])
+    options = with_flags(source.options, [one.flag for one in candidates if one.flag])
     plan = make_plan(desired, observed, source.catalog, options)
     return Trial(changed, loaded, observed, plan)
 
 
-def _with_flags(options: PlanOptions, flags: Sequence[str]) -> PlanOptions:
+def with_flags(options: PlanOptions, flags: Sequence[str]) -> PlanOptions:
+    """Return the options as they are with what candidates take on the command line."""
     for flag in flags:
         name, _, value = flag.partition("=")
         match name:
@@ -83,6 +85,16 @@ def _with_flags(options: PlanOptions, flags: Sequence[str]) -> PlanOptions:
                 options = replace(options, allow_power_cycle=True)
             case "allow_move":
                 options = replace(options, allow_move=True)
+            case "allow_destroy":
+                options = replace(options, allow_destroy=int(value))
+            case "rotate":
+                options = replace(options, rotate=(*options.rotate, value))
+            case "rotate_no":
+                options = replace(options, rotate=tuple(one for one in options.rotate if one != value))
+            case "keys":
+                options = replace(options, fingerprints={**options.fingerprints, PLAN_KEYS: value})
+            case "former":
+                options = replace(options, former_keys=(*options.former_keys, value))
             case "only":
                 options = replace(options, only=(value,))
             case _:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from vgpu_cfg.suggestions.candidate import Candidate
+from vgpu_cfg.suggestions.proposals.guest_keys import propose_guest_keys
 from vgpu_cfg.suggestions.proposals.host_entries import propose_host_entries
 from vgpu_cfg.suggestions.proposals.names import propose_names
 from vgpu_cfg.suggestions.proposals.outside import propose_acts
@@ -17,6 +18,7 @@ _ROOMS = (
     propose_names,
     propose_vm_keys,
     propose_plan_keys,
+    propose_guest_keys,
     propose_host_entries,
     propose_room,
     propose_acts,

@@ -38,6 +38,16 @@ def _flags(situation: Situation) -> Iterator[Candidate]:
     if any(situation.errors(Code.HOST_FORBIDDEN)):
         says = "let VMs of the plan be moved to where the plan file says"
         yield Candidate(FixKind.FLAG, says, Cost.MOVE, flag="allow_move", command="--allow-move")
+    if any(situation.errors(Code.MANY_DELETIONS)):
+        count = sum(change.kind == "destroy_vm" for change in situation.plan.changes)
+        says = f"let {count} VMs be deleted"
+        yield Candidate(
+            FixKind.FLAG,
+            says,
+            Cost.WORK,
+            flag=f"allow_destroy={count}",
+            command=f"--allow-destroy {count}",
+        )
     if any(found for found in situation.errors(Code.NETWORK_NOT_FOUND) if found.subject.kind == "vm"):
         made = {network.name for network in situation.desired.networks if network.switch}
         if any(nic.network in made for vm in situation.desired.vms for nic in vm.nics):

@@ -25,6 +25,7 @@ _DROPPED: tuple[tuple[tuple[Code, ...], tuple[str, ...]], ...] = (
     ((Code.NO_CLUSTER,), ("drs", "ha")),
     ((Code.HOSTS_EXCLUDED,), ("place.not_hosts",)),
     ((Code.USER_DATA_CLASHES,), ("guest.user_data",)),
+    ((Code.GUEST_SECRETS_MIXED,), ("guest.secrets",)),
 )
 """Keys without which such a finding has nothing to say."""
 
@@ -311,6 +312,10 @@ def _guests(situation: Situation) -> Iterator[Candidate]:
         if plain and plain != nics:
             steps.append(("nics", plain))
         yield from _ask(situation, vm, "without anything that is set up in its guest", *steps)
+    for vm in situation.lines(Code.GUEST_SECRETS_NO_WAY):
+        yield from _ask(
+            situation, vm, "with secrets that vCenter shows: `secrets: exposed`", ("guest.secrets", "exposed")
+        )
 
 
 # --- NICs
