@@ -15,9 +15,11 @@ from typing import Literal, Protocol
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.guests.guest import GuestBundle, GuestSpec
 from vgpu_cfg.model.identity import PlanIdentity
+from vgpu_cfg.model.locks import LockHolder, LockName, Locks
 from vgpu_cfg.model.observed.drs import ClusterTies
 from vgpu_cfg.model.observed.host_facts import EstateFacts, FactGroup, HostAttribute, ShellFacts
 from vgpu_cfg.model.observed.inventory import Host, Inventory
+from vgpu_cfg.model.observed.maintenance import MaintenanceEntry
 from vgpu_cfg.model.observed.past import Past, PastScope
 from vgpu_cfg.model.observed.vm import SettingValue, Vm
 from vgpu_cfg.model.plan.change import (
@@ -45,7 +47,8 @@ class Transport(Protocol):
         """Send a request and return (status, headers, body).
 
         `path` may be a whole https URL, where the server itself has named another host for it.
-        Raises `Unreachable` or `CertificateRejected` where no answer came.
+        Raises `Unreachable` or `CertificateRejected` where no answer came, `NotSent` where the server has
+        seen nothing of the request.
         """
         ...
 
@@ -133,8 +136,20 @@ class InventoryReader(Protocol):
         """
         ...
 
+    def read_maintenance(self, host_moids: Sequence[str]) -> Mapping[str, MaintenanceEntry]:
+        """Return who took hosts into maintenance mode, and by which run, as far as vCenter's events tell."""
+        ...
+
+    def read_locks(self) -> Locks | None:
+        """Read the locks of runs, of whatever plans; None where that is not known."""
+        ...
+
     def read_missing_privileges(self, needed: Mapping[str, Sequence[str]]) -> Mapping[str, tuple[str, ...]]:
         """Return, per entity moid, those of the needed privileges that the account lacks."""
+        ...
+
+    def read_defined_attributes(self) -> frozenset[tuple[str, str]]:
+        """Return the custom attributes that are defined, each with a type of objects that can have it."""
         ...
 
 
@@ -147,6 +162,34 @@ class RunLog(Protocol):
 
     def write(self, text: str, datacenter_moid: str | None = None) -> None:
         """Leave an event at a datacenter, or at the root folder. Raises `VCenterError`."""
+        ...
+
+
+class LockKeeper(Protocol):
+    """Where runs keep their locks: each is made once, whoever asks. Every method raises `VCenterError`."""
+
+    def read(self) -> Locks:
+        """Read all locks, of whatever runs."""
+        ...
+
+    def missing_privileges(self) -> tuple[str, ...]:
+        """Return what the account may not do that locks take."""
+        ...
+
+    def make(self, name: LockName, holder: LockHolder) -> str | None:
+        """Make a lock and return its moid; None where one of that name exists."""
+        ...
+
+    def beat(self, moid: str, name: LockName, holder: LockHolder, beats: int) -> bool:
+        """Say that the run goes on, for the so-manieth time; False where the lock has gone."""
+        ...
+
+    def remove(self, moid: str) -> None:
+        """Remove a lock, if it is there."""
+        ...
+
+    def running_tasks(self, account: str) -> tuple[str, ...]:
+        """Name the tasks that an account has begun, and that go on."""
         ...
 
 
@@ -165,7 +208,10 @@ class TaskState(StrEnum):
 
 
 class TaskUpdate(Frozen):
-    """What became of a task. `error` is vCenter's own text, `fault` its type's name."""
+    """What became of a task. `error` is vCenter's own text, `fault` its type's name.
+
+    `taken_by` is the moid of what has the name already that was asked for, where the fault tells.
+    """
 
     task: str
     state: TaskState
@@ -173,6 +219,7 @@ class TaskUpdate(Frozen):
     result_moid: str | None = None
     fault: str = ""
     error: str = ""
+    taken_by: str = ""
 
 
 class ChangeWriter(Protocol):
@@ -360,13 +407,14 @@ class HostShells(Protocol):
 class GuestTarget(Frozen):
     """A VM whose guest is to be reached: by vCenter (`moid`), or by ssh at one of `addresses`, best first.
 
-    `name` is the plan's name of the VM, from which its host key is derived. `prefers_ssh` lets ssh be tried
-    first, where a login allows both.
+    `name` is the plan's name of the VM. `host_key` is the one by which its guest is known, as
+    `model.guests.host_keys` says it. `prefers_ssh` lets ssh be tried first, where a login allows both.
     """
 
     name: str
     moid: str
     addresses: tuple[str, ...] = ()
+    host_key: str = ""
     prefers_ssh: bool = False
 
 
@@ -414,15 +462,27 @@ class GuestStager(Protocol):
     """Turns what a guest shall have into what is sent to it. Raises `GuestError` for what cannot be sent."""
 
     def seed(self, spec: GuestSpec) -> Mapping[str, str]:
-        """Return the extraConfig of a clone whose cloud-init is to stage everything; secrets are in it."""
+        """Return the extraConfig of a clone whose cloud-init is to stage what the spec lets it carry."""
         ...
 
-    def bundle(self, spec: GuestSpec, modules: Sequence[str], run: str) -> GuestBundle:
-        """Return what stages the named modules of a guest that runs; `run` names the attempt."""
+    def bundle(
+        self, spec: GuestSpec, modules: Sequence[str], run: str, host_keys: Mapping[str, str]
+    ) -> GuestBundle:
+        """Return what stages the named modules of a guest that runs; `run` names the attempt.
+
+        `host_keys` says by which host key each VM's guest is known.
+        """
         ...
 
-    def mark(self, spec: GuestSpec, modules: Sequence[str], before: str) -> str:
+    def mark(self, spec: GuestSpec, modules: Sequence[str], before: str, host_keys: Mapping[str, str]) -> str:
         """Return the mark after these modules were staged, `before` being the one until now."""
+        ...
+
+    def former_host_key(self, vm: str, mark: str) -> str:
+        """Return the public host key that was derived for a VM from keys before those of now.
+
+        The mark tells which: "" where its guest has no such keys.
+        """
         ...
 
 
@@ -439,4 +499,12 @@ class Clock(Protocol):
 
     def now(self) -> datetime:
         """Return the time, with its zone."""
+        ...
+
+
+class RunClock(Clock, Protocol):
+    """A clock that can also let time pass; a simulated one jumps."""
+
+    def pause(self, seconds: float) -> None:
+        """Return after so many seconds."""
         ...

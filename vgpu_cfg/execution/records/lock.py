@@ -1,95 +1,250 @@
-"""That one plan is run once at a time on this machine, and who runs it now.
+"""That one run at a time changes a plan, a host or a cluster: locks that vCenter keeps, and their heartbeat.
 
-The lock is the operating system's: a process that dies lets go of it. The file
-beside it only tells who holds it.
+A lock is an object that vCenter makes once. Whose run has ended without giving its locks back shows only on
+the machine where it ran: there it held a lock of the operating system, which goes with its process.
+Elsewhere nothing proves it, however long nothing was heard, and a person says so (`unlock`).
 """
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
-from datetime import datetime
+from collections.abc import Callable
+from datetime import datetime, timedelta
 from pathlib import Path
+from types import TracebackType
+from typing import Self
 
 from filelock import FileLock, Timeout
-from pydantic import ValidationError
 
-from vgpu_cfg.errors import DocumentError, DocumentFault, Locked
-from vgpu_cfg.execution.records.who import this_machine, this_user
-from vgpu_cfg.model.frozen import Frozen
-from vgpu_cfg.model.plan.change import PlanTarget
+from vgpu_cfg.documents import PRIVATE, make_private_folder
+from vgpu_cfg.errors import (
+    AnswerLost,
+    DocumentError,
+    DocumentFault,
+    Locked,
+    LockLost,
+    NotPermitted,
+    VCenterError,
+)
+from vgpu_cfg.model.locks import BEAT_SECONDS, Lock, LockHolder, LockName, Locks
+from vgpu_cfg.ports import LockKeeper, RunClock
+
+_LONGEST_WAIT = timedelta(minutes=10)
+"""So long the tasks of a run that was killed are waited for: others may use its account, too."""
+_POLL_SECONDS = 2.0
+
+_MOST_TRIES = 5
+"""So often a lock is asked for that is refused and then not there: others come and go."""
 
 
-class LockHolder(Frozen):
-    """Who holds a lock, and since when."""
+class RunLocks:
+    """The locks of one run, as a context: its end gives all of them back.
 
-    plan: str
-    server: str
-    pid: int
-    host: str
-    user: str
-    since: datetime
-
-    def __str__(self) -> str:
-        since = f"{self.since:%Y-%m-%d %H:%M:%S %Z}".rstrip()
-        return f"{self.user} on {self.host}, process {self.pid}, since {since}"
-
-
-@contextmanager
-def hold_lock(folder: Path, plan: str, target: PlanTarget, *, now: datetime) -> Iterator[LockHolder]:
-    """Hold the lock of a plan on a vCenter for the length of a run.
-
-    It is per vCenter (its instance uuid, else its address) and plan name. Raises Locked,
-    saying who holds it, where another run does, and DocumentError where the folder cannot be used.
+    The first that is taken carries the heartbeat. `say` tells what the run did with locks of others, and what
+    it could not give back.
     """
-    path = _lock_path(folder, plan, target)
-    holder = LockHolder(
-        plan=plan,
-        server=target.address,
-        pid=os.getpid(),
-        host=this_machine(),
-        user=this_user(),
-        since=now,
-    )
-    lock = FileLock(path, is_singleton=False)
-    try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        lock.acquire(blocking=False)
-    except Timeout as error:
-        other = read_lock_holder(folder, plan, target)
+
+    def __init__(
+        self,
+        keeper: LockKeeper,
+        clock: RunClock,
+        folder: Path,
+        holder: LockHolder,
+        say: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self.holder = holder
+        self._keeper = keeper
+        self._clock = clock
+        self._folder = folder
+        self._say = say
+        self._held: dict[str, tuple[LockName, str]] = {}
+        self._beats = 0
+        self._beaten_at: datetime | None = None
+        self._is_lost = False
+        self._is_unsure = False
+        self._proof = FileLock(_proof(folder, holder.run), mode=PRIVATE, is_singleton=False)
+
+    def __enter__(self) -> Self:
+        try:
+            make_private_folder(self._folder)
+            self._proof.acquire(blocking=False)
+        except (OSError, RuntimeError) as error:  # the latter from a file system without locks
+            raise _unusable(self._folder, error) from error
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self._give_back()
+        finally:
+            with contextlib.suppress(OSError):
+                self._proof.release()
+                if (
+                    not self._held and not self._is_unsure
+                ):  # else it proves to the next run here that this one has ended
+                    _proof(self._folder, self.holder.run).unlink(missing_ok=True)
+
+    def take(self, *names: LockName) -> None:
+        """Take locks that the run has not yet, in an order that is the same for all runs.
+
+        Raises Locked, saying who holds one; NotPermitted where the account may make none. What was taken till
+        then is given back at the run's end.
+        """
+        wanted = [name for name in names if name.text not in self._held]
+        if wanted and not self._held:
+            self._refuse_missing_privileges()
+        for name in sorted(wanted, key=lambda name: name.text) if self._held else wanted:
+            self._held[name.text] = (name, self._make(name))
+            self._beaten_at = self._beaten_at or self._clock.now()
+
+    def check(self, *names: LockName) -> None:
+        """See that the run has these locks, and all that it took. Raises LockLost.
+
+        vCenter is asked where a heartbeat is due, so once a minute at most.
+        """
+        self.beat()
+        for name in names:
+            if name.text not in self._held:
+                raise LockLost(
+                    f"{name} is not locked by this run",
+                    subject=str(name),
+                    remedy="run the same command again",
+                )
+
+    def beat(self) -> None:
+        """Say that the run goes on, if that is due. Raises LockLost where the lock has been taken away."""
+        now = self._clock.now()
+        if not self._is_lost and self._beaten_at is not None:
+            if (now - self._beaten_at).total_seconds() < BEAT_SECONDS:
+                return
+            name, moid = next(iter(self._held.values()))
+            self._is_lost = not self._keeper.beat(moid, name, self.holder, self._beats + 1)
+            self._beats, self._beaten_at = self._beats + 1, now
+        if self._is_lost:
+            raise LockLost(
+                f"the lock of this run ({self.holder.run}) was taken away: nothing more is written",
+                remedy="see who runs now (`vgpu-cfg status`); once nobody does, run the same command again",
+            )
+
+    def _make(self, name: LockName) -> str:
+        for _ in range(_MOST_TRIES):
+            made = self._ask_for(name)
+            if made is not None:
+                return made
+            locks = self._keeper.read()
+            found = locks.named(name)
+            if found is None:
+                continue
+            if found.holder is not None and found.holder.run == self.holder.run:
+                self._is_unsure = False
+                return found.moid  # the answer to an earlier request was lost
+            if found.holder is None or not has_ended(self._folder, found.holder, self.holder.machine):
+                raise refusal(found, locks)
+            self._take_away(found.holder, locks)
         raise Locked(
-            f"another run of {plan} is in progress: {other or 'it does not say whose'}",
-            subject=f"{plan} on {target.address}",
-            remedy="wait for it to end, or stop it there; the lock goes with its process",
-        ) from error
-    except (OSError, RuntimeError) as error:  # the latter from a file system without locks
-        raise _unusable(folder, error) from error
-    reported = path.with_suffix(".json")
-    try:
-        with contextlib.suppress(OSError):  # it only tells: the lock itself is held
-            reported.write_text(holder.model_dump_json(), encoding="utf-8")
-        yield holder
-    finally:
+            f"the lock of {name} is refused, and does not show",
+            subject=str(name),
+            remedy=f"see among the alarm definitions of vCenter who has one called {name.text!r}",
+        )
+
+    def _ask_for(self, name: LockName) -> str | None:
+        """Ask for a lock; None where one of that name exists, or the answer was lost and it may be made."""
+        self._is_unsure = True
+        try:
+            made = self._keeper.make(name, self.holder)
+        except AnswerLost:
+            return None
+        self._is_unsure = False
+        return made
+
+    def _take_away(self, dead: LockHolder, locks: Locks) -> None:
+        """Remove the locks of a run that has ended on this machine without giving them back.
+
+        What it had begun at vCenter goes on there: that is waited for, nothing can be planned meanwhile.
+        """
+        self._await_tasks(dead, locks.of_run(dead.run)[0].account)
+        for lock in reversed(locks.of_run(dead.run)):
+            self._keeper.remove(lock.moid)
         with contextlib.suppress(OSError):
-            reported.unlink(missing_ok=True)
-        lock.release()
+            _proof(self._folder, dead.run).unlink(missing_ok=True)
+        self._say(f"run {dead.run} ({dead}) has ended without giving its locks back; they are removed")
+
+    def _await_tasks(self, dead: LockHolder, account: str) -> None:
+        deadline = self._clock.now() + _LONGEST_WAIT
+        is_told = False
+        while tasks := self._keeper.running_tasks(account):
+            if not is_told:
+                self._say(
+                    f"run {dead.run} was killed, and vCenter goes on: {', '.join(tasks)}; waiting for it"
+                )
+                is_told = True
+            if self._clock.now() >= deadline:
+                self._say(f"going on beside {', '.join(tasks)}")
+                return
+            self._clock.pause(_POLL_SECONDS)
+
+    def _give_back(self) -> None:
+        """Remove all locks, the one with the heartbeat last; what fails is told."""
+        for _, moid in reversed(list(self._held.values())):
+            try:
+                self._keeper.remove(moid)
+            except VCenterError as error:
+                self._say(
+                    f"the locks of this run could not be given back: {error.message}; "
+                    f"the next command here removes them, elsewhere `vgpu-cfg unlock {self.holder.run}`"
+                )
+                return
+        self._held.clear()
+
+    def _refuse_missing_privileges(self) -> None:
+        missing = self._keeper.missing_privileges()
+        if missing:
+            raise NotPermitted(
+                f"the account lacks {', '.join(missing)} to lock what a run changes",
+                subject="the root folder of vCenter",
+                remedy="grant it there; `vgpu-cfg privileges PLAN` lists what is needed, and writes roles",
+            )
 
 
-def read_lock_holder(folder: Path, plan: str, target: PlanTarget) -> LockHolder | None:
-    """Return who says to hold the lock; None where nobody says so."""
+def has_ended(folder: Path, holder: LockHolder, machine: str) -> bool:
+    """Whether a run was started on this machine, with this folder of locks, and its process is no more."""
+    path = _proof(folder, holder.run)
+    if holder.machine != machine or not path.exists():
+        return False
+    lock = FileLock(path, mode=PRIVATE, is_singleton=False)
     try:
-        text = _lock_path(folder, plan, target).with_suffix(".json").read_text(encoding="utf-8")
-        return LockHolder.model_validate_json(text)
-    except (OSError, ValidationError):
-        return None
+        lock.acquire(blocking=False)
+    except (Timeout, OSError, RuntimeError):
+        return False
+    lock.release()
+    return True
 
 
-def _lock_path(folder: Path, plan: str, target: PlanTarget) -> Path:
-    server = target.instance_uuid or target.address
-    return folder / f"{hashlib.sha256(f'{server}/{plan}'.encode()).hexdigest()[:16]}.lock"
+def refusal(lock: Lock, locks: Locks) -> Locked:
+    """Return what to raise where another run holds a lock."""
+    holder = lock.holder
+    if holder is None:
+        return Locked(
+            f"{lock.name} is locked, and the lock does not tell by whom",
+            subject=str(lock.name),
+            remedy=f"see who made the alarm {lock.name.text!r} in vCenter, and remove it there",
+        )
+    beat_at = locks.beat_of(holder.run)
+    silent = locks.is_silent(holder.run)
+    return Locked(
+        f"another run has locked {lock.name}: {holder}, since {holder.since:%Y-%m-%d %H:%M:%S} UTC, run "
+        f"{holder.run}; " + ("silent since" if silent else "last heard of at") + f" {beat_at:%H:%M:%S} UTC",
+        subject=str(lock.name),
+        remedy=f"see that it does not run any more; then `{locks.unlock_command(holder.run)}`"
+        if silent
+        else "wait for it to end, or stop it there; where it has died, "
+        f"`{locks.unlock_command(holder.run)} --force`",
+    )
+
+
+def _proof(folder: Path, run: str) -> Path:
+    return folder / f"{run}.lock"
 
 
 def _unusable(folder: Path, error: Exception) -> DocumentError:

@@ -14,14 +14,17 @@ from datetime import datetime
 from itertools import chain
 
 from vgpu_cfg.catalog import Catalog, load_catalog
+from vgpu_cfg.model.locks import Locks
 from vgpu_cfg.model.observed.drs import ClusterTies
 from vgpu_cfg.model.observed.host_facts import EstateFacts, FactGroup
 from vgpu_cfg.model.observed.inventory import Host, Inventory, PciDevice
+from vgpu_cfg.model.observed.maintenance import MaintenanceEntry
 from vgpu_cfg.model.observed.past import Past, PastScope
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.planning.findings.options import matches_any
 from vgpu_cfg.ports import Clock, ReadScope
 from vgpu_cfg.vsphere.history.happened import NOT_RECORDED, read_past
+from vgpu_cfg.vsphere.history.maintenance import read_maintenance
 from vgpu_cfg.vsphere.history.origins import read_origins
 from vgpu_cfg.vsphere.host_facts.narrowed import narrowed, preparable
 from vgpu_cfg.vsphere.host_facts.reader import ALL_GROUPS, read_facts
@@ -35,9 +38,15 @@ from vgpu_cfg.vsphere.reading.host_kinds import (
 )
 from vgpu_cfg.vsphere.reading.hosts import gpu_holders, lists_nvidia, make_host
 from vgpu_cfg.vsphere.reading.key_providers import read_key_providers
+from vgpu_cfg.vsphere.reading.locks import read_locks
 from vgpu_cfg.vsphere.reading.nics import mark_nics
 from vgpu_cfg.vsphere.reading.places import Places
-from vgpu_cfg.vsphere.reading.privileges import read_missing_privileges, type_by_moid, vmodl_name
+from vgpu_cfg.vsphere.reading.privileges import (
+    read_defined_attributes,
+    read_missing_privileges,
+    type_by_moid,
+    vmodl_name,
+)
 from vgpu_cfg.vsphere.reading.sharing import infer_sharing
 from vgpu_cfg.vsphere.reading.vms import make_vm, owner_mark
 from vgpu_cfg.vsphere.wire.collector import Item, Paths, Start, collect_all, collect_from
@@ -147,9 +156,21 @@ class VCenterReader:
         """Read what vCenter's events tell of some VMs, hosts and clusters."""
         return read_past(self._session, scope)
 
+    def read_maintenance(self, host_moids: Sequence[str]) -> Mapping[str, MaintenanceEntry]:
+        """Return who took hosts into maintenance mode, and by which run, as far as vCenter's events tell."""
+        return read_maintenance(self._session, host_moids)
+
+    def read_locks(self) -> Locks | None:
+        """Read the locks of runs: three round trips."""
+        return read_locks(self._session)
+
     def read_missing_privileges(self, needed: Mapping[str, Sequence[str]]) -> Mapping[str, tuple[str, ...]]:
         """Return, per entity moid, those of the needed privileges that the account lacks."""
         return read_missing_privileges(self._session, needed, self._type_of)
+
+    def read_defined_attributes(self) -> frozenset[tuple[str, str]]:
+        """Return the custom attributes that hosts and VMs can have, by type and name; one round trip."""
+        return read_defined_attributes(self._session)
 
     def _type_of(self, moid: str) -> str:
         item = self._places.find(moid)
@@ -326,9 +347,21 @@ class RecordedReader:
         """Return nothing: a recording holds no events."""
         return Past(unread=NOT_RECORDED)
 
+    def read_maintenance(self, host_moids: Sequence[str]) -> Mapping[str, MaintenanceEntry]:  # noqa: ARG002 - a recording has no events
+        """Return nothing: a recording holds no events."""
+        return {}
+
+    def read_locks(self) -> Locks | None:
+        """Return nothing: a recording does not tell who worked when it was made."""
+        return None
+
     def read_missing_privileges(self, needed: Mapping[str, Sequence[str]]) -> Mapping[str, tuple[str, ...]]:  # noqa: ARG002 - a recording has no account
         """Return nothing: a recording says nothing of privileges."""
         return {}
+
+    def read_defined_attributes(self) -> frozenset[tuple[str, str]]:
+        """Return nothing: a recording says nothing of what is defined."""
+        return frozenset()
 
 
 def _searched(places: Places, items: Sequence[Item], scope: ReadScope) -> list[str]:

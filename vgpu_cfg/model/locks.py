@@ -1,0 +1,138 @@
+"""What vCenter keeps while a run works: a lock for each thing that it may change, and who holds it."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timedelta
+from typing import Annotated, Final, Literal
+
+from pydantic import ConfigDict, StringConstraints, ValidationError
+
+from vgpu_cfg.model.frozen import Frozen
+from vgpu_cfg.model.moments import Moment
+
+HEAD: Final = "vgpu-cfg lock: "
+"""What the name of a lock begins with, among the alarms of others."""
+
+BEAT_SECONDS: Final = 60.0
+"""So often a run says that it still goes on."""
+
+SILENT_AFTER: Final = timedelta(minutes=15)
+"""Whoever has said nothing for so long is called silent: a command on a host's shell may take 10 minutes."""
+
+
+class LockName(Frozen):
+    """What is locked: a plan by its name or its id, a host or a cluster by its moid.
+
+    `label` is what people call it; it tells no lock from another.
+    """
+
+    kind: Literal["plan", "id", "host", "cluster"]
+    key: str
+    label: str = ""
+
+    @property
+    def text(self) -> str:
+        """The lock's name at vCenter, the same for every run."""
+        return f"{HEAD}{self.kind} {self.key}"
+
+    def __str__(self) -> str:
+        return f"{'plan' if self.kind == 'id' else self.kind} {self.label or self.key}"
+
+
+class LockHolder(Frozen):
+    """Who holds a lock: a run, where it was started and what for. What later versions add is passed over.
+
+    A file of this machine is named after the run, and a command that people type names it: so its id, which
+    whoever may edit the alarm can write, leads nowhere and is no option.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    run: Annotated[str, StringConstraints(pattern=r"\A[0-9A-Za-z][0-9A-Za-z-]{0,63}\z")]
+    command: str = ""
+    plan: str = ""
+    plan_id: str = ""
+    user: str = ""
+    machine: str = ""
+    pid: int = 0
+    since: Moment
+
+    def __str__(self) -> str:
+        of_plan = f" of {self.plan}" if self.plan else ""
+        return f"{self.user} on {self.machine}, `{self.command}`{of_plan}, process {self.pid}"
+
+
+class Lock(Frozen):
+    """A lock as vCenter tells it: `beat_at` is its time of the last heartbeat, `account` who gave it.
+
+    `holder` is None where the text tells no run: somebody has edited it.
+    """
+
+    moid: str
+    name: LockName
+    holder: LockHolder | None
+    beat_at: Moment
+    account: str = ""
+
+
+class Locks(Frozen):
+    """All locks of a vCenter, at `now` by its clock; `server` is how it was addressed."""
+
+    now: Moment
+    held: tuple[Lock, ...] = ()
+    server: str = ""
+
+    @property
+    def runs(self) -> tuple[str, ...]:
+        """The ids of the runs that hold locks, in the order in which they took them."""
+        return tuple(dict.fromkeys(lock.holder.run for lock in self.held if lock.holder is not None))
+
+    @property
+    def unknown(self) -> tuple[Lock, ...]:
+        """The locks that tell no run."""
+        return tuple(lock for lock in self.held if lock.holder is None)
+
+    def named(self, name: LockName) -> Lock | None:
+        """Return the lock of this name."""
+        return next((lock for lock in self.held if lock.name.text == name.text), None)
+
+    def of_run(self, run: str) -> tuple[Lock, ...]:
+        """Return all that a run holds, in the order in which it took them."""
+        return tuple(lock for lock in self.held if lock.holder is not None and lock.holder.run == run)
+
+    def beat_of(self, run: str) -> datetime:
+        """Return when a run was last heard of: it says so at one of its locks."""
+        return max(lock.beat_at for lock in self.of_run(run))
+
+    def unlock_command(self, run: str) -> str:
+        """Return what to type to remove the locks of a run."""
+        return f"vgpu-cfg unlock {run}" + (f" --server {self.server}" if self.server else "")
+
+    def is_silent(self, run: str) -> bool:
+        """Whether nothing was heard of a run for so long that it may have ended."""
+        return self.now - self.beat_of(run) >= SILENT_AFTER
+
+
+def lock_text(name: LockName, holder: LockHolder, beats: int = 0) -> str:
+    """Return what a lock says: a sentence for people, then all of it as JSON.
+
+    `beats` counts the heartbeats, so that no two texts are alike.
+    """
+    told = {"label": name.label, "beats": beats, **holder.model_dump(mode="json", exclude_defaults=True)}
+    content = json.dumps({name: value for name, value in told.items() if value}, separators=(",", ":"))
+    return f"held by a run of vgpu-cfg; `vgpu-cfg unlock {holder.run}` removes what a dead one left {content}"
+
+
+def parse_lock(name: str, text: str) -> tuple[LockName, LockHolder | None] | None:
+    """Read a lock's name and text; None for what is no lock."""
+    kind, _, key = name.removeprefix(HEAD).partition(" ")
+    if not name.startswith(HEAD) or kind not in ("plan", "id", "host", "cluster"):
+        return None
+    try:
+        told = json.loads(text[text.index("{") :])
+        label = str(told.pop("label", ""))
+        holder = LockHolder.model_validate(told)
+    except (ValueError, ValidationError, AttributeError, RecursionError):
+        label, holder = "", None
+    return LockName.model_validate({"kind": kind, "key": key, "label": label}), holder

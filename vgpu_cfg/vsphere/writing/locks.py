@@ -1,0 +1,91 @@
+"""How a lock is kept at vCenter: as an alarm of the root folder, of which no two can have one name.
+
+CreateAlarm refuses a name that exists (`DuplicateName`, vSphere API reference), whoever asks first wins. The
+alarm is disabled and triggers nothing. `lastModifiedTime` is vCenter's own and moves when it is reconfigured:
+that is the heartbeat. All stand on the root folder, so that their names are compared whether vCenter
+compares them in all of its inventory or on one object alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+from pyVmomi import vim, vmodl
+
+from vgpu_cfg.model.locks import LockHolder, LockName, Locks, lock_text
+from vgpu_cfg.planning.privileges.table import LOCK
+from vgpu_cfg.vsphere.reading.locks import read_locks
+from vgpu_cfg.vsphere.reading.privileges import read_missing_privileges
+from vgpu_cfg.vsphere.wire.faults import not_offered, translated
+from vgpu_cfg.vsphere.wire.lost_tasks import running_tasks
+from vgpu_cfg.vsphere.wire.session import Session
+
+
+class VCenterLocks:
+    """A LockKeeper on a session."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def read(self) -> Locks:
+        """Read all locks; three round trips."""
+        return read_locks(self._session)
+
+    def missing_privileges(self) -> tuple[str, ...]:
+        """Return what the account may not do that locks take; one round trip."""
+        root = str(self._session.service_content.rootFolder._moId)
+        return read_missing_privileges(self._session, {root: LOCK.privileges}).get(root, ())
+
+    def make(self, name: LockName, holder: LockHolder) -> str | None:
+        """Make a lock and return its moid; None where one of that name exists. One round trip."""
+        manager = self._session.service_content.alarmManager
+        if manager is None:
+            raise not_offered("this vCenter keeps no alarms", self._session.address)
+        root = self._session.service_content.rootFolder
+        with translated(f"making the lock of {name}", str(root._moId)):
+            try:
+                return str(manager.CreateAlarm(root, _spec(name, holder, 0))._moId)
+            except vim.fault.DuplicateName:
+                return None
+
+    def beat(self, moid: str, name: LockName, holder: LockHolder, beats: int) -> bool:
+        """Say that the run goes on; False where the lock has gone. One round trip."""
+        with translated("saying at its lock that the run goes on", moid):
+            try:
+                vim.alarm.Alarm(moid, self._session.stub).ReconfigureAlarm(_spec(name, holder, beats))
+            except vmodl.fault.ManagedObjectNotFound:
+                return False
+        return True
+
+    def running_tasks(self, account: str) -> tuple[str, ...]:
+        """Name the tasks that an account has begun, and that go on; one round trip."""
+        with translated("reading what tasks go on", self._session.address):
+            return running_tasks(self._session.service_content, account)
+
+    def remove(self, moid: str) -> None:
+        """Remove a lock, if it is there. One round trip."""
+        with (
+            translated("removing the lock", moid),
+            contextlib.suppress(vmodl.fault.ManagedObjectNotFound),
+        ):
+            vim.alarm.Alarm(moid, self._session.stub).RemoveAlarm()
+
+
+def _spec(name: LockName, holder: LockHolder, beats: int) -> Any:
+    """Return the alarm: vCenter asks for an expression, and a disabled alarm comes to none."""
+    return vim.alarm.AlarmSpec(
+        name=name.text,
+        description=lock_text(name, holder, beats),
+        enabled=False,
+        expression=vim.alarm.OrAlarmExpression(
+            expression=[
+                vim.alarm.EventAlarmExpression(
+                    eventType=vim.event.EnteredMaintenanceModeEvent,
+                    objectType=vim.HostSystem,
+                    status="yellow",
+                )
+            ]
+        ),
+        setting=vim.alarm.AlarmSetting(toleranceRange=0, reportingFrequency=0),
+    )
