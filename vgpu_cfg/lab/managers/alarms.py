@@ -14,14 +14,10 @@ from vgpu_cfg.lab.simulation.context import Context
 from vgpu_cfg.lab.simulation.methods import answers
 from vgpu_cfg.lab.state.inventory import Alarm, Managed
 
-CREATE = "Alarm.Create"
-"""A privilege that pyvmomi does not tell."""
-
 
 @answers("AlarmManager", "CreateAlarm")
 def create_alarm(context: Context, thing: Managed, *, entity: Any, spec: Any) -> Alarm:
     """Define an alarm on an entity. Raises DuplicateName, InvalidName for an empty one."""
-    context.lab.faults.check_privileges(entity, [CREATE])
     target = _entity(context, entity)
     if not spec.name:
         raise vim.fault.InvalidName(name="", msg="The name '' is invalid.")
@@ -33,7 +29,7 @@ def create_alarm(context: Context, thing: Managed, *, entity: Any, spec: Any) ->
         name=spec.name,
         parent=target.moid,
         spec=spec,
-        created=context.lab.clock.now(),
+        modified=context.lab.clock.now(),
         user=context.lab.user,
     )
     context.state.alarms.append(made.moid)
@@ -57,8 +53,12 @@ def get_alarm_state(context: Context, thing: Managed, *, entity: Any) -> list[An
 
 @answers("Alarm", "ReconfigureAlarm")
 def reconfigure_alarm(context: Context, thing: Alarm, *, spec: Any) -> None:
-    """Replace a definition; what is triggered stays."""
+    """Replace a definition; what is triggered stays. Raises DuplicateName for another alarm's name."""
+    same = next((alarm for alarm in _all(context) if alarm.spec.name == spec.name), thing)
+    if same is not thing:
+        raise refusals.duplicate_name(spec.name, reference(same))
     thing.spec, thing.name = spec, spec.name
+    thing.modified, thing.user = context.lab.clock.now(), context.lab.user
     context.state.touch(thing)
 
 

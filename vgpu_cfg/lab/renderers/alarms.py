@@ -30,7 +30,7 @@ def _info(context: Context, thing: Alarm) -> Any:
         key=thing.moid,
         alarm=vim.alarm.Alarm(thing.moid),
         entity=reference(context.state.objects[thing.parent or ""]),
-        lastModifiedTime=as_datetime(thing.created),
+        lastModifiedTime=as_datetime(thing.modified),
         lastModifiedUser=thing.user,
         creationEventId=0,
     )

@@ -1,0 +1,46 @@
+"""`vgpu-cfg unlock`: which runs have locked something, and how the locks of a dead one are removed."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from vgpu_cfg.cli.options import panels
+from vgpu_cfg.cli.options.shared import OutputFormat, OutputOption, YesOption, connected
+from vgpu_cfg.settings.flags import ConnectionFlags
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(
+        epilog="vgpu-cfg unlock --server vc01.example.com\n\n"
+        "vgpu-cfg unlock 6392edd69034 --server vc01.example.com",
+        rich_help_panel=panels.PLAN,
+    )(unlock)
+
+
+@connected()
+def unlock(
+    run: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="RUN", help="The run whose locks are removed; without it all locks are listed."
+        ),
+    ] = None,
+    *,
+    force: Annotated[
+        bool,
+        typer.Option("--force", help="Remove them although the run was heard of: you know that it is dead."),
+    ] = False,
+    yes: YesOption = False,
+    output: OutputOption = OutputFormat.TEXT,
+    connection: ConnectionFlags,
+) -> None:
+    """Remove the locks that a run left which has died; without a run, list who has locked what."""
+    from vgpu_cfg.cli.flows import unlock_flow
+
+    if run is None:
+        unlock_flow.list_locks(connection, output)
+    else:
+        unlock_flow.unlock(connection, run, output, force=force, yes=yes)

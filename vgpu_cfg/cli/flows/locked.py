@@ -1,0 +1,60 @@
+"""Which locks a command takes before it changes anything: of its plan, then of hosts and clusters."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from vgpu_cfg.cli.output import show
+from vgpu_cfg.settings.folders import state_folder
+
+if TYPE_CHECKING:
+    from vgpu_cfg.cli.compose import Estate
+    from vgpu_cfg.execution import HostTools, RunLocks
+    from vgpu_cfg.model.identity import PlanIdentity
+    from vgpu_cfg.model.locks import LockName
+    from vgpu_cfg.model.observed.inventory import Inventory
+
+
+@contextmanager
+def locked(plan: PlanIdentity | None, estate: Estate, command: str) -> Iterator[RunLocks]:
+    """Keep other runs of a plan away for the length of a block; without a plan only what it locks itself.
+
+    A plan that has no id yet is locked by its name alone: nobody else can have the id that it will get.
+    Raises Locked where another run goes on, saying whose; NotPermitted where the account may make no locks.
+    """
+    from vgpu_cfg.execution import RunLocks, this_machine, this_user
+    from vgpu_cfg.model.locks import LockHolder
+    from vgpu_cfg.planning.locks import plan_locks
+
+    holder = LockHolder(
+        run=estate.run,
+        command=command,
+        plan=plan.name if plan is not None else "",
+        plan_id=plan.id if plan is not None else "",
+        user=this_user(),
+        machine=this_machine(),
+        pid=os.getpid(),
+        since=estate.clock.now(),
+    )
+    with RunLocks(estate.locks, estate.clock, state_folder() / "locks", holder, show.say) as locks:
+        if plan is not None:
+            locks.take(*plan_locks(plan))
+        yield locks
+
+
+def shell_locks(tools: HostTools, observed: Inventory) -> tuple[LockName, ...]:
+    """Return what locks the hosts that are written to as they are read: to open a shell, or close it."""
+    from vgpu_cfg.planning.locks import host_locks
+
+    facts = observed.facts.hosts
+    return host_locks(
+        (
+            moid
+            for moid, access in tools.access.items()
+            if access.ssh == "open-and-close" or (moid in facts and facts[moid].mark is not None)
+        ),
+        observed,
+    )
