@@ -1,57 +1,239 @@
 from __future__ import annotations
 
-import os
+import contextlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from tests.fakes.fake_locks import FakeLocks, FixedClock
 from tests.fakes.fake_vcenter import START
-from vgpu_cfg.errors import Locked
-from vgpu_cfg.execution import hold_lock, read_lock_holder
-from vgpu_cfg.model.plan.change import PlanTarget
+from vgpu_cfg.errors import AnswerLost, Locked, LockLost, NotPermitted, VCenterError
+from vgpu_cfg.execution import RunLocks
+from vgpu_cfg.model.locks import LockHolder, LockName
 
-PROD = PlanTarget(address="vc01.example.com", instance_uuid="1234")
-
-
-def test_a_second_run_of_the_same_plan_is_told_who_runs(tmp_path: Path) -> None:
-    with hold_lock(tmp_path, "demo", PROD, now=START) as holder:
-        with pytest.raises(Locked) as raised, hold_lock(tmp_path, "demo", PROD, now=START):
-            pass
-        assert f"process {os.getpid()}, since 2026-03-02 21:04:11 UTC" in raised.value.message
-        assert raised.value.exit_code == 6
-        assert read_lock_holder(tmp_path, "demo", PROD) == holder
+DEMO = LockName(kind="plan", key="demo")
+HOST = LockName(kind="host", key="host-7", label="esx-07")
+OTHER_HOST = LockName(kind="host", key="host-8", label="esx-08")
+POOL = LockName(kind="cluster", key="domain-c1", label="gpu")
 
 
-def test_the_lock_is_free_again_after_the_run(tmp_path: Path) -> None:
-    with hold_lock(tmp_path, "demo", PROD, now=START):
-        pass
-    assert read_lock_holder(tmp_path, "demo", PROD) is None
-    with hold_lock(tmp_path, "demo", PROD, now=START):
-        pass
+def run_of(keeper: FakeLocks, folder: Path, run: str = "one", **fields: object) -> RunLocks:
+    holder = LockHolder(run=run, command="apply", plan="demo", machine="desk-01", since=START)
+    holder = holder.model_copy(update=fields)
+    return RunLocks(keeper, FixedClock(), folder, holder, said.append)
 
 
-def test_a_run_that_failed_lets_go_of_the_lock(tmp_path: Path) -> None:
-    with pytest.raises(ZeroDivisionError), hold_lock(tmp_path, "demo", PROD, now=START):
+said: list[str] = []
+
+
+@pytest.fixture(autouse=True)
+def _nothing_said() -> None:
+    said.clear()
+
+
+@contextmanager
+def killed(keeper: FakeLocks, folder: Path, *names: LockName, **fields: object) -> Iterator[None]:
+    """A run whose process has ended without giving anything back."""
+    with run_of(keeper, folder, "dead", **fields) as locks:
+        locks.take(*names)
+        kept = dict(keeper.held)
+    keeper.held.update(kept)
+    (folder / "dead.lock").touch()
+    yield
+
+
+def test_a_second_run_is_told_who_works_since_when_and_under_which_run(tmp_path: Path) -> None:
+    keeper = FakeLocks()
+    with run_of(keeper, tmp_path, user="anna", machine="ci-7", pid=812) as first:
+        first.take(DEMO)
+        keeper.pass_time(61)
+        with pytest.raises(Locked) as raised, run_of(keeper, tmp_path, "two") as second:
+            second.take(DEMO)
+    assert raised.value.message == (
+        "another run has locked plan demo: anna on ci-7, `apply` of demo, process 812, "
+        "since 2026-03-02 21:04:11 UTC, run one; last heard of at 21:04:11 UTC"
+    )
+    assert raised.value.remedy == (
+        "wait for it to end, or stop it there; where it has died, `vgpu-cfg unlock one --force`"
+    )
+    assert raised.value.exit_code == 6
+    assert keeper.held == {}
+
+
+def test_a_silent_run_is_named_so_and_keeps_its_lock(tmp_path: Path) -> None:
+    keeper = FakeLocks()
+    with run_of(keeper, tmp_path, machine="ci-7") as first:
+        first.take(DEMO)
+        keeper.pass_time(86_400)
+        with pytest.raises(Locked) as raised, run_of(keeper, tmp_path, "two") as second:
+            second.take(DEMO)
+        assert "silent since 21:04:11 UTC" in raised.value.message
+        assert raised.value.remedy.endswith("`vgpu-cfg unlock one`")
+        assert [lock.name for lock in keeper.held.values()] == [DEMO]
+
+
+def test_a_run_that_has_failed_gives_all_back_the_heartbeat_last(tmp_path: Path) -> None:
+    keeper = FakeLocks()
+    with contextlib.suppress(ZeroDivisionError), run_of(keeper, tmp_path) as locks:
+        locks.take(DEMO)
+        locks.take(HOST, POOL)
         raise ZeroDivisionError
-    with hold_lock(tmp_path, "demo", PROD, now=START):
-        pass
+    assert keeper.held == {}
+    assert keeper.calls[-3:] == ["remove alarm-3", "remove alarm-2", "remove alarm-1"]
+    assert list(tmp_path.iterdir()) == []
 
 
-def test_other_plans_and_other_vcenters_are_free(tmp_path: Path) -> None:
-    other = PROD.model_copy(update={"instance_uuid": "5678"})
+def test_hosts_and_clusters_are_taken_in_one_order_by_all_runs(tmp_path: Path) -> None:
+    keeper = FakeLocks()
+    with run_of(keeper, tmp_path) as locks:
+        locks.take(DEMO)
+        locks.take(OTHER_HOST, POOL, HOST)
+        locks.take(HOST)
+        assert [lock.name for lock in keeper.held.values()] == [DEMO, POOL, HOST, OTHER_HOST]
+        locks.check(HOST, POOL)
+
+
+def test_a_host_that_is_not_locked_is_not_written_to(tmp_path: Path) -> None:
+    with run_of(FakeLocks(), tmp_path) as locks:
+        locks.take(DEMO, HOST)
+        with pytest.raises(LockLost, match="host esx-08 is not locked by this run"):
+            locks.check(OTHER_HOST)
+
+
+def test_a_process_that_has_ended_on_this_machine_is_known_to_have(tmp_path: Path) -> None:
+    keeper = FakeLocks()
+    with killed(keeper, tmp_path, DEMO, HOST), run_of(keeper, tmp_path, "two") as locks:
+        locks.take(DEMO)
+        assert [lock.holder and lock.holder.run for lock in keeper.held.values()] == ["two"]
+    assert "run dead" in said[0]
+    assert "has ended without giving its locks back" in said[0]
+
+
+@pytest.mark.parametrize(("times", "waits"), [(3, 3), (1000, 300)])
+def test_what_a_killed_run_had_begun_is_waited_for_and_not_for_ever(
+    times: int, waits: int, tmp_path: Path
+) -> None:
+    keeper = FakeLocks(running=[("CloneVM of ubuntu",)] * times)
+    with killed(keeper, tmp_path, DEMO), run_of(keeper, tmp_path, "two") as locks:
+        locks.take(DEMO)
+    assert "run dead was killed, and vCenter goes on: CloneVM of ubuntu; waiting for it" in said[0]
+    assert sum(call.startswith("tasks of") for call in keeper.calls) == waits + 1
+    assert ("going on beside CloneVM of ubuntu" in said) == (times == 1000)
+
+
+def test_of_a_process_on_another_machine_nobody_knows(tmp_path: Path) -> None:
+    keeper = FakeLocks()
     with (
-        hold_lock(tmp_path, "demo", PROD, now=START),
-        hold_lock(tmp_path, "demo", other, now=START),
-        hold_lock(tmp_path, "another", PROD, now=START),
-    ):
-        pass
-
-
-def test_one_vcenter_under_two_names_is_one(tmp_path: Path) -> None:
-    by_address = PlanTarget(address="10.0.0.5", instance_uuid="1234")
-    with (
-        hold_lock(tmp_path, "demo", PROD, now=START),
+        killed(keeper, tmp_path, DEMO, machine="elsewhere"),
         pytest.raises(Locked),
-        hold_lock(tmp_path, "demo", by_address, now=START),
+        run_of(keeper, tmp_path, "two") as locks,
     ):
-        pass
+        locks.take(DEMO)
+    assert len(keeper.held) == 1
+
+
+def test_with_another_state_folder_nobody_knows_either(tmp_path: Path) -> None:
+    keeper = FakeLocks()
+    with (
+        killed(keeper, tmp_path / "a", DEMO),
+        pytest.raises(Locked),
+        run_of(keeper, tmp_path / "b", "two") as locks,
+    ):
+        locks.take(DEMO)
+
+
+def test_the_heartbeat_goes_once_a_minute_at_one_lock_of_the_run(tmp_path: Path) -> None:
+    keeper, clock = FakeLocks(), FixedClock()
+    with RunLocks(keeper, clock, tmp_path, LockHolder(run="one", since=START)) as locks:
+        locks.take(DEMO, HOST)
+        for _ in range(13):
+            clock.time += (START.resolution * 1_000_000) * 10
+            locks.beat()
+    assert [call for call in keeper.calls if call.startswith("beat")] == [
+        f"beat 1 of {DEMO.text}",
+        f"beat 2 of {DEMO.text}",
+    ]
+
+
+def test_a_lock_that_was_taken_away_stops_the_run_for_good(tmp_path: Path) -> None:
+    keeper, clock = FakeLocks(), FixedClock()
+    with RunLocks(keeper, clock, tmp_path, LockHolder(run="one", since=START)) as locks:
+        locks.take(DEMO)
+        keeper.held.clear()
+        locks.beat()
+        clock.time += START.resolution * 61_000_000
+        for _ in range(2):
+            with pytest.raises(LockLost, match="taken away"):
+                locks.beat()
+
+
+def test_who_may_make_no_lock_is_told_before_one_is_made(tmp_path: Path) -> None:
+    keeper = FakeLocks(lacking=("Alarm.Create",))
+    with pytest.raises(NotPermitted, match=r"Alarm\.Create") as raised, run_of(keeper, tmp_path) as locks:
+        locks.take(DEMO)
+    assert raised.value.exit_code == 5
+    assert keeper.calls == []
+
+
+def test_an_answer_that_was_lost_leaves_the_lock_the_runs_own(tmp_path: Path) -> None:
+    keeper = FakeLocks()
+    with run_of(keeper, tmp_path) as locks:
+        keeper.make(DEMO, locks.holder)
+        locks.take(DEMO)
+    assert keeper.held == {}
+
+
+def test_a_lock_that_tells_no_run_is_named_as_the_alarm_that_it_is(tmp_path: Path) -> None:
+    keeper = FakeLocks()
+    moid = keeper.make(DEMO, LockHolder(run="x", since=START))
+    assert moid is not None
+    keeper.held[moid] = keeper.held[moid].model_copy(update={"holder": None})
+    with pytest.raises(Locked) as raised, run_of(keeper, tmp_path) as locks:
+        locks.take(DEMO)
+    assert "'vgpu-cfg lock: plan demo'" in raised.value.remedy
+
+
+def test_what_cannot_be_given_back_is_told_and_ends_nothing(tmp_path: Path) -> None:
+    class Gone(FakeLocks):
+        def remove(self, moid: str) -> None:
+            raise VCenterError("vCenter does not answer")
+
+    with run_of(Gone(), tmp_path) as locks:
+        locks.take(DEMO)
+    assert said == [
+        "the locks of this run could not be given back: vCenter does not answer; "
+        "the next command here removes them, elsewhere `vgpu-cfg unlock one`"
+    ]
+
+
+class _LosingAnswers(FakeLocks):
+    """A vCenter that makes the lock, and whose answer is lost."""
+
+    lost: type[VCenterError] = AnswerLost
+
+    def make(self, name: LockName, holder: LockHolder) -> str | None:
+        made = FakeLocks.make(self, name, holder)
+        if made is not None:
+            raise self.lost("the answer was lost")
+        return made
+
+
+def test_a_lock_whose_answer_was_lost_is_had_if_it_was_made(tmp_path: Path) -> None:
+    keeper = _LosingAnswers()
+    with run_of(keeper, tmp_path) as locks:
+        locks.take(DEMO)
+        assert len(keeper.held) == 1
+    assert keeper.held == {}
+
+
+def test_a_lock_that_may_have_been_made_is_taken_over_by_the_next_run_here(tmp_path: Path) -> None:
+    keeper = _LosingAnswers()
+    keeper.lost = VCenterError
+    with pytest.raises(VCenterError), run_of(keeper, tmp_path) as locks:
+        locks.take(DEMO)
+    left = FakeLocks(held=keeper.held)
+    with run_of(left, tmp_path, "two") as locks:
+        locks.take(DEMO)
+    assert left.held == {}

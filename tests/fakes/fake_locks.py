@@ -1,0 +1,82 @@
+"""Locks at the port: a vCenter's, in memory, and those of a run that nobody disputes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from itertools import count
+from pathlib import Path
+
+from tests.fakes.fake_vcenter import START
+from vgpu_cfg.execution import RunLocks
+from vgpu_cfg.model.locks import Lock, LockHolder, LockName, Locks
+
+
+@dataclass
+class FakeLocks:
+    """A vCenter's locks and its clock. `calls` tells what was asked, `lacking` what it may not do."""
+
+    calls: list[str] = field(default_factory=list)
+    lacking: tuple[str, ...] = ()
+    now: datetime = START
+    running: list[tuple[str, ...]] = field(default_factory=list)
+    held: dict[str, Lock] = field(default_factory=dict)
+    _numbers: count[int] = field(default_factory=lambda: count(1))
+
+    def pass_time(self, seconds: float) -> None:
+        self.now += timedelta(seconds=seconds)
+
+    def read(self) -> Locks:
+        self.calls.append("read")
+        return Locks(now=self.now, held=tuple(self.held.values()))
+
+    def missing_privileges(self) -> tuple[str, ...]:
+        return self.lacking
+
+    def make(self, name: LockName, holder: LockHolder) -> str | None:
+        self.calls.append(f"make {name.text}")
+        if any(lock.name.text == name.text for lock in self.held.values()):
+            return None
+        moid = f"alarm-{next(self._numbers)}"
+        self.held[moid] = Lock(moid=moid, name=name, holder=holder, beat_at=self.now)
+        return moid
+
+    def beat(self, moid: str, name: LockName, holder: LockHolder, beats: int) -> bool:
+        self.calls.append(f"beat {beats} of {name.text}")
+        if moid not in self.held:
+            return False
+        self.held[moid] = Lock(moid=moid, name=name, holder=holder, beat_at=self.now)
+        return True
+
+    def running_tasks(self, account: str) -> tuple[str, ...]:
+        self.calls.append(f"tasks of {account}")
+        return self.running.pop(0) if self.running else ()
+
+    def remove(self, moid: str) -> None:
+        self.calls.append(f"remove {moid}")
+        self.held.pop(moid, None)
+
+
+class FixedClock:
+    """A machine's clock that stands still, unless somebody sets it or waits."""
+
+    def __init__(self) -> None:
+        self.time = START
+
+    def now(self) -> datetime:
+        return self.time
+
+    def pause(self, seconds: float) -> None:
+        self.time += timedelta(seconds=seconds)
+
+
+class UndisputedLocks(RunLocks):
+    """The locks of a run that has whatever it asks for."""
+
+    def check(self, *names: LockName) -> None:
+        self.beat()
+
+
+def undisputed(run: str = "0123456789ab") -> RunLocks:
+    """Return the locks of a run beside which there is no other."""
+    return UndisputedLocks(FakeLocks(), FixedClock(), Path(), LockHolder(run=run, since=START))
