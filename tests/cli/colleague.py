@@ -8,7 +8,7 @@ from typing import Any
 from pyVmomi import vim
 
 from tests.unit.lab.wire.client import connect
-from vgpu_cfg.lab.state.inventory import Cluster, VirtualMachine
+from vgpu_cfg.lab.state.inventory import Cluster, Host, VirtualMachine
 from vgpu_cfg.lab.vcenter import Lab
 
 NAME = "Colleague@VSPHERE.LOCAL"
@@ -31,6 +31,13 @@ class Colleague:
     def reconfigures(self, name: str, change: Callable[[Any], Any]) -> None:
         """Reconfigure a VM by a spec that is made of what it shows."""
         self.does(name, "ReconfigVM_Task", change(self._vm(name)))
+
+    def takes_down(self, name: str) -> None:
+        """Take a host into maintenance mode."""
+        moid = next(host.moid for host in self._lab.state.all(Host) if host.name == name)
+        task = vim.HostSystem(moid, self._client._stub).EnterMaintenanceMode_Task(0)
+        self._lab.run_until_idle()
+        assert task.info.state == "success", task.info.error
 
     def sets_attribute(self, name: str, attribute: str, value: str) -> None:
         """Set a custom attribute of a VM."""

@@ -11,6 +11,7 @@ from typing import Any
 
 from pyVmomi import vim
 
+from tests.fakes.fake_locks import undisputed
 from tests.plans.estate import PLAN_ID
 from tests.properties.estates import Wanted, open_estate, together
 from vgpu_cfg.catalog import load_catalog
@@ -62,7 +63,12 @@ class Desk:
         plan = self.plan()
         assert not plan.errors, plan.errors
         report = run_plan(
-            plan, self.reader, self.writer, StandingClock(), options=RunOptions(parallel=8, per_host=4)
+            plan,
+            self.reader,
+            self.writer,
+            StandingClock(),
+            locks=undisputed(),
+            options=RunOptions(parallel=8, per_host=4),
         )
         assert not report.failed, report.failed
         names = {vm.name for vm in self.desired.vms}

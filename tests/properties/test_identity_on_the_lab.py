@@ -1,4 +1,4 @@
-"""No plan deletes what is not its own, whatever clones, restores, renames and a second file of its name did.
+"""No plan deletes what is not its own, whatever clones, restores, second files and second machines did.
 
 The tests know whose a VM is by what they did themselves: not by its mark.
 """
@@ -6,6 +6,7 @@ The tests know whose a VM is by what they did themselves: not by its mark.
 from __future__ import annotations
 
 import json
+import shutil
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +25,9 @@ from vgpu_cfg.lab.vcenter import Lab
 
 ESTATE = "two-a100"
 NAMES = ("a", "b", "c")
+COPY = "desk-02/first.yaml"
+"""The first file as a colleague has it, on a machine with a state folder of its own."""
+FILES = ("first.yaml", "other.yaml", COPY)
 PLAN = """\
 version: 1
 name: {name}
@@ -44,7 +48,7 @@ class Owned:
 
 
 class Foreign(RuleBasedStateMachine):
-    """Two plan files that may bear one name, and a person who clones, restores and renames."""
+    """Two plan files that may bear one name, a colleague's copy, and a person with the vSphere Client."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -53,6 +57,11 @@ class Foreign(RuleBasedStateMachine):
         self.run = CommandLine(Path(self.place.name), self.patch)
         self.owned = Owned()
         self.plans: dict[str, tuple[str, tuple[str, ...]]] = {}
+        self.is_same_plan = False
+        colleague = self.run.folder / "desk-02" / "state"
+        colleague.mkdir(parents=True)
+        self.run.state_folder.joinpath("lab").mkdir(parents=True)
+        colleague.joinpath("lab").symlink_to(self.run.state_folder / "lab")
         self.count = 0
 
     def teardown(self) -> None:
@@ -77,45 +86,66 @@ class Foreign(RuleBasedStateMachine):
         lines = "\n".join(f"- {json.dumps({'name': vm})}" for vm in vms)
         self.run.write(file, PLAN.format(name=name, vms=lines))
 
-    @rule(file=st.sampled_from(["first.yaml", "other.yaml"]))
+    @rule(file=st.sampled_from(FILES))
     def apply(self, file: str) -> None:
-        before = self.vms()
-        self.run("apply", "--yes", file)
-        for moid in self.vms().keys() - before.keys():
-            self.owned.made_by[moid] = file
+        self.command(file, "apply")
 
-    @rule(
-        file=st.sampled_from(["first.yaml", "other.yaml"]), named=st.lists(st.sampled_from(NAMES), max_size=2)
-    )
+    def command(self, file: str, command: str, *flags: str) -> None:
+        """Run a command on a file's own machine; it deletes nothing that another plan has made."""
+        if file not in self.plans:
+            return
+        before = self.vms()
+        folder, _, name = file.rpartition("/")
+        self.run.machine = folder or "desk-01"
+        self.patch.chdir(self.run.folder / folder)
+        self.run(command, "--yes", name, *flags)
+        self.patch.chdir(self.run.folder)
+        for moid in self.vms().keys() - before.keys():
+            self.owned.made_by[moid] = self.plan_of(file)
+        self.check_deleted(file, before)
+
+    def plan_of(self, file: str) -> str:
+        """Name the plan that a file is of: a copy with the id is the same one."""
+        return "first.yaml" if file == COPY and self.is_same_plan else file
+
+    @rule(with_id=st.booleans())
+    def a_colleague_takes_the_file_along(self, with_id: bool) -> None:
+        """With its id it is the same plan; without, it is another that looks like it."""
+        if COPY in self.plans:
+            return
+        id_file = self.run.folder / "first.yaml.id"
+        self.is_same_plan = with_id and id_file.exists()
+        if self.is_same_plan:
+            shutil.copy(id_file, self.run.folder / f"{COPY}.id")
+        self.write(COPY, *self.plans["first.yaml"])
+
+    @rule(file=st.sampled_from(FILES), named=st.lists(st.sampled_from(NAMES), max_size=2))
     def destroy(self, file: str, named: list[str]) -> None:
-        before = self.vms()
         flags = [word for name in named for word in ("--delete", name)]
-        self.run("destroy", "--yes", file, *flags)
-        self.check_deleted(file, before)
+        self.command(file, "destroy", *flags)
 
-    @rule(file=st.sampled_from(["first.yaml", "other.yaml"]), name=st.sampled_from(NAMES))
+    @rule(file=st.sampled_from(FILES), name=st.sampled_from(NAMES))
     def apply_with_delete(self, file: str, name: str) -> None:
-        before = self.vms()
-        self.run("apply", "--yes", "--delete", name, file)
-        for moid in self.vms().keys() - before.keys():
-            self.owned.made_by[moid] = file
-        self.check_deleted(file, before)
+        self.command(file, "apply", "--delete", name)
 
     def check_deleted(self, file: str, before: dict[str, str]) -> None:
         gone = before.keys() - self.vms().keys()
         foreign = {
-            before[moid]: self.owned.made_by[moid] for moid in gone if self.owned.made_by[moid] != file
+            before[moid]: self.owned.made_by[moid]
+            for moid in gone
+            if self.owned.made_by[moid] != self.plan_of(file)
         }
         assert not foreign, f"{file} has deleted {foreign}"
 
     @rule(
-        file=st.sampled_from(["first.yaml", "other.yaml"]),
+        file=st.sampled_from(FILES),
         name=st.sampled_from(["shared", "another"]),
         vms=st.lists(st.sampled_from(NAMES), min_size=1, max_size=3, unique=True),
     )
     def edit(self, file: str, name: str, vms: list[str]) -> None:
         """Somebody renames a plan, or changes which VMs it names."""
-        self.write(file, name, tuple(vms))
+        if file in self.plans:
+            self.write(file, name, tuple(vms))
 
     # ------------------------------------------------------------- a person
 
@@ -221,5 +251,17 @@ def test_a_clone_in_the_place_of_a_vm_stays_and_the_vm_is_known_under_another_na
         machine.destroy("first.yaml", [])
         assert sorted(before.values()) == ["a", "a-0", "b"]
         assert sorted(machine.vms().values()) == ["a"]
+    finally:
+        machine.teardown()
+
+
+@pytest.mark.parametrize(("with_id", "left"), [(False, ["a", "b"]), (True, [])])
+def test_a_colleagues_copy_deletes_only_where_the_id_came_along(with_id: bool, left: list[str]) -> None:
+    machine = Foreign()
+    try:
+        machine.begin(same=False)
+        machine.a_colleague_takes_the_file_along(with_id=with_id)
+        machine.destroy(COPY, [])
+        assert sorted(machine.vms().values()) == left
     finally:
         machine.teardown()

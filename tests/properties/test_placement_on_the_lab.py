@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from tests.extent import examples
+from tests.fakes.fake_locks import undisputed
 from tests.plans.estate import PLAN_ID
 from tests.properties.estates import Wanted, cases, is_feasible, open_estate, plan_rows
 from tests.properties.moving import StandingClock
@@ -93,7 +94,12 @@ def test_what_is_planned_powers_on_whichever_gpu_is_chosen(
         if plan.errors:
             return
         report = run_plan(
-            plan, reader, VCenterWriter(session), StandingClock(), options=RunOptions(parallel=8, per_host=4)
+            plan,
+            reader,
+            VCenterWriter(session),
+            StandingClock(),
+            locks=undisputed(),
+            options=RunOptions(parallel=8, per_host=4),
         )
         assert not report.failed, report.failed
         names = {vm.name for vm in desired.vms}

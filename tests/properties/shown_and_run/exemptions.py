@@ -70,7 +70,12 @@ EXEMPTIONS = (
         "the number is the new vGPU's own, which vCenter gives it; its edit says: unified memory",
         "1",
     ),
-    Exemption(SET, r"extraConfig\[guestinfo\..*\]", "the guest's data for its first boot holds secrets"),
+    Exemption(
+        SET,
+        r"extraConfig\[vgpu_cfg\.guest\.host_key\]",
+        "the public host key that the guest made and told",
+    ),
+    Exemption(SET, r"extraConfig\[guestinfo\..*\]", "the guest's data for its first boot, packed"),
     # ----------------------------------------------------------- of a host
     Exemption("(Reboot|Shutdown)Host_Task", "force", "a constant: a host that is not empty refuses", "false"),
     Exemption(
