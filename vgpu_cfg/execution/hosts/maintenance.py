@@ -15,7 +15,6 @@ from vgpu_cfg.errors import (
     StalePlan,
     TaskFailed,
     Unreachable,
-    UnsafePlan,
     VCenterError,
     VgpuCfgError,
 )
@@ -45,7 +44,8 @@ def enter_maintenance(change: EnterMaintenance, hosts: HostSession) -> Step:
     if host.is_in_maintenance_mode and mark is not None and (mark.maintenance or change.is_held):
         hosts.marks.keep(ref.moid, reason=change.reason)
         return StepResult(is_needed=False, message="it is in maintenance mode already, by this plan")
-    _check_window(change, hosts)
+    if change.is_recovered:
+        return _mark_again(host, change, hosts)
     _check_mode(host, change)
     hosts.run.check_going_on()
     if change.is_held:
@@ -76,6 +76,16 @@ def enter_maintenance(change: EnterMaintenance, hosts: HostSession) -> Step:
         raise
     yield from _await_mode(ref, hosts, is_wanted=True)
     return StepResult()
+
+
+def _mark_again(host: Host, change: EnterMaintenance, hosts: HostSession) -> StepResult:
+    """Mark a host that stands in maintenance mode for this plan, and whose mark was lost."""
+    if not host.is_in_maintenance_mode:
+        raise StalePlan(
+            f"{host.name} has left maintenance mode since it was read", subject=host.name, remedy=PLAN_AGAIN
+        )
+    hosts.marks.keep(change.host.moid, maintenance=True, reason=change.reason)
+    return StepResult(message="an earlier run of this plan took it there; it is marked again")
 
 
 def exit_maintenance(change: ExitMaintenance, hosts: HostSession) -> Step:
@@ -128,19 +138,6 @@ def _clear_mark(change: ExitMaintenance, view: HostView, hosts: HostSession) -> 
         hosts.marks.keep(moid, maintenance=False, reason="", waiting={})
     else:
         hosts.marks.clear(moid)
-
-
-def _check_window(change: EnterMaintenance, hosts: HostSession) -> None:
-    if not change.window:
-        return
-    from vgpu_cfg.planning.hosts.window import parse_window
-
-    if not parse_window(change.window).is_open(hosts.run.clock.now()):
-        raise UnsafePlan(
-            f"{change.host.name} may be taken down only in the window {change.window!r}, which is closed now",
-            subject=change.host.name,
-            remedy="run the same command again when it is open; until then nothing is taken down",
-        )
 
 
 def _check_mode(host: Host, change: EnterMaintenance) -> None:

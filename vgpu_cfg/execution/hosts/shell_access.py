@@ -149,6 +149,7 @@ class ShellAccess:
         # What this run has started runs, also where `facts` were read before it was started.
         if host_moid in self._owed or (mark is not None and mark.opened_ssh and facts.is_ssh_running):
             self._owed[host_moid] = self._marks.names.get(host_moid, host_moid)
+            self._marks.check(host_moid)
             self._marks.writer.control_service(host_moid, SSH_SERVICE, "stop")
         self._owed.pop(host_moid, None)
         if mark is not None:
@@ -162,6 +163,7 @@ class ShellAccess:
             if host_moid in self._restarting:
                 continue
             try:
+                self._marks.check(host_moid)
                 self._marks.writer.control_service(host_moid, SSH_SERVICE, "stop")
                 del self._owed[host_moid]
                 self.problems.pop(name, None)

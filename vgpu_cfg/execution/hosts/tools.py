@@ -8,14 +8,14 @@ from types import TracebackType
 from typing import Self
 
 from vgpu_cfg.execution.hosts.shell_access import ShellAccess
+from vgpu_cfg.execution.records.lock import RunLocks
 from vgpu_cfg.execution.records.marks import HostMarks
-from vgpu_cfg.execution.run.session import RunClock
 from vgpu_cfg.model.identity import PlanIdentity
 from vgpu_cfg.model.observed.host_facts import ClusterFacts, EstateFacts, HostFacts
 from vgpu_cfg.model.observed.inventory import Host
 from vgpu_cfg.model.plan_file import AccessEntry
 from vgpu_cfg.planning.host_settings.entry import HostSetting, HostView
-from vgpu_cfg.ports import HostShells, HostWriter
+from vgpu_cfg.ports import HostShells, HostWriter, RunClock
 
 
 def plain_view(host: Host, facts: EstateFacts) -> HostView:
@@ -40,14 +40,16 @@ class HostTools:
     """What changes hosts in the name of a plan, and how what they show is checked.
 
     `logins` opens shells, and `access` says by host moid how far that may go. `secrets` maps a
-    secret's name to its value. `view_of` makes a view of what was read of a host: the planner's own,
-    where it needs the catalogue. `settings` looks a setting up. Use it as a context, so that shells
-    are closed however a run ends.
+    secret's name to its value. Of what `locks` hold no other run changes
+    anything. `view_of` makes a view of what was read of a host: the planner's own, where it needs the
+    catalogue. `settings` looks a setting up. Use it as a context, so that shells are closed however a run
+    ends.
     """
 
     plan: PlanIdentity
     writer: HostWriter
     clock: RunClock
+    locks: RunLocks
     logins: HostShells | None = None
     access: Mapping[str, AccessEntry] = field(default_factory=dict)
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -57,7 +59,7 @@ class HostTools:
     shells: ShellAccess = field(init=False)
 
     def __post_init__(self) -> None:
-        self.marks = HostMarks(self.plan, self.writer, self.clock)
+        self.marks = HostMarks(self.plan, self.writer, self.clock, self.locks)
         self.shells = ShellAccess(self.logins, self.access, self.marks)
 
     @property

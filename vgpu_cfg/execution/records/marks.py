@@ -11,7 +11,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from vgpu_cfg.errors import StalePlan
+from vgpu_cfg.execution.records.lock import RunLocks
 from vgpu_cfg.model.identity import PlanIdentity
+from vgpu_cfg.model.locks import LockName
 from vgpu_cfg.model.observed.host_facts import HostAttribute, HostFacts, HostMark, is_same_boot
 from vgpu_cfg.model.observed.inventory import Host
 from vgpu_cfg.model.plan.host_change import SettingTarget
@@ -25,6 +27,7 @@ class HostMarks:
     plan: PlanIdentity
     writer: HostWriter
     clock: Clock
+    locks: RunLocks
     names: dict[str, str] = field(default_factory=dict)
     _known: dict[str, HostMark | None] = field(default_factory=dict)
 
@@ -40,7 +43,7 @@ class HostMarks:
                 f"the plan {mark.plan} has been working on {host.name} since {mark.since:%Y-%m-%d %H:%M}"
                 + (f": {mark.reason}" if mark.reason else ""),
                 subject=host.name,
-                remedy=f"let {mark.plan} finish (`vgpu-cfg apply` of it continues where it stopped)",
+                remedy=mark.way_on(self.plan),
             )
         self._known[host.moid] = mark
         return mark
@@ -52,7 +55,8 @@ class HostMarks:
     def keep(self, host_moid: str, **fields: object) -> None:
         """Write the mark with some fields changed; where nothing is owed any more it is cleared.
 
-        Takes one call, or none where the mark says so already. Raises VCenterError.
+        Takes one call, or none where the mark says so already. What is written is this run's mark, whichever
+        run of the plan began it: it has the host's lock. Raises VCenterError, and LockLost where it has not.
         """
         before = self._known.get(host_moid)
         after = (before or HostMark(plan=self.plan.name, id=self.plan.id, since=self.clock.now())).model_copy(
@@ -61,14 +65,24 @@ class HostMarks:
         if _owes_nothing(after):
             self.clear(host_moid)
         elif after != before:
+            self.check(host_moid)
+            after = after.model_copy(update={"run": self.locks.holder.run})
             self.writer.set_host_attribute(host_moid, HostAttribute.MARK, after.text)
             self._known[host_moid] = after
 
     def clear(self, host_moid: str) -> None:
         """Remove the mark, if there is one."""
         if self._known.get(host_moid) is not None:
+            self.check(host_moid)
             self.writer.set_host_attribute(host_moid, HostAttribute.MARK, None)
         self._known[host_moid] = None
+
+    def check(self, host_moid: str) -> None:
+        """See that the host is this run's to write to: marks and services are cleared by who holds its lock.
+
+        Raises LockLost.
+        """
+        self.locks.check(LockName(kind="host", key=host_moid, label=self.names.get(host_moid, "")))
 
     def waits_since(self, host_moid: str, boot_time: datetime | None, *targets: SettingTarget) -> None:
         """Note that settings are about to be written and wait for a restart of a host that booted then."""

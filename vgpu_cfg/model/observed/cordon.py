@@ -14,7 +14,6 @@ from typing import Any
 
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.moments import moment_of
-from vgpu_cfg.model.observed.names import one_line
 
 CORDON_ATTRIBUTE = "vgpu_cfg.cordon"
 MOST_CHARACTERS = 255
@@ -56,13 +55,13 @@ class Cordon(Frozen):
             found: Any = json.loads(text)
             return cls(
                 attribute=attribute,
-                reason=one_line(str(found["reason"])),
-                pci_id=one_line(str(found.get("gpu", ""))),
-                by=one_line(str(found.get("by", ""))),
+                reason=str(found["reason"]),
+                pci_id=str(found.get("gpu", "")),
+                by=str(found.get("by", "")),
                 since=moment_of(str(found.get("since", ""))),
             )
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            return cls(attribute=attribute, reason=one_line(text.strip()))
+            return cls(attribute=attribute, reason=text.strip())
 
 
 def parse_cordons(texts: Mapping[str, str]) -> tuple[Cordon, ...]:

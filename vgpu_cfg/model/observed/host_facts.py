@@ -16,6 +16,7 @@ from pydantic import Field
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.identity import PlanIdentity
 from vgpu_cfg.model.moments import Moment
+from vgpu_cfg.model.observed.maintenance import MaintenanceEntry
 from vgpu_cfg.model.observed.remembered import Remembered
 
 
@@ -122,27 +123,41 @@ NO_LOCKDOWN = "lockdownDisabled"
 class HostMark(Frozen):
     """What this tool keeps on a host while it works there (`HostAttribute.MARK`).
 
-    `plan` is the plan's name, `id` its id ("" in a mark of version 0.1.0). `since` is when the work began.
+    `plan` is the plan's name, `id` its id, `run` the run that wrote it ("" in a mark of version 0.1.0).
+    `since` is when the work began.
     `waiting` names
     the settings (SettingTarget.id) that were written and wait for a restart, with the boot time at
     writing: once the host's boot time is another, a restart has happened. `opened_ssh` says that
     the tool started the host's SSH service and owes its stop; `maintenance` that it took the host
-    into maintenance mode and owes its leaving. `restart` says why the host may not answer: it was told
+    into maintenance mode and owes its leaving. One that `is_recovered` is on no host: it was lost, and
+    vCenter's events tell what its run did. `restart` says why the host may not answer: it was told
     to reboot and comes back by itself, or was shut down for a manual step.
     """
 
     plan: str
     id: str = ""
+    run: str = ""
     since: Moment
     maintenance: bool = False
     opened_ssh: bool = False
     reason: str = ""
     restart: Literal["", "reboot", "shutdown"] = ""
     waiting: Mapping[str, Moment | None] = Field(default_factory=dict)
+    is_recovered: bool = False
 
     def is_of(self, plan: PlanIdentity) -> bool:
         """Whether it is a plan's: by its id, or by its name where it holds no id."""
         return self.id == plan.id if self.id else self.plan == plan.name
+
+    def way_on(self, plan: PlanIdentity) -> str:
+        """Say to somebody with a plan that it is not of how the work that it tells of comes to its end."""
+        its_own = f"let {self.plan} finish: `vgpu-cfg apply` of it continues where it stopped"
+        if not self.id or self.plan != plan.name:
+            return its_own
+        return (
+            f"if it is the same plan, on another machine, bring its .id file, which holds {self.id}; "
+            f"else {its_own}"
+        )
 
     @property
     def text(self) -> str:
@@ -156,6 +171,21 @@ class HostMark(Frozen):
             return cls.model_validate_json(text)
         except ValueError:
             return None
+
+
+def recovered_mark(entry: MaintenanceEntry) -> HostMark | None:
+    """Return the mark that a run must have left on the host that it took down; None without a run."""
+    if not entry.plan:
+        return None
+    reason = f"its run {entry.run} took it there, and the mark is gone"
+    return HostMark(
+        plan=entry.plan,
+        id=entry.plan_id,
+        since=entry.at,
+        maintenance=True,
+        reason=reason,
+        is_recovered=True,
+    )
 
 
 class GpuShellFacts(Frozen):
@@ -227,7 +257,8 @@ class HostFacts(Frozen):
     `options` are advanced options, `modules` option strings by kernel module (one that is absent is
     not loaded or not known), `kernel` boot settings, `done` the manual steps that somebody
     acknowledged there (id → digest), `vmnics` the former names of NICs that are passed through, by PCI
-    address, `remembered` what the shell told `apply` last. `owners` names who else owns settings of
+    address, `remembered` what the shell told `apply` last. `entered` tells of a host in maintenance
+    mode without a mark how it came there, as far as is known. `owners` names who else owns settings of
     this host ("host profile Gold"). `unread` maps a group to why it was not read.
     """
 
@@ -250,6 +281,7 @@ class HostFacts(Frozen):
     done: Mapping[str, str] = Field(default_factory=dict)
     vmnics: Mapping[str, str] = Field(default_factory=dict)
     remembered: Remembered = Field(default_factory=dict)
+    entered: MaintenanceEntry | None = None
     shell: ShellFacts | None = None
     unread: Mapping[FactGroup, str] = Field(default_factory=dict)
 

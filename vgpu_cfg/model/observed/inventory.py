@@ -18,6 +18,7 @@ from pydantic import Field
 
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.identity import PlanIdentity
+from vgpu_cfg.model.locks import Locks
 from vgpu_cfg.model.observed.cordon import Cordon
 from vgpu_cfg.model.observed.drs import ClusterRule, HostGroup, VmGroup, VmHostRule, VmOverrides
 from vgpu_cfg.model.observed.host_facts import EstateFacts
@@ -348,13 +349,14 @@ class VCenter(Frozen):
     api_version: str = ""
     instance_uuid: str = ""
     user: str = ""
+    root_folder_moid: str = ""
     key_providers: tuple[str, ...] | None = None
 
 
 class Inventory(Frozen):
     """One reading of a vCenter. Tuples are in vCenter's order; the indexes below are derived.
 
-    `facts` is empty unless the plan prepares hosts.
+    `facts` is empty unless the plan prepares hosts. `locks` are None where nobody asked for them.
     """
 
     vcenter: VCenter
@@ -368,6 +370,7 @@ class Inventory(Frozen):
     folders: tuple[Folder, ...] = ()
     resource_pools: tuple[ResourcePool, ...] = ()
     facts: EstateFacts = EstateFacts()
+    locks: Locks | None = None
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """Copy it as every value is copied, but for the indexes: those of the copy are its own."""
@@ -395,6 +398,11 @@ class Inventory(Frozen):
     def folder_by_moid(self) -> Mapping[str, Folder]:
         """VM folders by managed object id."""
         return {folder.moid: folder for folder in self.folders}
+
+    def datacenter_moid(self, name: str | None) -> str | None:
+        """Return the datacenter of a name, None where none has it, or several in different folders."""
+        found = [one.moid for one in self.datacenters if one.name == name]
+        return found[0] if len(found) == 1 else None
 
     @cached_property
     def vms_by_host(self) -> Mapping[str, tuple[Vm, ...]]:

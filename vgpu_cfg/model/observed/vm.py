@@ -13,7 +13,6 @@ from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.identity import PlanIdentity, is_id
 from vgpu_cfg.model.moments import moment_of
 from vgpu_cfg.model.observed.managed_object import ManagedObject
-from vgpu_cfg.model.observed.names import one_line
 
 OWN_PREFIX = "vgpu_cfg."
 """What each extraConfig key begins with that this tool writes for itself; a running VM takes them."""
@@ -95,7 +94,7 @@ class OwnerMark(Frozen):
             vm=vm,
             id=plan_id.lower(),
             instance_uuid=instance_uuid.lower(),
-            made_by=one_line(made_by.strip()),
+            made_by=made_by.strip(),
             made_at=moment_of(words.get("at", "")),
             is_imported="imported" in words,
             keys=tuple(unquote(key) for key in words.get("keys", "").split(",") if key),

@@ -14,7 +14,7 @@ from pydantic import Field
 
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.observed.inventory import AssignmentPolicy, GraphicsType
-from vgpu_cfg.model.plan.base import ChangeBase
+from vgpu_cfg.model.plan.base import ChangeBase, is_nothing
 from vgpu_cfg.model.vgpu import VgpuMode
 
 
@@ -180,8 +180,10 @@ class EnterMaintenance(HostChangeBase):
 
     `evacuates` names the running VMs that DRS moves away. At most `max_down` hosts of a wave are
     between this and their `ExitMaintenance`. `window` is when it may begin, as the plan file has it.
-    A host that somebody else holds in maintenance mode (`is_held`) is marked and not entered.
-    `timeout_seconds` is vCenter's limit on it, 0 for none.
+    A host that somebody else holds in maintenance mode (`is_held`) is marked and not entered, nor is one that
+    an earlier run of the plan took there, whose mark was lost (`is_recovered`).
+    `timeout_seconds` is vCenter's limit on it, 0 for none. `takes_seconds` is how long the host is thought to
+    be away: it is not begun where its window closes sooner.
     """
 
     kind: Literal["enter_maintenance"] = "enter_maintenance"
@@ -190,7 +192,9 @@ class EnterMaintenance(HostChangeBase):
     vsan: Literal["ensureAccessibility", "noAction", "evacuateAllData"] | None = None
     max_down: int = 1
     window: str = ""
+    takes_seconds: int = Field(default=0, exclude_if=is_nothing)
     is_held: bool = False
+    is_recovered: bool = False
     timeout_seconds: int = 1800
 
 

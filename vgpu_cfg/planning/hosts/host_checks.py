@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from vgpu_cfg.model.identity import PlanIdentity
 from vgpu_cfg.model.observed.host_facts import FactGroup
 from vgpu_cfg.model.observed.inventory import Connection, Inventory
+from vgpu_cfg.model.observed.maintenance import MaintenanceEntry
 from vgpu_cfg.model.plan.change import Severity, Subject
 from vgpu_cfg.model.plan_values import Disruption, NicUse
 from vgpu_cfg.planning.findings.checks import Code
@@ -18,7 +20,7 @@ from vgpu_cfg.planning.host_settings.match import nic_rules
 from vgpu_cfg.planning.host_settings.resolved_host import Drift, ResolvedHost
 from vgpu_cfg.planning.host_settings.select import clusters_of
 from vgpu_cfg.planning.hosts.phases import Phases
-from vgpu_cfg.planning.hosts.window import parse_window
+from vgpu_cfg.planning.hosts.window import Window, parse_window
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,9 +115,8 @@ def check_other_plan(resolved: ResolvedHost, plan: PlanIdentity) -> Absence | No
         return None
     message = f"the plan {mark.plan} has been working there since {mark.since:%Y-%m-%d %H:%M}"
     message = f"{message}: {mark.reason}" if mark.reason else message
-    remedy = f"let {mark.plan} finish: `vgpu-cfg apply` of it continues where it stopped"
     resolved.is_blocked = True
-    return Absence(Code.OTHERS_MAINTENANCE, message, remedy)
+    return Absence(Code.OTHERS_MAINTENANCE, message, mark.way_on(plan))
 
 
 def check_maintenance(resolved: ResolvedHost, findings: Findings) -> bool:
@@ -123,10 +124,23 @@ def check_maintenance(resolved: ResolvedHost, findings: Findings) -> bool:
     mark = resolved.view.facts.mark
     if not resolved.view.host.is_in_maintenance_mode or (mark is not None and mark.maintenance):
         return False
-    if resolved.drifts and not resolved.is_checked_only:
-        message = "it is in maintenance mode, and not by this tool: it is prepared and left in it"
+    who = _entered(resolved.view.facts.entered)
+    if resolved.drifts:
+        message = f"it is in maintenance mode, and not by this tool{who}: it is prepared and left in it"
         findings.add(Code.OTHERS_MAINTENANCE, resolved.subject, message, "take it out when the plan is done")
+    else:
+        message = f"it is in maintenance mode{who}, and no plan says why: no VM starts there"
+        where = shlex.quote(resolved.view.host.inventory_path or resolved.name)
+        remedy = f"once whoever works there agrees: `govc host.maintenance.exit {where}`"
+        findings.add(Code.UNEXPLAINED_MAINTENANCE, resolved.subject, message, remedy)
     return True
+
+
+def _entered(entry: MaintenanceEntry | None) -> str:
+    """Say who took a host into maintenance mode and when, as far as that is known."""
+    if entry is None:
+        return ""
+    return f" since {entry.at:%Y-%m-%d %H:%M}" + (f" by {entry.by}" if entry.by else "")
 
 
 def check_disruption(resolved: ResolvedHost, phases: Phases, findings: Findings) -> bool:
@@ -174,15 +188,45 @@ def check_taken_back(resolved: ResolvedHost, findings: Findings) -> None:
             )
 
 
-def check_window(resolved_hosts: Sequence[ResolvedHost], observed: Inventory, findings: Findings) -> None:
-    """Say that no host will be taken down now; apply refuses then."""
-    for text in dict.fromkeys(resolved.entry.disruption.window for resolved in resolved_hosts):
-        if not text or parse_window(text).is_open(observed.read_at):
+def check_window(works: Sequence[tuple[ResolvedHost, int]], observed: Inventory, findings: Findings) -> None:
+    """Say which hosts will not be taken down now: the window is closed, or too short for what they take.
+
+    Each comes with the seconds that it is thought to be away.
+    """
+    for text in dict.fromkeys(resolved.entry.disruption.window for resolved, _ in works):
+        if not text:
             continue
-        concerned = [resolved for resolved in resolved_hosts if resolved.entry.disruption.window == text]
-        message = f"the window is {text}: no host is taken down now"
-        subject = Subject(kind="host", name=listed(resolved.name for resolved in concerned))
-        findings.add(Code.OUTSIDE_WINDOW, subject, message, "apply within the window")
+        window = parse_window(text)
+        concerned = [(one, seconds) for one, seconds in works if one.entry.disruption.window == text]
+        left = window.seconds_left(observed.read_at)
+        _check_length(concerned, window, text, findings)
+        if left is None:
+            message = f"the window is {text}: no host is taken down now"
+            subject = Subject(kind="host", name=listed(resolved.name for resolved, _ in concerned))
+            findings.add(Code.OUTSIDE_WINDOW, subject, message, "apply within the window")
+            continue
+        for resolved, seconds in concerned:
+            if left < seconds <= window.longest_seconds:
+                message = (
+                    f"it takes about {seconds // 60} min, and the window {text} closes in "
+                    f"{left // 60:.0f} min: it is not begun now"
+                )
+                remedy = "apply when the window has just opened; or state less in `disruption.estimate`"
+                findings.add(Code.WINDOW_TOO_SHORT_NOW, resolved.subject, message, remedy)
+
+
+def _check_length(
+    works: Sequence[tuple[ResolvedHost, int]], window: Window, text: str, findings: Findings
+) -> None:
+    """Warn of hosts that take longer than their window is ever open: no run begins them."""
+    for resolved, seconds in works:
+        if seconds > window.longest_seconds:
+            message = (
+                f"it takes about {seconds // 60} min, and the window {text} has "
+                f"{window.longest_seconds // 60:.0f} min: it is never begun"
+            )
+            remedy = "make the window longer, or state less in `disruption.estimate`"
+            findings.add(Code.WINDOW_TOO_SHORT, resolved.subject, message, remedy)
 
 
 def check_drivers(resolved_hosts: Sequence[ResolvedHost], findings: Findings) -> None:

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from vgpu_cfg.catalog import Catalog
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.inventory import Host, Inventory
-from vgpu_cfg.model.plan.change import Change, SetClusterOption, SetVCenterOption
+from vgpu_cfg.model.plan.change import Canary, Change, SetClusterOption, SetVCenterOption
 from vgpu_cfg.model.plan.unknown import UnknownHost
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import PlanOptions
@@ -21,7 +21,7 @@ from vgpu_cfg.planning.hosts.compare import desired_settings_of
 from vgpu_cfg.planning.hosts.drift_checks import check_matches, check_vmknic_networks
 from vgpu_cfg.planning.hosts.evacuate import hosts_down, needed_options
 from vgpu_cfg.planning.hosts.host_checks import check_drivers, check_window, report_absence
-from vgpu_cfg.planning.hosts.sequence import HostSequence, exit_id
+from vgpu_cfg.planning.hosts.sequence import HostSequence, exit_id, host_seconds
 from vgpu_cfg.planning.vms.new_vms import with_needs
 
 _ON_A_HOST = ("create_vm", "upgrade_vm", "reconfigure_vm", "relocate_vm", "power_on_vm", "stage_guest")
@@ -32,7 +32,7 @@ class HostPlans:
     """What came of the hosts.
 
     `ready_after` names, by host moid, the change after which a VM may be put on a host that is
-    prepared; `prepared` the hosts as they will be then.
+    prepared; `prepared` the hosts as they will be then. `canaries` are the hosts that go first.
     """
 
     changes: list[Change] = field(default_factory=list)
@@ -40,6 +40,7 @@ class HostPlans:
     unknown: list[UnknownHost] = field(default_factory=list)
     ready_after: dict[str, str] = field(default_factory=dict)
     prepared: dict[str, Host] = field(default_factory=dict)
+    canaries: list[Canary] = field(default_factory=list)
 
     def as_prepared(self, observed: Inventory) -> Inventory:
         """Return the inventory with the hosts as they will be."""
@@ -85,10 +86,10 @@ class HostPlanner:
         )
 
     @property
-    def windows(self) -> dict[str, str]:
-        """The windows in which the plan file lets hosts be disturbed, by host moid."""
-        entries = ((one.view.host.moid, one.entry.disruption.window) for one in self.resolved_hosts)
-        return {moid: window for moid, window in entries if window}
+    def windows(self) -> dict[str, tuple[str, int]]:
+        """The windows of hosts, by their moids, with the seconds that a VM there is thought to take."""
+        entries = ((one.view.host.moid, one.entry.disruption) for one in self.resolved_hosts)
+        return {moid: (one.window, 60 * one.estimate.vm) for moid, one in entries if one.window}
 
     def as_stated(self, observed: Inventory) -> Inventory:
         """Return the inventory with the hosts as they will be with what the plan file asks of them alone."""
@@ -112,7 +113,11 @@ class HostPlanner:
                 resolved.wave = f"wave {number}"
             self._sequence([by_moid[resolved.view.host.moid] for resolved in wave], result)
         check_window(
-            [work.resolved for work in works if work.phases.needs_empty_host and not work.is_blocked],
+            [
+                (work.resolved, host_seconds(work.resolved, work.phases))
+                for work in works
+                if work.phases.needs_empty_host and not work.is_blocked
+            ],
             self.observed,
             self.findings,
         )
@@ -154,6 +159,7 @@ class HostPlanner:
             default=1,
         )
         canaries: list[str] = []
+        order: dict[bool, dict[str, list[Change]]] = {True: {}, False: {}}
         for index, work in enumerate(works):
             is_canary = index < work.resolved.entry.disruption.canary
             sequence = HostSequence(
@@ -170,9 +176,18 @@ class HostPlanner:
             )
             changes = sequence.build()
             result.changes += changes
+            order[is_canary][work.resolved.name] = changes
             result.ready_after[work.resolved.view.host.moid] = _ready_after(changes, work.resolved.name)
             if is_canary:
                 canaries.append(_ready_after(changes, work.resolved.name))
+        result.canaries.append(
+            Canary(
+                names=tuple(order[True]),
+                others=tuple(order[False]),
+                first=tuple(change.id for changes in order[True].values() for change in changes),
+                held=tuple(change.id for changes in order[False].values() for change in changes),
+            )
+        )
 
 
 def with_hosts(observed: Inventory, prepared: Mapping[str, Host]) -> Inventory:

@@ -46,6 +46,12 @@ def exit_id(host: str) -> str:
     return f"leave maintenance {host}"
 
 
+def host_seconds(resolved: ResolvedHost, phases: Phases) -> int:
+    """Return how long a host is thought to be away for its changes."""
+    estimate = resolved.entry.disruption.estimate
+    return 60 * (estimate.maintenance + phases.restarts * estimate.reboot)
+
+
 def is_by_hand(resolved: ResolvedHost, drift: Drift) -> bool:
     """Whether no way to write a setting is open to the tool on this host."""
     if drift.is_written:
@@ -163,6 +169,7 @@ class HostSequence:
 
     def _enter(self) -> None:
         disruption = self.resolved.entry.disruption
+        mark = self.resolved.view.facts.mark
         self._append(
             EnterMaintenance(
                 id=enter_id(self.resolved.name),
@@ -172,7 +179,9 @@ class HostSequence:
                 timeout_seconds=0 if disruption.vsan == "evacuateAllData" else _EVACUATION_SECONDS,
                 max_down=self.max_down,
                 window=disruption.window or "",
+                takes_seconds=host_seconds(self.resolved, self.phases) if disruption.window else 0,
                 is_held=self.is_held,
+                is_recovered=mark is not None and mark.is_recovered,
                 impact=Impact.HOST_MAINTENANCE,
                 **self._common,
             )

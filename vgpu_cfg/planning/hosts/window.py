@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 from vgpu_cfg.model.plan_file import split_window
 
 _DAY = timedelta(days=1)
+_WEEK = timedelta(days=7)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,32 @@ class Window:
             for day in (today - _DAY, today)
             if day.weekday() in self.days
         )
+
+    def seconds_left(self, now: datetime) -> float | None:
+        """Return how long it stays open, None where it is closed; one that ends as the next opens goes on.
+
+        A week is the most that is told.
+        """
+        end = now
+        while (closes := self._closes_at(end)) is not None and end - now < _WEEK:
+            end = closes
+        return None if end == now else (end - now).total_seconds()
+
+    @property
+    def longest_seconds(self) -> float:
+        """How long it is open at most, hours that summer time adds or takes apart."""
+        minutes = self.end - self.start if self.end > self.start else self.end + 24 * 60 - self.start
+        is_without_end = minutes == 24 * 60
+        return float("inf") if is_without_end else minutes * 60.0
+
+    def _closes_at(self, now: datetime) -> datetime | None:
+        today = now.astimezone(self.zone).date()
+        ends = (
+            self._moment(self._last_day(day), self.end)
+            for day in (today - _DAY, today)
+            if day.weekday() in self.days and self._moment(day, self.start) <= now
+        )
+        return max((end for end in ends if now < end), default=None)
 
     def _last_day(self, day: date) -> date:
         return day if self.end > self.start else day + _DAY

@@ -8,8 +8,9 @@ setting (30 days by default: recalled).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import timedelta
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from typing import Any
 
 from pyVmomi import vim
 
@@ -40,31 +41,39 @@ class RunEntryReader:
         With `age` only those that are no older, by vCenter's own clock. A round trip for each thousand
         events of clients, and some five. Raises `VCenterError`.
         """
+        now = vim.ServiceInstance("ServiceInstance", self._session.stub)
+        timed, unclear = self.read_timed(None if age is None else lambda: now.CurrentTime() - age)
+        return tuple(sorted((entry for _, entry in timed), key=lambda entry: entry.at)), unclear
+
+    def read_timed(
+        self, since: Callable[[], datetime] | None = None
+    ) -> tuple[list[tuple[datetime, RunEntry]], int]:
+        """Return entries with the times at which vCenter took them, and how many could not be understood.
+
+        `since` says from when on. Raises `VCenterError`.
+        """
         with translated("reading vCenter's events", self._session.address):
-            texts = renewing(self._session, lambda: self._texts(age))
+            events = renewing(self._session, lambda: self._events(since))
         entries, unclear = [], 0
-        for text in texts:
+        for event in events:
             try:
-                entry = parse_entry(text)
+                entry = parse_entry(str(event.message))
             except ValueError:
                 unclear += 1
             else:
-                entries += [] if entry is None else [entry]
-        return tuple(sorted(entries, key=lambda entry: entry.at)), unclear
+                entries += [] if entry is None else [(event.createdTime, entry)]
+        return entries, unclear
 
-    def _texts(self, age: timedelta | None) -> Sequence[str]:
+    def _events(self, since: Callable[[], datetime] | None) -> Sequence[Any]:
         manager = self._session.service_content.eventManager
         if manager is None:
             raise not_offered("this server keeps no events", self._session.address)
         spec = vim.event.EventFilterSpec(eventTypeId=list(KINDS))
-        if age is not None:
-            now = vim.ServiceInstance("ServiceInstance", self._session.stub).CurrentTime()
-            spec.time = vim.event.EventFilterSpec.ByTime(beginTime=now - age)
-        texts: list[str] = []
+        if since is not None:
+            spec.time = vim.event.EventFilterSpec.ByTime(beginTime=since())
+        events: list[Any] = []
         with held(manager.CreateCollectorForEvents(spec)) as collector:
             collector.ResetCollector()
             for page in pages(collector.ReadPreviousEvents):
-                texts += [
-                    str(event.message) for event in page if isinstance(event, vim.event.GeneralUserEvent)
-                ]
-        return texts
+                events += [event for event in page if isinstance(event, vim.event.GeneralUserEvent)]
+        return events

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from tests.fakes.fake_locks import undisputed
 from tests.unit.execution.host_makers import OPEN, estate, only, ref, run
 from tests.unit.execution.makers import PLAN
 from tests.unit.planning.settings.situations import Case, Situation, all_cases, wish_of
@@ -54,6 +55,7 @@ def test_a_refusal_ends_the_change_with_the_words_of_who_refused(case: Case) -> 
         PLAN,
         server,
         server,
+        undisputed(),
         logins=server,
         access={"host-1": OPEN},
         view_of=lambda host, _: replace(

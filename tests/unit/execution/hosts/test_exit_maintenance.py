@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.fakes.fake_hosts import FakeHosts
+from tests.fakes.fake_locks import undisputed
 from tests.unit.execution.host_makers import (
     ATS,
     LIVE,
@@ -72,7 +73,13 @@ def test_what_held_before_its_device_was_handed_out_need_not_be_told_again() -> 
 
     server = estate()
     report = run_plan(
-        plan_of(*changes), server, server, server, hosts=tools_for(server), on_event=hand_out(server)
+        plan_of(*changes),
+        server,
+        server,
+        server,
+        locks=undisputed(),
+        hosts=tools_for(server),
+        on_event=hand_out(server),
     )
     assert statuses(report)["leave esx-01"] == "done"
     server = estate()

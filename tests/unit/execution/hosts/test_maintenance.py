@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from tests.fakes.fake_hosts import FakeHosts
+from tests.fakes.fake_locks import undisputed
 from tests.fakes.fake_vcenter import START
 from tests.unit.execution.host_makers import (
     LIVE,
@@ -19,11 +20,12 @@ from tests.unit.execution.host_makers import (
 )
 from tests.unit.execution.makers import plan_of, statuses
 from vgpu_cfg.errors import Interrupted, NotOffered, NotPermitted, Unreachable, VCenterError
-from vgpu_cfg.execution import RunOptions
+from vgpu_cfg.execution import RunOptions, exit_code_of
 from vgpu_cfg.execution.hosts.maintenance import enter_maintenance
 from vgpu_cfg.execution.hosts.session import HostSession
 from vgpu_cfg.execution.run.session import RunSession
 from vgpu_cfg.model.observed.vm import PassthroughDevice, PowerState, VgpuDevice, VirtualNic, VmDetail
+from vgpu_cfg.planning.hosts.window import parse_window
 
 SATURDAY_NIGHT = datetime(2026, 3, 7, 23, 0, tzinfo=UTC)
 
@@ -88,12 +90,25 @@ def test_a_host_at_which_another_plan_works_is_refused_by_its_name() -> None:
 def test_outside_the_window_nothing_is_begun_and_inside_it_is() -> None:
     server = estate()
     report, _ = run(server, enter(window="Sat 22:00-04:00 UTC"))
-    assert "only in the window 'Sat 22:00-04:00 UTC', which is closed now" in only(report).message
+    assert only(report).message == "the window Sat 22:00-04:00 UTC is closed now"
     assert server.asked() == []
-    assert report.left_behind == ()
+    assert report.left_behind == ("esx-01: not begun: the window Sat 22:00-04:00 UTC is closed now",)
+    assert exit_code_of(report) == 7
     server = estate(time=SATURDAY_NIGHT)
     report, _ = run(server, enter(window="Sat 22:00-04:00 UTC"))
     assert statuses(report) == {"enter esx-01": "done"}
+
+
+def test_a_host_that_would_not_end_in_the_window_is_not_begun_and_the_next_one_may_be() -> None:
+    server = estate(2, time=SATURDAY_NIGHT)
+    left = parse_window("Sat 22:00-04:00 UTC").seconds_left(SATURDAY_NIGHT)
+    assert left is not None
+    long = enter(window="Sat 22:00-04:00 UTC", takes_seconds=int(left) + 60)
+    short = enter("esx-02", window="Sat 22:00-04:00 UTC", takes_seconds=int(left))
+    report, _ = run(server, long, short)
+    assert statuses(report) == {"enter esx-01": "skipped", "enter esx-02": "done"}
+    assert report.put_off == ("esx-01",)
+    assert exit_code_of(report) == 7
 
 
 @pytest.mark.parametrize(
@@ -214,7 +229,7 @@ def test_an_entry_whose_answer_was_lost_keeps_its_mark() -> None:
 def test_an_entry_that_was_stopped_before_it_began_leaves_nothing() -> None:
     server = estate()
     tools = tools_for(server)
-    session = RunSession(plan_of(enter()), server, server, server, RunOptions())
+    session = RunSession(plan_of(enter()), server, server, server, RunOptions(), undisputed())
     step = enter_maintenance(enter(), HostSession(session, tools))
     raise_alarm = server.raise_alarm
 

@@ -4,6 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 from tests.fakes.fake_hosts import FakeHosts
+from tests.fakes.fake_locks import undisputed
 from tests.unit.execution.host_makers import (
     ATS,
     ATS_IN_SHELL,
@@ -163,7 +164,9 @@ def test_a_host_that_left_maintenance_mode_between_two_steps_is_not_written_to()
             server.host("esx-01").maintenance = False
 
     plan = plan_of(*in_order(enter(), change(ATS)))
-    report = run_plan(plan, server, server, server, hosts=tools_for(server), on_event=back)
+    report = run_plan(
+        plan, server, server, server, locks=undisputed(), hosts=tools_for(server), on_event=back
+    )
     assert "esx-01 has left maintenance mode before it was done" in report.outcomes[1].message
     assert server.written == []
 
@@ -294,7 +297,13 @@ def test_a_vmknic_on_a_network_that_this_run_makes_gets_its_id() -> None:
     wanted = SettingTarget(setting="live", value="dvportgroup-7")
     step = change(wanted, write=VmknicWrite(network_name="roce-111"))
     session = RunSession(
-        plan_of(step), server, server, server, RunOptions(), networks={"roce-111": "dvportgroup-7"}
+        plan_of(step),
+        server,
+        server,
+        server,
+        RunOptions(),
+        undisputed(),
+        networks={"roce-111": "dvportgroup-7"},
     )
     assert list(change_host(step, HostSession(session, tools_for(server)))) == []
     assert server.host("esx-01").configured["live"] == "dvportgroup-7"

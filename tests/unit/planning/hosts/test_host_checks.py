@@ -48,7 +48,7 @@ def test_an_image_owns_the_driver(found: list[str], *, is_managed: bool) -> None
     ("row", "entry", "found"),
     [
         ({"maintenance": True}, {"ats": False}, ["VG525"]),
-        ({"maintenance": True}, {"ats": True}, []),
+        ({"maintenance": True}, {"ats": True}, ["VG550"]),
         ({"maintenance": True}, {"ats": False, "mode": "check"}, ["VG508"]),
         ({"facts": {"mark": MARK | {"plan": "other"}}}, {"ats": False}, ["VG525"]),
         ({"facts": {"mark": MARK | {"plan": "other"}}}, {"ats": True}, []),

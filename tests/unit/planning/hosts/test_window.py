@@ -46,6 +46,25 @@ def test_by_the_wall_clock(text: str, moment: str, expected: bool) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "moment", "minutes"),
+    [
+        ("Sat 22:00-04:00 Europe/Berlin", "2026-11-21T21:59:59", None),
+        ("Sat 22:00-04:00 Europe/Berlin", "2026-11-21T22:00:00", 360),
+        ("Sat 22:00-04:00 Europe/Berlin", "2026-11-22T03:30:00", 30),
+        # 02:00 becomes 03:00 in the night, and 03:00 becomes 02:00.
+        ("Sat 22:00-04:00 Europe/Berlin", "2026-03-28T22:00:00", 300),
+        ("Sat 22:00-04:00 Europe/Berlin", "2026-10-24T22:00:00", 420),
+        # A window that ends as the next one opens goes on.
+        ("Sat,Sun 00:00-24:00 Europe/Berlin", "2026-11-21T12:00:00", 36 * 60),
+        ("daily 00:00-24:00 Europe/Berlin", "2026-11-21T00:00:00", 7 * 24 * 60),
+    ],
+)
+def test_how_long_it_stays_open(text: str, moment: str, minutes: int | None) -> None:
+    left = parse_window(text).seconds_left(datetime.fromisoformat(moment).replace(tzinfo=BERLIN))
+    assert left == (None if minutes is None else minutes * 60)
+
+
+@pytest.mark.parametrize(
     ("text", "moment", "expected"),
     [
         # Winter and summer: the wall clock stays, the moment moves.

@@ -247,6 +247,7 @@ DRIVER_SETTINGS = (
         remembered=None,
         facts=frozenset({FactGroup.SOFTWARE, FactGroup.MODULES}),
         after=("gpu_passthrough",),
+        stays=lambda _before: "a host driver is neither removed nor replaced by an older one",
         show=_show,
         by_hand=_by_hand,
     ),

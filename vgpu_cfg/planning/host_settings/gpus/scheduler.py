@@ -208,6 +208,10 @@ def _objects(view: HostView, desired: DesiredSetting) -> Objection | None:
     return objection_to(desired)
 
 
+def _stays(before: str) -> str:
+    return "" if before in list(SchedulerPolicy) else f"{before} is no policy that this tool knows"
+
+
 def _how(view: HostView, desired: DesiredSetting) -> Instructions:
     before = view.facts.modules.get(MODULE, "")
     policy = desired.value.upper()
@@ -249,4 +253,5 @@ SCHEDULER = HostSetting(
     facts=frozenset({FactGroup.MODULES, FactGroup.SOFTWARE}),
     needs_in_force=("driver",),
     objects=_objects,
+    stays=_stays,
 )

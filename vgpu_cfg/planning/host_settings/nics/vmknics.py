@@ -181,4 +181,5 @@ VMKNIC = HostSetting(
     same=_same,
     objects=_objects,
     other_way=_other_way,
+    stays=lambda before: "a VMkernel NIC that was made stays" if before == NONE else "",
 )
