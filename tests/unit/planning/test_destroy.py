@@ -6,8 +6,9 @@ import pytest
 
 from tests.plans.simulator import carry_out
 from tests.unit.planning.desired_plans import codes, estate, own, plan_for, planned, vm
+from tests.unit.planning.privileges.needed import needed_privileges
+from vgpu_cfg.model.desired import ProtectingContext
 from vgpu_cfg.planning.findings.options import PlanOptions
-from vgpu_cfg.planning.privileges import needed_privileges
 from vgpu_cfg.planning.vms.destroy import make_destroy_plan
 
 
@@ -16,7 +17,11 @@ def ids(plan: Any) -> list[str]:
 
 
 def destroyed(wanted: Any, vms: dict[str, Any], **more: Any) -> Any:
-    options = PlanOptions(only=more.pop("only", ()), delete=more.pop("delete", ()))
+    options = PlanOptions(
+        only=more.pop("only", ()),
+        delete=more.pop("delete", ()),
+        allow_destroy=more.pop("allow_destroy", 0),
+    )
     return make_destroy_plan(wanted, estate(vms, **more), options)
 
 
@@ -150,3 +155,25 @@ def test_destroy_removes_the_plans_vm_groups_and_their_rules_and_nobody_elses() 
         "delete a",
     ]
     assert plan.changes[1].needs == ("remove rule vgpu-cfg:demo:a:hosts in gpu",)
+
+
+@pytest.mark.parametrize(
+    ("count", "most", "allowed", "says"),
+    [
+        (10, None, 0, ""),
+        (11, None, 0, "11 VMs would be deleted, and without leave at most 10"),
+        (11, None, 11, ""),
+        (11, None, 10, "11 VMs would be deleted, and --allow-destroy says 10"),
+        (3, 2, 0, "3 VMs would be deleted, and without leave at most 2 (the context prod in config.yaml)"),
+        (11, 20, 0, ""),
+        (1, 0, 0, "1 VM would be deleted, and without leave at most 0 (the context prod in config.yaml)"),
+    ],
+)
+def test_many_deletions_take_their_number(count: int, most: int | None, allowed: int, says: str) -> None:
+    names = [f"vm-{number:02}" for number in range(count)]
+    contexts = (
+        [ProtectingContext(name="prod", file="config.yaml", most_deletions=most)] if most is not None else []
+    )
+    wanted = plan_for(*(vm(name) for name in names), contexts=contexts)
+    found = destroyed(wanted, {name: own(power="poweredOff") for name in names}, allow_destroy=allowed)
+    assert [one.message for one in found.errors] == [says] * bool(says)

@@ -14,17 +14,24 @@ class PlanOptions:
     `allow_power_cycle` lets running VMs be switched off for a change, `allow_move` lets VMs of the plan be
     moved to where the plan file says. `delete` names VMs of the plan that
     the plan file does not name, by name or inventory path, never by glob: they are deleted, whatever
-    `only` selects, and no other such VM is. `only` restricts the plan to VMs by glob (`hvd-*`,
+    `only` selects, and no other such VM is. Of many VMs so
+    many may go as `allow_destroy` says. `only` restricts the plan to VMs by glob (`hvd-*`,
     `vm:hvd-*`), or to hosts and their VMs (`host:esx-01`); empty means all, and networks are always
     part of it. `fingerprints` tell by its name what a secret is now, without telling it; `PLAN_KEYS` stands
-    for the plan's own keys.
+    for the plan's own keys, and `former_keys` are the fingerprints of those before them that are still kept.
+    `rotate` names what is replaced in guests: "keys", "licence", "registry". So many VMs go first as `canary`
+    says.
     """
 
     allow_power_cycle: bool = False
     allow_move: bool = False
     delete: tuple[str, ...] = ()
+    allow_destroy: int = 0
     only: tuple[str, ...] = ()
     fingerprints: Mapping[str, str] = field(default_factory=dict)
+    former_keys: tuple[str, ...] = ()
+    rotate: tuple[str, ...] = ()
+    canary: int = 0
 
     def selects(self, vm_name: str, host_name: str = "") -> bool:
         """Whether a VM on this host belongs to the part that is wanted."""

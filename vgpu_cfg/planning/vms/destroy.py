@@ -17,6 +17,7 @@ from vgpu_cfg.model.plan.change import (
     Subject,
     VmRef,
 )
+from vgpu_cfg.planning.estate.deletions import refuse_many_deletions
 from vgpu_cfg.planning.estate.lost import can_go
 from vgpu_cfg.planning.estate.naming import as_named
 from vgpu_cfg.planning.estate.orphans import orphans_to_delete, report_orphans
@@ -98,6 +99,7 @@ def make_destroy_plan(desired: DesiredPlan, observed: Inventory, options: PlanOp
         _tell_other_name(vm, findings)
     _refuse_bound(desired, observed, named, findings)
     leaving, steps = can_go((*named, *deleted), observed, desired.identity, findings)
+    refuse_many_deletions(desired, len(leaving), chosen, findings)
     leaving = sorted(leaving, key=lambda vm: (as_counted(vm.name), vm.moid))
     if not (leaving or steps) and not any(chosen.selects(vm.name) for vm in desired.vms):
         subject = Subject(kind="plan", name=desired.name)
