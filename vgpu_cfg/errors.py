@@ -7,8 +7,9 @@
     │   ├── UnsafePlan           it would touch what it must not, or is not allowed to yet
     │   └── StalePlan            the reviewed plan no longer describes the estate
     ├── ReachError           5   somebody else's machine did not answer as it should
-    │   ├── VCenterError         Unreachable · LoginFailed · NotPermitted · CertificateRejected
-    │   │                        NotFound · Ambiguous · VersionTooOld · NotOffered · NotRecorded
+    │   ├── VCenterError         Unreachable (NotSent · AnswerLate · AnswerLost) · LoginFailed · NotPermitted
+    │   │                        CertificateRejected · NotFound · Ambiguous · VersionTooOld · NotOffered
+    │   │                        NotRecorded · TasksForgotten · TooMuch
     │   ├── HostShellError
     │   └── GuestError           GuestNotReady
     ├── ChangeError          6   a change was begun and did not come true
@@ -63,9 +64,12 @@ class DocumentError(VgpuCfgError):
     """All faults of one document, found in one reading."""
 
     exit_code = 3
+    most_shown: ClassVar[int] = 100
+    """A file of faults alone is not worth more: its reader begins with the first."""
 
     def __init__(self, faults: list[DocumentFault] | tuple[DocumentFault, ...], *, remedy: str = "") -> None:
         self.faults = tuple(sorted(set(faults)))
+        self.stated_remedy = remedy
         first = self.faults[0]
         count = len(self.faults)
         super().__init__(
@@ -73,6 +77,16 @@ class DocumentError(VgpuCfgError):
             subject=f"{first.file}:{first.line}:{first.column}",
             remedy=remedy or first.hint or "fix the file and run `vgpu-cfg validate` on it",
         )
+
+    @property
+    def shown(self) -> tuple[DocumentFault, ...]:
+        """Return the faults that are told one by one."""
+        return self.faults[: self.most_shown]
+
+    @property
+    def left_out(self) -> int:
+        """Return how many are only counted."""
+        return len(self.faults) - len(self.shown)
 
 
 class PlanError(VgpuCfgError):
@@ -105,6 +119,30 @@ class VCenterError(ReachError):
 
 class Unreachable(VCenterError):
     """No connection, or none that stayed."""
+
+
+class NotSent(Unreachable):
+    """No connection came about, so the server has seen nothing of the request: it may be repeated."""
+
+
+class AnswerLate(Unreachable):
+    """A request went out, and the whole of its answer did not come in time."""
+
+
+class AnswerLost(Unreachable):
+    """A server that was away answers again, and whether it has carried the request out is not known."""
+
+
+class TasksForgotten(VCenterError):
+    """vCenter no longer knows of `tasks`: what became of them must be seen by what they were about."""
+
+    def __init__(self, message: str, tasks: tuple[str, ...], *, subject: str = "", remedy: str = "") -> None:
+        super().__init__(message, subject=subject, remedy=remedy)
+        self.tasks = tasks
+
+
+class TooMuch(VCenterError):
+    """More came than is taken: bytes of an answer, or its pages."""
 
 
 class LoginFailed(VCenterError):
@@ -170,7 +208,11 @@ class NotConfirmed(ChangeError):
 
 
 class Locked(ChangeError):
-    """Another run of the same plan holds the lock."""
+    """Another run holds the lock of what this one would change."""
+
+
+class LockLost(Locked):
+    """A lock of this run was taken away while it went on."""
 
 
 class NobodyToAsk(VgpuCfgError):

@@ -16,8 +16,9 @@ from vgpu_cfg.planning.vms.settings.kept_keys import kept_keys
 
 
 def is_marking(spec: VmSpec) -> bool:
-    """Whether a request writes an owner mark."""
-    return bool(spec.extra_config.get(MARK_PLAN_KEY))
+    """Whether a request writes an owner mark that is to be completed; one with an id goes as it was."""
+    text = spec.extra_config.get(MARK_PLAN_KEY, "")
+    return bool(text) and not OwnerMark.parse(text, "").id
 
 
 def marked_new(spec: VmSpec, name: str, instance_uuid: str, at: datetime, session: RunSession) -> VmSpec:

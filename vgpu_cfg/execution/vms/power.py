@@ -26,7 +26,7 @@ def power_on_vm(change: PowerOnVm, session: RunSession) -> Step:
     if vm.is_on and change.pin is None:
         _take_turn(vm, _held_by(vm, vm.host_moid or "", session), session)
         return StepResult(vm_moid=vm.moid, is_needed=False, message="it runs already")
-    if vm.is_on:
+    if vm.is_on and vm.moid not in session.asked_on:
         raise StalePlan(
             f"{vm.name} was switched on by somebody since it was planned", subject=vm.name, remedy=PLAN_AGAIN
         )
@@ -74,9 +74,12 @@ def power_off_vm(change: PowerOffVm, session: RunSession) -> Step:
 def _power_on_pinned(vm: Vm, change: PowerOnVm, pin: NumaPin, session: RunSession) -> Step:
     nodes = _affinity_of(vm)
     for attempt in range(1, pin.attempts + 1):
-        if attempt > 1 or vm.moid not in session.made.values():
-            yield from _await_release(vm, session)
-        host_moid = yield from _switch_on(vm, change, session)
+        if vm.is_on:
+            host_moid = vm.host_moid or ""  # by this run, in a request whose answer was lost
+        else:
+            if attempt > 1 or vm.moid not in session.made.values():
+                yield from _await_release(vm, session)
+            host_moid = yield from _switch_on(vm, change, session)
         _check_host(vm, host_moid, change)
         pci_ids = yield from _gpus_of(vm, host_moid, session)
         seen = _nodes_of(vm, pci_ids, pin)
@@ -101,6 +104,7 @@ def _power_on_pinned(vm: Vm, change: PowerOnVm, pin: NumaPin, session: RunSessio
 
 def _switch_on(vm: Vm, change: PowerOnVm, session: RunSession) -> Waiting[str]:
     """Power on and return the host that the VM runs on."""
+    session.asked_on.add(vm.moid)
     task = session.begin(lambda: session.writer.power_on_vm(vm.moid, change.host_moid))
     succeeded((yield from wait_for(task)), f"power on {vm.name}", vm.name)
     after = session.read_back(vm.moid, vm.name)

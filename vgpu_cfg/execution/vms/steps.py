@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from vgpu_cfg.errors import NotConfirmed, StalePlan
 from vgpu_cfg.execution.run.session import PLAN_AGAIN, RunSession, succeeded
-from vgpu_cfg.execution.run.step import Step, StepResult, wait_for
+from vgpu_cfg.execution.run.step import Step, StepResult, Waiting, wait_for
 from vgpu_cfg.execution.vms.owner_marks import marked_again, marked_as, marked_new
 from vgpu_cfg.execution.vms.readback import describe_spec, missing_from
 from vgpu_cfg.execution.vms.reconfigure import reconfigure
@@ -39,21 +39,23 @@ def create_vm(change: CreateVm, session: RunSession, seed: Mapping[str, str]) ->
     before = VmDetail()
     if isinstance(change.source, CloneFrom) and change.source.template.moid:
         before = session.template_detail(change.source.template.moid)
-    uuid, begun = session.make_id(), session.clock.now()
+    made = session.find_asked_for(name)
+    uuid, begun = session.asked.get(name) or (session.make_id(), session.clock.now())
     spec = marked_new(change.spec, name, uuid, begun, session)
-    request = change.model_copy(update={"spec": _with_settings(spec, seed)})
-    task = session.begin(lambda: session.writer.create_vm(request, uuid))
-    session.half_made[name] = "vCenter had not finished making it"
-    update = yield from wait_for(task)
-    if update.result_moid is None:
-        session.half_made.pop(name, None)
-        succeeded(update, f"create {name}", name)
-        raise NotConfirmed(f"vCenter made {name} and did not say where", subject=name, remedy=PLAN_AGAIN)
-    session.made[name] = update.result_moid
-    succeeded(update, f"create {name}", name)
-    moid = update.result_moid
+    if made is None:
+        request = change.model_copy(update={"spec": _with_settings(spec, seed)})
+        session.asked[name] = uuid, begun
+        moid = yield from _make(request, uuid, session)
+    else:
+        moid = session.made[name] = made.moid
     session.half_made[name] = "made, not yet compared with the request"
     vm, missing = _compare(session, moid, spec, before)
+    if vm.name != name:
+        raise NotConfirmed(
+            f"vCenter made {vm.name} in place of {name}",
+            subject=name,
+            remedy=f"see who made it; then {PLAN_AGAIN}",
+        )
     if vm.instance_uuid.lower() != uuid:
         # The server gave another one: the mark is mended with whatever else is missing.
         spec = marked_new(change.spec, name, vm.instance_uuid, begun, session)
@@ -77,6 +79,22 @@ def create_vm(change: CreateVm, session: RunSession, seed: Mapping[str, str]) ->
         raise _not_shown(name, missing)
     del session.half_made[name]
     return StepResult(vm_moid=vm.moid)
+
+
+def _make(request: CreateVm, uuid: str, session: RunSession) -> Waiting[str]:
+    """Have vCenter make a VM, and return its moid."""
+    name = request.vm.name
+    task = session.begin(lambda: session.writer.create_vm(request, uuid))
+    session.half_made[name] = "vCenter had not finished making it"
+    update = yield from wait_for(task)
+    if update.result_moid is None:
+        session.half_made.pop(name, None)
+        session.check_not_made(update, name)
+        succeeded(update, f"create {name}", name)
+        raise NotConfirmed(f"vCenter made {name} and did not say where", subject=name, remedy=PLAN_AGAIN)
+    session.made[name] = update.result_moid
+    succeeded(update, f"create {name}", name)
+    return update.result_moid
 
 
 def upgrade_vm(change: UpgradeVm, session: RunSession) -> Step:
@@ -133,6 +151,12 @@ def destroy_vm(change: DestroyVm, session: RunSession) -> Step:
     vm = session.read_to_delete(change.vm)
     if vm is None:
         return StepResult(is_needed=False, message="it had gone already")
+    if change.instance_uuid and vm.instance_uuid.lower() != change.instance_uuid.lower():
+        raise StalePlan(
+            f"{vm.name} is not deleted: its instance UUID is {vm.instance_uuid}, not {change.instance_uuid}",
+            subject=vm.name,
+            remedy="see which VM it is; " + PLAN_AGAIN,
+        )
     _check_off(vm, "a VM that runs is not deleted")
     task = session.begin(lambda: session.writer.destroy_vm(vm.moid))
     succeeded((yield from wait_for(task)), f"delete {vm.name}", vm.name)

@@ -12,11 +12,9 @@ from typing import Any
 from pyVmomi import vim
 
 from vgpu_cfg.model.observed.host_facts import HostAttribute
-from vgpu_cfg.vsphere.wire.collector import Paths, Start, collect_from
+from vgpu_cfg.vsphere.wire.custom_fields import fields_for
 from vgpu_cfg.vsphere.wire.faults import not_offered, translated
 from vgpu_cfg.vsphere.wire.session import Session
-
-_FIELDS = (Paths("vim.CustomFieldsManager", ("field",)),)
 
 
 def set_host_attribute(session: Session, host_moid: str, attribute: HostAttribute, text: str | None) -> None:
@@ -66,10 +64,4 @@ def _set(session: Session, entity: Any, values: Mapping[str, str]) -> None:
 
 def _keys(session: Session, manager: Any, kind: str) -> dict[str, int]:
     """Return the keys of the attributes that objects of a kind can have, by name."""
-    found = collect_from(session, _FIELDS, [Start("vim.CustomFieldsManager", str(manager._moId))])
-    return {
-        field.name: int(field.key)
-        for item in found
-        for field in item.get("field") or ()
-        if getattr(field.managedObjectType, "_wsdlName", "") in ("", "ManagedEntity", kind)
-    }
+    return {field.name: int(field.key) for field in fields_for(session, manager, kind)}

@@ -12,13 +12,14 @@ from typing import Any
 
 from pyVmomi import vim, vmodl
 
-from vgpu_cfg.errors import VCenterError
+from vgpu_cfg.errors import TasksForgotten, VCenterError
 from vgpu_cfg.ports import TaskState, TaskUpdate
-from vgpu_cfg.vsphere.wire.faults import fault_name, fault_text, is_session_over, translated
+from vgpu_cfg.vsphere.wire.collector import Pages, renewing
+from vgpu_cfg.vsphere.wire.faults import fault_name, fault_text, translated
 from vgpu_cfg.vsphere.wire.session import Session
 
 LONGEST_WAIT_SECONDS = 20
-"""One wait; it must be shorter than the transport's read limit."""
+"""One wait; a stop of the run is noticed after it."""
 
 _PATHS = ("info.state", "info.progress", "info.result", "info.error")
 
@@ -39,7 +40,7 @@ class TaskWatch:
     def wait(self, tasks: Sequence[str], timeout_seconds: float) -> tuple[TaskUpdate, ...]:
         """Wait for news of any of the tasks; empty when time ran out.
 
-        Raises VCenterError, and NotFound for a task that vCenter no longer knows.
+        Raises VCenterError, and TasksForgotten where vCenter no longer knows some of them.
         """
         wanted = dict.fromkeys(tasks)
         left = max(0, math.ceil(timeout_seconds))
@@ -73,18 +74,13 @@ class TaskWatch:
     def _wait_once(self, tasks: Sequence[str], seconds: int) -> None:
         """Wait once, and take in what has changed."""
         with translated("waiting for tasks", self._session.address):
-            try:
-                self._follow(tasks, seconds)
-            except (vim.fault.NotAuthenticated, vmodl.fault.ManagedObjectNotFound) as fault:
-                if not is_session_over(fault):
-                    raise
-                self._session.renew()
-                self._follow(tasks, seconds)
+            renewing(self._session, lambda: self._follow(tasks, seconds))
 
     def _follow(self, tasks: Sequence[str], seconds: int) -> None:
         if self._renewals != self._session.renewals:
             self._forget()
         self._watch(tasks)
+        pages = Pages(self._session.limits.answer_pages, self._session.address)
         options = vmodl.query.PropertyCollector.WaitOptions(maxWaitSeconds=seconds)
         update = self._collector.WaitForUpdatesEx(self._version, options)
         while update is not None:
@@ -94,20 +90,25 @@ class TaskWatch:
                     self._take(found)
             if not getattr(update, "truncated", False):
                 break
+            pages.turn(self._version, is_empty=not update.filterSet)
             update = self._collector.WaitForUpdatesEx(self._version, options)
 
     def _watch(self, tasks: Sequence[str]) -> None:
         """Have the list hold the tasks asked about; those that are over are taken off on the way."""
         if self._collector is None:
-            self._build(tasks)
-            return
+            # A vCenter that restarted may have forgotten tasks: it tells that of what is put into a list.
+            is_anew = self._session.renewals > 0
+            self._build(() if is_anew else tasks)
+            if not is_anew:
+                return
         new = [task for task in tasks if task not in self._watched]
         if not new:
             return
         done = [task for task in self._watched if self._state(task).is_over]
-        self._report_lost(self._list.ModifyListView(self._refs(new), self._refs(done)))
+        lost = self._list.ModifyListView(self._refs(new), self._refs(done))
         self._watched.difference_update(done)
         self._watched.update(new)
+        self._report_lost(lost)
 
     def _build(self, tasks: Sequence[str]) -> None:
         content = self._session.service_content
@@ -135,8 +136,11 @@ class TaskWatch:
 
     def _report_lost(self, lost: Sequence[Any] | None) -> None:
         if lost:
-            raise VCenterError(
-                f"vCenter no longer knows {', '.join(str(task._moId) for task in lost)}",
+            tasks = tuple(str(task._moId) for task in lost)
+            self._watched.difference_update(tasks)
+            raise TasksForgotten(
+                f"vCenter no longer knows {', '.join(tasks)}",
+                tasks,
                 subject=self._session.address,
                 remedy="look at the recent tasks in vCenter, then plan again",
             )
@@ -167,4 +171,10 @@ class TaskWatch:
             result_moid=str(result._moId) if isinstance(result, vim.ManagedEntity) else None,
             fault="" if error is None else fault_name(error),
             error="" if error is None else fault_text(error),
+            taken_by=_taken_by(error),
         )
+
+
+def _taken_by(error: Any) -> str:
+    holder = getattr(error, "object", None) if isinstance(error, vim.fault.DuplicateName) else None
+    return "" if holder is None else str(holder._moId)

@@ -1,0 +1,114 @@
+"""How long a vCenter that has answered before is waited for, and what is said meanwhile.
+
+One that never answered is not: the address may be mistyped. A server that is only slow is asked once more.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import TypeVar
+
+from vgpu_cfg.errors import AnswerLate, Unreachable
+
+Answer = TypeVar("Answer")
+
+QUICK_PAUSES = (0.5, 1.0)
+"""Between these attempts nothing is said: a connection may break once."""
+LONG_PAUSE_SECONDS = 5.0
+SLICE_SECONDS = 1.0
+"""So often is looked whether the wait was called off."""
+MOST_LATE = 2
+"""So many answers may be late in a row: whoever is slow is not helped by being asked again."""
+
+
+def _pause(seconds: float) -> None:
+    threading.Event().wait(seconds)
+
+
+@dataclass(slots=True)
+class Outage:
+    """Repeats what may be repeated. `is_known` says that the server has answered: only then is it waited for.
+
+    `tell` takes a line for whoever watches, and `is_called_off` says that nobody wants to wait any more. A
+    wait that has ended in vain is not begun again before the server answers.
+    """
+
+    seconds: float = 0.0
+    pause: Callable[[float], None] = _pause
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    tell: Callable[[str], None] = lambda _line: None
+    is_called_off: Callable[[], bool] = lambda: False
+    is_known: bool = False
+    _is_in_vain: bool = field(default=False, init=False)
+
+    @contextmanager
+    def watched(self, tell: Callable[[str], None], is_called_off: Callable[[], bool]) -> Iterator[None]:
+        """Tell of waits inside by `tell`, and let `is_called_off` end them."""
+        before = self.tell, self.is_called_off
+        self.tell, self.is_called_off = tell, is_called_off
+        try:
+            yield
+        finally:
+            self.tell, self.is_called_off = before
+
+    def ride(self, ask: Callable[[], Answer], may_repeat: Callable[[Unreachable], bool]) -> Answer:
+        """Ask until there is an answer, as long as what went wrong lets it be asked again.
+
+        Raises the last Unreachable, with how long was waited for.
+        """
+        begun, told, late, attempts = self.now(), False, 0, 0
+        while True:
+            try:
+                answer = ask()
+            except Unreachable as lost:
+                late = late + 1 if isinstance(lost, AnswerLate) else 0
+                if not may_repeat(lost) or late >= (MOST_LATE if self.is_known else 1):
+                    raise
+                attempts += 1
+                is_quick = attempts <= len(QUICK_PAUSES)
+                if not is_quick and not self._goes_on(begun):
+                    self._is_in_vain = True
+                    raise self._in_vain(lost, begun) from lost
+                if not is_quick and not told:
+                    told = True
+                    self._announce(lost, begun)
+                self._rest(QUICK_PAUSES[attempts - 1] if is_quick else LONG_PAUSE_SECONDS)
+            else:
+                self._is_in_vain = False
+                if told:
+                    self.tell(f"vCenter answers again, after {_spelled(self.now() - begun)}")
+                return answer
+
+    def _goes_on(self, begun: datetime) -> bool:
+        is_in_time = self.now() < begun + timedelta(seconds=self.seconds)
+        return self.is_known and is_in_time and not self._is_in_vain and not self.is_called_off()
+
+    def _announce(self, lost: Unreachable, begun: datetime) -> None:
+        until = (begun + timedelta(seconds=self.seconds)).astimezone()
+        self.tell(f"vCenter does not answer ({lost.message}); waiting until {until:%H:%M}")
+
+    def _rest(self, seconds: float) -> None:
+        while seconds > 0 and not self.is_called_off():
+            self.pause(min(seconds, SLICE_SECONDS))
+            seconds -= SLICE_SECONDS
+
+    def _in_vain(self, lost: Unreachable, begun: datetime) -> Unreachable:
+        """Say how long was waited, where that is news."""
+        waited = self.now() - begun
+        if not self.is_known or waited < timedelta(seconds=2 * LONG_PAUSE_SECONDS):
+            return lost
+        return type(lost)(
+            f"{lost.message}; waited for {_spelled(waited)}",
+            subject=lost.subject,
+            remedy="run the same command again once vCenter is back; `outage_seconds` "
+            "(VGPU_CFG_OUTAGE_SECONDS) waits longer",
+        )
+
+
+def _spelled(waited: timedelta) -> str:
+    seconds = round(waited.total_seconds())
+    return f"{seconds} s" if seconds < 120 else f"{seconds // 60} min"
