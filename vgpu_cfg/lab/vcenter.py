@@ -22,7 +22,7 @@ class Lab(Simulation):
     def exchange(
         self, method: str, path: str, headers: Mapping[str, str], body: bytes
     ) -> tuple[int, Mapping[str, str], bytes]:
-        """Answer one HTTP request. Raises `ConnectionDropped` where a script says so."""
+        """Answer one HTTP request. Raises `ConnectionDropped` or `ConnectionRefused` where none is given."""
         return dispatch.exchange(self, method, path, headers, body)
 
     def close(self) -> None:

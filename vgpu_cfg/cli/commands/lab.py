@@ -93,6 +93,27 @@ def hand(
     show.servers_operated(tuple(hosts), facts, acts, output)
 
 
+@app.command(epilog="vgpu-cfg lab restart two-a100 --away 120 --starting 60 --forget-tasks")
+def restart(
+    estate: Annotated[str, typer.Argument(help="A built-in estate or an estate file.")],
+    *,
+    away: Annotated[float, typer.Option(min=0, help="For so many seconds of the lab nobody listens.")] = 60.0,
+    starting: Annotated[
+        float, typer.Option(min=0, help="For so many more its web front answers 503.")
+    ] = 30.0,
+    forget_tasks: Annotated[
+        bool, typer.Option("--forget-tasks", help="Know of no task afterwards, nor go on with any.")
+    ] = False,
+    output: OutputOption = OutputFormat.TEXT,
+) -> None:
+    """Restart the lab's vCenter: sessions end, and it is away for a while; hosts and VMs run on."""
+    from vgpu_cfg.cli import compose
+    from vgpu_cfg.cli.output import show
+
+    compose.restart_lab(estate, away, starting, forgets_tasks=forget_tasks)
+    show.was_restarted(estate, away, starting, output, forgets_tasks=forget_tasks)
+
+
 @app.command(epilog="vgpu-cfg lab reset two-a100")
 def reset(
     estates: Annotated[list[str] | None, typer.Argument(help="Estates to reset.", show_default="all")] = None,

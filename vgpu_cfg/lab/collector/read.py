@@ -12,7 +12,7 @@ from vgpu_cfg.lab.api.references import reference, vim_class, wire_type
 from vgpu_cfg.lab.collector.select import select
 from vgpu_cfg.lab.renderers.table import Reader
 from vgpu_cfg.lab.renderers.tables import table_of
-from vgpu_cfg.lab.rules.refusals import object_gone
+from vgpu_cfg.lab.rules.refusals import no_permission, object_gone
 from vgpu_cfg.lab.simulation.context import Context
 from vgpu_cfg.lab.state.inventory import Managed
 
@@ -50,12 +50,8 @@ class Reading:
             return None
         if context.session is None:
             return not_authenticated(self.reference, reader.privilege)
-        if reader.privilege in context.lab.faults.lacking:
-            return vim.fault.NoPermission(
-                object=self.reference,
-                privilegeId=reader.privilege,
-                msg="Permission to perform this operation was denied.",
-            )
+        if context.lab.lacks(self.thing.moid, reader.privilege):
+            return no_permission(self.reference, reader.privilege)
         return None
 
 

@@ -22,6 +22,7 @@ class Context:
     session: Session | None = None
     credentials: Credentials = LAB_CREDENTIALS
     user_agent: str = ""
+    token_subject: str = ""
 
     @property
     def state(self) -> LabState:

@@ -3,14 +3,15 @@
     faults:
     - {method: PowerOnVM_Task, nth: 2, kind: task, fault: GenericVmConfigFault, message: "…"}
     - {method: CloneVM_Task, kind: drop_after}
+    - {method: "*", nth: 17, kind: restart_before, seconds: 60, starting: 30, forgets_tasks: true}
     lacking: [VirtualMachine.Interact.PowerOn]
 
-`nth` counts from 1, per method and from the moment the fault was added; 0 means every call.
+`nth` counts from 1, per method and from the moment the fault was added; 0 means every call. The
+method `*` is any, each call counting.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,7 +21,18 @@ from pyVmomi import VmomiSupport, vim, vmodl
 from vgpu_cfg import documents
 from vgpu_cfg.errors import Unreachable
 
-FaultKind = Literal["call", "task", "drop_before", "drop_after", "session_expired", "slow"]
+FaultKind = Literal[
+    "call",
+    "task",
+    "drop_before",
+    "drop_after",
+    "session_expired",
+    "slow",
+    "unavailable",
+    "restart_before",
+    "restart_after",
+]
+ANY_METHOD = "*"
 
 FILE_NAME = "faults.yaml"
 
@@ -43,7 +55,9 @@ class ScriptedFault(BaseModel):
 
     `call` refuses the method itself, `task` lets the task end in the fault, `drop_before`
     and `drop_after` cut the connection before or after the server acted, `session_expired`
-    forgets the session first, `slow` answers after `seconds`.
+    forgets the session first, `slow` answers after `seconds`. `unavailable` is the web front's 503, and
+    `restart_before` and `restart_after` restart vCenter itself in place of an answer: nobody listens for
+    `seconds`, its web front is alone for `starting` more, and with `forgets_tasks` no task is known then.
     """
 
     model_config = ConfigDict(extra="forbid", validate_assignment=True)
@@ -54,6 +68,8 @@ class ScriptedFault(BaseModel):
     fault: str = "GenericVmConfigFault"
     message: str = ""
     seconds: float = 0.0
+    starting: float = 0.0
+    forgets_tasks: bool = False
     seen: int = Field(default=0, exclude=True)
 
     @field_validator("fault")
@@ -97,10 +113,21 @@ class Faults:
         fault: str = "GenericVmConfigFault",
         message: str = "",
         seconds: float = 0.0,
+        starting: float = 0.0,
+        forgets_tasks: bool = False,
     ) -> None:
         """Add one fault to the script; it counts calls from now on."""
         self._script.append(
-            ScriptedFault(method=method, nth=nth, kind=kind, fault=fault, message=message, seconds=seconds)
+            ScriptedFault(
+                method=method,
+                nth=nth,
+                kind=kind,
+                fault=fault,
+                message=message,
+                seconds=seconds,
+                starting=starting,
+                forgets_tasks=forgets_tasks,
+            )
         )
 
     def load(self, folder: Path) -> None:
@@ -124,18 +151,9 @@ class Faults:
         """Return what this task of a method ends in; counts the task."""
         return self._first(method, lambda entry: entry.kind == "task")
 
-    def check_privileges(self, entity: Any, privileges: Iterable[str]) -> None:
-        """Raise NoPermission for the first privilege that the user lacks on an entity (a reference)."""
-        for privilege in privileges:
-            if privilege in self.lacking:
-                raise vim.fault.NoPermission(
-                    object=entity,
-                    privilegeId=privilege,
-                    msg="Permission to perform this operation was denied.",
-                )
-
     def _first(self, method: str, wanted: Any) -> ScriptedFault | None:
-        due = [entry for entry in self._script if entry.method == method and wanted(entry) and entry.is_due()]
+        meant = (method, ANY_METHOD)
+        due = [entry for entry in self._script if entry.method in meant and wanted(entry) and entry.is_due()]
         return due[0] if due else None
 
 

@@ -5,16 +5,18 @@ from __future__ import annotations
 import random
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 from vgpu_cfg.lab.rules.gpu_choice import GpuChoice, picker
+from vgpu_cfg.lab.rules.refusals import no_permission
 from vgpu_cfg.lab.simulation.clock import LabClock, VirtualClock
 from vgpu_cfg.lab.simulation.faults import Faults
 from vgpu_cfg.lab.simulation.sessions import Sessions
 from vgpu_cfg.lab.simulation.transfers import Transfers
 from vgpu_cfg.lab.state.inventory import LabState
+from vgpu_cfg.lab.state.permissions import may
 from vgpu_cfg.lab.state.store import Store
 
 POLL_SECONDS = 0.5
@@ -68,14 +70,29 @@ class Simulation:
         self.faults = Faults()
         self.transfers = Transfers()
         self.sessions = Sessions()
+        self.restarts_seen = state.restarts
+        """How many restarts of vCenter its sessions have gone through."""
         self.counters: Counter[str] = Counter()
         self.tried_at: dict[str, int] = {}
         """At which revision the work of a task that is blocked was tried last (moid of the task)."""
         self.user = "Administrator@VSPHERE.LOCAL"
+        self.is_administrator = True
         self.changed = threading.Condition(threading.RLock())
         self._depth = 0
         self._saved_revision = state.revision
         self._announced_revision = state.revision
+
+    def lacks(self, moid: str, privilege: str) -> bool:
+        """Whether whoever calls now lacks a privilege on an object."""
+        if privilege in self.faults.lacking:
+            return True
+        return not self.is_administrator and not may(self.state, self.user, moid, privilege)
+
+    def check_privileges(self, entity: Any, privileges: Iterable[str]) -> None:
+        """Raise NoPermission for the first privilege that the caller lacks on an entity (a reference)."""
+        for privilege in privileges:
+            if self.lacks(entity._moId, privilege):
+                raise no_permission(entity, privilege)
 
     @contextmanager
     def transaction(self) -> Iterator[None]:

@@ -101,6 +101,15 @@ def cancel(lab: Simulation, task: Task) -> None:
     _end(lab, task, fault=vmodl.fault.RequestCanceled(msg="The task was canceled by a user."))
 
 
+def forget_all(lab: Simulation) -> None:
+    """Know of no task any more, nor go on with any: what a vCenter may be like after its restart."""
+    for task in _open(lab):
+        _end(lab, task, fault=vmodl.fault.RequestCanceled(msg="vCenter was restarted."))
+    for moid in lab.state.tasks:
+        lab.state.remove(lab.state.objects[moid])
+    lab.state.tasks.clear()
+
+
 def settle(lab: Simulation) -> None:
     """Do what is due by now, in the order it was due, and update the progress of the rest."""
     now = lab.clock.now()

@@ -24,9 +24,10 @@ from vgpu_cfg.lab.rules import refusals
 from vgpu_cfg.lab.rules.refusals import object_gone
 from vgpu_cfg.lab.simulation import directory
 from vgpu_cfg.lab.simulation.context import Context, vcenter_version
-from vgpu_cfg.lab.simulation.faults import connection_dropped
+from vgpu_cfg.lab.simulation.faults import ScriptedFault, connection_dropped
 from vgpu_cfg.lab.simulation.methods import METHODS, UNLOCKED
 from vgpu_cfg.lab.simulation.operations import OPERATIONS
+from vgpu_cfg.lab.simulation.restart import is_away, is_starting, refused, restart
 from vgpu_cfg.lab.simulation.sessions import COOKIE, LAB_CREDENTIALS, Credentials
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.soap import datastore_files as files
@@ -40,6 +41,8 @@ _ = registered.MODULES
 XML = "text/xml; charset=utf-8"
 VERSIONS_PATH = "/sdk/vimServiceVersions.xml"
 SDK_PATHS = ("/sdk", "/sdk/vimService")
+STARTING: Answer = (503, {"Content-Type": "text/plain"}, b"503 Service Unavailable\n")
+"""What a web front answers for a vCenter that is not up."""
 
 
 def exchange(
@@ -50,7 +53,27 @@ def exchange(
     body: bytes,
     credentials: Credentials = LAB_CREDENTIALS,
 ) -> Answer:
-    """Answer one HTTP request. Raises ConnectionDropped where a script says so."""
+    """Answer one HTTP request. Raises ConnectionDropped or ConnectionRefused where there is no answer."""
+    with lab.transaction():
+        if is_away(lab):
+            raise refused(lab)
+        if is_starting(lab):
+            return STARTING
+        restarts = lab.state.restarts
+    answer = _answer(lab, method, path, headers, body, credentials)
+    if lab.state.restarts != restarts:
+        raise connection_dropped(lab.state.estate, f"before it answered {path}: its vCenter restarts")
+    return answer
+
+
+def _answer(
+    lab: Simulation,
+    method: str,
+    path: str,
+    headers: Mapping[str, str],
+    body: bytes,
+    credentials: Credentials,
+) -> Answer:
     lowered = {name.lower(): value for name, value in headers.items()}
     if method == "GET" and path.startswith(files.PREFIX):
         return files.fetch(lab, path, _cookie(lowered))
@@ -72,11 +95,20 @@ def _answer_soap(
         call = read_request(body)
     except BadRequestError as error:
         return 500, {"Content-Type": XML}, write_fault(error.fault, version)
-    context = Context(lab, version, credentials=credentials, user_agent=headers.get("user-agent", ""))
+    context = Context(
+        lab,
+        version,
+        credentials=credentials,
+        user_agent=headers.get("user-agent", ""),
+        token_subject=call.token_subject,
+    )
     answered = {"Content-Type": XML}
-    cookie, dropped = _cookie(headers), False
+    cookie = _cookie(headers)
+    scripted: ScriptedFault | None = None
     try:
-        dropped = _disturb(lab, call.name, cookie)
+        scripted = _disturb(lab, call.name, cookie)
+        if scripted is not None and scripted.kind == "unavailable":
+            return STARTING
         with lab.changed:
             context.session = lab.sessions.find(cookie, lab.clock.now())
         before = context.session
@@ -86,7 +118,8 @@ def _answer_soap(
         status, content = 200, write_result(call.name, declared, value, version)
     except vmodl.MethodFault as fault:
         status, content = 500, write_fault(fault, version)
-    if dropped:
+    if scripted is not None and scripted.kind in ("drop_after", "restart_after"):
+        _restart_if_due(lab, scripted)
         raise connection_dropped(lab.state.estate, f"after {call.name}")
     return status, answered, content
 
@@ -110,8 +143,8 @@ def _cookie(headers: Mapping[str, str]) -> str | None:
     return found.value if found is not None else None
 
 
-def _disturb(lab: Simulation, method: str, cookie: str | None) -> bool:
-    """Play what is scripted for this call. Returns whether its answer gets lost.
+def _disturb(lab: Simulation, method: str, cookie: str | None) -> ScriptedFault | None:
+    """Play what is scripted for this call, and return it where its answer is another for it.
 
     Raises ConnectionDropped, or the fault that the script names.
     """
@@ -120,12 +153,11 @@ def _disturb(lab: Simulation, method: str, cookie: str | None) -> bool:
         lab.counters[method] += 1
         scripted = lab.faults.on_call(method)
         if scripted is None:
-            return False
+            return None
         match scripted.kind:
-            case "drop_before":
+            case "drop_before" | "restart_before":
+                _restart_if_due(lab, scripted)
                 raise connection_dropped(lab.state.estate, f"before {method}")
-            case "drop_after":
-                return True
             case "session_expired":
                 session = lab.sessions.find(cookie, lab.clock.now())
                 if session is not None:
@@ -134,7 +166,20 @@ def _disturb(lab: Simulation, method: str, cookie: str | None) -> bool:
                 lab.clock.wait(lab.clock.now() + scripted.seconds, lab.changed)
             case "call" | "task":
                 raise scripted.make()
-    return False
+            case "drop_after" | "restart_after" | "unavailable":
+                pass
+    return scripted
+
+
+def _restart_if_due(lab: Simulation, scripted: ScriptedFault) -> None:
+    if scripted.kind in ("restart_before", "restart_after"):
+        with lab.transaction():
+            restart(
+                lab,
+                away_seconds=scripted.seconds,
+                starting_seconds=scripted.starting,
+                forgets_tasks=scripted.forgets_tasks,
+            )
 
 
 def _perform(context: Context, call: MethodCall) -> tuple[Any, Any]:
@@ -144,6 +189,7 @@ def _perform(context: Context, call: MethodCall) -> tuple[Any, Any]:
         _require_session(context, call)
         if context.session is not None and call.name not in UNLOCKED:
             context.lab.user = context.session.user
+            context.lab.is_administrator = context.session.is_administrator
         thing = directory.find(context, call.subject._moId)
         if thing is None:
             raise object_gone(call.subject)
@@ -151,8 +197,7 @@ def _perform(context: Context, call: MethodCall) -> tuple[Any, Any]:
             value, info = fetch(context, thing, call.arguments["prop"])
             return value, VmomiSupport.Object(result=info.type, resultFlags=VmomiSupport.F_OPTIONAL)
         _require_method(context, thing, call)
-        if call.info.privId and call.info.privId != ANONYMOUS:
-            context.lab.faults.check_privileges(reference(thing), [call.info.privId])
+        _check_privileges(context, thing, call)
         return _as_wire(_invoke(context, thing, call)), call.info
 
 
@@ -161,6 +206,19 @@ def _require_session(context: Context, call: MethodCall) -> None:
     privilege = ANONYMOUS if call.info is None else call.info.privId
     if context.session is None and privilege != ANONYMOUS:
         raise not_authenticated(call.subject, privilege or "System.View")
+
+
+def _check_privileges(context: Context, thing: Managed, call: MethodCall) -> None:
+    """Raise NoPermission as the method's description says: of its object, and of each that it is given."""
+    if call.info.privId and call.info.privId != ANONYMOUS:
+        context.lab.check_privileges(reference(thing), [call.info.privId])
+    for parameter in call.info.params:
+        privilege = getattr(parameter, "privId", None)
+        given = call.arguments[parameter.name]
+        if privilege is None or given is None:
+            continue
+        for entity in given if isinstance(given, list) else [given]:
+            context.lab.check_privileges(entity, [privilege])
 
 
 def _require_method(context: Context, thing: Managed, call: MethodCall) -> None:

@@ -13,6 +13,7 @@ from pyVmomi import VmomiSupport, vmodl
 
 from vgpu_cfg.lab.api.answer import write_fault
 from vgpu_cfg.lab.simulation.faults import ConnectionDropped
+from vgpu_cfg.lab.simulation.restart import ConnectionRefused, is_away
 from vgpu_cfg.lab.simulation.sessions import LAB_CREDENTIALS, Credentials
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.soap import dispatch
@@ -112,6 +113,11 @@ class _HttpServer(ThreadingHTTPServer):
                 except OSError:
                     continue
 
+    def verify_request(self, request: Any, client_address: Any) -> bool:
+        """Hang up before a word is said while vCenter restarts."""
+        with self.owner.lab.transaction():
+            return not is_away(self.owner.lab)
+
     def process_request(self, request: Any, client_address: Any) -> None:
         with self.guard:
             self.connections.add(request)
@@ -185,7 +191,7 @@ class _Handler(BaseHTTPRequestHandler):
             status, headers, content = dispatch.exchange(
                 owner.lab, method, self.path, dict(self.headers.items()), body, owner.credentials
             )
-        except ConnectionDropped:
+        except (ConnectionDropped, ConnectionRefused):
             self.close_connection = True
             return
         except Exception as error:

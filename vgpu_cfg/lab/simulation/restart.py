@@ -1,0 +1,51 @@
+"""vCenter's own restart: nobody listens for a while, then its web front is alone, and sessions are gone.
+
+Objects keep their moids. Hosts, VMs and guests go on meanwhile, as they do without a vCenter. What a real one
+does with the tasks that it was at is unproven, so both are played: they run on, or nobody knows of them.
+"""
+
+from __future__ import annotations
+
+from vgpu_cfg.errors import NotSent
+from vgpu_cfg.lab.simulation import tasks
+from vgpu_cfg.lab.simulation.sessions import Sessions
+from vgpu_cfg.lab.simulation.simulation import Simulation
+
+
+class ConnectionRefused(NotSent):
+    """Nobody listens while vCenter restarts, as a Transport says it."""
+
+
+def restart(
+    lab: Simulation, *, away_seconds: float, starting_seconds: float = 0.0, forgets_tasks: bool = False
+) -> None:
+    """Restart vCenter: it is away, then starting, each for so many seconds of the lab."""
+    state, now = lab.state, lab.clock.now()
+    state.restarts += 1
+    state.away_until = now + lab.clock.scaled(away_seconds)
+    state.starting_until = state.away_until + lab.clock.scaled(starting_seconds)
+    state.revision += 1
+    if forgets_tasks:
+        tasks.forget_all(lab)
+
+
+def is_away(lab: Simulation) -> bool:
+    """Whether nobody listens; sessions of before the last restart are forgotten on the way."""
+    if lab.restarts_seen != lab.state.restarts:
+        lab.restarts_seen = lab.state.restarts
+        lab.sessions = Sessions()
+    return lab.clock.now() < lab.state.away_until
+
+
+def is_starting(lab: Simulation) -> bool:
+    """Whether the web front answers, and vCenter behind it does not yet."""
+    return lab.clock.now() < lab.state.starting_until
+
+
+def refused(lab: Simulation) -> ConnectionRefused:
+    """Return what a client meets while nobody listens."""
+    return ConnectionRefused(
+        "the lab's vCenter restarts, and refuses connections",
+        subject=f"lab:{lab.state.estate}",
+        remedy="run the command again once it is back",
+    )
