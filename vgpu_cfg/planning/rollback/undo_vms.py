@@ -1,0 +1,257 @@
+"""How each change of a VM is taken back, by what was read of the VM before the run and after it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any
+
+from vgpu_cfg.model.observed.inventory import Datastore, Folder, ResourcePool
+from vgpu_cfg.model.observed.vm import PowerState, Vm, VmDetail
+from vgpu_cfg.model.plan.change import (
+    Change,
+    CreateVm,
+    DestroyVm,
+    Edit,
+    Impact,
+    MarkVm,
+    MoveVmToFolder,
+    PowerOffVm,
+    PowerOnVm,
+    ReconfigureVm,
+    RelocateVm,
+    RenameVm,
+    SetAttributes,
+    StageGuest,
+    Subject,
+    UpgradeVm,
+    VmRef,
+)
+from vgpu_cfg.model.plan.vm_spec import VmSpec
+from vgpu_cfg.planning.rollback.run import FailedRun
+from vgpu_cfg.planning.rollback.undo_reconfigure import reconfigured_back
+from vgpu_cfg.planning.rollback.undo_sites import overrides_again
+from vgpu_cfg.planning.vms.destroy import plan_removal
+from vgpu_cfg.planning.vms.new_vms import change_id
+from vgpu_cfg.planning.vms.relocate import relocation, rename, to_folder
+from vgpu_cfg.planning.vms.settings.edits import spec_leaves
+
+OfVm = (
+    CreateVm
+    | UpgradeVm
+    | ReconfigureVm
+    | MarkVm
+    | SetAttributes
+    | PowerOnVm
+    | PowerOffVm
+    | DestroyVm
+    | RenameVm
+    | MoveVmToFolder
+    | RelocateVm
+    | StageGuest
+)
+_GONE = "the VM has gone since"
+
+
+def undo_vm(change: OfVm, run: FailedRun) -> Iterable[Change]:
+    """List what takes a change of a VM back; what cannot be is noted in the run."""
+    if isinstance(change, CreateVm):
+        return _unmade(change, run)
+    if isinstance(change, DestroyVm):
+        return run.cannot(change, "a VM that was deleted is gone with its disks", "restore it from a backup")
+    if run.is_made(change.vm):
+        return ()  # it goes with its VM
+    before, now = run.vm_before(change.vm), run.vm_after(change.vm)
+    if before is None or now is None:
+        return run.cannot(change, _GONE)
+    match change:
+        case UpgradeVm():
+            return run.cannot(change, "a hardware version is never lowered", "a snapshot from before has it")
+        case ReconfigureVm():
+            return reconfigured_back(change, before, now, run)
+        case MarkVm():
+            return _unmarked(change, now, run)
+        case SetAttributes():
+            return _attributes_back(change, before, now)
+        case PowerOnVm():
+            return _off_again(change, before, now, run)
+        case PowerOffVm():
+            return _on_again(change, before, now, run)
+        case RenameVm():
+            name = before.called or before.name
+            return [rename(now, name)] if (now.called or now.name) != name else ()
+        case MoveVmToFolder():
+            return _folder_back(change, before, now, run)
+        case RelocateVm():
+            return _moved_back(change, before, now, run)
+        case StageGuest():
+            return run.cannot(
+                change,
+                "what was brought into the guest stays there",
+                "`apply` completes it; a snapshot or a backup from before has the guest as it was",
+            )
+
+
+def subject_of(vm: Vm) -> Subject:
+    """Return a VM as findings and changes are about it."""
+    return Subject(kind="vm", name=vm.name, moid=vm.moid)
+
+
+def common(vm: Vm) -> dict[str, Any]:
+    """Return what every change of a VM has."""
+    return {"subject": subject_of(vm), "host_moid": vm.host_moid, "vm": VmRef(name=vm.name, moid=vm.moid)}
+
+
+def _unmade(change: CreateVm, run: FailedRun) -> Iterable[Change]:
+    """Delete a VM that this run made, known by its moid, its instance UUID and the mark of this run."""
+    vm, outcome = run.made.get(change.vm.name), run.outcomes[change.id]
+    if vm is None:
+        if outcome.vm_moid or not outcome.tasks:
+            return ()
+        return run.cannot(
+            change,
+            "vCenter did not say which VM it made, if any",
+            "look for it in vCenter; `apply` completes it, or names what stands in its way",
+        )
+    if not _is_of_this_run(vm, run, outcome.started_at):
+        return run.leave(change, f"{vm.moid} does not carry the owner mark that this run wrote")
+    return [
+        one.model_copy(update={"instance_uuid": vm.instance_uuid}) if isinstance(one, DestroyVm) else one
+        for one in plan_removal(vm)
+    ]
+
+
+def _is_of_this_run(vm: Vm, run: FailedRun, since: datetime | None) -> bool:
+    """Whether a VM's mark was written since a moment; marks tell whole seconds."""
+    mark = vm.mark
+    if mark is None or mark.is_imported or not vm.is_of(run.plan.desired.identity):
+        return False
+    if mark.made_at is None or since is None:
+        return False
+    return mark.made_at >= since.replace(microsecond=0)
+
+
+def _unmarked(change: MarkVm, now: Vm, run: FailedRun) -> Iterable[Change]:
+    if change.mark == "own":
+        return run.leave(change, "an owner mark that was completed stays complete")
+    if change.mark == "none":
+        return run.cannot(change, "the VM carries no mark any more", "`vgpu-cfg import` takes it in again")
+    if now.mark is None:
+        return ()
+    spec = VmSpec(extra_config=dict.fromkeys(change.spec.extra_config, ""))
+    before = now.mark.plan
+    return [
+        MarkVm(
+            id=change_id("unmark", now.name),
+            edits=(Edit(key="owner_mark", before=before, sets=spec_leaves(spec)),),
+            spec=spec,
+            mark="none",
+            **common(now),
+        )
+    ]
+
+
+def _attributes_back(change: SetAttributes, before: Vm, now: Vm) -> Iterable[Change]:
+    was, found = ((vm.detail or VmDetail()).attributes for vm in (before, now))
+    values = {name: was.get(name, "") for name in change.values if was.get(name, "") != found.get(name, "")}
+    if not values:
+        return ()
+    edits = tuple(
+        Edit(
+            key=name, before=found.get(name) or None, after=text or None, sets={f"customValue[{name}]": text}
+        )
+        for name, text in values.items()
+    )
+    return [
+        SetAttributes(id=change_id("set attributes of", now.name), edits=edits, values=values, **common(now))
+    ]
+
+
+def _off_again(change: PowerOnVm, before: Vm, now: Vm, run: FailedRun) -> Iterable[Change]:
+    if not now.is_on:
+        return ()
+    if before.power_state is PowerState.SUSPENDED:
+        return run.cannot(change, "it was suspended before, and runs now")
+    edit = Edit(key="power", before="on", after="off")
+    return [
+        PowerOffVm(
+            id=change_id("power off", now.name), edits=(edit,), impact=Impact.POWER_CYCLE, **common(now)
+        )
+    ]
+
+
+def _on_again(change: PowerOffVm, before: Vm, now: Vm, run: FailedRun) -> Iterable[Change]:
+    """Start a VM that ran before; where it was started again since, it is off by then for what is undone."""
+    if before.power_state is PowerState.SUSPENDED:
+        return run.cannot(change, "it was suspended before, and is off now", "start it in vCenter")
+    is_off_by_then = any(isinstance(one, PowerOnVm) and one.vm == change.vm for one in run.begun())
+    if not before.is_on or (now.is_on and not is_off_by_then):
+        return ()
+    ran_on = now.model_copy(update={"host_moid": before.host_moid})
+    edit = Edit(key="power", before="off", after="on")
+    return [PowerOnVm(id=change_id("power on", now.name), edits=(edit,), **common(ran_on))]
+
+
+def _folder_back(change: MoveVmToFolder, before: Vm, now: Vm, run: FailedRun) -> Iterable[Change]:
+    if now.folder_moid == before.folder_moid:
+        return ()
+    here, there = (_folder(moid, run) for moid in (now.folder_moid, before.folder_moid))
+    if here is None or there is None or now.folder_moid != change.folder_moid:
+        return run.cannot(change, "it is in another folder by now", "move it in vCenter")
+    return [to_folder(now, now.name, here, there)]
+
+
+def _folder(moid: str | None, run: FailedRun) -> Folder | None:
+    return run.after.folder_by_moid.get(moid or "")
+
+
+def _moved_back(change: RelocateVm, before: Vm, now: Vm, run: FailedRun) -> Iterable[Change]:
+    source = run.after.host_by_moid.get(now.host_moid or "")
+    target = run.after.host_by_moid.get(before.host_moid or "")
+    was, found = before.detail or VmDetail(), now.detail or VmDetail()
+    pool = _pool_back(change, was, found, run)
+    stores = _datastore_back(change, was, found, run)
+    if source is None or target is None or source.moid not in (change.destination.host_moid, target.moid):
+        return run.cannot(change, "it is on another host by now", "move it in vCenter")
+    if source.moid == target.moid and pool is None and stores is None:
+        return ()
+    moved = relocation(
+        now,
+        now.name,
+        source,
+        target,
+        pool=pool,
+        datastore=stores,
+        is_running=change.is_running and now.is_on,
+        stun_ms=change.stun_ms,
+    )
+    moved = moved.model_copy(update={"source_moid": source.moid, "windows": change.windows})
+    home = run.before.cluster_of(target)
+    if home is None or home == run.before.cluster_of(source):
+        return [moved]
+    return [moved, *overrides_again(before, home)]
+
+
+def _pool_back(
+    change: RelocateVm, was: VmDetail, found: VmDetail, run: FailedRun
+) -> tuple[str, ResourcePool] | None:
+    if change.destination.resource_pool_moid is None or was.resource_pool_moid == found.resource_pool_moid:
+        return None
+    pools = {pool.moid: pool for pool in run.after.resource_pools}
+    before = pools.get(was.resource_pool_moid)
+    here = pools.get(found.resource_pool_moid)
+    return None if before is None else ("" if here is None else here.name, before)
+
+
+def _datastore_back(
+    change: RelocateVm, was: VmDetail, found: VmDetail, run: FailedRun
+) -> tuple[str, Datastore] | None:
+    if change.destination.datastore_moid is None or was.datastore_moids == found.datastore_moids:
+        return None
+    if len(was.datastore_moids) != 1:
+        run.cannot(change, "its files were on several datastores", "move its disks in vCenter")
+        return None
+    stores = {store.moid: store for store in run.after.datastores}
+    before = stores.get(was.datastore_moids[0])
+    here = stores.get(change.destination.datastore_moid)
+    return None if before is None else ("" if here is None else here.name, before)
