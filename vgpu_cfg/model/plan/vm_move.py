@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
+from pydantic import Field
+
 from vgpu_cfg.model.frozen import Frozen
-from vgpu_cfg.model.plan.base import ChangeBase, VmRef
+from vgpu_cfg.model.plan.base import ChangeBase, VmRef, is_nothing
 
 
 class RenameVm(ChangeBase):
@@ -38,8 +40,8 @@ class RelocateVm(ChangeBase):
 
     `is_running` says which was planned, and the other is not done instead. `stun_ms` is how long vMotion is
     expected to stop the VM, None where nobody tells. `windows` are those of the hosts that it leaves and
-    comes to. Where `source_moid` names a host, the VM is moved from there only: from anywhere else somebody
-    else has moved it.
+    comes to, and it is not begun where one closes within `takes_seconds`. Where `source_moid` names a host,
+    the VM is moved from there only: from anywhere else somebody else has moved it.
     """
 
     kind: Literal["relocate_vm"] = "relocate_vm"
@@ -49,3 +51,4 @@ class RelocateVm(ChangeBase):
     is_running: bool = False
     stun_ms: int | None = None
     windows: tuple[str, ...] = ()
+    takes_seconds: int = Field(default=0, exclude_if=is_nothing)

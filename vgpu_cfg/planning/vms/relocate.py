@@ -13,6 +13,8 @@ from vgpu_cfg.model.plan.change import (
     Edit,
     Impact,
     MoveVmToFolder,
+    PowerOffVm,
+    PowerOnVm,
     RelocateVm,
     RenameVm,
     Subject,
@@ -79,18 +81,25 @@ def relocation(  # noqa: PLR0913 - from where and to where, and how
 
 
 def within_windows(
-    changes: Sequence[Change], windows: Mapping[str, str], observed: Inventory
+    changes: Sequence[Change], windows: Mapping[str, tuple[str, int]], observed: Inventory
 ) -> list[Change]:
-    """Bind moves to the windows of the hosts that VMs leave and come to, `windows` by host moid."""
+    """Bind moves and power cycles to the windows of the hosts that VMs are on, leave and come to.
+
+    `windows` are by host moid, each with the seconds that a VM there is thought to take.
+    """
     hosts = {vm.moid: vm.host_moid for vm in observed.vms}
+    started = {change.vm.moid for change in changes if isinstance(change, PowerOnVm)}
     bound: list[Change] = []
     for change in changes:
+        ends: tuple[str, ...] = ()
         if isinstance(change, RelocateVm):
             ends = (hosts.get(change.vm.moid or "") or "", change.destination.host_moid)
-            own = tuple(dict.fromkeys(windows[moid] for moid in ends if moid in windows))
-            bound.append(change.model_copy(update={"windows": own}) if own else change)
-        else:
-            bound.append(change)
+        elif isinstance(change, PowerOffVm) and change.vm.moid in started:
+            ends = (change.host_moid or "",)
+        own = [windows[moid] for moid in ends if moid in windows]
+        texts = tuple(dict.fromkeys(text for text, _ in own))
+        update = {"windows": texts, "takes_seconds": max((seconds for _, seconds in own), default=0)}
+        bound.append(change.model_copy(update=update) if own else change)
     return bound
 
 
