@@ -14,13 +14,13 @@ from vgpu_cfg.execution.records.journal import (
     find_journals,
     read_journal,
 )
-from vgpu_cfg.execution.records.lock import LockHolder, hold_lock, read_lock_holder
+from vgpu_cfg.execution.records.lock import RunLocks, has_ended
 from vgpu_cfg.execution.records.marks import HostMarks
 from vgpu_cfg.execution.records.past_runs import PastRun, Wanted, joined, runs_of_entries, runs_of_journals
 from vgpu_cfg.execution.records.run_record import RunPlaces, RunRecord, recorded
 from vgpu_cfg.execution.records.syslog import SyslogSink
 from vgpu_cfg.execution.records.who import this_machine, this_user
-from vgpu_cfg.execution.run.interrupts import stop_on_interrupt
+from vgpu_cfg.execution.run.interrupts import one_is_enough, stop_on_interrupt
 from vgpu_cfg.execution.runner import RunClock, RunOptions, exit_code_of, run_plan
 from vgpu_cfg.execution.vms.readback import describe_spec, missing_from
 
@@ -33,9 +33,9 @@ __all__ = [
     "Journal",
     "JournalCopy",
     "JournalRecord",
-    "LockHolder",
     "PastRun",
     "RunClock",
+    "RunLocks",
     "RunOptions",
     "RunPlaces",
     "RunRecord",
@@ -45,11 +45,11 @@ __all__ = [
     "describe_spec",
     "exit_code_of",
     "find_journals",
-    "hold_lock",
+    "has_ended",
     "joined",
     "missing_from",
+    "one_is_enough",
     "read_journal",
-    "read_lock_holder",
     "recorded",
     "run_plan",
     "runs_of_entries",

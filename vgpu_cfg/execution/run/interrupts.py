@@ -1,4 +1,7 @@
-"""What Ctrl-C and SIGTERM mean during a run: once, begin nothing more; twice, leave at once."""
+"""What Ctrl-C and SIGTERM mean during a run: once, begin nothing more; twice, leave at once.
+
+At a question in between, one is enough.
+"""
 
 from __future__ import annotations
 
@@ -28,6 +31,23 @@ def stop_on_interrupt(on_first: Callable[[], None]) -> Iterator[Callable[[], boo
     before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield lambda: interrupted
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def one_is_enough() -> Iterator[None]:
+    """Let a first SIGINT or SIGTERM raise KeyboardInterrupt for the length of a question.
+
+    Main thread only.
+    """
+    before = {
+        number: signal.signal(number, signal.default_int_handler)
+        for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    try:
+        yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

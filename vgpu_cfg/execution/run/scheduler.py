@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from bisect import insort
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from vgpu_cfg.errors import PlanError
+from vgpu_cfg.execution.run.canaries import Canaries
 from vgpu_cfg.execution.run.start_queues import StartQueues
 from vgpu_cfg.execution.run.waves import Waves
-from vgpu_cfg.model.plan.change import Change, PowerOnVm, StageGuest
+from vgpu_cfg.model.plan.change import Canary, Change, PowerOffVm, PowerOnVm, StageGuest
 
 
 class Scheduler:
@@ -20,7 +21,8 @@ class Scheduler:
     A power-on with a pin has the power-ons of its host to itself: only so
     is it known which GPU was chosen for whom. Of a wave of hosts no more are taken
     down at once than it allows; `down` names those (moids) that are down already. `start_queues` decide
-    which VM of a start queue starts next. Raises PlanError where the needs of the changes have no order.
+    which VM of a start queue starts next. `canaries` hold back what waits for one.
+    Raises PlanError where the needs of the changes have no order.
     """
 
     def __init__(
@@ -31,8 +33,10 @@ class Scheduler:
         per_host: int,
         down: Collection[str] = (),
         start_queues: StartQueues | None = None,
+        canaries: Sequence[Canary] = (),
     ) -> None:
         self._queues = start_queues or StartQueues()
+        self.canaries = Canaries(canaries)
         self._parallel = parallel
         self._per_host = per_host
         self._index = {change.id: index for index, change in enumerate(changes)}
@@ -42,16 +46,20 @@ class Scheduler:
             raise PlanError(f"two changes have the id {twice[0]!r}", remedy="make the plan again")
         self._unmet: dict[int, int] = {}
         self._needed_by: dict[int, list[int]] = {}
+        self._awaited_by: dict[int, list[int]] = {}
         self._ready: list[int] = []
         self._running: set[int] = set()
         self._on_host: Counter[str | None] = Counter()
         self._waves = Waves(changes, down)
         for index, change in enumerate(changes):
             needs = {self._index_of(need, change) for need in change.needs}
-            self._unmet[index] = len(needs)
+            after = {self._index_of(one, change) for one in _after(change)} - needs
+            self._unmet[index] = len(needs) + len(after)
             for need in needs:
                 self._needed_by.setdefault(need, []).append(index)
-            if not needs:
+            for one in after:
+                self._awaited_by.setdefault(one, []).append(index)
+            if not needs and not after:
                 self._ready.append(index)
         self._check_order()
 
@@ -91,16 +99,18 @@ class Scheduler:
         self._queues.leave(change)  # one that DRS started on another host stood in no queue here
         index = self._end(change)
         self._waves.succeed(change)
-        for dependent in self._needed_by.get(index, ()):
-            if dependent in self._unmet:
-                self._unmet[dependent] -= 1
-                if self._unmet[dependent] == 0:
-                    insort(self._ready, dependent)
+        self.canaries.succeed(change)
+        self._meet(self._needed_by.get(index, ()))
 
     def fail(self, change: Change) -> tuple[Change, ...]:
         """Note that a change has not come true, and drop all that needs it, however far away."""
         self._queues.miss(change)
         return self._drop_dependents([self._end(change)])
+
+    def put_off(self, change: Change) -> tuple[Change, ...]:
+        """Note that a change is left for another time, as `fail`; a host of it does not count as down."""
+        self._waves.put_off(change)
+        return self.fail(change)
 
     def stop_wave(self, change: Change) -> tuple[Change, ...]:
         """Drop the hosts of a change's wave that have not been taken down yet, and return what is dropped.
@@ -118,6 +128,31 @@ class Scheduler:
         later = self._drop_dependents(first)
         of_wave = {self._index[one.id] for one in later} | set(first)
         return tuple(self._changes[index] for index in sorted(of_wave))
+
+    def stop(self, *, finishes: bool) -> tuple[Change, ...]:
+        """Drop what has not begun, and return it; with `finishes` what is out of service comes back first.
+
+        Out of service are hosts that are down, and VMs that were switched off to be started again. No canary
+        holds that up.
+        """
+        self.canaries.release_all()
+        kept = {index for index in self._unmet if finishes and self._brings_back(self._changes[index])}
+        first = [index for index in self._unmet if index not in kept]
+        for index in first:
+            self._drop(index)
+        later = self._drop_dependents(first)
+        dropped = {self._index[one.id] for one in later} | set(first)
+        return tuple(self._changes[index] for index in sorted(dropped))
+
+    def _brings_back(self, change: Change) -> bool:
+        """Whether a change finishes a host that is down, or a VM that was switched off for a while."""
+        if change.host_moid in self._waves.moids_down and change.subject.kind == "host":
+            return True
+        if change.subject.kind != "vm":
+            return False
+        own = [one for one in self._changes if one.subject == change.subject]
+        is_off = any(isinstance(one, PowerOffVm) and self._index[one.id] not in self._unmet for one in own)
+        return is_off and any(isinstance(one, PowerOnVm) for one in own)
 
     def drop_waiting(self) -> tuple[Change, ...]:
         """Drop everything that has not begun, and return it."""
@@ -137,8 +172,17 @@ class Scheduler:
                     queue.append(dependent)
         return tuple(self._changes[index] for index in sorted(dropped))
 
+    def _meet(self, dependents: Iterable[int]) -> None:
+        """Let changes wait for one other less."""
+        for dependent in dependents:
+            if dependent in self._unmet:
+                self._unmet[dependent] -= 1
+                if self._unmet[dependent] == 0:
+                    insort(self._ready, dependent)
+
     def _drop(self, index: int) -> None:
         del self._unmet[index]
+        self._meet(self._awaited_by.get(index, ()))
         if index in self._ready:
             self._ready.remove(index)
         self._waves.drop(self._changes[index])
@@ -147,12 +191,13 @@ class Scheduler:
     def _end(self, change: Change) -> int:
         index = self._index[change.id]
         self._running.remove(index)
+        self._meet(self._awaited_by.get(index, ()))
         if _counts_for_host(change):
             self._on_host[change.host_moid] -= 1
         return index
 
     def _has_room(self, change: Change) -> bool:
-        if not self._waves.admits(change):
+        if not (self._waves.admits(change) and self.canaries.admits(change)):
             return False
         host = change.host_moid
         if not _counts_for_host(change):
@@ -183,7 +228,8 @@ class Scheduler:
         unmet = dict(self._unmet)
         queue = list(self._ready)
         while queue:
-            for dependent in self._needed_by.get(queue.pop(), ()):
+            index = queue.pop()
+            for dependent in (*self._needed_by.get(index, ()), *self._awaited_by.get(index, ())):
                 unmet[dependent] -= 1
                 if unmet[dependent] == 0:
                     queue.append(dependent)
@@ -192,6 +238,10 @@ class Scheduler:
             raise PlanError(
                 f"these changes need one another: {', '.join(stuck[:5])}", remedy="make the plan again"
             )
+
+
+def _after(change: Change) -> tuple[str, ...]:
+    return change.after if isinstance(change, StageGuest) else ()
 
 
 def _counts_for_host(change: Change) -> bool:

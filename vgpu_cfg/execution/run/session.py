@@ -4,28 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol, TypeVar
+from datetime import datetime
+from typing import TypeVar
 
 from vgpu_cfg.errors import Interrupted, NotConfirmed, StalePlan, TaskFailed, Unreachable
+from vgpu_cfg.execution.records.lock import RunLocks
 from vgpu_cfg.execution.run.start_queues import StartQueues
 from vgpu_cfg.knowledge.faults import explain_fault
 from vgpu_cfg.model.identity import new_id
 from vgpu_cfg.model.observed.vm import AFFINITY_KEY, MARK_PLAN_KEY, MARK_VM_KEY, Vm, VmDetail
 from vgpu_cfg.model.plan.change import MarkVm, Plan, ReconfigureVm, VmRef
 from vgpu_cfg.model.plan.report import SettingReading
-from vgpu_cfg.ports import ChangeWriter, Clock, InventoryReader, MakeId, TaskState, TaskUpdate
+from vgpu_cfg.model.runs import OnFailure
+from vgpu_cfg.ports import ChangeWriter, InventoryReader, MakeId, ReadScope, RunClock, TaskState, TaskUpdate
 
 T = TypeVar("T")
 
 PLAN_AGAIN = "run the same command again: it plans again from what is there now"
-
-
-class RunClock(Clock, Protocol):
-    """A clock that can also let time pass; a simulated one jumps."""
-
-    def pause(self, seconds: float) -> None:
-        """Return after so many seconds."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +28,7 @@ class RunOptions:
     """How a run goes.
 
     `parallel` bounds the changes under way, `per_host` those that burden one host.
+    `on_failure` says what the first failure means for the rest.
     `done_by_hand` names the manual steps that count as done. A guest gets
     `shutdown_seconds` to shut down; then it is switched off if `force_power_off`.
     `settle_seconds` is how long a host may take to show which GPU a VM got, or what was written to it.
@@ -47,6 +43,7 @@ class RunOptions:
 
     parallel: int = 8
     per_host: int = 2
+    on_failure: OnFailure = OnFailure.GO_ON
     done_by_hand: frozenset[str] = frozenset()
     shutdown_seconds: float = 300.0
     force_power_off: bool = True
@@ -72,7 +69,9 @@ class RunSession:
     `made` maps the names of VMs that this run made to their moids, `versions` a moid
     to its change version after this run's last change to it and `seen` to how the VM was
     read then, `half_made` the names of VMs that were made and do not yet show what was
-    asked to what they lack. `half_staged` says of VMs how far their guests are that are being set up.
+    asked to what they lack. `asked` maps the names of VMs that vCenter was asked to make to the instance
+    UUIDs and the times of the requests, `asked_on` holds the moids of those that it was asked to switch on.
+    `half_staged` says of VMs how far their guests are that are being set up.
     `networks` maps the names of switches and portgroups that this
     run made to their moids, `readings` a change's id to what its settings showed. `start_queues` say
     which VM starts next, where that depends on the GPUs that others were given.
@@ -83,6 +82,7 @@ class RunSession:
     writer: ChangeWriter
     clock: RunClock
     options: RunOptions
+    locks: RunLocks
     user: str = ""
     make_id: MakeId = new_id
     note: Callable[[str, str], None] = lambda _change_id, _message: None
@@ -91,6 +91,8 @@ class RunSession:
     versions: dict[str, str] = field(default_factory=dict)
     seen: dict[str, Vm] = field(default_factory=dict)
     half_made: dict[str, str] = field(default_factory=dict)
+    asked: dict[str, tuple[str, datetime]] = field(default_factory=dict)
+    asked_on: set[str] = field(default_factory=set)
     half_staged: dict[str, str] = field(default_factory=dict)
     templates: dict[str, VmDetail] = field(default_factory=dict)
     networks: dict[str, str] = field(default_factory=dict)
@@ -107,9 +109,10 @@ class RunSession:
         self.start_queues = StartQueues(self.plan.contests)
 
     def check_going_on(self) -> None:
-        """Raise Interrupted where the run is to start no more tasks."""
+        """Raise Interrupted where the run is to start no more tasks, LockLost where its lock has gone."""
         if self.is_stopping:
             raise Interrupted("the run was stopped before this was done", remedy=PLAN_AGAIN)
+        self.locks.beat()
 
     def begin(self, start: Callable[[], T]) -> T:
         """Ask vCenter for something and return its answer, a task's moid; the only way by which steps do.
@@ -120,7 +123,7 @@ class RunSession:
         try:
             return start()
         except Unreachable as lost:
-            raise Unreachable(
+            raise type(lost)(
                 f"{lost.message}; whether vCenter got the request is not known",
                 subject=lost.subject,
                 remedy=lost.remedy or PLAN_AGAIN,
@@ -138,6 +141,21 @@ class RunSession:
         wanted = frozenset(keys) | {AFFINITY_KEY, MARK_PLAN_KEY, MARK_VM_KEY}
         found = self.reader.read_vms([moid], wanted)
         return found[0] if found else None
+
+    def find_asked_for(self, name: str) -> Vm | None:
+        """Return the VM that an earlier request of this run has made, whose answer was lost; None for none.
+
+        It is known by the instance UUID that the request gave it, or wrote into its mark.
+        """
+        if name not in self.asked:
+            return None
+        uuid, _ = self.asked[name]
+        scope = ReadScope(plan=self.plan.desired.identity, vm_names=frozenset({name}))
+        for vm in self.reader.read_inventory(scope).vms:
+            marked = vm.mark.instance_uuid if vm.mark is not None else ""
+            if vm.name == name and uuid in (vm.instance_uuid.lower(), (marked or "").lower()):
+                return vm
+        return None
 
     def read_own_vm(self, vm: VmRef, keys: Iterable[str] = ()) -> Vm | None:
         """Read a VM again before it is written to, and see that it is still this plan's.
@@ -249,6 +267,16 @@ class RunSession:
         if host_moid is not None and found.host_moid != host_moid:
             raise has_moved(vm.name)
         return found
+
+    def check_not_made(self, update: TaskUpdate, name: str) -> None:
+        """Raise StalePlan where a VM could not be made since another run of this plan has made it."""
+        found = self.read_vm(update.taken_by) if update.taken_by else None
+        if found is not None and found.is_of(self.plan.desired.identity):
+            raise StalePlan(
+                f"another run of this plan has made {found.name} since this one read vCenter",
+                subject=name,
+                remedy=f"wait for that run to end; then {PLAN_AGAIN}",
+            )
 
     def read_back(self, moid: str, name: str, keys: Iterable[str] = ()) -> Vm:
         """Read a VM after a task of ours, and keep its change version for the next request."""

@@ -63,6 +63,11 @@ class Waves:
         """The names of the hosts that are down now."""
         return tuple(self._down.values())
 
+    @property
+    def moids_down(self) -> frozenset[str]:
+        """The moids of the hosts that are down now."""
+        return frozenset(moid for _, moid in self._down)
+
     def admits(self, change: Change) -> bool:
         """Whether a change may begin: it takes no host down, or one that is down, or there is room for it."""
         place = self._takes_down.get(change.id)
@@ -79,6 +84,12 @@ class Waves:
     def succeed(self, change: Change) -> None:
         """Note that a change has come true."""
         place = self._gives_back.get(change.id)
+        if place is not None:
+            self._down.pop(place, None)
+
+    def put_off(self, change: Change) -> None:
+        """Note that the first change of a host did not begin after all: nobody has taken it down."""
+        place = self._takes_down.get(change.id)
         if place is not None:
             self._down.pop(place, None)
 

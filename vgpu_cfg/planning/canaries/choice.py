@@ -1,0 +1,115 @@
+"""Who goes first, and which changes wait: never one that those who go first cannot do without."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+from vgpu_cfg.model.plan.change import Canary, Change, DestroyVm, PowerOnVm, StageGuest, StartQueue
+
+
+def plan_canaries(
+    changes: Sequence[Change], of_hosts: Sequence[Canary], contests: Sequence[StartQueue], vms: int
+) -> tuple[Canary, ...]:
+    """Return the canaries of a plan: `of_hosts` as far as they are among its changes, and so many VMs."""
+    needs = _Needs(changes)
+    of_hosts = [_narrowed(canary, needs) for canary in of_hosts]
+    waiting = frozenset(change_id for canary in of_hosts for change_id in canary.held)
+    # A VM of a canary may need a change of a host that waits: then it is not waited for.
+    of_hosts = [
+        canary.model_copy(
+            update={"first": tuple(one for one in canary.first if not needs.of([one]) & waiting)}
+        )
+        for canary in of_hosts
+    ]
+    of_hosts = [canary for canary in of_hosts if canary.first and canary.held]
+    of_vms = _Choice(changes, needs, of_hosts, contests).of_vms(vms) if vms else None
+    return (*of_hosts, of_vms) if of_vms is not None else tuple(of_hosts)
+
+
+def _narrowed(canary: Canary, needs: _Needs) -> Canary:
+    """Leave out changes that the plan has not."""
+    kept = {name: tuple(one for one in getattr(canary, name) if one in needs) for name in ("first", "held")}
+    return canary.model_copy(update=kept)
+
+
+class _Needs:
+    """What changes need, directly or not; with what they are put behind."""
+
+    def __init__(self, changes: Iterable[Change]) -> None:
+        self._direct = {
+            change.id: (*change.needs, *(change.after if isinstance(change, StageGuest) else ()))
+            for change in changes
+        }
+
+    def __contains__(self, change_id: str) -> bool:
+        return change_id in self._direct
+
+    def of(self, change_ids: Iterable[str]) -> set[str]:
+        """Return some changes with all that they need."""
+        found: set[str] = set()
+        waiting = list(change_ids)
+        while waiting:
+            change_id = waiting.pop()
+            if change_id in self._direct and change_id not in found:
+                found.add(change_id)
+                waiting += self._direct[change_id]
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """Chooses the VMs that go first. A VM that is only switched off and on for its host is not among them."""
+
+    changes: Sequence[Change]
+    needs: _Needs
+    of_hosts: Sequence[Canary]
+    contests: Sequence[StartQueue]
+
+    def of_vms(self, count: int) -> Canary | None:
+        own = self._own_changes()
+        changed = [name for name, ones in own.items() if not any(isinstance(one, DestroyVm) for one in ones)]
+        names = changed[:count]
+        first = self._first(own, names)
+        while more := self._drawn_in(own, names, first):
+            names += [name for name in changed if name in more]
+            first = self._first(own, names)
+        free = first | self.needs.of(one for canary in self.of_hosts for one in canary.first)
+        held = {
+            name: [change.id for change in ones if change.id not in free]
+            for name, ones in own.items()
+            if name not in names
+        }
+        others = tuple(name for name, ones in held.items() if ones)
+        if not names or not others:
+            return None
+        return Canary(
+            names=tuple(names),
+            others=others,
+            first=tuple(change.id for change in self.changes if change.id in first),
+            held=tuple(one for ones in held.values() for one in ones),
+        )
+
+    def _own_changes(self) -> dict[str, list[Change]]:
+        """Return the changes to each VM that is new, changed or deleted, in the plan's order."""
+        own: dict[str, list[Change]] = {}
+        for change in self.changes:
+            if change.subject.kind == "vm":
+                own.setdefault(change.subject.name, []).append(change)
+        for_hosts = {one for canary in self.of_hosts for one in (*canary.first, *canary.held)}
+        return {name: ones for name, ones in own.items() if any(one.id not in for_hosts for one in ones)}
+
+    def _first(self, own: dict[str, list[Change]], names: Iterable[str]) -> set[str]:
+        return self.needs.of(change.id for name in names for change in own[name])
+
+    def _drawn_in(
+        self, own: dict[str, list[Change]], names: Sequence[str], first: Collection[str]
+    ) -> set[str]:
+        """Name the VMs that must start before those that go first, or that stand in a queue with one."""
+        started = {
+            name
+            for name, ones in own.items()
+            if any(isinstance(one, PowerOnVm) and one.id in first for one in ones)
+        }
+        queued = {vm for queue in self.contests if queue.starts.keys() & {*names} for vm in queue.starts}
+        return ((started | queued) & own.keys()) - {*names}
