@@ -10,12 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
+from typing import TypeAlias
 
 from vgpu_cfg.errors import (
+    AnswerLost,
     DoesNotFit,
     Interrupted,
+    LockLost,
     LoginFailed,
     TaskFailed,
+    TasksForgotten,
     Unreachable,
     VCenterError,
     VgpuCfgError,
@@ -25,19 +30,34 @@ from vgpu_cfg.execution.hosts.manual import settle
 from vgpu_cfg.execution.hosts.session import HostSession
 from vgpu_cfg.execution.hosts.tools import HostTools
 from vgpu_cfg.execution.left_behind import list_left_behind
+from vgpu_cfg.execution.records.lock import RunLocks
 from vgpu_cfg.execution.records.run_record import result_of
 from vgpu_cfg.execution.run.scheduler import Scheduler
-from vgpu_cfg.execution.run.session import RunClock, RunOptions, RunSession
+from vgpu_cfg.execution.run.session import RunOptions, RunSession
 from vgpu_cfg.execution.run.step import NeedsManualStep, Pause, Step, StepResult
+from vgpu_cfg.execution.run.windows import Windows
 from vgpu_cfg.execution.steps import is_for_hosts, make_step
 from vgpu_cfg.execution.vms.owner_marks import is_marking
 from vgpu_cfg.model.identity import new_id
-from vgpu_cfg.model.plan.change import Change, CreateVm, ManualStep, MarkVm, Plan, ReconfigureVm, StageGuest
-from vgpu_cfg.model.plan.report import Event, EventKind, Outcome, OutcomeStatus, Report
-from vgpu_cfg.model.runs import RunResult
-from vgpu_cfg.ports import ChangeWriter, InventoryReader, MakeId, TaskUpdate
+from vgpu_cfg.model.plan.change import (
+    Canary,
+    Change,
+    CreateVm,
+    ManualStep,
+    MarkVm,
+    Plan,
+    ReconfigureVm,
+    StageGuest,
+)
+from vgpu_cfg.model.plan.report import CanaryResult, Event, EventKind, Outcome, OutcomeStatus, Report
+from vgpu_cfg.model.runs import OnFailure, RunResult
+from vgpu_cfg.planning.expand.ranges import fold_names
+from vgpu_cfg.ports import ChangeWriter, InventoryReader, MakeId, RunClock, TaskUpdate
 
 __all__ = ["RunClock", "RunOptions", "exit_code_of", "run_plan"]
+
+PassCanary: TypeAlias = Callable[[Canary], CanaryResult]
+"""Verifies a canary whose changes are done, and asks whether to go on where it is as planned."""
 
 
 def run_plan(  # noqa: PLR0913 - what a run needs, how it goes, and how it is watched and stopped
@@ -46,6 +66,7 @@ def run_plan(  # noqa: PLR0913 - what a run needs, how it goes, and how it is wa
     writer: ChangeWriter,
     clock: RunClock,
     *,
+    locks: RunLocks,
     hosts: HostTools | None = None,
     guests: GuestTools | None = None,
     options: RunOptions | None = None,
@@ -53,12 +74,16 @@ def run_plan(  # noqa: PLR0913 - what a run needs, how it goes, and how it is wa
     make_id: MakeId = new_id,
     on_event: Callable[[Event], None] = lambda _: None,
     stop: Callable[[], bool] = lambda: False,
+    pass_canary: PassCanary | None = None,
 ) -> Report:
     """Carry a plan out and report what became of each change.
 
     A plan that prepares hosts takes `hosts`, one that sets guests up `guests`; their shells are closed
-    before this returns or raises. `user` is the account at vCenter, which owner marks name, and `make_id`
-    makes the instance UUIDs of new VMs.
+    before this returns or raises. `locks` keep other runs away; once they have gone nothing more is begun.
+    `user` is the account at vCenter, which owner marks name, and `make_id` makes the instance UUIDs of new
+    VMs.
+    A plan with canaries takes `pass_canary`, which verifies one and says whether others may begin; it is
+    asked while nothing is under way.
     Where `stop` turns true, or at a first KeyboardInterrupt, no further task is started
     and the running ones are waited for; a second KeyboardInterrupt leaves them running.
     Failures of changes are in the report, not raised. Raises PlanError before anything is
@@ -72,13 +97,17 @@ def run_plan(  # noqa: PLR0913 - what a run needs, how it goes, and how it is wa
         raise ValueError("a plan that prepares hosts needs what changes them")
     if guests is None and any(isinstance(change, StageGuest) for change in plan.changes):
         raise ValueError("a plan that sets guests up needs what reaches them")
+    if pass_canary is None and plan.canaries:
+        raise ValueError("a plan with canaries needs who verifies them")
     if not plan.desired.id and any(_is_marking(change) for change in plan.changes):
         raise ValueError("a plan that marks VMs needs an id")
-    session = RunSession(plan, reader, writer, clock, options or RunOptions(), user=user, make_id=make_id)
+    session = RunSession(
+        plan, reader, writer, clock, options or RunOptions(), locks, user=user, make_id=make_id
+    )
     guest_session = GuestSession(session, guests) if guests is not None else None
     try:
         host_session = HostSession(session, hosts) if hosts is not None else None
-        return _Run(session, host_session, guest_session, on_event, stop).carry_out()
+        return _Run(session, host_session, guest_session, on_event, stop, pass_canary).carry_out()
     finally:
         if guest_session is not None:
             guest_session.close()
@@ -101,9 +130,13 @@ def exit_code_of(report: Report) -> int:
     return codes[result_of(report)]
 
 
+MOST_LOOKS = 5
+"""So often is a change begun anew whose answer, or whose task, a vCenter has lost that was away."""
+
+
 @dataclass(slots=True)
 class _Running:
-    """A change under way: it waits for `task`, or until `resume_at`."""
+    """A change under way: it waits for `task`, or until `resume_at`; it was begun anew `looks` times."""
 
     change: Change
     step: Step
@@ -112,6 +145,7 @@ class _Running:
     task: str | None = None
     resume_at: float | None = None
     progress: int | None = None
+    looks: int = 0
 
 
 class _Run:
@@ -124,6 +158,7 @@ class _Run:
         guests: GuestSession | None,
         on_event: Callable[[Event], None],
         stop: Callable[[], bool],
+        pass_canary: PassCanary | None,
     ) -> None:
         self._session = session
         self._hosts = hosts
@@ -134,13 +169,18 @@ class _Run:
         self._options = session.options
         self._on_event = on_event
         self._stop = stop
+        self._pass_canary = pass_canary
         changes, options = session.plan.changes, session.options
+        down = hosts.down_before() if hosts is not None else frozenset[str]()
+        self._windows = Windows(changes, down)
+        self._late: dict[str, str] = {}
         self._scheduler = Scheduler(
             changes,
             parallel=options.parallel,
             per_host=options.per_host,
-            down=hosts.down_before() if hosts is not None else (),
+            down=down,
             start_queues=session.start_queues,
+            canaries=session.plan.canaries,
         )
         self._changes = {change.id: change for change in changes}
         session.note = self._note
@@ -149,40 +189,90 @@ class _Run:
         self._in_flight: list[tuple[str, str]] = []
         self._waiting_for: list[str] = []
         self._interrupts = 0
+        self._not_begun = 0
+        self._passed: list[CanaryResult] = []
+        self._behind: dict[str, str] = {}
+        self._is_locked_out = False
 
     def carry_out(self) -> Report:
         while self._interrupts < 2:
             try:
                 self._begin_what_can()
-                if not self._running:
+                if self._running:
+                    self._wait()
+                elif not self._is_past_canary():
                     break
-                self._wait()
             except KeyboardInterrupt:
                 # The first may have come during a wait, when nobody asked `stop`.
                 self._interrupts = 2 if self._interrupts or self._stop() else 1
                 self._session.is_stopping = True
         self._abandon("the run was left while this went on")
-        reason = self._why_not_begun()
+        reasons = {change.id: self._why_not_begun(change) for change in self._scheduler.waiting}
         for change in self._scheduler.drop_waiting():
-            self._skip(change, self._session.start_queues.why_waiting(change) or reason)
+            self._skip(change, self._session.start_queues.why_waiting(change) or reasons[change.id])
         if self._hosts is not None:
             self._hosts.shells.close()
         return Report(
             plan=self._plan.name,
             digest=self._plan.digest,
             outcomes=tuple(self._outcomes[name] for name in self._changes if name in self._outcomes),
-            left_behind=list_left_behind(
-                self._plan, self._session, self._outcomes, self._in_flight, self._hosts
+            left_behind=(
+                *list_left_behind(self._plan, self._session, self._outcomes, self._in_flight, self._hosts),
+                *(f"{name}: not begun: {why}" for name, why in (self._late | self._behind).items()),
+                *self._told_not_begun(),
             ),
-            is_interrupted=self._interrupts > 0 and not self._is_whole(),
+            is_interrupted=(self._interrupts > 0 and not self._is_whole()) or self._is_declined,
             waiting_for=tuple(self._waiting_for),
+            put_off=tuple(self._late),
+            canaries=tuple(self._passed),
         )
 
-    def _why_not_begun(self) -> str:
+    @property
+    def _is_declined(self) -> bool:
+        return any(not (passed.goes_on or passed.problems) for passed in self._passed)
+
+    def _is_past_canary(self) -> bool:
+        """Have a canary verified whose changes are done, and go on or not; False where there is none."""
+        canary = self._scheduler.canaries.done
+        if canary is None or self._session.is_stopping or self._pass_canary is None:
+            return False
+        passed = self._pass_canary(canary)
+        self._passed.append(passed)
+        others, names = fold_names(canary.others), fold_names(canary.names)
+        if passed.goes_on:
+            self._note(canary.first[-1], f"the canary {names} is as planned; going on with {others}")
+            self._scheduler.canaries.release(canary)
+        elif passed.problems:
+            self._note(canary.first[-1], f"the canary {names} is not as planned: {passed.problems[0]}")
+            self._stop_behind(canary, f"the canary {names} is not as planned")
+        else:
+            self._stop_behind(canary, f"the answer was no after the canary {names}", finishes=True)
+        return True
+
+    def _stop_behind(self, canary: Canary, why: str, *, finishes: bool | None = None) -> None:
+        """Begin nothing more after a canary; what is out of service is finished, but for a rollback."""
+        self._behind[fold_names(canary.others)] = why
+        if finishes is None:
+            finishes = self._options.on_failure is not OnFailure.ROLL_BACK
+        for change in self._scheduler.stop(finishes=finishes):
+            self._skip(change, why)
+
+    def _told_not_begun(self) -> tuple[str, ...]:
+        if not self._not_begun:
+            return ()
+        count = "1 change" if self._not_begun == 1 else f"{self._not_begun} changes"
+        return (f"{self._plan.name}: {count} not begun, as the run stopped at its first failure",)
+
+    def _why_not_begun(self, change: Change) -> str:
         if self._interrupts:
             return "the run was stopped before"
+        if self._is_locked_out:
+            return "the lock of the run was taken away before"
         if self._session.is_stopping:
             return "contact with vCenter was lost before"
+        canary = self._scheduler.canaries.holding(change)
+        if canary is not None:
+            return f"the canary {fold_names(canary.names)} was not finished"
         down = ", ".join(self._scheduler.hosts_down)
         return f"no more hosts may be down at once, and these are: {down}"
 
@@ -203,7 +293,10 @@ class _Run:
             change = self._scheduler.next_change()
             if change is None:
                 return
-            if isinstance(change, ManualStep):
+            why_not = self._windows.why_not(change, self._clock.now())
+            if why_not:
+                self._put_off(change, why_not)
+            elif isinstance(change, ManualStep):
                 self._meet_manual_step(change)
             else:
                 self._begin(change)
@@ -214,6 +307,13 @@ class _Run:
         self._running[change.id] = running
         self._emit(EventKind.STARTED, change)
         self._advance(running, None)
+
+    def _put_off(self, change: Change, why: str) -> None:
+        """Leave a change for another time, and all that needs it; nothing of it was begun."""
+        self._late[change.subject.name] = why
+        self._close(change, OutcomeStatus.SKIPPED, message=why)
+        for dependent in self._scheduler.put_off(change):
+            self._skip(dependent, f"needs {change.id!r}, which is not begun: {why}")
 
     def _meet_manual_step(self, change: ManualStep) -> None:
         if self._hosts is not None:
@@ -231,6 +331,7 @@ class _Run:
 
     def _wait(self) -> None:
         """Wait for news of any task, or for the end of the shortest pause, and resume what got it."""
+        self._beat()
         now = self._clock.now().timestamp()
         under_way = tuple(self._running.values())
         by_task = {running.task: running for running in under_way if running.task is not None}
@@ -241,6 +342,9 @@ class _Run:
         elif timeout > 0:
             try:
                 updates = self._writer.wait_for_tasks(list(by_task), timeout)
+            except TasksForgotten as error:
+                self._lose_tasks([by_task[task] for task in error.tasks if task in by_task], error)
+                return
             except VCenterError as error:
                 self._session.is_stopping = True
                 self._abandon(f"lost track of it: {error.message}", error.remedy)
@@ -254,6 +358,24 @@ class _Run:
             if running.resume_at is not None and running.resume_at <= now:
                 self._advance(running, None)
 
+    def _beat(self) -> None:
+        """Say that the run goes on; where that cannot be said now it is said before the next write."""
+        try:
+            self._session.locks.beat()
+        except LockLost:
+            self._lock_out()
+        except VCenterError:
+            return
+
+    def _lock_out(self) -> None:
+        self._is_locked_out = self._session.is_stopping = True
+
+    def _lose_tasks(self, lost: list[_Running], error: TasksForgotten) -> None:
+        """Let the steps whose tasks vCenter has forgotten meet that as a lost answer."""
+        for running in lost:
+            answer = AnswerLost(error.message, subject=error.subject, remedy=error.remedy)
+            self._resume(running, partial(running.step.throw, answer))
+
     def _take(self, running: _Running, update: TaskUpdate) -> None:
         if update.state.is_over:
             self._advance(running, update)
@@ -263,9 +385,12 @@ class _Run:
 
     def _advance(self, running: _Running, update: TaskUpdate | None) -> None:
         """Resume a step with what it waited for, until it waits again or ends."""
+        self._resume(running, lambda: running.step.send(update))
+
+    def _resume(self, running: _Running, go_on: Callable[[], str | Pause]) -> None:
         running.task = running.resume_at = running.progress = None
         try:
-            waits_for = running.step.send(update)
+            waits_for = go_on()
         except StopIteration as done:
             self._finish(running, done.value)
         except NeedsManualStep as error:
@@ -281,6 +406,10 @@ class _Run:
             for dependent in self._scheduler.fail(running.change):
                 self._skip(dependent, f"waits for {running.change.id!r}")
         except VgpuCfgError as error:
+            if isinstance(error, LockLost):
+                self._lock_out()
+            if isinstance(error, AnswerLost) and self._looks_again(running, error):
+                return
             if isinstance(error, Unreachable | LoginFailed):
                 self._session.is_stopping = True
             self._give_up(running, error.message, error.remedy, error=error)
@@ -294,6 +423,16 @@ class _Run:
                 running.task = waits_for
                 running.tasks.append(waits_for)
                 self._emit(EventKind.TASK, running.change, task=waits_for)
+
+    def _looks_again(self, running: _Running, lost: AnswerLost) -> bool:
+        """Begin a change anew that vCenter may have carried out: its step looks first at what is there."""
+        if self._session.is_stopping or running.looks >= MOST_LOOKS:
+            return False
+        running.looks += 1
+        self._note(running.change.id, f"{lost.message}: looking at what is there")
+        running.step = make_step(running.change, self._session, self._hosts, self._guests)
+        self._advance(running, None)
+        return True
 
     def _finish(self, running: _Running, result: StepResult) -> None:
         del self._running[running.change.id]
@@ -322,8 +461,21 @@ class _Run:
         for dependent in self._scheduler.fail(change):
             self._skip(dependent, f"needs {change.id!r}, which {verb}")
         if status is OutcomeStatus.FAILED and not self._session.is_stopping:
-            for other in self._scheduler.stop_wave(change):
-                self._skip(other, f"the wave stopped: {change.subject.name}: {message}")
+            self._spread_failure(change, message)
+
+    def _spread_failure(self, change: Change, message: str) -> None:
+        """Skip what is not to begin any more after a failure: hosts of the wave, or all there is."""
+        for other in self._scheduler.stop_wave(change):
+            self._skip(other, f"the wave stopped: {change.subject.name}: {message}")
+        canary = self._scheduler.canaries.preceding(change)
+        if canary is not None:
+            self._stop_behind(canary, f"the canary failed: {change.subject.name}: {message}")
+        on_failure = self._options.on_failure
+        if on_failure is not OnFailure.GO_ON:
+            others = self._scheduler.stop(finishes=on_failure is OnFailure.STOP)
+            self._not_begun += len(others)
+            for other in others:
+                self._skip(other, f"the run stopped at its first failure, {change.id!r}")
 
     def _abandon(self, message: str, remedy: str = "") -> None:
         for running in list(self._running.values()):

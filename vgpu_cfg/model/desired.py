@@ -114,7 +114,7 @@ class DesiredGuest(Frozen):
 
     `user_data` is the text of the user's own #cloud-config. `domain` is "" without one. `driver`, `ofed`
     and `runtime` are None where this tool shall not see to them; a package of which nothing is said is
-    what the template has.
+    what the template has. `is_exposed` lets secrets stand in the VM's configuration for its first boot.
     """
 
     by: Literal["cloud-init", "guest-operations", "ssh"] = "cloud-init"
@@ -130,6 +130,7 @@ class DesiredGuest(Frozen):
     toolkit_repository: str | None = None
     shared_memory: str = ""
     wait_seconds: int = 1800
+    is_exposed: bool = False
 
 
 class DesiredTraining(TrainingEntry):
@@ -227,11 +228,15 @@ class DesiredNetwork(Frozen):
 
 
 class ProtectingContext(Frozen):
-    """What a context of the config file protects at its vCenter, whatever the plan says."""
+    """What a context of the config file protects at its vCenter, whatever the plan says.
+
+    `most_deletions` is how many VMs one run may delete there without `--allow-destroy`.
+    """
 
     name: str
     file: str
-    protect: ProtectEntry
+    protect: ProtectEntry = ProtectEntry()
+    most_deletions: int | None = None
 
 
 class DesiredPlan(Frozen):

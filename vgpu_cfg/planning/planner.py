@@ -13,7 +13,9 @@ from vgpu_cfg.model.plan.change import Change, Diagnostic, Plan, PlanTarget, Sub
 from vgpu_cfg.model.plan.lost import LostHost
 from vgpu_cfg.model.rdma import with_nearness
 from vgpu_cfg.planning.addresses.nic_addresses import AddressBook
+from vgpu_cfg.planning.canaries.choice import plan_canaries
 from vgpu_cfg.planning.capacity.topology import Topologies
+from vgpu_cfg.planning.estate.deletions import refuse_many_deletions
 from vgpu_cfg.planning.estate.lost import can_go
 from vgpu_cfg.planning.estate.naming import as_named
 from vgpu_cfg.planning.estate.orphans import orphans_to_delete, report_orphans
@@ -28,6 +30,7 @@ from vgpu_cfg.planning.guests.plan import GuestPlanner
 from vgpu_cfg.planning.host_settings.cluster import plan_cluster_options
 from vgpu_cfg.planning.hosts.choose import Chooser, Chosen
 from vgpu_cfg.planning.hosts.plan import HostPlanner, join_changes
+from vgpu_cfg.planning.locks import report_locks
 from vgpu_cfg.planning.networks.compare import plan_networks
 from vgpu_cfg.planning.networks.vmknic_networks import tie_vmknics
 from vgpu_cfg.planning.placement.candidates import forbidden_by
@@ -114,6 +117,8 @@ class _Planning:
         book = AddressBook(self.desired, self.as_read, owned.existing, self.findings)
         named = orphans_to_delete(self.desired, self.observed, owned, self.options, self.findings)
         deleted, self.steps = can_go(named, self.observed, self.desired.identity, self.findings)
+        of = len(owned.existing) + len(owned.orphans)
+        refuse_many_deletions(self.desired, len(deleted), self.options, self.findings, of=of)
         resolved_vms = self._resolved(folders, owned, book)
         baseline, placed = self._place(resolved_vms, deleted)
         chosen = self._choose(resolved_vms, deleted, baseline, placed)
@@ -334,6 +339,7 @@ class _Planning:
         in_sync, unknown = self.host_plans.in_sync, self.host_plans.unknown
         known = {*in_sync, *(one.host.name for one in unknown)}
         vcenter = self.observed.vcenter
+        report_locks(self.desired.identity, changes, self.as_read, self.findings)
         found = (*self.unclear, *self.findings.diagnostics(chosen))
         return Plan(
             name=self.desired.name,
@@ -349,6 +355,7 @@ class _Planning:
             changes=tuple(changes),
             blocked=blocked_changes(changes, found, self.findings.vms_with_errors()),
             contests=contests,
+            canaries=plan_canaries(changes, self.host_plans.canaries, contests, self.options.canary),
             in_sync=tuple(name for name in as_stated if chosen is None or name in chosen),
             orphans=tuple(vm.name for vm in owned.orphans),
             hosts_in_sync=tuple(in_sync),

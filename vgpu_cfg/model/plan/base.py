@@ -10,6 +10,11 @@ from pydantic import Field
 from vgpu_cfg.model.frozen import Frozen
 
 
+def is_nothing(value: object) -> bool:
+    """Whether a field says nothing, so that it is not written: a digest from before it still holds."""
+    return not value
+
+
 class Impact(StrEnum):
     """What a change disturbs, from nothing to a cold boot of the host."""
 

@@ -21,7 +21,7 @@ from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.guests.guest import GuestSpec
 from vgpu_cfg.model.observed.vm import SettingValue
-from vgpu_cfg.model.plan.base import ChangeBase, Edit, Impact, Subject, VmRef
+from vgpu_cfg.model.plan.base import ChangeBase, Edit, Impact, Subject, VmRef, is_nothing
 from vgpu_cfg.model.plan.host_change import (
     ChangeHost,
     ChangeNetwork,
@@ -210,17 +210,24 @@ class PowerOnVm(ChangeBase):
 
 
 class PowerOffVm(ChangeBase):
-    """Shut a VM down through its guest where that is possible, else power it off."""
+    """Shut a VM down through its guest where that is possible, else power it off.
+
+    `windows` are those of the host of a VM that is started again; it is not begun where one closes within
+    `takes_seconds`.
+    """
 
     kind: Literal["power_off_vm"] = "power_off_vm"
     vm: VmRef
+    windows: tuple[str, ...] = Field(default=(), exclude_if=is_nothing)
+    takes_seconds: int = Field(default=0, exclude_if=is_nothing)
 
 
 class DestroyVm(ChangeBase):
-    """Delete a powered-off VM with its disks."""
+    """Delete a powered-off VM with its disks; where `instance_uuid` is given, only the VM that has it."""
 
     kind: Literal["destroy_vm"] = "destroy_vm"
     vm: VmRef
+    instance_uuid: str = Field(default="", exclude_if=is_nothing)
 
 
 class SetRule(ChangeBase):
@@ -272,6 +279,9 @@ class StageGuest(ChangeBase):
     """Bring the named modules into a VM's guest, see that they are there, and mark the VM with them.
 
     With `with_clone` cloud-init brings all of it at the first boot, and this change waits for its report.
+    `rest` are modules that another change brings once this one is done: what nobody may read in the VM's
+    configuration, and what rests on that. `peers` are the VMs whose guests' host keys are written; `after`
+    names changes that must have ended before, well or not: by then those guests have told theirs.
     """
 
     kind: Literal["stage_guest"] = "stage_guest"
@@ -279,6 +289,9 @@ class StageGuest(ChangeBase):
     spec: GuestSpec
     modules: tuple[str, ...]
     with_clone: bool = False
+    rest: tuple[str, ...] = ()
+    peers: tuple[VmRef, ...] = ()
+    after: tuple[str, ...] = ()
 
 
 class ManualStep(ChangeBase):
@@ -417,6 +430,18 @@ class StartQueue(Frozen):
     starts: Mapping[str, tuple[tuple[str, int | None], ...]]
 
 
+class Canary(Frozen):
+    """Hosts or VMs that go first, and what waits until they were verified and somebody has agreed to go on.
+
+    `first` are the ids of the changes that must have come true before, `held` those that wait, to `others`.
+    """
+
+    names: tuple[str, ...]
+    others: tuple[str, ...]
+    first: tuple[str, ...]
+    held: tuple[str, ...]
+
+
 class PlanTarget(Frozen):
     """The vCenter that a plan was made for."""
 
@@ -434,8 +459,9 @@ class Plan(Frozen):
 
     `blocked` are the ids of the changes that an error stands against, with those that need them: the plan
     shows them, and is not carried out. `hosts_in_sync` are the hosts that the plan names and has nothing to
-    change at. `contests` are the hosts whose VMs start one by one. `unknown` is what nobody told of hosts: no
-    difference, and no change. `lost_hosts` do not respond, and the plan leaves its VMs on them alone.
+    change at. `contests` are the hosts whose VMs start one by one, `canaries` those that go first. `unknown`
+    is what nobody told of hosts: no difference, and no change. `lost_hosts` do not respond, and the plan
+    leaves its VMs on them alone.
     `others` are the VMs that are not the plan's own and that it has leave to touch: by moid, each with the
     text of the owner mark that it had, "" for none.
 
@@ -453,6 +479,7 @@ class Plan(Frozen):
     changes: tuple[Change, ...] = ()
     blocked: tuple[str, ...] = ()
     contests: tuple[StartQueue, ...] = ()
+    canaries: tuple[Canary, ...] = ()
     in_sync: tuple[str, ...] = ()
     orphans: tuple[str, ...] = ()
     hosts_in_sync: tuple[str, ...] = ()
@@ -464,13 +491,23 @@ class Plan(Frozen):
 
     @property
     def digest(self) -> str:
-        """Eight hex digits over the changes and placements."""
-        content = {
+        """Eight hex digits over the changes and placements, and over which secrets and logins they take."""
+        content: dict[str, object] = {
             "placements": [one.model_dump(mode="json", exclude={"nic_pci_ids"}) for one in self.placements],
             "changes": [_without_change_version(change.model_dump(mode="json")) for change in self.changes],
         }
+        if self.desired.secrets:
+            content["secrets"] = {name: str(one) for name, one in self.desired.secrets.items()}
+            content["logins"] = self._logins
         text = json.dumps(content, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+    @property
+    def _logins(self) -> list[object]:
+        """Which accounts and secrets hosts and guests are logged in to with, each once."""
+        texts = {entry.access.model_dump_json() for entry in self.desired.hosts}
+        texts |= {vm.guest.login.model_dump_json() for vm in self.desired.vms if vm.guest is not None}
+        return [json.loads(text) for text in sorted(texts)]
 
     @property
     def errors(self) -> tuple[Diagnostic, ...]:

@@ -7,7 +7,7 @@ from enum import StrEnum
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.moments import Moment
 from vgpu_cfg.model.occasion import Occasion
-from vgpu_cfg.model.plan.change import Subject
+from vgpu_cfg.model.plan.change import Change, DestroyVm, Diagnostic, Subject
 
 
 class OutcomeStatus(StrEnum):
@@ -78,10 +78,61 @@ class Event(Frozen):
     status: OutcomeStatus | None = None
 
 
+class CanaryResult(Frozen):
+    """What came of the hosts or VMs that went first: `problems` is what was not as planned.
+
+    `goes_on` says whether `others` were begun: they are not where there are problems, or somebody said no.
+    """
+
+    names: tuple[str, ...]
+    others: tuple[str, ...]
+    problems: tuple[str, ...] = ()
+    goes_on: bool = False
+
+
+class Rollback(Frozen):
+    """What became of taking a failed run back by `changes`; `why_not` says why nothing of it was.
+
+    `kept` are the findings of what could not be undone (VG555) or was left on purpose (VG556), and
+    `left_behind` is as that of a `Report`.
+    """
+
+    digest: str = ""
+    why_not: str = ""
+    changes: tuple[Change, ...] = ()
+    outcomes: tuple[Outcome, ...] = ()
+    kept: tuple[Diagnostic, ...] = ()
+    left_behind: tuple[str, ...] = ()
+    is_interrupted: bool = False
+
+    @property
+    def done(self) -> frozenset[str]:
+        """The ids of the changes that came true."""
+        true = (OutcomeStatus.DONE, OutcomeStatus.NOT_NEEDED)
+        return frozenset(one.change_id for one in self.outcomes if one.status in true)
+
+    @property
+    def gone(self) -> tuple[str, ...]:
+        """The names of the VMs that the run made and that were deleted again."""
+        return tuple(name for name, change_id in self._deletions if change_id in self.done)
+
+    @property
+    def not_gone(self) -> tuple[str, ...]:
+        """The names of the VMs that the run made, that were to be deleted again, and are there."""
+        return tuple(name for name, change_id in self._deletions if change_id not in self.done)
+
+    @property
+    def _deletions(self) -> list[tuple[str, str]]:
+        return [(one.subject.name, one.id) for one in self.changes if isinstance(one, DestroyVm)]
+
+
 class Report(Frozen):
     """What became of a plan. `left_behind` names what was made and is not whole.
 
     `run` is the id of the run, and `occasion` what it was made for; a run that nobody records has neither.
+    `put_off` names the hosts and VMs that were left for another time, since their window closes too soon.
+    `canaries` tells what came of those that went first. `rollback` tells what became of taking it back, where
+    that was asked for and something failed.
     """
 
     plan: str
@@ -92,6 +143,9 @@ class Report(Frozen):
     left_behind: tuple[str, ...] = ()
     is_interrupted: bool = False
     waiting_for: tuple[str, ...] = ()
+    put_off: tuple[str, ...] = ()
+    canaries: tuple[CanaryResult, ...] = ()
+    rollback: Rollback | None = None
 
     @property
     def tasks(self) -> int:
@@ -102,3 +156,8 @@ class Report(Frozen):
     def failed(self) -> tuple[Outcome, ...]:
         """The outcomes that failed."""
         return tuple(found for found in self.outcomes if found.status is OutcomeStatus.FAILED)
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether a change failed, or a canary was not as planned."""
+        return bool(self.failed) or any(canary.problems for canary in self.canaries)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from vgpu_cfg.model.plan.change import (
+    Canary,
     Change,
     ChangeHost,
     CreateVm,
@@ -28,8 +29,10 @@ from vgpu_cfg.model.plan.change import (
     SettingTarget,
     SetVCenterOption,
     ShutDownHost,
+    StageGuest,
     UpgradeVm,
 )
+from vgpu_cfg.planning.expand.ranges import fold_names
 from vgpu_cfg.render.layout.lines import counted
 
 Numbered = Sequence[tuple[int, Change]]
@@ -171,6 +174,7 @@ def plan_counts(plan: Plan) -> list[str]:
         - removed
         - changed
     )
+    staged = {change.subject.name for change in plan.changes if isinstance(change, StageGuest)}
     cycled = {change.subject.name for change in plan.changes if change.impact is Impact.POWER_CYCLE} - removed
     vmotions = sum(change.impact is Impact.VMOTION for change in plan.changes)
     rules = kinds["set_rule"] + kinds["set_host_rule"] + kinds["remove_rule"]
@@ -183,7 +187,7 @@ def plan_counts(plan: Plan) -> list[str]:
         (kinds["relocate_vm"], "VM moved", "VMs moved"),
         (len(switched), "VM switched", "VMs switched"),
         (len(removed), "VM removed", "VMs removed"),
-        (kinds["stage_guest"], "guest staged", "guests staged"),
+        (len(staged), "guest staged", "guests staged"),
         (rules, "DRS rule", "DRS rules"),
         (overridden, "VM overridden in its cluster", "VMs overridden in their cluster"),
         (kinds["remove_vm_group"], "VM group removed", "VM groups removed"),
@@ -198,6 +202,12 @@ def plan_counts(plan: Plan) -> list[str]:
     again = sum(isinstance(change, PowerOnVm) and change.pin is not None for change in plan.changes)
     perhaps = f", or {tasks + again * TASKS_OF_A_SECOND_START} with {counted(again, 'second start')}"
     return [*words, f"about {counted(tasks, 'task')}{perhaps if again else ''}"] if words else ["no changes"]
+
+
+def canary_text(canary: Canary) -> str:
+    """Say who goes first, and who waits until somebody has agreed."""
+    changes = counted(len(canary.held), "change")
+    return f"{fold_names(canary.names)}, then asks before {fold_names(canary.others)} ({changes})"
 
 
 def is_task(change: Change) -> bool:

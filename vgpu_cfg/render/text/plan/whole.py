@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from rich.text import Text
 
 from vgpu_cfg.model.occasion import NO_OCCASION, Occasion
-from vgpu_cfg.model.plan.change import DestroyVm, Plan, Severity
+from vgpu_cfg.model.plan.change import Canary, DestroyVm, Plan, Severity
 from vgpu_cfg.planning.expand.ranges import fold_names
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.sync import is_in_sync
@@ -26,7 +26,7 @@ from vgpu_cfg.render.text.plan.changes import (
 from vgpu_cfg.render.text.plan.disruption import manual_numbers, render_disruption
 from vgpu_cfg.render.text.plan.unknown import render_unknown
 from vgpu_cfg.render.views.findings import error_count
-from vgpu_cfg.render.views.plan import plan_counts
+from vgpu_cfg.render.views.plan import canary_text, plan_counts
 from vgpu_cfg.render.views.unknown import view_unknown
 
 _LEGEND = (
@@ -95,6 +95,7 @@ def render_plan(plan: Plan, width: int, shown: PlanShown | None = None) -> list[
         lines += [Text(""), *hanging(label, in_sync, width, indent=0, label_width=6, style="bold")]
     if plan.contests:
         lines += [Text(""), *_starts(plan, width)]
+    lines += _apart([line for canary in plan.canaries for line in _canary(canary, width)])
     lines += [*unknown, *_apart(findings)]
     return [*lines, Text(""), *_totals(plan, width, shown)]
 
@@ -117,6 +118,10 @@ def _starts(plan: Plan, width: int) -> list[Text]:
         label = "" if number else "STARTS"
         lines += hanging(label, text, width, indent=0, label_width=6, style="bold")
     return lines
+
+
+def _canary(canary: Canary, width: int) -> list[Text]:
+    return hanging("CANARY", canary_text(canary), width, indent=0, label_width=6, style="bold")
 
 
 def _header(plan: Plan, width: int) -> list[Text]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime
 from types import TracebackType
@@ -13,8 +14,9 @@ from rich.text import Text
 
 from vgpu_cfg.model.plan.change import DestroyVm, Plan
 from vgpu_cfg.model.plan.report import Event, EventKind, OutcomeStatus
+from vgpu_cfg.model.signs import shown
 from vgpu_cfg.render.layout.console import print_lines, width_of
-from vgpu_cfg.render.layout.lines import duration, fold
+from vgpu_cfg.render.layout.lines import duration, fold, harmless
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -36,6 +38,10 @@ class RunDisplay(Protocol):
 
     def say(self, text: str) -> None:
         """Show a remark, as on a first Ctrl-C."""
+        ...
+
+    def aside(self) -> AbstractContextManager[None]:
+        """Leave the terminal to somebody else for a while, as for a question."""
         ...
 
     def __enter__(self) -> Self: ...
@@ -84,7 +90,7 @@ class StepColumn(ProgressColumn):
     """What a subject is at, and for how long where that is worth telling."""
 
     def render(self, task: Task) -> Text:
-        words = Text(task.description)
+        words = harmless(Text(task.description))
         since = task.fields.get("since")
         if since is not None and (seconds := task.get_time() - since) >= _WORTH_TELLING_SECONDS:
             words.append(f"  {duration(seconds)}", "dim")
@@ -124,6 +130,9 @@ class PlainDisplay:
 
     def say(self, text: str) -> None:
         print_lines(self._console, [Text(text)])
+
+    def aside(self) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def __enter__(self) -> Self:
         return self
@@ -168,7 +177,7 @@ class LiveDisplay:
             get_time=get_time,
             transient=True,
         )
-        self._whole = self._progress.add_task("", name=plan.name, total=max(1, len(plan.changes)))
+        self._whole = self._progress.add_task("", name=shown(plan.name), total=max(1, len(plan.changes)))
 
     def __call__(self, event: Event) -> None:
         self._tally.take(event)
@@ -189,7 +198,15 @@ class LiveDisplay:
         self._progress.refresh()
 
     def say(self, text: str) -> None:
-        self._progress.console.print(Text(text))
+        print_lines(self._progress.console, [Text(text)])
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        self._progress.stop()
+        try:
+            yield
+        finally:
+            self._progress.start()
 
     def __enter__(self) -> Self:
         self._progress.start()
@@ -208,7 +225,7 @@ class LiveDisplay:
 
     def _bar(self, name: str, description: str | None = None) -> TaskID:
         if name not in self._bars:
-            self._bars[name] = self._progress.add_task("", name=name, total=self._all[name])
+            self._bars[name] = self._progress.add_task("", name=shown(name), total=self._all[name])
         if description is not None:
             self._progress.update(self._bars[name], description=description)
         return self._bars[name]

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from rich.text import Text
 
 from vgpu_cfg.model.observed.inventory import Inventory
-from vgpu_cfg.model.plan.change import Change, CreateVm, DestroyVm, ManualStep, Plan
+from vgpu_cfg.model.plan.change import Change, CreateVm, DestroyVm, ManualStep, Plan, StageGuest
 from vgpu_cfg.model.plan.report import Outcome, OutcomeStatus, Report
 from vgpu_cfg.planning.expand.ranges import fold_names
 from vgpu_cfg.render.layout.commands import proofs
@@ -25,6 +25,7 @@ from vgpu_cfg.render.layout.lines import (
     without_domain,
 )
 from vgpu_cfg.render.text.run.hosts import render_hosts
+from vgpu_cfg.render.text.run.rollback import render_rollback
 from vgpu_cfg.render.text.status import guest_text, node_text, state_text
 from vgpu_cfg.render.views.host_result import (
     host_result_counts,
@@ -62,12 +63,14 @@ def render_summary(  # noqa: PLR0913 - what was done, and each command that may 
     next_command: str = "",
     check_command: str = "",
     prove_command: str = "",
+    undo_command: str = "",
 ) -> list[Text]:
     """Lay out the end of a run.
 
     `after` is a reading made after it, from which the table takes host, GPU and node.
     `check_command` shows that a whole run is whole, `next_command` goes on with a partial one.
-    `prove_command` tests what the guests that were staged can do.
+    `prove_command` tests what the guests that were staged can do, `undo_command` removes the VMs that a
+    rollback left.
     """
     changes = {change.id: change for change in plan.changes}
     lines = _head(plan, report, width)
@@ -81,7 +84,7 @@ def render_summary(  # noqa: PLR0913 - what was done, and each command that may 
             for outcome in report.outcomes
             if isinstance(changes[outcome.change_id], DestroyVm)
             and outcome.status in (OutcomeStatus.DONE, OutcomeStatus.NOT_NEEDED)
-        }
+        } | set(report.rollback.gone if report.rollback is not None else ())
         lines += [Text("")] if hosts_done else []
         has_guests = any(row.vm is not None and row.vm.guest is not None for row in rows)
         columns = (*_COLUMNS[:-2], _GUEST_COLUMN, *_COLUMNS[-2:]) if has_guests else _COLUMNS
@@ -107,7 +110,10 @@ def render_summary(  # noqa: PLR0913 - what was done, and each command that may 
             lines += hanging(
                 "LEFT" if index == 0 else "", text, width, indent=0, label_width=6, style="bold yellow"
             )
-    is_whole = not report.failed and not report.waiting_for and not report.is_interrupted
+    lines += _canaries(report, width)
+    lines += render_rollback(report.rollback, width, undo_command=undo_command)
+    is_waiting = bool(report.waiting_for or report.put_off)
+    is_whole = not report.has_failed and not is_waiting and not report.is_interrupted
     if not is_whole:
         commands = {"NEXT": next_command}
     elif _has_staged(report, changes):
@@ -116,6 +122,20 @@ def render_summary(  # noqa: PLR0913 - what was done, and each command that may 
         commands = {"CHECK": check_command}
     told = {"CHANGE": report.occasion.text, **commands, "LOG": journal}
     return [*lines, *_tail(told, width)]
+
+
+def _canaries(report: Report, width: int) -> list[Text]:
+    """Say what became of those that went first."""
+    lines: list[Text] = []
+    for canary in report.canaries:
+        others = fold_names(canary.others)
+        told = [f"not as planned: {problem}" for problem in canary.problems]
+        told = told or [f"as planned; {'went on with' if canary.goes_on else 'stopped before'} {others}"]
+        for text in told:
+            label = "" if lines else "CANARY"
+            said = f"{fold_names(canary.names)}: {text}"
+            lines += hanging(label, said, width, indent=0, label_width=6, style="bold")
+    return [Text(""), *lines] if lines else []
 
 
 def step_number(plan: Plan, change_id: str) -> int:
@@ -127,9 +147,9 @@ def _head(plan: Plan, report: Report, width: int) -> list[Text]:
     took = f" in {duration(seconds_of(report.outcomes))}" if report.outcomes else ""
     if report.is_interrupted:
         word = Text(f"STOPPED{took}", "bold yellow")
-    elif report.failed:
+    elif report.has_failed:
         word = Text(f"FAILED{took}", "bold red")
-    elif report.waiting_for:
+    elif report.waiting_for or report.put_off:
         word = Text(f"WAITING{took}", "bold magenta")
     else:
         word = Text(f"DONE{took}", "bold green")
@@ -160,6 +180,8 @@ def _done_text(change: Change) -> str:
             return "made"
         case DestroyVm():
             return "deleted"
+        case StageGuest() if change.rest:
+            return ""  # the other part counts
         case _:
             return {
                 "set_rule": "rule set",
