@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import traceback
@@ -23,14 +22,17 @@ from vgpu_cfg.cli.commands import (
     lab,
     ownership,
     plan,
+    privileges,
     rebalance,
     runbook,
+    unlock,
     upkeep,
     verify,
 )
 from vgpu_cfg.cli.options import panels
 from vgpu_cfg.cli.options.version import print_version, version_lines
 from vgpu_cfg.errors import DocumentError, DocumentFault, DoesNotFit, VgpuCfgError
+from vgpu_cfg.model.signs import as_json, shown
 
 EXIT_BUG = 1
 UsageError: Any = typer.BadParameter.__mro__[1]
@@ -54,9 +56,11 @@ for command in (
     fit,
     rebalance,
     upkeep,
+    unlock,
     runbook,
     export,
     hand_over,
+    privileges,
 ):
     command.register(app)
 app.add_typer(lab.app, name="lab", rich_help_panel=panels.LAB)
@@ -145,7 +149,7 @@ def _print_error(error: VgpuCfgError) -> None:
     if wants_json(sys.argv[1:]):
         from vgpu_cfg.render.data.error import error_data
 
-        sys.stderr.write(json.dumps(error_data(error)) + "\n")
+        sys.stderr.write(as_json(error_data(error)) + "\n")
         return
     _print_report(error)
     console = make_console(sys.stderr)
@@ -171,7 +175,7 @@ def _print_mishap(code: str, message: str, exit_code: int, subject: str, remedy:
     from vgpu_cfg.render.data.error import mishap_data
 
     found = mishap_data(code, message, exit_code, subject=subject, remedy=remedy)
-    sys.stderr.write(json.dumps(found) + "\n")
+    sys.stderr.write(as_json(found) + "\n")
 
 
 def _report_bug(error: Exception) -> None:
@@ -190,4 +194,4 @@ def _report_bug(error: Exception) -> None:
     if os.environ.get("VGPU_CFG_DEBUG"):
         traceback.print_exception(error)
         lines += version_lines()
-    sys.stderr.write("".join(f"{line}\n" for line in lines))
+    sys.stderr.write("".join(f"{shown(line)}\n" for line in lines))

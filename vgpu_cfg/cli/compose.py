@@ -5,12 +5,14 @@ Everything above it gets a reader, and a writer only if it is going to write.
 
 from __future__ import annotations
 
+import secrets
 import shlex
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -21,10 +23,12 @@ from vgpu_cfg.model.identity import new_id
 from vgpu_cfg.settings.connection import LAB_ADDRESS, LAB_PASSWORD, LAB_PORT, LAB_USER, Connection
 from vgpu_cfg.settings.folders import state_folder
 from vgpu_cfg.settings.lab import lab_settings
+from vgpu_cfg.vsphere.wire.outage import Outage
 
 if TYPE_CHECKING:
     from vgpu_cfg.execution import RunClock
     from vgpu_cfg.lab.vcenter import Lab
+    from vgpu_cfg.model.limits import Limits
     from vgpu_cfg.model.plan_file import AccessEntry
     from vgpu_cfg.ports import (
         ChangeWriter,
@@ -33,6 +37,7 @@ if TYPE_CHECKING:
         HostShells,
         HostWriter,
         InventoryReader,
+        LockKeeper,
         MakeId,
         RunLog,
         Transport,
@@ -93,7 +98,7 @@ def connect_reader(connection: Connection) -> Iterator[InventoryReader]:
         with _recorded(connection.recording) as recorded:
             yield recorded
         return
-    with _session(connection, make_transport(connection)) as session:
+    with open_session(connection, make_transport(connection)) as session:
         yield VCenterReader(session, SystemClock())
 
 
@@ -113,11 +118,20 @@ def _no_guests(_keys: PlanKeyRing, _secrets: Mapping[str, str]) -> GuestShells:
     raise ValueError("whoever made this estate reaches no guests")
 
 
+def _make_run() -> str:
+    return secrets.token_hex(_RUN_BYTES)
+
+
+_RUN_BYTES = 6
+
+
 @dataclass(frozen=True, slots=True)
 class Estate:
     """What a run works with: readers and writers on one session, its clock, and logins to hosts and guests.
 
-    `make_id` makes the instance UUIDs of new VMs. `run_log` is where a run leaves word at vCenter.
+    `make_id` makes the instance UUIDs of new VMs. `run_log` is where a run leaves word at vCenter, `locks`
+    where it keeps others away, and `outage` how it waits for one that is away. `run` is the id of the run,
+    whatever the command does.
     `logins` takes the values of the secrets that the plan's hosts name, `guest_logins` the plan's keys and
     the secrets of its guests.
     """
@@ -128,9 +142,12 @@ class Estate:
     clock: RunClock
     logins: Callable[[Mapping[str, str]], HostShells]
     run_log: RunLog
+    locks: LockKeeper
+    run: str = field(default_factory=_make_run)
     guest_logins: Callable[[PlanKeyRing, Mapping[str, str]], GuestShells] = _no_guests
     is_lab: bool = False
     make_id: MakeId = make_id
+    outage: Outage = field(default_factory=Outage)
 
 
 @contextmanager
@@ -140,13 +157,14 @@ def connect_writer(connection: Connection) -> Iterator[Estate]:
     from vgpu_cfg.vsphere.guest_operations import GuestOperations
     from vgpu_cfg.vsphere.reading.reader import VCenterReader
     from vgpu_cfg.vsphere.writing.host_writer import VCenterHostWriter
+    from vgpu_cfg.vsphere.writing.locks import VCenterLocks
     from vgpu_cfg.vsphere.writing.run_log import VCenterRunLog
     from vgpu_cfg.vsphere.writing.writer import VCenterWriter
 
     lab = open_lab_of(connection.lab_estate) if connection.is_lab else None
-    clock = SystemClock() if lab is None else LabRunClock(lab)
     transport = lab or make_transport(connection)
-    with _session(connection, transport) as session:
+    clock = _clock_of(transport)
+    with open_session(connection, transport) as session:
         yield Estate(
             VCenterReader(session, clock),
             VCenterWriter(session),
@@ -154,10 +172,13 @@ def connect_writer(connection: Connection) -> Iterator[Estate]:
             clock,
             lambda secrets: make_logins(connection, secrets, lab),
             VCenterRunLog(session),
-            lambda keys, secrets: FirstThatAnswers(
-                GuestOperations(session, transport, clock, secrets), _make_guest_logins(keys, secrets, lab)
+            VCenterLocks(session),
+            guest_logins=lambda keys, secrets: FirstThatAnswers(
+                GuestOperations(session, transport, clock, secrets),
+                _make_guest_logins(keys, secrets, lab, session.limits),
             ),
             is_lab=connection.is_lab,
+            outage=session.outage,
         )
 
 
@@ -167,10 +188,14 @@ def make_logins(connection: Connection, secrets: Mapping[str, str], lab: Lab | N
         return LabShells(lab or open_lab_of(connection.lab_estate), secrets)
     from vgpu_cfg.shells.esxi.logins import EsxiShells
 
-    return EsxiShells(secrets, state_folder() / "known_hosts", ssh_config=_ssh_config())
+    return EsxiShells(
+        secrets, state_folder() / "known_hosts", ssh_config=_ssh_config(), limits=connection.limits
+    )
 
 
-def _make_guest_logins(keys: PlanKeyRing, secrets: Mapping[str, str], lab: Lab | None) -> GuestShells:
+def _make_guest_logins(
+    keys: PlanKeyRing, secrets: Mapping[str, str], lab: Lab | None, limits: Limits
+) -> GuestShells:
     """Build what logs in to guests without vCenter: SSH, or the lab's own guests in this process."""
     if lab is not None:
         from vgpu_cfg.cli.guest_logins import LabGuestShells
@@ -186,7 +211,7 @@ def _make_guest_logins(keys: PlanKeyRing, secrets: Mapping[str, str], lab: Lab |
         )
     from vgpu_cfg.shells.guest.logins import SshGuestShells
 
-    return SshGuestShells(keys, secrets, ssh_config=_ssh_config())
+    return SshGuestShells(keys, secrets, ssh_config=_ssh_config(), limits=limits)
 
 
 def _ssh_config() -> Path | None:
@@ -239,7 +264,7 @@ def record(connection: Connection, path: Path) -> int:
     from vgpu_cfg.vsphere.reading.reader import VCenterReader
 
     transport = RecordingTransport(make_transport(connection), connection.server)
-    with _session(connection, transport) as session:
+    with open_session(connection, transport) as session:
         VCenterReader(session, SystemClock()).read_everything()
     recording = transport.recording(SystemClock().now())
     save_recording(recording, path)
@@ -263,16 +288,42 @@ def make_transport(connection: Connection) -> Transport:
         trust=Trust(
             ca_file=connection.ca_file, thumbprint=connection.thumbprint, insecure=connection.insecure
         ),
-        timeout_seconds=connection.timeout_seconds,
+        limits=connection.limits,
     )
 
 
 @contextmanager
-def _session(connection: Connection, transport: Transport) -> Iterator[Session]:
+def open_session(connection: Connection, transport: Transport) -> Iterator[Session]:
+    """Log in, and wait later on for a vCenter that is away; log out and close at the end."""
     from vgpu_cfg.vsphere.wire.session import Session
 
-    with Session(transport, connection.server, connection.user, connection.password) as session:
+    clock, limits = _clock_of(transport), connection.limits
+    with Session(
+        transport,
+        connection.server,
+        connection.user,
+        connection.password,
+        token=connection.token if connection.token_source else None,
+        outage=Outage(limits.outage_seconds, clock.pause, clock.now, _say),
+        limits=limits,
+    ) as session:
         yield session
+
+
+def _clock_of(transport: Transport) -> SystemClock | LabRunClock:
+    """Return the clock by which is waited: where the lab is in this process its own time must pass."""
+    from vgpu_cfg.lab.vcenter import Lab
+
+    return LabRunClock(transport) if isinstance(transport, Lab) else SystemClock()
+
+
+def _say(line: str) -> None:
+    """Tell whoever watches a command that it waits."""
+    from rich.text import Text
+
+    from vgpu_cfg.render.layout.console import make_console
+
+    make_console(sys.stderr).print(Text(line))
 
 
 # ---------------------------------------------------------------- the lab
@@ -390,6 +441,20 @@ def reset_labs(estates: Sequence[str]) -> list[str]:
     if not estates:
         estates = sorted(item.name for item in root.iterdir() if item.is_dir()) if root.is_dir() else []
     return [name for name in estates if reset_lab(lab_folder(name))]
+
+
+def restart_lab(estate: str, away_seconds: float, starting_seconds: float, *, forgets_tasks: bool) -> None:
+    """Restart the vCenter of a lab, whoever serves it: its state says so."""
+    from vgpu_cfg.lab.simulation.restart import restart
+
+    lab = open_lab_of(estate)
+    with lab.transaction():
+        restart(
+            lab,
+            away_seconds=away_seconds,
+            starting_seconds=starting_seconds,
+            forgets_tasks=forgets_tasks,
+        )
 
 
 def operate_servers(

@@ -21,8 +21,8 @@ _RECORDING, _LAB, _PLAN = "vgpu_recording", "vgpu_lab", "vgpu_plan"
 _MARKERS = {
     _RECORDING: "(path): the recorded vCenter of the fixture vgpu_recording, from the rootdir",
     _LAB: "(estate): the estate of the fixture vgpu_lab, built in or a file from the rootdir",
-    _PLAN: "(path, variables={}, variable_files=[], allow_power_cycle=False, allow_move=False, delete=[]): "
-    "the plan file of the fixture vgpu_plan, from the rootdir",
+    _PLAN: "(path, variables={}, variable_files=[], allow_power_cycle=False, allow_move=False, delete=[], "
+    "allow_destroy=0): the plan file of the fixture vgpu_plan, from the rootdir",
 }
 _SETTINGS = {
     _RECORDING: "the recorded vCenter of the fixture vgpu_recording, from the rootdir",
@@ -82,6 +82,7 @@ def plan(request: pytest.FixtureRequest) -> PlanFile:
         allow_power_cycle: bool = False,
         allow_move: bool = False,
         delete: Iterable[str] = (),
+        allow_destroy: int = 0,
     ) -> PlanFile:
         from vgpu_cfg.testing.subjects import PlanFile
 
@@ -92,6 +93,7 @@ def plan(request: pytest.FixtureRequest) -> PlanFile:
             allow_power_cycle=allow_power_cycle,
             allow_move=allow_move,
             delete=delete,
+            allow_destroy=allow_destroy,
         )
 
     return _once(request, _PLAN, make)

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 class PlanFile:
     """A plan file, read with the values of its variables and with what the command line would allow.
 
-    `variables` and `variable_files` are `--set` and `--vars`, `allow_power_cycle`, `allow_move` and `delete`
-    the options of these names. Raises AssertionError with every fault of the file.
+    `variables` and `variable_files` are `--set` and `--vars`, `allow_power_cycle`, `allow_move`, `delete`
+    and `allow_destroy` the options of these names. Raises AssertionError with every fault of the file.
     """
 
     def __init__(
@@ -35,12 +35,13 @@ class PlanFile:
         allow_power_cycle: bool = False,
         allow_move: bool = False,
         delete: Iterable[str] = (),
+        allow_destroy: int = 0,
     ) -> None:
         __tracebackhide__ = True
         from vgpu_cfg.cli.flows.flow import read_request
 
         self.path = Path(path)
-        self._options = (allow_power_cycle, allow_move, tuple(delete))
+        self._options = (allow_power_cycle, allow_move, tuple(delete), allow_destroy)
         values = {name: str(value) for name, value in (variables or {}).items()}
         with told():
             self._request = read_request(self.path, values, tuple(Path(file) for file in variable_files))
@@ -66,9 +67,12 @@ class PlanFile:
         """Return what is allowed; `with_leave` all that may be asked for: power cycles and moves."""
         from vgpu_cfg.planning.findings.options import PlanOptions
 
-        power_cycle, move, delete = self._options
+        power_cycle, move, delete, allow_destroy = self._options
         return PlanOptions(
-            allow_power_cycle=power_cycle or with_leave, allow_move=move or with_leave, delete=delete
+            allow_power_cycle=power_cycle or with_leave,
+            allow_move=move or with_leave,
+            delete=delete,
+            allow_destroy=allow_destroy,
         )
 
 
@@ -153,16 +157,16 @@ class LabEstate(Site):
         written beside the plan file: the plan has an id of its own on labs, unless the file states one.
         """
         __tracebackhide__ = True
-        from vgpu_cfg.cli.flows import run_flow
+        from vgpu_cfg.cli.flows import apply_flow
 
-        self._run("apply", plan, run_flow.apply, tuple(done))
+        self._run("apply", plan, apply_flow.apply, tuple(done))
 
     def destroy(self, plan: PlanFile) -> None:
         """Delete the plan's VMs and rules. Raises AssertionError as `apply` does."""
         __tracebackhide__ = True
-        from vgpu_cfg.cli.flows import run_flow
+        from vgpu_cfg.cli.flows import apply_flow
 
-        self._run("destroy", plan, run_flow.destroy, ())
+        self._run("destroy", plan, apply_flow.destroy, ())
 
     def _run(self, verb: str, plan: PlanFile, command: Callable[..., int], done: tuple[str, ...]) -> None:
         __tracebackhide__ = True

@@ -179,10 +179,9 @@ def _connected(connection: Connection) -> Iterator[tuple[InventoryReader, Failur
     from vgpu_cfg.cli import compose
     from vgpu_cfg.vsphere.history.failures import FailureReader
     from vgpu_cfg.vsphere.reading.reader import VCenterReader
-    from vgpu_cfg.vsphere.wire.session import Session
 
     transport = compose.make_transport(connection)
-    with Session(transport, connection.server, connection.user, connection.password) as session:
+    with compose.open_session(connection, transport) as session:
         yield VCenterReader(session, compose.SystemClock()), FailureReader(session, transport)
 
 

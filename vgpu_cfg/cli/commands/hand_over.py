@@ -84,6 +84,7 @@ def hand_over(
     """Write the plan's hosts as a host file, an inventory or a pool for another tool."""
     from vgpu_cfg.catalog import load_catalog
     from vgpu_cfg.cli.flows import flow
+    from vgpu_cfg.cli.flows.whole_file import write_whole
     from vgpu_cfg.cli.output import show
     from vgpu_cfg.planning.expand.ranges import fold_names
     from vgpu_cfg.planning.guests.host_list import make_host_list
@@ -105,7 +106,7 @@ def hand_over(
     if to is not None:
         to.mkdir(parents=True, exist_ok=True)
         for name, text in exported.files.items():
-            (to / name).write_text(text, encoding="utf-8")
+            write_whole(to / name, text)
             show.say(f"{to / name}: written")
     if output is OutputFormat.JSON:
         return

@@ -9,7 +9,9 @@ import typer
 
 from vgpu_cfg.cli.options import panels
 from vgpu_cfg.cli.options.occasion import occasioned
+from vgpu_cfg.cli.options.rotation import RotateOption, rotated
 from vgpu_cfg.cli.options.shared import (
+    AllowDestroyOption,
     CommandOptions,
     DeleteOption,
     DryRunOption,
@@ -26,17 +28,23 @@ from vgpu_cfg.cli.options.shared import (
     PruneOption,
     ReportFormat,
     ReportOption,
+    SignersOption,
     YesOption,
     connected,
     names_to_delete,
     planned,
 )
 from vgpu_cfg.model.occasion import Occasion
+from vgpu_cfg.model.runs import OnFailure
 from vgpu_cfg.settings.flags import ConnectionFlags
 
 _SaveOption = Annotated[
     Path | None,
     typer.Option("--out", "-o", metavar="PLAN.json", help="Save the plan, to be reviewed and applied."),
+]
+_SignOption = Annotated[
+    Path | None,
+    typer.Option("--sign", metavar="KEY", help="Sign the saved plan with this ssh key.", show_default=False),
 ]
 _ExitCodeOption = Annotated[bool, typer.Option("--exit-code", help="Exit 10 where something differs.")]
 _StrictOption = Annotated[
@@ -53,6 +61,33 @@ _DoneOption = Annotated[
     list[str] | None,
     typer.Option(
         "--done", metavar="STEP", help="A manual step that you have done, where nothing else can show it."
+    ),
+]
+_RollbackOption = Annotated[
+    bool,
+    typer.Option(
+        "--rollback-on-failure",
+        help="Where a change fails, take back what this run did, as far as it can be.",
+        rich_help_panel="Run",
+    ),
+]
+_StopOption = Annotated[
+    bool,
+    typer.Option(
+        "--stop-on-failure",
+        help="Begin nothing more after the first failure; what is out of service is finished.",
+        rich_help_panel="Run",
+    ),
+]
+_CanaryOption = Annotated[
+    int,
+    typer.Option(
+        "--canary",
+        metavar="N",
+        min=0,
+        help="Make the first N VMs and verify them; then ask before the others.",
+        show_default=False,
+        rich_help_panel="Run",
     ),
 ]
 _SuggestOption = Annotated[
@@ -107,13 +142,16 @@ def plan(
     path: PlanArgument,
     *,
     out: _SaveOption = None,
+    sign: _SignOption = None,
     exit_code: _ExitCodeOption = False,
     strict: _StrictOption = False,
     allow_power_cycle: PowerCycleOption = False,
     allow_move: MoveOption = False,
     delete: DeleteOption = None,
+    allow_destroy: AllowDestroyOption = 0,
     prune: PruneOption = False,
     only: OnlyOption = None,
+    rotate: RotateOption = None,
     open_shell: _OpenShellOption = False,
     suggest: _SuggestOption = None,
     verbose: _VerboseOption = False,
@@ -127,10 +165,13 @@ def plan(
     from vgpu_cfg.cli.flows.occasions import stand_in
     from vgpu_cfg.cli.flows.plan_id import proposed
     from vgpu_cfg.cli.flows.saved_plan import save_plan
+    from vgpu_cfg.cli.flows.signed import sign_plan
     from vgpu_cfg.cli.flows.suggestion import find_fixes, write_suggestion
     from vgpu_cfg.cli.output import show, show_report
 
     names = names_to_delete(delete, prune=prune)
+    if sign is not None and out is None:
+        raise typer.BadParameter("it goes with -o: a saved plan is what is signed", param_hint="--sign")
     request = flow.read_request(path, variables, variable_files)
     if out is not None:
         request = proposed(request, out)
@@ -143,6 +184,8 @@ def plan(
         names,
         tuple(only or ()),
         stand_in(flow.locate(request, connection)[0]),
+        allow_destroy,
+        rotate=rotated(rotate, request.desired),
     )
     answer = flow.plan_once(request, connection, options.plan_options, open_shell=open_shell)
     made = answer.plan
@@ -161,6 +204,8 @@ def plan(
         command = options.command("plan", path, f"--suggest={path.stem}-fixed{path.suffix}")
         show.fixes(fixes, command=command, is_written=str(suggest) if is_written else "")
     flow.refuse_errors(made, fixes)
+    if sign is not None and out is not None:
+        show.say(f"{sign_plan(out, sign)}: signed with {sign}")
     if exit_code or strict:
         flow.exit_if_different(made, strict=strict)
 
@@ -175,11 +220,17 @@ def apply(
     allow_power_cycle: PowerCycleOption = False,
     allow_move: MoveOption = False,
     delete: DeleteOption = None,
+    allow_destroy: AllowDestroyOption = 0,
     prune: PruneOption = False,
     only: OnlyOption = None,
+    rotate: RotateOption = None,
     done: _DoneOption = None,
+    require_signature: SignersOption = None,
     parallel: ParallelOption = 8,
     per_host: PerHostOption = 2,
+    rollback_on_failure: _RollbackOption = False,
+    stop_on_failure: _StopOption = False,
+    canary: _CanaryOption = 0,
     output: OutputOption = OutputFormat.TEXT,
     connection: ConnectionFlags,
     variables: dict[str, str],
@@ -187,7 +238,8 @@ def apply(
     occasion: Occasion,
 ) -> None:
     """Apply a plan: show it, ask, carry it out, read back the result."""
-    from vgpu_cfg.cli.flows import flow, run_flow
+    from vgpu_cfg.cli.flows import apply_flow, flow
+    from vgpu_cfg.cli.flows.run_flow import ApplyOptions
 
     names = names_to_delete(delete, prune=prune)
     request = flow.read_request(path, variables, variable_files)
@@ -200,8 +252,13 @@ def apply(
         names,
         tuple(only or ()),
         occasion,
+        allow_destroy,
+        on_failure=_on_failure(rolls_back=rollback_on_failure, stops=stop_on_failure),
+        rotate=rotated(rotate, request.desired),
+        canary=canary,
+        signers=require_signature,
     )
-    how = run_flow.ApplyOptions(
+    how = ApplyOptions(
         path=path,
         yes=yes,
         parallel=parallel,
@@ -210,7 +267,13 @@ def apply(
         options=options,
         done=tuple(done or ()),
     )
-    raise typer.Exit(run_flow.apply(request, connection, options.plan_options, how))
+    raise typer.Exit(apply_flow.apply(request, connection, options.plan_options, how))
+
+
+def _on_failure(*, rolls_back: bool, stops: bool) -> OnFailure:
+    if rolls_back:
+        return OnFailure.ROLL_BACK
+    return OnFailure.STOP if stops else OnFailure.GO_ON
 
 
 @connected(recordings=True)
@@ -252,7 +315,9 @@ def destroy(
     dry_run: DryRunOption = False,
     yes: YesOption = False,
     delete: DeleteOption = None,
+    allow_destroy: AllowDestroyOption = 0,
     only: OnlyOption = None,
+    require_signature: SignersOption = None,
     parallel: ParallelOption = 8,
     per_host: PerHostOption = 2,
     output: OutputOption = OutputFormat.TEXT,
@@ -262,20 +327,33 @@ def destroy(
     occasion: Occasion,
 ) -> None:
     """Delete the VMs that the plan file names and owns, and their rules."""
-    from vgpu_cfg.cli.flows import flow, run_flow
+    from vgpu_cfg.cli.flows import apply_flow, flow
+    from vgpu_cfg.cli.flows.run_flow import ApplyOptions
     from vgpu_cfg.cli.output import show
 
     request = flow.read_request(path, variables, variable_files)
     names, globs = names_to_delete(delete), tuple(only or ())
     options = CommandOptions(
-        connection, variables, variable_files, delete=names, only=globs, occasion=occasion
+        connection,
+        variables,
+        variable_files,
+        delete=names,
+        only=globs,
+        occasion=occasion,
+        allow_destroy=allow_destroy,
+        signers=require_signature,
     )
     if dry_run:
         made = flow.plan_destroy_once(request, connection, options.plan_options)
         show.plan(made, output, command=options.command("destroy", path), verbose=False)
         flow.refuse_errors(made)
         return
-    how = run_flow.ApplyOptions(
-        path=path, yes=yes, parallel=parallel, per_host=per_host, output=output, options=options
+    how = ApplyOptions(
+        path=path,
+        yes=yes,
+        parallel=parallel,
+        per_host=per_host,
+        output=output,
+        options=options,
     )
-    raise typer.Exit(run_flow.destroy(request, connection, options.plan_options, how))
+    raise typer.Exit(apply_flow.destroy(request, connection, options.plan_options, how))

@@ -11,7 +11,9 @@ import typer
 
 from vgpu_cfg.cli.options import panels
 from vgpu_cfg.cli.options.occasion import occasioned
+from vgpu_cfg.cli.options.rotation import RotateOption, rotated
 from vgpu_cfg.cli.options.shared import (
+    AllowDestroyOption,
     CommandOptions,
     DeleteOption,
     MoveOption,
@@ -57,7 +59,9 @@ def runbook(
     allow_power_cycle: PowerCycleOption = False,
     allow_move: MoveOption = False,
     delete: DeleteOption = None,
+    allow_destroy: AllowDestroyOption = 0,
     prune: PruneOption = False,
+    rotate: RotateOption = None,
     open_shell: Annotated[
         bool, typer.Option("--open-shell", help="As with `plan`: read what only the hosts' shells tell.")
     ] = False,
@@ -96,7 +100,15 @@ def runbook(
 
     names = names_to_delete(delete, prune=prune)
     command = CommandOptions(
-        connection, variables, variable_files, allow_power_cycle, allow_move, names, occasion=occasion
+        connection,
+        variables,
+        variable_files,
+        allow_power_cycle,
+        allow_move,
+        names,
+        occasion=occasion,
+        allow_destroy=allow_destroy,
+        rotate=rotated(rotate, request.desired),
     )
     answer = flow.plan_once(request, connection, command.plan_options, open_shell=open_shell)
     made, observed = answer.plan, answer.observed

@@ -182,9 +182,10 @@ def _refuse_unwritable(path: Path) -> None:
 
 
 def _write(path: Path, found: Verification) -> None:
+    from vgpu_cfg.cli.flows.whole_file import write_whole
     from vgpu_cfg.render.page.verification import render_verification_page
 
-    path.write_text(render_verification_page(found), encoding="utf-8")
+    write_whole(path, render_verification_page(found))
 
 
 def _show(found: Verification, output: ReportFormat, next_command: str, *, verbose: bool) -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,17 +11,24 @@ import typer
 
 from vgpu_cfg.cli import compose
 from vgpu_cfg.cli.flows.guest_access import with_fingerprints
-from vgpu_cfg.cli.flows.host_facts import host_tools, with_facts, with_open_shells, with_shell_facts
+from vgpu_cfg.cli.flows.host_facts import (
+    closed_shells,
+    host_tools,
+    with_facts,
+    with_open_shells,
+    with_shell_facts,
+)
+from vgpu_cfg.cli.flows.locked import locked, shell_locks
+from vgpu_cfg.cli.flows.privileges import refuse_closed_shells
 from vgpu_cfg.cli.flows.saved_plan import load_plan_json
 from vgpu_cfg.cli.output import show
 from vgpu_cfg.documents import did_you_mean
-from vgpu_cfg.errors import DoesNotFit, NotFound, NotPermitted
+from vgpu_cfg.errors import DoesNotFit, NotFound
 from vgpu_cfg.settings.connection import Connection, resolve_connection
 from vgpu_cfg.settings.flags import ConnectionFlags
-from vgpu_cfg.settings.folders import state_folder
+from vgpu_cfg.settings.secrets import SecretStore
 
 if TYPE_CHECKING:
-    from vgpu_cfg.cli.compose import Estate
     from vgpu_cfg.model.desired import DesiredPlan, DesiredVm
     from vgpu_cfg.model.observed.inventory import Inventory
     from vgpu_cfg.model.plan.change import Plan
@@ -39,7 +45,8 @@ class PlanRequest:
     """What the user asked for: a plan file's content, or a plan that was reviewed.
 
     A plan file comes from `path`, with the `variables` and `variable_files` of the command line. `folder` is
-    where a new id of the plan is kept: beside the plan file, or beside the reviewed plan.
+    where a new id of the plan is kept: beside the plan file, or beside the reviewed plan. `content` is a
+    reviewed plan's file as it was read.
     """
 
     desired: DesiredPlan
@@ -48,6 +55,11 @@ class PlanRequest:
     path: Path = Path()
     variables: Mapping[str, str] = field(default_factory=dict)
     variable_files: tuple[Path, ...] = ()
+    content: bytes = b""
+
+    def secrets(self) -> SecretStore:
+        """Return the plan's secrets, each to be fetched once; a run takes one store for all of itself."""
+        return SecretStore(self.desired.secrets, self.folder)
 
 
 def read_request(path: Path, variables: dict[str, str], variable_files: tuple[Path, ...]) -> PlanRequest:
@@ -60,8 +72,8 @@ def read_request(path: Path, variables: dict[str, str], variable_files: tuple[Pa
             raise typer.BadParameter(
                 "a reviewed plan has its variables filled in already", param_hint="--set"
             )
-        reviewed = load_plan_json(path)
-        return PlanRequest(reviewed.desired, path.parent, reviewed, path)
+        reviewed, content = load_plan_json(path)
+        return PlanRequest(reviewed.desired, path.parent, reviewed, path, content=content)
     from vgpu_cfg.plan_loading import load_plan
     from vgpu_cfg.plan_loading.id_file import id_file_of
 
@@ -112,20 +124,6 @@ def read_for(desired: DesiredPlan, reader: InventoryReader) -> Inventory:
     return as_named(desired, reader.read_inventory(scope_of(desired)))
 
 
-@contextmanager
-def locked(desired: DesiredPlan, observed: Inventory, estate: Estate) -> Iterator[None]:
-    """Keep other runs of a plan away, before a host's shell is opened and until all is closed again.
-
-    Raises Locked where another run goes on, saying whose.
-    """
-    from vgpu_cfg.execution import hold_lock
-    from vgpu_cfg.model.plan.change import PlanTarget
-
-    server = PlanTarget(address=observed.vcenter.address, instance_uuid=observed.vcenter.instance_uuid)
-    with hold_lock(state_folder() / "locks", desired.name, server, now=estate.clock.now()):
-        yield
-
-
 def refuse_errors(plan: Plan, fixes: Suggestion | None = None) -> None:
     """Raise DoesNotFit where a finding stands against the plan; `fixes` were shown above."""
     from vgpu_cfg.render.views.findings import alike
@@ -154,41 +152,6 @@ def exit_if_different(plan: Plan, *, strict: bool = False) -> None:
         raise typer.Exit(EXIT_DIFFERENCES)
 
 
-def refuse_missing_privileges(plan: Plan, observed: Inventory, reader: InventoryReader) -> None:
-    """Raise NotPermitted where the account lacks a privilege that a change needs."""
-    from vgpu_cfg.planning.privileges import needed_privileges
-
-    missing = reader.read_missing_privileges(needed_privileges(plan, observed))
-    lacking = {moid: names for moid, names in missing.items() if names}
-    if not lacking:
-        return
-    privileges = sorted({name for names in lacking.values() for name in names})
-    moid = next(iter(lacking))
-    more = f" and {len(lacking) - 1} more objects" if len(lacking) > 1 else ""
-    raise NotPermitted(
-        f"{observed.vcenter.user or 'the account'} lacks {', '.join(privileges)}",
-        subject=f"{_path_of(observed, moid)}{more}",
-        remedy="grant it there; docs/reference/permissions.md lists what each command needs",
-    )
-
-
-def _path_of(observed: Inventory, moid: str) -> str:
-    for objects in (
-        observed.hosts,
-        observed.clusters,
-        observed.vms,
-        observed.folders,
-        observed.resource_pools,
-    ):
-        for found in objects:
-            if found.moid == moid:
-                return found.inventory_path or found.name
-    for other in (*observed.networks, *observed.datastores, *observed.datacenters):
-        if other.moid == moid:
-            return other.inventory_path or other.name
-    return moid
-
-
 @dataclass(frozen=True, slots=True)
 class Planned:
     """A plan, the reading that it was made for, and the options with what was known of secrets."""
@@ -207,45 +170,63 @@ def plan_once(
     and closed again.
     """
     connection, desired = locate(request, flags)
+    secrets = request.secrets()
     if not open_shell:
         with compose.connect_reader(connection) as reader:
-            return plan_with(reader, desired, connection, options)
+            return plan_with(reader, desired, connection, options, secrets)
     if connection.recording is not None:
         raise typer.BadParameter("a recording has no shells to open", param_hint="--open-shell")
-    with compose.connect_writer(connection) as estate:
+    secrets.allow_commands()
+    with (
+        compose.connect_writer(connection) as estate,
+        locked(desired.identity, estate, "plan --open-shell") as locks,
+    ):
         observed = with_facts(desired, read_for(desired, estate.reader), estate.reader, options)
-        with (
-            locked(desired, observed, estate),
-            host_tools(desired, observed, estate, options) as tools,
-        ):
+        with host_tools(desired, observed, estate, options, locks, secrets) as tools:
+            refuse_closed_shells(closed_shells(desired, observed, options), observed, estate.reader)
+            locks.take(*shell_locks(tools, observed))
             observed = with_shell_facts(desired, observed, tools, options)
             show.shells_opened(tools)
-    return _planned(desired, observed, connection, options)
+    return _planned(desired, observed, connection, options, secrets)
 
 
 def plan_with(
-    reader: InventoryReader, desired: DesiredPlan, connection: Connection, options: PlanOptions
+    reader: InventoryReader,
+    desired: DesiredPlan,
+    connection: Connection,
+    options: PlanOptions,
+    secrets: SecretStore,
 ) -> Planned:
-    """Plan for what a reader tells, and those shells that are open."""
-    return _planned(desired, read_to_plan(desired, reader, connection, options), connection, options)
+    """Plan for what a reader tells, for somebody who only looks: with the locks of runs that go on."""
+    observed = read_to_plan(desired, reader, connection, options, secrets)
+    observed = observed.model_copy(update={"locks": reader.read_locks()})
+    return _planned(desired, observed, connection, options, secrets)
 
 
 def _planned(
-    desired: DesiredPlan, observed: Inventory, connection: Connection, options: PlanOptions
+    desired: DesiredPlan,
+    observed: Inventory,
+    connection: Connection,
+    options: PlanOptions,
+    secrets: SecretStore,
 ) -> Planned:
     from vgpu_cfg.catalog import load_catalog
     from vgpu_cfg.planning.planner import make_plan
 
-    options = with_fingerprints(desired, observed, options, connection)
+    options = with_fingerprints(desired, observed, options, connection, secrets)
     return Planned(make_plan(desired, observed, load_catalog(), options), observed, options)
 
 
 def read_to_plan(
-    desired: DesiredPlan, reader: InventoryReader, connection: Connection, options: PlanOptions
+    desired: DesiredPlan,
+    reader: InventoryReader,
+    connection: Connection,
+    options: PlanOptions,
+    secrets: SecretStore,
 ) -> Inventory:
     """Read what a plan is made of, as far as it takes no shell that is closed."""
     observed = with_facts(desired, read_for(desired, reader), reader, options)
-    return with_open_shells(desired, observed, connection, options)
+    return with_open_shells(desired, observed, connection, options, secrets)
 
 
 def plan_destroy_once(request: PlanRequest, flags: ConnectionFlags, options: PlanOptions) -> Plan:

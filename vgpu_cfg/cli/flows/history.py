@@ -95,12 +95,10 @@ def _connection(flags: ConnectionFlags, request: PlanRequest | None) -> Connecti
 @contextmanager
 def _reader(connection: Connection) -> Iterator[RunEntryReader]:
     """Log in with what reads entries, and nothing that can write."""
-    from vgpu_cfg.cli.compose import make_transport
+    from vgpu_cfg.cli.compose import make_transport, open_session
     from vgpu_cfg.vsphere.history.run_entries import RunEntryReader
-    from vgpu_cfg.vsphere.wire.session import Session
 
-    transport = make_transport(connection)
-    with Session(transport, connection.server, connection.user, connection.password) as session:
+    with open_session(connection, make_transport(connection)) as session:
         yield RunEntryReader(session)
 
 

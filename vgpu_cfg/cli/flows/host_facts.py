@@ -10,7 +10,13 @@ from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.cli import compose
 from vgpu_cfg.errors import HostShellError, LoginFailed, Unreachable, VCenterError
 from vgpu_cfg.model.desired import DesiredPlan
-from vgpu_cfg.model.observed.host_facts import SHELL_GROUPS, EstateFacts, FactGroup, HostFacts
+from vgpu_cfg.model.observed.host_facts import (
+    SHELL_GROUPS,
+    EstateFacts,
+    FactGroup,
+    HostFacts,
+    recovered_mark,
+)
 from vgpu_cfg.model.observed.inventory import Connection, Host, Inventory
 from vgpu_cfg.model.observed.remembered import not_expired
 from vgpu_cfg.planning.expand.ranges import fold_names
@@ -18,11 +24,11 @@ from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.hosts.needed import needed_facts, shell_access
 from vgpu_cfg.planning.hosts.remembered import to_keep
 from vgpu_cfg.settings.remembering import remember_days
-from vgpu_cfg.settings.secrets import resolve_reference
+from vgpu_cfg.settings.secrets import SecretStore
 
 if TYPE_CHECKING:
     from vgpu_cfg.cli.compose import Estate
-    from vgpu_cfg.execution import HostTools
+    from vgpu_cfg.execution import HostTools, RunLocks
     from vgpu_cfg.model.observed.host_facts import ShellFacts
     from vgpu_cfg.model.plan_file import AccessEntry
     from vgpu_cfg.ports import HostShells, InventoryReader
@@ -54,10 +60,37 @@ def with_facts(
         moid: one.model_copy(update={"remembered": not_expired(one.remembered, today, days)})
         for moid, one in facts.hosts.items()
     }
+    hosts |= _explained(observed, hosts, reader)
     return _with_hosts(observed.model_copy(update={"facts": facts}), hosts)
 
 
-def host_tools(desired: DesiredPlan, observed: Inventory, estate: Estate, options: PlanOptions) -> HostTools:
+def _explained(
+    observed: Inventory, hosts: Mapping[str, HostFacts], reader: InventoryReader
+) -> dict[str, HostFacts]:
+    """Find out how hosts came into maintenance mode of which no mark says it.
+
+    Where a run took one there and its mark was lost, the mark is as the run left it.
+    """
+    unmarked = [
+        moid
+        for moid, facts in hosts.items()
+        if facts.mark is None and observed.host_by_moid[moid].is_in_maintenance_mode
+    ]
+    found = reader.read_maintenance(unmarked) if unmarked else {}
+    return {
+        moid: hosts[moid].model_copy(update={"entered": entry, "mark": recovered_mark(entry)})
+        for moid, entry in found.items()
+    }
+
+
+def host_tools(
+    desired: DesiredPlan,
+    observed: Inventory,
+    estate: Estate,
+    options: PlanOptions,
+    locks: RunLocks,
+    store: SecretStore,
+) -> HostTools:
     """Gather what changes the plan's hosts; a context that closes their shells at its end.
 
     Raises LoginFailed for a secret that is not there.
@@ -66,11 +99,12 @@ def host_tools(desired: DesiredPlan, observed: Inventory, estate: Estate, option
     from vgpu_cfg.planning.host_settings.select import make_view
 
     catalog = load_catalog()
-    secrets = host_secrets(desired, is_lab=estate.is_lab)
+    secrets = host_secrets(desired, store, is_lab=estate.is_lab)
     return HostTools(
         plan=desired.identity,
         writer=estate.host_writer,
         clock=estate.clock,
+        locks=locks,
         logins=estate.logins(secrets),
         access=shell_access(desired, observed, catalog, options),
         secrets=secrets,
@@ -79,7 +113,7 @@ def host_tools(desired: DesiredPlan, observed: Inventory, estate: Estate, option
 
 
 def with_open_shells(
-    desired: DesiredPlan, observed: Inventory, connection: Server, options: PlanOptions
+    desired: DesiredPlan, observed: Inventory, connection: Server, options: PlanOptions, secrets: SecretStore
 ) -> Inventory:
     """Add what the shells tell that somebody has opened already; nothing is opened or written."""
     if not desired.hosts or connection.recording is not None:
@@ -93,7 +127,7 @@ def with_open_shells(
     }
     if not wanted:
         return observed
-    logins = compose.make_logins(connection, host_secrets(desired, is_lab=connection.is_lab))
+    logins = compose.make_logins(connection, host_secrets(desired, secrets, is_lab=connection.is_lab))
     found: dict[str, HostFacts] = dict(observed.facts.hosts)
     for moid, groups in wanted.items():
         host = observed.host_by_moid[moid]
@@ -140,6 +174,22 @@ def with_shell_facts(
     return _with_hosts(observed, found)
 
 
+def closed_shells(desired: DesiredPlan, observed: Inventory, options: PlanOptions) -> tuple[str, ...]:
+    """Return the moids of hosts whose shell is to be read, and is not open, and may be opened."""
+    if not reaches_beyond_vms(desired):
+        return ()
+    catalog = load_catalog()
+    access = shell_access(desired, observed, catalog, options)
+    return tuple(
+        moid
+        for moid, groups in needed_facts(desired, observed, catalog, options).items()
+        if groups & SHELL_GROUPS
+        and access[moid].ssh == "open-and-close"
+        and observed.host_by_moid[moid].connection is Connection.CONNECTED
+        and not _is_open(observed, moid)
+    )
+
+
 def remember(
     desired: DesiredPlan, observed: Inventory, tools: HostTools, options: PlanOptions
 ) -> tuple[str, ...]:
@@ -178,7 +228,7 @@ def _with_hosts(observed: Inventory, hosts: Mapping[str, HostFacts]) -> Inventor
     return observed.model_copy(update={"facts": facts})
 
 
-def host_secrets(desired: DesiredPlan, *, is_lab: bool) -> dict[str, str]:
+def host_secrets(desired: DesiredPlan, secrets: SecretStore, *, is_lab: bool) -> dict[str, str]:
     """Fetch the secrets that the plan's hosts name; the lab needs none, and takes what is right.
 
     Raises LoginFailed for one that is not there; its value is never printed.
@@ -191,15 +241,7 @@ def host_secrets(desired: DesiredPlan, *, is_lab: bool) -> dict[str, str]:
             names[entry.licence] = None
     found: dict[str, str] = {}
     for name in names:
-        reference = desired.secrets.get(name)
-        value = resolve_reference(str(reference)) if reference is not None else None
-        if value is None and is_lab:
-            continue
-        if value is None:
-            raise LoginFailed(
-                f"the secret {name!r} is not there",
-                subject=str(reference) if reference is not None else name,
-                remedy="set the variable, or write the keyring's entry, that `secrets` refers to",
-            )
-        found[name] = value
+        value = secrets.find(name)
+        if value is not None or not is_lab:
+            found[name] = secrets.get(name)
     return found

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from vgpu_cfg.cli import compose
-from vgpu_cfg.cli.flows.flow import PlanRequest, locate, locked, read_to_plan, refuse_errors
+from vgpu_cfg.cli.flows.flow import PlanRequest, locate, read_to_plan, refuse_errors
 from vgpu_cfg.cli.flows.guest_access import with_fingerprints
+from vgpu_cfg.cli.flows.locked import locked
 from vgpu_cfg.cli.flows.occasions import refuse_unstated
 from vgpu_cfg.cli.flows.plan_id import keep_id, with_id
 from vgpu_cfg.cli.flows.run_flow import (
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from vgpu_cfg.model.plan.change import Plan
     from vgpu_cfg.planning.findings.options import PlanOptions
     from vgpu_cfg.settings.connection import Connection
+    from vgpu_cfg.settings.secrets import SecretStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +45,7 @@ class _Marking:
     question: str
     verb: str
     more: tuple[str, ...] = ()
-    then: Callable[[Plan, Inventory, Connection, PlanOptions], Plan] | None = None
+    then: Callable[[Plan, Inventory, Connection, PlanOptions, SecretStore], Plan] | None = None
     check: str = "plan"
 
 
@@ -90,34 +92,37 @@ def _run(
     connection, desired = locate(request, flags)
     if not dry_run:
         refuse_unstated(connection, how.occasion)
-    desired = with_id(desired)
+    secrets = request.secrets()
 
     if dry_run:
+        desired = with_id(desired)
         with compose.connect_reader(connection) as reader:
-            observed = read_to_plan(desired, reader, connection, options)
+            observed = read_to_plan(desired, reader, connection, options, secrets)
         plan = marking.make(desired, observed, options)
-        _show_dry(plan, _then(marking, plan, observed, connection, options), how, marking)
+        _show_dry(plan, _then(marking, plan, observed, connection, options, secrets), how, marking)
         refuse_errors(plan)
         return 0
 
     with compose.connect_writer(connection) as estate, ExitStack() as closing:
-        observed = read_to_plan(desired, estate.reader, connection, options)
-        closing.enter_context(locked(desired, observed, estate))
+        locks = closing.enter_context(locked(desired.identity, estate, marking.verb))
+        desired = with_id(desired)
+        observed = read_to_plan(desired, estate.reader, connection, options, secrets)
         plan = marking.make(desired, observed, options)
         show_plan(plan, how)
         refuse_errors(plan)
         if not plan.changes:
             return nothing_to_do(plan, how)
-        then = None if how.is_json else _then(marking, plan, observed, connection, options)
+        then = None if how.is_json else _then(marking, plan, observed, connection, options, secrets)
         if then is not None:
             show.plan_after(then)
         work = Work(
             plan,
             observed,
             lambda after: marking.make(desired, after, options),
-            lambda: read_to_plan(desired, estate.reader, connection, options),
+            lambda: read_to_plan(desired, estate.reader, connection, options, secrets),
             f"{marking.question}, with {these(plan)}?",
             marking.verb,
+            locks,
             keep=lambda: keep_id(desired, request.folder),
             more=marking.more,
             check=marking.check,
@@ -136,16 +141,23 @@ def _show_dry(plan: Plan, then: Plan | None, how: ApplyOptions, marking: _Markin
 
 
 def _then(
-    marking: _Marking, plan: Plan, observed: Inventory, connection: Connection, options: PlanOptions
+    marking: _Marking,
+    plan: Plan,
+    observed: Inventory,
+    connection: Connection,
+    options: PlanOptions,
+    secrets: SecretStore,
 ) -> Plan | None:
-    return None if marking.then is None else marking.then(plan, observed, connection, options)
+    return None if marking.then is None else marking.then(plan, observed, connection, options, secrets)
 
 
-def _plan_after(plan: Plan, observed: Inventory, connection: Connection, options: PlanOptions) -> Plan:
+def _plan_after(
+    plan: Plan, observed: Inventory, connection: Connection, options: PlanOptions, secrets: SecretStore
+) -> Plan:
     """Plan on the estate as it will be once a plan's marks are written: what `plan` says then."""
     from vgpu_cfg.catalog import load_catalog
     from vgpu_cfg.planning.planner import make_plan
     from vgpu_cfg.planning.vms.import_vms import with_marks
 
-    options = with_fingerprints(plan.desired, observed, options, connection)
+    options = with_fingerprints(plan.desired, observed, options, connection, secrets)
     return make_plan(plan.desired, with_marks(plan, observed), load_catalog(), options)

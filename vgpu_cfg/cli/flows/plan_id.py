@@ -23,9 +23,13 @@ def with_id(desired: DesiredPlan) -> DesiredPlan:
 def proposed(request: PlanRequest, out: Path) -> PlanRequest:
     """Return a request whose plan has an id, for a plan that is saved to `out`.
 
-    Whoever applies that comes to the same id, and finds from there where it is to be kept.
+    Whoever applies that comes to the same id, and finds from there where it is to be kept, and the encrypted
+    files of its secrets.
     """
     desired = with_id(request.desired)
+    way = Path(os.path.relpath(request.folder.resolve(), out.parent.resolve())).as_posix()
+    secrets = {name: one.seen_from(way) for name, one in desired.secrets.items()}
+    desired = desired.model_copy(update={"secrets": secrets})
     if desired.id_file:
         path = (request.folder / desired.id_file).resolve()
         desired = desired.model_copy(update={"id_file": os.path.relpath(path, out.parent.resolve())})

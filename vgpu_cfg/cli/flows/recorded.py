@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -15,8 +14,6 @@ if TYPE_CHECKING:
     from vgpu_cfg.model.observed.inventory import Inventory
     from vgpu_cfg.model.occasion import Occasion
     from vgpu_cfg.model.plan.change import Plan
-
-_ID_BYTES = 6
 
 
 @contextmanager
@@ -38,7 +35,7 @@ def recorded_run(
     from vgpu_cfg.model.runs import RunEntry
 
     entry = RunEntry(
-        run=secrets.token_hex(_ID_BYTES),
+        run=estate.run,
         at=estate.clock.now(),
         command=command,
         occasion=occasion,
@@ -46,12 +43,11 @@ def recorded_run(
         machine=this_machine(),
         account=observed.vcenter.user,
     )
-    moids = {found.moid for found in observed.datacenters if found.name == plan.target.datacenter}
     places = RunPlaces(
         state_folder() / "journals",
         _make_copies,
         estate.run_log,
-        moids.pop() if len(moids) == 1 else None,
+        observed.datacenter_moid(plan.target.datacenter),
     )
     with recorded(plan, entry, places, estate.clock, say) as record:
         yield record

@@ -25,7 +25,7 @@ def look(
 
     connection, desired = locate(request, flags)
     with compose.connect_reader(connection) as reader:
-        planned = plan_with(reader, desired, connection, options)
+        planned = plan_with(reader, desired, connection, options, request.secrets())
         differences = differences_of(planned.plan)
         scope = past_scope(differences, planned.observed)
         if not scope.is_empty:

@@ -12,16 +12,17 @@ from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.cli import compose
 from vgpu_cfg.cli.flows.flow import Planned, PlanRequest, locate, read_for, scope_of
 from vgpu_cfg.cli.flows.host_facts import with_facts, with_open_shells
-from vgpu_cfg.errors import DocumentError, DocumentFault, VgpuCfgError
+from vgpu_cfg.cli.flows.whole_file import write_whole
+from vgpu_cfg.errors import VgpuCfgError
 from vgpu_cfg.settings.flags import ConnectionFlags
 
 if TYPE_CHECKING:
     from vgpu_cfg.model.desired import DesiredPlan
     from vgpu_cfg.model.observed.inventory import Inventory
     from vgpu_cfg.model.plan.suggestion import Suggestion
-    from vgpu_cfg.planning.findings.options import PlanOptions
     from vgpu_cfg.ports import InventoryReader
     from vgpu_cfg.settings.connection import Connection as Server
+    from vgpu_cfg.settings.secrets import SecretStore
 
 
 def find_fixes(request: PlanRequest, flags: ConnectionFlags, refused: Planned) -> Suggestion:
@@ -33,7 +34,7 @@ def find_fixes(request: PlanRequest, flags: ConnectionFlags, refused: Planned) -
 
     connection, desired = locate(request, flags)
     with compose.connect_reader(connection) as reader:
-        estate = _Estate(reader, connection, refused.options, desired, refused.observed)
+        estate = _Estate(reader, connection, refused, desired, request.secrets())
         source = PlanSource(
             path=request.path,
             catalog=load_catalog(),
@@ -54,12 +55,13 @@ class _Estate:
         self,
         reader: InventoryReader,
         connection: Server,
-        options: PlanOptions,
+        refused: Planned,
         desired: DesiredPlan,
-        observed: Inventory,
+        secrets: SecretStore,
     ) -> None:
-        self._reader, self._connection, self._options = reader, connection, options
-        self._known = [(scope_of(desired), desired.hosts, observed)]
+        self._reader, self._connection, self._options = reader, connection, refused.options
+        self._secrets = secrets
+        self._known = [(scope_of(desired), desired.hosts, refused.observed)]
 
     def observe(self, desired: DesiredPlan) -> Inventory:
         """Return what was read for a plan like this; what nobody recorded is not there."""
@@ -71,7 +73,7 @@ class _Estate:
         try:
             found = read_for(desired, self._reader) if read is None else read
             found = with_facts(desired, found, self._reader, self._options)
-            found = with_open_shells(desired, found, self._connection, self._options)
+            found = with_open_shells(desired, found, self._connection, self._options, self._secrets)
         except VgpuCfgError:
             found = self._known[0][2]
         self._known.append((scope, desired.hosts, found))
@@ -95,11 +97,7 @@ def write_suggestion(path: Path, found: Suggestion | None, plan_path: Path) -> b
     accepted = [part.says for part in chosen.parts if part.kind is FixKind.LEAVE]
     text = "".join(f"# Changed from {plan_path.name}: {says}\n" for says in accepted) + chosen.text
     plan_id = read_id_file(id_file_of(plan_path))
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        fault = DocumentFault(str(path), 1, 1, f"the file cannot be written: {error.strerror or error}")
-        raise DocumentError([fault], remedy="name a file in a folder that you may write to") from error
+    write_whole(path, text)
     if plan_id and not id_file_of(path).exists():
         write_id_file(id_file_of(path), plan_id)
     return True

@@ -1,4 +1,4 @@
-"""How hosts are cordoned, emptied and given back: read, plan, carry out under one lock, tell."""
+"""How hosts are cordoned, emptied and given back: read, plan, carry out under locks, tell."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import typer
 
 from vgpu_cfg.cli import compose
-from vgpu_cfg.cli.flows.flow import locked, refuse_errors
+from vgpu_cfg.cli.flows.flow import refuse_errors
+from vgpu_cfg.cli.flows.locked import locked
 from vgpu_cfg.cli.flows.occasions import refuse_unstated
 from vgpu_cfg.cli.flows.run_flow import ApplyOptions, Work, decide_and_run, show_plan, these
 from vgpu_cfg.cli.options.shared import CommandOptions, OutputFormat
@@ -22,6 +23,7 @@ from vgpu_cfg.settings.flags import ConnectionFlags
 
 if TYPE_CHECKING:
     from vgpu_cfg.cli.compose import Estate
+    from vgpu_cfg.execution import RunLocks
     from vgpu_cfg.model.observed.inventory import Host, Inventory
     from vgpu_cfg.model.occasion import Occasion
     from vgpu_cfg.model.plan.change import Plan
@@ -29,8 +31,6 @@ if TYPE_CHECKING:
     from vgpu_cfg.ports import InventoryReader
     from vgpu_cfg.settings.connection import Connection
 
-_LOCK = "hosts"
-"""The name under which one run at a time works on the hosts of a vCenter."""
 _EVERY_VM = ReadScope(everything=True)
 
 
@@ -134,8 +134,6 @@ _MOST_REASON = MOST_CHARACTERS - 135
 
 
 def _work(asked: Upkeep, connection: Connection, flags: ConnectionFlags, output: OutputFormat) -> int:
-    from vgpu_cfg.model.desired import DesiredPlan
-
     scope = asked.scope.model_copy(update={"datacenter": connection.datacenter})
     if asked.is_dry:
         with compose.connect_reader(connection) as reader:
@@ -144,17 +142,15 @@ def _work(asked: Upkeep, connection: Connection, flags: ConnectionFlags, output:
     refuse_unstated(connection, asked.occasion)
     with compose.connect_writer(connection) as estate:
         observed = _read(estate.reader, scope)
-        one_at_a_time = DesiredPlan(name=_LOCK, vcenter=connection.server)
-        with locked(one_at_a_time, observed, estate):
-            plan = asked.plan_for(observed)
-            if plan.errors:
-                return _only_show(plan, output)
-            if not plan.changes:
-                show.upkeep(plan, None, output, after=observed, drained=asked.drained(observed))
-                return 0
-            return _decide_and_run(
-                asked, plan, observed, estate, flags, output, lambda: _read(estate.reader, scope)
-            )
+        plan = asked.plan_for(observed)
+        if plan.errors:
+            return _only_show(plan, output)
+        if not plan.changes:
+            show.upkeep(plan, None, output, after=observed, drained=asked.drained(observed))
+            return 0
+        with locked(None, estate, plan.name) as locks:
+            work = _as_work(asked, plan, observed, locks, output, lambda: _read(estate.reader, scope))
+            return _decide_and_run(asked, work, estate, flags, output)
 
 
 def _only_show(plan: Plan, output: OutputFormat) -> int:
@@ -171,16 +167,26 @@ def _read(reader: InventoryReader, scope: ReadScope) -> Inventory:
     return observed.model_copy(update={"facts": reader.read_facts((), frozenset())})
 
 
-def _decide_and_run(
+def _as_work(
     asked: Upkeep,
     plan: Plan,
     observed: Inventory,
-    estate: Estate,
-    flags: ConnectionFlags,
+    locks: RunLocks,
     output: OutputFormat,
     read_back: Callable[[], Inventory],
+) -> Work:
+    def tell(report: Report, after: Inventory | None, journal: str) -> None:
+        drained = asked.drained(after) if after is not None else None
+        show.upkeep(plan, report, output, after=after, drained=drained, journal=journal)
+
+    question = f"Make {these(plan)}?"
+    return Work(plan, observed, asked.plan_for, read_back, question, plan.name, locks, tell=tell)
+
+
+def _decide_and_run(
+    asked: Upkeep, work: Work, estate: Estate, flags: ConnectionFlags, output: OutputFormat
 ) -> int:
-    takes_leave = asked.asks and any(change.kind != "set_cordon" for change in plan.changes)
+    takes_leave = asked.asks and any(change.kind != "set_cordon" for change in work.plan.changes)
     how = ApplyOptions(
         path=Path(),
         yes=asked.yes or not takes_leave,
@@ -190,19 +196,5 @@ def _decide_and_run(
         options=CommandOptions(flags, occasion=asked.occasion),
     )
     if takes_leave:
-        show_plan(plan, how)
-
-    def tell(report: Report, after: Inventory | None, journal: str) -> None:
-        drained = asked.drained(after) if after is not None else None
-        show.upkeep(plan, report, output, after=after, drained=drained, journal=journal)
-
-    work = Work(
-        plan,
-        observed,
-        asked.plan_for,
-        read_back,
-        f"Make {these(plan)}?",
-        plan.name,
-        tell=tell,
-    )
+        show_plan(work.plan, how)
     return decide_and_run(work, estate, how)

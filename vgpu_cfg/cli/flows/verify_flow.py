@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from vgpu_cfg.model.verification import CheckResult, Verification
     from vgpu_cfg.ports import GuestShell, GuestShells, HostShell
     from vgpu_cfg.settings.flags import ConnectionFlags
+    from vgpu_cfg.settings.secrets import SecretStore
     from vgpu_cfg.verification import Choice, GuestView, HostView
 
 
@@ -54,9 +55,17 @@ def verify_plan(
     Raises NotFound where no VM of the plan is there to be verified; `make_command` is what makes them.
     """
     connection, desired = flow.locate(request, flags)
+    secrets = request.secrets()
+    secrets.allow_commands()  # whoever verifies logs in
     with compose.connect_writer(connection) as estate:
         return verify_in(
-            desired, estate, wanted, on_result, server=connection.server, make_command=make_command
+            desired,
+            estate,
+            wanted,
+            secrets,
+            on_result,
+            server=connection.server,
+            make_command=make_command,
         )
 
 
@@ -64,6 +73,7 @@ def verify_in(
     desired: DesiredPlan,
     estate: Estate,
     wanted: Wanted,
+    secrets: SecretStore,
     on_result: Callable[[CheckResult], None] = lambda _: None,
     *,
     server: str,
@@ -92,7 +102,7 @@ def verify_in(
             subject=observed.vcenter.address,
             remedy=f"make them first: {make_command}",
         )
-    ways = _Ways(desired, observed, estate, specs, open_shells)
+    ways = _Ways(desired, observed, estate, specs, open_shells, secrets)
     channels = Channels(guest=ways.guest, host=ways.host, pause=estate.clock.pause, on_result=on_result)
     # The lab is one process with one clock: its machines are asked one after the other.
     choice = replace(wanted.choice, parallel=1) if estate.is_lab else wanted.choice
@@ -179,12 +189,13 @@ class _Ways:
         estate: Estate,
         specs: Mapping[str, GuestSpec],
         open_shells: Mapping[str, AccessEntry],
+        secrets: SecretStore,
     ) -> None:
         from vgpu_cfg.planning.estate.own import own_vms
 
         self._desired, self._observed, self._estate = desired, observed, estate
         self._own = own_vms(desired, observed)
-        self._specs, self._open_shells = specs, open_shells
+        self._specs, self._open_shells, self._secrets = specs, open_shells, secrets
         self._guest_shells: GuestShells | None = None
         self._lock = Lock()
 
@@ -197,12 +208,12 @@ class _Ways:
             raise GuestError(f"{name} is off", subject=name, remedy="power it on: vgpu-cfg apply")
         with self._lock:
             if self._guest_shells is None:
-                self._guest_shells = login_shells(self._desired, self._observed, self._estate)
+                self._guest_shells = login_shells(self._desired, self._observed, self._estate, self._secrets)
         spec = self._specs[name]
         return self._guest_shells.connect(target_of(spec, vm), spec.login)
 
     def host(self, name: str) -> HostShell:
         """Log in to a host. Raises HostShellError."""
         host = next(one for one in self._observed.hosts if one.name == name)
-        secrets = host_secrets(self._desired, is_lab=self._estate.is_lab)
+        secrets = host_secrets(self._desired, self._secrets, is_lab=self._estate.is_lab)
         return self._estate.logins(secrets).connect(name, self._open_shells[host.moid])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -13,6 +12,7 @@ from vgpu_cfg.cli.options.hosts import wanted_hosts
 from vgpu_cfg.cli.options.shared import OutputFormat
 from vgpu_cfg.model.occasion import NO_OCCASION, Occasion
 from vgpu_cfg.model.plan.report import Report
+from vgpu_cfg.model.signs import as_json
 from vgpu_cfg.planning.expand.ranges import fold_names
 from vgpu_cfg.render.layout.console import make_console, print_lines, width_of
 from vgpu_cfg.render.layout.lines import counted, fold
@@ -43,7 +43,7 @@ def say(text: str) -> None:
 
 def data(value: Any) -> None:
     """Print a value as JSON."""
-    sys.stdout.write(json.dumps(value, indent=2) + "\n")
+    sys.stdout.write(as_json(value, indent=2) + "\n")
 
 
 def document(kind: str, **values: Any) -> None:
@@ -141,6 +141,17 @@ def plan_to_decide_on(made: Plan, occasion: Occasion) -> None:
     lines(lambda width: render_plan(made, width, shown), sys.stderr)
 
 
+def rollback(made: Plan, *, is_json: bool) -> None:
+    """Print what is about to take a run back; on standard error, where standard output is a program's."""
+    from vgpu_cfg.render.text.plan.whole import PlanShown, render_plan
+
+    shown = PlanShown(next_command="", is_only_shown=False)
+    head = "ROLLBACK  what this run did is taken back, as far as it can be"
+    file = sys.stderr if is_json else sys.stdout
+    lines(lambda width: [_text(""), *fold(_text(head), width, hang=10)], file)
+    lines(lambda width: render_plan(made, width, shown), file)
+
+
 def report(
     made: Plan,
     ended: Report,
@@ -151,6 +162,7 @@ def report(
     next_command: str,
     check_command: str,
     prove_command: str = "",
+    undo_command: str = "",
 ) -> None:
     """Print what became of a run."""
     from vgpu_cfg.render.data.documents import report_data
@@ -169,6 +181,7 @@ def report(
             next_command=next_command,
             check_command=check_command,
             prove_command=prove_command,
+            undo_command=undo_command,
         )
     )
 
@@ -337,6 +350,24 @@ def servers_operated(
     done = [f"BIOS {name} {'on' if value else 'off'}" for name, value in bios.items()]
     done += [words[act] for act in acts]
     lines(lambda _: [_text(f"{', '.join(hosts)}: {', '.join(done)}")])
+
+
+def was_restarted(
+    estate: str, away: float, starting: float, output: OutputFormat, *, forgets_tasks: bool
+) -> None:
+    """Say that the vCenter of a lab restarts, and for how long it is away."""
+    if output is OutputFormat.JSON:
+        document(
+            "lab-restart",
+            estate=f"lab:{estate}",
+            away_seconds=away,
+            starting_seconds=starting,
+            forgets_tasks=forgets_tasks,
+        )
+        return
+    tasks = "its tasks are forgotten" if forgets_tasks else "its tasks run on"
+    text = f"lab:{estate}: vCenter is away for {away:g} s, then starts for {starting:g} s; {tasks}"
+    lines(lambda _: [_text(text)])
 
 
 def were_reset(names: Sequence[str], output: OutputFormat) -> None:

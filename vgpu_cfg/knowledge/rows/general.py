@@ -24,7 +24,7 @@ GENERAL_ROWS = (
         (r"the name '[^']+' already exists",),
         sample="The name 'hvd-01' already exists.",
         symptom="the name exists already",
-        cause="a VM of this name stands in the folder already, and it is not this plan's",
+        cause="a VM of this name stands in the folder already, and its owner mark is not this plan's",
         check=("govc find / -type m -name NAME: where VMs of this name are",),
         remedy="rename one of the two, or give the plan's VMs another folder",
         source="vSphere API reference: DuplicateName",

@@ -206,7 +206,7 @@ class _Builder:
             self._complain(loc, f"there are two {name!r} in the folder {part.folder!r}")
             return None
         store = self._one(part.datastore, self.site.datastores, (*loc, "datastore"), "datastore")
-        wanted = (next(iter(self.site.networks)),) if part.networks is None else part.networks
+        wanted = tuple(self.site.networks)[:1] if part.networks is None else part.networks
         networks = [
             self._one(network, self.site.networks, (*loc, "networks"), "network") for network in wanted
         ]

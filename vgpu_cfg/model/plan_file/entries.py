@@ -356,7 +356,7 @@ class FileHeader(Frozen):
         propertyNames={"pattern": VARIABLE_PATTERN},
     )
     secrets: dict[VariableName, Secret] = key(
-        "References to secrets: env:, file:, keyring:, command:; never values.",
+        "References to secrets: env:, file:, keyring:, command:, age:, sops:; never values.",
         propertyNames={"pattern": VARIABLE_PATTERN},
     )
     protect: ProtectEntry = key("What is never written.")

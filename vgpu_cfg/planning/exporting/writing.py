@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from vgpu_cfg.documents import laid_out
+from vgpu_cfg.model.signs import shown
 from vgpu_cfg.planning.exporting.lines import Line
 
 _WIDTH = 100
@@ -54,8 +55,7 @@ def _line(line: Line) -> str:
 
 
 def _comment(text: str) -> str:
-    # Readers of YAML end a comment at line breaks that textwrap does not know.
-    text = "".join(sign if sign.isprintable() else " " for sign in text)
+    text = shown(text)
     indent = " " * (len(text) - len(text.lstrip()) + 2)
     lines: Iterable[str] = textwrap.wrap(
         text, _WIDTH - 2, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
