@@ -6,7 +6,10 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from vgpu_cfg.cli.flows.whole_file import write_whole
+from vgpu_cfg.documents import MOST_DATA_BYTES, PRIVATE, read_bytes
 from vgpu_cfg.errors import DocumentError, DocumentFault, StalePlan
+from vgpu_cfg.model.signs import as_json
 
 if TYPE_CHECKING:
     from vgpu_cfg.model.plan.change import Plan
@@ -15,23 +18,21 @@ if TYPE_CHECKING:
 def save_plan(plan: Plan, path: Path) -> None:
     """Write a plan down for review, with the digest that `apply` will hold it to."""
     content = {"digest": plan.digest, **plan.model_dump(mode="json")}
-    try:
-        path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise DocumentError(
-            [DocumentFault(str(path), 1, 1, f"the file cannot be written: {error.strerror}")],
-            remedy="choose another place with -o",
-        ) from error
+    write_whole(path, as_json(content, indent=2) + "\n", mode=PRIVATE)
 
 
-def load_plan_json(path: Path) -> Plan:
-    """Read a saved plan. Raises DocumentError for a file that is none, or was edited."""
+def load_plan_json(path: Path) -> tuple[Plan, bytes]:
+    """Read a saved plan; return it with the file's bytes.
+
+    Raises DocumentError for a file that is none, or was edited.
+    """
     from pydantic import ValidationError
 
     from vgpu_cfg.model.plan.change import Plan
 
     try:
-        text = path.read_text(encoding="utf-8")
+        raw = read_bytes(path, MOST_DATA_BYTES)
+        text = raw.decode()
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         fault = DocumentFault(str(path), 1, 1, f"the file cannot be read: {reason}")
@@ -59,7 +60,7 @@ def load_plan_json(path: Path) -> Plan:
             str(path), 1, 1, "the saved plan was edited: its digest does not fit its changes"
         )
         raise DocumentError([fault], remedy="change the plan file instead, and write it again")
-    return plan
+    return plan, raw
 
 
 def _check_format(content: object, path: Path) -> None:
