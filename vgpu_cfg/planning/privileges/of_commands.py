@@ -1,0 +1,158 @@
+"""What each command needs for a plan, beyond the changes that it makes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import assert_never
+
+from vgpu_cfg.model.observed.cordon import CORDON_ATTRIBUTE
+from vgpu_cfg.model.observed.home import HOME_ATTRIBUTE
+from vgpu_cfg.model.observed.host_facts import HostAttribute
+from vgpu_cfg.model.observed.inventory import Inventory
+from vgpu_cfg.model.plan.change import CreateVm, Plan
+from vgpu_cfg.planning.privileges import table
+from vgpu_cfg.planning.privileges.commands import Command
+from vgpu_cfg.planning.privileges.need import Need, Needed
+from vgpu_cfg.planning.privileges.of_changes import needs_of_changes
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """For what it is asked: what commands would change now, first of all `apply` by `plan`.
+
+    `hosts` are the moids of those that the plan prepares, `shells` of those whose shell is opened to be read.
+    """
+
+    plan: Plan
+    others: Mapping[Command, Plan]
+    observed: Inventory
+    hosts: tuple[str, ...]
+    shells: tuple[str, ...]
+
+
+def needs_of(command: Command, asked: Asked) -> tuple[Needed, ...]:
+    """Return what a command needs, each need once per object; reading is part of every command."""
+    return tuple(dict.fromkeys((*_reading(asked), *_of(command, asked))))
+
+
+def needs_of_run(plan: Plan, observed: Inventory) -> tuple[Needed, ...]:
+    """Return what it takes to carry a plan out: its changes, and what belongs to the run itself."""
+    logged_at = observed.datacenter_moid(plan.target.datacenter) or observed.vcenter.root_folder_moid
+    return (*needs_of_changes(plan, observed), *_of_run(logged_at, observed))
+
+
+def _of_run(logged_at: str, observed: Inventory) -> Iterator[Needed]:
+    """Yield what it takes to lock what is worked on, and to leave word of the run in vCenter's events."""
+    yield Needed(table.LOCK, observed.vcenter.root_folder_moid)
+    yield Needed(table.LOG_EVENT, logged_at)
+
+
+def needs_of_shells(hosts: Iterable[str], observed: Inventory) -> Iterator[Needed]:
+    """Yield what it takes to open the shells of hosts for a while, by their moids."""
+    for moid in hosts:
+        yield Needed(table.OPEN_SHELL, moid)
+        yield _definition(observed, "HostSystem", HostAttribute.MARK)
+
+
+def _of(command: Command, asked: Asked) -> Iterator[Needed]:
+    match command:
+        case Command.READ:
+            return
+        case Command.APPLY:
+            yield from needs_of_run(asked.plan, asked.observed)
+            yield from needs_of_shells(asked.shells, asked.observed)
+        case Command.VERIFY:
+            yield from _verification(asked)
+        case Command.DESTROY:
+            yield from needs_of_run(asked.others[command], asked.observed)
+            yield from _end_of_new(asked)
+        case Command.IMPORT | Command.FORGET:
+            yield from needs_of_run(asked.others[command], asked.observed)
+        case Command.CORDON | Command.DRAIN | Command.UNCORDON:
+            yield from _upkeep(command, asked)
+            yield from _of_run(asked.observed.vcenter.root_folder_moid, asked.observed)
+        case _:
+            assert_never(command)
+
+
+def _reading(asked: Asked) -> Iterator[Needed]:
+    root = asked.observed.vcenter.root_folder_moid
+    yield Needed(table.READING, root)
+    for moid in asked.hosts:
+        yield Needed(table.READ_MODULES, moid)
+        yield Needed(table.READ_PACKAGES, moid)
+    if any(vm.vtpm for vm in asked.plan.desired.vms):
+        yield Needed(table.READ_KEY_PROVIDERS, root)
+    for moid in _datastores(asked):
+        yield Needed(table.READ_LOG, moid)
+
+
+def _datastores(asked: Asked) -> Iterator[str]:
+    for change in asked.plan.changes:
+        if isinstance(change, CreateVm):
+            yield change.location.datastore_moid
+    for vm in asked.observed.vms:
+        if vm.is_of(asked.plan.desired.identity) and vm.detail is not None:
+            yield from vm.detail.datastore_moids
+
+
+def _verification(asked: Asked) -> Iterator[Needed]:
+    by_password = {
+        vm.name for vm in asked.plan.desired.vms if vm.guest is not None and vm.guest.login.password
+    }
+    for name, moid in _vms(asked).items():
+        if name in by_password:
+            yield Needed(table.RUN_IN_GUESTS, moid)
+            yield Needed(table.PUT_INTO_GUESTS, moid)
+
+
+def _vms(asked: Asked) -> dict[str, str]:
+    """Return the plan's VMs by name: each one's moid, or that of the folder that it will be made in."""
+    plan = asked.plan.desired
+    names = {vm.name for vm in plan.vms}
+    found = {vm.name: vm.moid for vm in asked.observed.vms if vm.name in names and vm.is_of(plan.identity)}
+    made = (change for change in asked.plan.changes if isinstance(change, CreateVm))
+    return found | {change.vm.name: change.location.folder_moid for change in made}
+
+
+def _end_of_new(asked: Asked) -> Iterator[Needed]:
+    """Yield what it takes to take away again what `apply` would make now."""
+    for change in asked.plan.changes:
+        if isinstance(change, CreateVm):
+            yield Needed(table.POWER_OFF, change.location.folder_moid)
+            yield Needed(table.DELETE, change.location.folder_moid)
+    for needed in needs_of_changes(asked.plan, asked.observed):
+        if needed.need is table.EDIT_CLUSTER:
+            yield needed
+
+
+def _upkeep(command: Command, asked: Asked) -> Iterator[Needed]:
+    """Yield what work on the plan's hosts takes: those that it prepares or places VMs on."""
+    observed = asked.observed
+    hosts = dict.fromkeys([*asked.hosts, *(one.host_moid for one in asked.plan.placements)])
+    yield _definition(observed, "HostSystem", CORDON_ATTRIBUTE)
+    for host in hosts:
+        yield Needed(table.CORDON, host)
+    if command is Command.CORDON:
+        return
+    yield _definition(observed, "VirtualMachine", HOME_ATTRIBUTE)
+    own = _vms(asked)
+    for host in hosts:
+        there = {vm.moid for vm in observed.vms_by_host.get(host, ()) if not vm.is_template}
+        there.update(own[one.vm] for one in asked.plan.placements if one.host_moid == host and one.vm in own)
+        for moid in sorted(there):
+            yield from (Needed(need, moid) for need in _OF_MOVED)
+
+
+_OF_MOVED: tuple[Need, ...] = (
+    table.SET_ATTRIBUTES,
+    table.MIGRATE,
+    table.MIGRATE_RUNNING,
+    table.POWER_OFF,
+    table.POWER_ON,
+)
+
+
+def _definition(observed: Inventory, kind: str, name: str) -> Needed:
+    return Needed(table.DEFINE_ATTRIBUTES, observed.vcenter.root_folder_moid, frozenset({(kind, name)}))
