@@ -10,9 +10,12 @@ from typing import Any
 from pyVmomi import VmomiSupport
 
 from vgpu_cfg.vsphere.wire.collector import renewing
+from vgpu_cfg.vsphere.wire.custom_fields import fields_for, type_of
 from vgpu_cfg.vsphere.wire.faults import translated
 from vgpu_cfg.vsphere.wire.session import Session
 
+LONGEST_ANSWER = 2000
+"""How many pairs of object and privilege one answer may hold beyond what is needed; an estimate."""
 _TYPES_BY_PREFIX = (
     ("datacenter-", "vim.Datacenter"),
     ("datastore-", "vim.Datastore"),
@@ -43,26 +46,51 @@ def read_missing_privileges(
 ) -> dict[str, tuple[str, ...]]:
     """Return, per entity, those of the needed privileges that the account lacks, in the order asked.
 
-    `type_of` gives the vmodl type of an entity's id. One round trip per distinct list of privileges.
+    `type_of` gives the vmodl type of an entity's id. One round trip for all, or per distinct list of
+    privileges where an answer on all of them for every object would get long.
     """
-    alike: dict[tuple[str, ...], list[str]] = defaultdict(list)
-    for moid, privileges in needed.items():
-        if privileges:
-            alike[tuple(dict.fromkeys(privileges))].append(moid)
     missing: dict[str, tuple[str, ...]] = {}
-    for privileges, moids in alike.items():
+    for privileges, moids in _questions(needed):
         entities = [VmomiSupport.GetVmodlType(type_of(moid))(moid, session.stub) for moid in moids]
         with translated("checking the account's privileges", session.address):
             # The key is asked for at each attempt: a session that was renewed has another.
             answers = renewing(session, partial(_asked, session, entities, privileges))
         for answer in answers or ():
             granted = {entry.privId for entry in answer.privAvailability or () if entry.isGranted}
-            lacking = tuple(privilege for privilege in privileges if privilege not in granted)
+            moid = str(answer.entity._moId)
+            lacking = tuple(name for name in dict.fromkeys(needed[moid]) if name not in granted)
             if lacking:
-                missing[str(answer.entity._moId)] = lacking
+                missing[moid] = lacking
     return missing
+
+
+def _questions(needed: Mapping[str, Sequence[str]]) -> list[tuple[tuple[str, ...], list[str]]]:
+    """Return what is asked at once: privileges, and the objects they are asked of."""
+    objects = [moid for moid, privileges in needed.items() if privileges]
+    every = tuple(dict.fromkeys(name for moid in objects for name in needed[moid]))
+    if len(every) * len(objects) <= LONGEST_ANSWER:
+        return [(every, objects)] if objects else []
+    alike: dict[tuple[str, ...], list[str]] = defaultdict(list)
+    for moid in objects:
+        alike[tuple(dict.fromkeys(needed[moid]))].append(moid)
+    return list(alike.items())
 
 
 def _asked(session: Session, entities: Sequence[Any], privileges: Sequence[str]) -> Any:
     manager = session.service_content.authorizationManager
     return manager.HasPrivilegeOnEntities(list(entities), session.key, list(privileges))
+
+
+def read_defined_attributes(session: Session) -> frozenset[tuple[str, str]]:
+    """Return the custom attributes that hosts and VMs can have, by type and name; one round trip."""
+    manager = session.service_content.customFieldsManager
+    if manager is None:
+        return frozenset()
+    found: set[tuple[str, str]] = set()
+    for field in fields_for(session, manager, *_KINDS):
+        kind = type_of(field)
+        found.update((one, str(field.name)) for one in ([kind] if kind in _KINDS else _KINDS))
+    return frozenset(found)
+
+
+_KINDS = ("HostSystem", "VirtualMachine")

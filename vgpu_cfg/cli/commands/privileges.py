@@ -1,0 +1,100 @@
+"""`vgpu-cfg privileges`: what each command needs of vCenter for a plan, and the roles that hold just that."""
+
+from __future__ import annotations
+
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from vgpu_cfg.cli.options import panels
+from vgpu_cfg.cli.options.shared import (
+    CommandOptions,
+    MoveOption,
+    PlanArgument,
+    PowerCycleOption,
+    connected,
+    planned,
+)
+from vgpu_cfg.planning.privileges.commands import Command
+from vgpu_cfg.settings.flags import ConnectionFlags
+
+
+class RoleFormat(StrEnum):
+    """What the command prints on standard output."""
+
+    TEXT = "text"
+    JSON = "json"
+    GOVC = "govc"
+    POWERCLI = "powercli"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(
+        epilog="vgpu-cfg privileges plan.yaml\n\n"
+        "vgpu-cfg privileges plan.yaml --for apply --output govc > roles.sh\n\n"
+        "vgpu-cfg privileges plan.yaml --any-state --output powercli > roles.ps1",
+        rich_help_panel=panels.HAND,
+    )(privileges)
+
+
+@connected(recordings=True)
+@planned
+def privileges(
+    path: PlanArgument,
+    *,
+    for_: Annotated[
+        list[Command] | None,
+        typer.Option("--for", help="For this command alone; may be repeated.", show_default=False),
+    ] = None,
+    any_state: Annotated[
+        bool,
+        typer.Option("--any-state", help="What the plan file could ever need; no vCenter is asked."),
+    ] = False,
+    required: Annotated[
+        bool, typer.Option("--required", help="Leave out what a command goes on without.")
+    ] = False,
+    check: Annotated[bool, typer.Option("--check", help="Exit 5 where the account lacks any of it.")] = False,
+    allow_power_cycle: PowerCycleOption = False,
+    allow_move: MoveOption = False,
+    output: Annotated[
+        RoleFormat,
+        typer.Option("--output", help="Print text, JSON, or a script that makes the roles: govc, powercli."),
+    ] = RoleFormat.TEXT,
+    connection: ConnectionFlags,
+    variables: dict[str, str],
+    variable_files: tuple[Path, ...],
+) -> None:
+    """Tell which privileges a plan needs at vCenter, on which objects, and write the roles."""
+    from vgpu_cfg.cli.flows import flow
+    from vgpu_cfg.cli.flows.roles import WhatFor, roles_for, roles_of_file
+    from vgpu_cfg.cli.output import show
+    from vgpu_cfg.render.data.privileges import privileges_data
+    from vgpu_cfg.render.role_scripts import govc_script, powercli_script
+    from vgpu_cfg.render.text.privileges import render_privileges
+
+    if check and (any_state or connection.recording is not None):
+        raise typer.BadParameter("only a vCenter knows what an account has", param_hint="--check")
+    request = flow.read_request(path, variables, variable_files)
+    asked = WhatFor(tuple(for_ or Command), is_bare=required, is_checked=check)
+    if any_state:
+        roles, server = roles_of_file(request.desired, asked), "any state"
+    else:
+        options = CommandOptions(
+            connection, variables, variable_files, allow_power_cycle, allow_move
+        ).plan_options
+        roles, server = roles_for(request, connection, options, asked)
+    title = f"What vgpu-cfg needs for {request.desired.name}: {', '.join(asked.commands)}"
+    match output:
+        case RoleFormat.TEXT:
+            name, commands = request.desired.name, asked.commands
+            show.lines(lambda width: render_privileges(roles, name, server, commands, width))
+        case RoleFormat.JSON:
+            show.data(privileges_data(roles, request.desired.name, server))
+        case RoleFormat.GOVC:
+            sys.stdout.write(govc_script(roles, title=title))
+        case RoleFormat.POWERCLI:
+            sys.stdout.write(powercli_script(roles, title=title))

@@ -1,0 +1,93 @@
+"""What an account lacks of what a command needs: refused before anything is written, or told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from vgpu_cfg.cli.output import show
+from vgpu_cfg.errors import NotPermitted
+
+if TYPE_CHECKING:
+    from vgpu_cfg.model.observed.inventory import Inventory
+    from vgpu_cfg.model.plan.change import Plan
+    from vgpu_cfg.planning.privileges.need import Needed
+    from vgpu_cfg.ports import InventoryReader
+
+
+def refuse_closed_shells(
+    hosts: Sequence[str], observed: Inventory, reader: InventoryReader, foreseen: Plan | None = None
+) -> None:
+    """Raise NotPermitted where the account may not open the shells of hosts, before the first is opened.
+
+    Neither where it lacks what the plan takes that is `foreseen` without them. No hosts, no question.
+    """
+    from vgpu_cfg.planning.privileges.of_commands import needs_of_run, needs_of_shells
+
+    if not hosts:
+        return
+    later = needs_of_run(foreseen, observed) if foreseen is not None else ()
+    required = [one for one in later if not one.need.is_optional]
+    refuse_lacking([*needs_of_shells(hosts, observed), *required], observed, reader)
+
+
+def refuse_lacking(needed: Iterable[Needed], observed: Inventory, reader: InventoryReader) -> None:
+    """Raise NotPermitted where the account lacks any of what is needed, optional or not."""
+    lacking = missing_of(needed, reader)
+    if lacking:
+        raise _not_permitted(lacking, observed)
+
+
+def refuse_missing(plan: Plan, observed: Inventory, reader: InventoryReader) -> None:
+    """Raise NotPermitted where the account lacks a privilege that a plan needs; tell what goes on without."""
+    from vgpu_cfg.planning.privileges.of_commands import needs_of_run
+
+    lacking = missing_of(needs_of_run(plan, observed), reader)
+    refused = {one: names for one, names in lacking.items() if not one.need.is_optional}
+    if refused:
+        raise _not_permitted(refused, observed)
+    told: dict[str, set[str]] = {}
+    for one, names in lacking.items():
+        told.setdefault(one.need.without, set()).update(names)
+    for without, privileges in told.items():
+        show.say(f"{_account(observed)} lacks {', '.join(sorted(privileges))}: {without}")
+
+
+def missing_of(needed: Iterable[Needed], reader: InventoryReader) -> Mapping[Needed, tuple[str, ...]]:
+    """Return those needs of which the account lacks privileges, with these.
+
+    An attribute that is defined needs nobody's leave to be; which are is asked only where that is lacking.
+    """
+    needed = [one for one in needed if one.moid]
+    wanted: dict[str, dict[str, None]] = {}
+    for one in needed:
+        wanted.setdefault(one.moid, {}).update(dict.fromkeys(one.need.privileges))
+    if not wanted:
+        return {}
+    missing = reader.read_missing_privileges({moid: tuple(names) for moid, names in wanted.items()})
+    found = {
+        one: names
+        for one in needed
+        if (names := tuple(name for name in one.need.privileges if name in missing.get(one.moid, ())))
+    }
+    if not any(one.attributes for one in found):
+        return found
+    defined = reader.read_defined_attributes()
+    return {one: names for one, names in found.items() if not one.attributes or one.attributes - defined}
+
+
+def _not_permitted(lacking: Mapping[Needed, tuple[str, ...]], observed: Inventory) -> NotPermitted:
+    from vgpu_cfg.planning.privileges.roles import describe
+
+    privileges = sorted({name for names in lacking.values() for name in names})
+    moids = sorted({one.moid for one in lacking})
+    more = f" and {len(moids) - 1} more objects" if len(moids) > 1 else ""
+    return NotPermitted(
+        f"{_account(observed)} lacks {', '.join(privileges)}",
+        subject=f"{describe(moids[0], observed)[1]}{more}",
+        remedy="grant it there; `vgpu-cfg privileges PLAN` lists what is needed where, and writes roles",
+    )
+
+
+def _account(observed: Inventory) -> str:
+    return observed.vcenter.user or "the account"

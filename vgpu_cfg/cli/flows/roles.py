@@ -1,0 +1,98 @@
+"""How `privileges` comes from a plan file to roles: by what a vCenter holds now, or whatever it may hold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from vgpu_cfg.cli import compose
+from vgpu_cfg.cli.flows.flow import PlanRequest, locate, plan_with
+from vgpu_cfg.cli.flows.host_facts import closed_shells
+from vgpu_cfg.cli.flows.privileges import refuse_lacking
+from vgpu_cfg.cli.output import show
+
+if TYPE_CHECKING:
+    from vgpu_cfg.model.desired import DesiredPlan
+    from vgpu_cfg.planning.findings.options import PlanOptions
+    from vgpu_cfg.planning.privileges.commands import Command
+    from vgpu_cfg.planning.privileges.need import Need
+    from vgpu_cfg.planning.privileges.roles import Role
+    from vgpu_cfg.settings.flags import ConnectionFlags
+
+
+@dataclass(frozen=True, slots=True)
+class WhatFor:
+    """Which commands roles are for; whether what is optional is left out, and the account checked."""
+
+    commands: tuple[Command, ...]
+    is_bare: bool
+    is_checked: bool
+
+    def takes(self, need: Need) -> bool:
+        """Whether a need counts."""
+        return not (self.is_bare and need.is_optional)
+
+    def name(self, plan: str) -> str:
+        """Return what names of roles begin with."""
+        return "-".join(("vgpu-cfg", plan, *(self.commands if len(self.commands) == 1 else ())))
+
+
+_ERRORS = (
+    "findings stand against the plan as things are, so `apply` does not carry it out: what it takes in the"
+    " end may be more. `vgpu-cfg plan` shows them"
+)
+
+
+def roles_of_file(desired: DesiredPlan, what_for: WhatFor) -> tuple[Role, ...]:
+    """Return the roles for whatever state a vCenter may be in."""
+    from vgpu_cfg.planning.privileges.of_file import could_need
+    from vgpu_cfg.planning.privileges.roles import make_roles_of_kinds
+
+    uses = {
+        command: [need for need in could_need(command, desired) if what_for.takes(need)]
+        for command in what_for.commands
+    }
+    return make_roles_of_kinds(what_for.name(desired.name), uses)
+
+
+def roles_for(
+    request: PlanRequest, flags: ConnectionFlags, options: PlanOptions, what_for: WhatFor
+) -> tuple[tuple[Role, ...], str]:
+    """Return the roles for what a plan would change now, and the server's address; nothing is changed.
+
+    Raises NotPermitted where it is to be checked and the account lacks any of it.
+    """
+    from vgpu_cfg.catalog import load_catalog
+    from vgpu_cfg.planning.hosts.needed import shell_access
+    from vgpu_cfg.planning.privileges.commands import Command
+    from vgpu_cfg.planning.privileges.of_commands import Asked, needs_of
+    from vgpu_cfg.planning.privileges.roles import make_roles
+    from vgpu_cfg.planning.vms.destroy import make_destroy_plan
+    from vgpu_cfg.planning.vms.forget_vms import make_forget_plan
+    from vgpu_cfg.planning.vms.import_vms import make_import_plan
+
+    connection, desired = locate(request, flags)
+    with compose.connect_reader(connection) as reader:
+        planned = plan_with(reader, desired, connection, options, request.secrets())
+        if planned.plan.errors:
+            show.say(f"NOTE   {_ERRORS}")
+        observed = planned.observed
+        asked = Asked(
+            planned.plan,
+            {
+                Command.DESTROY: make_destroy_plan(desired, observed, options),
+                Command.IMPORT: make_import_plan(desired, observed, options),
+                Command.FORGET: make_forget_plan(desired, observed, options),
+            },
+            observed,
+            tuple(shell_access(desired, observed, load_catalog(), options)),
+            closed_shells(desired, observed, options),
+        )
+        uses = {
+            command: [one for one in needs_of(command, asked) if what_for.takes(one.need)]
+            for command in what_for.commands
+        }
+        if what_for.is_checked:
+            refuse_lacking((one for needed in uses.values() for one in needed), observed, reader)
+    roles = make_roles(what_for.name(desired.name), uses, observed, desired.identity)
+    return roles, observed.vcenter.address
