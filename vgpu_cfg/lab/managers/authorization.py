@@ -1,4 +1,4 @@
-"""The authorization manager: one administrator, who lacks what a script takes from him."""
+"""The authorization manager: what an account may do where, its roles and permissions, made and taken away."""
 
 from __future__ import annotations
 
@@ -6,21 +6,25 @@ from typing import Any
 
 from pyVmomi import vim
 
+from vgpu_cfg.lab.renderers.entity import permissions_on
+from vgpu_cfg.lab.rules import refusals
 from vgpu_cfg.lab.simulation.context import Context
 from vgpu_cfg.lab.simulation.methods import answers
 from vgpu_cfg.lab.state.inventory import Managed
+from vgpu_cfg.lab.state.permissions import may
+from vgpu_cfg.lab.state.roles import ADMIN, NO_ACCESS, READ_ONLY, SYSTEM, Permission, Role, account
 
 PRIVILEGES = (
-    "System.Anonymous",
-    "System.View",
-    "System.Read",
+    *SYSTEM,
     "Alarm.Create",
     "Alarm.Delete",
     "Alarm.Edit",
     "Cryptographer.Encrypt",
+    "Cryptographer.EncryptNew",
     "Cryptographer.ManageKeyServers",
     "Datastore.AllocateSpace",
     "Datastore.Browse",
+    "Datastore.FileManagement",
     "DVPortgroup.Create",
     "DVPortgroup.Modify",
     "DVSwitch.Create",
@@ -29,6 +33,7 @@ PRIVILEGES = (
     "Folder.Create",
     "Folder.Delete",
     "Global.Licenses",
+    "Global.LogEvent",
     "Global.ManageCustomFields",
     "Global.SetCustomField",
     "Global.Settings",
@@ -50,6 +55,7 @@ PRIVILEGES = (
     "VirtualMachine.Config.AdvancedConfig",
     "VirtualMachine.Config.Annotation",
     "VirtualMachine.Config.CPUCount",
+    "VirtualMachine.Config.DiskExtend",
     "VirtualMachine.Config.EditDevice",
     "VirtualMachine.Config.ManagedBy",
     "VirtualMachine.Config.Memory",
@@ -67,24 +73,39 @@ PRIVILEGES = (
     "VirtualMachine.Inventory.Create",
     "VirtualMachine.Inventory.CreateFromExisting",
     "VirtualMachine.Inventory.Delete",
+    "VirtualMachine.Inventory.Move",
     "VirtualMachine.Provisioning.Clone",
     "VirtualMachine.Provisioning.DeployTemplate",
 )
-"""What the administrator has, as far as anything here asks for it. Any other privilege counts as granted."""
+"""What there is, as far as anything here asks for it. Of an administrator any other counts as granted."""
 
 
-def _availability(context: Context, privileges: list[str]) -> list[Any]:
-    lacking = context.lab.faults.lacking
-    availability: Any = vim.AuthorizationManager.PrivilegeAvailability
-    return [availability(privId=privilege, isGranted=privilege not in lacking) for privilege in privileges]
+def _has(context: Context, user: str, entity: Any, privilege: str) -> bool:
+    if privilege in context.lab.faults.lacking:
+        return False
+    return context.credentials.may_everything(user) or may(context.state, user, entity._moId, privilege)
 
 
-def _on_entities(context: Context, entities: list[Any], privileges: list[str]) -> list[Any]:
+def _on_entities(context: Context, user: str, entities: list[Any], privileges: list[str]) -> list[Any]:
     entity_privilege: Any = vim.AuthorizationManager.EntityPrivilege
+    availability: Any = vim.AuthorizationManager.PrivilegeAvailability
     return [
-        entity_privilege(entity=entity, privAvailability=_availability(context, privileges))
+        entity_privilege(
+            entity=entity,
+            privAvailability=[
+                availability(privId=one, isGranted=_has(context, user, entity, one)) for one in privileges
+            ],
+        )
         for entity in entities
     ]
+
+
+def _user_of(context: Context, session_id: str) -> str:
+    """Return whose session it is. Raises InvalidArgument where nobody has it."""
+    for session in context.lab.sessions.all():
+        if session.key == session_id:
+            return session.user
+    raise refusals.bad_argument("sessionId")
 
 
 @answers("AuthorizationManager", "HasPrivilegeOnEntities")
@@ -92,7 +113,7 @@ def has_privilege_on_entities(
     context: Context, thing: Managed, *, entity: list[Any], sessionId: str, privId: list[str]
 ) -> list[Any]:
     """Tell for each entity which privileges a session has; `sessionId` is UserSession.key."""
-    return _on_entities(context, entity, privId)
+    return _on_entities(context, _user_of(context, sessionId), entity, privId)
 
 
 @answers("AuthorizationManager", "HasPrivilegeOnEntity")
@@ -100,15 +121,16 @@ def has_privilege_on_entity(
     context: Context, thing: Managed, *, entity: Any, sessionId: str, privId: list[str]
 ) -> list[bool]:
     """Tell the same of one entity, in the order asked."""
-    return [privilege not in context.lab.faults.lacking for privilege in privId]
+    user = _user_of(context, sessionId)
+    return [_has(context, user, entity, privilege) for privilege in privId]
 
 
 @answers("AuthorizationManager", "HasUserPrivilegeOnEntities")
 def has_user_privilege_on_entities(
     context: Context, thing: Managed, *, entities: list[Any], userName: str, privId: list[str]
 ) -> list[Any]:
-    """Tell the same by user; the lab has one."""
-    return _on_entities(context, entities, privId)
+    """Tell the same by user."""
+    return _on_entities(context, userName, entities, privId)
 
 
 @answers("AuthorizationManager", "FetchUserPrivilegeOnEntities")
@@ -116,6 +138,106 @@ def fetch_user_privilege_on_entities(
     context: Context, thing: Managed, *, entities: list[Any], userName: str
 ) -> list[Any]:
     """List all that a user may do on each entity."""
-    granted = [privilege for privilege in PRIVILEGES if privilege not in context.lab.faults.lacking]
     result: Any = vim.AuthorizationManager.UserPrivilegeResult
-    return [result(entity=entity, privileges=granted) for entity in entities]
+    return [
+        result(entity=entity, privileges=[one for one in PRIVILEGES if _has(context, userName, entity, one)])
+        for entity in entities
+    ]
+
+
+# --------------------------------------------------------------- roles and permissions
+
+
+@answers("AuthorizationManager", "AddAuthorizationRole")
+def add_role(context: Context, thing: Managed, *, name: str, privIds: list[str]) -> int:
+    """Make a role. Raises AlreadyExists, InvalidArgument for a privilege that there is not."""
+    roles = context.state.roles
+    if any(role.name == name for role in roles.values()):
+        raise vim.fault.AlreadyExists(name=name, msg=f"The name '{name}' already exists.")
+    made = max(roles, default=0) + 1
+    roles[made] = Role(name, _known(privIds))
+    context.state.touch()
+    return made
+
+
+@answers("AuthorizationManager", "UpdateAuthorizationRole")
+def update_role(context: Context, thing: Managed, *, roleId: int, newName: str, privIds: list[str]) -> None:
+    """Give a role other privileges, or another name. Raises NotFound."""
+    role = _role(context, roleId)
+    role.name, role.privileges = newName, _known(privIds)
+    context.state.touch()
+
+
+@answers("AuthorizationManager", "RemoveAuthorizationRole")
+def remove_role(context: Context, thing: Managed, *, roleId: int, failIfUsed: bool) -> None:
+    """Drop a role with the permissions that give it. Raises NotFound, RemoveFailed for one in use."""
+    _role(context, roleId)
+    used = [one for one in context.state.permissions if one.role == roleId]
+    if used and failIfUsed:
+        raise vim.fault.RemoveFailed(msg="The role is in use.")
+    context.state.permissions = [one for one in context.state.permissions if one.role != roleId]
+    del context.state.roles[roleId]
+    context.state.touch()
+
+
+@answers("AuthorizationManager", "SetEntityPermissions")
+def set_entity_permissions(context: Context, thing: Managed, *, entity: Any, permission: list[Any]) -> None:
+    """Give accounts a role on an entity; what each had there is replaced. Raises NotFound for a role."""
+    moid = entity._moId
+    for one in permission:
+        if one.roleId not in (NO_ACCESS, READ_ONLY, ADMIN):
+            _role(context, one.roleId)
+        _forget(context, moid, one.principal)
+        context.state.permissions.append(
+            Permission(moid, one.principal, one.roleId, one.group, one.propagate)
+        )
+    context.state.touch()
+
+
+@answers("AuthorizationManager", "RemoveEntityPermission")
+def remove_entity_permission(
+    context: Context, thing: Managed, *, entity: Any, user: str, isGroup: bool
+) -> None:
+    """Take a permission away. Raises NotFound."""
+    if not _forget(context, entity._moId, user):
+        raise vim.fault.NotFound(msg="The permission could not be found.")
+    context.state.touch()
+
+
+@answers("AuthorizationManager", "RetrieveEntityPermissions")
+def retrieve_entity_permissions(
+    context: Context, thing: Managed, *, entity: Any, inherited: bool
+) -> list[Any]:
+    """List the permissions on an entity; with `inherited` those that propagate from above, too."""
+    found, at = permissions_on(context, entity._moId), context.state.objects.get(entity._moId)
+    while inherited and at is not None and at.parent is not None:
+        found += [one for one in permissions_on(context, at.parent) if one.propagate]
+        at = context.state.objects.get(at.parent)
+    return found
+
+
+@answers("AuthorizationManager", "RetrieveAllPermissions")
+def retrieve_all_permissions(context: Context, thing: Managed) -> list[Any]:
+    """List every permission."""
+    moids = dict.fromkeys([context.state.root, *(one.entity for one in context.state.permissions)])
+    return [found for moid in moids for found in permissions_on(context, moid)]
+
+
+def _known(privileges: list[str]) -> tuple[str, ...]:
+    if set(privileges) - set(PRIVILEGES):
+        raise refusals.bad_argument("privIds")
+    return tuple(dict.fromkeys((*SYSTEM, *privileges)))
+
+
+def _role(context: Context, role_id: int) -> Role:
+    if role_id not in context.state.roles:
+        raise vim.fault.NotFound(msg="The role could not be found.")
+    return context.state.roles[role_id]
+
+
+def _forget(context: Context, moid: str, principal: str) -> bool:
+    before = context.state.permissions
+    context.state.permissions = [
+        one for one in before if (one.entity, account(one.principal)) != (moid, account(principal))
+    ]
+    return len(before) != len(context.state.permissions)

@@ -39,7 +39,6 @@ def add_custom_field_def(
     fieldPolicy: Any,
 ) -> Any:
     """Define an attribute for one type of objects, or for all. Raises DuplicateName."""
-    context.lab.faults.check_privileges(reference(thing), ["Global.ManageCustomFields"])
     _check_name(thing, name, fields_of(context.state))
     made = define(context.state, name, VmomiSupport.GetWsdlName(moType) if moType else None)
     context.state.touch()
@@ -96,7 +95,7 @@ def _check_name(thing: Managed, name: str, others: list[dict[str, Any]]) -> None
 
 
 def _set(context: Context, target: Managed, key: int, value: str) -> None:
-    context.lab.faults.check_privileges(reference(target), ["Global.SetCustomField"])
+    context.lab.check_privileges(reference(target), ["Global.SetCustomField"])
     set_value(context.state, target, key, value[: context.lab.attribute_length])
     past_events.record(
         context.lab,

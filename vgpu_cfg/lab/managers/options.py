@@ -46,7 +46,7 @@ def update_options(context: Context, thing: Managed, *, changedValue: list[Any])
         _update_vcenter(context, thing, changedValue)
         return
     host = host_of(thing)
-    context.lab.faults.check_privileges(reference(host), [ON_HOST])
+    context.lab.check_privileges(reference(host), [ON_HOST])
     table = option_table(host)
     for change in changedValue:
         if change.key not in table:
@@ -59,7 +59,7 @@ def update_options(context: Context, thing: Managed, *, changedValue: list[Any])
 
 
 def _update_vcenter(context: Context, thing: Managed, changes: list[Any]) -> None:
-    context.lab.faults.check_privileges(reference(thing), [ON_VCENTER])
+    context.lab.check_privileges(reference(thing), [ON_VCENTER])
     settings = context.state.settings
     for change in changes:
         if change.key not in settings:

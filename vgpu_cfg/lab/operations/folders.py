@@ -32,11 +32,11 @@ def create_folder(lab: Simulation, folder: Folder, *, name: str) -> Folder:
 
 
 def _may_move(lab: Simulation, folder: Folder, **arguments: Any) -> None:
-    lab.faults.check_privileges(vim.Folder(folder.moid), NEEDED_FOR_FOLDER)
+    lab.check_privileges(vim.Folder(folder.moid), NEEDED_FOR_FOLDER)
     for reference in arguments["list"]:
         vm = required(lab.state, reference, VirtualMachine, "list")
-        lab.faults.check_privileges(reference, NEEDED_FOR_FOLDER)
-        lab.faults.check_privileges(vim.Folder(vm.parent), NEEDED_FOR_FOLDER)
+        lab.check_privileges(reference, NEEDED_FOR_FOLDER)
+        lab.check_privileges(vim.Folder(vm.parent), NEEDED_FOR_FOLDER)
 
 
 @task("Folder", "MoveIntoFolder_Task", description_id="Folder.moveInto", seconds=1.0, check=_may_move)

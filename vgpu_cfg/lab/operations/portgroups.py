@@ -65,9 +65,7 @@ def _check_privileges(lab: Simulation, portgroup: Network, *, spec: Any) -> None
         )
         or spec.autoExpand is not None,
     }
-    lab.faults.check_privileges(
-        reference(portgroup), [name for name, is_needed in needed.items() if is_needed]
-    )
+    lab.check_privileges(reference(portgroup), [name for name, is_needed in needed.items() if is_needed])
 
 
 @task(

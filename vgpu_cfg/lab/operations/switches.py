@@ -95,13 +95,13 @@ def _check_privileges(lab: Simulation, switch: DistributedSwitch, *, spec: Any) 
         needed.append("DVSwitch.HostOp")
     if any(getattr(spec, name, None) not in (None, "", []) for name in _OTHERS):
         needed.append("DVSwitch.Modify")
-    lab.faults.check_privileges(reference(switch), needed)
+    lab.check_privileges(reference(switch), needed)
     _check_host_privileges(lab, spec)
 
 
 def _check_host_privileges(lab: Simulation, config: Any) -> None:
     for entry in config.host or ():
-        lab.faults.check_privileges(entry.host, [HOST_NETWORK])
+        lab.check_privileges(entry.host, [HOST_NETWORK])
 
 
 @task(

@@ -13,8 +13,9 @@ from vgpu_cfg.lab.renderers.alarms import triggered
 from vgpu_cfg.lab.renderers.table import Render
 from vgpu_cfg.lab.simulation.context import Context, reference_to
 from vgpu_cfg.lab.state.inventory import Managed, Task
+from vgpu_cfg.lab.state.permissions import roles_on
+from vgpu_cfg.lab.state.roles import ADMIN, Permission
 
-ADMIN_ROLE = -1
 RECENT_SECONDS = 600.0
 """How long a task that ended is recent: a number of the lab's own, as is how many are."""
 RECENT_TASKS = 200
@@ -46,15 +47,30 @@ def vim_type(wsdl_name: str | None) -> Any:
     return vim_class(wsdl_name) if wsdl_name else None
 
 
-def _permissions(_context: Context, thing: Managed) -> list[Any]:
-    permission = vim.AuthorizationManager.Permission(
-        entity=itself(_context, thing),
-        principal=ADMINISTRATOR_GROUP,
-        group=True,
-        roleId=ADMIN_ROLE,
-        propagate=True,
-    )
-    return [permission] if thing.parent is None else []
+def permissions_on(context: Context, moid: str) -> list[Any]:
+    """Render the permissions that are given on an entity itself."""
+    thing = context.state.objects.get(moid)
+    if thing is None:
+        return []
+    own = [one for one in context.state.permissions if one.entity == moid]
+    if thing.moid == context.state.root:
+        own.insert(0, Permission(moid, ADMINISTRATOR_GROUP, ADMIN, is_group=True))
+    return [
+        vim.AuthorizationManager.Permission(
+            entity=itself(context, thing),
+            principal=one.principal,
+            group=one.is_group,
+            roleId=one.role,
+            propagate=one.propagates,
+        )
+        for one in own
+    ]
+
+
+def _effective_roles(context: Context, thing: Managed) -> list[int]:
+    if context.lab.is_administrator:
+        return [ADMIN]
+    return list(roles_on(context.state, context.lab.user, thing.moid))
 
 
 def custom_fields(context: Context) -> list[Any]:
@@ -105,8 +121,8 @@ ENTITY: dict[str, Render] = {
     "overallStatus": GREEN,
     "configStatus": GREEN,
     "configIssue": constant([]),
-    "effectiveRole": constant([ADMIN_ROLE]),
-    "permission": _permissions,
+    "effectiveRole": _effective_roles,
+    "permission": lambda context, thing: permissions_on(context, thing.moid),
     "name": attribute(lambda thing: thing.name),
     "disabledMethod": constant([]),
     "recentTask": _recent_tasks,

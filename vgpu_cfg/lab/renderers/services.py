@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from pyVmomi import vim
@@ -9,7 +10,7 @@ from pyVmomi import vim
 from vgpu_cfg.lab.api.references import Service, vim_class
 from vgpu_cfg.lab.renderers.alarms import ALARM, ALARM_MANAGER
 from vgpu_cfg.lab.renderers.crypto import CRYPTO_MANAGER
-from vgpu_cfg.lab.renderers.entity import ADMIN_ROLE, constant, custom_fields, under
+from vgpu_cfg.lab.renderers.entity import constant, custom_fields, under
 from vgpu_cfg.lab.renderers.hosts.graphics import host_of
 from vgpu_cfg.lab.renderers.hosts.host import FIREWALL, services
 from vgpu_cfg.lab.renderers.hosts.network import VNIC_MANAGER_INFO
@@ -26,6 +27,7 @@ from vgpu_cfg.lab.simulation.event_history import EventCollector, event_shown
 from vgpu_cfg.lab.simulation.task_history import TaskCollector, newest
 from vgpu_cfg.lab.simulation.views import content
 from vgpu_cfg.lab.state.inventory import Managed, PastEvent
+from vgpu_cfg.lab.state.roles import ADMIN, NO_ACCESS, READ_ONLY, SYSTEM
 
 CONTENT = {
     "propertyCollector": "propertyCollector",
@@ -76,15 +78,24 @@ def service_content(context: Context) -> Any:
     )
 
 
-def _roles(_context: Context, _thing: Managed) -> list[Any]:
+def _roles(context: Context, _thing: Managed) -> list[Any]:
+    own = [_role(number, role.name, role.privileges) for number, role in context.state.roles.items()]
     return [
-        vim.AuthorizationManager.Role(
-            roleId=ADMIN_ROLE,
-            system=True,
-            name="Admin",
-            info=vim.Description(label="Administrator", summary="Full access rights"),
-        )
+        _role(ADMIN, "Admin", (), "Administrator"),
+        _role(READ_ONLY, "ReadOnly", SYSTEM, "Read-only"),
+        _role(NO_ACCESS, "NoAccess", (), "No access"),
+        *own,
     ]
+
+
+def _role(number: int, name: str, privileges: Sequence[str], label: str = "") -> Any:
+    return vim.AuthorizationManager.Role(
+        roleId=number,
+        system=number < 0,
+        name=name,
+        info=vim.Description(label=label or name, summary=label or name),
+        privilege=list(privileges),
+    )
 
 
 def _own_session(context: Context, _thing: Managed) -> Any:

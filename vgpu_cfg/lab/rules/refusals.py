@@ -114,6 +114,13 @@ def wrong_power_state(vm: VirtualMachine, wanted: str | None) -> Exception:
     )
 
 
+def no_permission(entity: Any, privilege: str) -> Any:
+    """Return the refusal of whoever lacks a privilege on an entity (a reference)."""
+    return vim.fault.NoPermission(
+        object=entity, privilegeId=privilege, msg="Permission to perform this operation was denied."
+    )
+
+
 def object_gone(reference: Any) -> Exception:
     """Return the fault for a reference that leads nowhere, in vCenter's words."""
     name = f"{reference._wsdlName}:{reference._moId}"

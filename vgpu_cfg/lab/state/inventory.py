@@ -23,6 +23,7 @@ from vgpu_cfg.lab.state.host import (
     VgpuUse,
 )
 from vgpu_cfg.lab.state.managed import Managed
+from vgpu_cfg.lab.state.roles import Permission, Role
 from vgpu_cfg.lab.state.vm import Snapshot, VirtualMachine
 
 __all__ = [
@@ -89,14 +90,15 @@ class Datacenter(Managed):
 class Alarm(Managed):
     """An alarm definition: `spec` is the vim `AlarmSpec`, `parent` the entity it is defined on.
 
-    `triggered` maps the moids of entities to the status and the moment of their state.
+    `modified` is when it was made or changed last, by whom `user` says. `triggered` maps the moids of
+    entities to the status and the moment of their state.
     """
 
     wsdl_type: ClassVar[str] = "Alarm"
     moid_prefix: ClassVar[str] = "alarm"
 
     spec: Any
-    created: float
+    modified: float
     user: str = ""
     triggered: dict[str, AlarmState] = field(default_factory=dict)
 
@@ -295,6 +297,15 @@ class LabState:
     """VMs in whose guests something happens next, and when."""
     internet: InternetPart = field(default_factory=InternetPart)
     alarms: list[str] = field(default_factory=list)
+    roles: dict[int, Role] = field(default_factory=dict)
+    """Roles that somebody made, by their ids."""
+    permissions: list[Permission] = field(default_factory=list)
+    restarts: int = 0
+    """How often vCenter itself was restarted."""
+    away_until: float = 0.0
+    """When somebody listens again after the last restart (seconds of the lab's clock)."""
+    starting_until: float = 0.0
+    """When vCenter is up again behind its web front."""
 
     def new_moid(self, prefix: str) -> str:
         """Return a moid that was never used: `vm-7` for `vm`, `group-v8` for `group-v`."""

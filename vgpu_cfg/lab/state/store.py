@@ -14,11 +14,12 @@ from pathlib import Path
 
 from filelock import FileLock
 
+from vgpu_cfg.documents import make_private_folder
 from vgpu_cfg.errors import DocumentError, DocumentFault
 from vgpu_cfg.lab.state.as_json import decode_object, decode_values, encode_object, encode_values
 from vgpu_cfg.lab.state.inventory import LabState, Managed
 
-FORMAT = 5
+FORMAT = 6
 STATE_FILE = "state.json"
 LOCK_FILE = "state.lock"
 PLAIN_FIELDS = (
@@ -37,6 +38,11 @@ PLAIN_FIELDS = (
     "booting",
     "waking",
     "alarms",
+    "roles",
+    "permissions",
+    "restarts",
+    "away_until",
+    "starting_until",
 )
 
 
@@ -59,7 +65,7 @@ class Store:
         Raises DocumentError where it cannot be held.
         """
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
+            make_private_folder(self.path.parent)
             self._lock.acquire()
         except (OSError, RuntimeError) as error:  # the latter from a file system without locks
             raise self._unwritable(error) from error

@@ -84,11 +84,11 @@ def remove_vmknic(lab: Simulation, host: Host, *, device: str) -> None:
 
 
 def _check_privileges(lab: Simulation, host: Host, nic: Any) -> None:
-    lab.faults.check_privileges(reference(host), ["Host.Config.Network"])
+    lab.check_privileges(reference(host), ["Host.Config.Network"])
     port = nic.distributedVirtualPort
     network = lab.state.find(port.portgroupKey, Network) if port is not None else None
     if network is not None:
-        lab.faults.check_privileges(reference(network), ["Network.Assign"])
+        lab.check_privileges(reference(network), ["Network.Assign"])
 
 
 def _place(state: LabState, host: Host, name: str, nic: Any) -> tuple[str, str]:

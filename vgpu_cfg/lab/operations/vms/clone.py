@@ -26,6 +26,7 @@ from vgpu_cfg.lab.operations.vms.privileges import (
     NEEDED_ON_DATASTORE,
     NEEDED_ON_FOLDER,
     NEEDED_ON_POOL,
+    check_spec,
     needed_for_clone,
 )
 from vgpu_cfg.lab.rules import refusals
@@ -66,7 +67,9 @@ def _check_arguments(lab: Simulation, source: VirtualMachine, *, folder: Any, na
     )
     for reference, kind, privileges in needed:
         if resolve_or_none(lab.state, reference, kind) is not None:
-            lab.faults.check_privileges(reference, privileges)
+            lab.check_privileges(reference, privileges)
+    if spec.config is not None:
+        check_spec(lab, location.folder or folder, spec.config)
     if source.is_template and not spec.template and location.pool is None:
         raise refusals.bad_argument("spec.location.pool")
     _check_tpm(lab, source, spec.tpmProvisionPolicy)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
+from vgpu_cfg.lab.api.references import reference
 from vgpu_cfg.lab.operations.refs import required, resolve_or_none
 from vgpu_cfg.lab.operations.vms.drafts import apply_spec, check_name, relink_networks, stamp_change
 from vgpu_cfg.lab.operations.vms.place import (
@@ -14,6 +15,7 @@ from vgpu_cfg.lab.operations.vms.place import (
     datastore_of,
     profiles_in,
 )
+from vgpu_cfg.lab.operations.vms.privileges import NEEDED_ON_DATASTORE, check_creation
 from vgpu_cfg.lab.operations.vms.settings import hardware_version
 from vgpu_cfg.lab.rules import hardware, refusals
 from vgpu_cfg.lab.simulation.operations import task
@@ -31,6 +33,11 @@ def _check_arguments(lab: Simulation, folder: Folder, *, config: Any, pool: Any,
         raise refusals.bad_argument("folder")
     if config.files is None or not config.files.vmPathName:
         raise refusals.bad_argument("configSpec.files.vmPathName")
+    check_creation(lab, folder, config)
+    name = config.files.vmPathName.partition("[")[2].partition("]")[0]
+    for store in lab.state.all(Datastore):
+        if store.name == name:
+            lab.check_privileges(reference(store), NEEDED_ON_DATASTORE)
 
 
 @task("Folder", "CreateVM_Task", description_id="VirtualMachine.create", seconds=3.0, check=_check_arguments)

@@ -33,7 +33,7 @@ from vgpu_cfg.lab.state.inventory import (
 def _may_rename(lab: Simulation, thing: Managed, *, newName: str) -> None:
     del newName
     if isinstance(thing, VirtualMachine):
-        lab.faults.check_privileges(vim.VirtualMachine(thing.moid), NEEDED_FOR_RENAME)
+        lab.check_privileges(vim.VirtualMachine(thing.moid), NEEDED_FOR_RENAME)
 
 
 @task(
@@ -56,7 +56,7 @@ def rename(lab: Simulation, thing: Managed, *, newName: str) -> None:
 
 def _may_destroy(lab: Simulation, thing: Managed) -> None:
     if isinstance(thing, VirtualMachine):
-        lab.faults.check_privileges(vim.VirtualMachine(thing.moid), NEEDED_FOR_DESTROY)
+        lab.check_privileges(vim.VirtualMachine(thing.moid), NEEDED_FOR_DESTROY)
 
 
 @task(

@@ -50,12 +50,12 @@ def _may_relocate(lab: Simulation, vm: VirtualMachine, *, spec: Any, **_priority
 
 def _check_privileges(lab: Simulation, vm: VirtualMachine, host: Any, pool: Any, store: Any) -> None:
     """Refuse at once what the user may not do, and what has gone."""
-    lab.faults.check_privileges(vim.VirtualMachine(vm.moid), needed_for_move(is_on=vm.is_on))
+    lab.check_privileges(vim.VirtualMachine(vm.moid), needed_for_move(is_on=vm.is_on))
     resolve_or_none(lab.state, host, Host)
     if resolve_or_none(lab.state, pool, ResourcePool) is not None:
-        lab.faults.check_privileges(pool, NEEDED_ON_POOL)
+        lab.check_privileges(pool, NEEDED_ON_POOL)
     if resolve_or_none(lab.state, store, Datastore) is not None:
-        lab.faults.check_privileges(store, NEEDED_ON_DATASTORE)
+        lab.check_privileges(store, NEEDED_ON_DATASTORE)
 
 
 @task(

@@ -6,6 +6,11 @@ from typing import Any
 
 from pyVmomi import vim
 
+from vgpu_cfg.lab.api.references import reference
+from vgpu_cfg.lab.simulation.simulation import Simulation
+from vgpu_cfg.lab.state.devices import network_of
+from vgpu_cfg.lab.state.inventory import Folder, Network
+
 _BY_FIELD = {
     # "Reconfigure privilege" of each, in VirtualMachineConfigSpec of the vSphere API reference
     "numCPUs": "VirtualMachine.Config.CPUCount",
@@ -21,6 +26,7 @@ _BY_FIELD = {
     "firmware": "VirtualMachine.Config.Settings",
     "flags": "VirtualMachine.Config.Settings",
     "bootOptions": "VirtualMachine.Config.Settings",
+    "instanceUuid": "VirtualMachine.Config.Settings",
     "guestId": "VirtualMachine.Config.Settings",
     "extraConfig": "VirtualMachine.Config.AdvancedConfig",
     "name": "VirtualMachine.Config.Rename",
@@ -32,6 +38,7 @@ _EDIT = "VirtualMachine.Config.EditDevice"
 _GROW = "VirtualMachine.Config.DiskExtend"
 _ENCRYPT = "Cryptographer.Encrypt"
 """What a virtual TPM needs besides (VMware's examples for Packer, "Least Privilege")."""
+_OF_CREATION = ("VirtualMachine.Config.AddNewDisk", "VirtualMachine.Config.AdvancedConfig")
 
 
 def needed_for_spec(spec: Any) -> list[str]:
@@ -50,6 +57,29 @@ def needed_for_spec(spec: Any) -> list[str]:
     return list(needed)
 
 
+def check_spec(lab: Simulation, entity: Any, spec: Any) -> None:
+    """Refuse a ConfigSpec on a VM, or on a new one's folder, and the networks that its NICs are tied to."""
+    lab.check_privileges(entity, needed_for_spec(spec))
+    _check_networks(lab, spec)
+
+
+def check_creation(lab: Simulation, folder: Folder, spec: Any) -> None:
+    """Refuse the ConfigSpec of CreateVM_Task: few things in it need more (vSphere API reference)."""
+    asked = needed_for_spec(spec)
+    lab.check_privileges(reference(folder), [one for one in asked if one in _OF_CREATION])
+    if _ENCRYPT in asked:
+        lab.check_privileges(reference(folder), ["Cryptographer.EncryptNew"])
+    _check_networks(lab, spec)
+
+
+def _check_networks(lab: Simulation, spec: Any) -> None:
+    for change in spec.deviceChange or ():
+        moid = network_of(change.device) if change.operation in ("add", "edit") else ""
+        network = lab.state.find(moid, Network)
+        if network is not None:
+            lab.check_privileges(reference(network), NEEDED_ON_NETWORK)
+
+
 NEEDED_FOR_DESTROY = ("VirtualMachine.Inventory.Delete",)
 
 NEEDED_ON_FOLDER = ("VirtualMachine.Inventory.CreateFromExisting",)
@@ -58,7 +88,9 @@ NEEDED_FOR_FOLDER = ("VirtualMachine.Inventory.Move",)
 """What MoveIntoFolder_Task needs on a VM, on its folder and on the other (vSphere API reference)."""
 NEEDED_ON_POOL = ("Resource.AssignVMToPool",)
 NEEDED_ON_DATASTORE = ("Datastore.AllocateSpace",)
-"""What a clone needs besides its source; recalled, but for their names."""
+"""What a clone needs besides its source (CloneVM_Task in the vSphere API reference)."""
+NEEDED_ON_NETWORK = ("Network.Assign",)
+"""What CreateVM_Task needs on the network of a new VM; that a changed NIC needs it likewise is assumed."""
 
 
 def needed_for_clone(*, is_template: bool) -> tuple[str, ...]:
@@ -67,5 +99,5 @@ def needed_for_clone(*, is_template: bool) -> tuple[str, ...]:
 
 
 def needed_for_move(*, is_on: bool) -> tuple[str, ...]:
-    """Return what MigrateVM_Task and RelocateVM_Task need on their VM."""
+    """Return what MigrateVM_Task needs on its VM; RelocateVM_Task always needs Resource.ColdMigrate, too."""
     return ("Resource." + ("HotMigrate" if is_on else "ColdMigrate"),)

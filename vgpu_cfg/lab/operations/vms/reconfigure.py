@@ -8,7 +8,7 @@ from pyVmomi import vim
 
 from vgpu_cfg.lab.operations.vms.drafts import apply_spec, check_name, commit, draft_of
 from vgpu_cfg.lab.operations.vms.place import check_reachable
-from vgpu_cfg.lab.operations.vms.privileges import needed_for_spec
+from vgpu_cfg.lab.operations.vms.privileges import check_spec
 from vgpu_cfg.lab.operations.vms.settings import hardware_version
 from vgpu_cfg.lab.rules import admission, hardware, refusals
 from vgpu_cfg.lab.simulation.operations import task
@@ -17,7 +17,7 @@ from vgpu_cfg.lab.state.inventory import Folder, Host, VirtualMachine
 
 
 def _check_privileges(lab: Simulation, vm: VirtualMachine, *, spec: Any) -> None:
-    lab.faults.check_privileges(vim.VirtualMachine(vm.moid), needed_for_spec(spec))
+    check_spec(lab, vim.VirtualMachine(vm.moid), spec)
 
 
 @task(
