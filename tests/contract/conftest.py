@@ -21,6 +21,7 @@ import pytest
 from tests.contract.host_writing import Workshop, open_workshop
 from tests.contract.vcenters import VCenter, https_server, lab_vcenter, vcenter
 from tests.processes import killed_at_the_end
+from vgpu_cfg.model.limits import Limits
 from vgpu_cfg.vsphere.wire.transport import HttpsTransport, Trust
 
 __all__ = ["https_server", "vcenter"]
@@ -110,6 +111,21 @@ def vcsim() -> Iterator[Server]:
 Govc = Callable[..., str]
 
 
+def govc_environment(server: Server, home: Path) -> dict[str, str]:
+    """Return the variables by which govc finds a server; its certificate is verified."""
+    trusted = home / "server.pem"
+    trusted.write_text(server.certificate, encoding="ascii")
+    return {
+        "PATH": os.environ["PATH"],
+        "HOME": str(home),
+        "GOVC_URL": server.url,
+        "GOVC_USERNAME": server.user,
+        "GOVC_PASSWORD": server.password,
+        "GOVC_TLS_CA_CERTS": str(trusted),
+        "GOVC_PERSIST_SESSION": "false",
+    }
+
+
 @pytest.fixture
 def govc(home: Path) -> Callable[[Server], Govc]:
     """Return what makes a govc for a server: called with the words of a command, it gives the output.
@@ -119,17 +135,7 @@ def govc(home: Path) -> Callable[[Server], Govc]:
     binary = built("govc")
 
     def for_server(server: Server) -> Govc:
-        trusted = home / "server.pem"
-        trusted.write_text(server.certificate, encoding="ascii")
-        environment = {
-            "PATH": os.environ["PATH"],
-            "HOME": str(home),
-            "GOVC_URL": server.url,
-            "GOVC_USERNAME": server.user,
-            "GOVC_PASSWORD": server.password,
-            "GOVC_TLS_CA_CERTS": str(trusted),
-            "GOVC_PERSIST_SESSION": "false",
-        }
+        environment = govc_environment(server, home)
 
         def run(*words: str) -> str:
             command = [str(binary), *words]
@@ -155,7 +161,7 @@ def own_vcsim() -> Iterator[VCenter]:
             connect=lambda: HttpsTransport(
                 f"{server.host}:{server.port}",
                 trust=Trust(thumbprint=server.thumbprint),
-                timeout_seconds=30,
+                limits=Limits(timeout_seconds=30),
             ),
             template="",
         )

@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 from tests.contract.vcenters import Desk, VCenter, lab_vcenter
+from tests.fakes.fake_locks import undisputed
+from tests.unit.planning.privileges.needed import needed_privileges
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.cli.compose import Estate, LabRunClock
 from vgpu_cfg.cli.flows.host_facts import host_tools, with_facts
@@ -22,8 +24,9 @@ from vgpu_cfg.model.plan.report import Report
 from vgpu_cfg.plan_loading import load_plan
 from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.planner import make_plan
-from vgpu_cfg.planning.privileges import needed_privileges
+from vgpu_cfg.settings.secrets import SecretStore
 from vgpu_cfg.vsphere.writing.host_writer import VCenterHostWriter
+from vgpu_cfg.vsphere.writing.locks import VCenterLocks
 from vgpu_cfg.vsphere.writing.run_log import VCenterRunLog
 
 HEAD = "version: 1\nname: rack-12\nvcenter: lab:bare\n"
@@ -70,8 +73,11 @@ class Site:
         assert not plan.errors, plan.errors
         missing = self.desk.reader.read_missing_privileges(needed_privileges(plan, observed))
         assert not any(missing.values()), missing
-        with host_tools(desired, observed, self.estate, PlanOptions()) as tools:
-            report = run_plan(plan, self.desk.reader, self.desk.writer, self.estate.clock, hosts=tools)
+        locks, secrets = undisputed(), SecretStore({}, self.folder)
+        with host_tools(desired, observed, self.estate, PlanOptions(), locks, secrets) as tools:
+            report = run_plan(
+                plan, self.desk.reader, self.desk.writer, self.estate.clock, locks=locks, hosts=tools
+            )
         assert exit_code_of(report) == 0, report
         return plan, report
 
@@ -88,6 +94,7 @@ def open_site(folder: Path) -> Iterator[Site]:
             LabRunClock(vcenter.lab),
             lambda _secrets: _NoShells(),
             VCenterRunLog(desk.session),
+            VCenterLocks(desk.session),
             is_lab=True,
         )
         yield Site(vcenter, desk, estate, folder)

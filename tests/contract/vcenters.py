@@ -19,10 +19,12 @@ from vgpu_cfg.lab import open_lab
 from vgpu_cfg.lab.simulation.clock import VirtualClock
 from vgpu_cfg.lab.simulation.sessions import LAB_CREDENTIALS
 from vgpu_cfg.lab.soap.server import LabServer
+from vgpu_cfg.model.limits import Limits
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.ports import ReadScope, TaskUpdate, Transport
 from vgpu_cfg.vsphere.reading.reader import VCenterReader
+from vgpu_cfg.vsphere.wire.outage import Outage
 from vgpu_cfg.vsphere.wire.session import Session
 from vgpu_cfg.vsphere.wire.transport import HttpsTransport, Trust
 from vgpu_cfg.vsphere.writing.writer import VCenterWriter
@@ -60,7 +62,7 @@ class VCenter:
             self.kind,
             self.user if user is None else user,
             self.password if password is None else password,
-            sleep=self.slept.append,
+            outage=Outage(pause=self.slept.append),
         )
 
     @contextmanager
@@ -115,7 +117,9 @@ def vcenter(request: pytest.FixtureRequest) -> VCenter:
         kind="vcsim",
         user=server.user,
         password=server.password,
-        connect=lambda: HttpsTransport(f"{server.host}:{server.port}", trust=trust, timeout_seconds=30),
+        connect=lambda: HttpsTransport(
+            f"{server.host}:{server.port}", trust=trust, limits=Limits(timeout_seconds=30)
+        ),
         template="DC0_C0_RP0_VM0",
     )
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.unit.planning.privileges.needed import needed_privileges
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.inventory import Inventory, VCenter
 from vgpu_cfg.model.plan import host_change
+from vgpu_cfg.model.plan.base import VmRef
 from vgpu_cfg.model.plan.change import (
     Change,
     ChangeHost,
@@ -44,15 +45,15 @@ from vgpu_cfg.model.plan.host_change import (
     SwitchWrite,
     VmknicWrite,
 )
-from vgpu_cfg.planning import privileges
-from vgpu_cfg.planning.privileges import needed_privileges
+from vgpu_cfg.model.plan.vm_move import Destination, RelocateVm
+from vgpu_cfg.planning.privileges.of_changes import needs_of_changes
 
-PAGE = Path(__file__).resolve().parents[3] / "docs" / "reference" / "permissions.md"
 NOON = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
-OBSERVED = Inventory(vcenter=VCenter(address="vc01"), read_at=NOON)
+OBSERVED = Inventory(vcenter=VCenter(address="vc01", root_folder_moid="group-d1"), read_at=NOON)
 COMMON: dict[str, Any] = {"id": "x", "subject": Subject(kind="host", name="esx-01", moid="host-1")}
 ON_HOST: dict[str, Any] = {**COMMON, "host": HostRef(name="esx-01", moid="host-1")}
 MARK = "Global.SetCustomField"
+DEFINED = {"group-d1": ("Global.ManageCustomFields",)}
 MAINTENANCE = "Host.Config.Maintenance"
 
 
@@ -64,7 +65,7 @@ def needed(*changes: Change) -> dict[str, tuple[str, ...]]:
         desired=DesiredPlan(name="demo", vcenter="vc01"),
         changes=changes,
     )
-    return dict(needed_privileges(plan, OBSERVED))
+    return needed_privileges(plan, OBSERVED)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +79,7 @@ def needed(*changes: Change) -> dict[str, tuple[str, ...]]:
     ids=lambda change: change.kind,
 )
 def test_taking_a_host_down_and_marking_it(change: Change) -> None:
-    assert needed(change) == {"host-1": (MARK, MAINTENANCE)}
+    assert needed(change) == {"host-1": (MARK, MAINTENANCE), **DEFINED}
 
 
 WRITES: tuple[tuple[HostWrite, tuple[str, ...]], ...] = (
@@ -90,14 +91,21 @@ WRITES: tuple[tuple[HostWrite, tuple[str, ...]], ...] = (
     (ShellWrite(commands=()), ("Host.Config.NetService",)),
     (VmknicWrite(), ("Host.Config.Network",)),
     (SwitchWrite(switch="vSwitch0"), ("Host.Config.Network",)),
-    (LicenceWrite(secret="esxi"), ()),
     (EsxcliWrite(command="system.settings.kernel.set"), ()),
 )
 
 
 @pytest.mark.parametrize(("write", "privilege"), WRITES, ids=lambda value: getattr(value, "kind", None))
 def test_what_a_write_to_a_host_needs(write: HostWrite, privilege: tuple[str, ...]) -> None:
-    assert needed(ChangeHost(**ON_HOST, write=write, settings=())) == {"host-1": (MARK, *privilege)}
+    assert needed(ChangeHost(**ON_HOST, write=write, settings=())) == {
+        "host-1": (MARK, *privilege),
+        **DEFINED,
+    }
+
+
+def test_a_licence_is_the_root_folders_matter() -> None:
+    found = needed(ChangeHost(**ON_HOST, write=LicenceWrite(secret="esxi"), settings=()))
+    assert found["group-d1"] == ("Global.Licenses", "Global.ManageCustomFields")
 
 
 def test_a_vmknic_is_tied_to_a_network() -> None:
@@ -111,20 +119,20 @@ def test_every_kind_of_write_is_among_them() -> None:
         for name, thing in vars(host_change).items()
         if isinstance(thing, type) and name.endswith("Write") and thing.__module__ == host_change.__name__
     }
-    assert kinds == {type(write) for write, _ in WRITES}
+    assert kinds == {LicenceWrite, *(type(write) for write, _ in WRITES)}
 
 
 def test_the_other_way_is_not_asked_about() -> None:
     other = ShellWrite(commands=(("true",),))
     change = ChangeHost(**ON_HOST, write=GraphicsWrite(), other_way=other, settings=())
-    assert needed(change) == {"host-1": (MARK, "Host.Config.Settings")}
+    assert needed(change) == {"host-1": (MARK, "Host.Config.Settings"), **DEFINED}
 
 
 def test_services_and_options() -> None:
     assert needed(RestartService(**ON_HOST, service="xorg")) == {"host-1": ("Host.Config.NetService",)}
     option = SetClusterOption(**COMMON, cluster_moid="domain-c1", option="a", value="1")
     assert needed(option) == {"domain-c1": ("Host.Inventory.EditCluster",)}
-    assert needed(SetVCenterOption(**COMMON, option="a", value=True)) == {}
+    assert needed(SetVCenterOption(**COMMON, option="a", value=True)) == {"group-d1": ("Global.Settings",)}
     assert needed(ManualStep(**COMMON, text="by hand")) == {}
 
 
@@ -156,8 +164,41 @@ def test_what_distributed_switches_need(network: Any, expected: dict[str, tuple[
     assert needed(ChangeNetwork(**COMMON, network=network)) == expected
 
 
-def test_the_page_on_permissions_names_every_privilege() -> None:
-    page = PAGE.read_text(encoding="utf-8")
-    named = {value for name, value in vars(privileges).items() if name.isupper() and isinstance(value, str)}
-    assert len(named) > 30
-    assert {privilege for privilege in named if f"`{privilege}`" not in page} == set()
+def test_what_is_done_to_a_switch_that_the_plan_makes_is_asked_of_its_datacenter() -> None:
+    made = MakeSwitch(datacenter_moid="datacenter-1", name="roce")
+    members = EditSwitch(switch_name="roce", members={"host-1": ("vmnic2",)})
+    portgroup = SetPortgroup(switch_name="roce", name="roce-100", vlan=100)
+    changes = [ChangeNetwork(**COMMON, network=network) for network in (made, members, portgroup)]
+    assert needed(*changes)["datacenter-1"] == (
+        "DVPortgroup.Create",
+        "DVSwitch.Create",
+        "DVSwitch.HostOp",
+        "DVSwitch.Modify",
+    )
+
+
+def test_an_alarm_is_optional() -> None:
+    plan = Plan(
+        name="demo",
+        target=PlanTarget(address="vc01"),
+        read_at=NOON,
+        desired=DesiredPlan(name="demo", vcenter="vc01"),
+        changes=(EnterMaintenance(**ON_HOST, reason="why"),),
+    )
+    optional = [one.need for one in needs_of_changes(plan, OBSERVED) if one.need.is_optional]
+    assert [need.privileges for need in optional] == [("Alarm.Create", "Alarm.Edit", "Alarm.Delete")]
+
+
+def test_a_running_vm_that_moves_takes_what_the_method_and_what_vmotion_take() -> None:
+    vm = VmRef(name="a", moid="vm-1")
+    there = Destination(host_moid="host-2", host_name="esx-02", resource_pool_moid="resgroup-2")
+    moved = RelocateVm(
+        id="x",
+        subject=Subject(kind="vm", name="a", moid="vm-1"),
+        edits=(),
+        vm=vm,
+        destination=there,
+        is_running=True,
+    )
+    assert needed(moved)["vm-1"] == ("Resource.ColdMigrate", "Resource.HotMigrate")
+    assert needed(moved.model_copy(update={"is_running": False}))["vm-1"] == ("Resource.ColdMigrate",)
