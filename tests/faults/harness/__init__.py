@@ -1,0 +1,1 @@
+"""Real processes and a served lab, both forked at every request, so that a fault costs only what follows."""
