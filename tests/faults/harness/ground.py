@@ -1,0 +1,84 @@
+"""Where a scenario is played: a lab of its own, a folder with the files of whoever runs it, settings."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+from pathlib import Path
+from typing import Self
+
+from tests.faults.harness.explorer import Explorer
+from tests.faults.harness.lab_process import LabProcess
+from tests.faults.harness.program import Command, Ended, run
+from tests.faults.harness.scenarios import Scenario, Words
+from tests.faults.harness.wires import Place, ask
+from vgpu_cfg.lab.soap.certificate import make_certificate
+from vgpu_cfg.settings.connection import LAB_PASSWORD, LAB_USER
+
+_TRIES = 100
+_TRY_SECONDS = 0.1
+
+
+class Ground:
+    """The lab of a scenario as it is before the run, in `lab`, and in `home` the folder that it begins in.
+
+    A context: at its end the lab's process ends.
+    """
+
+    def __init__(self, scenario: Scenario, folder: Path) -> None:
+        self.scenario = scenario
+        self.folder = folder
+        self.home = folder / "begin"
+        self._certificate = make_certificate()
+        self._environment = {
+            "HOME": str(folder),
+            "VGPU_CFG_STATE_FOLDER": "state",
+            "VGPU_CFG_CONFIG": "config.yaml",
+            "VGPU_CFG_USER": LAB_USER,
+            "VGPU_CFG_PASSWORD": LAB_PASSWORD,
+            "VGPU_CFG_THUMBPRINT": self._certificate.thumbprint,
+            "COLUMNS": "110",
+            "TERM": "dumb",
+            **scenario.environment,
+        }
+
+    def __enter__(self) -> Self:
+        self.lab = self._start_lab()
+        self.home.mkdir()
+        for file, text in self.scenario.files.items():
+            (self.home / file).write_text(text, encoding="utf-8")
+        for words in self.scenario.before:
+            self.must(words, self.home, self.lab)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.lab.end()
+
+    def copy(self, name: str) -> Path:
+        """Return a copy of the folder as it was at the beginning."""
+        return Path(shutil.copytree(self.home, self.folder / name))
+
+    def command(self, words: Words, folder: Path, place: Place) -> Command:
+        """Return how words are run in a folder against a lab."""
+        return Command(words, str(folder), place.as_data(), self._environment)
+
+    def must(self, words: Words, folder: Path, place: Place, explorer: Explorer | None = None) -> Ended:
+        """Run what must go well."""
+        done = run(self.command(words, folder, place), explorer)
+        if done.code:
+            raise SystemExit(f"{' '.join(words)}, undisturbed: {done.code}\n{done.out}{done.err}")
+        return done
+
+    def _start_lab(self) -> Place:
+        if os.fork() == 0:
+            try:
+                LabProcess(self.scenario.estate, self.folder, self._certificate).begin()
+            finally:
+                os._exit(1)
+        for _ in range(_TRIES):
+            try:
+                return Place(**ask(str(self.folder / "control"), "place"))
+            except OSError:
+                threading.Event().wait(_TRY_SECONDS)
+        raise SystemExit("the lab's process does not answer")
