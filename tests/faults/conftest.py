@@ -1,0 +1,50 @@
+"""Where the results of tests/faults are kept, and how its end counts them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command_line import CommandLine
+from tests.faults.harness.mishaps import KILLS, Mishap
+from tests.faults.harness.results import Results, default_file
+from tests.faults.harness.scenarios import RACES, SCENARIOS
+
+
+@pytest.fixture
+def vgpu_cfg(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
+    folder = tmp_path / "work"
+    folder.mkdir()
+    return CommandLine(folder, monkeypatch)
+
+
+@pytest.fixture(scope="session")
+def results_file() -> Path:
+    """Return the file with what was tried, by this run and by those before it with the same code."""
+    return default_file()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Count what was tried with this code, in this run and before."""
+    points = list(Results(default_file()).read())
+    if not points:
+        return
+    terminalreporter.section("mishaps tried with this code")
+    abouts = {name: scenario.about for name, scenario in SCENARIOS.items()}
+    abouts |= {name: race.scenario.about for name, race in RACES.items()}
+    for name, about in abouts.items():
+        mine = [point for point in points if point.key.scenario == name]
+        if not mine:
+            continue
+        counts = Counter(_kind(point.key.mishap) for point in mine)
+        told = ", ".join(f"{count} {kind}" for kind, count in counts.items())
+        wrong = sum(bool(point.wrong) for point in mine)
+        terminalreporter.write_line(f"{name:17} {told}, {wrong} wrong: {about}")
+
+
+def _kind(mishap: Mishap) -> str:
+    if mishap == "another run":
+        return "orders"
+    return "kills" if mishap in KILLS else "breaks"

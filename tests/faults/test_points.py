@@ -1,0 +1,51 @@
+"""Runs that are killed or broken at any request: the same typed once more ends as if nothing had been.
+
+The product and the lab are processes of their own here, over HTTPS and SSH. `script/test --faults` tries
+every request of every scenario; what was tried with the same code is not tried again.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command_line import ROOT
+from tests.faults.harness.scenarios import SCENARIOS
+
+SHARDS = 6
+DEADLINE_SECONDS = 3000
+LATER = pytest.mark.long("mishaps at some requests of each scenario: tests/faults")
+
+
+def module_ran(module: str, *words: str, results_file: Path | None = None) -> tuple[int, str]:
+    """Run a module of the harness; return its exit code and what it told."""
+    kept = () if results_file is None else ("--results", str(results_file))
+    done = subprocess.run(
+        [sys.executable, "-m", f"tests.faults.harness.{module}", *words, *kept],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=DEADLINE_SECONDS,
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    "scenario", ["made", *(pytest.param(name, marks=LATER) for name in SCENARIOS if name != "made")]
+)
+def test_some_mishaps_are_mended_by_the_same_command(scenario: str, results_file: Path) -> None:
+    code, told = module_ran("runner", scenario, "--some", "4", results_file=results_file)
+    assert code == 0, told
+
+
+@pytest.mark.exhaustive("every mishap at every request of a run: tests/faults")
+@pytest.mark.timeout(DEADLINE_SECONDS)
+@pytest.mark.parametrize("scenario", SCENARIOS)
+@pytest.mark.parametrize("shard", range(1, SHARDS + 1))
+def test_every_mishap_is(scenario: str, shard: int, results_file: Path) -> None:
+    code, told = module_ran("runner", scenario, "--shard", f"{shard}/{SHARDS}", results_file=results_file)
+    assert code == 0, told
