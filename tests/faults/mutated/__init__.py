@@ -1,0 +1,1 @@
+"""Files that come in, broken in any way: how they are made, and the processes that are given them."""
