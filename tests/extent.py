@@ -1,4 +1,4 @@
-"""Which tests a plain run leaves to `--all`, how short its searches are, and how its end says so."""
+"""Which tests a run leaves to `--all` and `--faults`, how short its searches are, and how its end says so."""
 
 from __future__ import annotations
 
@@ -8,24 +8,30 @@ from typing import Any
 
 import pytest
 
-LONG = "long"
-_LEFT = pytest.StashKey[Counter[str]]()
-"""How many tests this run has left out, by reason."""
-_OF_A_WORKER = "left_to_all"
+LONG, EXHAUSTIVE = "long", "exhaustive"
+OPTIONS = {LONG: "--all", EXHAUSTIVE: "--faults"}
+"""The option with which a run has the tests of a marker."""
+_LEFT = pytest.StashKey[dict[str, Counter[str]]]()
+"""How many tests this run has left out, by marker and reason."""
+_OF_A_WORKER = "left_out"
 _SEARCHES = Counter[str]()
 """How many searches this process has cut short."""
 _is_all = False
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    help_text = "run what is marked `long` too, and search as long as it takes"
-    parser.getgroup("vgpu-cfg").addoption("--all", action="store_true", dest="all", help=help_text)
+    group = parser.getgroup("vgpu-cfg")
+    long = "run what is marked `long` too, and search as long as it takes"
+    group.addoption("--all", action="store_true", dest=LONG, help=long)
+    exhaustive = "run what is marked `exhaustive` too: every mishap at every request"
+    group.addoption("--faults", action="store_true", dest=EXHAUSTIVE, help=exhaustive)
 
 
 def pytest_configure(config: pytest.Config) -> None:
     global _is_all  # noqa: PLW0603 - test modules ask while they are imported, where no config is at hand
-    _is_all = bool(config.getoption("all"))
-    config.stash[_LEFT] = Counter()
+    _is_all = bool(config.getoption(LONG))
+    left: dict[str, Counter[str]] = {marker: Counter() for marker in OPTIONS}
+    config.stash[_LEFT] = left
 
 
 def examples(few: int, many: int) -> int:
@@ -43,22 +49,24 @@ def each(cases: Iterable[tuple[object, ...]], why: str, first: Callable[..., boo
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what is marked `long`. It goes last: markers are still given in other hooks."""
-    if _is_all:
-        return
-    left = [item for item in items if item.get_closest_marker(LONG) is not None]
-    config.stash[_LEFT].update(reason_of(item) for item in left)
-    config.stash[_LEFT].update(_SEARCHES)
-    if left:
-        config.hook.pytest_deselected(items=left)
-        items[:] = [item for item in items if item.get_closest_marker(LONG) is None]
+    """Leave out what is marked, but for what is asked for. It goes last: other hooks still give markers."""
+    for marker in OPTIONS:
+        if config.getoption(marker):
+            continue
+        left = [item for item in items if item.get_closest_marker(marker) is not None]
+        config.stash[_LEFT][marker].update(reason_of(item, marker) for item in left)
+        if left:
+            config.hook.pytest_deselected(items=left)
+            items[:] = [item for item in items if item.get_closest_marker(marker) is None]
+    if not _is_all:
+        config.stash[_LEFT][LONG].update(_SEARCHES)
 
 
-def reason_of(item: pytest.Item) -> str:
-    """Return why a test is long. Raises UsageError where its marker does not say."""
-    marker = item.get_closest_marker(LONG)
+def reason_of(item: pytest.Item, name: str = LONG) -> str:
+    """Return why a test is left out. Raises UsageError where its marker does not say."""
+    marker = item.get_closest_marker(name)
     if marker is None or len(marker.args) != 1 or not isinstance(marker.args[0], str):
-        raise pytest.UsageError(f"{item.nodeid}: @pytest.mark.long takes the reason, one text")
+        raise pytest.UsageError(f"{item.nodeid}: @pytest.mark.{name} takes the reason, one text")
     return marker.args[0]
 
 
@@ -68,21 +76,23 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     output: dict[str, Any] | None = getattr(session.config, "workeroutput", None)
     if output is not None:
         left = session.config.stash[_LEFT]
-        output[_OF_A_WORKER] = dict(left)
+        output[_OF_A_WORKER] = {marker: dict(reasons) for marker, reasons in left.items()}
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any, error: object) -> None:
     """Take what a worker left out. Every worker collects all tests, so they all say the same."""
-    told: Mapping[str, int] = getattr(node, "workeroutput", {}).get(_OF_A_WORKER, {})
-    left: Counter[str] = node.config.stash[_LEFT]
-    left |= Counter(told)
+    told: Mapping[str, Mapping[str, int]] = getattr(node, "workeroutput", {}).get(_OF_A_WORKER, {})
+    left: dict[str, Counter[str]] = node.config.stash[_LEFT]
+    for marker, reasons in told.items():
+        left[marker] |= Counter(reasons)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    left = config.stash[_LEFT]
-    if not left:
-        return
-    terminalreporter.section("left to script/test --all", sep="=", yellow=True, bold=True)
-    for reason, count in left.most_common():
-        terminalreporter.write_line(f"{count:5}  {reason}", yellow=True)
+    for marker, left in config.stash[_LEFT].items():
+        if not left:
+            continue
+        title = f"left to script/test {OPTIONS[marker]}"
+        terminalreporter.section(title, sep="=", yellow=True, bold=True)
+        for reason, count in left.most_common():
+            terminalreporter.write_line(f"{count:5}  {reason}", yellow=True)

@@ -13,9 +13,9 @@ from xdist.scheduler import LoadScopeScheduling
 
 TOGETHER = frozenset({
     "tests/bench/test_bounds.py",
-    "tests/cli/test_host_kills.py",
     "tests/cli/test_hosts.py",
     "tests/cli/test_orphans.py",
+    "tests/faults/test_host_moments.py",
     "tests/properties/shown_and_run/test_shown_and_run.py",
 })  # fmt: skip
 """Files with a fixture that takes seconds, and that each worker would make anew."""

@@ -53,6 +53,7 @@ USED_BY_OTHERS = {
     Definition("vgpu_cfg.lab.soap.server", "_Handler", "do_PUT"): _OF_HTTP,
     Definition("vgpu_cfg.lab.soap.server", "_Handler", "log_message"): _OF_HTTP,
     Definition("vgpu_cfg.lab.soap.server", "_HttpServer", "handle_error"): "socketserver calls it",
+    Definition("vgpu_cfg.lab.soap.server", "_HttpServer", "verify_request"): "socketserver calls it",
     Definition("vgpu_cfg.lab.shell.ssh_server", "LabSshServer", "wait_until"): _FOR_TESTS,
     Definition("vgpu_cfg.lab.shell.ssh_session", "SshLogin", "check_auth_interactive"): _OF_PARAMIKO,
     Definition("vgpu_cfg.lab.shell.ssh_session", "SshLogin", "check_auth_interactive_response"): _OF_PARAMIKO,
