@@ -7,6 +7,7 @@ from typing import Any
 
 from tests.plans.short_form import (
     Finding,
+    changes_of,
     contest_of,
     departures_of,
     edits_of,
@@ -21,6 +22,7 @@ from vgpu_cfg.documents import dump
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.plan.change import Plan
 from vgpu_cfg.planning.expand.ranges import fold_names
+from vgpu_cfg.render.views.plan import canary_text
 from vgpu_cfg.render.views.unknown import view_unknown
 
 Edits = dict[str, dict[str, Any]]
@@ -61,6 +63,7 @@ def names_of(plan: Plan) -> dict[str, str]:
         "hosts_in_sync": fold_names(plan.hosts_in_sync),
         "orphans": fold_names(plan.orphans),
         "one_by_one": "; ".join(map(contest_of, plan.contests)),
+        "canary": "; ".join(map(canary_text, plan.canaries)),
         "unknown": "; ".join(
             f"{fold_names(row.hosts)}: {', '.join(row.settings)}, {row.at_most}" for row in view_unknown(plan)
         ),
@@ -91,7 +94,7 @@ def _told(expected: Row, plan: Plan) -> Edits:
     for row in expected.get("changes") or ():
         for head, edits in [] if isinstance(row, str) else row.items():
             told |= {change.id: edits for change in by_line.get(head, ())}
-    ids = {change.id for change in plan.changes}
+    ids = {change.id for change in changes_of(plan)}
     for name, edits in (expected.get("edits") or {}).items():
         told |= dict.fromkeys([name] if name in ids else members_of(name), edits)
     return told
@@ -100,7 +103,7 @@ def _told(expected: Row, plan: Plan) -> Edits:
 def _found(plan: Plan, told: Edits) -> Edits:
     """Return the edits that differ from the ordinary, and those that the case speaks of."""
     found: Edits = {}
-    for change in plan.changes:
+    for change in changes_of(plan):
         own = edits_of(change)
         keys = [*departures_of(change), *told.get(change.id, {})]
         if texts := {key: _one(own.get(key)) for key in own | dict.fromkeys(keys) if key in keys}:

@@ -13,6 +13,7 @@ from typing import Any
 
 from tests.plans.cluster_rows import make_cluster
 from tests.plans.host_rows import device_ids, make_bridge, make_facts, make_group, make_nic
+from tests.plans.lock_rows import make_locks
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.model.observed.cordon import CORDON_ATTRIBUTE, Cordon
 from vgpu_cfg.model.observed.inventory import (
@@ -90,6 +91,7 @@ def make_inventory(estate: Row) -> Inventory:
         folders=folders,
         resource_pools=tuple(_pool(name, row or {}) for name, row in (estate.get("pools") or {}).items()),
         facts=make_facts(estate),
+        locks=make_locks(estate["locks"], READ_AT) if "locks" in estate else None,
     )
 
 

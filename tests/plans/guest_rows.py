@@ -14,6 +14,7 @@ from typing import Any
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.guests.addresses import ADDRESSES_KEY
 from vgpu_cfg.model.guests.guest import (
+    BEGUN,
     GUEST_MARK_KEY,
     REPORT_KEY,
     USERDATA_KEY,
@@ -25,6 +26,7 @@ from vgpu_cfg.model.guests.guest import (
     fingerprint_of,
     print_mark,
 )
+from vgpu_cfg.model.guests.host_keys import AWAITED, HOST_KEY_KEY, host_keys_fingerprint
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.planning.addresses.nic_addresses import AddressBook
@@ -51,12 +53,19 @@ def with_guests(desired: DesiredPlan, observed: Inventory, rows: Row) -> Invento
     return Inventory(**(kept | {"vms": vms}))
 
 
-def mark_of(spec: GuestSpec, names: Any, fingerprints: Mapping[str, str] | None = None) -> str:
-    """Return the mark of a guest in which these modules were staged."""
+def mark_of(
+    spec: GuestSpec,
+    names: Any,
+    fingerprints: Mapping[str, str] | None = None,
+    host_keys: Mapping[str, str] | None = None,
+) -> str:
+    """Return the mark of a guest in which these modules were staged; without `host_keys` all are derived."""
     return print_mark(
         {
             module.kind: StagedModule(
-                digest=module.digest, fingerprint=fingerprint_of(module, fingerprints or {}) or ""
+                digest=module.digest,
+                fingerprint=fingerprint_of(module, fingerprints or {}) or "",
+                host_keys=host_keys_fingerprint(module, host_keys) if host_keys is not None else "",
             )
             for module in spec.modules
             if module.kind in names
@@ -75,7 +84,7 @@ def _with_guest(vm: Vm, spec: GuestSpec, row: Any, addresses: str) -> Vm:
                 mark = mark.replace(f"{module.kind}:{module.digest}", f"{module.kind}:{OTHER}")
         options[GUEST_MARK_KEY] = " ".join([*mark.split(), *row.get("also", ())])
     else:
-        options[USERDATA_KEY] = WITHHELD
+        options |= {USERDATA_KEY: WITHHELD, GUEST_MARK_KEY: BEGUN, HOST_KEY_KEY: AWAITED}
     if "report" in row:
         options[REPORT_KEY] = _report(spec, row["report"]).model_dump_json()
     detail = vm.detail

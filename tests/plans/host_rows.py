@@ -24,8 +24,10 @@ from vgpu_cfg.model.observed.host_facts import (
     ShellFacts,
     SoftwarePackage,
     Vmknic,
+    recovered_mark,
 )
 from vgpu_cfg.model.observed.inventory import DeviceGroupInfo, HostNic, PciDevice, Sriov
+from vgpu_cfg.model.observed.maintenance import MaintenanceEntry
 from vgpu_cfg.planning.findings.wording import version_tuple
 
 Row = Mapping[str, Any]
@@ -132,6 +134,7 @@ def _host_facts(row: Row) -> HostFacts:
     if "unread" in facts:
         facts["unread"] = {FactGroup(group): text for group, text in facts["unread"].items()}
     has_driver = row.get("driver", True)
+    entered = MaintenanceEntry.model_validate(facts["entered"]) if "entered" in facts else None
     return HostFacts(
         groups=frozenset(FactGroup),
         boot_time=BOOTED,
@@ -162,12 +165,19 @@ def _host_facts(row: Row) -> HostFacts:
             for name, version in (facts.get("software") or (DRIVER if has_driver else {})).items()
         ),
         owners=tuple(facts.get("owners") or ()),
-        mark=HostMark.model_validate(facts["mark"]) if "mark" in facts else None,
+        mark=_mark(facts, entered),
+        entered=entered,
         done=facts.get("done") or {},
         vmnics=facts.get("vmnics") or {},
         shell=_shell(row, has_driver=has_driver) if facts.get("shell", True) else None,
         unread=facts.get("unread") or {},
     )
+
+
+def _mark(facts: Mapping[str, Any], entered: MaintenanceEntry | None) -> HostMark | None:
+    if "mark" in facts:
+        return HostMark.model_validate(facts["mark"])
+    return recovered_mark(entered) if entered is not None else None
 
 
 def _options(version: str) -> dict[str, bool | int | str]:

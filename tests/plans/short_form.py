@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeGuard
 
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.observed.inventory import Inventory
@@ -187,6 +188,30 @@ class Line:
         return self.text or f"{', '.join(self.verbs)} {fold_names(self.names)}"
 
 
+def changes_of(plan: Plan) -> list[Change]:
+    """List the changes, the two parts of what a guest is given as one."""
+    parts = {change.needs[0]: change for change in plan.changes if _is_second(change)}
+    ids = {second.id: first for first, second in parts.items()}
+    joined: list[Change] = []
+    for change in plan.changes:
+        second = parts.get(change.id)
+        if change.id in ids:
+            continue
+        both = (*change.needs, *(second.needs if second is not None else ()))
+        needs = tuple(dict.fromkeys(ids.get(need, need) for need in both if need != change.id))
+        if isinstance(change, StageGuest) and second is not None:
+            assert change.rest == second.modules
+            modules, edits = change.modules + second.modules, change.edits + second.edits
+            joined.append(change.model_copy(update={"modules": modules, "edits": edits, "needs": needs}))
+        else:
+            joined.append(change.model_copy(update={"needs": needs}))
+    return joined
+
+
+def _is_second(change: Change) -> TypeGuard[StageGuest]:
+    return isinstance(change, StageGuest) and change.id.startswith("finish ")
+
+
 def lines_of(plan: Plan) -> list[Line]:
     """List the changes in their order.
 
@@ -197,7 +222,7 @@ def lines_of(plan: Plan) -> list[Line]:
     before: dict[str, str] = {}
     off: set[str] = set()
     lines: list[Line] = []
-    for change in plan.changes:
+    for change in changes_of(plan):
         own = f"{change.subject.kind} {change.subject.name}"
         needs = set(change.needs)
         if is_told and isinstance(change, PowerOnVm):
@@ -339,6 +364,7 @@ def _beside(change: Change) -> Iterator[tuple[str, str]]:
             yield "window", change.window
             yield "max_down", f"{change.max_down} hosts" if change.max_down > 1 else ""
             yield "is_held", "yes" if change.is_held else ""
+            yield "is_recovered", "yes" if change.is_recovered else ""
         case ExitMaintenance():
             yield "is_held", "yes" if change.is_held else ""
         case ChangeHost():

@@ -15,8 +15,10 @@ from tests.plans.host_simulator import HostChange, SimulatedHost
 from tests.plans.legal import is_legal
 from tests.plans.rule_simulator import SimulatedCluster
 from vgpu_cfg.catalog import ProfileEntry, load_catalog
+from vgpu_cfg.execution.run.canaries import Canaries
 from vgpu_cfg.execution.run.start_queues import StartQueues
 from vgpu_cfg.model.guests.guest import GUEST_MARK_KEY, parse_mark, print_mark
+from vgpu_cfg.model.guests.host_keys import HOST_KEY_KEY, kept_host_key
 from vgpu_cfg.model.identity import PlanIdentity
 from vgpu_cfg.model.observed.inventory import NVIDIA_VENDOR_ID, Gpu, Host, Inventory
 from vgpu_cfg.model.observed.vm import (
@@ -111,17 +113,32 @@ def carry_out(
     world = _World(observed, plan.desired.identity, choose)
     world.fingerprints = fingerprints or {}
     world.turns = StartQueues(plan.contests)
+    canaries = Canaries(plan.canaries)
     done: set[str] = set()
     waiting = list(plan.changes)
     while waiting:
-        ready = [change for change in waiting if set(change.needs) <= done and world.turns.admits(change, ())]
+        ready = [
+            change
+            for change in waiting
+            if set(change.needs) | _after(change) <= done
+            and world.turns.admits(change, ())
+            and canaries.admits(change)
+        ]
+        if not ready and canaries.done is not None:
+            canaries.release(canaries.done)
+            continue
         if not ready:
             raise AssertionError(f"these wait for each other: {[change.id for change in waiting]}")
         # In the plan's order: one host comes back before the next goes down.
         world.do(ready[0])
         done.add(ready[0].id)
+        canaries.succeed(ready[0])
         waiting.remove(ready[0])
     return world.inventory()
+
+
+def _after(change: Change) -> set[str]:
+    return set(change.after) if isinstance(change, StageGuest) else set()
 
 
 class _World:
@@ -273,11 +290,21 @@ class _World:
         assert {*change.modules} <= {module.kind for module in change.spec.modules}
         extra = dict(vm.detail.extra_config if vm.detail else {})
         if change.with_clone:
-            assert not extra.get(GUEST_MARK_KEY), f"{vm.name} was staged before"
+            assert not parse_mark(extra.get(GUEST_MARK_KEY, "")), f"{vm.name} was staged before"
+        if not change.spec.is_exposed and not parse_mark(extra.get(GUEST_MARK_KEY, "")):
+            extra[HOST_KEY_KEY] = f"ssh-ed25519 {vm.name.encode().hex():A<60}"
+        host_keys = {peer.name: self._host_key(peer, change) for peer in change.peers}
         staged = parse_mark(extra.get(GUEST_MARK_KEY, "")) | parse_mark(
-            mark_of(change.spec, change.modules, self.fingerprints)
+            mark_of(change.spec, change.modules, self.fingerprints, host_keys)
         )
         self._set_detail(vm, {"extra_config": extra | {GUEST_MARK_KEY: print_mark(staged)}})
+
+    def _host_key(self, ref: VmRef, change: StageGuest) -> str:
+        found = self.vms.get(ref.moid or self.made.get(ref.name, ""))
+        detail = found.detail if found is not None else None
+        extra = detail.extra_config if detail is not None else {}
+        is_staged = bool(extra.get(GUEST_MARK_KEY))
+        return kept_host_key(extra, is_staged=is_staged, is_exposed=change.spec.is_exposed)
 
     def _vm(self, ref: VmRef) -> Vm:
         return self.vms[ref.moid or self.made[ref.name]]

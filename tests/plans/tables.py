@@ -43,6 +43,7 @@ EXPECTED = (
     "hosts_in_sync",
     "orphans",
     "one_by_one",
+    "canary",
     "unknown",
 )
 ABOUT = ("about", "ordinary", "estates", "plans")

@@ -12,6 +12,7 @@ from tests.plans.planned import desired_of, inventory_of, options_of, plan_of
 from tests.plans.simulator import carry_out, fullest, least_loaded
 from tests.plans.tables import CASES, case_of
 from vgpu_cfg.catalog import load_catalog
+from vgpu_cfg.execution.run.scheduler import Scheduler
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.remembered import parse_remembered
 from vgpu_cfg.model.plan.change import ManualStep, Plan
@@ -23,6 +24,7 @@ from vgpu_cfg.model.plan.host_change import (
     RestartService,
     SettingTarget,
 )
+from vgpu_cfg.planning.canaries.choice import plan_canaries
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.hosts.remembered import to_keep
 from vgpu_cfg.planning.planner import make_plan
@@ -67,7 +69,7 @@ def test_nothing_is_left_to_do_after_it(case: str) -> None:
     # A plan that warns (VG116) says itself that ESXi's way of spreading vGPUs may strand one.
     for choose in [fullest] if "VG116" in codes_of(plan) else [fullest, least_loaded]:
         after = carry_out(plan, inventory_of(case), choose, options.fingerprints)
-        gone = replace(options, delete=())  # they are gone, and cannot be named again
+        gone = replace(options, delete=(), rotate=())  # neither is done twice
         again = make_plan(desired_of(case), after, load_catalog(), gone)
         assert not again.changes
         assert not again.errors
@@ -112,6 +114,7 @@ ABOUT_SEVERAL_HOSTS = {Code.OUTSIDE_WINDOW, Code.DEVICE_NOT_MATCHED}
 def test_a_plan_is_of_one_piece(case: str) -> None:
     assert_hosts_have_their_moid(case)
     assert_what_is_set_is_read_back(case)
+    assert_a_canary_strands_nobody(case)
 
 
 def assert_hosts_have_their_moid(case: str) -> None:
@@ -132,3 +135,18 @@ def assert_what_is_set_is_read_back(case: str) -> None:
         if isinstance(change, RestartService | RebootHost | ExitMaintenance):
             settled.setdefault(change.host.moid, set()).update(change.settles)
     assert all(written.get(host, set()) <= settings for host, settings in settled.items())
+
+
+def assert_a_canary_strands_nobody(case: str) -> None:
+    """Whatever VM goes first: with all that it needs, and all others once it is done."""
+    plan = plan_of(case)
+    canaries = plan_canaries(plan.changes, plan.canaries, plan.contests, 1)
+    scheduler = Scheduler(plan.changes, parallel=64, per_host=16, canaries=canaries)
+    while True:
+        while (change := scheduler.next_change()) is not None:
+            scheduler.succeed(change)
+        if (done := scheduler.canaries.done) is None:
+            break
+        assert {one.id for one in scheduler.waiting} >= {*done.held}
+        scheduler.canaries.release(done)
+    assert not scheduler.waiting

@@ -29,6 +29,9 @@ IS_REWRITING = os.environ.get("REWRITE_PAGES") == "1"
 
 ASSERTED_ELSEWHERE: dict[Code, str] = {
     Code.UNDECIDED: "unit/planning/test_placement.py: the solver decides all that is small enough to show",
+    Code.NOT_UNDONE: "cli/test_rollback.py: only a run that failed is taken back",
+    Code.NOT_UNDONE_ON_PURPOSE: "unit/planning/test_rollback.py",
+    Code.NO_WAY_BACK: "unit/planning/test_rollback.py: it is told where a rollback is asked for",
     Code.DRAIN_SWITCHES_OFF: "unit/planning/test_upkeep.py: only `drain` and `uncordon` move VMs for a host",
     Code.DRAIN_OTHERS: "unit/planning/test_upkeep.py",
     Code.DRAIN_STAYS: "unit/planning/test_upkeep.py",

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -23,7 +22,7 @@ from vgpu_cfg.model.plan.suggestion import FixKind
 from vgpu_cfg.plan_loading import load_plan
 from vgpu_cfg.planning.planner import make_plan
 from vgpu_cfg.suggestions.search import Found, Search
-from vgpu_cfg.suggestions.trial import PlanSource
+from vgpu_cfg.suggestions.trial import PlanSource, with_flags
 
 DOCS = Path(__file__).parents[2] / "docs"
 TABLE = Path(__file__).parent / "fixes.yaml"
@@ -53,15 +52,7 @@ def errors_with(case: str, source: PlanSource, found: Found) -> list[str]:
     for one in found.candidates:
         if one.effect is not None:
             observed = one.effect(observed)
-    options = options_of(case)
-    flags = {one.flag for one in found.candidates}
-    options = replace(
-        options,
-        allow_power_cycle=options.allow_power_cycle or "allow_power_cycle" in flags,
-        allow_move=options.allow_move or "allow_move" in flags,
-        only=("host:*",) if "only=host:*" in flags else options.only,
-        delete=tuple(name for name in options.delete if f"keep={name}" not in flags),
-    )
+    options = with_flags(options_of(case), [one.flag for one in found.candidates if one.flag])
     plan = make_plan(load_plan(path).desired, observed, load_catalog(), options)
     return [f"{error.code} {error.subject.name}: {error.message}" for error in plan.errors]
 
