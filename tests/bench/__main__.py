@@ -23,6 +23,7 @@ from tests.bench.guests import print_guests
 from tests.bench.hosts import print_hosts
 from tests.bench.placement import print_placement
 from tests.bench.preparing import print_preparing
+from tests.fakes.fake_locks import undisputed
 from tests.plans.estate import PLAN_ID
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.execution import RunOptions, run_plan
@@ -136,7 +137,14 @@ def measure(count: int) -> list[Row]:
             raise SystemExit(f"the benchmark's plan does not fit: {plan.errors[0].message}")
         report = counted(
             "apply",
-            lambda: run_plan(plan, reader, writer, BenchClock(), options=RunOptions(parallel=32, per_host=8)),
+            lambda: run_plan(
+                plan,
+                reader,
+                writer,
+                BenchClock(),
+                locks=undisputed(),
+                options=RunOptions(parallel=32, per_host=8),
+            ),
         )
         undone = [found for found in report.outcomes if found.status is not OutcomeStatus.DONE]
         if undone:

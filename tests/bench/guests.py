@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.fakes.fake_locks import undisputed
 from tests.plans.estate import PLAN_ID
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.cli.compose import LabRunClock
@@ -23,7 +24,7 @@ from vgpu_cfg.plan_loading import load_plan
 from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.planner import make_plan
 from vgpu_cfg.settings.connection import LAB_PASSWORD, LAB_USER
-from vgpu_cfg.settings.plan_keys import PlanSeed
+from vgpu_cfg.settings.plan_keys import PlanSeeds
 from vgpu_cfg.shells.keys import PlanKeyRing
 from vgpu_cfg.staging.stager import Stager
 from vgpu_cfg.vsphere.reading.reader import VCenterReader
@@ -81,7 +82,7 @@ def measure_guests(count: int) -> list[GuestRow]:
     """Make as many workers and set them up, apply again, and add one more."""
     lab = open_lab("fleet-100x8", clock=VirtualClock())
     clock, rows = LabRunClock(lab), list[GuestRow]()
-    secrets = GuestSecrets(PlanSeed(SEED), {})
+    secrets = GuestSecrets(PlanSeeds(SEED), {})
     stager = Stager(SEED, {}, secrets.fingerprints)
     shells = LabGuestShells(
         PlanKeyRing(SEED),
@@ -102,7 +103,7 @@ def measure_guests(count: int) -> list[GuestRow]:
             plan = make_plan(desired, read_for(desired, reader), load_catalog(), options)
             if plan.errors:
                 raise SystemExit(f"the benchmark's plan does not fit: {plan.errors[0].message}")
-            report = run_plan(plan, reader, writer, clock, guests=tools)
+            report = run_plan(plan, reader, writer, clock, locks=undisputed(), guests=tools)
             if report.failed:
                 raise SystemExit(f"{report.failed[0].change_id}: {report.failed[0].message}")
             stages = _stages(plan)

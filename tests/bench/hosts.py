@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+from tests.fakes.fake_locks import undisputed
 from tests.plans.estate import PLAN_ID
 from vgpu_cfg import documents
 from vgpu_cfg.catalog import load_catalog
@@ -30,10 +31,12 @@ from vgpu_cfg.plan_loading import load_plan
 from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.planner import make_plan
 from vgpu_cfg.settings.connection import LAB_PASSWORD, LAB_USER
+from vgpu_cfg.settings.secrets import SecretStore
 from vgpu_cfg.shells.esxi.shell import EsxiShell
 from vgpu_cfg.vsphere.reading.reader import VCenterReader
 from vgpu_cfg.vsphere.wire.session import Session
 from vgpu_cfg.vsphere.writing.host_writer import VCenterHostWriter
+from vgpu_cfg.vsphere.writing.locks import VCenterLocks
 from vgpu_cfg.vsphere.writing.run_log import VCenterRunLog
 from vgpu_cfg.vsphere.writing.writer import VCenterWriter
 
@@ -98,6 +101,7 @@ def measure_hosts(count: int) -> list[HostRow]:
             clock,
             lambda _secrets: shells,
             VCenterRunLog(session),
+            VCenterLocks(session),
             is_lab=True,
         )
 
@@ -121,12 +125,15 @@ def measure_hosts(count: int) -> list[HostRow]:
             return with_shell_facts(desired, look(), tools, options)
 
         observed = counted("plan", look)
-        with host_tools(desired, observed, estate, options) as tools:
+        locks, secrets = undisputed(), SecretStore({}, Path(folder))
+        with host_tools(desired, observed, estate, options, locks, secrets) as tools:
             observed = counted("plan --open-shell", lambda: look_closely(tools))
             plan = planned(observed)
             if plan.errors:
                 raise SystemExit(f"the benchmark's plan does not fit: {plan.errors[0].message}")
-            report = counted("apply", lambda: run_plan(plan, reader, estate.writer, clock, hosts=tools))
+            report = counted(
+                "apply", lambda: run_plan(plan, reader, estate.writer, clock, locks=locks, hosts=tools)
+            )
             if report.failed:
                 raise SystemExit(f"{report.failed[0].change_id}: {report.failed[0].message}")
             again = planned(counted("apply again", lambda: look_closely(tools)))

@@ -20,7 +20,7 @@ from vgpu_cfg.documents import dump
 from vgpu_cfg.lab import open_lab
 from vgpu_cfg.lab.simulation.clock import VirtualClock
 from vgpu_cfg.lab.simulation.faults import FILE_NAME
-from vgpu_cfg.lab.state.inventory import Cluster, LabState, VirtualMachine
+from vgpu_cfg.lab.state.inventory import Alarm, Cluster, LabState, VirtualMachine
 from vgpu_cfg.lab.vcenter import Lab
 
 if TYPE_CHECKING:
@@ -121,7 +121,10 @@ class CommandLine:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What can be compared of a lab: its VMs (templates apart), its rules and all that was ever changed."""
+    """What can be compared of a lab: its VMs (templates apart), its rules and all that was ever changed.
+
+    Locks come and go; they leave nothing of that otherwise.
+    """
 
     vms: frozenset[str]
     rules: frozenset[str]
@@ -134,7 +137,10 @@ class Seen:
             vms=frozenset(vm.name for vm in state.all(VirtualMachine) if not vm.is_template),
             rules=frozenset(rule.name for cluster in state.all(Cluster) for rule in cluster.rules),
             tasks=tuple(state.tasks),
-            revision=state.revision,
+            revision=max(
+                *(thing.revision for thing in state.objects.values() if not isinstance(thing, Alarm)),
+                *(at for moid, at in state.removed.items() if not moid.startswith(Alarm.moid_prefix)),
+            ),
         )
 
 

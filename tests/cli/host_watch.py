@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from tests.cli.command_line import CommandLine
 from vgpu_cfg.lab.shell.shell import LabShell
-from vgpu_cfg.lab.state.inventory import Gpu, Host, LabState, Nic
+from vgpu_cfg.lab.state.inventory import Alarm, Gpu, Host, LabState, Nic
 from vgpu_cfg.lab.state.vm import VirtualMachine
 from vgpu_cfg.lab.vcenter import Lab
+from vgpu_cfg.model.locks import HEAD
 from vgpu_cfg.model.observed.remembered import REMEMBERED_PREFIX
 
 if TYPE_CHECKING:
@@ -27,11 +28,15 @@ A100_HOSTS = ("esx-r12-01.lab", "esx-r12-02.lab")
 L40S_HOSTS = ("esx-r12-03.lab", "esx-r12-04.lab")
 HAND = ("lab", "hand", ESTATE, *L40S_HOSTS, "--bios", "sriov=on", "--power-on")
 
+LOCKING = "lock "
+"""What the name of a call begins with that makes, keeps or removes a lock."""
+
 SSH = "TSM-SSH"
 MARK = "vgpu_cfg.host"
 READING = frozenset({
     "CreateCollectorForEvents", "CreateContainerView", "CreateFilter", "CreateListView",
-    "CreatePropertyCollector", "DestroyCollector", "DestroyView", "Fetch", "FindAssociatedProfile",
+    "CreatePropertyCollector", "CurrentTime", "DestroyCollector", "DestroyView", "Fetch",
+    "FindAssociatedProfile",
     "GetAlarm", "HasPrivilegeOnEntities", "Login", "Logout",
     "ModifyListView", "QueryAssignedLicenses", "QueryConfigOptionDescriptor", "QueryConfigOptionEx",
     "QueryConfigTarget", "QueryConfiguredModuleOptionString", "QueryOptions",
@@ -41,6 +46,7 @@ READING = frozenset({
 """Methods that change nothing that another session could see."""
 
 _METHOD = re.compile(rb"<soapenv:Body>\s*<(\w+)")
+_ALARM = re.compile(rb'<_this [^>]*type="Alarm"[^>]*>(?P<moid>[^<]+)<|<name>(?P<lock>vgpu-cfg lock: )')
 _ESXCLI = re.compile(rb"<method[^>]*>vim\.EsxCLI\.([\w.]+)<")
 _IS_READING = re.compile(
     r"^(\$ .*( -q\b| query\b| --query-gpu=|mst status|mig -lgi$)|esxcli .*\b(get|list)$|GET )"
@@ -66,8 +72,12 @@ class Watch:
 
     @property
     def writes(self) -> dict[str, int]:
-        """The calls that changed something, with their number."""
-        return {name: count for name, count in self.calls.items() if not is_reading(name)}
+        """The calls that changed something, with their number; the run's own locks apart."""
+        return {
+            name: count
+            for name, count in self.calls.items()
+            if not is_reading(name) and not name.startswith(LOCKING)
+        }
 
     def forget(self) -> None:
         """Count from nothing again."""
@@ -112,7 +122,7 @@ def watch_labs(monkeypatch: pytest.MonkeyPatch) -> Watch:
     def watched_exchange(
         lab: Lab, method: str, path: str, headers: Mapping[str, str], body: bytes
     ) -> tuple[int, Mapping[str, str], bytes]:
-        name = _name_of(body) or f"{method} {path}"
+        name = _name_of(body, lab.state) or f"{method} {path}"
         answer: tuple[int, Mapping[str, str], bytes] = watch.told(
             name, lambda: exchange(lab, method, path, headers, body)
         )
@@ -132,12 +142,21 @@ def watch_labs(monkeypatch: pytest.MonkeyPatch) -> Watch:
     return watch
 
 
-def _name_of(body: bytes) -> str:
+def _name_of(body: bytes, state: LabState) -> str:
     found = _METHOD.search(body)
     if found is None:
         return ""
+    alarm = _ALARM.search(body)
+    if alarm is not None and _is_lock(alarm, state):
+        return f"{LOCKING}{found[1].decode()}"
     inner = _ESXCLI.search(body) if found[1] == b"ExecuteSoap" else None
     return f"esxcli {inner[1].decode().replace('.', ' ')}" if inner else found[1].decode()
+
+
+def _is_lock(alarm: re.Match[bytes], state: LabState) -> bool:
+    """Whether an alarm that is made, changed or removed is a lock, by its name or its moid."""
+    thing = state.objects.get((alarm["moid"] or b"").decode())
+    return bool(alarm["lock"]) or (isinstance(thing, Alarm) and thing.name.startswith(HEAD))
 
 
 # ---------------------------------------------------------------- the lab's own state

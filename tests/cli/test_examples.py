@@ -80,7 +80,7 @@ def test_an_example_runs_and_goes_again(example: str, vgpu_cfg: CommandLine) -> 
         vgpu_cfg.done("verify", plan)  # it leaves nothing behind but what its guests wrote and removed
         assert vgpu_cfg("plan", plan, "--exit-code").code == 0
 
-    vgpu_cfg.done("destroy", "--yes", plan)
+    vgpu_cfg.done("destroy", "--yes", "--allow-destroy", "20", plan)
     destroyed = vgpu_cfg.look(estate)
     assert (destroyed.vms, destroyed.rules) == (before.vms, before.rules)
     assert vgpu_cfg("status", plan, "--exit-code").code == 10

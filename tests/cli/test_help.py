@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import shlex
+import subprocess
+import sys
 
 import pytest
 import typer.main
@@ -12,12 +14,24 @@ from typer.core import TyperGroup
 from tests.cli.command_line import CommandLine
 from vgpu_cfg.cli.app import app
 
-OF_RECORDINGS = {"plan", "runbook", "status", "inventory", "fit", "hand-over", "rebalance", "export"}
+OF_RECORDINGS = {
+    "plan",
+    "runbook",
+    "status",
+    "inventory",
+    "fit",
+    "hand-over",
+    "rebalance",
+    "export",
+    "privileges",
+}
 CONNECTED = {
     "cordon",
     "drain",
     "uncordon",
+    "unlock",
     "hand-over",
+    "privileges",
     "plan",
     "apply",
     "verify",
@@ -64,7 +78,8 @@ def test_these_are_the_commands() -> None:
     assert set(COMMANDS) == {
         "validate", "plan", "apply", "status", "destroy", "import", "forget", "runbook", "inventory",
         "profiles", "schema", "record", "explain", "fit", "hand-over", "verify", "rebalance", "history",
-        "cordon", "drain", "uncordon", "export", "lab list", "lab serve", "lab hand", "lab reset",
+        "cordon", "drain", "uncordon", "unlock", "export", "privileges",
+        "lab list", "lab serve", "lab hand", "lab restart", "lab reset",
     }  # fmt: skip
 
 
@@ -135,3 +150,13 @@ def test_help_groups_the_commands(vgpu_cfg: CommandLine) -> None:
     assert "─ Commands ─" not in printed, "a command without a heading"
     plan = printed[places[0] : places[1]]
     assert all(f"│ {name} " in plan for name in ("validate", "plan", "apply", "destroy", "rebalance"))
+
+
+def test_help_loads_no_planning() -> None:
+    """It is quick where commands load what they work with when they are run."""
+    heavy = ("vgpu_cfg.planning.findings", "vgpu_cfg.model.plan.change", "vgpu_cfg.catalog", "pyVmomi")
+    code = f"import sys, vgpu_cfg.cli.app; print(*(name for name in {heavy} if name in sys.modules))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout.split() == []

@@ -27,6 +27,7 @@ COMMANDS = {
     "report": ["apply", "--yes", PLAN],
     "runbook": ["runbook", PLAN],
     "hand-over": ["hand-over", PLAN, "--format", "horovod"],
+    "privileges": ["privileges", PLAN],
     "verify": ["verify", PLAN],
     "explain": ["explain", "VG107"],
     "lab-list": ["lab", "list"],

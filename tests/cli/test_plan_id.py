@@ -75,7 +75,7 @@ def test_where_the_id_cannot_be_kept_nothing_is_changed(vgpu_cfg: CommandLine, d
 
 MALFORMED = {
     "empty": ("# nothing\n", "depts.yaml.id:1:1: the id file holds no id"),
-    "no id": ("# about\nhello\n", "depts.yaml.id:2:1: this is no plan id: 'hello'"),
+    "no id": ("# about\nhello\n", "depts.yaml.id:2:1: this is no plan id"),
     "two": (f"{plan_id(1)}\n{plan_id(2)}\n", "depts.yaml.id:2:1: the id file holds more than one id"),
 }
 
@@ -239,3 +239,15 @@ def test_destroy_leaves_what_a_context_protects(vgpu_cfg: CommandLine, depts: Pa
     assert ran.code == 4
     assert "its name is protected by the context admins in config.yaml" in ran.told
     assert vgpu_cfg.look(ESTATE).vms == {"vm-01", "vm-02"}
+
+
+def test_destroy_of_more_than_a_context_allows_takes_their_number(vgpu_cfg: CommandLine, depts: Path) -> None:
+    vgpu_cfg.done("apply", "--yes", depts)
+    vgpu_cfg.write("config.yaml", 'contexts: {admins: {server: "lab:two-a100", most_deletions: 1}}\n')
+    for words in (["--dry-run"], ["--yes"], ["--yes", "--allow-destroy", "1"]):
+        ran = vgpu_cfg("destroy", *words, depts)
+        assert ran.code == 4
+        assert "--allow-destroy 2 lets it" in ran.told
+    assert vgpu_cfg.look(ESTATE).vms == {"vm-01", "vm-02"}
+    vgpu_cfg.done("destroy", "--yes", depts, "--allow-destroy", "2")
+    assert vgpu_cfg.look(ESTATE).vms == frozenset()

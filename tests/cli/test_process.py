@@ -9,7 +9,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import pytest
@@ -135,8 +135,8 @@ def test_without_a_terminal_and_without_yes_nothing_is_changed(command: str, vgp
     assert vgpu_cfg.look(ESTATE) == before
 
 
-def at_a_terminal(*words: str, answer: str) -> tuple[int, str]:
-    """Run a command at a pseudo terminal and answer its question, once: nothing that is typed may be lost.
+def at_a_terminal(*words: str, answers: Sequence[str]) -> tuple[int, str]:
+    """Run a command at a pseudo terminal and answer each question once: nothing that is typed may be lost.
 
     At the deadline it is killed, and its code says so.
     """
@@ -153,12 +153,11 @@ def at_a_terminal(*words: str, answer: str) -> tuple[int, str]:
     os.close(theirs)
     with process, killed_at_the_end(process, DEADLINE_SECONDS):
         shown = ""
-        asked = False
+        left = list(answers)
         while chunk := _read(ours):
             shown += chunk
-            if not asked and "[y/N]" in shown:
-                asked = True
-                os.write(ours, answer.encode())
+            if left and shown.count("[y/N]") > len(answers) - len(left):
+                os.write(ours, left.pop(0).encode())
         code = process.wait(timeout=DEADLINE_SECONDS)
     os.close(ours)
     return code, " ".join(shown.split())
@@ -172,7 +171,7 @@ def _read(terminal: int) -> str:
 
 
 def test_yes_at_the_prompt_goes_ahead(vgpu_cfg: CommandLine) -> None:
-    code, shown = at_a_terminal("apply", PLAN, answer="y\n")
+    code, shown = at_a_terminal("apply", PLAN, answers=["y\n"])
     assert code == 0, shown
     assert "Make these 4 changes? [y/N]" in shown
     assert vgpu_cfg.look(ESTATE).vms == {"hvd-01", "hvd-02"}
@@ -183,13 +182,31 @@ def test_yes_at_the_prompt_goes_ahead(vgpu_cfg: CommandLine) -> None:
     [("n\n", 130), pytest.param("\n", 130, marks=LATER), pytest.param("\x03", 130, marks=LATER)],
 )
 def test_anything_else_does_not(answer: str, code: int, vgpu_cfg: CommandLine) -> None:
-    ended, shown = at_a_terminal("apply", PLAN, answer=answer)
+    ended, shown = at_a_terminal("apply", PLAN, answers=[answer])
     assert ended == code, shown
     assert vgpu_cfg.look(ESTATE).vms == frozenset()
 
 
+@pytest.mark.parametrize(
+    ("answer", "code", "vms"),
+    [
+        ("y\n", 0, {"hvd-01", "hvd-02"}),
+        ("n\n", 130, {"hvd-01"}),
+        pytest.param("\x03", 130, {"hvd-01"}, marks=LATER),
+    ],
+)
+def test_the_canary_is_asked_about(answer: str, code: int, vms: set[str], vgpu_cfg: CommandLine) -> None:
+    ended, shown = at_a_terminal("apply", PLAN, "--canary=1", answers=["y\n", answer])
+    assert ended == code, shown
+    assert "The canary hvd-01 is as planned. Go on with hvd-02? [y/N]" in shown
+    assert vgpu_cfg.look(ESTATE).vms == vms
+    if code:
+        assert "LEFT hvd-02: not begun: the answer was no after the canary hvd-01" in shown
+        assert f"NEXT vgpu-cfg apply {PLAN} --canary=1" in shown
+
+
 def test_json_at_a_terminal_shows_the_plan_before_it_asks(vgpu_cfg: CommandLine) -> None:
-    code, shown = at_a_terminal("apply", "--output", "json", PLAN, answer="n\n")
+    code, shown = at_a_terminal("apply", "--output", "json", PLAN, answers=["n\n"])
     assert code == 130
     assert "VM hvd-01 new on esx-a100-01.lab" in shown
 

@@ -20,6 +20,7 @@ from vgpu_cfg.model.observed.cordon import parse_cordons
 from vgpu_cfg.model.observed.drs import ClusterRule, ClusterTies, VmGroup, VmHostRule
 from vgpu_cfg.model.observed.host_facts import EstateFacts, FactGroup
 from vgpu_cfg.model.observed.inventory import Host, Inventory, VCenter
+from vgpu_cfg.model.observed.maintenance import MaintenanceEntry
 from vgpu_cfg.model.observed.past import Past, PastScope
 from vgpu_cfg.model.observed.vm import (
     OwnerMark,
@@ -175,6 +176,9 @@ class FakeVCenter:
     def read_past(self, scope: PastScope) -> Past:
         return Past(unread="this vCenter tells no events")
 
+    def read_maintenance(self, host_moids: Sequence[str]) -> Mapping[str, MaintenanceEntry]:
+        return {}
+
     def read_ties(self, cluster_moid: str) -> ClusterTies:
         told = {"is_enabled": True, "is_mandatory": True, "key": 1}
         ties = {name: held for name, held in self.rules.items() if held and held[0] in self.vm_groups}
@@ -190,8 +194,14 @@ class FakeVCenter:
         groups = [VmGroup(name=name, vm_moids=moids) for name, moids in self.vm_groups.items()]
         return ClusterTies(rules=tuple(rules), host_rules=tuple(host_rules), vm_groups=tuple(groups))
 
+    def read_locks(self) -> None:
+        return None
+
     def read_missing_privileges(self, needed: Mapping[str, Sequence[str]]) -> Mapping[str, tuple[str, ...]]:
         return {}
+
+    def read_defined_attributes(self) -> frozenset[tuple[str, str]]:
+        return frozenset()
 
     # ------------------------------------------------------------- writer
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.fakes.fake_hosts import FakeHosts
+from tests.fakes.fake_locks import undisputed
 from tests.unit.execution.makers import PLAN, plan_of
 from vgpu_cfg.execution import HostTools, RunOptions, run_plan
 from vgpu_cfg.model.observed.host_facts import FactGroup
@@ -181,7 +182,7 @@ def estate(hosts: int = 1, **fields: Any) -> FakeHosts:
 def tools_for(server: Any, *, access: AccessEntry | None = OPEN, **fields: Any) -> HostTools:
     allowed = {f"host-{number}": access for number in range(1, 10)} if access is not None else {}
     fields = {"logins": server, "secrets": {"esxi": "hidden"}, **fields}
-    return HostTools(PLAN, server, server, access=allowed, settings=TABLE.__getitem__, **fields)
+    return HostTools(PLAN, server, server, undisputed(), access=allowed, settings=TABLE.__getitem__, **fields)
 
 
 def run(
@@ -198,6 +199,7 @@ def run(
         server,
         server,
         server,
+        locks=undisputed(),
         hosts=tools or tools_for(server, access=access),
         options=RunOptions(**fields.pop("options", {})),
         on_event=events.append,

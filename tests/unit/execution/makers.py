@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from tests.fakes.fake_locks import undisputed
 from tests.fakes.fake_vcenter import START, FakeVCenter, uuid_of
 from vgpu_cfg.execution import RunOptions, run_plan
 from vgpu_cfg.model.desired import DesiredPlan
@@ -155,7 +156,14 @@ def run(server: FakeVCenter, *changes: Change, **fields: Any) -> tuple[Report, l
     events: list[Event] = []
     options = RunOptions(**fields.pop("options", {}))
     report = run_plan(
-        plan_of(*changes), server, server, server, options=options, on_event=events.append, **fields
+        plan_of(*changes),
+        server,
+        server,
+        server,
+        locks=undisputed(),
+        options=options,
+        on_event=events.append,
+        **fields,
     )
     return report, events
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.fakes.fake_hosts import FakeHosts
+from tests.fakes.fake_locks import undisputed
 from tests.unit.execution.host_makers import (
     ATS,
     FIRMWARE,
@@ -77,7 +78,7 @@ def run_until(server: FakeHosts, changes: list[Change], calls: int) -> bool:
     """Run changes, killed after so many calls; whether it came to its end before that."""
     mortal: Any = Mortal(server, [calls])
     try:
-        run_plan(plan_of(*changes), mortal, mortal, mortal, hosts=tools_for(mortal))
+        run_plan(plan_of(*changes), mortal, mortal, mortal, locks=undisputed(), hosts=tools_for(mortal))
     except Killed:
         return False
     return True
@@ -86,7 +87,7 @@ def run_until(server: FakeHosts, changes: list[Change], calls: int) -> bool:
 def count_calls(changes: list[Change]) -> int:
     life = [100_000]
     mortal: Any = Mortal(estate(), life)
-    run_plan(plan_of(*changes), mortal, mortal, mortal, hosts=tools_for(mortal))
+    run_plan(plan_of(*changes), mortal, mortal, mortal, locks=undisputed(), hosts=tools_for(mortal))
     return 100_000 - life[0]
 
 

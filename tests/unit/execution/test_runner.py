@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.fakes.fake_locks import undisputed
 from tests.fakes.fake_vcenter import FakeVCenter
 from tests.unit.execution import host_makers
 from tests.unit.execution.makers import PLAN, create, estate, pin, plan_of, power_on, run, statuses
@@ -224,7 +225,7 @@ def test_a_plan_with_errors_is_not_run() -> None:
         code="VG101", severity=Severity.ERROR, subject=Subject(kind="vm", name="a"), message="does not fit"
     )
     with pytest.raises(DoesNotFit, match="VG101"):
-        run_plan(plan_of(create("a"), diagnostics=(found,)), server, server, server)
+        run_plan(plan_of(create("a"), diagnostics=(found,)), server, server, server, locks=undisputed())
     assert server.calls == []
 
 
@@ -237,7 +238,7 @@ def test_a_plan_that_prepares_hosts_is_not_run_without_what_changes_them() -> No
 
 def test_settings_come_from_the_table_and_views_show_what_was_read() -> None:
     tools = host_makers.estate()
-    found = HostTools(PLAN, tools, tools)
+    found = HostTools(PLAN, tools, tools, undisputed())
     assert found.settings(SETTINGS[0].key) is SETTINGS[0]
     (host,) = tools.read_hosts(["host-1"])
     view = found.view_of(host, tools.read_facts(["host-1"], frozenset()))

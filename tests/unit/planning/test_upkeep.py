@@ -18,6 +18,7 @@ from vgpu_cfg.model.observed.inventory import Connection, Inventory
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.plan.change import Plan
 from vgpu_cfg.model.plan_file import ProtectEntry
+from vgpu_cfg.model.signs import shown
 from vgpu_cfg.planning.upkeep.cordon import make_cordon_plan
 from vgpu_cfg.planning.upkeep.drain import DrainOptions, make_drain_plan
 from vgpu_cfg.planning.upkeep.give_back import make_uncordon_plan
@@ -215,7 +216,7 @@ def test_what_is_typed_into_a_cordon_stays_on_its_line(typed: str) -> None:
         "vgpu_cfg.cordon.1": json.dumps({"reason": typed, "gpu": typed, "by": typed}),
     }
     for cordon in parse_cordons(texts):
-        assert f"{cordon.words}{cordon.pci_id}{cordon.by}".isprintable()
+        assert shown(f"{cordon.words}{cordon.pci_id}{cordon.by}").isprintable()
         assert Cordon.parse(cordon.attribute, cordon.text) == cordon
     deep = Cordon.parse("vgpu_cfg.cordon", "[" * 100_000)
     assert deep.reason.startswith("[[[")

@@ -12,6 +12,7 @@ from xml.sax.saxutils import escape
 from pyVmomi import VmomiSupport, vim, vmodl
 
 from tests.unit.vsphere.soap_answers import ENVELOPE, Answer, fault, soap
+from vgpu_cfg.vsphere.wire.outage import Outage
 from vgpu_cfg.vsphere.wire.session import Session
 
 _METHOD = re.compile(rb"<soapenv:Body><(\w+)")
@@ -72,7 +73,9 @@ class AnsweringTransport:
 @contextmanager
 def session_on(transport: AnsweringTransport) -> Iterator[Session]:
     """Log in at such a vCenter."""
-    with Session(transport, "vc01", "reader", "secret", sleep=lambda _seconds: None) as session:
+    with Session(
+        transport, "vc01", "reader", "secret", outage=Outage(pause=lambda _seconds: None)
+    ) as session:
         yield session
 
 

@@ -12,6 +12,7 @@ from pyVmomi import VmomiSupport, vim, vmodl
 from pyVmomi.Iso8601 import ParseISO8601
 
 from tests.unit.vsphere.soap_answers import Answer, fault, soap
+from vgpu_cfg.vsphere.wire.outage import Outage
 from vgpu_cfg.vsphere.wire.session import Session
 
 VERSION_ID = re.compile(r' versionId="[^"]*"')
@@ -137,5 +138,5 @@ def session_on(
         # A typed array is a list too, and one answer.
         **{name: value if type(value) is list else [value] for name, value in answers.items()},
     }
-    with Session(script, "vc01", "u", "p", sleep=lambda _seconds: None) as session:
+    with Session(script, "vc01", "u", "p", outage=Outage(pause=lambda _seconds: None)) as session:
         yield session, script

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.fakes.fake_locks import undisputed
 from tests.fakes.fake_vcenter import START
 from tests.unit.execution.makers import create, estate, plan_of, power_on
 from vgpu_cfg.execution import FolderSink, Journal, JournalCopy, SyslogSink, read_journal, run_plan
@@ -25,7 +26,9 @@ def keep(folder: Path, *made: JournalCopy) -> Journal:
     plan = plan_of(create("a"), power_on("a"))
     with Journal.begin(folder, plan, ENTRY, lambda _stem: made) as journal:
         journal.record_entry("began", ENTRY)
-        journal.record_report(run_plan(plan, server, server, server, on_event=journal.record_event))
+        journal.record_report(
+            run_plan(plan, server, server, server, locks=undisputed(), on_event=journal.record_event)
+        )
         journal.record_entry("ended", ENTRY.model_copy(update={"result": RunResult.DONE}))
     return journal
 

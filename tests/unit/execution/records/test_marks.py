@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from tests.fakes.fake_hosts import FakeHosts
+from tests.fakes.fake_locks import undisputed
 from tests.unit.execution.host_makers import ATS, NVIDIA, estate
 from tests.unit.execution.makers import PLAN
 from vgpu_cfg.errors import StalePlan
@@ -16,7 +17,7 @@ BOOT = datetime(2026, 2, 1, tzinfo=UTC)
 
 
 def taken(server: FakeHosts) -> HostMarks:
-    marks = HostMarks(PLAN, server, server)
+    marks = HostMarks(PLAN, server, server, undisputed())
     (host,) = server.read_hosts(["host-1"])
     marks.take(host, server.read_facts(["host-1"], frozenset()).hosts["host-1"])
     return marks
@@ -75,6 +76,14 @@ def test_a_mark_of_another_plan_is_refused_and_one_that_is_no_mark_is_none() -> 
         taken(server)
     server.host("esx-01").attributes.update(dict.fromkeys(server.host("esx-01").attributes, "edited by hand"))
     assert taken(server).own("host-1") is None
+
+
+def test_the_same_plan_without_its_id_file_is_told_which_id_to_bring() -> None:
+    server = estate()
+    server.host("esx-01").set_mark(plan=PLAN.name, id="788e2259-7ec1-4be8-b06f-503840d1b649")
+    with pytest.raises(StalePlan) as raised:
+        taken(server)
+    assert "bring its .id file, which holds 788e2259-7ec1-4be8-b06f-503840d1b649" in raised.value.remedy
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import json
 from datetime import timedelta
 from pathlib import Path
 
+from tests.fakes.fake_locks import undisputed
 from tests.fakes.fake_vcenter import START
 from tests.unit.execution.makers import create, estate, plan_of
 from vgpu_cfg.execution import Journal, Wanted, joined, run_plan, runs_of_entries, runs_of_journals
@@ -27,7 +28,9 @@ def keep(folder: Path, number: int) -> Path:
     """Keep the journal of the n-th run."""
     server, plan = estate(), plan_of(create("a"))
     with Journal.begin(folder, plan, entry(number)) as journal:
-        journal.record_report(run_plan(plan, server, server, server, on_event=journal.record_event))
+        journal.record_report(
+            run_plan(plan, server, server, server, locks=undisputed(), on_event=journal.record_event)
+        )
     return journal.path
 
 

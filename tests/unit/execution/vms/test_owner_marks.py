@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 
+from tests.fakes.fake_locks import undisputed
 from tests.fakes.fake_vcenter import START, FakeVCenter, uuid_of
 from tests.unit.execution.makers import (
     PLAN,
@@ -89,7 +90,7 @@ def test_a_plan_without_an_id_marks_nothing() -> None:
     server = estate()
     plan = plan_of(create("hvd-01"), desired=DesiredPlan(name="demo", vcenter="prod"))
     with pytest.raises(ValueError, match="needs an id"):
-        run_plan(plan, server, server, server)
+        run_plan(plan, server, server, server, locks=undisputed())
     assert server.calls == []
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 import pytest
 
+from tests.fakes.fake_locks import undisputed
 from tests.fakes.fake_vcenter import FakeVCenter
 from tests.unit.execution.makers import (
     PLAN,
@@ -420,5 +421,5 @@ def test_a_vm_that_was_never_made_cannot_be_resolved() -> None:
         rule_name="r",
         vms=(VmRef(name="a"),),
     )
-    report = run_plan(plan_of(rule), server, server, server)
+    report = run_plan(plan_of(rule), server, server, server, locks=undisputed())
     assert "has not been made" in report.outcomes[0].message
