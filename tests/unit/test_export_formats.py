@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -15,11 +16,14 @@ from vgpu_cfg.documents import parse_text
 from vgpu_cfg.errors import DoesNotFit
 from vgpu_cfg.model.host_list import HostList, ListedHost, ListedHostGpu
 from vgpu_cfg.staging.export import FORMATS, Exported, ExportOptions
+from vgpu_cfg.staging.export.slurm_job import enroot_image
 
 GPU = ListedHostGpu(profile="grid_a100-40c", board="A100", memory_mib=40960)
 SMALL = ListedHostGpu(profile="grid_a100-10c", board="A100", memory_mib=10240)
 ODD = "it's a $(touch owned) `VM` %n -x"
 ODD_KEY = "~/my keys/it's $(id)"
+MARKED = ("slurm",)
+"""Formats whose files have comments."""
 
 
 def host(number: int, **more: Any) -> ListedHost:
@@ -141,26 +145,114 @@ def test_tf_config_tells_each_worker_who_it_is() -> None:
     ]
 
 
+def slurm_lines(hosts: HostList, file: str) -> list[str]:
+    text = written("slurm", hosts).files[file]
+    return [line for line in text.splitlines() if not line.startswith("#")]
+
+
 def test_slurm_counts_gpus_of_each_kind() -> None:
-    files = written("slurm", UNEVEN).files
-    assert files["slurm.conf"].splitlines() == [
+    assert slurm_lines(UNEVEN, "slurm-nodes.conf") == [
         "GresTypes=gpu",
-        "NodeName=hvd-01 NodeAddr=192.0.2.1 CPUs=16 "
-        "Gres=gpu:grid_a100-40c:2,gpu:grid_a100-10c:1 State=UNKNOWN",
-        "NodeName=hvd-02 NodeAddr=192.0.2.2 CPUs=16 Gres=gpu:grid_a100-40c:4 State=UNKNOWN",
+        "NodeName=hvd-01 NodeAddr=192.0.2.1 CPUs=16 Gres=gpu:a100-40c:2,gpu:a100-10c:1 State=UNKNOWN",
+        "NodeName=hvd-02 NodeAddr=192.0.2.2 CPUs=16 Gres=gpu:a100-40c:4 State=UNKNOWN",
+        "PartitionName=7.odd_Plan Nodes=hvd-01,hvd-02 MaxTime=INFINITE State=UP",
     ]
-    assert files["gres.conf"].splitlines() == [
-        "NodeName=hvd-01 Name=gpu Type=grid_a100-40c File=/dev/nvidia[0,2]",
-        "NodeName=hvd-01 Name=gpu Type=grid_a100-10c File=/dev/nvidia1",
-        "NodeName=hvd-02 Name=gpu Type=grid_a100-40c File=/dev/nvidia[0-3]",
+    assert slurm_lines(UNEVEN, "gres.conf") == [
+        "NodeName=hvd-01 Name=gpu Type=a100-40c File=/dev/nvidia[0,2]",
+        "NodeName=hvd-01 Name=gpu Type=a100-10c File=/dev/nvidia1",
+        "NodeName=hvd-02 Name=gpu Type=a100-40c File=/dev/nvidia[0-3]",
     ]
 
 
 def test_slurm_goes_without_what_is_not_known() -> None:
     bare = host(1, address="", training_address="", cpus=None, gpus=(ListedHostGpu(),))
-    files = written("slurm", HostList(plan="p", workers=(bare,))).files
-    assert files["slurm.conf"].splitlines()[1] == "NodeName=hvd-01 Gres=gpu:1 State=UNKNOWN"
-    assert files["gres.conf"] == "NodeName=hvd-01 Name=gpu File=/dev/nvidia0\n"
+    hosts = HostList(plan="p", workers=(bare,))
+    assert slurm_lines(hosts, "slurm-nodes.conf")[1] == "NodeName=hvd-01 Gres=gpu:1 State=UNKNOWN"
+    assert slurm_lines(hosts, "gres.conf") == ["NodeName=hvd-01 Name=gpu File=/dev/nvidia0"]
+    assert slurm_lines(hosts, "topology.conf") == ["SwitchName=no-host-yet Nodes=hvd-01"]
+    note = "the memory of hvd-01 is not known: see RealMemory of `slurmd -C` there"
+    assert note in written("slurm", hosts).notes
+
+
+@pytest.mark.parametrize(
+    ("memory", "told"),
+    [(65536, 63458), (24576, 23317), (2_097_152, 2_054_441), (1024, 512), (8192, 7261)],
+)
+def test_slurm_is_told_of_less_memory_than_the_vm_has(memory: int, told: int) -> None:
+    hosts = HostList(plan="p", workers=(host(1, memory_mib=memory),))
+    assert f" RealMemory={told} " in slurm_lines(hosts, "slurm-nodes.conf")[1]
+
+
+@pytest.mark.parametrize(
+    ("cores", "told"), [(8, " CPUs=16 Sockets=2 CoresPerSocket=8 ThreadsPerCore=1 "), (5, " CPUs=16 Gres")]
+)
+def test_slurm_is_told_of_sockets_where_they_are_known(cores: int, told: str) -> None:
+    hosts = HostList(plan="p", workers=(host(1, cores_per_socket=cores),))
+    assert told in slurm_lines(hosts, "slurm-nodes.conf")[1]
+
+
+def test_slurms_switches_are_the_hosts_that_vms_are_on() -> None:
+    placed = [host(n, esxi_host=name, cluster="gpu") for n, name in ((1, "esx-01"), (2, "esx 02"), (3, ""))]
+    hosts = HostList(plan="p", workers=(*placed, host(4, esxi_host="esx-01")), network="roce-111")
+    assert slurm_lines(hosts, "topology.conf") == [
+        "SwitchName=esx-01 Nodes=hvd-01,hvd-04",
+        "SwitchName=esx-02 Nodes=hvd-02",
+        "SwitchName=cluster-gpu Nodes=hvd-03",
+        "SwitchName=net-roce-111 Switches=esx-01,esx-02,cluster-gpu",
+    ]
+
+
+def test_slurms_controller_is_the_head_else_the_first_worker() -> None:
+    assert "SlurmctldHost=head(192.0.2.9)" in slurm_lines(WITH_HEAD, "slurm.conf")
+    assert "SlurmctldHost=hvd-01(192.0.2.1)" in slurm_lines(PAIR, "slurm.conf")
+    unseen = HostList(plan="p", workers=(host(1, address=""),))
+    assert "SlurmctldHost=hvd-01(10.111.0.11)" in slurm_lines(unseen, "slurm.conf")
+
+
+CONTAINED = {"framework": "horovod", "image": "nvcr.io/nvidia/tensorflow:x", "mounts": ("/srv/d:/d",)}
+
+
+@pytest.mark.parametrize("update", [{}, CONTAINED, {"environment": {"X": ODD}}])
+def test_a_job_is_a_script_that_a_shell_reads(update: dict[str, Any]) -> None:
+    read_by_shell(written("slurm", PAIR.model_copy(update=update)).files["train.sbatch"])
+
+
+def test_a_job_runs_in_the_plans_image_by_pyxis() -> None:
+    assert "--container" not in written("slurm").files["train.sbatch"]
+    files = written("slurm", PAIR.model_copy(update=CONTAINED)).files
+    assert "'--container-image=nvcr.io#nvidia/tensorflow:x'" in files["train.sbatch"]
+    assert "--container-mounts=/opt/vgpu-cfg:/opt/vgpu-cfg,/srv/d:/d" in files["train.sbatch"]
+    assert files["pyxis.conf"].splitlines()[-1] == "required /usr/local/lib/slurm/spank_pyxis.so"
+
+
+@pytest.mark.parametrize(
+    ("image", "told"),
+    [
+        ("tensorflow/tensorflow:2.12", "tensorflow/tensorflow:2.12"),
+        ("nvcr.io/nvidia/pytorch:24.01-py3", "nvcr.io#nvidia/pytorch:24.01-py3"),
+        ("localhost:5000/x", "localhost:5000#x"),
+        ("ubuntu", "ubuntu"),
+    ],
+)
+def test_an_image_is_called_as_enroot_calls_it(image: str, told: str) -> None:
+    assert enroot_image(image) == told
+
+
+def read_by_shell(text: str) -> None:
+    """Let a shell and shellcheck read a script; a rank's own words are expanded where the rank runs."""
+    for judge in (["sh", "-n"], ["shellcheck", "-s", "sh", "-e", "SC2016", "-"]):
+        if shutil.which(judge[0]) is not None:
+            subprocess.run(judge, input=text, text=True, check=True, timeout=60)
+
+
+@pytest.mark.parametrize("name", [name for name in FORMATS if name in MARKED])
+def test_who_is_not_made_yet_is_marked_as_such(name: str) -> None:
+    to_come = host(2, exists=False), host(3, exists=False, key_file="")
+    hosts = HostList(plan="p", workers=(host(1), *to_come))
+    for text in written(name, hosts, key_file="/k").files.values():
+        assert "# hvd-02 is not made yet: nobody answers at 192.0.2.2 before apply.\n" in text
+        assert "# hvd-03 is not made yet: nobody answers at 192.0.2.3 before apply.\n" in text
+        assert "hvd-01 is not" not in text
 
 
 LABEL = re.compile(r"vgpu-cfg/[a-z-]+=([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)")

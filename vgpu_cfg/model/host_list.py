@@ -77,9 +77,9 @@ class HostList(Frozen):
 
     `mesh_port` is that of the ssh servers in the workers' containers, None where the plan asks for none.
     `absent` are the VMs that do not exist yet: of them only the plan file tells. Those that are `lost` are on
-    hosts that do not respond. `framework`, `image`, `mounts` (source:target pairs) and `environment` are those
-    of the training, empty without one. `network` is the one that carries it. `token_file` is the path of the
-    file with the licence's token on the machine where this tool runs, "" where no file holds it.
+    hosts that do not respond. `framework`, `image`, `mounts` (source:target pairs) and `environment` are
+    those of the training, empty without one. `network` is the one that carries it. `token_file` is the path
+    of the file with the licence's token on the machine where this tool runs, "" where no file holds it.
     """
 
     plan: str

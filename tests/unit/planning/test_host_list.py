@@ -199,8 +199,9 @@ def test_where_a_vm_is_and_what_it_has_is_told_of_one_that_exists() -> None:
         clusters=(Cluster(moid="c-1", name="gpu"),),
     )
     first, second = make_host_list(plan, inventory, load_catalog()).workers
-    assert (first.exists, first.esxi_host, first.cluster, first.cores_per_socket) == (True, "esx-01", "gpu", 1)
-    assert (second.exists, second.esxi_host, second.cluster, second.cores_per_socket) == (False, "", "", None)
+    assert (first.exists, first.esxi_host, first.cluster) == (True, "esx-01", "gpu")
+    assert (second.exists, second.esxi_host, second.cluster) == (False, "", "")
+    assert (first.cores_per_socket, second.cores_per_socket) == (1, None)
 
 
 def test_the_cluster_of_a_vm_to_come_is_the_only_one_that_the_plan_names() -> None:

@@ -114,7 +114,7 @@ def _of(vm: Vm | None, field: Literal["cpus", "cores_per_socket", "memory_mib"])
 
 
 def _cluster(vm: DesiredVm, host: Host | None, observed: Inventory) -> str:
-    """Return the cluster that a VM is in; of one that is not there yet, that of the plan file if it is one."""
+    """Return the cluster that a VM is in; of one that is not there yet, the only one of the plan file."""
     cluster = observed.cluster_of(host) if host is not None else None
     if cluster is not None:
         return cluster.name

@@ -9,6 +9,12 @@ from dataclasses import dataclass
 from vgpu_cfg.errors import DoesNotFit
 from vgpu_cfg.model.host_list import HostList, ListedHost
 
+SETTINGS_FOLDER = "/opt/vgpu-cfg"
+"""Where each worker keeps the settings of NCCL that hold on it (`nccl.env`), and what starts a rank so."""
+
+RANK = f'! [ -x {SETTINGS_FOLDER}/rank ] || exec {SETTINGS_FOLDER}/rank "$@"; exec "$@"'
+"""For `sh -c`: start a command as a rank, with the worker's settings where it has them. No single quotes."""
+
 
 @dataclass(frozen=True, slots=True)
 class ExportOptions:
@@ -48,6 +54,16 @@ def address_of(host: ListedHost) -> str:
         subject=f"vm {host.vm}",
         remedy="power it on and wait for its tools, or give its NIC an `ip` in the plan file",
     )
+
+
+def header(host_list: HostList) -> tuple[str, ...]:
+    """Say in comments whose file it is, and of whom nothing but the plan file tells."""
+    lines = [f"# Written by `vgpu-cfg hand-over` for the plan {text_of(host_list.plan, '-_.')}."]
+    for host in host_list.everyone:
+        if not host.exists:
+            says = f"nobody answers at {host.address} before apply" if host.address else "it has no address"
+            lines.append(f"# {host.host_name} is not made yet: {says}.")
+    return tuple(lines)
 
 
 def with_port(address: str, port: int) -> str:
