@@ -29,8 +29,8 @@ class ListedHost(Frozen):
     by which the others reach it; "" where it is not known. `key_file` is the path of the private key on the
     machine where this tool runs, "" where no file holds it. `exists` is False of a VM that is not made yet:
     nobody answers at its address. `esxi_host` and `cluster` are names, "" where they are not known yet.
-    `cores_per_socket` is known of a VM that exists. `driver_in_guest` tells that the plan sees to NVIDIA's
-    driver in the guest, `licence_type` is the FeatureType of its licence, None without one.
+    `cores_per_socket` is known of a VM that exists. `driver_in_guest` is False of one whose guest the plan
+    sets up and leaves NVIDIA's driver and its licence out.
     """
 
     vm: str
@@ -48,7 +48,6 @@ class ListedHost(Frozen):
     cluster: str = ""
     has_rdma: bool = False
     driver_in_guest: bool = True
-    licence_type: int | None = None
     user: str = ""
     port: int = 22
     key_file: str = ""
@@ -78,8 +77,7 @@ class HostList(Frozen):
     `mesh_port` is that of the ssh servers in the workers' containers, None where the plan asks for none.
     `absent` are the VMs that do not exist yet: of them only the plan file tells. Those that are `lost` are on
     hosts that do not respond. `framework`, `image`, `mounts` (source:target pairs) and `environment` are
-    those of the training, empty without one. `network` is the one that carries it. `token_file` is the path
-    of the file with the licence's token on the machine where this tool runs, "" where no file holds it.
+    those of the training, empty without one. `network` is the one that carries it.
     """
 
     plan: str
@@ -91,7 +89,6 @@ class HostList(Frozen):
     mounts: tuple[str, ...] = ()
     environment: Mapping[str, str] = Field(default_factory=dict)
     network: str = ""
-    token_file: str = ""
     absent: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
 

@@ -212,20 +212,20 @@ def test_the_cluster_of_a_vm_to_come_is_the_only_one_that_the_plan_names() -> No
     assert (first.cluster, second.cluster) == ("gpu", "")
 
 
-def test_the_licences_token_is_named_by_its_file() -> None:
-    secrets = {
-        "lic": SecretReference(kind="file", value="token.tok"),
-        "other": SecretReference(kind="env", value="TOKEN"),
-    }
-    licensed = [
-        guest("a", licence=DesiredLicence(token=token, feature_type=1), driver=PackageEntry())
-        for token in ("lic", "other")
-    ]
-    first = exported(vm("a", LAN, guest=licensed[0]), secrets=secrets)
-    second = exported(vm("a", LAN, guest=licensed[1]), vm("b", LAN, guest=guest("b")), secrets=secrets)
-    assert (first.token_file, second.token_file) == ("token.tok", "")
-    assert [host.licence_type for host in second.workers] == [1, None]
-    assert [host.driver_in_guest for host in second.workers] == [True, False]
+@pytest.mark.parametrize(
+    ("stated", "is_there"),
+    [
+        (None, True),
+        ({"driver": PackageEntry()}, True),
+        ({"licence": DesiredLicence(token="lic")}, True),
+        ({}, False),
+    ],
+)
+def test_a_driver_is_in_the_guest_but_where_the_plan_leaves_it_out(
+    stated: dict[str, object] | None, is_there: bool
+) -> None:
+    found = exported(vm("a", LAN, guest=None if stated is None else guest("a", **stated)))
+    assert found.workers[0].driver_in_guest is is_there
 
 
 def test_a_login_is_the_plans_and_its_key_a_file_or_nothing() -> None:

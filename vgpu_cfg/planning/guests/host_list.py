@@ -53,11 +53,10 @@ def make_host_list(desired: DesiredPlan, observed: Inventory, catalog: Catalog) 
             esxi_host=host_there.name if host_there is not None else "",
             cluster=_cluster(vm, host_there, observed),
             has_rdma=any(nic.rdma is not None for nic in vm.nics),
-            driver_in_guest=guest.driver is not None,
-            licence_type=guest.licence.feature_type if guest.licence is not None else None,
+            driver_in_guest=vm.guest is None or bool(guest.driver or guest.licence),
             user=guest.login.user or MACHINE_USER,
             port=guest.login.port,
-            key_file=_path_of(desired, guest.login.key),
+            key_file=_key_file(desired, guest),
         )
 
     by_name = {vm.name: vm for vm in desired.vms}
@@ -80,10 +79,7 @@ def make_host_list(desired: DesiredPlan, observed: Inventory, catalog: Catalog) 
     absent = tuple(one.vm for one in made.everyone if one.vm not in existing)
     there = (existing[one.vm] for one in made.everyone if one.vm in existing)
     lost = tuple(vm.name for vm in there if lost_host(vm, observed, desired.identity) is not None)
-    guests = (by_name[one.vm].guest for one in made.everyone)
-    licences = (guest.licence for guest in guests if guest is not None and guest.licence is not None)
-    token_file = next(filter(None, (_path_of(desired, licence.token) for licence in licences)), "")
-    return made.model_copy(update={"absent": absent, "lost": lost, "token_file": token_file})
+    return made.model_copy(update={"absent": absent, "lost": lost})
 
 
 def _training_address(desired: DesiredPlan, peer: Peer) -> str:
@@ -177,7 +173,7 @@ def _gpus(vm: DesiredVm, existing: Vm | None, catalog: Catalog) -> Iterator[List
         )
 
 
-def _path_of(desired: DesiredPlan, secret: str | None) -> str:
-    """Return the file that holds a secret as it is; other references have none."""
-    reference = desired.secrets.get(secret or "")
+def _key_file(desired: DesiredPlan, guest: DesiredGuest) -> str:
+    """Return the file that holds the private key of a login; other references have none."""
+    reference = desired.secrets.get(guest.login.key or "")
     return reference.value if reference is not None and reference.kind == _FILE else ""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
+from vgpu_cfg.documents import dump
 from vgpu_cfg.errors import DoesNotFit
 from vgpu_cfg.model.host_list import HostList, ListedHost
 
@@ -66,9 +69,36 @@ def header(host_list: HostList) -> tuple[str, ...]:
     return tuple(lines)
 
 
+def real_memory_mib(memory_mib: int) -> int:
+    """Return what a guest of so much memory shows at the least.
+
+    The kernel keeps a 64th for its page table and less than a 256th for hash tables (derived), and a crash
+    kernel, where there is one, up to 512 MiB (RHEL's default); firmware takes some more.
+    """
+    return max(memory_mib - memory_mib // 50 - 768, memory_mib // 2)
+
+
+def yaml_of(host_list: HostList, *objects: Any) -> str:
+    """Write objects as one file of YAML, under its header; what stands twice in them is written twice."""
+    texts = (dump(json.loads(json.dumps(one))) for one in objects)
+    return "".join(f"{line}\n" for line in header(host_list)) + "---\n".join(texts)
+
+
 def with_port(address: str, port: int) -> str:
     """Join an address and a port; one of IPv6 is put into brackets."""
     return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+
+
+def refuse_keyless(hosts: Iterable[ListedHost], options: ExportOptions, tool: str) -> None:
+    """Raise DoesNotFit where a tool that logs in with a key alone would have none."""
+    for host in hosts:
+        if not options.key_of(host):
+            raise DoesNotFit(
+                f"no file with the private key of {options.user_of(host)} is known, and {tool} takes no host "
+                "without one",
+                subject=f"vm {host.vm}",
+                remedy="name an account and the path of its key: --login USER --identity-file PATH",
+            )
 
 
 def key_notes(hosts: Iterable[ListedHost], options: ExportOptions) -> tuple[str, ...]:

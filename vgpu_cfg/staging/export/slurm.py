@@ -2,7 +2,7 @@
 
 The lines of nodes and partition are a file of their own, which slurm.conf includes: one that is there already
 takes the same line. A node without RealMemory counts as one of 1 MB, and one that shows less than its line is
-drained, so a little is left out for what firmware and kernel keep (`real_memory_mib`).
+drained, so a little is left out for what firmware and kernel keep (parts.py, real_memory_mib).
 
 A node's GPUs are `Gres=gpu:TYPE:COUNT`, and in gres.conf a line `NodeName= Name=gpu Type= File=` for each
 type; GPUs of several types are taken to be in the order of the plan file, as the guest's /dev/nvidia0, 1, ...
@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from vgpu_cfg.model.host_list import HostList, ListedHost
-from vgpu_cfg.staging.export.parts import Exported, ExportOptions, header, text_of
+from vgpu_cfg.staging.export.parts import Exported, ExportOptions, header, real_memory_mib, text_of
 from vgpu_cfg.staging.export.slurm_job import write_job
 
 NODES_FILE = "slurm-nodes.conf"
@@ -47,21 +47,12 @@ def write_slurm(host_list: HostList, _options: ExportOptions) -> Exported:
         "cgroup.conf": _lines(host_list, (f"Constrain{what}=yes" for what in _CONSTRAINED)),
     }
     job = write_job(host_list)
-    return Exported(files | job.files, (*notes, *job.notes))
+    return Exported(files | dict(job.files), (*notes, *job.notes))
 
 
 def partition_of(host_list: HostList) -> str:
     """Name the partition after the plan."""
     return text_of(host_list.plan, _SIGNS)
-
-
-def real_memory_mib(memory_mib: int) -> int:
-    """Return what a guest of so much memory shows Slurm at the least.
-
-    The kernel keeps a 64th for its page table and less than a 256th for hash tables (derived), and a crash
-    kernel, where there is one, up to 512 MiB (RHEL's default); firmware takes some more.
-    """
-    return max(memory_mib - memory_mib // 50 - 768, memory_mib // 2)
 
 
 def _lines(host_list: HostList, lines: Iterable[str]) -> str:
