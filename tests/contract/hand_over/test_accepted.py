@@ -40,21 +40,25 @@ def host(number: int, *gpus: ListedHostGpu, **more: Any) -> ListedHost:
     return ListedHost.model_validate(stated)
 
 
-IMAGE = {"image": "nvcr.io/nvidia/pytorch:24.01-py3", "mounts": ("/srv/data:/data",)}
+def plan_of(name: str, *workers: ListedHost, **more: Any) -> HostList:
+    pulled = {"image": "nvcr.io/nvidia/pytorch:24.01-py3", "mounts": ("/srv/data:/data",)}
+    return HostList.model_validate({"plan": name, "workers": workers, **pulled, **more})
+
+
 PLANS = {
-    "pair": HostList(plan="pair", workers=(host(1, WHOLE), host(2, WHOLE)), **IMAGE),
-    "head": HostList(
-        plan="Head_and some",
-        workers=(host(1, WHOLE, has_rdma=True), host(2, WHOLE, has_rdma=True)),
+    "pair": plan_of("pair", host(1, WHOLE), host(2, WHOLE)),
+    "head": plan_of(
+        "Head_and some",
+        host(1, WHOLE, has_rdma=True),
+        host(2, WHOLE, has_rdma=True),
         head=host(9, vm="head", host_name="head"),
         environment={"NCCL_DEBUG": "INFO"},
         framework="mpi",
-        **IMAGE,
     ),
-    "mig": HostList(plan="7.mig", workers=(host(1, MIG), host(2, MIG, exists=False))),
-    "several": HostList(plan="several", workers=(host(1, *(WHOLE,) * 4), host(2, WHOLE, MIG)), **IMAGE),
-    "alone": HostList(plan="alone", workers=(host(1, *(WHOLE,) * 8, driver_in_guest=False),), **IMAGE),
-    "ipv6": HostList(plan="six", workers=(host(1, WHOLE, address="2001:db8::1"), host(2, WHOLE)), **IMAGE),
+    "mig": plan_of("7.mig", host(1, MIG), host(2, MIG, exists=False), image=""),
+    "several": plan_of("several", host(1, *(WHOLE,) * 4), host(2, WHOLE, MIG)),
+    "alone": plan_of("alone", host(1, *(WHOLE,) * 8, driver_in_guest=False)),
+    "ipv6": plan_of("six", host(1, WHOLE, address="2001:db8::1"), host(2, WHOLE)),
 }
 Judge = Callable[..., subprocess.CompletedProcess[str]]
 
