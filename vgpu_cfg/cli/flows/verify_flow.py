@@ -115,11 +115,14 @@ def specs_of(desired: DesiredPlan, observed: Inventory) -> Mapping[str, GuestSpe
     from vgpu_cfg.planning.estate.own import own_vms
     from vgpu_cfg.planning.guests.drivers import guest_branches, host_branches
     from vgpu_cfg.planning.guests.specs import guest_specs
+    from vgpu_cfg.planning.guests.wiring import observed_wirings
 
     branches = host_branches(desired, observed)
-    running = {name: vm.host_moid or "" for name, vm in own_vms(desired, observed).items()}
+    existing = own_vms(desired, observed)
+    running = {name: vm.host_moid or "" for name, vm in existing.items()}
     takes = {name: guest_branches(branches.get(moid, "")) for name, moid in running.items()}
-    return guest_specs(desired, plan_addresses(desired, observed), takes)
+    wirings = observed_wirings(desired, observed, existing)
+    return guest_specs(desired, plan_addresses(desired, observed), takes, wirings=wirings)
 
 
 def _read(desired: DesiredPlan, estate: Estate) -> Inventory:

@@ -14,6 +14,7 @@ from pydantic import Field
 
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.guests.base import PLAN_KEYS, GuestNic, ModuleBase
+from vgpu_cfg.model.guests.gpu_modules import NcclModule
 from vgpu_cfg.model.guests.training_modules import (
     ContainersModule,
     ImageModule,
@@ -196,6 +197,7 @@ GuestModule = Annotated[
     | DriverModule
     | OfedModule
     | RoceModule
+    | NcclModule
     | LimitsModule
     | TrafficModule
     | SharedFolderModule

@@ -37,6 +37,7 @@ from vgpu_cfg.planning.guests.stage import (
     stage_guest,
 )
 from vgpu_cfg.planning.guests.training_checks import check_training
+from vgpu_cfg.planning.guests.wiring import planned_wirings
 from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
 
 
@@ -57,7 +58,8 @@ class GuestPlanner:
         branches = host_branches(desired, observed)
         self.host_branch = {one.vm: branches.get(one.host_moid, "") for one in placements}
         takes = {vm: guest_branches(branch) for vm, branch in self.host_branch.items()}
-        self.specs = guest_specs(desired, addresses, takes, self.team)
+        wirings = planned_wirings(desired, observed, placements)
+        self.specs = guest_specs(desired, addresses, takes, self.team, wirings)
         if self.team is not None:
             check_training(desired, self.team, addresses, findings)
         self.keys = KeysOfGuests.of(options, desired.identity, observed)
