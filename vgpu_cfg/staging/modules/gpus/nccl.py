@@ -17,7 +17,6 @@ from vgpu_cfg.staging.rendering import render
 from vgpu_cfg.staging.scripts import halves, source_file
 
 PROGRAM = "/opt/vgpu-cfg/nccl-env"
-ENVIRONMENT = "/opt/vgpu-cfg/nccl.env"
 _NEAR_TO_FAR = ("PIX", "PXB", "PHB", "SYS")
 """NCCL_NET_GDR_LEVEL's own words; it has none for another root complex of one node, which PHB takes in."""
 
