@@ -49,6 +49,7 @@ class VerifyCode(StrEnum):
     LICENCE_ENDS = "VG682"
     NO_GPUDIRECT = "VG683"
     HOST_SILENT = "VG684"
+    NCCL_SETTINGS = "VG687"
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +200,13 @@ _ROWS: tuple[Failure, ...] = (
         "verified",
         "every message is copied through the guest's memory",
         "`modprobe nvidia-peermem`; it needs the RDMA stack to be there before the NVIDIA driver is built",
+    ),
+    Failure(
+        _C.NCCL_SETTINGS,
+        "NCCL's settings do not say what is in the guest",
+        "verified",
+        "what reads them looks for a device, a GID or an interface that is not there, or chooses by itself",
+        "`systemctl restart vgpu-cfg-nccl` in the guest computes them anew; else `vgpu-cfg apply`",
     ),
     Failure(
         _C.ATS_OFF,

@@ -8,6 +8,7 @@ from vgpu_cfg.lab.guest.system.nics import SeenNic
 from vgpu_cfg.lab.guest.system.rdma import gids_of
 
 SETTINGS, PROGRAM, UNIT = "/opt/vgpu-cfg/nccl.env", "/opt/vgpu-cfg/nccl-env", "vgpu-cfg-nccl"
+TOPOLOGY = "/opt/vgpu-cfg/nccl-topo.xml"
 
 
 def _gid(nic: SeenNic) -> int | None:
@@ -30,6 +31,8 @@ def nccl_settings(work: Work) -> str:
             lines.append("NCCL_NET_GDR_LEVEL=LOC")
         elif work.guest.peermem:
             lines.append("NCCL_NET_GDR_LEVEL=SYS")
+    if work.parts("gpu_wires"):
+        lines.append(f"NCCL_TOPO_FILE={TOPOLOGY}")
     return "".join(f"export {line}\n" for line in lines)
 
 
@@ -48,6 +51,8 @@ def write_nccl(work: Work) -> WorkResult:
     program = work.bundle_file("nccl-env") or "#!/bin/sh\n"
     files.write(work.guest, PROGRAM, program.encode(), mode=0o755, now=now, parents=True)
     files.write(work.guest, SETTINGS, nccl_settings(work).encode(), now=now, parents=True)
+    if work.parts("gpu_wires"):
+        files.write(work.guest, TOPOLOGY, b'<system version="1">\n</system>\n', now=now, parents=True)
     work.guest.services[UNIT] = True
     work.mark_written()
     return DONE
