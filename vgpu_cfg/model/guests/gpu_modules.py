@@ -19,6 +19,19 @@ class Wire(Frozen):
     switches: tuple[int, ...] = ()
 
 
+class CudaModule(ModuleBase):
+    """The CUDA Toolkit of a release ("12.8"), with its PATH for logins and for `train`; never a driver.
+
+    `package` is a local repository's package or a .run file, by URL or path, "" where `repository` has it.
+    """
+
+    kind: Literal["cuda"] = "cuda"
+    version: str
+    package: str = ""
+    sha256: str = ""
+    repository: str = "https://developer.download.nvidia.com/compute/cuda/repos"
+
+
 class NcclModule(ModuleBase):
     """NCCL's settings for one guest: a program that finds out what is there, run at every boot, and its file.
 

@@ -14,7 +14,7 @@ from pydantic import Field
 
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.guests.base import PLAN_KEYS, GuestNic, ModuleBase
-from vgpu_cfg.model.guests.gpu_modules import NcclModule
+from vgpu_cfg.model.guests.gpu_modules import CudaModule, NcclModule
 from vgpu_cfg.model.guests.training_modules import (
     ContainersModule,
     ImageModule,
@@ -195,6 +195,7 @@ GuestModule = Annotated[
     | NetworkModule
     | NouveauModule
     | DriverModule
+    | CudaModule
     | OfedModule
     | RoceModule
     | NcclModule

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import assert_never
 
 from vgpu_cfg.model.guests.base import GuestNic
-from vgpu_cfg.model.guests.gpu_modules import NcclModule
+from vgpu_cfg.model.guests.gpu_modules import CudaModule, NcclModule
 from vgpu_cfg.model.guests.modules import (
     DriverModule,
     GuestModule,
@@ -67,6 +67,8 @@ def module_text(module: GuestModule) -> str:
         case DriverModule():
             branch = branch_of_package(module.package) or " or ".join(module.branches)
             return f"driver {branch}".rstrip() if branch else "driver"
+        case CudaModule():
+            return f"CUDA Toolkit {module.version}"
         case LicenceModule():
             return f"licence {HIDDEN}"
         case OfedModule():

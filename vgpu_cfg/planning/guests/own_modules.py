@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from vgpu_cfg.model.desired import DesiredGuest, DesiredTraining, DesiredVm
+from vgpu_cfg.model.guests.gpu_modules import CudaModule
 from vgpu_cfg.model.guests.modules import (
     DriverModule,
     GuestModule,
@@ -75,6 +76,8 @@ def _gpu_modules(own: OwnGuest) -> Iterator[GuestModule]:
         yield NouveauModule()
         driver = guest.driver
         yield DriverModule(package=driver.package or "", sha256=driver.sha256 or "", branches=own.branches)
+    if guest.cuda is not None:
+        yield CudaModule.model_validate(guest.cuda.model_dump(exclude_none=True))
     if guest.licence is not None:
         yield LicenceModule(token=guest.licence.token, feature_type=guest.licence.feature_type)
     if guest.runtime is not None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import assert_never
 
 from vgpu_cfg.model.guests.base import GuestNic
-from vgpu_cfg.model.guests.gpu_modules import NcclModule
+from vgpu_cfg.model.guests.gpu_modules import CudaModule, NcclModule
 from vgpu_cfg.model.guests.modules import (
     DriverModule,
     GuestModule,
@@ -86,6 +86,10 @@ def by_hand_text(module: GuestModule) -> str:
             fits = f", of branch {branches}" if branches else ""
             where = f"install {module.package}" if module.package else "see that the driver is installed"
             return f"{where}{fits}; nvidia-smi lists the GPUs"
+        case CudaModule():
+            source = module.package or f"the package cuda-toolkit-{module.version.replace('.', '-')}"
+            where = "" if module.package else f" of {module.repository}"
+            return f"install {source}{where}, never `cuda`, which brings a driver; put it on the PATH"
         case LicenceModule():
             return (
                 f"write FeatureType={module.feature_type} into /etc/nvidia/gridd.conf, put the token "

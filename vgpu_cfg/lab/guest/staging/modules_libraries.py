@@ -1,7 +1,8 @@
-"""The modules about what stands on driver and NIC: NCCL's settings."""
+"""The modules about what stands on driver and NIC: the CUDA Toolkit, NCCL's settings."""
 
 from __future__ import annotations
 
+from vgpu_cfg.lab.guest.staging.internet import fetch
 from vgpu_cfg.lab.guest.staging.work import DONE, ModuleFailedError, Work, WorkResult, applies
 from vgpu_cfg.lab.guest.system import files
 from vgpu_cfg.lab.guest.system.nics import SeenNic
@@ -54,5 +55,36 @@ def write_nccl(work: Work) -> WorkResult:
     if work.parts("gpu_wires"):
         files.write(work.guest, TOPOLOGY, b'<system version="1">\n</system>\n', now=now, parents=True)
     work.guest.services[UNIT] = True
+    work.mark_written()
+    return DONE
+
+
+CUDA_MIB = 12 * 1024
+CUDA_FILES = ("/etc/profile.d/vgpu-cfg-cuda.sh", "/opt/vgpu-cfg/cuda.env")
+
+
+def _toolkit(work: Work) -> str:
+    return f"/usr/local/cuda-{work.text('version')}/bin/nvcc"
+
+
+def _has_cuda(work: Work) -> bool:
+    return work.is_written() and _toolkit(work) in work.guest.files
+
+
+@applies("cuda", _has_cuda, seconds=180.0)
+def install_cuda(work: Work) -> WorkResult:
+    """Install the toolkit from NVIDIA's repository or a package, and set PATH."""
+    guest, now = work.guest, work.lab.clock.now()
+    if _toolkit(work) not in guest.files:
+        if guest.free_mib < CUDA_MIB:
+            raise ModuleFailedError(
+                f"the disk has {guest.free_mib // 1024} GiB free, the CUDA Toolkit needs 12"
+            )
+        fetch(work, work.text("package") or work.text("repository"), work.text("sha256"))
+        guest.free_mib -= CUDA_MIB
+        files.write(guest, _toolkit(work), b"#!/bin/sh\n", mode=0o755, now=now, parents=True)
+    text = work.bundle_file("cuda.sh") or "# the CUDA Toolkit\n"
+    for path in CUDA_FILES:
+        files.write(guest, path, text.encode(), now=now, parents=True)
     work.mark_written()
     return DONE
