@@ -202,13 +202,6 @@ _ROWS: tuple[Failure, ...] = (
         "`modprobe nvidia-peermem`; it needs the RDMA stack to be there before the NVIDIA driver is built",
     ),
     Failure(
-        _C.NCCL_SETTINGS,
-        "NCCL's settings do not say what is in the guest",
-        "verified",
-        "what reads them looks for a device, a GID or an interface that is not there, or chooses by itself",
-        "`systemctl restart vgpu-cfg-nccl` in the guest computes them anew; else `vgpu-cfg apply`",
-    ),
-    Failure(
         _C.ATS_OFF,
         "ATS is off in the NIC that the guest has",
         "verified",
@@ -322,6 +315,13 @@ _ROWS: tuple[Failure, ...] = (
         "verified",
         "nothing can be asked of it or of the guests on it, which may run on or be gone with it",
         "look at its console whether it runs; `vgpu-cfg plan` says where its VMs could start meanwhile",
+    ),
+    Failure(
+        _C.NCCL_SETTINGS,
+        "NCCL's settings do not say what is in the guest",
+        "verified",
+        "what reads them looks for a device, a GID or an interface that is not there, or chooses by itself",
+        "`systemctl restart vgpu-cfg-nccl` in the guest computes them anew; else `vgpu-cfg apply`",
     ),
 )
 
