@@ -111,14 +111,20 @@ def verify_in(
 
 def specs_of(desired: DesiredPlan, observed: Inventory) -> Mapping[str, GuestSpec]:
     """Return what each guest of a plan shall have, as planning sees it where the VMs are now."""
+    from vgpu_cfg.model.plan.change import Severity
     from vgpu_cfg.planning.addresses.nic_addresses import plan_addresses
     from vgpu_cfg.planning.estate.own import own_vms
-    from vgpu_cfg.planning.guests.drivers import guest_branches, host_branches
+    from vgpu_cfg.planning.findings.codes import Code
+    from vgpu_cfg.planning.findings.collection import Findings
+    from vgpu_cfg.planning.guests.drivers import guest_drivers, host_branches
     from vgpu_cfg.planning.guests.specs import guest_specs
 
     branches = host_branches(desired, observed)
     running = {name: vm.host_moid or "" for name, vm in own_vms(desired, observed).items()}
-    takes = {name: guest_branches(branches.get(moid, "")) for name, moid in running.items()}
+    is_strict = Findings.for_plan(desired).severity_of(Code.GUEST_DRIVER_BRANCH) is Severity.ERROR
+    takes = {
+        name: guest_drivers(branches.get(moid, ""), is_strict=is_strict) for name, moid in running.items()
+    }
     return guest_specs(desired, plan_addresses(desired, observed), takes)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from vgpu_cfg.catalog.driver_branches import load_driver_branches
 from vgpu_cfg.documents.foreign import read_foreign
 from vgpu_cfg.errors import DocumentError
 from vgpu_cfg.model.desired import DesiredDiskGrowth, ScratchSource
@@ -14,7 +15,7 @@ from vgpu_cfg.model.guests.user_data import OWN_VALUES
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.wording import gib, listed
-from vgpu_cfg.planning.guests.drivers import branch_of_package, is_unproven
+from vgpu_cfg.planning.guests.drivers import branch_of_package, is_unknown, is_unproven
 from vgpu_cfg.planning.guests.stage import GuestUpdate
 from vgpu_cfg.planning.vms.lookup.guest_system import is_linux
 from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
@@ -101,13 +102,21 @@ def _check_driver(resolved: ResolvedVm, update: GuestUpdate, host_branch: str, f
         return
     branch = branch_of_package(module.package)
     host = resolved.host.name if resolved.host is not None else "its host"
-    if branch and is_unproven(host_branch, branch):
+    if branch and not is_unknown(branch) and is_unproven(host_branch, branch):
         message = (
             f"the guest's driver is of branch {branch}, and it is not proven that {host} with {host_branch} "
             "takes it: if not, the vGPU does not load"
         )
         remedy = f"name a package of branch {host_branch} in `guest.driver`, or try it with one VM"
         findings.add_vm(Code.GUEST_DRIVER_UNPROVEN, resolved.desired, message, remedy)
+    if branch and host_branch and is_unknown(branch) and branch != host_branch:
+        message = (
+            f"the guest's driver is of branch {branch}, which no document that was read names as one of vGPU "
+            f"software ({load_driver_branches().rule}): whether {host} with {host_branch} takes it is unknown"
+        )
+        remedy = f"read the release notes of the host's release, or name a package of branch {host_branch}"
+        findings.add_vm(Code.GUEST_DRIVER_UNKNOWN, resolved.desired, message, remedy)
+        return
     if not branch or not module.branches or branch in module.branches:
         return
     message = (

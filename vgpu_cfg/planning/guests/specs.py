@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from vgpu_cfg.model.desired import DesiredGuest, DesiredPlan, DesiredVm
 from vgpu_cfg.model.guests.guest import GuestSpec
 from vgpu_cfg.model.guests.modules import MODULE_ORDER, GuestModule
+from vgpu_cfg.planning.guests.drivers import GuestDrivers
 from vgpu_cfg.planning.guests.nics import Addresses, PlannedNic, planned_nics
 from vgpu_cfg.planning.guests.own_modules import OwnGuest, own_modules
 from vgpu_cfg.planning.guests.peers import Team, make_team
@@ -20,17 +21,17 @@ from vgpu_cfg.planning.guests.training_modules import training_modules
 def guest_specs(
     desired: DesiredPlan,
     addresses: Addresses,
-    branches: Mapping[str, tuple[str, ...]] | None = None,
+    takes: Mapping[str, GuestDrivers] | None = None,
     team: Team | None = None,
 ) -> dict[str, GuestSpec]:
     """Return the spec of each VM that has a guest, by the VM's name.
 
-    `branches` are, by VM, the guest driver branches that its host takes. `team` is what `make_team` made of
+    `takes` are, by VM, the guest drivers that its host takes. `team` is what `make_team` made of
     the same plan and addresses, where it was made already.
     """
     team = team or make_team(desired, addresses)
     return {
-        vm.name: _spec(desired, vm, vm.guest, addresses, (branches or {}).get(vm.name, ()), team)
+        vm.name: _spec(desired, vm, vm.guest, addresses, (takes or {}).get(vm.name, GuestDrivers()), team)
         for vm in desired.vms
         if vm.guest is not None
     }
@@ -41,13 +42,13 @@ def _spec(
     vm: DesiredVm,
     guest: DesiredGuest,
     addresses: Addresses,
-    branches: tuple[str, ...],
+    takes: GuestDrivers,
     team: Team | None,
 ) -> GuestSpec:
     peer = team.peer(vm.name) if team is not None else None
     nics = planned_nics(vm, addresses)
     training = team.training if team is not None and peer is not None else None
-    modules: list[GuestModule] = list(own_modules(OwnGuest(vm, guest, nics, branches, training)))
+    modules: list[GuestModule] = list(own_modules(OwnGuest(vm, guest, nics, takes, training)))
     if team is not None and peer is not None:
         modules += training_modules(team, peer)
     return GuestSpec(
