@@ -310,6 +310,8 @@ CHECKS: dict[Code, Check] = {
         (Code.GUEST_DISK_SMALL, "the system disk may be too small for the image", _W, _R),
         (Code.GUEST_DRIVER_UNPROVEN, "nobody has said that the host takes the guest's driver", _W, _R),
         (Code.GUEST_DRIVER_UNKNOWN, "no document names the branch of the guest's driver", _W, _R),
+        (Code.TEMPLATE_NO_TOOLS, "vCenter has seen no VMware Tools in the template", _W, _V),
+        (Code.TEMPLATE_HAS_USER_DATA, "the template carries user data of its own", _W, _V),
         (Code.RDMA_UNPAIRED, "a VM has not one RDMA NIC for each GPU", _W, _V),
         (Code.ATS_INCOMPLETE, "the ATS chain is incomplete", _W, _V),
         (Code.ATS_UNPROVEN, "parts of the ATS chain can only be proven in the guest", _I, _V),

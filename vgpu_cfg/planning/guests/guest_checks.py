@@ -22,6 +22,8 @@ from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
 
 SYSTEM_GIB = 15
 """What a system with the NVIDIA driver and a container runtime takes (recalled)."""
+DRIVER_GIB = 8
+"""What a system takes that gets no more than the NVIDIA driver's package and what it is built with (recalled)."""
 
 
 def check_system(resolved: ResolvedVm, findings: Findings) -> bool:
@@ -129,17 +131,20 @@ def _check_driver(resolved: ResolvedVm, update: GuestUpdate, host_branch: str, f
 
 def _check_disk(resolved: ResolvedVm, update: GuestUpdate, findings: Findings) -> None:
     """Compare the first disk of a new VM, as it will be, with what system and image need."""
-    image = update.spec.get(ImageModule)
-    if image is None or resolved.existing is not None or not resolved.base.disks:
+    image, driver = update.spec.get(ImageModule), update.spec.get(DriverModule)
+    if resolved.existing is not None or not resolved.base.disks:
         return
+    if image is None:
+        if driver is None or not driver.package:
+            return
+        needed, what, who = DRIVER_GIB * 1024, "system and driver", "the driver"
+    else:
+        needed, what, who = (image.minimum_free_gib + SYSTEM_GIB) * 1024, "system and image", "the image"
     first = min(resolved.base.disks, key=lambda disk: disk.key).capacity_mib
     grown = [disk.size_mib for disk in resolved.desired.disks if isinstance(disk, DesiredDiskGrowth)]
-    size, needed = max([first, *grown]), (image.minimum_free_gib + SYSTEM_GIB) * 1024
+    size = max([first, *grown])
     if size < needed:
-        message = (
-            f"its system disk has {gib(size)}, and system and image need some {gib(needed)}: "
-            "the image may not fit"
-        )
+        message = f"its system disk has {gib(size)}, and {what} need some {gib(needed)}: {who} may not fit"
         remedy = f"write disks: [{{grow: {gib(needed).replace(' ', '')}}}]"
         findings.add_vm(Code.GUEST_DISK_SMALL, resolved.desired, message, remedy)
 
