@@ -84,7 +84,7 @@ def verify_in(
     from vgpu_cfg.verification import Channels, make_guest_views, make_host_views, verify
 
     begun = estate.clock.now()
-    observed = _read(desired, estate)
+    observed = read_plan(desired, estate)
     specs = specs_of(desired, observed)
     rates = {model.device_id: model.line_gbps for model in load_nics().models if model.line_gbps}
     open_shells = _open_shells(desired, observed)
@@ -102,7 +102,7 @@ def verify_in(
             subject=observed.vcenter.address,
             remedy=f"make them first: {make_command}",
         )
-    ways = _Ways(desired, observed, estate, specs, open_shells, secrets)
+    ways = Ways(desired, observed, estate, specs, open_shells, secrets)
     channels = Channels(guest=ways.guest, host=ways.host, pause=estate.clock.pause, on_result=on_result)
     # The lab is one process with one clock: its machines are asked one after the other.
     choice = replace(wanted.choice, parallel=1) if estate.is_lab else wanted.choice
@@ -128,7 +128,7 @@ def specs_of(desired: DesiredPlan, observed: Inventory) -> Mapping[str, GuestSpe
     return guest_specs(desired, plan_addresses(desired, observed), takes)
 
 
-def _read(desired: DesiredPlan, estate: Estate) -> Inventory:
+def read_plan(desired: DesiredPlan, estate: Estate) -> Inventory:
     """Read the estate, and of the hosts that run the plan's VMs what checks need."""
     from vgpu_cfg.model.observed.host_facts import FactGroup
     from vgpu_cfg.planning.estate.own import own_vms
@@ -185,7 +185,7 @@ def _refuse_choice(
     )
 
 
-class _Ways:
+class Ways:
     """Logs in to the plan's hosts and guests when a check first needs them."""
 
     def __init__(

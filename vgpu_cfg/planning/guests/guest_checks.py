@@ -23,7 +23,7 @@ from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
 SYSTEM_GIB = 15
 """What a system with the NVIDIA driver and a container runtime takes (recalled)."""
 DRIVER_GIB = 8
-"""What a system takes that gets no more than the NVIDIA driver's package and what it is built with (recalled)."""
+"""What a system takes that gets the NVIDIA driver's package, and what that is built with (recalled)."""
 
 
 def check_system(resolved: ResolvedVm, findings: Findings) -> bool:

@@ -1,4 +1,4 @@
-"""Whether a template can carry what the plan makes of it, as far as vCenter tells before anything is cloned."""
+"""Whether a template can carry what the plan makes of it, as far as vCenter tells before it is cloned."""
 
 from __future__ import annotations
 
