@@ -6,9 +6,12 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from vgpu_cfg.catalog.driver_branches import DriverBranch, load_driver_branches
+from vgpu_cfg.model.plan.change import Canary, Change
+from vgpu_cfg.model.plan.host_change import ChangeHost
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
-from vgpu_cfg.planning.host_settings.gpus.driver import branch_of, driver_facts
+from vgpu_cfg.planning.findings.wording import listed
+from vgpu_cfg.planning.host_settings.gpus.driver import NONE, branch_of, driver_facts
 from vgpu_cfg.planning.host_settings.resolved_host import ResolvedHost
 
 
@@ -54,3 +57,19 @@ def _check_end(resolved: ResolvedHost, branch: DriverBranch, now: datetime, find
     findings.add(
         Code.BRANCH_ENDED, resolved.subject, message, "plan for a newer branch: `verify --target-branch`"
     )
+
+
+def check_canary(changes: Sequence[Change], canaries: Sequence[Canary], findings: Findings) -> None:
+    """Tell of hosts that have a driver and get another, where none of them goes first to try it."""
+    first = {change_id for canary in canaries if canary.others for change_id in canary.first}
+    upgraded = [
+        change
+        for change in changes
+        if isinstance(change, ChangeHost)
+        and any(one.setting == "driver" and one.before not in (None, NONE) for one in change.settings)
+    ]
+    if len(upgraded) > 1 and not any(change.id in first for change in upgraded):
+        others = listed([change.host.name for change in upgraded[1:]], shown=6)
+        message = f"it gets another driver as {others} does, and none of them goes first to try it"
+        remedy = "write disruption: {canary: 1}: its guests are asked before the next host is begun"
+        findings.add(Code.DRIVER_WITHOUT_CANARY, upgraded[0].subject, message, remedy)
