@@ -54,6 +54,7 @@ def drivers(line: CommandLine) -> dict[str, str]:
     return {host.name: host.driver.version for host in hosts if host.driver is not None}
 
 
+@pytest.mark.long("hosts that follow a canary with another driver, to the end")
 def test_the_others_follow_once_the_first_hosts_guests_have_answered(line: CommandLine) -> None:
     ran = line.done("apply", PLAN, "--yes", "--allow-power-cycle", **SECRETS)
     assert "CANARY esx-01.lab: as planned; went on with esx-02.lab" in ran.told
