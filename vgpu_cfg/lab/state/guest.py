@@ -158,6 +158,8 @@ class Guest:
     """Nouveau drives a GPU since this boot."""
     boot_due: float = 0.0
     boots: int = 0
+    faults: dict[str, str] = field(default_factory=dict)
+    """What a test or an exercise lets be wrong with it, by the words of `tools/faults.py`."""
     staging: Staging | None = None
     processes: list[Process] = field(default_factory=list)
     last_pid: int = 900

@@ -77,6 +77,13 @@ class NetworkModule(ModuleBase):
     nics: tuple[GuestNic, ...] = ()
 
 
+class TimeModule(ModuleBase):
+    """The NTP servers that keep the clock right, by chronyd or systemd-timesyncd."""
+
+    kind: Literal["time"] = "time"
+    servers: tuple[str, ...]
+
+
 class NouveauModule(ModuleBase):
     """The nouveau driver kept from loading, in the running system and in its initramfs."""
 
@@ -192,6 +199,7 @@ GuestModule = Annotated[
     | UsersModule
     | HostsModule
     | NetworkModule
+    | TimeModule
     | NouveauModule
     | DriverModule
     | OfedModule

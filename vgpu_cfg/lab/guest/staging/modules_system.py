@@ -152,6 +152,21 @@ def set_network(work: Work) -> WorkResult:
     return DONE
 
 
+def _has_time(work: Work) -> bool:
+    return is_written(work) and work.guest.faults.get("clock") is None
+
+
+@applies("time", _has_time, seconds=4.0)
+def set_time(work: Work) -> WorkResult:
+    """Follow the servers: the clock is right from here on."""
+    for server in work.texts("servers"):
+        check_host(work.lab.state.internet, server)
+    work.guest.faults.pop("clock", None)
+    work.guest.services["chrony"] = True
+    work.mark_written()
+    return DONE
+
+
 @applies("limits", is_written)
 def set_limits(work: Work) -> WorkResult:
     """Write the limits."""
