@@ -77,6 +77,8 @@ def ask_same_image(view: TrainingView) -> Asking:
             answer = yield Command(words, on=worker.name)
             if answer.status == 0 and answer.stdout.strip() not in ("", ids[worker.name]):
                 old.append(worker.name)
+    if any(not one for one in ids.values()):
+        return unproven("the image's file cannot be read on every worker")
     if not ids:
         return skipped("no worker has an image to train with")
     if len(set(ids.values())) > 1:
