@@ -11,8 +11,11 @@ from hypothesis import strategies as st
 
 from tests.unit.parsers.printed import OUTPUTS, printed
 from vgpu_cfg.parsers.allreduce import parse_nccl_tests, parse_probe, transports
+from vgpu_cfg.parsers.disk_room import parse_room
 from vgpu_cfg.parsers.errors import UnreadableOutput
 from vgpu_cfg.parsers.esxcli_xml import parse_records
+from vgpu_cfg.parsers.gpu_health import parse_health
+from vgpu_cfg.parsers.guest_clock import parse_time, parse_timedatectl, parse_tracking
 from vgpu_cfg.parsers.guest_gpus import parse_guest_query, parse_listed
 from vgpu_cfg.parsers.guest_system import (
     parse_active,
@@ -20,7 +23,10 @@ from vgpu_cfg.parsers.guest_system import (
     parse_interfaces,
     parse_modules,
 )
+from vgpu_cfg.parsers.kernel_log import parse_kernel_log
+from vgpu_cfg.parsers.link_speed import parse_pcie_link, parse_port_speed
 from vgpu_cfg.parsers.lspci import parse_lspci
+from vgpu_cfg.parsers.metrics import gpus_in_metrics, names_in_metrics, parse_up
 from vgpu_cfg.parsers.mlxconfig import parse_all_firmware, parse_firmware, parse_mst_status
 from vgpu_cfg.parsers.nvidia_mig import parse_mig_instances
 from vgpu_cfg.parsers.nvidia_smi import parse_gpu_csv, parse_query, parse_query_leniently
@@ -56,6 +62,17 @@ PARSERS: tuple[Callable[[str], object], ...] = (
     parse_show_gids,
     parse_sysfs_gids,
     parse_traffic_class,
+    parse_health,
+    parse_kernel_log,
+    parse_pcie_link,
+    parse_port_speed,
+    parse_room,
+    parse_time,
+    parse_timedatectl,
+    parse_tracking,
+    parse_up,
+    gpus_in_metrics,
+    names_in_metrics,
     transports,
     lambda text: parse_records("esxcli", text),
 )
