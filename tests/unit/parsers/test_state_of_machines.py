@@ -103,7 +103,9 @@ def test_what_ails_a_gpu_is_told(before: str, after: str, trouble: str) -> None:
 
 def test_older_drivers_and_vgpus_are_understood() -> None:
     older = SOUND.replace("Clocks Event Reasons", "Clocks Throttle Reasons")
-    (gpu,) = parse_health(older.replace("HW Slowdown                       : Not Active", "HW Slowdown : Active"))
+    (gpu,) = parse_health(
+        older.replace("HW Slowdown                       : Not Active", "HW Slowdown : Active")
+    )
     assert gpu.troubles == ("HW Slowdown is active",)
     (vgpu,) = parse_health(printed("guest-query-a100-40c-licensed.txt"))
     assert (vgpu.troubles, vgpu.is_told) == ((), False)
