@@ -65,6 +65,7 @@ class VerifyCode(StrEnum):
     WORKER_SHORT = "VG713"
     OTHER_MACHINE = "VG714"
     FAR_APART = "VG715"
+    NVLINK_LANES = "VG716"
     LICENCE_SOON = "VG717"
 
 
@@ -451,6 +452,13 @@ _ROWS: tuple[Failure, ...] = (
         "verified",
         "data between GPU and NIC crosses the sockets, at a fraction of the rate",
         "write `near: gpu` for the NIC; `vgpu-cfg inventory` shows the nodes",
+    ),
+    Failure(
+        _C.NVLINK_LANES,
+        "some NVLinks of a GPU carry nothing",
+        "verified",
+        "peers are slower than they should be, and a link that is down often takes others along",
+        "see `nvidia-smi nvlink --errorcounters`, Xid 74 on the host, the bridge or the NVSwitches",
     ),
     Failure(
         _C.LICENCE_SOON,

@@ -46,7 +46,7 @@ def parse_health(text: str) -> tuple[GpuHealth, ...]:
 
 
 def _health(pci_id: str, block: Node) -> GpuHealth:
-    troubles = [*_memory(block), *_flags(block), *_slowdowns(block), *_link(block)]
+    troubles = [*_memory(block), *_flags(block), *_slowdowns(block), *_link(block), *_fabric(block)]
     told = (
         block.text("ECC Errors", "Volatile", "DRAM Uncorrectable"),
         block.text("Remapped Rows", "Pending"),
@@ -72,6 +72,16 @@ def _flags(block: Node) -> Iterator[str]:
     for words, path in _FLAGS:
         if (block.text(*path) or "").casefold() == "yes":
             yield words
+
+
+def _fabric(block: Node) -> Iterator[str]:
+    """Yield a GPU that has not joined NVSwitches' fabric, without which CUDA does not start on it."""
+    state = block.text("Fabric", "State")
+    status = block.text("Fabric", "Status")
+    if state is not None and state.casefold() not in ("completed", "not supported"):
+        yield f"it has not joined the fabric of NVSwitches: {state}"
+    elif status is not None and status.casefold() != "success":
+        yield f"it has not joined the fabric of NVSwitches: {status}"
 
 
 def _reasons(block: Node) -> Node | None:

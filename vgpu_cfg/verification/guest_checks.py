@@ -12,6 +12,7 @@ from vgpu_cfg.model.guests.guest import GuestReport, GuestSpec, ModuleState
 from vgpu_cfg.parsers.errors import UnreadableOutput
 from vgpu_cfg.parsers.guest_gpus import GuestGpu, parse_guest_query
 from vgpu_cfg.parsers.nvidia_topology import TOPOLOGY, parse_topology
+from vgpu_cfg.parsers.nvlink import parse_lanes
 from vgpu_cfg.verification.asking import (
     Asking,
     Command,
@@ -164,6 +165,11 @@ def _other_gpus(view: GuestView, seen: Sequence[GuestGpu]) -> list[str]:
         size = next((view.framebuffers_mib[name] for name in fits if name in view.framebuffers_mib), None)
         if size and gpu.memory_mib is not None and abs(gpu.memory_mib - size) > _SIZE_SLACK * size:
             other.append(f"{gpu.pci_id} has {gpu.memory_mib} MiB of {size}")
+    for gpu in seen:
+        if gpu.is_mig and gpu.mode != "VGPU":
+            other.append(f"{gpu.pci_id} is divided by MIG")
+        if gpu.compute_mode == "Prohibited":
+            other.append(f"{gpu.pci_id} lets nobody compute (compute mode Prohibited)")
     held = [name for name in view.profiles if not any(name in names for names in view.wanted)]
     return other + [f"vCenter gives it {name}" for name in held if view.wanted]
 
@@ -233,4 +239,11 @@ def ask_nvlink(view: GuestView) -> Asking:
             VerifyCode.NO_NVLINK, f"{', '.join(sorted(links))} between {len(seen.gpus)} GPUs", expected
         )
     kinds = sorted(link for link in links if link.startswith("NV"))
-    return passed(f"{', '.join(kinds)} between {joined} GPUs", expected)
+    answer = yield Command(("nvidia-smi", "nvlink", "--status"))
+    lanes = parse_lanes(answer.stdout) if answer.status == 0 else ()
+    active = {one.gpu: one.active for one in lanes}
+    if any(one.inactive for one in lanes if one.active) or len(set(active.values())) > 1:
+        words = ", ".join(f"GPU{one.gpu} {one.active} of {one.active + one.inactive}" for one in lanes)
+        return failed(VerifyCode.NVLINK_LANES, words, "all links of all GPUs")
+    told = f", {max(active.values())} links each" if any(active.values()) else ""
+    return passed(f"{', '.join(kinds)} between {joined} GPUs{told}", expected)

@@ -32,6 +32,7 @@ from vgpu_cfg.parsers.nvidia_mig import parse_mig_instances
 from vgpu_cfg.parsers.nvidia_smi import parse_gpu_csv, parse_query, parse_query_leniently
 from vgpu_cfg.parsers.nvidia_topology import parse_topology
 from vgpu_cfg.parsers.nvidia_vgpu import parse_vgpus
+from vgpu_cfg.parsers.nvlink import parse_lanes
 from vgpu_cfg.parsers.perftest import parse_bandwidth
 from vgpu_cfg.parsers.rdma_devices import parse_devinfo, parse_show_gids, parse_sysfs_gids
 from vgpu_cfg.parsers.rdma_settings import parse_qos, parse_rate, parse_traffic_class
@@ -63,6 +64,7 @@ PARSERS: tuple[Callable[[str], object], ...] = (
     parse_sysfs_gids,
     parse_traffic_class,
     parse_health,
+    parse_lanes,
     parse_kernel_log,
     parse_pcie_link,
     parse_port_speed,

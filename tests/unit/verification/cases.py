@@ -188,6 +188,13 @@ def _two_peers_over_pcie(scene: Scene) -> None:
     scene.change(gpus=2, vgpus=2, peers=2, wanted=())
 
 
+def _lanes_down(scene: Scene) -> None:
+    _two_peers_over_pcie(scene)
+    topology = "\tGPU0\tGPU1\tCPU Affinity\nGPU0\t X \tNV12\t0-15\nGPU1\tNV12\t X \t0-15\n"
+    scene.answer("nvidia-smi", "topo", "-m", by=topology)
+    scene.answer("nvidia-smi", "nvlink", "--status", by=printed("nvlink-status-one-inactive.txt"))
+
+
 def _small_mtu(scene: Scene) -> None:
     text = printed("ip-address-two-up-one-down.txt").replace('"mtu":9000', '"mtu":1500')
     scene.answer("ip", "-json", "address", "show", by=text)
@@ -470,6 +477,7 @@ CASES: tuple[Case, ...] = (
     ),
     Case(C.OTHER_MACHINE, "ssh", PAIR, lambda scene: scene.answer("ssh", by="some-other-boot\n")),
     Case(C.FAR_APART, "near", "esx-01", _far_apart),
+    Case(C.NVLINK_LANES, "nvlink", "hvd-01", _lanes_down),
     Case(C.LICENCE_SOON, "licence", "hvd-01", _ends_in_two_hours),
     Case(C.LICENCE_ENDS, "licence", "hvd-01", _expired),
     Case(

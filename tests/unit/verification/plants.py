@@ -72,6 +72,12 @@ def _one_way(scene: Scene) -> None:
     scene.answer(*cases.RATE, by=slow, of="hvd-02")
 
 
+def _over_the_line(scene: Scene) -> None:
+    fast = printed("ib-write-bw-by-time.txt").replace("94.80", "380.10")
+    gpu = printed("ib-write-bw-gpu-memory.txt").replace("47.00", "94.10")
+    scene.answer(*cases.RATE, by=lambda words: gpu if "--use_cuda=0" in words else fast)
+
+
 def _training(by: str) -> Callable[[Scene], object]:
     return _said("hvd-01", *cases.TRAIN, by=by)
 
@@ -471,6 +477,28 @@ PLANTS: tuple[Plant, ...] = (
     ),
     Plant("another NIC than the planned one is there", _planned_nic_of_another, "nics", "VG664"),
     Plant("two GPUs that should be peers meet over PCIe", cases._two_peers_over_pcie, "nvlink", "VG663"),
+    Plant("one NVLink of three is down", cases._lanes_down, "nvlink", "VG716"),
+    Plant(
+        "a whole GPU is still divided by MIG",
+        _whole(
+            "GPU Virtualization Mode", "    MIG Mode\n        Current : Enabled\n    GPU Virtualization Mode"
+        ),
+        "gpus",
+        "VG702",
+    ),
+    Plant(
+        "a GPU lets nobody compute",
+        _query("    FB Memory Usage", "    Compute Mode : Prohibited\n    FB Memory Usage"),
+        "gpus",
+        "VG702",
+    ),
+    Plant(
+        "a GPU waits for the fabric of NVSwitches",
+        _whole("Performance State", "    Fabric\n        State : In Progress\n    Performance State : P0"),
+        "gpu-health",
+        "VG710",
+    ),
+    Plant("bandwidth is measured over the machine itself", _over_the_line, "bandwidth", ""),
     Plant("nobody knows what the port shall run at", _silent_rate, "port", ""),
     Plant("the port can less than most boards of its model", _slower_board, "port", ""),
     Plant("no perftest with CUDA, and no allreduce", _no_cuda_anywhere, "bandwidth-gpu", ""),

@@ -67,6 +67,13 @@ _SIDE_EFFECTS: dict[VerifyCode, tuple[VerifyCode, ...]] = {
         VerifyCode.WORKER_SHORT,
         VerifyCode.EXPORTER_SILENT,
     ),
+    VerifyCode.NVLINK_LANES: (
+        VerifyCode.UNLICENSED,
+        VerifyCode.LICENCE_ENDS,
+        VerifyCode.NO_GPU_IN_CONTAINER,
+        VerifyCode.WORKER_SHORT,
+        VerifyCode.EXPORTER_SILENT,
+    ),
     # Metrics of one GPU, where two are given.
     VerifyCode.GPUS_MISSING: (VerifyCode.EXPORTER_SILENT,),
 }
