@@ -78,6 +78,13 @@ class NetworkModule(ModuleBase):
     nics: tuple[GuestNic, ...] = ()
 
 
+class TimeModule(ModuleBase):
+    """The NTP servers that keep the clock right, by chronyd or systemd-timesyncd."""
+
+    kind: Literal["time"] = "time"
+    servers: tuple[str, ...]
+
+
 class NouveauModule(ModuleBase):
     """The nouveau driver kept from loading, in the running system and in its initramfs."""
 
@@ -196,6 +203,7 @@ GuestModule = Annotated[
     | UsersModule
     | HostsModule
     | NetworkModule
+    | TimeModule
     | NouveauModule
     | DriverModule
     | CudaModule
