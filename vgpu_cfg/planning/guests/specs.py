@@ -14,6 +14,7 @@ from vgpu_cfg.model.guests.modules import MODULE_ORDER, GuestModule
 from vgpu_cfg.planning.guests.nics import Addresses, PlannedNic, planned_nics
 from vgpu_cfg.planning.guests.own_modules import OwnGuest, own_modules
 from vgpu_cfg.planning.guests.peers import Team, make_team
+from vgpu_cfg.planning.guests.site import site_module
 from vgpu_cfg.planning.guests.training_modules import training_modules
 
 
@@ -47,7 +48,12 @@ def _spec(
     peer = team.peer(vm.name) if team is not None else None
     nics = planned_nics(vm, addresses)
     training = team.training if team is not None and peer is not None else None
+    site = desired.site
+    if site is not None and site.toolkit_repository and guest.toolkit_repository is None:
+        guest = guest.model_copy(update={"toolkit_repository": site.toolkit_repository})
     modules: list[GuestModule] = list(own_modules(OwnGuest(vm, guest, nics, branches, training)))
+    if site is not None:
+        modules.append(site_module(site, guest))
     if team is not None and peer is not None:
         modules += training_modules(team, peer)
     return GuestSpec(
