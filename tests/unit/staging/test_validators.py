@@ -16,6 +16,7 @@ from tests.unit.staging.sandbox import SEED, context, need_root, spec_of, tool
 from vgpu_cfg.documents.foreign import read_foreign, write_foreign
 from vgpu_cfg.model.guests.base import GuestNic
 from vgpu_cfg.model.guests.modules import (
+    AptMirror,
     DriverModule,
     GuestModule,
     HostEntry,
@@ -28,6 +29,8 @@ from vgpu_cfg.model.guests.modules import (
     NouveauModule,
     OfedModule,
     RoceModule,
+    SiteModule,
+    SiteProxy,
     UsersModule,
 )
 from vgpu_cfg.model.plan_file import UserEntry
@@ -48,12 +51,23 @@ NICS = (
     ),
 )  # fmt: skip
 FIXED = (GuestNic(mac="b8:3f:d2:00:00:01", name="roce0", addresses=("10.111.0.11/24",), mtu=9000),)
+CERTIFICATE = f"-----BEGIN CERTIFICATE-----\n{'A' * 64}\n{'B' * 4}\n-----END CERTIFICATE-----\n"
 PATH_OF_ALL_SIGNS = "/srv/a b'\"$(x)`y`%z.run"
 MODULES: tuple[GuestModule, ...] = (
     HostNameModule(host_name="hvd-01", domain="example.com"),
     UsersModule(users=(UserEntry(name="ada"), UserEntry(name="root"))),
     HostsModule(entries=(HostEntry(address="10.111.0.11", names=("hvd-01",)),)),
     NetworkModule(nics=NICS),
+    SiteModule(
+        proxy=SiteProxy(http="http://p.example.com:3128", no_proxy=("10.0.0.0/8",), user="u", password="lic"),
+        apt=AptMirror(url="http://m.example.com/debian", security="http://m.example.com/debian-security"),
+        dnf=("https://m.example.com/$releasever/$basearch",),
+        runtime="docker",
+        closed=True,
+        registry_mirrors={"docker.io": "https://m.example.com:5000"},
+        certificates=(CERTIFICATE,),
+        hosts=(".example.com", "10.0.0.5"),
+    ),
     NouveauModule(),
     DriverModule(package=PATH_OF_ALL_SIGNS, branches=("580", "570"), sha256="a" * 64),
     LicenceModule(token="lic"),
@@ -72,6 +86,11 @@ OTHERS: tuple[GuestModule, ...] = (
     LimitsModule(),
     UsersModule(users=(), machine_user=""),
     HostsModule(),
+    SiteModule(),
+    SiteModule(
+        closed=True, apt=AptMirror(url="http://m.example.com/u", suites=("noble",)), runtime="containerd"
+    ),
+    SiteModule(proxy=SiteProxy(http="http://p.example.com:3128"), runtime="docker"),
 )
 """The other branches of the templates."""
 
