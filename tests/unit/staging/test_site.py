@@ -206,7 +206,8 @@ def test_what_was_set_aside_comes_back(sandbox: Sandbox) -> None:
     sandbox.bring(sandbox.stage(CLOSED))
     assert not sandbox.path(path).exists()
     script = sandbox.stage(SiteModule())
-    assert sandbox.run(script, "apply").status == 0
+    assert sandbox.run(script, "check").why == f"an earlier site has left {SOURCES}"
+    sandbox.bring(script)
     assert sandbox.read(path) == OWN_DEB822
     assert not sandbox.path(SOURCES).exists()
 
@@ -217,7 +218,7 @@ def test_what_the_site_does_not_ask_for_any_more_goes(sandbox: Sandbox, authorit
         registry_mirrors={"docker.io": "https://mirror.example.com"},
     )  # fmt: skip
     sandbox.bring(sandbox.stage(full))
-    assert sandbox.run(sandbox.stage(SiteModule(runtime="docker")), "apply").status == 0
+    sandbox.bring(sandbox.stage(SiteModule(runtime="docker")))
     assert [str(path) for path in sandbox.path("/etc").rglob("*proxy*") if path.is_file()] == []
     assert list(sandbox.path("/usr/local/share/ca-certificates").iterdir()) == []
     assert json.loads(sandbox.read("/etc/docker/daemon.json")) == {}

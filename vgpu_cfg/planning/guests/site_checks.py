@@ -38,7 +38,7 @@ def check_site(resolved: ResolvedVm, update: GuestUpdate, desired: DesiredPlan, 
         if not _is_within(one, site, hosts, runtime):
             where = one.registry or one.host
             message = f"the site is closed, and `{one.key}` leads to {where}, which is none of its hosts"
-            remedy = f"{_remedy(one)}; or add {one.host} to site.hosts"
+            remedy = f"{_remedy(one, runtime)}; or add {one.host} to site.hosts"
             findings.add_vm(Code.SITE_LEFT, resolved.desired, message, remedy)
     if site.apt is None and not site.dnf and update.spec.get(ContainersModule) is not None:
         message = "the site is closed and has no package mirror: what the template lacks cannot be installed"
@@ -54,10 +54,11 @@ def _is_within(one: Fetched, site: DesiredSite, hosts: tuple[str, ...], runtime:
     return is_of_site(one.host, hosts) or (bool(one.registry) and one.registry in _asked(site, runtime))
 
 
-def _remedy(one: Fetched) -> str:
+def _remedy(one: Fetched, runtime: str) -> str:
     if one.registry:
+        mirror = f", or write site.registry_mirrors: {{{one.registry}: …}}"
         return (
-            f"name an image of the site's own registry, or write site.registry_mirrors: {{{one.registry}: …}}"
+            f"name an image of the site's own registry{mirror if takes_mirror(runtime, one.registry) else ''}"
         )
     if one.key == "guest.toolkit_repository":
         return "write site.toolkit_repository"
