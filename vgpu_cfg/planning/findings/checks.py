@@ -325,6 +325,9 @@ CHECKS: dict[Code, Check] = {
         (Code.ADDRESS_TWICE, "an address of the plan is given twice", _E, _V),
         (Code.ADDRESS_IN_USE, "somebody else uses an address of the plan", _W, _V),
         (Code.NICS_ALIKE, "a guest cannot tell its NICs apart", _E, _V),
+        (Code.SITE_LEFT, "staging would fetch from beyond a closed site", _E, _V),
+        (Code.SITE_MIRROR_UNASKED, "a registry mirror that docker does not ask", _W, _V),
+        (Code.SITE_WITHOUT_PACKAGES, "a closed site has no package mirror", _W, _V),
     )
 }
 
