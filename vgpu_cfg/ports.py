@@ -70,13 +70,14 @@ class HostScope(Frozen):
 class ReadScope(Frozen):
     """What a reading must cover.
 
-    `plan` is the one whose VMs are read in detail wherever they are; `vm_names` and `template_names` are
-    read in detail too, `extra_config_keys` are kept of each VM besides the tool's own. VMs on hosts that
-    have GPUs, or that `hosts` means, are read in detail, with `everything` all VMs. `system_ids` also asks
-    every host with a function in passthrough or an SR-IOV NIC for its system id, one round trip each: a plan
-    with fixed passthrough needs it. `key_providers` asks for those of the vCenter, one round trip: a plan
-    with virtual TPMs needs it. Whose name matches one of `vm_globs`, or whose folder one of `folder_globs`,
-    is read in detail, too; with `option_names` it is kept what other extraConfig pairs are called.
+    `plan` is the one whose VMs are read in detail wherever they are; `vm_names` and
+    `template_names` are read in detail too, `extra_config_keys` are kept of each VM besides the
+    tool's own. VMs on hosts that have GPUs, or that `hosts` means, are read in detail, with `everything`
+    all VMs. `system_ids` also asks every host with a function in passthrough for its system id, one
+    round trip each: a plan with fixed passthrough needs it. `key_providers` asks for those of the vCenter,
+    one round trip: a plan with virtual TPMs needs it. Whose name matches one of `vm_globs`, or whose folder
+    one of `folder_globs`, is read in detail, too; with `option_names` it is kept what other extraConfig
+    pairs are called.
     """
 
     plan: PlanIdentity | None = None

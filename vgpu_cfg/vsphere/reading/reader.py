@@ -230,7 +230,9 @@ class VCenterReader:
             for host in with_gpus
         }
         if scope.system_ids:
-            through = [host for host in hosts if any(_tells_system_id(device) for device in host.pci_devices)]
+            through = [
+                host for host in hosts if any(device.passthrough_active for device in host.pci_devices)
+            ]
             for moid, system_id in read_system_ids(self._session, through, computes).items():
                 host = complete.get(moid) or next(host for host in hosts if host.moid == moid)
                 complete[moid] = host.model_copy(update={"system_id": system_id})
@@ -402,11 +404,6 @@ def _is_below(path: str, folder_globs: Sequence[str]) -> bool:
     places = range(len(folders) + 1)
     parts = ("/".join(folders[first:last]) for first in places for last in places[first + 1 :])
     return any(matches_any(part, folder_globs) for part in parts)
-
-
-def _tells_system_id(device: PciDevice) -> bool:
-    """Whether the host names its system id with this function: one handed out, or a NIC with SR-IOV."""
-    return device.passthrough_active or (device.sriov is not None and device.sriov.is_capable)
 
 
 def _with_kind(host: Host, facts: KindFacts) -> Host:
