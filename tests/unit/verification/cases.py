@@ -10,6 +10,7 @@ from tests.unit.parsers.printed import printed
 from tests.unit.verification.two_workers import (
     FACTS,
     IMAGE,
+    NCCL_SETTINGS,
     NIC,
     PROBE,
     RUN_IMAGE,
@@ -26,6 +27,7 @@ from vgpu_cfg.model.observed.host_facts import KernelSetting
 from vgpu_cfg.model.observed.inventory import Connection, GraphicsType
 from vgpu_cfg.model.verification import CheckResult
 from vgpu_cfg.model.vgpu import Sharing
+from vgpu_cfg.parsers.nccl_settings import SETTINGS
 from vgpu_cfg.ports import ShellResult
 from vgpu_cfg.verification.views import WantedVm
 
@@ -245,6 +247,16 @@ CASES: tuple[Case, ...] = (
         "hvd-01",
         lambda scene: scene.answer(
             "mlnx_qos", "-i", "ens192", by=printed("mlnx-qos-pcp-nothing-protected.txt")
+        ),
+    ),
+    Case(
+        C.NCCL_SETTINGS,
+        "nccl",
+        "hvd-01",
+        lambda scene: scene.answer(
+            "cat",
+            SETTINGS,
+            by=NCCL_SETTINGS.replace("GID_INDEX=3", "GID_INDEX=1").replace("mlx5_0", "mlx5_2"),
         ),
     ),
     Case(C.NO_PEERMEM, "peermem", "hvd-01", _no_peermem),
