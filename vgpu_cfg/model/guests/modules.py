@@ -19,6 +19,7 @@ from vgpu_cfg.model.guests.training_modules import (
     ImageModule,
     LauncherModule,
     MonitoringModule,
+    RankModule,
     RegistryModule,
     SshMeshModule,
     ToolkitModule,
@@ -206,6 +207,7 @@ GuestModule = Annotated[
     | RegistryModule
     | ImageModule
     | WorkerModule
+    | RankModule
     | LauncherModule
     | MonitoringModule
     | NicFirmwareModule,

@@ -14,6 +14,7 @@ from vgpu_cfg.model.guests.modules import RoceModule, SharedFolderModule
 from vgpu_cfg.model.guests.training_modules import (
     LauncherModule,
     MeshPeer,
+    RankModule,
     SshMeshModule,
     TrainWorker,
     WorkerModule,
@@ -92,13 +93,15 @@ def first(tmp_path: Path) -> Sandbox:
     return guest
 
 
-def install(guest: Sandbox, module: LauncherModule | None = None, *others: object) -> None:
+def install(
+    guest: Sandbox, module: LauncherModule | None = None, *others: object, rank: RankModule | None = None
+) -> None:
     module = module or launcher()
     mesh = SshMeshModule(vm="hvd-01", peers=PEERS)
     worker = WorkerModule(image=IMAGE)
-    context = context_for(mesh, worker, *others, module)  # type: ignore[arg-type]  # modules of all kinds
+    context = context_for(mesh, worker, *others, rank or RankModule(), module)  # type: ignore[arg-type]  # modules of all kinds
     guest.stand_in("systemctl", "exit 1")
-    for one in (mesh, module):
+    for one in (mesh, rank or RankModule(), module):
         assert guest.apply(one, context) == 0, guest.output
         assert guest.run(one.kind, "check") == 0, guest.output
 
@@ -180,7 +183,7 @@ def test_a_horovodrun_that_tells_no_version_is_called_by_the_word_that_all_know(
 
 
 def test_it_starts_what_it_was_told_to_word_for_word(first: Sandbox) -> None:
-    install(first, launcher(environment={"NCCL_DEBUG": "INFO", "NOTE": "a 'b'\n$(reboot) `x` %d -y"}))
+    install(first, rank=RankModule(environment={"NCCL_DEBUG": "INFO", "NOTE": "a 'b'\n$(reboot) `x` %d -y"}))
     words = ["python", "a b.py", "it's", "$HOME", "`x`", "one\ntwo", "--", "-v", ""]
     status, _, rest = train(first, "--np", "1", *words, NCCL_DEBUG="WARN")
     assert status == 0, rest
@@ -196,7 +199,7 @@ def test_it_starts_what_it_was_told_to_word_for_word(first: Sandbox) -> None:
 
 
 def test_mpirun_is_given_the_variables_and_the_ssh_of_the_mesh(first: Sandbox) -> None:
-    install(first, launcher(environment={"NCCL_DEBUG": "INFO"}))
+    install(first, rank=RankModule(environment={"NCCL_DEBUG": "INFO"}))
     status, _, rest = train(first, "--mpi", "--dry-run", "python", "train.py")
     assert status == 0, rest
     words = shlex.split(rest.splitlines()[0])
@@ -232,7 +235,7 @@ def test_workers_with_other_gid_indexes_are_told(first: Sandbox, tmp_path: Path)
 
 
 def test_without_rdma_it_says_so_and_uses_tcp(first: Sandbox, tmp_path: Path) -> None:
-    install(first, launcher(environment={"NCCL_IB_TC": "106"}))
+    install(first, rank=RankModule(environment={"NCCL_IB_TC": "106"}))
     for name in ("hvd-01", "hvd-02"):
         (tmp_path / name / "sys/class/infiniband").rename(tmp_path / name / "gone")
     status, told, rest = train(first, "--check")
@@ -386,9 +389,6 @@ def test_wrong_words_are_answered_with_the_usage(first: Sandbox, words: list[str
         {"workers": (TrainWorker(name="a\nb"),)},
         {"workers": (TrainWorker(name="a", address="1.2.3.4; reboot"),)},
         {"workers": (TrainWorker(name="a", slots=0),)},
-        {"environment": {"A B": "x"}},
-        {"environment": {"A=$(reboot)": "x"}},
-        {"environment": {"A": "x\0y"}},
         {"nics": (GuestNic(name="ens; reboot"),)},
         {"image": "--privileged"},
         {"image": "a b"},
@@ -400,6 +400,26 @@ def test_what_its_files_cannot_carry_is_refused(first: Sandbox, more: dict[str, 
     module = launcher(**more)
     with pytest.raises(GuestError):
         first.bring(module, context_for(module, WorkerModule(image=IMAGE)))
+
+
+@pytest.mark.parametrize("environment", [{"A B": "x"}, {"A=$(reboot)": "x"}, {"A": "x\0y"}])
+def test_variables_that_no_shell_can_carry_are_refused(first: Sandbox, environment: dict[str, str]) -> None:
+    module = RankModule(environment=environment)
+    with pytest.raises(GuestError):
+        first.bring(module, context_for(module))
+
+
+def test_a_rank_takes_the_callers_variables_before_the_plans_and_those_before_the_guests(
+    first: Sandbox,
+) -> None:
+    install(first, rank=RankModule(environment={"NCCL_DEBUG": "INFO", "NCCL_IB_TC": "106"}))
+    first.write(
+        "/opt/vgpu-cfg/nccl.env", "export NCCL_IB_TC=0\nexport NCCL_IB_HCA='=mlx5_0:1'\nexport OF_ONE=1\n"
+    )
+    shown = "$NCCL_DEBUG $NCCL_IB_TC $NCCL_IB_HCA $NOTE"
+    words = [f"{first.root}/opt/vgpu-cfg/rank", "sh", "-c", f'echo "{shown}"; exit 3']
+    done = first.command(words, NCCL_DEBUG="WARN", NOTE="it's $HOME")
+    assert (done.returncode, done.stdout) == (3, "WARN 106 =mlx5_0:1 it's $HOME\n")
 
 
 # ---- the outer one ----

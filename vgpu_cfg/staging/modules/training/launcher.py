@@ -1,4 +1,4 @@
-"""How training starts: the host file, the environment, and the command `train` on the first VM.
+"""How training starts: the host file, and the command `train` on the first VM.
 
 What is known beforehand stands in files; what only the guests can tell (interfaces, RDMA devices, GID
 indexes) `train` asks them at each start, by `look`, over the mesh.
@@ -8,22 +8,22 @@ from __future__ import annotations
 
 from vgpu_cfg.errors import GuestError
 from vgpu_cfg.model.guests.base import GuestNic
-from vgpu_cfg.model.guests.modules import HostNameModule, RoceModule
+from vgpu_cfg.model.guests.modules import HostNameModule
 from vgpu_cfg.model.guests.training_modules import LauncherModule, SshMeshModule, TrainWorker, WorkerModule
 from vgpu_cfg.staging import values
-from vgpu_cfg.staging.container_values import checked_image, checked_port, checked_variable
+from vgpu_cfg.staging.container_values import checked_image, checked_port
 from vgpu_cfg.staging.module import Staged, StagingContext
-from vgpu_cfg.staging.rendering import quote_sh, render
+from vgpu_cfg.staging.modules.training.rank import FOLDER
+from vgpu_cfg.staging.rendering import render
 from vgpu_cfg.staging.runtimes import CONTAINER, exec_command, image_file, mount_pairs
 from vgpu_cfg.staging.scripts import source_file
 
-FOLDER = "/opt/vgpu-cfg"
+COMMAND = "/usr/local/bin/train"
 FILES = {
     f"{FOLDER}/hostfile": "644",
-    f"{FOLDER}/training.env": "644",
     f"{FOLDER}/look": "755",
     f"{FOLDER}/train": "755",
-    "/usr/local/bin/train": "755",
+    COMMAND: "755",
 }
 """What the module puts in place, by permissions."""
 
@@ -41,7 +41,6 @@ def stage(module: LauncherModule, context: StagingContext) -> Staged:
     own = _own_names(context)
     texts = {
         f"{FOLDER}/hostfile": host_file(module),
-        f"{FOLDER}/training.env": environment_file(module, context),
         f"{FOLDER}/look": render("look.sh.j2"),
         f"{FOLDER}/train": render(
             "train.sh.j2",
@@ -56,14 +55,19 @@ def stage(module: LauncherModule, context: StagingContext) -> Staged:
                 ]
             ),
         ),
-        "/usr/local/bin/train": _outer(module, context),
+        COMMAND: _outer(module, context),
     }
-    named = [(path, f"launcher/{number}", mode) for number, (path, mode) in enumerate(FILES.items(), 1)]
+    named = [(path, source_name(path), mode) for path, mode in FILES.items()]
     return Staged(
         check=render("files.check.sh.j2", files=named),
         apply=render("files.apply.sh.j2", files=named),
         files=tuple(source_file(name, texts[path]) for path, name, _ in named),
     )
+
+
+def source_name(path: str) -> str:
+    """Return what a file is called until it is put in its place."""
+    return "launcher/command" if path == COMMAND else f"launcher/{path.rpartition('/')[2]}"
 
 
 def host_file(module: LauncherModule) -> str:
@@ -73,19 +77,6 @@ def host_file(module: LauncherModule) -> str:
     line, nothing after the number of slots (horovod/runner/common/util/hosts.py).
     """
     return "".join(f"{worker.name} slots={worker.slots}\n" for worker in module.workers)
-
-
-def environment_file(module: LauncherModule, context: StagingContext) -> str:
-    """Return what training starts with, to be read by a shell; RoCE's traffic class unless one is given."""
-    roce = context.spec.get(RoceModule)
-    known = {"NCCL_IB_TC": str(roce.traffic_class)} if roce is not None else {}
-    lines = [
-        f"export {checked_variable(name, 'training.environment')}={quote_sh(value)}\n"
-        for name, value in sorted({**known, **module.environment}.items())
-    ]
-    return "".join(
-        ["# Written by vgpu-cfg: what training starts with. What the caller has set goes first.\n", *lines]
-    )
 
 
 def _outer(module: LauncherModule, context: StagingContext) -> str:
