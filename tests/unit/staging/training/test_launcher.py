@@ -31,6 +31,7 @@ case "$*" in
    env >"$VGPU_CFG_ROOT/environment" ;;
 esac
 """
+MPIRUN = 'case "$*" in --version) echo "mpirun (Open MPI) 4.1.4"; exit ;; esac\n' + BUILD
 # It goes to a folder with the name of the host that is asked.
 SSH = """
 while [ "$#" -gt 2 ]; do
@@ -88,7 +89,7 @@ def first(tmp_path: Path) -> Sandbox:
     furnish(tmp_path / "hvd-02", 12)
     guest = Sandbox(tmp_path / "hvd-01")
     guest.stand_in("horovodrun", BUILD)
-    guest.stand_in("mpirun", BUILD)
+    guest.stand_in("mpirun", MPIRUN)
     guest.stand_in("ssh", SSH)
     return guest
 
@@ -104,6 +105,10 @@ def install(
     for one in (mesh, rank or RankModule(), module):
         assert guest.apply(one, context) == 0, guest.output
         assert guest.run(one.kind, "check") == 0, guest.output
+
+
+def rank_of(guest: Sandbox) -> str:
+    return f"{guest.root}/opt/vgpu-cfg/rank"
 
 
 def train(guest: Sandbox, *words: str, **environment: str) -> tuple[int, dict[str, str], str]:
@@ -138,7 +143,7 @@ def test_it_finds_what_is_there_and_starts_horovodrun(first: Sandbox) -> None:
     assert shlex.split(rest.splitlines()[0]) == [
         *("horovodrun", "-np", "2", "-p", "2222", "--disable-cache"),
         *("--hostfile", f"{first.root}/opt/vgpu-cfg/hostfile", "--network-interfaces", "ens224"),
-        *("python", "train.py", "--lr", "0.1 $(reboot)"),
+        *(rank_of(first), "python", "train.py", "--lr", "0.1 $(reboot)"),
     ]
     assert not (first.root / "started").exists()
 
@@ -161,7 +166,7 @@ def test_horovodrun_is_called_as_its_version_wants(first: Sandbox, version: str,
     install(first)
     status, _, rest = train(first, "--dry-run", "python")
     assert status == 0, rest
-    assert rest.splitlines()[0].split()[-3:] == [word, "ens224", "python"]
+    assert rest.splitlines()[0].split()[-4:] == [word, "ens224", rank_of(first), "python"]
 
 
 def test_a_horovodrun_that_tells_its_version_elsewhere_is_asked_once_more(first: Sandbox) -> None:
@@ -178,7 +183,7 @@ def test_a_horovodrun_that_tells_no_version_is_called_by_the_word_that_all_know(
     install(first)
     status, _, rest = train(first, "--dry-run", "python")
     assert status == 0
-    assert rest.splitlines()[0].split()[-3:] == ["--network-interface", "ens224", "python"]
+    assert rest.splitlines()[0].split()[-4:] == ["--network-interface", "ens224", rank_of(first), "python"]
     assert "horovodrun does not say which version it is: it is started as one before 0.25" in rest
 
 
@@ -205,15 +210,15 @@ def test_mpirun_is_given_the_variables_and_the_ssh_of_the_mesh(first: Sandbox) -
     words = shlex.split(rest.splitlines()[0])
     assert words[:7] == [
         *(f"{first.commands}/mpirun", "--allow-run-as-root", "-np", "2"),
-        *("--hostfile", f"{first.root}/opt/vgpu-cfg/hostfile", "-bind-to"),
+        *("--hostfile", f"{first.root}/opt/vgpu-cfg/hostfile", "--bind-to"),
     ]
     line = " ".join(words)
-    assert f"-mca plm_rsh_agent {first.root}/etc/vgpu-cfg/mesh/bin/ssh -mca plm_rsh_args -p 2222" in line
-    assert "-mca pml ob1 -mca btl ^openib" in line
-    assert "-mca oob_tcp_if_include ens224 -mca btl_tcp_if_include ens224" in line
+    assert f"--mca plm_rsh_agent {first.root}/etc/vgpu-cfg/mesh/bin/ssh --mca plm_rsh_args -p 2222" in line
+    assert "--mca pml ob1 --mca btl ^openib" in line
+    assert "--mca oob_tcp_if_include ens224 --mca btl_tcp_if_include ens224" in line
     passed = {words[at + 1] for at, word in enumerate(words) if word == "-x"}
     assert passed >= {"PATH", "NCCL_DEBUG", "NCCL_IB_HCA", "NCCL_IB_GID_INDEX", "HOROVOD_GLOO_IFACE"}
-    assert words[-2:] == ["python", "train.py"]
+    assert words[-3:] == [rank_of(first), "python", "train.py"]
 
 
 def test_the_gid_is_that_of_the_address_wherever_it_stands(first: Sandbox) -> None:
@@ -306,8 +311,9 @@ def test_a_head_meets_its_workers_on_the_management_network(first: Sandbox, tmp_
     assert told["HOROVOD_GLOO_IFACE"] == "ens192"
     assert told["NCCL_IB_HCA"] == "=mlx5_0:1"
     # horovodrun would have NCCL use the network by which it meets the workers.
-    assert rest.splitlines()[0].split()[-6:] == [
-        *("--network-interfaces", "ens192", "env", "NCCL_SOCKET_IFNAME==ens224", "python", "train.py")
+    assert rest.splitlines()[0].split()[-7:] == [
+        *("--network-interfaces", "ens192", "env", "NCCL_SOCKET_IFNAME==ens224"),
+        *(rank_of(head), "python", "train.py"),
     ]
 
 
@@ -449,8 +455,9 @@ def test_the_command_of_the_guest_goes_into_the_container(first: Sandbox) -> Non
     script = f'cd "$1" && exec "{outer[0]}" --np 2 python "a b.py"'
     done = first.command(["sh", "-c", script, "sh", str(folder)], NCCL_DEBUG="INFO", SECRET="no")
     assert done.returncode == 0, done.stderr
+    word = first.read("/executed").partition("VGPU_CFG_TRAIN=")[2].partition(">")[0]
     assert first.read("/executed") == (
-        f"<exec><--interactive><--workdir><{folder}><--env><NCCL_DEBUG>"
+        f"<exec><--interactive><--env><VGPU_CFG_TRAIN={word}><--workdir><{folder}><--env><NCCL_DEBUG>"
         "<vgpu-cfg-worker></opt/vgpu-cfg/train><--np><2><python><a b.py>"
     )
 

@@ -13,7 +13,7 @@ from vgpu_cfg.model.guests.training_modules import LauncherModule, SshMeshModule
 from vgpu_cfg.staging import values
 from vgpu_cfg.staging.container_values import checked_image, checked_port
 from vgpu_cfg.staging.module import Staged, StagingContext
-from vgpu_cfg.staging.modules.training.rank import FOLDER
+from vgpu_cfg.staging.modules.training.rank import FOLDER, enters
 from vgpu_cfg.staging.rendering import render
 from vgpu_cfg.staging.runtimes import CONTAINER, exec_command, image_file, mount_pairs
 from vgpu_cfg.staging.scripts import source_file
@@ -41,9 +41,13 @@ def stage(module: LauncherModule, context: StagingContext) -> Staged:
     own = _own_names(context)
     texts = {
         f"{FOLDER}/hostfile": host_file(module),
-        f"{FOLDER}/look": render("look.sh.j2"),
+        f"{FOLDER}/look": render("train/look.sh.j2"),
         f"{FOLDER}/train": render(
-            "train.sh.j2",
+            "train/train.sh.j2",
+            max_restarts=module.max_restarts,
+            elastic=module.elastic,
+            enters=enters(context),
+            mounts=mounts_entered(context),
             framework=module.framework,
             port=checked_port(module.port, "training.port"),
             workers=module.workers,
@@ -79,12 +83,18 @@ def host_file(module: LauncherModule) -> str:
     return "".join(f"{worker.name} slots={worker.slots}\n" for worker in module.workers)
 
 
+def mounts_entered(context: StagingContext) -> tuple[tuple[str, str], ...]:
+    """List what is mounted in containers that are entered: source and target."""
+    worker = context.spec.get(WorkerModule)
+    return mount_pairs(worker, context) if worker is not None and not worker.sshd else ()
+
+
 def _outer(module: LauncherModule, context: StagingContext) -> str:
     worker = context.spec.get(WorkerModule)
-    if not module.image or worker is None:
-        return render("train-on-guest.sh.j2")
+    if not module.image or worker is None or not worker.sshd:
+        return render("train/on-guest.sh.j2")
     return render(
-        "train-in-container.sh.j2",
+        "train/in-container.sh.j2",
         image=checked_image(module.image, "training.image"),
         runtime=worker.runtime,
         container=CONTAINER,
