@@ -83,6 +83,7 @@ _ORDINARY_EDITS: Mapping[type, Mapping[str, str]] = {
         "hosts": r"-> . hosts in /etc/hosts\*",
         "network": r"-> [0-9.]+/\d+",
         "ssh-mesh": r"-> ssh mesh of .\*",
+        "nccl": r"-> NCCL's settings\*",
         "nouveau": r"-> nouveau off\*",
         "driver": "-> driver 580 or 570 or 535",
         "licence": r"-> licence \*{4}",
@@ -92,6 +93,7 @@ _ORDINARY_EDITS: Mapping[type, Mapping[str, str]] = {
         "registry": r"-> nvcr.io \*{4}",
         "image": "-> tensorflow:21.07-tf1-py3",
         "worker": "-> worker container",
+        "rank": r"-> ranks.*\*",
         "launcher": "-> `train` over . workers, . slots",
     },
 }

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import ipaddress
 import re
 from pathlib import PurePosixPath
 
@@ -42,6 +43,7 @@ _DIGEST = "(@sha256:[0-9a-f]{64})?"
 IMAGE_PATTERN = rf"({_NAMED_REGISTRY}/)?{_PATH}(/{_PATH})*{_TAG}{_DIGEST}"
 """The grammar of image references of the distribution project (github.com/distribution/reference)."""
 _LONGEST_IMAGE = 500
+ELASTIC_PATTERN = r"([1-9][0-9]{0,2}):([1-9][0-9]{0,2})"
 SHELL_PATTERN = "(/[A-Za-z0-9_.+-]+)+"
 FOLDER_PATTERN = "(/[A-Za-z0-9._+@-]+)+/?"
 """What an exports file and a unit's name carry as it is written."""
@@ -49,6 +51,8 @@ PLAIN_URL_PATTERN = "https?://[A-Za-z0-9._~:/%-]+"
 """What a package source of apt and one of yum carry as it is written."""
 DRIVER_PACKAGES = (".deb", ".rpm", ".run")
 OFED_PACKAGES = {"mlnx": (".tgz",), "doca": (".deb", ".rpm"), "inbox": ("",)}
+CUDA_PATTERN = "[0-9]{1,2}[.][0-9]{1,2}"
+CUDA_PACKAGES = (".deb", ".rpm", ".run")
 FEATURE_TYPES = (1, 2, 4)
 """Those of gridd.conf that are licensed: vGPU, RTX Virtual Workstation, compute."""
 DEFAULT_REGISTRY = "docker.io"
@@ -82,6 +86,17 @@ def check_domain(name: str) -> str:
     """Return the domain that makes a host name a full one."""
     if len(name) > _LONGEST_DOMAIN or re.fullmatch(DOMAIN_PATTERN, name) is None:
         raise ValueError(f"{name!r} cannot be a domain\nas in example.com")
+    return name
+
+
+def check_time_server(name: str) -> str:
+    """Return the name or address of an NTP server."""
+    try:
+        return str(ipaddress.ip_address(name))
+    except ValueError:
+        pass
+    if len(name) > _LONGEST_DOMAIN or re.fullmatch(DOMAIN_PATTERN, name) is None:
+        raise ValueError(f"{name!r} cannot be an NTP server\nas in ntp.example.com or 10.0.0.1")
     return name
 
 
@@ -137,6 +152,23 @@ def check_shell(text: str) -> str:
     return text
 
 
+def parse_elastic(text: str) -> tuple[int, int]:
+    """Read `MIN:MAX`, how few and how many workers a training may go on with. Raises ValueError."""
+    found = re.fullmatch(ELASTIC_PATTERN, text)
+    if found is None:
+        raise ValueError(f"{text!r} is no range of workers\nas in 2:4: at least two, and up to four")
+    least, most = int(found[1]), int(found[2])
+    if least > most:
+        raise ValueError(f"{text!r} ends before it begins\nas in {most}:{least}")
+    return least, most
+
+
+def check_elastic(text: str) -> str:
+    """Return a range of workers as it is written. Raises ValueError for what is none."""
+    parse_elastic(text)
+    return text
+
+
 def check_folder(text: str) -> str:
     """Return a folder that the head can share with its workers: none that a system needs for itself."""
     if text.strip("/") and (re.fullmatch(FOLDER_PATTERN, text) is None or ".." in text.split("/")):
@@ -153,6 +185,13 @@ def check_registry_user(text: str) -> str:
     if not text or text.startswith("-") or not is_printed(text) or set(text) & set(": \u00a0"):
         hint = "leave out blanks, line breaks, colons and a '-' before it"
         raise ValueError(f"{text!r} cannot be the user of a registry\n{hint}")
+    return text
+
+
+def check_cuda_version(text: str) -> str:
+    """Return a release of the CUDA Toolkit, major and minor: its packages are named by these."""
+    if re.fullmatch(CUDA_PATTERN, text) is None:
+        raise ValueError(f'{text!r} is no release of the CUDA Toolkit\nwrite major and minor, as in "12.8"')
     return text
 
 
