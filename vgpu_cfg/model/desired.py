@@ -131,6 +131,7 @@ class DesiredGuest(Frozen):
     runtime: Literal["docker", "containerd", "apptainer"] | None = None
     toolkit_repository: str | None = None
     shared_memory: str = ""
+    time: tuple[str, ...] = ()
     wait_seconds: int = 1800
     is_exposed: bool = False
 

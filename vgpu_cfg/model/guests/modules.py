@@ -78,6 +78,13 @@ class NetworkModule(ModuleBase):
     nics: tuple[GuestNic, ...] = ()
 
 
+class TimeModule(ModuleBase):
+    """The NTP servers that keep the clock right, by chronyd or systemd-timesyncd."""
+
+    kind: Literal["time"] = "time"
+    servers: tuple[str, ...]
+
+
 class NouveauModule(ModuleBase):
     """The nouveau driver kept from loading, in the running system and in its initramfs."""
 
@@ -89,15 +96,18 @@ class DriverModule(ModuleBase):
     """NVIDIA's guest driver. `package` is a URL or a path in the guest, "" where the template has it.
 
     `branches` are the driver branches that the host's driver takes ("580", "570"), the newest first; empty
-    where the host's is not known: they are only checked, since a host's new driver brings the guest no other.
-    `sha256` is the package's, "" unchecked.
+    where the host's is not known, or where it hands the GPU through whole. `refused` are those that NVIDIA's
+    rule shuts out, empty where the plan file relaxes that: a driver of neither is told, and may run. Both
+    are only checked, since a host's new driver brings the guest no other. `sha256` is the package's, ""
+    unchecked.
     """
 
     kind: Literal["driver"] = "driver"
-    ONLY_CHECKED: ClassVar[frozenset[str]] = frozenset({"branches"})
+    ONLY_CHECKED: ClassVar[frozenset[str]] = frozenset({"branches", "refused"})
     package: str = ""
     sha256: str = ""
     branches: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()
     MAY_REBOOT: ClassVar[bool] = True
 
 
@@ -193,6 +203,7 @@ GuestModule = Annotated[
     | UsersModule
     | HostsModule
     | NetworkModule
+    | TimeModule
     | NouveauModule
     | DriverModule
     | CudaModule

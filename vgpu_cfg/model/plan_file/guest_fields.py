@@ -37,6 +37,7 @@ from vgpu_cfg.model.plan_file.guest_values import (
     check_sha256,
     check_shell,
     check_shell_variable,
+    check_time_server,
     check_url,
     check_user,
     parse_duration,
@@ -81,6 +82,10 @@ UserName = Annotated[str, _checked(check_user, _patterned(USER_PATTERN))]
 PublicKeys = Annotated[
     tuple[Annotated[Text, AfterValidator(check_public_key)], ...],
     one_or_list("a public key", str, Text | list[Text]),
+]
+TimeServers = Annotated[
+    tuple[Annotated[Text, AfterValidator(check_time_server)], ...],
+    one_or_list("an NTP server", str, Text | list[Text]),
 ]
 Shell = Annotated[str, _checked(check_shell, _patterned(SHELL_PATTERN))]
 SharedPath = Annotated[str, _checked(check_folder, _patterned(FOLDER_PATTERN))]

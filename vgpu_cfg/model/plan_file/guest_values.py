@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import ipaddress
 import re
 from pathlib import PurePosixPath
 
@@ -84,6 +85,17 @@ def check_domain(name: str) -> str:
     """Return the domain that makes a host name a full one."""
     if len(name) > _LONGEST_DOMAIN or re.fullmatch(DOMAIN_PATTERN, name) is None:
         raise ValueError(f"{name!r} cannot be a domain\nas in example.com")
+    return name
+
+
+def check_time_server(name: str) -> str:
+    """Return the name or address of an NTP server."""
+    try:
+        return str(ipaddress.ip_address(name))
+    except ValueError:
+        pass
+    if len(name) > _LONGEST_DOMAIN or re.fullmatch(DOMAIN_PATTERN, name) is None:
+        raise ValueError(f"{name!r} cannot be an NTP server\nas in ntp.example.com or 10.0.0.1")
     return name
 
 

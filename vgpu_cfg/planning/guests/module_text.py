@@ -19,6 +19,7 @@ from vgpu_cfg.model.guests.modules import (
     OfedModule,
     RoceModule,
     SharedFolderModule,
+    TimeModule,
     TrafficModule,
     UsersModule,
 )
@@ -62,6 +63,8 @@ def module_text(module: GuestModule) -> str:
             return f"{counted(len(module.entries), 'host')} in /etc/hosts"
         case NetworkModule():
             return "; ".join(_nic_text(nic) for nic in module.nics)
+        case TimeModule():
+            return f"time from {', '.join(module.servers)}"
         case NouveauModule():
             return "nouveau off"
         case DriverModule():

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from vgpu_cfg.model.desired import DesiredPlan, DesiredTraining, DesiredVm
 from vgpu_cfg.model.guests.guest import GuestSpec
 from vgpu_cfg.model.guests.modules import MODULE_ORDER, GuestModule
+from vgpu_cfg.planning.guests.drivers import GuestDrivers
 from vgpu_cfg.planning.guests.nccl_modules import nccl_modules
 from vgpu_cfg.planning.guests.nics import Addresses, PlannedNic, planned_nics
 from vgpu_cfg.planning.guests.own_modules import OwnGuest, own_modules
@@ -22,15 +23,14 @@ from vgpu_cfg.planning.guests.wiring import NO_WIRING, Wiring
 def guest_specs(
     desired: DesiredPlan,
     addresses: Addresses,
-    branches: Mapping[str, tuple[str, ...]] | None = None,
+    takes: Mapping[str, GuestDrivers] | None = None,
     team: Team | None = None,
     wirings: Mapping[str, Wiring] | None = None,
 ) -> dict[str, GuestSpec]:
     """Return the spec of each VM that has a guest, by the VM's name.
 
-    `branches` are, by VM, the guest driver branches that its host takes. `team` is what `make_team` made of
-    the same plan and addresses, where it was made already. `wirings` say how the devices of VMs hang in their
-    hosts.
+    `takes` are, by VM, the guest drivers that its host takes. `team` is what `make_team` made of the same
+    plan and addresses, where it was made already. `wirings` say how the devices of VMs hang in their hosts.
     """
     team = team or make_team(desired, addresses)
     return {
@@ -40,7 +40,7 @@ def guest_specs(
                 vm,
                 vm.guest,
                 planned_nics(vm, addresses),
-                (branches or {}).get(vm.name, ()),
+                (takes or {}).get(vm.name, GuestDrivers()),
                 _training(team, vm),
             ),
             team,

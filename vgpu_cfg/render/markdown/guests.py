@@ -22,6 +22,7 @@ from vgpu_cfg.model.guests.modules import (
     OfedModule,
     RoceModule,
     SharedFolderModule,
+    TimeModule,
     TrafficModule,
     UsersModule,
 )
@@ -76,6 +77,9 @@ def by_hand_text(module: GuestModule) -> str:
         case NetworkModule():
             nics = "; ".join(_nic_text(nic) for nic in module.nics)
             return f"write a file in /etc/netplan for {nics}; then netplan apply"
+        case TimeModule():
+            servers = ", ".join(module.servers)
+            return f"let chronyd, or systemd-timesyncd where that is there, follow {servers} and nobody else"
         case NouveauModule():
             return (
                 "write `blacklist nouveau` and `options nouveau modeset=0` into a file in /etc/modprobe.d, "

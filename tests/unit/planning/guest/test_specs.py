@@ -51,6 +51,7 @@ from vgpu_cfg.model.guests.training_modules import (
     WorkerModule,
 )
 from vgpu_cfg.planning.addresses.nic_addresses import plan_addresses
+from vgpu_cfg.planning.guests.drivers import GuestDrivers
 from vgpu_cfg.planning.guests.specs import guest_specs
 
 
@@ -295,8 +296,12 @@ def test_a_worker_that_is_added_changes_only_what_names_the_others() -> None:
 def test_the_hosts_driver_is_checked_and_brings_no_other_one() -> None:
     desired = pair()
     addresses = plan_addresses(desired, estate())
-    one = guest_specs(desired, addresses, {"hvd-01": ("580", "570")})["hvd-01"].module("driver")
-    other = guest_specs(desired, addresses, {"hvd-01": ("570", "550")})["hvd-01"].module("driver")
+    one = guest_specs(desired, addresses, {"hvd-01": GuestDrivers(("580", "570"), ("550",))})[
+        "hvd-01"
+    ].module("driver")
+    other = guest_specs(desired, addresses, {"hvd-01": GuestDrivers(("570", "550"))})["hvd-01"].module(
+        "driver"
+    )
     assert one is not None
     assert other is not None
     assert one != other
