@@ -14,6 +14,7 @@ from pydantic import Field
 
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.guests.base import PLAN_KEYS, GuestNic, ModuleBase
+from vgpu_cfg.model.guests.gpu_modules import CudaModule, NcclModule
 from vgpu_cfg.model.guests.training_modules import (
     ContainersModule,
     ImageModule,
@@ -78,6 +79,56 @@ class NetworkModule(ModuleBase):
     nics: tuple[GuestNic, ...] = ()
 
 
+class SiteProxy(Frozen):
+    """A proxy; `password` is a secret's name, "" without a login."""
+
+    http: str = ""
+    https: str = ""
+    no_proxy: tuple[str, ...] = ()
+    user: str = ""
+    password: str = ""
+
+
+class AptMirror(Frozen):
+    """A mirror of the distribution's apt archive; what is empty the guest's own release decides."""
+
+    url: str
+    security: str = ""
+    suites: tuple[str, ...] = ()
+    components: tuple[str, ...] = ()
+
+
+class SiteModule(ModuleBase):
+    """How the guest reaches what is staged in it: proxy, mirrors of packages and images, the site's CA.
+
+    `certificates` are PEM. `runtime` is the container runtime that is told of them, "" for none. With
+    `closed` package sources that lead elsewhere than to `hosts` are set aside (".example.com" is every name
+    below it).
+    """
+
+    kind: Literal["site"] = "site"
+    proxy: SiteProxy | None = None
+    apt: AptMirror | None = None
+    dnf: tuple[str, ...] = ()
+    registry_mirrors: Mapping[str, str] = Field(default_factory=dict)
+    certificates: tuple[str, ...] = ()
+    runtime: Literal["", "docker", "containerd", "apptainer"] = ""
+    closed: bool = False
+    hosts: tuple[str, ...] = ()
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """The proxy's password."""
+        return (self.proxy.password,) if self.proxy is not None and self.proxy.password else ()
+
+
+class TimeModule(ModuleBase):
+    """The NTP servers that keep the clock right, by chronyd or systemd-timesyncd."""
+
+    kind: Literal["time"] = "time"
+    servers: tuple[str, ...]
+
+
 class NouveauModule(ModuleBase):
     """The nouveau driver kept from loading, in the running system and in its initramfs."""
 
@@ -89,15 +140,18 @@ class DriverModule(ModuleBase):
     """NVIDIA's guest driver. `package` is a URL or a path in the guest, "" where the template has it.
 
     `branches` are the driver branches that the host's driver takes ("580", "570"), the newest first; empty
-    where the host's is not known: they are only checked, since a host's new driver brings the guest no other.
-    `sha256` is the package's, "" unchecked.
+    where the host's is not known, or where it hands the GPU through whole. `refused` are those that NVIDIA's
+    rule shuts out, empty where the plan file relaxes that: a driver of neither is told, and may run. Both
+    are only checked, since a host's new driver brings the guest no other. `sha256` is the package's, ""
+    unchecked.
     """
 
     kind: Literal["driver"] = "driver"
-    ONLY_CHECKED: ClassVar[frozenset[str]] = frozenset({"branches"})
+    ONLY_CHECKED: ClassVar[frozenset[str]] = frozenset({"branches", "refused"})
     package: str = ""
     sha256: str = ""
     branches: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()
     MAY_REBOOT: ClassVar[bool] = True
 
 
@@ -193,10 +247,14 @@ GuestModule = Annotated[
     | UsersModule
     | HostsModule
     | NetworkModule
+    | SiteModule
+    | TimeModule
     | NouveauModule
     | DriverModule
+    | CudaModule
     | OfedModule
     | RoceModule
+    | NcclModule
     | LimitsModule
     | TrafficModule
     | SharedFolderModule
