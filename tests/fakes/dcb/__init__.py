@@ -1,11 +1,11 @@
 """A port with data center bridging, as Linux's mlx5 driver plays it for the real `dcb` of iproute2.
 
-No test machine has such a port, and no virtual device of the kernel answers `dcb`. So the real program runs, with
-its netlink socket taken to a thread here (netlink.c, preloaded). What it sends is taken apart by the structures of
-include/uapi/linux/dcbnl.h, and answered as net/dcb/dcbnl.c does; what the driver makes of it is that of
-drivers/net/ethernet/mellanox/mlx5/core/en_dcbnl.c: an entry for a DSCP makes the port trust DSCP, the last one that
-goes makes it trust PCP again; PFC gives its priority the second receive buffer, unless somebody sized the buffers;
-a mode of DCBX that leaves the host out is refused unless it is 0, which hands the port to the firmware.
+No test machine has such a port, and no virtual device of the kernel answers `dcb`. So the real program runs,
+with its netlink socket taken to a thread here (netlink.c, preloaded). What it sends is taken apart by the
+structures of include/uapi/linux/dcbnl.h, and answered as net/dcb/dcbnl.c does; what the driver makes of it is
+that of mlx5/core/en_dcbnl.c: an entry for a DSCP makes the port trust DSCP, and the last one that goes makes
+it trust PCP again; PFC gives its priority the second receive buffer, unless somebody sized the buffers; a
+mode of DCBX that leaves the host out is refused unless it is 0, which hands the port to the firmware.
 """
 
 from __future__ import annotations
@@ -212,7 +212,9 @@ class RealDcb:
     def __call__(self, *words: str) -> subprocess.CompletedProcess[str]:
         """Run it."""
         line = [self.program, *words]
-        return subprocess.run(line, env=self.environment, capture_output=True, text=True, check=False, timeout=30)
+        return subprocess.run(
+            line, env=self.environment, capture_output=True, text=True, check=False, timeout=30
+        )
 
 
 @contextmanager

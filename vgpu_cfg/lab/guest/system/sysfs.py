@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from vgpu_cfg.lab.guest.system.counters import hardware_counters
 from vgpu_cfg.lab.guest.system.creation import guest_of
 from vgpu_cfg.lab.guest.system.gpus import driver_loads
 from vgpu_cfg.lab.guest.system.nics import nics_of_guest
@@ -88,6 +89,8 @@ def _files(state: LabState, vm: VirtualMachine) -> Iterator[tuple[str, str]]:
         yield f"{folder}/ports/1/link_layer", "Ethernet\n"
         yield f"{folder}/ports/1/rate", f"{gbps_of(nic):g} Gb/sec (4X EDR)\n"
         yield f"{folder}/device/net/{nic.name}/address", f"{nic.mac}\n"
+        for counter, value in hardware_counters(guest, nic).items():
+            yield f"{folder}/ports/1/hw_counters/{counter}", f"{value}\n"
         gids = {gid.index: gid for gid in gids_of(nic)}
         for index in range(GID_SLOTS):
             gid = gids.get(index)

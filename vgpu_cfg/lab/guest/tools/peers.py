@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from vgpu_cfg.lab.guest.shell.session import Result, Session
+from vgpu_cfg.lab.guest.system.counters import statistics
 from vgpu_cfg.lab.guest.system.creation import guest_of
 from vgpu_cfg.lab.guest.system.nics import SeenNic, find_nic, nics_of_guest
 from vgpu_cfg.lab.guest.system.rdma import find_endpoint
@@ -105,7 +106,9 @@ def ssh(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:
 
 
 def ethtool(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:
-    """Tell the driver of an interface, and where it is on the bus."""
+    """Tell the driver of an interface and where it is on the bus, or what it has counted."""
+    if len(arguments) == 2 and arguments[0] == "-S":
+        return _statistics(session, arguments[1])
     if len(arguments) != 2 or arguments[0] != "-i":
         return fail("ethtool: bad command line argument(s)")
     nic = find_nic(nics_of_guest(session.lab.state, session.vm), name=arguments[1])
@@ -119,3 +122,13 @@ def ethtool(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result
         f"bus-info: {nic.pci_id}",
         "supports-statistics: yes",
     )
+
+
+def _statistics(session: Session, name: str) -> Result:
+    nic = find_nic(nics_of_guest(session.lab.state, session.vm), name=name)
+    if nic is None:
+        return fail("Cannot get stats strings information: No such device", status=94)
+    counted = statistics(session.guest, nic) if nic.nic is not None else {}
+    if not counted:
+        return fail("no stats available", status=94)
+    return out("NIC statistics:", *(f"     {key}: {value}" for key, value in counted.items()))
