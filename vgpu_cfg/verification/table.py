@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from vgpu_cfg.verification import (
+    congestion_checks,
     container_checks,
     gpudirect_checks,
     guest_checks,
@@ -16,7 +17,7 @@ from vgpu_cfg.verification import (
     training_checks,
 )
 from vgpu_cfg.verification.asking import Asking
-from vgpu_cfg.verification.pair_checks import PairView
+from vgpu_cfg.verification.pair_view import PairView
 from vgpu_cfg.verification.training_checks import TrainingView
 from vgpu_cfg.verification.views import GuestView, HostView
 
@@ -105,6 +106,13 @@ CHECKS: tuple[Check, ...] = (
         ("gid", "path-mtu"),
         True,
         pair_checks.ask_bandwidth,
+    ),
+    PairCheck(
+        "congestion",
+        "loss and congestion",
+        ("bandwidth",),
+        True,
+        congestion_checks.ask_congestion,
     ),
     PairCheck(
         "bandwidth-gpu",
