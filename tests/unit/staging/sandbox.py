@@ -56,7 +56,7 @@ def spec_of(*modules: GuestModule, vm: str = "hvd-01", **other: object) -> Guest
 
 @dataclass(frozen=True)
 class Ran:
-    """What half of a script left: its exit status, what it told the user, all it printed, whether it warned."""
+    """What half of a script left: its status, what it told the user, all it printed, whether it warned."""
 
     status: int
     why: str

@@ -1,4 +1,4 @@
-"""RoCE on the distribution's driver: the real `dcb` sets trust, PFC, classes and buffers of a port of mlx5's."""
+"""RoCE on the distribution's driver: the real `dcb` sets trust, PFC, classes and buffers of mlx5's port."""
 
 from __future__ import annotations
 

@@ -307,6 +307,7 @@ CHECKS: dict[Code, Check] = {
         (Code.USER_DATA_CLASHES, "`user_data` sets what the plan decides otherwise", _E, _V),
         (Code.GUEST_DISK_SMALL, "the system disk may be too small for the image", _W, _R),
         (Code.GUEST_DRIVER_UNPROVEN, "nobody has said that the host takes the guest's driver", _W, _R),
+        (Code.GUEST_WARNED, "a module is in a guest but for what it warns of", _W, _V),
         (Code.RDMA_UNPAIRED, "a VM has not one RDMA NIC for each GPU", _W, _V),
         (Code.ATS_INCOMPLETE, "the ATS chain is incomplete", _W, _V),
         (Code.ATS_UNPROVEN, "parts of the ATS chain can only be proven in the guest", _I, _V),
