@@ -24,7 +24,7 @@ HARDWARE = "hw-counters-of-a-busy-port.txt"
 
 def test_a_port_that_dcb_shows_lossless() -> None:
     seen = parse_dcb(printed("dcb-pfc-lossless.txt"), printed("dcb-app-lossless.txt"))
-    assert (seen.trust, seen.protected, seen.priority_of) == ("dscp", {3}, {24: 3, 26: 3, 48: 6})
+    assert (seen.trust, seen.protected, seen.priority_of) == ("dscp", frozenset({3}), {24: 3, 26: 3, 48: 6})
 
 
 def test_a_port_as_it_comes() -> None:
@@ -35,7 +35,7 @@ def test_a_port_as_it_comes() -> None:
 def test_whose_buffer_is_whose() -> None:
     assert parse_dcb_buffers(printed("dcb-buffer-lossless.txt"), 3) == (frozenset(), 131008)
     shared, size = parse_dcb_buffers(printed("dcb-buffer-one-for-all.txt"), 3)
-    assert (shared, size) == ({0, 1, 2, 4, 5, 6, 7}, 262016)
+    assert (shared, size) == (frozenset({0, 1, 2, 4, 5, 6, 7}), 262016)
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"prio_pfc":[1]}', '{"prio_pfc":true}'])
