@@ -27,6 +27,7 @@ from vgpu_cfg.model.guests.modules import (
     NicFirmwareModule,
     NouveauModule,
     OfedModule,
+    PeermemModule,
     RoceModule,
     UsersModule,
 )
@@ -66,7 +67,8 @@ OTHERS: tuple[GuestModule, ...] = (
     NetworkModule(),
     DriverModule(),
     OfedModule(stack="mlnx", package="/srv/a b.tgz"),
-    OfedModule(stack="mlnx", peermem=False),
+    PeermemModule(),
+    PeermemModule(stack="mlnx", package="https://example.com/NVIDIA-Linux.run"),
     OfedModule(stack="doca", package="https://example.com/doca-host.rpm"),
     RoceModule(nics=NICS[1:], owns_port=False),
     LimitsModule(),

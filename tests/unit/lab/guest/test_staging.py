@@ -46,7 +46,9 @@ def test_a_worker_is_staged_from_the_first_boot_on(rig: GuestRig) -> None:
     assert (report["spec"], report["run"], report["state"]) == ("0123456789", "first", "hand")
     assert rig.states() == {
         "host-name": "present",
-        **dict.fromkeys(("hosts", "network", "ssh-mesh", "nouveau", "driver", "licence", "ofed"), "done"),
+        **dict.fromkeys(
+            ("hosts", "network", "ssh-mesh", "nouveau", "driver", "licence", "ofed", "peermem"), "done"
+        ),
         "nic-firmware": "hand",
         **dict.fromkeys(("roce", "containers", "toolkit", "image", "worker", "launcher"), "done"),
     }

@@ -21,17 +21,12 @@ NO_DCB = "is not lossless: neither mlnx_qos (OFED) nor dcb (iproute2 5.11) is he
 
 def _has_ofed(work: Work) -> bool:
     guest, stack = work.guest, work.text("stack")
-    has_stack = guest.ofed == stack or (stack == "inbox" and guest.ofed != "none")
-    return has_stack and guest.peermem == _wants_peermem(work)
-
-
-def _wants_peermem(work: Work) -> bool:
-    return bool(work.value("peermem"))
+    return guest.ofed == stack or (stack == "inbox" and guest.ofed != "none")
 
 
 @applies("ofed", _has_ofed, seconds=240.0)
 def install_ofed(work: Work) -> WorkResult:
-    """Install the stack, and load nvidia-peermem at boot where that is wanted."""
+    """Install the stack."""
     guest, stack, package = work.guest, work.text("stack"), work.text("package")
     if guest.ofed != stack and not (stack == "inbox" and guest.ofed != "none"):
         if stack == "inbox":
@@ -46,10 +41,22 @@ def install_ofed(work: Work) -> WorkResult:
             fetch(work, package, work.text("sha256"))
             guest.free_mib -= OFED_MIB
         guest.ofed = stack
-    wanted = _wants_peermem(work)
-    if wanted and not (guest.driver and driver_loads(work.lab.state, work.vm)):
-        raise ModuleFailedError("nvidia-peermem needs the NVIDIA driver")
-    guest.peermem = wanted
+    return DONE
+
+
+def _has_peermem(work: Work) -> bool:
+    return work.guest.peermem
+
+
+@applies("peermem", _has_peermem, seconds=5.0)
+def load_peermem(work: Work) -> WorkResult:
+    """Load nvidia-peermem at boot; the kernel's own RDMA takes peers in Ubuntu alone."""
+    guest = work.guest
+    if not (guest.driver and driver_loads(work.lab.state, work.vm)):
+        raise ModuleFailedError("nvidia-peermem does not load, and NVIDIA's driver is not loaded either")
+    if guest.ofed not in FULL_STACKS and not guest.os.startswith("ubuntu"):
+        raise ModuleFailedError("this kernel's RDMA takes no peers: GPUDirect needs guest.ofed mlnx or doca")
+    guest.peermem = True
     return DONE
 
 
