@@ -1,4 +1,4 @@
-"""The way from the NIC into GPU memory: dma-buf where it holds, else nvidia-peermem, built anew if need be."""
+"""The way from the NIC into GPU memory: dma-buf where it holds, else nvidia-peermem, built anew."""
 
 from __future__ import annotations
 
