@@ -11,6 +11,7 @@ from tests.unit.verification.two_workers import (
     FACTS,
     HW_COUNTERS,
     IMAGE,
+    NCCL_SETTINGS,
     NIC,
     PROBE,
     RUN_IMAGE,
@@ -28,6 +29,7 @@ from vgpu_cfg.model.observed.host_facts import KernelSetting
 from vgpu_cfg.model.observed.inventory import Connection, GraphicsType
 from vgpu_cfg.model.verification import CheckResult
 from vgpu_cfg.model.vgpu import Sharing
+from vgpu_cfg.parsers.nccl_settings import SETTINGS
 from vgpu_cfg.ports import ShellResult
 from vgpu_cfg.verification.views import WantedVm
 
@@ -271,6 +273,16 @@ CASES: tuple[Case, ...] = (
         "congestion",
         PAIR,
         lambda scene: _counting(scene, tx_prio0_bytes=8_000_000_000, tx_prio3_bytes=1_000),
+    ),
+    Case(
+        C.NCCL_SETTINGS,
+        "nccl",
+        "hvd-01",
+        lambda scene: scene.answer(
+            "cat",
+            SETTINGS,
+            by=NCCL_SETTINGS.replace("GID_INDEX=3", "GID_INDEX=1").replace("mlx5_0", "mlx5_2"),
+        ),
     ),
     Case(C.NO_PEERMEM, "peermem", "hvd-01", _no_peermem),
     Case(C.ATS_OFF, "ats", "hvd-01", _ats_off),
