@@ -24,7 +24,7 @@ from vgpu_cfg.parsers.rdma_counters import (
     sent_by_priority,
 )
 from vgpu_cfg.ports import ShellResult
-from vgpu_cfg.verification.asking import Asking, Command, Step, failed, passed, skipped
+from vgpu_cfg.verification.asking import Asking, Command, Step, failed, passed, unproven
 from vgpu_cfg.verification.learned import RdmaNic
 from vgpu_cfg.verification.pair_view import PairView
 
@@ -91,7 +91,7 @@ def ask_congestion(view: PairView) -> Asking:
     numbers = measured.measured if measured is not None else {}
     counts = {name: value for name, value in numbers.items() if name.startswith((f"{SOURCE}_", f"{TARGET}_"))}
     if measured is None or not counts:
-        return skipped("their NICs tell no counters, so whether packets were lost is not known")
+        return unproven("their NICs tell no counters, so whether packets were lost is not known")
     lost = lost_words(view, counts)
     if lost:
         return failed(VerifyCode.RDMA_LOSS, lost, "no packet lost or out of order", measured=counts)

@@ -33,6 +33,7 @@ from vgpu_cfg.model.plan_file.guest_fields import (
     PublicKeys,
     Sha256,
     Shell,
+    TimeServers,
     Url,
     UserName,
     word_or_mapping,
@@ -171,6 +172,12 @@ class GuestEntry(Frozen):
         "The RDMA stack: mlnx, doca, inbox, or a mapping; leave: nothing is done.",
         GUEST_RESTART,
         "inbox where a NIC has rdma, else leave",
+    )
+    time: TimeServers = key(
+        "The NTP servers of the guest's clock, one or a list; these and no others.",
+        IN_GUEST,
+        "as the template has it",
+        value=tuple,
     )
     containers: Stated[Containers] = key(
         "The container runtime, with NVIDIA's container toolkit where the VM has GPUs; leave: nothing is "

@@ -63,6 +63,7 @@ def make_guest(name: str, keys: VmKeys, user_data: str = "") -> DesiredGuest | N
         runtime=entry.containers if entry.containers != "leave" else None,
         toolkit_repository=entry.toolkit_repository,
         shared_memory=f"{entry.shared_memory}m" if entry.shared_memory is not None else "",
+        time=entry.time,
         wait_seconds=entry.wait,
         is_exposed=entry.secrets == "exposed",
     )

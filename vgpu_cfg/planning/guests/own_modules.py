@@ -19,6 +19,7 @@ from vgpu_cfg.model.guests.modules import (
     OfedModule,
     PeermemModule,
     RoceModule,
+    TimeModule,
     UsersModule,
 )
 from vgpu_cfg.model.guests.training_modules import ContainersModule, ToolkitModule
@@ -64,6 +65,8 @@ def own_modules(own: OwnGuest) -> Iterator[GuestModule]:
     reported = tuple(nic.guest for nic in own.nics if nic.is_stated)
     if reported:
         yield NetworkModule(nics=reported)
+    if guest.time:
+        yield TimeModule(servers=guest.time)
     if own.has_gpus:
         yield from _gpu_modules(own)
     yield from _rdma_modules(own, own.rdma_nics)
