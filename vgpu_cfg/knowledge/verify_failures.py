@@ -49,6 +49,7 @@ class VerifyCode(StrEnum):
     LICENCE_ENDS = "VG682"
     NO_GPUDIRECT = "VG683"
     HOST_SILENT = "VG684"
+    NCCL_SETTINGS = "VG687"
     PORT_SLOW = "VG700"
     PCIE_NARROW = "VG701"
     OTHER_GPU = "VG702"
@@ -332,6 +333,13 @@ _ROWS: tuple[Failure, ...] = (
         "verified",
         "nothing can be asked of it or of the guests on it, which may run on or be gone with it",
         "look at its console whether it runs; `vgpu-cfg plan` says where its VMs could start meanwhile",
+    ),
+    Failure(
+        _C.NCCL_SETTINGS,
+        "NCCL's settings do not say what is in the guest",
+        "verified",
+        "what reads them looks for a device, a GID or an interface that is not there, or chooses by itself",
+        "`systemctl restart vgpu-cfg-nccl` in the guest computes them anew; else `vgpu-cfg apply`",
     ),
     Failure(
         _C.PORT_SLOW,

@@ -124,7 +124,8 @@ def ask_driver(view: GuestView) -> Asking:
     except UnreadableOutput as error:
         return failed(VerifyCode.DRIVER_ABSENT, error.line or error.message, "NVIDIA's driver")
     branches = view.driver.branches if view.driver is not None else ()
-    if branches and seen.branch not in branches:
+    refused = view.driver.refused if view.driver is not None else ()
+    if seen.branch in refused or (branches and not seen.branch):
         return failed(
             VerifyCode.DRIVER_BRANCH, seen.driver_version or "no version", f"branch {' or '.join(branches)}"
         )

@@ -12,6 +12,7 @@ from tests.unit.verification.two_workers import (
     FACTS,
     IMAGE,
     LINK,
+    NCCL_SETTINGS,
     NIC,
     NOW,
     PCIE,
@@ -30,6 +31,7 @@ from vgpu_cfg.model.observed.host_facts import KernelSetting
 from vgpu_cfg.model.observed.inventory import Connection, GraphicsType
 from vgpu_cfg.model.verification import Baseline, CheckResult, Figure
 from vgpu_cfg.model.vgpu import Sharing
+from vgpu_cfg.parsers.nccl_settings import SETTINGS
 from vgpu_cfg.ports import ShellResult
 from vgpu_cfg.verification.views import WantedVm
 
@@ -306,6 +308,16 @@ CASES: tuple[Case, ...] = (
         "hvd-01",
         lambda scene: scene.answer(
             "mlnx_qos", "-i", "ens192", by=printed("mlnx-qos-pcp-nothing-protected.txt")
+        ),
+    ),
+    Case(
+        C.NCCL_SETTINGS,
+        "nccl",
+        "hvd-01",
+        lambda scene: scene.answer(
+            "cat",
+            SETTINGS,
+            by=NCCL_SETTINGS.replace("GID_INDEX=3", "GID_INDEX=1").replace("mlx5_0", "mlx5_2"),
         ),
     ),
     Case(C.NO_PEERMEM, "peermem", "hvd-01", _no_peermem),

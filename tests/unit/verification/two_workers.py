@@ -9,6 +9,7 @@ from typing import Any
 from tests.fakes.answering_guests import Answer, FakeGuest, FakeGuests
 from tests.unit.parsers.printed import printed
 from vgpu_cfg.model.guests.base import GuestNic
+from vgpu_cfg.model.guests.gpu_modules import NcclModule
 from vgpu_cfg.model.guests.guest import GuestReport, GuestSpec, ModuleState
 from vgpu_cfg.model.guests.modules import (
     DriverModule,
@@ -36,6 +37,7 @@ from vgpu_cfg.model.observed.host_facts import FactGroup, HostFacts, KernelSetti
 from vgpu_cfg.model.observed.inventory import Gpu, GraphicsType, Host, PciDevice
 from vgpu_cfg.model.verification import Baseline, CheckResult, CheckState, Verification
 from vgpu_cfg.model.vgpu import Sharing, VgpuProfile
+from vgpu_cfg.parsers.nccl_settings import SETTINGS
 from vgpu_cfg.ports import ShellResult
 from vgpu_cfg.verification import Channels, Choice, GuestView, HostView, verify
 from vgpu_cfg.verification.link_checks import pcie_files
@@ -50,6 +52,14 @@ PROBE = (
     'VGPU-CFG-ALLREDUCE {"v": 1, "ranks": 2, "size_bytes": 268435456, "busbw_gigabytes": 11.2, '
     '"is_exact": true, "is_on_gpu": true, "framework": "tensorflow"}\n'
 )
+NCCL_SETTINGS = """# Written by /opt/vgpu-cfg/nccl-env, at every boot: what NCCL needs to know of this guest.
+export NCCL_SOCKET_IFNAME='=ens192'
+export NCCL_IB_HCA='=mlx5_0:1'
+export NCCL_IB_GID_INDEX=3
+export NCCL_IB_TC=106
+export NCCL_NET_GDR_LEVEL=SYS
+# NCCL_TOPO_FILE: how the host wires its GPUs to its NICs is not known before the VM starts
+"""
 VIA = "hvd-01:310:355 [0] NCCL INFO Channel 00 : 0[0] -> 1[0] [send] via NET/IB/0/GDRDMA\n"
 GPU_BANDWIDTH = printed("ib-write-bw-gpu-memory.txt").replace("47.00", "94.10")
 
@@ -91,7 +101,7 @@ def spec_of(number: int, count: int = 2) -> GuestSpec:
     modules: list[GuestModule] = [
         NetworkModule(nics=(GuestNic(mac=f"00:50:56:aa:00:{number:02x}", dhcp=True), *nics)),
         SshMeshModule(vm=names[number - 1], peers=peers),
-        DriverModule(branches=("580", "570")),
+        DriverModule(branches=("580", "570"), refused=("550", "535")),
         LicenceModule(token="lic"),
         OfedModule(stack="mlnx"),
         NicFirmwareModule(nics=nics, parameters={"ATS_ENABLED": "True"}),
@@ -100,6 +110,7 @@ def spec_of(number: int, count: int = 2) -> GuestSpec:
         LimitsModule(shared_memory="16384m"),
         SharedFolderModule(role="server" if number == 1 else "client", server="10.0.0.1"),
         MonitoringModule(role="exporter"),
+        NcclModule(nics=nics, address=f"10.111.0.{10 + number}", traffic_class=106, is_direct=True),
         ContainersModule(),
         ImageModule(image=IMAGE),
         WorkerModule(image=IMAGE, rdma=True),
@@ -158,6 +169,7 @@ def answers_of(number: int, spec: GuestSpec) -> dict[tuple[str, ...], Answer]:
         ("cat", f"{sysfs}/ports/1/rate"): "100 Gb/sec (4X EDR)\n",
         ("mlnx_qos", "-i", "ens192"): printed("mlnx-qos-dscp-with-buffers.txt"),
         ("cat", f"{sysfs}/tc/1/traffic_class"): "Global tclass=106\n",
+        ("cat", SETTINGS): NCCL_SETTINGS,
         ("lsmod",): printed("lsmod-with-peermem.txt"),
         ("ethtool", "-i", "ens192"): "driver: mlx5_core\nversion: 5.9\nbus-info: 0000:0b:00.0\n",
         ("lspci", "-vvv", "-s", "0000:0b:00.0"): printed("lspci-ats-on-tabs.txt"),

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 EXIT_FAILED, EXIT_UNPROVEN = 8, 9
 """No errors of the tool: see docs/reference/exit-codes.md."""
 
+_BRANCH_DIGITS = 3
+
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
@@ -33,7 +35,8 @@ def register(app: typer.Typer) -> None:
         epilog="vgpu-cfg verify plan.yaml --report verified.html\n\n"
         "vgpu-cfg verify plan.yaml --only licence --all\n\n"
         "vgpu-cfg verify plan.yaml --vm hvd-02 --quick\n\n"
-        "vgpu-cfg verify plan.yaml --only 'bandwidth*' --threshold gpu_memory=0.8",
+        "vgpu-cfg verify plan.yaml --only 'bandwidth*' --threshold gpu_memory=0.8\n\n"
+        "vgpu-cfg verify plan.yaml --target-branch R595",
         rich_help_panel=panels.CHECK,
     )(verify)
 
@@ -87,13 +90,21 @@ def verify(
     parallel: Annotated[
         int, typer.Option("--parallel", min=1, max=64, help="At most this many machines at once.")
     ] = 8,
+    target_branch: Annotated[
+        str | None,
+        typer.Option(
+            "--target-branch",
+            metavar="R595",
+            help="Check nothing; show what fits a host driver of this branch, part by part.",
+        ),
+    ] = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show what was skipped, too.")] = False,
     output: ReportOption = ReportFormat.TEXT,
     connection: ConnectionFlags,
     variables: dict[str, str],
     variable_files: tuple[Path, ...],
 ) -> None:
-    """Check inside hosts and guests that training will work; exit 8 where a check fails, 9 where it cannot."""
+    """Check inside hosts and guests that training will work; exit 8 where a check fails, 9 if it cannot."""
     from vgpu_cfg.cli.flows import flow
     from vgpu_cfg.cli.flows.baselines import add_to_history, read_baseline
     from vgpu_cfg.cli.flows.verify_flow import Wanted, verify_plan
@@ -101,6 +112,9 @@ def verify(
 
     globs = _globs(only)
     request = flow.read_request(path, variables, variable_files)
+    if target_branch is not None:
+        _show_target(request, connection, target_branch, tuple(vms or ()), tuple(hosts or ()), output, report)
+        return
     choice = Choice(globs, quick, parallel, _thresholds(request, threshold or []))
     before = read_baseline(baseline, request.desired.name) if baseline is not None else None
     wanted = Wanted(choice, tuple(vms or ()), tuple(hosts or ()), all_, before)
@@ -174,6 +188,44 @@ def _thresholds(request: PlanRequest, given: list[str]) -> Thresholds:
 def _share(text: str) -> str:
     number = text.removesuffix("%")
     return str(float(number) / 100) if number.replace(".", "", 1).isdigit() else text
+
+
+def _show_target(
+    request: PlanRequest,
+    connection: ConnectionFlags,
+    branch: str,
+    vms: tuple[str, ...],
+    hosts: tuple[str, ...],
+    output: ReportFormat,
+    report: Path | None,
+) -> None:
+    """Show each VM's stack beside a branch; exit 8 where a document shuts a part of it out."""
+    from vgpu_cfg.cli.flows.target_flow import plan_branch
+    from vgpu_cfg.cli.flows.whole_file import write_whole
+    from vgpu_cfg.cli.output import show
+
+    number = branch.removeprefix("R").removeprefix("r")
+    if not (number.isascii() and number.isdecimal() and len(number) == _BRANCH_DIGITS):
+        raise typer.BadParameter(f"{branch!r} is no branch, as in R595", param_hint="--target-branch")
+    if output is ReportFormat.JUNIT:
+        raise typer.BadParameter("a branch is shown as text or json", param_hint="--output")
+    if report is not None:
+        _refuse_unwritable(report, "--report")
+    found = plan_branch(request, connection, number, vms=vms, hosts=hosts)
+    if report is not None:
+        from vgpu_cfg.render.page.branches import render_branch_page
+
+        write_whole(report, render_branch_page(found))
+    if output is ReportFormat.JSON:
+        from vgpu_cfg.render.data.branches import branch_plan_data
+
+        show.data(branch_plan_data(found))
+    else:
+        from vgpu_cfg.render.text.branches import render_branch_plan
+
+        show.lines(lambda width: render_branch_plan(found, width))
+    if found.lacks:
+        raise typer.Exit(EXIT_FAILED)
 
 
 def _progress() -> Callable[[CheckResult], None]:

@@ -89,7 +89,7 @@ def verify_in(
     from vgpu_cfg.verification import Channels, make_guest_views, make_host_views, verify
 
     begun = estate.clock.now()
-    observed = _read(desired, estate)
+    observed = read_plan(desired, estate)
     specs = specs_of(desired, observed)
     rates = {model.device_id: model.line_gbps for model in load_nics().models if model.line_gbps}
     open_shells = _open_shells(desired, observed)
@@ -109,7 +109,7 @@ def verify_in(
             subject=observed.vcenter.address,
             remedy=f"make them first: {make_command}",
         )
-    ways = _Ways(desired, observed, estate, specs, open_shells, secrets)
+    ways = Ways(desired, observed, estate, specs, open_shells, secrets)
     channels = Channels(
         guest=ways.guest,
         host=ways.host,
@@ -149,18 +149,27 @@ def _framebuffers(desired: DesiredPlan) -> Mapping[str, int]:
 
 def specs_of(desired: DesiredPlan, observed: Inventory) -> Mapping[str, GuestSpec]:
     """Return what each guest of a plan shall have, as planning sees it where the VMs are now."""
+    from vgpu_cfg.model.plan.change import Severity
     from vgpu_cfg.planning.addresses.nic_addresses import plan_addresses
     from vgpu_cfg.planning.estate.own import own_vms
-    from vgpu_cfg.planning.guests.drivers import guest_branches, host_branches
+    from vgpu_cfg.planning.findings.codes import Code
+    from vgpu_cfg.planning.findings.collection import Findings
+    from vgpu_cfg.planning.guests.drivers import guest_drivers, host_branches
     from vgpu_cfg.planning.guests.specs import guest_specs
+    from vgpu_cfg.planning.guests.wiring import observed_wirings
 
     branches = host_branches(desired, observed)
-    running = {name: vm.host_moid or "" for name, vm in own_vms(desired, observed).items()}
-    takes = {name: guest_branches(branches.get(moid, "")) for name, moid in running.items()}
-    return guest_specs(desired, plan_addresses(desired, observed), takes)
+    existing = own_vms(desired, observed)
+    running = {name: vm.host_moid or "" for name, vm in existing.items()}
+    is_strict = Findings.for_plan(desired).severity_of(Code.GUEST_DRIVER_BRANCH) is Severity.ERROR
+    takes = {
+        name: guest_drivers(branches.get(moid, ""), is_strict=is_strict) for name, moid in running.items()
+    }
+    wirings = observed_wirings(desired, observed, existing)
+    return guest_specs(desired, plan_addresses(desired, observed), takes, wirings=wirings)
 
 
-def _read(desired: DesiredPlan, estate: Estate) -> Inventory:
+def read_plan(desired: DesiredPlan, estate: Estate) -> Inventory:
     """Read the estate, and of the hosts that run the plan's VMs what checks need."""
     from vgpu_cfg.model.observed.host_facts import FactGroup
     from vgpu_cfg.planning.estate.own import own_vms
@@ -217,7 +226,7 @@ def _refuse_choice(
     )
 
 
-class _Ways:
+class Ways:
     """Logs in to the plan's hosts and guests when a check first needs them."""
 
     def __init__(

@@ -27,6 +27,7 @@ from vgpu_cfg.model.plan_file.entries import (
     VmKeys,
 )
 from vgpu_cfg.model.plan_file.guest_entries import (
+    CudaEntry,
     GuestEntry,
     LicenceEntry,
     LoginEntry,
@@ -71,6 +72,7 @@ __all__ = [
     "AccessEntry",
     "BiosEntry",
     "ClusterOptionsEntry",
+    "CudaEntry",
     "DeviceEntry",
     "DiskEntry",
     "DisruptionEntry",

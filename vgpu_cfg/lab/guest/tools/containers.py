@@ -7,7 +7,7 @@ import posixpath
 from collections.abc import Sequence
 
 from vgpu_cfg.lab.guest.shell.session import Result, Session, run_words
-from vgpu_cfg.lab.guest.staging.internet import holds_horovod
+from vgpu_cfg.lab.guest.staging.internet import environment_of, holds_horovod
 from vgpu_cfg.lab.guest.staging.modules_training import WORKER
 from vgpu_cfg.lab.guest.staging.work import Work
 from vgpu_cfg.lab.guest.system.faults import fault_of
@@ -142,6 +142,9 @@ def _inside(
         return fail("ModuleNotFoundError: No module named 'horovod'")
     if words[:1] == ["horovodrun"]:
         return horovodrun(version_of(image), words[1:])
+    if words == ["env"]:
+        stated = environment_of(session.lab.state.internet, image)
+        return out("PATH=/usr/local/bin:/usr/bin:/bin", *(f"{key}={value}" for key, value in stated.items()))
     if not gpus and words[:1] == ["nvidia-smi"]:
         return fail('exec: "nvidia-smi": executable file not found in $PATH: unknown.', status=127)
     return run_words(session, words, stdin) if words else Result()
