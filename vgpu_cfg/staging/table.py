@@ -9,7 +9,7 @@ from vgpu_cfg.model.guests import modules as kinds
 from vgpu_cfg.model.guests import training_modules as training
 from vgpu_cfg.staging.module import Staged, StagingContext
 from vgpu_cfg.staging.modules.gpus import cuda, driver, licence, nccl, nouveau, toolkit
-from vgpu_cfg.staging.modules.machine import host_name, hosts, limits, network, time, traffic, users
+from vgpu_cfg.staging.modules.machine import host_name, hosts, limits, network, site, time, traffic, users
 from vgpu_cfg.staging.modules.rdma import nic_firmware, ofed, roce
 from vgpu_cfg.staging.modules.training import (
     containers,
@@ -34,6 +34,8 @@ def stage_module(module: kinds.GuestModule, context: StagingContext) -> Staged:
             return hosts.stage(module, context)
         case kinds.NetworkModule():
             return network.stage(module, context)
+        case kinds.SiteModule():
+            return site.stage(module, context)
         case kinds.TimeModule():
             return time.stage(module, context)
         case training.SshMeshModule():

@@ -225,14 +225,14 @@ def _moment(moment: datetime) -> str:
 
 
 def ask_nvlink(view: GuestView) -> Asking:
-    """See whether vGPUs that were asked for as peers are joined by NVLink, not by PCIe alone."""
+    """See whether vGPUs that were asked for as peers are joined by NVLink, each to every other."""
     if view.peers < 2:
         return skipped("no GPUs of it were asked for with NVLink")
     answer = yield Command(("nvidia-smi", "topo", "-m"))
     seen = parse_topology(answer.stdout or answer.stderr)
     if len(seen.gpus) < view.peers:
         raise UnreadableOutput(TOPOLOGY, f"{len(seen.gpus)} GPUs where {view.peers} were asked for as peers")
-    joined = max((len(domain) for domain in seen.nvlink_domains), default=0)
+    joined = len(seen.peers(view.peers))
     links = {seen.rows[one][other] for one, other in combinations(seen.gpus, 2)}
     expected = f"NV# between {view.peers} GPUs"
     if joined < view.peers:

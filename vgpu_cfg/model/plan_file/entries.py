@@ -45,6 +45,7 @@ from vgpu_cfg.model.plan_file.guest_entries import GuestEntry
 from vgpu_cfg.model.plan_file.host_entries import HostEntry
 from vgpu_cfg.model.plan_file.network_entries import NetworkEntry
 from vgpu_cfg.model.plan_file.nic_entries import NicEntry
+from vgpu_cfg.model.plan_file.site_entries import SiteEntry
 from vgpu_cfg.model.plan_file.training_entries import TrainingEntry
 from vgpu_cfg.model.plan_file.values import CHECK_PATTERN, PLAN_NAME_PATTERN, VARIABLE_PATTERN
 from vgpu_cfg.model.plan_file.vm_options import OPTIONS, VmOptions
@@ -389,4 +390,5 @@ class PlanFile(FileHeader):
     )
     vms: tuple[VmEntry, ...] = key("The VMs, one line for each kind.")
     moved: tuple[MovedEntry, ...] = key("VMs that had another name before: they are renamed, not made anew.")
+    site: SiteEntry = key("Where guests get what is staged in them: proxy, mirrors, certificates.")
     training: TrainingEntry = key("Which VMs train together, and with what.")

@@ -117,6 +117,9 @@ CHECKS: dict[Code, Check] = {
         (Code.NVLINK_BLACKWELL, "NVLink on HGX B200 and B300 is documented for KVM only", _W, _R),
         (Code.NVLINK_CHOICE_OPEN, "ESXi may choose GPUs that NVLink does not join", _W, _R),
         (Code.NVLINK_MEMBER_ALONE, "a GPU of an NVLink group is used by itself", _I, _F),
+        (Code.PROFILE_MAXIMUM_UNKNOWN, "how many of the profile a GPU takes is not published", _W, _R),
+        (Code.MEMORY_BELOW_FRAMEBUFFER, "the VM has less memory than its GPUs have framebuffer", _I, _R),
+        (Code.GPUDIRECT_ON_FRACTION, "GPUDirect RDMA for a part of a GPU", _I, _R),
         (Code.TEMPLATE_NOT_FOUND, "the template does not exist", _E, _V),
         (Code.TEMPLATE_AMBIGUOUS, "several templates have this name", _E, _V),
         (Code.TEMPLATE_IS_BIOS, "the template boots with BIOS firmware", _E, _V),
@@ -325,6 +328,9 @@ CHECKS: dict[Code, Check] = {
         (Code.ADDRESS_TWICE, "an address of the plan is given twice", _E, _V),
         (Code.ADDRESS_IN_USE, "somebody else uses an address of the plan", _W, _V),
         (Code.NICS_ALIKE, "a guest cannot tell its NICs apart", _E, _V),
+        (Code.SITE_LEFT, "staging would fetch from beyond a closed site", _E, _V),
+        (Code.SITE_MIRROR_UNASKED, "a registry mirror that docker does not ask", _W, _V),
+        (Code.SITE_WITHOUT_PACKAGES, "a closed site has no package mirror", _W, _V),
     )
 }
 

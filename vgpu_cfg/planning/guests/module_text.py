@@ -19,6 +19,7 @@ from vgpu_cfg.model.guests.modules import (
     OfedModule,
     RoceModule,
     SharedFolderModule,
+    SiteModule,
     TimeModule,
     TrafficModule,
     UsersModule,
@@ -34,6 +35,7 @@ from vgpu_cfg.model.guests.training_modules import (
     WorkerModule,
 )
 from vgpu_cfg.model.plan.change import Edit
+from vgpu_cfg.model.plan_file.site_values import host_of
 from vgpu_cfg.planning.findings.wording import counted
 from vgpu_cfg.planning.guests.drivers import branch_of_package
 
@@ -63,6 +65,8 @@ def module_text(module: GuestModule) -> str:
             return f"{counted(len(module.entries), 'host')} in /etc/hosts"
         case NetworkModule():
             return "; ".join(_nic_text(nic) for nic in module.nics)
+        case SiteModule():
+            return _site_text(module)
         case TimeModule():
             return f"time from {', '.join(module.servers)}"
         case NouveauModule():
@@ -124,6 +128,24 @@ def _training_text(
             return "Prometheus and Grafana" if module.role == "server" else f"{module.exporter} exporter"
         case _:
             assert_never(module)
+
+
+def _site_text(module: SiteModule) -> str:
+    """Say where the guest is sent, by hosts."""
+    words = []
+    if module.proxy is not None:
+        login = f" as {module.proxy.user} {HIDDEN}" if module.proxy.password else ""
+        words.append(f"proxy {host_of(module.proxy.http or module.proxy.https)}{login}")
+    if module.apt is not None:
+        words.append(f"apt from {host_of(module.apt.url)}")
+    if module.dnf:
+        words.append(f"dnf from {host_of(module.dnf[0])}")
+    words += [f"{registry} from {host_of(url)}" for registry, url in sorted(module.registry_mirrors.items())]
+    if module.certificates:
+        words.append(counted(len(module.certificates), "certificate"))
+    if module.closed:
+        words.append("closed")
+    return ", ".join(words) or "as the template"
 
 
 def _nic_text(nic: GuestNic) -> str:

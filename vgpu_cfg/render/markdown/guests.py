@@ -22,6 +22,7 @@ from vgpu_cfg.model.guests.modules import (
     OfedModule,
     RoceModule,
     SharedFolderModule,
+    SiteModule,
     TimeModule,
     TrafficModule,
     UsersModule,
@@ -77,6 +78,8 @@ def by_hand_text(module: GuestModule) -> str:
         case NetworkModule():
             nics = "; ".join(_nic_text(nic) for nic in module.nics)
             return f"write a file in /etc/netplan for {nics}; then netplan apply"
+        case SiteModule():
+            return _site_text(module)
         case TimeModule():
             servers = ", ".join(module.servers)
             return f"let chronyd, or systemd-timesyncd where that is there, follow {servers} and nobody else"
@@ -125,6 +128,32 @@ def by_hand_text(module: GuestModule) -> str:
             )
         case _:
             return _training_text(module)
+
+
+def _site_text(module: SiteModule) -> str:
+    """Say what is written for the site; no password is repeated."""
+    proxy, words = module.proxy, []
+    if proxy is not None:
+        login = f", as {proxy.user} with {proxy.password}" if proxy.password else ""
+        direct = f", but for {', '.join(proxy.no_proxy)}" if proxy.no_proxy else ""
+        words.append(
+            f"write the proxy {proxy.http or proxy.https}{login}{direct} into /etc/vgpu-cfg/proxy.env and "
+            "apt's settings"
+        )
+    if module.apt is not None:
+        words.append(f"have apt take packages from {module.apt.url} alone")
+    if module.dnf:
+        words.append(f"have dnf take packages from {', '.join(module.dnf)} alone")
+    words += [
+        f"have {module.runtime} ask {url} for images of {name}"
+        for name, url in module.registry_mirrors.items()
+    ]
+    if module.certificates:
+        words.append("have the system trust the site's CA")
+    if module.closed:
+        hosts = ", ".join(module.hosts) or "nowhere"
+        words.append(f"set package sources aside that lead elsewhere than to {hosts}")
+    return "; ".join(words) or "nothing"
 
 
 def _training_text(

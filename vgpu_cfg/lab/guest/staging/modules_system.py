@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from vgpu_cfg.lab.guest.staging.internet import DISTRIBUTION, check_host
+from vgpu_cfg.lab.guest.staging.internet import check_host, check_packages
 from vgpu_cfg.lab.guest.staging.work import DONE, ModuleFailedError, Work, WorkResult, applies, is_written
 from vgpu_cfg.lab.guest.system.accounts import add_account
 from vgpu_cfg.lab.guest.system.cloud_config import CloudUser
@@ -168,6 +168,19 @@ def set_time(work: Work) -> WorkResult:
     return DONE
 
 
+@applies("site", is_written, seconds=2.0)
+def set_site(work: Work) -> WorkResult:
+    """Tell the guest of its site; a proxy that wants a login is given one."""
+    proxy = work.value("proxy")
+    if isinstance(proxy, dict) and proxy.get("password") and not work.secret_files():
+        raise ModuleFailedError("the password of the proxy is not there")
+    for text in work.texts("certificates"):
+        if "BEGIN CERTIFICATE" not in text:
+            raise ModuleFailedError("this is no certificate")
+    work.mark_written()
+    return DONE
+
+
 @applies("limits", is_written)
 def set_limits(work: Work) -> WorkResult:
     """Write the limits."""
@@ -190,7 +203,7 @@ def set_traffic(work: Work) -> WorkResult:
 @applies("shared-folder", is_written, seconds=15.0)
 def share_folder(work: Work) -> WorkResult:
     """Export the folder, or mount it at its first use."""
-    check_host(work.lab.state.internet, DISTRIBUTION)
+    check_packages(work)
     if work.text("role") == "client" and not work.text("server"):
         raise ModuleFailedError("the server of the shared folder is not known")
     path = work.text("path").rstrip("/")
