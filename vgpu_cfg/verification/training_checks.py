@@ -157,10 +157,16 @@ def _assess(view: TrainingView, result: AllReduce, text: str) -> Verdict:
             remedy="see whether the image's framework was built for GPUs, and with which CUDA",
         )
     reached = transports(text)
-    if not reached or (len(view.workers) > 1 and not ways):
+    has_gpus = any(worker.gpus for worker in view.workers)
+    if has_gpus and (not reached or (len(view.workers) > 1 and not ways)):
         return failed(VerifyCode.NO_TRANSPORT, words, "NCCL's own word by what it goes", measured=measured)
     has_rdma = bool(view.workers) and all(worker.learned.rdma for worker in view.workers)
-    if has_rdma and len(view.workers) > 1 and not all(way.startswith(_BY_RDMA) for way in ways.split(", ")):
+    if (
+        has_gpus
+        and has_rdma
+        and len(view.workers) > 1
+        and not all(way.startswith(_BY_RDMA) for way in ways.split(", "))
+    ):
         return failed(VerifyCode.NO_TRANSPORT, words, f"{_BY_RDMA} alone", measured=measured)
     gpudirect = bool(view.workers) and all(worker.gpudirect for worker in view.workers)
     if gpudirect and len(view.workers) > 1 and is_direct(text) is not True:
