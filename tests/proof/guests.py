@@ -33,7 +33,7 @@ SEED = bytes(range(32))
 MESH_PORT = 2222
 NETWORKS = ("vm-network", "roce-111")
 MESH = "/etc/vgpu-cfg/mesh"
-STAGED_HERE = ("host-name", "users", "hosts", "ssh-mesh", "launcher")
+STAGED_HERE = ("host-name", "users", "hosts", "ssh-mesh", "rank", "launcher")
 """The modules that need no GPU, no NIC and no container runtime of the guest."""
 
 SEED_FOLDER = "/var/lib/cloud/seed/nocloud"

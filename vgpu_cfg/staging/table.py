@@ -16,6 +16,7 @@ from vgpu_cfg.staging.modules.training import (
     image,
     launcher,
     monitoring,
+    rank,
     registry,
     shared_folder,
     ssh_mesh,
@@ -72,6 +73,8 @@ def stage_module(module: kinds.GuestModule, context: StagingContext) -> Staged:
             return image.stage(module, context)
         case training.WorkerModule():
             return worker.stage(module, context)
+        case training.RankModule():
+            return rank.stage(module, context)
         case training.LauncherModule():
             return launcher.stage(module, context)
         case training.MonitoringModule():

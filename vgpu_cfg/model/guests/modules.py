@@ -20,6 +20,7 @@ from vgpu_cfg.model.guests.training_modules import (
     ImageModule,
     LauncherModule,
     MonitoringModule,
+    RankModule,
     RegistryModule,
     SshMeshModule,
     ToolkitModule,
@@ -264,6 +265,7 @@ GuestModule = Annotated[
     | RegistryModule
     | ImageModule
     | WorkerModule
+    | RankModule
     | LauncherModule
     | MonitoringModule
     | NicFirmwareModule,

@@ -12,6 +12,7 @@ from vgpu_cfg.model.plan_file.guest_values import (
     CUDA_PATTERN,
     DOMAIN_PATTERN,
     DURATION_PATTERN,
+    ELASTIC_PATTERN,
     FEATURE_TYPES,
     FOLDER_PATTERN,
     IMAGE_PATTERN,
@@ -25,6 +26,7 @@ from vgpu_cfg.model.plan_file.guest_values import (
     USER_PATTERN,
     check_cuda_version,
     check_domain,
+    check_elastic,
     check_feature_type,
     check_folder,
     check_host_name,
@@ -97,6 +99,7 @@ Image = Annotated[str | None, _checked(check_image, _patterned(IMAGE_PATTERN, or
 NeededImage = Annotated[str, _checked(check_image, _patterned(IMAGE_PATTERN))]
 Registry = Annotated[str | None, _checked(check_registry, str)]
 RegistryUser = Annotated[str | None, _checked(check_registry_user, str)]
+Elastic = Annotated[str | None, _checked(check_elastic, _patterned(ELASTIC_PATTERN, or_empty=True))]
 Port = Annotated[int, Field(ge=1, le=65535)]
 Duration = Annotated[
     int, BeforeValidator(parse_duration, json_schema_input_type=_patterned(DURATION_PATTERN))

@@ -29,6 +29,7 @@ from vgpu_cfg.model.guests.training_modules import (
     ImageModule,
     LauncherModule,
     MonitoringModule,
+    RankModule,
     RegistryModule,
     SshMeshModule,
     ToolkitModule,
@@ -42,7 +43,7 @@ from vgpu_cfg.planning.guests.drivers import branch_of_package
 HIDDEN = "****"
 """What stands for a secret, wherever one is told of."""
 
-_ALWAYS_DEFAULT = frozenset({"users", "nouveau", "limits", "nccl", "toolkit", "ssh-mesh", "hosts"})
+_ALWAYS_DEFAULT = frozenset({"users", "nouveau", "limits", "nccl", "toolkit", "ssh-mesh", "hosts", "rank"})
 """Modules that follow from others: no key of the plan file asks for them."""
 
 
@@ -105,6 +106,7 @@ def _training_text(
     | ImageModule
     | SshMeshModule
     | WorkerModule
+    | RankModule
     | LauncherModule
     | MonitoringModule,
 ) -> str:
@@ -121,6 +123,9 @@ def _training_text(
             return f"ssh mesh of {len(module.peers)}"
         case WorkerModule():
             return "worker container"
+        case RankModule():
+            given = len(module.environment)
+            return f"ranks with {counted(given, 'variable')}" if given else "ranks"
         case LauncherModule():
             slots = sum(worker.slots for worker in module.workers)
             return f"`train` over {counted(len(module.workers), 'worker')}, {counted(slots, 'slot')}"

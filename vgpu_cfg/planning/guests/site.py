@@ -34,6 +34,7 @@ from vgpu_cfg.model.guests.training_modules import (
     ImageModule,
     LauncherModule,
     MonitoringModule,
+    RankModule,
     RegistryModule,
     SshMeshModule,
     ToolkitModule,
@@ -159,6 +160,7 @@ def _fetched_by(module: GuestModule) -> Iterator[Fetched]:
             | SshMeshModule()
             | WorkerModule()
             | LauncherModule()
+            | RankModule()
             | NicFirmwareModule()
         ):
             return

@@ -14,16 +14,19 @@ from vgpu_cfg.model.guests.modules import (
     TrafficModule,
 )
 from vgpu_cfg.model.guests.training_modules import (
+    OVER_SSH,
     ImageModule,
     LauncherModule,
     MeshPeer,
     MonitoringModule,
+    RankModule,
     RegistryModule,
     ScrapeTarget,
     SshMeshModule,
     TrainWorker,
     WorkerModule,
 )
+from vgpu_cfg.model.plan_file.guest_values import parse_elastic
 from vgpu_cfg.planning.guests.peers import Peer, Team
 
 DCGM_PORT, NODE_PORT = 9400, 9100
@@ -55,6 +58,7 @@ def training_modules(team: Team, peer: Peer) -> Iterator[GuestModule]:
         )
     if guest.runtime is not None and training.image:
         yield from _container(team, peer, guest.runtime)
+    yield RankModule(environment=launch_environment(team))
     if team.launcher is peer:
         yield _launcher(team, peer)
     yield from _monitoring(team, peer)
@@ -104,6 +108,7 @@ def _container(team: Team, peer: Peer, runtime: str) -> Iterator[GuestModule]:
         | {
             "image": training.image,
             "port": training.port,
+            "sshd": training.framework in OVER_SSH,
             "mounts": tuple(dict.fromkeys((*training.mounts, *shared))),
             "shared_memory": peer.guest.shared_memory,
             "gpus": bool(peer.vm.gpus),
@@ -118,6 +123,8 @@ def _launcher(team: Team, peer: Peer) -> LauncherModule:
     return LauncherModule.model_validate(
         {
             "framework": training.framework,
+            "max_restarts": training.max_restarts,
+            "elastic": parse_elastic(training.elastic) if training.elastic else None,
             "image": (training.image or "") if peer.guest.runtime is not None else "",
             "runtime": peer.guest.runtime or "docker",
             "port": training.port,
@@ -127,7 +134,6 @@ def _launcher(team: Team, peer: Peer) -> LauncherModule:
             ),
             "nics": tuple(nic.guest for nic in first.rdma_nics),
             "control_nics": _control_nics(first),
-            "environment": launch_environment(team),
             "runs_work": team.is_worker(peer.vm.name),
         }
     )

@@ -44,6 +44,7 @@ from vgpu_cfg.model.guests.training_modules import (
     LauncherModule,
     MeshPeer,
     MonitoringModule,
+    RankModule,
     RegistryModule,
     ScrapeTarget,
     SshMeshModule,
@@ -103,6 +104,7 @@ def test_the_guides_pair_gets_everything_in_the_order_in_which_it_is_staged() ->
         "registry",
         "image",
         "worker",
+        "rank",
         "launcher",
         "nic-firmware",
     ]
@@ -167,9 +169,9 @@ def test_one_word_on_the_nic_decides_what_the_guest_does(
     assert (firmware is not None) is has_firmware
     if isinstance(firmware, NicFirmwareModule):
         assert firmware.parameters == {"ATS_ENABLED": "True"}
-    launcher = found.module("launcher")
-    assert isinstance(launcher, LauncherModule)
-    assert launcher.environment == {
+    rank = found.module("rank")
+    assert isinstance(rank, RankModule)
+    assert rank.environment == {
         "NCCL_IB_ROCE_VERSION_NUM": "2",
         "NCCL_IB_TC": "106",
         "NCCL_NET_GDR_LEVEL": level,
@@ -182,11 +184,9 @@ def test_a_stack_that_the_plan_file_leaves_is_left() -> None:
 
 def test_the_users_environment_wins() -> None:
     environment = {"NCCL_IB_TC": "0", "NCCL_DEBUG": "INFO"}
-    launcher = specs_of(pair(environment=environment, roce={"dscp": 34}), estate())["hvd-01"].module(
-        "launcher"
-    )
-    assert isinstance(launcher, LauncherModule)
-    assert launcher.environment == {
+    rank = specs_of(pair(environment=environment, roce={"dscp": 34}), estate())["hvd-02"].module("rank")
+    assert isinstance(rank, RankModule)
+    assert rank.environment == {
         "NCCL_DEBUG": "INFO",
         "NCCL_IB_ROCE_VERSION_NUM": "2",
         "NCCL_IB_TC": "0",
