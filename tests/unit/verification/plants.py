@@ -147,6 +147,11 @@ def _no_cuda_anywhere(scene: Scene) -> None:
     scene.change("hvd-01", spec=spec.model_copy(update={"modules": modules}))
 
 
+def _older_drivers(scene: Scene) -> None:
+    for name in ("hvd-01", "hvd-02"):
+        _query("580.95.05", "470.239.06", name)(scene)
+
+
 def _no_boot_id(scene: Scene) -> None:
     for name in ("hvd-01", "hvd-02"):
         scene.answer("cat", "/proc/sys/kernel/random/boot_id", by=failing("cat: No such file"), of=name)
@@ -243,9 +248,15 @@ PLANTS: tuple[Plant, ...] = (
     ),
     Plant(
         "a guest's driver is of a branch that its host does not take",
-        _query("580.95.05", "470.239.06"),
+        _query("580.95.05", "535.183.01"),
         "driver",
         "VG660",
+    ),
+    Plant(
+        "no document says whether the host takes the guests' driver",
+        _older_drivers,
+        "driver",
+        "",
     ),
     Plant("one tag, two images", cases._another_image, "same-image", "VG706"),
     Plant(
