@@ -88,7 +88,7 @@ def verify_in(
     from vgpu_cfg.catalog.nic import load_nics
     from vgpu_cfg.verification import Channels, make_guest_views, make_host_views, verify
 
-    begun = estate.clock.now()
+    begun, clock = estate.clock.now(), _vcenter_clock(estate)
     observed = read_plan(desired, estate)
     specs = specs_of(desired, observed)
     rates = {model.device_id: model.line_gbps for model in load_nics().models if model.line_gbps}
@@ -97,7 +97,7 @@ def verify_in(
         desired, observed, open_shells=frozenset(open_shells), licence_of_all=wanted.all_licences
     )
     guests = make_guest_views(
-        desired, observed, specs, now=begun, rates_gbps=rates, framebuffers_mib=_framebuffers(desired)
+        desired, observed, specs, now=clock(), rates_gbps=rates, framebuffers_mib=_framebuffers(desired)
     )
     host_names = [host.name for host in hosts]
     hosts, guests = _selected(hosts, guests, wanted)
@@ -114,7 +114,7 @@ def verify_in(
         guest=ways.guest,
         host=ways.host,
         pause=estate.clock.pause,
-        now=_vcenter_clock(estate),
+        now=clock,
         on_result=on_result,
     )
     # The lab is one process with one clock: its machines are asked one after the other.
