@@ -13,6 +13,7 @@ from tests.unit.parsers.printed import printed
 from tests.unit.verification import cases
 from tests.unit.verification.two_workers import (
     IMAGE,
+    INODES,
     LINK,
     NOW,
     PCIE,
@@ -408,6 +409,18 @@ PLANTS: tuple[Plant, ...] = (
         "VG711",
     ),
     Plant("a full disk", _no_room, "room", "VG712"),
+    Plant(
+        "a disk without inodes",
+        _said("hvd-01", "df", "-Pi", by=INODES.replace("16672359    1%", "12 100%")),
+        "room",
+        "VG712",
+    ),
+    Plant(
+        "a root that the kernel made read-only",
+        _said("hvd-01", "grep", " / ", "/proc/mounts", by="/dev/sda1 / ext4 ro,relatime 0 0\n"),
+        "room",
+        "VG712",
+    ),
     Plant(
         "the worker may lock 64 KiB",
         _said("hvd-02", *IN_WORKER, "sh", "-c", "ulimit -l", by="64\n"),
