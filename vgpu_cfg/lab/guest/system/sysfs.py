@@ -86,6 +86,7 @@ def _files(state: LabState, vm: VirtualMachine) -> Iterator[tuple[str, str]]:
     name, _, version = guest.os.partition("-")
     yield "/etc/os-release", f'ID={name}\nVERSION_ID="{version}"\nNAME="{NAMES.get(name, name)}"\n'
     yield "/etc/hostname", f"{guest.host_name}\n"
+    yield "/proc/mounts", "/dev/sda1 / ext4 rw,relatime 0 0\n"
     yield "/proc/sys/kernel/osrelease", f"{guest.kernel}\n"
     yield BOOT_ID, f"{uuid5(NAMESPACE_DNS, f'{vm.uuid}.{guest.boots}')}\n"
     devices = rdma_nics(state, vm)
