@@ -13,7 +13,15 @@ from vgpu_cfg.lab.guest.system.nics import nics_of_guest
 from vgpu_cfg.lab.guest.system.rdma import gbps_of, gids_of, rdma_nics
 from vgpu_cfg.lab.state.inventory import LabState, VirtualMachine
 
-MADE = ("/sys/", "/proc/", "/etc/os-release", "/etc/hostname")
+MADE = (
+    "/sys/",
+    "/proc/",
+    "/etc/os-release",
+    "/etc/hostname",
+    "/run/cloud-init/",
+    "/usr/sbin/sshd",
+    "/lib/modules/",
+)
 FULL_STACKS = frozenset({"mlnx", "doca"})
 NAMES = {
     "ubuntu": "Ubuntu",
@@ -67,6 +75,14 @@ def _files(state: LabState, vm: VirtualMachine) -> Iterator[tuple[str, str]]:
     yield "/etc/os-release", f'ID={name}\nVERSION_ID="{version}"\nNAME="{NAMES.get(name, name)}"\n'
     yield "/etc/hostname", f"{guest.host_name}\n"
     yield "/proc/sys/kernel/osrelease", f"{guest.kernel}\n"
+    if vm.firmware == "efi":
+        yield "/sys/firmware/efi/fw_platform_size", "64\n"
+    if guest.cloud_init:
+        yield "/run/cloud-init/cloud-id", f"{guest.datasource}\n"
+    if guest.sshd:
+        yield "/usr/sbin/sshd", ""
+    if guest.headers:
+        yield f"/lib/modules/{guest.kernel}/build/Makefile", ""
     if driver_loads(state, vm):
         text = f"NVRM version: NVIDIA UNIX x86_64 Kernel Module  {guest.driver}  Release Build\n"
         yield "/proc/driver/nvidia/version", text

@@ -68,6 +68,7 @@ PLAIN: dict[str, Tool] = {
     "date": system.date,
     "sleep": system.sleep,
     "vmtoolsd": system.vmtoolsd,
+    "modinfo": system.modinfo,
     "nvidia-smi": nvidia.run_nvidia_smi,
     "lspci": pci.lspci,
     "lsmod": rdma.lsmod,
