@@ -26,6 +26,7 @@ GUEST_MODELS = [
     "UserEntry",
     "LicenceEntry",
     "PackageEntry",
+    "CudaEntry",
     "OfedEntry",
     "TrainingEntry",
     "RegistryEntry",
@@ -33,6 +34,9 @@ GUEST_MODELS = [
     "MonitoringEntry",
     "TrafficEntry",
     "TrainingRoceEntry",
+    "SiteEntry",
+    "ProxyEntry",
+    "AptEntry",
 ]
 HOST_MODELS = [
     "HostEntry",
@@ -93,6 +97,8 @@ GOOD = [
     "vms: [{name: a, template: t, guest: {users: [anna, {name: b, sudo: false, shell: /bin/sh}]}}]",
     "vms: [{name: a, template: t, guest: {driver: template, ofed: inbox, containers: containerd}}]",
     "vms: [{name: a, template: t, guest: {driver: leave, ofed: leave, containers: leave, users: anna}}]",
+    'vms: [{name: a, template: t, guest: {cuda: "12.8"}}]',
+    'vms: [{name: a, template: t, guest: {cuda: {version: "12.8", package: /srv/cuda.run}}}]',
     "vms: [{name: a, template: t, guest: {driver: /opt/d.run, ofed: {stack: doca, package: /opt/o.deb}}}]",
     "vms: [{name: a, template: t, guest: {driver: {package: 'https://x.io/d.deb'}, shared_memory: 8GiB}}]",
     "vms: [{name: a, template: t, guest: {toolkit_repository: 'https://mirror.example/nvidia'}}]",
@@ -167,6 +173,7 @@ BAD = [
     "vms: [{name: a, template: t, guest: {users: [{sudo: true}]}}]",
     "vms: [{name: a, template: t, guest: {driver: {sha256: 12}}}]",
     "vms: [{name: a, template: t, guest: {ofed: mellanox}}]",
+    "vms: [{name: a, template: t, guest: {cuda: latest}}]",
     "vms: [{name: a, template: t, guest: {licence: {type: 3}}}]",
     "vms: [{name: a, template: t, guest: {containers: podman}}]",
     "training: {image: x}",
@@ -256,7 +263,7 @@ def models_below(*names: str) -> set[str]:
 
 def test_every_model_of_hosts_and_guests_is_looked_at() -> None:
     assert models_below("HostEntry") == set(HOST_MODELS)
-    assert models_below("GuestEntry", "TrainingEntry") == set(GUEST_MODELS)
+    assert models_below("GuestEntry", "TrainingEntry", "SiteEntry") == set(GUEST_MODELS)
 
 
 def document_with(path: str, value: str) -> str:

@@ -19,6 +19,7 @@ from pydantic import Field, field_serializer
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.identity import PlanIdentity
 from vgpu_cfg.model.plan_file import (
+    CudaEntry,
     GpuEntry,
     HostEntry,
     LoginEntry,
@@ -26,6 +27,7 @@ from vgpu_cfg.model.plan_file import (
     PackageEntry,
     PlaceEntry,
     ProtectEntry,
+    SiteEntry,
     TrainingEntry,
     UserEntry,
     VerifyEntry,
@@ -125,12 +127,20 @@ class DesiredGuest(Frozen):
     user_data: str = ""
     licence: DesiredLicence | None = None
     driver: PackageEntry | None = None
+    cuda: CudaEntry | None = None
     ofed: OfedEntry | None = None
     runtime: Literal["docker", "containerd", "apptainer"] | None = None
     toolkit_repository: str | None = None
     shared_memory: str = ""
+    time: tuple[str, ...] = ()
     wait_seconds: int = 1800
     is_exposed: bool = False
+
+
+class DesiredSite(SiteEntry):
+    """Where guests get what is staged in them; `certificates` are those of the files in `ca`, in PEM."""
+
+    certificates: tuple[str, ...] = ()
 
 
 class DesiredTraining(TrainingEntry):
@@ -263,6 +273,7 @@ class DesiredPlan(Frozen):
     networks: tuple[DesiredNetwork, ...] = ()
     vms: tuple[DesiredVm, ...] = ()
     moved: Mapping[str, str] = Field(default_factory=dict)
+    site: DesiredSite | None = None
     training: DesiredTraining | None = None
     verify: VerifyEntry | None = None
 

@@ -14,6 +14,7 @@ from pydantic import Field
 
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.guests.base import PLAN_KEYS, GuestNic, ModuleBase
+from vgpu_cfg.model.guests.gpu_modules import CudaModule, NcclModule
 from vgpu_cfg.model.guests.training_modules import (
     ContainersModule,
     ImageModule,
@@ -75,6 +76,56 @@ class NetworkModule(ModuleBase):
 
     kind: Literal["network"] = "network"
     nics: tuple[GuestNic, ...] = ()
+
+
+class SiteProxy(Frozen):
+    """A proxy; `password` is a secret's name, "" without a login."""
+
+    http: str = ""
+    https: str = ""
+    no_proxy: tuple[str, ...] = ()
+    user: str = ""
+    password: str = ""
+
+
+class AptMirror(Frozen):
+    """A mirror of the distribution's apt archive; what is empty the guest's own release decides."""
+
+    url: str
+    security: str = ""
+    suites: tuple[str, ...] = ()
+    components: tuple[str, ...] = ()
+
+
+class SiteModule(ModuleBase):
+    """How the guest reaches what is staged in it: proxy, mirrors of packages and images, the site's CA.
+
+    `certificates` are PEM. `runtime` is the container runtime that is told of them, "" for none. With
+    `closed` package sources that lead elsewhere than to `hosts` are set aside (".example.com" is every name
+    below it).
+    """
+
+    kind: Literal["site"] = "site"
+    proxy: SiteProxy | None = None
+    apt: AptMirror | None = None
+    dnf: tuple[str, ...] = ()
+    registry_mirrors: Mapping[str, str] = Field(default_factory=dict)
+    certificates: tuple[str, ...] = ()
+    runtime: Literal["", "docker", "containerd", "apptainer"] = ""
+    closed: bool = False
+    hosts: tuple[str, ...] = ()
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """The proxy's password."""
+        return (self.proxy.password,) if self.proxy is not None and self.proxy.password else ()
+
+
+class TimeModule(ModuleBase):
+    """The NTP servers that keep the clock right, by chronyd or systemd-timesyncd."""
+
+    kind: Literal["time"] = "time"
+    servers: tuple[str, ...]
 
 
 class NouveauModule(ModuleBase):
@@ -195,10 +246,14 @@ GuestModule = Annotated[
     | UsersModule
     | HostsModule
     | NetworkModule
+    | SiteModule
+    | TimeModule
     | NouveauModule
     | DriverModule
+    | CudaModule
     | OfedModule
     | RoceModule
+    | NcclModule
     | LimitsModule
     | TrafficModule
     | SharedFolderModule

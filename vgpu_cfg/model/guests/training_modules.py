@@ -142,6 +142,15 @@ class ScrapeTarget(Frozen):
     port: int
 
 
+MONITORING_IMAGES = {
+    "dcgm-exporter": "nvcr.io/nvidia/k8s/dcgm-exporter:4.4.1-4.6.0-ubuntu22.04",
+    "node-exporter": "docker.io/prom/node-exporter:v1.8.2",
+    "prometheus": "docker.io/prom/prometheus:v3.5.0",  # a release with long support
+    "grafana": "docker.io/grafana/grafana:12.1.1",
+}
+"""What is taken unless the plan file names others; each tag was found in use in public repositories."""
+
+
 class MonitoringModule(ModuleBase):
     """GPU metrics: an exporter on workers; Prometheus and Grafana with a dashboard on the head.
 
@@ -157,6 +166,15 @@ class MonitoringModule(ModuleBase):
     targets: tuple[ScrapeTarget, ...] = ()
     grafana_password: str = ""
     """The name of the secret with Grafana's admin password; "" lets Grafana be read without login only."""
+
+    @property
+    def used_images(self) -> Mapping[str, str]:
+        """The images that run on this guest, by what they are."""
+        if self.role == "server":
+            names = ["prometheus", "grafana"]
+        else:
+            names = ["node-exporter", *(["dcgm-exporter"] if self.exporter == "dcgm" else [])]
+        return {name: self.images.get(name, MONITORING_IMAGES[name]) for name in names}
 
     @property
     def secrets(self) -> tuple[str, ...]:

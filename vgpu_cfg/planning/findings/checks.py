@@ -117,6 +117,9 @@ CHECKS: dict[Code, Check] = {
         (Code.NVLINK_BLACKWELL, "NVLink on HGX B200 and B300 is documented for KVM only", _W, _R),
         (Code.NVLINK_CHOICE_OPEN, "ESXi may choose GPUs that NVLink does not join", _W, _R),
         (Code.NVLINK_MEMBER_ALONE, "a GPU of an NVLink group is used by itself", _I, _F),
+        (Code.PROFILE_MAXIMUM_UNKNOWN, "how many of the profile a GPU takes is not published", _W, _R),
+        (Code.MEMORY_BELOW_FRAMEBUFFER, "the VM has less memory than its GPUs have framebuffer", _I, _R),
+        (Code.GPUDIRECT_ON_FRACTION, "GPUDirect RDMA for a part of a GPU", _I, _R),
         (Code.TEMPLATE_NOT_FOUND, "the template does not exist", _E, _V),
         (Code.TEMPLATE_AMBIGUOUS, "several templates have this name", _E, _V),
         (Code.TEMPLATE_IS_BIOS, "the template boots with BIOS firmware", _E, _V),
@@ -310,6 +313,8 @@ CHECKS: dict[Code, Check] = {
         (Code.USER_DATA_CLASHES, "`user_data` sets what the plan decides otherwise", _E, _V),
         (Code.GUEST_DISK_SMALL, "the system disk may be too small for the image", _W, _R),
         (Code.GUEST_DRIVER_UNPROVEN, "nobody has said that the host takes the guest's driver", _W, _R),
+        (Code.CUDA_DRIVER_OLD, "the guest's driver is too old for the CUDA Toolkit", _E, _V),
+        (Code.CUDA_DRIVER_UNPROVEN, "the guest's driver is older than the CUDA Toolkit's own", _W, _V),
         (Code.GUEST_DRIVER_UNKNOWN, "no document names the branch of the guest's driver", _W, _R),
         (Code.TEMPLATE_NO_TOOLS, "vCenter has seen no VMware Tools in the template", _W, _V),
         (Code.TEMPLATE_HAS_USER_DATA, "the template carries user data of its own", _W, _V),
@@ -323,6 +328,9 @@ CHECKS: dict[Code, Check] = {
         (Code.ADDRESS_TWICE, "an address of the plan is given twice", _E, _V),
         (Code.ADDRESS_IN_USE, "somebody else uses an address of the plan", _W, _V),
         (Code.NICS_ALIKE, "a guest cannot tell its NICs apart", _E, _V),
+        (Code.SITE_LEFT, "staging would fetch from beyond a closed site", _E, _V),
+        (Code.SITE_MIRROR_UNASKED, "a registry mirror that docker does not ask", _W, _V),
+        (Code.SITE_WITHOUT_PACKAGES, "a closed site has no package mirror", _W, _V),
     )
 }
 

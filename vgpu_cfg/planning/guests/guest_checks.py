@@ -15,6 +15,7 @@ from vgpu_cfg.model.guests.user_data import OWN_VALUES
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.wording import gib, listed
+from vgpu_cfg.planning.guests.cuda_checks import check_cuda
 from vgpu_cfg.planning.guests.drivers import branch_of_package, is_unknown, is_unproven
 from vgpu_cfg.planning.guests.stage import GuestUpdate
 from vgpu_cfg.planning.vms.lookup.guest_system import is_linux
@@ -72,6 +73,7 @@ def check_way_in(resolved: ResolvedVm, update: GuestUpdate, findings: Findings) 
 def check_guest(resolved: ResolvedVm, update: GuestUpdate, host_branch: str, findings: Findings) -> None:
     """Check what is to be staged against the VM's hardware and its host's driver."""
     _check_driver(resolved, update, host_branch, findings)
+    check_cuda(resolved, update, findings)
     vm = resolved.desired
     has_vgpu = any(gpu.kind == "vgpu" for gpu in resolved.gpus)
     if has_vgpu and update.spec.get(DriverModule) is not None and update.spec.get(LicenceModule) is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import assert_never
 
 from vgpu_cfg.model.guests.base import GuestNic
+from vgpu_cfg.model.guests.gpu_modules import CudaModule, NcclModule
 from vgpu_cfg.model.guests.modules import (
     DriverModule,
     GuestModule,
@@ -18,6 +19,8 @@ from vgpu_cfg.model.guests.modules import (
     OfedModule,
     RoceModule,
     SharedFolderModule,
+    SiteModule,
+    TimeModule,
     TrafficModule,
     UsersModule,
 )
@@ -32,13 +35,14 @@ from vgpu_cfg.model.guests.training_modules import (
     WorkerModule,
 )
 from vgpu_cfg.model.plan.change import Edit
+from vgpu_cfg.model.plan_file.site_values import host_of
 from vgpu_cfg.planning.findings.wording import counted
 from vgpu_cfg.planning.guests.drivers import branch_of_package
 
 HIDDEN = "****"
 """What stands for a secret, wherever one is told of."""
 
-_ALWAYS_DEFAULT = frozenset({"users", "nouveau", "limits", "toolkit", "ssh-mesh", "hosts"})
+_ALWAYS_DEFAULT = frozenset({"users", "nouveau", "limits", "nccl", "toolkit", "ssh-mesh", "hosts"})
 """Modules that follow from others: no key of the plan file asks for them."""
 
 
@@ -61,11 +65,17 @@ def module_text(module: GuestModule) -> str:
             return f"{counted(len(module.entries), 'host')} in /etc/hosts"
         case NetworkModule():
             return "; ".join(_nic_text(nic) for nic in module.nics)
+        case SiteModule():
+            return _site_text(module)
+        case TimeModule():
+            return f"time from {', '.join(module.servers)}"
         case NouveauModule():
             return "nouveau off"
         case DriverModule():
             branch = branch_of_package(module.package) or " or ".join(module.branches)
             return f"driver {branch}".rstrip() if branch else "driver"
+        case CudaModule():
+            return f"CUDA Toolkit {module.version}"
         case LicenceModule():
             return f"licence {HIDDEN}"
         case OfedModule():
@@ -75,6 +85,8 @@ def module_text(module: GuestModule) -> str:
             return ", ".join(f"{name}={value}" for name, value in module.parameters.items())
         case RoceModule():
             return f"PFC {module.priority}, DSCP {module.dscp}" if module.owns_port else f"DSCP {module.dscp}"
+        case NcclModule():
+            return "NCCL's settings, with the host's wiring" if module.gpu_wires else "NCCL's settings"
         case LimitsModule():
             return f"memlock, /dev/shm {module.shared_memory}" if module.shared_memory else "memlock"
         case SharedFolderModule():
@@ -116,6 +128,24 @@ def _training_text(
             return "Prometheus and Grafana" if module.role == "server" else f"{module.exporter} exporter"
         case _:
             assert_never(module)
+
+
+def _site_text(module: SiteModule) -> str:
+    """Say where the guest is sent, by hosts."""
+    words = []
+    if module.proxy is not None:
+        login = f" as {module.proxy.user} {HIDDEN}" if module.proxy.password else ""
+        words.append(f"proxy {host_of(module.proxy.http or module.proxy.https)}{login}")
+    if module.apt is not None:
+        words.append(f"apt from {host_of(module.apt.url)}")
+    if module.dnf:
+        words.append(f"dnf from {host_of(module.dnf[0])}")
+    words += [f"{registry} from {host_of(url)}" for registry, url in sorted(module.registry_mirrors.items())]
+    if module.certificates:
+        words.append(counted(len(module.certificates), "certificate"))
+    if module.closed:
+        words.append("closed")
+    return ", ".join(words) or "as the template"
 
 
 def _nic_text(nic: GuestNic) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from vgpu_cfg.model.desired import DesiredGuest, DesiredTraining, DesiredVm
+from vgpu_cfg.model.guests.gpu_modules import CudaModule
 from vgpu_cfg.model.guests.modules import (
     DriverModule,
     GuestModule,
@@ -17,6 +18,7 @@ from vgpu_cfg.model.guests.modules import (
     NouveauModule,
     OfedModule,
     RoceModule,
+    TimeModule,
     UsersModule,
 )
 from vgpu_cfg.model.guests.training_modules import ContainersModule, ToolkitModule
@@ -61,6 +63,8 @@ def own_modules(own: OwnGuest) -> Iterator[GuestModule]:
     reported = tuple(nic.guest for nic in own.nics if nic.is_stated)
     if reported:
         yield NetworkModule(nics=reported)
+    if guest.time:
+        yield TimeModule(servers=guest.time)
     if own.has_gpus:
         yield from _gpu_modules(own)
     yield from _rdma_modules(own, own.rdma_nics)
@@ -83,6 +87,8 @@ def _gpu_modules(own: OwnGuest) -> Iterator[GuestModule]:
             branches=takes.branches,
             refused=takes.refused,
         )
+    if guest.cuda is not None:
+        yield CudaModule.model_validate(guest.cuda.model_dump(exclude_none=True))
     if guest.licence is not None:
         yield LicenceModule(token=guest.licence.token, feature_type=guest.licence.feature_type)
     if guest.runtime is not None:

@@ -26,6 +26,7 @@ from vgpu_cfg.planning.guests.report_checks import (
     pending_restarts,
     restart_steps,
 )
+from vgpu_cfg.planning.guests.site_checks import check_site
 from vgpu_cfg.planning.guests.specs import guest_specs
 from vgpu_cfg.planning.guests.stage import (
     GuestUpdate,
@@ -37,6 +38,7 @@ from vgpu_cfg.planning.guests.stage import (
     stage_guest,
 )
 from vgpu_cfg.planning.guests.training_checks import check_training
+from vgpu_cfg.planning.guests.wiring import planned_wirings
 from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
 
 
@@ -58,7 +60,8 @@ class GuestPlanner:
         self.host_branch = {one.vm: branches.get(one.host_moid, "") for one in placements}
         is_strict = findings.severity_of(Code.GUEST_DRIVER_BRANCH) is Severity.ERROR
         takes = {vm: guest_drivers(one, is_strict=is_strict) for vm, one in self.host_branch.items()}
-        self.specs = guest_specs(desired, addresses, takes, self.team)
+        wirings = planned_wirings(desired, observed, placements)
+        self.specs = guest_specs(desired, addresses, takes, self.team, wirings)
         if self.team is not None:
             check_training(desired, self.team, addresses, findings)
         self.keys = KeysOfGuests.of(options, desired.identity, observed)
@@ -115,6 +118,7 @@ class GuestPlanner:
         is_reached = check_way_in(resolved, update, self.findings)
         check_exposure(resolved, update, self.specs, self.findings)
         check_guest(resolved, update, self.host_branch.get(resolved.name, ""), self.findings)
+        check_site(resolved, update, self.desired, self.findings)
         check_keys(resolved, update, held, self.keys, self.desired, self.findings)
         if held not in (Held.UNSEEN, Held.FOREIGN):
             check_secrets(resolved, update, knowledge.fingerprints, self.findings)

@@ -14,9 +14,9 @@ from tests.unit.staging.training.sandbox import Sandbox, context_for
 from tests.unit.staging.training.test_worker import verify
 from vgpu_cfg.documents.foreign import read_foreign
 from vgpu_cfg.errors import GuestError
-from vgpu_cfg.model.guests.training_modules import MonitoringModule, ScrapeTarget
+from vgpu_cfg.model.guests.training_modules import MONITORING_IMAGES, MonitoringModule, ScrapeTarget
 from vgpu_cfg.staging.dashboard import PANELS, dashboard
-from vgpu_cfg.staging.modules.training.monitoring import IMAGES, scrape_configuration
+from vgpu_cfg.staging.modules.training.monitoring import scrape_configuration
 
 ETC = "/etc/vgpu-cfg/monitoring"
 TARGETS = tuple(
@@ -161,7 +161,7 @@ def test_promtool_takes_every_question_of_the_dashboard(guest: Sandbox) -> None:
 
 
 def test_every_image_is_pinned() -> None:
-    for image in IMAGES.values():
+    for image in MONITORING_IMAGES.values():
         tag = image.rpartition(":")[2]
         assert re.match(r"v?\d+\.\d+\.\d+", tag), image
         assert "." in image.split("/")[0]
@@ -193,7 +193,7 @@ def test_the_exporters_share_no_more_than_they_need(guest: Sandbox) -> None:
     staged(guest, exporter())
     dcgm = guest.read("/opt/vgpu-cfg/containers/vgpu-cfg-dcgm-exporter")
     assert f"--gpus all --network=host --cap-add=SYS_ADMIN --volume {ETC}/counters.csv" in dcgm
-    assert f"{IMAGES['dcgm-exporter']} -f /etc/vgpu-cfg/counters.csv" in dcgm
+    assert f"{MONITORING_IMAGES['dcgm-exporter']} -f /etc/vgpu-cfg/counters.csv" in dcgm
     node = guest.read("/opt/vgpu-cfg/containers/vgpu-cfg-node-exporter")
     assert "--volume /:/host:ro,rslave" in node
     staged(guest, server())

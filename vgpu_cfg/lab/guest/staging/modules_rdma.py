@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from vgpu_cfg.lab.guest.staging.internet import DISTRIBUTION, check_host, fetch
+from vgpu_cfg.lab.guest.staging.internet import check_packages, fetch
 from vgpu_cfg.lab.guest.staging.work import DONE, ModuleFailedError, Work, WorkResult, applies
 from vgpu_cfg.lab.guest.system.gpus import driver_loads
 from vgpu_cfg.lab.guest.system.nics import SeenNic
@@ -33,7 +33,7 @@ def install_ofed(work: Work) -> WorkResult:
     guest, stack, package = work.guest, work.text("stack"), work.text("package")
     if guest.ofed != stack and not (stack == "inbox" and guest.ofed != "none"):
         if stack == "inbox":
-            check_host(work.lab.state.internet, DISTRIBUTION)
+            check_packages(work)
         elif not package:
             raise ModuleFailedError(f"the template has no {NAMES[stack]}, and no package is named")
         else:

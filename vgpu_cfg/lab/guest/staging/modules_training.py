@@ -6,8 +6,7 @@ import base64
 import json
 
 from vgpu_cfg.lab.guest.staging.internet import (
-    DISTRIBUTION,
-    check_host,
+    check_packages,
     fetch,
     find_image,
     holds_horovod,
@@ -42,7 +41,7 @@ def install_runtime(work: Work) -> WorkResult:
     if not _has_room(work):
         raise ModuleFailedError(_no_room(work))
     if runtime not in guest.runtimes:
-        check_host(work.lab.state.internet, DISTRIBUTION)
+        check_packages(work)
         if guest.free_mib < RUNTIME_MIB:
             raise ModuleFailedError(f"the disk has {guest.free_mib} MiB free, {runtime} needs {RUNTIME_MIB}")
         guest.free_mib -= RUNTIME_MIB
@@ -237,6 +236,7 @@ def start_monitoring(work: Work) -> WorkResult:
     if password is not None:
         now = work.lab.clock.now()
         files.write(work.guest, GRAFANA, password.encode(), mode=0o600, now=now, parents=True)
+    work.guest.targets = [f"{part.get('address')}:{part.get('port')}" for part in work.parts("targets")]
     work.guest.services[f"vgpu-cfg-{work.text('role')}"] = True
     work.mark_written()
     return DONE

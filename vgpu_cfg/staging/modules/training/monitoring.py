@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from vgpu_cfg.documents.foreign import write_foreign
 from vgpu_cfg.errors import GuestError
-from vgpu_cfg.model.guests.training_modules import MonitoringModule
+from vgpu_cfg.model.guests.training_modules import MONITORING_IMAGES, MonitoringModule
 from vgpu_cfg.staging import values
 from vgpu_cfg.staging.container_unit import container_files
 from vgpu_cfg.staging.container_values import checked_image, checked_port
@@ -19,14 +19,6 @@ from vgpu_cfg.staging.module import Staged, StagingContext
 from vgpu_cfg.staging.rendering import render
 from vgpu_cfg.staging.runtimes import COMMANDS
 from vgpu_cfg.staging.scripts import secret_file, source_file
-
-IMAGES = {
-    "dcgm-exporter": "nvcr.io/nvidia/k8s/dcgm-exporter:4.4.1-4.6.0-ubuntu22.04",
-    "node-exporter": "docker.io/prom/node-exporter:v1.8.2",
-    "prometheus": "docker.io/prom/prometheus:v3.5.0",  # a release with long support
-    "grafana": "docker.io/grafana/grafana:12.1.1",
-}
-"""What is taken unless the plan file names others; each tag was found in use in public repositories."""
 
 DCGM_PORT, NODE_PORT = 9400, 9100
 SECRET = "grafana-password"  # noqa: S105 - the name of a file
@@ -44,16 +36,16 @@ _METRICS = "/var/lib/vgpu-cfg/metrics"
 
 def stage(module: MonitoringModule, context: StagingContext) -> Staged:
     """Write the units of the exporters, or of Prometheus and Grafana with all that they read."""
-    unknown = sorted(set(module.images) - set(IMAGES))
+    unknown = sorted(set(module.images) - set(MONITORING_IMAGES))
     if unknown:
         raise GuestError(
             f"monitoring has no image called {unknown[0]}",
             subject="training.monitoring.images",
-            remedy=f"write one of {', '.join(IMAGES)}",
+            remedy=f"write one of {', '.join(MONITORING_IMAGES)}",
         )
     images = {
         name: checked_image(image, f"training.monitoring.images.{name}")
-        for name, image in {**IMAGES, **module.images}.items()
+        for name, image in {**MONITORING_IMAGES, **module.images}.items()
     }
     files = _exporters(module, images) if module.role == "exporter" else _servers(module, images)
     secrets = []
