@@ -66,7 +66,7 @@ def test_a_canary_that_fails_leaves_the_other_hosts_alone(hosts: CommandLine) ->
 def test_vms_go_on_behind_a_canary_that_is_as_planned(vgpu_cfg: CommandLine) -> None:
     ran = vgpu_cfg.done("apply", "--yes", "--canary=1", PAIR, "--output=json")
     (canary,) = json.loads(ran.out)["canaries"]
-    assert canary == {"names": ["hvd-01"], "others": ["hvd-02"], "problems": [], "goes_on": True}
+    assert canary == {"names": ["hvd-01"], "others": ["hvd-02"], "problems": [], "notes": [], "goes_on": True}
     assert vgpu_cfg.look("two-a100").vms == {"hvd-01", "hvd-02"}
 
 

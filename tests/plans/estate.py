@@ -376,6 +376,7 @@ def _detail(row: Row) -> VmDetail:
         options=row.get("options") or {},
         attributes=row.get("attributes") or {},
         tpm_key=11000 if row.get("vtpm") else None,
+        tools_status=row.get("tools", ""),
         vgpus=tuple(
             VgpuDevice(
                 key=13000 + number,

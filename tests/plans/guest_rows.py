@@ -31,6 +31,7 @@ from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.planning.addresses.nic_addresses import AddressBook
 from vgpu_cfg.planning.guests.specs import guest_specs
+from vgpu_cfg.planning.guests.wiring import observed_wirings
 
 Row = Mapping[str, Any]
 OTHER = "0123456789"
@@ -43,7 +44,8 @@ def with_guests(desired: DesiredPlan, observed: Inventory, rows: Row) -> Invento
         return observed
     book = AddressBook(desired, observed)
     addresses = {vm.name: book.nics_of(vm) for vm in desired.vms}
-    specs = guest_specs(desired, addresses)
+    wirings = observed_wirings(desired, observed, {vm.name: vm for vm in observed.vms})
+    specs = guest_specs(desired, addresses, wirings=wirings)
     given = {vm.name: book.record_of(vm, addresses[vm.name]) for vm in desired.vms}
     vms = tuple(
         _with_guest(vm, specs[vm.name], staged[vm.name], given[vm.name]) if vm.name in staged else vm

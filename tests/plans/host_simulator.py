@@ -329,7 +329,12 @@ class SimulatedHost:
             }
             for pci_id, values in shell.firmware.items()
         }
-        return shell.model_copy(update={"gpus": gpus, "firmware": firmware, "unread": {}})
+        # After a reboot what is installed is what runs; a shell that told no version goes on so.
+        installed = {one.name: one.version for one in self.facts.software}.get("NVD-AIE_ESXi_8.0.0_Driver")
+        runs = installed.partition("-")[0] if installed and shell.driver_version else shell.driver_version
+        return shell.model_copy(
+            update={"gpus": gpus, "firmware": firmware, "unread": {}, "driver_version": runs}
+        )
 
 
 def _first_seen() -> GpuShellFacts:

@@ -1,9 +1,10 @@
 """Guests that boot: Debian under its own systemd in systemd-nspawn, set up by cloud-init's VMware datasource.
 
-A guest's root folder is the one that script/build-guest-root made, with an overlay over it. What a hypervisor
-gives is played: the DMI's product name, guestinfo by `vmtoolsd --cmd "info-get KEY"` as open-vm-tools have it,
-and NICs with a device. So is what a GPU gives: nvidia-smi, nvidia-gridd, nvidia-ctk, and the kernel's modules.
-All else is Debian's own: systemd, cloud-init, netplan, networkd, apt, docker, sshd, tc. There is no udev.
+A guest's root folder is the one that script/build-guest-root made, with an overlay over it. What a
+hypervisor gives is played: the product name of DMI, guestinfo by `vmtoolsd --cmd "info-get KEY"` as
+open-vm-tools have it, and NICs with a device. So is what a GPU gives: nvidia-smi, nvidia-gridd, nvidia-ctk,
+the kernel's modules. All else is Debian's own: systemd, cloud-init, netplan, networkd, apt, docker, sshd,
+tc. There is no udev.
 """
 
 from __future__ import annotations

@@ -19,6 +19,7 @@ from pydantic import Field, field_serializer
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.identity import PlanIdentity
 from vgpu_cfg.model.plan_file import (
+    CudaEntry,
     GpuEntry,
     HostEntry,
     LoginEntry,
@@ -126,10 +127,12 @@ class DesiredGuest(Frozen):
     user_data: str = ""
     licence: DesiredLicence | None = None
     driver: PackageEntry | None = None
+    cuda: CudaEntry | None = None
     ofed: OfedEntry | None = None
     runtime: Literal["docker", "containerd", "apptainer"] | None = None
     toolkit_repository: str | None = None
     shared_memory: str = ""
+    time: tuple[str, ...] = ()
     wait_seconds: int = 1800
     is_exposed: bool = False
 

@@ -10,6 +10,13 @@ from vgpu_cfg.staging import values
 from vgpu_cfg.staging.netplan import match_of
 
 
+def requested_options(nic: GuestNic) -> str:
+    """Say how the guest's programs find a NIC: by its name, which holds on every worker, where it has one."""
+    if nic.name:
+        return f"name={values.interface_name(nic.name)}"
+    return f"mac={values.mac_address(nic.mac)}" if nic.mac else f"driver={values.driver_name(nic.driver)}"
+
+
 @dataclass(frozen=True, slots=True)
 class NicArguments:
     """A NIC by `mac` or, with that empty, by `driver`; `mtu` is "" where it is left alone."""

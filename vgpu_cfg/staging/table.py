@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import assert_never
 
+from vgpu_cfg.model.guests import gpu_modules as gpu
 from vgpu_cfg.model.guests import modules as kinds
 from vgpu_cfg.model.guests import training_modules as training
 from vgpu_cfg.staging.module import Staged, StagingContext
-from vgpu_cfg.staging.modules.gpus import driver, licence, nouveau, toolkit
-from vgpu_cfg.staging.modules.machine import host_name, hosts, limits, network, site, traffic, users
+from vgpu_cfg.staging.modules.gpus import cuda, driver, licence, nccl, nouveau, toolkit
+from vgpu_cfg.staging.modules.machine import host_name, hosts, limits, network, site, time, traffic, users
 from vgpu_cfg.staging.modules.rdma import nic_firmware, ofed, roce
 from vgpu_cfg.staging.modules.training import (
     containers,
@@ -35,6 +36,8 @@ def stage_module(module: kinds.GuestModule, context: StagingContext) -> Staged:
             return network.stage(module, context)
         case kinds.SiteModule():
             return site.stage(module, context)
+        case kinds.TimeModule():
+            return time.stage(module, context)
         case training.SshMeshModule():
             return ssh_mesh.stage(module, context)
         case kinds.NouveauModule():
@@ -49,6 +52,10 @@ def stage_module(module: kinds.GuestModule, context: StagingContext) -> Staged:
             return nic_firmware.stage(module, context)
         case kinds.RoceModule():
             return roce.stage(module, context)
+        case gpu.CudaModule():
+            return cuda.stage(module, context)
+        case gpu.NcclModule():
+            return nccl.stage(module, context)
         case kinds.LimitsModule():
             return limits.stage(module, context)
         case kinds.TrafficModule():

@@ -29,6 +29,7 @@ from vgpu_cfg.verification.asking import (
     missing,
     passed,
     skipped,
+    unproven,
 )
 from vgpu_cfg.verification.learned import Learned, RdmaNic
 from vgpu_cfg.verification.views import GuestView
@@ -146,7 +147,7 @@ def ask_rdma(view: GuestView) -> Asking:
         )
     learned = view.learned.model_copy(update={"devices": devices, "gids": gids, "rdma": tuple(found)})
     words = "; ".join(_rdma_text(one) for one in found)
-    rates = [one.line_rate_gbps for one in found if one.line_rate_gbps is not None]
+    rates = [one.port_rate_gbps for one in found if one.port_rate_gbps is not None]
     return passed(words, measured={"line_rate_gbps": min(rates)} if rates else {}, learned=learned)
 
 
@@ -188,11 +189,10 @@ def _rdma_nic(
     fitting = [gid for gid in at if gid.version == 2 and gid.ipv4 is not None]
     chosen = next((gid for address in own for gid in fitting if gid.ipv4 == address), None)
     try:
-        line_rate: float | None = parse_rate(rate)
+        port_rate = parse_rate(rate) or None
     except UnreadableOutput:
-        line_rate = None
-    if not line_rate and device.part_id is not None:
-        line_rate = view.rates_gbps.get(device.part_id)
+        port_rate = None
+    model_rate = view.rates_gbps.get(device.part_id) if device.part_id is not None else None
     return RdmaNic(
         interface=interface.name,
         # The address that the GID holds: only over that one do both ends meet as RDMA devices.
@@ -201,12 +201,14 @@ def _rdma_nic(
         device=device.name,
         port=port.number,
         gid=chosen.index if chosen is not None else None,
-        line_rate_gbps=line_rate,
+        port_rate_gbps=port_rate,
+        model_rate_gbps=model_rate,
+        line_rate_gbps=view.thresholds.line_gbps or model_rate or port_rate,
     )
 
 
 def _rdma_text(nic: RdmaNic) -> str:
-    rate = f", {nic.line_rate_gbps:g} Gb/s" if nic.line_rate_gbps else ""
+    rate = f", {nic.port_rate_gbps:g} Gb/s" if nic.port_rate_gbps else ""
     return f"{nic.device} on {nic.interface}{rate}"
 
 
@@ -263,7 +265,7 @@ def ask_roce(view: GuestView) -> Asking:
     if wrong:
         return failed(VerifyCode.ROCE_UNSET, "; ".join(wrong), expected)
     if not reported:
-        return skipped(
+        return unproven(
             f"the distribution's driver shows neither; training marks its packets itself ({expected})"
         )
     return passed(", ".join(dict.fromkeys(reported)), expected)

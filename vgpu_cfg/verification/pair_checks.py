@@ -23,7 +23,9 @@ from vgpu_cfg.verification.asking import (
     passed,
     said,
     skipped,
+    unproven,
 )
+from vgpu_cfg.verification.guest_checks import BOOT_ID
 from vgpu_cfg.verification.learned import RdmaNic
 from vgpu_cfg.verification.views import GuestView
 
@@ -48,6 +50,9 @@ Source: linux-rdma/perftest, src/perftest_communication.c and src/write_bw.c, ol
 
 _CONNECT_ATTEMPTS = 5
 _START_SECONDS = 30
+_OVER = 1.02
+"""What is measured above the line rate by so much did not go over the line."""
+
 _HALF = 0.65
 """Up to this share of what host memory reaches the figure is called half of it."""
 
@@ -84,11 +89,20 @@ def ask_ssh(view: PairView) -> Asking:
     if peer is None or not peer.names:
         return skipped("it is not in the ssh mesh")
     options = ("-F", MESH_CONFIG, "-o", "BatchMode=yes", "-o", "ConnectTimeout=10")
-    answer = yield Command(("ssh", *options, peer.names[0], "true"), timeout_seconds=40)
+    answer = yield Command(("ssh", *options, peer.names[0], "cat", BOOT_ID), timeout_seconds=40)
     if is_absent(answer):
         return missing("ssh", "openssh-client")
     if answer.status != 0:
         return failed(VerifyCode.NO_SSH, said(answer), f"a login on port {mesh.port if mesh else 22}")
+    wanted, seen = view.target.learned.boot_id, answer.stdout.strip()
+    if not wanted:
+        return unproven("it logs in; whether it is the right machine, none of them tells")
+    if seen.splitlines()[-1:] != [wanted]:
+        return failed(
+            VerifyCode.OTHER_MACHINE,
+            f"{peer.names[0]} leads to another machine",
+            f"{view.target.name} itself",
+        )
     return passed("logs in")
 
 
@@ -101,6 +115,8 @@ def ask_path_mtu(view: PairView) -> Asking:
         size = min(own.mtu, other.mtu or own.mtu)
         words = (
             "ping",
+            "-I",
+            own.interface,
             "-M",
             "do",
             "-c",
@@ -118,7 +134,9 @@ def ask_path_mtu(view: PairView) -> Asking:
             return failed(VerifyCode.PATH_MTU, _ping_text(answer, other.address), f"packets of {size} bytes")
         reported.append(f"{size} bytes")
     if not reported:
-        return skipped("the training network has no addresses of both")
+        if view.source.rdma_nics and view.target.rdma_nics:
+            return unproven("their RDMA NICs have no addresses to meet at")
+        return skipped("they share no RDMA network")
     return passed(", ".join(dict.fromkeys(reported)))
 
 
@@ -151,6 +169,8 @@ def ask_gpu_bandwidth(view: PairView) -> Asking:
 def _measure(view: PairView, *, gpu: bool) -> Asking:
     rails = [(own, other) for own, other in view.rails if own.gid is not None and other.gid is not None]
     if not rails:
+        if view.source.rdma_nics and view.target.rdma_nics:
+            return unproven("their RDMA NICs have no RoCE v2 addresses to meet at")
         return skipped("they share no RDMA network")
     share = view.thresholds.gpu_memory if gpu else view.thresholds.host_memory
     found: list[tuple[float, float | None, str]] = []
@@ -169,7 +189,7 @@ def _measure(view: PairView, *, gpu: bool) -> Asking:
 
 
 def _without_cuda() -> Verdict:
-    return skipped("perftest in these guests was built without CUDA; `allreduce` shows GPUDirect instead")
+    return unproven("perftest in these guests was built without CUDA, as distributions do")
 
 
 def _result_of(answer: ShellResult) -> Bandwidth:
@@ -227,8 +247,14 @@ def _assess(
     words = f"{rate:.1f} Gb/s" + (f" on {device}" if len(found) > 1 else "")
     measured = {"gbps": rate} | ({"line_rate_gbps": line, "share": round(rate / line, 3)} if line else {})
     if line is None:
-        return skipped(f"{words}, and the line rate is not known: give the NIC's model to profiles/nics")
+        return unproven(
+            f"{words}, and the line rate is not known: write `verify: {{line_gbps: N}}`", measured=measured
+        )
     expected = f"at least {share * line:.1f} of {line:g} Gb/s"
+    if rate > _OVER * line:
+        return unproven(
+            f"{words} is more than a line of {line:g} Gb/s carries: it went another way", measured=measured
+        )
     if rate >= share * line:
         return passed(words, expected, measured=measured)
     if not gpu:

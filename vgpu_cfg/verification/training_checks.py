@@ -27,6 +27,7 @@ from vgpu_cfg.verification.asking import (
     passed,
     said,
     skipped,
+    unproven,
 )
 from vgpu_cfg.verification.container_checks import in_image
 from vgpu_cfg.verification.views import GuestView
@@ -42,6 +43,9 @@ _HAS_NCCL_TESTS = (
 
 NCCL_TESTS = ("all_reduce_perf", "-b", "256M", "-e", "256M", "-n", "20", "-g", "1")
 _LIMIT_SECONDS = 600.0
+_BY_RDMA = "NET/IB"
+"""How NCCL calls RDMA, of InfiniBand and RoCE alike; its plugins add to it, as in NET/IBext_v8."""
+
 _GIGABITS = 8
 
 
@@ -152,12 +156,20 @@ def _assess(view: TrainingView, result: AllReduce, text: str) -> Verdict:
             "sums on the GPUs",
             remedy="see whether the image's framework was built for GPUs, and with which CUDA",
         )
+    reached = transports(text)
+    if not reached or (len(view.workers) > 1 and not ways):
+        return failed(VerifyCode.NO_TRANSPORT, words, "NCCL's own word by what it goes", measured=measured)
+    has_rdma = bool(view.workers) and all(worker.learned.rdma for worker in view.workers)
+    if has_rdma and len(view.workers) > 1 and not all(way.startswith(_BY_RDMA) for way in ways.split(", ")):
+        return failed(VerifyCode.NO_TRANSPORT, words, f"{_BY_RDMA} alone", measured=measured)
     gpudirect = bool(view.workers) and all(worker.gpudirect for worker in view.workers)
-    if gpudirect and is_direct(text) is False:
+    if gpudirect and len(view.workers) > 1 and is_direct(text) is not True:
         return failed(VerifyCode.NO_GPUDIRECT, words, "NET/IB/GDRDMA", measured=measured)
     line = view.line_rate_gbps
     if line is None:
-        return passed(words, "exact sums; no line rate is known to compare with", measured=measured)
+        if not any(worker.rdma_nics for worker in view.workers):
+            return passed(words, "exact sums; no RDMA whose line rate it should reach", measured=measured)
+        return unproven(f"{words}, exact; no line rate is known to compare with", measured=measured)
     least = view.thresholds.busbw * line / _GIGABITS
     measured["share"] = round(result.busbw_gigabytes * _GIGABITS / line, 3)
     expected = f"at least {least:.1f} of {line / _GIGABITS:g} GB/s, exact"

@@ -9,11 +9,16 @@ import pytest
 from tests.unit.staging.sandbox import Sandbox, context, spec_of
 from vgpu_cfg.errors import GuestError
 from vgpu_cfg.model.guests.modules import DriverModule, LicenceModule, NouveauModule
-from vgpu_cfg.planning.guests.drivers import guest_branches
+from vgpu_cfg.planning.guests.drivers import guest_drivers
 from vgpu_cfg.staging.table import stage_module
 
 TOKEN = "eyJhbGciOiJSUzI1NiJ9.eyJqdGkiOiJzZWNyZXQifQ.c2ln"
 DEB = "https://repo.example.com/nvidia-linux-grid-580_580.95.05_amd64.deb"
+
+
+def module_for(host: str, *, is_strict: bool = True) -> DriverModule:
+    takes = guest_drivers(host, is_strict=is_strict)
+    return DriverModule(branches=takes.branches, refused=takes.refused)
 
 
 def with_driver(guest: Sandbox, version: str, *, answers: bool = True) -> None:
@@ -85,8 +90,8 @@ def test_a_driver_of_the_hosts_branch_is_left_alone(guest: Sandbox) -> None:
 @pytest.mark.parametrize(
     ("host", "taken", "refused"),
     [
-        ("595", ("595", "580", "570", "535"), ("610", "550", "525")),
-        ("580", ("580", "570", "535"), ("595", "550", "525")),
+        ("595", ("610", "595", "590", "580", "570", "535"), ("550", "525")),
+        ("580", ("610", "580", "575", "570", "535"), ("595", "550", "525")),
         ("570", ("570", "550", "535"), ("580", "525")),
         ("550", ("550", "535"), ("570", "525", "470")),
         ("535", ("535", "525", "470"), ("550", "510")),
@@ -96,10 +101,16 @@ def test_a_driver_of_the_hosts_branch_is_left_alone(guest: Sandbox) -> None:
 def test_a_templates_driver_is_held_against_the_hosts(
     guest: Sandbox, host: str, taken: tuple[str, ...], refused: tuple[str, ...]
 ) -> None:
-    script = guest.stage(DriverModule(branches=guest_branches(host)))
+    script = guest.stage(module_for(host))
     for branch in (*taken, *refused):
         with_driver(guest, f"{branch}.10.01")
         assert guest.run(script, "check").status == (branch in refused), branch
+
+
+def test_a_plan_file_that_relaxes_the_rule_relaxes_the_templates_check(guest: Sandbox) -> None:
+    with_driver(guest, "550.54.15")
+    assert guest.run(guest.stage(module_for("580")), "check").status == 1
+    assert guest.run(guest.stage(module_for("580", is_strict=False)), "check").status == 0
 
 
 def test_without_a_known_branch_any_driver_will_do(guest: Sandbox) -> None:
@@ -109,7 +120,7 @@ def test_without_a_known_branch_any_driver_will_do(guest: Sandbox) -> None:
 
 def test_a_wrong_branch_is_named_with_those_that_the_host_takes(guest: Sandbox) -> None:
     with_driver(guest, "550.54.15")
-    script = guest.stage(DriverModule(branches=("580", "570")))
+    script = guest.stage(DriverModule(branches=("580", "570"), refused=("550",)))
     assert guest.run(script, "check").status == 1
     ran = guest.run(script, "apply")
     assert ran.status == 1
@@ -179,7 +190,8 @@ def test_a_package_by_a_path_with_any_signs_is_installed(guest: Sandbox) -> None
 def test_a_package_of_the_wrong_branch(guest: Sandbox) -> None:
     guest.write("/srv/driver.rpm", "")
     guest.stand_in("dnf", 'mkdir -p "$ROOT/sys/module/nvidia"; echo 550.1 >"$ROOT/sys/module/nvidia/version"')
-    ran = guest.run(guest.stage(DriverModule(package="/srv/driver.rpm", branches=("580",))), "apply")
+    module = DriverModule(package="/srv/driver.rpm", branches=("580",), refused=("550",))
+    ran = guest.run(guest.stage(module), "apply")
     assert (ran.status, ran.why) == (
         1,
         "the guest's driver 550.1 is of branch 550, and the host's takes 580: "

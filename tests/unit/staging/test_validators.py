@@ -15,6 +15,7 @@ import pytest
 from tests.unit.staging.sandbox import SEED, context, need_root, spec_of, tool
 from vgpu_cfg.documents.foreign import read_foreign, write_foreign
 from vgpu_cfg.model.guests.base import GuestNic
+from vgpu_cfg.model.guests.gpu_modules import CudaModule, NcclModule, Wire
 from vgpu_cfg.model.guests.modules import (
     AptMirror,
     DriverModule,
@@ -53,6 +54,7 @@ NICS = (
 FIXED = (GuestNic(mac="b8:3f:d2:00:00:01", name="roce0", addresses=("10.111.0.11/24",), mtu=9000),)
 CERTIFICATE = f"-----BEGIN CERTIFICATE-----\n{'A' * 64}\n{'B' * 4}\n-----END CERTIFICATE-----\n"
 PATH_OF_ALL_SIGNS = "/srv/a b'\"$(x)`y`%z.run"
+WIRES = (Wire(node=0, switches=(1,)), Wire(node=1))
 MODULES: tuple[GuestModule, ...] = (
     HostNameModule(host_name="hvd-01", domain="example.com"),
     UsersModule(users=(UserEntry(name="ada"), UserEntry(name="root"))),
@@ -74,6 +76,8 @@ MODULES: tuple[GuestModule, ...] = (
     OfedModule(),
     NicFirmwareModule(nics=NICS[1:], parameters={"ATS_ENABLED": "true"}),
     RoceModule(nics=NICS[1:]),
+    CudaModule(version="12.8"),
+    NcclModule(nics=NICS[1:], address="10.111.0.11", gpu_wires=WIRES, nic_wires=WIRES),
     LimitsModule(shared_memory="64GiB"),
 )
 OTHERS: tuple[GuestModule, ...] = (
@@ -83,6 +87,9 @@ OTHERS: tuple[GuestModule, ...] = (
     OfedModule(stack="mlnx", peermem=False),
     OfedModule(stack="doca", package="https://example.com/doca-host.rpm"),
     RoceModule(nics=NICS[1:], owns_port=False),
+    CudaModule(version="13.0", package=PATH_OF_ALL_SIGNS),
+    CudaModule(version="12.8", package="/srv/cuda repo.deb", sha256="a" * 64),
+    NcclModule(traffic_class=106, is_direct=True),
     LimitsModule(),
     UsersModule(users=(), machine_user=""),
     HostsModule(),
@@ -107,12 +114,15 @@ def ran(*arguments: object) -> subprocess.CompletedProcess[str]:
     )
 
 
+PROGRAMS = ("files/vgpu-cfg-roce", "files/nccl-env", "files/cuda.sh")
+
+
 def scripts() -> Iterable[tuple[str, str]]:
     for number, module in enumerate((*MODULES, *OTHERS)):
         spec = spec_of(module)
         yield f"{number}-{module.kind}", compose(module.kind, stage_module(module, context(spec, lic="x")))
-    for one in bundle_files(context(spec_of(*MODULES), lic="x"), ["roce"]):
-        if one.path == RUNNER or one.path.endswith("files/vgpu-cfg-roce"):
+    for one in bundle_files(context(spec_of(*MODULES), lic="x"), ["roce", "nccl", "cuda"]):
+        if one.path == RUNNER or one.path.endswith(PROGRAMS):
             yield Path(one.path).name, one.content
 
 

@@ -84,7 +84,7 @@ def test_only_what_is_chosen_is_told_and_what_it_rests_on_is_asked() -> None:
     scene = make_scene()
     report = scene.run(Choice(only=("licence",)))
     assert {one.check for one in report.results} == {"licence", "host-licence"}
-    assert {words[0] for words in scene.guest().asked} == {"uname", "nvidia-smi"}
+    assert {words[0] for words in scene.guest().asked} == {"uname", "cat", "nvidia-smi"}
 
 
 def test_what_an_unchosen_check_finds_wrong_is_told_all_the_same() -> None:

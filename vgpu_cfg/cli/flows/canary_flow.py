@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from vgpu_cfg.cli.flows.verify_flow import Wanted, verify_in
 from vgpu_cfg.cli.output.terminal import confirm
 from vgpu_cfg.errors import NotFound, VgpuCfgError
 from vgpu_cfg.model.plan.report import CanaryResult
-from vgpu_cfg.model.verification import CheckState
-from vgpu_cfg.planning.canaries.verdict import problems_of
+from vgpu_cfg.model.verification import CheckResult, CheckState
+from vgpu_cfg.planning.canaries.verdict import problems_of, upgraded_hosts
 from vgpu_cfg.planning.expand.ranges import fold_names
 
 if TYPE_CHECKING:
@@ -21,8 +22,24 @@ if TYPE_CHECKING:
     from vgpu_cfg.render.text.run.progress import RunDisplay
     from vgpu_cfg.settings.secrets import SecretStore
 
+_GUEST_CHECKS = ("reached", "driver", "gpus", "container-gpus")
+"""What is asked in the guests of a host that got another driver: whether theirs still loads beside it."""
+
+_GUEST_SECONDS = 600.0
+"""For how long a guest that was just started may be silent."""
+
+_GUEST_PAUSE_SECONDS = 10.0
+
 _CHECKS = ("connected", "host-driver", "graphics", "mig", "host-ats", "host-roce", "nic-firmware")
 """The checks of hosts that `verify` makes, but for licences: a guest fetches its own after it has started."""
+
+
+@dataclass(frozen=True, slots=True)
+class CanaryFindings:
+    """What of a canary is not as planned, and what nobody could look at."""
+
+    problems: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,26 +49,28 @@ class CanaryWatch:
     plan: Plan
     read_back: Callable[[], Inventory]
     plan_for: Callable[[Inventory], Plan]
-    check: Callable[[Canary, Inventory], tuple[str, ...]]
+    check: Callable[[Canary, Inventory], CanaryFindings]
     yes: bool
 
     def pass_canary(self, canary: Canary, display: RunDisplay, stop: Callable[[], bool]) -> CanaryResult:
         """Verify a canary; where it is as planned, ask whether to go on. Once stopped nobody is asked."""
-        result = CanaryResult(names=canary.names, others=canary.others, problems=self._problems(canary))
+        found = self._found(canary)
+        result = CanaryResult(
+            names=canary.names, others=canary.others, problems=found.problems, notes=found.notes
+        )
         if result.problems or stop():
             return result
-        question = (
-            f"The canary {fold_names(canary.names)} is as planned. Go on with {fold_names(canary.others)}?"
-        )
+        said = "; ".join((f"The canary {fold_names(canary.names)} is as planned", *found.notes))
+        question = f"{said}. Go on with {fold_names(canary.others)}?"
         return result.model_copy(update={"goes_on": self.yes or _is_agreed(question, display)})
 
-    def _problems(self, canary: Canary) -> tuple[str, ...]:
+    def _found(self, canary: Canary) -> CanaryFindings:
         try:
             after = self.read_back()
             found = problems_of(canary, self.plan, after, self.plan_for(after))
-            return found or self.check(canary, after)
+            return CanaryFindings(found) if found else self.check(canary, after)
         except VgpuCfgError as error:
-            return (f"it could not be verified: {error.message}",)
+            return CanaryFindings((f"it could not be verified: {error.message}",))
 
 
 def _is_agreed(question: str, display: RunDisplay) -> bool:
@@ -63,8 +82,12 @@ def _is_agreed(question: str, display: RunDisplay) -> bool:
 
 def check_hosts(
     canary: Canary, plan: Plan, after: Inventory, estate: Estate, secrets: SecretStore
-) -> tuple[str, ...]:
-    """Make the checks of `verify` on the hosts that a canary is, or runs on; say what failed."""
+) -> CanaryFindings:
+    """Make the checks of `verify` on the hosts that a canary is, or runs on; say what failed.
+
+    Of hosts that got another driver the guests are asked too, since theirs must load beside it: the plan has
+    started its VMs there again by then. Where none runs nobody has tried the driver, and that is said.
+    """
     from vgpu_cfg.planning.estate.own import own_vms
     from vgpu_cfg.verification import Choice
 
@@ -72,13 +95,42 @@ def check_hosts(
         vm.host_moid or "" for name, vm in own_vms(plan.desired, after).items() if name in canary.names
     }
     hosts = {host.name for host in after.hosts if host.name in canary.names or host.moid in running}
-    wanted = Wanted(Choice(only=_CHECKS), hosts=tuple(sorted(hosts)))
+    problems = _failed(plan, estate, secrets, Wanted(Choice(only=_CHECKS), hosts=tuple(sorted(hosts))))
+    notes: list[str] = []
+    own = own_vms(plan.desired, after)
+    for moid, name in upgraded_hosts(canary, plan).items():
+        tried = [one for one, vm in own.items() if vm.host_moid == moid and vm.is_on]
+        if not tried:
+            notes.append(f"no VM of the plan runs on {name}, so that nobody has tried its new driver")
+            continue
+        choice = Choice(only=_GUEST_CHECKS, is_quick=True)
+        problems += _failed_in_guests(plan, estate, secrets, Wanted(choice, vms=tuple(tried)))
+    return CanaryFindings(tuple(dict.fromkeys(problems)), tuple(notes))
+
+
+def _failed_in_guests(plan: Plan, estate: Estate, secrets: SecretStore, wanted: Wanted) -> list[str]:
+    """Ask guests that were just started, again and again for as long as one of them does not answer yet."""
+    until = estate.clock.now() + timedelta(seconds=_GUEST_SECONDS)
+    while True:
+        found = _results(plan, estate, secrets, wanted)
+        is_silent = any(one.check == "reached" and one.state is CheckState.FAILED for one in found)
+        if not is_silent or estate.clock.now() >= until:
+            return _told(found)
+        estate.clock.pause(_GUEST_PAUSE_SECONDS)
+
+
+def _failed(plan: Plan, estate: Estate, secrets: SecretStore, wanted: Wanted) -> list[str]:
+    return _told(_results(plan, estate, secrets, wanted))
+
+
+def _results(plan: Plan, estate: Estate, secrets: SecretStore, wanted: Wanted) -> tuple[CheckResult, ...]:
     try:
-        found = verify_in(plan.desired, estate, wanted, secrets, server=plan.target.address)
+        return tuple(verify_in(plan.desired, estate, wanted, secrets, server=plan.target.address).results)
     except NotFound:  # no VM of the plan runs there, so that there is nothing to hold the host against
         return ()
-    return tuple(
-        f"{one.subject.name}: {one.title}: {one.message}"
-        for one in found.results
-        if one.state is CheckState.FAILED
-    )
+
+
+def _told(results: Sequence[CheckResult]) -> list[str]:
+    return [
+        f"{one.subject.name}: {one.title}: {one.message}" for one in results if one.state is CheckState.FAILED
+    ]

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vgpu_cfg.cli.flows.canary_flow import CanaryWatch
+from vgpu_cfg.cli.flows.canary_flow import CanaryFindings, CanaryWatch
 from vgpu_cfg.cli.flows.guest_access import GuestSecrets
 from vgpu_cfg.cli.flows.privileges import refuse_missing
 from vgpu_cfg.cli.flows.recorded import recorded_run
@@ -116,7 +116,7 @@ class Work:
     guests: GuestSecrets | None = None
     keep: Callable[[], None] = lambda: None
     undo: Callable[[Report, Inventory], Plan] | None = None
-    check_canary: Callable[[Canary, Inventory], tuple[str, ...]] = lambda _canary, _after: ()
+    check_canary: Callable[[Canary, Inventory], CanaryFindings] = lambda _canary, _after: CanaryFindings()
     more: tuple[str, ...] = ()
     check: str = "plan"
     tell: Callable[[Report, Inventory | None, str], None] | None = None

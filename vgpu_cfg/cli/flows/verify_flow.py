@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING
 
@@ -16,13 +17,15 @@ from vgpu_cfg.planning.expand.ranges import fold_names
 from vgpu_cfg.planning.findings.options import PlanOptions, matches_any
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from vgpu_cfg.cli.compose import Estate
     from vgpu_cfg.cli.flows.flow import PlanRequest
     from vgpu_cfg.model.desired import DesiredPlan
     from vgpu_cfg.model.guests.guest import GuestSpec
     from vgpu_cfg.model.observed.inventory import Inventory
     from vgpu_cfg.model.plan_file import AccessEntry
-    from vgpu_cfg.model.verification import CheckResult, Verification
+    from vgpu_cfg.model.verification import Baseline, CheckResult, Verification
     from vgpu_cfg.ports import GuestShell, GuestShells, HostShell
     from vgpu_cfg.settings.flags import ConnectionFlags
     from vgpu_cfg.settings.secrets import SecretStore
@@ -33,13 +36,15 @@ if TYPE_CHECKING:
 class Wanted:
     """What of a plan is to be verified. `vms` and `hosts` are globs, empty for all.
 
-    `all_licences` checks the licences of VMs that are none of the plan's too, as its hosts tell them.
+    `all_licences` checks the licences of VMs that are none of the plan's too, as its hosts tell them. A
+    `baseline` is what figures are held against.
     """
 
     choice: Choice
     vms: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()
     all_licences: bool = False
+    baseline: Baseline | None = None
 
 
 def verify_plan(
@@ -84,14 +89,16 @@ def verify_in(
     from vgpu_cfg.verification import Channels, make_guest_views, make_host_views, verify
 
     begun = estate.clock.now()
-    observed = _read(desired, estate)
+    observed = read_plan(desired, estate)
     specs = specs_of(desired, observed)
     rates = {model.device_id: model.line_gbps for model in load_nics().models if model.line_gbps}
     open_shells = _open_shells(desired, observed)
     hosts = make_host_views(
         desired, observed, open_shells=frozenset(open_shells), licence_of_all=wanted.all_licences
     )
-    guests = make_guest_views(desired, observed, specs, now=begun, rates_gbps=rates)
+    guests = make_guest_views(
+        desired, observed, specs, now=begun, rates_gbps=rates, framebuffers_mib=_framebuffers(desired)
+    )
     host_names = [host.name for host in hosts]
     hosts, guests = _selected(hosts, guests, wanted)
     if not any(guest.is_there for guest in guests) and not hosts:
@@ -102,27 +109,67 @@ def verify_in(
             subject=observed.vcenter.address,
             remedy=f"make them first: {make_command}",
         )
-    ways = _Ways(desired, observed, estate, specs, open_shells, secrets)
-    channels = Channels(guest=ways.guest, host=ways.host, pause=estate.clock.pause, on_result=on_result)
+    ways = Ways(desired, observed, estate, specs, open_shells, secrets)
+    channels = Channels(
+        guest=ways.guest,
+        host=ways.host,
+        pause=estate.clock.pause,
+        now=partial(_vcenter_time, estate),
+        on_result=on_result,
+    )
     # The lab is one process with one clock: its machines are asked one after the other.
     choice = replace(wanted.choice, parallel=1) if estate.is_lab else wanted.choice
-    return verify(hosts, guests, channels, choice, plan=desired.name, server=server, begun=begun)
+    return verify(
+        hosts,
+        guests,
+        channels,
+        choice,
+        plan=desired.name,
+        server=server,
+        begun=begun,
+        baseline=wanted.baseline,
+    )
+
+
+def _vcenter_time(estate: Estate) -> datetime:
+    """Return what vCenter's clock shows; this machine's, where nobody tells it."""
+    locks = estate.reader.read_locks()
+    return estate.clock.now() if locks is None else locks.now
+
+
+def _framebuffers(desired: DesiredPlan) -> Mapping[str, int]:
+    """Return the framebuffer of each profile that the plan file names, as far as the catalogue knows it."""
+    from vgpu_cfg.catalog import load_catalog
+
+    catalog = load_catalog()
+    names = {str(profile) for vm in desired.vms for gpu in vm.gpus for profile in gpu.profile or ()}
+    entries = {name: catalog.by_profile(name) for name in names}
+    return {name: found[0].framebuffer_mib for name, found in entries.items() if found}
 
 
 def specs_of(desired: DesiredPlan, observed: Inventory) -> Mapping[str, GuestSpec]:
     """Return what each guest of a plan shall have, as planning sees it where the VMs are now."""
+    from vgpu_cfg.model.plan.change import Severity
     from vgpu_cfg.planning.addresses.nic_addresses import plan_addresses
     from vgpu_cfg.planning.estate.own import own_vms
-    from vgpu_cfg.planning.guests.drivers import guest_branches, host_branches
+    from vgpu_cfg.planning.findings.codes import Code
+    from vgpu_cfg.planning.findings.collection import Findings
+    from vgpu_cfg.planning.guests.drivers import guest_drivers, host_branches
     from vgpu_cfg.planning.guests.specs import guest_specs
+    from vgpu_cfg.planning.guests.wiring import observed_wirings
 
     branches = host_branches(desired, observed)
-    running = {name: vm.host_moid or "" for name, vm in own_vms(desired, observed).items()}
-    takes = {name: guest_branches(branches.get(moid, "")) for name, moid in running.items()}
-    return guest_specs(desired, plan_addresses(desired, observed), takes)
+    existing = own_vms(desired, observed)
+    running = {name: vm.host_moid or "" for name, vm in existing.items()}
+    is_strict = Findings.for_plan(desired).severity_of(Code.GUEST_DRIVER_BRANCH) is Severity.ERROR
+    takes = {
+        name: guest_drivers(branches.get(moid, ""), is_strict=is_strict) for name, moid in running.items()
+    }
+    wirings = observed_wirings(desired, observed, existing)
+    return guest_specs(desired, plan_addresses(desired, observed), takes, wirings=wirings)
 
 
-def _read(desired: DesiredPlan, estate: Estate) -> Inventory:
+def read_plan(desired: DesiredPlan, estate: Estate) -> Inventory:
     """Read the estate, and of the hosts that run the plan's VMs what checks need."""
     from vgpu_cfg.model.observed.host_facts import FactGroup
     from vgpu_cfg.planning.estate.own import own_vms
@@ -179,7 +226,7 @@ def _refuse_choice(
     )
 
 
-class _Ways:
+class Ways:
     """Logs in to the plan's hosts and guests when a check first needs them."""
 
     def __init__(

@@ -20,6 +20,7 @@ _FINISHED = ("present", "done")
 _REMEDIES: Mapping[str, str] = MappingProxyType(
     {
         "network": "compare the NICs of the plan file with `ip -br link` in the guest",
+        "time": "see whether the guest reaches the servers of `guest.time` on UDP port 123",
         "driver": "give `guest.driver` a package of a branch that the host's driver takes",
         "licence": "get a new token from the licence portal, and check the guest's clock",
         "ofed": "give `guest.ofed` a package for this distribution and kernel, or write `inbox`",

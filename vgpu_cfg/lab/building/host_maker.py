@@ -24,6 +24,7 @@ from vgpu_cfg.lab.state.host import (
     is_endpoint,
 )
 from vgpu_cfg.lab.state.host_defaults import (
+    DAEMON_VIB,
     EVALUATION,
     MANAGEMENT_SWITCH,
     MFT_VIBS,
@@ -91,8 +92,10 @@ def make_host(site: Site, part: file.HostPart, name: str, complain: Complain) ->
     if part.mft:
         host.software |= {vib.name: vib for vib in MFT_VIBS}
     for bundle in part.bundles:
-        driver = HostDriver(bundle.driver.kind, bundle.driver.version, bundle.driver.gpu_daemon)
-        host.bundles[bundle.path] = bundle_vibs(driver, release_of(host)[0])
+        driver = HostDriver(bundle.driver.kind, bundle.driver.version)
+        vibs = bundle_vibs(driver, release_of(host)[0])
+        is_daemon = bundle.holds == "daemon"
+        host.bundles[bundle.path] = tuple(vib for vib in vibs if (vib.name == DAEMON_VIB) is is_daemon)
     for gpu, gpu_part in gpus:
         if gpu_part.mode == "passthrough":
             host.passthrough[gpu.pci_id] = Passthrough(enabled=True, active=True, label=gpu_part.label)

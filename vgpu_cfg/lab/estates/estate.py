@@ -152,9 +152,13 @@ class DriverPart(Part):
 
 
 class BundlePart(Part):
-    """An offline bundle on a datastore, and the NVIDIA driver in it."""
+    """An offline bundle on a datastore: NVIDIA's driver, or the GPU management daemon, which comes apart.
+
+    `holds: daemon` has the daemon of `driver`'s version; `driver` has the driver alone.
+    """
 
     path: str
+    holds: Literal["driver", "daemon"] = "driver"
     driver: DriverPart = DriverPart()
 
 

@@ -45,10 +45,11 @@ class GuestPart(Part):
 
 
 class ImagePart(Part):
-    """A container image of a registry."""
+    """A container image of a registry. `env` is what its Dockerfile states by ENV."""
 
     size: Size = 8192
     horovod: bool = True
+    env: dict[str, str] = Field(default_factory=dict)
 
 
 class RegistryPart(Part):

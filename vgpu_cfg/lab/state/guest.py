@@ -158,6 +158,14 @@ class Guest:
     """Nouveau drives a GPU since this boot."""
     boot_due: float = 0.0
     boots: int = 0
+    faults: dict[str, str] = field(default_factory=dict)
+    """What an exercise lets be wrong with it, by the words of `guest/system/faults.py`."""
+    mounts: dict[str, str] = field(default_factory=dict)
+    """Folders that are shared, and the address of whoever exports them; "" where it is this guest."""
+    shm_mib: int = 0
+    """The size of /dev/shm where somebody set it."""
+    targets: list[str] = field(default_factory=list)
+    """What its Prometheus reads."""
     staging: Staging | None = None
     processes: list[Process] = field(default_factory=list)
     last_pid: int = 900

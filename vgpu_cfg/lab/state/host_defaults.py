@@ -145,7 +145,8 @@ def bundle_vibs(driver: HostDriver, major: int) -> tuple[Vib, ...]:
     """Return the packages of a driver for a major release.
 
     Names, vendor and the form of versions are recorded (`NVD-AIE_ESXi_8.0.0_Driver`, and the daemon, which
-    is built for 7.0 whatever the host). NVIDIA ships the two as two bundles, the lab as one.
+    is built for 7.0 whatever the host). NVIDIA ships the two as two bundles, NVD-AIE-800_….zip and
+    nvd-gpu-mgmt-daemon_….zip.
     """
     release = max(major, 7)
     name = f"{_DRIVER_PREFIX[driver.kind]}_ESXi_{release}.0.0_Driver"

@@ -14,6 +14,7 @@ from pydantic import Field
 
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.guests.base import PLAN_KEYS, GuestNic, ModuleBase
+from vgpu_cfg.model.guests.gpu_modules import CudaModule, NcclModule
 from vgpu_cfg.model.guests.training_modules import (
     ContainersModule,
     ImageModule,
@@ -120,6 +121,13 @@ class SiteModule(ModuleBase):
         return (self.proxy.password,) if self.proxy is not None and self.proxy.password else ()
 
 
+class TimeModule(ModuleBase):
+    """The NTP servers that keep the clock right, by chronyd or systemd-timesyncd."""
+
+    kind: Literal["time"] = "time"
+    servers: tuple[str, ...]
+
+
 class NouveauModule(ModuleBase):
     """The nouveau driver kept from loading, in the running system and in its initramfs."""
 
@@ -131,15 +139,18 @@ class DriverModule(ModuleBase):
     """NVIDIA's guest driver. `package` is a URL or a path in the guest, "" where the template has it.
 
     `branches` are the driver branches that the host's driver takes ("580", "570"), the newest first; empty
-    where the host's is not known: they are only checked, since a host's new driver brings the guest no other.
-    `sha256` is the package's, "" unchecked.
+    where the host's is not known, or where it hands the GPU through whole. `refused` are those that NVIDIA's
+    rule shuts out, empty where the plan file relaxes that: a driver of neither is told, and may run. Both
+    are only checked, since a host's new driver brings the guest no other. `sha256` is the package's, ""
+    unchecked.
     """
 
     kind: Literal["driver"] = "driver"
-    ONLY_CHECKED: ClassVar[frozenset[str]] = frozenset({"branches"})
+    ONLY_CHECKED: ClassVar[frozenset[str]] = frozenset({"branches", "refused"})
     package: str = ""
     sha256: str = ""
     branches: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()
     MAY_REBOOT: ClassVar[bool] = True
 
 
@@ -236,10 +247,13 @@ GuestModule = Annotated[
     | HostsModule
     | NetworkModule
     | SiteModule
+    | TimeModule
     | NouveauModule
     | DriverModule
+    | CudaModule
     | OfedModule
     | RoceModule
+    | NcclModule
     | LimitsModule
     | TrafficModule
     | SharedFolderModule

@@ -204,6 +204,7 @@ class VmDetail(Frozen):
     the table of VM settings read, by their keys; a row that vCenter tells nothing of is absent.
     `attributes` are its custom attributes by name, `tpm_key` is the device key of its virtual TPM.
     `option_names` are the extraConfig keys that `extra_config` lacks, where the reading asked for them.
+    `tools_status` is vim `VirtualMachineToolsVersionStatus`, "" where it is not told.
     """
 
     change_version: str = ""
@@ -234,6 +235,7 @@ class VmDetail(Frozen):
     max_cpu_mhz: int | None = None
     uptime_seconds: int | None = None
     guest: GuestSeen | None = None
+    tools_status: str = ""
 
     @property
     def passthrough_gpus(self) -> tuple[PassthroughDevice, ...]:

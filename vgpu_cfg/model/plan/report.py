@@ -81,12 +81,15 @@ class Event(Frozen):
 class CanaryResult(Frozen):
     """What came of the hosts or VMs that went first: `problems` is what was not as planned.
 
+    `notes` is what nobody could look at.
+
     `goes_on` says whether `others` were begun: they are not where there are problems, or somebody said no.
     """
 
     names: tuple[str, ...]
     others: tuple[str, ...]
     problems: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     goes_on: bool = False
 
 

@@ -27,6 +27,7 @@ from vgpu_cfg.model.plan_file.entries import (
     VmKeys,
 )
 from vgpu_cfg.model.plan_file.guest_entries import (
+    CudaEntry,
     GuestEntry,
     LicenceEntry,
     LoginEntry,
@@ -73,6 +74,7 @@ __all__ = [
     "AptEntry",
     "BiosEntry",
     "ClusterOptionsEntry",
+    "CudaEntry",
     "DeviceEntry",
     "DiskEntry",
     "DisruptionEntry",

@@ -336,6 +336,18 @@ class VerifyEntry(Frozen):
     seconds: Stated[Annotated[int, Field(ge=1, le=600)]] = key(
         "How long each bandwidth is measured.", default="5"
     )
+    line_gbps: Stated[Annotated[float, Field(gt=0, le=10_000)]] = key(
+        "What each port of RDMA shall run at, in Gb/s.", default="what the catalogue has for the NIC's model"
+    )
+    clock_seconds: Stated[Annotated[float, Field(gt=0, le=3600)]] = key(
+        "How far a guest's clock may be from vCenter's.", default="2"
+    )
+    licence_hours: Stated[Annotated[float, Field(ge=0, le=8760)]] = key(
+        "How long a vGPU's licence must hold still.", default="12"
+    )
+    loss: Stated[Annotated[float, Field(gt=0, lt=1)]] = key(
+        "The share by which a figure may be behind that of the baseline.", default="0.05"
+    )
 
 
 class FileHeader(Frozen):

@@ -23,6 +23,7 @@ from vgpu_cfg.model.plan_file.fields import (
 )
 from vgpu_cfg.model.plan_file.guest_fields import (
     Containers,
+    CudaVersion,
     Domain,
     Duration,
     FeatureType,
@@ -32,6 +33,7 @@ from vgpu_cfg.model.plan_file.guest_fields import (
     PublicKeys,
     Sha256,
     Shell,
+    TimeServers,
     Url,
     UserName,
     word_or_mapping,
@@ -96,6 +98,19 @@ class OfedEntry(PackageEntry):
     )
 
 
+class CudaEntry(Frozen):
+    """The CUDA Toolkit, for training without containers; text is short for {version: text}."""
+
+    version: CudaVersion = key('The release, as in "12.8".', IN_GUEST)
+    package: Package = key(
+        "A local repository's .deb or .rpm, or a .run file, by its address or path.",
+        IN_GUEST,
+        "from the repository",
+    )
+    sha256: Sha256 = key("Its checksum.", IN_GUEST, "not checked")
+    repository: Url = key("Where NVIDIA's packages are; a mirror of NVIDIA's.", IN_GUEST, "NVIDIA's")
+
+
 GuestDriver = Annotated[
     Literal["template", "leave"] | PackageEntry,
     word_or_mapping("package", ("template", "leave"), Text | PackageEntry),
@@ -106,6 +121,7 @@ GuestOfed = Annotated[
 ]
 
 
+GuestCuda = Annotated[CudaEntry, word_or_mapping("version", (), Text | CudaEntry)]
 GuestUsers = Annotated[
     tuple[UserEntry, ...], one_or_many_of("name", Text | UserEntry | list[Text | UserEntry])
 ]
@@ -149,10 +165,19 @@ class GuestEntry(Frozen):
         GUEST_RESTART,
         "template where a VM with GPUs trains, else leave",
     )
+    cuda: Stated[GuestCuda] = key(
+        'The CUDA Toolkit, for those who train without containers: "12.8", or a mapping.', IN_GUEST, "none"
+    )
     ofed: Stated[GuestOfed] = key(
         "The RDMA stack: mlnx, doca, inbox, or a mapping; leave: nothing is done.",
         GUEST_RESTART,
         "inbox where a NIC has rdma, else leave",
+    )
+    time: TimeServers = key(
+        "The NTP servers of the guest's clock, one or a list; these and no others.",
+        IN_GUEST,
+        "as the template has it",
+        value=tuple,
     )
     containers: Stated[Containers] = key(
         "The container runtime, with NVIDIA's container toolkit where the VM has GPUs; leave: nothing is "

@@ -9,6 +9,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from vgpu_cfg.model.plan_file.fields import Text
 from vgpu_cfg.model.plan_file.guest_values import (
+    CUDA_PATTERN,
     DOMAIN_PATTERN,
     DURATION_PATTERN,
     FEATURE_TYPES,
@@ -22,6 +23,7 @@ from vgpu_cfg.model.plan_file.guest_values import (
     SHELL_PATTERN,
     SHELL_VARIABLE_PATTERN,
     USER_PATTERN,
+    check_cuda_version,
     check_domain,
     check_feature_type,
     check_folder,
@@ -35,6 +37,7 @@ from vgpu_cfg.model.plan_file.guest_values import (
     check_sha256,
     check_shell,
     check_shell_variable,
+    check_time_server,
     check_url,
     check_user,
     parse_duration,
@@ -80,9 +83,14 @@ PublicKeys = Annotated[
     tuple[Annotated[Text, AfterValidator(check_public_key)], ...],
     one_or_list("a public key", str, Text | list[Text]),
 ]
+TimeServers = Annotated[
+    tuple[Annotated[Text, AfterValidator(check_time_server)], ...],
+    one_or_list("an NTP server", str, Text | list[Text]),
+]
 Shell = Annotated[str, _checked(check_shell, _patterned(SHELL_PATTERN))]
 SharedPath = Annotated[str, _checked(check_folder, _patterned(FOLDER_PATTERN))]
 Package = Annotated[str | None, _checked(check_package, _patterned(PACKAGE_PATTERN, or_empty=True))]
+CudaVersion = Annotated[str | None, _checked(check_cuda_version, _patterned(CUDA_PATTERN, or_empty=True))]
 Url = Annotated[str | None, _checked(check_url, _patterned(PLAIN_URL_PATTERN, or_empty=True))]
 Sha256 = Annotated[str | None, _checked(check_sha256, _patterned(SHA256_PATTERN, or_empty=True))]
 Image = Annotated[str | None, _checked(check_image, _patterned(IMAGE_PATTERN, or_empty=True))]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import ipaddress
 import re
 from pathlib import PurePosixPath
 
@@ -49,6 +50,8 @@ PLAIN_URL_PATTERN = "https?://[A-Za-z0-9._~:/%-]+"
 """What a package source of apt and one of yum carry as it is written."""
 DRIVER_PACKAGES = (".deb", ".rpm", ".run")
 OFED_PACKAGES = {"mlnx": (".tgz",), "doca": (".deb", ".rpm"), "inbox": ("",)}
+CUDA_PATTERN = "[0-9]{1,2}[.][0-9]{1,2}"
+CUDA_PACKAGES = (".deb", ".rpm", ".run")
 FEATURE_TYPES = (1, 2, 4)
 """Those of gridd.conf that are licensed: vGPU, RTX Virtual Workstation, compute."""
 DEFAULT_REGISTRY = "docker.io"
@@ -82,6 +85,17 @@ def check_domain(name: str) -> str:
     """Return the domain that makes a host name a full one."""
     if len(name) > _LONGEST_DOMAIN or re.fullmatch(DOMAIN_PATTERN, name) is None:
         raise ValueError(f"{name!r} cannot be a domain\nas in example.com")
+    return name
+
+
+def check_time_server(name: str) -> str:
+    """Return the name or address of an NTP server."""
+    try:
+        return str(ipaddress.ip_address(name))
+    except ValueError:
+        pass
+    if len(name) > _LONGEST_DOMAIN or re.fullmatch(DOMAIN_PATTERN, name) is None:
+        raise ValueError(f"{name!r} cannot be an NTP server\nas in ntp.example.com or 10.0.0.1")
     return name
 
 
@@ -153,6 +167,13 @@ def check_registry_user(text: str) -> str:
     if not text or text.startswith("-") or not is_printed(text) or set(text) & set(": \u00a0"):
         hint = "leave out blanks, line breaks, colons and a '-' before it"
         raise ValueError(f"{text!r} cannot be the user of a registry\n{hint}")
+    return text
+
+
+def check_cuda_version(text: str) -> str:
+    """Return a release of the CUDA Toolkit, major and minor: its packages are named by these."""
+    if re.fullmatch(CUDA_PATTERN, text) is None:
+        raise ValueError(f'{text!r} is no release of the CUDA Toolkit\nwrite major and minor, as in "12.8"')
     return text
 
 

@@ -6,13 +6,24 @@ from collections.abc import Iterator
 
 from vgpu_cfg.model.observed.inventory import Connection, Host, Inventory
 from vgpu_cfg.model.observed.vm import Vm
-from vgpu_cfg.model.plan.change import Canary, ExitMaintenance, Plan, PowerOnVm
+from vgpu_cfg.model.plan.change import Canary, ChangeHost, ExitMaintenance, Plan, PowerOnVm
 from vgpu_cfg.planning.estate.own import own_vms
 
 
 def problems_of(canary: Canary, plan: Plan, after: Inventory, left: Plan) -> tuple[str, ...]:
     """Say what of a canary is not as planned; `left` is the plan made for `after`."""
     return tuple(dict.fromkeys(_problems(canary, plan, after, left)))
+
+
+def upgraded_hosts(canary: Canary, plan: Plan) -> dict[str, str]:
+    """Return by moid the names of a canary's hosts whose NVIDIA driver was changed."""
+    return {
+        change.host.moid: change.host.name
+        for change in plan.changes
+        if change.id in canary.first
+        and isinstance(change, ChangeHost)
+        and any(target.setting == "driver" for target in change.settings)
+    }
 
 
 def _problems(canary: Canary, plan: Plan, after: Inventory, left: Plan) -> Iterator[str]:

@@ -13,6 +13,7 @@ from vgpu_cfg.errors import DocumentError, DocumentFault
 from vgpu_cfg.model.desired import DesiredGuest, DesiredLicence
 from vgpu_cfg.model.guests.user_data import clashes
 from vgpu_cfg.model.plan_file import (
+    CudaEntry,
     GuestEntry,
     LicenceEntry,
     OfedEntry,
@@ -21,7 +22,7 @@ from vgpu_cfg.model.plan_file import (
     VmKeys,
     host_name_of,
 )
-from vgpu_cfg.model.plan_file.guest_values import DRIVER_PACKAGES, OFED_PACKAGES, package_kind
+from vgpu_cfg.model.plan_file.guest_values import CUDA_PACKAGES, DRIVER_PACKAGES, OFED_PACKAGES, package_kind
 from vgpu_cfg.planning.expand.context import VmContext, value_of
 from vgpu_cfg.planning.expand.merging import Layers
 
@@ -57,10 +58,12 @@ def make_guest(name: str, keys: VmKeys, user_data: str = "") -> DesiredGuest | N
         user_data=user_data,
         licence=_licence(entry.licence) if entry.licence is not None else None,
         driver=_driver(entry.driver),
+        cuda=entry.cuda,
         ofed=_ofed(entry.ofed or (OfedEntry() if has_rdma else "leave")),
         runtime=entry.containers if entry.containers != "leave" else None,
         toolkit_repository=entry.toolkit_repository,
         shared_memory=f"{entry.shared_memory}m" if entry.shared_memory is not None else "",
+        time=entry.time,
         wait_seconds=entry.wait,
         is_exposed=entry.secrets == "exposed",
     )
@@ -137,6 +140,8 @@ def _check_packages(entry: GuestEntry, layers: Layers) -> Iterator[DocumentFault
         yield layers.fault(("guest", "driver"), message, "give `package`, or write driver: template")
     elif isinstance(entry.driver, PackageEntry):
         yield from _check_kind(("guest", "driver"), entry.driver, DRIVER_PACKAGES, "the driver", layers)
+    if entry.cuda is not None:
+        yield from _check_cuda(entry.cuda, layers)
     if not isinstance(entry.ofed, OfedEntry):
         return
     if entry.ofed.package and entry.ofed.stack == "inbox":
@@ -150,8 +155,23 @@ def _check_packages(entry: GuestEntry, layers: Layers) -> Iterator[DocumentFault
         yield layers.fault(("guest", "ofed", "sha256"), message, "remove it")
 
 
+def _check_cuda(entry: CudaEntry, layers: Layers) -> Iterator[DocumentFault]:
+    loc: Loc = ("guest", "cuda")
+    if not entry.version:
+        hint = 'as in cuda: "12.8"'
+        yield layers.fault(loc, "this says not which release of the CUDA Toolkit is wanted", hint)
+    if entry.package:
+        yield from _check_kind((*loc, "package"), entry, CUDA_PACKAGES, "the CUDA Toolkit", layers)
+    elif entry.sha256:
+        message = "`sha256` is of a `package`, and there is none"
+        yield layers.fault((*loc, "sha256"), message, "remove it")
+    if entry.package and entry.repository:
+        message = "the toolkit comes from a `package` or from a `repository`, not from both"
+        yield layers.fault((*loc, "repository"), message, "remove one of them")
+
+
 def _check_kind(
-    loc: Loc, entry: PackageEntry, kinds: Sequence[str], what: str, layers: Layers
+    loc: Loc, entry: PackageEntry | CudaEntry, kinds: Sequence[str], what: str, layers: Layers
 ) -> Iterator[DocumentFault]:
     """Yield a fault where a package is none that its installer takes."""
     if package_kind(entry.package or "") not in kinds:

@@ -2,7 +2,7 @@
 
 The rule is that of NVIDIA's vGPU 19.0 release notes for VMware vSphere, 1.2: the guest driver is of the
 host's release, of the branch before it, or, on a host of a long-term support branch, of the long-term one
-before.
+before. The branches stand in profiles/drivers.
 """
 
 from __future__ import annotations
@@ -11,50 +11,14 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from vgpu_cfg.catalog.driver_branches import DriverBranch, load_driver_branches
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.inventory import Inventory
-from vgpu_cfg.planning.host_settings.gpus.driver import driver_facts
+from vgpu_cfg.planning.host_settings.gpus.driver import branch_of, driver_facts
 from vgpu_cfg.planning.host_settings.select import hosts_of
-
-
-@dataclass(frozen=True, slots=True)
-class Branch:
-    """A driver branch, and the release of vGPU software that it came with.
-
-    `unproven` are older branches of guests that NVIDIA's rule neither names nor shuts out in words.
-    """
-
-    number: str
-    release: int
-    is_long_term: bool = False
-    unproven: tuple[str, ...] = ()
-
-
-BRANCHES = (
-    Branch("460", 12),
-    Branch("470", 13, is_long_term=True),
-    Branch("510", 14),
-    Branch("525", 15),
-    Branch("535", 16, is_long_term=True),
-    Branch("550", 17),
-    # Its own release notes were not read; the long-term branch before it may be taken.
-    Branch("570", 18, unproven=("535",)),
-    Branch("580", 19, is_long_term=True),
-    # As 570; 580, which is taken, takes both of these.
-    Branch("595", 20, unproven=("570", "535")),
-)
-"""One after another. Releases 15 to 17, 19 and 20 are NVIDIA's, the rest recalled. 535 and 580 are long-term
-and 595 is not, by NVIDIA's list of data center drivers; 470 is recalled."""
 
 _VERSION = re.compile(r"(?<![\d.])(\d{3})\.\d+(?:\.\d+)?")
 _NAMED = re.compile(r"(?:grid|driver)[-_](\d{3})(?!\d)", re.IGNORECASE)
-_LEADING = re.compile(r"(\d{3})(?!\d)")
-
-
-def branch_of(version: str) -> str:
-    """Return the branch of a driver's version, "580" of "580.95.02-1OEM.800"; "" where none leads it."""
-    found = _LEADING.match(version.strip())
-    return found.group(1) if found else ""
 
 
 def branch_of_package(package: str) -> str:
@@ -69,21 +33,72 @@ def guest_branches(host_branch: str) -> tuple[str, ...]:
 
     Empty for a branch that is not known, as a newer one: any may run.
     """
-    host = next((one for one in BRANCHES if one.number == host_branch), None)
+    host = load_driver_branches().find(host_branch)
     if host is None:
         return ()
-    older = BRANCHES[: BRANCHES.index(host)]
-    long_term = [one for one in older if one.is_long_term and host.is_long_term]
-    taken = {host, *older[-1:], *long_term[-1:]}
-    return tuple(sorted({*(one.number for one in taken), *host.unproven}, reverse=True))
+    return tuple(sorted(_named(host) | _unproven(host), reverse=True))
+
+
+@dataclass(frozen=True, slots=True)
+class GuestDrivers:
+    """What one host takes: the branches that may run, and those that its guests' own check refuses."""
+
+    branches: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()
+
+
+def guest_drivers(host_branch: str, *, is_strict: bool = True) -> GuestDrivers:
+    """Return what a host of this branch takes; not strict, nothing is refused inside its guests."""
+    return GuestDrivers(guest_branches(host_branch), refused_branches(host_branch) if is_strict else ())
+
+
+def refused_branches(host_branch: str) -> tuple[str, ...]:
+    """Return the known guest driver branches that the rule shuts out of a host, newest first.
+
+    A branch that no document names is not among them.
+    """
+    taken = guest_branches(host_branch)
+    known = {one.number for one in load_driver_branches().branches}
+    return tuple(sorted(known.difference(taken), reverse=True)) if taken else ()
 
 
 def is_unproven(host_branch: str, guest_branch: str) -> bool:
-    """Whether nobody has said that a host's driver takes guests of this branch, nor that it does not."""
+    """Whether nobody has said that a host's driver takes guests of this branch, nor that it does not.
+
+    A guest's branch that is not known at all is `is_unknown`'s.
+    """
     if not host_branch or host_branch == guest_branch:
         return False
-    host = next((one for one in BRANCHES if one.number == host_branch), None)
-    return host is None or guest_branch in host.unproven
+    host = load_driver_branches().find(host_branch)
+    return host is None or guest_branch in _unproven(host)
+
+
+def is_unknown(guest_branch: str) -> bool:
+    """Whether no document that was read names this branch as one of vGPU software."""
+    return load_driver_branches().find(guest_branch) is None
+
+
+def _named(host: DriverBranch) -> set[str]:
+    """Return the branches that the rule names for a host."""
+    branches = load_driver_branches().branches
+    older = branches[: branches.index(host)]
+    long_term = [one for one in older if one.long_term and host.long_term]
+    return {one.number for one in (host, *older[-1:], *long_term[-1:])}
+
+
+def _unproven(host: DriverBranch) -> set[str]:
+    """Return the branches one step further, where the host's own release notes were not read.
+
+    One step: what a guest's branch that is taken would take if it were the host's.
+    """
+    if host.rule.read:
+        return set()
+    known = load_driver_branches()
+    named = _named(host)
+    taken = (known.find(number) for number in named - {host.number})
+    # Of a branch so old that nobody read its notes nothing is known but what the rule says.
+    further = {number for one in taken if one is not None and one.rule.read for number in _named(one)}
+    return further - named
 
 
 def host_branches(desired: DesiredPlan, observed: Inventory) -> Mapping[str, str]:

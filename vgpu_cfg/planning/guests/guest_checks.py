@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from vgpu_cfg.catalog.driver_branches import load_driver_branches
 from vgpu_cfg.documents.foreign import read_foreign
 from vgpu_cfg.errors import DocumentError
 from vgpu_cfg.model.desired import DesiredDiskGrowth, ScratchSource
@@ -14,13 +15,16 @@ from vgpu_cfg.model.guests.user_data import OWN_VALUES
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.wording import gib, listed
-from vgpu_cfg.planning.guests.drivers import branch_of_package, is_unproven
+from vgpu_cfg.planning.guests.cuda_checks import check_cuda
+from vgpu_cfg.planning.guests.drivers import branch_of_package, is_unknown, is_unproven
 from vgpu_cfg.planning.guests.stage import GuestUpdate
 from vgpu_cfg.planning.vms.lookup.guest_system import is_linux
 from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
 
 SYSTEM_GIB = 15
 """What a system with the NVIDIA driver and a container runtime takes (recalled)."""
+DRIVER_GIB = 8
+"""What a system takes that gets the NVIDIA driver's package, and what that is built with (recalled)."""
 
 
 def check_system(resolved: ResolvedVm, findings: Findings) -> bool:
@@ -69,6 +73,7 @@ def check_way_in(resolved: ResolvedVm, update: GuestUpdate, findings: Findings) 
 def check_guest(resolved: ResolvedVm, update: GuestUpdate, host_branch: str, findings: Findings) -> None:
     """Check what is to be staged against the VM's hardware and its host's driver."""
     _check_driver(resolved, update, host_branch, findings)
+    check_cuda(resolved, update, findings)
     vm = resolved.desired
     has_vgpu = any(gpu.kind == "vgpu" for gpu in resolved.gpus)
     if has_vgpu and update.spec.get(DriverModule) is not None and update.spec.get(LicenceModule) is None:
@@ -101,13 +106,21 @@ def _check_driver(resolved: ResolvedVm, update: GuestUpdate, host_branch: str, f
         return
     branch = branch_of_package(module.package)
     host = resolved.host.name if resolved.host is not None else "its host"
-    if branch and is_unproven(host_branch, branch):
+    if branch and not is_unknown(branch) and is_unproven(host_branch, branch):
         message = (
             f"the guest's driver is of branch {branch}, and it is not proven that {host} with {host_branch} "
             "takes it: if not, the vGPU does not load"
         )
         remedy = f"name a package of branch {host_branch} in `guest.driver`, or try it with one VM"
         findings.add_vm(Code.GUEST_DRIVER_UNPROVEN, resolved.desired, message, remedy)
+    if branch and host_branch and is_unknown(branch) and branch != host_branch:
+        message = (
+            f"the guest's driver is of branch {branch}, which no document that was read names as one of vGPU "
+            f"software ({load_driver_branches().rule}): whether {host} with {host_branch} takes it is unknown"
+        )
+        remedy = f"read the release notes of the host's release, or name a package of branch {host_branch}"
+        findings.add_vm(Code.GUEST_DRIVER_UNKNOWN, resolved.desired, message, remedy)
+        return
     if not branch or not module.branches or branch in module.branches:
         return
     message = (
@@ -120,17 +133,20 @@ def _check_driver(resolved: ResolvedVm, update: GuestUpdate, host_branch: str, f
 
 def _check_disk(resolved: ResolvedVm, update: GuestUpdate, findings: Findings) -> None:
     """Compare the first disk of a new VM, as it will be, with what system and image need."""
-    image = update.spec.get(ImageModule)
-    if image is None or resolved.existing is not None or not resolved.base.disks:
+    image, driver = update.spec.get(ImageModule), update.spec.get(DriverModule)
+    if resolved.existing is not None or not resolved.base.disks:
         return
+    if image is None:
+        if driver is None or not driver.package:
+            return
+        needed, what, who = DRIVER_GIB * 1024, "system and driver", "the driver"
+    else:
+        needed, what, who = (image.minimum_free_gib + SYSTEM_GIB) * 1024, "system and image", "the image"
     first = min(resolved.base.disks, key=lambda disk: disk.key).capacity_mib
     grown = [disk.size_mib for disk in resolved.desired.disks if isinstance(disk, DesiredDiskGrowth)]
-    size, needed = max([first, *grown]), (image.minimum_free_gib + SYSTEM_GIB) * 1024
+    size = max([first, *grown])
     if size < needed:
-        message = (
-            f"its system disk has {gib(size)}, and system and image need some {gib(needed)}: "
-            "the image may not fit"
-        )
+        message = f"its system disk has {gib(size)}, and {what} need some {gib(needed)}: {who} may not fit"
         remedy = f"write disks: [{{grow: {gib(needed).replace(' ', '')}}}]"
         findings.add_vm(Code.GUEST_DISK_SMALL, resolved.desired, message, remedy)
 

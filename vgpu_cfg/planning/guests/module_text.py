@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import assert_never
 
 from vgpu_cfg.model.guests.base import GuestNic
+from vgpu_cfg.model.guests.gpu_modules import CudaModule, NcclModule
 from vgpu_cfg.model.guests.modules import (
     DriverModule,
     GuestModule,
@@ -19,6 +20,7 @@ from vgpu_cfg.model.guests.modules import (
     RoceModule,
     SharedFolderModule,
     SiteModule,
+    TimeModule,
     TrafficModule,
     UsersModule,
 )
@@ -40,7 +42,7 @@ from vgpu_cfg.planning.guests.drivers import branch_of_package
 HIDDEN = "****"
 """What stands for a secret, wherever one is told of."""
 
-_ALWAYS_DEFAULT = frozenset({"users", "nouveau", "limits", "toolkit", "ssh-mesh", "hosts"})
+_ALWAYS_DEFAULT = frozenset({"users", "nouveau", "limits", "nccl", "toolkit", "ssh-mesh", "hosts"})
 """Modules that follow from others: no key of the plan file asks for them."""
 
 
@@ -65,11 +67,15 @@ def module_text(module: GuestModule) -> str:
             return "; ".join(_nic_text(nic) for nic in module.nics)
         case SiteModule():
             return _site_text(module)
+        case TimeModule():
+            return f"time from {', '.join(module.servers)}"
         case NouveauModule():
             return "nouveau off"
         case DriverModule():
             branch = branch_of_package(module.package) or " or ".join(module.branches)
             return f"driver {branch}".rstrip() if branch else "driver"
+        case CudaModule():
+            return f"CUDA Toolkit {module.version}"
         case LicenceModule():
             return f"licence {HIDDEN}"
         case OfedModule():
@@ -79,6 +85,8 @@ def module_text(module: GuestModule) -> str:
             return ", ".join(f"{name}={value}" for name, value in module.parameters.items())
         case RoceModule():
             return f"PFC {module.priority}, DSCP {module.dscp}" if module.owns_port else f"DSCP {module.dscp}"
+        case NcclModule():
+            return "NCCL's settings, with the host's wiring" if module.gpu_wires else "NCCL's settings"
         case LimitsModule():
             return f"memlock, /dev/shm {module.shared_memory}" if module.shared_memory else "memlock"
         case SharedFolderModule():

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from vgpu_cfg.model.desired import DesiredGuest, DesiredTraining, DesiredVm
+from vgpu_cfg.model.guests.gpu_modules import CudaModule
 from vgpu_cfg.model.guests.modules import (
     DriverModule,
     GuestModule,
@@ -17,10 +18,12 @@ from vgpu_cfg.model.guests.modules import (
     NouveauModule,
     OfedModule,
     RoceModule,
+    TimeModule,
     UsersModule,
 )
 from vgpu_cfg.model.guests.training_modules import ContainersModule, ToolkitModule
 from vgpu_cfg.model.plan_file import TrainingRoceEntry
+from vgpu_cfg.planning.guests.drivers import GuestDrivers
 from vgpu_cfg.planning.guests.nics import PlannedNic
 
 ATS_FIRMWARE = {"ATS_ENABLED": "True"}
@@ -32,12 +35,12 @@ MACHINE_USER = "vgpu-cfg"
 
 @dataclass(frozen=True, slots=True)
 class OwnGuest:
-    """One VM's guest, and what its modules follow from. `branches` are the drivers that its host takes."""
+    """One VM's guest, and what its modules follow from. `takes` are the drivers that its host takes."""
 
     vm: DesiredVm
     guest: DesiredGuest
     nics: tuple[PlannedNic, ...]
-    branches: tuple[str, ...] = ()
+    takes: GuestDrivers = field(default_factory=GuestDrivers)
     training: DesiredTraining | None = None
     """The plan's training, where this VM takes part in it."""
 
@@ -60,6 +63,8 @@ def own_modules(own: OwnGuest) -> Iterator[GuestModule]:
     reported = tuple(nic.guest for nic in own.nics if nic.is_stated)
     if reported:
         yield NetworkModule(nics=reported)
+    if guest.time:
+        yield TimeModule(servers=guest.time)
     if own.has_gpus:
         yield from _gpu_modules(own)
     yield from _rdma_modules(own, own.rdma_nics)
@@ -74,7 +79,16 @@ def _gpu_modules(own: OwnGuest) -> Iterator[GuestModule]:
     if guest.driver is not None:
         yield NouveauModule()
         driver = guest.driver
-        yield DriverModule(package=driver.package or "", sha256=driver.sha256 or "", branches=own.branches)
+        # A GPU that is handed through whole takes any driver: the host's serves vGPUs only.
+        takes = own.takes if any(gpu.kind == "vgpu" for gpu in own.vm.gpus) else GuestDrivers()
+        yield DriverModule(
+            package=driver.package or "",
+            sha256=driver.sha256 or "",
+            branches=takes.branches,
+            refused=takes.refused,
+        )
+    if guest.cuda is not None:
+        yield CudaModule.model_validate(guest.cuda.model_dump(exclude_none=True))
     if guest.licence is not None:
         yield LicenceModule(token=guest.licence.token, feature_type=guest.licence.feature_type)
     if guest.runtime is not None:

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 from vgpu_cfg.model.desired import DesiredPlan, DesiredPower
 from vgpu_cfg.model.observed.inventory import Inventory
-from vgpu_cfg.model.plan.change import Change, Placement, StageGuest
+from vgpu_cfg.model.plan.change import Change, Placement, Severity, StageGuest
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.findings.wording import listed
-from vgpu_cfg.planning.guests.drivers import guest_branches, host_branches
+from vgpu_cfg.planning.guests.drivers import guest_drivers, host_branches
 from vgpu_cfg.planning.guests.exposure_checks import check_exposure
 from vgpu_cfg.planning.guests.guest_checks import check_guest, check_secrets, check_system, check_way_in
 from vgpu_cfg.planning.guests.key_checks import check_keys, check_replaced, check_rotation
@@ -38,6 +38,7 @@ from vgpu_cfg.planning.guests.stage import (
     stage_guest,
 )
 from vgpu_cfg.planning.guests.training_checks import check_training
+from vgpu_cfg.planning.guests.wiring import planned_wirings
 from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
 
 
@@ -57,8 +58,10 @@ class GuestPlanner:
         self.team = make_team(desired, addresses)
         branches = host_branches(desired, observed)
         self.host_branch = {one.vm: branches.get(one.host_moid, "") for one in placements}
-        takes = {vm: guest_branches(branch) for vm, branch in self.host_branch.items()}
-        self.specs = guest_specs(desired, addresses, takes, self.team)
+        is_strict = findings.severity_of(Code.GUEST_DRIVER_BRANCH) is Severity.ERROR
+        takes = {vm: guest_drivers(one, is_strict=is_strict) for vm, one in self.host_branch.items()}
+        wirings = planned_wirings(desired, observed, placements)
+        self.specs = guest_specs(desired, addresses, takes, self.team, wirings)
         if self.team is not None:
             check_training(desired, self.team, addresses, findings)
         self.keys = KeysOfGuests.of(options, desired.identity, observed)

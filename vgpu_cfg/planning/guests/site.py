@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from vgpu_cfg.model.desired import DesiredGuest, DesiredSite
+from vgpu_cfg.model.guests.gpu_modules import CudaModule, NcclModule
 from vgpu_cfg.model.guests.guest import GuestSpec
 from vgpu_cfg.model.guests.modules import (
     AptMirror,
@@ -24,6 +25,7 @@ from vgpu_cfg.model.guests.modules import (
     SharedFolderModule,
     SiteModule,
     SiteProxy,
+    TimeModule,
     TrafficModule,
     UsersModule,
 )
@@ -122,6 +124,8 @@ def _fetched_by(module: GuestModule) -> Iterator[Fetched]:
             yield from _file("guest.driver", module.package)
         case OfedModule():
             yield from _file("guest.ofed.package", module.package)
+        case CudaModule():
+            yield from _file("guest.cuda", module.package or module.repository)
         case ToolkitModule() if module.runtime != "apptainer":
             yield from _file("guest.toolkit_repository", module.repository)
         case ImageModule() if module.archive:
@@ -140,6 +144,8 @@ def _fetched_by(module: GuestModule) -> Iterator[Fetched]:
             | HostsModule()
             | NetworkModule()
             | SiteModule()
+            | TimeModule()
+            | NcclModule()
             | NouveauModule()
             | RoceModule()
             | LimitsModule()

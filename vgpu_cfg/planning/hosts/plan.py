@@ -19,6 +19,7 @@ from vgpu_cfg.planning.hosts.alternatives import Alternative, Alternatives, is_d
 from vgpu_cfg.planning.hosts.assess import AssessedHost, HostAssessor, HostWork
 from vgpu_cfg.planning.hosts.compare import desired_settings_of
 from vgpu_cfg.planning.hosts.drift_checks import check_matches, check_vmknic_networks
+from vgpu_cfg.planning.hosts.driver_checks import check_branches, check_canary
 from vgpu_cfg.planning.hosts.evacuate import hosts_down, needed_options
 from vgpu_cfg.planning.hosts.host_checks import check_drivers, check_window, report_absence
 from vgpu_cfg.planning.hosts.sequence import HostSequence, exit_id, host_seconds
@@ -122,6 +123,8 @@ class HostPlanner:
             self.findings,
         )
         check_drivers(self.resolved_hosts, self.findings)
+        check_branches(self.resolved_hosts, self.observed.read_at, self.findings)
+        check_canary(result.changes, result.canaries, self.findings)
         return result
 
     def report_absent(

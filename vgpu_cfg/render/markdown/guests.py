@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import assert_never
 
 from vgpu_cfg.model.guests.base import GuestNic
+from vgpu_cfg.model.guests.gpu_modules import CudaModule, NcclModule
 from vgpu_cfg.model.guests.modules import (
     DriverModule,
     GuestModule,
@@ -22,6 +23,7 @@ from vgpu_cfg.model.guests.modules import (
     RoceModule,
     SharedFolderModule,
     SiteModule,
+    TimeModule,
     TrafficModule,
     UsersModule,
 )
@@ -78,6 +80,9 @@ def by_hand_text(module: GuestModule) -> str:
             return f"write a file in /etc/netplan for {nics}; then netplan apply"
         case SiteModule():
             return _site_text(module)
+        case TimeModule():
+            servers = ", ".join(module.servers)
+            return f"let chronyd, or systemd-timesyncd where that is there, follow {servers} and nobody else"
         case NouveauModule():
             return (
                 "write `blacklist nouveau` and `options nouveau modeset=0` into a file in /etc/modprobe.d, "
@@ -88,6 +93,10 @@ def by_hand_text(module: GuestModule) -> str:
             fits = f", of branch {branches}" if branches else ""
             where = f"install {module.package}" if module.package else "see that the driver is installed"
             return f"{where}{fits}; nvidia-smi lists the GPUs"
+        case CudaModule():
+            source = module.package or f"the package cuda-toolkit-{module.version.replace('.', '-')}"
+            where = "" if module.package else f" of {module.repository}"
+            return f"install {source}{where}, never `cuda`, which brings a driver; put it on the PATH"
         case LicenceModule():
             return (
                 f"write FeatureType={module.feature_type} into /etc/nvidia/gridd.conf, put the token "
@@ -103,6 +112,8 @@ def by_hand_text(module: GuestModule) -> str:
             return f"mlxconfig -y set {values} on the NIC; in force once the host has restarted"
         case RoceModule():
             return _roce_text(module)
+        case NcclModule():
+            return _nccl_text(module)
         case LimitsModule():
             shared = f", and /dev/shm of {module.shared_memory}" if module.shared_memory else ""
             return f"let containers and logins lock memory without limit{shared}"
@@ -206,6 +217,16 @@ def _roce_text(module: RoceModule) -> str:
         f"trust {module.trust}, turn PFC on for priority {module.priority} alone and ECN with it; {marks}; "
         "all of it by a unit, since no restart keeps it"
     )
+
+
+def _nccl_text(module: NcclModule) -> str:
+    nics = ", ".join(nic.mac or nic.driver for nic in module.nics) or "the training network"
+    wired = (
+        "; NCCL_TOPO_FILE tells how the host wires GPUs and NICs"
+        if module.gpu_wires
+        else "; how the host wires GPUs and NICs is not known beforehand"
+    )
+    return f"write NCCL's variables for {nics} into /opt/vgpu-cfg/nccl.env, by a unit at every boot{wired}"
 
 
 def _nic_text(nic: GuestNic) -> str:

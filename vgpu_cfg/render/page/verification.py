@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def render_verification_page(found: Verification) -> str:
     """Write the page; whatever stands in names and outputs is text in it."""
     return (
-        _environment()
+        page_environment()
         .get_template("verify.html.j2")
         .render(
             found=found,
@@ -38,7 +38,8 @@ def render_verification_page(found: Verification) -> str:
 
 
 @cache
-def _environment() -> Environment:
+def page_environment() -> Environment:
+    """Return what pages are written with: text stays text, and what is missing is an error."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     return Environment(

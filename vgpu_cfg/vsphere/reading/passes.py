@@ -62,6 +62,8 @@ VM_DETAIL = (
     "guest.hostName",
     "guest.ipAddress",
     "guest.net",
+    # Whether tools were ever installed: of templates it is told as well.
+    "guest.toolsVersionStatus2",
 )
 
 HOST_LIGHT = (

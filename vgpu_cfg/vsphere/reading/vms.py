@@ -139,6 +139,7 @@ def make_detail(item: Item, keys: frozenset[str], *, option_names: bool = False)
         max_cpu_mhz=item.get("runtime.maxCpuUsage"),
         uptime_seconds=item.get("summary.quickStats.uptimeSeconds"),
         guest=guest_seen(item),
+        tools_status=item.get("guest.toolsVersionStatus2") or "",
     )
 
 

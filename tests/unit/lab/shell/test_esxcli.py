@@ -129,7 +129,10 @@ def test_a_bundle_is_installed_for_the_next_boot(bare: Desk) -> None:
     assert any(line.startswith("   VIBs Installed: NVIDIA_bootbank_NVD-AIE") or "_bootbank_NVD-AIE" in line
                for line in lines)  # fmt: skip
     assert bare.esx.driver is None
-    assert len(bare.esx.staged) == 2
+    assert list(bare.esx.staged) == ["NVD-AIE_ESXi_8.0.0_Driver"]
+    daemon = BUNDLE.replace("NVD-AIE-800", "nvd-gpu-mgmt-daemon")
+    bare.lines(f"esxcli software vib install -d {daemon}")
+    assert list(bare.esx.staged) == ["NVD-AIE_ESXi_8.0.0_Driver", "nvdgpumgmtdaemon"]
 
 
 def test_a_bundle_needs_maintenance_mode(bare: Desk) -> None:

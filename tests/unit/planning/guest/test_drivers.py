@@ -6,14 +6,19 @@ import pytest
 
 from tests.plans.estate import make_inventory
 from tests.unit.planning.desired_plans import plan_for
+from vgpu_cfg.catalog import load_catalog
+from vgpu_cfg.catalog.driver_branches import load_driver_branches
 from vgpu_cfg.planning.guests.drivers import (
-    BRANCHES,
-    branch_of,
     branch_of_package,
     guest_branches,
     host_branches,
+    is_unknown,
     is_unproven,
+    refused_branches,
 )
+from vgpu_cfg.planning.host_settings.gpus.driver import branch_of
+
+KNOWN = {one.number for one in load_driver_branches().branches}
 
 
 @pytest.mark.parametrize(
@@ -46,7 +51,7 @@ def test_a_packages_name_tells_its_branch(package: str, branch: str) -> None:
 def test_same_branch_the_one_before_and_the_last_long_term_one(host: str, guests: tuple[str, ...]) -> None:
     assert guest_branches(host) == guests
     # All others are refused: newer ones, and those that are older still.
-    assert {one.number for one in BRANCHES}.difference(guests) != set()
+    assert set(refused_branches(host)) == KNOWN.difference(guests)
 
 
 @pytest.mark.parametrize(
@@ -54,12 +59,50 @@ def test_same_branch_the_one_before_and_the_last_long_term_one(host: str, guests
     [("595", {"570", "535"}), ("580", set()), ("570", {"535"}), ("550", set()), ("535", set()), ("", set())],
 )
 def test_what_the_rule_does_not_name_is_unproven(host: str, unproven: set[str]) -> None:
-    assert {one.number for one in BRANCHES if is_unproven(host, one.number)} == unproven
+    assert {
+        one.number for one in load_driver_branches().branches if is_unproven(host, one.number)
+    } == unproven
 
 
 @pytest.mark.parametrize("host", ["610", "590", ""])
 def test_of_a_branch_that_is_not_known_nothing_is_refused(host: str) -> None:
     assert guest_branches(host) == ()
+    assert refused_branches(host) == ()
+
+
+def test_a_guests_branch_that_no_document_names_is_refused_nowhere() -> None:
+    for number in ("610", "590", "575"):
+        assert is_unknown(number)
+        assert all(number not in refused_branches(host) for host in KNOWN)
+    assert not is_unknown("580")
+
+
+def test_every_branch_says_what_it_rests_on() -> None:
+    known = load_driver_branches()
+    for one in known.branches:
+        assert one.sources.get("release"), one.number
+        assert not one.long_term or one.sources.get("long_term"), one.number
+        assert not one.rule.read or one.rule.source, one.number
+    assert [one.release for one in known.branches] == sorted(one.release for one in known.branches)
+    assert [one.number for one in known.branches] == sorted(KNOWN)
+
+
+@pytest.mark.parametrize(
+    ("key", "name", "release"),
+    [
+        ("V100X", "Tesla V100-SXM2-16GB", 19),
+        ("RTX8000P", "Quadro RTX 8000", 19),
+        ("T4", "Tesla T4", None),
+        ("L40S", "L40S", None),
+        (None, "NVIDIATesla P40", 16),
+        (None, "Tesla M10", 16),
+        (None, "NVIDIA P4000", None),
+    ],
+)
+def test_where_the_support_of_a_board_ends(key: str | None, name: str, release: int | None) -> None:
+    board = load_catalog().boards[key] if key is not None else None
+    end = load_driver_branches().end_of(board, name)
+    assert (end.release if end is not None else None) == release
 
 
 def test_a_branch_that_is_not_known_is_unproven_but_for_itself() -> None:

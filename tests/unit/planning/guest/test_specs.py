@@ -13,6 +13,7 @@ from tests.unit.planning.guest.trainings import (
     IMAGE,
     MANAGEMENT,
     PARAVIRTUAL,
+    ROCE,
     VIRTUAL,
     WHOLE,
     guest,
@@ -22,7 +23,9 @@ from tests.unit.planning.guest.trainings import (
     training,
     worker,
 )
+from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.guests.base import GuestNic
+from vgpu_cfg.model.guests.gpu_modules import NcclModule
 from vgpu_cfg.model.guests.guest import GuestSpec
 from vgpu_cfg.model.guests.modules import (
     MODULE_ORDER,
@@ -48,6 +51,7 @@ from vgpu_cfg.model.guests.training_modules import (
     WorkerModule,
 )
 from vgpu_cfg.planning.addresses.nic_addresses import plan_addresses
+from vgpu_cfg.planning.guests.drivers import GuestDrivers
 from vgpu_cfg.planning.guests.specs import guest_specs
 
 
@@ -90,6 +94,7 @@ def test_the_guides_pair_gets_everything_in_the_order_in_which_it_is_staged() ->
         "driver",
         "ofed",
         "roce",
+        "nccl",
         "limits",
         "containers",
         "toolkit",
@@ -101,7 +106,7 @@ def test_the_guides_pair_gets_everything_in_the_order_in_which_it_is_staged() ->
         "launcher",
         "nic-firmware",
     ]
-    assert first.carried == first.public == tuple(kinds(first)[:11])
+    assert first.carried == first.public == tuple(kinds(first)[:12])
     assert kinds(first) == sorted(kinds(first), key=MODULE_ORDER.index)
     assert kinds(second) == [kind for kind in kinds(first) if kind != "launcher"]
     assert set(first.secrets) == {"plan-keys", "lic", "ngc"}
@@ -291,9 +296,58 @@ def test_a_worker_that_is_added_changes_only_what_names_the_others() -> None:
 def test_the_hosts_driver_is_checked_and_brings_no_other_one() -> None:
     desired = pair()
     addresses = plan_addresses(desired, estate())
-    one = guest_specs(desired, addresses, {"hvd-01": ("580", "570")})["hvd-01"].module("driver")
-    other = guest_specs(desired, addresses, {"hvd-01": ("570", "550")})["hvd-01"].module("driver")
+    one = guest_specs(desired, addresses, {"hvd-01": GuestDrivers(("580", "570"), ("550",))})[
+        "hvd-01"
+    ].module("driver")
+    other = guest_specs(desired, addresses, {"hvd-01": GuestDrivers(("570", "550"))})["hvd-01"].module(
+        "driver"
+    )
     assert one is not None
     assert other is not None
     assert one != other
     assert one.digest == other.digest
+
+
+# ---------------------------------------------------------------- NCCL's settings
+
+
+def nccl(desired: DesiredPlan, name: str = "hvd-01") -> NcclModule | None:
+    return specs_of(desired, estate())[name].get(NcclModule)
+
+
+def test_a_worker_is_told_by_its_nic_of_the_training_network() -> None:
+    found = nccl(pair())
+    assert found is not None
+    assert (found.address, found.traffic_class, found.is_direct) == ("10.111.0.11", 106, True)
+    assert [nic.driver or nic.mac for nic in found.nics] == ["mlx5_core"]
+
+
+def test_nics_that_shall_not_reach_gpus() -> None:
+    found = nccl(training(worker("hvd-01", BY_DHCP, WHOLE | {"rdma": "host"}), rdma_network="roce-111"))
+    assert found is not None
+    assert not found.is_direct
+
+
+def test_the_traffic_class_follows_the_plans_dscp() -> None:
+    found = nccl(pair(roce={"dscp": 10, "priority": 1}))
+    assert found is not None
+    assert found.traffic_class == 42
+
+
+def test_without_rdma_only_the_interface_is_told() -> None:
+    found = nccl(training(worker("hvd-01", BY_POOL)))
+    assert found is not None
+    assert (found.address, found.traffic_class, found.is_direct) == ("10.0.0.11", None, False)
+
+
+def test_a_head_without_work_has_no_settings() -> None:
+    assert nccl(training(worker("hvd-01"), head(), head="z-head"), "z-head") is None
+
+
+def test_a_vm_that_trains_with_nobody_has_settings_for_its_rdma() -> None:
+    alone = plan_for(worker("a"), networks=(MANAGEMENT, ROCE))
+    found = specs_of(alone, estate())["a"].get(NcclModule)
+    assert found is not None
+    assert (found.address, found.traffic_class) == ("10.111.0.11", 106)
+    bare = plan_for(worker("a", BY_POOL), networks=(MANAGEMENT, ROCE))
+    assert specs_of(bare, estate())["a"].get(NcclModule) is None

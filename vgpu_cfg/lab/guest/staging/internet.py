@@ -111,6 +111,14 @@ def holds_horovod(work: Work, image: str) -> bool:
         return True  # it was in the template, or was loaded from a file: nobody says otherwise
 
 
+def environment_of(internet: InternetPart, image: str) -> dict[str, str]:
+    """Return what an image states by ENV, as far as the estate says."""
+    try:
+        return image_facts(internet, image).env
+    except ModuleFailedError:
+        return {}  # nobody says what is in it
+
+
 def licence_refusal(internet: InternetPart, token: str) -> str | None:
     """Return why the licence server gives no licence for a token, None where it does."""
     if internet.licence == "unreachable":

@@ -33,8 +33,7 @@ def _has_driver(work: Work) -> bool:
 
 
 def _fits(work: Work) -> bool:
-    branches = work.texts("branches")
-    return not branches or str(branch_of(work.guest.driver)) in branches
+    return str(branch_of(work.guest.driver)) not in work.texts("refused")
 
 
 @applies("driver", _has_driver, seconds=120.0)
@@ -48,7 +47,7 @@ def install_driver(work: Work) -> WorkResult:
     version = VERSION.search(package.rpartition("/")[2])
     if version is None:
         raise ModuleFailedError("the name of the package tells no driver version")
-    if branches and str(branch_of(version[0])) not in branches:
+    if str(branch_of(version[0])) in work.texts("refused"):
         raise ModuleFailedError(_wrong_branch(version[0], branches))
     if work.guest.free_mib < DRIVER_MIB:
         raise ModuleFailedError(f"the disk has {work.guest.free_mib // 1024} GiB free, the driver needs 3")

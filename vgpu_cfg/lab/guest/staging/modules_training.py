@@ -236,6 +236,7 @@ def start_monitoring(work: Work) -> WorkResult:
     if password is not None:
         now = work.lab.clock.now()
         files.write(work.guest, GRAFANA, password.encode(), mode=0o600, now=now, parents=True)
+    work.guest.targets = [f"{part.get('address')}:{part.get('port')}" for part in work.parts("targets")]
     work.guest.services[f"vgpu-cfg-{work.text('role')}"] = True
     work.mark_written()
     return DONE

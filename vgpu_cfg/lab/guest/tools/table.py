@@ -10,7 +10,18 @@ from vgpu_cfg.lab.guest.staging.command import LOCK, STAGE, STAGING, begin_comma
 from vgpu_cfg.lab.guest.staging.modules_training import TRAIN
 from vgpu_cfg.lab.guest.system.accounts import ROOT
 from vgpu_cfg.lab.guest.system.sysfs import FULL_STACKS
-from vgpu_cfg.lab.guest.tools import bandwidth, base, containers, nvidia, pci, peers, rdma, system, texts
+from vgpu_cfg.lab.guest.tools import (
+    bandwidth,
+    base,
+    containers,
+    nvidia,
+    pci,
+    peers,
+    rdma,
+    state,
+    system,
+    texts,
+)
 
 PROGRAM_FOLDERS = frozenset(
     {"/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin", "/opt/vgpu-cfg"}
@@ -30,6 +41,7 @@ WRAPPERS: dict[str, Tool] = {
 BUILTINS: dict[str, Tool] = {
     "cd": base.change_folder,
     "umask": base.umask,
+    "ulimit": base.ulimit,
     "export": base.export,
     "set": base.true,
 }
@@ -66,6 +78,12 @@ PLAIN: dict[str, Tool] = {
     "uname": system.uname,
     "id": system.user_id,
     "date": system.date,
+    "chronyc": state.chronyc,
+    "timedatectl": state.timedatectl,
+    "dmesg": state.dmesg,
+    "findmnt": state.findmnt,
+    "curl": state.curl,
+    "sha256sum": base.sha256sum,
     "sleep": system.sleep,
     "vmtoolsd": system.vmtoolsd,
     "nvidia-smi": nvidia.run_nvidia_smi,
@@ -125,6 +143,7 @@ def _is_absent(session: Session, name: str) -> bool:
         "apptainer": "apptainer" in guest.runtimes,
         "nvidia-smi": bool(guest.driver),
         "cloud-init": guest.cloud_init,
+        "chronyc": guest.services.get("chrony", False),
         "vmtoolsd": session.vm.tools_installed,
         "all_reduce_perf": False,
         "train": TRAIN in guest.files,

@@ -34,6 +34,7 @@ _DRIVERS: tuple[tuple[str, Kind], ...] = (
 )
 _DAEMONS = ("nvdgpumgmt", "nvd-gpu-mgmt")
 _GLOB = re.compile(r"[\w.*?\[\]!-]+")
+_LEADING = re.compile(r"(\d{3})(?!\d)")
 _MODULE = "nvidia"
 NONE = "none"
 STAGED = "taken in, waits for the reboot"
@@ -63,6 +64,12 @@ def driver_facts(software: Iterable[SoftwarePackage]) -> DriverFacts:
         if kind is not None and found.kind is None:
             found = DriverFacts(kind, package.version, package=package.name)
     return DriverFacts(found.kind, found.version, has_daemon, found.package)
+
+
+def branch_of(version: str) -> str:
+    """Return the branch of a driver's version, "580" of "580.95.02-1OEM.800"; "" where none leads it."""
+    found = _LEADING.match(version.strip())
+    return found.group(1) if found else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from vgpu_cfg.catalog import Board
-from vgpu_cfg.model.desired import DesiredDiskGrowth, DesiredVm, ScratchSource, TemplateSource
+from vgpu_cfg.model.desired import DesiredVm, ScratchSource, TemplateSource
 from vgpu_cfg.model.observed.inventory import Cluster, Datastore, Folder, Host, Network
 from vgpu_cfg.model.observed.vm import Vm, VmDetail
 from vgpu_cfg.model.plan.vm_spec import NicBacking
@@ -26,6 +26,7 @@ from vgpu_cfg.planning.vms.lookup.gpu_match import (
 )
 from vgpu_cfg.planning.vms.lookup.moving import Moving
 from vgpu_cfg.planning.vms.lookup.nic_match import AnyNic
+from vgpu_cfg.planning.vms.lookup.template import check_template
 from vgpu_cfg.planning.vms.lookup.wanted import PVRDMA, VMXNET3, WantedFunction, WantedNic
 
 _MAY_READ = "see that its host is connected, and that the account may read it"
@@ -149,7 +150,7 @@ def resolve_vm(
     resolved.datastore = datastore
     resolved.cpus, resolved.memory_mib = vm.cpus or base.cpus, vm.memory_mib or base.memory_mib
     if template is not None:
-        _check_template(vm, template, base, findings)
+        check_template(vm, template, base, findings)
     elif isinstance(vm.source, ScratchSource) and "64" not in vm.source.guest_id:
         message = f"the guest id {vm.source.guest_id!r} does not name a 64-bit system, which GPUs need"
         findings.add_vm(Code.GUEST_ID_ODD, vm, message, "as in ubuntu64Guest or rhel9_64Guest")
@@ -251,18 +252,3 @@ def _datastore(vm: DesiredVm, template: Vm | None, site: Site, findings: Finding
     message = "no datastore is named, and the template gives none"
     findings.refuse_vm(Code.NO_DATASTORE, vm, message, "write `datastore`")
     return None
-
-
-def _check_template(vm: DesiredVm, template: Vm, base: VmDetail, findings: Findings) -> None:
-    if base.firmware.casefold() == "bios" and vm.gpus:
-        message = f"the template {template.name} boots with BIOS firmware; GPUs need EFI"
-        remedy = "clone one whose system was installed in EFI mode: after a mere switch it does not boot"
-        findings.refuse_vm(Code.TEMPLATE_IS_BIOS, vm, message, remedy)
-    is_linked = isinstance(vm.source, TemplateSource) and vm.source.linked
-    if is_linked and any(isinstance(disk, DesiredDiskGrowth) for disk in vm.disks):
-        message = "a linked clone shares the template's disk, which cannot grow then"
-        findings.add_vm(Code.DISK_HAS_SNAPSHOT, vm, message, "write `clone: full`, or remove `grow`")
-    if is_linked and base.snapshot_moid is None:
-        message = f"the template {template.name} has no snapshot, which a linked clone starts from"
-        remedy = "take a snapshot of it (as a VM), or write `clone: full`"
-        findings.refuse_vm(Code.TEMPLATE_WITHOUT_SNAPSHOT, vm, message, remedy)

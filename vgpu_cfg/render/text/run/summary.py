@@ -131,6 +131,7 @@ def _canaries(report: Report, width: int) -> list[Text]:
         others = fold_names(canary.others)
         told = [f"not as planned: {problem}" for problem in canary.problems]
         told = told or [f"as planned; {'went on with' if canary.goes_on else 'stopped before'} {others}"]
+        told += canary.notes
         for text in told:
             label = "" if lines else "CANARY"
             said = f"{fold_names(canary.names)}: {text}"

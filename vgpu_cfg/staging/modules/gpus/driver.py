@@ -15,7 +15,7 @@ _BRANCH = re.compile(r"[0-9]{3,4}")
 
 def stage(module: DriverModule, context: StagingContext) -> Staged:  # noqa: ARG001 - one signature for all
     """Install the package where no driver of a branch that the host takes is there."""
-    for branch in module.branches:
+    for branch in (*module.branches, *module.refused):
         if not _BRANCH.fullmatch(branch):
             raise values.refuse("a driver branch", branch, "write its number, such as 580")
     package = values.package(module.package) if module.package else ""
@@ -29,4 +29,5 @@ def stage(module: DriverModule, context: StagingContext) -> Staged:  # noqa: ARG
         file=f"driver{suffix}",
         sha256=values.sha256(module.sha256),
         branches=module.branches,
+        refused=module.refused,
     )

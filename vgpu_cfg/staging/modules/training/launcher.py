@@ -7,12 +7,12 @@ indexes) `train` asks them at each start, by `look`, over the mesh.
 from __future__ import annotations
 
 from vgpu_cfg.errors import GuestError
-from vgpu_cfg.model.guests.base import GuestNic
 from vgpu_cfg.model.guests.modules import HostNameModule, RoceModule
 from vgpu_cfg.model.guests.training_modules import LauncherModule, SshMeshModule, TrainWorker, WorkerModule
 from vgpu_cfg.staging import values
 from vgpu_cfg.staging.container_values import checked_image, checked_port, checked_variable
 from vgpu_cfg.staging.module import Staged, StagingContext
+from vgpu_cfg.staging.nics import requested_options
 from vgpu_cfg.staging.rendering import quote_sh, render
 from vgpu_cfg.staging.runtimes import CONTAINER, exec_command, image_file, mount_pairs
 from vgpu_cfg.staging.scripts import source_file
@@ -51,8 +51,8 @@ def stage(module: LauncherModule, context: StagingContext) -> Staged:
             own=own if module.runs_work else (),
             asked=" ".join(
                 [
-                    *map(_requested_options, module.nics),
-                    *(f"control:{_requested_options(nic)}" for nic in module.control_nics),
+                    *map(requested_options, module.nics),
+                    *(f"control:{requested_options(nic)}" for nic in module.control_nics),
                 ]
             ),
         ),
@@ -122,10 +122,3 @@ def _own_names(context: StagingContext) -> tuple[str, ...]:
     if mesh is not None:
         names += [name for peer in mesh.peers if peer.vm == mesh.vm for name in peer.names]
     return tuple(dict.fromkeys(names))
-
-
-def _requested_options(nic: GuestNic) -> str:
-    """Say how `look` finds a NIC: by its name, which holds on every worker, where it has one."""
-    if nic.name:
-        return f"name={values.interface_name(nic.name)}"
-    return f"mac={values.mac_address(nic.mac)}" if nic.mac else f"driver={values.driver_name(nic.driver)}"

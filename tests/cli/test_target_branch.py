@@ -1,0 +1,80 @@
+"""`verify --target-branch` on the lab: what is found of hosts, guests and images, and what stays unknown."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.command_line import CommandLine
+from tests.cli.test_verify import PLAN, SECRETS, broken, vm_of
+from vgpu_cfg.lab.guest.system.creation import guest_of
+
+
+@pytest.fixture(scope="module")
+def applied(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("applied")
+    with pytest.MonkeyPatch.context() as patch:
+        CommandLine(folder, patch).done("apply", PLAN, "--yes", **SECRETS)
+    return folder / "state"
+
+
+@pytest.fixture
+def trained(vgpu_cfg: CommandLine, applied: Path) -> CommandLine:
+    shutil.copytree(applied, vgpu_cfg.state_folder)
+    vgpu_cfg.keep_id(PLAN)
+    return vgpu_cfg
+
+
+def parts(run: CommandLine, vm: str, branch: str = "R595", code: int = 0) -> dict[str, dict[str, Any]]:
+    ran = run("verify", PLAN, "--target-branch", branch, "--output", "json", **SECRETS)
+    assert ran.code == code, ran.told
+    (stack,) = [one for one in json.loads(ran.out)["stacks"] if one["vm"] == vm]
+    return {part["name"]: part for part in stack["parts"]}
+
+
+def test_what_host_guest_and_image_tell(trained: CommandLine) -> None:
+    found = parts(trained, "hvd-01")
+    assert found["host driver"]["found"] == "580.95.02"
+    assert found["guest driver"]["found"] == "580.95.05"
+    assert (found["guest driver"]["today"]["fits"], found["guest driver"]["target"]["fits"]) == ("yes", "yes")
+    assert found["licence server"]["today"]["fits"] == "yes"
+    assert found["licence server"]["target"]["fits"] == "unknown"
+    names = ("CUDA of the image", "NCCL of the image", "framework")
+    assert [found[name]["found"] for name in names] == ["11.4.0.031", "2.10.3", "Horovod 0.22.0"]
+    assert {found[name]["target"]["fits"] for name in names} == {"yes"}
+
+
+def test_a_guest_that_is_silent_is_unknown_and_why_is_told(trained: CommandLine) -> None:
+    broken(trained, lambda lab: setattr(vm_of(lab, "hvd-02"), "power_state", "poweredOff"))
+    ran = trained("verify", PLAN, "--target-branch", "R595", **SECRETS)
+    assert ran.code == 0
+    assert "its guest was not asked: hvd-02 is off" in ran.out
+    assert "What is unknown is no yes." in ran.out
+
+
+def test_a_guest_that_the_branch_shuts_out_ends_with_8(trained: CommandLine) -> None:
+    broken(trained, lambda lab: setattr(guest_of(vm_of(lab, "hvd-01")), "driver", "570.133.20"))
+    ran = trained("verify", PLAN, "--target-branch", "550", "--vm", "hvd-01", **SECRETS)
+    assert ran.code == 8
+    assert "Does not fit: hvd-01: guest driver" in " ".join(ran.out.split())
+
+
+def test_the_page_says_the_same(trained: CommandLine, tmp_path: Path) -> None:
+    page = tmp_path / "branch.html"
+    trained.done("verify", PLAN, "--target-branch", "R595", "--report", str(page), **SECRETS)
+    text = page.read_text(encoding="utf-8")
+    assert "hvd-01" in text
+    assert "R595 is vGPU 20, a production branch" in text
+    assert "<script" not in text
+    assert "http" not in text
+
+
+@pytest.mark.parametrize("word", ["R59", "vgpu20", "R5955", "\u0665\u0669\u0665"])
+def test_what_is_no_branch_is_refused(vgpu_cfg: CommandLine, word: str) -> None:
+    ran = vgpu_cfg("verify", PLAN, "--target-branch", word)
+    assert ran.code == 2
+    assert "is no branch, as in R595" in " ".join(ran.err.split())

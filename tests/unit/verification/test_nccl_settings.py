@@ -1,0 +1,88 @@
+"""NCCL's settings in a guest: what stands in the file is held against what this run has seen."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.verification.two_workers import NCCL_SETTINGS, Scene, failing, found_in, make_scene
+from vgpu_cfg.model.guests.gpu_modules import NcclModule, Wire
+from vgpu_cfg.model.verification import CheckResult, CheckState
+from vgpu_cfg.parsers.errors import UnreadableOutput
+from vgpu_cfg.parsers.nccl_settings import SETTINGS, parse_nccl_settings
+from vgpu_cfg.verification import Choice
+
+TOPOLOGY = "/opt/vgpu-cfg/nccl-topo.xml"
+WIRED = NCCL_SETTINGS.rpartition("# NCCL_TOPO_FILE")[0] + f"export NCCL_TOPO_FILE={TOPOLOGY}\n"
+
+
+def result(scene: Scene) -> CheckResult:
+    return found_in(scene.run(Choice(only=("nccl",))), "nccl", "hvd-01")
+
+
+def wired(scene: Scene) -> None:
+    """Let the plan know how the host of the first worker is wired."""
+    view = scene.views["hvd-01"]
+    wire = (Wire(node=0, switches=(1,)),)
+    modules = tuple(
+        one.model_copy(update={"gpu_wires": wire, "nic_wires": wire}) if isinstance(one, NcclModule) else one
+        for one in view.spec.modules
+    )
+    scene.change(spec=view.spec.model_copy(update={"modules": modules}))
+
+
+def test_what_stands_there_is_told() -> None:
+    found = result(make_scene())
+    assert found.state is CheckState.PASSED
+    assert found.observed.startswith("NCCL_IB_GID_INDEX=3, NCCL_IB_HCA==mlx5_0:1, NCCL_IB_TC=106")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        ("=ens192", "=ens160", "NCCL_SOCKET_IFNAME is =ens160"),
+        ("TC=106", "TC=0", "NCCL_IB_TC is 0"),
+        ("export NCCL_IB_HCA='=mlx5_0:1'\n", "", "NCCL_IB_HCA is not set"),
+        ("export NCCL_IB_GID_INDEX=3\n", "", "NCCL_IB_GID_INDEX is not set"),
+    ],
+)
+def test_a_planted_fault_is_found(before: str, after: str, said: str) -> None:
+    scene = make_scene()
+    scene.answer("cat", SETTINGS, by=NCCL_SETTINGS.replace(before, after))
+    found = result(scene)
+    assert (found.state, found.observed) == (CheckState.FAILED, said)
+
+
+def test_there_is_no_such_file() -> None:
+    scene = make_scene()
+    scene.answer("cat", SETTINGS, by=failing(f"cat: {SETTINGS}: No such file or directory"))
+    assert result(scene).observed == f"there is no {SETTINGS}"
+
+
+def test_a_topology_that_is_there() -> None:
+    scene = make_scene()
+    wired(scene)
+    scene.answer("cat", SETTINGS, by=WIRED)
+    scene.answer("cat", TOPOLOGY, by='<system version="1">\n</system>\n')
+    assert result(scene).state is CheckState.PASSED
+
+
+def test_a_topology_that_is_not_there() -> None:
+    scene = make_scene()
+    scene.answer("cat", SETTINGS, by=WIRED)
+    scene.answer("cat", TOPOLOGY, by=failing("No such file or directory"))
+    assert result(scene).observed == f"NCCL_TOPO_FILE names {TOPOLOGY}, which holds no topology"
+
+
+def test_a_topology_that_the_guest_could_not_make() -> None:
+    scene = make_scene()
+    wired(scene)
+    scene.answer(
+        "cat", SETTINGS, by=f"{NCCL_SETTINGS.rpartition('# ')[0]}# NCCL_TOPO_FILE: 2 GPUs are here\n"
+    )
+    assert result(scene).observed == "NCCL_TOPO_FILE is not set (2 GPUs are here)"
+
+
+@pytest.mark.parametrize("line", ["NCCL_IB_TC=1", "export NCCL_IB_HCA='=mlx5_0", "export A=$(reboot) b"])
+def test_a_line_that_no_shell_takes_as_it_was_meant(line: str) -> None:
+    with pytest.raises(UnreadableOutput):
+        parse_nccl_settings(f"{line}\n")

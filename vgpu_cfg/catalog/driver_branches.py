@@ -1,0 +1,122 @@
+"""Which branches NVIDIA's driver has, and what documents say of each: profiles/drivers/branches.yaml.
+
+Data only: which guest's driver a host's takes is for planning to say. What no document says is absent.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+from pydantic import Field
+
+from vgpu_cfg.catalog.board import Board
+from vgpu_cfg.documents import build, read_document
+from vgpu_cfg.model.frozen import Frozen
+
+
+class DatedFact(Frozen):
+    """A month, as `2028-06`, and the document that names it."""
+
+    date: str = Field(pattern=r"20\d\d-(0[1-9]|1[0-2])")
+    source: str
+
+
+class RuleSource(Frozen):
+    """Whether the release's own notes were read for which guests it takes, and where."""
+
+    read: bool
+    source: str = ""
+
+
+class DriverBranch(Frozen):
+    """A branch of the driver, and the release of vGPU software that it came with."""
+
+    number: str = Field(pattern=r"\d{3}")
+    release: int
+    long_term: bool
+    rule: RuleSource
+    released: DatedFact | None = None
+    end_of_life: DatedFact | None = None
+    sources: dict[str, str]
+
+    @property
+    def kind(self) -> str:
+        """What NVIDIA calls it."""
+        return "long-term support branch" if self.long_term else "production branch"
+
+
+class BoardEnd(Frozen):
+    """The last release of vGPU software that serves a board, or all boards of an architecture.
+
+    `names` are words of the names that hosts show, for boards that the catalogue does not have.
+    """
+
+    board: str = ""
+    architecture: str = ""
+    names: tuple[str, ...] = ()
+    release: int
+    source: str
+
+
+class CudaFloor(Frozen):
+    """The lowest branch of a guest's driver that runs a CUDA of this major version."""
+
+    major: int
+    branch: str
+
+
+class OperatorDrivers(Frozen):
+    """The driver branches that a version of gpu-operator lists."""
+
+    version: str
+    branches: tuple[str, ...]
+    source: str
+
+
+class LicenceServers(Frozen):
+    """What is said of the servers of licences, for every release."""
+
+    note: str
+    source: str
+
+
+class DriverBranches(Frozen):
+    """The whole file."""
+
+    branches: tuple[DriverBranch, ...]
+    rule: str
+    boards_end: tuple[BoardEnd, ...]
+    cuda: tuple[CudaFloor, ...]
+    cuda_source: str
+    gpu_operator: tuple[OperatorDrivers, ...]
+    licence_servers: LicenceServers
+    sources: dict[str, str]
+    date: str
+
+    def find(self, number: str) -> DriverBranch | None:
+        """Return a branch by its number, None where the file has none."""
+        return next((one for one in self.branches if one.number == number), None)
+
+    def end_of(self, board: Board | None, shown_name: str = "") -> BoardEnd | None:
+        """Return where a board's support ends, None where no document says that it does.
+
+        `shown_name` is what the host calls a GPU whose board is not known: `Tesla P40`.
+        """
+        if board is None:
+            words = set(shown_name.replace("-", " ").split())
+            return next((one for one in self.boards_end if words.intersection(one.names)), None)
+        own = (one for one in self.boards_end if board.key == one.board)
+        by_architecture = (one for one in self.boards_end if board.architecture == one.architecture)
+        return next(own, None) or next(by_architecture, None)
+
+
+@cache
+def load_driver_branches() -> DriverBranches:
+    """Return the branches that come with the program."""
+    package = Path(__file__).parents[1]
+    for folder in (package / "_profiles", package.parent / "profiles"):  # installed; a source checkout
+        path = folder / "drivers" / "branches.yaml"
+        if path.is_file():
+            return build(read_document(path), DriverBranches)
+    raise FileNotFoundError(f"the driver branches are missing from {package}: install vgpu-cfg again")

@@ -1,0 +1,152 @@
+"""How `verify --target-branch` learns of each VM's stack: of hosts from vCenter, of guests by asking them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from vgpu_cfg.cli import compose
+from vgpu_cfg.cli.flows import flow, verify_flow
+from vgpu_cfg.errors import GuestError
+from vgpu_cfg.planning.findings.options import matches_any
+
+if TYPE_CHECKING:
+    from vgpu_cfg.cli.flows.flow import PlanRequest
+    from vgpu_cfg.model.compatibility import BranchPlan
+    from vgpu_cfg.model.desired import DesiredVm
+    from vgpu_cfg.model.guests.guest import GuestSpec
+    from vgpu_cfg.model.observed.inventory import Host
+    from vgpu_cfg.planning.guests.compatibility import StackFacts
+    from vgpu_cfg.ports import GuestShell
+    from vgpu_cfg.settings.flags import ConnectionFlags
+
+_START_SECONDS = 180.0
+
+
+def plan_branch(
+    request: PlanRequest,
+    flags: ConnectionFlags,
+    branch: str,
+    *,
+    vms: tuple[str, ...] = (),
+    hosts: tuple[str, ...] = (),
+) -> BranchPlan:
+    """Judge the stack of every VM of a plan that has GPUs, today and beside a host driver of `branch`.
+
+    A guest that cannot be asked is judged by what the plan says of it; the rest of it is unknown.
+    """
+    from vgpu_cfg.model.compatibility import BranchPlan
+    from vgpu_cfg.planning.estate.own import own_vms
+    from vgpu_cfg.planning.guests.compatibility import about_branch, stack_of
+    from vgpu_cfg.planning.host_settings.gpus.driver import driver_facts
+
+    connection, desired = flow.locate(request, flags)
+    secrets = request.secrets()
+    secrets.allow_commands()  # whoever asks guests logs in
+    with compose.connect_writer(connection) as estate:
+        begun = estate.clock.now()
+        observed = verify_flow.read_plan(desired, estate)
+        specs = verify_flow.specs_of(desired, observed)
+        ways = verify_flow.Ways(desired, observed, estate, specs, {}, secrets)
+        own = own_vms(desired, observed)
+        stacks = []
+        for vm in desired.vms:
+            there = own.get(vm.name)
+            host = observed.host_by_moid.get(there.host_moid or "") if there is not None else None
+            if not vm.gpus or (vms and not matches_any(vm.name, vms)):
+                continue
+            if hosts and (host is None or not matches_any(host.name, hosts)):
+                continue
+            found = observed.facts.hosts.get(host.moid) if host is not None else None
+            version = (driver_facts(found.software).version if found is not None else None) or ""
+            facts = _of_plan(vm, specs.get(vm.name), host, version)
+            stacks.append(stack_of(_asked(facts, specs.get(vm.name), ways), branch))
+    return BranchPlan(
+        plan=desired.name,
+        server=connection.server,
+        begun=begun,
+        branch=branch,
+        about=about_branch(branch),
+        stacks=tuple(stacks),
+    )
+
+
+def _of_plan(vm: DesiredVm, spec: GuestSpec | None, host: Host | None, version: str) -> StackFacts:
+    """Return what vCenter and the plan file tell of a VM's stack."""
+    from vgpu_cfg.catalog import load_catalog
+    from vgpu_cfg.model.guests.modules import DriverModule
+    from vgpu_cfg.model.guests.training_modules import ImageModule
+    from vgpu_cfg.planning.guests.compatibility import StackFacts
+    from vgpu_cfg.planning.guests.drivers import branch_of_package
+    from vgpu_cfg.planning.host_settings.gpus.driver import branch_of
+
+    catalog = load_catalog()
+    driver = spec.get(DriverModule) if spec is not None else None
+    image = spec.get(ImageModule) if spec is not None else None
+    package = driver.package if driver is not None else ""
+    return StackFacts(
+        vm=vm.name,
+        host=host.name if host is not None else "",
+        host_driver=version.partition("-")[0],
+        host_branch=branch_of(version),
+        boards=tuple(
+            (gpu.name, catalog.by_pci(gpu.pci.vendor_id, gpu.pci.device_id, gpu.pci.subsystem_id))
+            for gpu in (host.gpus if host is not None else ())
+            if not gpu.is_passthrough
+        ),
+        has_vgpus=any(gpu.kind == "vgpu" for gpu in vm.gpus),
+        guest_driver=f"R{branch_of_package(package)}, by its package" if branch_of_package(package) else "",
+        guest_branch=branch_of_package(package),
+        image=image.image if image is not None else "",
+    )
+
+
+def _asked(facts: StackFacts, spec: GuestSpec | None, ways: verify_flow.Ways) -> StackFacts:
+    """Return what is known of a stack with what its guest tells of it."""
+    from dataclasses import replace
+
+    if spec is None:
+        return replace(facts, unread="the plan has no `guest` for it, and so no way in")
+    try:
+        shell = ways.guest(facts.vm)
+        return _told(facts, spec, shell)
+    except GuestError as error:
+        return replace(facts, unread=error.message)
+
+
+def _told(facts: StackFacts, spec: GuestSpec, shell: GuestShell) -> StackFacts:
+    from dataclasses import replace
+
+    from vgpu_cfg.model.guests.training_modules import ImageModule
+    from vgpu_cfg.parsers.errors import UnreadableOutput
+    from vgpu_cfg.parsers.guest_gpus import parse_guest_query
+    from vgpu_cfg.parsers.image_env import parse_image_env
+    from vgpu_cfg.verification.container_checks import in_image
+
+    answer = shell.run(("nvidia-smi", "-q"))
+    try:
+        seen = parse_guest_query(answer.stdout)
+    except UnreadableOutput:
+        seen = None  # no driver answers: what the plan says of it stays
+    if seen is not None and seen.driver_version:
+        licences = {gpu.licence.partition(" ")[0] for gpu in seen.gpus if gpu.licence}
+        facts = replace(
+            facts,
+            guest_driver=seen.driver_version,
+            guest_branch=seen.branch,
+            licence=", ".join(sorted(licences)),
+        )
+    image = spec.get(ImageModule)
+    if image is None:
+        return facts
+    command = in_image(image.runtime, image.image, ("env",), gpus=False)
+    told = shell.run(command, timeout_seconds=_START_SECONDS)
+    if told.status != 0:
+        return facts
+    versions = parse_image_env(told.stdout)
+    framework = versions.framework
+    if image.framework == "horovod":
+        asked = in_image(image.runtime, image.image, ("horovodrun", "--version"), gpus=False)
+        answer = shell.run(asked, timeout_seconds=_START_SECONDS)
+        horovod = f"Horovod {answer.stdout.strip()}" if answer.status == 0 else ""
+        framework = " with ".join(one for one in (horovod, framework) if one)
+    return replace(facts, cuda=versions.cuda, nccl=versions.nccl, framework=framework)

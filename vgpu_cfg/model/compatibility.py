@@ -1,0 +1,66 @@
+"""Whether what a VM trains with fits its host's driver, today and at a branch that one plans to go to."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+
+from vgpu_cfg.model.frozen import Frozen
+
+
+class FitsBranch(StrEnum):
+    """What documents say of two parts of the stack together. Unknown is neither of the others."""
+
+    YES = "yes"
+    NO = "no"
+    UNKNOWN = "unknown"
+
+
+class BranchVerdict(Frozen):
+    """A part beside one branch of the host's driver: `why` in words, `source` of the fact, what to `ask`."""
+
+    fits: FitsBranch
+    why: str = ""
+    source: str = ""
+    ask: str = ""
+
+
+class StackPart(Frozen):
+    """One part of the stack: what was found of it ("" where nothing tells), today and at the target."""
+
+    name: str
+    found: str = ""
+    today: BranchVerdict
+    target: BranchVerdict
+
+
+class VmStack(Frozen):
+    """The stack of one VM, from its host's driver up. `order` says what to bring where first."""
+
+    vm: str
+    host: str
+    parts: tuple[StackPart, ...]
+    order: tuple[str, ...] = ()
+    unread: str = ""
+    """Why its guest could not be asked, empty where it was."""
+
+
+class BranchPlan(Frozen):
+    """The stacks of a plan's VMs beside a branch; `about` is what is known of the branch, line by line."""
+
+    plan: str
+    server: str
+    begun: datetime
+    branch: str
+    about: tuple[str, ...]
+    stacks: tuple[VmStack, ...]
+
+    @property
+    def lacks(self) -> tuple[str, ...]:
+        """What documents shut out today or at the target, as "VM: part"."""
+        return tuple(
+            f"{stack.vm}: {part.name}"
+            for stack in self.stacks
+            for part in stack.parts
+            if FitsBranch.NO in (part.today.fits, part.target.fits)
+        )

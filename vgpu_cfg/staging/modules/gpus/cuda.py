@@ -1,0 +1,56 @@
+"""How the CUDA Toolkit comes into a guest: by a package that brings no driver, with its PATH.
+
+NVIDIA, CUDA Installation Guide for Linux 12.9, "Package Manager Installation" (repositories, cuda-keyring,
+packages: `cuda` brings a driver, `cuda-toolkit-X-Y` does not), "Runfile Installation" (--toolkit) and
+"Post-installation Actions" (PATH, LD_LIBRARY_PATH).
+"""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+from vgpu_cfg.model.guests.gpu_modules import CudaModule
+from vgpu_cfg.model.plan_file.guest_values import CUDA_PACKAGES, check_cuda_version, check_url, package_kind
+from vgpu_cfg.staging import values
+from vgpu_cfg.staging.module import Staged, StagingContext
+from vgpu_cfg.staging.rendering import render
+from vgpu_cfg.staging.scripts import halves, source_file
+
+NVIDIA = "https://developer.download.nvidia.com/compute/cuda/repos"
+DRIVERS = (
+    *(
+        "cuda",
+        "cuda-drivers*",
+        "cuda-runtime-*",
+        "cuda-[0-9]*",
+        "nvidia-driver*",
+        "nvidia-dkms*",
+        "nvidia-open*",
+    ),
+    *("nvidia-kernel*", "nvidia-compute-utils*", "libnvidia-*", "libcuda1", "kmod-nvidia*", "nvidia-kmod*"),
+)
+"""What of NVIDIA's repository would replace the vGPU's own guest driver, by the names that it has there."""
+
+
+def stage(module: CudaModule, context: StagingContext) -> Staged:  # noqa: ARG001 - one signature for all
+    """Install the toolkit unless its folder is there, and write its PATH."""
+    version = values.asserted(check_cuda_version, "the release of the CUDA Toolkit", module.version)
+    repository = values.asserted(check_url, "CUDA's repository", module.repository)
+    package = values.package(module.package) if module.package else ""
+    suffix = package_kind(package)
+    if package and suffix not in CUDA_PACKAGES:
+        remedy = f"name a file that ends in {', '.join(CUDA_PACKAGES)}"
+        raise values.refuse("the CUDA Toolkit's package", package, remedy)
+    return halves(
+        "cuda.sh.j2",
+        source_file("cuda.sh", render("cuda-profile.sh.j2", version=version)),
+        version=version,
+        name=f"cuda-toolkit-{version.replace('.', '-')}",
+        repository=repository,
+        host=urlsplit(repository).hostname or "",
+        nvidia=NVIDIA,
+        package=package,
+        file=f"cuda{suffix}",
+        sha256=values.sha256(module.sha256),
+        drivers=DRIVERS,
+    )
