@@ -36,7 +36,7 @@ STAGING, LOCK = "staging", "lock"
 RESUME = "--resume"
 FIRST = "first"
 """The run that cloud-init starts."""
-_NOT_SAID = re.compile(r"[^A-Za-z0-9 .,:/_+()'=-]")
+_NOT_SAID = re.compile(r"[^A-Za-z0-9 .,:;/_+()'=@%?&#<>!*-]")
 _DIGEST = re.compile(r"[0-9a-f]{10}")
 _VERSION = 1
 _EXECUTABLE = 0o100
@@ -204,7 +204,7 @@ def _next(staging: Staging, step: Step, word: str, why: str) -> None:
 
 def report_text(why: str) -> str:
     """Return a reason in the characters that a report may have."""
-    return _NOT_SAID.sub("_", why)[:WHY_AT_MOST]
+    return _NOT_SAID.sub("", why)[:WHY_AT_MOST]
 
 
 def _keep_pending(lab: Simulation, guest: Guest, staging: Staging) -> None:
