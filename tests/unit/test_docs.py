@@ -181,8 +181,8 @@ def test_the_page_has_every_exit_code() -> None:
     listed = {
         int(cell) for cell in FIRST_CELL.findall((REFERENCE / "exit-codes.md").read_text()) if cell.isdigit()
     }
-    waiting, failed, differences = 7, 8, 10
-    assert listed == {0, 1, 2, waiting, failed, differences} | {
+    waiting, failed, unproven, differences = 7, 8, 9, 10
+    assert listed == {0, 1, 2, waiting, failed, unproven, differences} | {
         kind.exit_code for kind in kinds_of(VgpuCfgError)
     }
 

@@ -34,6 +34,9 @@ GUEST_MODELS = [
     "MonitoringEntry",
     "TrafficEntry",
     "TrainingRoceEntry",
+    "SiteEntry",
+    "ProxyEntry",
+    "AptEntry",
 ]
 HOST_MODELS = [
     "HostEntry",
@@ -260,7 +263,7 @@ def models_below(*names: str) -> set[str]:
 
 def test_every_model_of_hosts_and_guests_is_looked_at() -> None:
     assert models_below("HostEntry") == set(HOST_MODELS)
-    assert models_below("GuestEntry", "TrainingEntry") == set(GUEST_MODELS)
+    assert models_below("GuestEntry", "TrainingEntry", "SiteEntry") == set(GUEST_MODELS)
 
 
 def document_with(path: str, value: str) -> str:

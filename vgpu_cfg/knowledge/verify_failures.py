@@ -13,7 +13,7 @@ from vgpu_cfg.model.plan.change import Severity
 
 
 class VerifyCode(StrEnum):
-    """The codes of failed checks, VG651 to VG699."""
+    """The codes of failed checks, VG651 to VG719."""
 
     HOST_DRIVER = "VG651"
     HOST_GRAPHICS = "VG652"
@@ -50,6 +50,27 @@ class VerifyCode(StrEnum):
     NO_GPUDIRECT = "VG683"
     HOST_SILENT = "VG684"
     NCCL_SETTINGS = "VG687"
+    ROCE_UNKNOWN = "VG688"
+    RDMA_LOSS = "VG689"
+    WRONG_PRIORITY = "VG690"
+    PORT_SLOW = "VG700"
+    PCIE_NARROW = "VG701"
+    OTHER_GPU = "VG702"
+    NO_TRANSPORT = "VG703"
+    CLOCK_OFF = "VG704"
+    DRIVERS_DIFFER = "VG705"
+    IMAGES_DIFFER = "VG706"
+    NOT_SHARED = "VG707"
+    EXPORTER_SILENT = "VG708"
+    BEHIND_BASELINE = "VG709"
+    GPU_UNSOUND = "VG710"
+    KERNEL_COMPLAINS = "VG711"
+    NO_ROOM = "VG712"
+    WORKER_SHORT = "VG713"
+    OTHER_MACHINE = "VG714"
+    FAR_APART = "VG715"
+    NVLINK_LANES = "VG716"
+    LICENCE_SOON = "VG717"
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,6 +343,163 @@ _ROWS: tuple[Failure, ...] = (
         "verified",
         "what reads them looks for a device, a GID or an interface that is not there, or chooses by itself",
         "`systemctl restart vgpu-cfg-nccl` in the guest computes them anew; else `vgpu-cfg apply`",
+    ),
+    Failure(
+        _C.ROCE_UNKNOWN,
+        "whether a port is lossless cannot be told",
+        "verified",
+        "no tool in the guest shows it, and a port that nobody set drops packets where the link is full",
+        "bring iproute2 5.11 or later and mstflint into the guest, or name `guest.ofed: mlnx` or `doca`",
+    ),
+    Failure(
+        _C.RDMA_LOSS,
+        "RDMA packets were lost or came out of order",
+        "verified",
+        "each loss is sent again from there on, so a few take much of the bandwidth",
+        "see that every switch port between them trusts DSCP, pauses the priority (PFC) and marks it (ECN)",
+    ),
+    Failure(
+        _C.WRONG_PRIORITY,
+        "RDMA traffic does not run on the priority that PFC protects",
+        "verified",
+        "nothing keeps its packets from being dropped, or all other traffic stops with it",
+        "see the DSCP that senders mark with, each port's trust, and that no switch marks packets anew",
+    ),
+    Failure(
+        _C.PORT_SLOW,
+        "a NIC's port runs slower than its board is made for",
+        "recalled",
+        "everything that goes over it takes as much longer, and both ends may be slow alike",
+        "see the cable, the transceiver and the switch's port; where it shall run so, set `verify.line_gbps`",
+        "line_gbps",
+    ),
+    Failure(
+        _C.PCIE_NARROW,
+        "a NIC's PCIe link is narrower or slower than its port needs",
+        "verified",
+        "the port cannot be filled, whatever the network does",
+        "reseat the board, see the slot's lanes and the BIOS' link speed; `lspci -vv` shows LnkCap "
+        "and LnkSta",
+    ),
+    Failure(
+        _C.OTHER_GPU,
+        "a guest has another GPU than the plan asks for",
+        "verified",
+        "work that was sized for the planned one runs out of memory, or takes longer",
+        "`vgpu-cfg plan` shows what differs, `vgpu-cfg apply` changes it with the VM off",
+    ),
+    Failure(
+        _C.NO_TRANSPORT,
+        "NCCL does not say that it goes over RDMA",
+        "verified",
+        "a sum over TCP, or by a way that nobody knows, proves nothing of the network that "
+        "training shall use",
+        "run `train` by hand with NCCL_DEBUG=INFO and look for NET/IB; see /dev/infiniband in the container",
+    ),
+    Failure(
+        _C.CLOCK_OFF,
+        "a guest's clock is off, or nothing keeps it right",
+        "verified",
+        "licence tokens and certificates are refused, and the logs of several workers cannot be compared",
+        "set `guest.time` to NTP servers that guests reach; where all guests are off alike, see "
+        "vCenter's clock",
+        "clock_seconds",
+    ),
+    Failure(
+        _C.DRIVERS_DIFFER,
+        "workers have different versions of the NVIDIA driver",
+        "verified",
+        "one may lack what the others' CUDA uses, and what is measured on one says nothing of another",
+        "give all of them one `guest.driver`, or clone them from one template",
+    ),
+    Failure(
+        _C.IMAGES_DIFFER,
+        "workers run different contents of the image",
+        "verified",
+        "one tag was pulled at different times: ranks of different versions hang or compute other numbers",
+        "name the image by its digest (IMAGE@sha256:...), then `vgpu-cfg apply`",
+    ),
+    Failure(
+        _C.NOT_SHARED,
+        "the shared folder is not one folder",
+        "verified",
+        "checkpoints and data that one machine writes are not there on the others",
+        "`systemctl status` of the mount in the guest that is named; the server, its export and its disk",
+    ),
+    Failure(
+        _C.EXPORTER_SILENT,
+        "metrics are not there",
+        "verified",
+        "dashboards and alarms show nothing, or yesterday's",
+        "`systemctl status 'vgpu-cfg-*'` in the guest, and whether something else has the port",
+    ),
+    Failure(
+        _C.BEHIND_BASELINE,
+        "a figure is behind that of the baseline",
+        "recalled",
+        "it was better before, on the same machines: something has changed, or something wears out",
+        "look what changed since then (`vgpu-cfg history`); where it is meant so, `verify --save` "
+        "takes it anew",
+        "loss",
+    ),
+    Failure(
+        _C.GPU_UNSOUND,
+        "a GPU is not sound, or is slowed down",
+        "verified",
+        "training on it breaks off, gives wrong numbers, or holds up all others",
+        "drain the host; cooling and power for slowdowns, a reset for pending rows, the vendor for "
+        "failed ones",
+    ),
+    Failure(
+        _C.KERNEL_COMPLAINS,
+        "the guest's kernel tells of failing hardware",
+        "verified",
+        "what failed once under load fails again under training",
+        "`vgpu-cfg explain` knows Xids and other lines; a restart of the guest empties the log",
+    ),
+    Failure(
+        _C.NO_ROOM,
+        "a disk of the guest is full",
+        "verified",
+        "images cannot be pulled, containers do not start, logs and checkpoints break off",
+        "`docker system prune`, or a larger `disk` in the plan file",
+    ),
+    Failure(
+        _C.WORKER_SHORT,
+        "the worker container lacks what training needs",
+        "verified",
+        "RDMA cannot register memory, data loaders die with bus errors, or ranks find no GPU",
+        "`systemctl restart vgpu-cfg-worker`, then `vgpu-cfg apply`; see what else starts containers there",
+    ),
+    Failure(
+        _C.OTHER_MACHINE,
+        "an address or a name leads to another machine",
+        "verified",
+        "two machines share it, or a name is out of date: ranks meet the wrong one, now and then",
+        "see `ip neigh` and /etc/hosts in the guests, and who else has the address; then `vgpu-cfg apply`",
+    ),
+    Failure(
+        _C.FAR_APART,
+        "the NIC of a VM with GPUDirect is on another NUMA node than its GPUs",
+        "verified",
+        "data between GPU and NIC crosses the sockets, at a fraction of the rate",
+        "write `near: gpu` for the NIC; `vgpu-cfg inventory` shows the nodes",
+    ),
+    Failure(
+        _C.NVLINK_LANES,
+        "some NVLinks of a GPU carry nothing",
+        "verified",
+        "peers are slower than they should be, and a link that is down often takes others along",
+        "see `nvidia-smi nvlink --errorcounters`, Xid 74 on the host, the bridge or the NVSwitches",
+    ),
+    Failure(
+        _C.LICENCE_SOON,
+        "a vGPU's licence ends soon",
+        "recalled",
+        "it should have been renewed by now: when it ends, the vGPU runs at idle speed",
+        "see `journalctl -u nvidia-gridd`, and on the licence server whether it answers and has "
+        "licences left",
+        "licence_hours",
     ),
 )
 

@@ -27,6 +27,7 @@ from vgpu_cfg.model.plan_file import (
     PackageEntry,
     PlaceEntry,
     ProtectEntry,
+    SiteEntry,
     TrainingEntry,
     UserEntry,
     VerifyEntry,
@@ -131,8 +132,15 @@ class DesiredGuest(Frozen):
     runtime: Literal["docker", "containerd", "apptainer"] | None = None
     toolkit_repository: str | None = None
     shared_memory: str = ""
+    time: tuple[str, ...] = ()
     wait_seconds: int = 1800
     is_exposed: bool = False
+
+
+class DesiredSite(SiteEntry):
+    """Where guests get what is staged in them; `certificates` are those of the files in `ca`, in PEM."""
+
+    certificates: tuple[str, ...] = ()
 
 
 class DesiredTraining(TrainingEntry):
@@ -265,6 +273,7 @@ class DesiredPlan(Frozen):
     networks: tuple[DesiredNetwork, ...] = ()
     vms: tuple[DesiredVm, ...] = ()
     moved: Mapping[str, str] = Field(default_factory=dict)
+    site: DesiredSite | None = None
     training: DesiredTraining | None = None
     verify: VerifyEntry | None = None
 

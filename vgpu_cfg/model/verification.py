@@ -15,11 +15,13 @@ from vgpu_cfg.model.frozen import Frozen
 class CheckState(StrEnum):
     """What became of a check.
 
-    NOT_ASKED: what it rests on failed. SKIPPED: it does not apply here, or cannot be measured here.
+    NOT_ASKED: what it rests on failed. SKIPPED: it does not apply here, or something else proves it.
+    UNPROVEN: the plan asks for it, and nothing here could tell whether it holds.
     """
 
     PASSED = "passed"
     FAILED = "failed"
+    UNPROVEN = "unproven"
     NOT_ASKED = "not_asked"
     SKIPPED = "skipped"
 
@@ -39,7 +41,8 @@ class CheckResult(Frozen):
     """What one check of one subject came to.
 
     `expected` and `observed` are for people. A failure has a `code`, its `meaning` and a `remedy`; what was
-    not asked or was skipped says `why`. `measured` holds numbers for programs, by name with their unit.
+    not asked, was skipped or not proven says `why`. `measured` holds numbers for programs, by name with
+    their unit.
     """
 
     subject: CheckSubject
@@ -63,12 +66,21 @@ class CheckResult(Frozen):
 
 
 class Thresholds(Frozen):
-    """What a measured bandwidth must reach, as a share of the line rate, and how long is measured."""
+    """What must be reached: bandwidth as a share of the line rate, and what else has a measure.
+
+    `line_gbps` is what the ports of RDMA shall run at, where their boards differ from most of the model.
+    `clock_seconds` is how far a clock may be off, `licence_hours` how long a licence must hold still, `loss`
+    the share that a figure may be behind the baseline's.
+    """
 
     host_memory: float = Field(default=0.90, gt=0, le=1)
     gpu_memory: float = Field(default=0.85, gt=0, le=1)
     busbw: float = Field(default=0.84, gt=0, le=1)
     seconds: int = Field(default=5, ge=1, le=600)
+    line_gbps: float | None = Field(default=None, gt=0, le=10_000)
+    clock_seconds: float = Field(default=2, gt=0, le=3600)
+    licence_hours: float = Field(default=12, ge=0, le=8760)
+    loss: float = Field(default=0.05, gt=0, lt=1)
 
 
 class VmPlace(Frozen):
@@ -77,6 +89,24 @@ class VmPlace(Frozen):
     vm: str
     host: str = ""
     profiles: tuple[str, ...] = ()
+
+
+class Figure(Frozen):
+    """A figure of which more is better: what was measured by which check, of whom."""
+
+    check: str
+    subject: str
+    name: str
+    value: float = Field(gt=0)
+
+
+class Baseline(Frozen):
+    """The figures of a run that a later one is held against."""
+
+    plan: str
+    server: str = ""
+    begun: datetime
+    figures: tuple[Figure, ...] = ()
 
 
 class Verification(Frozen):
@@ -101,6 +131,11 @@ class Verification(Frozen):
         return self.in_state(CheckState.FAILED)
 
     @property
+    def unproven(self) -> tuple[CheckResult, ...]:
+        """What the plan asks for and nothing here could tell of."""
+        return self.in_state(CheckState.UNPROVEN)
+
+    @property
     def passes(self) -> bool:
-        """Whether nothing failed, and something was asked."""
-        return not self.failed and bool(self.in_state(CheckState.PASSED))
+        """Whether all that was asked holds: nothing failed, nothing is unproven, and something was asked."""
+        return not self.failed and not self.unproven and bool(self.in_state(CheckState.PASSED))

@@ -30,7 +30,8 @@ class GuestGpu(Frozen):
 
     `licence` is the state as printed, None where there is no such section and where it says N/A.
     `expiry` is when the licence ends, None where that is not printed ("Permanent" is no moment either).
-    `mode` is the virtualization mode: "VGPU", "Pass-Through", "None". `used_mib` is framebuffer in use.
+    `mode` is the virtualization mode: "VGPU", "Pass-Through", "None". `is_mig` tells whether it is divided,
+    `compute_mode` who may use it: "Default", "Exclusive_Process", "Prohibited".
     """
 
     pci_id: str
@@ -39,6 +40,8 @@ class GuestGpu(Frozen):
     licence: str | None = None
     expiry: datetime | None = None
     memory_mib: int | None = None
+    is_mig: bool = False
+    compute_mode: str | None = None
 
     @property
     def is_licensed(self) -> bool:
@@ -108,6 +111,8 @@ def _gpu(pci_id: str, block: Node) -> GuestGpu:
         licence=licence,
         expiry=_expiry(licence),
         memory_mib=block.number(QUERY, "FB Memory Usage", "Total"),
+        is_mig=(block.text("MIG Mode", "Current") or "").casefold() == "enabled",
+        compute_mode=block.text("Compute Mode"),
     )
 
 

@@ -89,5 +89,6 @@ def lacks_cuda(text: str) -> bool:
             "unrecognized option '--use_cuda",
             "unrecognized option: use_cuda",
             "not supported CUDA",
+            "Unsupported memory type",  # 24.01 and later: the option is parsed, the memory is not compiled in
         )
     )

@@ -22,6 +22,7 @@ class _Sections(FileHeader):
     networks: Any = None
     vms: Any = None
     moved: Any = None
+    site: Any = None
     training: Any = None
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from vgpu_cfg.documents import MOST_NAMES, Document, Part
 from vgpu_cfg.errors import DocumentError, DocumentFault
 from vgpu_cfg.model.desired import DesiredPlan
+from vgpu_cfg.plan_loading.certificates import CertificateFiles
 from vgpu_cfg.plan_loading.extent import beyond
 from vgpu_cfg.plan_loading.header import read_header
 from vgpu_cfg.plan_loading.id_file import id_file_of, read_id_file
@@ -26,6 +27,7 @@ from vgpu_cfg.planning.expand import (
     expand_hosts,
     expand_moved,
     expand_networks,
+    expand_site,
     expand_training,
     expand_vms,
 )
@@ -89,7 +91,8 @@ def _load(
         UserDataFiles(reach).read,
     )
     expansion = expand_vms(_section(main, "vms"), _sections(documents, "defaults"), context)
-    training = expand_training(_section(main, "training"), expansion, context)
+    site = expand_site(_sections(documents, "site"), secrets, CertificateFiles(reach).read)
+    training = expand_training(_section(main, "training"), expansion, context, site.site)
     host_names = check_host_names(training.vms, expansion.places)
     moved = expand_moved(_section(main, "moved"), expansion.places and [vm.name for vm in expansion.vms])
     hosts = expand_hosts(
@@ -99,7 +102,15 @@ def _load(
         has_vms=bool(main.data.get("vms")),
     )
     early = [*sources.faults, *known.faults, *unused_overrides(known, overrides, declared), *refused]
-    late = [*expansion.faults, *networks.faults, *hosts.faults, *training.faults, *moved.faults, *host_names]
+    late = [
+        *expansion.faults,
+        *networks.faults,
+        *hosts.faults,
+        *training.faults,
+        *moved.faults,
+        *host_names,
+        *site.faults,
+    ]
     kept_id, id_faults = _kept_id(path, header.id, main)
     late += id_faults
     faults = _without_repeats(early, [*header.faults, *late])
@@ -118,6 +129,7 @@ def _load(
         networks=tuple(networks.networks),
         vms=tuple(training.vms),
         moved=moved.names,
+        site=site.site,
         training=training.training,
         verify=header.verify,
     )

@@ -28,13 +28,15 @@ _NOT_IN_XML = re.compile("[\ufffe\uffff]")
 class Case:
     """A test case. `group` is the kind of what it is of; `failure` is (type, first line, all its lines).
 
-    `skipped` says why it was not run; `told` are the lines that a case tells that passed.
+    `error` says why it could not tell anything of what it is about. `skipped` says why it was not run;
+    `told` are the lines that a case tells that passed.
     """
 
     group: str
     name: str
     failure: tuple[str, str, tuple[str, ...]] | None = None
     skipped: str = ""
+    error: str = ""
     told: tuple[str, ...] = ()
     seconds: float = 0.0
 
@@ -45,7 +47,7 @@ def render_junit(suite: str, cases: Iterable[Case], *, at: datetime | None = Non
     counts = {
         "tests": str(len(listed)),
         "failures": str(sum(case.failure is not None for case in listed)),
-        "errors": "0",
+        "errors": str(sum(bool(case.error) for case in listed)),
         "time": f"{sum(case.seconds for case in listed):.3f}",
     }
     top = Element("testsuites", {"name": "vgpu-cfg", **counts})
@@ -59,6 +61,8 @@ def render_junit(suite: str, cases: Iterable[Case], *, at: datetime | None = Non
             kind, first, whole = case.failure
             failure = SubElement(element, "failure", {"type": _clean(kind), "message": _clean(first)})
             failure.text = _lines(whole)
+        elif case.error:
+            SubElement(element, "error", {"type": "not proven", "message": _clean(case.error)})
         elif case.skipped:
             SubElement(element, "skipped", {"message": _clean(case.skipped)})
         if any(case.told):
@@ -158,6 +162,8 @@ def _check(result: CheckResult) -> Case:
         case CheckState.FAILED:
             failure = (result.code or result.check, result.message, (result.message, result.remedy))
             return Case(result.subject.kind, name, failure, seconds=result.seconds)
+        case CheckState.UNPROVEN:
+            return Case(result.subject.kind, name, error=result.why, seconds=result.seconds)
         case CheckState.NOT_ASKED | CheckState.SKIPPED:
             return Case(result.subject.kind, name, skipped=result.why or "not run")
 

@@ -9,6 +9,7 @@ generator that never touches a machine itself.
 
 from __future__ import annotations
 
+from vgpu_cfg.verification.baseline import baseline_of, figures_of
 from vgpu_cfg.verification.choice import Choice
 from vgpu_cfg.verification.plan_views import make_guest_views, make_host_views
 from vgpu_cfg.verification.run import Channels, verify
@@ -21,6 +22,8 @@ __all__ = [
     "Choice",
     "GuestView",
     "HostView",
+    "baseline_of",
+    "figures_of",
     "make_guest_views",
     "make_host_views",
     "verify",

@@ -53,6 +53,11 @@ class Pause:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadClock:
+    """What vCenter's clock shows: the answer's output holds the seconds since 1970."""
+
+
+@dataclass(frozen=True, slots=True)
 class Verdict:
     """What a check came to. `learned` is what later checks of the same VM may rest on."""
 
@@ -67,7 +72,7 @@ class Verdict:
     learned: Learned | None = None
 
 
-Step: TypeAlias = Command | WriteFile | Pause
+Step: TypeAlias = Command | WriteFile | Pause | ReadClock
 Asking: TypeAlias = Generator[Step, ShellResult, Verdict]
 
 
@@ -105,8 +110,13 @@ def failed(
 
 
 def skipped(why: str) -> Verdict:
-    """Say why it does not apply, or cannot be measured."""
+    """Say why it does not apply, or what else proves it."""
     return Verdict(CheckState.SKIPPED, why=why)
+
+
+def unproven(why: str, *, measured: Mapping[str, float] | None = None) -> Verdict:
+    """Say why what the plan asks for could be neither proven nor refuted here."""
+    return Verdict(CheckState.UNPROVEN, why=why, measured=measured or {})
 
 
 def said(answer: ShellResult) -> str:

@@ -5,22 +5,24 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from vgpu_cfg.errors import GuestError, Interrupted, ReachError
 from vgpu_cfg.knowledge.verify_failures import VerifyCode
 from vgpu_cfg.parsers.errors import UnreadableOutput
 from vgpu_cfg.ports import GuestShell, HostShell, ShellResult
-from vgpu_cfg.verification.asking import Asking, Command, Pause, Step, Verdict, WriteFile, failed
+from vgpu_cfg.verification.asking import Asking, Command, Pause, ReadClock, Step, Verdict, WriteFile, failed
 
 
 @dataclass(frozen=True, slots=True)
 class Machines:
-    """The shells that a check may use, by name; "" is its own subject's."""
+    """The shells that a check may use, by name; "" is its own subject's. `now` is vCenter's clock."""
 
     shells: Mapping[str, Callable[[], GuestShell | HostShell]]
     pause: Callable[[float], None]
     stopped: threading.Event
+    now: Callable[[], datetime]
 
 
 def drive(asking: Asking, machines: Machines) -> Verdict:
@@ -71,6 +73,8 @@ def _carry_out(step: Step, machines: Machines) -> ShellResult:
         case Pause():
             machines.pause(step.seconds)
             return ShellResult(status=0)
+        case ReadClock():
+            return ShellResult(status=0, stdout=f"{machines.now().timestamp():.6f}")
 
 
 def _run(step: Command, machines: Machines) -> ShellResult:

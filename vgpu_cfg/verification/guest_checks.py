@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from itertools import combinations
 
@@ -10,8 +13,27 @@ from vgpu_cfg.model.guests.guest import GuestReport, GuestSpec, ModuleState
 from vgpu_cfg.parsers.errors import UnreadableOutput
 from vgpu_cfg.parsers.guest_gpus import GuestGpu, parse_guest_query
 from vgpu_cfg.parsers.nvidia_topology import TOPOLOGY, parse_topology
-from vgpu_cfg.verification.asking import Asking, Command, Verdict, failed, is_absent, passed, said, skipped
+from vgpu_cfg.parsers.nvlink import parse_lanes
+from vgpu_cfg.verification.asking import (
+    Asking,
+    Command,
+    Verdict,
+    failed,
+    is_absent,
+    passed,
+    said,
+    skipped,
+    unproven,
+)
 from vgpu_cfg.verification.views import GuestView
+
+BOOT_ID = "/proc/sys/kernel/random/boot_id"
+"""Made anew by each boot of a machine; a container sees that of its machine (proc(5))."""
+
+_BRAND = re.compile(r"^(?:grid|nvidia)[ _]+")
+_NO_SIGN = re.compile(r"[^a-z0-9-]")
+_SIZE_SLACK = 0.1
+"""Older drivers leave what the driver keeps for itself out of a framebuffer's size."""
 
 REPORT_FILE = "/var/lib/vgpu-cfg/report.json"
 
@@ -38,7 +60,9 @@ def ask_reached(view: GuestView) -> Asking:
     answer = yield Command(("uname", "-r"))
     if answer.status != 0:
         return failed(VerifyCode.GUEST_UNREACHED, said(answer), "a guest that runs commands")
-    return passed(f"kernel {answer.stdout.strip()}")
+    boot = yield Command(("cat", BOOT_ID))
+    learned = view.learned.model_copy(update={"boot_id": boot.stdout.strip() if boot.status == 0 else ""})
+    return passed(f"kernel {answer.stdout.strip()}", learned=learned)
 
 
 def ask_staged(view: GuestView) -> Asking:
@@ -58,7 +82,8 @@ def ask_staged(view: GuestView) -> Asking:
 def _assess_report(report: GuestReport, wanted: GuestSpec) -> Verdict:
     old = [one.name for one in report.modules if _is_old(one, wanted)]
     if report.state == "done" and not old:
-        return passed(f"{len(report.modules)} modules")
+        warned = [_module_text(one) for one in report.modules if one.state == "warned"]
+        return passed("; ".join([f"{len(report.modules)} modules", *(f"warns: {text}" for text in warned)]))
     if report.state == "done":
         return failed(
             VerifyCode.GUEST_UNSTAGED,
@@ -108,6 +133,9 @@ def ask_driver(view: GuestView) -> Asking:
         )
     expected = f"branch {' or '.join(branches)}" if branches else ""
     learned = view.learned.model_copy(update={"gpus": seen})
+    if branches and seen.branch not in branches:
+        why = f"no document says whether the host's driver takes {seen.driver_version}; {expected} it does"
+        return replace(unproven(why), learned=learned)
     return passed(seen.driver_version or "loaded", expected, learned=learned)
 
 
@@ -121,7 +149,48 @@ def ask_gpus(view: GuestView) -> Asking:
     names = ", ".join(sorted({gpu.name or "a GPU without a name" for gpu in seen.gpus}))
     if found < view.gpus:
         return failed(VerifyCode.GPUS_MISSING, f"{found}: {names}", str(view.gpus))
+    other = _other_gpus(view, seen.gpus)
+    if other:
+        wanted = ", ".join(dict.fromkeys(" or ".join(names) or "any" for names in view.wanted))
+        return failed(VerifyCode.OTHER_GPU, "; ".join(other), f"{view.gpus}: {wanted}")
+    if any(gpu.name is None for gpu in seen.gpus) and any(view.wanted):
+        return unproven("a GPU does not tell its name, so nobody knows whether it is the planned one")
     return passed(f"{found}: {names}", str(view.gpus), measured={"gpus": found})
+
+
+def _other_gpus(view: GuestView, seen: Sequence[GuestGpu]) -> list[str]:
+    """Say which GPUs are none that the plan asks for, or have another framebuffer than their profile."""
+    left = list(view.wanted)
+    other: list[str] = []
+    for gpu in seen if view.wanted else ():
+        fits = next((names for names in left if _is_one_of(gpu, names)), None)
+        if fits is None:
+            other.append(f"{gpu.pci_id} is {gpu.name}")
+            continue
+        left.remove(fits)
+        size = next((view.framebuffers_mib[name] for name in fits if name in view.framebuffers_mib), None)
+        if size and gpu.memory_mib is not None and abs(gpu.memory_mib - size) > _SIZE_SLACK * size:
+            other.append(f"{gpu.pci_id} has {gpu.memory_mib} MiB of {size}")
+    for gpu in seen:
+        if gpu.is_mig and gpu.mode != "VGPU":
+            other.append(f"{gpu.pci_id} is divided by MIG")
+        if gpu.compute_mode == "Prohibited":
+            other.append(f"{gpu.pci_id} lets nobody compute (compute mode Prohibited)")
+    held = [name for name in view.profiles if not any(name in names for names in view.wanted)]
+    return other + [f"vCenter gives it {name}" for name in held if view.wanted]
+
+
+def _is_one_of(gpu: GuestGpu, names: tuple[str, ...]) -> bool:
+    """Whether a GPU is of one of these profiles or boards; any will do where none is named."""
+    if not names or gpu.name is None:
+        return True
+    plain = _plain(gpu.name)
+    return any(plain == _plain(name) if gpu.mode == "VGPU" else _plain(name) in plain for name in names)
+
+
+def _plain(name: str) -> str:
+    """Return a name as guests and vSphere both have it: GRID A100-40C is grid_a100-40c's."""
+    return _NO_SIGN.sub("", _BRAND.sub("", name.casefold()))
 
 
 def ask_licence(view: GuestView) -> Asking:
@@ -143,8 +212,13 @@ def ask_licence(view: GuestView) -> Asking:
     ends = [gpu.expiry for gpu in needing if gpu.expiry is not None]
     if not ends:
         return passed("Licensed, with no end told", expected)
-    days = (min(ends) - view.now).total_seconds() / 86400
-    return passed(f"Licensed to {_moment(min(ends))}", expected, measured={"days_left": round(days, 1)})
+    hours = (min(ends) - view.now).total_seconds() / 3600
+    measured = {"days_left": round(hours / 24, 1)}
+    least = view.thresholds.licence_hours
+    if hours < least:
+        words = f"Licensed to {_moment(min(ends))}, {hours:.1f} h from now"
+        return failed(VerifyCode.LICENCE_SOON, words, f"at least {least:g} h", measured=measured)
+    return passed(f"Licensed to {_moment(min(ends))}", expected, measured=measured)
 
 
 def _day(gpu: GuestGpu) -> str:
@@ -171,4 +245,11 @@ def ask_nvlink(view: GuestView) -> Asking:
             VerifyCode.NO_NVLINK, f"{', '.join(sorted(links))} between {len(seen.gpus)} GPUs", expected
         )
     kinds = sorted(link for link in links if link.startswith("NV"))
-    return passed(f"{', '.join(kinds)} between {joined} GPUs", expected)
+    answer = yield Command(("nvidia-smi", "nvlink", "--status"))
+    lanes = parse_lanes(answer.stdout) if answer.status == 0 else ()
+    active = {one.gpu: one.active for one in lanes}
+    if any(one.inactive for one in lanes if one.active) or len(set(active.values())) > 1:
+        words = ", ".join(f"GPU{one.gpu} {one.active} of {one.active + one.inactive}" for one in lanes)
+        return failed(VerifyCode.NVLINK_LANES, words, "all links of all GPUs")
+    told = f", {max(active.values())} links each" if any(active.values()) else ""
+    return passed(f"{', '.join(kinds)} between {joined} GPUs{told}", expected)

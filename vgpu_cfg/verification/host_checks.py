@@ -206,6 +206,28 @@ def ask_nic_firmware(view: HostView) -> Asking:
     return passed(", ".join(on), "ATS_ENABLED True")
 
 
+def ask_near(view: HostView) -> Asking:
+    """See whether each RDMA NIC of a VM with GPUDirect is on the NUMA node of one of its GPUs."""
+    yield from ()
+    nodes = {gpu.pci_id: gpu.numa_node for gpu in view.host.gpus}
+    far: list[str] = []
+    near: list[str] = []
+    for vm in view.vms if view.wants_ats else ():
+        own = {nodes.get(pci_id) for pci_id in vm.gpus} - {None}
+        for address in vm.nic_functions if vm.gpudirect else ():
+            device = view.host.device(address)
+            node = device.numa_node if device is not None else None
+            if node is not None and own:
+                words = f"{vm.name}: {address} on node {node}"
+                at = ", ".join(map(str, sorted(one for one in own if one is not None)))
+                (near if node in own else far).append(f"{words}, its GPU on {at}")
+    if far:
+        return failed(VerifyCode.FAR_APART, "; ".join(far), "one NUMA node")
+    if near:
+        return passed("; ".join(near))
+    return skipped("no GPUDirect here, or the host does not tell the nodes: the bandwidth tells")
+
+
 def ask_host_licences(view: HostView) -> Asking:
     """See what the host's driver says of the licences of vGPUs, without going into a guest."""
     if not view.vgpus and not view.licence_of_all:

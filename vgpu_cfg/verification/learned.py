@@ -12,8 +12,9 @@ from vgpu_cfg.parsers.rdma_devices import Gid, RdmaDevice
 class RdmaNic(Frozen):
     """A NIC that carries RDMA: its interface, its device with the port, and what was seen of them.
 
-    `gid` is the RoCE v2 one with the NIC's IPv4 address. `line_rate_gbps` is what the port runs at, or what
-    its model can.
+    `gid` is the RoCE v2 one with the NIC's IPv4 address. `port_rate_gbps` is what the port says it runs at,
+    `model_rate_gbps` what a port of its model runs at. `line_rate_gbps` is what it shall run at, as far as
+    that is known: measurements are compared with it, not with what the port says.
     """
 
     interface: str
@@ -22,17 +23,20 @@ class RdmaNic(Frozen):
     device: str = ""
     port: int = 1
     gid: int | None = None
+    port_rate_gbps: float | None = None
+    model_rate_gbps: float | None = None
     line_rate_gbps: float | None = None
 
 
 class Learned(Frozen):
-    """What was seen of one guest. `gpus` is None until its driver answered."""
+    """What was seen of one guest. `gpus` is None until its driver answered; `boot_id` tells it apart."""
 
     gpus: GuestGpus | None = None
     interfaces: tuple[Interface, ...] = ()
     devices: tuple[RdmaDevice, ...] = ()
     gids: tuple[Gid, ...] = ()
     rdma: tuple[RdmaNic, ...] = ()
+    boot_id: str = ""
 
     def interface_of(self, nic: GuestNic) -> Interface | None:
         """Return the interface of a planned NIC: by MAC, name or address, or as the one of its driver."""

@@ -18,7 +18,7 @@ from vgpu_cfg.parsers.rdma_devices import (
     parse_show_gids,
     parse_sysfs_gids,
 )
-from vgpu_cfg.parsers.rdma_settings import parse_qos, parse_rate, parse_traffic_class
+from vgpu_cfg.parsers.rdma_settings import parse_rate, parse_traffic_class
 from vgpu_cfg.ports import ShellResult
 from vgpu_cfg.verification.asking import (
     Asking,
@@ -29,8 +29,10 @@ from vgpu_cfg.verification.asking import (
     missing,
     passed,
     skipped,
+    unproven,
 )
 from vgpu_cfg.verification.learned import Learned, RdmaNic
+from vgpu_cfg.verification.port_checks import ask_port
 from vgpu_cfg.verification.views import GuestView
 
 RDMA_MTUS = (4096, 2048, 1024, 512, 256)
@@ -146,7 +148,7 @@ def ask_rdma(view: GuestView) -> Asking:
         )
     learned = view.learned.model_copy(update={"devices": devices, "gids": gids, "rdma": tuple(found)})
     words = "; ".join(_rdma_text(one) for one in found)
-    rates = [one.line_rate_gbps for one in found if one.line_rate_gbps is not None]
+    rates = [one.port_rate_gbps for one in found if one.port_rate_gbps is not None]
     return passed(words, measured={"line_rate_gbps": min(rates)} if rates else {}, learned=learned)
 
 
@@ -188,11 +190,10 @@ def _rdma_nic(
     fitting = [gid for gid in at if gid.version == 2 and gid.ipv4 is not None]
     chosen = next((gid for address in own for gid in fitting if gid.ipv4 == address), None)
     try:
-        line_rate: float | None = parse_rate(rate)
+        port_rate = parse_rate(rate) or None
     except UnreadableOutput:
-        line_rate = None
-    if not line_rate and device.part_id is not None:
-        line_rate = view.rates_gbps.get(device.part_id)
+        port_rate = None
+    model_rate = view.rates_gbps.get(device.part_id) if device.part_id is not None else None
     return RdmaNic(
         interface=interface.name,
         # The address that the GID holds: only over that one do both ends meet as RDMA devices.
@@ -201,12 +202,14 @@ def _rdma_nic(
         device=device.name,
         port=port.number,
         gid=chosen.index if chosen is not None else None,
-        line_rate_gbps=line_rate,
+        port_rate_gbps=port_rate,
+        model_rate_gbps=model_rate,
+        line_rate_gbps=view.thresholds.line_gbps or model_rate or port_rate,
     )
 
 
 def _rdma_text(nic: RdmaNic) -> str:
-    rate = f", {nic.line_rate_gbps:g} Gb/s" if nic.line_rate_gbps else ""
+    rate = f", {nic.port_rate_gbps:g} Gb/s" if nic.port_rate_gbps else ""
     return f"{nic.device} on {nic.interface}{rate}"
 
 
@@ -238,19 +241,19 @@ def _gids_of(learned: Learned, nic: RdmaNic) -> str:
 
 
 def ask_roce(view: GuestView) -> Asking:
-    """See whether trust, PFC and traffic class are as planned, as far as the driver shows them."""
+    """See whether trust, PFC, ECN and traffic class are as planned; what a port hides is no pass."""
     roce = view.roce
     if roce is None or not view.learned.rdma:
         return skipped("no NIC of it carries RDMA")
     wrong: list[str] = []
     reported: list[str] = []
+    unknown: list[str] = []
     for nic in view.learned.rdma:
         if roce.owns_port:
-            answer = yield Command(("mlnx_qos", "-i", nic.interface))
-            if not is_absent(answer):
-                faults, words = _assess_qos(roce, answer.stdout or answer.stderr)
-                wrong += [f"{nic.interface} {fault}" for fault in faults]
-                reported.append(words)
+            port = yield from ask_port(roce, nic)
+            wrong += port.wrong
+            reported += port.reported
+            unknown += port.unknown
         answer = yield Command(("cat", f"{_SYSFS}/{nic.device}/tc/{nic.port}/traffic_class"))
         if answer.status == 0:
             tclass = parse_traffic_class(answer.stdout)
@@ -262,25 +265,15 @@ def ask_roce(view: GuestView) -> Asking:
     expected = _roce_text(roce)
     if wrong:
         return failed(VerifyCode.ROCE_UNSET, "; ".join(wrong), expected)
+    if unknown:
+        return failed(VerifyCode.ROCE_UNKNOWN, "; ".join(unknown), expected)
     if not reported:
-        return skipped(
+        return unproven(
             f"the distribution's driver shows neither; training marks its packets itself ({expected})"
         )
     return passed(", ".join(dict.fromkeys(reported)), expected)
 
 
-def _assess_qos(roce: RoceModule, text: str) -> tuple[list[str], str]:
-    seen = parse_qos(text)
-    faults = [] if seen.trust == roce.trust else [f"trusts {seen.trust}, not {roce.trust}"]
-    if seen.protected != {roce.priority}:
-        now = ", ".join(map(str, sorted(seen.protected))) or "none"
-        faults.append(f"protects priority {now} by PFC, not {roce.priority}")
-    priority = seen.priority_of.get(roce.dscp)
-    if roce.trust == "dscp" and priority is not None and priority != roce.priority:
-        faults.append(f"puts DSCP {roce.dscp} on priority {priority}, not {roce.priority}")
-    return faults, f"trust {seen.trust}, PFC on {', '.join(map(str, sorted(seen.protected)))}"
-
-
 def _roce_text(roce: RoceModule) -> str:
-    port = f"trust {roce.trust}, PFC on {roce.priority}, " if roce.owns_port else ""
+    port = f"trust {roce.trust}, PFC and ECN on {roce.priority}, " if roce.owns_port else ""
     return f"{port}tclass {roce.traffic_class}"

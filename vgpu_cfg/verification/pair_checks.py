@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
-from dataclasses import dataclass, field
 
 from vgpu_cfg.knowledge.verify_failures import VerifyCode
-from vgpu_cfg.model.verification import CheckResult, CheckState, Thresholds
+from vgpu_cfg.model.verification import CheckState
 from vgpu_cfg.parsers.errors import UnreadableOutput
 from vgpu_cfg.parsers.perftest import Bandwidth, lacks_cuda, parse_bandwidth
 from vgpu_cfg.ports import ShellResult
@@ -23,9 +22,12 @@ from vgpu_cfg.verification.asking import (
     passed,
     said,
     skipped,
+    unproven,
 )
+from vgpu_cfg.verification.congestion_checks import counted, lost_words, read_counters
+from vgpu_cfg.verification.guest_checks import BOOT_ID
 from vgpu_cfg.verification.learned import RdmaNic
-from vgpu_cfg.verification.views import GuestView
+from vgpu_cfg.verification.pair_view import PairView
 
 MESH_CONFIG = "/etc/vgpu-cfg/mesh/ssh_config"
 FIRST_PORT = 18515
@@ -48,32 +50,11 @@ Source: linux-rdma/perftest, src/perftest_communication.c and src/write_bw.c, ol
 
 _CONNECT_ATTEMPTS = 5
 _START_SECONDS = 30
+_OVER = 1.02
+"""What is measured above the line rate by so much did not go over the line."""
+
 _HALF = 0.65
 """Up to this share of what host memory reaches the figure is called half of it."""
-
-
-@dataclass(frozen=True, slots=True)
-class PairView:
-    """Two VMs, in one direction. `number` tells pairs apart that are measured at the same time.
-
-    `earlier` holds results that this pair may explain itself by: (check, subject) to the result.
-    """
-
-    source: GuestView
-    target: GuestView
-    thresholds: Thresholds = field(default_factory=Thresholds)
-    number: int = 0
-    earlier: Mapping[tuple[str, str], CheckResult] = field(default_factory=dict)
-
-    @property
-    def name(self) -> str:
-        """How the pair is called."""
-        return f"{self.source.name} -> {self.target.name}"
-
-    @property
-    def rails(self) -> tuple[tuple[RdmaNic, RdmaNic], ...]:
-        """The RDMA NICs that face each other: the first with the first, and so on."""
-        return tuple(zip(self.source.learned.rdma, self.target.learned.rdma, strict=False))
 
 
 def ask_ssh(view: PairView) -> Asking:
@@ -84,11 +65,20 @@ def ask_ssh(view: PairView) -> Asking:
     if peer is None or not peer.names:
         return skipped("it is not in the ssh mesh")
     options = ("-F", MESH_CONFIG, "-o", "BatchMode=yes", "-o", "ConnectTimeout=10")
-    answer = yield Command(("ssh", *options, peer.names[0], "true"), timeout_seconds=40)
+    answer = yield Command(("ssh", *options, peer.names[0], "cat", BOOT_ID), timeout_seconds=40)
     if is_absent(answer):
         return missing("ssh", "openssh-client")
     if answer.status != 0:
         return failed(VerifyCode.NO_SSH, said(answer), f"a login on port {mesh.port if mesh else 22}")
+    wanted, seen = view.target.learned.boot_id, answer.stdout.strip()
+    if not wanted:
+        return unproven("it logs in; whether it is the right machine, none of them tells")
+    if seen.splitlines()[-1:] != [wanted]:
+        return failed(
+            VerifyCode.OTHER_MACHINE,
+            f"{peer.names[0]} leads to another machine",
+            f"{view.target.name} itself",
+        )
     return passed("logs in")
 
 
@@ -101,6 +91,8 @@ def ask_path_mtu(view: PairView) -> Asking:
         size = min(own.mtu, other.mtu or own.mtu)
         words = (
             "ping",
+            "-I",
+            own.interface,
             "-M",
             "do",
             "-c",
@@ -118,7 +110,9 @@ def ask_path_mtu(view: PairView) -> Asking:
             return failed(VerifyCode.PATH_MTU, _ping_text(answer, other.address), f"packets of {size} bytes")
         reported.append(f"{size} bytes")
     if not reported:
-        return skipped("the training network has no addresses of both")
+        if view.source.rdma_nics and view.target.rdma_nics:
+            return unproven("their RDMA NICs have no addresses to meet at")
+        return skipped("they share no RDMA network")
     return passed(", ".join(dict.fromkeys(reported)))
 
 
@@ -151,9 +145,12 @@ def ask_gpu_bandwidth(view: PairView) -> Asking:
 def _measure(view: PairView, *, gpu: bool) -> Asking:
     rails = [(own, other) for own, other in view.rails if own.gid is not None and other.gid is not None]
     if not rails:
+        if view.source.rdma_nics and view.target.rdma_nics:
+            return unproven("their RDMA NICs have no RoCE v2 addresses to meet at")
         return skipped("they share no RDMA network")
     share = view.thresholds.gpu_memory if gpu else view.thresholds.host_memory
     found: list[tuple[float, float | None, str]] = []
+    before = yield from read_counters(view, rails)
     for own, other in rails:
         answer = yield from _write_bw(view, own, other, gpu=gpu)
         if is_absent(answer):
@@ -165,11 +162,12 @@ def _measure(view: PairView, *, gpu: bool) -> Asking:
             return _without_cuda()
         rates = [nic.line_rate_gbps for nic in (own, other) if nic.line_rate_gbps]
         found.append((measured.average_gbps, min(rates, default=None), own.device))
-    return _assess(view, found, share, gpu=gpu)
+    counts = counted(before, (yield from read_counters(view, rails)))
+    return _assess(view, found, share, counts, gpu=gpu)
 
 
 def _without_cuda() -> Verdict:
-    return skipped("perftest in these guests was built without CUDA; `allreduce` shows GPUDirect instead")
+    return unproven("perftest in these guests was built without CUDA, as distributions do")
 
 
 def _result_of(answer: ShellResult) -> Bandwidth:
@@ -220,19 +218,33 @@ def _write_bw(
 
 
 def _assess(
-    view: PairView, found: list[tuple[float, float | None, str]], share: float, *, gpu: bool
+    view: PairView,
+    found: list[tuple[float, float | None, str]],
+    share: float,
+    counts: Mapping[str, float],
+    *,
+    gpu: bool,
 ) -> Verdict:
     slowest = min(found, key=lambda one: one[0] / (one[1] or one[0] or 1))
     rate, line, device = slowest
     words = f"{rate:.1f} Gb/s" + (f" on {device}" if len(found) > 1 else "")
     measured = {"gbps": rate} | ({"line_rate_gbps": line, "share": round(rate / line, 3)} if line else {})
+    measured |= counts
     if line is None:
-        return skipped(f"{words}, and the line rate is not known: give the NIC's model to profiles/nics")
+        return unproven(
+            f"{words}, and the line rate is not known: write `verify: {{line_gbps: N}}`", measured=measured
+        )
     expected = f"at least {share * line:.1f} of {line:g} Gb/s"
+    if rate > _OVER * line:
+        return unproven(
+            f"{words} is more than a line of {line:g} Gb/s carries: it went another way", measured=measured
+        )
     if rate >= share * line:
         return passed(words, expected, measured=measured)
     if not gpu:
-        return failed(VerifyCode.SLOW_HOST_MEMORY, words, expected, measured=measured)
+        lost = lost_words(view, counts)
+        meaning = f"packets were lost on the way: {lost}" if lost else ""
+        return failed(VerifyCode.SLOW_HOST_MEMORY, words, expected, meaning=meaning, measured=measured)
     meaning, remedy = _gpu_reason(view, rate)
     return failed(
         VerifyCode.SLOW_GPU_MEMORY, words, expected, meaning=meaning, remedy=remedy, measured=measured

@@ -9,8 +9,9 @@ from datetime import datetime
 from vgpu_cfg.model.desired import DesiredNic, DesiredPlan, DesiredVm
 from vgpu_cfg.model.guests.guest import GuestSpec
 from vgpu_cfg.model.observed.host_facts import HostFacts
-from vgpu_cfg.model.observed.inventory import Connection, Inventory
+from vgpu_cfg.model.observed.inventory import Connection, Host, Inventory
 from vgpu_cfg.model.observed.vm import Vm
+from vgpu_cfg.model.plan_file import GpuEntry
 from vgpu_cfg.model.vgpu import VgpuProfile
 from vgpu_cfg.planning.estate.own import own_vms
 from vgpu_cfg.verification.views import GuestView, HostView, WantedVm
@@ -23,6 +24,7 @@ def make_guest_views(
     *,
     now: datetime,
     rates_gbps: Mapping[int, int] | None = None,
+    framebuffers_mib: Mapping[str, int] | None = None,
 ) -> tuple[GuestView, ...]:
     """Return the plan's VMs that have a spec, in the plan's order."""
     found = own_vms(desired, observed)
@@ -31,6 +33,7 @@ def make_guest_views(
             _guest_view(vm, specs[vm.name], found.get(vm.name), observed),
             now=now,
             rates_gbps=rates_gbps or {},
+            framebuffers_mib=framebuffers_mib or {},
         )
         for vm in desired.vms
         if vm.name in specs
@@ -81,10 +84,21 @@ def _guest_view(vm: DesiredVm, spec: GuestSpec, seen: Vm | None, observed: Inven
         powered_on=seen is not None and seen.is_on,
         gpus=len(vm.gpus),
         vgpus=len(vgpus),
+        wanted=tuple(_names_of(gpu, host) for gpu in vm.gpus),
         peers=sum(gpu.nvlink is not None for gpu in vgpus),
         gpudirect=any(nic.rdma == "gpudirect" for nic in vm.nics),
         profiles=tuple(device.profile for device in held),
     )
+
+
+def _names_of(gpu: GpuEntry, host: Host | None) -> tuple[str, ...]:
+    """Return what a GPU may be called: its profiles in the file, or the board's name of a whole one."""
+    if gpu.profile:
+        return tuple(str(profile) for profile in gpu.profile)
+    if gpu.pin:
+        seen = next((one for one in (host.gpus if host is not None else ()) if one.pci_id == gpu.pin), None)
+        return (seen.name,) if seen is not None else ()
+    return (gpu.device.model,) if gpu.device.model else ()
 
 
 def _wanted_vm(vm: DesiredVm, seen: Vm, observed: Inventory) -> WantedVm:

@@ -12,15 +12,24 @@ from functools import partial
 from typing import Self, TypeVar
 
 from vgpu_cfg.errors import ReachError
-from vgpu_cfg.model.verification import CheckResult, CheckState, CheckSubject, Verification, VmPlace
+from vgpu_cfg.model.verification import (
+    Baseline,
+    CheckResult,
+    CheckState,
+    CheckSubject,
+    Verification,
+    VmPlace,
+)
 from vgpu_cfg.ports import GuestShell, HostShell
 from vgpu_cfg.verification.asking import Asking, Verdict, bounded
+from vgpu_cfg.verification.baseline import held_against
 from vgpu_cfg.verification.choice import Choice
 from vgpu_cfg.verification.driving import Machines, drive
 from vgpu_cfg.verification.learned import Learned
 from vgpu_cfg.verification.order import broken, rounds
-from vgpu_cfg.verification.pair_checks import PairView
+from vgpu_cfg.verification.pair_view import PairView
 from vgpu_cfg.verification.table import (
+    BY_KEY,
     CHECKS,
     CheckBase,
     GuestCheck,
@@ -43,16 +52,17 @@ _R = TypeVar("_R")
 class Channels:
     """How machines are reached: each function logs in, by name, and raises GuestError or HostShellError.
 
-    `pause` waits. `on_result` hears of each result as it comes, from any thread.
+    `pause` waits. `now` is vCenter's clock. `on_result` hears of each result as it comes, from any thread.
     """
 
     guest: Callable[[str], GuestShell]
     host: Callable[[str], HostShell]
     pause: Callable[[float], None]
+    now: Callable[[], datetime]
     on_result: Callable[[CheckResult], None] = field(default=lambda _: None)
 
 
-def verify(
+def verify(  # noqa: PLR0913 - what a run is made of
     hosts: Sequence[HostView],
     guests: Sequence[GuestView],
     channels: Channels,
@@ -61,10 +71,12 @@ def verify(
     plan: str,
     server: str,
     begun: datetime,
+    baseline: Baseline | None = None,
 ) -> Verification:
     """Make the chosen checks, and those that they rest on.
 
-    What was not chosen is only told where it failed. Raises KeyboardInterrupt after everything
+    What was not chosen is only told where it failed. With a `baseline` figures fail that lost too much.
+    Raises KeyboardInterrupt after everything
     that was started on machines has been stopped.
     """
     started = time.monotonic()
@@ -73,6 +85,10 @@ def verify(
         seen = run.on_guests(guests)
         run.on_pairs(seen)
         run.on_all(seen)
+        run.settle()
+    results = run.results
+    if baseline is not None:
+        results = list(held_against(baseline, results, choice.thresholds))
     places = tuple(VmPlace(vm=guest.name, host=guest.host, profiles=guest.profiles) for guest in guests)
     return Verification(
         plan=plan,
@@ -83,7 +99,7 @@ def verify(
         thresholds=choice.thresholds,
         places=places,
         results=tuple(
-            found for found in run.results if choice.shows(found.check) or found.state is CheckState.FAILED
+            found for found in results if choice.shows(found.check) or found.state is CheckState.FAILED
         ),
     )
 
@@ -139,6 +155,7 @@ class _Run:
         return [view for view, _ in made]
 
     def _guest_results(self, view: GuestView) -> tuple[GuestView, list[CheckResult]]:
+        view = replace(view, thresholds=self._choice.thresholds)
         subject = CheckSubject(kind="vm", name=view.name, vms=(view.name,))
         machines = self._machines({"": partial(self._guest, view.name)})
         found: Found = {}
@@ -171,6 +188,9 @@ class _Run:
                 for number, (one, other) in enumerate(pairs)
             ]
             self._gather(self._side_by_side(lambda view: self._pair(view, measuring), views))
+            # A port can be slow in one direction only, so that each pair is measured both ways.
+            back = [replace(view, source=view.target, target=view.source) for view in views]
+            self._gather(self._side_by_side(lambda view: self._pair(view, measuring), back))
 
     def _pair(self, view: PairView, checks: Iterable[PairCheck]) -> list[CheckResult]:
         one, other = view.source.name, view.target.name
@@ -211,6 +231,15 @@ class _Run:
                 result, _ = self._made(check, subject, self._found, among, ask, machines)
                 self._gather([[result]])
 
+    def settle(self) -> None:
+        """Take back what was not proven, where a check that passed proves it for the same VMs."""
+        for place, result in enumerate(self.results):
+            by = BY_KEY[result.check].proven_by
+            proof = next((one for one in self.results if one.check == by and _is_proof(one, result)), None)
+            if result.state is CheckState.UNPROVEN and proof is not None:
+                why = f"{result.why}; {by} proves it"
+                self.results[place] = result.model_copy(update={"state": CheckState.SKIPPED, "why": why})
+
     # ---- parts of them
 
     def _made(
@@ -250,7 +279,7 @@ class _Run:
                 self._found[result.check, result.subject.name] = result
 
     def _machines(self, shells: Mapping[str, Callable[[], GuestShell | HostShell]]) -> Machines:
-        return Machines(shells, self._channels.pause, self._stopped)
+        return Machines(shells, self._channels.pause, self._stopped, self._channels.now)
 
     def _guest(self, name: str) -> GuestShell:
         if name not in self._guests:
@@ -278,3 +307,7 @@ class _Run:
                 for future in futures:
                     future.cancel()
                 raise
+
+
+def _is_proof(proof: CheckResult, of: CheckResult) -> bool:
+    return proof.state is CheckState.PASSED and set(of.subject.vms) <= set(proof.subject.vms)

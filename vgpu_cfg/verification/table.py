@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from vgpu_cfg.verification import (
+    alike_checks,
+    clock_checks,
+    congestion_checks,
     container_checks,
     gpudirect_checks,
     guest_checks,
     host_checks,
+    link_checks,
+    machine_checks,
+    monitoring_checks,
     nccl_checks,
     network_checks,
     pair_checks,
     training_checks,
+    worker_checks,
 )
 from vgpu_cfg.verification.asking import Asking
-from vgpu_cfg.verification.pair_checks import PairView
+from vgpu_cfg.verification.pair_view import PairView
 from vgpu_cfg.verification.training_checks import TrainingView
 from vgpu_cfg.verification.views import GuestView, HostView
 
@@ -26,13 +33,15 @@ from vgpu_cfg.verification.views import GuestView, HostView
 class CheckBase:
     """What every check has. `rests_on` names checks without which it is not asked.
 
-    `measures` marks those that take the network for themselves, which `--quick` leaves out.
+    `measures` marks those that take the network for themselves, which `--quick` leaves out. Where one could
+    prove nothing, `proven_by` may have: a check of more VMs that passed.
     """
 
     key: str
     title: str
     rests_on: tuple[str, ...]
     measures: bool
+    proven_by: str = field(default="", kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,14 +85,24 @@ CHECKS: tuple[Check, ...] = (
     HostCheck(
         "host-licence", "licences, by the host", ("host-driver",), False, host_checks.ask_host_licences
     ),
+    HostCheck(
+        "host-gpu-health", "health of GPUs", ("host-driver",), False, machine_checks.ask_host_gpu_health
+    ),
+    HostCheck("near", "GPU and NIC", ("connected",), False, host_checks.ask_near),
     GuestCheck("reached", "guest answers", (), False, guest_checks.ask_reached),
     GuestCheck("staged", "staging", ("reached",), False, guest_checks.ask_staged),
+    GuestCheck("clock", "clock", ("reached",), False, clock_checks.ask_clock),
+    GuestCheck("kernel-log", "kernel's log", ("reached",), False, machine_checks.ask_kernel_log),
+    GuestCheck("room", "room on disks", ("reached",), False, machine_checks.ask_room),
     GuestCheck("driver", "NVIDIA driver", ("reached",), False, guest_checks.ask_driver),
     GuestCheck("gpus", "GPUs", ("driver",), False, guest_checks.ask_gpus),
+    GuestCheck("gpu-health", "health of GPUs", ("driver",), False, machine_checks.ask_gpu_health),
     GuestCheck("licence", "licence", ("driver",), False, guest_checks.ask_licence),
     GuestCheck("nvlink", "NVLink", ("gpus",), False, guest_checks.ask_nvlink),
     GuestCheck("nics", "NICs", ("reached",), False, network_checks.ask_nics),
     GuestCheck("rdma", "RDMA device", ("nics",), False, network_checks.ask_rdma),
+    GuestCheck("port", "speed of the port", ("rdma",), False, link_checks.ask_port),
+    GuestCheck("pcie", "PCIe link", ("port",), False, link_checks.ask_pcie),
     GuestCheck("gid", "RoCE v2 GID", ("rdma",), False, network_checks.ask_gid),
     GuestCheck("roce", "RoCE settings", ("rdma",), False, network_checks.ask_roce),
     GuestCheck("nccl", "NCCL's settings", ("gid",), False, nccl_checks.ask_nccl),
@@ -99,14 +118,25 @@ CHECKS: tuple[Check, ...] = (
     ),
     GuestCheck("horovod", "Horovod in the image", ("runtime",), False, container_checks.ask_horovod),
     GuestCheck("worker", "worker container", ("runtime",), False, container_checks.ask_worker),
+    GuestCheck(
+        "worker-limits", "worker's limits", ("worker", "gpus", "rdma"), False, worker_checks.ask_worker_limits
+    ),
+    GuestCheck("metrics", "metrics", ("reached",), False, monitoring_checks.ask_exporters),
     PairCheck("ssh", "ssh mesh", ("reached", "worker"), False, pair_checks.ask_ssh),
     PairCheck("path-mtu", "large packets", ("nics",), False, pair_checks.ask_path_mtu),
     PairCheck(
         "bandwidth",
         "RDMA, host memory",
-        ("gid", "path-mtu"),
+        ("gid", "port", "path-mtu"),
         True,
         pair_checks.ask_bandwidth,
+    ),
+    PairCheck(
+        "congestion",
+        "loss and congestion",
+        ("bandwidth",),
+        True,
+        congestion_checks.ask_congestion,
     ),
     PairCheck(
         "bandwidth-gpu",
@@ -114,7 +144,12 @@ CHECKS: tuple[Check, ...] = (
         ("bandwidth", "gpus", "peermem"),
         True,
         pair_checks.ask_gpu_bandwidth,
+        proven_by="allreduce",
     ),
+    TrainingCheck("same-driver", "one driver", ("driver",), False, alike_checks.ask_same_driver),
+    TrainingCheck("same-image", "one image", ("runtime", "worker"), False, alike_checks.ask_same_image),
+    TrainingCheck("addresses", "addresses", ("nics",), False, alike_checks.ask_addresses),
+    TrainingCheck("shared-folder", "shared folder", ("staged",), False, alike_checks.ask_shared_folder),
     TrainingCheck(
         "allreduce",
         "allreduce",

@@ -27,6 +27,7 @@ from vgpu_cfg.verification.asking import (
     passed,
     said,
     skipped,
+    unproven,
 )
 from vgpu_cfg.verification.container_checks import in_image
 from vgpu_cfg.verification.views import GuestView
@@ -42,6 +43,9 @@ _HAS_NCCL_TESTS = (
 
 NCCL_TESTS = ("all_reduce_perf", "-b", "256M", "-e", "256M", "-n", "20", "-g", "1")
 _LIMIT_SECONDS = 600.0
+_BY_RDMA = "NET/IB"
+"""How NCCL calls RDMA, of InfiniBand and RoCE alike; its plugins add to it, as in NET/IBext_v8."""
+
 _GIGABITS = 8
 
 
@@ -59,6 +63,11 @@ class TrainingView:
         return ", ".join(worker.name for worker in self.workers)
 
     @property
+    def trained(self) -> tuple[GuestView, ...]:
+        """The workers that compute: a head that only starts the others has no GPU where they have."""
+        return tuple(worker for worker in self.workers if worker.gpus) or self.workers
+
+    @property
     def ranks(self) -> int:
         """How many processes take part: the slots of all workers."""
         module = self.launcher.launcher
@@ -67,7 +76,7 @@ class TrainingView:
     @property
     def line_rate_gbps(self) -> float | None:
         """What the slowest worker's RDMA NICs can together; None where one worker tells none."""
-        rates = [sum(nic.line_rate_gbps or 0 for nic in worker.learned.rdma) for worker in self.workers]
+        rates = [sum(nic.line_rate_gbps or 0 for nic in worker.learned.rdma) for worker in self.trained]
         return min(rates) if rates and all(rates) else None
 
 
@@ -145,19 +154,33 @@ def _assess(view: TrainingView, result: AllReduce, text: str) -> Verdict:
         return failed(VerifyCode.ALLREDUCE_WRONG, words, "exact sums", measured=measured)
     if result.is_exact is None:
         return failed(VerifyCode.ALLREDUCE_FAILED, f"{words}, and nothing checked the sums", "exact sums")
-    if result.is_on_gpu is False and any(worker.gpus for worker in view.workers):
+    if result.is_on_gpu is False and any(worker.gpus for worker in view.trained):
         return failed(
             VerifyCode.ALLREDUCE_FAILED,
             f"{words}, on CPUs",
             "sums on the GPUs",
             remedy="see whether the image's framework was built for GPUs, and with which CUDA",
         )
-    gpudirect = bool(view.workers) and all(worker.gpudirect for worker in view.workers)
-    if gpudirect and is_direct(text) is False:
+    reached = transports(text)
+    has_gpus = any(worker.gpus for worker in view.trained)
+    if has_gpus and (not reached or (len(view.trained) > 1 and not ways)):
+        return failed(VerifyCode.NO_TRANSPORT, words, "NCCL's own word by what it goes", measured=measured)
+    has_rdma = bool(view.trained) and all(worker.learned.rdma for worker in view.trained)
+    if (
+        has_gpus
+        and has_rdma
+        and len(view.trained) > 1
+        and not all(way.startswith(_BY_RDMA) for way in ways.split(", "))
+    ):
+        return failed(VerifyCode.NO_TRANSPORT, words, f"{_BY_RDMA} alone", measured=measured)
+    gpudirect = bool(view.trained) and all(worker.gpudirect for worker in view.trained)
+    if gpudirect and len(view.trained) > 1 and is_direct(text) is not True:
         return failed(VerifyCode.NO_GPUDIRECT, words, "NET/IB/GDRDMA", measured=measured)
     line = view.line_rate_gbps
     if line is None:
-        return passed(words, "exact sums; no line rate is known to compare with", measured=measured)
+        if not any(worker.rdma_nics for worker in view.trained):
+            return passed(words, "exact sums; no RDMA whose line rate it should reach", measured=measured)
+        return unproven(f"{words}, exact; no line rate is known to compare with", measured=measured)
     least = view.thresholds.busbw * line / _GIGABITS
     measured["share"] = round(result.busbw_gigabytes * _GIGABITS / line, 3)
     expected = f"at least {least:.1f} of {line / _GIGABITS:g} GB/s, exact"

@@ -11,19 +11,24 @@ from vgpu_cfg.model.guests.guest import GuestSpec
 from vgpu_cfg.model.guests.modules import (
     DriverModule,
     LicenceModule,
+    LimitsModule,
     NetworkModule,
     OfedModule,
     RoceModule,
+    SharedFolderModule,
+    TimeModule,
 )
 from vgpu_cfg.model.guests.training_modules import (
     ContainersModule,
     ImageModule,
     LauncherModule,
+    MonitoringModule,
     SshMeshModule,
     WorkerModule,
 )
 from vgpu_cfg.model.observed.host_facts import HostFacts
 from vgpu_cfg.model.observed.inventory import Host
+from vgpu_cfg.model.verification import Thresholds
 from vgpu_cfg.model.vgpu import VgpuProfile
 from vgpu_cfg.verification.learned import Learned
 
@@ -85,7 +90,9 @@ class HostView:
 class GuestView:
     """A VM whose guest is asked.
 
-    `gpus` is how many it was given, of which `vgpus` are vGPUs. `peers` counts those that NVLink joins.
+    `gpus` is how many it was given, of which `vgpus` are vGPUs. `wanted` holds of each GPU the names that
+    the plan file takes: profiles of a vGPU, a part of the name of a whole one, none where any will do.
+    `framebuffers_mib` maps profiles to their size. `peers` counts those that NVLink joins.
     `gpudirect` asks for RDMA from GPU memory. `powered_on` is what vCenter says, `host_state` what is wrong
     with its host, in words after the host's name, empty where nothing is. `rates_gbps` maps a PCI
     device id to what such a NIC can. `now` is when the run began.
@@ -99,11 +106,14 @@ class GuestView:
     host_state: str = ""
     gpus: int = 0
     vgpus: int = 0
+    wanted: tuple[tuple[str, ...], ...] = ()
+    framebuffers_mib: Mapping[str, int] = field(default_factory=dict)
     peers: int = 0
     gpudirect: bool = False
     profiles: tuple[str, ...] = ()
     rates_gbps: Mapping[int, int] = field(default_factory=dict)
     now: datetime = datetime(1970, 1, 1, tzinfo=UTC)
+    thresholds: Thresholds = field(default_factory=Thresholds)
     learned: Learned = field(default_factory=Learned)
 
     def knowing(self, learned: Learned) -> GuestView:
@@ -143,6 +153,26 @@ class GuestView:
     def ofed(self) -> OfedModule | None:
         """The RDMA stack."""
         return self.spec.get(OfedModule)
+
+    @property
+    def time(self) -> TimeModule | None:
+        """Where its clock comes from, where the plan sees to it."""
+        return self.spec.get(TimeModule)
+
+    @property
+    def limits(self) -> LimitsModule | None:
+        """Locked and shared memory."""
+        return self.spec.get(LimitsModule)
+
+    @property
+    def shared_folder(self) -> SharedFolderModule | None:
+        """The folder that is shared over NFS."""
+        return self.spec.get(SharedFolderModule)
+
+    @property
+    def monitoring(self) -> MonitoringModule | None:
+        """Exporters, or what reads them."""
+        return self.spec.get(MonitoringModule)
 
     @property
     def containers(self) -> ContainersModule | None:

@@ -46,7 +46,9 @@ def is_relaxable(check: Check | Failure) -> bool:
 def relaxing(check: Check | Failure) -> str:
     """Spell what the page of a check says of relaxing it."""
     if isinstance(check, Failure):
-        return f"yes: `--threshold {check.threshold}=SHARE`" if check.threshold else "no"
+        is_share = check.threshold in ("host_memory", "gpu_memory", "busbw", "loss")
+        value = "SHARE" if is_share else "NUMBER"
+        return f"yes: `--threshold {check.threshold}={value}`" if check.threshold else "no"
     if not check.is_relaxable:
         return "no"
     lower = LOWER.get(check.severity)

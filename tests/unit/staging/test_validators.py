@@ -17,6 +17,7 @@ from vgpu_cfg.documents.foreign import read_foreign, write_foreign
 from vgpu_cfg.model.guests.base import GuestNic
 from vgpu_cfg.model.guests.gpu_modules import CudaModule, NcclModule, Wire
 from vgpu_cfg.model.guests.modules import (
+    AptMirror,
     DriverModule,
     GuestModule,
     HostEntry,
@@ -28,7 +29,10 @@ from vgpu_cfg.model.guests.modules import (
     NicFirmwareModule,
     NouveauModule,
     OfedModule,
+    PeermemModule,
     RoceModule,
+    SiteModule,
+    SiteProxy,
     UsersModule,
 )
 from vgpu_cfg.model.plan_file import UserEntry
@@ -49,6 +53,7 @@ NICS = (
     ),
 )  # fmt: skip
 FIXED = (GuestNic(mac="b8:3f:d2:00:00:01", name="roce0", addresses=("10.111.0.11/24",), mtu=9000),)
+CERTIFICATE = f"-----BEGIN CERTIFICATE-----\n{'A' * 64}\n{'B' * 4}\n-----END CERTIFICATE-----\n"
 PATH_OF_ALL_SIGNS = "/srv/a b'\"$(x)`y`%z.run"
 WIRES = (Wire(node=0, switches=(1,)), Wire(node=1))
 MODULES: tuple[GuestModule, ...] = (
@@ -56,6 +61,16 @@ MODULES: tuple[GuestModule, ...] = (
     UsersModule(users=(UserEntry(name="ada"), UserEntry(name="root"))),
     HostsModule(entries=(HostEntry(address="10.111.0.11", names=("hvd-01",)),)),
     NetworkModule(nics=NICS),
+    SiteModule(
+        proxy=SiteProxy(http="http://p.example.com:3128", no_proxy=("10.0.0.0/8",), user="u", password="lic"),
+        apt=AptMirror(url="http://m.example.com/debian", security="http://m.example.com/debian-security"),
+        dnf=("https://m.example.com/$releasever/$basearch",),
+        runtime="docker",
+        closed=True,
+        registry_mirrors={"docker.io": "https://m.example.com:5000"},
+        certificates=(CERTIFICATE,),
+        hosts=(".example.com", "10.0.0.5"),
+    ),
     NouveauModule(),
     DriverModule(package=PATH_OF_ALL_SIGNS, branches=("580", "570"), sha256="a" * 64),
     LicenceModule(token="lic"),
@@ -70,7 +85,8 @@ OTHERS: tuple[GuestModule, ...] = (
     NetworkModule(),
     DriverModule(),
     OfedModule(stack="mlnx", package="/srv/a b.tgz"),
-    OfedModule(stack="mlnx", peermem=False),
+    PeermemModule(),
+    PeermemModule(stack="mlnx", package="https://example.com/NVIDIA-Linux.run"),
     OfedModule(stack="doca", package="https://example.com/doca-host.rpm"),
     RoceModule(nics=NICS[1:], owns_port=False),
     CudaModule(version="13.0", package=PATH_OF_ALL_SIGNS),
@@ -79,6 +95,11 @@ OTHERS: tuple[GuestModule, ...] = (
     LimitsModule(),
     UsersModule(users=(), machine_user=""),
     HostsModule(),
+    SiteModule(),
+    SiteModule(
+        closed=True, apt=AptMirror(url="http://m.example.com/u", suites=("noble",)), runtime="containerd"
+    ),
+    SiteModule(proxy=SiteProxy(http="http://p.example.com:3128"), runtime="docker"),
 )
 """The other branches of the templates."""
 

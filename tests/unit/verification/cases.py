@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from datetime import timedelta
 
 from tests.fakes.answering_guests import FakeGuest
 from tests.unit.parsers.printed import printed
 from tests.unit.verification.two_workers import (
     FACTS,
+    HW_COUNTERS,
     IMAGE,
+    LINK,
     NCCL_SETTINGS,
     NIC,
+    NOW,
+    PCIE,
     PROBE,
     RUN_IMAGE,
     VIA,
+    Counting,
     Scene,
     failing,
     host_of,
@@ -25,13 +31,16 @@ from vgpu_cfg.knowledge.verify_failures import VerifyCode
 from vgpu_cfg.model.guests.guest import GuestReport, ModuleState
 from vgpu_cfg.model.observed.host_facts import KernelSetting
 from vgpu_cfg.model.observed.inventory import Connection, GraphicsType
-from vgpu_cfg.model.verification import CheckResult
+from vgpu_cfg.model.verification import Baseline, CheckResult, Figure
 from vgpu_cfg.model.vgpu import Sharing
 from vgpu_cfg.parsers.nccl_settings import SETTINGS
 from vgpu_cfg.ports import ShellResult
 from vgpu_cfg.verification.views import WantedVm
 
 RATE = ("timeout",)
+SYSFS = "/sys/class/infiniband/mlx5_0"
+IMAGE_ID = ("docker", "image", "inspect", "--format", "{{.Id}}", IMAGE)
+RUNNING_ID = ("docker", "container", "inspect", "--format", "{{.Image}}", "vgpu-cfg-worker")
 TRAIN = ("env", "NCCL_DEBUG=INFO", "/usr/local/bin/train")
 
 
@@ -124,6 +133,53 @@ def _expired(scene: Scene) -> None:
     scene.answer("nvidia-smi", "-q", by=text.replace("2026-12-3 5:2:12", "2026-11-20 5:2:12"))
 
 
+def _ends_in_two_hours(scene: Scene) -> None:
+    text = printed("guest-query-a100-40c-licensed.txt")
+    ends = NOW + timedelta(hours=2)
+    moment = f"{ends.year}-{ends.month}-{ends.day} {ends.hour}:{ends.minute}:{ends.second}"
+    scene.answer("nvidia-smi", "-q", by=text.replace("2026-12-3 5:2:12", moment))
+
+
+def _trained_down(scene: Scene) -> None:
+    """Both ends at 25 Gb/s, as both say themselves."""
+    slow = printed("ethtool-100g.txt").replace("Speed: 100000Mb/s", "Speed: 25000Mb/s")
+    for name in ("hvd-01", "hvd-02"):
+        scene.answer("ethtool", "ens192", by=slow, of=name)
+        scene.answer("cat", f"{SYSFS}/ports/1/rate", by="25 Gb/sec (1X EDR)\n", of=name)
+        scene.answer(*RATE, by=printed("ib-write-bw-by-time.txt").replace("94.80", "24.10"), of=name)
+
+
+def _pending_rows(scene: Scene) -> None:
+    text = printed("guest-query-a100-whole-sound.txt")
+    scene.answer(
+        "nvidia-smi", "-q", by=text.replace("Pending                           : No", "Pending : Yes")
+    )
+    scene.change(vgpus=0, wanted=(("A100",),), profiles=())
+
+
+def _far_apart(scene: Scene) -> None:
+    host = host_of()
+    gpu, nic = (
+        pci.model_copy(update={"numa_node": node}) for pci, node in zip(host.pci_devices, (0, 1), strict=True)
+    )
+    shared = host.gpus[0].model_copy(update={"pci": gpu})
+    _host(scene, pci_devices=(gpu, nic), gpus=(shared,))
+
+
+def _slower_than_before(scene: Scene) -> None:
+    scene.baseline = Baseline(
+        plan="horovod-a100",
+        server="vc01.example.com",
+        begun=NOW - timedelta(days=30),
+        figures=(Figure(check="bandwidth", subject=PAIR, name="gbps", value=99.8),),
+    )
+
+
+def _another_image(scene: Scene) -> None:
+    for words in (IMAGE_ID, RUNNING_ID):
+        scene.answer(*words, by=f"sha256:{'6b' * 32}\n", of="hvd-02")
+
+
 def _two_peers_over_pcie(scene: Scene) -> None:
     text = printed("guest-query-one-of-two-restricted.txt").replace("550.127.05", "580.95.05")
     scene.answer("nvidia-smi", "-q", by=text)
@@ -133,7 +189,14 @@ def _two_peers_over_pcie(scene: Scene) -> None:
         "-m",
         by="\tGPU0\tGPU1\tCPU Affinity\nGPU0\t X \tPIX\t0-15\nGPU1\tPIX\t X \t0-15\n",
     )
-    scene.change(gpus=2, vgpus=2, peers=2)
+    scene.change(gpus=2, vgpus=2, peers=2, wanted=())
+
+
+def _lanes_down(scene: Scene) -> None:
+    _two_peers_over_pcie(scene)
+    topology = "\tGPU0\tGPU1\tCPU Affinity\nGPU0\t X \tNV12\t0-15\nGPU1\tNV12\t X \t0-15\n"
+    scene.answer("nvidia-smi", "topo", "-m", by=topology)
+    scene.answer("nvidia-smi", "nvlink", "--status", by=printed("nvlink-status-one-inactive.txt"))
 
 
 def _small_mtu(scene: Scene) -> None:
@@ -171,6 +234,21 @@ def _half_from_gpu(scene: Scene) -> None:
     slow = printed("ib-write-bw-gpu-memory.txt")
     fast = printed("ib-write-bw-by-time.txt")
     scene.answer(*RATE, by=lambda words: slow if "--use_cuda=0" in words else fast)
+
+
+def _no_tool(scene: Scene) -> None:
+    scene.answer("mlnx_qos", "-i", "ens192", by=failing("sh: 1: mlnx_qos: not found", 127))
+    scene.answer(
+        "timeout", "20", "dcb", by=failing("timeout: failed to run command 'dcb': No such file", 127)
+    )
+
+
+def _counting(scene: Scene, **rising: int) -> None:
+    """Let counters rise with every reading on both NICs."""
+    statistics = printed("ethtool-statistics-of-a-whole-nic.txt")
+    hardware = printed("hw-counters-of-a-busy-port.txt")
+    scene.answer("ethtool", "-S", "ens192", by=Counting(statistics, rising))
+    scene.answer("sh", "-c", HW_COUNTERS, by=Counting(hardware, rising))
 
 
 def _slow(scene: Scene) -> None:
@@ -248,6 +326,14 @@ CASES: tuple[Case, ...] = (
         lambda scene: scene.answer(
             "mlnx_qos", "-i", "ens192", by=printed("mlnx-qos-pcp-nothing-protected.txt")
         ),
+    ),
+    Case(C.ROCE_UNKNOWN, "roce", "hvd-01", _no_tool),
+    Case(C.RDMA_LOSS, "congestion", PAIR, lambda scene: _counting(scene, packet_seq_err=812)),
+    Case(
+        C.WRONG_PRIORITY,
+        "congestion",
+        PAIR,
+        lambda scene: _counting(scene, tx_prio0_bytes=8_000_000_000, tx_prio3_bytes=1_000),
     ),
     Case(
         C.NCCL_SETTINGS,
@@ -341,6 +427,95 @@ CASES: tuple[Case, ...] = (
         "hvd-01",
         lambda scene: scene.answer("ibv_devinfo", by=failing("sh: 1: ibv_devinfo: not found", 127)),
     ),
+    Case(C.PORT_SLOW, "port", "hvd-01", _trained_down),
+    Case(
+        C.PCIE_NARROW,
+        "pcie",
+        "hvd-01",
+        lambda scene: scene.answer(*LINK, by=PCIE.replace(":16\n", ":4\n", 1)),
+    ),
+    Case(
+        C.OTHER_GPU,
+        "gpus",
+        "hvd-01",
+        lambda scene: scene.answer(
+            "nvidia-smi",
+            "-q",
+            by=printed("guest-query-a100-40c-licensed.txt").replace("40C", "20C").replace("40960", "20480"),
+        ),
+    ),
+    Case(C.NO_TRANSPORT, "allreduce", ALL, lambda scene: scene.answer(*TRAIN, by=PROBE)),
+    Case(
+        C.CLOCK_OFF,
+        "clock",
+        "hvd-01",
+        lambda scene: scene.answer("date", "+%s.%N", by=f"{NOW.timestamp() - 400:.9f}\n"),
+    ),
+    Case(
+        C.DRIVERS_DIFFER,
+        "same-driver",
+        ALL,
+        lambda scene: scene.answer(
+            "nvidia-smi",
+            "-q",
+            by=printed("guest-query-a100-40c-licensed.txt").replace("580.95.05", "580.65.06"),
+            of="hvd-02",
+        ),
+    ),
+    Case(
+        C.IMAGES_DIFFER,
+        "same-image",
+        ALL,
+        _another_image,
+    ),
+    Case(
+        C.NOT_SHARED,
+        "shared-folder",
+        ALL,
+        lambda scene: scene.answer(
+            "findmnt", "-n", "-o", "FSTYPE", "-T", "/srv/training", by="ext4\n", of="hvd-02"
+        ),
+    ),
+    Case(
+        C.EXPORTER_SILENT,
+        "metrics",
+        "hvd-01",
+        lambda scene: scene.answer(
+            "curl",
+            "-fsS",
+            *("--max-time", "20", "http://127.0.0.1:9400/metrics"),
+            by=failing("curl: (7) Failed to connect to 127.0.0.1 port 9400: Connection refused", 7),
+        ),
+    ),
+    Case(C.BEHIND_BASELINE, "bandwidth", PAIR, _slower_than_before),
+    Case(C.GPU_UNSOUND, "gpu-health", "hvd-01", _pending_rows),
+    Case(
+        C.KERNEL_COMPLAINS,
+        "kernel-log",
+        "hvd-01",
+        lambda scene: scene.answer(
+            "dmesg",
+            by=printed("dmesg-sound.txt").replace(": 31, pid=4711", ": 79, pid=4711"),
+        ),
+    ),
+    Case(
+        C.NO_ROOM,
+        "room",
+        "hvd-01",
+        lambda scene: scene.answer("df", "-Pk", by=printed("df-posix.txt").replace("76424012", "102400")),
+    ),
+    Case(
+        C.WORKER_SHORT,
+        "worker-limits",
+        "hvd-01",
+        lambda scene: scene.answer(
+            *("docker", "exec", "vgpu-cfg-worker", "sh", "-c", "ulimit -l"), by="64\n"
+        ),
+    ),
+    Case(C.OTHER_MACHINE, "ssh", PAIR, lambda scene: scene.answer("ssh", by="some-other-boot\n")),
+    Case(C.FAR_APART, "near", "esx-01", _far_apart),
+    Case(C.NVLINK_LANES, "nvlink", "hvd-01", _lanes_down),
+    Case(C.LICENCE_SOON, "licence", "hvd-01", _ends_in_two_hours),
     Case(C.LICENCE_ENDS, "licence", "hvd-01", _expired),
     Case(
         C.NO_GPUDIRECT,

@@ -60,5 +60,20 @@ def test_nothing_that_a_healthy_scene_does_not_have_fails_before_it(case: Case) 
 
 _SIDE_EFFECTS: dict[VerifyCode, tuple[VerifyCode, ...]] = {
     # A NIC with another MTU than the far one, and two GPUs of which the second is unlicensed.
-    VerifyCode.NO_NVLINK: (VerifyCode.UNLICENSED, VerifyCode.LICENCE_ENDS, VerifyCode.NO_GPU_IN_CONTAINER),
+    VerifyCode.NO_NVLINK: (
+        VerifyCode.UNLICENSED,
+        VerifyCode.LICENCE_ENDS,
+        VerifyCode.NO_GPU_IN_CONTAINER,
+        VerifyCode.WORKER_SHORT,
+        VerifyCode.EXPORTER_SILENT,
+    ),
+    VerifyCode.NVLINK_LANES: (
+        VerifyCode.UNLICENSED,
+        VerifyCode.LICENCE_ENDS,
+        VerifyCode.NO_GPU_IN_CONTAINER,
+        VerifyCode.WORKER_SHORT,
+        VerifyCode.EXPORTER_SILENT,
+    ),
+    # Metrics of one GPU, where two are given.
+    VerifyCode.GPUS_MISSING: (VerifyCode.EXPORTER_SILENT,),
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -15,27 +16,32 @@ from vgpu_cfg.model.guests.modules import (
     DriverModule,
     GuestModule,
     LicenceModule,
+    LimitsModule,
     NetworkModule,
     NicFirmwareModule,
     OfedModule,
     RoceModule,
+    SharedFolderModule,
+    TimeModule,
 )
 from vgpu_cfg.model.guests.training_modules import (
     ContainersModule,
     ImageModule,
     LauncherModule,
     MeshPeer,
+    MonitoringModule,
     SshMeshModule,
     TrainWorker,
     WorkerModule,
 )
 from vgpu_cfg.model.observed.host_facts import FactGroup, HostFacts, KernelSetting, SoftwarePackage
 from vgpu_cfg.model.observed.inventory import Gpu, GraphicsType, Host, PciDevice
-from vgpu_cfg.model.verification import CheckResult, CheckState, Verification
+from vgpu_cfg.model.verification import Baseline, CheckResult, CheckState, Verification
 from vgpu_cfg.model.vgpu import Sharing, VgpuProfile
 from vgpu_cfg.parsers.nccl_settings import SETTINGS
 from vgpu_cfg.ports import ShellResult
 from vgpu_cfg.verification import Channels, Choice, GuestView, HostView, verify
+from vgpu_cfg.verification.link_checks import pcie_files
 from vgpu_cfg.verification.views import WantedVm
 
 NOW = datetime(2026, 11, 22, 7, 20, tzinfo=UTC)
@@ -59,12 +65,61 @@ VIA = "hvd-01:310:355 [0] NCCL INFO Channel 00 : 0[0] -> 1[0] [send] via NET/IB/
 GPU_BANDWIDTH = printed("ib-write-bw-gpu-memory.txt").replace("47.00", "94.10")
 
 
+INODES = """\
+Filesystem      Inodes  IUsed   IFree IUse% Mounted on
+/dev/sda1     16777216 104857 16672359    1% /
+"""
+STAMP = f"{NOW:%Y%m%d%H%M%S%f}"
+WRITES = 'printf "%s" "$0" > "$1"'
+DIGEST = f"sha256:{'5a' * 32}"
+LINK = pcie_files("ens192")
+PCIE = "".join(
+    f"/sys/class/net/ens192/device/{name}:{value}\n"
+    for name, value in (
+        ("current_link_speed", "16.0 GT/s PCIe"),
+        ("current_link_width", "16"),
+        ("max_link_speed", "16.0 GT/s PCIe"),
+        ("max_link_width", "16"),
+    )
+)
+
+
+def boot_id(vm: str) -> str:
+    return f"0f3c2a9e-0000-4000-8000-0000000000{vm[-2:]}"
+
+
 def failing(text: str, status: int = 1) -> ShellResult:
     return ShellResult(status=status, stderr=text)
 
 
 def nic_of(number: int) -> GuestNic:
     return GuestNic(mac=f"04:3f:72:aa:00:{number:02x}", addresses=(f"10.111.0.{10 + number}/24",), mtu=9000)
+
+
+HW_COUNTERS = "grep -s . /sys/class/infiniband/mlx5_0/ports/1/hw_counters/*"
+MOVED = {"tx_prio3_bytes": 8_000_000_000, "rx_prio3_bytes": 8_000_000_000, "rx_prio3_pause": 4}
+"""What each reading of a healthy NIC's statistics adds to the one before."""
+
+
+class Counting:
+    """A tool's counters, some of which rise with every reading."""
+
+    def __init__(self, text: str, rising: Mapping[str, int]) -> None:
+        self.text = text
+        self.rising = rising
+        self.readings = 0
+
+    def __call__(self, _words: tuple[str, ...]) -> str:
+        lines = []
+        for line in self.text.splitlines():
+            name, colon, value = line.rpartition(":")
+            key = name.strip().rpartition("/")[2]
+            if key in self.rising:
+                blank = " " if value.startswith(" ") else ""
+                value = f"{blank}{int(value) + self.readings * self.rising[key]}"
+            lines.append(f"{name}{colon}{value}")
+        self.readings += 1
+        return "\n".join(lines) + "\n"
 
 
 def spec_of(number: int, count: int = 2) -> GuestSpec:
@@ -83,6 +138,10 @@ def spec_of(number: int, count: int = 2) -> GuestSpec:
         NicFirmwareModule(nics=nics, parameters={"ATS_ENABLED": "True"}),
         RoceModule(nics=nics),
         NcclModule(nics=nics, address=f"10.111.0.{10 + number}", traffic_class=106, is_direct=True),
+        TimeModule(servers=("ntp.example.com",)),
+        LimitsModule(shared_memory="16384m"),
+        SharedFolderModule(role="server" if number == 1 else "client", server="10.0.0.1"),
+        MonitoringModule(role="exporter"),
         ContainersModule(),
         ImageModule(image=IMAGE),
         WorkerModule(image=IMAGE, rdma=True),
@@ -102,13 +161,38 @@ def answers_of(number: int, spec: GuestSpec) -> dict[tuple[str, ...], Answer]:
     """Return what a healthy worker answers."""
 
     def own(text: str) -> str:
+        text = text.replace("192.168.10.21", f"192.168.10.{20 + number}")
         text = text.replace("10.111.0.11", f"10.111.0.{10 + number}").replace(
             "0a6f:000b", f"0a6f:{10 + number:04x}"
         )
         return text.replace("aa:00:01", f"aa:00:{number:02x}").replace("AA:00:01", f"AA:00:{number:02x}")
 
     sysfs = "/sys/class/infiniband/mlx5_0"
+    worker = ("docker", "exec", "vgpu-cfg-worker")
     return {
+        ("cat", "/proc/sys/kernel/random/boot_id"): f"{boot_id(spec.vm)}\n",
+        ("date", "+%s.%N"): f"{NOW.timestamp():.9f}\n",
+        ("chronyc", "-n", "tracking"): printed("chronyc-tracking-follows.txt"),
+        ("dmesg",): printed("dmesg-sound.txt"),
+        ("df", "-Pk"): printed("df-posix.txt"),
+        ("df", "-Pi"): INODES,
+        ("grep", " / ", "/proc/mounts"): "/dev/sda1 / ext4 rw,relatime 0 0\n",
+        ("ethtool", "ens192"): printed("ethtool-100g.txt"),
+        LINK: PCIE,
+        (*worker, "sh", "-c", "ulimit -l"): "unlimited\n",
+        (*worker, "df", "-Pk", "/dev/shm"): printed("df-posix.txt").replace("/dev/vda", "shm"),
+        (*worker, "nvidia-smi", "-L"): printed("guest-list-after-a-greeting.txt"),
+        (*worker, "ls", "/dev/infiniband"): "rdma_cm\nuverbs0\n",
+        ("curl", "-fsS", "--max-time", "20", "http://127.0.0.1:9100/metrics"): printed("metrics-node.txt"),
+        ("curl", "-fsS", "--max-time", "20", "http://127.0.0.1:9400/metrics"): printed("metrics-dcgm.txt"),
+        ("docker", "image", "inspect", "--format", "{{.Id}}", IMAGE): f"{DIGEST}\n",
+        ("docker", "container", "inspect", "--format", "{{.Image}}", "vgpu-cfg-worker"): f"{DIGEST}\n",
+        ("ls", "/srv/training/"): "",
+        ("findmnt", "-n", "-o", "FSTYPE", "-T", "/srv/training"): "nfs4\n",
+        ("sh", "-c", WRITES): "",
+        ("cat", f"/srv/training/.vgpu-cfg-verify-{STAMP}-hvd-01"): lambda words: "".join(
+            word.partition(f"{STAMP}-")[2] for word in words[1:]
+        ),
         ("uname", "-r"): "5.15.0-91-generic\n",
         ("cat", "/var/lib/vgpu-cfg/report.json"): report_of(spec),
         ("nvidia-smi", "-q"): printed("guest-query-a100-40c-licensed.txt"),
@@ -117,6 +201,11 @@ def answers_of(number: int, spec: GuestSpec) -> dict[tuple[str, ...], Answer]:
         ("show_gids",): own(printed("show-gids-tabs.txt")),
         ("cat", f"{sysfs}/ports/1/rate"): "100 Gb/sec (4X EDR)\n",
         ("mlnx_qos", "-i", "ens192"): printed("mlnx-qos-dscp-with-buffers.txt"),
+        ("grep", "-s", "."): "".join(
+            f"/sys/class/net/ens192/ecn/roce_{side}/enable/3:1\n" for side in ("np", "rp")
+        ),
+        ("ethtool", "-S", "ens192"): Counting(printed("ethtool-statistics-of-a-whole-nic.txt"), MOVED),
+        ("sh", "-c", HW_COUNTERS): printed("hw-counters-of-a-busy-port.txt"),
         ("cat", f"{sysfs}/tc/1/traffic_class"): "Global tclass=106\n",
         ("cat", SETTINGS): NCCL_SETTINGS,
         ("lsmod",): printed("lsmod-with-peermem.txt"),
@@ -129,7 +218,7 @@ def answers_of(number: int, spec: GuestSpec) -> dict[tuple[str, ...], Answer]:
             "horovod-check-build-after-a-greeting.txt"
         ),
         (*RUN_IMAGE, IMAGE, "sh"): failing("", 127),
-        ("ssh",): "",
+        ("ssh",): lambda words: f"{boot_id(words[-3])}\n",
         ("ping",): "3 packets transmitted, 3 received, 0% packet loss\n",
         ("systemd-run",): "",
         ("systemctl", "stop"): "",
@@ -178,6 +267,7 @@ class Scene:
     hosts: list[HostView] = field(default_factory=list)
     host_shells: FakeGuests = field(default_factory=lambda: FakeGuests({}))
     pauses: list[float] = field(default_factory=list)
+    baseline: Baseline | None = None
 
     def guest(self, name: str = "hvd-01") -> FakeGuest:
         return self.guests.guests[name]
@@ -193,7 +283,7 @@ class Scene:
     def run(self, choice: Choice | None = None) -> Verification:
         guest: Any = self.guests.connect
         host: Any = self.host_shells.connect  # a fake reads no facts
-        channels = Channels(guest=guest, host=host, pause=self.pauses.append)
+        channels = Channels(guest=guest, host=host, pause=self.pauses.append, now=lambda: NOW)
         return verify(
             self.hosts,
             tuple(self.views.values()),
@@ -202,6 +292,7 @@ class Scene:
             plan="horovod-a100",
             server="vc01.example.com",
             begun=NOW,
+            baseline=self.baseline,
         )
 
 
@@ -216,6 +307,8 @@ def make_scene(count: int = 2) -> Scene:
             host=f"esx-{number:02}",
             gpus=1,
             vgpus=1,
+            wanted=(("grid_a100-40c",),),
+            framebuffers_mib={"grid_a100-40c": 40960},
             gpudirect=True,
             profiles=("grid_a100-40c",),
             rates_gbps={0x101D: 100},

@@ -23,8 +23,11 @@ if TYPE_CHECKING:
     from vgpu_cfg.cli.flows.flow import PlanRequest
     from vgpu_cfg.model.verification import CheckResult, Thresholds, Verification
 
-EXIT_FAILED = 8
-"""No error of the tool: see docs/reference/exit-codes.md."""
+EXIT_FAILED, EXIT_UNPROVEN = 8, 9
+"""No errors of the tool: see docs/reference/exit-codes.md."""
+
+EXIT_LEFT_OVER = 6
+"""As of a run of which only a part was done."""
 
 _BRANCH_DIGITS = 3
 
@@ -67,12 +70,25 @@ def verify(
         typer.Option(
             "--threshold",
             metavar="NAME=SHARE",
-            help="Ask another share of the line rate: host_memory, gpu_memory, busbw; or seconds=10.",
+            help="Ask another share of the line rate: host_memory, gpu_memory, busbw; or seconds=10, "
+            "line_gbps=25, clock_seconds=5, licence_hours=2, loss=10%.",
         ),
     ] = None,
     report: Annotated[
         Path | None,
         typer.Option("--report", metavar="FILE.html", help="Also write a page to keep or to print."),
+    ] = None,
+    save: Annotated[
+        Path | None,
+        typer.Option("--save", metavar="FILE.json", help="Keep the figures, for --baseline of later runs."),
+    ] = None,
+    baseline: Annotated[
+        Path | None,
+        typer.Option("--baseline", metavar="FILE.json", help="Fail where a figure is behind that of --save."),
+    ] = None,
+    history: Annotated[
+        Path | None,
+        typer.Option("--history", metavar="FILE.jsonl", help="Add a line about this run to a file."),
     ] = None,
     parallel: Annotated[
         int, typer.Option("--parallel", min=1, max=64, help="At most this many machines at once.")
@@ -85,35 +101,59 @@ def verify(
             help="Check nothing; show what fits a host driver of this branch, part by part.",
         ),
     ] = None,
+    template: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--template",
+            metavar="NAME",
+            help="Check no VM; boot one throw-away clone of these templates of the plan, and look inside.",
+        ),
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Make the clone without asking.")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show what was skipped, too.")] = False,
     output: ReportOption = ReportFormat.TEXT,
     connection: ConnectionFlags,
     variables: dict[str, str],
     variable_files: tuple[Path, ...],
 ) -> None:
-    """Check inside hosts and guests that training will work; exit 8 where a check fails."""
+    """Check inside hosts and guests that training will work; exit 8 where a check fails, 9 if it cannot."""
     from vgpu_cfg.cli.flows import flow
+    from vgpu_cfg.cli.flows.baselines import add_to_history, read_baseline
     from vgpu_cfg.cli.flows.verify_flow import Wanted, verify_plan
     from vgpu_cfg.verification import Choice
 
     globs = _globs(only)
     request = flow.read_request(path, variables, variable_files)
+    if yes and not template:
+        raise typer.BadParameter("only a clone of --template is asked about", param_hint="--yes")
+    if template:
+        options = CommandOptions(connection, variables, variable_files)
+        _show_templates(request, options, path, tuple(template), output, yes=yes)
+        return
     if target_branch is not None:
         _show_target(request, connection, target_branch, tuple(vms or ()), tuple(hosts or ()), output, report)
         return
     choice = Choice(globs, quick, parallel, _thresholds(request, threshold or []))
-    wanted = Wanted(choice, tuple(vms or ()), tuple(hosts or ()), all_)
-    if report is not None:
-        _refuse_unwritable(report)
+    before = read_baseline(baseline, request.desired.name) if baseline is not None else None
+    wanted = Wanted(choice, tuple(vms or ()), tuple(hosts or ()), all_, before)
+    for option, written in (("--report", report), ("--save", save), ("--history", history)):
+        if written is not None:
+            _refuse_unwritable(written, option)
     options = CommandOptions(connection, variables, variable_files)
     make = options.command("apply", path)
     found = verify_plan(request, connection, wanted, _progress(), make_command=make)
     if report is not None:
         _write(report, found)
+    if history is not None:
+        add_to_history(history, found)
+    if save is not None:
+        _save(save, found)
     again = [f"--only={','.join(dict.fromkeys(one.check for one in found.failed))}"] if found.failed else []
     _show(found, output, options.command("verify", path, *again) if again else "", verbose=verbose)
     if found.failed:
         raise typer.Exit(EXIT_FAILED)
+    if found.unproven:
+        raise typer.Exit(EXIT_UNPROVEN)
 
 
 def _globs(only: list[str] | None) -> tuple[str, ...]:
@@ -188,7 +228,7 @@ def _show_target(
     if output is ReportFormat.JUNIT:
         raise typer.BadParameter("a branch is shown as text or json", param_hint="--output")
     if report is not None:
-        _refuse_unwritable(report)
+        _refuse_unwritable(report, "--report")
     found = plan_branch(request, connection, number, vms=vms, hosts=hosts)
     if report is not None:
         from vgpu_cfg.render.page.branches import render_branch_page
@@ -202,6 +242,35 @@ def _show_target(
         from vgpu_cfg.render.text.branches import render_branch_plan
 
         show.lines(lambda width: render_branch_plan(found, width))
+    if found.lacks:
+        raise typer.Exit(EXIT_FAILED)
+
+
+def _show_templates(
+    request: PlanRequest,
+    options: CommandOptions,
+    path: Path,
+    globs: tuple[str, ...],
+    output: ReportFormat,
+    *,
+    yes: bool,
+) -> None:
+    """Look into a clone of each template; exit 8 where one lacks what is asked, 6 where a clone is left."""
+    from vgpu_cfg.cli.flows.run_flow import ApplyOptions
+    from vgpu_cfg.cli.flows.template_flow import look_at_templates
+    from vgpu_cfg.cli.options.shared import OutputFormat
+    from vgpu_cfg.cli.output import show
+    from vgpu_cfg.render.text.templates import render_template_looks
+
+    if output is not ReportFormat.TEXT:
+        raise typer.BadParameter(
+            "a template is shown as text, after its clone's own run", param_hint="--output"
+        )
+    how = ApplyOptions(path=path, yes=yes, parallel=1, per_host=1, output=OutputFormat.TEXT, options=options)
+    found = look_at_templates(request, options.connection, globs, how)
+    show.lines(lambda width: render_template_looks(found, width))
+    if found.left_over:
+        raise typer.Exit(EXIT_LEFT_OVER)
     if found.lacks:
         raise typer.Exit(EXIT_FAILED)
 
@@ -220,15 +289,24 @@ def _progress() -> Callable[[CheckResult], None]:
     return on_result
 
 
-def _refuse_unwritable(path: Path) -> None:
-    """Find out before anything is measured whether the page can be written; nothing is left behind."""
+def _save(path: Path, found: Verification) -> None:
+    """Keep the figures, where nothing failed: others would be held against what was wrong already."""
+    from vgpu_cfg.cli.flows.baselines import write_baseline
+    from vgpu_cfg.cli.output import show
+
+    if found.failed:
+        show.say(f"the figures are not kept in {path}: {len(found.failed)} failed")
+    elif not write_baseline(path, found):
+        show.say(f"there is nothing to keep in {path}: this run measured nothing")
+
+
+def _refuse_unwritable(path: Path, option: str) -> None:
+    """Find out before anything is measured whether a file can be written; nothing is left behind."""
     was_there = path.exists()
     try:
         path.open("ab").close()
     except OSError as error:
-        raise typer.BadParameter(
-            f"{path} cannot be written: {error.strerror}", param_hint="--report"
-        ) from error
+        raise typer.BadParameter(f"{path} cannot be written: {error.strerror}", param_hint=option) from error
     if not was_there:
         path.unlink()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from threading import Lock
 from typing import TYPE_CHECKING
 
@@ -16,13 +17,15 @@ from vgpu_cfg.planning.expand.ranges import fold_names
 from vgpu_cfg.planning.findings.options import PlanOptions, matches_any
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from vgpu_cfg.cli.compose import Estate
     from vgpu_cfg.cli.flows.flow import PlanRequest
     from vgpu_cfg.model.desired import DesiredPlan
     from vgpu_cfg.model.guests.guest import GuestSpec
     from vgpu_cfg.model.observed.inventory import Inventory
     from vgpu_cfg.model.plan_file import AccessEntry
-    from vgpu_cfg.model.verification import CheckResult, Verification
+    from vgpu_cfg.model.verification import Baseline, CheckResult, Verification
     from vgpu_cfg.ports import GuestShell, GuestShells, HostShell
     from vgpu_cfg.settings.flags import ConnectionFlags
     from vgpu_cfg.settings.secrets import SecretStore
@@ -33,13 +36,15 @@ if TYPE_CHECKING:
 class Wanted:
     """What of a plan is to be verified. `vms` and `hosts` are globs, empty for all.
 
-    `all_licences` checks the licences of VMs that are none of the plan's too, as its hosts tell them.
+    `all_licences` checks the licences of VMs that are none of the plan's too, as its hosts tell them. A
+    `baseline` is what figures are held against.
     """
 
     choice: Choice
     vms: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()
     all_licences: bool = False
+    baseline: Baseline | None = None
 
 
 def verify_plan(
@@ -83,7 +88,7 @@ def verify_in(
     from vgpu_cfg.catalog.nic import load_nics
     from vgpu_cfg.verification import Channels, make_guest_views, make_host_views, verify
 
-    begun = estate.clock.now()
+    begun, clock = estate.clock.now(), _vcenter_clock(estate)
     observed = read_plan(desired, estate)
     specs = specs_of(desired, observed)
     rates = {model.device_id: model.line_gbps for model in load_nics().models if model.line_gbps}
@@ -91,7 +96,9 @@ def verify_in(
     hosts = make_host_views(
         desired, observed, open_shells=frozenset(open_shells), licence_of_all=wanted.all_licences
     )
-    guests = make_guest_views(desired, observed, specs, now=begun, rates_gbps=rates)
+    guests = make_guest_views(
+        desired, observed, specs, now=clock(), rates_gbps=rates, framebuffers_mib=_framebuffers(desired)
+    )
     host_names = [host.name for host in hosts]
     hosts, guests = _selected(hosts, guests, wanted)
     if not any(guest.is_there for guest in guests) and not hosts:
@@ -103,10 +110,57 @@ def verify_in(
             remedy=f"make them first: {make_command}",
         )
     ways = Ways(desired, observed, estate, specs, open_shells, secrets)
-    channels = Channels(guest=ways.guest, host=ways.host, pause=estate.clock.pause, on_result=on_result)
+    channels = Channels(
+        guest=ways.guest,
+        host=ways.host,
+        pause=estate.clock.pause,
+        now=clock,
+        on_result=on_result,
+    )
     # The lab is one process with one clock: its machines are asked one after the other.
     choice = replace(wanted.choice, parallel=1) if estate.is_lab else wanted.choice
-    return verify(hosts, guests, channels, choice, plan=desired.name, server=server, begun=begun)
+    return verify(
+        hosts,
+        guests,
+        channels,
+        choice,
+        plan=desired.name,
+        server=server,
+        begun=begun,
+        baseline=wanted.baseline,
+    )
+
+
+def _vcenter_clock(estate: Estate) -> Callable[[], datetime]:
+    """Return what tells vCenter's time; this machine's, where nobody tells how far vCenter's is from it.
+
+    vCenter is asked once, and this machine's clock counts on from there; the lab's is asked each time.
+    """
+
+    def read() -> datetime | None:
+        locks = estate.reader.read_locks()
+        return locks.now if locks is not None else None
+
+    def of_the_lab() -> datetime:
+        return read() or estate.clock.now()
+
+    if estate.is_lab:
+        return of_the_lab
+    before = estate.clock.now()
+    seen = read()
+    after = estate.clock.now()
+    off = seen - (before + (after - before) / 2) if seen is not None else timedelta()
+    return lambda: estate.clock.now() + off
+
+
+def _framebuffers(desired: DesiredPlan) -> Mapping[str, int]:
+    """Return the framebuffer of each profile that the plan file names, as far as the catalogue knows it."""
+    from vgpu_cfg.catalog import load_catalog
+
+    catalog = load_catalog()
+    names = {str(profile) for vm in desired.vms for gpu in vm.gpus for profile in gpu.profile or ()}
+    entries = {name: catalog.by_profile(name) for name in names}
+    return {name: found[0].framebuffer_mib for name, found in entries.items() if found}
 
 
 def specs_of(desired: DesiredPlan, observed: Inventory) -> Mapping[str, GuestSpec]:

@@ -20,6 +20,7 @@ from vgpu_cfg.model.guests.training_modules import (
     ImageModule,
     LauncherModule,
     MonitoringModule,
+    RankModule,
     RegistryModule,
     SshMeshModule,
     ToolkitModule,
@@ -78,6 +79,56 @@ class NetworkModule(ModuleBase):
     nics: tuple[GuestNic, ...] = ()
 
 
+class SiteProxy(Frozen):
+    """A proxy; `password` is a secret's name, "" without a login."""
+
+    http: str = ""
+    https: str = ""
+    no_proxy: tuple[str, ...] = ()
+    user: str = ""
+    password: str = ""
+
+
+class AptMirror(Frozen):
+    """A mirror of the distribution's apt archive; what is empty the guest's own release decides."""
+
+    url: str
+    security: str = ""
+    suites: tuple[str, ...] = ()
+    components: tuple[str, ...] = ()
+
+
+class SiteModule(ModuleBase):
+    """How the guest reaches what is staged in it: proxy, mirrors of packages and images, the site's CA.
+
+    `certificates` are PEM. `runtime` is the container runtime that is told of them, "" for none. With
+    `closed` package sources that lead elsewhere than to `hosts` are set aside (".example.com" is every name
+    below it).
+    """
+
+    kind: Literal["site"] = "site"
+    proxy: SiteProxy | None = None
+    apt: AptMirror | None = None
+    dnf: tuple[str, ...] = ()
+    registry_mirrors: Mapping[str, str] = Field(default_factory=dict)
+    certificates: tuple[str, ...] = ()
+    runtime: Literal["", "docker", "containerd", "apptainer"] = ""
+    closed: bool = False
+    hosts: tuple[str, ...] = ()
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """The proxy's password."""
+        return (self.proxy.password,) if self.proxy is not None and self.proxy.password else ()
+
+
+class TimeModule(ModuleBase):
+    """The NTP servers that keep the clock right, by chronyd or systemd-timesyncd."""
+
+    kind: Literal["time"] = "time"
+    servers: tuple[str, ...]
+
+
 class NouveauModule(ModuleBase):
     """The nouveau driver kept from loading, in the running system and in its initramfs."""
 
@@ -121,15 +172,27 @@ class OfedModule(ModuleBase):
     """The RDMA stack: "mlnx" (MLNX_OFED), "doca" (DOCA-OFED) or "inbox" (the distribution's).
 
     `package` is a URL or path (mlnx: the .tgz, doca: the repository's .deb or .rpm), "" where the template
-    has it. `peermem` loads nvidia-peermem at boot.
+    has it. It comes before NVIDIA's driver, whose nvidia-peermem is built only where the stack is there.
     """
 
     kind: Literal["ofed"] = "ofed"
     stack: Literal["mlnx", "doca", "inbox"] = "inbox"
     package: str = ""
     sha256: str = ""
-    peermem: bool = True
     MAY_REBOOT: ClassVar[bool] = True
+
+
+class PeermemModule(ModuleBase):
+    """The way from the NIC into GPU memory: the kernel's dma-buf where all have it, else nvidia-peermem.
+
+    `stack` is the RDMA stack's. `package` is the driver's where that is a .run: its installer builds the
+    modules anew that were built before the stack came, as DKMS does for packages.
+    """
+
+    kind: Literal["peermem"] = "peermem"
+    stack: Literal["mlnx", "doca", "inbox"] = "inbox"
+    package: str = ""
+    sha256: str = ""
 
 
 class NicFirmwareModule(ModuleBase):
@@ -196,10 +259,13 @@ GuestModule = Annotated[
     | UsersModule
     | HostsModule
     | NetworkModule
+    | SiteModule
+    | TimeModule
     | NouveauModule
+    | OfedModule
     | DriverModule
     | CudaModule
-    | OfedModule
+    | PeermemModule
     | RoceModule
     | NcclModule
     | LimitsModule
@@ -212,6 +278,7 @@ GuestModule = Annotated[
     | RegistryModule
     | ImageModule
     | WorkerModule
+    | RankModule
     | LauncherModule
     | MonitoringModule
     | NicFirmwareModule,

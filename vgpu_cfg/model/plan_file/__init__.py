@@ -56,6 +56,7 @@ from vgpu_cfg.model.plan_file.network_values import parse_nic_address
 from vgpu_cfg.model.plan_file.nic_entries import NicDeviceEntry, NicEntry
 from vgpu_cfg.model.plan_file.not_yet import NOT_YET_KEYS
 from vgpu_cfg.model.plan_file.schema import plan_file_schema
+from vgpu_cfg.model.plan_file.site_entries import AptEntry, ProxyEntry, SiteEntry
 from vgpu_cfg.model.plan_file.training_entries import (
     MonitoringEntry,
     RegistryEntry,
@@ -70,6 +71,7 @@ __all__ = [
     "NOT_YET_KEYS",
     "NVIDIA_REGISTRY",
     "AccessEntry",
+    "AptEntry",
     "BiosEntry",
     "ClusterOptionsEntry",
     "CudaEntry",
@@ -97,12 +99,14 @@ __all__ = [
     "PlaceEntry",
     "PlanFile",
     "ProtectEntry",
+    "ProxyEntry",
     "PvrdmaEntry",
     "RegistryEntry",
     "RoceEntry",
     "Scratch",
     "Server",
     "SharedFolderEntry",
+    "SiteEntry",
     "SwitchEntry",
     "TrafficEntry",
     "TrainingEntry",

@@ -45,6 +45,7 @@ from vgpu_cfg.model.plan_file.guest_entries import GuestEntry
 from vgpu_cfg.model.plan_file.host_entries import HostEntry
 from vgpu_cfg.model.plan_file.network_entries import NetworkEntry
 from vgpu_cfg.model.plan_file.nic_entries import NicEntry
+from vgpu_cfg.model.plan_file.site_entries import SiteEntry
 from vgpu_cfg.model.plan_file.training_entries import TrainingEntry
 from vgpu_cfg.model.plan_file.values import CHECK_PATTERN, PLAN_NAME_PATTERN, VARIABLE_PATTERN
 from vgpu_cfg.model.plan_file.vm_options import OPTIONS, VmOptions
@@ -335,6 +336,18 @@ class VerifyEntry(Frozen):
     seconds: Stated[Annotated[int, Field(ge=1, le=600)]] = key(
         "How long each bandwidth is measured.", default="5"
     )
+    line_gbps: Stated[Annotated[float, Field(gt=0, le=10_000)]] = key(
+        "What each port of RDMA shall run at, in Gb/s.", default="what the catalogue has for the NIC's model"
+    )
+    clock_seconds: Stated[Annotated[float, Field(gt=0, le=3600)]] = key(
+        "How far a guest's clock may be from vCenter's.", default="2"
+    )
+    licence_hours: Stated[Annotated[float, Field(ge=0, le=8760)]] = key(
+        "How long a vGPU's licence must hold still.", default="12"
+    )
+    loss: Stated[Annotated[float, Field(gt=0, lt=1)]] = key(
+        "The share by which a figure may be behind that of the baseline.", default="0.05"
+    )
 
 
 class FileHeader(Frozen):
@@ -377,4 +390,5 @@ class PlanFile(FileHeader):
     )
     vms: tuple[VmEntry, ...] = key("The VMs, one line for each kind.")
     moved: tuple[MovedEntry, ...] = key("VMs that had another name before: they are renamed, not made anew.")
+    site: SiteEntry = key("Where guests get what is staged in them: proxy, mirrors, certificates.")
     training: TrainingEntry = key("Which VMs train together, and with what.")

@@ -33,6 +33,7 @@ from vgpu_cfg.model.plan_file.guest_fields import (
     PublicKeys,
     Sha256,
     Shell,
+    TimeServers,
     Url,
     UserName,
     word_or_mapping,
@@ -100,7 +101,9 @@ class OfedEntry(PackageEntry):
 class CudaEntry(Frozen):
     """The CUDA Toolkit, for training without containers; text is short for {version: text}."""
 
-    version: CudaVersion = key('The release, as in "12.8".', IN_GUEST)
+    version: CudaVersion = Field(
+        description='The release, as in "12.8".', json_schema_extra={"x-takes-effect": IN_GUEST.value}
+    )
     package: Package = key(
         "A local repository's .deb or .rpm, or a .run file, by its address or path.",
         IN_GUEST,
@@ -120,7 +123,7 @@ GuestOfed = Annotated[
 ]
 
 
-GuestCuda = Annotated[CudaEntry, word_or_mapping("version", (), Text | CudaEntry)]
+GuestCuda = Annotated[CudaEntry, word_or_mapping("version", (), CudaVersion | CudaEntry)]
 GuestUsers = Annotated[
     tuple[UserEntry, ...], one_or_many_of("name", Text | UserEntry | list[Text | UserEntry])
 ]
@@ -171,6 +174,12 @@ class GuestEntry(Frozen):
         "The RDMA stack: mlnx, doca, inbox, or a mapping; leave: nothing is done.",
         GUEST_RESTART,
         "inbox where a NIC has rdma, else leave",
+    )
+    time: TimeServers = key(
+        "The NTP servers of the guest's clock, one or a list; these and no others.",
+        IN_GUEST,
+        "as the template has it",
+        value=tuple,
     )
     containers: Stated[Containers] = key(
         "The container runtime, with NVIDIA's container toolkit where the VM has GPUs; leave: nothing is "

@@ -13,6 +13,7 @@ from vgpu_cfg.planning.expand.merging import merge
 from vgpu_cfg.planning.expand.moved import MovedExpansion, expand_moved
 from vgpu_cfg.planning.expand.networks import NetworkExpansion, expand_networks
 from vgpu_cfg.planning.expand.ranges import Member, read_members
+from vgpu_cfg.planning.expand.site import SiteExpansion, expand_site
 from vgpu_cfg.planning.expand.training import TrainingExpansion, expand_training
 
 __all__ = [
@@ -21,12 +22,14 @@ __all__ = [
     "Member",
     "MovedExpansion",
     "NetworkExpansion",
+    "SiteExpansion",
     "TrainingExpansion",
     "VmContext",
     "check_host_names",
     "expand_hosts",
     "expand_moved",
     "expand_networks",
+    "expand_site",
     "expand_training",
     "expand_vms",
     "merge",

@@ -63,6 +63,7 @@ def make_guest(name: str, keys: VmKeys, user_data: str = "") -> DesiredGuest | N
         runtime=entry.containers if entry.containers != "leave" else None,
         toolkit_repository=entry.toolkit_repository,
         shared_memory=f"{entry.shared_memory}m" if entry.shared_memory is not None else "",
+        time=entry.time,
         wait_seconds=entry.wait,
         is_exposed=entry.secrets == "exposed",
     )
@@ -156,9 +157,6 @@ def _check_packages(entry: GuestEntry, layers: Layers) -> Iterator[DocumentFault
 
 def _check_cuda(entry: CudaEntry, layers: Layers) -> Iterator[DocumentFault]:
     loc: Loc = ("guest", "cuda")
-    if not entry.version:
-        hint = 'as in cuda: "12.8"'
-        yield layers.fault(loc, "this says not which release of the CUDA Toolkit is wanted", hint)
     if entry.package:
         yield from _check_kind((*loc, "package"), entry, CUDA_PACKAGES, "the CUDA Toolkit", layers)
     elif entry.sha256:

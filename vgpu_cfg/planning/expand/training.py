@@ -9,7 +9,7 @@ from typing import Any
 
 from vgpu_cfg.documents import Part, build, did_you_mean
 from vgpu_cfg.errors import DocumentError, DocumentFault
-from vgpu_cfg.model.desired import DesiredGuest, DesiredTraining, DesiredVm
+from vgpu_cfg.model.desired import DesiredGuest, DesiredSite, DesiredTraining, DesiredVm
 from vgpu_cfg.model.plan_file import PackageEntry, RegistryEntry, TrainingEntry, host_name_of, registry_of
 from vgpu_cfg.planning.expand.context import VmContext
 from vgpu_cfg.planning.expand.lines import Expansion
@@ -28,11 +28,14 @@ class TrainingExpansion:
     faults: list[DocumentFault] = field(default_factory=list)
 
 
-def expand_training(part: Part | None, expansion: Expansion, context: VmContext) -> TrainingExpansion:
+def expand_training(
+    part: Part | None, expansion: Expansion, context: VmContext, site: DesiredSite | None = None
+) -> TrainingExpansion:
     """Make the training of a plan whose lines are written out.
 
     Its VMs get a guest where the plan file gives them none, and what training needs in it where nothing
-    is said of that. Where VMs are faulty, nothing is said of which of them train.
+    is said of that; the driver from the `site`, where that names one. Where VMs are faulty, nothing is said
+    of which of them train.
     """
     out = TrainingExpansion(vms=list(expansion.vms))
     if part is None:
@@ -50,10 +53,11 @@ def expand_training(part: Part | None, expansion: Expansion, context: VmContext)
     head = _head(entry, names, workers, part, out)
     if out.faults:
         return out
+    driver = site.driver if site is not None and site.driver is not None else PackageEntry()
     needs_runtime = bool(entry.image) or entry.monitoring is not None
     members = {*workers, *filter(None, [head])}
     out.vms = [
-        _with_guest(vm, expansion.guest_keys.get(vm.name, frozenset()), needs_runtime=needs_runtime)
+        _with_guest(vm, expansion.guest_keys.get(vm.name, frozenset()), driver, needs_runtime=needs_runtime)
         if vm.name in members
         else vm
         for vm in out.vms
@@ -108,12 +112,14 @@ def _head(
     return found
 
 
-def _with_guest(vm: DesiredVm, stated: Collection[str], *, needs_runtime: bool) -> DesiredVm:
+def _with_guest(
+    vm: DesiredVm, stated: Collection[str], driver: PackageEntry, *, needs_runtime: bool
+) -> DesiredVm:
     """Give a VM that trains its guest, and in it what nothing is said of."""
     guest = vm.guest or DesiredGuest(host_name=host_name_of(vm.name))
     update: dict[str, Any] = {}
     if vm.gpus and "driver" not in stated:
-        update["driver"] = PackageEntry()
+        update["driver"] = driver
     if needs_runtime and "containers" not in stated:
         update["runtime"] = _DEFAULT_RUNTIME
     return vm.model_copy(update={"guest": guest.model_copy(update=update)})

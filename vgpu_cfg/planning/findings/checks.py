@@ -319,6 +319,7 @@ CHECKS: dict[Code, Check] = {
         (Code.USER_DATA_CLASHES, "`user_data` sets what the plan decides otherwise", _E, _V),
         (Code.GUEST_DISK_SMALL, "the system disk may be too small for the image", _W, _R),
         (Code.GUEST_DRIVER_UNPROVEN, "nobody has said that the host takes the guest's driver", _W, _R),
+        (Code.GUEST_WARNED, "a module is in a guest but for what it warns of", _W, _V),
         (Code.CUDA_DRIVER_OLD, "the guest's driver is too old for the CUDA Toolkit", _E, _V),
         (Code.CUDA_DRIVER_UNPROVEN, "the guest's driver is older than the CUDA Toolkit's own", _W, _V),
         (Code.GUEST_DRIVER_UNKNOWN, "no document names the branch of the guest's driver", _W, _R),
@@ -334,6 +335,9 @@ CHECKS: dict[Code, Check] = {
         (Code.ADDRESS_TWICE, "an address of the plan is given twice", _E, _V),
         (Code.ADDRESS_IN_USE, "somebody else uses an address of the plan", _W, _V),
         (Code.NICS_ALIKE, "a guest cannot tell its NICs apart", _E, _V),
+        (Code.SITE_LEFT, "staging would fetch from beyond a closed site", _E, _V),
+        (Code.SITE_MIRROR_UNASKED, "a registry mirror that docker does not ask", _W, _V),
+        (Code.SITE_WITHOUT_PACKAGES, "a closed site has no package mirror", _W, _V),
     )
 }
 

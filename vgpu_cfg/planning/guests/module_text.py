@@ -17,8 +17,11 @@ from vgpu_cfg.model.guests.modules import (
     NicFirmwareModule,
     NouveauModule,
     OfedModule,
+    PeermemModule,
     RoceModule,
     SharedFolderModule,
+    SiteModule,
+    TimeModule,
     TrafficModule,
     UsersModule,
 )
@@ -27,19 +30,23 @@ from vgpu_cfg.model.guests.training_modules import (
     ImageModule,
     LauncherModule,
     MonitoringModule,
+    RankModule,
     RegistryModule,
     SshMeshModule,
     ToolkitModule,
     WorkerModule,
 )
 from vgpu_cfg.model.plan.change import Edit
+from vgpu_cfg.model.plan_file.site_values import host_of
 from vgpu_cfg.planning.findings.wording import counted
 from vgpu_cfg.planning.guests.drivers import branch_of_package
 
 HIDDEN = "****"
 """What stands for a secret, wherever one is told of."""
 
-_ALWAYS_DEFAULT = frozenset({"users", "nouveau", "limits", "nccl", "toolkit", "ssh-mesh", "hosts"})
+_ALWAYS_DEFAULT = frozenset(
+    {"users", "nouveau", "limits", "nccl", "peermem", "toolkit", "ssh-mesh", "hosts", "rank"}
+)
 """Modules that follow from others: no key of the plan file asks for them."""
 
 
@@ -62,6 +69,10 @@ def module_text(module: GuestModule) -> str:
             return f"{counted(len(module.entries), 'host')} in /etc/hosts"
         case NetworkModule():
             return "; ".join(_nic_text(nic) for nic in module.nics)
+        case SiteModule():
+            return _site_text(module)
+        case TimeModule():
+            return f"time from {', '.join(module.servers)}"
         case NouveauModule():
             return "nouveau off"
         case DriverModule():
@@ -72,8 +83,9 @@ def module_text(module: GuestModule) -> str:
         case LicenceModule():
             return f"licence {HIDDEN}"
         case OfedModule():
-            stack = {"mlnx": "MLNX_OFED", "doca": "DOCA-OFED", "inbox": "inbox RDMA"}[module.stack]
-            return f"{stack}, peermem" if module.peermem else stack
+            return {"mlnx": "MLNX_OFED", "doca": "DOCA-OFED", "inbox": "inbox RDMA"}[module.stack]
+        case PeermemModule():
+            return "GPU memory for RDMA"
         case NicFirmwareModule():
             return ", ".join(f"{name}={value}" for name, value in module.parameters.items())
         case RoceModule():
@@ -98,6 +110,7 @@ def _training_text(
     | ImageModule
     | SshMeshModule
     | WorkerModule
+    | RankModule
     | LauncherModule
     | MonitoringModule,
 ) -> str:
@@ -114,6 +127,9 @@ def _training_text(
             return f"ssh mesh of {len(module.peers)}"
         case WorkerModule():
             return "worker container"
+        case RankModule():
+            given = len(module.environment)
+            return f"ranks with {counted(given, 'variable')}" if given else "ranks"
         case LauncherModule():
             slots = sum(worker.slots for worker in module.workers)
             return f"`train` over {counted(len(module.workers), 'worker')}, {counted(slots, 'slot')}"
@@ -121,6 +137,24 @@ def _training_text(
             return "Prometheus and Grafana" if module.role == "server" else f"{module.exporter} exporter"
         case _:
             assert_never(module)
+
+
+def _site_text(module: SiteModule) -> str:
+    """Say where the guest is sent, by hosts."""
+    words = []
+    if module.proxy is not None:
+        login = f" as {module.proxy.user} {HIDDEN}" if module.proxy.password else ""
+        words.append(f"proxy {host_of(module.proxy.http or module.proxy.https)}{login}")
+    if module.apt is not None:
+        words.append(f"apt from {host_of(module.apt.url)}")
+    if module.dnf:
+        words.append(f"dnf from {host_of(module.dnf[0])}")
+    words += [f"{registry} from {host_of(url)}" for registry, url in sorted(module.registry_mirrors.items())]
+    if module.certificates:
+        words.append(counted(len(module.certificates), "certificate"))
+    if module.closed:
+        words.append("closed")
+    return ", ".join(words) or "as the template"
 
 
 def _nic_text(nic: GuestNic) -> str:

@@ -26,6 +26,7 @@ from vgpu_cfg.planning.guests.report_checks import (
     pending_restarts,
     restart_steps,
 )
+from vgpu_cfg.planning.guests.site_checks import check_site
 from vgpu_cfg.planning.guests.specs import guest_specs
 from vgpu_cfg.planning.guests.stage import (
     GuestUpdate,
@@ -117,6 +118,7 @@ class GuestPlanner:
         is_reached = check_way_in(resolved, update, self.findings)
         check_exposure(resolved, update, self.specs, self.findings)
         check_guest(resolved, update, self.host_branch.get(resolved.name, ""), self.findings)
+        check_site(resolved, update, self.desired, self.findings)
         check_keys(resolved, update, held, self.keys, self.desired, self.findings)
         if held not in (Held.UNSEEN, Held.FOREIGN):
             check_secrets(resolved, update, knowledge.fingerprints, self.findings)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from vgpu_cfg.model.desired import DesiredPlan, DesiredTraining, DesiredVm
+from vgpu_cfg.model.desired import DesiredGuest, DesiredPlan, DesiredTraining, DesiredVm
 from vgpu_cfg.model.guests.guest import GuestSpec
 from vgpu_cfg.model.guests.modules import MODULE_ORDER, GuestModule
 from vgpu_cfg.planning.guests.drivers import GuestDrivers
@@ -16,6 +16,7 @@ from vgpu_cfg.planning.guests.nccl_modules import nccl_modules
 from vgpu_cfg.planning.guests.nics import Addresses, PlannedNic, planned_nics
 from vgpu_cfg.planning.guests.own_modules import OwnGuest, own_modules
 from vgpu_cfg.planning.guests.peers import Team, make_team
+from vgpu_cfg.planning.guests.site import site_module
 from vgpu_cfg.planning.guests.training_modules import training_modules
 from vgpu_cfg.planning.guests.wiring import NO_WIRING, Wiring
 
@@ -38,7 +39,7 @@ def guest_specs(
             desired,
             OwnGuest(
                 vm,
-                vm.guest,
+                _guest(desired, vm.guest),
                 planned_nics(vm, addresses),
                 (takes or {}).get(vm.name, GuestDrivers()),
                 _training(team, vm),
@@ -55,10 +56,20 @@ def _training(team: Team | None, vm: DesiredVm) -> DesiredTraining | None:
     return team.training if team is not None and team.peer(vm.name) is not None else None
 
 
+def _guest(desired: DesiredPlan, guest: DesiredGuest) -> DesiredGuest:
+    """Return a guest with what the site says for all of them, where it says nothing itself."""
+    site = desired.site
+    if site is None or not site.toolkit_repository or guest.toolkit_repository is not None:
+        return guest
+    return guest.model_copy(update={"toolkit_repository": site.toolkit_repository})
+
+
 def _spec(desired: DesiredPlan, own: OwnGuest, team: Team | None, wiring: Wiring) -> GuestSpec:
     guest = own.guest
     peer = team.peer(own.vm.name) if team is not None else None
     modules: list[GuestModule] = [*own_modules(own), *nccl_modules(own, team, wiring)]
+    if desired.site is not None:
+        modules.append(site_module(desired.site, guest))
     if team is not None and peer is not None:
         modules += training_modules(team, peer)
     return GuestSpec(

@@ -25,12 +25,14 @@ from vgpu_cfg.render.views.verification import (
 _STYLES = {
     CheckState.PASSED: "green",
     CheckState.FAILED: "bold red",
+    CheckState.UNPROVEN: "bold yellow",
     CheckState.NOT_ASKED: "yellow",
     CheckState.SKIPPED: "dim",
 }
 _SIGNS = {
     CheckState.PASSED: "ok",
     CheckState.FAILED: "FAIL",
+    CheckState.UNPROVEN: "?",
     CheckState.NOT_ASKED: "-",
     CheckState.SKIPPED: "skip",
 }
@@ -51,6 +53,7 @@ def render_verification(
         lines += [Text(""), Text(part.title, style="bold")]
         lines += _blocks(part, width, with_all=with_all)
     lines += _failures(found.failed, width)
+    lines += _unproven(found.unproven, width)
     hides_skipped = not with_all and any(one.state is CheckState.SKIPPED for one in found.results)
     lines += _end(found, width, next_command, hides_skipped=hides_skipped)
     return lines
@@ -94,6 +97,19 @@ def _failures(failed: Sequence[CheckResult], width: int) -> list[Text]:
     named = [(fold_names(one.subject.name for one in same), same[0]) for same in alike.values()]
     for name, one in named:
         lines += finding_lines(one, width, name=name)
+    return lines
+
+
+def _unproven(unproven: Sequence[CheckResult], width: int) -> list[Text]:
+    """Lay out what the plan asks for and nobody could tell of, with why; like ones once."""
+    if not unproven:
+        return []
+    lines = [Text(""), Text.assemble(("NOT PROVEN", "bold"), f"  {len(unproven)}")]
+    alike: dict[tuple[str, str], list[str]] = {}
+    for one in unproven:
+        alike.setdefault((one.title, one.why), []).append(one.subject.name)
+    for (title, why), names in alike.items():
+        lines += fold(Text(f"  {fold_names(names)}: {title}: {why}"), width, hang=4)
     return lines
 
 

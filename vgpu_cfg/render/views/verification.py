@@ -14,6 +14,7 @@ from vgpu_cfg.render.layout.lines import counted
 STATE_WORDS = {
     CheckState.PASSED: "passed",
     CheckState.FAILED: "failed",
+    CheckState.UNPROVEN: "not proven",
     CheckState.NOT_ASKED: "not run",
     CheckState.SKIPPED: "skipped",
 }
@@ -36,8 +37,8 @@ class Block:
 
     @property
     def has_trouble(self) -> bool:
-        """Whether something failed, or was not asked."""
-        return any(one.state in (CheckState.FAILED, CheckState.NOT_ASKED) for one in self.results)
+        """Whether something failed, could not be proven, or was not asked."""
+        return any(one.state not in (CheckState.PASSED, CheckState.SKIPPED) for one in self.results)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +84,8 @@ def result_text(result: CheckResult) -> str:
             return f"{result.observed}, expected {result.expected}" if result.expected else result.observed
         case CheckState.NOT_ASKED:
             return f"not run: {result.why}"
+        case CheckState.UNPROVEN:
+            return f"not proven: {result.why}"
         case CheckState.SKIPPED:
             return result.why
 
@@ -90,7 +93,13 @@ def result_text(result: CheckResult) -> str:
 def count_states(results: Iterable[CheckResult]) -> str:
     """Say "1 failed, 2 not run, 14 passed", what matters most first."""
     states = [one.state for one in results]
-    order = (CheckState.FAILED, CheckState.NOT_ASKED, CheckState.PASSED, CheckState.SKIPPED)
+    order = (
+        CheckState.FAILED,
+        CheckState.UNPROVEN,
+        CheckState.NOT_ASKED,
+        CheckState.PASSED,
+        CheckState.SKIPPED,
+    )
     return ", ".join(f"{states.count(state)} {STATE_WORDS[state]}" for state in order if state in states)
 
 
@@ -98,8 +107,11 @@ def verdict_text(found: Verification) -> str:
     """Say in one line what all of it came to."""
     if not found.results:
         return "no check ran"
-    if found.failed:
-        return f"{counted(len(found.failed), 'check')} failed"
+    failures = f"{counted(len(found.failed), 'check')} failed" if found.failed else ""
+    if found.unproven:
+        return f"{failures or 'nothing failed'}, {len(found.unproven)} not proven"
+    if failures:
+        return failures
     if not found.passes:
         return "no check could run"
     return "all checks passed"

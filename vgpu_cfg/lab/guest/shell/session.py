@@ -16,6 +16,8 @@ from vgpu_cfg.lab.guest.shell.words import Command, Pipeline, SyntaxFaultError, 
 from vgpu_cfg.lab.guest.system import files, sysfs
 from vgpu_cfg.lab.guest.system.accounts import ROOT
 from vgpu_cfg.lab.guest.system.creation import guest_of
+from vgpu_cfg.lab.guest.system.faults import fault_of
+from vgpu_cfg.lab.guest.system.rdma import find_endpoint
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state.guest import Guest
 from vgpu_cfg.lab.state.inventory import VirtualMachine
@@ -99,6 +101,14 @@ class Session:
         home = self.guest.accounts[self.user].home if self.user in self.guest.accounts else "/"
         return files.normal(home + word[1:] if word == "~" or word.startswith("~/") else word, self.folder)
 
+    def keeper(self, path: str) -> Guest:
+        """Return the guest on whose disk a path lies: another's, where a shared folder is mounted."""
+        for folder, server in self.guest.mounts.items():
+            if server and path.startswith(f"{folder}/") and not fault_of(self.guest, "mount"):
+                end = find_endpoint(self.lab.state, server)
+                return guest_of(end[0]) if end is not None else self.guest
+        return self.guest
+
     def read(self, path: str) -> bytes:
         """Return a file's content. Raises NoSuchPathError, PermissionError."""
         if path == NOTHING:
@@ -106,7 +116,7 @@ class Session:
         made = sysfs.read(self.lab.state, self.vm, path)
         if made is not None:
             return made.encode()
-        found = self.guest.files.get(path)
+        found = self.keeper(path).files.get(path)
         if found is None:
             raise files.NoSuchPathError(path)
         if self.user not in (ROOT, found.owner) and not found.mode & OTHERS_READ:
@@ -124,7 +134,8 @@ class Session:
         if mode is None and known is None:
             mode = 0o666 & ~self.umask
         owner = known.owner if known is not None else self.user
-        files.write(self.guest, path, content, mode=mode, owner=owner, now=self.lab.clock.now())
+        keeper = self.keeper(path)
+        files.write(keeper, path, content, mode=mode, owner=owner, now=self.lab.clock.now())
         self.lab.state.touch(self.vm)
 
     def check_writable(self, path: str) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
+from typing import Any
 from urllib.parse import urlsplit
 
 from vgpu_cfg.lab.estates.guests import ImagePart, InternetPart, RegistryPart
-from vgpu_cfg.lab.guest.staging.work import ModuleFailedError, Work
+from vgpu_cfg.lab.guest.staging.work import FOLDER, ModuleFailedError, Work
 
 DOCKER_HUB = "docker.io"
 DISTRIBUTION = "archive.ubuntu.com"
@@ -17,6 +19,19 @@ def check_host(internet: InternetPart, host: str) -> None:
     """Raise ModuleFailedError where a host cannot be reached."""
     if host in internet.unreachable:
         raise ModuleFailedError(f"{host} cannot be reached")
+
+
+def check_packages(work: Work) -> None:
+    """Raise ModuleFailedError where the guest cannot reach what its packages come from.
+
+    That is its distribution's archive, or the mirror that it was told of.
+    """
+    manifest = work.guest.files.get(f"{FOLDER}/manifest.json")
+    modules = json.loads(manifest.content)["modules"] if manifest is not None else []
+    site: dict[str, Any] = next((one["parameters"] for one in modules if one["name"] == "site"), {})
+    mirrors = [(site.get("apt") or {}).get("url"), *site.get("dnf", ())]
+    found = [urlsplit(str(one)).hostname or "" for one in mirrors if one]
+    check_host(work.lab.state.internet, found[0] if found else DISTRIBUTION)
 
 
 def fetch(work: Work, url: str, sha256: str = "") -> None:

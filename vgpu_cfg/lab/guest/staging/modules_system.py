@@ -6,10 +6,11 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from vgpu_cfg.lab.guest.staging.internet import DISTRIBUTION, check_host
+from vgpu_cfg.lab.guest.staging.internet import check_host, check_packages
 from vgpu_cfg.lab.guest.staging.work import DONE, ModuleFailedError, Work, WorkResult, applies, is_written
 from vgpu_cfg.lab.guest.system.accounts import add_account
 from vgpu_cfg.lab.guest.system.cloud_config import CloudUser
+from vgpu_cfg.lab.guest.system.faults import fault_of
 from vgpu_cfg.lab.guest.system.nics import SeenNic
 from vgpu_cfg.lab.state.guest import NicSetting
 
@@ -152,9 +153,39 @@ def set_network(work: Work) -> WorkResult:
     return DONE
 
 
+@applies("site", is_written, seconds=2.0)
+def set_site(work: Work) -> WorkResult:
+    """Tell the guest of its site; a proxy that wants a login is given one."""
+    proxy = work.value("proxy")
+    if isinstance(proxy, dict) and proxy.get("password") and not work.secret_files():
+        raise ModuleFailedError("the password of the proxy is not there")
+    for text in work.texts("certificates"):
+        if "BEGIN CERTIFICATE" not in text:
+            raise ModuleFailedError("this is no certificate")
+    work.mark_written()
+    return DONE
+
+
+def _has_time(work: Work) -> bool:
+    return is_written(work) and not fault_of(work.guest, "clock")
+
+
+@applies("time", _has_time, seconds=4.0)
+def set_time(work: Work) -> WorkResult:
+    """Follow the servers: the clock is right from here on."""
+    for server in work.texts("servers"):
+        check_host(work.lab.state.internet, server)
+    work.guest.faults.pop("clock", None)
+    work.guest.services["chrony"] = True
+    work.mark_written()
+    return DONE
+
+
 @applies("limits", is_written)
 def set_limits(work: Work) -> WorkResult:
     """Write the limits."""
+    size = str(work.parameters.get("shared_memory") or "")
+    work.guest.shm_mib = int(size.rstrip("mM")) if size.rstrip("mM").isdigit() else work.guest.shm_mib
     work.mark_written()
     return DONE
 
@@ -172,9 +203,12 @@ def set_traffic(work: Work) -> WorkResult:
 @applies("shared-folder", is_written, seconds=15.0)
 def share_folder(work: Work) -> WorkResult:
     """Export the folder, or mount it at its first use."""
-    check_host(work.lab.state.internet, DISTRIBUTION)
+    check_packages(work)
     if work.text("role") == "client" and not work.text("server"):
         raise ModuleFailedError("the server of the shared folder is not known")
-    work.guest.folders.setdefault(work.text("path"), 0o755)
+    path = work.text("path").rstrip("/")
+    for at in range(1, path.count("/") + 1):
+        work.guest.folders.setdefault("/".join(path.split("/")[: at + 1]), 0o755)
+    work.guest.mounts[path] = work.text("server") if work.text("role") == "client" else ""
     work.mark_written()
     return DONE

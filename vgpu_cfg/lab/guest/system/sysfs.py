@@ -6,14 +6,27 @@ Paths and contents are the kernel's (documentation of sysfs ABIs).
 from __future__ import annotations
 
 from collections.abc import Iterator
+from uuid import NAMESPACE_DNS, uuid5
 
+from vgpu_cfg.catalog.nic import load_nics
+from vgpu_cfg.lab.guest.system.counters import hardware_counters
 from vgpu_cfg.lab.guest.system.creation import guest_of
+from vgpu_cfg.lab.guest.system.faults import fault_of
 from vgpu_cfg.lab.guest.system.gpus import driver_loads
-from vgpu_cfg.lab.guest.system.nics import nics_of_guest
+from vgpu_cfg.lab.guest.system.nics import SeenNic, nics_of_guest
 from vgpu_cfg.lab.guest.system.rdma import gbps_of, gids_of, rdma_nics
 from vgpu_cfg.lab.state.inventory import LabState, VirtualMachine
 
-MADE = ("/sys/", "/proc/", "/etc/os-release", "/etc/hostname")
+MADE = (
+    "/sys/",
+    "/proc/",
+    "/etc/os-release",
+    "/etc/hostname",
+    "/run/cloud-init/",
+    "/usr/sbin/sshd",
+    "/lib/modules/",
+    "/dev/infiniband",
+)
 FULL_STACKS = frozenset({"mlnx", "doca"})
 NAMES = {
     "ubuntu": "Ubuntu",
@@ -22,6 +35,8 @@ NAMES = {
     "rocky": "Rocky Linux",
 }
 GID_SLOTS = 16
+MELLANOX = 0x15B3
+BOOT_ID = "/proc/sys/kernel/random/boot_id"
 NO_GID = "0000:0000:0000:0000:0000:0000:0000:0000"
 FIRMWARE = "22.36.1010"
 
@@ -61,12 +76,41 @@ def listing(state: LabState, vm: VirtualMachine, folder: str) -> list[str]:
     )
 
 
+def pcie_of(nic: SeenNic) -> tuple[str, int]:
+    """Return the link that a board is made for: PCIe 5.0 from 200 Gb/s on, else 4.0; 16 lanes, few ones 8."""
+    gbps = made_for_gbps(nic)
+    return ("32.0" if gbps > 200 else "16.0"), (16 if gbps >= 100 else 8)
+
+
+def made_for_gbps(nic: SeenNic) -> float:
+    """Return what the port of a board can, whatever it runs at."""
+    if nic.nic is None:
+        return gbps_of(nic)
+    model = load_nics().by_pci(MELLANOX, nic.nic.pci.device_id)
+    return float(model.line_gbps) if model is not None and model.line_gbps else gbps_of(nic)
+
+
 def _files(state: LabState, vm: VirtualMachine) -> Iterator[tuple[str, str]]:
     guest = guest_of(vm)
     name, _, version = guest.os.partition("-")
     yield "/etc/os-release", f'ID={name}\nVERSION_ID="{version}"\nNAME="{NAMES.get(name, name)}"\n'
     yield "/etc/hostname", f"{guest.host_name}\n"
+    yield "/proc/mounts", "/dev/sda1 / ext4 rw,relatime 0 0\n"
     yield "/proc/sys/kernel/osrelease", f"{guest.kernel}\n"
+    if vm.firmware == "efi":
+        yield "/sys/firmware/efi/fw_platform_size", "64\n"
+    if guest.cloud_init:
+        yield "/run/cloud-init/cloud-id", f"{guest.datasource}\n"
+    if guest.sshd:
+        yield "/usr/sbin/sshd", ""
+    if guest.headers:
+        yield f"/lib/modules/{guest.kernel}/build/Makefile", ""
+    yield BOOT_ID, f"{uuid5(NAMESPACE_DNS, f'{vm.uuid}.{guest.boots}')}\n"
+    devices = rdma_nics(state, vm)
+    for number in range(len(devices)):
+        yield f"/dev/infiniband/uverbs{number}", ""
+    if devices:
+        yield "/dev/infiniband/rdma_cm", ""
     if driver_loads(state, vm):
         text = f"NVRM version: NVIDIA UNIX x86_64 Kernel Module  {guest.driver}  Release Build\n"
         yield "/proc/driver/nvidia/version", text
@@ -75,6 +119,13 @@ def _files(state: LabState, vm: VirtualMachine) -> Iterator[tuple[str, str]]:
         yield f"{folder}/address", f"{nic.mac}\n"
         yield f"{folder}/mtu", f"{nic.mtu}\n"
         yield f"{folder}/operstate", "up\n"
+        if nic.is_whole:
+            speed, width = pcie_of(nic)
+            now_speed, _, now_width = fault_of(guest, "pcie").partition(" ")
+            yield f"{folder}/device/current_link_speed", f"{now_speed or speed} GT/s PCIe\n"
+            yield f"{folder}/device/current_link_width", f"{now_width or width}\n"
+            yield f"{folder}/device/max_link_speed", f"{speed} GT/s PCIe\n"
+            yield f"{folder}/device/max_link_width", f"{width}\n"
         if nic.rdma and guest.ofed in FULL_STACKS:
             roce = guest.roce.get(nic.mac)
             for priority in range(8):
@@ -88,6 +139,8 @@ def _files(state: LabState, vm: VirtualMachine) -> Iterator[tuple[str, str]]:
         yield f"{folder}/ports/1/link_layer", "Ethernet\n"
         yield f"{folder}/ports/1/rate", f"{gbps_of(nic):g} Gb/sec (4X EDR)\n"
         yield f"{folder}/device/net/{nic.name}/address", f"{nic.mac}\n"
+        for counter, value in hardware_counters(guest, nic).items():
+            yield f"{folder}/ports/1/hw_counters/{counter}", f"{value}\n"
         gids = {gid.index: gid for gid in gids_of(nic)}
         for index in range(GID_SLOTS):
             gid = gids.get(index)

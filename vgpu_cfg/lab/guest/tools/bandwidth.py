@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from vgpu_cfg.lab.guest.shell.processes import finish
 from vgpu_cfg.lab.guest.shell.session import Result, Session, StillRunning
 from vgpu_cfg.lab.guest.staging.modules_training import OPT, TRAIN
+from vgpu_cfg.lab.guest.system.counters import count_transfer
 from vgpu_cfg.lab.guest.system.creation import guest_of
+from vgpu_cfg.lab.guest.system.faults import fault_of
 from vgpu_cfg.lab.guest.system.gpus import driven_gpus
 from vgpu_cfg.lab.guest.system.nics import SeenNic
 from vgpu_cfg.lab.guest.system.rdma import (
@@ -21,6 +23,7 @@ from vgpu_cfg.lab.guest.system.rdma import (
     bandwidth_gbps,
     find_endpoint,
     has_peermem,
+    is_lossless,
     rdma_nics,
 )
 from vgpu_cfg.lab.guest.tools.base import WRONG_USE, fail, out
@@ -82,6 +85,8 @@ def ib_write_bw(session: Session, arguments: Sequence[str], _stdin: bytes) -> Re
         return fail(
             f" IB device {test.device or '(null)'} not found\n Unable to find the Infiniband/RoCE device"
         )
+    if test.uses_gpu and fault_of(session.guest, "perftest"):
+        return fail(" Parser function exited with Error", " Unsupported memory type")
     refusal = _why_no_gpu(session.vm, session, nic) if test.uses_gpu else None
     if refusal is not None:
         return fail(refusal)
@@ -125,9 +130,13 @@ def _measure(session: Session, test: BandwidthTest, nic: SeenNic) -> Result:
     vm, _ = end
     _, device, uses_gpu, *_ = waiting.split()
     other = next((one for one in rdma_nics(state, vm) if one.rdma == device), end[1])
-    rate = bandwidth_gbps(
-        state, Endpoint(session.vm, nic, test.uses_gpu), Endpoint(vm, other, uses_gpu == "1")
-    )
+    ends = Endpoint(session.vm, nic, test.uses_gpu), Endpoint(vm, other, uses_gpu == "1")
+    rate = bandwidth_gbps(state, *ends)
+    most = fault_of(session.guest, "send")
+    rate = min(rate, float(most)) if most else rate
+    amount = int(rate * 1e9 / 8 * SECONDS)
+    count_transfer(session.guest, nic, guest_of(vm), other, amount, is_lossless=is_lossless(*ends))
+    state.touch(session.vm)
     guest_of(vm).listening[test.port] = f"{CLIENT} {rate}"
     finish(session.lab, vm, "client", session.find)
     state.touch(vm)
@@ -197,11 +206,13 @@ def bus_bandwidth_of(session: Session) -> BusBandwidth | str:
 
 def _nccl_lines(session: Session, bus: BusBandwidth) -> list[str]:
     """Return what NCCL says of its channels where it is asked to."""
-    if session.variables.get("NCCL_DEBUG") != "INFO":
+    wrong = fault_of(session.guest, "nccl")
+    if session.variables.get("NCCL_DEBUG") != "INFO" or wrong == "silent":
         return []
+    via = "NET/Socket/0" if wrong == "socket" else bus.via
     return [
         f"[1,{rank}]<stdout>:{session.guest.host_name}:4242:4250 [0] NCCL INFO Channel 00/0 : "
-        f"{rank}[0] -> {(rank + 1) % bus.ranks}[0] [send] via {bus.via}"
+        f"{rank}[0] -> {(rank + 1) % bus.ranks}[0] [send] via {via}"
         for rank in range(bus.ranks)
     ]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import posixpath
 import re
 from collections.abc import Sequence
@@ -9,6 +10,7 @@ from collections.abc import Sequence
 from vgpu_cfg.lab.guest.shell.session import Result, Session, run_line, run_words
 from vgpu_cfg.lab.guest.system import files, sysfs
 from vgpu_cfg.lab.guest.system.accounts import ROOT, may_all
+from vgpu_cfg.lab.guest.system.faults import fault_of
 
 WRONG_USE, GONE = 2, 255
 
@@ -33,6 +35,19 @@ def options(arguments: Sequence[str]) -> tuple[set[str], list[str]]:
             break
         letters |= {word} if word.startswith("--") else set(word[1:])
     return letters, words
+
+
+def ulimit(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:
+    """Tell how much memory may be locked: the only limit that clients ask about."""
+    if list(arguments) != ["-l"]:
+        return fail("sh: ulimit: the lab's guests know -l only", status=WRONG_USE)
+    return out(fault_of(session.guest, "memlock") or "unlimited")
+
+
+def sha256sum(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:
+    """Tell the digest of files; that of an image's is made of its name, since the lab keeps no images."""
+    words = (f"{word}{fault_of(session.guest, 'image')}" for word in arguments)
+    return out(*(f"{hashlib.sha256(word.encode()).hexdigest()}  {word}" for word in words))
 
 
 def echo(_session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:
@@ -118,7 +133,7 @@ def remove(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:
                 session.check_writable(path)
             if files.is_folder(session.guest, path) and not recursive:
                 return fail(f"rm: cannot remove '{word}': Is a directory")
-            files.remove(session.guest, path, recursive=recursive)
+            files.remove(session.keeper(path), path, recursive=recursive)
         except files.NoSuchPathError:
             if not forced:
                 return fail(f"rm: cannot remove '{word}': No such file or directory")

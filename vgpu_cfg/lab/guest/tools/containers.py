@@ -10,6 +10,7 @@ from vgpu_cfg.lab.guest.shell.session import Result, Session, run_words
 from vgpu_cfg.lab.guest.staging.internet import environment_of, holds_horovod
 from vgpu_cfg.lab.guest.staging.modules_training import WORKER
 from vgpu_cfg.lab.guest.staging.work import Work
+from vgpu_cfg.lab.guest.system.faults import fault_of
 from vgpu_cfg.lab.guest.system.gpus import driven_gpus
 from vgpu_cfg.lab.guest.tools.base import WRONG_USE, fail, out
 from vgpu_cfg.lab.guest.tools.horovod import BUILD, complaint_about, version_of
@@ -47,10 +48,9 @@ def docker(session: Session, arguments: Sequence[str], stdin: bytes) -> Result:
         case ["images", *_]:
             return out(*guest.images)
         case ["image", "inspect"] | ["inspect", *_]:
-            image = words[-1]
-            if image in guest.images or (image == WORKER and guest.services.get(WORKER)):
-                return out("[{}]")
-            return fail(f"Error: No such object: {image}")
+            return _inspect(session, words)
+        case ["container", "inspect"]:
+            return _inspect(session, words)
         case ["run", *_]:
             return _run(session, words[1:], stdin)
         case ["exec", *_]:
@@ -59,6 +59,18 @@ def docker(session: Session, arguments: Sequence[str], stdin: bytes) -> Result:
             return out("Docker version 26.1.3")
         case _:
             return fail(f"docker: '{words[0] if words else ''}' is not a docker command.")
+
+
+def _inspect(session: Session, words: Sequence[str]) -> Result:
+    """Tell of an image, or of the container that trains: all of it as nothing, or its id by a format."""
+    guest, name = session.guest, words[-1]
+    if name not in guest.images and not (name == WORKER and guest.services.get(WORKER)):
+        return fail(f"Error: No such object: {name}")
+    if not any(word in ("{{.Id}}", "{{.Image}}") for word in words):
+        return out("[{}]")
+    image = guest.images[0] if name == WORKER and guest.images else name
+    content = f"{image}{fault_of(guest, 'image')}"
+    return out(f"sha256:{hashlib.sha256(content.encode()).hexdigest()}")
 
 
 def apptainer(session: Session, arguments: Sequence[str], stdin: bytes) -> Result:

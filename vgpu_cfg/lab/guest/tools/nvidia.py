@@ -8,9 +8,11 @@ NVIDIA's client licensing guide. In a VM the PCIe topology is hidden, so devices
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from datetime import timedelta
 
 from vgpu_cfg.lab.guest.shell.session import Result, Session
 from vgpu_cfg.lab.guest.staging.internet import licence_refusal
+from vgpu_cfg.lab.guest.system.faults import fault_of
 from vgpu_cfg.lab.guest.system.gpus import SeenGpu, driven_gpus
 from vgpu_cfg.lab.guest.system.rdma import rdma_nics
 from vgpu_cfg.lab.guest.tools.base import out
@@ -102,8 +104,9 @@ def _report(session: Session, gpus: Sequence[SeenGpu]) -> Result:
 
 def _tree(session: Session, gpu: SeenGpu) -> Tree:
     board = board_of(gpu.gpu)
+    memory = int(fault_of(session.guest, "framebuffer") or gpu.memory_mib)
     tree: Tree = {
-        "Product Name": gpu.name,
+        "Product Name": fault_of(session.guest, "gpu") or gpu.name,
         "Product Brand": "NVIDIA",
         "Product Architecture": board.architecture,
         "MIG Mode": {"Current": "Disabled", "Pending": "Disabled"},
@@ -115,7 +118,9 @@ def _tree(session: Session, gpu: SeenGpu) -> Tree:
     }
     if gpu.profile:
         now = as_datetime(session.lab.clock.now())
-        ends = f"{now.year + LICENSED_YEARS}-{now.month}-{now.day} {now.hour}:{now.minute}:{now.second} GMT"
+        hours = fault_of(session.guest, "licence")
+        end = now + timedelta(hours=float(hours)) if hours else now.replace(year=now.year + LICENSED_YEARS)
+        ends = f"{end.year}-{end.month}-{end.day} {end.hour}:{end.minute}:{end.second} GMT"
         status = f"Licensed (Expiry: {ends})" if is_licensed(session) else "Unlicensed (Unrestricted)"
         tree["vGPU Software Licensed Product"] = {
             "Product Name": "NVIDIA AI Enterprise",
@@ -124,15 +129,35 @@ def _tree(session: Session, gpu: SeenGpu) -> Tree:
     tree |= {
         "PCI": {"Bus Id": gpu.bus_id},
         "FB Memory Usage": {
-            "Total": f"{gpu.memory_mib} MiB",
+            "Total": f"{memory} MiB",
             "Reserved": "0 MiB",
             "Used": "0 MiB",
-            "Free": f"{gpu.memory_mib} MiB",
+            "Free": f"{memory} MiB",
         },
+        **_health(session, gpu),
         "Compute Mode": "Default",
         "ECC Mode": {"Current": "Enabled", "Pending": "Enabled"},
         "Processes": "None",
     }
+    return tree
+
+
+def _health(session: Session, gpu: SeenGpu) -> Tree:
+    """Return what a whole GPU tells of its health; a vGPU's driver tells N/A of all of it."""
+    wrong, _, value = fault_of(session.guest, "health").partition("=")
+    whole = not gpu.profile
+    tree: Tree = {
+        "Clocks Event Reasons": dict.fromkeys(
+            ("HW Slowdown", "SW Thermal Slowdown"), "Not Active" if whole else "N/A"
+        ),
+        "ECC Errors": {
+            "Volatile": dict.fromkeys(("SRAM Uncorrectable", "DRAM Uncorrectable"), "0" if whole else "N/A")
+        },
+        "Remapped Rows": {"Pending": "No", "Remapping Failure Occurred": "No"} if whole else "N/A",
+    }
+    if wrong:
+        section, _, name = wrong.partition("/")
+        tree[section] = {name: value}
     return tree
 
 

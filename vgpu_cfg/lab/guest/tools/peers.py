@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from vgpu_cfg.lab.guest.shell.session import Result, Session
+from vgpu_cfg.lab.guest.system import sysfs
+from vgpu_cfg.lab.guest.system.counters import statistics
 from vgpu_cfg.lab.guest.system.creation import guest_of
+from vgpu_cfg.lab.guest.system.faults import fault_of
 from vgpu_cfg.lab.guest.system.nics import SeenNic, find_nic, nics_of_guest
-from vgpu_cfg.lab.guest.system.rdma import find_endpoint
+from vgpu_cfg.lab.guest.system.rdma import find_endpoint, gbps_of
 from vgpu_cfg.lab.guest.system.sysfs import FIRMWARE
 from vgpu_cfg.lab.guest.tools.base import GONE, fail, out
 from vgpu_cfg.lab.state.guest import File
@@ -101,11 +104,39 @@ def ssh(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:
     if not words or options.get("-F", f"{MESH}/ssh_config") != f"{MESH}/ssh_config":
         return fail("usage: ssh [-F configfile] destination [command]", status=GONE)
     refusal = why_no_ssh(session, words[0])
-    return Result() if refusal is None else fail(refusal, status=GONE)
+    if refusal is not None:
+        return fail(refusal, status=GONE)
+    vm = worker_of(session, words[0])
+    if vm is not None and words[1:] == ["cat", sysfs.BOOT_ID]:
+        return out(
+            (sysfs.read(session.lab.state, vm, sysfs.BOOT_ID) or "").strip() + fault_of(guest_of(vm), "other")
+        )
+    return Result()
+
+
+def _port(session: Session, name: str) -> Result:
+    nic = find_nic(nics_of_guest(session.lab.state, session.vm), name=name)
+    if nic is None:
+        return fail("Cannot get device settings: No such device", "No data available", status=75)
+    most = round(sysfs.made_for_gbps(nic) * 1000)
+    return out(
+        f"Settings for {name}:",
+        "\tSupported ports: [ FIBRE ]",
+        "\tSupported link modes:   10000baseKR/Full",
+        f"\t                        {most}baseCR4/Full",
+        "\tSupports auto-negotiation: Yes",
+        f"\tSpeed: {round(gbps_of(nic) * 1000)}Mb/s",
+        "\tDuplex: Full",
+        "\tLink detected: yes",
+    )
 
 
 def ethtool(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:
-    """Tell the driver of an interface, and where it is on the bus."""
+    """Tell an interface's driver and place, what it has counted, or what its port runs at and could."""
+    if len(arguments) == 2 and arguments[0] == "-S":
+        return _statistics(session, arguments[1])
+    if len(arguments) == 1:
+        return _port(session, arguments[0])
     if len(arguments) != 2 or arguments[0] != "-i":
         return fail("ethtool: bad command line argument(s)")
     nic = find_nic(nics_of_guest(session.lab.state, session.vm), name=arguments[1])
@@ -119,3 +150,13 @@ def ethtool(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result
         f"bus-info: {nic.pci_id}",
         "supports-statistics: yes",
     )
+
+
+def _statistics(session: Session, name: str) -> Result:
+    nic = find_nic(nics_of_guest(session.lab.state, session.vm), name=name)
+    if nic is None:
+        return fail("Cannot get stats strings information: No such device", status=94)
+    counted = statistics(session.guest, nic) if nic.nic is not None else {}
+    if not counted:
+        return fail("no stats available", status=94)
+    return out("NIC statistics:", *(f"     {key}: {value}" for key, value in counted.items()))

@@ -8,6 +8,7 @@ from typing import Any
 
 from vgpu_cfg.lab.guest.shell.session import Result, Session
 from vgpu_cfg.lab.guest.system import guestinfo
+from vgpu_cfg.lab.guest.system.faults import fault_of
 from vgpu_cfg.lab.guest.system.nics import SeenNic, nics_of_guest
 from vgpu_cfg.lab.guest.tools.base import fail, out
 from vgpu_cfg.lab.simulation.clock import as_datetime
@@ -18,6 +19,7 @@ FIRST = "first"
 """The word of the run that cloud-init starts: it goes on as long as that."""
 ALWAYS = frozenset({"ssh", "sshd", "systemd-networkd", "cloud-init", "open-vm-tools", "vmtoolsd"})
 KIB_A_MIB = 1024
+SHM = "/dev/shm"  # noqa: S108 - of a simulated guest
 
 
 def _link(index: int, nic: SeenNic) -> dict[str, Any]:
@@ -80,6 +82,10 @@ def _plain(entry: dict[str, Any]) -> list[str]:
 
 def df(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:
     """Tell how full the disk is, in KiB blocks, or what `-BM`, `-BG`, `-m` ask for."""
+    if "-Pi" in arguments:
+        paths = [word for word in arguments if not word.startswith("-")] or ["/"]
+        head = "Filesystem      Inodes  IUsed   IFree IUse% Mounted on"
+        return out(head, *["/dev/sda1     8388608 104857 8283751    2% /"] * len(paths))
     unit = 1
     for word in arguments:
         unit = {"-BM": 1024, "-m": 1024, "-BG": 1024 * 1024, "-B1": 0}.get(word, unit)
@@ -101,7 +107,13 @@ def df(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:
         head = "Filesystem     1024-blocks     Used Available Capacity Mounted on"
     share = -(-used * 100 // size) if size else 0
     row = f"/dev/sda1      {numbers[0]}{suffix} {numbers[1]}{suffix} {numbers[2]}{suffix} {share}% /"
-    return out(head, *([row] * max(1, len(paths))))
+    return out(head, *(_shm_row(session) if path == SHM else row for path in paths or ("/",)))
+
+
+def _shm_row(session: Session) -> str:
+    """Tell of /dev/shm: half of the memory, unless somebody gave it a size."""
+    own = int(fault_of(session.guest, "shm") or 0) or session.guest.shm_mib or session.vm.memory_mib // 2
+    return f"tmpfs          {own * KIB_A_MIB} 0 {own * KIB_A_MIB} 0% {SHM}"
 
 
 def systemctl(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:
@@ -197,8 +209,13 @@ def user_id(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result
 
 
 def date(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:
-    now = as_datetime(session.lab.clock.now())
-    forms = {"+%s": str(int(now.timestamp())), "-Is": f"{now:%Y-%m-%dT%H:%M:%S}+00:00"}
+    off = float(fault_of(session.guest, "clock") or 0)
+    now = as_datetime(session.lab.clock.now() + off)
+    forms = {
+        "+%s": str(int(now.timestamp())),
+        "+%s.%N": f"{now.timestamp():.9f}",
+        "-Is": f"{now:%Y-%m-%dT%H:%M:%S}+00:00",
+    }
     form = next((word for word in arguments if word in forms), "")
     return out(forms.get(form, f"{now:%a %b %e %H:%M:%S UTC %Y}"))
 
@@ -209,11 +226,20 @@ def sleep(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:
     return Result()
 
 
+def modinfo(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:
+    """Tell the version of NVIDIA's module, `modinfo -F version nvidia`."""
+    if list(arguments) == ["-F", "version", "nvidia"] and session.guest.driver:
+        return out(session.guest.driver)
+    return fail(f"modinfo: ERROR: Module {arguments[-1] if arguments else ''} not found.")
+
+
 def vmtoolsd(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:
     """Read and write guestinfo: `vmtoolsd --cmd "info-get guestinfo.x"`."""
     if not session.vm.tools_installed:
         return Result(127, err=b"sh: 1: vmtoolsd: not found\n")
     words = list(arguments)
+    if words == ["-v"]:
+        return out("VMware Tools daemon, version 12.3.5.46049 (build-22544099)")
     if len(words) != 2 or words[0] != "--cmd":
         return fail("vmtoolsd: unknown option")
     verb, _, rest = words[1].partition(" ")

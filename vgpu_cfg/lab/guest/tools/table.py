@@ -9,8 +9,21 @@ from vgpu_cfg.lab.guest.shell.session import Result, Session, StillRunning, Tool
 from vgpu_cfg.lab.guest.staging.command import LOCK, STAGE, STAGING, begin_command
 from vgpu_cfg.lab.guest.staging.modules_training import TRAIN
 from vgpu_cfg.lab.guest.system.accounts import ROOT
+from vgpu_cfg.lab.guest.system.rdma import has_dcb
 from vgpu_cfg.lab.guest.system.sysfs import FULL_STACKS
-from vgpu_cfg.lab.guest.tools import bandwidth, base, containers, nvidia, pci, peers, rdma, system, texts
+from vgpu_cfg.lab.guest.tools import (
+    bandwidth,
+    base,
+    containers,
+    dcb,
+    nvidia,
+    pci,
+    peers,
+    rdma,
+    state,
+    system,
+    texts,
+)
 
 PROGRAM_FOLDERS = frozenset(
     {"/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin", "/opt/vgpu-cfg"}
@@ -30,6 +43,7 @@ WRAPPERS: dict[str, Tool] = {
 BUILTINS: dict[str, Tool] = {
     "cd": base.change_folder,
     "umask": base.umask,
+    "ulimit": base.ulimit,
     "export": base.export,
     "set": base.true,
 }
@@ -66,8 +80,15 @@ PLAIN: dict[str, Tool] = {
     "uname": system.uname,
     "id": system.user_id,
     "date": system.date,
+    "chronyc": state.chronyc,
+    "timedatectl": state.timedatectl,
+    "dmesg": state.dmesg,
+    "findmnt": state.findmnt,
+    "curl": state.curl,
+    "sha256sum": base.sha256sum,
     "sleep": system.sleep,
     "vmtoolsd": system.vmtoolsd,
+    "modinfo": system.modinfo,
     "nvidia-smi": nvidia.run_nvidia_smi,
     "lspci": pci.lspci,
     "lsmod": rdma.lsmod,
@@ -76,8 +97,9 @@ PLAIN: dict[str, Tool] = {
     "ibdev2netdev": rdma.ibdev2netdev,
     "rdma": rdma.rdma_link,
     "mlnx_qos": rdma.mlnx_qos,
+    "dcb": dcb.dcb,
     "mlxconfig": rdma.mlxconfig,
-    "mstconfig": rdma.mlxconfig,
+    "mstconfig": rdma.mstconfig,
     "mst": rdma.mst,
     "ib_write_bw": bandwidth.ib_write_bw,
     "all_reduce_perf": bandwidth.all_reduce_perf,
@@ -118,13 +140,16 @@ def _is_absent(session: Session, name: str) -> bool:
     guest = session.guest
     full = guest.ofed in FULL_STACKS
     having = {
-        **dict.fromkeys(("show_gids", "ibdev2netdev", "mlnx_qos", "mlxconfig", "mstconfig", "mst"), full),
+        **dict.fromkeys(("show_gids", "ibdev2netdev", "mlnx_qos", "mlxconfig", "mst"), full),
+        "mstconfig": full or rdma.has_mstflint(guest),
+        "dcb": has_dcb(guest),
         **dict.fromkeys(("ibv_devinfo", "ib_write_bw"), guest.ofed != "none"),
         "docker": "docker" in guest.runtimes,
         "nerdctl": "containerd" in guest.runtimes,
         "apptainer": "apptainer" in guest.runtimes,
         "nvidia-smi": bool(guest.driver),
         "cloud-init": guest.cloud_init,
+        "chronyc": guest.services.get("chrony", False),
         "vmtoolsd": session.vm.tools_installed,
         "all_reduce_perf": False,
         "train": TRAIN in guest.files,

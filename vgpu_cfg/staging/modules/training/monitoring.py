@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from vgpu_cfg.documents.foreign import write_foreign
 from vgpu_cfg.errors import GuestError
-from vgpu_cfg.model.guests.training_modules import MonitoringModule
+from vgpu_cfg.model.guests.training_modules import MONITORING_IMAGES, MonitoringModule
 from vgpu_cfg.staging import values
 from vgpu_cfg.staging.container_unit import container_files
 from vgpu_cfg.staging.container_values import checked_image, checked_port
@@ -20,14 +20,6 @@ from vgpu_cfg.staging.rendering import render
 from vgpu_cfg.staging.runtimes import COMMANDS
 from vgpu_cfg.staging.scripts import secret_file, source_file
 
-IMAGES = {
-    "dcgm-exporter": "nvcr.io/nvidia/k8s/dcgm-exporter:4.4.1-4.6.0-ubuntu22.04",
-    "node-exporter": "docker.io/prom/node-exporter:v1.8.2",
-    "prometheus": "docker.io/prom/prometheus:v3.5.0",  # a release with long support
-    "grafana": "docker.io/grafana/grafana:12.1.1",
-}
-"""What is taken unless the plan file names others; each tag was found in use in public repositories."""
-
 DCGM_PORT, NODE_PORT = 9400, 9100
 SECRET = "grafana-password"  # noqa: S105 - the name of a file
 _ETC = "/etc/vgpu-cfg/monitoring"
@@ -35,25 +27,51 @@ _UNITS = {
     "vgpu-cfg-dcgm-exporter.service",
     "vgpu-cfg-gpu-metrics.service",
     "vgpu-cfg-gpu-metrics.timer",
+    "vgpu-cfg-rdma-metrics.service",
+    "vgpu-cfg-rdma-metrics.timer",
     "vgpu-cfg-node-exporter.service",
     "vgpu-cfg-prometheus.service",
     "vgpu-cfg-grafana.service",
 }
 _METRICS = "/var/lib/vgpu-cfg/metrics"
 
+HARDWARE_COUNTERS = (
+    "np_cnp_sent",
+    "np_ecn_marked_roce_packets",
+    "rp_cnp_handled",
+    "rp_cnp_ignored",
+    "out_of_sequence",
+    "packet_seq_err",
+    "implied_nak_seq_err",
+    "local_ack_timeout_err",
+    "rnr_nak_retry_err",
+    "out_of_buffer",
+)
+"""Counters of RDMA devices, as sysfs names them."""
+
+PORT_COUNTERS = (
+    "rx_discards_phy",
+    "tx_discards_phy",
+    "rx_out_of_buffer",
+    "rx_global_pause",
+    "tx_global_pause",
+)
+PRIORITY_COUNTERS = ("rx_bytes", "tx_bytes", "rx_pause", "tx_pause", "rx_discards")
+"""Counters of ports, as `ethtool -S` names them: of all, and by priority (`rx_prio3_pause`)."""
+
 
 def stage(module: MonitoringModule, context: StagingContext) -> Staged:
     """Write the units of the exporters, or of Prometheus and Grafana with all that they read."""
-    unknown = sorted(set(module.images) - set(IMAGES))
+    unknown = sorted(set(module.images) - set(MONITORING_IMAGES))
     if unknown:
         raise GuestError(
             f"monitoring has no image called {unknown[0]}",
             subject="training.monitoring.images",
-            remedy=f"write one of {', '.join(IMAGES)}",
+            remedy=f"write one of {', '.join(MONITORING_IMAGES)}",
         )
     images = {
         name: checked_image(image, f"training.monitoring.images.{name}")
-        for name, image in {**IMAGES, **module.images}.items()
+        for name, image in {**MONITORING_IMAGES, **module.images}.items()
     }
     files = _exporters(module, images) if module.role == "exporter" else _servers(module, images)
     secrets = []
@@ -92,13 +110,11 @@ def _exporters(module: MonitoringModule, images: Mapping[str, str]) -> dict[str,
     node = [command, "run", "--rm", "--name", "vgpu-cfg-node-exporter", "--network=host", "--pid=host"]
     node += ["--volume", "/:/host:ro,rslave"]
     arguments = ["--path.rootfs=/host", f"--web.listen-address=:{NODE_PORT}"]
-    files: dict[str, tuple[str, str]] = {}
+    arguments.append(f"--collector.textfile.directory=/host{_METRICS}")
+    counted = {"hardware": HARDWARE_COUNTERS, "port": PORT_COUNTERS, "by_priority": PRIORITY_COUNTERS}
+    files = _timed("rdma-metrics", folder=_METRICS, **counted)
     if module.exporter == "nvidia-smi":
-        arguments.append(f"--collector.textfile.directory=/host{_METRICS}")
-        files["/opt/vgpu-cfg/gpu-metrics"] = (render("gpu-metrics.sh.j2", folder=_METRICS), "755")
-        for kind in ("service", "timer"):
-            text = render(f"gpu-metrics.{kind}.j2")
-            files[f"/etc/systemd/system/vgpu-cfg-gpu-metrics.{kind}"] = (text, "644")
+        files |= _timed("gpu-metrics", folder=_METRICS)
     else:
         dcgm = [command, "run", "--rm", "--name", "vgpu-cfg-dcgm-exporter", "--gpus", "all", "--network=host"]
         # What profiling counters want; without it the exporter serves the others.
@@ -114,6 +130,14 @@ def _exporters(module: MonitoringModule, images: Mapping[str, str]) -> dict[str,
         words=[*node, images["node-exporter"], *arguments],
         description="metrics of the guest and its RDMA ports",
     )
+    return files
+
+
+def _timed(name: str, **parameters: object) -> dict[str, tuple[str, str]]:
+    """Return a program that writes metrics, and the units that run it."""
+    files = {f"/opt/vgpu-cfg/{name}": (render(f"{name}.sh.j2", **parameters), "755")}
+    for kind in ("service", "timer"):
+        files[f"/etc/systemd/system/vgpu-cfg-{name}.{kind}"] = (render(f"{name}.{kind}.j2"), "644")
     return files
 
 

@@ -1,0 +1,158 @@
+"""Links, clocks, logs, disks and metrics, as tools print them."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.parsers.printed import DISGUISES, printed
+from vgpu_cfg.parsers.disk_room import parse_room
+from vgpu_cfg.parsers.errors import ToolFailed, UnreadableOutput
+from vgpu_cfg.parsers.gpu_health import parse_health
+from vgpu_cfg.parsers.guest_clock import parse_time, parse_timedatectl, parse_tracking
+from vgpu_cfg.parsers.kernel_log import MOST_CORRECTED, parse_kernel_log
+from vgpu_cfg.parsers.link_speed import parse_pcie_link, parse_port_speed
+from vgpu_cfg.parsers.metrics import gpus_in_metrics, names_in_metrics, parse_up
+from vgpu_cfg.parsers.perftest import lacks_cuda
+
+SOUND = printed("guest-query-a100-whole-sound.txt")
+LINK = "/sys/class/net/ens192/device/"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "ib-write-bw-unsupported-memory-25.01.txt",
+        "ib-write-bw-unrecognized-4.5-0.17.txt",
+        "ib-write-bw-without-cuda.txt",
+    ],
+)
+def test_each_perftest_without_cuda_says_so_in_its_own_words(name: str) -> None:
+    assert lacks_cuda(printed(name))
+    assert not lacks_cuda(printed("ib-write-bw-gpu-memory.txt"))
+
+
+def test_a_port_tells_what_it_runs_at_and_what_it_could() -> None:
+    for disguise in DISGUISES[:1]:
+        port = parse_port_speed(disguise(printed("ethtool-100g.txt")))
+        assert (port.gbps, port.most_gbps) == (100, 100)
+    slow = parse_port_speed(printed("ethtool-100g.txt").replace("Speed: 100000", "Speed: 25000"))
+    assert (slow.gbps, slow.most_gbps) == (25, 100)
+    silent = parse_port_speed(printed("ethtool-virtual-not-reported.txt"))
+    assert (silent.gbps, silent.most_gbps) == (None, None)
+    with pytest.raises(ToolFailed):
+        parse_port_speed("Cannot get device settings: No such device\n")
+
+
+@pytest.mark.parametrize(
+    ("now", "most", "gbps", "words"),
+    [
+        (("16.0 GT/s PCIe", "16"), ("16.0 GT/s PCIe", "16"), 252, "PCIe 16 GT/s x16"),
+        (("8 GT/s", "8"), ("16 GT/s", "16"), 63, "PCIe 8 GT/s x8 of 16 GT/s x16"),
+        (("2.5 GT/s PCIe", "4"), ("2.5 GT/s PCIe", "4"), 8, "PCIe 2.5 GT/s x4"),
+        (("Unknown", "255"), ("Unknown", "255"), None, "PCIe link not told"),
+        (("Unknown speed", "0"), ("Unknown speed", "0"), None, "PCIe link not told"),
+    ],
+)
+def test_a_pcie_link_carries_what_its_encoding_leaves(
+    now: tuple[str, str], most: tuple[str, str], gbps: int | None, words: str
+) -> None:
+    lines = zip(("current", "current", "max", "max"), ("speed", "width") * 2, (*now, *most), strict=True)
+    link = parse_pcie_link("".join(f"{LINK}{when}_link_{what}:{value}\n" for when, what, value in lines))
+    assert (round(link.gbps) if link.gbps else None, link.words) == (gbps, words)
+    assert parse_pcie_link("").gbps is None
+
+
+def test_clocks_are_kept_by_others_or_by_nobody() -> None:
+    follows = parse_tracking(printed("chronyc-tracking-follows.txt"))
+    assert (follows.is_synchronised, follows.source) == (True, "127.0.0.1")
+    assert not parse_tracking(printed("chronyc-tracking-follows-nobody.txt")).is_synchronised
+    own = printed("chronyc-tracking-follows.txt").replace("7F000001 (127.0.0.1)", "7F7F0101 ()")
+    assert not parse_tracking(own).is_synchronised
+    with pytest.raises(ToolFailed):
+        parse_tracking("506 Cannot talk to daemon\n")
+    assert parse_timedatectl("Timezone=Etc/UTC\nNTPSynchronized=yes\n").is_synchronised
+    assert parse_time("1795425707.425589805\n") == pytest.approx(1795425707.4255898)
+    with pytest.raises(UnreadableOutput):
+        parse_time("Mon Nov 23\n")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "trouble"),
+    [
+        ("DRAM Uncorrectable                : 0", "DRAM Uncorrectable : 4", "4 errors, DRAM Uncorrectable"),
+        ("Remapping Failure Occurred        : No", "Remapping Failure Occurred : Yes", "failed"),
+        ("HW Power Brake Slowdown       : Not Active", "HW Power Brake Slowdown : Active", "Power Brake"),
+        ("SW Thermal Slowdown           : Not Active", "SW Thermal Slowdown : Active", "SW Thermal"),
+        ("Current                           : 16x", "Current : 8x", "8 of 16 lanes"),
+        ("Reset Required                    : No", "Reset Required : Yes", "must be reset"),
+    ],
+)
+def test_what_ails_a_gpu_is_told(before: str, after: str, trouble: str) -> None:
+    assert before.split(":", maxsplit=1)[0].strip() in SOUND
+    (gpu,) = parse_health(SOUND)
+    assert (gpu.troubles, gpu.is_told) == ((), True)
+    indent = SOUND.split(before.split(":", maxsplit=1)[0].strip())[0].rpartition("\n")[2]
+    changed = "\n".join(
+        f"{indent}{after}" if " ".join(line.split()) == " ".join(before.split()) else line
+        for line in SOUND.split("\n")
+    )
+    assert changed != SOUND
+    (gpu,) = parse_health(changed)
+    assert any(trouble in one for one in gpu.troubles)
+
+
+def test_older_drivers_and_vgpus_are_understood() -> None:
+    older = SOUND.replace("Clocks Event Reasons", "Clocks Throttle Reasons")
+    (gpu,) = parse_health(
+        older.replace("HW Slowdown                       : Not Active", "HW Slowdown : Active")
+    )
+    assert gpu.troubles == ("HW Slowdown is active",)
+    (vgpu,) = parse_health(printed("guest-query-a100-40c-licensed.txt"))
+    assert (vgpu.troubles, vgpu.is_told) == ((), False)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "NVRM: Xid (PCI:0000:02:01): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.",
+        "NVRM: Xid (PCI:0000:02:01): 95, pid=1, Uncontained ECC error",
+        "NVRM: Xid (PCI:0000:02:01): 4711, a number of tomorrow",
+        "pcieport 0000:00:15.0: AER: PCIe Bus Error: severity=Uncorrected (Fatal), type=Transaction Layer",
+        "mlx5_core 0000:0b:00.0: poll_health:800:(pid 0): device's health compromised - reached miss count",
+        "mlx5_core 0000:0b:00.0: Port module event[error]: module 0, Cable error, High Temperature",
+        "blk_update_request: I/O error, dev sda, sector 4096 op 0x0:(READ)",
+        "EXT4-fs error (device sda1): ext4_find_entry:1455: inode #2: comm ls: reading directory",
+    ],
+)
+def test_lines_of_failing_hardware_are_found(line: str) -> None:
+    sound = printed("dmesg-sound.txt")
+    assert parse_kernel_log(sound).troubles == ()
+    assert parse_kernel_log(sound).of_programs == (31,)
+    assert parse_kernel_log(f"{sound}[ 6000.000001] {line}\n").troubles == (line,)
+    assert parse_kernel_log(f"{sound}[Mon Nov 23 09:00:00 2026] {line}\n").troubles == (line,)
+
+
+def test_a_few_corrected_errors_are_chance() -> None:
+    line = "[1.0] pcieport 0000:00:15.0: PCIe Bus Error: severity=Corrected, type=Physical Layer\n"
+    assert parse_kernel_log(line * MOST_CORRECTED).troubles == ()
+    assert len(parse_kernel_log(line * (MOST_CORRECTED + 1)).troubles) == 1
+    with pytest.raises(ToolFailed):
+        parse_kernel_log("dmesg: read kernel buffer failed: Operation not permitted\n")
+
+
+def test_disks_tell_their_room() -> None:
+    root, shm = parse_room(printed("df-posix.txt"))
+    assert (root.path, shm.path, shm.free_share) == ("/", "/dev/shm", 1.0)
+    assert root.words.endswith("GiB free")
+
+
+def test_metrics_tell_of_gpus_and_targets() -> None:
+    assert gpus_in_metrics(printed("metrics-dcgm.txt")) == {"0"}
+    assert gpus_in_metrics(printed("metrics-node.txt")) == frozenset()
+    assert "node_uname_info" in names_in_metrics(printed("metrics-node.txt"))
+    with pytest.raises(UnreadableOutput):
+        names_in_metrics("<html>\n")
+    answer = '{"data": {"result": [{"metric": {"instance": "a:9100"}, "value": [1.0, "0"]}]}}'
+    assert parse_up(answer) == {"a:9100": False}
+    with pytest.raises(UnreadableOutput):
+        parse_up('{"status": "error"}')

@@ -1,0 +1,537 @@
+"""Faults that look like health: each planted into two sound workers, and by which code verify tells it.
+
+The page docs/explanation/verify-plants.md is written from this table. A plant says what is wrong in an
+admin's words; `code` "" marks what is not proven rather than failed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from tests.unit.parsers.printed import printed
+from tests.unit.verification import cases
+from tests.unit.verification.two_workers import (
+    IMAGE,
+    INODES,
+    LINK,
+    NOW,
+    PCIE,
+    PROBE,
+    RUN_IMAGE,
+    VIA,
+    WRITES,
+    Scene,
+    failing,
+)
+from vgpu_cfg.model.guests.base import GuestNic
+from vgpu_cfg.ports import ShellResult
+
+QUERY = "guest-query-a100-40c-licensed.txt"
+SMALL_SHM = """\
+Filesystem 1024-blocks Used Available Capacity Mounted on
+shm 65536 0 65536 0% /dev/shm
+"""
+IN_WORKER = ("docker", "exec", "vgpu-cfg-worker")
+
+
+@dataclass(frozen=True, slots=True)
+class Plant:
+    """One fault: what is wrong, how the scene shows it, and by which check and code it is told."""
+
+    what: str
+    change: Callable[[Scene], object]
+    check: str
+    code: str
+
+
+def _said(name: str, *words: str, by: str | ShellResult) -> Callable[[Scene], object]:
+    return lambda scene: scene.answer(*words, by=by, of=name)
+
+
+def _query(before: str, after: str, name: str = "hvd-01") -> Callable[[Scene], object]:
+    return _said(name, "nvidia-smi", "-q", by=printed(QUERY).replace(before, after))
+
+
+def _log(line: str) -> Callable[[Scene], object]:
+    return _said("hvd-02", "dmesg", by=f"{printed('dmesg-sound.txt')}[ 9000.000001] {line}\n")
+
+
+def _whole(before: str, after: str) -> Callable[[Scene], object]:
+    def change(scene: Scene) -> None:
+        text = printed("guest-query-a100-whole-sound.txt")
+        changed = [after if before in line else line for line in text.splitlines()]
+        scene.answer("nvidia-smi", "-q", by="\n".join(changed))
+        scene.change(vgpus=0, wanted=(("A100",),), profiles=())
+
+    return change
+
+
+def _one_way(scene: Scene) -> None:
+    """The way back reaches 20 Gb/s."""
+    slow = printed("ib-write-bw-by-time.txt").replace("94.80", "20.10")
+    scene.answer(*cases.RATE, by=slow, of="hvd-02")
+
+
+def _over_the_line(scene: Scene) -> None:
+    fast = printed("ib-write-bw-by-time.txt").replace("94.80", "380.10")
+    gpu = printed("ib-write-bw-gpu-memory.txt").replace("47.00", "94.10")
+    scene.answer(*cases.RATE, by=lambda words: gpu if "--use_cuda=0" in words else fast)
+
+
+def _training(by: str) -> Callable[[Scene], object]:
+    return _said("hvd-01", *cases.TRAIN, by=by)
+
+
+def _one_address(scene: Scene) -> None:
+    words = ("ip", "-json", "address", "show")
+    text = scene.guest("hvd-02").answers[words]
+    assert isinstance(text, str)
+    scene.answer(*words, by=text.replace("192.168.10.22", "192.168.10.21"), of="hvd-02")
+
+
+def _swapped(scene: Scene) -> None:
+    """The training address on the NIC of management."""
+    text = printed("ip-address-two-up-one-down.txt")
+    text = (
+        text.replace("192.168.10.21", "X").replace("10.111.0.11", "192.168.10.21").replace("X", "10.111.0.11")
+    )
+    scene.answer("ip", "-json", "address", "show", by=text)
+
+
+def _no_room(scene: Scene) -> None:
+    rows = printed("df-posix.txt").splitlines()
+    words = rows[1].split()
+    words[3], words[4] = "1048576", "99%"
+    scene.answer("df", "-Pk", by="\n".join([rows[0], " ".join(words)]))
+
+
+def _stale_share(scene: Scene) -> None:
+    answer = scene.guest("hvd-01").answers
+    key = next(words for words in answer if words[0] == "cat" and "vgpu-cfg-verify" in words[-1])
+    scene.answer(*key, by="hvd-01", of="hvd-02")
+
+
+def _fewer_gpus_in_worker(scene: Scene) -> None:
+    scene.answer(*IN_WORKER, "nvidia-smi", "-L", by=failing("Failed to initialize NVML: Unknown Error", 255))
+
+
+def _half_gpu_listed(scene: Scene) -> None:
+    scene.change(gpus=2, vgpus=2, wanted=())
+
+
+def _silent_rate(scene: Scene) -> None:
+    """Nobody knows what the port shall run at."""
+    for name in ("hvd-01", "hvd-02"):
+        scene.answer("ethtool", "ens192", by=printed("ethtool-virtual-not-reported.txt"), of=name)
+        scene.change(name, rates_gbps={})
+
+
+def _slower_board(scene: Scene) -> None:
+    text = printed("ethtool-100g.txt")
+    text = "\n".join(line for line in text.splitlines() if "50000" not in line and "100000base" not in line)
+    text = text.replace("40000base", "10000base").replace("Speed: 100000", "Speed: 25000")
+    for name in ("hvd-01", "hvd-02"):
+        scene.answer("ethtool", "ens192", by=text, of=name)
+
+
+def _no_cuda_anywhere(scene: Scene) -> None:
+    """Neither perftest nor a framework tells of GPU memory."""
+    cuda = printed("ib-write-bw-unsupported-memory-25.01.txt")
+    host = printed("ib-write-bw-by-time.txt")
+    for name in ("hvd-01", "hvd-02"):
+        scene.answer(*cases.RATE, by=lambda words: cuda if "--use_cuda=0" in words else host, of=name)
+    launcher = next(one for one in scene.views["hvd-01"].spec.modules if one.kind == "launcher")
+    spec = scene.views["hvd-01"].spec
+    other = launcher.model_copy(update={"framework": "none"})
+    modules = tuple(other if one is launcher else one for one in spec.modules)
+    scene.change("hvd-01", spec=spec.model_copy(update={"modules": modules}))
+
+
+def _older_drivers(scene: Scene) -> None:
+    for name in ("hvd-01", "hvd-02"):
+        _query("580.95.05", "470.239.06", name)(scene)
+
+
+def _no_boot_id(scene: Scene) -> None:
+    for name in ("hvd-01", "hvd-02"):
+        scene.answer("cat", "/proc/sys/kernel/random/boot_id", by=failing("cat: No such file"), of=name)
+
+
+def _planned_nic_of_another(scene: Scene) -> None:
+    view = scene.views["hvd-01"]
+    nics = tuple(replace_nic(nic) if "10.111.0.11/24" in nic.addresses else nic for nic in view.nics)
+    network = next(one for one in view.spec.modules if one.kind == "network")
+    modules = tuple(
+        network.model_copy(update={"nics": nics}) if one is network else one for one in view.spec.modules
+    )
+    scene.views["hvd-01"] = replace(view, spec=view.spec.model_copy(update={"modules": modules}))
+
+
+def replace_nic(nic: GuestNic) -> GuestNic:
+    return nic.model_copy(update={"mac": "04:3f:72:aa:ff:ff", "addresses": ("10.111.0.99/24",)})
+
+
+PLANTS: tuple[Plant, ...] = (
+    Plant("both ports trained down to 25 Gb/s, and say so", cases._trained_down, "port", "VG700"),
+    Plant(
+        "the NIC's PCIe link has 4 of 16 lanes",
+        _said("hvd-01", *LINK, by=PCIE.replace(":16\n", ":4\n", 1)),
+        "pcie",
+        "VG701",
+    ),
+    Plant(
+        "the NIC's PCIe link runs at 2.5 GT/s",
+        _said("hvd-01", *LINK, by=PCIE.replace(":16.0 GT", ":2.5 GT", 1)),
+        "pcie",
+        "VG701",
+    ),
+    Plant(
+        "the NIC sits in a slot of 8 lanes, where 16.0 GT/s would do",
+        _said("hvd-01", *LINK, by=PCIE.replace(":16\n", ":8\n", 1)),
+        "pcie",
+        "VG701",
+    ),
+    Plant("the way back reaches 20 Gb/s", _one_way, "bandwidth", "VG676"),
+    Plant("GPU memory reaches half of the line, ATS is off", cases._half_from_gpu, "bandwidth-gpu", "VG677"),
+    Plant("the guest has another profile than planned", _query("A100-40C", "A100-20C"), "gpus", "VG702"),
+    Plant(
+        "the profile's name is right, its framebuffer half", _query("40960 MiB", "20480 MiB"), "gpus", "VG702"
+    ),
+    Plant(
+        "a whole GPU where a vGPU was planned",
+        _query("GRID A100-40C", "NVIDIA A100-PCIE-40GB"),
+        "gpus",
+        "VG702",
+    ),
+    Plant("one of two GPUs is missing", _half_gpu_listed, "gpus", "VG661"),
+    Plant("a licence ends in two hours", cases._ends_in_two_hours, "licence", "VG717"),
+    Plant("a licence has ended", cases._expired, "licence", "VG682"),
+    Plant(
+        "Unlicensed (Restricted)",
+        _query("Licensed (Expiry: 2026-12-3 5:2:12 GMT)", "Unlicensed (Restricted)"),
+        "licence",
+        "VG662",
+    ),
+    Plant(
+        "Unlicensed (Unrestricted): the time of grace runs",
+        _query("Licensed (Expiry: 2026-12-3 5:2:12 GMT)", "Unlicensed (Unrestricted)"),
+        "licence",
+        "VG662",
+    ),
+    Plant("Unlicensed", _query("Licensed (Expiry: 2026-12-3 5:2:12 GMT)", "Unlicensed"), "licence", "VG662"),
+    Plant(
+        "a licence state of N/A", _query("Licensed (Expiry: 2026-12-3 5:2:12 GMT)", "N/A"), "licence", "VG662"
+    ),
+    Plant(
+        "a clock 400 s behind",
+        _said("hvd-02", "date", "+%s.%N", by=f"{NOW.timestamp() - 400:.9f}\n"),
+        "clock",
+        "VG704",
+    ),
+    Plant(
+        "a clock 5 s ahead",
+        _said("hvd-02", "date", "+%s.%N", by=f"{NOW.timestamp() + 5:.9f}\n"),
+        "clock",
+        "VG704",
+    ),
+    Plant(
+        "chronyd follows nobody",
+        _said("hvd-02", "chronyc", "-n", "tracking", by=printed("chronyc-tracking-follows-nobody.txt")),
+        "clock",
+        "VG704",
+    ),
+    Plant(
+        "workers have different drivers of one branch",
+        _query("580.95.05", "580.65.06", "hvd-02"),
+        "same-driver",
+        "VG705",
+    ),
+    Plant(
+        "a guest's driver is of a branch that its host does not take",
+        _query("580.95.05", "535.183.01"),
+        "driver",
+        "VG660",
+    ),
+    Plant(
+        "no document says whether the host takes the guests' driver",
+        _older_drivers,
+        "driver",
+        "",
+    ),
+    Plant("one tag, two images", cases._another_image, "same-image", "VG706"),
+    Plant(
+        "the image was pulled anew, the container runs the old one",
+        _said("hvd-02", *cases.RUNNING_ID, by=f"sha256:{'7c' * 32}\n"),
+        "same-image",
+        "VG706",
+    ),
+    Plant(
+        "the image is gone on one worker",
+        _said("hvd-02", *cases.IMAGE_ID, by=failing(f"Error: No such image: {IMAGE}")),
+        "same-image",
+        "VG706",
+    ),
+    Plant(
+        "the shared folder is not mounted on one worker",
+        _said("hvd-02", "findmnt", "-n", "-o", "FSTYPE", "-T", "/srv/training", by="ext4\n"),
+        "shared-folder",
+        "VG707",
+    ),
+    Plant(
+        "the shared folder is read-only",
+        _said("hvd-02", "sh", "-c", WRITES, by=failing("sh: 1: cannot create: Read-only file system", 2)),
+        "shared-folder",
+        "VG707",
+    ),
+    Plant("a worker sees an old state of the shared folder", _stale_share, "shared-folder", "VG707"),
+    Plant(
+        "the DCGM exporter does not run",
+        _said(
+            "hvd-01",
+            "curl",
+            "-fsS",
+            "--max-time",
+            "20",
+            "http://127.0.0.1:9400/metrics",
+            by=failing("curl: (7) Connection refused", 7),
+        ),
+        "metrics",
+        "VG708",
+    ),
+    Plant(
+        "the DCGM exporter answers and tells of no GPU",
+        _said("hvd-01", "curl", "-fsS", "--max-time", "20", "http://127.0.0.1:9400/metrics", by="# EOF\n"),
+        "metrics",
+        "VG708",
+    ),
+    Plant(
+        "another program answers on the node exporter's port",
+        _said(
+            "hvd-01", "curl", "-fsS", "--max-time", "20", "http://127.0.0.1:9100/metrics", by="other_up 1\n"
+        ),
+        "metrics",
+        "VG708",
+    ),
+    Plant(
+        "five percent less than on the day of the baseline", cases._slower_than_before, "bandwidth", "VG709"
+    ),
+    Plant("NCCL does not say its transport", _training(PROBE), "allreduce", "VG703"),
+    Plant(
+        "NCCL goes by TCP, as fast as it may be",
+        _training(VIA.replace("NET/IB/0/GDRDMA", "NET/Socket/0") + PROBE),
+        "allreduce",
+        "VG703",
+    ),
+    Plant(
+        "one channel of NCCL goes by TCP",
+        _training(VIA + VIA.replace("NET/IB/0/GDRDMA", "NET/Socket/0") + PROBE),
+        "allreduce",
+        "VG703",
+    ),
+    Plant(
+        "NCCL goes by RDMA, through host memory",
+        _training(VIA.replace("/GDRDMA", "") + PROBE),
+        "allreduce",
+        "VG683",
+    ),
+    Plant(
+        "the sums are a little off",
+        _training(VIA + PROBE.replace('"is_exact": true', '"is_exact": false')),
+        "allreduce",
+        "VG680",
+    ),
+    Plant(
+        "the sums were made on CPUs",
+        _training(VIA + PROBE.replace('"is_on_gpu": true', '"is_on_gpu": false')),
+        "allreduce",
+        "VG678",
+    ),
+    Plant(
+        "one of two ranks took part",
+        _training(VIA + PROBE.replace('"ranks": 2', '"ranks": 1')),
+        "allreduce",
+        "VG678",
+    ),
+    Plant(
+        "the allreduce reaches half of the line",
+        _training(VIA + PROBE.replace("11.2", "5.6")),
+        "allreduce",
+        "VG679",
+    ),
+    Plant(
+        "uncorrectable errors of GPU memory",
+        _whole("DRAM Uncorrectable", "            DRAM Uncorrectable : 2"),
+        "gpu-health",
+        "VG710",
+    ),
+    Plant("remapped rows wait for a reset", cases._pending_rows, "gpu-health", "VG710"),
+    Plant(
+        "a power brake slows the GPU down",
+        _whole("HW Power Brake Slowdown", "            HW Power Brake Slowdown : Active"),
+        "gpu-health",
+        "VG710",
+    ),
+    Plant(
+        "heat slows the GPU down",
+        _whole("SW Thermal Slowdown", "        SW Thermal Slowdown : Active"),
+        "gpu-health",
+        "VG710",
+    ),
+    Plant(
+        "Xid 79: the GPU has fallen off the bus",
+        _log("NVRM: Xid (PCI:0000:02:01): 79, pid=1, GPU has fallen off the bus."),
+        "kernel-log",
+        "VG711",
+    ),
+    Plant(
+        "Xid 63: a row was remapped",
+        _log("NVRM: Xid (PCI:0000:02:01): 63, pid=1, Row Remapper: New row marked"),
+        "kernel-log",
+        "VG711",
+    ),
+    Plant(
+        "an uncorrected PCIe error",
+        _log("pcieport 0000:00:15.0: PCIe Bus Error: severity=Uncorrected (Non-Fatal)"),
+        "kernel-log",
+        "VG711",
+    ),
+    Plant(
+        "the NIC's firmware has stopped",
+        _log("mlx5_core 0000:0b:00.0: device's health compromised - reached miss count"),
+        "kernel-log",
+        "VG711",
+    ),
+    Plant(
+        "a disk with read errors",
+        _log("I/O error, dev sda, sector 4096 op 0x0:(READ)"),
+        "kernel-log",
+        "VG711",
+    ),
+    Plant("a full disk", _no_room, "room", "VG712"),
+    Plant(
+        "a disk without inodes",
+        _said("hvd-01", "df", "-Pi", by=INODES.replace("16672359    1%", "12 100%")),
+        "room",
+        "VG712",
+    ),
+    Plant(
+        "a root that the kernel made read-only",
+        _said("hvd-01", "grep", " / ", "/proc/mounts", by="/dev/sda1 / ext4 ro,relatime 0 0\n"),
+        "room",
+        "VG712",
+    ),
+    Plant(
+        "the worker may lock 64 KiB",
+        _said("hvd-02", *IN_WORKER, "sh", "-c", "ulimit -l", by="64\n"),
+        "worker-limits",
+        "VG713",
+    ),
+    Plant(
+        "the worker has docker's own 64 MiB of /dev/shm",
+        _said("hvd-02", *IN_WORKER, "df", "-Pk", "/dev/shm", by=SMALL_SHM),
+        "worker-limits",
+        "VG713",
+    ),
+    Plant("the worker lost its GPU, a new container has it", _fewer_gpus_in_worker, "worker-limits", "VG713"),
+    Plant(
+        "the worker has no /dev/infiniband",
+        _said(
+            "hvd-02",
+            *IN_WORKER,
+            "ls",
+            "/dev/infiniband",
+            by=failing("ls: cannot access '/dev/infiniband': No such file or directory", 2),
+        ),
+        "worker-limits",
+        "VG713",
+    ),
+    Plant(
+        "a container gets no GPU: the runtime lost NVIDIA's hook",
+        _said(
+            "hvd-01",
+            *RUN_IMAGE,
+            "--gpus",
+            "all",
+            IMAGE,
+            "nvidia-smi",
+            "-L",
+            by=failing('docker: Error: could not select device driver "" with capabilities: [[gpu]].', 125),
+        ),
+        "container-gpus",
+        "VG671",
+    ),
+    Plant(
+        "the name of a worker leads to another machine",
+        _said("hvd-01", "ssh", by="0f3c2a9e-ffff-4fff-8fff-ffffffffffff\n"),
+        "ssh",
+        "VG714",
+    ),
+    Plant("two machines have one address", _one_address, "addresses", "VG714"),
+    Plant(
+        "the mesh's host key is of an earlier machine",
+        _said("hvd-01", "ssh", by=failing("Host key verification failed.", 255)),
+        "ssh",
+        "VG674",
+    ),
+    Plant(
+        "the mesh's key was put in by nobody",
+        _said("hvd-02", "ssh", by=failing("root@hvd-01: Permission denied (publickey).", 255)),
+        "ssh",
+        "VG674",
+    ),
+    Plant("GPU and NIC are on different NUMA nodes", cases._far_apart, "near", "VG715"),
+    Plant("an RDMA port is down", cases._port_down, "rdma", "VG665"),
+    Plant("the RDMA device has no GID of the address", cases._no_ipv4_gid, "gid", "VG666"),
+    Plant("MTU 1500 on one side", cases._small_mtu, "nics", "VG664"),
+    Plant("the addresses of two NICs are swapped", _swapped, "nics", "VG664"),
+    Plant(
+        "large packets do not get through",
+        _said("hvd-01", "ping", by=failing("ping: local error: message too long, mtu=1500")),
+        "path-mtu",
+        "VG675",
+    ),
+    Plant("nvidia-peermem is missing on one worker", cases._no_peermem, "peermem", "VG668"),
+    Plant("ATS is off in one NIC", cases._ats_off, "ats", "VG669"),
+    Plant(
+        "PFC protects nothing",
+        _said("hvd-01", "mlnx_qos", "-i", "ens192", by=printed("mlnx-qos-pcp-nothing-protected.txt")),
+        "roce",
+        "VG667",
+    ),
+    Plant("another NIC than the planned one is there", _planned_nic_of_another, "nics", "VG664"),
+    Plant("two GPUs that should be peers meet over PCIe", cases._two_peers_over_pcie, "nvlink", "VG663"),
+    Plant("one NVLink of three is down", cases._lanes_down, "nvlink", "VG716"),
+    Plant(
+        "a whole GPU is still divided by MIG",
+        _whole(
+            "GPU Virtualization Mode", "    MIG Mode\n        Current : Enabled\n    GPU Virtualization Mode"
+        ),
+        "gpus",
+        "VG702",
+    ),
+    Plant(
+        "a GPU lets nobody compute",
+        _query("    FB Memory Usage", "    Compute Mode : Prohibited\n    FB Memory Usage"),
+        "gpus",
+        "VG702",
+    ),
+    Plant(
+        "a GPU waits for the fabric of NVSwitches",
+        _whole("Performance State", "    Fabric\n        State : In Progress\n    Performance State : P0"),
+        "gpu-health",
+        "VG710",
+    ),
+    Plant("bandwidth is measured over the machine itself", _over_the_line, "bandwidth", ""),
+    Plant("nobody knows what the port shall run at", _silent_rate, "port", ""),
+    Plant("the port can less than most boards of its model", _slower_board, "port", ""),
+    Plant("no perftest with CUDA, and no allreduce", _no_cuda_anywhere, "bandwidth-gpu", ""),
+    Plant(
+        "the kernel's log may not be read",
+        _said("hvd-01", "dmesg", by=failing("dmesg: read kernel buffer failed: Operation not permitted")),
+        "kernel-log",
+        "",
+    ),
+    Plant("the driver tells no name of its GPU", _query("GRID A100-40C", "N/A"), "gpus", ""),
+    Plant("the guests tell no id of their boot", _no_boot_id, "ssh", ""),
+)

@@ -1,0 +1,75 @@
+"""From the `site` of every file to the one that holds: keys merged, certificates read, secrets looked up."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from vgpu_cfg.documents import Loc, Part, build, did_you_mean
+from vgpu_cfg.errors import DocumentError, DocumentFault
+from vgpu_cfg.model.desired import DesiredSite
+from vgpu_cfg.model.plan_file import SiteEntry
+from vgpu_cfg.model.plan_file.guest_values import DRIVER_PACKAGES, package_kind
+from vgpu_cfg.model.plan_file.site_values import parse_certificates
+from vgpu_cfg.planning.expand.context import ReadText
+
+
+@dataclass(slots=True)
+class SiteExpansion:
+    """The site, and what is wrong."""
+
+    site: DesiredSite | None = None
+    faults: list[DocumentFault] = field(default_factory=list)
+
+
+def expand_site(sections: Sequence[Part], secrets: Collection[str], read_text: ReadText) -> SiteExpansion:
+    """Merge the `site` of every file, the weakest first: a later file's key stands for an earlier's."""
+    out = SiteExpansion()
+    said: dict[str, object] = {}
+    certificates: tuple[str, ...] = ()
+    for part in sections:
+        try:
+            entry = build(part.document, SiteEntry, loc=part.loc, data=part.data)
+        except DocumentError as error:
+            out.faults += error.faults
+            continue
+        out.faults += _check(entry, part, secrets)
+        if "ca" in entry.model_fields_set:
+            certificates = tuple(_certificates(entry, part, read_text, out))
+        said |= {name: getattr(entry, name) for name in entry.model_fields_set}
+    if sections and not out.faults:
+        out.site = DesiredSite.model_validate({**said, "certificates": certificates})
+    return out
+
+
+def _check(entry: SiteEntry, part: Part, secrets: Collection[str]) -> Iterator[DocumentFault]:
+    proxy = entry.proxy
+    if proxy is not None:
+        if not proxy.http and not proxy.https:
+            yield part.fault(
+                ("proxy",), "the proxy has no address", "as in proxy: {http: http://proxy.example.com:3128}"
+            )
+        if bool(proxy.user) != (proxy.password is not None):
+            hint = "as in proxy: {…, user: guests, password: {secret: proxy}}"
+            yield part.fault(("proxy",), "a proxy's login has both `user` and `password`", hint)
+        if proxy.password is not None and proxy.password not in secrets:
+            hint = did_you_mean(proxy.password, secrets) or "as in secrets: {proxy: env:PROXY_PASSWORD}"
+            loc: Loc = ("proxy", "password", "secret")
+            yield part.fault(loc, "no secret of this name stands under `secrets`", hint)
+    if entry.apt is not None and not entry.apt.url:
+        yield part.fault(("apt",), "the mirror has no `url`", "as in apt: https://mirror.example.com/ubuntu")
+    if entry.driver is not None:
+        kind = package_kind(entry.driver.package or "")
+        if kind not in DRIVER_PACKAGES:
+            hint = f"name a file that ends in {', '.join(DRIVER_PACKAGES)}"
+            yield part.fault(("driver",), "this is no package of a driver", hint)
+
+
+def _certificates(entry: SiteEntry, part: Part, read_text: ReadText, out: SiteExpansion) -> Iterator[str]:
+    is_list = isinstance(part.data.get("ca"), list)
+    for index, path in enumerate(entry.ca):
+        try:
+            yield from parse_certificates(read_text(part.document.name, path))
+        except ValueError as error:
+            message, _, hint = str(error).partition("\n")
+            out.faults.append(part.fault(("ca", index) if is_list else ("ca",), message, hint))

@@ -1,0 +1,150 @@
+"""What is asked of all workers together besides training: one driver, one image, one shared folder."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+
+from vgpu_cfg.knowledge.verify_failures import VerifyCode
+from vgpu_cfg.verification.asking import Asking, Command, failed, passed, said, skipped, unproven
+from vgpu_cfg.verification.container_checks import CLIENTS, IMAGES_FOLDER
+from vgpu_cfg.verification.training_checks import TrainingView
+from vgpu_cfg.verification.worker_checks import CONTAINER
+
+_ALONE = "there is only one worker, with nobody to differ from"
+
+
+def ask_same_driver(view: TrainingView) -> Asking:
+    """See whether all workers have one driver: NCCL, CUDA and the framework see one version or fail oddly."""
+    yield from ()
+    seen = {
+        one.name: one.learned.gpus.driver_version or "unknown" for one in view.trained if one.learned.gpus
+    }
+    if len(view.trained) < 2:
+        return skipped(_ALONE)
+    if not any(worker.gpus for worker in view.trained):
+        return skipped("no worker has a GPU")
+    if len(set(seen.values())) > 1:
+        return failed(VerifyCode.DRIVERS_DIFFER, _by_value(seen), "one version on all workers")
+    version = next(iter(seen.values()))
+    if len(seen) < len(view.trained) or version == "unknown":
+        return unproven("not every worker tells its driver's version")
+    return passed(version)
+
+
+def ask_addresses(view: TrainingView) -> Asking:
+    """See that no two machines have one address or one MAC on the NICs of the plan."""
+    yield from ()
+    owners: dict[str, list[str]] = {}
+    for one in list({one.name: one for one in (view.launcher, *view.workers)}.values()):
+        planned = (one.learned.interface_of(nic) for nic in one.nics)
+        for seen in (interface for interface in planned if interface is not None):
+            for value in (*(address.partition("/")[0] for address in seen.addresses), seen.mac):
+                owners.setdefault(value, []).append(one.name)
+    if not owners:
+        return skipped("the plan sets up no NIC of theirs")
+    twice = [f"{value} on {', '.join(names)}" for value, names in owners.items() if value and len(names) > 1]
+    if twice:
+        return failed(VerifyCode.OTHER_MACHINE, "; ".join(twice), "each address and MAC on one machine")
+    return passed(f"{len(owners)} addresses and MACs, each once")
+
+
+def ask_same_image(view: TrainingView) -> Asking:
+    """See whether the image is the same content on all workers, and whether their containers run it."""
+    ids: dict[str, str] = {}
+    old: list[str] = []
+    for worker in view.workers:
+        image = worker.image
+        if image is None:
+            continue
+        if image.runtime == "apptainer":
+            name = hashlib.sha256(image.image.encode()).hexdigest()[:16]
+            answer = yield Command(
+                ("sha256sum", f"{IMAGES_FOLDER}/{name}.sif"), on=worker.name, timeout_seconds=600
+            )
+            ids[worker.name] = answer.stdout.partition(" ")[0] if answer.status == 0 else ""
+            continue
+        client = CLIENTS[image.runtime]
+        words = (client, "image", "inspect", "--format", "{{.Id}}", image.image)
+        answer = yield Command(words, on=worker.name)
+        if answer.status != 0:
+            return failed(
+                VerifyCode.IMAGES_DIFFER, f"{worker.name}: {said(answer)}", f"{image.image} on all workers"
+            )
+        ids[worker.name] = answer.stdout.strip()
+        if worker.worker is not None and image.runtime == "docker":
+            words = (client, "container", "inspect", "--format", "{{.Image}}", CONTAINER)
+            answer = yield Command(words, on=worker.name)
+            if answer.status == 0 and answer.stdout.strip() not in ("", ids[worker.name]):
+                old.append(worker.name)
+    if any(not one for one in ids.values()):
+        return unproven("the image's file cannot be read on every worker")
+    if not ids:
+        return skipped("no worker has an image to train with")
+    if len(set(ids.values())) > 1:
+        apptainer = any(one.image is not None and one.image.runtime == "apptainer" for one in view.workers)
+        if apptainer:
+            return unproven("Apptainer's files of the image differ, as each worker built its own")
+        return failed(VerifyCode.IMAGES_DIFFER, _by_value(ids), "one content on all workers")
+    if old:
+        return failed(
+            VerifyCode.IMAGES_DIFFER,
+            f"the container of {', '.join(old)} runs another image",
+            "the image that is there",
+            meaning="what runs was started before the image was pulled anew",
+            remedy="`systemctl restart vgpu-cfg-worker` in the guest",
+        )
+    return passed(_short(next(iter(ids.values()))))
+
+
+def ask_shared_folder(view: TrainingView) -> Asking:
+    """See whether all machines see one folder: each writes a file into it, each reads all of them."""
+    machines = list({one.name: one for one in (view.launcher, *view.workers)}.values())
+    sharing = [one for one in machines if one.shared_folder is not None]
+    if not sharing:
+        return skipped("the plan shares no folder")
+    path = next(one.shared_folder.path for one in sharing if one.shared_folder is not None).rstrip("/")
+    stamp = f"{view.launcher.now:%Y%m%d%H%M%S%f}"
+    files = {one.name: f"{path}/.vgpu-cfg-verify-{stamp}-{one.name}" for one in sharing}
+    faults: list[str] = []
+    try:
+        for one in sharing:
+            module = one.shared_folder
+            if module is not None and module.role == "client":
+                answer = yield Command(("ls", f"{path}/"), on=one.name, timeout_seconds=60)
+                mounted = yield Command(("findmnt", "-n", "-o", "FSTYPE", "-T", path), on=one.name)
+                if answer.status != 0 or "nfs" not in mounted.stdout:
+                    faults.append(f"{one.name} has not mounted {path}")
+                    continue
+            words = ("sh", "-c", 'printf "%s" "$0" > "$1"', one.name, files[one.name])
+            answer = yield Command(words, on=one.name, timeout_seconds=60)
+            if answer.status != 0:
+                faults.append(f"{one.name} cannot write: {said(answer)}")
+        for one in sharing if not faults else ():
+            answer = yield Command(("cat", *files.values()), on=one.name, timeout_seconds=60)
+            if answer.stdout != "".join(files):
+                faults.append(f"{one.name} does not see what the others wrote")
+    finally:
+        for one in sharing:
+            yield Command(("rm", "-f", files[one.name]), on=one.name, timeout_seconds=60, is_cleanup=True)
+    if faults:
+        return failed(
+            VerifyCode.NOT_SHARED, "; ".join(faults), f"{path}, the same on {len(sharing)} machines"
+        )
+    return passed(f"{path}: {len(sharing)} machines write and read")
+
+
+def _by_value(seen: Mapping[str, str]) -> str:
+    values: dict[str, list[str]] = {}
+    for name, value in seen.items():
+        values.setdefault(value, []).append(name)
+    return "; ".join(f"{_short(value) or 'unknown'} on {_names(names)}" for value, names in values.items())
+
+
+def _names(names: Iterable[str]) -> str:
+    return ", ".join(names)
+
+
+def _short(value: str) -> str:
+    digest = value.removeprefix("sha256:")
+    return f"{digest[:12]}" if len(digest) == 64 else value

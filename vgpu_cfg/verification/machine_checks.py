@@ -1,0 +1,96 @@
+"""What is asked of a guest about its machine: failing hardware, GPUs that slow down, room on disks."""
+
+from __future__ import annotations
+
+from vgpu_cfg.knowledge.verify_failures import VerifyCode
+from vgpu_cfg.parsers.disk_room import is_read_only, parse_room
+from vgpu_cfg.parsers.gpu_health import GpuHealth, parse_health
+from vgpu_cfg.parsers.kernel_log import parse_kernel_log
+from vgpu_cfg.verification.asking import Asking, Command, Verdict, failed, passed, said, skipped, unproven
+from vgpu_cfg.verification.views import GuestView, HostView
+
+STORES = {
+    "docker": "/var/lib/docker",
+    "containerd": "/var/lib/containerd",
+    "apptainer": "/var/lib/vgpu-cfg/images",
+}
+"""Where each runtime keeps its images, unless the template says otherwise."""
+
+LEAST_SHARE, LEAST_GIB = 0.02, 2.0
+"""A file system with less than both of them free is full, for what training writes."""
+
+_MOST_LINES = 3
+
+
+def ask_gpu_health(view: GuestView) -> Asking:
+    """See whether a GPU has errors of its memory, is slowed down, or has lost lanes."""
+    if not view.gpus:
+        return skipped("it has no GPU")
+    answer = yield Command(("nvidia-smi", "-q"), timeout_seconds=60)
+    return _assess(parse_health(answer.stdout or answer.stderr))
+
+
+def ask_host_gpu_health(view: HostView) -> Asking:
+    """See the same of the GPUs that vGPUs run on, where the host's shell may be asked."""
+    if not view.vgpus:
+        return skipped("no VM of the plan has a vGPU here")
+    if not view.has_shell:
+        return skipped(
+            "only the host's shell tells; open it with `access: {ssh: on}` and start the SSH service"
+        )
+    answer = yield Command(("nvidia-smi", "-q"), timeout_seconds=120)
+    seen = parse_health(answer.stdout or answer.stderr)
+    return _assess(tuple(one for one in seen if one.pci_id in view.vgpus))
+
+
+def _assess(seen: tuple[GpuHealth, ...]) -> Verdict:
+    bad = [f"{one.pci_id}: {', '.join(one.troubles)}" for one in seen if one.troubles]
+    if bad:
+        return failed(VerifyCode.GPU_UNSOUND, "; ".join(bad), "no errors, full clocks, all lanes")
+    if not any(one.is_told for one in seen):
+        return skipped("the driver tells a vGPU nothing of its GPU's health: the host's does")
+    return passed("no errors of memory, no slowdown")
+
+
+def ask_kernel_log(view: GuestView) -> Asking:  # noqa: ARG001 - asked of every guest alike
+    """See whether the kernel has complained of hardware since the guest's boot: Xids, PCIe, NICs, disks."""
+    answer = yield Command(("dmesg",))
+    if answer.status != 0:
+        return unproven(f"the kernel's log cannot be read: {said(answer)}")
+    seen = parse_kernel_log(answer.stdout)
+    if seen.troubles:
+        shown = list(seen.troubles[:_MOST_LINES])
+        more = len(seen.troubles) - len(shown)
+        words = "; ".join([*shown, *([f"{more} more"] if more else [])])
+        return failed(VerifyCode.KERNEL_COMPLAINS, words, "no line of failing hardware")
+    numbers = ", ".join(map(str, seen.of_programs))
+    return passed(f"only Xid {numbers}, which programs cause" if numbers else "no line of failing hardware")
+
+
+def ask_room(view: GuestView) -> Asking:
+    """See whether the root and the store of images have room left."""
+    runtime = view.containers.runtime if view.containers is not None else ""
+    paths = ("/", *([STORES[runtime]] if runtime else []))
+    answer = yield Command(("df", "-Pk", *paths))
+    rooms = parse_room(answer.stdout)
+    full = [one for one in rooms if one.free_share < LEAST_SHARE or one.free_kib < LEAST_GIB * 1024 * 1024]
+    if full:
+        expected = f"at least {LEAST_GIB:g} GiB and {LEAST_SHARE:.0%}"
+        return failed(VerifyCode.NO_ROOM, "; ".join(one.words for one in full), expected)
+    answer = yield Command(("df", "-Pi", *paths))
+    inodes = parse_room(answer.stdout)
+    spent = [one for one in inodes if one.size_kib and one.free_share < LEAST_SHARE]
+    if spent:
+        words = "; ".join(f"{one.path} has {one.free_kib} of {one.size_kib} inodes left" for one in spent)
+        return failed(VerifyCode.NO_ROOM, words, f"at least {LEAST_SHARE:.0%}")
+    answer = yield Command(("grep", " / ", "/proc/mounts"))
+    if answer.status == 0 and is_read_only(answer.stdout):
+        return failed(
+            VerifyCode.NO_ROOM,
+            "the root is read-only",
+            "a root that can be written",
+            meaning="the kernel takes a file system's write right away when its disk fails",
+            remedy="see `dmesg` in the guest and the datastore; then restart the guest",
+        )
+    least = min(rooms, key=lambda one: one.free_kib)
+    return passed(least.words, measured={"free_gib": round(least.free_kib / 1024 / 1024, 1)})
