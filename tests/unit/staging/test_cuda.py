@@ -135,7 +135,7 @@ def test_a_full_disk_is_told_before(guest: Sandbox) -> None:
 @pytest.mark.parametrize("wrong", [{"version": "12"}, {"version": "12.8", "package": "/srv/cuda.tgz"}])
 def test_what_a_script_cannot_carry_is_refused(guest: Sandbox, wrong: dict[str, str]) -> None:
     with pytest.raises(GuestError):
-        guest.stage(CudaModule(**wrong))
+        guest.stage(CudaModule.model_validate(wrong))
 
 
 PACKAGES = ("cuda-toolkit-12-8", "cuda-drivers", "cuda-12-8", "nvidia-driver-570", "nvidia-container-toolkit")
