@@ -47,7 +47,6 @@ ASSERTED_ELSEWHERE: dict[Code, str] = {
     Code.SUSPENDED: "unit/planning/test_planner.py",
     Code.NOT_READ: "unit/planning/test_planner.py",
     Code.BOARD_UNKNOWN: "unit/planning/test_planner.py",
-    Code.OTHER_SERIES: "unit/planning/test_planner.py",
     Code.NOT_AN_ESXI_BOARD: "unit/planning/test_planner.py",
     Code.POWERED_OFF_CLAIM: "unit/planning/test_planner.py",
     Code.SYSTEM_ID_UNKNOWN: "unit/planning/test_planner.py",

@@ -78,9 +78,11 @@ class ProfileEntry:
     """A vGPU profile on a board.
 
     `listed` tells the documented C types from those that follow by rule: the A, B
-    and Q types of other people's desktops. `max_mixed` is the maximum in mixed-size
-    mode (None: not allowed, or not published), `mixed_starts` the GB at which it may
-    start there (None: not published). `is_full_framebuffer` is for time-sliced types.
+    and Q types of other people's desktops. `is_max_known` is false where nobody names the
+    maximum of such a type: `max_per_gpu` is then what the framebuffer has room for at most.
+    `max_mixed` is the maximum in mixed-size mode (None: not allowed, or not published),
+    `mixed_starts` the GB at which it may start there (None: not published).
+    `is_full_framebuffer` is for time-sliced types.
     """
 
     profile: VgpuProfile
@@ -93,6 +95,7 @@ class ProfileEntry:
     is_full_framebuffer: bool = False
     is_nvlink_p2p: bool = False
     listed: bool = True
+    is_max_known: bool = True
 
     @property
     def name(self) -> str:
@@ -137,6 +140,8 @@ class Board:
     is_esxi: bool
     mig: MigGeometry | None
     mixed_placement: Mapping[int, tuple[int, ...]] | None
+    other_series: Mapping[str, int]
+    """How many of an A, B or Q type one GPU takes, by what follows the prefix: `2q`, `1-24q`."""
     note: str
     unproven: Mapping[str, str]
     sources: Mapping[str, str]

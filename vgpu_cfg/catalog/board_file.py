@@ -102,6 +102,7 @@ class BoardFile(Frozen):
     time_sliced: Annotated[dict[str, TimeSlicedRow], Field(min_length=1)]
     mixed_placement: dict[int, tuple[Start, ...]] | None = None
     mig: MigSection | None = None
+    other_series: dict[str, Count] = Field(default_factory=dict)
     note: str = ""
     unproven: dict[str, str] = Field(default_factory=dict)
     sources: dict[str, str]
@@ -136,6 +137,8 @@ def _contradictions(row: BoardFile, stem: str) -> list[tuple[tuple[str | int, ..
         found += _fault_of(row.prefix, label, Sharing.TIME_SLICED, ("time_sliced", label))
     for label in row.mig.profiles if row.mig else ():
         found += _fault_of(row.prefix, label, Sharing.MIG, ("mig", "profiles", label))
+    for label in row.other_series:
+        found += _fault_of_other(row.prefix, label)
     if row.nvlink and row.nvlink.p2p not in row.time_sliced:
         found.append((("nvlink", "p2p"), f"{row.nvlink.p2p!r} is not among the time_sliced types"))
     for name in row.unproven:
@@ -156,6 +159,16 @@ def _fault_of(
     return []
 
 
+def _fault_of_other(prefix: str, label: str) -> list[tuple[tuple[str | int, ...], str]]:
+    try:
+        profile = VgpuProfile.parse(f"{prefix}-{label}")
+    except ValueError as error:
+        return [(("other_series", label), str(error))]
+    if profile.series == "C":
+        return [(("other_series", label), f"{label!r} is a C type: it stands under time_sliced or mig")]
+    return []
+
+
 def _board(row: BoardFile) -> Board:
     board = Board(
         key=row.key,
@@ -173,6 +186,7 @@ def _board(row: BoardFile) -> Board:
         is_esxi=row.esxi,
         mig=_geometry(row),
         mixed_placement=MappingProxyType(row.mixed_placement) if row.mixed_placement is not None else None,
+        other_series=MappingProxyType(row.other_series),
         note=row.note,
         unproven=MappingProxyType(row.unproven),
         sources=MappingProxyType(row.sources),

@@ -1,8 +1,9 @@
 """How a profile that no table lists follows from those that are listed.
 
 NVIDIA documents the C types board by board. Desktops on the same GPUs use A, B and
-Q types, whose sizes follow the same arithmetic: it agrees with every Q type in the
-vGPU device manager configuration that NVIDIA ships with gpu-operator.
+Q types, whose sizes follow the same arithmetic. How many of one fit a GPU is known where a
+board's file says it (`other_series`); elsewhere what its framebuffer has room for is no more
+than a bound, and the entry says so: the RTX PRO 4500 takes fewer than would fit.
 """
 
 from __future__ import annotations
@@ -23,6 +24,10 @@ _ONE_PER_GPU = ("me", "meall")
 """The media engines that these take are there once. Source: NVIDIA MIG User Guide."""
 
 
+_SAME_NUMBER = ("gfx", "nome")
+"""Of these a GPU has as many instances as without: `mig -lgip` prints 4/4 for 1g.24gb, +gfx and -me."""
+
+
 def resolve_profile(board: Board, profile: VgpuProfile) -> ProfileEntry | None:
     """Say what a profile is on a board; None where the board cannot have it.
 
@@ -35,10 +40,23 @@ def resolve_profile(board: Board, profile: VgpuProfile) -> ProfileEntry | None:
         is_peer = documented.is_nvlink_p2p and _has_nvlink(board, profile.prefix)
         return replace(documented, profile=profile, is_nvlink_p2p=is_peer)
     if profile.sharing is Sharing.MIG:
-        return _unlisted_mig(board, profile)
-    if profile.series == "C":
-        return None
-    return _unlisted_time_sliced(board, profile)
+        found = _unlisted_mig(board, profile)
+    else:
+        found = None if profile.series == "C" else _unlisted_time_sliced(board, profile)
+    return found if found is None or profile.series == "C" else _as_far_as_known(board, found)
+
+
+def _as_far_as_known(board: Board, entry: ProfileEntry) -> ProfileEntry:
+    """Give an A, B or Q type the maximum that the board's file names, or mark its own as a bound."""
+    profile = entry.profile
+    plain = profile.model_copy(update={"suffix": ""}) if profile.suffix in _SAME_NUMBER else profile
+    most = board.other_series.get(plain.name.removeprefix(f"{profile.prefix}-"))
+    if most is None:
+        is_known = entry.max_per_gpu == 1
+        return replace(entry, is_max_known=is_known)
+    if entry.mig is not None:
+        entry = replace(entry, mig=replace(entry.mig, max_per_gpu=most))
+    return replace(entry, max_per_gpu=most)
 
 
 def _listed(board: Board, profile: VgpuProfile, series: str, suffix: str) -> ProfileEntry | None:

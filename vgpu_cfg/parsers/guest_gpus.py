@@ -26,8 +26,9 @@ _SLICE = re.compile(r"\s+MIG (?P<name>\S+)\s+Device\s+(?P<index>\d+): \(UUID: (?
 
 
 class GuestGpu(Frozen):
-    """A GPU as the guest sees it. `licence` is the state as printed, None where there is no such section.
+    """A GPU as the guest sees it.
 
+    `licence` is the state as printed, None where there is no such section and where it says N/A.
     `expiry` is when the licence ends, None where that is not printed ("Permanent" is no moment either).
     `mode` is the virtualization mode: "VGPU", "Pass-Through", "None". `is_mig` tells whether it is divided,
     `compute_mode` who may use it: "Default", "Exclusive_Process", "Prohibited".
@@ -100,9 +101,9 @@ def parse_listed(text: str) -> tuple[ListedGpu, ...]:
 
 
 def _gpu(pci_id: str, block: Node) -> GuestGpu:
-    licence = block.text("vGPU Software Licensed Product", "License Status")
+    licence = block.licence("vGPU Software Licensed Product", "License Status")
     if licence is None:  # R460 and before print the section under this name
-        licence = block.text("GRID Licensed Product", "License Status")
+        licence = block.licence("GRID Licensed Product", "License Status")
     return GuestGpu(
         pci_id=pci_id,
         name=block.text("Product Name"),

@@ -1,7 +1,9 @@
 """What `nvidia-smi -q` tells of the driver and of every GPU, and `--query-gpu` with `--format=csv`.
 
 Sources: NVIDIA AI Enterprise User Guide and Virtual GPU Software User Guide, chapters on nvidia-smi;
-the nvidia-smi manual page. ECC's section is "Ecc Mode" up to R510 and "ECC Mode" after it.
+the nvidia-smi manual page. ECC's section is "Ecc Mode" up to R510 and "ECC Mode" after it. The number of a
+module stands as "Module ID" on its own in reports of R525 to R560, and as "Module Id" under "Platform Info"
+in those of 565.57.01, 570.124.06, 575.57.08, 580.119.02 and 580.173.02. A GPU that is on no baseboard has 1.
 """
 
 from __future__ import annotations
@@ -152,5 +154,10 @@ def _gpu(pci_id: str, block: Node) -> SmiGpu:
         ecc_current=block.switch(QUERY, "ECC Mode", "Current"),
         ecc_pending=block.switch(QUERY, "ECC Mode", "Pending"),
         host_vgpu_mode=block.text("GPU Virtualization Mode", "Host VGPU Mode"),
-        module_id=block.number(QUERY, "Module ID"),
+        module_id=_module_id(block),
     )
+
+
+def _module_id(block: Node) -> int | None:
+    newer = block.number(QUERY, "Platform Info", "Module Id")
+    return newer if newer is not None else block.number(QUERY, "Module ID")

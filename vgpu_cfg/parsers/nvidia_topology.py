@@ -28,6 +28,8 @@ _DEVICE = re.compile(
 _LINK = re.compile(r"X|SYS|NODE|PHB|PXB|PIX|SOC|NV\d+|N/A")
 _NVLINK = re.compile(r"NV(\d+)")
 _NIC_NAME = re.compile(r"(NIC\d+)\s*:\s*(\S+)")
+_MOST_TRIED = 2000
+"""Sets of GPUs that are looked at from each GPU; of 16 that are all joined the first 16 are enough."""
 _AFFINITIES = ("CPU Affinity", "NUMA Affinity", "GPU NUMA ID")
 
 
@@ -54,23 +56,30 @@ class Topology(Frozen):
         found = _NVLINK.fullmatch(self.rows[device][other])
         return int(found[1]) if found is not None else 0
 
-    @property
-    def nvlink_domains(self) -> tuple[tuple[str, ...], ...]:
-        """The GPUs that NVLink joins, directly or over others, in domains of two and more."""
-        domains: list[tuple[str, ...]] = []
-        placed: set[str] = set()
-        for gpu in self.gpus:
-            reached = {gpu}
-            todo = [gpu]
-            while todo:
-                at = todo.pop()
-                new = {other for other in self.gpus if other not in reached and self.nvlinks(at, other)}
-                reached |= new
-                todo.extend(new)
-            if len(reached) > 1 and gpu not in placed:
-                placed |= reached
-                domains.append(tuple(device for device in self.gpus if device in reached))
-        return tuple(domains)
+    def peers(self, count: int) -> tuple[str, ...]:
+        """Return so many GPUs that NVLink joins each to every other; fewer where there are no so many.
+
+        GPUs that are joined over others are no peers: on a hybrid cube mesh, as of eight V100s, each GPU
+        reaches four of the seven directly, and CUDA's peer access goes no further.
+        """
+        best: tuple[str, ...] = ()
+        for number, gpu in enumerate(self.gpus):
+            found = [gpu]
+            todo: list[tuple[tuple[str, ...], tuple[str, ...]]] = [((gpu,), self.gpus[number + 1 :])]
+            for _ in range(_MOST_TRIED):
+                if not todo:
+                    break
+                held, left = todo.pop()
+                if len(held) > len(found):
+                    found = list(held)
+                if len(found) >= count:
+                    return tuple(found)
+                near = [other for other in left if self.nvlinks(held[-1], other)]
+                todo += [
+                    ((*held, other), tuple(near[at + 1 :])) for at, other in reversed([*enumerate(near)])
+                ]
+            best = max(best, tuple(found), key=len)
+        return best if len(best) > 1 else ()
 
 
 def distance(link: str) -> int:

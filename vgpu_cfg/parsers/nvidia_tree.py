@@ -30,6 +30,9 @@ _FAILURES = (
 )
 """How nvidia-smi begins its own errors, and ESXi's shell its own, as far as either was seen in public."""
 
+_NO_LICENCE = re.compile(r"N/A(?:\s*\(Expiry:\s*N/A\))?", re.IGNORECASE)
+"""What R550 and later print of a GPU without a guest driver, and of one that needs no licence."""
+
 NO_DRIVER = "NVIDIA-SMI has failed"
 NO_GPUS = "No devices were found"
 
@@ -62,6 +65,11 @@ class Node:
         """Return the value along keys; None where it is absent or N/A."""
         found = self.find(*path)
         return value_or_none(found.value) if found is not None and found.value is not None else None
+
+    def licence(self, *path: str) -> str | None:
+        """Return the state of a licence along keys; None where it is absent or N/A, whatever its expiry."""
+        found = self.text(*path)
+        return None if found is None or _NO_LICENCE.fullmatch(found) else found
 
     def number(self, tool: str, *path: str) -> int | None:
         """Return the number along keys, without a unit that follows it; None where absent or N/A."""

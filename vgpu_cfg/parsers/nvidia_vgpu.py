@@ -1,6 +1,7 @@
 """What `nvidia-smi vgpu -q` tells of the vGPUs that run on a host.
 
-Source: NVIDIA Virtual GPU Software User Guide and NVIDIA AI Enterprise User Guide, chapters on monitoring.
+Source: NVIDIA Virtual GPU Software User Guide and NVIDIA AI Enterprise User Guide, chapters on monitoring;
+public logs of hosts for `License Status : N/A (Expiry: N/A)`.
 """
 
 from __future__ import annotations
@@ -15,7 +16,10 @@ VGPUS = "nvidia-smi vgpu -q"
 
 
 class RunningVgpu(Frozen):
-    """A vGPU that a running VM holds, and the state of its licence as printed."""
+    """A vGPU that a running VM holds, and the state of its licence as printed.
+
+    `licence` is None where it is N/A, as before the guest's driver is loaded: that is no state of a licence.
+    """
 
     vm_name: str | None = None
     licence: str | None = None
@@ -41,5 +45,5 @@ def parse_vgpus(text: str) -> Mapping[str, tuple[RunningVgpu, ...]]:
 def _vgpu(node: Node) -> RunningVgpu:
     return RunningVgpu(
         vm_name=node.text("VM Name"),
-        licence=node.text("License Status"),
+        licence=node.licence("License Status"),
     )

@@ -103,7 +103,7 @@ def test_a_switch_is_in_one_place(gpu: str, nic: str, said: str) -> None:
 def test_every_gpu_of_an_hgx_has_its_rail() -> None:
     rig = GroupRig("hgx-h100")
     found = topology(rig)
-    assert found.nvlink_domains == (tuple(f"GPU{at}" for at in range(8)),)
+    assert found.peers(8) == tuple(f"GPU{at}" for at in range(8))
     for at in range(8):
         nics = {name: found.rows[f"GPU{at}"][name] for name in found.nics}
         assert [name for name, how in nics.items() if how == "PIX"] == [f"NIC{at}"]

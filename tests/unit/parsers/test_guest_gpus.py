@@ -35,6 +35,16 @@ def test_a_gpu_passed_through_may_tell_no_licence() -> None:
     assert (gpu.mode, gpu.licence, gpu.is_licensed) == ("Pass-Through", None, False)
 
 
+@pytest.mark.parametrize("state", ["N/A (Expiry: N/A)", "N/A", "n/a (expiry: n/a)"])
+def test_not_available_is_no_state_of_a_licence(state: str) -> None:
+    section = (
+        f"    vGPU Software Licensed Product\n        Product Name : N/A\n        License Status : {state}\n"
+    )
+    text = printed("guest-query-passthrough-no-licence.txt") + section
+    (gpu,) = parse_guest_query(text).gpus
+    assert (gpu.mode, gpu.licence, gpu.expiry, gpu.is_licensed) == ("Pass-Through", None, None, False)
+
+
 def test_a_word_that_only_begins_like_unlicensed_is_no_licence() -> None:
     text = printed("guest-query-a100-40c-licensed.txt").replace(": Licensed (", ": Unlicensed (")
     assert not parse_guest_query(text).gpus[0].is_licensed

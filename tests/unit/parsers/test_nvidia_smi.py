@@ -31,6 +31,21 @@ def test_a_vgpu_host_tells_what_its_devices_can() -> None:
     assert report.gpu("0000:99:00.0") is None
 
 
+@pytest.mark.parametrize(
+    ("name", "driver", "modules"),
+    [
+        (PENDING, "550.127.06", [1, 2]),
+        ("query-570-platform-info-blank-chassis.txt", "570.124.06", [1]),
+        ("query-580-platform-info-wide.txt", "580.119.02", [1]),
+        ("query-4xgb300-580-modules-out-of-order.txt", "580.173.02", [2, 1, 4, 3]),
+    ],
+)
+def test_a_module_is_told_in_either_place(name: str, driver: str, modules: list[int]) -> None:
+    report = parse_query(printed(name))
+    assert report.driver_version == driver
+    assert [gpu.module_id for gpu in report.gpus] == modules
+
+
 def test_what_an_old_driver_does_not_have_is_none() -> None:
     (gpu,) = parse_query(printed("query-m60-old-driver-na.txt")).gpus
     assert (gpu.mig_current, gpu.mig_pending, gpu.module_id, gpu.host_vgpu_mode) == (None, None, None, None)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import combinations
 
 import pytest
 from hypothesis import given
@@ -15,10 +16,30 @@ NICS = "topo-2xh100-nics-tabs.txt"
 
 
 @pytest.mark.parametrize("name", [BRIDGES, "topo-4xa100-bare-matrix.txt"])
-def test_bridges_make_two_domains_of_four_gpus(name: str) -> None:
+def test_bridges_make_pairs_of_four_gpus(name: str) -> None:
     found = parse_topology(printed(name))
-    assert found.nvlink_domains == (("GPU0", "GPU1"), ("GPU2", "GPU3"))
+    assert found.peers(2) == found.peers(4) == ("GPU0", "GPU1")
     assert (found.nvlinks("GPU0", "GPU1"), found.nvlinks("GPU0", "GPU2")) == (12, 0)
+
+
+@pytest.mark.parametrize(("count", "peers"), [(2, 2), (4, 4), (5, 4), (8, 4)])
+def test_gpus_that_are_joined_over_others_are_no_peers(count: int, peers: int) -> None:
+    found = parse_topology(printed("topo-8xv100-hybrid-cube-mesh.txt"))
+    best = found.peers(count)
+    assert len(best) == peers
+    assert all(found.nvlinks(one, other) for one, other in combinations(best, 2))
+
+
+def test_a_chain_of_three_has_two_peers() -> None:
+    rows = {"GPU0": "X NV4 SYS", "GPU1": "NV4 X NV4", "GPU2": "SYS NV4 X"}
+    text = "\n".join(["GPU0 GPU1 GPU2", *(f"{gpu} {row}" for gpu, row in rows.items())])
+    assert parse_topology(text).peers(3) == ("GPU0", "GPU1")
+
+
+def test_of_many_gpus_that_are_all_joined_as_many_are_peers_as_are_asked_for() -> None:
+    names = [f"GPU{number}" for number in range(64)]
+    rows = [" ".join([name, *("X" if name == other else "NV18" for other in names)]) for name in names]
+    assert parse_topology("\n".join([" ".join(names), *rows])).peers(16) == tuple(names[:16])
 
 
 def test_affinity_columns_are_kept_as_printed_where_they_are() -> None:
@@ -62,7 +83,7 @@ def test_nics_stand_in_the_matrix_and_have_names() -> None:
 def test_old_drivers_name_nics_by_their_rdma_device() -> None:
     found = parse_topology(printed("topo-mlx-named-nics.txt"))
     assert found.rows["mlx5_0"]["GPU0"] == "PXB"
-    assert found.nvlink_domains == ()
+    assert found.peers(2) == ()
 
 
 def test_distances_rank_from_near_to_far() -> None:

@@ -16,6 +16,11 @@ def test_running_vgpus_by_gpu() -> None:
     assert (vgpu.vm_name, vgpu.licence) == ("Win11SV2_View87", "Licensed (Expiry: 2022-11-23 5:2:12 GMT)")
 
 
+def test_a_guest_without_a_driver_tells_no_licence() -> None:
+    found = parse_vgpus(printed("vgpu-q-one-guest-without-a-driver.txt"))["0001:c8:00.0"]
+    assert [vgpu.licence for vgpu in found] == [None, "Unlicensed (Unrestricted)"]
+
+
 @pytest.mark.parametrize("disguise", DISGUISES)
 def test_no_disguise_changes_the_vgpus(disguise: Callable[[str], str]) -> None:
     text = printed("vgpu-q-t4.txt")

@@ -8,11 +8,18 @@ import pytest
 from pyVmomi import vim
 
 from tests.unit.planning.parts import parts
-from vgpu_cfg.model.observed.vm import VgpuDevice, VmDetail
+from vgpu_cfg.model.observed.vm import (
+    DvxDevice,
+    PassthroughDevice,
+    SubIds,
+    VgpuDevice,
+    VirtualNic,
+    VmDetail,
+)
 from vgpu_cfg.model.plan.vm_spec import NewVgpu, RemoveDevice
 from vgpu_cfg.model.plan_file import GpuEntry
 from vgpu_cfg.model.vgpu import VgpuProfile
-from vgpu_cfg.planning.vms.devices.gpu_devices import compare_gpus
+from vgpu_cfg.planning.vms.devices.gpu_devices import compare_gpus, ids_text
 from vgpu_cfg.planning.vms.lookup.gpu_match import has_wanted_gpus, held_groups
 from vgpu_cfg.planning.vms.lookup.guest_system import is_linux
 
@@ -86,6 +93,48 @@ def test_a_group_that_is_not_wanted_goes_as_a_whole() -> None:
     assert (len(found.removals), found.additions, found.device_groups) == (2, plain, {})
     assert not has_wanted_gpus(peers(2, None), IN_PAIR, {})
     assert parts(compare_gpus(plain, PLAIN)).is_empty
+
+
+def test_a_group_of_a_gpu_and_a_nic_goes_with_all_that_it_has() -> None:
+    nic = PassthroughDevice(key=13001, allowed=((0x15B3, 0x1021),), is_nic=True, group_key=0)
+    dvx = DvxDevice(key=13002, device_class="com.example.nic", group_key=0)
+    card = VirtualNic(key=4000, kind="sriov", group_key=0)
+    before = vm((A80, 0), groups={0: "Nvidia:1@x"}).model_copy(
+        update={"passthrough": (nic,), "dvx": (dvx,), "nics": (card,)}
+    )
+    found = parts(compare_gpus([NewVgpu(profile=A80)], before))
+    assert [edit.key for edit in found.removals if isinstance(edit, RemoveDevice)] == [
+        13000,
+        13001,
+        13002,
+        4000,
+    ]
+    assert found.edits[0].before == (
+        f"1 × {A80}, device group Nvidia:1@x with passthrough of any 15b3:1021, DVX device com.example.nic, "
+        "sriov NIC"
+    )
+
+
+def test_a_dvx_device_of_its_own_stays() -> None:
+    before = vm((A80, None)).model_copy(
+        update={"dvx": (DvxDevice(key=13009, device_class="com.example.gpu"),)}
+    )
+    assert parts(compare_gpus([NewVgpu(profile=A80)], before)).is_empty
+    assert [
+        edit.key for edit in parts(compare_gpus([], before)).removals if isinstance(edit, RemoveDevice)
+    ] == [13000]
+
+
+@pytest.mark.parametrize(
+    ("sub_ids", "words"),
+    [
+        ((), "10de:20f1"),
+        (((0x10DE, 0x145F, None),), "10de:20f1 (subsystem 10de:145f)"),
+        (((None, 0x145F, 0xA1),), "10de:20f1 (subsystem any:145f) (revision a1)"),
+    ],
+)
+def test_what_narrows_a_device_is_spelled(sub_ids: tuple[SubIds, ...], words: str) -> None:
+    assert ids_text(((0x10DE, 0x20F1),), sub_ids) == words
 
 
 def test_two_groups_of_one_name_are_two_groups() -> None:

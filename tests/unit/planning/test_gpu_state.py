@@ -130,7 +130,7 @@ def test_vgpus_of_one_type_share_an_instance_where_the_board_can() -> None:
     board = "RTX Pro 6000 Blackwell DC"
     prefix = "nvidia_rtx_pro_6000_blackwell_dc"
     state = gpu(board, *[f"{prefix}-2-24c"] * 3)
-    assert sorted(held.start or 0 for held in state.held) == [0, 2, 2]
+    assert sorted(held.start or 0 for held in state.held) == [0, 6, 6]
     assert state.refuse(need(f"{prefix}-2-24c")) is None
     assert state.refuse(need(f"{prefix}-1-24c")) is Code.NO_MIG_SLICE
 

@@ -60,6 +60,47 @@ def test_gpus_joined_over_others_are_one_domain() -> None:
     assert found.domain(D) is None
 
 
+def test_gpus_joined_over_others_are_no_peers_of_each_other() -> None:
+    found = topology(
+        gpus=FOUR,
+        groups=[PAIRS, "Nvidia:4@grid_a100-40c%NVLink"],
+        facts={"links": matrix((A, B), (B, C), (C, D), (D, A))},
+    )
+    assert set(peer_sets(found)) == {frozenset(pair) for pair in ((0, 1), (1, 2), (2, 3), (0, 3))}
+    assert GroupWithoutLink("Nvidia:4@grid_a100-40c%NVLink", 4, 2) in found.disagreements
+
+
+HGX = [f"0000:{bus}0:00.0" for bus in range(1, 9)]
+GROUPS_OF_EIGHT = [f"Nvidia:{size}@nvidia_h100xm-80c%NVLink" for size in (2, 4, 8)]
+
+
+def hgx(modules: tuple[int | None, ...]) -> Topology:
+    gpus = [
+        gpu(address, 0, "H100XM", **({"module": module} if module else {}))
+        for address, module in zip(HGX, modules, strict=True)
+    ]
+    return topology(gpus=gpus, groups=GROUPS_OF_EIGHT)
+
+
+@pytest.mark.parametrize(
+    "modules", [(2, 4, 1, 3, 6, 8, 5, 7), (5, 6, 7, 8, 1, 2, 3, 4), (8, 7, 6, 5, 4, 3, 2, 1)]
+)
+def test_told_modules_make_the_partitions_whatever_the_addresses(modules: tuple[int, ...]) -> None:
+    found = peer_sets(hgx(modules), with_guesses=False)
+    told = {frozenset(modules[index] for index in members) for members in found}
+    partitions = [(1, 3), (2, 4), (5, 7), (6, 8), (1, 2, 3, 4), (5, 6, 7, 8), tuple(range(1, 9))]
+    assert told == {frozenset(one) for one in partitions}
+
+
+def test_modules_that_nobody_tells_are_guessed_and_any_gpus_could_be_a_partition() -> None:
+    unknown: tuple[int | None, ...] = (None,) * 8
+    assert len(peer_sets(hgx(unknown))) == 7
+    assert frozenset((0, 4)) not in peer_sets(hgx(unknown))
+    assert len(peer_sets(hgx(unknown), with_guesses=False)) == 28 + 70 + 1
+    one_unknown = (None, 4, 1, 3, 6, 8, 5, 7)
+    assert len(peer_sets(hgx(one_unknown), with_guesses=False)) == 7
+
+
 def test_device_groups_only_suggest_pairs_of_a_node_in_the_order_of_addresses() -> None:
     found = topology(gpus=[*reversed(FOUR)], groups=[PAIRS])
     assert found.domains == (bridge(A, B, source=Source.GUESS), bridge(C, D, source=Source.GUESS))

@@ -93,7 +93,10 @@ def pci_passthrough(host: Host) -> list[Any]:
 
 
 def sriov(host: Host) -> list[Any]:
-    """Return the NICs that have virtual functions; the functions themselves are not listed by the lab."""
+    """Return the NICs that can have virtual functions; the functions themselves are not listed by the lab.
+
+    A recorded host names its system id here before anything is handed out.
+    """
     return [
         vim.vm.SriovInfo(
             name=nic.pci.pci_id,
@@ -103,7 +106,7 @@ def sriov(host: Host) -> list[Any]:
             pnic=nic.device,
         )
         for nic in host.nics
-        if nic.num_vfs
+        if nic.max_vfs
     ]
 
 

@@ -1,7 +1,9 @@
 """nvidia-smi -q: the report of GPUs on a vGPU host, its sections in the order of a recorded one (535.129).
 
-Sections that no reader of hosts asks for (clocks, temperatures, ECC counters) are left out. What stands
-in the report and not in the lab's state is decoration.
+From R565 on a module's number stands under `Platform Info` and is written `Module Id`; from R580 on the
+colons stand further right (reports of 565.57.01, 570.124.06, 575.57.08 and 580.119.02). Sections that no
+reader of hosts asks for (clocks, temperatures, ECC counters) are left out. What stands in the report and
+not in the lab's state is decoration.
 """
 
 from __future__ import annotations
@@ -20,6 +22,10 @@ from vgpu_cfg.lab.state.host_defaults import release_of
 
 WIDTH = 42
 """Column of the colon."""
+WIDE = 55
+"""The same from R580 on."""
+WIDE_FROM = 580
+PLATFORM_INFO_FROM = 565
 
 NAMES = {"Ada": "Ada Lovelace"}
 WITHOUT_SRIOV = frozenset({"Volta", "Turing"})
@@ -30,35 +36,63 @@ Tree = dict[str, "str | Tree"]
 def report(lab: Simulation, host: Host, gpus: Sequence[Gpu]) -> Reply:
     """Return the report of some of the host's GPUs."""
     driver = host.driver.version if host.driver is not None else "N/A"
+    width = WIDE if _branch(host) >= WIDE_FROM else WIDTH
     return say(
         "",
         "==============NVSMI LOG==============",
         "",
-        line_of("Timestamp", f"{as_datetime(lab.clock.now()):%a %b %e %H:%M:%S %Y}"),
-        line_of("Driver Version", driver),
-        line_of("CUDA Version", "Not Found"),
+        line_of("Timestamp", f"{as_datetime(lab.clock.now()):%a %b %e %H:%M:%S %Y}", width),
+        line_of("Driver Version", driver, width),
+        line_of("CUDA Version", "Not Found", width),
         "vGPU Driver Capability",
-        line_of("        Heterogenous Multi-vGPU", "Supported"),
+        line_of("        Heterogenous Multi-vGPU", "Supported", width),
         "",
-        line_of("Attached GPUs", str(len(visible(host)))),
-        *(line for gpu in gpus for line in [f"GPU {bus_id(gpu)}", *lines_of(_tree(host, gpu)), ""]),
+        line_of("Attached GPUs", str(len(visible(host))), width),
+        *(
+            line
+            for gpu in gpus
+            for line in [f"GPU {bus_id(gpu)}", *lines_of(_tree(host, gpu), width=width), ""]
+        ),
     )
 
 
-def line_of(name: str, value: str) -> str:
+def line_of(name: str, value: str, width: int = WIDTH) -> str:
     """Return one line of a report, at its margin."""
-    return f"{name:<{WIDTH}}: {value}"
+    return f"{name:<{width}}: {value}"
 
 
-def lines_of(tree: Tree, depth: int = 1) -> Iterator[str]:
+def lines_of(tree: Tree, depth: int = 1, width: int = WIDTH) -> Iterator[str]:
     """Yield the lines of a section, each level further in."""
     blanks = "    " * depth
     for name, value in tree.items():
         if isinstance(value, str):
-            yield line_of(f"{blanks}{name}", value)
+            yield line_of(f"{blanks}{name}", value, width)
         else:
             yield f"{blanks}{name}"
-            yield from lines_of(value, depth + 1)
+            yield from lines_of(value, depth + 1, width)
+
+
+def _branch(host: Host) -> int:
+    version = host.driver.version if host.driver is not None else ""
+    number = version.partition(".")[0]
+    return int(number) if number.isdigit() else 0
+
+
+def _module(host: Host, gpu: Gpu) -> Tree:
+    number = str(gpu.module_id or 1)
+    if _branch(host) < PLATFORM_INFO_FROM:
+        return {"Module ID": number}
+    return {
+        "Platform Info": {
+            "Chassis Serial Number": "N/A",
+            "Slot Number": "N/A",
+            "Tray Index": "N/A",
+            "Host ID": "N/A",
+            "Peer Type": "N/A",
+            "Module Id": number,
+            "GPU Fabric GUID": "N/A",
+        }
+    }
 
 
 def _tree(host: Host, gpu: Gpu) -> Tree:
@@ -89,7 +123,7 @@ def _tree(host: Host, gpu: Gpu) -> Tree:
         "Minor Number": str(number_of(host, gpu)),
         "MultiGPU Board": "Yes" if board.gpus_per_board > 1 else "No",
         "Board ID": f"0x{pci.bus << 8:x}",
-        "Module ID": str(gpu.module_id or 1),
+        **_module(host, gpu),
         "GSP Firmware Version": "N/A",
         "GPU Virtualization Mode": {
             "Virtualization Mode": "Host VGPU" if serves_vgpus(host, gpu) else "None",

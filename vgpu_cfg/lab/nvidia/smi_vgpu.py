@@ -84,7 +84,7 @@ def _use(lab: Simulation, gpu: Gpu, use: VgpuUse) -> Iterator[str]:
     yield _line(2, "VM Name", vm.name if vm is not None else "N/A")
     yield _line(2, "vGPU Name", type_name(use.profile))
     yield _line(2, "Guest Driver Version", "N/A")
-    yield _line(2, "License Status", "N/A")
+    yield _line(2, "License Status", "N/A (Expiry: N/A)")
     yield _line(2, "GPU Instance ID", "N/A" if at is None else str(at))
     if not is_mig and use.start is not None:
         yield _line(2, "Placement ID", str(use.start))

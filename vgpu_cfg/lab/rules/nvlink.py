@@ -32,8 +32,8 @@ SWITCH_SETS: tuple[tuple[int, ...], ...] = (
 BRIDGED_SIZES = (2, 4)
 """How many GPUs bridges join: pairs everywhere, fours on H200 NVL."""
 
-MODULE_IDS = (2, 4, 1, 3, 7, 5, 6, 8)
-"""Module ids by the GPUs' order of address, as VMware's example has them."""
+MODULE_IDS = (2, 4, 1, 3, 6, 8, 5, 7)
+"""Module ids by the GPUs' order of address, as read on one HGX H100; an estate's `module` says others."""
 
 FIRST_GROUP_VERSION = "vim.version.v8_0_0_1"
 
@@ -91,22 +91,8 @@ def _switched(gpus: Sequence[Gpu]) -> Iterator[GpuSet]:
 
 
 def _bridged(gpus: Sequence[Gpu]) -> Iterator[GpuSet]:
-    for joined in _connected([gpu for gpu in gpus if not gpu.nvswitch]):
-        for size in BRIDGED_SIZES:
-            for some in combinations(joined, size):
-                if len(next(_connected(some))) == size:
-                    yield some
-
-
-def _connected(gpus: Sequence[Gpu]) -> Iterator[GpuSet]:
-    """Yield the GPUs in sets that bridges connect, each in the order given."""
-    left = list(gpus)
-    while left:
-        reached, queue = {left[0].pci_id}, [left[0]]
-        while queue:
-            at = queue.pop()
-            near = [gpu for gpu in left if gpu.pci_id not in reached and gpu.pci_id in at.nvlink_peers]
-            reached |= {gpu.pci_id for gpu in near}
-            queue += near
-        yield tuple(gpu for gpu in left if gpu.pci_id in reached)
-        left = [gpu for gpu in left if gpu.pci_id not in reached]
+    bridged = [gpu for gpu in gpus if gpu.nvlink_peers and not gpu.nvswitch]
+    for size in BRIDGED_SIZES:
+        for some in combinations(bridged, size):
+            if all(other.pci_id in gpu.nvlink_peers for gpu, other in combinations(some, 2)):
+                yield some

@@ -123,22 +123,42 @@ class VgpuDevice(Frozen):
     numa_node: int | None = None
 
 
+SubIds = tuple[int | None, int | None, int | None]
+"""What narrows an allowed device: subsystem vendor id, subsystem id, revision; None where any will do."""
+
+
+class DvxDevice(Frozen):
+    """An Enhanced DirectPath device of a VM (vim `DvxBackingInfo`, API 8.0.0.1).
+
+    No key of a plan file asks for one, so it stays where it is. `params` are its vendor's own settings.
+    `group_key` is that of its device group.
+    """
+
+    key: int
+    device_class: str
+    params: Mapping[str, str] = Field(default_factory=dict)
+    group_key: int | None = None
+
+
 class PassthroughDevice(Frozen):
     """A passed-through PCI function of a VM, fixed (`pci_id`) or dynamic (`allowed`, `label`).
 
     `assigned_id` is the function that a dynamic one holds while its VM runs.
-    `allowed` holds (vendor id, device id) pairs. `is_nic` tells that the hosts list such functions as
-    network controllers.
+    `allowed` holds (vendor id, device id) pairs; `sub_ids`, where any is narrowed further, as many of
+    (subsystem vendor id, subsystem id, revision), None where any will do. `is_nic` tells that the hosts list
+    such functions as network controllers. `group_key` is that of its device group.
     """
 
     key: int
     pci_id: str | None = None
     system_id: str | None = None
     allowed: tuple[tuple[int, int], ...] = ()
+    sub_ids: tuple[SubIds, ...] = ()
     label: str | None = None
     assigned_id: str | None = None
     numa_node: int | None = None
     is_nic: bool = False
+    group_key: int | None = None
 
     @property
     def is_fixed(self) -> bool:
@@ -150,7 +170,8 @@ class VirtualNic(Frozen):
     """A virtual NIC of a VM; `network` is the network's moid, the portgroup key where distributed.
 
     Of one with `kind` "sriov" `function` is the PCI address of the physical function whose virtual one
-    it is, None where vSphere chooses.
+    it is, None where vSphere chooses. `dvx_class` is the device class of one that is backed by DVX in place
+    of a function. `group_key` is that of its device group.
     """
 
     key: int
@@ -158,6 +179,8 @@ class VirtualNic(Frozen):
     network: str = ""
     mac: str = ""
     function: str | None = None
+    dvx_class: str = ""
+    group_key: int | None = None
 
 
 class VirtualDisk(Frozen):
@@ -222,6 +245,7 @@ class VmDetail(Frozen):
     device_groups: Mapping[int, str] = Field(default_factory=dict)
     cores_per_numa_node: int | None = None
     passthrough: tuple[PassthroughDevice, ...] = ()
+    dvx: tuple[DvxDevice, ...] = ()
     nics: tuple[VirtualNic, ...] = ()
     disks: tuple[VirtualDisk, ...] = ()
     controllers: tuple[DiskController, ...] = ()
@@ -239,13 +263,23 @@ class VmDetail(Frozen):
 
     @property
     def passthrough_gpus(self) -> tuple[PassthroughDevice, ...]:
-        """The passed-through devices that are no NICs."""
-        return tuple(device for device in self.passthrough if not device.is_nic)
+        """The passed-through devices that are no NICs, and no members of a device group."""
+        return tuple(device for device in self.passthrough if not device.is_nic and device.group_key is None)
 
     @property
     def passthrough_nics(self) -> tuple[PassthroughDevice, ...]:
-        """The passed-through NICs."""
-        return tuple(device for device in self.passthrough if device.is_nic)
+        """The passed-through NICs that are no members of a device group."""
+        return tuple(device for device in self.passthrough if device.is_nic and device.group_key is None)
+
+    @property
+    def own_nics(self) -> tuple[VirtualNic, ...]:
+        """The virtual NICs that a plan file has words for: no members of a device group, and none by DVX."""
+        return tuple(nic for nic in self.nics if nic.group_key is None and not nic.dvx_class)
+
+    def other_members(self, group_key: int) -> tuple[PassthroughDevice | DvxDevice | VirtualNic, ...]:
+        """List the members of a device group that are no vGPUs."""
+        devices: list[PassthroughDevice | DvxDevice | VirtualNic] = [*self.passthrough, *self.dvx, *self.nics]
+        return tuple(device for device in devices if device.group_key == group_key)
 
 
 class VmOrigin(Frozen):

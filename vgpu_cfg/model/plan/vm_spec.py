@@ -47,11 +47,13 @@ class NewPassthrough(Frozen):
 class NewDynamicPassthrough(Frozen):
     """Add a Dynamic DirectPath device: any function with these ids and, if given, this label.
 
-    `numa_node` as of `NewVgpu`.
+    `sub_ids`, where not empty, narrow each of `allowed`: subsystem vendor id, subsystem id, revision, None
+    where any will do. `numa_node` as of `NewVgpu`.
     """
 
     kind: Literal["new_dynamic_passthrough"] = "new_dynamic_passthrough"
     allowed: tuple[tuple[int, int], ...]
+    sub_ids: tuple[tuple[int | None, int | None, int | None], ...] = ()
     label: str | None = None
     numa_node: int | None = None
 

@@ -24,8 +24,12 @@ _MODULE_PARTITIONS = (
     (5, 7),
     (6, 8),
 )
-_MODULES_BY_ADDRESS = (2, 4, 1, 3, 7, 5, 6, 8)
-"""Modules in the order of PCI addresses, as a field report shows them; taken where nobody tells."""
+_MODULES_BY_ADDRESS = (2, 4, 1, 3, 6, 8, 5, 7)
+"""Modules in the order of PCI addresses, as a report of one HGX H100 shows them; guessed where nobody tells.
+
+Other baseboards have others: in an example of NVIDIA's guide to shared NVSwitch (WP-12736-002) the modules
+1 to 4 have the higher addresses. So where no shell told them, which GPUs are a partition is a guess.
+"""
 
 
 def has_group_api(host: Host) -> bool:
@@ -52,12 +56,21 @@ def peer_sets(topology: Topology, *, with_guesses: bool = True) -> tuple[frozens
         for domain in domains
         for members in _sets_of(domain, topology)
     }
-    guessed = [] if with_guesses else [domain for domain in domains if not domain.is_certain]
+    guessed = [] if with_guesses else [domain for domain in domains if _is_guess(domain, topology)]
     for sizes in {topology.group_sizes(domain) for domain in guessed}:
         alike = (domain.gpus for domain in guessed if topology.group_sizes(domain) == sizes)
         gpus = sorted(indexes[pci_id] for domain in alike for pci_id in domain)
         found |= {frozenset(members) for size in sizes for members in combinations(gpus, size)}
     return tuple(sorted(found, key=lambda one: (-len(one), sorted(one))))
+
+
+def _is_guess(domain: Domain, topology: Topology) -> bool:
+    """Whether nobody tells who is joined, or which modules of an NVSwitch board the GPUs are.
+
+    One that is not told, as of a GPU that is passed through, follows from the others.
+    """
+    unknown = sum(topology.module(gpu) is None for gpu in domain.gpus)
+    return not domain.is_certain or (domain.kind == "nvswitch" and unknown > 1)
 
 
 def _sets_of(domain: Domain, topology: Topology) -> Iterator[Collection[str]]:
@@ -73,7 +86,7 @@ def _sets_of(domain: Domain, topology: Topology) -> Iterator[Collection[str]]:
                 yield members
         return
     for size in sizes:
-        yield from combinations(gpus, size)
+        yield from (members for members in combinations(gpus, size) if topology.are_peers(members))
 
 
 def _baseboard(domain: Domain, topology: Topology) -> list[str]:

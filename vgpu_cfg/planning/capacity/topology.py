@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
+from itertools import combinations
 
 from vgpu_cfg.catalog import Board, Catalog, resolve_profile
 from vgpu_cfg.catalog.nic import load_nics
@@ -43,7 +44,10 @@ class Source(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Domain:
-    """GPUs that NVLink joins, by PCI address; `kind` is "bridge" or "nvswitch"."""
+    """GPUs that NVLink joins, by PCI address; `kind` is "bridge" or "nvswitch".
+
+    Some may be joined over others only, as on a hybrid cube mesh: `Topology.are_peers` tells.
+    """
 
     gpus: frozenset[str]
     kind: str
@@ -154,6 +158,18 @@ class Topology:
             if all(self._is_of(pci_id, board_key) for pci_id in domain.gpus)
         )
 
+    def are_peers(self, gpus: Iterable[str]) -> bool:
+        """Whether NVLink joins each of these GPUs of a domain to every other.
+
+        Where no matrix tells it, all GPUs of a bridge or a baseboard are taken to be.
+        """
+        links = self._links.links if self._links is not None else {}
+        return all(
+            links[one].get(other, NVLINK).startswith(NVLINK)
+            for one, other in combinations(gpus, 2)
+            if one in links
+        )
+
     def module(self, pci_id: str) -> int | None:
         """Return the number of a GPU's module on its HGX board, None where nobody tells."""
         return self._modules.get(pci_id)
@@ -220,7 +236,7 @@ class Topology:
         for name, board_key, size in self._nvlink_groups():
             largest = max(
                 (
-                    len(domain.gpus)
+                    self._most_peers(domain, size)
                     for domain in self._known_domains()
                     if any(self._is_of(pci_id, board_key) for pci_id in domain.gpus)
                 ),
@@ -235,6 +251,12 @@ class Topology:
             if len(boards) > 1:
                 found.append(LinkAcrossBoards(tuple(gpus), boards))
         return tuple(found)
+
+    def _most_peers(self, domain: Domain, size: int) -> int:
+        """Count how many GPUs of a domain are peers of each other, no more than `size`."""
+        sizes = range(min(size, len(domain.gpus)), 1, -1)
+        members = sorted(domain.gpus)
+        return next((n for n in sizes if any(map(self.are_peers, combinations(members, n)))), 0)
 
     def _in_order(self) -> list[Gpu]:
         return sorted(self.host.gpus, key=lambda gpu: gpu.pci_id)

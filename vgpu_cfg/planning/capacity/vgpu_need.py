@@ -14,8 +14,9 @@ class VgpuNeed:
     """A profile on a board, as plain numbers.
 
     `max_mixed` is None where mixed-size mode is not documented, `mixed_starts` None where
-    the placements are not published. The `mig_*` fields are 0 and empty for time-sliced types. Those
-    of a VM with one `peers` number are to be joined by NVLink.
+    the placements are not published. Where `is_max_known` is false, `max_per_gpu` is a bound
+    by the framebuffer. The `mig_*` fields are 0 and empty for time-sliced types. Those of a
+    VM with one `peers` number are to be joined by NVLink.
     """
 
     name: str
@@ -35,6 +36,7 @@ class VgpuNeed:
     has_media_engines: bool = False
     min_esxi: str | None = None
     peers: int | None = None
+    is_max_known: bool = True
 
     @property
     def is_mig(self) -> bool:
@@ -68,6 +70,7 @@ def vgpu_need(entry: ProfileEntry) -> VgpuNeed:
         mig_per_instance=mig.per_instance if mig else 1,
         has_media_engines=mig.has_media_engines if mig else False,
         min_esxi=mig.min_esxi if mig else None,
+        is_max_known=entry.is_max_known,
     )
 
 

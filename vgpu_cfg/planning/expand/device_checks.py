@@ -12,7 +12,8 @@ from vgpu_cfg.model.plan_values import GpuUse, NicUse, SchedulerPolicy
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode
 
 _OF_VGPUS = ("sharing", "vgpu_mode", "scheduler")
-_OF_TIME_SLICES = ("vgpu_mode", "scheduler")
+_OF_TIME_SLICES = ("vgpu_mode",)
+"""A scheduler may go beside MIG: which board it is, and whether its instances are shared, its host tells."""
 _FALSE = ("False", "0")
 _TRUE = ("True", "1")
 

@@ -50,7 +50,8 @@ def gpus_of(detail: VmDetail, names: DeviceNames) -> Said:
         items.append(_counted({"profile": profile, **({"uvm": True} if uvm else {})}, len(list(same))))
     for key in sorted(detail.device_groups):
         members = [gpu for gpu in detail.vgpus if gpu.group_key == key]
-        items += _group(members, detail.device_groups[key], said)
+        items += _group([*members, *detail.other_members(key)], detail.device_groups[key], said)
+    said.left_out += [f"gpus: no key asks for the DVX device {one.device_class}" for one in detail.dvx]
     for device in detail.passthrough_gpus:
         found = _whole(device, names)
         if found is None:
@@ -73,8 +74,8 @@ def _is_profile(name: str) -> bool:
 
 def _group(members: Sequence[Any], name: str, said: Said) -> Iterator[Item]:
     """Yield the item of one device group: as a plan file has it, peers with all of a GPU each."""
-    profiles = {gpu.profile for gpu in members}
-    if len(profiles) != 1 or len(members) < 2:
+    profiles = {getattr(gpu, "profile", None) for gpu in members}
+    if len(profiles) != 1 or None in profiles or len(members) < 2:
         if members:
             said.left_out.append(f"gpus: no key asks for the device group {name}")
         return

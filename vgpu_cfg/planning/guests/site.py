@@ -21,6 +21,7 @@ from vgpu_cfg.model.guests.modules import (
     NicFirmwareModule,
     NouveauModule,
     OfedModule,
+    PeermemModule,
     RoceModule,
     SharedFolderModule,
     SiteModule,
@@ -34,6 +35,7 @@ from vgpu_cfg.model.guests.training_modules import (
     ImageModule,
     LauncherModule,
     MonitoringModule,
+    RankModule,
     RegistryModule,
     SshMeshModule,
     ToolkitModule,
@@ -120,12 +122,15 @@ def fetched(spec: GuestSpec) -> Iterator[Fetched]:
 
 def _fetched_by(module: GuestModule) -> Iterator[Fetched]:
     match module:
-        case DriverModule():
+        case DriverModule() | PeermemModule():
             yield from _file("guest.driver", module.package)
         case OfedModule():
             yield from _file("guest.ofed.package", module.package)
         case CudaModule():
             yield from _file("guest.cuda", module.package or module.repository)
+        case TimeModule():
+            for server in module.servers:
+                yield Fetched("guest.time", server)
         case ToolkitModule() if module.runtime != "apptainer":
             yield from _file("guest.toolkit_repository", module.repository)
         case ImageModule() if module.archive:
@@ -144,10 +149,9 @@ def _fetched_by(module: GuestModule) -> Iterator[Fetched]:
             | HostsModule()
             | NetworkModule()
             | SiteModule()
-            | TimeModule()
-            | NcclModule()
             | NouveauModule()
             | RoceModule()
+            | NcclModule()
             | LimitsModule()
             | TrafficModule()
             | SharedFolderModule()
@@ -157,6 +161,7 @@ def _fetched_by(module: GuestModule) -> Iterator[Fetched]:
             | SshMeshModule()
             | WorkerModule()
             | LauncherModule()
+            | RankModule()
             | NicFirmwareModule()
         ):
             return

@@ -7,9 +7,8 @@ they are wired; never from what a VM shows, so that two plannings of one plan fi
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
-from vgpu_cfg.model.desired import DesiredPlan, DesiredTraining, DesiredVm
+from vgpu_cfg.model.desired import DesiredGuest, DesiredPlan, DesiredTraining, DesiredVm
 from vgpu_cfg.model.guests.guest import GuestSpec
 from vgpu_cfg.model.guests.modules import MODULE_ORDER, GuestModule
 from vgpu_cfg.planning.guests.drivers import GuestDrivers
@@ -40,7 +39,7 @@ def guest_specs(
             desired,
             OwnGuest(
                 vm,
-                vm.guest,
+                _guest(desired, vm.guest),
                 planned_nics(vm, addresses),
                 (takes or {}).get(vm.name, GuestDrivers()),
                 _training(team, vm),
@@ -57,16 +56,20 @@ def _training(team: Team | None, vm: DesiredVm) -> DesiredTraining | None:
     return team.training if team is not None and team.peer(vm.name) is not None else None
 
 
-def _spec(desired: DesiredPlan, own: OwnGuest, team: Team | None, wiring: Wiring) -> GuestSpec:
+def _guest(desired: DesiredPlan, guest: DesiredGuest) -> DesiredGuest:
+    """Return a guest with what the site says for all of them, where it says nothing itself."""
     site = desired.site
-    if site is not None and site.toolkit_repository and own.guest.toolkit_repository is None:
-        told = own.guest.model_copy(update={"toolkit_repository": site.toolkit_repository})
-        own = replace(own, guest=told)
+    if site is None or not site.toolkit_repository or guest.toolkit_repository is not None:
+        return guest
+    return guest.model_copy(update={"toolkit_repository": site.toolkit_repository})
+
+
+def _spec(desired: DesiredPlan, own: OwnGuest, team: Team | None, wiring: Wiring) -> GuestSpec:
     guest = own.guest
     peer = team.peer(own.vm.name) if team is not None else None
     modules: list[GuestModule] = [*own_modules(own), *nccl_modules(own, team, wiring)]
-    if site is not None:
-        modules.append(site_module(site, guest))
+    if desired.site is not None:
+        modules.append(site_module(desired.site, guest))
     if team is not None and peer is not None:
         modules += training_modules(team, peer)
     return GuestSpec(

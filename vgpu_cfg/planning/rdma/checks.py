@@ -11,7 +11,7 @@ from vgpu_cfg.model.desired import DesiredPlan, DesiredVm
 from vgpu_cfg.model.observed.host_facts import FactGroup, HostFacts
 from vgpu_cfg.model.observed.inventory import Host, Inventory
 from vgpu_cfg.model.plan.change import Change, Hindrance, Impact, ManualStep, Placement, Subject
-from vgpu_cfg.model.rdma import is_gpudirect, mtu_of, network_of
+from vgpu_cfg.model.rdma import asks_gpudirect, is_gpudirect, mtu_of, network_of
 from vgpu_cfg.planning.capacity.topology import Topologies
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
@@ -54,6 +54,7 @@ class RdmaChecks:
                 continue
             self._check_mtus(resolved.desired)
             self._check_pairs(resolved)
+            self._check_fractions(resolved)
             view = self._view(resolved.host) if resolved.host is not None else None
             self._check_pvrdma(resolved, view, changes)
             place = places.get(resolved.name)
@@ -85,6 +86,24 @@ class RdmaChecks:
             )
         remedy = "give each VM one GPU and one NIC of the GPU's NUMA node, or as many NICs as GPUs (`count`)"
         self._findings.add_vm(Code.RDMA_UNPAIRED, vm, message, remedy)
+
+    def _check_fractions(self, resolved: ResolvedVm) -> None:
+        """Tell of GPUDirect RDMA for a vGPU that is a part of a GPU: documents differ on its support.
+
+        Infra 6 names all C types of boards with SR-IOV, Infra 8 and 9 "only a subset of vGPUs" without names.
+        """
+        if not asks_gpudirect(resolved.desired) or resolved.fit is None:
+            return
+        parts = dict.fromkeys(need.name for need in resolved.fit.variant if not need.is_full)
+        if parts:
+            message = (
+                f"{listed(parts)} is a part of a GPU, and NVIDIA supports GPUDirect RDMA for some vGPUs only "
+                "without saying which"
+            )
+            remedy = (
+                "take a profile of the whole GPU, or let `vgpu-cfg verify` measure bandwidth from GPU memory"
+            )
+            self._findings.add_vm(Code.GPUDIRECT_ON_FRACTION, resolved.desired, message, remedy)
 
     def _check_mtus(self, vm: DesiredVm) -> None:
         """Complain of NICs whose MTU is above that of the switch which they are on."""

@@ -139,7 +139,8 @@ def _is_same(before: _WhatWas | None, now: _WhatWas | None) -> bool:
             return (before.profile, before.numa_node) == (now.profile, now.numa_node)
         case PassthroughDevice(), PassthroughDevice():
             return (before.pci_id, set(before.allowed)) == (now.pci_id, set(now.allowed)) and (
-                (before.label or "", before.numa_node) == (now.label or "", now.numa_node)
+                (before.label or "", before.numa_node, before.sub_ids)
+                == (now.label or "", now.numa_node, now.sub_ids)
             )
         case VirtualNic(), VirtualNic():
             return (before.kind, before.function) == (now.kind, now.function)
@@ -173,15 +174,17 @@ def _again(device: _WhatWas, was: VmDetail, run: FailedRun) -> DeviceEdit | None
                 return None
             return NewVgpu(profile=device.profile, uvm=has_uvm(device, was), numa_node=device.numa_node)
         case PassthroughDevice():
-            return _function_again(device, run)
+            return None if device.group_key is not None else _function_again(device, run)
         case VirtualNic():
-            return _nic_again(device, run)
+            return None if device.group_key is not None or device.dvx_class else _nic_again(device, run)
 
 
 def _function_again(device: PassthroughDevice, run: FailedRun) -> DeviceEdit | None:
     if device.pci_id is None:
         label = device.label or None
-        return NewDynamicPassthrough(allowed=device.allowed, label=label, numa_node=device.numa_node)
+        return NewDynamicPassthrough(
+            allowed=device.allowed, sub_ids=device.sub_ids, label=label, numa_node=device.numa_node
+        )
     host = next((one for one in run.after.hosts if one.system_id and one.system_id == device.system_id), None)
     pci = None if host is None else host.device(device.pci_id)
     if pci is None:

@@ -144,7 +144,7 @@ def _dynamic(
 ) -> NewDynamicPassthrough:
     """Ask for what the VM has already, else for any function with the ids of those that fit on its host."""
     if own is not None:
-        return NewDynamicPassthrough(allowed=own.allowed, label=own.label)
+        return NewDynamicPassthrough(allowed=own.allowed, sub_ids=own.sub_ids, label=own.label)
     if need.device_id is not None:
         return NewDynamicPassthrough(allowed=(need.device_id,), label=need.label)
     slots = [slot for slot in host.slots if is_match(slot, need)] if host else []

@@ -27,8 +27,9 @@ _COLUMNS = (
 def render_profiles(entries: Iterable[ProfileEntry], width: int) -> list[Text]:
     """Lay out profiles under their boards.
 
-    MAX is per GPU with all vGPUs alike, MIXED the same in mixed-size mode; SLICES are MIG
-    memory slices, STARTS AT the slices, or in mixed-size mode the GB, where one may begin.
+    MAX is per GPU with all vGPUs alike, after ≤ where only the framebuffer bounds it; MIXED the
+    same in mixed-size mode; SLICES are MIG memory slices, STARTS AT the slices, or in mixed-size
+    mode the GB, where one may begin.
     """
     by_board: dict[str, list[ProfileEntry]] = {}
     for entry in entries:
@@ -70,7 +71,7 @@ def _cells(entry: ProfileEntry) -> Sequence[Cell]:
         entry.name,
         "MIG" if is_mig else "time-sliced",
         size(entry.framebuffer_mib),
-        str(entry.max_per_gpu),
+        str(entry.max_per_gpu) if entry.is_max_known else f"≤{entry.max_per_gpu}",
         "" if entry.max_mixed is None else str(entry.max_mixed),
         str(entry.mig_size) if is_mig else "",
         _starts(starts),

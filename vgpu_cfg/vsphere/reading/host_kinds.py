@@ -18,6 +18,7 @@ from vgpu_cfg.model.observed.inventory import Connection, DeviceGroupInfo, Host,
 from vgpu_cfg.model.vgpu import Sharing, VgpuProfile
 from vgpu_cfg.vsphere.reading.vms import hardware_version
 from vgpu_cfg.vsphere.wire.collector import Item
+from vgpu_cfg.vsphere.wire.config_target import system_id_of
 from vgpu_cfg.vsphere.wire.faults import is_host_silent, is_not_offered, to_error
 from vgpu_cfg.vsphere.wire.session import Session
 
@@ -129,10 +130,8 @@ def read_system_ids(session: Session, hosts: Iterable[Host], computes: Mapping[s
             continue
         subject = vim.HostSystem(host.moid, session.stub)
         target = _asked(lambda: browser.QueryConfigTarget(subject), "reading devices", host.inventory_path)  # noqa: B023 - called at once
-        for entry in getattr(target, "pciPassthrough", None) or ():
-            if entry.systemId:
-                found[host.moid] = entry.systemId
-                break
+        if system_id := system_id_of(target):
+            found[host.moid] = system_id
     return found
 
 

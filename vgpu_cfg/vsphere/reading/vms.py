@@ -13,10 +13,12 @@ from vgpu_cfg.model.observed.vm import (
     MARK_PLAN_KEY,
     MARK_VM_KEY,
     DiskController,
+    DvxDevice,
     OwnerMark,
     PassthroughDevice,
     PowerState,
     SettingValue,
+    SubIds,
     VgpuDevice,
     VirtualDisk,
     VirtualNic,
@@ -38,6 +40,7 @@ OWN_KEYS = ("numa.", "pciPassthru", "vgpu_cfg.", "cpuid.coresPerSocket")
 _HARDWARE = re.compile(r"vmx-(\d+)")
 
 _passthrough = vim.vm.device.VirtualPCIPassthrough
+_DVX = getattr(_passthrough, "DvxBackingInfo", None)
 _NIC_KINDS: Mapping[str, str] = {
     "VirtualSriovEthernetCard": "sriov",
     "VirtualVmxnet3Vrdma": "pvrdma",
@@ -124,6 +127,7 @@ def make_detail(item: Item, keys: frozenset[str], *, option_names: bool = False)
         device_groups=dict(_device_groups(item)),
         cores_per_numa_node=_cores_per_numa_node(item),
         passthrough=tuple(_passthroughs(devices)),
+        dvx=tuple(_dvx(devices)),
         nics=tuple(_nics(devices)),
         disks=tuple(_disks(devices)),
         controllers=tuple(_controllers(devices)),
@@ -168,14 +172,18 @@ def _vgpus(devices: Iterable[Any]) -> Iterable[VgpuDevice]:
     for device in devices:
         backing = device.backing if isinstance(device, _passthrough) else None
         if isinstance(backing, _passthrough.VmiopBackingInfo):
-            group = getattr(device, "deviceGroupInfo", None)
             yield VgpuDevice(
                 key=device.key,
                 profile=backing.vgpu or "",
-                group_key=None if group is None else group.groupInstanceKey,
+                group_key=_group_key(device),
                 migrates=getattr(backing, "migrateSupported", None),
                 numa_node=_numa_node(device),
             )
+
+
+def _group_key(device: Any) -> int | None:
+    group = getattr(device, "deviceGroupInfo", None)
+    return None if group is None else int(group.groupInstanceKey)
 
 
 def _device_groups(item: Item) -> Iterable[tuple[int, str]]:
@@ -207,20 +215,46 @@ def _passthroughs(devices: Iterable[Any]) -> Iterable[PassthroughDevice]:
                     pci_id=pci_address(fixed.id or ""),
                     system_id=fixed.systemId or None,
                     numa_node=_numa_node(device),
+                    group_key=_group_key(device),
                 )
             case _passthrough.DynamicBackingInfo() as dynamic:
+                allowed = dynamic.allowedDevice or ()
+                narrowed = tuple(map(_sub_ids, allowed))
                 yield PassthroughDevice(
                     key=device.key,
-                    allowed=tuple(
-                        (entry.vendorId & 0xFFFF, entry.deviceId & 0xFFFF)
-                        for entry in dynamic.allowedDevice or ()
-                    ),
+                    allowed=tuple((entry.vendorId & 0xFFFF, entry.deviceId & 0xFFFF) for entry in allowed),
+                    sub_ids=narrowed if any(ids != _ANY for ids in narrowed) else (),
+                    group_key=_group_key(device),
                     label=dynamic.customLabel or None,
                     assigned_id=pci_address(dynamic.assignedId) if dynamic.assignedId else None,
                     numa_node=_numa_node(device),
                 )
             case _:
                 pass
+
+
+_ANY: SubIds = (None, None, None)
+
+
+def _sub_ids(entry: Any) -> SubIds:
+    vendor, device, revision = entry.subVendorId, entry.subDeviceId, entry.revisionId
+    return (
+        None if vendor is None else vendor & 0xFFFF,
+        None if device is None else device & 0xFFFF,
+        None if revision is None else revision & 0xFFFF,
+    )
+
+
+def _dvx(devices: Iterable[Any]) -> Iterable[DvxDevice]:
+    for device in devices:
+        backing = device.backing if isinstance(device, _passthrough) else None
+        if _DVX is not None and isinstance(backing, _DVX):
+            yield DvxDevice(
+                key=device.key,
+                device_class=backing.deviceClass or "",
+                params={one.key: str(one.value) for one in backing.configParams or ()},
+                group_key=_group_key(device),
+            )
 
 
 def _nics(devices: Iterable[Any]) -> Iterable[VirtualNic]:
@@ -233,6 +267,8 @@ def _nics(devices: Iterable[Any]) -> Iterable[VirtualNic]:
                 network=_network(device.backing),
                 mac=device.macAddress or "",
                 function=_physical_function(device),
+                dvx_class=getattr(getattr(device, "dvxBackingInfo", None), "deviceClass", None) or "",
+                group_key=_group_key(device),
             )
 
 

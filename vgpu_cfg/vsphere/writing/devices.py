@@ -275,12 +275,25 @@ def _dynamic_backing(edit: NewDynamicPassthrough) -> Any:
     return _passthrough.DynamicBackingInfo(
         deviceName="",
         allowedDevice=[
-            _passthrough.AllowedDevice(vendorId=vendor & 0xFFFF, deviceId=device & 0xFFFF)
-            for vendor, device in edit.allowed
+            _allowed(ids, edit.sub_ids[index] if index < len(edit.sub_ids) else (None, None, None))
+            for index, ids in enumerate(edit.allowed)
         ],
         # An empty label is a label; unset, none is asked for.
         customLabel=edit.label or None,
     )
+
+
+def _allowed(ids: tuple[int, int], narrowed: tuple[int | None, int | None, int | None]) -> Any:
+    vendor, device = ids
+    sub_vendor, sub_device, revision = narrowed
+    allowed: Any = _passthrough.AllowedDevice(vendorId=vendor & 0xFFFF, deviceId=device & 0xFFFF)
+    if sub_vendor is not None:
+        allowed.subVendorId = sub_vendor
+    if sub_device is not None:
+        allowed.subDeviceId = sub_device
+    if revision is not None:
+        allowed.revisionId = _signed_short(revision)
+    return allowed
 
 
 def _signed_short(value: int) -> int:

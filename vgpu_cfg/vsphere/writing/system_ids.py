@@ -1,7 +1,7 @@
 """Which system id a host has, asked when a fixed passthrough device is made and the plan does not know it.
 
-A host tells its system id with the functions that are passed through (`ConfigTarget.pciPassthrough`), so of
-one that a plan prepares it is not known before the plan has handed out the first.
+A host tells its system id with the functions that are passed through and with its SR-IOV NICs, so of one
+without such a NIC that a plan prepares it is not known before the plan has handed out the first.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from pyVmomi import vim
 from vgpu_cfg.errors import NotFound
 from vgpu_cfg.model.plan.vm_spec import DeviceEdit, NewPassthrough, VmSpec
 from vgpu_cfg.vsphere.wire.collector import Paths, Start, collect_from
+from vgpu_cfg.vsphere.wire.config_target import system_id_of
 from vgpu_cfg.vsphere.wire.faults import translated
 from vgpu_cfg.vsphere.wire.session import Session
 
@@ -56,5 +57,4 @@ def _system_id(session: Session, host_moid: str) -> str:
         return ""
     with translated("reading the system id of a host", host_moid):
         target = browser.QueryConfigTarget(vim.HostSystem(host_moid, session.stub))
-    reported = (entry.systemId for entry in getattr(target, "pciPassthrough", None) or ())
-    return next((str(one) for one in reported if one), "")
+    return system_id_of(target)

@@ -7,8 +7,14 @@ import pytest
 from tests.unit.lab.shell.logged_in import GPU_0, GPU_1, Desk
 from vgpu_cfg.lab.state.host import HostDriver
 from vgpu_cfg.lab.state.host_restart import restart
+from vgpu_cfg.parsers.nvidia_smi import parse_query
 
 CSV = "nvidia-smi --query-gpu={} --format={}"
+
+
+def drive(desk: Desk, version: str) -> None:
+    """Give the host another driver."""
+    desk.esx.driver = HostDriver("nvd-aie", version)
 
 
 def section(text: str, bus_id: str, *names: str) -> str:
@@ -23,19 +29,39 @@ def section(text: str, bus_id: str, *names: str) -> str:
 
 
 def test_the_report_has_its_colons_in_one_column(desk: Desk) -> None:
+    drive(desk, "550.127.06")
     lines = desk.lines("nvidia-smi -q")
     assert lines[:6] == [
         "",
         "==============NVSMI LOG==============",
         "",
         "Timestamp                                 : Mon Jan  5 08:00:00 2026",
-        "Driver Version                            : 580.95.02",
+        "Driver Version                            : 550.127.06",
         "CUDA Version                              : Not Found",
     ]
     assert "Attached GPUs                             : 2" in lines
     assert "    MIG Mode" in lines
     assert "        Current                           : Disabled" in lines
     assert {line.index(" : ") for line in lines if " : " in line} == {41}
+
+
+@pytest.mark.parametrize(
+    ("driver", "column", "place"),
+    [
+        ("550.127.06", 41, ("Module ID",)),
+        ("565.57.01", 41, ("Platform Info", "Module Id")),
+        ("580.95.02", 54, ("Platform Info", "Module Id")),
+    ],
+)
+def test_where_a_module_stands_goes_with_the_driver(
+    desk: Desk, driver: str, column: int, place: tuple[str, ...]
+) -> None:
+    drive(desk, driver)
+    desk.gpu().module_id = 7
+    text = desk.tell("nvidia-smi -q")
+    assert {line.index(" : ") for line in text.splitlines() if " : " in line} == {column}
+    assert section(text, "00000000:21:00.0", *place) == "7"
+    assert [gpu.module_id for gpu in parse_query(text).gpus] == [7, 1]
 
 
 def test_the_report_tells_of_each_gpu(desk: Desk) -> None:

@@ -209,6 +209,63 @@ def test_passthrough_devices_are_told_apart_by_their_backing() -> None:
     )
 
 
+def test_what_narrows_a_dynamic_function_is_kept() -> None:
+    wide = passthrough.AllowedDevice(vendorId=0x10DE, deviceId=0x20F1)
+    narrow = passthrough.AllowedDevice(
+        vendorId=0x10DE, deviceId=0x25B6, subVendorId=0x10DE, subDeviceId=0x14A9, revisionId=-95
+    )
+    plain, narrowed = detail(
+        passthrough(key=13000, backing=passthrough.DynamicBackingInfo(deviceName="", allowedDevice=[wide])),
+        passthrough(
+            key=13001, backing=passthrough.DynamicBackingInfo(deviceName="", allowedDevice=[wide, narrow])
+        ),
+    ).passthrough
+    assert plain.sub_ids == ()
+    assert narrowed.allowed == ((0x10DE, 0x20F1), (0x10DE, 0x25B6))
+    assert narrowed.sub_ids == ((None, None, None), (0x10DE, 0x14A9, 0xFFA1))
+
+
+def test_a_dvx_device_is_kept_with_its_class_and_settings() -> None:
+    option = vim.option.OptionValue(key="speed", value="200")
+    found = detail(
+        passthrough(
+            key=13000,
+            backing=passthrough.DvxBackingInfo(deviceClass="com.example.nic", configParams=[option]),
+        ),
+        vim.vm.device.VirtualSriovEthernetCard(
+            key=4000, dvxBackingInfo=passthrough.DvxBackingInfo(deviceClass="com.example.vf")
+        ),
+    )
+    (device,) = found.dvx
+    assert (device.key, device.device_class, device.params) == (13000, "com.example.nic", {"speed": "200"})
+    assert found.passthrough == ()
+    assert [(nic.kind, nic.dvx_class) for nic in found.nics] == [("sriov", "com.example.vf")]
+    assert found.own_nics == ()
+
+
+def test_members_of_a_group_of_a_gpu_and_a_nic_belong_to_it() -> None:
+    member: Any = vim.vm.device.VirtualDevice.DeviceGroupInfo
+    found = detail(
+        passthrough(
+            key=13000,
+            backing=passthrough.VmiopBackingInfo(vgpu="nvidia_h100xm-80c"),
+            deviceGroupInfo=member(groupInstanceKey=7, sequenceId=0),
+        ),
+        passthrough(
+            key=13001,
+            backing=passthrough.DynamicBackingInfo(
+                deviceName="", allowedDevice=[passthrough.AllowedDevice(vendorId=0x15B3, deviceId=0x1021)]
+            ),
+            deviceGroupInfo=member(groupInstanceKey=7, sequenceId=1),
+        ),
+        vim.vm.device.VirtualSriovEthernetCard(
+            key=4000, deviceGroupInfo=member(groupInstanceKey=7, sequenceId=2)
+        ),
+    )
+    assert [one.key for one in found.other_members(7)] == [13001, 4000]
+    assert (found.passthrough_gpus, found.passthrough_nics, found.own_nics) == ((), (), ())
+
+
 def test_a_member_of_a_device_group_names_its_group() -> None:
     member = passthrough(
         key=13000,

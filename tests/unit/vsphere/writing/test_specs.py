@@ -124,6 +124,14 @@ def test_a_dynamic_function_is_named_by_plain_ids_and_label() -> None:
     assert backing.customLabel == "roce"
 
 
+def test_what_narrows_a_dynamic_function_is_written() -> None:
+    narrowed = ((None, None, None), (0x10DE, 0x14A9, 0xFFA1))
+    edit = NewDynamicPassthrough(allowed=((0x10DE, 0x20F1), (0x10DE, 0x25B6)), sub_ids=narrowed)
+    wide, narrow = device_specs([edit], (), "hvd-01")[0].device.backing.allowedDevice
+    assert (wide.subVendorId, wide.subDeviceId, wide.revisionId) == (None, None, None)
+    assert (narrow.subVendorId, narrow.subDeviceId, narrow.revisionId) == (0x10DE, 0x14A9, -95)
+
+
 def test_a_dynamic_function_of_any_label_names_none() -> None:
     specs = device_specs([NewDynamicPassthrough(allowed=((0x10DE, 0x20F1),))], (), "hvd-01")
     assert specs[0].device.backing.customLabel is None

@@ -184,7 +184,7 @@ def set_time(work: Work) -> WorkResult:
 @applies("limits", is_written)
 def set_limits(work: Work) -> WorkResult:
     """Write the limits."""
-    size = work.text("shared_memory")
+    size = str(work.parameters.get("shared_memory") or "")
     work.guest.shm_mib = int(size.rstrip("mM")) if size.rstrip("mM").isdigit() else work.guest.shm_mib
     work.mark_written()
     return DONE

@@ -65,6 +65,13 @@ def architecture(view: HostView, pci_id: str) -> str:
     return board.architecture if board is not None else ""
 
 
+def shares_instances(view: HostView, pci_id: str) -> bool:
+    """Whether several vGPUs can share a MIG instance of the GPU by turns."""
+    board: Board | None = view.boards.get(pci_id)
+    shapes = board.mig.profiles.values() if board is not None and board.mig is not None else ()
+    return any(shape.per_instance > 1 for shape in shapes)
+
+
 def shell_facts(view: HostView, pci_id: str) -> tuple[GpuShellFacts | None, str]:
     """Return what `nvidia-smi` tells of a GPU, or None and why nothing is known."""
     shell = view.facts.shell

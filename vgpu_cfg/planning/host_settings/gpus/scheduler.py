@@ -6,8 +6,11 @@
 Both hold other keys too (`key=value` parted by semicolons), which stay. A policy is never left in both,
 since which of them would win is documented nowhere. Best effort is the driver's default: its key is
 removed, as NVIDIA's way back does. A value with a time slice (0x00TT0001) counts as its policy and stays.
-Only configured values can be read: what runs stands in dmesg alone. It takes a reboot.
-Sources: NVIDIA AI Enterprise 5.0 User Guide ch. 7; nv-reg.h of NVIDIA's open modules.
+Only configured values can be read: what runs stands in dmesg alone. It takes a reboot. On boards whose MIG
+instances several vGPUs share by turns (RTX PRO 6000 and 4500) a policy goes beside MIG; that ESXi's option
+reaches into the instances was not seen.
+Sources: NVIDIA AI Enterprise 5.0 User Guide ch. 7; nv-reg.h of NVIDIA's open modules; Infra 8, choosing a
+vGPU mode (time-sliced MIG-backed vGPUs); NVML, nvmlGpuInstanceSetVgpuSchedulerState (GB20x and later).
 """
 
 from __future__ import annotations
@@ -35,7 +38,7 @@ from vgpu_cfg.planning.host_settings.entry import (
     Part,
     Reading,
 )
-from vgpu_cfg.planning.host_settings.gpus.gpu_support import objection_to, served_gpus
+from vgpu_cfg.planning.host_settings.gpus.gpu_support import objection_to, served_gpus, shares_instances
 from vgpu_cfg.planning.host_settings.modules import merge_options, option_of
 
 MODULE = "nvidia"
@@ -55,7 +58,7 @@ _BY_LOW_BYTE = {
 _ADDRESS = re.compile(
     r"(?:(?P<domain>[0-9a-f]+):)?(?P<bus>[0-9a-f]+):(?P<slot>[0-9a-f]+)(?:\.(?P<function>[0-7]))?"
 )
-_IN_MIG_MODE = "a GPU in MIG mode shares by slices and has no scheduler"
+_IN_MIG_MODE = "a GPU of this board in MIG mode shares by slices and has no scheduler"
 _MIXED_SIZE = "the scheduler fixed_share does not go with mixed-size mode"
 
 
@@ -148,13 +151,14 @@ def _desired_settings(entry: DesiredHosts, view: HostView) -> Iterable[DesiredSe
     for gpu, rule, note in served_gpus(entry, view):
         if rule.scheduler is None:
             continue
-        yield DesiredSetting("scheduler", rule.scheduler.value, gpu.pci_id, note=note or _obstacle(gpu, rule))
+        why_not = note or _obstacle(view, gpu, rule)
+        yield DesiredSetting("scheduler", rule.scheduler.value, gpu.pci_id, note=why_not)
 
 
-def _obstacle(gpu: Gpu, rule: HostGpuEntry) -> str:
+def _obstacle(view: HostView, gpu: Gpu, rule: HostGpuEntry) -> str:
     """Say what else is asked of the GPU, or holds there, that leaves no room for the policy."""
     if (rule.sharing or gpu.sharing) is Sharing.MIG:
-        return _IN_MIG_MODE
+        return "" if shares_instances(view, gpu.pci_id) else _IN_MIG_MODE
     is_mixed = (rule.vgpu_mode or gpu.vgpu_mode) is VgpuMode.MIXED_SIZE
     return _MIXED_SIZE if is_mixed and rule.scheduler is SchedulerPolicy.FIXED_SHARE else ""
 

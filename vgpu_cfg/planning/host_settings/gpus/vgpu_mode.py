@@ -2,7 +2,9 @@
 
 Told and set from ESXi 8.0 U3 on, on GPUs of Ampere or later that are not in MIG mode and whose scheduler is
 not fixed share. The GPU must be empty; it holds at once, and a reboot of the host drops it back to same
-size. Sources: vim `HostGraphicsConfigDeviceType.vgpuMode` (8.0.3.0).
+size. vSphere tells one mode of a GPU (`none`, `sameSize`, `mixedSize`, `multiInstanceGpu`), so there is no
+mixed size beside MIG, though NVIDIA's Blackwell boards can on other hypervisors (a walkthrough of vGPU 20).
+Sources: vim `HostGraphicsConfigDeviceType.vgpuMode` and `HostGraphicsInfoVgpuMode` (8.0.3.0).
 """
 
 from __future__ import annotations

@@ -35,6 +35,8 @@ def check_place(resolved: ResolvedVm, fit: Fit, host: HostState, findings: Findi
     vm = resolved.desired
     _check_server(vm, fit, host, findings)
     _check_mixed_size(vm, fit, host, findings)
+    _check_maximum(vm, fit, host, findings)
+    _check_memory(resolved, fit, host, findings)
     _check_numa(resolved, fit, host, findings)
     if resolved.shape is not None and resolved.shape.fixed:
         fixed = ", ".join(resolved.shape.fixed)
@@ -280,6 +282,34 @@ def _check_mixed_size(vm: DesiredVm, fit: Fit, host: HostState, findings: Findin
             remedy = "compare with `nvidia-smi vgpu -s -v` on the host"
             findings.add_vm(Code.MIXED_SIZE_UNKNOWN, vm, message, remedy)
             return
+
+
+def _check_maximum(vm: DesiredVm, fit: Fit, host: HostState, findings: Findings) -> None:
+    """Warn where more vGPUs stand on a GPU than is known to be allowed: the framebuffer alone was counted."""
+    for need, index in zip(fit.variant, fit.gpus, strict=True):
+        alike = sum(held.need is not None and held.need.name == need.name for held in host.gpus[index].held)
+        if not need.is_max_known and alike > 1:
+            message = (
+                f"how many {need.name} one GPU takes is not published: {alike} are counted by their "
+                f"framebuffer, which has room for {need.max_per_gpu}"
+            )
+            remedy = "compare with `Max Instances` of `nvidia-smi vgpu -s -v` on the host"
+            findings.add_vm(Code.PROFILE_MAXIMUM_UNKNOWN, vm, message, remedy)
+            return
+
+
+def _check_memory(resolved: ResolvedVm, fit: Fit, host: HostState, findings: Findings) -> None:
+    """Tell of a VM with less memory than framebuffer: what trains loads and checkpoints through memory."""
+    boards = {slot.pci.pci_id: slot.board for slot in host.slots if not slot.is_nic}
+    whole = [board for pci_id in fit.slots if (board := boards.get(pci_id)) is not None]
+    framebuffer_mib = sum(need.framebuffer_mib for need in fit.variant)
+    framebuffer_mib += sum(board.framebuffer_mib for board in whole)
+    if resolved.desired.guest is not None and resolved.memory_mib < framebuffer_mib:
+        message = f"it has {gib(resolved.memory_mib)} of memory, and its GPUs {gib(framebuffer_mib)}"
+        remedy = (
+            f"write memory: {whole_gib(framebuffer_mib)}, or leave it so where nothing passes through memory"
+        )
+        findings.add_vm(Code.MEMORY_BELOW_FRAMEBUFFER, resolved.desired, message, remedy)
 
 
 def _check_numa(resolved: ResolvedVm, fit: Fit, host: HostState, findings: Findings) -> None:

@@ -8,11 +8,18 @@ removal and an addition (there is no proof that vSphere lets it be edited).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from types import MappingProxyType
 
-from vgpu_cfg.model.observed.vm import PassthroughDevice, VgpuDevice, VmDetail
+from vgpu_cfg.model.observed.vm import (
+    DvxDevice,
+    PassthroughDevice,
+    SubIds,
+    VgpuDevice,
+    VirtualNic,
+    VmDetail,
+)
 from vgpu_cfg.model.plan.change import Edit
 from vgpu_cfg.model.plan.vm_spec import (
     DeviceEdit,
@@ -134,7 +141,7 @@ def _rows_before(left: Sequence[VgpuDevice], detail: VmDetail) -> Iterator[_Row]
             reported.add(key)
             members = [other for other in left if other.group_key == key]
             words = group_text(device.profile, len(members), detail.device_groups.get(key, ""))
-            yield _row_of_vgpus(members, words, detail)
+            yield _row_of_group(_row_of_vgpus(members, words, detail), key, detail)
 
 
 def _row_of_vgpus(devices: Sequence[VgpuDevice], words: str, detail: VmDetail) -> _Row:
@@ -144,6 +151,30 @@ def _row_of_vgpus(devices: Sequence[VgpuDevice], words: str, detail: VmDetail) -
         tuple(RemoveDevice(key=device.key, was=device.profile) for device in devices),
         extra_config={key: "" for key in keys if key in detail.extra_config},
     )
+
+
+def _row_of_group(row: _Row, key: int, detail: VmDetail) -> _Row:
+    """Let the other members of a device group go with its vGPUs: vSphere removes groups whole only."""
+    others = detail.other_members(key)
+    words = [_member_text(one) for one in others]
+    return replace(
+        row,
+        text=" with ".join([row.text, *([", ".join(words)] if words else [])]),
+        devices=(
+            *row.devices,
+            *(RemoveDevice(key=one.key, was=said) for one, said in zip(others, words, strict=True)),
+        ),
+    )
+
+
+def _member_text(device: PassthroughDevice | DvxDevice | VirtualNic) -> str:
+    match device:
+        case PassthroughDevice():
+            return _passthrough_text(device)
+        case DvxDevice():
+            return f"DVX device {device.device_class}"
+        case VirtualNic():
+            return f"{device.kind} NIC"
 
 
 def _row_of_passthrough(device: PassthroughDevice) -> _Row:
@@ -167,7 +198,8 @@ def _rows_after(new: Sequence[tuple[WantedGpu, str]], groups: Mapping[int, str])
 
 def group_text(member: str, count: int, name: str) -> str:
     """Spell a device group for a reader by one of its members."""
-    return f"{count} × {member}, NVLink group {name}".rstrip()
+    kind = "NVLink group" if name.endswith("%NVLink") or count > 1 else "device group"
+    return f"{count} × {member}, {kind} {name}".rstrip()
 
 
 def gpu_text(gpu: WantedGpu) -> str:
@@ -178,8 +210,24 @@ def gpu_text(gpu: WantedGpu) -> str:
         case NewPassthrough():
             return f"passthrough {gpu.pci_id}"
         case NewDynamicPassthrough():
-            ids = ", ".join(f"{vendor:04x}:{device:04x}" for vendor, device in gpu.allowed)
+            ids = ids_text(gpu.allowed, gpu.sub_ids)
             return f"passthrough of any {ids}" + (f" with label {gpu.label}" if gpu.label else "")
+
+
+def ids_text(allowed: Sequence[tuple[int, int]], sub_ids: Sequence[SubIds]) -> str:
+    """Spell what a Dynamic DirectPath device may be: "10de:20f1", "10de:20f1 (subsystem 10de:145f)"."""
+    words = []
+    for index, (vendor, device) in enumerate(allowed):
+        sub_vendor, sub_device, revision = sub_ids[index] if index < len(sub_ids) else (None, None, None)
+        said = f"{vendor:04x}:{device:04x}"
+        if sub_vendor is not None or sub_device is not None:
+            said += f" (subsystem {_hex(sub_vendor)}:{_hex(sub_device)})"
+        words.append(said if revision is None else f"{said} (revision {revision:02x})")
+    return ", ".join(words)
+
+
+def _hex(number: int | None) -> str:
+    return "any" if number is None else f"{number:04x}"
 
 
 def _best_vgpu(gpu: NewVgpu, left: Sequence[VgpuDevice], detail: VmDetail) -> VgpuDevice | None:
@@ -207,5 +255,5 @@ def _is_same(gpu: NewPassthrough | NewDynamicPassthrough, device: PassthroughDev
 def _passthrough_text(device: PassthroughDevice) -> str:
     if device.pci_id is not None:
         return f"passthrough {device.pci_id}"
-    ids = ", ".join(f"{vendor:04x}:{found:04x}" for vendor, found in device.allowed)
+    ids = ids_text(device.allowed, device.sub_ids)
     return f"passthrough of any {ids}" + (f" with label {device.label}" if device.label else "")

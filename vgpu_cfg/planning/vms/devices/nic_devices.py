@@ -44,7 +44,7 @@ def compare_functions(
     kept = {plan.keeps for plan in wanted}
     own: list[FunctionDevice] = [
         *detail.passthrough_nics,
-        *(nic for nic in detail.nics if nic.kind == SRIOV),
+        *(nic for nic in detail.own_nics if nic.kind == SRIOV),
     ]
     for device in own:
         if device.key not in kept:

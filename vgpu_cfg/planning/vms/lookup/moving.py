@@ -59,8 +59,8 @@ def holds_devices(detail: VmDetail) -> bool:
 
 
 def has_host_devices(detail: VmDetail) -> bool:
-    """Whether a VM holds what no vMotion takes along: a passed-through device or a virtual function."""
-    return bool(detail.passthrough) or any(nic.kind == "sriov" for nic in detail.nics)
+    """Whether a VM holds what vMotion is not known to take: a passed-through device, a virtual function."""
+    return bool(detail.passthrough or detail.dvx) or any(nic.kind == "sriov" for nic in detail.nics)
 
 
 def why_bound(vm: Vm, detail: VmDetail, host: Host) -> str:
@@ -85,6 +85,8 @@ def why_cold(detail: VmDetail, observed: Inventory) -> str:
     """Say what keeps vMotion from moving a VM, empty where nothing is known to."""
     if detail.passthrough:
         return "a device is passed through to it"
+    if detail.dvx:
+        return "whether its DVX device can move is its vendor's to say"
     if any(nic.kind == "sriov" for nic in detail.nics):
         return "it has a virtual function of a NIC"
     if any(nic.kind == "pvrdma" for nic in detail.nics):

@@ -33,7 +33,7 @@ def pair_functions(
     """
     left: list[FunctionDevice] = [
         *detail.passthrough_nics,
-        *(nic for nic in detail.nics if nic.kind == SRIOV),
+        *(nic for nic in detail.own_nics if nic.kind == SRIOV),
     ]
     pairs: dict[int, FunctionDevice] = {}
     for index, nic in sorted(enumerate(wanted), key=lambda one: (_freedom(one[1].function), one[0])):
@@ -67,7 +67,7 @@ def has_wanted_functions(nics: Sequence[AnyNic] | None, detail: VmDetail, host: 
     if nics is None:
         return True
     wanted = functions_of(nics)
-    has = len(detail.passthrough_nics) + sum(nic.kind == SRIOV for nic in detail.nics)
+    has = len(detail.passthrough_nics) + sum(nic.kind == SRIOV for nic in detail.own_nics)
     return len(pair_functions(wanted, detail, host)) == len(wanted) == has
 
 
@@ -95,7 +95,7 @@ def _kept(need: NicNeed, own: FunctionDevice) -> NicNeed:
 def _own_needs(detail: VmDetail) -> Iterator[NicNeed]:
     for device in detail.passthrough_nics:
         yield NicNeed(NicKind.PASSTHROUGH, device.pci_id, device.label, allowed=device.allowed)
-    for nic in detail.nics:
+    for nic in detail.own_nics:
         if nic.kind == SRIOV:
             yield NicNeed(NicKind.SRIOV, nic.function)
 

@@ -86,9 +86,16 @@ def _network(at: str, backing: NicBacking) -> dict[str, str]:
     return {f"{at}.backing.network": backing.network_moid, f"{at}.backing.deviceName": backing.network_name}
 
 
+_SUB_IDS = ("subVendorId", "subDeviceId", "revisionId")
+
+
 def _dynamic(at: str, device: NewDynamicPassthrough) -> dict[str, str]:
     leaves = {f"{at}.backing.customLabel": device.label} if device.label else {}
     for vendor, model in device.allowed:
         leaves[f"{at}.backing.allowedDevice[{model}].vendorId"] = str(vendor)
         leaves[f"{at}.backing.allowedDevice[{model}].deviceId"] = str(model)
+    for (_, model), ids in zip(device.allowed, device.sub_ids, strict=False):
+        for name, value in zip(_SUB_IDS, ids, strict=True):
+            if value is not None:
+                leaves[f"{at}.backing.allowedDevice[{model}].{name}"] = str(value)
     return leaves
