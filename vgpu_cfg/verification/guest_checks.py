@@ -82,7 +82,8 @@ def ask_staged(view: GuestView) -> Asking:
 def _assess_report(report: GuestReport, wanted: GuestSpec) -> Verdict:
     old = [one.name for one in report.modules if _is_old(one, wanted)]
     if report.state == "done" and not old:
-        return passed(f"{len(report.modules)} modules")
+        warned = [_module_text(one) for one in report.modules if one.state == "warned"]
+        return passed("; ".join([f"{len(report.modules)} modules", *(f"warns: {text}" for text in warned)]))
     if report.state == "done":
         return failed(
             VerifyCode.GUEST_UNSTAGED,

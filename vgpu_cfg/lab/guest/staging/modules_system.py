@@ -153,6 +153,19 @@ def set_network(work: Work) -> WorkResult:
     return DONE
 
 
+@applies("site", is_written, seconds=2.0)
+def set_site(work: Work) -> WorkResult:
+    """Tell the guest of its site; a proxy that wants a login is given one."""
+    proxy = work.value("proxy")
+    if isinstance(proxy, dict) and proxy.get("password") and not work.secret_files():
+        raise ModuleFailedError("the password of the proxy is not there")
+    for text in work.texts("certificates"):
+        if "BEGIN CERTIFICATE" not in text:
+            raise ModuleFailedError("this is no certificate")
+    work.mark_written()
+    return DONE
+
+
 def _has_time(work: Work) -> bool:
     return is_written(work) and not fault_of(work.guest, "clock")
 
@@ -164,19 +177,6 @@ def set_time(work: Work) -> WorkResult:
         check_host(work.lab.state.internet, server)
     work.guest.faults.pop("clock", None)
     work.guest.services["chrony"] = True
-    work.mark_written()
-    return DONE
-
-
-@applies("site", is_written, seconds=2.0)
-def set_site(work: Work) -> WorkResult:
-    """Tell the guest of its site; a proxy that wants a login is given one."""
-    proxy = work.value("proxy")
-    if isinstance(proxy, dict) and proxy.get("password") and not work.secret_files():
-        raise ModuleFailedError("the password of the proxy is not there")
-    for text in work.texts("certificates"):
-        if "BEGIN CERTIFICATE" not in text:
-            raise ModuleFailedError("this is no certificate")
     work.mark_written()
     return DONE
 

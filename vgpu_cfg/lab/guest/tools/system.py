@@ -226,11 +226,20 @@ def sleep(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:
     return Result()
 
 
+def modinfo(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:
+    """Tell the version of NVIDIA's module, `modinfo -F version nvidia`."""
+    if list(arguments) == ["-F", "version", "nvidia"] and session.guest.driver:
+        return out(session.guest.driver)
+    return fail(f"modinfo: ERROR: Module {arguments[-1] if arguments else ''} not found.")
+
+
 def vmtoolsd(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:
     """Read and write guestinfo: `vmtoolsd --cmd "info-get guestinfo.x"`."""
     if not session.vm.tools_installed:
         return Result(127, err=b"sh: 1: vmtoolsd: not found\n")
     words = list(arguments)
+    if words == ["-v"]:
+        return out("VMware Tools daemon, version 12.3.5.46049 (build-22544099)")
     if len(words) != 2 or words[0] != "--cmd":
         return fail("vmtoolsd: unknown option")
     verb, _, rest = words[1].partition(" ")
