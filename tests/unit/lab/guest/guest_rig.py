@@ -160,7 +160,7 @@ def training(number: int, mac: str, *, peers: int = 2) -> list[dict[str, Any]]:
         module("network", nics=[nic]),
         module("ssh-mesh", ["host_key", "id"], vm=names[number - 1], user="root", port=2222, peers=entries),
         module("nouveau"),
-        module("driver", package=DRIVER, sha256="", branches=["580", "570"]),
+        module("driver", package=DRIVER, sha256="", branches=["580", "570"], refused=["470"]),
         module("licence", ["token"], token="token", feature_type=4),
         module("ofed", stack="mlnx", package="https://files.lab/ofed.tgz", sha256="", peermem=True),
         module("nic-firmware", nics=[nic], parameters={"ATS_ENABLED": "true"}),
