@@ -41,7 +41,7 @@ def test_every_format_can_be_had_of_a_plan_that_is_not_carried_out_yet(
 ) -> None:
     path = vgpu_cfg.write("pair.yaml", PLAN)
     before = vgpu_cfg.look("two-a100")
-    ran = vgpu_cfg.done("hand-over", path, "--format", name)
+    ran = vgpu_cfg.done("hand-over", path, "--format", name, "--identity-file", "~/.ssh/id")
     assert ran.out.strip()
     assert "NOTE not there yet, and described from the plan file: hvd-{01..02}" in ran.told
     assert vgpu_cfg.look("two-a100") == before
@@ -99,9 +99,31 @@ def test_a_plan_without_gpus_has_nobody_to_hand_over(vgpu_cfg: CommandLine) -> N
 
 def test_a_recording_is_as_good(vgpu_cfg: CommandLine) -> None:
     path = vgpu_cfg.write("pair.yaml", PLAN)
-    live = vgpu_cfg.done("hand-over", path, "--format", "dstack").out
+    words = ("hand-over", path, "--format", "dstack", "--identity-file", "~/.ssh/id")
+    live = vgpu_cfg.done(*words).out
     vgpu_cfg.done("record", "--server", "lab:two-a100", "site.json")
-    assert vgpu_cfg.done("hand-over", path, "--format", "dstack", "--from", "site.json").out == live
+    assert vgpu_cfg.done(*words, "--from", "site.json").out == live
+
+
+def test_a_host_without_a_key_is_none_for_skypilot(vgpu_cfg: CommandLine) -> None:
+    path = vgpu_cfg.write("pair.yaml", PLAN)
+    ran = vgpu_cfg("hand-over", path, "--format", "skypilot")
+    assert (ran.code, ran.out) == (4, "")
+    assert ran.err.splitlines() == [
+        "ERROR  no file with the private key of vgpu-cfg is known, and SkyPilot takes no host without one",
+        "WHERE  vm hvd-01",
+        "DO     name an account and the path of its key: --login USER --identity-file PATH",
+    ]
+
+
+def test_files_of_a_vm_that_was_made_no_longer_mark_it(vgpu_cfg: CommandLine) -> None:
+    path = vgpu_cfg.write("bare.yaml", BARE)
+    before = vgpu_cfg.done("hand-over", path, "--format", "slurm").out
+    assert "# a is not made yet: it has no address." in before
+    vgpu_cfg.done("apply", path, "--yes")
+    after = vgpu_cfg.done("hand-over", path, "--format", "slurm").out
+    assert "is not made yet" not in after
+    assert "SwitchName=esx" in after
 
 
 def test_a_port_is_of_those_formats_that_have_one(vgpu_cfg: CommandLine) -> None:

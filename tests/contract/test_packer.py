@@ -33,11 +33,12 @@ def judge(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
         capture_output=True,
         text=True,
         check=False,
+        timeout=800,
     )
     if made.returncode != 0:
         pytest.skip(f"Packer's plugin judges nothing: it could not be built: {made.stderr.strip()[-300:]}")
     key = folder / "key"
-    subprocess.run([keygen, "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
+    subprocess.run([keygen, "-q", "-t", "ed25519", "-N", "", "-f", key], check=True, timeout=60)
     return str(binary), str(key)
 
 
@@ -55,6 +56,7 @@ def judged(judge: tuple[str, str], path: Path, **values: str) -> subprocess.Comp
         capture_output=True,
         text=True,
         check=False,
+        timeout=60,
     )
 
 
@@ -96,7 +98,7 @@ def test_what_the_build_runs_in_the_guest_is_shell(tmp_path: Path) -> None:
     ]
     script = tmp_path / "inline.sh"
     script.write_text("\n".join(["#!/bin/sh", *lines, ""]), encoding="utf-8")
-    assert subprocess.run(["/bin/sh", "-n", script], check=False).returncode == 0
+    assert subprocess.run(["/bin/sh", "-n", script], check=False, timeout=60).returncode == 0
     shellcheck = shutil.which("shellcheck")
     if shellcheck is not None:
-        assert subprocess.run([shellcheck, script], check=False).returncode == 0
+        assert subprocess.run([shellcheck, script], check=False, timeout=60).returncode == 0

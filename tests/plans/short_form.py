@@ -93,6 +93,7 @@ _ORDINARY_EDITS: Mapping[type, Mapping[str, str]] = {
         "registry": r"-> nvcr.io \*{4}",
         "image": "-> tensorflow:21.07-tf1-py3",
         "worker": "-> worker container",
+        "rank": r"-> ranks.*\*",
         "launcher": "-> `train` over . workers, . slots",
     },
 }

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from pydantic import Field
+
 from vgpu_cfg.model.frozen import Frozen
 
 
@@ -23,7 +27,10 @@ class ListedHost(Frozen):
 
     `address` is that by which it is reached from outside of the training network, `training_address` that
     by which the others reach it; "" where it is not known. `key_file` is the path of the private key on the
-    machine where this tool runs, "" where no file holds it.
+    machine where this tool runs, "" where no file holds it. `exists` is False of a VM that is not made yet:
+    nobody answers at its address. `esxi_host` and `cluster` are names, "" where they are not known yet.
+    `cores_per_socket` is known of a VM that exists. `driver_in_guest` is False of one whose guest the plan
+    sets up and leaves NVIDIA's driver and its licence out.
     """
 
     vm: str
@@ -34,6 +41,13 @@ class ListedHost(Frozen):
     slots: int = 0
     gpus: tuple[ListedHostGpu, ...] = ()
     cpus: int | None = None
+    cores_per_socket: int | None = None
+    memory_mib: int | None = None
+    exists: bool = True
+    esxi_host: str = ""
+    cluster: str = ""
+    has_rdma: bool = False
+    driver_in_guest: bool = True
     user: str = ""
     port: int = 22
     key_file: str = ""
@@ -62,13 +76,19 @@ class HostList(Frozen):
 
     `mesh_port` is that of the ssh servers in the workers' containers, None where the plan asks for none.
     `absent` are the VMs that do not exist yet: of them only the plan file tells. Those that are `lost` are on
-    hosts that do not respond.
+    hosts that do not respond. `framework`, `image`, `mounts` (source:target pairs) and `environment` are
+    those of the training, empty without one. `network` is the one that carries it.
     """
 
     plan: str
     workers: tuple[ListedHost, ...]
     head: ListedHost | None = None
     mesh_port: int | None = None
+    framework: str = ""
+    image: str = ""
+    mounts: tuple[str, ...] = ()
+    environment: Mapping[str, str] = Field(default_factory=dict)
+    network: str = ""
     absent: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
 

@@ -15,9 +15,19 @@ FOLDER = "/opt/vgpu-cfg/containers"
 
 
 def container_files(
-    name: str, *, command: str, words: Sequence[str], description: str, gpus: bool = False, rdma: bool = False
+    name: str,
+    *,
+    command: str,
+    words: Sequence[str],
+    description: str,
+    gpus: bool = False,
+    rdma: bool = False,
+    folder: str = "",
 ) -> dict[str, tuple[str, str]]:
-    """Return the files of a container by path, with their permissions; `words` run it in the foreground."""
+    """Return the files of a container by path, with their permissions; `words` run it in the foreground.
+
+    `folder` is made before: not every runtime makes what it mounts.
+    """
     image_at = next((at for at, word in enumerate(words) if word == "--entrypoint"), len(words))
     if command == "apptainer":
         image_at = 2  # after `apptainer exec`: devices need no word there
@@ -29,6 +39,7 @@ def container_files(
         options=" ".join(map(quote_sh, options)),
         rest=" ".join(map(quote_sh, rest)),
         gpus=gpus and command != "apptainer",
+        folder=folder,
         rdma=rdma and command != "apptainer",
     )
     service = (

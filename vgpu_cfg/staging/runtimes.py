@@ -23,7 +23,15 @@ IMAGES_FOLDER = "/var/lib/vgpu-cfg/images"
 STORES = {"docker": "/var/lib/docker", "containerd": "/var/lib/containerd", "apptainer": IMAGES_FOLDER}
 """Where each keeps images, unless the template says otherwise."""
 
-_OWN_MOUNTS = (("/etc/vgpu-cfg/mesh", True), ("/opt/vgpu-cfg", True), ("/etc/hosts", True))
+LOGS_FOLDER = "/var/log/vgpu-cfg"
+"""Where `train` gathers what ranks wrote."""
+
+_OWN_MOUNTS = (
+    ("/etc/vgpu-cfg/mesh", True),
+    ("/opt/vgpu-cfg", True),
+    ("/etc/hosts", True),
+    (LOGS_FOLDER, False),
+)
 
 
 def image_file(image: str) -> str:

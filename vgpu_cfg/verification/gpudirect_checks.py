@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 
 from vgpu_cfg.knowledge.verify_failures import VerifyCode
-from vgpu_cfg.parsers.guest_system import parse_modules
+from vgpu_cfg.parsers.guest_system import bus_of, parse_modules
 from vgpu_cfg.parsers.lspci import PciFunction, parse_lspci
-from vgpu_cfg.parsers.text import pci_id_of
 from vgpu_cfg.verification.asking import Asking, Command, failed, is_absent, missing, passed, skipped
 from vgpu_cfg.verification.views import GuestView
 
@@ -15,7 +14,6 @@ MELLANOX = "15b3"
 VIRTUAL = "Virtual Function"
 """What pci.ids calls a function that is cut from a NIC."""
 
-_BUS = re.compile(r"^bus-info: *(\S+)", re.MULTILINE)
 _KERNEL = re.compile(r"(\d{1,3})\.(\d{1,4})")
 
 
@@ -46,8 +44,7 @@ def ask_ats(view: GuestView) -> Asking:
     functions: list[PciFunction] = []
     for nic in view.learned.rdma:
         answer = yield Command(("ethtool", "-i", nic.interface))
-        bus = _BUS.search(answer.stdout) if answer.status == 0 else None
-        address = pci_id_of(bus[1]) if bus is not None else None
+        address = bus_of(answer.stdout) if answer.status == 0 else None
         where = ("-s", address) if address is not None else ("-d", f"{MELLANOX}:")
         answer = yield Command(("lspci", "-vvv", *where))
         if is_absent(answer):

@@ -10,6 +10,7 @@ from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.model.desired import (
     DesiredFunction,
     DesiredGuest,
+    DesiredLicence,
     DesiredNetwork,
     DesiredNic,
     DesiredPlan,
@@ -18,9 +19,9 @@ from vgpu_cfg.model.desired import (
     TemplateSource,
 )
 from vgpu_cfg.model.host_list import HostList, ListedHostGpu
-from vgpu_cfg.model.observed.inventory import Inventory, VCenter
+from vgpu_cfg.model.observed.inventory import Cluster, Host, Inventory, VCenter
 from vgpu_cfg.model.observed.vm import GuestNicSeen, GuestSeen, OwnerMark, VgpuDevice, Vm, VmDetail
-from vgpu_cfg.model.plan_file import DeviceEntry, GpuEntry, LoginEntry
+from vgpu_cfg.model.plan_file import DeviceEntry, GpuEntry, LoginEntry, PackageEntry
 from vgpu_cfg.model.plan_values import SecretReference
 from vgpu_cfg.model.vgpu import VgpuProfile
 from vgpu_cfg.planning.guests.host_list import make_host_list
@@ -176,6 +177,55 @@ def test_a_whole_gpu_is_told_by_its_model() -> None:
     whole = GpuEntry(device=DeviceEntry(model="A100", label="a100-pt"))
     (host,) = exported(vm("a", LAN, gpus=(whole,), cpus=None), observed=(seen("a"),)).workers
     assert (host.gpus, host.gpu_kinds, host.cpus) == ((ListedHostGpu(board="A100"),), {"A100": 1}, 8)
+
+
+def test_the_network_of_the_training_is_no_way_in_for_a_vm_that_has_another() -> None:
+    training = DesiredTraining(workers=("a", "b"), rdma_network="roce-111")
+    first, second = exported(
+        vm("a", LAN, ROCE, guest=guest("a")), vm("b", ROCE, guest=guest("b")), training=training
+    ).workers
+    assert (first.address, first.training_address) == ("", "10.111.0.11")
+    assert second.address == second.training_address == "10.111.0.12"
+
+
+def test_where_a_vm_is_and_what_it_has_is_told_of_one_that_exists() -> None:
+    there = seen("a").model_copy(update={"host_moid": "host-1"})
+    plan = DesiredPlan(name="p", vcenter="x", vms=(vm("a", LAN), vm("b", LAN)))
+    inventory = Inventory(
+        vcenter=VCenter(address="lab"),
+        read_at=datetime(2026, 11, 22, tzinfo=UTC),
+        vms=(there,),
+        hosts=(Host(moid="host-1", name="esx-01", cluster_moid="c-1"),),
+        clusters=(Cluster(moid="c-1", name="gpu"),),
+    )
+    first, second = make_host_list(plan, inventory, load_catalog()).workers
+    assert (first.exists, first.esxi_host, first.cluster) == (True, "esx-01", "gpu")
+    assert (second.exists, second.esxi_host, second.cluster) == (False, "", "")
+    assert (first.cores_per_socket, second.cores_per_socket) == (1, None)
+
+
+def test_the_cluster_of_a_vm_to_come_is_the_only_one_that_the_plan_names() -> None:
+    first, second = exported(
+        vm("a", LAN).model_copy(update={"clusters": ("gpu",)}),
+        vm("b", LAN).model_copy(update={"clusters": ("gpu", "more")}),
+    ).workers
+    assert (first.cluster, second.cluster) == ("gpu", "")
+
+
+@pytest.mark.parametrize(
+    ("stated", "is_there"),
+    [
+        (None, True),
+        ({"driver": PackageEntry()}, True),
+        ({"licence": DesiredLicence(token="lic")}, True),
+        ({}, False),
+    ],
+)
+def test_a_driver_is_in_the_guest_but_where_the_plan_leaves_it_out(
+    stated: dict[str, object] | None, is_there: bool
+) -> None:
+    found = exported(vm("a", LAN, guest=None if stated is None else guest("a", **stated)))
+    assert found.workers[0].driver_in_guest is is_there
 
 
 def test_a_login_is_the_plans_and_its_key_a_file_or_nothing() -> None:

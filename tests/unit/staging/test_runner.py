@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import string
 import subprocess
 from collections.abc import Mapping
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.unit.staging.sandbox import Sandbox, context, spec_of, tool
+from vgpu_cfg.lab.guest.staging.command import report_text
 from vgpu_cfg.model.guests.guest import GuestReport
 from vgpu_cfg.model.guests.modules import (
     DriverModule,
@@ -230,8 +232,24 @@ def test_whatever_a_module_says_the_report_is_json(staging: Staging, said: str) 
     raw: dict[str, Any] = json.loads(staging.guest.read("/var/lib/vgpu-cfg/report.json"))
     why = next(one["why"] for one in raw["modules"] if one["name"] == "nouveau")
     assert len(why) <= 200
-    assert set(why) <= set("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789 .,:/_+()'-=")
+    assert set(why) <= {*string.ascii_letters, *string.digits, *" .,:;/_+()'-=@%?&#<>!*"}
     assert GuestReport.model_validate(raw).state == "failed"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "it is not set; restart the guest; then stage it again",
+        "https://mirror.example/a?b=c&d=%20 answers 403",
+        "nvcr.io/nvidia/x@sha256:12 is not there",
+        "x (>= 2) <!-- # * -->",
+    ],
+)
+def test_what_a_module_says_keeps_its_punctuation(staging: Staging, said: str) -> None:
+    staging.guest.write("/said", said)
+    staging.play("nouveau", apply='cat "$R/said" >>"$VGPU_CFG_WHY"; exit 1')
+    staging.run()
+    assert staging.why("nouveau") == report_text(said) == said
 
 
 def test_the_largest_report_fits_into_guestinfo(staging: Staging) -> None:
@@ -350,3 +368,16 @@ def test_the_unit_is_what_systemd_reads(guest: Sandbox) -> None:
     guest.put(bundle_files(context(SPEC), []))
     assert "ConditionPathExists=/var/lib/vgpu-cfg/pending\n" in guest.read(SERVICE)
     assert f"ExecStart={RUNNER} --resume\n" in guest.read(SERVICE)
+
+
+def test_what_a_module_warns_of_is_reported_whether_it_was_there_or_not(guest: Sandbox) -> None:
+    staging = Staging(guest)
+    warns = 'test -f "$R/have-$K" && : >"$VGPU_CFG_WHY.warned" && why "lldpad runs"'
+    staging.play("limits", check=warns)
+    for _ in range(2):
+        assert staging.run() == 0
+        assert (staging.states()["limits"], staging.why("limits")) == ("warned", "lldpad runs")
+        assert staging.report().state == "done"
+    staging.play("limits")
+    assert staging.run() == 0
+    assert staging.states()["limits"] == "present"

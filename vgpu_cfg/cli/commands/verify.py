@@ -116,10 +116,7 @@ def verify(
     variables: dict[str, str],
     variable_files: tuple[Path, ...],
 ) -> None:
-    """Check inside hosts and guests that training will work.
-
-    Exit 8 where a check fails, 9 where nothing failed and not all that the plan asks for could be proven.
-    """
+    """Check inside hosts and guests that training will work; exit 8 where a check fails, 9 if it cannot."""
     from vgpu_cfg.cli.flows import flow
     from vgpu_cfg.cli.flows.baselines import add_to_history, read_baseline
     from vgpu_cfg.cli.flows.verify_flow import Wanted, verify_plan

@@ -151,6 +151,8 @@ class Guest:
     """The content of the client configuration token."""
     settings: dict[str, NicSetting] = field(default_factory=dict)
     roce: dict[str, RoceSetting] = field(default_factory=dict)
+    counters: dict[str, dict[str, int]] = field(default_factory=dict)
+    """What NICs have counted, by their MAC and mlx5's names."""
     services: dict[str, bool] = field(default_factory=dict)
     """Units of systemd that modules made: whether they start at boot."""
     blocks: dict[str, str] = field(default_factory=dict)

@@ -9,6 +9,10 @@ from pydantic import Field
 
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.guests.base import PLAN_KEYS, GuestNic, ModuleBase
+from vgpu_cfg.model.plan_file.training_entries import Framework
+
+OVER_SSH: frozenset[Framework] = frozenset({"horovod", "mpi"})
+"""Those that log in from one worker to the others by themselves: a container needs ssh and sshd for them."""
 
 
 class ContainersModule(ModuleBase):
@@ -45,14 +49,14 @@ class RegistryModule(ModuleBase):
 class ImageModule(ModuleBase):
     """A container image: pulled, or loaded from `archive` (a URL or a path in the guest).
 
-    With `framework` "horovod" the image is proven to hold Horovod before anything relies on it.
+    The image is proven to hold its `framework` before anything relies on it.
     """
 
     kind: Literal["image"] = "image"
     runtime: Literal["docker", "containerd", "apptainer"] = "docker"
     image: str
     archive: str = ""
-    framework: Literal["horovod", "none"] = "horovod"
+    framework: Framework = "horovod"
     minimum_free_gib: int = 40
     server: str = ""
     """The registry that the login of another module is for; "" needs none."""
@@ -93,17 +97,33 @@ class SshMeshModule(ModuleBase):
 
 
 class WorkerModule(ModuleBase):
-    """One container per VM that waits for work, run by systemd; the mesh's sshd listens in it."""
+    """One container per VM that waits for work, run by systemd.
+
+    With `sshd` the mesh's sshd listens in it; without, the mesh ends at the guest's, and work goes in by the
+    runtime's own exec.
+    """
 
     kind: Literal["worker"] = "worker"
     runtime: Literal["docker", "containerd", "apptainer"] = "docker"
     image: str
     port: int = 2222
+    sshd: bool = True
     mounts: tuple[str, ...] = ()
     """`source:target` pairs beside those that the mesh needs."""
     shared_memory: str = ""
     gpus: bool = True
     rdma: bool = False
+
+
+class RankModule(ModuleBase):
+    """How every process of a training starts on its worker: /opt/vgpu-cfg/rank, and what ends it there.
+
+    `environment` is the plan file's own, the same on all VMs of the training; what NCCL needs to know of a
+    guest stands in that guest (see `NcclModule`).
+    """
+
+    kind: Literal["rank"] = "rank"
+    environment: Mapping[str, str] = Field(default_factory=dict)
 
 
 class TrainWorker(Frozen):
@@ -115,21 +135,22 @@ class TrainWorker(Frozen):
 
 
 class LauncherModule(ModuleBase):
-    """The host file, the environment and the command `train`, on the VM from which training starts.
+    """The host file and the command `train`, on the VM from which training starts.
 
-    `environment` holds what is known beforehand (NCCL_* and the rest); what only the guest can tell
-    (interface, HCA, GID index) is computed by `train` from what is there, for the interfaces in `nics`.
+    What only the guests can tell (interface, HCA, GID index) is computed by `train` from what is there, for
+    the interfaces in `nics`. `elastic` is how few and how many workers it goes on with, None for all of them.
     """
 
     kind: Literal["launcher"] = "launcher"
-    framework: Literal["horovod", "none"] = "horovod"
+    framework: Framework = "horovod"
+    max_restarts: int = 0
+    elastic: tuple[int, int] | None = None
     image: str = ""
     runtime: Literal["docker", "containerd", "apptainer"] = "docker"
     port: int = 2222
     workers: tuple[TrainWorker, ...]
     nics: tuple[GuestNic, ...] = ()
     control_nics: tuple[GuestNic, ...] = ()
-    environment: Mapping[str, str] = Field(default_factory=dict)
     runs_work: bool = True
     """False on a head without a GPU: `train` starts nothing in its own container."""
 

@@ -12,6 +12,7 @@ from vgpu_cfg.model.plan_file.guest_values import (
     CUDA_PATTERN,
     DOMAIN_PATTERN,
     DURATION_PATTERN,
+    ELASTIC_PATTERN,
     FEATURE_TYPES,
     FOLDER_PATTERN,
     IMAGE_PATTERN,
@@ -25,6 +26,7 @@ from vgpu_cfg.model.plan_file.guest_values import (
     USER_PATTERN,
     check_cuda_version,
     check_domain,
+    check_elastic,
     check_feature_type,
     check_folder,
     check_host_name,
@@ -90,13 +92,14 @@ TimeServers = Annotated[
 Shell = Annotated[str, _checked(check_shell, _patterned(SHELL_PATTERN))]
 SharedPath = Annotated[str, _checked(check_folder, _patterned(FOLDER_PATTERN))]
 Package = Annotated[str | None, _checked(check_package, _patterned(PACKAGE_PATTERN, or_empty=True))]
-CudaVersion = Annotated[str | None, _checked(check_cuda_version, _patterned(CUDA_PATTERN, or_empty=True))]
+CudaVersion = Annotated[str, _checked(check_cuda_version, _patterned(CUDA_PATTERN))]
 Url = Annotated[str | None, _checked(check_url, _patterned(PLAIN_URL_PATTERN, or_empty=True))]
 Sha256 = Annotated[str | None, _checked(check_sha256, _patterned(SHA256_PATTERN, or_empty=True))]
 Image = Annotated[str | None, _checked(check_image, _patterned(IMAGE_PATTERN, or_empty=True))]
 NeededImage = Annotated[str, _checked(check_image, _patterned(IMAGE_PATTERN))]
 Registry = Annotated[str | None, _checked(check_registry, str)]
 RegistryUser = Annotated[str | None, _checked(check_registry_user, str)]
+Elastic = Annotated[str | None, _checked(check_elastic, _patterned(ELASTIC_PATTERN, or_empty=True))]
 Port = Annotated[int, Field(ge=1, le=65535)]
 Duration = Annotated[
     int, BeforeValidator(parse_duration, json_schema_input_type=_patterned(DURATION_PATTERN))

@@ -43,6 +43,7 @@ _DIGEST = "(@sha256:[0-9a-f]{64})?"
 IMAGE_PATTERN = rf"({_NAMED_REGISTRY}/)?{_PATH}(/{_PATH})*{_TAG}{_DIGEST}"
 """The grammar of image references of the distribution project (github.com/distribution/reference)."""
 _LONGEST_IMAGE = 500
+ELASTIC_PATTERN = r"([1-9][0-9]{0,2}):([1-9][0-9]{0,2})"
 SHELL_PATTERN = "(/[A-Za-z0-9_.+-]+)+"
 FOLDER_PATTERN = "(/[A-Za-z0-9._+@-]+)+/?"
 """What an exports file and a unit's name carry as it is written."""
@@ -148,6 +149,23 @@ def check_shell(text: str) -> str:
     """Return an account's shell; passwd divides its fields by colons, and useradd takes no blank there."""
     if re.fullmatch(SHELL_PATTERN, text) is None or ".." in text.split("/"):
         raise ValueError(f"{text!r} cannot be a login shell\nwrite its whole path, as in /bin/bash")
+    return text
+
+
+def parse_elastic(text: str) -> tuple[int, int]:
+    """Read `MIN:MAX`, how few and how many workers a training may go on with. Raises ValueError."""
+    found = re.fullmatch(ELASTIC_PATTERN, text)
+    if found is None:
+        raise ValueError(f"{text!r} is no range of workers\nas in 2:4: at least two, and up to four")
+    least, most = int(found[1]), int(found[2])
+    if least > most:
+        raise ValueError(f"{text!r} ends before it begins\nas in {most}:{least}")
+    return least, most
+
+
+def check_elastic(text: str) -> str:
+    """Return a range of workers as it is written. Raises ValueError for what is none."""
+    parse_elastic(text)
     return text
 
 

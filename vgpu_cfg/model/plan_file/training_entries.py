@@ -20,6 +20,7 @@ from vgpu_cfg.model.plan_file.fields import (
 )
 from vgpu_cfg.model.plan_file.guest_fields import (
     SHELL_VARIABLES,
+    Elastic,
     Image,
     Mounts,
     NeededImage,
@@ -37,6 +38,11 @@ from vgpu_cfg.model.plan_file.host_fields import NamedSecret, SecretName, secret
 
 IN_GUEST = TakesEffect.IN_GUEST
 NEXT_RUN = TakesEffect.NEXT_RUN
+
+Framework = Literal["torchrun", "horovod", "mpi", "none"]
+"""What starts the processes of a training; "none" starts the command itself, once on each worker."""
+
+Restarts = Annotated[int, Field(ge=0, le=100)]
 
 MonitoringPart = Literal["dcgm-exporter", "node-exporter", "prometheus", "grafana"]
 
@@ -95,9 +101,9 @@ class TrainingRoceEntry(Frozen):
 class TrainingEntry(Frozen):
     """Which VMs of the plan train together, and with what."""
 
-    framework: Literal["horovod", "none"] = key(
-        "horovod: the image must hold it, and `train` starts with horovodrun or mpirun. none: only the "
-        "hosts and the mesh are made ready.",
+    framework: Framework = key(
+        "What `train` starts processes with, one for each GPU: torchrun, horovod (horovodrun) or mpi "
+        "(mpirun), which the image must hold. none: it starts the command once on every worker.",
         IN_GUEST,
         value="horovod",
     )
@@ -125,6 +131,14 @@ class TrainingEntry(Frozen):
     registry: Stated[
         Annotated[RegistryEntry, BeforeValidator(secret_use, json_schema_input_type=RegistryEntry)]
     ] = key("The login at the image's registry: {secret: NAME}, or a mapping.", IN_GUEST, "no login")
+    max_restarts: Restarts = key(
+        "How often `train` starts all processes again after one has failed.", IN_GUEST, value=0
+    )
+    elastic: Elastic = key(
+        "How few and how many workers a training goes on with, as in 2:4; with torchrun and horovod.",
+        IN_GUEST,
+        "all of them, always",
+    )
     port: Port = key("The port of the ssh server in the containers.", IN_GUEST, value=2222)
     keys: Stated[NamedSecret] = key(
         "The secret, of at least 32 bytes, from which every ssh key of the plan follows.",

@@ -313,6 +313,7 @@ CHECKS: dict[Code, Check] = {
         (Code.USER_DATA_CLASHES, "`user_data` sets what the plan decides otherwise", _E, _V),
         (Code.GUEST_DISK_SMALL, "the system disk may be too small for the image", _W, _R),
         (Code.GUEST_DRIVER_UNPROVEN, "nobody has said that the host takes the guest's driver", _W, _R),
+        (Code.GUEST_WARNED, "a module is in a guest but for what it warns of", _W, _V),
         (Code.CUDA_DRIVER_OLD, "the guest's driver is too old for the CUDA Toolkit", _E, _V),
         (Code.CUDA_DRIVER_UNPROVEN, "the guest's driver is older than the CUDA Toolkit's own", _W, _V),
         (Code.GUEST_DRIVER_UNKNOWN, "no document names the branch of the guest's driver", _W, _R),

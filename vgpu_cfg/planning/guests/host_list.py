@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterable, Iterator
+from typing import Literal
 
 from vgpu_cfg.catalog import Catalog
 from vgpu_cfg.model.desired import DesiredGuest, DesiredPlan, DesiredVm
 from vgpu_cfg.model.host_list import HostList, ListedHost, ListedHostGpu
-from vgpu_cfg.model.observed.inventory import Inventory
+from vgpu_cfg.model.observed.inventory import Host, Inventory
 from vgpu_cfg.model.observed.vm import GuestSeen, Vm
 from vgpu_cfg.model.plan_file import check_domain, check_host_name, host_name_of
 from vgpu_cfg.planning.addresses.nic_addresses import NicAddress, own_vms, plan_addresses
@@ -35,15 +36,24 @@ def make_host_list(desired: DesiredPlan, observed: Inventory, catalog: Catalog) 
         guest = vm.guest or _guest_as_seen(vm, seen)
         peer = peers.get(vm.name)
         training = _training_address(desired, peer) if peer is not None else ""
+        there = existing.get(vm.name)
+        host_there = observed.host_by_moid.get(there.host_moid or "") if there is not None else None
         return ListedHost(
             vm=vm.name,
             host_name=guest.host_name,
             domain=guest.domain,
-            address=_management(addresses[vm.name], seen) or training,
+            address=_management(addresses[vm.name], seen, training),
             training_address=training,
             slots=slots,
-            gpus=tuple(_gpus(vm, existing.get(vm.name), catalog)),
-            cpus=vm.cpus or _cpus(existing.get(vm.name)),
+            gpus=tuple(_gpus(vm, there, catalog)),
+            cpus=vm.cpus or _of(there, "cpus"),
+            cores_per_socket=_of(there, "cores_per_socket"),
+            memory_mib=vm.memory_mib or _of(there, "memory_mib"),
+            exists=there is not None,
+            esxi_host=host_there.name if host_there is not None else "",
+            cluster=_cluster(vm, host_there, observed),
+            has_rdma=any(nic.rdma is not None for nic in vm.nics),
+            driver_in_guest=vm.guest is None or bool(guest.driver or guest.licence),
             user=guest.login.user or MACHINE_USER,
             port=guest.login.port,
             key_file=_key_file(desired, guest),
@@ -60,6 +70,11 @@ def make_host_list(desired: DesiredPlan, observed: Inventory, catalog: Catalog) 
             workers=tuple(host(one.vm, slots=one.slots) for one in team.workers),
             head=host(by_name[training.head], slots=0) if training.head in by_name else None,
             mesh_port=training.port if training.image else None,
+            framework=training.framework,
+            image=training.image or "",
+            mounts=training.mounts,
+            environment=training.environment,
+            network=training.rdma_network or "",
         )
     absent = tuple(one.vm for one in made.everyone if one.vm not in existing)
     there = (existing[one.vm] for one in made.everyone if one.vm in existing)
@@ -87,12 +102,27 @@ def _guest_as_seen(vm: DesiredVm, seen: GuestSeen) -> DesiredGuest:
         return DesiredGuest(host_name=host_name_of(vm.name))
 
 
-def _cpus(vm: Vm | None) -> int | None:
-    return (vm.detail.cpus or None) if vm is not None and vm.detail is not None else None
+def _of(vm: Vm | None, field: Literal["cpus", "cores_per_socket", "memory_mib"]) -> int | None:
+    if vm is None or vm.detail is None:
+        return None
+    value: int = getattr(vm.detail, field)
+    return value or None
 
 
-def _management(nics: Iterable[NicAddress], seen: GuestSeen) -> str:
-    """Return the address on a NIC that carries no RDMA: the plan's, else what the guest shows there."""
+def _cluster(vm: DesiredVm, host: Host | None, observed: Inventory) -> str:
+    """Return the cluster that a VM is in; of one that is not there yet, the only one of the plan file."""
+    cluster = observed.cluster_of(host) if host is not None else None
+    if cluster is not None:
+        return cluster.name
+    return vm.clusters[0] if host is None and len(vm.clusters) == 1 else ""
+
+
+def _management(nics: Iterable[NicAddress], seen: GuestSeen, training: str) -> str:
+    """Return the address on a NIC that carries no RDMA: the plan's, else what the guest shows there.
+
+    A VM whose every NIC carries RDMA is reached by its address in training. That of one that has another NIC,
+    whose address nobody knows yet, is none to log in at: its network may be cabled among the hosts only.
+    """
     nics = tuple(nics)
     others = [nic for nic in nics if nic.rdma is None]
     for nic in others:
@@ -106,7 +136,8 @@ def _management(nics: Iterable[NicAddress], seen: GuestSeen) -> str:
                 return address
     of_rdma = {address for nic in nics if nic.rdma for address in nic.addresses}
     taken = {address.partition("/")[0] for address in of_rdma}
-    return next((address for address in _usable([seen.address]) if address not in taken), "")
+    shown_elsewhere = next((address for address in _usable([seen.address]) if address not in taken), "")
+    return shown_elsewhere or ("" if others else training)
 
 
 def _usable(addresses: Iterable[str]) -> Iterator[str]:

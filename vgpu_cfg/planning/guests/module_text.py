@@ -17,6 +17,7 @@ from vgpu_cfg.model.guests.modules import (
     NicFirmwareModule,
     NouveauModule,
     OfedModule,
+    PeermemModule,
     RoceModule,
     SharedFolderModule,
     SiteModule,
@@ -29,6 +30,7 @@ from vgpu_cfg.model.guests.training_modules import (
     ImageModule,
     LauncherModule,
     MonitoringModule,
+    RankModule,
     RegistryModule,
     SshMeshModule,
     ToolkitModule,
@@ -42,7 +44,9 @@ from vgpu_cfg.planning.guests.drivers import branch_of_package
 HIDDEN = "****"
 """What stands for a secret, wherever one is told of."""
 
-_ALWAYS_DEFAULT = frozenset({"users", "nouveau", "limits", "nccl", "toolkit", "ssh-mesh", "hosts"})
+_ALWAYS_DEFAULT = frozenset(
+    {"users", "nouveau", "limits", "nccl", "peermem", "toolkit", "ssh-mesh", "hosts", "rank"}
+)
 """Modules that follow from others: no key of the plan file asks for them."""
 
 
@@ -79,8 +83,9 @@ def module_text(module: GuestModule) -> str:
         case LicenceModule():
             return f"licence {HIDDEN}"
         case OfedModule():
-            stack = {"mlnx": "MLNX_OFED", "doca": "DOCA-OFED", "inbox": "inbox RDMA"}[module.stack]
-            return f"{stack}, peermem" if module.peermem else stack
+            return {"mlnx": "MLNX_OFED", "doca": "DOCA-OFED", "inbox": "inbox RDMA"}[module.stack]
+        case PeermemModule():
+            return "GPU memory for RDMA"
         case NicFirmwareModule():
             return ", ".join(f"{name}={value}" for name, value in module.parameters.items())
         case RoceModule():
@@ -105,6 +110,7 @@ def _training_text(
     | ImageModule
     | SshMeshModule
     | WorkerModule
+    | RankModule
     | LauncherModule
     | MonitoringModule,
 ) -> str:
@@ -121,6 +127,9 @@ def _training_text(
             return f"ssh mesh of {len(module.peers)}"
         case WorkerModule():
             return "worker container"
+        case RankModule():
+            given = len(module.environment)
+            return f"ranks with {counted(given, 'variable')}" if given else "ranks"
         case LauncherModule():
             slots = sum(worker.slots for worker in module.workers)
             return f"`train` over {counted(len(module.workers), 'worker')}, {counted(slots, 'slot')}"

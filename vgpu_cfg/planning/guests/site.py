@@ -21,6 +21,7 @@ from vgpu_cfg.model.guests.modules import (
     NicFirmwareModule,
     NouveauModule,
     OfedModule,
+    PeermemModule,
     RoceModule,
     SharedFolderModule,
     SiteModule,
@@ -34,6 +35,7 @@ from vgpu_cfg.model.guests.training_modules import (
     ImageModule,
     LauncherModule,
     MonitoringModule,
+    RankModule,
     RegistryModule,
     SshMeshModule,
     ToolkitModule,
@@ -120,7 +122,7 @@ def fetched(spec: GuestSpec) -> Iterator[Fetched]:
 
 def _fetched_by(module: GuestModule) -> Iterator[Fetched]:
     match module:
-        case DriverModule():
+        case DriverModule() | PeermemModule():
             yield from _file("guest.driver", module.package)
         case OfedModule():
             yield from _file("guest.ofed.package", module.package)
@@ -159,6 +161,7 @@ def _fetched_by(module: GuestModule) -> Iterator[Fetched]:
             | SshMeshModule()
             | WorkerModule()
             | LauncherModule()
+            | RankModule()
             | NicFirmwareModule()
         ):
             return

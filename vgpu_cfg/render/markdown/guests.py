@@ -20,6 +20,7 @@ from vgpu_cfg.model.guests.modules import (
     NicFirmwareModule,
     NouveauModule,
     OfedModule,
+    PeermemModule,
     RoceModule,
     SharedFolderModule,
     SiteModule,
@@ -32,6 +33,7 @@ from vgpu_cfg.model.guests.training_modules import (
     ImageModule,
     LauncherModule,
     MonitoringModule,
+    RankModule,
     RegistryModule,
     SshMeshModule,
     ToolkitModule,
@@ -40,6 +42,19 @@ from vgpu_cfg.model.guests.training_modules import (
 from vgpu_cfg.model.plan.change import StageGuest
 from vgpu_cfg.model.plan_file import UserEntry
 from vgpu_cfg.render.markdown.parts import Part
+
+_PROOFS = {
+    "torchrun": "; python3 in it imports torch",
+    "horovod": "; horovodrun --check-build in it lists Horovod",
+    "mpi": "; mpirun --version in it answers",
+    "none": "",
+}
+_LAUNCHERS = {
+    "torchrun": "torchrun",
+    "horovod": "horovodrun",
+    "mpi": "mpirun",
+    "none": "the command itself, once on each worker",
+}
 
 
 def guest_part(change: StageGuest) -> Part:
@@ -105,8 +120,12 @@ def by_hand_text(module: GuestModule) -> str:
         case OfedModule():
             stack = {"mlnx": "MLNX_OFED", "doca": "DOCA-OFED", "inbox": "the distribution's RDMA packages"}
             source = f" from {module.package}" if module.package else ""
-            peermem = "; load nvidia-peermem now and at boot" if module.peermem else ""
-            return f"install {stack[module.stack]}{source}{peermem}"
+            return f"install {stack[module.stack]}{source}"
+        case PeermemModule():
+            return (
+                "load nvidia-peermem now and at boot, unless the open kernel modules and Linux 5.12 or later "
+                "make it needless; where the driver was there before the RDMA stack, build its modules anew"
+            )
         case NicFirmwareModule():
             values = " ".join(f"{key}={value}" for key, value in module.parameters.items())
             return f"mlxconfig -y set {values} on the NIC; in force once the host has restarted"
@@ -163,6 +182,7 @@ def _training_text(
     | ImageModule
     | SshMeshModule
     | WorkerModule
+    | RankModule
     | LauncherModule
     | MonitoringModule,
 ) -> str:
@@ -178,23 +198,25 @@ def _training_text(
             return f"log {module.runtime} in to {module.server} as {module.user}, with {module.password}"
         case ImageModule():
             source = f"load {module.archive}" if module.archive else f"pull {module.image}"
-            proof = "; horovodrun --check-build in it lists Horovod" if module.framework == "horovod" else ""
+            proof = _PROOFS[module.framework]
             return f"{source}; it needs {module.minimum_free_gib} GiB{proof}"
         case SshMeshModule():
             peers = ", ".join(peer.vm for peer in module.peers)
             return (
-                f"give {module.user} a key that {peers} all take, on port {module.port} in their containers, "
+                f"give {module.user} a key that {peers} all take, on port {module.port} where training runs, "
                 "and the host keys of all in known_hosts"
             )
         case WorkerModule():
             return (
-                f"run {module.image} as a service at boot, with the host's network and GPUs, and in it an "
-                f"sshd on port {module.port}"
+                f"run {module.image} as a service at boot, with the host's network and GPUs"
+                f"{f', and in it an sshd on port {module.port}' if module.sshd else ''}"
             )
+        case RankModule():
+            values = " ".join(f"{key}={value}" for key, value in sorted(module.environment.items()))
+            return f"start every process of a training by /opt/vgpu-cfg/rank, with {values or 'no variables'}"
         case LauncherModule():
             workers = ", ".join(f"{one.name} slots={one.slots}" for one in module.workers)
-            values = " ".join(f"{key}={value}" for key, value in sorted(module.environment.items()))
-            return f"write a host file ({workers}), and start training with {values or 'no variables'}"
+            return f"write a host file ({workers}), and start training with {_LAUNCHERS[module.framework]}"
         case MonitoringModule():
             if module.role == "exporter":
                 return f"run the {module.exporter} exporter as a service"

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from vgpu_cfg.documents import dump
 from vgpu_cfg.model.host_list import HostList, ListedHost
-from vgpu_cfg.staging.export.parts import Exported, ExportOptions, address_of, key_notes, text_of
+from vgpu_cfg.staging.export.parts import Exported, ExportOptions, address_of, key_notes, text_of, yaml_of
 
 
 def write_ansible(host_list: HostList, options: ExportOptions) -> Exported:
@@ -22,7 +21,7 @@ def write_ansible(host_list: HostList, options: ExportOptions) -> Exported:
     }
     if host_list.head is not None:
         children[f"{group}_head"] = {"hosts": {host_list.head.vm: _variables(host_list.head, options)}}
-    text = dump({"all": {"children": {group: {"children": children}}}})
+    text = yaml_of(host_list, {"all": {"children": {group: {"children": children}}}})
     return Exported({"inventory.yaml": text}, key_notes(host_list.everyone, options))
 
 
@@ -34,6 +33,8 @@ def _variables(host: ListedHost, options: ExportOptions) -> dict[str, Any]:
     }
     if key := options.key_of(host):
         variables["ansible_ssh_private_key_file"] = key
+    if not host.exists:
+        variables["vgpu_cfg_exists"] = False
     variables["vgpu_cfg_host_name"] = host.full_name
     if host.training_address:
         variables["vgpu_cfg_training_address"] = host.training_address

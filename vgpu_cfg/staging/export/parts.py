@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
+from vgpu_cfg.documents import dump
 from vgpu_cfg.errors import DoesNotFit
 from vgpu_cfg.model.host_list import HostList, ListedHost
+
+SETTINGS_FOLDER = "/opt/vgpu-cfg"
+"""Where each worker keeps the settings of NCCL that hold on it (`nccl.env`), and what starts a rank so."""
+
+RANK = f'! [ -x {SETTINGS_FOLDER}/rank ] || exec {SETTINGS_FOLDER}/rank "$@"; exec "$@"'
+"""For `sh -c`: start a command as a rank, with the worker's settings where it has them. No single quotes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +59,46 @@ def address_of(host: ListedHost) -> str:
     )
 
 
+def header(host_list: HostList) -> tuple[str, ...]:
+    """Say in comments whose file it is, and of whom nothing but the plan file tells."""
+    lines = [f"# Written by `vgpu-cfg hand-over` for the plan {text_of(host_list.plan, '-_.')}."]
+    for host in host_list.everyone:
+        if not host.exists:
+            says = f"nobody answers at {host.address} before apply" if host.address else "it has no address"
+            lines.append(f"# {host.host_name} is not made yet: {says}.")
+    return tuple(lines)
+
+
+def real_memory_mib(memory_mib: int) -> int:
+    """Return what a guest of so much memory shows at the least.
+
+    The kernel keeps a 64th for its page table and less than a 256th for hash tables (derived), and a crash
+    kernel, where there is one, up to 512 MiB (RHEL's default); firmware takes some more.
+    """
+    return max(memory_mib - memory_mib // 50 - 768, memory_mib // 2)
+
+
+def yaml_of(host_list: HostList, *objects: Any) -> str:
+    """Write objects as one file of YAML, under its header; what stands twice in them is written twice."""
+    texts = (dump(json.loads(json.dumps(one))) for one in objects)
+    return "".join(f"{line}\n" for line in header(host_list)) + "---\n".join(texts)
+
+
 def with_port(address: str, port: int) -> str:
     """Join an address and a port; one of IPv6 is put into brackets."""
     return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+
+
+def refuse_keyless(hosts: Iterable[ListedHost], options: ExportOptions, tool: str) -> None:
+    """Raise DoesNotFit where a tool that logs in with a key alone would have none."""
+    for host in hosts:
+        if not options.key_of(host):
+            raise DoesNotFit(
+                f"no file with the private key of {options.user_of(host)} is known, and {tool} takes no host "
+                "without one",
+                subject=f"vm {host.vm}",
+                remedy="name an account and the path of its key: --login USER --identity-file PATH",
+            )
 
 
 def key_notes(hosts: Iterable[ListedHost], options: ExportOptions) -> tuple[str, ...]:

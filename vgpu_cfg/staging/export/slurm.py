@@ -1,33 +1,89 @@
-"""Slurm's lines for slurm.conf and gres.conf (slurm.schedmd.com, pages slurm.conf and gres.conf).
+"""Slurm's files for a plan (slurm.schedmd.com: slurm.conf, gres.conf, topology.conf, plugstack.conf).
 
-A node's GPUs are `Gres=gpu:TYPE:COUNT` in slurm.conf, and in gres.conf a line `NodeName= Name=gpu Type=
-File=` for each type. A type is any word without blanks, colons and commas; GPUs of several types are taken
-to be in the order of the plan file, as the guest's /dev/nvidia0, 1, ... follow its virtual PCI slots.
+The lines of nodes and partition are a file of their own, which slurm.conf includes: one that is there already
+takes the same line. A node without RealMemory counts as one of 1 MB, and one that shows less than its line is
+drained, so a little is left out for what firmware and kernel keep (parts.py, real_memory_mib).
+
+A node's GPUs are `Gres=gpu:TYPE:COUNT`, and in gres.conf a line `NodeName= Name=gpu Type= File=` for each
+type; GPUs of several types are taken to be in the order of the plan file, as the guest's /dev/nvidia0, 1, ...
+follow its virtual PCI slots. With AutoDetect a type must be part of the name that the driver tells, in small
+letters with `_` for blanks (gres.conf, "Type"): guests call a vGPU "GRID A100-40C" or "NVIDIA A100-40C", by
+their driver, so the profile stands without the word before its first `_`.
 """
 
 from __future__ import annotations
 
-from vgpu_cfg.model.host_list import HostList, ListedHost
-from vgpu_cfg.staging.export.parts import Exported, ExportOptions, text_of
+from collections.abc import Iterable, Iterator
 
+from vgpu_cfg.model.host_list import HostList, ListedHost
+from vgpu_cfg.staging.export.parts import Exported, ExportOptions, header, real_memory_mib, text_of
+from vgpu_cfg.staging.export.slurm_job import write_job
+
+NODES_FILE = "slurm-nodes.conf"
 _SIGNS = "_.-"
+_CONSTRAINED = ("Cores", "RAMSpace", "Devices")
+_VENDORS = ("grid_", "nvidia_")
 
 
 def write_slurm(host_list: HostList, _options: ExportOptions) -> Exported:
-    """Write what belongs into slurm.conf, and what into gres.conf."""
-    conf = ["GresTypes=gpu", *(_node(host) for host in host_list.workers)]
-    gres = [line for host in host_list.workers for line in _gres(host)]
+    """Write slurm.conf and what it includes, gres.conf, topology.conf, and a job."""
     notes = [
-        "RealMemory is left out: `slurmd -C` on a worker prints what Slurm sees there",
-        "slurm.conf names other things too: these lines are added to it",
+        "all of it but the job belongs into /etc/slurm of every machine",
+        f"a slurm.conf that is there already takes the line: include {NODES_FILE}",
+        "slurmd wants the GPUs' device files of gres.conf: it starts after NVIDIA's driver",
+        "every machine needs the same /etc/munge/munge.key, and the same accounts",
     ]
+    if unknown := [host.vm for host in host_list.workers if not host.memory_mib]:
+        notes.append(f"the memory of {', '.join(unknown)} is not known: see RealMemory of `slurmd -C` there")
     if any(len(host.gpu_kinds) > 1 for host in host_list.workers):
         notes.append("a worker has GPUs of several kinds: compare gres.conf with its `nvidia-smi -L`")
+    if not all(host.esxi_host for host in host_list.workers):
+        notes.append("topology.conf goes by clusters where a VM has no host yet: write it again afterwards")
     files = {
-        "slurm.conf": "".join(f"{line}\n" for line in conf),
-        "gres.conf": "".join(f"{line}\n" for line in gres),
+        "slurm.conf": _conf(host_list),
+        NODES_FILE: _nodes(host_list),
+        "gres.conf": _lines(host_list, (line for host in host_list.workers for line in _gres(host))),
+        "topology.conf": _lines(host_list, _topology(host_list)),
+        "cgroup.conf": _lines(host_list, (f"Constrain{what}=yes" for what in _CONSTRAINED)),
     }
-    return Exported(files, tuple(notes))
+    job = write_job(host_list)
+    return Exported(files | dict(job.files), (*notes, *job.notes))
+
+
+def partition_of(host_list: HostList) -> str:
+    """Name the partition after the plan."""
+    return text_of(host_list.plan, _SIGNS)
+
+
+def _lines(host_list: HostList, lines: Iterable[str]) -> str:
+    return "".join(f"{line}\n" for line in (*header(host_list), *lines))
+
+
+def _conf(host_list: HostList) -> str:
+    controller = host_list.head or host_list.workers[0]
+    address = controller.address or controller.training_address
+    lines = [
+        f"ClusterName={text_of(host_list.plan.lower(), _SIGNS, longest=40)}",
+        f"SlurmctldHost={controller.host_name}{f'({address})' if address else ''}",
+        "SlurmUser=slurm",
+        "StateSaveLocation=/var/lib/slurm/slurmctld",
+        "SlurmdSpoolDir=/var/lib/slurm/slurmd",
+        "AuthType=auth/munge",
+        "ProctrackType=proctrack/cgroup",
+        "TaskPlugin=task/cgroup,task/affinity",
+        "SelectType=select/cons_tres",
+        "SelectTypeParameters=CR_Core_Memory",
+        "TopologyPlugin=topology/tree",
+        "ReturnToService=1",
+        f"include {NODES_FILE}",
+    ]
+    return _lines(host_list, lines)
+
+
+def _nodes(host_list: HostList) -> str:
+    names = ",".join(host.host_name for host in host_list.workers)
+    partition = f"PartitionName={partition_of(host_list)} Nodes={names} MaxTime=INFINITE State=UP"
+    return _lines(host_list, ["GresTypes=gpu", *(_node(host) for host in host_list.workers), partition])
 
 
 def _node(host: ListedHost) -> str:
@@ -36,15 +92,25 @@ def _node(host: ListedHost) -> str:
         words.append(f"NodeAddr={host.address}")
     if host.cpus:
         words.append(f"CPUs={host.cpus}")
+    cores = host.cores_per_socket
+    if host.cpus and cores and host.cpus % cores == 0:
+        words += [f"Sockets={host.cpus // cores}", f"CoresPerSocket={cores}", "ThreadsPerCore=1"]
+    if host.memory_mib:
+        words.append(f"RealMemory={real_memory_mib(host.memory_mib)}")
     kinds = [f"gpu{_typed(kind)}:{count}" for kind, count in host.gpu_kinds.items()]
     if kinds:
         words.append(f"Gres={','.join(kinds)}")
     return " ".join([*words, "State=UNKNOWN"])
 
 
+def type_of(kind: str) -> str:
+    """Return a GPU's type: its profile without the vendor's word, in small letters; "" where it has none."""
+    word = text_of(kind.lower(), _SIGNS)
+    return next((word.removeprefix(vendor) for vendor in _VENDORS if word.startswith(vendor)), word)
+
+
 def _typed(kind: str) -> str:
-    word = text_of(kind, _SIGNS)
-    return f":{word}" if word else ""
+    return f":{type_of(kind)}" if type_of(kind) else ""
 
 
 def _gres(host: ListedHost) -> list[str]:
@@ -53,7 +119,7 @@ def _gres(host: ListedHost) -> list[str]:
     for number, gpu in enumerate(host.gpus):
         numbers.setdefault(gpu.kind, []).append(number)
     for kind, found in numbers.items():
-        type_ = f" Type={_typed(kind)[1:]}" if _typed(kind) else ""
+        type_ = f" Type={type_of(kind)}" if type_of(kind) else ""
         lines.append(f"NodeName={host.host_name} Name=gpu{type_} File=/dev/nvidia{_numbered(found)}")
     return lines
 
@@ -69,3 +135,22 @@ def _numbered(numbers: list[int]) -> str:
         else:
             runs.append([number])
     return f"[{','.join(f'{run[0]}-{run[-1]}' if len(run) > 1 else str(run[0]) for run in runs)}]"
+
+
+def _topology(host_list: HostList) -> Iterator[str]:
+    """Yield a switch for each ESXi host, of VMs that have none yet for their cluster, and one that joins all.
+
+    Jobs are put on as few of them as can be: VMs of one host reach each other without leaving it.
+    """
+    places: dict[str, list[str]] = {}
+    for host in host_list.workers:
+        name = host.esxi_host or (f"cluster-{host.cluster}" if host.cluster else "no-host-yet")
+        places.setdefault(_switch(name), []).append(host.host_name)
+    yield from (f"SwitchName={name} Nodes={','.join(nodes)}" for name, nodes in places.items())
+    if len(places) > 1:
+        top = _switch(f"net-{host_list.network or host_list.plan}")
+        yield f"SwitchName={top} Switches={','.join(places)}"
+
+
+def _switch(name: str) -> str:
+    return text_of(name, "-_.")

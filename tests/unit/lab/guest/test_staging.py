@@ -31,7 +31,7 @@ from vgpu_cfg.lab.state.host import Host
 
 RUNTIME = module("containers", runtime="docker", minimum_free_gib=0)
 NOUVEAU = module("nouveau")
-DRIVERS = module("driver", package=DRIVER, sha256="", branches=["580", "570"], refused=["550", "535", "470"])
+DRIVERS = module("driver", package=DRIVER, sha256="", branches=["580", "570"], refused=["470"])
 
 
 @pytest.fixture
@@ -46,7 +46,9 @@ def test_a_worker_is_staged_from_the_first_boot_on(rig: GuestRig) -> None:
     assert (report["spec"], report["run"], report["state"]) == ("0123456789", "first", "hand")
     assert rig.states() == {
         "host-name": "present",
-        **dict.fromkeys(("hosts", "network", "ssh-mesh", "nouveau", "driver", "licence", "ofed"), "done"),
+        **dict.fromkeys(
+            ("hosts", "network", "ssh-mesh", "nouveau", "driver", "licence", "ofed", "peermem"), "done"
+        ),
         "nic-firmware": "hand",
         **dict.fromkeys(("roce", "containers", "toolkit", "image", "worker", "launcher"), "done"),
     }

@@ -14,6 +14,7 @@ from vgpu_cfg.model.guests.modules import RoceModule, SharedFolderModule
 from vgpu_cfg.model.guests.training_modules import (
     LauncherModule,
     MeshPeer,
+    RankModule,
     SshMeshModule,
     TrainWorker,
     WorkerModule,
@@ -30,6 +31,7 @@ case "$*" in
    env >"$VGPU_CFG_ROOT/environment" ;;
 esac
 """
+MPIRUN = 'case "$*" in --version) echo "mpirun (Open MPI) 4.1.4"; exit ;; esac\n' + BUILD
 # It goes to a folder with the name of the host that is asked.
 SSH = """
 while [ "$#" -gt 2 ]; do
@@ -87,20 +89,26 @@ def first(tmp_path: Path) -> Sandbox:
     furnish(tmp_path / "hvd-02", 12)
     guest = Sandbox(tmp_path / "hvd-01")
     guest.stand_in("horovodrun", BUILD)
-    guest.stand_in("mpirun", BUILD)
+    guest.stand_in("mpirun", MPIRUN)
     guest.stand_in("ssh", SSH)
     return guest
 
 
-def install(guest: Sandbox, module: LauncherModule | None = None, *others: object) -> None:
+def install(
+    guest: Sandbox, module: LauncherModule | None = None, *others: object, rank: RankModule | None = None
+) -> None:
     module = module or launcher()
     mesh = SshMeshModule(vm="hvd-01", peers=PEERS)
     worker = WorkerModule(image=IMAGE)
-    context = context_for(mesh, worker, *others, module)  # type: ignore[arg-type]  # modules of all kinds
+    context = context_for(mesh, worker, *others, rank or RankModule(), module)  # type: ignore[arg-type]  # modules of all kinds
     guest.stand_in("systemctl", "exit 1")
-    for one in (mesh, module):
+    for one in (mesh, rank or RankModule(), module):
         assert guest.apply(one, context) == 0, guest.output
         assert guest.run(one.kind, "check") == 0, guest.output
+
+
+def rank_of(guest: Sandbox) -> str:
+    return f"{guest.root}/opt/vgpu-cfg/rank"
 
 
 def train(guest: Sandbox, *words: str, **environment: str) -> tuple[int, dict[str, str], str]:
@@ -135,7 +143,7 @@ def test_it_finds_what_is_there_and_starts_horovodrun(first: Sandbox) -> None:
     assert shlex.split(rest.splitlines()[0]) == [
         *("horovodrun", "-np", "2", "-p", "2222", "--disable-cache"),
         *("--hostfile", f"{first.root}/opt/vgpu-cfg/hostfile", "--network-interfaces", "ens224"),
-        *("python", "train.py", "--lr", "0.1 $(reboot)"),
+        *(rank_of(first), "python", "train.py", "--lr", "0.1 $(reboot)"),
     ]
     assert not (first.root / "started").exists()
 
@@ -158,7 +166,7 @@ def test_horovodrun_is_called_as_its_version_wants(first: Sandbox, version: str,
     install(first)
     status, _, rest = train(first, "--dry-run", "python")
     assert status == 0, rest
-    assert rest.splitlines()[0].split()[-3:] == [word, "ens224", "python"]
+    assert rest.splitlines()[0].split()[-4:] == [word, "ens224", rank_of(first), "python"]
 
 
 def test_a_horovodrun_that_tells_its_version_elsewhere_is_asked_once_more(first: Sandbox) -> None:
@@ -175,12 +183,12 @@ def test_a_horovodrun_that_tells_no_version_is_called_by_the_word_that_all_know(
     install(first)
     status, _, rest = train(first, "--dry-run", "python")
     assert status == 0
-    assert rest.splitlines()[0].split()[-3:] == ["--network-interface", "ens224", "python"]
+    assert rest.splitlines()[0].split()[-4:] == ["--network-interface", "ens224", rank_of(first), "python"]
     assert "horovodrun does not say which version it is: it is started as one before 0.25" in rest
 
 
 def test_it_starts_what_it_was_told_to_word_for_word(first: Sandbox) -> None:
-    install(first, launcher(environment={"NCCL_DEBUG": "INFO", "NOTE": "a 'b'\n$(reboot) `x` %d -y"}))
+    install(first, rank=RankModule(environment={"NCCL_DEBUG": "INFO", "NOTE": "a 'b'\n$(reboot) `x` %d -y"}))
     words = ["python", "a b.py", "it's", "$HOME", "`x`", "one\ntwo", "--", "-v", ""]
     status, _, rest = train(first, "--np", "1", *words, NCCL_DEBUG="WARN")
     assert status == 0, rest
@@ -196,21 +204,21 @@ def test_it_starts_what_it_was_told_to_word_for_word(first: Sandbox) -> None:
 
 
 def test_mpirun_is_given_the_variables_and_the_ssh_of_the_mesh(first: Sandbox) -> None:
-    install(first, launcher(environment={"NCCL_DEBUG": "INFO"}))
+    install(first, rank=RankModule(environment={"NCCL_DEBUG": "INFO"}))
     status, _, rest = train(first, "--mpi", "--dry-run", "python", "train.py")
     assert status == 0, rest
     words = shlex.split(rest.splitlines()[0])
     assert words[:7] == [
         *(f"{first.commands}/mpirun", "--allow-run-as-root", "-np", "2"),
-        *("--hostfile", f"{first.root}/opt/vgpu-cfg/hostfile", "-bind-to"),
+        *("--hostfile", f"{first.root}/opt/vgpu-cfg/hostfile", "--bind-to"),
     ]
     line = " ".join(words)
-    assert f"-mca plm_rsh_agent {first.root}/etc/vgpu-cfg/mesh/bin/ssh -mca plm_rsh_args -p 2222" in line
-    assert "-mca pml ob1 -mca btl ^openib" in line
-    assert "-mca oob_tcp_if_include ens224 -mca btl_tcp_if_include ens224" in line
+    assert f"--mca plm_rsh_agent {first.root}/etc/vgpu-cfg/mesh/bin/ssh --mca plm_rsh_args -p 2222" in line
+    assert "--mca pml ob1 --mca btl ^openib" in line
+    assert "--mca oob_tcp_if_include ens224 --mca btl_tcp_if_include ens224" in line
     passed = {words[at + 1] for at, word in enumerate(words) if word == "-x"}
     assert passed >= {"PATH", "NCCL_DEBUG", "NCCL_IB_HCA", "NCCL_IB_GID_INDEX", "HOROVOD_GLOO_IFACE"}
-    assert words[-2:] == ["python", "train.py"]
+    assert words[-3:] == [rank_of(first), "python", "train.py"]
 
 
 def test_the_gid_is_that_of_the_address_wherever_it_stands(first: Sandbox) -> None:
@@ -232,7 +240,7 @@ def test_workers_with_other_gid_indexes_are_told(first: Sandbox, tmp_path: Path)
 
 
 def test_without_rdma_it_says_so_and_uses_tcp(first: Sandbox, tmp_path: Path) -> None:
-    install(first, launcher(environment={"NCCL_IB_TC": "106"}))
+    install(first, rank=RankModule(environment={"NCCL_IB_TC": "106"}))
     for name in ("hvd-01", "hvd-02"):
         (tmp_path / name / "sys/class/infiniband").rename(tmp_path / name / "gone")
     status, told, rest = train(first, "--check")
@@ -303,8 +311,9 @@ def test_a_head_meets_its_workers_on_the_management_network(first: Sandbox, tmp_
     assert told["HOROVOD_GLOO_IFACE"] == "ens192"
     assert told["NCCL_IB_HCA"] == "=mlx5_0:1"
     # horovodrun would have NCCL use the network by which it meets the workers.
-    assert rest.splitlines()[0].split()[-6:] == [
-        *("--network-interfaces", "ens192", "env", "NCCL_SOCKET_IFNAME==ens224", "python", "train.py")
+    assert rest.splitlines()[0].split()[-7:] == [
+        *("--network-interfaces", "ens192", "env", "NCCL_SOCKET_IFNAME==ens224"),
+        *(rank_of(head), "python", "train.py"),
     ]
 
 
@@ -386,9 +395,6 @@ def test_wrong_words_are_answered_with_the_usage(first: Sandbox, words: list[str
         {"workers": (TrainWorker(name="a\nb"),)},
         {"workers": (TrainWorker(name="a", address="1.2.3.4; reboot"),)},
         {"workers": (TrainWorker(name="a", slots=0),)},
-        {"environment": {"A B": "x"}},
-        {"environment": {"A=$(reboot)": "x"}},
-        {"environment": {"A": "x\0y"}},
         {"nics": (GuestNic(name="ens; reboot"),)},
         {"image": "--privileged"},
         {"image": "a b"},
@@ -400,6 +406,26 @@ def test_what_its_files_cannot_carry_is_refused(first: Sandbox, more: dict[str, 
     module = launcher(**more)
     with pytest.raises(GuestError):
         first.bring(module, context_for(module, WorkerModule(image=IMAGE)))
+
+
+@pytest.mark.parametrize("environment", [{"A B": "x"}, {"A=$(reboot)": "x"}, {"A": "x\0y"}])
+def test_variables_that_no_shell_can_carry_are_refused(first: Sandbox, environment: dict[str, str]) -> None:
+    module = RankModule(environment=environment)
+    with pytest.raises(GuestError):
+        first.bring(module, context_for(module))
+
+
+def test_a_rank_takes_the_callers_variables_before_the_plans_and_those_before_the_guests(
+    first: Sandbox,
+) -> None:
+    install(first, rank=RankModule(environment={"NCCL_DEBUG": "INFO", "NCCL_IB_TC": "106"}))
+    first.write(
+        "/opt/vgpu-cfg/nccl.env", "export NCCL_IB_TC=0\nexport NCCL_IB_HCA='=mlx5_0:1'\nexport OF_ONE=1\n"
+    )
+    shown = "$NCCL_DEBUG $NCCL_IB_TC $NCCL_IB_HCA $NOTE"
+    words = [f"{first.root}/opt/vgpu-cfg/rank", "sh", "-c", f'echo "{shown}"; exit 3']
+    done = first.command(words, NCCL_DEBUG="WARN", NOTE="it's $HOME")
+    assert (done.returncode, done.stdout) == (3, "WARN 106 =mlx5_0:1 it's $HOME\n")
 
 
 # ---- the outer one ----
@@ -429,8 +455,9 @@ def test_the_command_of_the_guest_goes_into_the_container(first: Sandbox) -> Non
     script = f'cd "$1" && exec "{outer[0]}" --np 2 python "a b.py"'
     done = first.command(["sh", "-c", script, "sh", str(folder)], NCCL_DEBUG="INFO", SECRET="no")
     assert done.returncode == 0, done.stderr
+    word = first.read("/executed").partition("VGPU_CFG_TRAIN=")[2].partition(">")[0]
     assert first.read("/executed") == (
-        f"<exec><--interactive><--workdir><{folder}><--env><NCCL_DEBUG>"
+        f"<exec><--interactive><--env><VGPU_CFG_TRAIN={word}><--workdir><{folder}><--env><NCCL_DEBUG>"
         "<vgpu-cfg-worker></opt/vgpu-cfg/train><--np><2><python><a b.py>"
     )
 

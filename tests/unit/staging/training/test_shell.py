@@ -23,6 +23,7 @@ from vgpu_cfg.model.guests.training_modules import (
     LauncherModule,
     MeshPeer,
     MonitoringModule,
+    RankModule,
     RegistryModule,
     ScrapeTarget,
     SshMeshModule,
@@ -76,9 +77,9 @@ def modules(runtime: str) -> list[GuestModule]:
                 "workers": (TrainWorker(name="hvd-01"), TrainWorker(name="hvd-02", address="10.111.0.12")),
                 "nics": (NIC, GuestNic(driver="mlx5_core")),
                 "control_nics": (GuestNic(mac="00:50:56:aa:00:02"),),
-                "environment": {"NOTE": ODD},
             }
         ),
+        RankModule(environment={"NOTE": ODD}),
         LauncherModule(framework="none", workers=(TrainWorker(name="hvd-01"),)),
     ]
     if runtime != "apptainer":
@@ -103,7 +104,7 @@ def shell_texts(runtime: str) -> dict[str, str]:
         staged = stage_module(module, context)
         found[f"{number} {module.kind}"] = compose(module.kind, staged)
         for one in staged.files:
-            if one.content.startswith("#!/bin/sh") or one.path.endswith(("/probe", "/launcher/2")):
+            if one.content.startswith("#!/bin/sh") or one.path.endswith(("/probe", "/launcher/look")):
                 found[f"{number} {module.kind} {one.path}"] = one.content
     return found
 

@@ -36,7 +36,7 @@ STAGING, LOCK = "staging", "lock"
 RESUME = "--resume"
 FIRST = "first"
 """The run that cloud-init starts."""
-_NOT_SAID = re.compile(r"[^A-Za-z0-9 .,:/_+()'=-]")
+_NOT_SAID = re.compile(r"[^A-Za-z0-9 .,:;/_+()'=@%?&#<>!*-]")
 _DIGEST = re.compile(r"[0-9a-f]{10}")
 _VERSION = 1
 _EXECUTABLE = 0o100
@@ -149,7 +149,9 @@ def advance(lab: Simulation, vm: VirtualMachine) -> int | None:
             if staging.due == 0.0:
                 if module.check(work):
                     work.drop_secrets()
-                    _next(staging, step, "done" if step.state == "reboot" else "present", "")
+                    why = module.warning(work)
+                    word = "warned" if why else "done" if step.state == "reboot" else "present"
+                    _next(staging, step, word, why)
                     continue
                 if step.state == "reboot":
                     raise ModuleFailedError("it asks for another restart")
@@ -189,6 +191,8 @@ def _applied(work: Work, step: Step) -> WorkResult:
         raise ModuleFailedError(f"{step.name} is still not as wanted")
     if outcome.word == "done":
         work.drop_secrets()
+        why = module.warning(work)
+        return WorkResult("warned", why) if why else outcome
     return outcome
 
 
@@ -200,7 +204,7 @@ def _next(staging: Staging, step: Step, word: str, why: str) -> None:
 
 def report_text(why: str) -> str:
     """Return a reason in the characters that a report may have."""
-    return _NOT_SAID.sub("_", why)[:WHY_AT_MOST]
+    return _NOT_SAID.sub("", why)[:WHY_AT_MOST]
 
 
 def _keep_pending(lab: Simulation, guest: Guest, staging: Staging) -> None:

@@ -200,23 +200,37 @@ def start_worker(work: Work) -> WorkResult:
     return DONE
 
 
+def _has_rank(work: Work) -> bool:
+    return work.is_written() and f"{OPT}/rank" in work.guest.files
+
+
+@applies("rank", _has_rank)
+def write_rank(work: Work) -> WorkResult:
+    """Write what starts a process of a training, and the plan's variables."""
+    now = work.lab.clock.now()
+    environment = work.value("environment")
+    pairs = environment.items() if isinstance(environment, dict) else ()
+    text = work.bundle_file("rank/training.env") or "".join(f"{name}={value}\n" for name, value in pairs)
+    files.write(work.guest, f"{OPT}/training.env", text.encode(), now=now, parents=True)
+    text = work.bundle_file("rank/rank") or "#!/bin/sh\n"
+    files.write(work.guest, f"{OPT}/rank", text.encode(), mode=0o755, now=now, parents=True)
+    work.mark_written()
+    return DONE
+
+
 def _has_launcher(work: Work) -> bool:
     return work.is_written() and TRAIN in work.guest.files
 
 
 @applies("launcher", _has_launcher)
 def write_launcher(work: Work) -> WorkResult:
-    """Write the host file, the environment and the command `train`."""
+    """Write the host file and the command `train`."""
     now = work.lab.clock.now()
     hosts = "".join(f"{part.get('name')} slots={part.get('slots')}\n" for part in work.parts("workers"))
     if not hosts:
         raise ModuleFailedError("there is no worker to launch on")
-    environment = work.value("environment")
-    pairs = environment.items() if isinstance(environment, dict) else ()
     files.write(work.guest, f"{OPT}/hostfile", hosts.encode(), now=now, parents=True)
-    text = "".join(f"{name}={value}\n" for name, value in pairs)
-    files.write(work.guest, f"{OPT}/training.env", text.encode(), now=now, parents=True)
-    for name, path in (("launcher/4", f"{OPT}/train"), ("launcher/5", TRAIN)):
+    for name, path in (("launcher/train", f"{OPT}/train"), ("launcher/command", TRAIN)):
         text = work.bundle_file(name) or "#!/bin/sh\n"
         files.write(work.guest, path, text.encode(), mode=0o755, now=now, parents=True)
     work.mark_written()

@@ -1,4 +1,4 @@
-"""How training starts: the host file, the environment, and the command `train` on the first VM.
+"""How training starts: the host file, and the command `train` on the first VM.
 
 What is known beforehand stands in files; what only the guests can tell (interfaces, RDMA devices, GID
 indexes) `train` asks them at each start, by `look`, over the mesh.
@@ -7,23 +7,23 @@ indexes) `train` asks them at each start, by `look`, over the mesh.
 from __future__ import annotations
 
 from vgpu_cfg.errors import GuestError
-from vgpu_cfg.model.guests.modules import HostNameModule, RoceModule
+from vgpu_cfg.model.guests.modules import HostNameModule
 from vgpu_cfg.model.guests.training_modules import LauncherModule, SshMeshModule, TrainWorker, WorkerModule
 from vgpu_cfg.staging import values
-from vgpu_cfg.staging.container_values import checked_image, checked_port, checked_variable
+from vgpu_cfg.staging.container_values import checked_image, checked_port
 from vgpu_cfg.staging.module import Staged, StagingContext
+from vgpu_cfg.staging.modules.training.rank import FOLDER, enters
 from vgpu_cfg.staging.nics import requested_options
-from vgpu_cfg.staging.rendering import quote_sh, render
+from vgpu_cfg.staging.rendering import render
 from vgpu_cfg.staging.runtimes import CONTAINER, exec_command, image_file, mount_pairs
 from vgpu_cfg.staging.scripts import source_file
 
-FOLDER = "/opt/vgpu-cfg"
+COMMAND = "/usr/local/bin/train"
 FILES = {
     f"{FOLDER}/hostfile": "644",
-    f"{FOLDER}/training.env": "644",
     f"{FOLDER}/look": "755",
     f"{FOLDER}/train": "755",
-    "/usr/local/bin/train": "755",
+    COMMAND: "755",
 }
 """What the module puts in place, by permissions."""
 
@@ -41,10 +41,13 @@ def stage(module: LauncherModule, context: StagingContext) -> Staged:
     own = _own_names(context)
     texts = {
         f"{FOLDER}/hostfile": host_file(module),
-        f"{FOLDER}/training.env": environment_file(module, context),
-        f"{FOLDER}/look": render("look.sh.j2"),
+        f"{FOLDER}/look": render("train/look.sh.j2"),
         f"{FOLDER}/train": render(
-            "train.sh.j2",
+            "train/train.sh.j2",
+            max_restarts=module.max_restarts,
+            elastic=module.elastic,
+            enters=enters(context),
+            mounts=mounts_entered(context),
             framework=module.framework,
             port=checked_port(module.port, "training.port"),
             workers=module.workers,
@@ -56,14 +59,19 @@ def stage(module: LauncherModule, context: StagingContext) -> Staged:
                 ]
             ),
         ),
-        "/usr/local/bin/train": _outer(module, context),
+        COMMAND: _outer(module, context),
     }
-    named = [(path, f"launcher/{number}", mode) for number, (path, mode) in enumerate(FILES.items(), 1)]
+    named = [(path, source_name(path), mode) for path, mode in FILES.items()]
     return Staged(
         check=render("files.check.sh.j2", files=named),
         apply=render("files.apply.sh.j2", files=named),
         files=tuple(source_file(name, texts[path]) for path, name, _ in named),
     )
+
+
+def source_name(path: str) -> str:
+    """Return what a file is called until it is put in its place."""
+    return "launcher/command" if path == COMMAND else f"launcher/{path.rpartition('/')[2]}"
 
 
 def host_file(module: LauncherModule) -> str:
@@ -75,25 +83,18 @@ def host_file(module: LauncherModule) -> str:
     return "".join(f"{worker.name} slots={worker.slots}\n" for worker in module.workers)
 
 
-def environment_file(module: LauncherModule, context: StagingContext) -> str:
-    """Return what training starts with, to be read by a shell; RoCE's traffic class unless one is given."""
-    roce = context.spec.get(RoceModule)
-    known = {"NCCL_IB_TC": str(roce.traffic_class)} if roce is not None else {}
-    lines = [
-        f"export {checked_variable(name, 'training.environment')}={quote_sh(value)}\n"
-        for name, value in sorted({**known, **module.environment}.items())
-    ]
-    return "".join(
-        ["# Written by vgpu-cfg: what training starts with. What the caller has set goes first.\n", *lines]
-    )
+def mounts_entered(context: StagingContext) -> tuple[tuple[str, str], ...]:
+    """List what is mounted in containers that are entered: source and target."""
+    worker = context.spec.get(WorkerModule)
+    return mount_pairs(worker, context) if worker is not None and not worker.sshd else ()
 
 
 def _outer(module: LauncherModule, context: StagingContext) -> str:
     worker = context.spec.get(WorkerModule)
-    if not module.image or worker is None:
-        return render("train-on-guest.sh.j2")
+    if not module.image or worker is None or not worker.sshd:
+        return render("train/on-guest.sh.j2")
     return render(
-        "train-in-container.sh.j2",
+        "train/in-container.sh.j2",
         image=checked_image(module.image, "training.image"),
         runtime=worker.runtime,
         container=CONTAINER,

@@ -36,7 +36,7 @@ UNIT = "vgpu-cfg-mesh.service"
 
 
 def stage(module: SshMeshModule, context: StagingContext) -> Staged:
-    """Write the mesh's folder, and an sshd of its own where no container has one.
+    """Write the mesh's folder, and an sshd of its own on the guest where no container has one.
 
     Raises `GuestError` for a name, an address or a user that these files cannot carry.
     """
@@ -59,7 +59,8 @@ def stage(module: SshMeshModule, context: StagingContext) -> Staged:
         "ssh_config": render("mesh-ssh_config.j2", peers=peers, port=module.port, user=user),
         "bin/ssh": render("mesh-ssh.sh.j2"),
     }
-    on_guest = context.spec.get(WorkerModule) is None
+    worker = context.spec.get(WorkerModule)
+    on_guest = worker is None or not worker.sshd
     files = [source_file(f"mesh/{name}", content[name]) for name in PUBLIC]
     if on_guest:
         files.append(source_file(f"mesh/{UNIT}", render("mesh.service.j2")))

@@ -1,4 +1,4 @@
-"""The container in which training runs: one per VM, held up by systemd, with the mesh's sshd."""
+"""The container in which training runs: one per VM, held up by systemd, with the mesh's sshd where needed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from vgpu_cfg.model.guests.training_modules import WorkerModule
 from vgpu_cfg.staging.container_unit import container_files
 from vgpu_cfg.staging.module import Staged, StagingContext
 from vgpu_cfg.staging.rendering import render
-from vgpu_cfg.staging.runtimes import COMMANDS, CONTAINER, run_command
+from vgpu_cfg.staging.runtimes import COMMANDS, CONTAINER, LOGS_FOLDER, run_command
 from vgpu_cfg.staging.scripts import source_file
 
 START = "/opt/vgpu-cfg/worker-start"
@@ -21,8 +21,9 @@ def stage(module: WorkerModule, context: StagingContext) -> Staged:
         description="the container in which training runs",
         gpus=module.gpus,
         rdma=module.rdma,
+        folder=LOGS_FOLDER,
     )
-    files[START] = (render("worker-start.sh.j2"), "755")
+    files[START] = (render("worker-start.sh.j2", sshd=module.sshd), "755")
     named = [(path, f"worker/{number}", mode) for number, (path, (_, mode)) in enumerate(files.items(), 1)]
     words = {"files": named, "unit": CONTAINER, "what": "the worker's container"}
     return Staged(

@@ -1,0 +1,252 @@
+"""The tools take what `hand-over` writes as it is, and refuse what it once wrote or somebody broke."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from vgpu_cfg.documents import dump, parse_text
+from vgpu_cfg.model.host_list import HostList, ListedHost, ListedHostGpu
+from vgpu_cfg.staging.export import FORMATS, ExportOptions
+
+HERE = Path(__file__).resolve().parent
+BUILT = HERE.parents[2] / ".cache" / "hand-over"
+pytestmark = pytest.mark.long("what judges hand-overs: script/build-hand-over fetches it")
+
+WHOLE = ListedHostGpu(profile="grid_a100-40c", board="A100", memory_mib=40960)
+MIG = ListedHostGpu(profile="grid_a100-3-20c", board="A100", memory_mib=20480)
+
+
+def host(number: int, *gpus: ListedHostGpu, **more: Any) -> ListedHost:
+    stated = {
+        "vm": f"w-{number:02}",
+        "host_name": f"w-{number:02}",
+        "address": f"192.0.2.{number}",
+        "training_address": f"10.111.0.{number}",
+        "slots": len(gpus),
+        "gpus": gpus,
+        "cpus": 16,
+        "memory_mib": 65536,
+        "user": "vgpu-cfg",
+        **more,
+    }
+    return ListedHost.model_validate(stated)
+
+
+def plan_of(name: str, *workers: ListedHost, **more: Any) -> HostList:
+    pulled = {"image": "nvcr.io/nvidia/pytorch:24.01-py3", "mounts": ("/srv/data:/data",)}
+    return HostList.model_validate({"plan": name, "workers": workers, **pulled, **more})
+
+
+PLANS = {
+    "pair": plan_of("pair", host(1, WHOLE), host(2, WHOLE)),
+    "head": plan_of(
+        "Head_and some",
+        host(1, WHOLE, has_rdma=True),
+        host(2, WHOLE, has_rdma=True),
+        head=host(9, vm="head", host_name="head"),
+        environment={"NCCL_DEBUG": "INFO"},
+        framework="mpi",
+    ),
+    "mig": plan_of("7.mig", host(1, MIG), host(2, MIG, exists=False), image=""),
+    "several": plan_of("several", host(1, *(WHOLE,) * 4), host(2, WHOLE, MIG)),
+    "alone": plan_of("alone", host(1, *(WHOLE,) * 8, driver_in_guest=False)),
+    "ipv6": plan_of("six", host(1, WHOLE, address="2001:db8::1"), host(2, WHOLE)),
+}
+Judge = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def judge(tmp_path: Path) -> Judge:
+    """Return what runs one of the judges on words, in a folder and with a home of its own."""
+    if not (BUILT / "installed").exists():
+        pytest.skip("the tools are not there: script/build-hand-over says why")
+
+    def run(program: str, *words: str | Path) -> subprocess.CompletedProcess[str]:
+        script = HERE / "judges" / program
+        first = (
+            [BUILT / "env" / "bin" / "python", script]
+            if script.exists()
+            else [BUILT / "env" / "bin" / program]
+        )
+        return subprocess.run(
+            [*first, *words],
+            cwd=tmp_path,
+            env={"PATH": os.environ["PATH"], "HOME": str(tmp_path), "LANG": "C.UTF-8"},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+
+    return run
+
+
+@pytest.fixture(params=PLANS)
+def plan(request: pytest.FixtureRequest) -> HostList:
+    """Return each plan's hosts."""
+    found: HostList = PLANS[request.param]
+    return found
+
+
+def put(folder: Path, name: str, plan: HostList) -> dict[str, Path]:
+    """Write a plan's files for a tool; their key is a file that is there."""
+    key = folder / "id"
+    key.write_text("a key", encoding="utf-8")
+    files = FORMATS[name].write(plan, ExportOptions(key_file=str(key))).files
+    for file, text in files.items():
+        (folder / file).write_text(text, encoding="utf-8")
+    return {file: folder / file for file in files}
+
+
+def data_of(path: Path) -> Any:
+    return parse_text(path.read_text(encoding="utf-8"), path.name).data
+
+
+def test_skypilot_takes_the_pool(judge: Judge, plan: HostList, tmp_path: Path) -> None:
+    pool = put(tmp_path, "skypilot", plan)["ssh_node_pools.yaml"]
+    done = judge("skypilot-pool", pool)
+    assert done.returncode == 0, done.stderr
+    (hosts,) = json.loads(done.stdout).values()
+    assert [(one["ip"], one["user"], one["identity_file"]) for one in hosts] == [
+        (one.address, "vgpu-cfg", str(tmp_path / "id")) for one in plan.workers
+    ]
+
+
+@pytest.mark.parametrize("missing", ["user", "identity_file", "hosts"])
+def test_skypilot_refuses_a_pool_without_account_key_or_hosts(
+    judge: Judge, missing: str, tmp_path: Path
+) -> None:
+    pool = put(tmp_path, "skypilot", PLANS["pair"])["ssh_node_pools.yaml"]
+    data = data_of(pool)
+    del data["pair"][missing]
+    pool.write_text(dump(data), encoding="utf-8")
+    done = judge("skypilot-pool", pool)
+    assert done.returncode != 0
+    assert f"must include `{missing}`" in done.stderr or f"`{missing}` or `password`" in done.stderr
+
+
+def test_dstack_takes_the_fleet(judge: Judge, plan: HostList, tmp_path: Path) -> None:
+    fleet = put(tmp_path, "dstack", plan)["fleet.dstack.yml"]
+    done = judge("dstack-fleet", fleet)
+    assert done.returncode == 0, done.stderr
+    hosts = json.loads(done.stdout)["ssh_config"]["hosts"]
+    assert [(one["hostname"], one["internal_ip"]) for one in hosts] == [
+        (one.address, one.training_address) for one in plan.workers
+    ]
+
+
+def test_dstack_refuses_the_inner_address_of_one_host_only(judge: Judge, tmp_path: Path) -> None:
+    fleet = put(tmp_path, "dstack", PLANS["pair"])["fleet.dstack.yml"]
+    data = data_of(fleet)
+    del data["ssh_config"]["hosts"][0]["internal_ip"]
+    fleet.write_text(dump(data), encoding="utf-8")
+    done = judge("dstack-fleet", fleet)
+    assert done.returncode != 0
+    assert "internal_ip must be specified for all hosts" in done.stderr
+
+
+def test_ansible_reads_the_inventory(judge: Judge, plan: HostList, tmp_path: Path) -> None:
+    inventory = put(tmp_path, "ansible", plan)["inventory.yaml"]
+    done = judge("ansible-inventory", "-i", inventory, "--list")
+    assert (done.returncode, done.stderr) == (0, "")
+    read = json.loads(done.stdout)
+    assert set(read["_meta"]["hostvars"]) == {one.vm for one in plan.everyone}
+    workers = next(group for name, group in read.items() if name.endswith("_workers"))
+    assert workers["hosts"] == [one.vm for one in plan.workers]
+    for one in plan.workers:
+        variables = read["_meta"]["hostvars"][one.vm]
+        assert (variables["ansible_host"], variables["ansible_user"]) == (one.address, "vgpu-cfg")
+        assert variables["vgpu_cfg_slots"] == one.slots
+
+
+def test_kubernetes_takes_queues_and_jobs(judge: Judge, plan: HostList, tmp_path: Path) -> None:
+    files = put(tmp_path, "kubernetes", plan)
+    wanted = {"kueue.yaml", *(["mpijob.yaml", "pytorchjob.yaml"] if plan.image else [])}
+    assert wanted <= files.keys()
+    for file in wanted:
+        done = judge("schema", BUILT / "schemas", files[file])
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.splitlines()[:-1] == []
+
+
+@pytest.mark.parametrize(
+    ("file", "words", "said"),
+    [
+        ("mpijob.yaml", ("slotsPerWorker", "slotsperworker"), "slotsperworker"),
+        ("mpijob.yaml", ("slotsPerWorker: 1", "slotsPerWorker: one"), "'one'"),
+        ("pytorchjob.yaml", ("nprocPerNode: '1'", "nprocPerNode: [1]"), "nprocPerNode"),
+        ("pytorchjob.yaml", ("hostNetwork: true", "hostNetwork: maybe"), "maybe"),
+        ("kueue.yaml", ("nominalQuota: 2", "nominalQuota: two"), "two"),
+        ("kueue.yaml", ("nodeLabels", "nodelabels"), "nodelabels"),
+    ],
+)
+def test_kubernetes_refuses_what_is_broken(
+    judge: Judge, file: str, words: tuple[str, str], said: str, tmp_path: Path
+) -> None:
+    path = put(tmp_path, "kubernetes", PLANS["pair"])[file]
+    text = path.read_text(encoding="utf-8")
+    assert words[0] in text
+    path.write_text(text.replace(*words), encoding="utf-8")
+    told = judge("schema", BUILT / "schemas", path).stdout.splitlines()[:-1]
+    assert told
+    assert said in told[0]
+
+
+LATER = {"driver.licensingConfig.secretName"}
+"""Values of charts after the one that is at hand."""
+
+
+def test_the_operators_values_are_those_of_its_chart(judge: Judge, plan: HostList, tmp_path: Path) -> None:
+    assert judge("ansible-inventory", "--version").returncode == 0, "the judges are there"
+    chart = data_of(BUILT / "schemas" / "gpu-operator-values.yaml")
+    values = data_of(put(tmp_path, "kubernetes", plan)["gpu-operator-values.yaml"])
+
+    def unknown(values: Any, known: Any, path: str = "") -> set[str]:
+        if not isinstance(values, dict):
+            return set() if type(values) is type(known) else {path}
+        return {
+            found
+            for key, value in values.items()
+            for found in (
+                unknown(value, known[key], f"{path}{key}.") if key in (known or {}) else {f"{path}{key}"}
+            )
+        }
+
+    assert {one.rstrip(".") for one in unknown(values, chart)} <= LATER
+
+
+@pytest.mark.skipif(shutil.which("torchrun") is None, reason="torchrun is not on this machine")
+def test_torchrun_reads_its_command(plan: HostList, tmp_path: Path) -> None:
+    for rank, path in enumerate(put(tmp_path, "torchrun", plan).values()):
+        (tmp_path / "torchrun").write_text(TORCHRUN, encoding="utf-8")
+        (tmp_path / "torchrun").chmod(0o755)
+        done = subprocess.run(
+            ["/bin/sh", path, "train.py", "--epochs", "5"],
+            env={"PATH": f"{tmp_path}:/usr/bin:/bin"},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+        assert done.returncode == 0, done.stderr
+        read = json.loads(done.stdout)
+        assert (read["nnodes"], read["node_rank"]) == (str(len(plan.workers)), rank)
+        assert (read["nproc_per_node"], read["rdzv_backend"]) == (str(plan.workers[rank].slots), "static")
+        assert (read["master_addr"], read["master_port"]) == (plan.workers[0].training_address, 29400)
+        assert read["training_script_args"] == ["--epochs", "5"]
+
+
+TORCHRUN = """#!/usr/bin/python3
+import json, sys
+from torch.distributed.run import parse_args
+json.dump(vars(parse_args(sys.argv[1:])), sys.stdout, default=str)
+"""
+"""The parser of the distribution's torchrun, without what it starts."""

@@ -1,0 +1,66 @@
+"""How every process of a training starts on its worker, and how all of them are ended there.
+
+`rank` starts each process with the plan's variables; `node` ends what a job left and gives out its logs;
+`enter` leads into a container that has no sshd.
+"""
+
+from __future__ import annotations
+
+from vgpu_cfg.model.guests.modules import RoceModule
+from vgpu_cfg.model.guests.training_modules import RankModule, WorkerModule
+from vgpu_cfg.staging.container_values import checked_image, checked_variable
+from vgpu_cfg.staging.module import Staged, StagingContext
+from vgpu_cfg.staging.rendering import quote_sh, render
+from vgpu_cfg.staging.runtimes import CONTAINER, exec_command, image_file
+from vgpu_cfg.staging.scripts import source_file
+
+FOLDER = "/opt/vgpu-cfg"
+"""Where containers find what is staged for training: it is mounted at the same path."""
+
+
+def stage(module: RankModule, context: StagingContext) -> Staged:
+    """Write what starts a process. Raises `GuestError` for a name that an environment cannot carry."""
+    texts = {
+        f"{FOLDER}/rank": (render("train/rank.sh.j2"), "755"),
+        f"{FOLDER}/node": (render("train/node.sh.j2"), "755"),
+        f"{FOLDER}/training.env": (environment_file(module, context), "644"),
+    }
+    worker = context.spec.get(WorkerModule)
+    if worker is not None and enters(context):
+        texts[f"{FOLDER}/enter"] = (_enter(worker, context), "755")
+    named = [(path, f"rank/{path.rpartition('/')[2]}", mode) for path, (_, mode) in texts.items()]
+    return Staged(
+        check=render("files.check.sh.j2", files=named),
+        apply=render("files.apply.sh.j2", files=named),
+        files=tuple(source_file(name, texts[path][0]) for path, name, _ in named),
+    )
+
+
+def enters(context: StagingContext) -> bool:
+    """Whether training runs in a container into which no ssh leads."""
+    worker = context.spec.get(WorkerModule)
+    return worker is not None and not worker.sshd
+
+
+def _enter(worker: WorkerModule, context: StagingContext) -> str:
+    return render(
+        "train/enter.sh.j2",
+        image=checked_image(worker.image, "training.image"),
+        runtime=worker.runtime,
+        container=CONTAINER,
+        words=exec_command(worker, context),
+        image_path=image_file(worker.image),
+    )
+
+
+def environment_file(module: RankModule, context: StagingContext) -> str:
+    """Return what training starts with, to be read by a shell; RoCE's traffic class unless one is given."""
+    roce = context.spec.get(RoceModule)
+    known = {"NCCL_IB_TC": str(roce.traffic_class)} if roce is not None else {}
+    lines = [
+        f"export {checked_variable(name, 'training.environment')}={quote_sh(value)}\n"
+        for name, value in sorted({**known, **module.environment}.items())
+    ]
+    return "".join(
+        ["# Written by vgpu-cfg: what training starts with. What the caller has set goes first.\n", *lines]
+    )
