@@ -301,9 +301,14 @@ def ports_of(spec: GuestSpec, number: int) -> list[Port]:
 
 def specs_of_the_example(folder: Path) -> dict[str, GuestSpec]:
     """Plan the example on the lab by the command line, and return what the clones shall carry."""
+    return plan_specs(EXAMPLE, folder)
+
+
+def plan_specs(path: Path, folder: Path) -> dict[str, GuestSpec]:
+    """Plan a plan file on the lab by the command line, and return what each guest shall have."""
     saved = folder / "plan.json"
     done = subprocess.run(
-        [sys.executable, "-m", "vgpu_cfg", "plan", str(EXAMPLE), "-o", str(saved)],
+        [sys.executable, "-m", "vgpu_cfg", "plan", str(path), "-o", str(saved)],
         env={**os.environ, "HOME": str(folder), "VGPU_CFG_LAB_SPEED": "0"},
         cwd=ROOT,
         capture_output=True,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from itertools import combinations
 
@@ -132,6 +133,9 @@ def ask_driver(view: GuestView) -> Asking:
         )
     expected = f"branch {' or '.join(branches)}" if branches else ""
     learned = view.learned.model_copy(update={"gpus": seen})
+    if branches and seen.branch not in branches:
+        why = f"no document says whether the host's driver takes {seen.driver_version}; {expected} it does"
+        return replace(unproven(why), learned=learned)
     return passed(seen.driver_version or "loaded", expected, learned=learned)
 
 

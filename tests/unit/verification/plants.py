@@ -13,6 +13,7 @@ from tests.unit.parsers.printed import printed
 from tests.unit.verification import cases
 from tests.unit.verification.two_workers import (
     IMAGE,
+    INODES,
     LINK,
     NOW,
     PCIE,
@@ -147,6 +148,11 @@ def _no_cuda_anywhere(scene: Scene) -> None:
     scene.change("hvd-01", spec=spec.model_copy(update={"modules": modules}))
 
 
+def _older_drivers(scene: Scene) -> None:
+    for name in ("hvd-01", "hvd-02"):
+        _query("580.95.05", "470.239.06", name)(scene)
+
+
 def _no_boot_id(scene: Scene) -> None:
     for name in ("hvd-01", "hvd-02"):
         scene.answer("cat", "/proc/sys/kernel/random/boot_id", by=failing("cat: No such file"), of=name)
@@ -243,9 +249,15 @@ PLANTS: tuple[Plant, ...] = (
     ),
     Plant(
         "a guest's driver is of a branch that its host does not take",
-        _query("580.95.05", "470.239.06"),
+        _query("580.95.05", "535.183.01"),
         "driver",
         "VG660",
+    ),
+    Plant(
+        "no document says whether the host takes the guests' driver",
+        _older_drivers,
+        "driver",
+        "",
     ),
     Plant("one tag, two images", cases._another_image, "same-image", "VG706"),
     Plant(
@@ -397,6 +409,18 @@ PLANTS: tuple[Plant, ...] = (
         "VG711",
     ),
     Plant("a full disk", _no_room, "room", "VG712"),
+    Plant(
+        "a disk without inodes",
+        _said("hvd-01", "df", "-Pi", by=INODES.replace("16672359    1%", "12 100%")),
+        "room",
+        "VG712",
+    ),
+    Plant(
+        "a root that the kernel made read-only",
+        _said("hvd-01", "grep", " / ", "/proc/mounts", by="/dev/sda1 / ext4 ro,relatime 0 0\n"),
+        "room",
+        "VG712",
+    ),
     Plant(
         "the worker may lock 64 KiB",
         _said("hvd-02", *IN_WORKER, "sh", "-c", "ulimit -l", by="64\n"),

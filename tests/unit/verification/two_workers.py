@@ -65,6 +65,10 @@ VIA = "hvd-01:310:355 [0] NCCL INFO Channel 00 : 0[0] -> 1[0] [send] via NET/IB/
 GPU_BANDWIDTH = printed("ib-write-bw-gpu-memory.txt").replace("47.00", "94.10")
 
 
+INODES = """\
+Filesystem      Inodes  IUsed   IFree IUse% Mounted on
+/dev/sda1     16777216 104857 16672359    1% /
+"""
 STAMP = f"{NOW:%Y%m%d%H%M%S%f}"
 WRITES = 'printf "%s" "$0" > "$1"'
 DIGEST = f"sha256:{'5a' * 32}"
@@ -171,6 +175,8 @@ def answers_of(number: int, spec: GuestSpec) -> dict[tuple[str, ...], Answer]:
         ("chronyc", "-n", "tracking"): printed("chronyc-tracking-follows.txt"),
         ("dmesg",): printed("dmesg-sound.txt"),
         ("df", "-Pk"): printed("df-posix.txt"),
+        ("df", "-Pi"): INODES,
+        ("grep", " / ", "/proc/mounts"): "/dev/sda1 / ext4 rw,relatime 0 0\n",
         ("ethtool", "ens192"): printed("ethtool-100g.txt"),
         LINK: PCIE,
         (*worker, "sh", "-c", "ulimit -l"): "unlimited\n",

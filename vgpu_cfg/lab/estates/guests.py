@@ -26,11 +26,17 @@ class AccountPart(Part):
 
 
 class GuestPart(Part):
-    """The system on a template's or VM's disk. `driver` is NVIDIA's by version, `none` without one."""
+    """The system on a template's or VM's disk. `driver` is NVIDIA's by version, `none` without one.
+
+    `datasource` is where its cloud-init looks for data, `headers` are the running kernel's.
+    """
 
     os: str = "ubuntu-22.04"
     kernel: str = "5.15.0-91-generic"
     cloud_init: bool = True
+    datasource: Literal["vmware", "nocloud"] = "vmware"
+    sshd: bool = True
+    headers: bool = True
     tools: bool = True
     driver: str = "none"
     nouveau: bool = True

@@ -119,6 +119,11 @@ class Guest:
     os: str = "ubuntu-22.04"
     kernel: str = "5.15.0-91-generic"
     cloud_init: bool = True
+    datasource: str = "vmware"
+    """Where its cloud-init looks for data: only there does it find any."""
+    sshd: bool = True
+    headers: bool = True
+    """Whether what modules are built with is there for its kernel."""
     boot_seconds: float = 20.0
     free_mib: int = 32_768
     disk_mib: int = 0

@@ -88,6 +88,7 @@ PLAIN: dict[str, Tool] = {
     "sha256sum": base.sha256sum,
     "sleep": system.sleep,
     "vmtoolsd": system.vmtoolsd,
+    "modinfo": system.modinfo,
     "nvidia-smi": nvidia.run_nvidia_smi,
     "lspci": pci.lspci,
     "lsmod": rdma.lsmod,
