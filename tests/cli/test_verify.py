@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.command_line import CommandLine, Ran
+from tests.cli.command_line import ROOT, CommandLine, Ran
 from tests.extent import each
 from vgpu_cfg.lab.guest.system.creation import guest_of
 from vgpu_cfg.lab.state.host import Host
@@ -282,6 +282,40 @@ def test_a_file_that_is_no_baseline_is_refused(vgpu_cfg: CommandLine, text: str,
     ran = vgpu_cfg("verify", PLAN, "--baseline", "figures.json", **SECRETS)
     assert ran.code == 3
     assert said in ran.told
+
+
+@pytest.mark.long("a head, a shared folder and metrics, from apply to what is wrong with them")
+def test_a_head_its_folder_its_metrics_and_its_clock(vgpu_cfg: CommandLine) -> None:
+    text = (ROOT / "examples" / "head-and-workers.yaml").read_text(encoding="utf-8")
+    plan = vgpu_cfg.write("headed.yaml", text.replace("licence:", "time: [ntp.example.com], licence:", 1))
+    secrets = {**SECRETS, "GRAFANA_PASSWORD": "x", "NLS_TOKEN": "token"}
+    vgpu_cfg.done("apply", plan, "--yes", **secrets)
+
+    def results() -> dict[tuple[str, str], dict[str, Any]]:
+        ran = vgpu_cfg("verify", plan, "--output", "json", **secrets)
+        assert ran.code in (0, 8, 9), ran.told
+        return {(one["check"], one["subject"]["name"]): one for one in json.loads(ran.out)["results"]}
+
+    everybody = "head-01, hvd-01, hvd-02"
+    found = results()
+    assert not [one for one in found.values() if one["state"] in ("failed", "not_asked")]
+    assert found["shared-folder", everybody]["observed"] == "/srv/training: 3 machines write and read"
+    assert found["metrics", "head-01"]["observed"] == "Prometheus reaches 2 targets"
+    assert found["clock", "hvd-01"]["observed"] == "as vCenter's, synchronised with 10.0.0.1"
+    assert found["allreduce", everybody]["measured"]["share"] > 0.8
+    for word, value, check, subject, code in (
+        ("mount", "gone", "shared-folder", everybody, "VG707"),
+        ("metrics", "down", "metrics", "hvd-02", "VG708"),
+    ):
+
+        def wrong(state: LabState, word: str = word, value: str = value) -> None:
+            guest_of(vm_of(state, "hvd-02")).faults = {word: value}
+
+        lab = vgpu_cfg.lab("two-hosts-roce")
+        with lab.transaction():
+            wrong(lab.state)
+            lab.state.touch(vm_of(lab.state, "hvd-02"))
+        assert results()[check, subject]["code"] == code
 
 
 def test_one_vm_alone_has_no_pairs(trained: CommandLine) -> None:

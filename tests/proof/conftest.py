@@ -16,7 +16,7 @@ from tests.proof.hosts import NotPermitted, check_permitted
 ENVIRONMENT = Path(__file__).resolve().parents[2] / ".cache" / "proof" / "env"
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def guests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guests]:
     """Boot the guests of examples/multi-node-horovod.yaml: cloud-init has run, and sshd answers."""
     try:

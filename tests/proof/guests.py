@@ -83,6 +83,49 @@ class Guests:
         words = ["timeout", str(int(seconds)), "env", *settings, "/opt/vgpu-cfg/train", *options, "--"]
         return on.execute(*words, str(programs / "python"), "/tmp/program.py", seconds=seconds + 30)
 
+    def launch(
+        self, by: str, program: str, *options: str, name: str = "hvd-01", programs: str = ""
+    ) -> subprocess.CompletedProcess[str]:
+        """Start a program on all workers by one of the launchers; Debian's torchrun wants two more words.
+
+        Debian 12 has torch 1.13 with Python 3.11, where `--redirects 0`, its default, is not understood.
+        """
+        for one in self.hosts:
+            one.write("/tmp/program.py", program)
+        path = f"{programs}:/usr/sbin:/usr/bin:/sbin:/bin".lstrip(":")
+        settings = [f"PATH={path}", "OMP_NUM_THREADS=1", "PET_REDIRECTS=1", "PET_TEE=1"]
+        words = ["timeout", "180", "env", *settings, "/opt/vgpu-cfg/train", "--by", by, *options, "--"]
+        return self[name].execute(*words, "python3", "/tmp/program.py", seconds=200)
+
+    def interrupt(self, by: str, program: str, signal: int, *, programs: str = "") -> tuple[int, str]:
+        """Send `train` a signal once all ranks are up; return its status and what was said."""
+        for one in self.hosts:
+            one.write("/tmp/program.py", program)
+        path = f"{programs}:/usr/sbin:/usr/bin:/sbin:/bin".lstrip(":")
+        self["hvd-01"].write("/tmp/interrupt.py", INTERRUPT)
+        words = ["env", f"PATH={path}", "OMP_NUM_THREADS=1", "PET_REDIRECTS=1", "PET_TEE=1", "timeout", "90"]
+        words += ["/usr/bin/python3", "/tmp/interrupt.py", str(signal), "/opt/vgpu-cfg/train", "--by", by]
+        done = self["hvd-01"].execute(*words, "--", "python3", "/tmp/program.py", seconds=100)
+        return done.returncode, done.stdout + done.stderr
+
+    def left(self) -> list[str]:
+        """List what runs of a job on any host; the dead that nobody buried have no words."""
+        look = "cd /proc; grep -laF VGPU_CFG_JOB= [0-9]*/environ; grep -lE 'orted|program.py' [0-9]*/cmdline"
+        found = []
+        for one in self.hosts:
+            for path in one.execute("sh", "-c", look).stdout.split():
+                read = one.execute("cat", f"/proc/{path.partition('/')[0]}/cmdline")
+                words = read.stdout.replace("\0", " ").strip()
+                found += [f"{one.name}: {words}"] if words else []
+        return found
+
+    def logs(self) -> dict[str, str]:
+        """Return what the newest job's ranks wrote, as it lies on the first host."""
+        on = self["hvd-01"]
+        folder = on.execute("sh", "-c", "ls -d /var/log/vgpu-cfg/2* | tail -n 1").stdout.strip()
+        names = on.execute("ls", folder).stdout.split()
+        return {name: on.read(f"{folder}/{name}") for name in names}
+
     def result_of(self, output: str) -> dict[str, Any]:
         """Return what rank 0 printed; horovodrun puts the rank before each line."""
         line = next(line for line in output.splitlines() if "RESULT" in line)
@@ -128,6 +171,27 @@ class Guests:
         words = ["-D", "-e", "-f", f"{MESH}/sshd_config", "-o", "PidFile=/run/mesh.pid"]
         on.start("/usr/sbin/sshd", *words)
         wait_for_port(on, MESH_PORT)
+
+
+INTERRUPT = """
+import os, signal, subprocess, sys, threading
+pipe = subprocess.PIPE
+train = subprocess.Popen(sys.argv[2:], stdin=subprocess.DEVNULL, stdout=pipe, stderr=subprocess.STDOUT)
+threading.Timer(60, train.terminate).start()
+said, up = [], 0
+for line in train.stdout:
+    said.append(line)
+    up += b"UP" in line
+    if up == 2 and b"UP" in line:
+        train.send_signal(int(sys.argv[1]))
+        if int(sys.argv[1]) == signal.SIGKILL:
+            break
+status = train.wait()
+sys.stdout.buffer.writelines(said)
+sys.stdout.flush()
+os._exit(status if status >= 0 else 128 - status)
+"""
+"""It starts `train`, and sends it a signal once two ranks have said that they are up."""
 
 
 def wait_for_port(on: Host, port: int) -> None:
@@ -237,9 +301,14 @@ def ports_of(spec: GuestSpec, number: int) -> list[Port]:
 
 def specs_of_the_example(folder: Path) -> dict[str, GuestSpec]:
     """Plan the example on the lab by the command line, and return what the clones shall carry."""
+    return plan_specs(EXAMPLE, folder)
+
+
+def plan_specs(path: Path, folder: Path) -> dict[str, GuestSpec]:
+    """Plan a plan file on the lab by the command line, and return what each guest shall have."""
     saved = folder / "plan.json"
     done = subprocess.run(
-        [sys.executable, "-m", "vgpu_cfg", "plan", str(EXAMPLE), "-o", str(saved)],
+        [sys.executable, "-m", "vgpu_cfg", "plan", str(path), "-o", str(saved)],
         env={**os.environ, "HOME": str(folder), "VGPU_CFG_LAB_SPEED": "0"},
         cwd=ROOT,
         capture_output=True,

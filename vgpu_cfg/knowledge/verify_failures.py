@@ -50,6 +50,9 @@ class VerifyCode(StrEnum):
     NO_GPUDIRECT = "VG683"
     HOST_SILENT = "VG684"
     NCCL_SETTINGS = "VG687"
+    ROCE_UNKNOWN = "VG688"
+    RDMA_LOSS = "VG689"
+    WRONG_PRIORITY = "VG690"
     PORT_SLOW = "VG700"
     PCIE_NARROW = "VG701"
     OTHER_GPU = "VG702"
@@ -340,6 +343,27 @@ _ROWS: tuple[Failure, ...] = (
         "verified",
         "what reads them looks for a device, a GID or an interface that is not there, or chooses by itself",
         "`systemctl restart vgpu-cfg-nccl` in the guest computes them anew; else `vgpu-cfg apply`",
+    ),
+    Failure(
+        _C.ROCE_UNKNOWN,
+        "whether a port is lossless cannot be told",
+        "verified",
+        "no tool in the guest shows it, and a port that nobody set drops packets where the link is full",
+        "bring iproute2 5.11 or later and mstflint into the guest, or name `guest.ofed: mlnx` or `doca`",
+    ),
+    Failure(
+        _C.RDMA_LOSS,
+        "RDMA packets were lost or came out of order",
+        "verified",
+        "each loss is sent again from there on, so a few take much of the bandwidth",
+        "see that every switch port between them trusts DSCP, pauses the priority (PFC) and marks it (ECN)",
+    ),
+    Failure(
+        _C.WRONG_PRIORITY,
+        "RDMA traffic does not run on the priority that PFC protects",
+        "verified",
+        "nothing keeps its packets from being dropped, or all other traffic stops with it",
+        "see the DSCP that senders mark with, each port's trust, and that no switch marks packets anew",
     ),
     Failure(
         _C.PORT_SLOW,

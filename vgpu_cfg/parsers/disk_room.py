@@ -1,4 +1,7 @@
-"""How much room file systems have: `df -Pk`, in the form that POSIX gives it."""
+"""How much room file systems have: `df -Pk`, in POSIX' form; and whether the root is read-only.
+
+Sources: POSIX, df; GNU coreutils, `df -Pi`, whose columns are of inodes; proc(5), /proc/mounts.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,9 @@ from vgpu_cfg.parsers.errors import UnreadableOutput
 from vgpu_cfg.parsers.text import lines_with_content
 
 DF = "df -Pk"
+_OPTIONS = 3
+"""The place of a mount's options in its line."""
+
 _ROW = re.compile(
     r"\S.*?\s+(?P<size>\d{1,18})\s+\d{1,18}\s+(?P<free>-?\d{1,18})\s+(?:\d{1,4}%|-)\s+(?P<path>/.*)"
 )
@@ -42,3 +48,10 @@ def parse_room(text: str) -> tuple[Room, ...]:
         raise UnreadableOutput(DF, "no file system", line=text.strip()[:200])
     made = (Room(path=row["path"], size_kib=int(row["size"]), free_kib=int(row["free"])) for row in rows)
     return tuple(dict.fromkeys(made))
+
+
+def is_read_only(text: str) -> bool:
+    """Tell whether the last mount at the root, as /proc/mounts has it, is read-only."""
+    mounts = [line.text.split() for line in lines_with_content(text)]
+    options = [words[_OPTIONS].split(",") for words in mounts if len(words) > _OPTIONS and words[1] == "/"]
+    return bool(options) and "ro" in options[-1]

@@ -1,4 +1,4 @@
-"""What small tools of a Linux guest print: lsmod, ip, systemctl, and Horovod's own list of its parts.
+"""What small tools of a Linux guest print: lsmod, ip, ethtool, systemctl, Horovod's list of its parts.
 
 Sources: kmod `lsmod(8)`; iproute2 `ip -json address show`; `systemctl(1)`, is-active;
 horovod/horovod, `horovod/runner/launch.py`, `--check-build`.
@@ -15,7 +15,7 @@ from pydantic import Field
 
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.parsers.errors import UnreadableOutput
-from vgpu_cfg.parsers.text import lines_with_content
+from vgpu_cfg.parsers.text import lines_with_content, pci_id_of
 
 LSMOD = "lsmod"
 IP_ADDRESS = "ip -json address show"
@@ -25,6 +25,7 @@ CHECK_BUILD = "horovodrun --check-build"
 _STATES = frozenset(
     {"active", "reloading", "inactive", "failed", "activating", "deactivating", "maintenance", "unknown"}
 )
+_BUS = re.compile(r"^bus-info: *(\S+)", re.MULTILINE)
 _VERSION = re.compile(r"Horovod v(?P<version>[0-9][^\s:]*):?")
 _PART = re.compile(r"\[(?P<mark>[X ])\] (?P<name>\S.*)")
 
@@ -55,6 +56,12 @@ def parse_modules(text: str) -> frozenset[str]:
     if not lines or lines[0].text.split()[:1] != ["Module"]:
         raise UnreadableOutput(LSMOD, "no header", line=lines[0].text if lines else "")
     return frozenset(line.text.split()[0] for line in lines[1:])
+
+
+def bus_of(text: str) -> str | None:
+    """Read an interface's PCI address from `ethtool -i`, None where it is no PCI function."""
+    found = _BUS.search(text)
+    return pci_id_of(found[1]) if found is not None else None
 
 
 def parse_interfaces(text: str) -> tuple[Interface, ...]:

@@ -1,7 +1,7 @@
 """The dashboard of a training: which metrics are drawn, in which unit, for each worker.
 
-Metrics of GPUs have the names of DCGM exporter (etc/default-counters.csv), those of RDMA ports the names
-of node exporter's infiniband collector.
+Metrics of GPUs have the names of DCGM exporter (etc/default-counters.csv), those of RDMA traffic the names of
+node exporter's infiniband collector; what not all its releases count is this tool's own (`rdma-metrics`).
 """
 
 from __future__ import annotations
@@ -25,6 +25,13 @@ class Panel:
 
 _GPU = "{{vm}} GPU {{gpu}}"
 _PORT = "{{vm}} {{device}}"
+_PRIORITY = "{{vm}} {{device}} priority {{priority}}"
+
+
+def _rate(metric: str, then: str = "") -> str:
+    return f'rate({metric}{{vm=~"$vm"}}[$__rate_interval]){then}'
+
+
 PANELS: tuple[Panel, ...] = (
     Panel("GPU utilisation", "percent", (('DCGM_FI_DEV_GPU_UTIL{vm=~"$vm"}', _GPU),), 100),
     Panel("Framebuffer in use", "mbytes", (('DCGM_FI_DEV_FB_USED{vm=~"$vm"}', _GPU),)),
@@ -67,6 +74,34 @@ PANELS: tuple[Panel, ...] = (
                 'rate(node_infiniband_port_errors_received_total{vm=~"$vm"}[$__rate_interval])',
                 f"{_PORT} faulty",
             ),
+        ),
+    ),
+    Panel(
+        "RDMA packets that were lost or out of order",
+        "pps",
+        (
+            (_rate("vgpu_cfg_rdma_out_of_sequence_total"), f"{_PORT} out of order"),
+            (_rate("vgpu_cfg_rdma_packet_seq_err_total"), f"{_PORT} asked for again"),
+            (_rate("vgpu_cfg_rdma_local_ack_timeout_err_total"), f"{_PORT} without answer"),
+            (_rate("vgpu_cfg_port_rx_discards_phy_total"), f"{_PORT} dropped by the NIC"),
+        ),
+    ),
+    Panel(
+        "RDMA pauses by priority",
+        "pps",
+        (
+            (_rate("vgpu_cfg_port_rx_prio_pause_total", " > 0"), f"{_PRIORITY} was paused"),
+            (_rate("vgpu_cfg_port_tx_prio_pause_total", " > 0"), f"{_PRIORITY} asked for a pause"),
+            (_rate("vgpu_cfg_port_rx_global_pause_total", " > 0"), f"{_PORT} was paused as a whole"),
+        ),
+    ),
+    Panel(
+        "RDMA congestion: marks and notifications",
+        "pps",
+        (
+            (_rate("vgpu_cfg_rdma_np_ecn_marked_roce_packets_total"), f"{_PORT} marked"),
+            (_rate("vgpu_cfg_rdma_np_cnp_sent_total"), f"{_PORT} CNP sent"),
+            (_rate("vgpu_cfg_rdma_rp_cnp_handled_total"), f"{_PORT} CNP heeded"),
         ),
     ),
     Panel("Power", "watt", (('DCGM_FI_DEV_POWER_USAGE{vm=~"$vm"}', _GPU),)),

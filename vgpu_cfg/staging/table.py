@@ -10,7 +10,7 @@ from vgpu_cfg.model.guests import training_modules as training
 from vgpu_cfg.staging.module import Staged, StagingContext
 from vgpu_cfg.staging.modules.gpus import cuda, driver, licence, nccl, nouveau, toolkit
 from vgpu_cfg.staging.modules.machine import host_name, hosts, limits, network, site, time, traffic, users
-from vgpu_cfg.staging.modules.rdma import nic_firmware, ofed, roce
+from vgpu_cfg.staging.modules.rdma import nic_firmware, ofed, peermem, roce
 from vgpu_cfg.staging.modules.training import (
     containers,
     image,
@@ -49,6 +49,8 @@ def stage_module(module: kinds.GuestModule, context: StagingContext) -> Staged:
             return licence.stage(module, context)
         case kinds.OfedModule():
             return ofed.stage(module, context)
+        case kinds.PeermemModule():
+            return peermem.stage(module, context)
         case kinds.NicFirmwareModule():
             return nic_firmware.stage(module, context)
         case kinds.RoceModule():

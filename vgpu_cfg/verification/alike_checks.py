@@ -18,16 +18,16 @@ def ask_same_driver(view: TrainingView) -> Asking:
     """See whether all workers have one driver: NCCL, CUDA and the framework see one version or fail oddly."""
     yield from ()
     seen = {
-        one.name: one.learned.gpus.driver_version or "unknown" for one in view.workers if one.learned.gpus
+        one.name: one.learned.gpus.driver_version or "unknown" for one in view.trained if one.learned.gpus
     }
-    if len(view.workers) < 2:
+    if len(view.trained) < 2:
         return skipped(_ALONE)
-    if not seen:
+    if not any(worker.gpus for worker in view.trained):
         return skipped("no worker has a GPU")
     if len(set(seen.values())) > 1:
         return failed(VerifyCode.DRIVERS_DIFFER, _by_value(seen), "one version on all workers")
     version = next(iter(seen.values()))
-    if len(seen) < len(view.workers) or version == "unknown":
+    if len(seen) < len(view.trained) or version == "unknown":
         return unproven("not every worker tells its driver's version")
     return passed(version)
 

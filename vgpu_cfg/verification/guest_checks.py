@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from itertools import combinations
 
@@ -81,7 +82,8 @@ def ask_staged(view: GuestView) -> Asking:
 def _assess_report(report: GuestReport, wanted: GuestSpec) -> Verdict:
     old = [one.name for one in report.modules if _is_old(one, wanted)]
     if report.state == "done" and not old:
-        return passed(f"{len(report.modules)} modules")
+        warned = [_module_text(one) for one in report.modules if one.state == "warned"]
+        return passed("; ".join([f"{len(report.modules)} modules", *(f"warns: {text}" for text in warned)]))
     if report.state == "done":
         return failed(
             VerifyCode.GUEST_UNSTAGED,
@@ -131,6 +133,9 @@ def ask_driver(view: GuestView) -> Asking:
         )
     expected = f"branch {' or '.join(branches)}" if branches else ""
     learned = view.learned.model_copy(update={"gpus": seen})
+    if branches and seen.branch not in branches:
+        why = f"no document says whether the host's driver takes {seen.driver_version}; {expected} it does"
+        return replace(unproven(why), learned=learned)
     return passed(seen.driver_version or "loaded", expected, learned=learned)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vgpu_cfg.knowledge.verify_failures import VerifyCode
-from vgpu_cfg.parsers.disk_room import parse_room
+from vgpu_cfg.parsers.disk_room import is_read_only, parse_room
 from vgpu_cfg.parsers.gpu_health import GpuHealth, parse_health
 from vgpu_cfg.parsers.kernel_log import parse_kernel_log
 from vgpu_cfg.verification.asking import Asking, Command, Verdict, failed, passed, said, skipped, unproven
@@ -77,5 +77,20 @@ def ask_room(view: GuestView) -> Asking:
     if full:
         expected = f"at least {LEAST_GIB:g} GiB and {LEAST_SHARE:.0%}"
         return failed(VerifyCode.NO_ROOM, "; ".join(one.words for one in full), expected)
+    answer = yield Command(("df", "-Pi", *paths))
+    inodes = parse_room(answer.stdout)
+    spent = [one for one in inodes if one.size_kib and one.free_share < LEAST_SHARE]
+    if spent:
+        words = "; ".join(f"{one.path} has {one.free_kib} of {one.size_kib} inodes left" for one in spent)
+        return failed(VerifyCode.NO_ROOM, words, f"at least {LEAST_SHARE:.0%}")
+    answer = yield Command(("grep", " / ", "/proc/mounts"))
+    if answer.status == 0 and is_read_only(answer.stdout):
+        return failed(
+            VerifyCode.NO_ROOM,
+            "the root is read-only",
+            "a root that can be written",
+            meaning="the kernel takes a file system's write right away when its disk fails",
+            remedy="see `dmesg` in the guest and the datastore; then restart the guest",
+        )
     least = min(rooms, key=lambda one: one.free_kib)
     return passed(least.words, measured={"free_gib": round(least.free_kib / 1024 / 1024, 1)})

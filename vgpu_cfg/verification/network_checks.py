@@ -18,7 +18,7 @@ from vgpu_cfg.parsers.rdma_devices import (
     parse_show_gids,
     parse_sysfs_gids,
 )
-from vgpu_cfg.parsers.rdma_settings import parse_qos, parse_rate, parse_traffic_class
+from vgpu_cfg.parsers.rdma_settings import parse_rate, parse_traffic_class
 from vgpu_cfg.ports import ShellResult
 from vgpu_cfg.verification.asking import (
     Asking,
@@ -32,6 +32,7 @@ from vgpu_cfg.verification.asking import (
     unproven,
 )
 from vgpu_cfg.verification.learned import Learned, RdmaNic
+from vgpu_cfg.verification.port_checks import ask_port
 from vgpu_cfg.verification.views import GuestView
 
 RDMA_MTUS = (4096, 2048, 1024, 512, 256)
@@ -240,19 +241,19 @@ def _gids_of(learned: Learned, nic: RdmaNic) -> str:
 
 
 def ask_roce(view: GuestView) -> Asking:
-    """See whether trust, PFC and traffic class are as planned, as far as the driver shows them."""
+    """See whether trust, PFC, ECN and traffic class are as planned; what a port hides is no pass."""
     roce = view.roce
     if roce is None or not view.learned.rdma:
         return skipped("no NIC of it carries RDMA")
     wrong: list[str] = []
     reported: list[str] = []
+    unknown: list[str] = []
     for nic in view.learned.rdma:
         if roce.owns_port:
-            answer = yield Command(("mlnx_qos", "-i", nic.interface))
-            if not is_absent(answer):
-                faults, words = _assess_qos(roce, answer.stdout or answer.stderr)
-                wrong += [f"{nic.interface} {fault}" for fault in faults]
-                reported.append(words)
+            port = yield from ask_port(roce, nic)
+            wrong += port.wrong
+            reported += port.reported
+            unknown += port.unknown
         answer = yield Command(("cat", f"{_SYSFS}/{nic.device}/tc/{nic.port}/traffic_class"))
         if answer.status == 0:
             tclass = parse_traffic_class(answer.stdout)
@@ -264,6 +265,8 @@ def ask_roce(view: GuestView) -> Asking:
     expected = _roce_text(roce)
     if wrong:
         return failed(VerifyCode.ROCE_UNSET, "; ".join(wrong), expected)
+    if unknown:
+        return failed(VerifyCode.ROCE_UNKNOWN, "; ".join(unknown), expected)
     if not reported:
         return unproven(
             f"the distribution's driver shows neither; training marks its packets itself ({expected})"
@@ -271,18 +274,6 @@ def ask_roce(view: GuestView) -> Asking:
     return passed(", ".join(dict.fromkeys(reported)), expected)
 
 
-def _assess_qos(roce: RoceModule, text: str) -> tuple[list[str], str]:
-    seen = parse_qos(text)
-    faults = [] if seen.trust == roce.trust else [f"trusts {seen.trust}, not {roce.trust}"]
-    if seen.protected != {roce.priority}:
-        now = ", ".join(map(str, sorted(seen.protected))) or "none"
-        faults.append(f"protects priority {now} by PFC, not {roce.priority}")
-    priority = seen.priority_of.get(roce.dscp)
-    if roce.trust == "dscp" and priority is not None and priority != roce.priority:
-        faults.append(f"puts DSCP {roce.dscp} on priority {priority}, not {roce.priority}")
-    return faults, f"trust {seen.trust}, PFC on {', '.join(map(str, sorted(seen.protected)))}"
-
-
 def _roce_text(roce: RoceModule) -> str:
-    port = f"trust {roce.trust}, PFC on {roce.priority}, " if roce.owns_port else ""
+    port = f"trust {roce.trust}, PFC and ECN on {roce.priority}, " if roce.owns_port else ""
     return f"{port}tclass {roce.traffic_class}"

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
-from dataclasses import dataclass, field
 
 from vgpu_cfg.knowledge.verify_failures import VerifyCode
-from vgpu_cfg.model.verification import CheckResult, CheckState, Thresholds
+from vgpu_cfg.model.verification import CheckState
 from vgpu_cfg.parsers.errors import UnreadableOutput
 from vgpu_cfg.parsers.perftest import Bandwidth, lacks_cuda, parse_bandwidth
 from vgpu_cfg.ports import ShellResult
@@ -25,9 +24,10 @@ from vgpu_cfg.verification.asking import (
     skipped,
     unproven,
 )
+from vgpu_cfg.verification.congestion_checks import counted, lost_words, read_counters
 from vgpu_cfg.verification.guest_checks import BOOT_ID
 from vgpu_cfg.verification.learned import RdmaNic
-from vgpu_cfg.verification.views import GuestView
+from vgpu_cfg.verification.pair_view import PairView
 
 MESH_CONFIG = "/etc/vgpu-cfg/mesh/ssh_config"
 FIRST_PORT = 18515
@@ -55,30 +55,6 @@ _OVER = 1.02
 
 _HALF = 0.65
 """Up to this share of what host memory reaches the figure is called half of it."""
-
-
-@dataclass(frozen=True, slots=True)
-class PairView:
-    """Two VMs, in one direction. `number` tells pairs apart that are measured at the same time.
-
-    `earlier` holds results that this pair may explain itself by: (check, subject) to the result.
-    """
-
-    source: GuestView
-    target: GuestView
-    thresholds: Thresholds = field(default_factory=Thresholds)
-    number: int = 0
-    earlier: Mapping[tuple[str, str], CheckResult] = field(default_factory=dict)
-
-    @property
-    def name(self) -> str:
-        """How the pair is called."""
-        return f"{self.source.name} -> {self.target.name}"
-
-    @property
-    def rails(self) -> tuple[tuple[RdmaNic, RdmaNic], ...]:
-        """The RDMA NICs that face each other: the first with the first, and so on."""
-        return tuple(zip(self.source.learned.rdma, self.target.learned.rdma, strict=False))
 
 
 def ask_ssh(view: PairView) -> Asking:
@@ -174,6 +150,7 @@ def _measure(view: PairView, *, gpu: bool) -> Asking:
         return skipped("they share no RDMA network")
     share = view.thresholds.gpu_memory if gpu else view.thresholds.host_memory
     found: list[tuple[float, float | None, str]] = []
+    before = yield from read_counters(view, rails)
     for own, other in rails:
         answer = yield from _write_bw(view, own, other, gpu=gpu)
         if is_absent(answer):
@@ -185,7 +162,8 @@ def _measure(view: PairView, *, gpu: bool) -> Asking:
             return _without_cuda()
         rates = [nic.line_rate_gbps for nic in (own, other) if nic.line_rate_gbps]
         found.append((measured.average_gbps, min(rates, default=None), own.device))
-    return _assess(view, found, share, gpu=gpu)
+    counts = counted(before, (yield from read_counters(view, rails)))
+    return _assess(view, found, share, counts, gpu=gpu)
 
 
 def _without_cuda() -> Verdict:
@@ -240,12 +218,18 @@ def _write_bw(
 
 
 def _assess(
-    view: PairView, found: list[tuple[float, float | None, str]], share: float, *, gpu: bool
+    view: PairView,
+    found: list[tuple[float, float | None, str]],
+    share: float,
+    counts: Mapping[str, float],
+    *,
+    gpu: bool,
 ) -> Verdict:
     slowest = min(found, key=lambda one: one[0] / (one[1] or one[0] or 1))
     rate, line, device = slowest
     words = f"{rate:.1f} Gb/s" + (f" on {device}" if len(found) > 1 else "")
     measured = {"gbps": rate} | ({"line_rate_gbps": line, "share": round(rate / line, 3)} if line else {})
+    measured |= counts
     if line is None:
         return unproven(
             f"{words}, and the line rate is not known: write `verify: {{line_gbps: N}}`", measured=measured
@@ -258,7 +242,9 @@ def _assess(
     if rate >= share * line:
         return passed(words, expected, measured=measured)
     if not gpu:
-        return failed(VerifyCode.SLOW_HOST_MEMORY, words, expected, measured=measured)
+        lost = lost_words(view, counts)
+        meaning = f"packets were lost on the way: {lost}" if lost else ""
+        return failed(VerifyCode.SLOW_HOST_MEMORY, words, expected, meaning=meaning, measured=measured)
     meaning, remedy = _gpu_reason(view, rate)
     return failed(
         VerifyCode.SLOW_GPU_MEMORY, words, expected, meaning=meaning, remedy=remedy, measured=measured

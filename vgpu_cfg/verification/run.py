@@ -27,7 +27,7 @@ from vgpu_cfg.verification.choice import Choice
 from vgpu_cfg.verification.driving import Machines, drive
 from vgpu_cfg.verification.learned import Learned
 from vgpu_cfg.verification.order import broken, rounds
-from vgpu_cfg.verification.pair_checks import PairView
+from vgpu_cfg.verification.pair_view import PairView
 from vgpu_cfg.verification.table import (
     BY_KEY,
     CHECKS,

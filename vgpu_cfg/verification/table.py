@@ -9,6 +9,7 @@ from typing import TypeAlias
 from vgpu_cfg.verification import (
     alike_checks,
     clock_checks,
+    congestion_checks,
     container_checks,
     gpudirect_checks,
     guest_checks,
@@ -23,7 +24,7 @@ from vgpu_cfg.verification import (
     worker_checks,
 )
 from vgpu_cfg.verification.asking import Asking
-from vgpu_cfg.verification.pair_checks import PairView
+from vgpu_cfg.verification.pair_view import PairView
 from vgpu_cfg.verification.training_checks import TrainingView
 from vgpu_cfg.verification.views import GuestView, HostView
 
@@ -129,6 +130,13 @@ CHECKS: tuple[Check, ...] = (
         ("gid", "port", "path-mtu"),
         True,
         pair_checks.ask_bandwidth,
+    ),
+    PairCheck(
+        "congestion",
+        "loss and congestion",
+        ("bandwidth",),
+        True,
+        congestion_checks.ask_congestion,
     ),
     PairCheck(
         "bandwidth-gpu",

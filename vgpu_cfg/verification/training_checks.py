@@ -63,6 +63,11 @@ class TrainingView:
         return ", ".join(worker.name for worker in self.workers)
 
     @property
+    def trained(self) -> tuple[GuestView, ...]:
+        """The workers that compute: a head that only starts the others has no GPU where they have."""
+        return tuple(worker for worker in self.workers if worker.gpus) or self.workers
+
+    @property
     def ranks(self) -> int:
         """How many processes take part: the slots of all workers."""
         module = self.launcher.launcher
@@ -71,7 +76,7 @@ class TrainingView:
     @property
     def line_rate_gbps(self) -> float | None:
         """What the slowest worker's RDMA NICs can together; None where one worker tells none."""
-        rates = [sum(nic.line_rate_gbps or 0 for nic in worker.learned.rdma) for worker in self.workers]
+        rates = [sum(nic.line_rate_gbps or 0 for nic in worker.learned.rdma) for worker in self.trained]
         return min(rates) if rates and all(rates) else None
 
 
@@ -149,7 +154,7 @@ def _assess(view: TrainingView, result: AllReduce, text: str) -> Verdict:
         return failed(VerifyCode.ALLREDUCE_WRONG, words, "exact sums", measured=measured)
     if result.is_exact is None:
         return failed(VerifyCode.ALLREDUCE_FAILED, f"{words}, and nothing checked the sums", "exact sums")
-    if result.is_on_gpu is False and any(worker.gpus for worker in view.workers):
+    if result.is_on_gpu is False and any(worker.gpus for worker in view.trained):
         return failed(
             VerifyCode.ALLREDUCE_FAILED,
             f"{words}, on CPUs",
@@ -157,17 +162,23 @@ def _assess(view: TrainingView, result: AllReduce, text: str) -> Verdict:
             remedy="see whether the image's framework was built for GPUs, and with which CUDA",
         )
     reached = transports(text)
-    if not reached or (len(view.workers) > 1 and not ways):
+    has_gpus = any(worker.gpus for worker in view.trained)
+    if has_gpus and (not reached or (len(view.trained) > 1 and not ways)):
         return failed(VerifyCode.NO_TRANSPORT, words, "NCCL's own word by what it goes", measured=measured)
-    has_rdma = bool(view.workers) and all(worker.learned.rdma for worker in view.workers)
-    if has_rdma and len(view.workers) > 1 and not all(way.startswith(_BY_RDMA) for way in ways.split(", ")):
+    has_rdma = bool(view.trained) and all(worker.learned.rdma for worker in view.trained)
+    if (
+        has_gpus
+        and has_rdma
+        and len(view.trained) > 1
+        and not all(way.startswith(_BY_RDMA) for way in ways.split(", "))
+    ):
         return failed(VerifyCode.NO_TRANSPORT, words, f"{_BY_RDMA} alone", measured=measured)
-    gpudirect = bool(view.workers) and all(worker.gpudirect for worker in view.workers)
-    if gpudirect and len(view.workers) > 1 and is_direct(text) is not True:
+    gpudirect = bool(view.trained) and all(worker.gpudirect for worker in view.trained)
+    if gpudirect and len(view.trained) > 1 and is_direct(text) is not True:
         return failed(VerifyCode.NO_GPUDIRECT, words, "NET/IB/GDRDMA", measured=measured)
     line = view.line_rate_gbps
     if line is None:
-        if not any(worker.rdma_nics for worker in view.workers):
+        if not any(worker.rdma_nics for worker in view.trained):
             return passed(words, "exact sums; no RDMA whose line rate it should reach", measured=measured)
         return unproven(f"{words}, exact; no line rate is known to compare with", measured=measured)
     least = view.thresholds.busbw * line / _GIGABITS

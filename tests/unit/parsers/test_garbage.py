@@ -34,8 +34,15 @@ from vgpu_cfg.parsers.nvidia_topology import parse_topology
 from vgpu_cfg.parsers.nvidia_vgpu import parse_vgpus
 from vgpu_cfg.parsers.nvlink import parse_lanes
 from vgpu_cfg.parsers.perftest import parse_bandwidth
+from vgpu_cfg.parsers.rdma_counters import parse_hw_counters, parse_statistics
 from vgpu_cfg.parsers.rdma_devices import parse_devinfo, parse_show_gids, parse_sysfs_gids
-from vgpu_cfg.parsers.rdma_settings import parse_qos, parse_rate, parse_traffic_class
+from vgpu_cfg.parsers.rdma_settings import (
+    parse_dcb,
+    parse_dcb_buffers,
+    parse_qos,
+    parse_rate,
+    parse_traffic_class,
+)
 
 PARSERS: tuple[Callable[[str], object], ...] = (
     parse_all_firmware,
@@ -63,6 +70,10 @@ PARSERS: tuple[Callable[[str], object], ...] = (
     parse_show_gids,
     parse_sysfs_gids,
     parse_traffic_class,
+    parse_hw_counters,
+    parse_statistics,
+    lambda text: parse_dcb(text, text),
+    lambda text: parse_dcb_buffers(text, 3),
     parse_health,
     parse_lanes,
     parse_kernel_log,

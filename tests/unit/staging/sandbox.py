@@ -56,11 +56,12 @@ def spec_of(*modules: GuestModule, vm: str = "hvd-01", **other: object) -> Guest
 
 @dataclass(frozen=True)
 class Ran:
-    """What half of a script left: its exit status, what it told the user, and all it printed."""
+    """What half of a script left: its status, what it told the user, all it printed, whether it warned."""
 
     status: int
     why: str
     output: str
+    warned: bool = False
 
 
 class Sandbox:
@@ -151,6 +152,8 @@ class Sandbox:
         path = self.root.parent / "script.sh"
         path.write_text(script)
         self.why_file.write_text("")
+        warned = self.why_file.with_suffix(".warned")
+        warned.unlink(missing_ok=True)
         done = subprocess.run(
             [tool("dash"), str(path), *words],
             env={
@@ -165,7 +168,7 @@ class Sandbox:
             timeout=60,
         )
         told = self.why_file.read_text().splitlines()
-        return Ran(done.returncode, told[-1] if told else "", done.stdout + done.stderr)
+        return Ran(done.returncode, told[-1] if told else "", done.stdout + done.stderr, warned.exists())
 
     def bring(self, script: str) -> None:
         """Check, apply, check: missing at first, there in the end; then applying changes nothing."""
@@ -186,3 +189,9 @@ class Sandbox:
             for path in sorted(self.root.rglob("*"))
             if path.is_file() and not path.is_relative_to(self.root / "var/lib/vgpu-cfg")
         }
+
+
+def only_own_tools(guest: Sandbox) -> None:
+    """Keep the staged program of RoCE from finding this machine's tools beside the guest's."""
+    path = guest.path("/var/lib/vgpu-cfg/files/vgpu-cfg-roce")
+    path.write_text(path.read_text().replace(":/usr/sbin:/usr/bin:/sbin:/bin", ""))

@@ -11,6 +11,7 @@ import pytest
 from tests.unit.staging.sandbox import Sandbox, tool
 from vgpu_cfg.errors import GuestError
 from vgpu_cfg.model.guests.gpu_modules import CudaModule
+from vgpu_cfg.model.guests.training_modules import RankModule
 
 NVCC = "/usr/local/cuda-12.8/bin/nvcc"
 PROFILE, ENVIRONMENT = "/etc/profile.d/vgpu-cfg-cuda.sh", "/opt/vgpu-cfg/cuda.env"
@@ -135,7 +136,24 @@ def test_a_full_disk_is_told_before(guest: Sandbox) -> None:
 @pytest.mark.parametrize("wrong", [{"version": "12"}, {"version": "12.8", "package": "/srv/cuda.tgz"}])
 def test_what_a_script_cannot_carry_is_refused(guest: Sandbox, wrong: dict[str, str]) -> None:
     with pytest.raises(GuestError):
-        guest.stage(CudaModule(**wrong))
+        guest.stage(CudaModule.model_validate(wrong))
+
+
+def test_every_process_of_a_training_has_it_on_its_path(guest: Sandbox, tmp_path: Path) -> None:
+    text = CudaModule(version="12.8")
+    guest.stage(text)
+    home = tmp_path / "local/cuda-12.8"
+    (home / "bin").mkdir(parents=True)
+    profile = guest.read("/var/lib/vgpu-cfg/files/cuda.sh").replace("/usr/local", str(tmp_path / "local"))
+    guest.write(ENVIRONMENT, profile)
+    guest.stage(RankModule())
+    program = next(
+        one
+        for one in guest.path("/var/lib/vgpu-cfg/files/rank").iterdir()
+        if "usage: rank" in one.read_text()
+    )
+    ran = guest.run(program.read_text(), "sh", "-c", 'echo "$PATH"')
+    assert ran.output.startswith(f"{home}/bin:"), ran
 
 
 PACKAGES = ("cuda-toolkit-12-8", "cuda-drivers", "cuda-12-8", "nvidia-driver-570", "nvidia-container-toolkit")

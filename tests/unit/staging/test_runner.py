@@ -368,3 +368,16 @@ def test_the_unit_is_what_systemd_reads(guest: Sandbox) -> None:
     guest.put(bundle_files(context(SPEC), []))
     assert "ConditionPathExists=/var/lib/vgpu-cfg/pending\n" in guest.read(SERVICE)
     assert f"ExecStart={RUNNER} --resume\n" in guest.read(SERVICE)
+
+
+def test_what_a_module_warns_of_is_reported_whether_it_was_there_or_not(guest: Sandbox) -> None:
+    staging = Staging(guest)
+    warns = 'test -f "$R/have-$K" && : >"$VGPU_CFG_WHY.warned" && why "lldpad runs"'
+    staging.play("limits", check=warns)
+    for _ in range(2):
+        assert staging.run() == 0
+        assert (staging.states()["limits"], staging.why("limits")) == ("warned", "lldpad runs")
+        assert staging.report().state == "done"
+    staging.play("limits")
+    assert staging.run() == 0
+    assert staging.states()["limits"] == "present"

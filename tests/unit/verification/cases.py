@@ -10,6 +10,7 @@ from tests.fakes.answering_guests import FakeGuest
 from tests.unit.parsers.printed import printed
 from tests.unit.verification.two_workers import (
     FACTS,
+    HW_COUNTERS,
     IMAGE,
     LINK,
     NCCL_SETTINGS,
@@ -19,6 +20,7 @@ from tests.unit.verification.two_workers import (
     PROBE,
     RUN_IMAGE,
     VIA,
+    Counting,
     Scene,
     failing,
     host_of,
@@ -234,6 +236,21 @@ def _half_from_gpu(scene: Scene) -> None:
     scene.answer(*RATE, by=lambda words: slow if "--use_cuda=0" in words else fast)
 
 
+def _no_tool(scene: Scene) -> None:
+    scene.answer("mlnx_qos", "-i", "ens192", by=failing("sh: 1: mlnx_qos: not found", 127))
+    scene.answer(
+        "timeout", "20", "dcb", by=failing("timeout: failed to run command 'dcb': No such file", 127)
+    )
+
+
+def _counting(scene: Scene, **rising: int) -> None:
+    """Let counters rise with every reading on both NICs."""
+    statistics = printed("ethtool-statistics-of-a-whole-nic.txt")
+    hardware = printed("hw-counters-of-a-busy-port.txt")
+    scene.answer("ethtool", "-S", "ens192", by=Counting(statistics, rising))
+    scene.answer("sh", "-c", HW_COUNTERS, by=Counting(hardware, rising))
+
+
 def _slow(scene: Scene) -> None:
     scene.answer(*RATE, by=printed("ib-write-bw-by-time.txt").replace("94.80", "61.30"))
 
@@ -309,6 +326,14 @@ CASES: tuple[Case, ...] = (
         lambda scene: scene.answer(
             "mlnx_qos", "-i", "ens192", by=printed("mlnx-qos-pcp-nothing-protected.txt")
         ),
+    ),
+    Case(C.ROCE_UNKNOWN, "roce", "hvd-01", _no_tool),
+    Case(C.RDMA_LOSS, "congestion", PAIR, lambda scene: _counting(scene, packet_seq_err=812)),
+    Case(
+        C.WRONG_PRIORITY,
+        "congestion",
+        PAIR,
+        lambda scene: _counting(scene, tx_prio0_bytes=8_000_000_000, tx_prio3_bytes=1_000),
     ),
     Case(
         C.NCCL_SETTINGS,

@@ -13,7 +13,9 @@ from tests.unit.parsers.printed import printed
 from tests.unit.verification import cases
 from tests.unit.verification.two_workers import (
     IMAGE,
+    INODES,
     LINK,
+    NCCL_SETTINGS,
     NOW,
     PCIE,
     PROBE,
@@ -24,6 +26,7 @@ from tests.unit.verification.two_workers import (
     failing,
 )
 from vgpu_cfg.model.guests.base import GuestNic
+from vgpu_cfg.parsers.nccl_settings import SETTINGS
 from vgpu_cfg.ports import ShellResult
 
 QUERY = "guest-query-a100-40c-licensed.txt"
@@ -147,6 +150,11 @@ def _no_cuda_anywhere(scene: Scene) -> None:
     scene.change("hvd-01", spec=spec.model_copy(update={"modules": modules}))
 
 
+def _older_drivers(scene: Scene) -> None:
+    for name in ("hvd-01", "hvd-02"):
+        _query("580.95.05", "470.239.06", name)(scene)
+
+
 def _no_boot_id(scene: Scene) -> None:
     for name in ("hvd-01", "hvd-02"):
         scene.answer("cat", "/proc/sys/kernel/random/boot_id", by=failing("cat: No such file"), of=name)
@@ -243,9 +251,15 @@ PLANTS: tuple[Plant, ...] = (
     ),
     Plant(
         "a guest's driver is of a branch that its host does not take",
-        _query("580.95.05", "470.239.06"),
+        _query("580.95.05", "535.183.01"),
         "driver",
         "VG660",
+    ),
+    Plant(
+        "no document says whether the host takes the guests' driver",
+        _older_drivers,
+        "driver",
+        "",
     ),
     Plant("one tag, two images", cases._another_image, "same-image", "VG706"),
     Plant(
@@ -398,6 +412,18 @@ PLANTS: tuple[Plant, ...] = (
     ),
     Plant("a full disk", _no_room, "room", "VG712"),
     Plant(
+        "a disk without inodes",
+        _said("hvd-01", "df", "-Pi", by=INODES.replace("16672359    1%", "12 100%")),
+        "room",
+        "VG712",
+    ),
+    Plant(
+        "a root that the kernel made read-only",
+        _said("hvd-01", "grep", " / ", "/proc/mounts", by="/dev/sda1 / ext4 ro,relatime 0 0\n"),
+        "room",
+        "VG712",
+    ),
+    Plant(
         "the worker may lock 64 KiB",
         _said("hvd-02", *IN_WORKER, "sh", "-c", "ulimit -l", by="64\n"),
         "worker-limits",
@@ -497,6 +523,30 @@ PLANTS: tuple[Plant, ...] = (
         _whole("Performance State", "    Fabric\n        State : In Progress\n    Performance State : P0"),
         "gpu-health",
         "VG710",
+    ),
+    Plant(
+        "the GID of RoCE v2 has moved since NCCL's settings were computed",
+        _said("hvd-02", "cat", SETTINGS, by=NCCL_SETTINGS.replace("GID_INDEX=3", "GID_INDEX=1")),
+        "nccl",
+        "VG687",
+    ),
+    Plant(
+        "NCCL's settings name a device that has another name now",
+        _said("hvd-01", "cat", SETTINGS, by=NCCL_SETTINGS.replace("mlx5_0", "mlx5_2")),
+        "nccl",
+        "VG687",
+    ),
+    Plant(
+        "NCCL marks its packets as nothing keeps lossless",
+        _said("hvd-01", "cat", SETTINGS, by=NCCL_SETTINGS.replace("TC=106", "TC=0")),
+        "nccl",
+        "VG687",
+    ),
+    Plant(
+        "NCCL's settings name a topology that is gone",
+        _said("hvd-01", "cat", SETTINGS, by=f"{NCCL_SETTINGS}export NCCL_TOPO_FILE=/opt/vgpu-cfg/gone.xml\n"),
+        "nccl",
+        "VG687",
     ),
     Plant("bandwidth is measured over the machine itself", _over_the_line, "bandwidth", ""),
     Plant("nobody knows what the port shall run at", _silent_rate, "port", ""),

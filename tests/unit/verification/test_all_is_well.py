@@ -24,10 +24,17 @@ def test_what_was_seen_is_told() -> None:
     assert seen["gid"] == "mlx5_0 index 3 (10.111.0.11)"
     assert seen["rdma"] == "mlx5_0 on ens192, 100 Gb/s"
     assert seen["ats"] == "0000:0b:00.0 ATSCtl: Enable+"
-    assert seen["roce"] == "trust dscp, PFC on 3, tclass 106"
+    assert seen["roce"] == "trust dscp, PFC on 3, ECN on 3, tclass 106"
     pair = found_in(report, "bandwidth-gpu", "hvd-01 -> hvd-02")
     assert (pair.observed, pair.expected) == ("94.1 Gb/s", "at least 85.0 of 100 Gb/s")
-    assert pair.measured == {"gbps": 94.1, "line_rate_gbps": 100.0, "share": 0.941}
+    assert {name: value for name, value in pair.measured.items() if "_prio" not in name and value} == {
+        "gbps": 94.1,
+        "line_rate_gbps": 100.0,
+        "share": 0.941,
+    }
+    assert found_in(report, "congestion", "hvd-01 -> hvd-02").observed == (
+        "nothing lost; priority 3 paused 8 times, asked to 0; 0 packets marked by ECN, 0 CNPs sent"
+    )
     together = found_in(report, "allreduce", "hvd-01, hvd-02")
     assert together.observed == "11.2 GB/s bus bandwidth by horovod, 2 ranks, NET/IB/GDRDMA"
     assert together.expected == "at least 10.5 of 12.5 GB/s, exact"

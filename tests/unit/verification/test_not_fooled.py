@@ -23,7 +23,9 @@ from vgpu_cfg.knowledge.verify_failures import VerifyCode
 from vgpu_cfg.model.signs import shown
 from vgpu_cfg.model.verification import CheckResult, CheckState
 from vgpu_cfg.ports import ShellResult
+from vgpu_cfg.verification.learned import RdmaNic
 from vgpu_cfg.verification.network_checks import rdma_mtu
+from vgpu_cfg.verification.training_checks import TrainingView
 from vgpu_cfg.verification.views import WantedVm
 
 SENT = "hvd-01:310:355 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[0] [send] via NET/IB/0(0)\n"
@@ -58,6 +60,19 @@ def test_an_allreduce_on_cpus_proves_nothing_of_gpus() -> None:
     found = _allreduce(VIA + PROBE.replace('"is_on_gpu": true', '"is_on_gpu": false'))
     assert (found.state, found.code) == (CheckState.FAILED, VerifyCode.ALLREDUCE_FAILED)
     assert "on CPUs" in found.observed
+
+
+def test_a_head_without_gpus_takes_nothing_from_what_workers_must_reach() -> None:
+    scene = make_scene()
+    report = scene.run()
+    assert report.passes
+    workers = tuple(scene.views.values())
+    nic = RdmaNic(interface="ens192", line_rate_gbps=100)
+    able = tuple(one.knowing(one.learned.model_copy(update={"rdma": (nic,)})) for one in workers)
+    head = replace(workers[0], name="head", gpus=0, gpudirect=False)
+    view = TrainingView(workers[0], (head, *able))
+    assert view.trained == able
+    assert view.line_rate_gbps == 100
 
 
 def test_sums_that_nobody_checked_are_not_exact() -> None:

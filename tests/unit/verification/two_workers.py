@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -64,6 +65,10 @@ VIA = "hvd-01:310:355 [0] NCCL INFO Channel 00 : 0[0] -> 1[0] [send] via NET/IB/
 GPU_BANDWIDTH = printed("ib-write-bw-gpu-memory.txt").replace("47.00", "94.10")
 
 
+INODES = """\
+Filesystem      Inodes  IUsed   IFree IUse% Mounted on
+/dev/sda1     16777216 104857 16672359    1% /
+"""
 STAMP = f"{NOW:%Y%m%d%H%M%S%f}"
 WRITES = 'printf "%s" "$0" > "$1"'
 DIGEST = f"sha256:{'5a' * 32}"
@@ -91,6 +96,32 @@ def nic_of(number: int) -> GuestNic:
     return GuestNic(mac=f"04:3f:72:aa:00:{number:02x}", addresses=(f"10.111.0.{10 + number}/24",), mtu=9000)
 
 
+HW_COUNTERS = "grep -s . /sys/class/infiniband/mlx5_0/ports/1/hw_counters/*"
+MOVED = {"tx_prio3_bytes": 8_000_000_000, "rx_prio3_bytes": 8_000_000_000, "rx_prio3_pause": 4}
+"""What each reading of a healthy NIC's statistics adds to the one before."""
+
+
+class Counting:
+    """A tool's counters, some of which rise with every reading."""
+
+    def __init__(self, text: str, rising: Mapping[str, int]) -> None:
+        self.text = text
+        self.rising = rising
+        self.readings = 0
+
+    def __call__(self, _words: tuple[str, ...]) -> str:
+        lines = []
+        for line in self.text.splitlines():
+            name, colon, value = line.rpartition(":")
+            key = name.strip().rpartition("/")[2]
+            if key in self.rising:
+                blank = " " if value.startswith(" ") else ""
+                value = f"{blank}{int(value) + self.readings * self.rising[key]}"
+            lines.append(f"{name}{colon}{value}")
+        self.readings += 1
+        return "\n".join(lines) + "\n"
+
+
 def spec_of(number: int, count: int = 2) -> GuestSpec:
     """Return what a worker shall have: RDMA from GPU memory over a NIC that is passed through."""
     names = [f"hvd-{n:02}" for n in range(1, count + 1)]
@@ -101,7 +132,7 @@ def spec_of(number: int, count: int = 2) -> GuestSpec:
     modules: list[GuestModule] = [
         NetworkModule(nics=(GuestNic(mac=f"00:50:56:aa:00:{number:02x}", dhcp=True), *nics)),
         SshMeshModule(vm=names[number - 1], peers=peers),
-        DriverModule(branches=("580", "570"), refused=("550", "535")),
+        DriverModule(branches=("580", "570"), refused=("550", "535", "470")),
         LicenceModule(token="lic"),
         OfedModule(stack="mlnx"),
         NicFirmwareModule(nics=nics, parameters={"ATS_ENABLED": "True"}),
@@ -144,6 +175,8 @@ def answers_of(number: int, spec: GuestSpec) -> dict[tuple[str, ...], Answer]:
         ("chronyc", "-n", "tracking"): printed("chronyc-tracking-follows.txt"),
         ("dmesg",): printed("dmesg-sound.txt"),
         ("df", "-Pk"): printed("df-posix.txt"),
+        ("df", "-Pi"): INODES,
+        ("grep", " / ", "/proc/mounts"): "/dev/sda1 / ext4 rw,relatime 0 0\n",
         ("ethtool", "ens192"): printed("ethtool-100g.txt"),
         LINK: PCIE,
         (*worker, "sh", "-c", "ulimit -l"): "unlimited\n",
@@ -168,6 +201,11 @@ def answers_of(number: int, spec: GuestSpec) -> dict[tuple[str, ...], Answer]:
         ("show_gids",): own(printed("show-gids-tabs.txt")),
         ("cat", f"{sysfs}/ports/1/rate"): "100 Gb/sec (4X EDR)\n",
         ("mlnx_qos", "-i", "ens192"): printed("mlnx-qos-dscp-with-buffers.txt"),
+        ("grep", "-s", "."): "".join(
+            f"/sys/class/net/ens192/ecn/roce_{side}/enable/3:1\n" for side in ("np", "rp")
+        ),
+        ("ethtool", "-S", "ens192"): Counting(printed("ethtool-statistics-of-a-whole-nic.txt"), MOVED),
+        ("sh", "-c", HW_COUNTERS): printed("hw-counters-of-a-busy-port.txt"),
         ("cat", f"{sysfs}/tc/1/traffic_class"): "Global tclass=106\n",
         ("cat", SETTINGS): NCCL_SETTINGS,
         ("lsmod",): printed("lsmod-with-peermem.txt"),

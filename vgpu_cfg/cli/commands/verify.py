@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 EXIT_FAILED, EXIT_UNPROVEN = 8, 9
 """No errors of the tool: see docs/reference/exit-codes.md."""
 
+EXIT_LEFT_OVER = 6
+"""As of a run of which only a part was done."""
+
 _BRANCH_DIGITS = 3
 
 
@@ -98,16 +101,22 @@ def verify(
             help="Check nothing; show what fits a host driver of this branch, part by part.",
         ),
     ] = None,
+    template: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--template",
+            metavar="NAME",
+            help="Check no VM; boot one throw-away clone of these templates of the plan, and look inside.",
+        ),
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Make the clone without asking.")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show what was skipped, too.")] = False,
     output: ReportOption = ReportFormat.TEXT,
     connection: ConnectionFlags,
     variables: dict[str, str],
     variable_files: tuple[Path, ...],
 ) -> None:
-    """Check inside hosts and guests that training will work.
-
-    Exit 8 where a check fails, 9 where nothing failed and not all that the plan asks for could be proven.
-    """
+    """Check inside hosts and guests that training will work; exit 8 where a check fails, 9 if it cannot."""
     from vgpu_cfg.cli.flows import flow
     from vgpu_cfg.cli.flows.baselines import add_to_history, read_baseline
     from vgpu_cfg.cli.flows.verify_flow import Wanted, verify_plan
@@ -115,6 +124,12 @@ def verify(
 
     globs = _globs(only)
     request = flow.read_request(path, variables, variable_files)
+    if yes and not template:
+        raise typer.BadParameter("only a clone of --template is asked about", param_hint="--yes")
+    if template:
+        options = CommandOptions(connection, variables, variable_files)
+        _show_templates(request, options, path, tuple(template), output, yes=yes)
+        return
     if target_branch is not None:
         _show_target(request, connection, target_branch, tuple(vms or ()), tuple(hosts or ()), output, report)
         return
@@ -227,6 +242,35 @@ def _show_target(
         from vgpu_cfg.render.text.branches import render_branch_plan
 
         show.lines(lambda width: render_branch_plan(found, width))
+    if found.lacks:
+        raise typer.Exit(EXIT_FAILED)
+
+
+def _show_templates(
+    request: PlanRequest,
+    options: CommandOptions,
+    path: Path,
+    globs: tuple[str, ...],
+    output: ReportFormat,
+    *,
+    yes: bool,
+) -> None:
+    """Look into a clone of each template; exit 8 where one lacks what is asked, 6 where a clone is left."""
+    from vgpu_cfg.cli.flows.run_flow import ApplyOptions
+    from vgpu_cfg.cli.flows.template_flow import look_at_templates
+    from vgpu_cfg.cli.options.shared import OutputFormat
+    from vgpu_cfg.cli.output import show
+    from vgpu_cfg.render.text.templates import render_template_looks
+
+    if output is not ReportFormat.TEXT:
+        raise typer.BadParameter(
+            "a template is shown as text, after its clone's own run", param_hint="--output"
+        )
+    how = ApplyOptions(path=path, yes=yes, parallel=1, per_host=1, output=OutputFormat.TEXT, options=options)
+    found = look_at_templates(request, options.connection, globs, how)
+    show.lines(lambda width: render_template_looks(found, width))
+    if found.left_over:
+        raise typer.Exit(EXIT_LEFT_OVER)
     if found.lacks:
         raise typer.Exit(EXIT_FAILED)
 

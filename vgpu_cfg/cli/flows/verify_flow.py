@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from datetime import timedelta
 from threading import Lock
 from typing import TYPE_CHECKING
 
@@ -88,7 +88,7 @@ def verify_in(
     from vgpu_cfg.catalog.nic import load_nics
     from vgpu_cfg.verification import Channels, make_guest_views, make_host_views, verify
 
-    begun = estate.clock.now()
+    begun, clock = estate.clock.now(), _vcenter_clock(estate)
     observed = read_plan(desired, estate)
     specs = specs_of(desired, observed)
     rates = {model.device_id: model.line_gbps for model in load_nics().models if model.line_gbps}
@@ -97,7 +97,7 @@ def verify_in(
         desired, observed, open_shells=frozenset(open_shells), licence_of_all=wanted.all_licences
     )
     guests = make_guest_views(
-        desired, observed, specs, now=begun, rates_gbps=rates, framebuffers_mib=_framebuffers(desired)
+        desired, observed, specs, now=clock(), rates_gbps=rates, framebuffers_mib=_framebuffers(desired)
     )
     host_names = [host.name for host in hosts]
     hosts, guests = _selected(hosts, guests, wanted)
@@ -114,7 +114,7 @@ def verify_in(
         guest=ways.guest,
         host=ways.host,
         pause=estate.clock.pause,
-        now=partial(_vcenter_time, estate),
+        now=clock,
         on_result=on_result,
     )
     # The lab is one process with one clock: its machines are asked one after the other.
@@ -131,10 +131,26 @@ def verify_in(
     )
 
 
-def _vcenter_time(estate: Estate) -> datetime:
-    """Return what vCenter's clock shows; this machine's, where nobody tells it."""
-    locks = estate.reader.read_locks()
-    return estate.clock.now() if locks is None else locks.now
+def _vcenter_clock(estate: Estate) -> Callable[[], datetime]:
+    """Return what tells vCenter's time; this machine's, where nobody tells how far vCenter's is from it.
+
+    vCenter is asked once, and this machine's clock counts on from there; the lab's is asked each time.
+    """
+
+    def read() -> datetime | None:
+        locks = estate.reader.read_locks()
+        return locks.now if locks is not None else None
+
+    def of_the_lab() -> datetime:
+        return read() or estate.clock.now()
+
+    if estate.is_lab:
+        return of_the_lab
+    before = estate.clock.now()
+    seen = read()
+    after = estate.clock.now()
+    off = seen - (before + (after - before) / 2) if seen is not None else timedelta()
+    return lambda: estate.clock.now() + off
 
 
 def _framebuffers(desired: DesiredPlan) -> Mapping[str, int]:

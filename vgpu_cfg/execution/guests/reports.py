@@ -16,7 +16,7 @@ FIRST_RUN = "first"
 """The word of the attempt that cloud-init makes at the first boot."""
 LONGEST_WHY = 200
 
-_FINISHED = ("present", "done")
+_FINISHED = ("present", "done", "warned")
 _REMEDIES: Mapping[str, str] = MappingProxyType(
     {
         "network": "compare the NICs of the plan file with `ip -br link` in the guest",
@@ -87,11 +87,13 @@ def check_done(report: GuestReport, spec: GuestSpec, modules: Iterable[str]) -> 
 
 
 def summary_of(report: GuestReport, modules: Iterable[str]) -> str:
-    """Say in a few words what came of a staging that is done."""
+    """Say in a few words what came of a staging that is done, and what a module warned of."""
     reported = {one.name: one.state for one in report.modules}
     names = tuple(modules)
     there = sum(reported.get(name) == "present" for name in names)
-    return f"{len(names) - there} brought, {there} were there already"
+    words = [f"{len(names) - there} brought, {there} were there already"]
+    words += [f"{one.name} warns: {one.why}" for one in report.modules if one.state == "warned"]
+    return "; ".join(words)
 
 
 def _is_finished(reported: ModuleState | None, spec: GuestSpec, name: str) -> bool:

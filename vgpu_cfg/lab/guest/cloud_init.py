@@ -36,7 +36,7 @@ DATA = ("userdata", "vendordata")
 def boot(lab: Simulation, vm: VirtualMachine) -> None:
     """Do what cloud-init does in a guest that has just come up."""
     guest = guest_of(vm)
-    if not guest.cloud_init or not vm.tools_installed:
+    if not guest.cloud_init or guest.datasource != "vmware" or not vm.tools_installed:
         return
     grow_root(vm)
     try:

@@ -119,6 +119,11 @@ class Guest:
     os: str = "ubuntu-22.04"
     kernel: str = "5.15.0-91-generic"
     cloud_init: bool = True
+    datasource: str = "vmware"
+    """Where its cloud-init looks for data: only there does it find any."""
+    sshd: bool = True
+    headers: bool = True
+    """Whether what modules are built with is there for its kernel."""
     boot_seconds: float = 20.0
     free_mib: int = 32_768
     disk_mib: int = 0
@@ -146,6 +151,8 @@ class Guest:
     """The content of the client configuration token."""
     settings: dict[str, NicSetting] = field(default_factory=dict)
     roce: dict[str, RoceSetting] = field(default_factory=dict)
+    counters: dict[str, dict[str, int]] = field(default_factory=dict)
+    """What NICs have counted, by their MAC and mlx5's names."""
     services: dict[str, bool] = field(default_factory=dict)
     """Units of systemd that modules made: whether they start at boot."""
     blocks: dict[str, str] = field(default_factory=dict)
@@ -159,7 +166,7 @@ class Guest:
     boot_due: float = 0.0
     boots: int = 0
     faults: dict[str, str] = field(default_factory=dict)
-    """What an exercise lets be wrong with it, by the words of `guest/system/faults.py`."""
+    """What an exercise lets be wrong with it, by the words of `estates/guest_faults.py`."""
     mounts: dict[str, str] = field(default_factory=dict)
     """Folders that are shared, and the address of whoever exports them; "" where it is this guest."""
     shm_mib: int = 0

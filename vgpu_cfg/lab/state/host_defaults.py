@@ -184,8 +184,12 @@ FACTORY_FIRMWARE = {
     "NUM_OF_VFS": "0",
     "LINK_TYPE_P1": "ETH(2)",
     "ADVANCED_PCI_SETTINGS": "False(0)",
+    "ROCE_CC_PRIO_MASK_P1": "255",
 }
-"""Parameters of a ConnectX port as it comes from the factory. That virtual functions are off is assumed."""
+"""Parameters of a ConnectX port as it comes from the factory. That virtual functions are off is assumed.
+
+ECN on all priorities is what recorded queries of ConnectX-6 and ConnectX-7 show as the default.
+"""
 
 
 def nic_firmware(changed: Mapping[str, str | None]) -> dict[str, FirmwareParameter]:

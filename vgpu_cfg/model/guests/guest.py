@@ -170,13 +170,13 @@ def outdated(
 class ModuleState(Frozen):
     """What became of one module in the guest.
 
-    `state` is "waiting", "present" (it was there already), "done", "reboot" (the guest restarts for it),
-    "hand" (somebody must do the rest, `why` says what) or "failed". Of name and reason, which the guest can
-    write as it likes, one short line is kept.
+    `state` is "waiting", "present" (it was there already), "done", "warned" (it is there, but for what `why`
+    says), "reboot" (the guest restarts for it), "hand" (somebody must do the rest) or "failed". Of name and
+    reason, which the guest can write as it likes, one short line is kept.
     """
 
     name: str
-    state: Literal["waiting", "present", "done", "reboot", "hand", "failed"]
+    state: Literal["waiting", "present", "done", "warned", "reboot", "hand", "failed"]
     digest: str = ""
     why: str = ""
 

@@ -172,15 +172,27 @@ class OfedModule(ModuleBase):
     """The RDMA stack: "mlnx" (MLNX_OFED), "doca" (DOCA-OFED) or "inbox" (the distribution's).
 
     `package` is a URL or path (mlnx: the .tgz, doca: the repository's .deb or .rpm), "" where the template
-    has it. `peermem` loads nvidia-peermem at boot.
+    has it. It comes before NVIDIA's driver, whose nvidia-peermem is built only where the stack is there.
     """
 
     kind: Literal["ofed"] = "ofed"
     stack: Literal["mlnx", "doca", "inbox"] = "inbox"
     package: str = ""
     sha256: str = ""
-    peermem: bool = True
     MAY_REBOOT: ClassVar[bool] = True
+
+
+class PeermemModule(ModuleBase):
+    """The way from the NIC into GPU memory: the kernel's dma-buf where all have it, else nvidia-peermem.
+
+    `stack` is the RDMA stack's. `package` is the driver's where that is a .run: its installer builds the
+    modules anew that were built before the stack came, as DKMS does for packages.
+    """
+
+    kind: Literal["peermem"] = "peermem"
+    stack: Literal["mlnx", "doca", "inbox"] = "inbox"
+    package: str = ""
+    sha256: str = ""
 
 
 class NicFirmwareModule(ModuleBase):
@@ -250,9 +262,10 @@ GuestModule = Annotated[
     | SiteModule
     | TimeModule
     | NouveauModule
+    | OfedModule
     | DriverModule
     | CudaModule
-    | OfedModule
+    | PeermemModule
     | RoceModule
     | NcclModule
     | LimitsModule

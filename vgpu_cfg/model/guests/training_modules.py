@@ -118,7 +118,8 @@ class WorkerModule(ModuleBase):
 class RankModule(ModuleBase):
     """How every process of a training starts on its worker: /opt/vgpu-cfg/rank, and what ends it there.
 
-    `environment` holds what is known beforehand (NCCL_* and the rest), the same on all VMs of the training.
+    `environment` is the plan file's own, the same on all VMs of the training; what NCCL needs to know of a
+    guest stands in that guest (see `NcclModule`).
     """
 
     kind: Literal["rank"] = "rank"

@@ -101,7 +101,9 @@ class OfedEntry(PackageEntry):
 class CudaEntry(Frozen):
     """The CUDA Toolkit, for training without containers; text is short for {version: text}."""
 
-    version: CudaVersion = key('The release, as in "12.8".', IN_GUEST)
+    version: CudaVersion = Field(
+        description='The release, as in "12.8".', json_schema_extra={"x-takes-effect": IN_GUEST.value}
+    )
     package: Package = key(
         "A local repository's .deb or .rpm, or a .run file, by its address or path.",
         IN_GUEST,
@@ -121,7 +123,7 @@ GuestOfed = Annotated[
 ]
 
 
-GuestCuda = Annotated[CudaEntry, word_or_mapping("version", (), Text | CudaEntry)]
+GuestCuda = Annotated[CudaEntry, word_or_mapping("version", (), CudaVersion | CudaEntry)]
 GuestUsers = Annotated[
     tuple[UserEntry, ...], one_or_many_of("name", Text | UserEntry | list[Text | UserEntry])
 ]

@@ -92,7 +92,7 @@ TimeServers = Annotated[
 Shell = Annotated[str, _checked(check_shell, _patterned(SHELL_PATTERN))]
 SharedPath = Annotated[str, _checked(check_folder, _patterned(FOLDER_PATTERN))]
 Package = Annotated[str | None, _checked(check_package, _patterned(PACKAGE_PATTERN, or_empty=True))]
-CudaVersion = Annotated[str | None, _checked(check_cuda_version, _patterned(CUDA_PATTERN, or_empty=True))]
+CudaVersion = Annotated[str, _checked(check_cuda_version, _patterned(CUDA_PATTERN))]
 Url = Annotated[str | None, _checked(check_url, _patterned(PLAIN_URL_PATTERN, or_empty=True))]
 Sha256 = Annotated[str | None, _checked(check_sha256, _patterned(SHA256_PATTERN, or_empty=True))]
 Image = Annotated[str | None, _checked(check_image, _patterned(IMAGE_PATTERN, or_empty=True))]

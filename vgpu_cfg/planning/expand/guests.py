@@ -157,9 +157,6 @@ def _check_packages(entry: GuestEntry, layers: Layers) -> Iterator[DocumentFault
 
 def _check_cuda(entry: CudaEntry, layers: Layers) -> Iterator[DocumentFault]:
     loc: Loc = ("guest", "cuda")
-    if not entry.version:
-        hint = 'as in cuda: "12.8"'
-        yield layers.fault(loc, "this says not which release of the CUDA Toolkit is wanted", hint)
     if entry.package:
         yield from _check_kind((*loc, "package"), entry, CUDA_PACKAGES, "the CUDA Toolkit", layers)
     elif entry.sha256:

@@ -64,6 +64,13 @@ def check_cuda(resolved: ResolvedVm, update: GuestUpdate, findings: Findings) ->
         findings.add_vm(Code.CUDA_DRIVER_UNPROVEN, vm, message, remedy)
 
 
+def release_before(version: str) -> str:
+    """Return the newest release of an older major one, "" where none is known."""
+    major = int(version.partition(".")[0])
+    older = [one for one in OWN_DRIVER if int(one.partition(".")[0]) < major]
+    return older[-1] if older else ""
+
+
 def _branch_of(driver: DriverModule | None) -> tuple[int | None, str]:
     """Return the branch that the guest's driver has at best, and what that is; None if it is not known."""
     if driver is None:

@@ -17,6 +17,7 @@ from vgpu_cfg.model.guests.modules import (
     NicFirmwareModule,
     NouveauModule,
     OfedModule,
+    PeermemModule,
     RoceModule,
     SharedFolderModule,
     SiteModule,
@@ -43,7 +44,9 @@ from vgpu_cfg.planning.guests.drivers import branch_of_package
 HIDDEN = "****"
 """What stands for a secret, wherever one is told of."""
 
-_ALWAYS_DEFAULT = frozenset({"users", "nouveau", "limits", "nccl", "toolkit", "ssh-mesh", "hosts", "rank"})
+_ALWAYS_DEFAULT = frozenset(
+    {"users", "nouveau", "limits", "nccl", "peermem", "toolkit", "ssh-mesh", "hosts", "rank"}
+)
 """Modules that follow from others: no key of the plan file asks for them."""
 
 
@@ -80,8 +83,9 @@ def module_text(module: GuestModule) -> str:
         case LicenceModule():
             return f"licence {HIDDEN}"
         case OfedModule():
-            stack = {"mlnx": "MLNX_OFED", "doca": "DOCA-OFED", "inbox": "inbox RDMA"}[module.stack]
-            return f"{stack}, peermem" if module.peermem else stack
+            return {"mlnx": "MLNX_OFED", "doca": "DOCA-OFED", "inbox": "inbox RDMA"}[module.stack]
+        case PeermemModule():
+            return "GPU memory for RDMA"
         case NicFirmwareModule():
             return ", ".join(f"{name}={value}" for name, value in module.parameters.items())
         case RoceModule():

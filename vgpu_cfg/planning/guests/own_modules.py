@@ -17,12 +17,14 @@ from vgpu_cfg.model.guests.modules import (
     NicFirmwareModule,
     NouveauModule,
     OfedModule,
+    PeermemModule,
     RoceModule,
     TimeModule,
     UsersModule,
 )
 from vgpu_cfg.model.guests.training_modules import ContainersModule, ToolkitModule
 from vgpu_cfg.model.plan_file import TrainingRoceEntry
+from vgpu_cfg.model.plan_file.guest_values import package_kind
 from vgpu_cfg.planning.guests.drivers import GuestDrivers
 from vgpu_cfg.planning.guests.nics import PlannedNic
 
@@ -108,8 +110,9 @@ def _rdma_modules(own: OwnGuest, nics: Sequence[PlannedNic]) -> Iterator[GuestMo
             stack=ofed.stack,
             package=ofed.package or "",
             sha256=ofed.sha256 or "",
-            peermem=is_direct and own.has_gpus,
         )
+        if is_direct and own.has_gpus:
+            yield _peermem_module(guest)
     if not nics:
         return
     direct = tuple(nic.guest for nic in nics if nic.is_whole and nic.desired.rdma == "gpudirect")
@@ -121,4 +124,16 @@ def _rdma_modules(own: OwnGuest, nics: Sequence[PlannedNic]) -> Iterator[GuestMo
         dscp=shape.dscp,
         priority=shape.priority,
         owns_port=all(nic.is_whole for nic in nics),
+    )
+
+
+def _peermem_module(guest: DesiredGuest) -> PeermemModule:
+    """Name the driver's package where its own installer can build modules anew."""
+    driver = guest.driver
+    package = driver.package or "" if driver is not None else ""
+    is_installer = package_kind(package) == ".run"
+    return PeermemModule(
+        stack=guest.ofed.stack if guest.ofed is not None else "inbox",
+        package=package if is_installer else "",
+        sha256=driver.sha256 or "" if driver is not None and is_installer else "",
     )

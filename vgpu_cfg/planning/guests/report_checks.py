@@ -16,6 +16,9 @@ from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
 from vgpu_cfg.planning.vms.new_vms import with_needs
 
 FIRMWARE = "nic-firmware"
+_WARNED = (
+    "put it right in the guest or its template, and let `vgpu-cfg-stage` look again; `verify` measures it"
+)
 
 
 def check_report(resolved: ResolvedVm, update: GuestUpdate, findings: Findings) -> None:
@@ -42,6 +45,9 @@ def check_report(resolved: ResolvedVm, update: GuestUpdate, findings: Findings) 
                 else "do what it says, and apply again"
             )
             findings.add_vm(Code.GUEST_MANUAL_STEP, resolved.desired, message, remedy)
+        if module.state == "warned":
+            message = f"{module.name} is there but for this: {module.why or 'its guest does not say what'}"
+            findings.add_vm(Code.GUEST_WARNED, resolved.desired, message, _WARNED)
 
 
 def check_mark(resolved: ResolvedVm, update: GuestUpdate, findings: Findings) -> None:

@@ -21,6 +21,7 @@ from vgpu_cfg.model.guests.modules import (
     NicFirmwareModule,
     NouveauModule,
     OfedModule,
+    PeermemModule,
     RoceModule,
     SharedFolderModule,
     SiteModule,
@@ -121,7 +122,7 @@ def fetched(spec: GuestSpec) -> Iterator[Fetched]:
 
 def _fetched_by(module: GuestModule) -> Iterator[Fetched]:
     match module:
-        case DriverModule():
+        case DriverModule() | PeermemModule():
             yield from _file("guest.driver", module.package)
         case OfedModule():
             yield from _file("guest.ofed.package", module.package)

@@ -32,7 +32,7 @@ from vgpu_cfg.planning.guests.module_text import module_edit
 from vgpu_cfg.planning.guests.peers import Team
 from vgpu_cfg.planning.vms.new_vms import change_id, with_needs
 
-_IS_THERE = frozenset({"present", "done"})
+_IS_THERE = frozenset({"present", "done", "warned"})
 _UNFINISHED = frozenset({"waiting", "reboot", "failed"})
 _ON_ITS_WAY = frozenset({"running", "reboot", "done"})
 

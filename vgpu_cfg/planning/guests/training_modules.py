@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from vgpu_cfg.model.guests.base import GuestNic
 from vgpu_cfg.model.guests.modules import (
@@ -32,9 +32,6 @@ from vgpu_cfg.planning.guests.peers import Peer, Team
 DCGM_PORT, NODE_PORT = 9400, 9100
 """Where DCGM exporter and node exporter listen, by their own defaults."""
 
-ECN_CAPABLE = 2
-"""The two low bits of a type-of-service byte that say "ECN capable"."""
-
 
 def training_modules(team: Team, peer: Peer) -> Iterator[GuestModule]:
     """Yield the modules of one VM of a training, in no order."""
@@ -58,7 +55,7 @@ def training_modules(team: Team, peer: Peer) -> Iterator[GuestModule]:
         )
     if guest.runtime is not None and training.image:
         yield from _container(team, peer, guest.runtime)
-    yield RankModule(environment=launch_environment(team))
+    yield RankModule(environment=dict(sorted(team.training.environment.items())))
     if team.launcher is peer:
         yield _launcher(team, peer)
     yield from _monitoring(team, peer)
@@ -141,27 +138,6 @@ def _launcher(team: Team, peer: Peer) -> LauncherModule:
 
 def _control_nics(peer: Peer) -> tuple[GuestNic, ...]:
     return tuple(nic.guest for nic in peer.other_nics if nic.is_stated)
-
-
-def launch_environment(team: Team) -> Mapping[str, str]:
-    """Return what training starts with, as far as the plan knows it; the user's own word wins.
-
-    GPUDirect is allowed over any distance where every worker's NIC is to reach GPU memory, since a VM hides
-    the real topology; it is off where one of them cannot.
-    """
-    nics = [nic for one in team.workers for nic in one.rdma_nics]
-    found: dict[str, str] = {}
-    if nics:
-        is_direct = all(
-            nic.desired.rdma == "gpudirect" and not nic.desired.is_pvrdma for nic in nics
-        ) and all(one.rdma_nics for one in team.workers)
-        found["NCCL_IB_ROCE_VERSION_NUM"] = "2"
-        found["NCCL_IB_TC"] = str(team.training.roce.dscp << 2 | ECN_CAPABLE)
-        found["NCCL_NET_GDR_LEVEL"] = "SYS" if is_direct else "LOC"
-    names = {nic.guest.name for one in team.workers for nic in (one.rdma_nics or one.other_nics)}
-    if len(names) == 1 and "" not in names:
-        found["NCCL_SOCKET_IFNAME"] = f"={names.pop()}"
-    return dict(sorted((found | dict(team.training.environment)).items()))
 
 
 def _monitoring(team: Team, peer: Peer) -> Iterator[GuestModule]:

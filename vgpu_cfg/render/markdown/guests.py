@@ -20,6 +20,7 @@ from vgpu_cfg.model.guests.modules import (
     NicFirmwareModule,
     NouveauModule,
     OfedModule,
+    PeermemModule,
     RoceModule,
     SharedFolderModule,
     SiteModule,
@@ -119,8 +120,12 @@ def by_hand_text(module: GuestModule) -> str:
         case OfedModule():
             stack = {"mlnx": "MLNX_OFED", "doca": "DOCA-OFED", "inbox": "the distribution's RDMA packages"}
             source = f" from {module.package}" if module.package else ""
-            peermem = "; load nvidia-peermem now and at boot" if module.peermem else ""
-            return f"install {stack[module.stack]}{source}{peermem}"
+            return f"install {stack[module.stack]}{source}"
+        case PeermemModule():
+            return (
+                "load nvidia-peermem now and at boot, unless the open kernel modules and Linux 5.12 or later "
+                "make it needless; where the driver was there before the RDMA stack, build its modules anew"
+            )
         case NicFirmwareModule():
             values = " ".join(f"{key}={value}" for key, value in module.parameters.items())
             return f"mlxconfig -y set {values} on the NIC; in force once the host has restarted"

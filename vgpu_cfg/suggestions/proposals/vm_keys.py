@@ -12,6 +12,7 @@ from vgpu_cfg.model.plan.suggestion import FixKind
 from vgpu_cfg.model.vgpu import Sharing
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.wording import gib, node_list
+from vgpu_cfg.planning.guests.cuda_checks import release_before
 from vgpu_cfg.suggestions.candidate import Candidate
 from vgpu_cfg.suggestions.situation import Situation
 
@@ -312,6 +313,13 @@ def _guests(situation: Situation) -> Iterator[Candidate]:
         if plain and plain != nics:
             steps.append(("nics", plain))
         yield from _ask(situation, vm, "without anything that is set up in its guest", *steps)
+    for vm in situation.lines(Code.CUDA_DRIVER_OLD):
+        cuda = vm.guest.cuda if vm.guest is not None else None
+        older = release_before(cuda.version) if cuda is not None else ""
+        if cuda is not None and older and not cuda.package:
+            stated = situation.stated(vm, "guest", "cuda")
+            key = "guest.cuda.version" if isinstance(stated, dict) else "guest.cuda"
+            yield from _state(situation, vm, f"takes CUDA {older}", (key, older))
     for vm in situation.lines(Code.GUEST_SECRETS_NO_WAY):
         yield from _ask(
             situation, vm, "with secrets that vCenter shows: `secrets: exposed`", ("guest.secrets", "exposed")

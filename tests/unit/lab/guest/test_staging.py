@@ -31,7 +31,7 @@ from vgpu_cfg.lab.state.host import Host
 
 RUNTIME = module("containers", runtime="docker", minimum_free_gib=0)
 NOUVEAU = module("nouveau")
-DRIVERS = module("driver", package=DRIVER, sha256="", branches=["580", "570"])
+DRIVERS = module("driver", package=DRIVER, sha256="", branches=["580", "570"], refused=["470"])
 
 
 @pytest.fixture
@@ -46,7 +46,9 @@ def test_a_worker_is_staged_from_the_first_boot_on(rig: GuestRig) -> None:
     assert (report["spec"], report["run"], report["state"]) == ("0123456789", "first", "hand")
     assert rig.states() == {
         "host-name": "present",
-        **dict.fromkeys(("hosts", "network", "ssh-mesh", "nouveau", "driver", "licence", "ofed"), "done"),
+        **dict.fromkeys(
+            ("hosts", "network", "ssh-mesh", "nouveau", "driver", "licence", "ofed", "peermem"), "done"
+        ),
         "nic-firmware": "hand",
         **dict.fromkeys(("roce", "containers", "toolkit", "image", "worker", "launcher"), "done"),
     }
@@ -174,9 +176,10 @@ FAULTS: list[Any] = [
      "the image does not hold Horovod: horovodrun --check-build fails in it"),
     ("", "registries: {nvcr.io: {images: {}}}", [RUNTIME, module("image", **image())], {},
      "the registry nvcr.io has no image nvidia/tensorflow:21.07-tf1-py3"),
-    ("driver: 470.239.06", "", [module("driver", package="", sha256="", branches=["580", "570"])], {},
+    ("driver: 470.239.06", "",
+     [module("driver", package="", sha256="", branches=["580", "570"], refused=["470"])], {},
      "the guest driver 470.239.06 is of branch 470, the host takes 580, 570"),
-    ("", "", [module("driver", package="", sha256="", branches=[])], {},
+    ("", "", [module("driver", package="", sha256="", branches=[], refused=[])], {},
      "the template has no NVIDIA driver, and no package is named"),
     ("", "unreachable: [files.lab]", [NOUVEAU, DRIVERS], {}, "files.lab cannot be reached"),
     ("driver: 580.95.05", "licence: expired", [LICENCE], {"token": "T"},

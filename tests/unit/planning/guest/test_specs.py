@@ -92,8 +92,9 @@ def test_the_guides_pair_gets_everything_in_the_order_in_which_it_is_staged() ->
         "hosts",
         "network",
         "nouveau",
-        "driver",
         "ofed",
+        "driver",
+        "peermem",
         "roce",
         "nccl",
         "limits",
@@ -108,7 +109,7 @@ def test_the_guides_pair_gets_everything_in_the_order_in_which_it_is_staged() ->
         "launcher",
         "nic-firmware",
     ]
-    assert first.carried == first.public == tuple(kinds(first)[:12])
+    assert first.carried == first.public == tuple(kinds(first)[:13])
     assert kinds(first) == sorted(kinds(first), key=MODULE_ORDER.index)
     assert kinds(second) == [kind for kind in kinds(first) if kind != "launcher"]
     assert set(first.secrets) == {"plan-keys", "lic", "ngc"}
@@ -148,50 +149,41 @@ def test_netplan_is_told_of_every_nic_that_the_plan_file_speaks_of() -> None:
 
 
 @pytest.mark.parametrize(
-    ("nic", "owns_port", "has_firmware", "peermem", "level"),
+    ("nic", "owns_port", "has_firmware", "peermem", "is_direct"),
     [
-        (WHOLE, True, True, True, "SYS"),
-        (VIRTUAL, False, False, True, "SYS"),
-        (PARAVIRTUAL, False, False, False, "LOC"),
-        (WHOLE | {"rdma": "host"}, True, False, False, "LOC"),
+        (WHOLE, True, True, True, True),
+        (VIRTUAL, False, False, True, True),
+        (PARAVIRTUAL, False, False, False, False),
+        (WHOLE | {"rdma": "host"}, True, False, False, False),
     ],
 )
 def test_one_word_on_the_nic_decides_what_the_guest_does(
-    nic: dict[str, Any], level: str, *, owns_port: bool, has_firmware: bool, peermem: bool
+    nic: dict[str, Any], *, owns_port: bool, has_firmware: bool, peermem: bool, is_direct: bool
 ) -> None:
     other = BY_DHCP | ({"mac": "00:50:56:00:00:01"} if nic is PARAVIRTUAL else {})
     found = specs(worker("w-1", other, nic), worker("w-2", other, nic))["w-1"]
     roce, ofed = found.module("roce"), found.module("ofed")
     assert isinstance(roce, RoceModule)
     assert isinstance(ofed, OfedModule)
-    assert (roce.owns_port, ofed.peermem) == (owns_port, peermem)
+    assert (roce.owns_port, found.module("peermem") is not None) == (owns_port, peermem)
     firmware = found.module("nic-firmware")
     assert (firmware is not None) is has_firmware
     if isinstance(firmware, NicFirmwareModule):
         assert firmware.parameters == {"ATS_ENABLED": "True"}
-    rank = found.module("rank")
-    assert isinstance(rank, RankModule)
-    assert rank.environment == {
-        "NCCL_IB_ROCE_VERSION_NUM": "2",
-        "NCCL_IB_TC": "106",
-        "NCCL_NET_GDR_LEVEL": level,
-    }
+    settings = found.module("nccl")
+    assert isinstance(settings, NcclModule)
+    assert (settings.traffic_class, settings.is_direct) == (106, is_direct)
 
 
 def test_a_stack_that_the_plan_file_leaves_is_left() -> None:
     assert specs(worker("w-1", guest={"ofed": None}))["w-1"].module("ofed") is None
 
 
-def test_the_users_environment_wins() -> None:
+def test_the_users_environment_is_what_the_plan_starts_ranks_with() -> None:
     environment = {"NCCL_IB_TC": "0", "NCCL_DEBUG": "INFO"}
     rank = specs_of(pair(environment=environment, roce={"dscp": 34}), estate())["hvd-02"].module("rank")
     assert isinstance(rank, RankModule)
-    assert rank.environment == {
-        "NCCL_DEBUG": "INFO",
-        "NCCL_IB_ROCE_VERSION_NUM": "2",
-        "NCCL_IB_TC": "0",
-        "NCCL_NET_GDR_LEVEL": "SYS",
-    }
+    assert rank.environment == environment
 
 
 def test_the_launcher_counts_the_gpus_of_each_worker() -> None:

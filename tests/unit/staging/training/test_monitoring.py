@@ -10,13 +10,19 @@ from typing import Any
 
 import pytest
 
+from tests.unit.parsers.printed import printed
 from tests.unit.staging.training.sandbox import Sandbox, context_for
 from tests.unit.staging.training.test_worker import verify
 from vgpu_cfg.documents.foreign import read_foreign
 from vgpu_cfg.errors import GuestError
 from vgpu_cfg.model.guests.training_modules import MONITORING_IMAGES, MonitoringModule, ScrapeTarget
 from vgpu_cfg.staging.dashboard import PANELS, dashboard
-from vgpu_cfg.staging.modules.training.monitoring import scrape_configuration
+from vgpu_cfg.staging.modules.training.monitoring import (
+    HARDWARE_COUNTERS,
+    PORT_COUNTERS,
+    PRIORITY_COUNTERS,
+    scrape_configuration,
+)
 
 ETC = "/etc/vgpu-cfg/monitoring"
 TARGETS = tuple(
@@ -31,6 +37,15 @@ NODE_EXPORTER = {
     "node_network_transmit_bytes_total",
     "node_network_receive_bytes_total",
 }
+
+
+COUNTERS = ("vgpu-cfg-rdma-metrics.timer", "vgpu-cfg-rdma-metrics.service")
+OWN = (
+    {f"vgpu_cfg_rdma_{name}_total" for name in HARDWARE_COUNTERS}
+    | {f"vgpu_cfg_port_{name}_total" for name in PORT_COUNTERS}
+    | {f"vgpu_cfg_port_{name[:2]}_prio_{name[3:]}_total" for name in PRIORITY_COUNTERS}
+)
+"""What `rdma-metrics` writes; a test below reads it of a NIC."""
 
 
 def server(**more: object) -> MonitoringModule:
@@ -51,7 +66,7 @@ def staged(guest: Sandbox, module: MonitoringModule, **secrets: str) -> None:
 
 def metrics_of(document: dict[str, Any]) -> set[str]:
     expressions = [target["expr"] for panel in document["panels"] for target in panel["targets"]]
-    return {name for one in expressions for name in re.findall(r"\b(?:DCGM_FI|node)_\w+", one)}
+    return {name for one in expressions for name in re.findall(r"\b(?:DCGM_FI|node|vgpu_cfg)_\w+", one)}
 
 
 def collected(guest: Sandbox) -> set[str]:
@@ -62,10 +77,10 @@ def collected(guest: Sandbox) -> set[str]:
 def test_every_metric_that_is_drawn_is_collected(guest: Sandbox) -> None:
     staged(guest, exporter())
     assert len(PANELS) == len({panel.title for panel in PANELS})
-    assert metrics_of(dashboard()) <= collected(guest) | NODE_EXPORTER
+    assert metrics_of(dashboard()) <= collected(guest) | NODE_EXPORTER | OWN
     # A planted fault: DCGM has no such field.
     changed = json.loads(json.dumps(dashboard()).replace("DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_DEV_GPU_USE"))
-    assert metrics_of(changed) - collected(guest) - NODE_EXPORTER == {"DCGM_FI_DEV_GPU_USE"}
+    assert metrics_of(changed) - collected(guest) - NODE_EXPORTER - OWN == {"DCGM_FI_DEV_GPU_USE"}
 
 
 def test_the_counters_are_rows_of_three(guest: Sandbox) -> None:
@@ -170,10 +185,15 @@ def test_every_image_is_pinned() -> None:
 @pytest.mark.parametrize(
     ("module", "units"),
     [
-        (exporter(), ("vgpu-cfg-dcgm-exporter.service", "vgpu-cfg-node-exporter.service")),
+        (exporter(), (*COUNTERS, "vgpu-cfg-dcgm-exporter.service", "vgpu-cfg-node-exporter.service")),
         (
             exporter(exporter="nvidia-smi"),
-            ("vgpu-cfg-gpu-metrics.timer", "vgpu-cfg-gpu-metrics.service", "vgpu-cfg-node-exporter.service"),
+            (
+                *COUNTERS,
+                "vgpu-cfg-gpu-metrics.timer",
+                "vgpu-cfg-gpu-metrics.service",
+                "vgpu-cfg-node-exporter.service",
+            ),
         ),
         (server(), ("vgpu-cfg-prometheus.service", "vgpu-cfg-grafana.service")),
     ],
@@ -185,7 +205,7 @@ def test_systemd_takes_the_units(guest: Sandbox, module: MonitoringModule, units
     for unit in units:
         assert verify(guest, f"/etc/systemd/system/{unit}") == ""
         # A oneshot that a timer starts is not held up by itself.
-        started = unit != "vgpu-cfg-gpu-metrics.service"
+        started = not unit.endswith("-metrics.service")
         assert (f"systemctl restart {unit}" in guest.calls) == started
 
 
@@ -277,6 +297,44 @@ def test_nvidia_smis_words_become_dcgms(guest: Sandbox) -> None:
         "DCGM_FI_DEV_GPU_TEMP",
         "DCGM_FI_DEV_POWER_USAGE",
     }
+
+
+def lint(text: str) -> str:
+    promtool = shutil.which("promtool")
+    if promtool is None:
+        return ""
+    words = [promtool, "check", "metrics"]
+    checked = subprocess.run(words, input=text, capture_output=True, text=True, check=False, timeout=60)
+    return checked.stderr
+
+
+def test_what_nics_count_becomes_metrics(guest: Sandbox) -> None:
+    staged(guest, exporter())
+    guest.write("/statistics", printed("ethtool-statistics-of-a-whole-nic.txt"))
+    guest.stand_in("ethtool", '[ "$*" = "-S ens192" ] && cat "$VGPU_CFG_ROOT/statistics"')
+    for line in printed("hw-counters-of-a-busy-port.txt").splitlines():
+        path, _, value = line.partition(":")
+        guest.write(path, f"{value}\n")
+    guest.write("/sys/class/infiniband/mlx5_0/device/net/ens192/address", "b8:3f:d2:00:00:01\n")
+    done = guest.command([f"{guest.root}/opt/vgpu-cfg/rdma-metrics"])
+    assert done.returncode == 0, done.stderr
+    text = guest.read("/var/lib/vgpu-cfg/metrics/rdma.prom")
+    assert 'vgpu_cfg_rdma_np_cnp_sent_total{device="mlx5_0",port="1"} 1052612505\n' in text
+    assert 'vgpu_cfg_port_rx_prio_pause_total{device="ens192",priority="3"} 12\n' in text
+    assert 'vgpu_cfg_port_rx_discards_phy_total{device="ens192"} 0\n' in text
+    names = set(re.findall(r"^(\w+)\{", text, re.MULTILINE))
+    # Global pause is told only where it is on.
+    assert OWN - names == {f"vgpu_cfg_port_{side}_global_pause_total" for side in ("rx", "tx")}
+    assert names <= OWN
+    assert text.count("# TYPE ") == len(names)
+    assert "error while linting" not in lint(text)
+    assert sorted(path.name for path in (guest.root / "var/lib/vgpu-cfg/metrics").iterdir()) == ["rdma.prom"]
+
+
+def test_a_guest_without_rdma_counts_nothing(guest: Sandbox) -> None:
+    staged(guest, exporter())
+    done = guest.command([f"{guest.root}/opt/vgpu-cfg/rdma-metrics"])
+    assert (done.returncode, guest.read("/var/lib/vgpu-cfg/metrics/rdma.prom")) == (0, "")
 
 
 @pytest.mark.parametrize(

@@ -149,7 +149,9 @@ def advance(lab: Simulation, vm: VirtualMachine) -> int | None:
             if staging.due == 0.0:
                 if module.check(work):
                     work.drop_secrets()
-                    _next(staging, step, "done" if step.state == "reboot" else "present", "")
+                    why = module.warning(work)
+                    word = "warned" if why else "done" if step.state == "reboot" else "present"
+                    _next(staging, step, word, why)
                     continue
                 if step.state == "reboot":
                     raise ModuleFailedError("it asks for another restart")
@@ -189,6 +191,8 @@ def _applied(work: Work, step: Step) -> WorkResult:
         raise ModuleFailedError(f"{step.name} is still not as wanted")
     if outcome.word == "done":
         work.drop_secrets()
+        why = module.warning(work)
+        return WorkResult("warned", why) if why else outcome
     return outcome
 
 

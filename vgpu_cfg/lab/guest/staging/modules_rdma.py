@@ -8,28 +8,25 @@ from vgpu_cfg.lab.guest.staging.internet import check_packages, fetch
 from vgpu_cfg.lab.guest.staging.work import DONE, ModuleFailedError, Work, WorkResult, applies
 from vgpu_cfg.lab.guest.system.gpus import driver_loads
 from vgpu_cfg.lab.guest.system.nics import SeenNic
+from vgpu_cfg.lab.guest.system.rdma import has_dcb
 from vgpu_cfg.lab.nvidia.mlxconfig import canonical
-from vgpu_cfg.lab.state.guest import RoceSetting
+from vgpu_cfg.lab.state.guest import Guest, RoceSetting
 from vgpu_cfg.lab.state.host import Host, Nic
 
 OFED_MIB = 4096
 NAMES = {"mlnx": "MLNX_OFED", "doca": "DOCA-OFED", "inbox": "the distribution's RDMA stack"}
 FULL_STACKS = frozenset({"mlnx", "doca"})
+NO_DCB = "is not lossless: neither mlnx_qos (OFED) nor dcb (iproute2 5.11) is here to set it"
 
 
 def _has_ofed(work: Work) -> bool:
     guest, stack = work.guest, work.text("stack")
-    has_stack = guest.ofed == stack or (stack == "inbox" and guest.ofed != "none")
-    return has_stack and guest.peermem == _wants_peermem(work)
-
-
-def _wants_peermem(work: Work) -> bool:
-    return bool(work.value("peermem"))
+    return guest.ofed == stack or (stack == "inbox" and guest.ofed != "none")
 
 
 @applies("ofed", _has_ofed, seconds=240.0)
 def install_ofed(work: Work) -> WorkResult:
-    """Install the stack, and load nvidia-peermem at boot where that is wanted."""
+    """Install the stack."""
     guest, stack, package = work.guest, work.text("stack"), work.text("package")
     if guest.ofed != stack and not (stack == "inbox" and guest.ofed != "none"):
         if stack == "inbox":
@@ -44,10 +41,22 @@ def install_ofed(work: Work) -> WorkResult:
             fetch(work, package, work.text("sha256"))
             guest.free_mib -= OFED_MIB
         guest.ofed = stack
-    wanted = _wants_peermem(work)
-    if wanted and not (guest.driver and driver_loads(work.lab.state, work.vm)):
-        raise ModuleFailedError("nvidia-peermem needs the NVIDIA driver")
-    guest.peermem = wanted
+    return DONE
+
+
+def _has_peermem(work: Work) -> bool:
+    return work.guest.peermem
+
+
+@applies("peermem", _has_peermem, seconds=5.0)
+def load_peermem(work: Work) -> WorkResult:
+    """Load nvidia-peermem at boot; the kernel's own RDMA takes peers in Ubuntu alone."""
+    guest = work.guest
+    if not (guest.driver and driver_loads(work.lab.state, work.vm)):
+        raise ModuleFailedError("nvidia-peermem does not load, and NVIDIA's driver is not loaded either")
+    if guest.ofed not in FULL_STACKS and not guest.os.startswith("ubuntu"):
+        raise ModuleFailedError("this kernel's RDMA takes no peers: GPUDirect needs guest.ofed mlnx or doca")
+    guest.peermem = True
     return DONE
 
 
@@ -113,12 +122,23 @@ def _wanted_roce(work: Work) -> dict[str, RoceSetting]:
     found: dict[str, RoceSetting] = {}
     for part in work.parts("nics"):
         nic = work.nic(part)
-        owns = bool(work.value("owns_port")) and work.guest.ofed in FULL_STACKS
+        owns = bool(work.value("owns_port")) and _sets_ports(work.guest)
         dscp, priority = int(work.value("dscp")), int(work.value("priority"))
         found[nic.mac] = (
             RoceSetting(work.text("trust"), priority, dscp) if owns else RoceSetting("pcp", None, dscp)
         )
     return found
+
+
+def _sets_ports(guest: Guest) -> bool:
+    return guest.ofed in FULL_STACKS or has_dcb(guest)
+
+
+def _roce_warning(work: Work) -> str:
+    """Say which port is not lossless for want of a tool."""
+    if not work.value("owns_port") or _sets_ports(work.guest):
+        return ""
+    return "; ".join(f"{work.nic(part).name} {NO_DCB}" for part in work.parts("nics"))
 
 
 def _has_roce(work: Work) -> bool:
@@ -129,9 +149,9 @@ def _has_roce(work: Work) -> bool:
     return all(work.guest.roce.get(mac) == setting for mac, setting in wanted.items())
 
 
-@applies("roce", _has_roce, seconds=3.0)
+@applies("roce", _has_roce, seconds=3.0, warning=_roce_warning)
 def set_roce(work: Work) -> WorkResult:
-    """Set trust, PFC and marking; without OFED only what applications' packets are marked with."""
+    """Set trust, PFC and marking; without a tool for ports only what packets are marked with."""
     if work.guest.ofed == "none":
         raise ModuleFailedError("there is no RDMA stack")
     work.guest.roce |= _wanted_roce(work)

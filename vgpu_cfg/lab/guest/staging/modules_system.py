@@ -153,6 +153,19 @@ def set_network(work: Work) -> WorkResult:
     return DONE
 
 
+@applies("site", is_written, seconds=2.0)
+def set_site(work: Work) -> WorkResult:
+    """Tell the guest of its site; a proxy that wants a login is given one."""
+    proxy = work.value("proxy")
+    if isinstance(proxy, dict) and proxy.get("password") and not work.secret_files():
+        raise ModuleFailedError("the password of the proxy is not there")
+    for text in work.texts("certificates"):
+        if "BEGIN CERTIFICATE" not in text:
+            raise ModuleFailedError("this is no certificate")
+    work.mark_written()
+    return DONE
+
+
 def _has_time(work: Work) -> bool:
     return is_written(work) and not fault_of(work.guest, "clock")
 
@@ -168,23 +181,10 @@ def set_time(work: Work) -> WorkResult:
     return DONE
 
 
-@applies("site", is_written, seconds=2.0)
-def set_site(work: Work) -> WorkResult:
-    """Tell the guest of its site; a proxy that wants a login is given one."""
-    proxy = work.value("proxy")
-    if isinstance(proxy, dict) and proxy.get("password") and not work.secret_files():
-        raise ModuleFailedError("the password of the proxy is not there")
-    for text in work.texts("certificates"):
-        if "BEGIN CERTIFICATE" not in text:
-            raise ModuleFailedError("this is no certificate")
-    work.mark_written()
-    return DONE
-
-
 @applies("limits", is_written)
 def set_limits(work: Work) -> WorkResult:
     """Write the limits."""
-    size = work.text("shared_memory")
+    size = str(work.parameters.get("shared_memory") or "")
     work.guest.shm_mib = int(size.rstrip("mM")) if size.rstrip("mM").isdigit() else work.guest.shm_mib
     work.mark_written()
     return DONE

@@ -30,7 +30,7 @@ class ModuleFailedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class WorkResult:
-    """What became of an application: `done`, `reboot` or `hand`."""
+    """What became of an application: `done`, `warned`, `reboot` or `hand`."""
 
     word: str = "done"
     why: str = ""
@@ -152,6 +152,7 @@ class Work:
 Check = Callable[[Work], bool]
 Apply = Callable[[Work], WorkResult]
 Seconds = Callable[[Work], float]
+Warns = Callable[[Work], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,18 +162,26 @@ class Module:
     check: Check
     apply: Apply
     seconds: Seconds
+    warning: Warns
+    """What it warns of where it is there, "" for nothing."""
 
 
 MODULES: dict[str, Module] = {}
 """By kind; filled by the modules below `guest`."""
 
 
-def applies(kind: str, check: Check, *, seconds: float | Seconds = 1.0) -> Callable[[Apply], Apply]:
+def _nothing(_work: Work) -> str:
+    return ""
+
+
+def applies(
+    kind: str, check: Check, *, seconds: float | Seconds = 1.0, warning: Warns = _nothing
+) -> Callable[[Apply], Apply]:
     """Register what a module's application does."""
 
     def register(apply: Apply) -> Apply:
         lasts: Seconds = seconds if callable(seconds) else (lambda _work: float(seconds))
-        MODULES[kind] = Module(check, apply, lasts)
+        MODULES[kind] = Module(check, apply, lasts, warning)
         return apply
 
     return register

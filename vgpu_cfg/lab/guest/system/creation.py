@@ -36,6 +36,9 @@ def make_guest(part: GuestPart, disks_mib: Sequence[int], name: str) -> Guest:
         os=part.os,
         kernel=part.kernel,
         cloud_init=part.cloud_init,
+        datasource=part.datasource,
+        sshd=part.sshd,
+        headers=part.headers,
         boot_seconds=part.boot_seconds,
         free_mib=free,
         disk_mib=disks_mib[0] if disks_mib else 0,
@@ -47,6 +50,7 @@ def make_guest(part: GuestPart, disks_mib: Sequence[int], name: str) -> Guest:
         runtimes=list(part.runtimes),
         toolkit=list(part.runtimes) if part.toolkit else [],
         images=list(part.images),
+        faults=dict(part.faults),
     )
     for folder in (*RUNTIME_FOLDERS, *MORE_FOLDERS):
         guest.folders[folder] = 0o1777 if folder.endswith("tmp") else 0o755

@@ -13,6 +13,7 @@ from ipaddress import AddressValueError, IPv4Address
 from vgpu_cfg.lab.guest.system.creation import guest_of
 from vgpu_cfg.lab.guest.system.gpus import SeenGpu, driven_gpus
 from vgpu_cfg.lab.guest.system.nics import SeenNic, nics_of_guest
+from vgpu_cfg.lab.state.guest import Guest
 from vgpu_cfg.lab.state.host import Host
 from vgpu_cfg.lab.state.inventory import LabState, VirtualMachine
 
@@ -32,6 +33,19 @@ class Gid:
     gid: str
     ipv4: str
     version: str
+
+
+DCB_SINCE = {"ubuntu": 22.04, "debian": 12, "rhel": 9, "rocky": 9}
+"""Systems whose iproute2 has `dcb`, which came with 5.11: by their first version. RHEL's is recalled."""
+
+
+def has_dcb(guest: Guest) -> bool:
+    """Whether a guest's iproute2 has it."""
+    name, _, version = guest.os.partition("-")
+    try:
+        return float(version) >= DCB_SINCE.get(name, 0)
+    except ValueError:
+        return False
 
 
 def rdma_nics(state: LabState, vm: VirtualMachine) -> list[SeenNic]:
@@ -123,13 +137,18 @@ def bandwidth_gbps(state: LabState, one: Endpoint, other: Endpoint) -> float:
     rate = min(gbps_of(one.nic), gbps_of(other.nic)) * LINE_RATE
     if min(active_mtu(one.nic), active_mtu(other.nic)) < 4096:
         rate *= SMALL_MTU
-    roce = [guest_of(end.vm).roce.get(end.nic.mac) for end in (one, other)]
-    kinds = {(each.trust, each.priority) if each is not None else None for each in roce}
-    if len(kinds) > 1 and all(end.nic.is_whole for end in (one, other)):
+    if not is_lossless(one, other):
         rate *= WITHOUT_PFC
     if any(end.uses_gpu and not _direct(state, end) for end in (one, other)):
         rate *= WITHOUT_ATS
     return rate
+
+
+def is_lossless(one: Endpoint, other: Endpoint) -> bool:
+    """Whether two ports agree about PFC; of virtual functions the hosts' drivers see to it."""
+    roce = [guest_of(end.vm).roce.get(end.nic.mac) for end in (one, other)]
+    kinds = {(each.trust, each.priority) if each is not None else None for each in roce}
+    return len(kinds) == 1 or not all(end.nic.is_whole for end in (one, other))
 
 
 def _direct(state: LabState, end: Endpoint) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from uuid import NAMESPACE_DNS, uuid5
 
 from vgpu_cfg.catalog.nic import load_nics
+from vgpu_cfg.lab.guest.system.counters import hardware_counters
 from vgpu_cfg.lab.guest.system.creation import guest_of
 from vgpu_cfg.lab.guest.system.faults import fault_of
 from vgpu_cfg.lab.guest.system.gpus import driver_loads
@@ -16,7 +17,16 @@ from vgpu_cfg.lab.guest.system.nics import SeenNic, nics_of_guest
 from vgpu_cfg.lab.guest.system.rdma import gbps_of, gids_of, rdma_nics
 from vgpu_cfg.lab.state.inventory import LabState, VirtualMachine
 
-MADE = ("/sys/", "/proc/", "/etc/os-release", "/etc/hostname", "/dev/infiniband")
+MADE = (
+    "/sys/",
+    "/proc/",
+    "/etc/os-release",
+    "/etc/hostname",
+    "/run/cloud-init/",
+    "/usr/sbin/sshd",
+    "/lib/modules/",
+    "/dev/infiniband",
+)
 FULL_STACKS = frozenset({"mlnx", "doca"})
 NAMES = {
     "ubuntu": "Ubuntu",
@@ -85,7 +95,16 @@ def _files(state: LabState, vm: VirtualMachine) -> Iterator[tuple[str, str]]:
     name, _, version = guest.os.partition("-")
     yield "/etc/os-release", f'ID={name}\nVERSION_ID="{version}"\nNAME="{NAMES.get(name, name)}"\n'
     yield "/etc/hostname", f"{guest.host_name}\n"
+    yield "/proc/mounts", "/dev/sda1 / ext4 rw,relatime 0 0\n"
     yield "/proc/sys/kernel/osrelease", f"{guest.kernel}\n"
+    if vm.firmware == "efi":
+        yield "/sys/firmware/efi/fw_platform_size", "64\n"
+    if guest.cloud_init:
+        yield "/run/cloud-init/cloud-id", f"{guest.datasource}\n"
+    if guest.sshd:
+        yield "/usr/sbin/sshd", ""
+    if guest.headers:
+        yield f"/lib/modules/{guest.kernel}/build/Makefile", ""
     yield BOOT_ID, f"{uuid5(NAMESPACE_DNS, f'{vm.uuid}.{guest.boots}')}\n"
     devices = rdma_nics(state, vm)
     for number in range(len(devices)):
@@ -120,6 +139,8 @@ def _files(state: LabState, vm: VirtualMachine) -> Iterator[tuple[str, str]]:
         yield f"{folder}/ports/1/link_layer", "Ethernet\n"
         yield f"{folder}/ports/1/rate", f"{gbps_of(nic):g} Gb/sec (4X EDR)\n"
         yield f"{folder}/device/net/{nic.name}/address", f"{nic.mac}\n"
+        for counter, value in hardware_counters(guest, nic).items():
+            yield f"{folder}/ports/1/hw_counters/{counter}", f"{value}\n"
         gids = {gid.index: gid for gid in gids_of(nic)}
         for index in range(GID_SLOTS):
             gid = gids.get(index)

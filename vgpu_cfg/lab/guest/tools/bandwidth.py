@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from vgpu_cfg.lab.guest.shell.processes import finish
 from vgpu_cfg.lab.guest.shell.session import Result, Session, StillRunning
 from vgpu_cfg.lab.guest.staging.modules_training import OPT, TRAIN
+from vgpu_cfg.lab.guest.system.counters import count_transfer
 from vgpu_cfg.lab.guest.system.creation import guest_of
 from vgpu_cfg.lab.guest.system.faults import fault_of
 from vgpu_cfg.lab.guest.system.gpus import driven_gpus
@@ -22,6 +23,7 @@ from vgpu_cfg.lab.guest.system.rdma import (
     bandwidth_gbps,
     find_endpoint,
     has_peermem,
+    is_lossless,
     rdma_nics,
 )
 from vgpu_cfg.lab.guest.tools.base import WRONG_USE, fail, out
@@ -128,11 +130,13 @@ def _measure(session: Session, test: BandwidthTest, nic: SeenNic) -> Result:
     vm, _ = end
     _, device, uses_gpu, *_ = waiting.split()
     other = next((one for one in rdma_nics(state, vm) if one.rdma == device), end[1])
-    rate = bandwidth_gbps(
-        state, Endpoint(session.vm, nic, test.uses_gpu), Endpoint(vm, other, uses_gpu == "1")
-    )
+    ends = Endpoint(session.vm, nic, test.uses_gpu), Endpoint(vm, other, uses_gpu == "1")
+    rate = bandwidth_gbps(state, *ends)
     most = fault_of(session.guest, "send")
     rate = min(rate, float(most)) if most else rate
+    amount = int(rate * 1e9 / 8 * SECONDS)
+    count_transfer(session.guest, nic, guest_of(vm), other, amount, is_lossless=is_lossless(*ends))
+    state.touch(session.vm)
     guest_of(vm).listening[test.port] = f"{CLIENT} {rate}"
     finish(session.lab, vm, "client", session.find)
     state.touch(vm)

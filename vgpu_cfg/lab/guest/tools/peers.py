@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from vgpu_cfg.lab.guest.shell.session import Result, Session
 from vgpu_cfg.lab.guest.system import sysfs
+from vgpu_cfg.lab.guest.system.counters import statistics
 from vgpu_cfg.lab.guest.system.creation import guest_of
 from vgpu_cfg.lab.guest.system.faults import fault_of
 from vgpu_cfg.lab.guest.system.nics import SeenNic, find_nic, nics_of_guest
@@ -131,7 +132,9 @@ def _port(session: Session, name: str) -> Result:
 
 
 def ethtool(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:
-    """Tell the driver of an interface and where it is on the bus, or what its port runs at and could."""
+    """Tell an interface's driver and place, what it has counted, or what its port runs at and could."""
+    if len(arguments) == 2 and arguments[0] == "-S":
+        return _statistics(session, arguments[1])
     if len(arguments) == 1:
         return _port(session, arguments[0])
     if len(arguments) != 2 or arguments[0] != "-i":
@@ -147,3 +150,13 @@ def ethtool(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result
         f"bus-info: {nic.pci_id}",
         "supports-statistics: yes",
     )
+
+
+def _statistics(session: Session, name: str) -> Result:
+    nic = find_nic(nics_of_guest(session.lab.state, session.vm), name=name)
+    if nic is None:
+        return fail("Cannot get stats strings information: No such device", status=94)
+    counted = statistics(session.guest, nic) if nic.nic is not None else {}
+    if not counted:
+        return fail("no stats available", status=94)
+    return out("NIC statistics:", *(f"     {key}: {value}" for key, value in counted.items()))

@@ -16,7 +16,7 @@ from vgpu_cfg.lab.guest.system.sysfs import FIRMWARE, FULL_STACKS
 from vgpu_cfg.lab.guest.tools.base import fail, out
 from vgpu_cfg.lab.nvidia.mlxconfig import answer, read_order
 from vgpu_cfg.lab.nvidia.replies import Reply
-from vgpu_cfg.lab.state.guest import RoceSetting
+from vgpu_cfg.lab.state.guest import Guest, RoceSetting
 from vgpu_cfg.lab.state.host import Host, Nic
 
 MTU_CODES = {256: 1, 512: 2, 1024: 3, 2048: 4, 4096: 5}
@@ -162,9 +162,25 @@ def _firmware_names(nics: Sequence[Nic]) -> dict[str, Nic]:
 
 
 def mlxconfig(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:
-    """Query or set firmware parameters of a NIC that is handed through; `mstconfig` is the same."""
+    """Query or set firmware parameters of a NIC that is handed through."""
     if session.guest.ofed not in FULL_STACKS:
         return _missing("mlxconfig")
+    return _firmware(session, arguments)
+
+
+def has_mstflint(guest: Guest) -> bool:
+    """Whether the distribution's tool for the firmware is there: the RoCE module brings it."""
+    return "vgpu-cfg-roce" in guest.services
+
+
+def mstconfig(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:
+    """Do as mlxconfig does, from mstflint."""
+    if session.guest.ofed not in FULL_STACKS and not has_mstflint(session.guest):
+        return _missing("mstconfig")
+    return _firmware(session, arguments)
+
+
+def _firmware(session: Session, arguments: Sequence[str]) -> Result:
     seen = [
         nic for nic in nics_of_guest(session.lab.state, session.vm) if nic.is_whole and nic.nic is not None
     ]

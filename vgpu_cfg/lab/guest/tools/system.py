@@ -82,6 +82,10 @@ def _plain(entry: dict[str, Any]) -> list[str]:
 
 def df(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:
     """Tell how full the disk is, in KiB blocks, or what `-BM`, `-BG`, `-m` ask for."""
+    if "-Pi" in arguments:
+        paths = [word for word in arguments if not word.startswith("-")] or ["/"]
+        head = "Filesystem      Inodes  IUsed   IFree IUse% Mounted on"
+        return out(head, *["/dev/sda1     8388608 104857 8283751    2% /"] * len(paths))
     unit = 1
     for word in arguments:
         unit = {"-BM": 1024, "-m": 1024, "-BG": 1024 * 1024, "-B1": 0}.get(word, unit)
@@ -222,11 +226,20 @@ def sleep(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:
     return Result()
 
 
+def modinfo(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:
+    """Tell the version of NVIDIA's module, `modinfo -F version nvidia`."""
+    if list(arguments) == ["-F", "version", "nvidia"] and session.guest.driver:
+        return out(session.guest.driver)
+    return fail(f"modinfo: ERROR: Module {arguments[-1] if arguments else ''} not found.")
+
+
 def vmtoolsd(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:
     """Read and write guestinfo: `vmtoolsd --cmd "info-get guestinfo.x"`."""
     if not session.vm.tools_installed:
         return Result(127, err=b"sh: 1: vmtoolsd: not found\n")
     words = list(arguments)
+    if words == ["-v"]:
+        return out("VMware Tools daemon, version 12.3.5.46049 (build-22544099)")
     if len(words) != 2 or words[0] != "--cmd":
         return fail("vmtoolsd: unknown option")
     verb, _, rest = words[1].partition(" ")

@@ -9,11 +9,13 @@ from vgpu_cfg.lab.guest.shell.session import Result, Session, StillRunning, Tool
 from vgpu_cfg.lab.guest.staging.command import LOCK, STAGE, STAGING, begin_command
 from vgpu_cfg.lab.guest.staging.modules_training import TRAIN
 from vgpu_cfg.lab.guest.system.accounts import ROOT
+from vgpu_cfg.lab.guest.system.rdma import has_dcb
 from vgpu_cfg.lab.guest.system.sysfs import FULL_STACKS
 from vgpu_cfg.lab.guest.tools import (
     bandwidth,
     base,
     containers,
+    dcb,
     nvidia,
     pci,
     peers,
@@ -86,6 +88,7 @@ PLAIN: dict[str, Tool] = {
     "sha256sum": base.sha256sum,
     "sleep": system.sleep,
     "vmtoolsd": system.vmtoolsd,
+    "modinfo": system.modinfo,
     "nvidia-smi": nvidia.run_nvidia_smi,
     "lspci": pci.lspci,
     "lsmod": rdma.lsmod,
@@ -94,8 +97,9 @@ PLAIN: dict[str, Tool] = {
     "ibdev2netdev": rdma.ibdev2netdev,
     "rdma": rdma.rdma_link,
     "mlnx_qos": rdma.mlnx_qos,
+    "dcb": dcb.dcb,
     "mlxconfig": rdma.mlxconfig,
-    "mstconfig": rdma.mlxconfig,
+    "mstconfig": rdma.mstconfig,
     "mst": rdma.mst,
     "ib_write_bw": bandwidth.ib_write_bw,
     "all_reduce_perf": bandwidth.all_reduce_perf,
@@ -136,7 +140,9 @@ def _is_absent(session: Session, name: str) -> bool:
     guest = session.guest
     full = guest.ofed in FULL_STACKS
     having = {
-        **dict.fromkeys(("show_gids", "ibdev2netdev", "mlnx_qos", "mlxconfig", "mstconfig", "mst"), full),
+        **dict.fromkeys(("show_gids", "ibdev2netdev", "mlnx_qos", "mlxconfig", "mst"), full),
+        "mstconfig": full or rdma.has_mstflint(guest),
+        "dcb": has_dcb(guest),
         **dict.fromkeys(("ibv_devinfo", "ib_write_bw"), guest.ofed != "none"),
         "docker": "docker" in guest.runtimes,
         "nerdctl": "containerd" in guest.runtimes,

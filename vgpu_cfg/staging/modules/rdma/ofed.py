@@ -1,4 +1,4 @@
-"""How the RDMA stack comes into a guest, and with it the way from the NIC into GPU memory."""
+"""How the RDMA stack comes into a guest."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from vgpu_cfg.model.guests.modules import OfedModule
 from vgpu_cfg.model.plan_file.guest_values import OFED_PACKAGES, package_kind
 from vgpu_cfg.staging import values
 from vgpu_cfg.staging.module import Staged, StagingContext
-from vgpu_cfg.staging.scripts import halves, source_file
+from vgpu_cfg.staging.scripts import halves
 
 _NAMES = {"mlnx": "MLNX_OFED", "doca": "DOCA-OFED", "inbox": "the distribution's RDMA tools"}
 _MLNX_VERSION = re.compile(r"MLNX_OFED_LINUX-([0-9][0-9.]*-[0-9][0-9.]*)-")
@@ -17,7 +17,7 @@ _MLNX_VERSION = re.compile(r"MLNX_OFED_LINUX-([0-9][0-9.]*-[0-9][0-9.]*)-")
 
 
 def stage(module: OfedModule, context: StagingContext) -> Staged:
-    """Install the stack where it is missing, and have nvidia-peermem loaded now and at every boot."""
+    """Install the stack where it is missing."""
     package = values.package(module.package) if module.package else ""
     suffix = package_kind(package)
     if package and suffix not in OFED_PACKAGES[module.stack]:
@@ -29,12 +29,10 @@ def stage(module: OfedModule, context: StagingContext) -> Staged:
     found = _MLNX_VERSION.search(package)
     return halves(
         "ofed.sh.j2",
-        source_file("peermem.conf", "nvidia-peermem\n"),
         stack=module.stack,
         names=_NAMES,
         version=found[1] if found else "",
         package=package,
         file=f"doca-host{suffix}",
         sha256=values.sha256(module.sha256),
-        peermem=module.peermem,
     )

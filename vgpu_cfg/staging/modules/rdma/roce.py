@@ -34,4 +34,5 @@ def stage(module: RoceModule, context: StagingContext) -> Staged:
         "roce.sh.j2",
         source_file("vgpu-cfg-roce", program),
         source_file("vgpu-cfg-roce.service", render("vgpu-cfg-roce.service.j2", program=PROGRAM)),
+        owns_port=module.owns_port,
     )

@@ -27,11 +27,37 @@ _UNITS = {
     "vgpu-cfg-dcgm-exporter.service",
     "vgpu-cfg-gpu-metrics.service",
     "vgpu-cfg-gpu-metrics.timer",
+    "vgpu-cfg-rdma-metrics.service",
+    "vgpu-cfg-rdma-metrics.timer",
     "vgpu-cfg-node-exporter.service",
     "vgpu-cfg-prometheus.service",
     "vgpu-cfg-grafana.service",
 }
 _METRICS = "/var/lib/vgpu-cfg/metrics"
+
+HARDWARE_COUNTERS = (
+    "np_cnp_sent",
+    "np_ecn_marked_roce_packets",
+    "rp_cnp_handled",
+    "rp_cnp_ignored",
+    "out_of_sequence",
+    "packet_seq_err",
+    "implied_nak_seq_err",
+    "local_ack_timeout_err",
+    "rnr_nak_retry_err",
+    "out_of_buffer",
+)
+"""Counters of RDMA devices, as sysfs names them."""
+
+PORT_COUNTERS = (
+    "rx_discards_phy",
+    "tx_discards_phy",
+    "rx_out_of_buffer",
+    "rx_global_pause",
+    "tx_global_pause",
+)
+PRIORITY_COUNTERS = ("rx_bytes", "tx_bytes", "rx_pause", "tx_pause", "rx_discards")
+"""Counters of ports, as `ethtool -S` names them: of all, and by priority (`rx_prio3_pause`)."""
 
 
 def stage(module: MonitoringModule, context: StagingContext) -> Staged:
@@ -84,13 +110,11 @@ def _exporters(module: MonitoringModule, images: Mapping[str, str]) -> dict[str,
     node = [command, "run", "--rm", "--name", "vgpu-cfg-node-exporter", "--network=host", "--pid=host"]
     node += ["--volume", "/:/host:ro,rslave"]
     arguments = ["--path.rootfs=/host", f"--web.listen-address=:{NODE_PORT}"]
-    files: dict[str, tuple[str, str]] = {}
+    arguments.append(f"--collector.textfile.directory=/host{_METRICS}")
+    counted = {"hardware": HARDWARE_COUNTERS, "port": PORT_COUNTERS, "by_priority": PRIORITY_COUNTERS}
+    files = _timed("rdma-metrics", folder=_METRICS, **counted)
     if module.exporter == "nvidia-smi":
-        arguments.append(f"--collector.textfile.directory=/host{_METRICS}")
-        files["/opt/vgpu-cfg/gpu-metrics"] = (render("gpu-metrics.sh.j2", folder=_METRICS), "755")
-        for kind in ("service", "timer"):
-            text = render(f"gpu-metrics.{kind}.j2")
-            files[f"/etc/systemd/system/vgpu-cfg-gpu-metrics.{kind}"] = (text, "644")
+        files |= _timed("gpu-metrics", folder=_METRICS)
     else:
         dcgm = [command, "run", "--rm", "--name", "vgpu-cfg-dcgm-exporter", "--gpus", "all", "--network=host"]
         # What profiling counters want; without it the exporter serves the others.
@@ -106,6 +130,14 @@ def _exporters(module: MonitoringModule, images: Mapping[str, str]) -> dict[str,
         words=[*node, images["node-exporter"], *arguments],
         description="metrics of the guest and its RDMA ports",
     )
+    return files
+
+
+def _timed(name: str, **parameters: object) -> dict[str, tuple[str, str]]:
+    """Return a program that writes metrics, and the units that run it."""
+    files = {f"/opt/vgpu-cfg/{name}": (render(f"{name}.sh.j2", **parameters), "755")}
+    for kind in ("service", "timer"):
+        files[f"/etc/systemd/system/vgpu-cfg-{name}.{kind}"] = (render(f"{name}.{kind}.j2"), "644")
     return files
 
 

@@ -1,0 +1,58 @@
+"""What is trained in the proof: small programs that say who they are, and sums that are exact."""
+
+from __future__ import annotations
+
+TORCH_SUM = """
+import os, torch, torch.distributed as dist
+dist.init_process_group("gloo")
+rank, size = dist.get_rank(), dist.get_world_size()
+own = torch.arange(1_000_003, dtype=torch.float64) * (rank + 1)
+dist.all_reduce(own)
+whole = torch.arange(1_000_003, dtype=torch.float64) * sum(range(1, size + 1))
+assert (own == whole).all(), "the sum is not exact"
+print("SUMMED", rank, size, os.uname().nodename, os.environ["MASTER_ADDR"], flush=True)
+"""
+"""It says its rank, how many there are, its host, and where all meet."""
+
+FAILS_ONCE = """
+import os, sys, torch, torch.distributed as dist
+dist.init_process_group("gloo")
+again = os.path.exists("/tmp/has-failed")
+open("/tmp/has-failed", "w").close()
+print("ATTEMPT", 2 if again else 1, flush=True)
+if not again and os.uname().nodename == "hvd-02":
+    os._exit(7)
+dist.all_reduce(torch.ones(1000))
+print("DONE", dist.get_rank(), flush=True)
+"""
+"""Its second rank goes at its first start; the other waits for it in a sum."""
+
+WAITS = """
+import os, signal, subprocess, sys, time
+child = subprocess.Popen(["sleep", "600"])
+print("UP", flush=True)
+time.sleep(600)
+"""
+"""It has a child of its own, and ends only when it is ended."""
+
+STUBBORN = """
+import signal, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+print("UP", flush=True)
+time.sleep(600)
+"""
+"""It passes over what asks it to end."""
+
+TELLS_TENSORFLOW = """
+import os, sys
+print(os.environ["NODE_RANK"], os.environ["TF_CONFIG"])
+sys.exit(7 * int(os.environ["NODE_RANK"]))
+"""
+"""It prints what TensorFlow would read, and fails on all but the first host."""
+
+FAILS_AT_FIRST = """
+import os, sys
+again = os.path.exists("/tmp/again")
+open("/tmp/again", "w").close()
+sys.exit(0 if again else 3)
+"""

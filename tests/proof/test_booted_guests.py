@@ -1,0 +1,199 @@
+"""Debian 13 guests under systemd: what a clone carries and what follows over a shell, by the real tools.
+
+cloud-init reads its VMware datasource from guestinfo, and the report goes back by vmtoolsd. All modules that
+need neither RDMA nor images are staged; a second run finds all of them; one value changed stages one.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.proof.booted import Booted, boot, check_bootable
+from tests.proof.guests import MESH, SEED, plan_specs, secrets_of
+from tests.proof.hosts import NotPermitted, switch
+from tests.unit.staging.sandbox import tool
+from vgpu_cfg.model.guests.guest import REPORT_KEY, GuestReport, GuestSpec, outdated, parse_mark
+from vgpu_cfg.model.guests.modules import LimitsModule, NetworkModule
+from vgpu_cfg.staging.bundle import RUNNER
+from vgpu_cfg.staging.stager import Stager
+
+PLAN = Path(__file__).with_name("guests.yaml")
+LEFT_OUT = {
+    "shared-folder": "the kernel that guests share here may have no NFS server",
+    "roce": "there is no RDMA device",
+    "nic-firmware": "there is no firmware to set",
+    "registry": "there is no registry to log in to",
+    "image": "there is no image to pull",
+    "worker": "there is no image to run",
+    "monitoring": "its containers are pulled from registries",
+}
+"""What is not staged in these guests, and why."""
+
+
+@dataclass(slots=True)
+class Pair:
+    """The guests, what the plan asks of each, and their host keys."""
+
+    guests: dict[str, Booted]
+    specs: dict[str, GuestSpec]
+    host_keys: dict[str, str]
+    first: dict[str, GuestReport]
+    """What each told of its first boot."""
+
+    def bring(self, name: str, spec: GuestSpec, *modules: str) -> GuestReport:
+        """Stage modules over a shell, as `apply` does, and return the report."""
+        guest = self.guests[name]
+        bundle = Stager(SEED, secrets_of(self.specs), {}).bundle(spec, modules, "proof", self.host_keys)
+        for one in bundle.files:
+            guest.write(one.path, one.content, one.mode)
+        done = guest.execute(*bundle.command, seconds=400)
+        log = guest.execute("tail", "-n", "40", "/var/log/vgpu-cfg.log").stdout
+        assert done.returncode == 0, done.stdout + done.stderr + log
+        return report_of(guest)
+
+
+def report_of(guest: Booted) -> GuestReport:
+    return GuestReport.model_validate_json(guest.told(REPORT_KEY))
+
+
+def states(report: GuestReport) -> Mapping[str, str]:
+    return {one.name: one.state for one in report.modules}
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    """Boot both guests of the plan with what their clones carry, and bring the rest over a shell."""
+    try:
+        check_bootable()
+        folder = tmp_path_factory.mktemp("plan")
+        specs = {
+            name: without_what_is_left_out(spec)
+            for name, spec in plan_specs(with_a_ca(folder), folder).items()
+        }
+        stager = Stager(SEED, secrets_of(specs), {})
+        with ExitStack() as leaving:
+            on = leaving.enter_context(switch(["vm-network"]))
+            guests = {
+                name: leaving.enter_context(
+                    boot(name, number, mac_of(spec), on, stager.seed(spec), folder / name)
+                )
+                for number, (name, spec) in enumerate(specs.items(), 1)
+            }
+            first = {name: report_of(guest) for name, guest in guests.items()}
+            made = Pair(guests, specs, {name: one.host_key for name, one in first.items()}, first)
+            for name, spec in specs.items():
+                rest = [one.kind for one in spec.modules if one.kind not in spec.carried]
+                made.bring(name, spec, *rest)
+            yield made
+    except NotPermitted as reason:
+        pytest.skip(f"no guest can be booted under systemd here: {reason}")
+
+
+def with_a_ca(folder: Path) -> Path:
+    """Return the plan file, with its CA beside it."""
+    words = [
+        tool("openssl"),
+        "req",
+        "-x509",
+        "-newkey",
+        "ec",
+        "-pkeyopt",
+        "ec_paramgen_curve:P-256",
+        "-nodes",
+    ]
+    words += [
+        "-keyout",
+        "/dev/null",
+        "-out",
+        str(folder / "site-ca.pem"),
+        "-days",
+        "1",
+        "-subj",
+        "/CN=a site",
+    ]
+    subprocess.run(words, check=True, capture_output=True, timeout=60)
+    return Path(shutil.copy(PLAN, folder))
+
+
+def without_what_is_left_out(spec: GuestSpec) -> GuestSpec:
+    return spec.model_copy(update={"modules": tuple(one for one in spec.modules if one.kind not in LEFT_OUT)})
+
+
+def mac_of(spec: GuestSpec) -> str:
+    module = spec.get(NetworkModule)
+    assert module is not None
+    return module.nics[0].mac
+
+
+@pytest.mark.parametrize(("kind", "why"), sorted(LEFT_OUT.items()))
+def test_what_is_left_out(kind: str, why: str) -> None:
+    pytest.skip(f"the module {kind} is not staged in a guest that boots: {why}")
+
+
+def test_the_first_boot_stages_what_the_clone_carries(pair: Pair) -> None:
+    for name, guest in pair.guests.items():
+        log = guest.execute("cloud-init", "status", "--long").stdout
+        assert "DataSourceVMware [seed=guestinfo]" in log
+        assert "errors: []" in log
+        spec, report = pair.specs[name], pair.first[name]
+        assert report.state == "done", report
+        assert (report.spec, report.run) == (spec.digest, "first")
+        assert tuple(states(report)) == spec.carried
+        assert guest.told("guestinfo.userdata") == "---", "cloud-init has redacted it"
+        assert guest.execute("hostname").stdout.strip() == name
+
+
+def test_a_second_run_finds_everything(pair: Pair) -> None:
+    for name, guest in pair.guests.items():
+        done = guest.execute(RUNNER)
+        assert done.returncode == 0, done.stdout
+        found = states(report_of(guest))
+        assert set(found) == {one.kind for one in pair.specs[name].modules}
+        assert found == dict.fromkeys(found, "present")
+
+
+def test_one_value_changed_stages_one_module(pair: Pair) -> None:
+    name = next(iter(pair.specs))
+    spec, stager = pair.specs[name], Stager(SEED, secrets_of(pair.specs), {})
+    mark = stager.mark(spec, [one.kind for one in spec.modules], "", pair.host_keys)
+    limits = LimitsModule(shared_memory="128MiB")
+    changed = spec.model_copy(
+        update={"modules": tuple(limits if one.kind == "limits" else one for one in spec.modules)}
+    )
+    assert outdated(changed.modules, parse_mark(mark), {}) == ("limits",)
+    report = pair.bring(name, changed, "limits")
+    assert states(report) == {"limits": "done"}
+    assert "size=131072k" in pair.guests[name].execute("grep", " /dev/shm ", "/proc/mounts").stdout
+    pair.bring(name, spec, "limits")
+
+
+def test_what_the_real_tools_say(pair: Pair) -> None:
+    guest = pair.guests["hvd-01"]
+    assert "10.20.1." in guest.execute("networkctl", "status", "eth0").stdout
+    assert "class htb 1:10" in guest.execute("tc", "class", "show", "dev", "eth0").stdout
+    assert guest.execute("sudo", "-l", "-U", "ada").returncode == 0
+    info = json.loads(guest.execute("docker", "info", "--format", "{{json .}}").stdout)
+    assert info["RegistryConfig"]["Mirrors"] == ["https://mirror.example.com:5000/"]
+    assert info["HttpProxy"] == "http://proxy.example.com:3128"
+    assert "nvidia" in info["Runtimes"]
+    assert guest.execute("dockerd", "--validate", "--config-file", "/etc/docker/daemon.json").returncode == 0
+    assert "Version" in guest.execute("ib_write_bw", "--version").stdout
+    verified = guest.execute(
+        "openssl", "verify", "-CAfile", "/etc/ssl/certs/ca-certificates.crt",
+        "/usr/local/share/ca-certificates/vgpu-cfg-1.crt",
+    )  # fmt: skip
+    assert verified.returncode == 0, verified.stderr
+
+
+def test_guests_reach_each_other_by_the_mesh(pair: Pair) -> None:
+    pair.guests["hvd-02"].start_mesh()
+    done = pair.guests["hvd-01"].execute("ssh", "-F", f"{MESH}/ssh_config", "hvd-02", "hostname")
+    assert done.stdout.strip() == "hvd-02", done.stderr

@@ -1,0 +1,70 @@
+"""What could not be proven: told apart from what was skipped, in every face, and no pass in any."""
+
+from __future__ import annotations
+
+from junitparser import Error, JUnitXml, Skipped
+
+from tests.unit.verification.plants import PLANTS
+from tests.unit.verification.two_workers import make_scene
+from vgpu_cfg.model.verification import CheckState, Verification
+from vgpu_cfg.render.data.verification import verification_data
+from vgpu_cfg.render.junit import render_junit, verification_cases
+from vgpu_cfg.render.layout.console import plain
+from vgpu_cfg.render.page.verification import render_verification_page
+from vgpu_cfg.render.text.verification import render_verification
+
+WIDE = 100
+
+
+def _ran(what: str) -> Verification:
+    plant = next(one for one in PLANTS if one.what == what)
+    scene = make_scene()
+    plant.change(scene)
+    return scene.run()
+
+
+def test_each_face_counts_it_apart() -> None:
+    found = _ran("the kernel's log may not be read")
+    assert not found.passes
+    text = plain(render_verification(found, WIDE))
+    assert "nothing failed, 1 not proven" in text
+    assert "NOT PROVEN  1" in text
+    assert "hvd-01: kernel's log: the kernel's log cannot be read" in text
+    assert "TOTAL  1 not proven, " in text
+    page = render_verification_page(found)
+    assert "could not be proven" in page
+    assert '<p class="verdict not_asked">nothing failed, 1 not proven</p>' in page
+    data = verification_data(found)
+    assert (data["passes"], data["counts"]["unproven"], data["counts"]["failed"]) == (False, 1, 0)
+
+
+def test_junit_has_an_error_for_it_and_no_skip() -> None:
+    found = _ran("the kernel's log may not be read")
+    (suite,) = JUnitXml.fromstring(render_junit("verify", verification_cases(found)).encode())
+    assert (suite.errors, suite.failures) == (1, 0)
+    (case,) = [case for case in suite if any(isinstance(one, Error) for one in case.result)]
+    assert case.name == "hvd-01: kernel's log"
+    skips = [case for case in suite if any(isinstance(one, Skipped) for one in case.result)]
+    assert len(skips) == len(found.in_state(CheckState.SKIPPED))
+
+
+def test_failures_are_named_before_it() -> None:
+    plant = next(one for one in PLANTS if one.what == "the kernel's log may not be read")
+    other = next(one for one in PLANTS if one.what == "a full disk")
+    scene = make_scene()
+    plant.change(scene)
+    other.change(scene)
+    assert "1 check failed, 1 not proven" in plain(render_verification(scene.run(), WIDE))
+
+
+def test_what_another_check_proves_is_skipped_and_says_by_which() -> None:
+    scene = make_scene()
+    cuda = " Parser function exited with Error\n Unsupported memory type\n"
+    host = scene.guest().answers["timeout",]
+    for name in ("hvd-01", "hvd-02"):
+        scene.answer("timeout", by=lambda words: cuda if "--use_cuda=0" in words else host(words), of=name)  # type: ignore[operator]
+    found = scene.run()
+    assert found.passes
+    skipped = [one for one in found.results if one.check == "bandwidth-gpu"]
+    assert {one.state for one in skipped} == {CheckState.SKIPPED}
+    assert all(one.why.endswith("allreduce proves it") for one in skipped)

@@ -1,0 +1,19 @@
+"""How a NIC gets at GPU memory: by dma-buf, or by nvidia-peermem, which an earlier driver may lack."""
+
+from __future__ import annotations
+
+from vgpu_cfg.model.guests.modules import PeermemModule
+from vgpu_cfg.staging import values
+from vgpu_cfg.staging.module import Staged, StagingContext
+from vgpu_cfg.staging.scripts import halves, source_file
+
+
+def stage(module: PeermemModule, context: StagingContext) -> Staged:  # noqa: ARG001 - one signature for all
+    """Load nvidia-peermem now and at every boot where dma-buf does not do, built anew if it must be."""
+    return halves(
+        "peermem.sh.j2",
+        source_file("peermem.conf", "nvidia-peermem\n"),
+        stack=module.stack,
+        package=values.package(module.package) if module.package else "",
+        sha256=values.sha256(module.sha256),
+    )

@@ -1,0 +1,128 @@
+"""What is asked of a clone of a template, and what the plan needs of it.
+
+Paths are those of Debian, Ubuntu and RHEL; `/run/cloud-init/cloud-id` holds cloud-init's own word for its
+data source ("vmware": DataSourceVMware), and `/sys/firmware/efi` is there where the kernel was booted by EFI.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from vgpu_cfg.model.template_look import TemplateRow, TemplateState
+from vgpu_cfg.ports import ShellResult
+
+Run = Callable[[Sequence[str]], ShellResult]
+
+_VERSION = re.compile(r"\d{3}(?:\.\d+)+")
+_KIB_A_GIB = 1024 * 1024
+_CLOUD_ID = "/run/cloud-init/cloud-id"
+_SSHD = "/usr/sbin/sshd"
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateNeeds:
+    """What the VMs of a plan that are made from one template ask of it, all of them together.
+
+    `driver` says where NVIDIA's comes from: "template", "package", or "" where the plan does not see to it.
+    `refused` are the driver branches that their hosts do not take. `disk_gib` is what the first disk must
+    have left.
+    """
+
+    efi: bool = False
+    cloud_init: bool = True
+    ssh: bool = True
+    driver: str = ""
+    refused: tuple[str, ...] = ()
+    builds: bool = False
+    disk_gib: int = 0
+
+
+def look_inside(run: Run, needs: TemplateNeeds) -> tuple[TemplateRow, ...]:
+    """Ask a guest what it has; raises GuestError where it does not answer."""
+    return tuple(_rows(run, needs))
+
+
+def seen_from_outside(
+    needs: TemplateNeeds, *, firmware: str, has_tools: bool, reported: bool
+) -> tuple[TemplateRow, ...]:
+    """Say what vCenter alone tells of a clone in which nobody could look."""
+    unknown = [
+        _row("VMware Tools", needs=True, has=has_tools or None, found="running" if has_tools else ""),
+        _row("cloud-init by VMware's datasource", needs=needs.cloud_init, has=reported, found="no report"),
+    ]
+    rest = ("sshd", "root's rights", "kernel headers", "NVIDIA driver", "room on the disk")
+    return (
+        _row("EFI", needs=needs.efi, has=firmware.casefold() == "efi" if firmware else None, found=firmware),
+        *unknown,
+        *(TemplateRow(name=name, state=TemplateState.UNKNOWN, why="nobody could look") for name in rest),
+    )
+
+
+def _rows(run: Run, needs: TemplateNeeds) -> Iterator[TemplateRow]:
+    is_efi = _is_there(run, "/sys/firmware/efi")
+    yield _row("EFI", needs=needs.efi, has=is_efi, found="efi" if is_efi else "bios")
+    tools = run(("vmtoolsd", "-v"))
+    yield _row("VMware Tools", needs=True, has=tools.status == 0, found=_first_line(tools.stdout))
+    source = run(("cat", _CLOUD_ID))
+    seen = source.stdout.strip() if source.status == 0 else ""
+    yield _row("cloud-init by VMware's datasource", needs=needs.cloud_init, has=seen == "vmware", found=seen)
+    has_sshd = _is_there(run, _SSHD)
+    yield _row("sshd", needs=needs.ssh, has=has_sshd, found=_SSHD if has_sshd else "")
+    user = run(("id", "-u")).stdout.strip()
+    yield _row("root's rights", needs=True, has=user == "0", found=f"user id {user}")
+    kernel = run(("uname", "-r")).stdout.strip()
+    has_headers = _is_there(run, f"/lib/modules/{kernel}/build")
+    yield _headers(kernel, needs, has=has_headers)
+    yield _driver(run(("modinfo", "-F", "version", "nvidia")), needs)
+    yield _disk(run(("df", "-Pk", "/")), needs)
+
+
+def _headers(kernel: str, needs: TemplateNeeds, *, has: bool) -> TemplateRow:
+    if has or not needs.builds:
+        return _row("kernel headers", needs=needs.builds, has=has, found=kernel)
+    why = "a driver that is built needs them; its module installs them where the guest reaches its packages"
+    return TemplateRow(name="kernel headers", state=TemplateState.UNKNOWN, found=f"none of {kernel}", why=why)
+
+
+def _driver(answer: ShellResult, needs: TemplateNeeds) -> TemplateRow:
+    found = _VERSION.match(answer.stdout.strip()) if answer.status == 0 else None
+    version = found.group() if found is not None else ""
+    if needs.driver == "package" and version.partition(".")[0] not in needs.refused:
+        return TemplateRow(
+            name="NVIDIA driver", state=TemplateState.NOT_ASKED, found=version, why="a package brings it"
+        )
+    if version and needs.driver and version.partition(".")[0] in needs.refused:
+        why = f"its hosts do not take branch {version.partition('.')[0]}"
+        return TemplateRow(name="NVIDIA driver", state=TemplateState.LACKS, found=version, why=why)
+    return _row("NVIDIA driver", needs=needs.driver == "template", has=bool(version), found=version)
+
+
+def _disk(answer: ShellResult, needs: TemplateNeeds) -> TemplateRow:
+    words = answer.stdout.splitlines()[-1].split() if answer.stdout.strip() else []
+    free = int(words[3]) // _KIB_A_GIB if len(words) > 3 and words[3].isdecimal() else None
+    has = None if free is None else free >= needs.disk_gib
+    why = f"{needs.disk_gib} GiB are needed before it grows" if needs.disk_gib else ""
+    row = _row(
+        "room on the disk", needs=bool(needs.disk_gib), has=has, found="" if free is None else f"{free} GiB"
+    )
+    return row.model_copy(update={"why": why})
+
+
+def _row(name: str, *, needs: bool, has: bool | None, found: str) -> TemplateRow:
+    if not needs:
+        state = TemplateState.NOT_ASKED
+    elif has is None:
+        state = TemplateState.UNKNOWN
+    else:
+        state = TemplateState.HAS if has else TemplateState.LACKS
+    return TemplateRow(name=name, state=state, found=found)
+
+
+def _is_there(run: Run, path: str) -> bool:
+    return run(("test", "-e", path)).status == 0
+
+
+def _first_line(text: str) -> str:
+    return text.strip().splitlines()[0] if text.strip() else ""
