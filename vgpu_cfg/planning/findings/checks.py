@@ -120,6 +120,12 @@ CHECKS: dict[Code, Check] = {
         (Code.PROFILE_MAXIMUM_UNKNOWN, "how many of the profile a GPU takes is not published", _W, _R),
         (Code.MEMORY_BELOW_FRAMEBUFFER, "the VM has less memory than its GPUs have framebuffer", _I, _R),
         (Code.GPUDIRECT_ON_FRACTION, "GPUDirect RDMA for a part of a GPU", _I, _R),
+        (
+            Code.DIRECT_PATH_SHORT,
+            "vCenter counts fewer of a DirectPath profile than the plan takes",
+            _W,
+            _R,
+        ),
         (Code.TEMPLATE_NOT_FOUND, "the template does not exist", _E, _V),
         (Code.TEMPLATE_AMBIGUOUS, "several templates have this name", _E, _V),
         (Code.TEMPLATE_IS_BIOS, "the template boots with BIOS firmware", _E, _V),
