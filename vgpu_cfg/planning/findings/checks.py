@@ -290,6 +290,7 @@ CHECKS: dict[Code, Check] = {
         (Code.NOT_UNDONE, "a rollback could not undo something", _W, _V),
         (Code.NOT_UNDONE_ON_PURPOSE, "a rollback left something on purpose", _I, _V),
         (Code.NO_WAY_BACK, "a rollback could not undo a change of the plan", _W, _V),
+        (Code.NO_FIRMWARE_TOOLS, "a host lacks the tools that set its NICs' firmware", _E, _V),
         (
             Code.UNEXPLAINED_MAINTENANCE,
             "a host of the plan is in maintenance mode, unexplained",
