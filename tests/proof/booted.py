@@ -135,6 +135,15 @@ class Booted:
             stdin=subprocess.DEVNULL,
         )  # fmt: skip
 
+    def start_mesh(self) -> None:
+        """Start the mesh's sshd, as the worker's container does."""
+        unit = ["systemd-run", "--quiet", "--collect", "--unit=mesh-of-the-proof", "--property=Type=exec"]
+        sshd = ["/usr/sbin/sshd", "-D", "-e", "-f", "/etc/vgpu-cfg/mesh/sshd_config"]
+        look = "timeout 20 sh -c 'until ss -Hltn sport = :2222 | grep -q LISTEN; do :; done'"
+        for words in ([*unit, *sshd], ["sh", "-c", look]):
+            done = self.execute(*words)
+            assert done.returncode == 0, done.stderr
+
     def write(self, path: str, content: str, mode: int = 0o644) -> None:
         """Put a file into the guest."""
         write(self.root, path, content, mode)
@@ -253,7 +262,7 @@ def _machine(root: Path, namespace: str, name: str, console: Path) -> Iterator[s
 def _leader(machine: subprocess.Popen[bytes]) -> int:
     """Return the guest's first process, seen from here; nspawn tells nobody when it is there."""
     children = f"/proc/{machine.pid}/task/{machine.pid}/children"
-    look = f'read child rest <{children} && [ "$(cat /proc/$child/comm)" = systemd ] && echo $child'
+    look = f'set -- $(cat {children}) && [ "$(cat /proc/$1/comm)" = systemd ] && echo $1'
     wait = f"until {{ {look}; }} 2>/dev/null; do [ -e {children} ] || exit 1; done"
     words = ["timeout", "20", "sh", "-c", wait]
     done = subprocess.run(
