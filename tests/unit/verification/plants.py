@@ -281,6 +281,16 @@ PLANTS: tuple[Plant, ...] = (
         "VG707",
     ),
     Plant(
+        "the server of the shared folder is gone, and whoever looks waits",
+        _said(
+            "hvd-02",
+            *("timeout", "--kill-after=5", "30", "ls", "/srv/training/"),
+            by=ShellResult(status=124, stdout=""),
+        ),
+        "shared-folder",
+        "VG707",
+    ),
+    Plant(
         "the shared folder is read-only",
         _said("hvd-02", "sh", "-c", WRITES, by=failing("sh: 1: cannot create: Read-only file system", 2)),
         "shared-folder",
