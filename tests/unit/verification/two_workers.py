@@ -132,7 +132,7 @@ def spec_of(number: int, count: int = 2) -> GuestSpec:
     modules: list[GuestModule] = [
         NetworkModule(nics=(GuestNic(mac=f"00:50:56:aa:00:{number:02x}", dhcp=True), *nics)),
         SshMeshModule(vm=names[number - 1], peers=peers),
-        DriverModule(branches=("580", "570"), refused=("550", "535", "470")),
+        DriverModule(branches=("580", "570"), refused=("550", "535")),
         LicenceModule(token="lic"),
         OfedModule(stack="mlnx"),
         NicFirmwareModule(nics=nics, parameters={"ATS_ENABLED": "True"}),
