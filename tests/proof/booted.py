@@ -120,6 +120,7 @@ class Booted:
     name: str
     root: Path
     leader: int
+    console: Path
 
     def execute(self, *words: str, seconds: float = SECONDS) -> subprocess.CompletedProcess[str]:
         """Run a command in the guest to its end."""
@@ -183,7 +184,7 @@ def check_bootable() -> None:
 def boot(
     name: str, number: int, mac: str, on: str, guestinfo: Mapping[str, str], folder: Path
 ) -> Iterator[Booted]:
-    """Boot a guest with one NIC on the bridge of a switch; cloud-init has ended when it is given."""
+    """Boot a guest with one NIC on the bridge of a switch; `wait_for_boot` waits for its end."""
     namespace = f"vgpu-cfg-boot-{os.getpid()}-{number}"
     with ExitStack() as leaving:
         root = leaving.enter_context(_overlay(folder))
@@ -192,9 +193,7 @@ def boot(
         machine = leaving.enter_context(
             _machine(root, namespace, f"vgpu-cfg-{os.getpid()}-{number}", folder / "console")
         )
-        made = Booted(name, root, _leader(machine))
-        _wait(made, folder / "console")
-        yield made
+        yield Booted(name, root, _leader(machine), folder / "console")
 
 
 @contextmanager
@@ -273,10 +272,11 @@ def _leader(machine: subprocess.Popen[bytes]) -> int:
     return int(done.stdout.split()[0])
 
 
-def _wait(guest: Booted, console: Path) -> None:
-    done = guest.execute("timeout", "170", "sh", "-c", WAIT, seconds=180)
+def wait_for_boot(guest: Booted) -> None:
+    """Return once cloud-init and the boot have ended. Raises NotPermitted, with what was shown."""
+    done = guest.execute("timeout", "270", "sh", "-c", WAIT, seconds=280)
     if done.returncode:
-        tail = console.read_text(errors="replace")[-1500:]
+        tail = guest.console.read_text(errors="replace")[-1500:]
         raise NotPermitted(f"{guest.name} does not come up: {done.stdout}{done.stderr}{tail}")
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.proof.booted import Booted, boot, check_bootable
+from tests.proof.booted import Booted, boot, check_bootable, wait_for_boot
 from tests.proof.guests import MESH, SEED, plan_specs, secrets_of
 from tests.proof.hosts import NotPermitted, switch
 from tests.unit.staging.sandbox import tool
@@ -87,6 +87,8 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
                 )
                 for number, (name, spec) in enumerate(specs.items(), 1)
             }
+            for guest in guests.values():
+                wait_for_boot(guest)
             first = {name: report_of(guest) for name, guest in guests.items()}
             made = Pair(guests, specs, {name: one.host_key for name, one in first.items()}, first)
             for name, spec in specs.items():

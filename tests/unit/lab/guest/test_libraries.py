@@ -27,7 +27,7 @@ def settings(rig: GuestRig, **more: Any) -> dict[str, Any]:
         "gpu_wires": [],
         "nic_wires": [],
     }
-    return module("nccl", **(words | more))
+    return module("nccl", (), **(words | more))
 
 
 def stack(rig: GuestRig) -> list[dict[str, Any]]:
