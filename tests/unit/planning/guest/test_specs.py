@@ -29,6 +29,7 @@ from vgpu_cfg.model.guests.gpu_modules import NcclModule
 from vgpu_cfg.model.guests.guest import GuestSpec
 from vgpu_cfg.model.guests.modules import (
     MODULE_ORDER,
+    DriverModule,
     HostEntry,
     HostsModule,
     NetworkModule,
@@ -51,6 +52,7 @@ from vgpu_cfg.model.guests.training_modules import (
     TrainWorker,
     WorkerModule,
 )
+from vgpu_cfg.model.plan_file import GpuEntry
 from vgpu_cfg.planning.addresses.nic_addresses import plan_addresses
 from vgpu_cfg.planning.guests.drivers import GuestDrivers
 from vgpu_cfg.planning.guests.specs import guest_specs
@@ -298,6 +300,17 @@ def test_the_hosts_driver_is_checked_and_brings_no_other_one() -> None:
     assert other is not None
     assert one != other
     assert one.digest == other.digest
+
+
+def test_a_gpu_that_is_handed_through_whole_takes_any_driver() -> None:
+    desired = pair()
+    whole = GpuEntry.model_validate({"pin": "0000:21:00.0"})
+    handed = [vm.model_copy(update={"gpus": (whole,)}) for vm in desired.vms]
+    desired = desired.model_copy(update={"vms": tuple(handed)})
+    takes = {"hvd-01": GuestDrivers(("580", "570"), ("550",))}
+    driver = guest_specs(desired, plan_addresses(desired, estate()), takes)["hvd-01"].get(DriverModule)
+    assert driver is not None
+    assert (driver.branches, driver.refused) == ((), ())
 
 
 # ---------------------------------------------------------------- NCCL's settings
