@@ -147,7 +147,7 @@ def test_torchrun_enters_containers_that_have_no_sshd(guests: Guests) -> None:
     docker = """#!/bin/sh
 case "$1" in
 container) echo true ;;
-exec) shift 3; setsid "$@" <&0 & wait $! ;;
+exec) shift 3; exec 7<&0; setsid "$@" <&7 & wait $! ;;
 esac
 """
     for one in guests.hosts:
