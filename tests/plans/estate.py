@@ -20,6 +20,7 @@ from vgpu_cfg.model.observed.inventory import (
     NVIDIA_VENDOR_ID,
     Connection,
     Datastore,
+    DirectPathCapacity,
     Folder,
     Gpu,
     GraphicsType,
@@ -226,9 +227,26 @@ def _host(
             if one.name in row.get("datastores", [one.name for one in datastores])
         ),
         device_groups=tuple(make_group(group) for group in row.get("groups") or ()),
+        direct_path=_direct_path(row),
         max_hardware_version=row.get("hardware", 21),
         system_id=f"system-{number}" if row.get("tells_system", True) else None,
         cordons=tuple(_cordons(row)),
+    )
+
+
+def _direct_path(row: Row) -> tuple[DirectPathCapacity, ...] | None:
+    """Return what vCenter counts of DirectPath profiles: [left, reserved] by vGPU profile."""
+    if "direct_path" not in row:
+        return None
+    return tuple(
+        DirectPathCapacity(
+            name=f"dp-{profile}",
+            vgpu_profile=profile,
+            consumed=0,
+            remaining=left,
+            unused_reservation=reserved,
+        )
+        for profile, (left, reserved) in row["direct_path"].items()
     )
 
 

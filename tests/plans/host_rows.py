@@ -217,6 +217,11 @@ def _shell(row: Row, *, has_driver: bool) -> ShellFacts:
         for nic in row.get("nics") or ()
         if not nic.get("passthrough") and nic["pci"] not in unread
     }
+    has_tools = (row.get("facts") or {}).get("firmware_tools")
+    if has_tools is False:
+        reason = "/opt/mellanox/bin/mlxconfig is not on this host: install NVIDIA's MFT and NMST components"
+        unread |= dict.fromkeys(firmware, reason)
+        firmware = {}
     told = (row.get("facts") or {}).get("links")
     nodes = (row.get("facts") or {}).get("nodes") or {}
     links = GpuLinks(links=told, numa_nodes=nodes) if told is not None else None
@@ -231,6 +236,7 @@ def _shell(row: Row, *, has_driver: bool) -> ShellFacts:
         },
         gpus=gpus,
         firmware=firmware,
+        has_firmware_tools=has_tools,
         driver_version="580.95.02" if has_driver else None,
         unread=unread,
     )

@@ -120,6 +120,7 @@ class Booted:
     name: str
     root: Path
     leader: int
+    console: Path
 
     def execute(self, *words: str, seconds: float = SECONDS) -> subprocess.CompletedProcess[str]:
         """Run a command in the guest to its end."""
@@ -134,6 +135,15 @@ class Booted:
             [*inside, *clean, *words], capture_output=True, text=True, check=False, timeout=seconds,
             stdin=subprocess.DEVNULL,
         )  # fmt: skip
+
+    def start_mesh(self) -> None:
+        """Start the mesh's sshd, as the worker's container does."""
+        unit = ["systemd-run", "--quiet", "--collect", "--unit=mesh-of-the-proof", "--property=Type=exec"]
+        sshd = ["/usr/sbin/sshd", "-D", "-e", "-f", "/etc/vgpu-cfg/mesh/sshd_config"]
+        look = "timeout 20 sh -c 'until ss -Hltn sport = :2222 | grep -q LISTEN; do :; done'"
+        for words in ([*unit, *sshd], ["sh", "-c", look]):
+            done = self.execute(*words)
+            assert done.returncode == 0, done.stderr
 
     def write(self, path: str, content: str, mode: int = 0o644) -> None:
         """Put a file into the guest."""
@@ -174,7 +184,7 @@ def check_bootable() -> None:
 def boot(
     name: str, number: int, mac: str, on: str, guestinfo: Mapping[str, str], folder: Path
 ) -> Iterator[Booted]:
-    """Boot a guest with one NIC on the bridge of a switch; cloud-init has ended when it is given."""
+    """Boot a guest with one NIC on the bridge of a switch; `wait_for_boot` waits for its end."""
     namespace = f"vgpu-cfg-boot-{os.getpid()}-{number}"
     with ExitStack() as leaving:
         root = leaving.enter_context(_overlay(folder))
@@ -183,9 +193,7 @@ def boot(
         machine = leaving.enter_context(
             _machine(root, namespace, f"vgpu-cfg-{os.getpid()}-{number}", folder / "console")
         )
-        made = Booted(name, root, _leader(machine))
-        _wait(made, folder / "console")
-        yield made
+        yield Booted(name, root, _leader(machine), folder / "console")
 
 
 @contextmanager
@@ -253,7 +261,7 @@ def _machine(root: Path, namespace: str, name: str, console: Path) -> Iterator[s
 def _leader(machine: subprocess.Popen[bytes]) -> int:
     """Return the guest's first process, seen from here; nspawn tells nobody when it is there."""
     children = f"/proc/{machine.pid}/task/{machine.pid}/children"
-    look = f'read child rest <{children} && [ "$(cat /proc/$child/comm)" = systemd ] && echo $child'
+    look = f'set -- $(cat {children}) && [ "$(cat /proc/$1/comm)" = systemd ] && echo $1'
     wait = f"until {{ {look}; }} 2>/dev/null; do [ -e {children} ] || exit 1; done"
     words = ["timeout", "20", "sh", "-c", wait]
     done = subprocess.run(
@@ -264,10 +272,11 @@ def _leader(machine: subprocess.Popen[bytes]) -> int:
     return int(done.stdout.split()[0])
 
 
-def _wait(guest: Booted, console: Path) -> None:
-    done = guest.execute("timeout", "170", "sh", "-c", WAIT, seconds=180)
+def wait_for_boot(guest: Booted) -> None:
+    """Return once cloud-init and the boot have ended. Raises NotPermitted, with what was shown."""
+    done = guest.execute("timeout", "270", "sh", "-c", WAIT, seconds=280)
     if done.returncode:
-        tail = console.read_text(errors="replace")[-1500:]
+        tail = guest.console.read_text(errors="replace")[-1500:]
         raise NotPermitted(f"{guest.name} does not come up: {done.stdout}{done.stderr}{tail}")
 
 

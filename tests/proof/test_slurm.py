@@ -22,6 +22,7 @@ import pytest
 from tests.proof.hosts import Host, NotPermitted, Port, check_permitted, host, switch
 from vgpu_cfg.model.host_list import HostList, ListedHost
 from vgpu_cfg.staging.export import FORMATS, ExportOptions
+from vgpu_cfg.staging.rendering import render
 
 pytestmark = [
     pytest.mark.long("it starts Slurm's daemons on two hosts"),
@@ -47,10 +48,6 @@ mknod -m 666 /dev/nvidia0 c 195 0
 mkdir /dev/shm /dev/pts
 mount -t tmpfs tmpfs /dev/shm
 rm -rf /var/lib/slurm/slurmctld/* /var/lib/slurm/slurmd/*
-"""
-RANK = """#!/bin/sh
-export STARTED_BY_RANK="$(hostname)"
-exec "$@"
 """
 TORCHRUN = """#!/usr/bin/python3
 from torch.distributed import run
@@ -175,7 +172,8 @@ def _start(one: Host, folder: Path, *, is_controller: bool) -> None:
         "/etc/hosts", "127.0.0.1 localhost\n" + "".join(f"{ip} {name}\n" for name, ip in ADDRESSES.items())
     )
     one.write("/etc/resolv.conf", "")  # nobody answers there: names that are unknown are so at once
-    one.write("/opt/vgpu-cfg/rank", RANK, 0o755)
+    one.write("/opt/vgpu-cfg/rank", render("train/rank.sh.j2"), 0o755)
+    one.write("/opt/vgpu-cfg/nccl.env", f"export STARTED_BY_RANK={one.name}\n")
     for file in folder.glob("*.conf"):
         one.write(f"{CONF}/{file.name}", file.read_text(encoding="utf-8"))
     own = (folder / "slurm.conf").read_text(encoding="utf-8")
@@ -246,7 +244,7 @@ def test_more_than_there_is_is_refused(cluster: Cluster) -> None:
 
 
 def test_the_job_that_was_handed_over_trains_on_both_hosts(cluster: Cluster) -> None:
-    if shutil.which("torchrun") is None:
+    if not Path("/usr/bin/torchrun").exists():
         pytest.skip("torchrun is not on this machine: apt-get install python3-torch")
     for one in cluster.hosts:
         one.write("/srv/train.py", TRAIN)

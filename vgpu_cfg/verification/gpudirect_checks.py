@@ -7,18 +7,44 @@ import re
 from vgpu_cfg.knowledge.verify_failures import VerifyCode
 from vgpu_cfg.parsers.guest_system import bus_of, parse_modules
 from vgpu_cfg.parsers.lspci import PciFunction, parse_lspci
-from vgpu_cfg.verification.asking import Asking, Command, failed, is_absent, missing, passed, skipped
+from vgpu_cfg.verification.asking import (
+    Asking,
+    Command,
+    failed,
+    is_absent,
+    missing,
+    passed,
+    skipped,
+    unproven,
+)
+from vgpu_cfg.verification.container_checks import in_image
 from vgpu_cfg.verification.views import GuestView
 
 MELLANOX = "15b3"
 VIRTUAL = "Virtual Function"
 """What pci.ids calls a function that is cut from a NIC."""
 
+FIRST_KERNEL = (5, 12)
+"""The first Linux whose RDMA takes dma-buf: commit bfe0cc6 of torvalds/linux."""
+
+FIRST_OPEN_BRANCH = 515
+"""NVIDIA's first driver with open modules, which came with CUDA 11.7."""
+
+DMABUF_WORD = "DMABUF_ENABLE"
+"""What a library of NCCL holds that knows dma-buf: the name of its variable, NCCL_DMABUF_ENABLE."""
+
+FIND_NCCL = (
+    "find / -xdev -type f -name 'libnccl.so*' "
+    f"-exec grep -aoh -e 'NCCL version [0-9][0-9.]*' -e {DMABUF_WORD} {{}} + 2>/dev/null | sort -u"
+)
+"""Prints what a library of NCCL says of itself; seen with 2.18.1 of nvidia-nccl-cu12."""
+
+_OPEN = re.compile(r"open kernel module\D*(?:x86_64|aarch64)?\s+(\d{3,4})\.", re.IGNORECASE)
 _KERNEL = re.compile(r"(\d{1,3})\.(\d{1,4})")
 
 
 def ask_peermem(view: GuestView) -> Asking:
-    """See whether nvidia-peermem is loaded, or the open driver on a kernel that shares buffers by dma-buf."""
+    """See whether nvidia-peermem is loaded, or dma-buf goes: open driver, kernel, and the image's NCCL."""
     if not view.gpudirect:
         return skipped("no NIC of it asks for `rdma: gpudirect`")
     answer = yield Command(("lsmod",))
@@ -28,13 +54,36 @@ def ask_peermem(view: GuestView) -> Asking:
         return passed(f"{loaded[0]} is loaded")
     version = yield Command(("cat", "/proc/driver/nvidia/version"))
     kernel = yield Command(("uname", "-r"))
-    is_open = "Open Kernel Module" in version.stdout
+    driver = _OPEN.search(version.stdout)
+    is_open = driver is not None and int(driver[1]) >= FIRST_OPEN_BRANCH
     number = _KERNEL.match(kernel.stdout.strip())
-    if is_open and number is not None and (int(number[1]), int(number[2])) >= (5, 12):
-        return passed(f"dma-buf: the open driver on kernel {kernel.stdout.strip()}")
+    if is_open and number is not None and (int(number[1]), int(number[2])) >= FIRST_KERNEL:
+        return (yield from _ask_nccl(view, f"dma-buf: the open driver on kernel {kernel.stdout.strip()}"))
     return failed(
         VerifyCode.NO_PEERMEM, "nvidia_peermem is not loaded", "nvidia_peermem, or the open driver's dma-buf"
     )
+
+
+def _ask_nccl(view: GuestView, so_far: str) -> Asking:
+    """See whether the NCCL of the image knows dma-buf, as the words in its library tell."""
+    image = view.image
+    if image is None:
+        return passed(so_far)
+    command = in_image(image.runtime, image.image, ("sh", "-c", FIND_NCCL), gpus=False)
+    answer = yield Command(command, timeout_seconds=180)
+    versions = [line.split()[-1] for line in answer.stdout.splitlines() if line.startswith("NCCL version ")]
+    if not versions:
+        return unproven(f"{so_far}; which NCCL {image.image} has is not known, and it must know dma-buf")
+    version = versions[0]
+    if DMABUF_WORD not in answer.stdout:
+        return failed(
+            VerifyCode.NO_PEERMEM,
+            f"NCCL {version} of {image.image} knows no dma-buf",
+            "nvidia_peermem, or an NCCL that takes dma-buf",
+            meaning="NCCL copies every message through the guest's memory, though driver and kernel could",
+            remedy="take an image with a newer NCCL, or `guest.ofed: mlnx` or `doca` for nvidia-peermem",
+        )
+    return passed(f"{so_far}, NCCL {version}")
 
 
 def ask_ats(view: GuestView) -> Asking:

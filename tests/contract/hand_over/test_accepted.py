@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -223,7 +224,7 @@ def test_the_operators_values_are_those_of_its_chart(judge: Judge, plan: HostLis
     assert {one.rstrip(".") for one in unknown(values, chart)} <= LATER
 
 
-@pytest.mark.skipif(shutil.which("torchrun") is None, reason="torchrun is not on this machine")
+@pytest.mark.skipif(not Path("/usr/bin/torchrun").exists(), reason="the distribution has no torchrun here")
 def test_torchrun_reads_its_command(plan: HostList, tmp_path: Path) -> None:
     for rank, path in enumerate(put(tmp_path, "torchrun", plan).values()):
         (tmp_path / "torchrun").write_text(TORCHRUN, encoding="utf-8")
@@ -250,3 +251,56 @@ from torch.distributed.run import parse_args
 json.dump(vars(parse_args(sys.argv[1:])), sys.stdout, default=str)
 """
 """The parser of the distribution's torchrun, without what it starts."""
+
+
+@pytest.mark.skipif(shutil.which("mpirun") is None, reason="Open MPI is not on this machine")
+def test_open_mpi_reads_the_host_file(plan: HostList, tmp_path: Path) -> None:
+    hosts = put(tmp_path, "mpi", plan)["hostfile"]
+    words = ["--allow-run-as-root", "--display-map", "--do-not-launch", "--do-not-resolve"]
+    done = subprocess.run(
+        [shutil.which("mpirun") or "", *words, "--hostfile", hosts, "-np", str(plan.processes), "true"],
+        capture_output=True,
+        text=True,
+        check=False,  # 4.1 says where each process would be, and breaks off
+        timeout=60,
+    )
+    for one in plan.workers:
+        counts = f"{one.slots}\tMax slots: 0\tNum procs: {one.slots}"
+        assert f"Data for node: {one.host_name}\tNum slots: {counts}" in done.stdout
+
+
+HOROVOD = HERE.parents[2] / ".cache" / "horovod"
+READ_HOSTS = """
+import ast, json, sys
+source = ast.parse(open(sys.argv[1]).read())
+scope = {}
+exec("import re, os, io, collections", scope)
+for one in source.body:
+    if isinstance(one, (ast.ClassDef, ast.FunctionDef)):
+        try:
+            exec(compile(ast.Module([one], []), "hosts.py", "exec"), scope)
+        except NameError:
+            pass
+read = scope["parse_host_files"](sys.argv[2])
+json.dump(read, sys.stdout)
+"""
+
+
+@pytest.mark.parametrize("version", ["0.19.5", "0.22.1", "0.24.3", "0.25.0", "0.28.1"])
+def test_each_horovod_reads_the_host_file(version: str, tmp_path: Path) -> None:
+    places = ("horovod/runner/common/util/hosts.py", "horovod/run/runner.py")
+    sources = [one for place in places if (one := HOROVOD / version / place).exists()]
+    if not sources:
+        pytest.skip("there are no sources of this Horovod: script/build-horovod says why")
+    for plan in PLANS.values():
+        hosts = put(tmp_path, "horovod", plan)["hostfile"]
+        done = subprocess.run(
+            [sys.executable, "-c", READ_HOSTS, sources[0], hosts],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        assert done.returncode == 0, done.stderr
+        read = ",".join(f"{one.host_name}:{one.slots}" for one in plan.workers)
+        assert json.loads(done.stdout) == read

@@ -12,6 +12,8 @@ from tests.unit.lab.wire.client import shown
 from vgpu_cfg.errors import DocumentError
 from vgpu_cfg.lab import about_estate, estate_names, open_lab
 from vgpu_cfg.lab.estates.parts import Part
+from vgpu_cfg.lab.guest.system.creation import copy_of
+from vgpu_cfg.lab.guest.system.faults import fault_of
 from vgpu_cfg.lab.state.inventory import Cluster, Datastore, Folder, Host, Network, VirtualMachine
 
 BASE = """\
@@ -149,6 +151,7 @@ def test_devices_are_made_when_somebody_asks() -> None:
             "cannot run on esx",
         ),
         ("- {name: t}", "- {name: t}\nnetworks:\n- {name: n, switch: s}", 11, "no switch 's'"),
+        ("- {name: t}", "- {name: t, guest: {faults: {clok: '5'}}}", 9, "no fault called 'clok'"),
     ],
 )
 def test_a_wrong_estate_says_where_and_what(old: str, new: str, line: int, message: str) -> None:
@@ -159,6 +162,17 @@ def test_a_wrong_estate_says_where_and_what(old: str, new: str, line: int, messa
     fault = caught.value.faults[0]
     assert message in fault.message
     assert (fault.file, fault.line) == ("estate.yaml", line)
+
+
+def test_faults_of_a_template_are_those_of_its_clones() -> None:
+    state = built(BASE.replace("- {name: t}", "- {name: t, guest: {faults: {clock: '-400'}}}"))
+    (template,) = [vm for vm in state.all(VirtualMachine) if vm.is_template]
+    assert template.made_guest is not None
+    clone = copy_of(template.made_guest)
+    assert clone is not None
+    assert fault_of(clone, "clock") == "-400"
+    with pytest.raises(KeyError):
+        fault_of(clone, "clok")
 
 
 def test_an_estate_that_is_not_there(tmp_path: Path) -> None:

@@ -253,7 +253,7 @@ def test_dockers_file_keeps_what_else_stands_in_it(sandbox: Sandbox) -> None:
     said = json.loads(sandbox.read(path))
     assert said["registry-mirrors"] == ["https://mirror.example.com:5000"]
     assert said["runtimes"] == {"nvidia": {"path": "nvidia-container-runtime"}}
-    assert "systemctl try-restart docker.service" in sandbox.calls("systemctl")
+    assert "systemctl restart docker.service" in sandbox.calls("systemctl")
 
 
 def test_dockers_file_is_left_where_no_mirror_is_asked_for(sandbox: Sandbox) -> None:

@@ -268,6 +268,7 @@ UNITS = {
         one.content for one in bundle_files(context(spec_of(LimitsModule())), []) if one.path == SERVICE
     ),
     "vgpu-cfg-roce.service": render("vgpu-cfg-roce.service.j2", program="/usr/local/sbin/vgpu-cfg-roce"),
+    "vgpu-cfg-nccl.service": render("vgpu-cfg-nccl.service.j2", program="/opt/vgpu-cfg/nccl-env"),
 }
 
 
@@ -297,6 +298,7 @@ def test_systemd_takes_the_units(tmp_path: Path, name: str) -> None:
         ("vgpu-cfg-stage.service", "/usr/local/sbin/", "/nowhere/"),
         ("vgpu-cfg-roce.service", "RemainAfterExit=yes", "RemainAfterExit=perhaps"),
         ("vgpu-cfg-roce.service", "/bin/sh ", "/bin/ash "),
+        ("vgpu-cfg-nccl.service", "ExecStart=", "ExecStrat="),
     ],
 )
 def test_a_fault_in_a_unit_is_caught(tmp_path: Path, name: str, before: str, after: str) -> None:

@@ -15,6 +15,7 @@ from tests.unit.verification.two_workers import (
     IMAGE,
     INODES,
     LINK,
+    NCCL_SETTINGS,
     NOW,
     PCIE,
     PROBE,
@@ -25,6 +26,7 @@ from tests.unit.verification.two_workers import (
     failing,
 )
 from vgpu_cfg.model.guests.base import GuestNic
+from vgpu_cfg.parsers.nccl_settings import SETTINGS
 from vgpu_cfg.ports import ShellResult
 
 QUERY = "guest-query-a100-40c-licensed.txt"
@@ -148,9 +150,9 @@ def _no_cuda_anywhere(scene: Scene) -> None:
     scene.change("hvd-01", spec=spec.model_copy(update={"modules": modules}))
 
 
-def _older_drivers(scene: Scene) -> None:
+def _drivers_of_tomorrow(scene: Scene) -> None:
     for name in ("hvd-01", "hvd-02"):
-        _query("580.95.05", "470.239.06", name)(scene)
+        _query("580.95.05", "999.10.02", name)(scene)
 
 
 def _no_boot_id(scene: Scene) -> None:
@@ -255,7 +257,7 @@ PLANTS: tuple[Plant, ...] = (
     ),
     Plant(
         "no document says whether the host takes the guests' driver",
-        _older_drivers,
+        _drivers_of_tomorrow,
         "driver",
         "",
     ),
@@ -275,6 +277,16 @@ PLANTS: tuple[Plant, ...] = (
     Plant(
         "the shared folder is not mounted on one worker",
         _said("hvd-02", "findmnt", "-n", "-o", "FSTYPE", "-T", "/srv/training", by="ext4\n"),
+        "shared-folder",
+        "VG707",
+    ),
+    Plant(
+        "the server of the shared folder is gone, and whoever looks waits",
+        _said(
+            "hvd-02",
+            *("timeout", "--kill-after=5", "30", "ls", "/srv/training/"),
+            by=ShellResult(status=124, stdout=""),
+        ),
         "shared-folder",
         "VG707",
     ),
@@ -521,6 +533,30 @@ PLANTS: tuple[Plant, ...] = (
         _whole("Performance State", "    Fabric\n        State : In Progress\n    Performance State : P0"),
         "gpu-health",
         "VG710",
+    ),
+    Plant(
+        "the GID of RoCE v2 has moved since NCCL's settings were computed",
+        _said("hvd-02", "cat", SETTINGS, by=NCCL_SETTINGS.replace("GID_INDEX=3", "GID_INDEX=1")),
+        "nccl",
+        "VG687",
+    ),
+    Plant(
+        "NCCL's settings name a device that has another name now",
+        _said("hvd-01", "cat", SETTINGS, by=NCCL_SETTINGS.replace("mlx5_0", "mlx5_2")),
+        "nccl",
+        "VG687",
+    ),
+    Plant(
+        "NCCL marks its packets as nothing keeps lossless",
+        _said("hvd-01", "cat", SETTINGS, by=NCCL_SETTINGS.replace("TC=106", "TC=0")),
+        "nccl",
+        "VG687",
+    ),
+    Plant(
+        "NCCL's settings name a topology that is gone",
+        _said("hvd-01", "cat", SETTINGS, by=f"{NCCL_SETTINGS}export NCCL_TOPO_FILE=/opt/vgpu-cfg/gone.xml\n"),
+        "nccl",
+        "VG687",
     ),
     Plant("bandwidth is measured over the machine itself", _over_the_line, "bandwidth", ""),
     Plant("nobody knows what the port shall run at", _silent_rate, "port", ""),

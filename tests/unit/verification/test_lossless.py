@@ -5,10 +5,20 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.parsers.printed import printed
-from tests.unit.verification.two_workers import HW_COUNTERS, Counting, Scene, failing, found_in, make_scene
+from tests.unit.verification.two_workers import (
+    HW_COUNTERS,
+    IMAGE,
+    RUN_IMAGE,
+    Counting,
+    Scene,
+    failing,
+    found_in,
+    make_scene,
+)
 from vgpu_cfg.knowledge.verify_failures import VerifyCode
 from vgpu_cfg.model.guests.guest import GuestReport
 from vgpu_cfg.model.verification import CheckResult, CheckState
+from vgpu_cfg.verification.gpudirect_checks import FIND_NCCL
 
 PAIR = "hvd-01 -> hvd-02"
 MSTCONFIG = ("mstconfig", "-d", "0000:0b:00.0", "-e", "q")
@@ -170,3 +180,41 @@ def test_what_staging_warned_of_is_shown() -> None:
     text = report.model_copy(update={"modules": modules}).model_dump_json()
     scene.answer("cat", "/var/lib/vgpu-cfg/report.json", by=text)
     assert found_in(scene.run(), "staged", "hvd-01").observed == "16 modules; warns: roce (lldpad runs)"
+
+
+# ---------------------------------------------------------------- dma-buf
+
+
+OPEN = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  {}  Release Build  (dvs-builder@U22)\n"
+IN_IMAGE = (*RUN_IMAGE, IMAGE, "sh", "-c", FIND_NCCL)
+
+
+def by_dma_buf(driver: str = "580.95.05", kernel: str = "6.8.0-49-generic", nccl: str = "") -> CheckResult:
+    scene = make_scene()
+    text = printed("lsmod-with-peermem.txt")
+    scene.answer("lsmod", by="\n".join(line for line in text.splitlines() if "peermem" not in line))
+    scene.answer("cat", "/proc/driver/nvidia/version", by=OPEN.format(driver))
+    scene.answer("uname", "-r", by=f"{kernel}\n")
+    scene.answer(*IN_IMAGE, by=nccl or failing("", 1))
+    return found_in(scene.run(), "peermem", "hvd-01")
+
+
+def test_dma_buf_takes_driver_kernel_and_the_images_nccl() -> None:
+    """What the library of nvidia-nccl-cu12 2.18.1 and nvidia-nccl-cu11 2.13.4 say of themselves."""
+    found = by_dma_buf(nccl="DMABUF_ENABLE\nNCCL version 2.18.1\n")
+    assert found.state is CheckState.PASSED
+    assert found.observed == "dma-buf: the open driver on kernel 6.8.0-49-generic, NCCL 2.18.1"
+
+
+def test_an_nccl_that_knows_no_dma_buf_fails() -> None:
+    found = by_dma_buf(nccl="NCCL version 2.10.3\n")
+    assert (found.code, found.observed) == ("VG668", f"NCCL 2.10.3 of {IMAGE} knows no dma-buf")
+
+
+def test_an_image_that_does_not_tell_its_nccl_is_no_pass() -> None:
+    assert by_dma_buf().state is CheckState.UNPROVEN
+
+
+@pytest.mark.parametrize(("driver", "kernel"), [("510.47.03", "6.8.0"), ("580.95.05", "5.11.22")])
+def test_an_old_driver_or_kernel_has_no_dma_buf(driver: str, kernel: str) -> None:
+    assert by_dma_buf(driver, kernel, "DMABUF_ENABLE\nNCCL version 2.18.1\n").code == "VG668"

@@ -187,7 +187,7 @@ def answers_of(number: int, spec: GuestSpec) -> dict[tuple[str, ...], Answer]:
         ("curl", "-fsS", "--max-time", "20", "http://127.0.0.1:9400/metrics"): printed("metrics-dcgm.txt"),
         ("docker", "image", "inspect", "--format", "{{.Id}}", IMAGE): f"{DIGEST}\n",
         ("docker", "container", "inspect", "--format", "{{.Image}}", "vgpu-cfg-worker"): f"{DIGEST}\n",
-        ("ls", "/srv/training/"): "",
+        ("timeout", "--kill-after=5", "30", "ls", "/srv/training/"): "",
         ("findmnt", "-n", "-o", "FSTYPE", "-T", "/srv/training"): "nfs4\n",
         ("sh", "-c", WRITES): "",
         ("cat", f"/srv/training/.vgpu-cfg-verify-{STAMP}-hvd-01"): lambda words: "".join(

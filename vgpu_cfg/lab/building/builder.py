@@ -26,6 +26,7 @@ from vgpu_cfg.lab.state.devices import FIRST_PASSTHROUGH, vgpu_backing
 from vgpu_cfg.lab.state.inventory import (
     Cluster,
     Datastore,
+    DirectPathProfile,
     Host,
     KeyProvider,
     LabState,
@@ -71,6 +72,10 @@ class _Builder:
         self.state.key_providers = tuple(
             KeyProvider(provider.name, KEY_PROVIDER_KINDS[provider.kind], provider.default)
             for provider in center.key_providers
+        )
+        self.state.direct_path = tuple(
+            DirectPathProfile(f"direct-path-{number}", one.name, one.vgpu, dict(one.reserved))
+            for number, one in enumerate(center.direct_path, start=1)
         )
         self.state.internet = self.estate.internet
         self.faults: list[DocumentFault] = []

@@ -364,6 +364,14 @@ class KeyProviderPart(Part):
     default: bool = True
 
 
+class DirectPathPart(Part):
+    """A DirectPath profile of a vGPU type, and what of it is reserved on hosts, by name."""
+
+    name: str
+    vgpu: str
+    reserved: dict[str, int] = Field(default_factory=dict)
+
+
 class VcenterPart(Part):
     """The server's own name and release."""
 
@@ -372,6 +380,7 @@ class VcenterPart(Part):
     settings: dict[str, bool | int | str] = Field(default_factory=dict)
     licences: tuple[str, ...] = ()
     key_providers: tuple[KeyProviderPart, ...] = ()
+    direct_path: tuple[DirectPathPart, ...] = ()
 
     @model_validator(mode="after")
     def _one_default_provider(self) -> VcenterPart:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
+from vgpu_cfg.lab.estates.guest_faults import WORDS
 from vgpu_cfg.lab.estates.parts import Part, Room, Size
 
 Runtime = Literal["docker", "containerd", "apptainer"]
@@ -29,6 +30,7 @@ class GuestPart(Part):
     """The system on a template's or VM's disk. `driver` is NVIDIA's by version, `none` without one.
 
     `datasource` is where its cloud-init looks for data, `headers` are the running kernel's.
+    `faults` are what is wrong with it, and with its clones.
     """
 
     os: str = "ubuntu-22.04"
@@ -48,6 +50,16 @@ class GuestPart(Part):
     free: Room | None = None
     boot_seconds: float = Field(default=20.0, ge=0)
     account: AccountPart = AccountPart()
+    faults: dict[str, str] = Field(default_factory=dict)
+
+    @field_validator("faults")
+    @classmethod
+    def _known(cls, faults: dict[str, str]) -> dict[str, str]:
+        for word in faults:
+            if word not in WORDS:
+                message = f"a guest has no fault called {word!r}\nthey are {', '.join(WORDS)}"
+                raise ValueError(message)
+        return faults
 
 
 class ImagePart(Part):

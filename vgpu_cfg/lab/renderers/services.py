@@ -8,6 +8,7 @@ from typing import Any
 from pyVmomi import vim
 
 from vgpu_cfg.lab.api.references import Service, vim_class
+from vgpu_cfg.lab.api.versions import is_at_least
 from vgpu_cfg.lab.renderers.alarms import ALARM, ALARM_MANAGER
 from vgpu_cfg.lab.renderers.crypto import CRYPTO_MANAGER
 from vgpu_cfg.lab.renderers.entity import constant, custom_fields, under
@@ -21,7 +22,7 @@ from vgpu_cfg.lab.renderers.session import user_session
 from vgpu_cfg.lab.renderers.table import Render
 from vgpu_cfg.lab.renderers.task import task_info
 from vgpu_cfg.lab.simulation.clock import as_datetime
-from vgpu_cfg.lab.simulation.context import Context, reference_to, referred
+from vgpu_cfg.lab.simulation.context import Context, reference_to, referred, vcenter_version
 from vgpu_cfg.lab.simulation.directory import SINGLETONS
 from vgpu_cfg.lab.simulation.event_history import EventCollector, event_shown
 from vgpu_cfg.lab.simulation.task_history import TaskCollector, newest
@@ -48,6 +49,10 @@ CONTENT = {
 """vim `ServiceContent` property → moid. Only what answers is advertised."""
 
 
+DIRECT_PATH = ("directPathProfileManager", "DirectPathProfileManager")
+DIRECT_PATH_SINCE = "vim.version.v9_0_0_0"
+
+
 def about(context: Context) -> Any:
     """Return what this vCenter says of itself."""
     state = context.state
@@ -71,10 +76,13 @@ def about(context: Context) -> Any:
 
 def service_content(context: Context) -> Any:
     """Return where everything is."""
+    known = dict(CONTENT)
+    if is_at_least(vcenter_version(context), DIRECT_PATH_SINCE):
+        known |= [DIRECT_PATH]
     return vim.ServiceInstanceContent(
         rootFolder=reference_to(context, context.state.root),
         about=about(context),
-        **{name: vim_class(SINGLETONS[moid])(moid) for name, moid in CONTENT.items()},
+        **{name: vim_class(SINGLETONS[moid])(moid) for name, moid in known.items()},
     )
 
 
@@ -147,6 +155,7 @@ SERVICES: dict[str, dict[str, Render]] = {
     "AuthorizationManager": {"roleList": _roles},
     "CustomFieldsManager": {"field": lambda context, _thing: custom_fields(context)},
     "CryptoManagerKmip": CRYPTO_MANAGER,
+    "DirectPathProfileManager": {},
     "PropertyCollector": {"filter": _filters},
     "PropertyFilter": {
         "spec": lambda _context, thing: thing.spec,

@@ -17,6 +17,7 @@ SINGLETONS = {
     "TaskManager": "TaskManager",
     "CustomFieldsManager": "CustomFieldsManager",
     "CryptoManager": "CryptoManagerKmip",
+    "DirectPathProfileManager": "DirectPathProfileManager",
     "VpxSettings": "OptionManager",
     "AlarmManager": "AlarmManager",
     "EventManager": "EventManager",

@@ -166,7 +166,7 @@ class Guest:
     boot_due: float = 0.0
     boots: int = 0
     faults: dict[str, str] = field(default_factory=dict)
-    """What an exercise lets be wrong with it, by the words of `guest/system/faults.py`."""
+    """What an exercise lets be wrong with it, by the words of `estates/guest_faults.py`."""
     mounts: dict[str, str] = field(default_factory=dict)
     """Folders that are shared, and the address of whoever exports them; "" where it is this guest."""
     shm_mib: int = 0

@@ -33,6 +33,7 @@ __all__ = [
     "Cluster",
     "Datacenter",
     "Datastore",
+    "DirectPathProfile",
     "DistributedSwitch",
     "Folder",
     "Gpu",
@@ -118,6 +119,16 @@ class KeyProvider:
     name: str
     kind: str
     is_default: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DirectPathProfile:
+    """A DirectPath profile of a vGPU type; `reserved` are units that are promised to others, by host name."""
+
+    id: str
+    name: str
+    vgpu: str
+    reserved: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -289,6 +300,7 @@ class LabState:
     licences: tuple[str, ...] = ()
     """Licence keys that it knows."""
     key_providers: tuple[KeyProvider, ...] = ()
+    direct_path: tuple[DirectPathProfile, ...] = ()
     leaving: dict[str, float] = field(default_factory=dict)
     """Hosts that were told to reboot, and when they are gone (moid → seconds of the lab's clock)."""
     booting: dict[str, float] = field(default_factory=dict)

@@ -34,6 +34,7 @@ PLAIN_FIELDS = (
     "settings",
     "licences",
     "key_providers",
+    "direct_path",
     "leaving",
     "booting",
     "waking",

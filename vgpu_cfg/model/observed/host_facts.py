@@ -240,12 +240,14 @@ class ShellFacts(Frozen):
     """What the host's shell tells, by PCI address. `unread` maps a device, or "" for all, to a reason.
 
     `links` is None where they were not asked for, or not read (`LINKS_UNREAD`); `mig` likewise
-    (`MIG_UNREAD`), else it has each GPU with an instance on it.
+    (`MIG_UNREAD`), else it has each GPU with an instance on it. `has_firmware_tools` says whether NVIDIA's
+    MFT is on the host, None where nobody looked.
     """
 
     gpus: Mapping[str, GpuShellFacts] = Field(default_factory=dict)
     firmware: Mapping[str, Mapping[str, FirmwareValue]] = Field(default_factory=dict)
     driver_version: str | None = None
+    has_firmware_tools: bool | None = None
     links: GpuLinks | None = None
     mig: Mapping[str, tuple[MigInstance, ...]] | None = None
     unread: Mapping[str, str] = Field(default_factory=dict)

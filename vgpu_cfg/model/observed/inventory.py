@@ -195,6 +195,20 @@ class DeviceGroupInfo(Frozen):
     components: tuple[tuple[str, str | None], ...] = ()
 
 
+class DirectPathCapacity(Frozen):
+    """What vCenter counts of a DirectPath profile on a host (vim `DirectPathProfileManager`, API 9.0.0.0).
+
+    `name` is the DirectPath profile's, `vgpu_profile` the vGPU type that it stands for. `remaining` are units
+    that no powered-on VM has, `unused_reservation` those among them that are promised to others.
+    """
+
+    name: str
+    vgpu_profile: str
+    consumed: int
+    remaining: int
+    unused_reservation: int
+
+
 class Host(ManagedObject):
     """An ESXi host.
 
@@ -202,7 +216,8 @@ class Host(ManagedObject):
     `sharedPassthruGpuTypes`); `profiles` what its driver knows at all, None where the API
     is too old to tell. `max_vgpus_by_hardware_version` holds vCenter's own
     `VmiopBackingOption.maxInstances`; empty where it was not read. `cpu_mhz` is the clock of a core, 0 where
-    it is not told.
+    it is not told. `direct_path` is what vCenter counts of its DirectPath profiles, None where it has no such
+    (before 9.0) or did not tell.
     """
 
     datacenter: str = ""
@@ -226,6 +241,7 @@ class Host(ManagedObject):
     creatable_profiles: tuple[str, ...] = ()
     profiles: tuple[ProfileInfo, ...] | None = None
     device_groups: tuple[DeviceGroupInfo, ...] = ()
+    direct_path: tuple[DirectPathCapacity, ...] | None = None
     network_moids: frozenset[str] = frozenset()
     datastore_moids: frozenset[str] = frozenset()
     max_hardware_version: int | None = None

@@ -117,6 +117,7 @@ class CapacityReader:
         found.uplinks = read_uplinks(host, self._observed.facts)
         self._hold(found, vms)
         self._assess_sharing(found)
+        self._reserve(found)
         self._claim(found, vms)
         gone = {vm.name for vm in here if vm.moid in without and vm.is_on} - {vm.name for vm in vms}
         if gone:
@@ -316,6 +317,19 @@ class CapacityReader:
                     if gpu.board_key in (needs := self.needs(name))
                 }
                 gpu.sharing = kinds.pop() if len(kinds) == 1 else None
+
+    def _reserve(self, found: HostCapacity) -> None:
+        """Keep what vCenter has promised to others by DirectPath profiles, on GPUs in use first."""
+        for one in found.host.direct_path or ():
+            needs = self.needs(one.vgpu_profile)
+            for _ in range(one.unused_reservation):
+                fitting = [gpu for gpu in found.gpus if gpu.board_key in needs]
+                free = [gpu for gpu in fitting if gpu.refuse(needs[gpu.board_key or ""]) is None]
+                chosen = min(free, key=lambda gpu: not gpu.held, default=None)
+                if chosen is None:
+                    break
+                name = f"reserved by {one.name}"
+                chosen.take(needs[chosen.board_key or ""], name, is_planned=False)
 
     def _claim(self, found: HostCapacity, vms: Iterable[Vm]) -> None:
         for vm in vms:

@@ -120,6 +120,12 @@ CHECKS: dict[Code, Check] = {
         (Code.PROFILE_MAXIMUM_UNKNOWN, "how many of the profile a GPU takes is not published", _W, _R),
         (Code.MEMORY_BELOW_FRAMEBUFFER, "the VM has less memory than its GPUs have framebuffer", _I, _R),
         (Code.GPUDIRECT_ON_FRACTION, "GPUDirect RDMA for a part of a GPU", _I, _R),
+        (
+            Code.DIRECT_PATH_SHORT,
+            "vCenter counts fewer of a DirectPath profile than the plan takes",
+            _W,
+            _R,
+        ),
         (Code.TEMPLATE_NOT_FOUND, "the template does not exist", _E, _V),
         (Code.TEMPLATE_AMBIGUOUS, "several templates have this name", _E, _V),
         (Code.TEMPLATE_IS_BIOS, "the template boots with BIOS firmware", _E, _V),
@@ -284,6 +290,7 @@ CHECKS: dict[Code, Check] = {
         (Code.NOT_UNDONE, "a rollback could not undo something", _W, _V),
         (Code.NOT_UNDONE_ON_PURPOSE, "a rollback left something on purpose", _I, _V),
         (Code.NO_WAY_BACK, "a rollback could not undo a change of the plan", _W, _V),
+        (Code.NO_FIRMWARE_TOOLS, "a host lacks the tools that set its NICs' firmware", _E, _V),
         (
             Code.UNEXPLAINED_MAINTENANCE,
             "a host of the plan is in maintenance mode, unexplained",

@@ -60,7 +60,11 @@ class EsxiShell:
         if FactGroup.SHELL_NICS in groups:
             nics = tools.read_firmware(self.run, nic_pci_ids)
             facts = facts.model_copy(
-                update={"firmware": nics.firmware, "unread": {**facts.unread, **nics.unread}}
+                update={
+                    "firmware": nics.firmware,
+                    "has_firmware_tools": nics.has_firmware_tools,
+                    "unread": {**facts.unread, **nics.unread},
+                }
             )
         return facts
 

@@ -100,8 +100,7 @@ def read_firmware(run: Run, pci_ids: Sequence[str]) -> ShellFacts:
         result = run((MLXCONFIG, "-d", pci_id, "-e", "query"))
         if result.status in _NOT_THERE:
             reason = f"{MLXCONFIG} is not on this host: install NVIDIA's MFT and NMST components"
-            unread |= dict.fromkeys(pci_ids, reason)
-            break
+            return ShellFacts(unread=dict.fromkeys(pci_ids, reason), has_firmware_tools=False)
         try:
             query = parse_firmware(result.stdout or result.stderr)
         except ToolFailed as error:
@@ -112,7 +111,7 @@ def read_firmware(run: Run, pci_ids: Sequence[str]) -> ShellFacts:
             firmware[pci_id] = query.parameters
             if query.is_partial:
                 unread[pci_id] = "mlxconfig could not read all parameters of this NIC"
-    return ShellFacts(firmware=firmware, unread=unread)
+    return ShellFacts(firmware=firmware, unread=unread, has_firmware_tools=True if pci_ids else None)
 
 
 def read_mst_names(run: Run) -> Mapping[str, str]:

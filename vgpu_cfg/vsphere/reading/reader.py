@@ -17,7 +17,7 @@ from vgpu_cfg.catalog import Catalog, load_catalog
 from vgpu_cfg.model.locks import Locks
 from vgpu_cfg.model.observed.drs import ClusterTies
 from vgpu_cfg.model.observed.host_facts import EstateFacts, FactGroup
-from vgpu_cfg.model.observed.inventory import Host, Inventory, PciDevice
+from vgpu_cfg.model.observed.inventory import DirectPathCapacity, Host, Inventory, PciDevice
 from vgpu_cfg.model.observed.maintenance import MaintenanceEntry
 from vgpu_cfg.model.observed.past import Past, PastScope
 from vgpu_cfg.model.observed.vm import Vm
@@ -30,6 +30,7 @@ from vgpu_cfg.vsphere.host_facts.narrowed import narrowed, preparable
 from vgpu_cfg.vsphere.host_facts.reader import ALL_GROUPS, read_facts
 from vgpu_cfg.vsphere.reading import passes
 from vgpu_cfg.vsphere.reading import places as reader_places
+from vgpu_cfg.vsphere.reading.direct_path import read_direct_path
 from vgpu_cfg.vsphere.reading.host_kinds import (
     KindFacts,
     read_kinds,
@@ -66,6 +67,7 @@ EVERYTHING = ReadScope(everything=True, system_ids=True, key_providers=True)
 _OF_THE_KIND = (
     "profiles",
     "device_groups",
+    "direct_path",
     "max_hardware_version",
     "max_vgpus_by_hardware_version",
     "system_id",
@@ -225,8 +227,11 @@ class VCenterReader:
             host.model_copy(update={"max_hardware_version": newest.get(host.moid)}) for host in with_gpus
         ]
         kinds = read_kinds(self._session, with_gpus, items, computes)
+        direct_path = read_direct_path(self._session, with_gpus)
         complete = {
-            host.moid: infer_sharing(_with_kind(host, kinds[host.moid]), vms, self._prefixes)
+            host.moid: infer_sharing(
+                _with_kind(host, kinds[host.moid], direct_path.get(host.moid)), vms, self._prefixes
+            )
             for host in with_gpus
         }
         if scope.system_ids:
@@ -406,9 +411,10 @@ def _is_below(path: str, folder_globs: Sequence[str]) -> bool:
     return any(matches_any(part, folder_globs) for part in parts)
 
 
-def _with_kind(host: Host, facts: KindFacts) -> Host:
+def _with_kind(host: Host, facts: KindFacts, direct_path: tuple[DirectPathCapacity, ...] | None) -> Host:
     return host.model_copy(
         update={
+            "direct_path": direct_path,
             "profiles": facts.profiles,
             "device_groups": facts.device_groups,
             "max_vgpus_by_hardware_version": facts.max_vgpus_by_hardware_version,

@@ -53,6 +53,22 @@ def test_a_runtime_is_installed_and_started(
     assert guest.run(module.kind, "check") == 0
 
 
+def test_docker_whose_command_is_a_package_of_its_own(guest: Sandbox) -> None:
+    """Debian 13: docker.io 26.1 has dockerd, and only recommends docker-cli (tests/proof installs both)."""
+    module = ContainersModule()
+    lacks(guest, "docker")
+    guest.stand_in("systemctl")
+    program = f"{guest.commands}/docker"
+    guest.stand_in(
+        "apt-get",
+        f'case "$*" in *" docker-cli") printf "#!/bin/sh\\n" >{program}; chmod 755 {program} ;; esac',
+    )
+    guest.bring(module, context_for(module))
+    assert guest.run(module.kind, "apply") == 0, guest.output
+    installed = [call.rpartition(" -- ")[2] for call in guest.calls if " install -- " in call]
+    assert installed == ["docker.io", "docker-cli"]
+
+
 def test_a_template_that_has_the_runtime_skips_it(guest: Sandbox) -> None:
     guest.stand_in("docker")
     guest.stand_in("systemctl")

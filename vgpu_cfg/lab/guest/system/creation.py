@@ -50,6 +50,7 @@ def make_guest(part: GuestPart, disks_mib: Sequence[int], name: str) -> Guest:
         runtimes=list(part.runtimes),
         toolkit=list(part.runtimes) if part.toolkit else [],
         images=list(part.images),
+        faults=dict(part.faults),
     )
     for folder in (*RUNTIME_FOLDERS, *MORE_FOLDERS):
         guest.folders[folder] = 0o1777 if folder.endswith("tmp") else 0o755

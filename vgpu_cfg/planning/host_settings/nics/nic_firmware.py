@@ -38,6 +38,11 @@ Commands name a NIC by its PCI address. On ESXi the tool takes the names that `m
 the addresses (`mt4123_pciconf0`); the shell puts them in.
 """
 
+_INSTALL_TOOLS = (
+    "install the MFT and NMST components of one release (`esxcli software component apply -d DEPOT`, or the "
+    "cluster's image), reboot, then `/opt/mellanox/bin/mst start`"
+)
+
 _LINK_TYPES = {"1": "IB", "2": "ETH", "3": "VPI"}
 _TRUTH = {"1": "True", "0": "False"}
 _WORDS = (*_TRUTH.values(), *_LINK_TYPES.values(), *(str(number) for number in range(1025)))
@@ -101,6 +106,10 @@ def _objects(view: HostView, desired: DesiredSetting) -> Objection | None:
         return None
     if _is_handed_out(view, pci_id):
         return _guests_matter(view, desired, pci_id, name)
+    shell = view.facts.shell
+    if shell is not None and shell.has_firmware_tools is False:
+        message = f"NVIDIA's firmware tools are not on the host, so {name} can be neither read nor set"
+        return Objection(Code.NO_FIRMWARE_TOOLS, message, _INSTALL_TOOLS)
     if _read(view, desired.device).is_absent:
         message = f"mlxconfig does not list {name} for {pci_id}: its firmware is too old, or hides it"
         remedy = "update the NIC's firmware; some parameters show only once ADVANCED_PCI_SETTINGS is 1"

@@ -6,6 +6,7 @@ four GPUs), NVIDIA AI Enterprise release 8 (NVSwitch), vSphere Resource Manageme
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from vgpu_cfg.model.desired import DesiredPower, DesiredVm, TemplateSource
@@ -37,6 +38,7 @@ def check_place(resolved: ResolvedVm, fit: Fit, host: HostState, findings: Findi
     _check_mixed_size(vm, fit, host, findings)
     _check_maximum(vm, fit, host, findings)
     _check_memory(resolved, fit, host, findings)
+    _check_direct_path(vm, fit, host, findings)
     _check_numa(resolved, fit, host, findings)
     if resolved.shape is not None and resolved.shape.fixed:
         fixed = ", ".join(resolved.shape.fixed)
@@ -310,6 +312,25 @@ def _check_memory(resolved: ResolvedVm, fit: Fit, host: HostState, findings: Fin
             f"write memory: {whole_gib(framebuffer_mib)}, or leave it so where nothing passes through memory"
         )
         findings.add_vm(Code.MEMORY_BELOW_FRAMEBUFFER, resolved.desired, message, remedy)
+
+
+def _check_direct_path(vm: DesiredVm, fit: Fit, host: HostState, findings: Findings) -> None:
+    """Warn where vCenter counts fewer vGPUs of a profile left on the host than the plan puts there."""
+    planned = Counter(
+        held.need.name for gpu in host.gpus for held in gpu.held if held.is_planned and held.need is not None
+    )
+    for one in host.host.direct_path or ():
+        left = max(0, one.remaining - one.unused_reservation)
+        is_own = any(need.name == one.vgpu_profile for need in fit.variant)
+        if is_own and planned[one.vgpu_profile] > left:
+            reserved = f", {one.unused_reservation} of them reserved" if one.unused_reservation else ""
+            message = (
+                f"vCenter counts {one.remaining} units of DirectPath profile {one.name} left on "
+                f"{host.host.name}{reserved}, and the plan puts {planned[one.vgpu_profile]} × "
+                f"{one.vgpu_profile} there"
+            )
+            remedy = "free some, give up a reservation, or name other hosts"
+            findings.add_vm(Code.DIRECT_PATH_SHORT, vm, message, remedy)
 
 
 def _check_numa(resolved: ResolvedVm, fit: Fit, host: HostState, findings: Findings) -> None:

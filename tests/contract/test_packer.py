@@ -1,0 +1,104 @@
+"""The build of the how-to on templates, judged by the configuration of Packer's own vSphere plugin.
+
+Packer's core is on no module proxy that is asked here, so that blocks beside the source are only read as HCL.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+BUILD = ROOT / "examples" / "template" / "ubuntu.pkr.hcl"
+JUDGE = Path(__file__).parent / "packer"
+
+pytestmark = pytest.mark.long("Packer's vSphere plugin, which Go builds once: tests/contract/packer")
+
+
+@pytest.fixture(scope="module")
+def judge(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
+    """Build the judge, and make a key that it can read; skipped aloud without Go or its modules."""
+    go, keygen = shutil.which("go"), shutil.which("ssh-keygen")
+    if go is None or keygen is None:
+        pytest.skip("Packer's plugin judges nothing: Go or ssh-keygen is not on this machine")
+    folder = tmp_path_factory.mktemp("packer")
+    binary = folder / "judge"
+    made = subprocess.run(
+        [go, "build", "-mod=readonly", "-trimpath", "-buildvcs=false", "-o", binary, "."],
+        cwd=JUDGE,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=800,
+    )
+    if made.returncode != 0:
+        pytest.skip(f"Packer's plugin judges nothing: it could not be built: {made.stderr.strip()[-300:]}")
+    key = folder / "key"
+    subprocess.run([keygen, "-q", "-t", "ed25519", "-N", "", "-f", key], check=True, timeout=60)
+    return str(binary), str(key)
+
+
+def judged(judge: tuple[str, str], path: Path, **values: str) -> subprocess.CompletedProcess[str]:
+    binary, key = judge
+    given = {
+        "vcenter_server": "vc.example.com",
+        "vcenter_username": "packer",
+        "vcenter_password": "secret",
+        "base": "ubuntu-24.04-base",
+        "ssh_private_key_file": key,
+    } | values
+    return subprocess.run(
+        [binary, path, *(f"{name}={value}" for name, value in given.items())],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+
+@pytest.mark.timeout(900)
+def test_the_plugin_takes_the_build_as_written(judge: tuple[str, str]) -> None:
+    ran = judged(judge, BUILD)
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout == "source: template firmware: efi to template: true\n"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('firmware = "efi"', 'firmwares = "efi"', "Unsupported argument"),
+        ('firmware = "efi"', 'firmware = "uefi"', "firmware"),
+        ("template = var.base", "# none", "'template' is required"),
+        ('source "vsphere-clone"', 'source "vsphere-iso"', "a source of another builder"),
+    ],
+)
+def test_the_judge_refuses_what_the_plugin_does_not_know(
+    judge: tuple[str, str], tmp_path: Path, old: str, new: str, said: str
+) -> None:
+    text = BUILD.read_text(encoding="utf-8")
+    assert old in text
+    broken = tmp_path / "broken.pkr.hcl"
+    broken.write_text(text.replace(old, new), encoding="utf-8")
+    ran = judged(judge, broken)
+    assert ran.returncode == 1
+    assert said in ran.stderr
+
+
+def test_what_the_build_runs_in_the_guest_is_shell(tmp_path: Path) -> None:
+    inline = re.search(r"inline = \[\n(.*?)\n    \]", BUILD.read_text(encoding="utf-8"), re.DOTALL)
+    assert inline is not None
+    lines = [
+        line.strip().removesuffix(",").strip('"').replace("\\\\", "\\")
+        for line in inline[1].splitlines()
+        if not line.strip().startswith("#")
+    ]
+    script = tmp_path / "inline.sh"
+    script.write_text("\n".join(["#!/bin/sh", *lines, ""]), encoding="utf-8")
+    assert subprocess.run(["/bin/sh", "-n", script], check=False, timeout=60).returncode == 0
+    shellcheck = shutil.which("shellcheck")
+    if shellcheck is not None:
+        assert subprocess.run([shellcheck, script], check=False, timeout=60).returncode == 0

@@ -1,0 +1,69 @@
+"""What vCenter 9 counts of its DirectPath profiles on each host, and what of it is reserved for others.
+
+Source: vSphere API reference, DirectPathProfileManager (9.0.0.0): `consumed` and `remaining` are of
+powered-on VMs, `unusedReservation` are units that are reserved and not assigned to any powered-on VM. No
+vCenter that has such profiles was seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from pyVmomi import vim, vmodl
+
+from vgpu_cfg.errors import NotRecorded
+from vgpu_cfg.model.observed.inventory import Connection, DirectPathCapacity, Host
+from vgpu_cfg.vsphere.wire.session import Session
+
+DIRECT_PATH_API = "9.0.0.0"
+
+
+def read_direct_path(session: Session, hosts: Iterable[Host]) -> dict[str, tuple[DirectPathCapacity, ...]]:
+    """Return, by host, the capacity of each DirectPath profile of a vGPU type.
+
+    Hosts that do not tell are absent. One round trip for the profiles, and where there are such, one for each
+    connected host with GPUs.
+    """
+    if not session.speaks(DIRECT_PATH_API):
+        return {}
+    manager = getattr(session.service_content, "directPathProfileManager", None)
+    asked = [host for host in hosts if host.gpus and host.connection is Connection.CONNECTED]
+    if manager is None or not asked:
+        return {}
+    every = vim.DirectPathProfileManager.FilterSpec()
+    try:
+        profiles = [one for one in manager.ListDirectPathProfiles(every) or () if _vgpu_profile(one)]
+        return {host.moid: _capacity(session, manager, host, profiles) for host in asked}
+    except (vmodl.MethodFault, NotRecorded):
+        return {}
+
+
+def _capacity(
+    session: Session, manager: Any, host: Host, profiles: list[Any]
+) -> tuple[DirectPathCapacity, ...]:
+    if not profiles:
+        return ()
+    types = vim.DirectPathProfileManager
+    answer = manager.QueryDirectPathProfileCapacity(
+        types.TargetHost(host=vim.HostSystem(host.moid, session.stub)),
+        [types.CapacityQueryById(id=profile.id) for profile in profiles],
+    )
+    return tuple(
+        DirectPathCapacity(
+            name=one.profile.name,
+            vgpu_profile=_vgpu_profile(one.profile),
+            consumed=one.consumed,
+            remaining=one.remaining,
+            unused_reservation=one.unusedReservation,
+        )
+        for one in answer or ()
+        if isinstance(one, types.CapacityInfo) and _vgpu_profile(one.profile)
+    )
+
+
+def _vgpu_profile(profile: Any) -> str:
+    """Return the vGPU type that a DirectPath profile stands for, "" where it is of another kind of device."""
+    config = profile.deviceConfig
+    is_vgpu = isinstance(config, vim.DirectPathProfileManager.VmiopDirectPathConfig)
+    return str(config.vgpuProfile) if is_vgpu else ""
