@@ -130,7 +130,8 @@ def test_a_killed_train_leaves_nothing_behind(guests: Guests) -> None:
     ended, said = guests.interrupt("mpi", WAITS, SIGKILL)
     assert ended == 137, said
     # Nobody waits for the keepers now.
-    wait = "for n in $(seq 300); do grep -qlaF VGPU_CFG_JOB= /proc/[0-9]*/environ || exit 0; sleep 0.1; done"
+    look = "grep -qaF VGPU_CFG_JOB= /proc/[0-9]*/environ || grep -qa orted /proc/[0-9]*/cmdline"
+    wait = f"for n in $(seq 200); do {look} || exit 0; sleep 0.1; done"
     for one in guests.hosts:
         one.execute("sh", "-c", wait)
     assert guests.left() == []
@@ -146,7 +147,7 @@ def test_torchrun_enters_containers_that_have_no_sshd(guests: Guests) -> None:
     docker = """#!/bin/sh
 case "$1" in
 container) echo true ;;
-exec) shift 3; setsid "$@" & wait ;;
+exec) shift 3; exec 7<&0; setsid "$@" <&7 & wait $! ;;
 esac
 """
     for one in guests.hosts:

@@ -14,6 +14,7 @@ from vgpu_cfg.model.plan_file import (
     TrainingEntry,
     registry_of,
 )
+from vgpu_cfg.model.plan_file.guest_values import parse_elastic
 from vgpu_cfg.planning.expand.context import VmContext
 
 
@@ -88,6 +89,11 @@ def check_team(entry: TrainingEntry, team: Team, part: Part, context: VmContext)
                 break
     yield from _check_runtimes(entry, team, part)
     yield from _check_ports(entry, team, part)
+    if entry.elastic:
+        least, _ = parse_elastic(entry.elastic)
+        if least > len(team.workers):
+            message = f"an elastic training of at least {least} workers never starts with {len(team.workers)}"
+            yield part.fault(("elastic",), message, "add workers, or write less")
     if entry.rdma_network:
         yield from _check_rdma(entry.rdma_network, team, part, context)
 

@@ -7,12 +7,16 @@ from collections.abc import Sequence
 
 from vgpu_cfg.model.desired import DesiredPlan, DesiredTraining, DesiredVm
 from vgpu_cfg.model.plan.change import Subject
+from vgpu_cfg.model.plan_file.guest_values import parse_elastic
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.wording import counted, listed
 from vgpu_cfg.planning.guests.nics import Addresses, planned_nics
 from vgpu_cfg.planning.guests.peers import Team, meeting_network
 
+_ELASTIC = frozenset({"torchrun", "horovod"})
+"""What goes on with fewer workers: torchrun --nnodes=MIN:MAX, horovodrun --min-np and --max-np."""
+_TENSORFLOW = re.compile(r"^nvcr\.io/nvidia/tensorflow(:|@|$)")
 _PYTORCH = re.compile(r"^nvcr\.io/nvidia/pytorch(:|@|$)")
 
 
@@ -23,6 +27,7 @@ def check_training(desired: DesiredPlan, team: Team, addresses: Addresses, findi
     _check_workers(team, subject, findings)
     _check_addresses(team, addresses, subject, findings)
     _check_image(training, subject, findings)
+    _check_elastic(team, subject, findings)
     _check_head(training, subject, findings)
 
 
@@ -66,8 +71,32 @@ def _check_addresses(team: Team, addresses: Addresses, subject: Subject, finding
 def _check_image(training: DesiredTraining, subject: Subject, findings: Findings) -> None:
     if training.framework == "horovod" and _PYTORCH.search(training.image or ""):
         message = f"{training.image} is NVIDIA's PyTorch image, which comes without Horovod"
-        remedy = "name a TensorFlow image with Horovod or one of your own, or write `framework: none`"
+        remedy = "name a TensorFlow image with Horovod or one of your own, or write `framework: torchrun`"
         findings.add(Code.IMAGE_WITHOUT_HOROVOD, subject, message, remedy)
+    if training.framework == "torchrun" and _TENSORFLOW.search(training.image or ""):
+        message = f"{training.image} is NVIDIA's TensorFlow image, which comes without PyTorch"
+        remedy = "name a PyTorch image such as nvcr.io/nvidia/pytorch, or another `framework`"
+        findings.add(Code.IMAGE_WITHOUT_TORCH, subject, message, remedy)
+
+
+def _check_elastic(team: Team, subject: Subject, findings: Findings) -> None:
+    training = team.training
+    if not training.elastic:
+        return
+    if training.framework not in _ELASTIC:
+        message = f"`elastic: {training.elastic}` asks for what `framework: {training.framework}` cannot do"
+        remedy = "write framework: torchrun or horovod, or remove `elastic`"
+        findings.add(Code.NOT_ELASTIC, subject, message, remedy)
+        return
+    _, most = parse_elastic(training.elastic)
+    if most > len(team.workers):
+        there = counted(len(team.workers), "worker")
+        message = (
+            f"`elastic` allows {most} workers and there are {there}: torchrun waits half a minute for more"
+        )
+        findings.add(
+            Code.ELASTIC_BEYOND, subject, message, f"write at most {len(team.workers)}, or add workers"
+        )
 
 
 def _check_head(training: DesiredTraining, subject: Subject, findings: Findings) -> None:

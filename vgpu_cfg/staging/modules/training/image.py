@@ -30,7 +30,7 @@ def stage(module: ImageModule, context: StagingContext) -> Staged:
         "gpus": worker is not None and worker.gpus,
         "login": bool(module.server),
     }
-    probe = render("image-probe.sh.j2", horovod=module.framework == "horovod", worker=worker is not None)
+    probe = render("image-probe.sh.j2", framework=module.framework, sshd=worker is not None and worker.sshd)
     return Staged(
         check=render("image.check.sh.j2", **words),
         apply=render("image.apply.sh.j2", **words),
