@@ -88,8 +88,7 @@ class HostRig:
         """Take a bare host to one with the NVIDIA driver; it stays in maintenance mode."""
         self.rest(name)
         host = self.state(name)
-        (bundle,) = host.bundles.values()
-        host.staged = {vib.name: vib for vib in bundle}
+        host.staged = {vib.name: vib for bundle in host.bundles.values() for vib in bundle}
         self.reboot(name)
 
 

@@ -104,7 +104,7 @@ def test_packages_that_wait_for_a_reboot_are_not_installed_yet() -> None:
     name = "NVD-AIE_ESXi_8.0.0_Driver"
     assert name not in packages(rig)
     rig.rest()
-    rig.state().staged = {vib.name: vib for vib in next(iter(rig.state().bundles.values()))}
+    rig.state().staged = {vib.name: vib for bundle in rig.state().bundles.values() for vib in bundle}
     assert name not in packages(rig)
     assert rig.host().summary.rebootRequired
     assert rig.state().driver is None

@@ -169,7 +169,7 @@ FAULTS: list[Any] = [
     ("", "unreachable: [nvcr.io]", [RUNTIME, module("image", **image())], {}, "nvcr.io cannot be reached"),
     ("", NGC, [RUNTIME, LOGIN], {"ngc": "old"},
      "the registry nvcr.io refuses the login: the token has expired"),
-    ("", NGC, [RUNTIME, LOGIN], {"ngc": "bad"}, "the registry nvcr.io refuses the login of _oauthtoken"),
+    ("", NGC, [RUNTIME, LOGIN], {"ngc": "bad"}, "the registry nvcr.io refuses the login of oauthtoken"),
     ("", NGC, [RUNTIME, module("image", **image())], {},
      "the registry nvcr.io wants a login for nvidia/tensorflow:21.07-tf1-py3"),
     ("", "", [RUNTIME, module("image", **image(image="nvcr.io/nvidia/pytorch:24.01-py3"))], {},
@@ -214,7 +214,7 @@ def test_nothing_of_a_secret_is_told(rig: GuestRig) -> None:
 
 
 def test_a_reason_has_the_characters_of_the_contract() -> None:
-    assert report_text('say "no"; $(rm -rf /)\n' + "x" * 300) == ("say _no__ _(rm -rf /)_" + "x" * 300)[:200]
+    assert report_text('say "no"; $(rm -rf /)\n' + "x" * 300) == ("say no; (rm -rf /)" + "x" * 300)[:200]
 
 
 def test_firmware_is_set_in_the_guest_and_in_force_after_the_host_restarted(rig: GuestRig) -> None:

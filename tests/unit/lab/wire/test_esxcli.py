@@ -106,7 +106,6 @@ def test_a_driver_is_installed_for_the_next_boot() -> None:
     assert done.findtext(f"{SPACE}RebootRequired") == "true"
     assert [each.text for each in done.findall(f"{SPACE}VIBsInstalled")] == [
         "NVD_bootbank_NVD-AIE_ESXi_8.0.0_Driver_580.95.02-1OEM.800.1.0.20613240",
-        "NVD_bootbank_nvdgpumgmtdaemon_580.95.02-1OEM.700.1.0.15843807",
     ]
     repeated = answer(rig, "software.vib.install", depot=BUNDLE_8)
     assert not repeated.findall(f"{SPACE}VIBsInstalled")
