@@ -244,7 +244,6 @@ def _direct_path(row: Row) -> tuple[DirectPathCapacity, ...] | None:
             vgpu_profile=profile,
             consumed=0,
             remaining=left,
-            maximum=left,
             unused_reservation=reserved,
         )
         for profile, (left, reserved) in row["direct_path"].items()

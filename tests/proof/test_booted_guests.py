@@ -188,6 +188,11 @@ def test_what_the_real_tools_say(pair: Pair) -> None:
     assert "nvidia" in info["Runtimes"]
     assert guest.execute("dockerd", "--validate", "--config-file", "/etc/docker/daemon.json").returncode == 0
     assert "Version" in guest.execute("ib_write_bw", "--version").stdout
+    # NCCL's settings, as a user takes them and as the unit of the next boot computes them.
+    told = guest.execute("sh", "-c", ". /opt/vgpu-cfg/nccl.env; echo $NCCL_SOCKET_IFNAME")
+    assert told.stdout.strip() == "=eth0", told.stderr
+    assert guest.execute("systemctl", "restart", "vgpu-cfg-nccl").returncode == 0
+    assert guest.execute("/opt/vgpu-cfg/nccl-env", "check").returncode == 0
     verified = guest.execute(
         "openssl", "verify", "-CAfile", "/etc/ssl/certs/ca-certificates.crt",
         "/usr/local/share/ca-certificates/vgpu-cfg-1.crt",

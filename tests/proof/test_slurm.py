@@ -244,7 +244,7 @@ def test_more_than_there_is_is_refused(cluster: Cluster) -> None:
 
 
 def test_the_job_that_was_handed_over_trains_on_both_hosts(cluster: Cluster) -> None:
-    if shutil.which("torchrun") is None:
+    if not Path("/usr/bin/torchrun").exists():
         pytest.skip("torchrun is not on this machine: apt-get install python3-torch")
     for one in cluster.hosts:
         one.write("/srv/train.py", TRAIN)

@@ -18,9 +18,8 @@ pytestmark = [
     pytest.mark.skipif(not PYTHON.exists(), reason="TensorFlow is not there: script/build-proof says why"),
 ]
 READ = """
-import json
-from tensorflow.distribute.cluster_resolver import TFConfigClusterResolver
-found = TFConfigClusterResolver()
+import json, tensorflow
+found = tensorflow.distribute.cluster_resolver.TFConfigClusterResolver()
 print(json.dumps([found.task_type, found.task_id, found.cluster_spec().as_dict()]))
 """
 

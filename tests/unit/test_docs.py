@@ -156,7 +156,7 @@ def variables_of_the_program() -> set[str]:
 
 def variables_in_guests() -> set[str]:
     """List what the scripts in a guest read, which are no settings of the program."""
-    templates = (ROOT / "vgpu_cfg" / "staging" / "templates").iterdir()
+    templates = (ROOT / "vgpu_cfg" / "staging" / "templates").rglob("*.j2")
     return {name for path in templates for name in VARIABLE.findall(path.read_text(encoding="utf-8"))}
 
 

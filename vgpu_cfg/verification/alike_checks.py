@@ -6,9 +6,10 @@ import hashlib
 from collections.abc import Iterable, Mapping
 
 from vgpu_cfg.knowledge.verify_failures import VerifyCode
-from vgpu_cfg.verification.asking import Asking, Command, failed, passed, said, skipped, unproven
+from vgpu_cfg.verification.asking import TIMED_OUT, Asking, Command, failed, passed, said, skipped, unproven
 from vgpu_cfg.verification.container_checks import CLIENTS, IMAGES_FOLDER
 from vgpu_cfg.verification.training_checks import TrainingView
+from vgpu_cfg.verification.views import GuestView
 from vgpu_cfg.verification.worker_checks import CONTAINER
 
 _ALONE = "there is only one worker, with nobody to differ from"
@@ -107,15 +108,22 @@ def ask_shared_folder(view: TrainingView) -> Asking:
     stamp = f"{view.launcher.now:%Y%m%d%H%M%S%f}"
     files = {one.name: f"{path}/.vgpu-cfg-verify-{stamp}-{one.name}" for one in sharing}
     faults: list[str] = []
+    written: list[GuestView] = []
     try:
         for one in sharing:
             module = one.shared_folder
             if module is not None and module.role == "client":
-                answer = yield Command(("ls", f"{path}/"), on=one.name, timeout_seconds=60)
+                # Whoever looks into a folder of a server that is gone waits for ever: here it has an end.
+                words = ("timeout", "--kill-after=5", "30", "ls", f"{path}/")
+                answer = yield Command(words, on=one.name, timeout_seconds=60)
+                if answer.status == TIMED_OUT:
+                    faults.append(f"{one.name} waits for the server of {path}")
+                    continue
                 mounted = yield Command(("findmnt", "-n", "-o", "FSTYPE", "-T", path), on=one.name)
                 if answer.status != 0 or "nfs" not in mounted.stdout:
                     faults.append(f"{one.name} has not mounted {path}")
                     continue
+            written.append(one)
             words = ("sh", "-c", 'printf "%s" "$0" > "$1"', one.name, files[one.name])
             answer = yield Command(words, on=one.name, timeout_seconds=60)
             if answer.status != 0:
@@ -125,7 +133,7 @@ def ask_shared_folder(view: TrainingView) -> Asking:
             if answer.stdout != "".join(files):
                 faults.append(f"{one.name} does not see what the others wrote")
     finally:
-        for one in sharing:
+        for one in written:
             yield Command(("rm", "-f", files[one.name]), on=one.name, timeout_seconds=60, is_cleanup=True)
     if faults:
         return failed(

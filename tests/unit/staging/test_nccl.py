@@ -167,6 +167,28 @@ def test_words_that_it_does_not_know(vm: Sandbox) -> None:
     assert program(vm, "print").output == vm.read(ENV)
 
 
+def test_at_boot_it_waits_for_an_address_that_comes_late(vm: Sandbox) -> None:
+    """A NIC for RDMA is optional at boot, so that the network is up before its address is."""
+    vm.bring(vm.stage(module()))
+    wanted = vm.read(ENV)
+    state = vm.path("/sys/class/infiniband/mlx5_0/ports/1/state")
+    state.write_text("1: DOWN\n")
+    vm.calls()
+    vm.stand_in("sleep", f"[ $(wc -l <'{vm.calls_file}') -lt 3 ] || echo '4: ACTIVE' >'{state}'")
+    assert vm.run(vm.read("/opt/vgpu-cfg/nccl-env"), "apply", "60").status == 0
+    assert vm.calls("sleep") == ["sleep 2"] * 3
+    assert vm.read(ENV) == wanted
+
+
+def test_at_boot_it_does_not_wait_for_ever(vm: Sandbox) -> None:
+    vm.bring(vm.stage(module()))
+    vm.path("/sys/class/infiniband/mlx5_0/ports/1/state").write_text("1: DOWN\n")
+    vm.stand_in("sleep")
+    assert vm.run(vm.read("/opt/vgpu-cfg/nccl-env"), "apply", "60").status == 0
+    assert len(vm.calls("sleep")) == 30
+    assert settings(vm) == {"NCCL_SOCKET_IFNAME": "=ens161"}
+
+
 # ---------------------------------------------------------------- the host's wiring
 
 ONE_SWITCH = {"gpu_wires": (Wire(node=0, switches=(1,)),), "nic_wires": (Wire(node=0, switches=(1,)),)}

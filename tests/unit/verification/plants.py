@@ -150,9 +150,9 @@ def _no_cuda_anywhere(scene: Scene) -> None:
     scene.change("hvd-01", spec=spec.model_copy(update={"modules": modules}))
 
 
-def _older_drivers(scene: Scene) -> None:
+def _drivers_of_tomorrow(scene: Scene) -> None:
     for name in ("hvd-01", "hvd-02"):
-        _query("580.95.05", "470.239.06", name)(scene)
+        _query("580.95.05", "999.10.02", name)(scene)
 
 
 def _no_boot_id(scene: Scene) -> None:
@@ -257,7 +257,7 @@ PLANTS: tuple[Plant, ...] = (
     ),
     Plant(
         "no document says whether the host takes the guests' driver",
-        _older_drivers,
+        _drivers_of_tomorrow,
         "driver",
         "",
     ),
@@ -277,6 +277,16 @@ PLANTS: tuple[Plant, ...] = (
     Plant(
         "the shared folder is not mounted on one worker",
         _said("hvd-02", "findmnt", "-n", "-o", "FSTYPE", "-T", "/srv/training", by="ext4\n"),
+        "shared-folder",
+        "VG707",
+    ),
+    Plant(
+        "the server of the shared folder is gone, and whoever looks waits",
+        _said(
+            "hvd-02",
+            *("timeout", "--kill-after=5", "30", "ls", "/srv/training/"),
+            by=ShellResult(status=124, stdout=""),
+        ),
         "shared-folder",
         "VG707",
     ),

@@ -132,7 +132,7 @@ def spec_of(number: int, count: int = 2) -> GuestSpec:
     modules: list[GuestModule] = [
         NetworkModule(nics=(GuestNic(mac=f"00:50:56:aa:00:{number:02x}", dhcp=True), *nics)),
         SshMeshModule(vm=names[number - 1], peers=peers),
-        DriverModule(branches=("580", "570"), refused=("550", "535", "470")),
+        DriverModule(branches=("580", "570"), refused=("550", "535")),
         LicenceModule(token="lic"),
         OfedModule(stack="mlnx"),
         NicFirmwareModule(nics=nics, parameters={"ATS_ENABLED": "True"}),
@@ -187,7 +187,7 @@ def answers_of(number: int, spec: GuestSpec) -> dict[tuple[str, ...], Answer]:
         ("curl", "-fsS", "--max-time", "20", "http://127.0.0.1:9400/metrics"): printed("metrics-dcgm.txt"),
         ("docker", "image", "inspect", "--format", "{{.Id}}", IMAGE): f"{DIGEST}\n",
         ("docker", "container", "inspect", "--format", "{{.Image}}", "vgpu-cfg-worker"): f"{DIGEST}\n",
-        ("ls", "/srv/training/"): "",
+        ("timeout", "--kill-after=5", "30", "ls", "/srv/training/"): "",
         ("findmnt", "-n", "-o", "FSTYPE", "-T", "/srv/training"): "nfs4\n",
         ("sh", "-c", WRITES): "",
         ("cat", f"/srv/training/.vgpu-cfg-verify-{STAMP}-hvd-01"): lambda words: "".join(

@@ -206,7 +206,6 @@ class DirectPathCapacity(Frozen):
     vgpu_profile: str
     consumed: int
     remaining: int
-    maximum: int
     unused_reservation: int
 
 

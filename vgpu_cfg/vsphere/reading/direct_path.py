@@ -55,7 +55,6 @@ def _capacity(
             vgpu_profile=_vgpu_profile(one.profile),
             consumed=one.consumed,
             remaining=one.remaining,
-            maximum=one.max,
             unused_reservation=one.unusedReservation,
         )
         for one in answer or ()

@@ -20,8 +20,14 @@ def rig() -> GuestRig:
 
 def settings(rig: GuestRig, **more: Any) -> dict[str, Any]:
     nic = {"mac": rig.mac(), "driver": "", "name": "", "addresses": ["192.168.10.11/24"], "mtu": 9000}
-    words = {"nics": [nic], "traffic_class": 106, "is_direct": True, "gpu_wires": [], "nic_wires": []}
-    return module("nccl", **(words | more))
+    words: dict[str, Any] = {
+        "nics": [nic],
+        "traffic_class": 106,
+        "is_direct": True,
+        "gpu_wires": [],
+        "nic_wires": [],
+    }
+    return module("nccl", (), **(words | more))
 
 
 def stack(rig: GuestRig) -> list[dict[str, Any]]:
@@ -56,7 +62,12 @@ def test_a_nic_that_is_not_there(rig: GuestRig) -> None:
 
 
 def cuda(**more: Any) -> dict[str, Any]:
-    words = {"version": "12.8", "package": "", "sha256": "", "repository": "https://files.lab/cuda"}
+    words: dict[str, Any] = {
+        "version": "12.8",
+        "package": "",
+        "sha256": "",
+        "repository": "https://files.lab/cuda",
+    }
     return module("cuda", **(words | more))
 
 

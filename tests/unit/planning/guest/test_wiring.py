@@ -8,7 +8,7 @@ import pytest
 
 from tests.plans.estate import make_inventory
 from tests.unit.planning.desired_plans import vm
-from vgpu_cfg.model.guests.gpu_modules import Wire
+from vgpu_cfg.model.guests.gpu_modules import NcclModule, Wire
 from vgpu_cfg.planning.guests.wiring import NO_WIRING, Wiring, wiring_of
 
 NIC = "0000:2a:00.0"
@@ -64,6 +64,19 @@ def test_hosts_that_are_wired_alike_are_told_alike() -> None:
         bridges=there, nic_bridge="42:00.0", node=1,
     )  # fmt: skip
     assert one == other != NO_WIRING
+
+
+def test_only_a_host_that_is_wired_otherwise_outdates_the_settings() -> None:
+    gpu, port = BELOW
+    digests = [
+        NcclModule(gpu_wires=one.gpus, nic_wires=one.nics).digest
+        for one in (
+            of(gpu, bridges=ONE_SWITCH, nic_bridge=port),
+            of(gpu, bridges=ONE_SWITCH, nic_bridge="22:00.0"),
+            of(gpu, bridges=ONE_SWITCH),
+        )
+    ]
+    assert digests[0] == digests[1] != digests[2]
 
 
 def test_which_of_two_gpus_makes_no_difference() -> None:

@@ -112,6 +112,18 @@ def test_nics_are_asked_by_msts_name() -> None:
     assert lines == [MST, query("mt4125_pciconf0"), query("mt4125_pciconf0.1")]
 
 
+@pytest.mark.parametrize(("status", "has_tools"), [(126, False), (127, False), (3, True), (0, True)])
+def test_whether_nvidias_firmware_tools_are_there_is_a_fact(status: int, *, has_tools: bool) -> None:
+    answer = ShellResult(
+        status=status, stdout="-E- Failed to open device: 24:00.0. No such file or directory"
+    )
+    found, _ = facts({query(PORTS[0]): answer}, NICS, PORTS[:1])
+    assert found.has_firmware_tools is has_tools
+    assert found.firmware == {}
+    nobody_asked, _ = facts({}, NICS, ())
+    assert nobody_asked.has_firmware_tools is None
+
+
 def test_a_nic_that_does_not_answer_hides_no_other() -> None:
     answers = {
         query(PORTS[0]): said("mlxconfig-no-such-device.txt", 1),

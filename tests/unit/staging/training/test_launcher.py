@@ -128,6 +128,29 @@ def test_both_launchers_read_one_host_file(first: Sandbox) -> None:
     assert first.read("/opt/vgpu-cfg/hostfile") == "hvd-01 slots=1\nhvd-02 slots=2\n"
 
 
+SETTINGS = "# NCCL_TOPO_FILE: not known\nexport NCCL_IB_HCA='=mlx5_{n}:1'\nexport NCCL_IB_GID_INDEX=3\n"
+
+
+def test_workers_that_have_found_their_own_settings_are_left_to_them(first: Sandbox) -> None:
+    """What `rank` reads on each is shown, and nothing that it says is computed again."""
+    install(first)
+    for n in (1, 2):
+        Sandbox(first.root.parent / f"hvd-0{n}").write("/opt/vgpu-cfg/nccl.env", SETTINGS.format(n=n))
+    status, told, rest = train(first, "--check")
+    assert status == 0, rest
+    assert told == {"HOROVOD_GLOO_IFACE": "ens224"}
+    for n in (1, 2):
+        assert f"train: hvd-0{n} itself: NCCL_IB_HCA==mlx5_{n}:1 NCCL_IB_GID_INDEX=3\n" in rest
+
+
+def test_one_worker_without_rdma_takes_it_from_all(first: Sandbox) -> None:
+    install(first)
+    for n in (1, 2):
+        Sandbox(first.root.parent / f"hvd-0{n}").write("/opt/vgpu-cfg/nccl.env", SETTINGS.format(n=n))
+    (first.root.parent / "hvd-02/sys/class/infiniband/mlx5_0/ports/1/state").write_text("1: DOWN\n")
+    assert train(first, "--check")[1]["NCCL_IB_DISABLE"] == "1"
+
+
 def test_it_finds_what_is_there_and_starts_horovodrun(first: Sandbox) -> None:
     install(first, None, RoceModule(nics=(ROCE_NIC,)))
     status, told, rest = train(first, "--dry-run", "--", "python", "train.py", "--lr", "0.1 $(reboot)")
