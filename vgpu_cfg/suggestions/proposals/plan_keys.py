@@ -25,6 +25,7 @@ def propose_plan_keys(situation: Situation) -> Iterator[Candidate]:
     yield from _host_rules(situation)
     yield from _networks(situation)
     yield from _training(situation)
+    yield from _site(situation)
     yield from _protect(situation)
     yield from _checks(situation)
 
@@ -250,6 +251,17 @@ def _training(situation: Situation) -> Iterator[Candidate]:
                     new = package.replace(own, branch)
                     edits = situation.set_key(vm, ("guest.driver", {"package": new}))
                     yield Candidate(FixKind.LEAVE, says, edits=edits)
+
+
+def _site(situation: Situation) -> Iterator[Candidate]:
+    """Count hosts to a closed site, which its author alone can know to be reached."""
+    site = situation.desired.site
+    words = [found.remedy.rpartition(" add ")[2].split() for found in situation.errors(Code.SITE_LEFT)]
+    hosts = sorted({word[0] for word in words if word})
+    if site is not None and hosts and situation.data_at(("site",)) is not None:
+        says = f"count {', '.join(hosts)} to the site, where guests do reach them"
+        edit = Edit(("site", "hosts"), [*site.hosts, *hosts])
+        yield Candidate(FixKind.LEAVE, says, Cost.WORK, (edit,))
 
 
 def _protect(situation: Situation) -> Iterator[Candidate]:
