@@ -60,8 +60,8 @@ def gpu_modes(rig: HostRig, *, value: bool) -> None:
 
 
 def driver(rig: HostRig, *, value: bool) -> None:
-    (bundle,) = rig.state().bundles.values()
-    rig.state().staged = {vib.name: vib for vib in bundle} if value else {}
+    vibs = [vib for bundle in rig.state().bundles.values() for vib in bundle]
+    rig.state().staged = {vib.name: vib for vib in vibs} if value else {}
 
 
 WRITES = (option, module, passthrough, functions, firmware, graphics, gpu_modes, driver)
