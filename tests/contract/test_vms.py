@@ -350,10 +350,10 @@ def test_a_host_is_asked_for_its_system_id_where_the_plan_did_not_know_it(way: s
 
 
 def test_a_host_that_hands_nothing_out_tells_no_system_id() -> None:
-    vcenter = lab_vcenter("bare")
+    vcenter = lab_vcenter("one-a100")
     with vcenter.desk() as desk:
         host = desk.inventory().hosts[0]
-        device = next(one for one in host.pci_devices if one.is_nic)
+        device = host.pci_devices[0]
         unknown = NewPassthrough(pci_id=device.pci_id, system_id="", vendor_id=1, device_id=2)
         spec = SMALL.model_copy(update={"devices": (unknown,)})
         change = place_of(vcenter, desk, host).from_scratch(spec)

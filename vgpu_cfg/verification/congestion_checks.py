@@ -10,6 +10,7 @@ from collections.abc import Generator, Mapping, Sequence
 from typing import TypeAlias
 
 from vgpu_cfg.knowledge.verify_failures import VerifyCode
+from vgpu_cfg.model.verification import CheckState
 from vgpu_cfg.parsers.errors import UnreadableOutput
 from vgpu_cfg.parsers.rdma_counters import (
     GLOBAL_PAUSE,
@@ -24,7 +25,7 @@ from vgpu_cfg.parsers.rdma_counters import (
     sent_by_priority,
 )
 from vgpu_cfg.ports import ShellResult
-from vgpu_cfg.verification.asking import Asking, Command, Step, failed, passed, unproven
+from vgpu_cfg.verification.asking import Asking, Command, Step, failed, passed, skipped, unproven
 from vgpu_cfg.verification.learned import RdmaNic
 from vgpu_cfg.verification.pair_view import PairView
 
@@ -88,6 +89,8 @@ def ask_congestion(view: PairView) -> Asking:
     """Judge what was counted while host memory was measured."""
     yield from ()
     measured = view.earlier.get(("bandwidth", view.name))
+    if measured is not None and measured.state is CheckState.SKIPPED:
+        return skipped("nothing was measured over RDMA between them")
     numbers = measured.measured if measured is not None else {}
     counts = {name: value for name, value in numbers.items() if name.startswith((f"{SOURCE}_", f"{TARGET}_"))}
     if measured is None or not counts:
