@@ -328,6 +328,10 @@ def _prepared_hosts(situation: Situation) -> Iterator[Candidate]:
                 yield _act(
                     says, together((change_facts(host.moid, _answering), change_facts(host.moid, told)))
                 )
+            case Code.NO_FIRMWARE_TOOLS:
+                says = f"install NVIDIA's firmware tools on {name}"
+                told = _newer_firmware(situation, name)
+                yield _act(says, together((change_facts(host.moid, _with_tools), change_facts(host.moid, told))))
             case Code.NIC_IN_USE | Code.GPU_SERVES_VGPUS | Code.HOST_NOT_EMPTIED | Code.NIC_CUT_OFF:
                 yield from _holders(situation, host, found.message)
             case Code.CLUSTER_TOO_FULL:
@@ -385,6 +389,11 @@ def _facts(host: Host, **update: object) -> Effect:
 def _answering(facts: HostFacts) -> HostFacts:
     shell = facts.shell.model_copy(update={"unread": {}}) if facts.shell is not None else None
     return facts.model_copy(update={"unread": {}, "shell": shell})
+
+
+def _with_tools(facts: HostFacts) -> HostFacts:
+    shell = facts.shell.model_copy(update={"has_firmware_tools": True}) if facts.shell is not None else None
+    return facts.model_copy(update={"shell": shell})
 
 
 def _newer_firmware(situation: Situation, name: str) -> Callable[[HostFacts], HostFacts]:

@@ -238,7 +238,10 @@ def _wider(pool: tuple[str, str], subnet: str | None, count: int) -> str:
 
 
 def _training(situation: Situation) -> Iterator[Candidate]:
-    """Take a guest's driver of the branch that its host takes, where its name tells which it is."""
+    """Train with a fixed number of workers, or with a guest's driver of the branch that its host takes."""
+    if any(situation.errors(Code.NOT_ELASTIC)):
+        says = "train with as many workers as there are"
+        yield Candidate(FixKind.LEAVE, says, edits=(Edit(("training", "elastic")),))
     for vm in situation.lines(Code.GUEST_DRIVER_BRANCH):
         driver = vm.guest.driver if vm.guest is not None else None
         package = (driver.package if driver is not None else None) or ""
