@@ -79,7 +79,7 @@ def test_each_reads_the_line_that_is_for_it(first: Sandbox, version: str) -> Non
         "hostfile": f"{first.root}/opt/vgpu-cfg/hostfile",
         "hosts": None,
         "nics": ["ens224"],
-        "command": ["python", "train.py", "--lr", "0.1 $(reboot)"],
+        "command": [f"{first.root}/opt/vgpu-cfg/rank", "python", "train.py", "--lr", "0.1 $(reboot)"],
     }
 
 
