@@ -68,8 +68,11 @@ ELSEWHERE = {
     "first-cluster-that-fits": ("resource_pool",),
     "moves-to-another-cluster": ("resource_pool", "cluster"),
     "cpus-memory-nics-disks-change": ("nics",),
+    "template-with-room-for-the-driver": ("disks",),
+    "template-too-small-for-the-driver": ("disks",),
 }
-"""What a case's VM shows and no plan file says: a pool of another cluster, or of none; an e1000."""
+"""What a case's VM shows and no plan file says: a pool of another cluster, or of none; an e1000; the smaller
+disk of another template."""
 
 FIRST = {
     "vms-apart", "vm-of-no-template", "nvlink-pair", "guest-in-sync", "vtpm-there-and-no-key-provider",

@@ -104,7 +104,7 @@ class Wire:
         command = arguments["method"].removeprefix("vim.EsxCLI.")
         if is_reading(f"esxcli {command.replace('.', ' ')}"):
             return
-        leaves = tuple((one.name, _bare(one.val)) for one in arguments.get("argument") or ())
+        leaves = tuple((one.name, text) for one in arguments.get("argument") or () for text in _bare(one.val))
         self.sent.append(Sent(f"esxcli {command}", self.executers[executer], leaves))
 
     def _as_read(self, method: str, on: str, arguments: Mapping[str, Any]) -> frozenset[Leaf]:
@@ -117,9 +117,9 @@ class Wire:
         return frozenset(made(found, arguments))
 
 
-def _bare(element: str) -> str:
-    """Return the text of an argument of esxcli, which goes as an XML element."""
-    return unescape(re.sub(r"^<(\w+)>(.*)</\1>$", r"\2", element, flags=re.DOTALL))
+def _bare(elements: str) -> list[str]:
+    """Return the texts of an argument of esxcli, which goes as an XML element, a list as several."""
+    return [unescape(text) for _, text in re.findall(r"<(\w+)>(.*?)</\1>", elements, flags=re.DOTALL)]
 
 
 _MANAGERS = frozenset({

@@ -331,7 +331,9 @@ def _prepared_hosts(situation: Situation) -> Iterator[Candidate]:
             case Code.NO_FIRMWARE_TOOLS:
                 says = f"install NVIDIA's firmware tools on {name}"
                 told = _newer_firmware(situation, name)
-                yield _act(says, together((change_facts(host.moid, _with_tools), change_facts(host.moid, told))))
+                yield _act(
+                    says, together((change_facts(host.moid, _with_tools), change_facts(host.moid, told)))
+                )
             case Code.NIC_IN_USE | Code.GPU_SERVES_VGPUS | Code.HOST_NOT_EMPTIED | Code.NIC_CUT_OFF:
                 yield from _holders(situation, host, found.message)
             case Code.CLUSTER_TOO_FULL:
