@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 
 ROOT_SCRIPT = r"""
@@ -128,10 +129,14 @@ def check_permitted() -> None:
         _run("unshare", "-m", "mount", "-t", "tmpfs", "tmpfs", folder)
 
 
+_SWITCHES = count(1)
+"""Hosts of one module may still be there when those of the next are made."""
+
+
 @contextmanager
 def switch(networks: Sequence[str]) -> Iterator[str]:
     """Make a namespace with a bridge for each network; yield its name."""
-    name = f"vgpu-cfg-switch-{os.getpid()}"
+    name = f"vgpu-cfg-{os.getpid()}-{next(_SWITCHES)}"
     _run("ip", "netns", "add", name)
     try:
         for index, _ in enumerate(networks):
@@ -145,7 +150,7 @@ def switch(networks: Sequence[str]) -> Iterator[str]:
 @contextmanager
 def host(name: str, ports: Sequence[Port], on: str, networks: Sequence[str], number: int) -> Iterator[Host]:
     """Make a host with these ports on a switch; it goes with all that runs on it."""
-    namespace = f"vgpu-cfg-{os.getpid()}-{number}"
+    namespace = f"{on}-{number}"
     _run("ip", "netns", "add", namespace)
     with ExitStack() as leaving:
         leaving.callback(_run, "ip", "netns", "del", namespace)
