@@ -8,10 +8,16 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from vgpu_cfg.errors import GuestError
-from vgpu_cfg.model.plan_file.guest_values import check_package, check_public_key, check_sha256, check_user
+from vgpu_cfg.model.plan_file.guest_values import (
+    check_package,
+    check_public_key,
+    check_sha256,
+    check_user,
+    package_kind,
+)
 
 _HOST_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?")
 _DOMAIN = re.compile(rf"{_HOST_NAME.pattern}(\.{_HOST_NAME.pattern})*")
@@ -67,6 +73,16 @@ def driver_name(text: str) -> str:
 def package(text: str) -> str:
     """Return where a package is: a URL, or an absolute path in the guest."""
     return asserted(check_package, "the place of a package", text)
+
+
+def package_of(text: str, kinds: Collection[str], what: str) -> str:
+    """Return where a package is that ends in one of `kinds`, "" for none; `what` it is called."""
+    if not text:
+        return ""
+    found = package(text)
+    if package_kind(found) not in kinds:
+        raise refuse(what, found, f"name a file that ends in {', '.join(kinds)}")
+    return found
 
 
 def sha256(text: str) -> str:

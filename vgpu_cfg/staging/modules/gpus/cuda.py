@@ -36,11 +36,7 @@ def stage(module: CudaModule, context: StagingContext) -> Staged:  # noqa: ARG00
     """Install the toolkit unless its folder is there, and write its PATH."""
     version = values.asserted(check_cuda_version, "the release of the CUDA Toolkit", module.version)
     repository = values.asserted(check_url, "CUDA's repository", module.repository)
-    package = values.package(module.package) if module.package else ""
-    suffix = package_kind(package)
-    if package and suffix not in CUDA_PACKAGES:
-        remedy = f"name a file that ends in {', '.join(CUDA_PACKAGES)}"
-        raise values.refuse("the CUDA Toolkit's package", package, remedy)
+    package = values.package_of(module.package, CUDA_PACKAGES, "the CUDA Toolkit's package")
     return halves(
         "cuda.sh.j2",
         source_file("cuda.sh", render("cuda-profile.sh.j2", version=version)),
@@ -50,7 +46,7 @@ def stage(module: CudaModule, context: StagingContext) -> Staged:  # noqa: ARG00
         host=urlsplit(repository).hostname or "",
         nvidia=NVIDIA,
         package=package,
-        file=f"cuda{suffix}",
+        file=f"cuda{package_kind(package)}",
         sha256=values.sha256(module.sha256),
         drivers=DRIVERS,
     )

@@ -18,15 +18,11 @@ def stage(module: DriverModule, context: StagingContext) -> Staged:  # noqa: ARG
     for branch in (*module.branches, *module.refused):
         if not _BRANCH.fullmatch(branch):
             raise values.refuse("a driver branch", branch, "write its number, such as 580")
-    package = values.package(module.package) if module.package else ""
-    suffix = package_kind(package)
-    if package and suffix not in DRIVER_PACKAGES:
-        remedy = f"name a file that ends in {', '.join(DRIVER_PACKAGES)}"
-        raise values.refuse("the driver's package", package, remedy)
+    package = values.package_of(module.package, DRIVER_PACKAGES, "the driver's package")
     return halves(
         "driver.sh.j2",
         package=package,
-        file=f"driver{suffix}",
+        file=f"driver{package_kind(package)}",
         sha256=values.sha256(module.sha256),
         branches=module.branches,
         refused=module.refused,
