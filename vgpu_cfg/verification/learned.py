@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.guests.base import GuestNic
-from vgpu_cfg.parsers.guest_gpus import GuestGpus
 from vgpu_cfg.parsers.guest_system import Interface
-from vgpu_cfg.parsers.rdma_devices import Gid, RdmaDevice
+from vgpu_cfg.parsers.nvidia.guest_gpus import GuestGpus
+from vgpu_cfg.parsers.rdma.devices import Gid, RdmaDevice
 
 
 class RdmaNic(Frozen):

@@ -23,6 +23,7 @@ from vgpu_cfg.model.verification import (
 from vgpu_cfg.ports import GuestShell, HostShell
 from vgpu_cfg.verification.asking import Asking, Verdict, bounded
 from vgpu_cfg.verification.baseline import held_against
+from vgpu_cfg.verification.checks.training_checks import TrainingView
 from vgpu_cfg.verification.choice import Choice
 from vgpu_cfg.verification.driving import Machines, drive
 from vgpu_cfg.verification.learned import Learned
@@ -38,7 +39,6 @@ from vgpu_cfg.verification.table import (
     TrainingCheck,
     needed_for,
 )
-from vgpu_cfg.verification.training_checks import TrainingView
 from vgpu_cfg.verification.views import GuestView, HostView
 
 Found = dict[tuple[str, str], CheckResult]

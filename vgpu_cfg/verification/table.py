@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from vgpu_cfg.verification import (
+from vgpu_cfg.verification.asking import Asking
+from vgpu_cfg.verification.checks import (
     alike_checks,
     clock_checks,
     congestion_checks,
@@ -23,9 +24,8 @@ from vgpu_cfg.verification import (
     training_checks,
     worker_checks,
 )
-from vgpu_cfg.verification.asking import Asking
+from vgpu_cfg.verification.checks.training_checks import TrainingView
 from vgpu_cfg.verification.pair_view import PairView
-from vgpu_cfg.verification.training_checks import TrainingView
 from vgpu_cfg.verification.views import GuestView, HostView
 
 

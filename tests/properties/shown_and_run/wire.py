@@ -21,7 +21,7 @@ from pyVmomi.VmomiSupport import DataObject, ManagedObject
 from tests.cli.host_watch import READING, is_reading
 from vgpu_cfg.lab.guest.login import LabGuestShell
 from vgpu_cfg.lab.shell.shell import LabShell
-from vgpu_cfg.parsers.mlxconfig import parse_mst_status
+from vgpu_cfg.parsers.rdma.mlxconfig import parse_mst_status
 from vgpu_cfg.vsphere.wire.stub import TransportStub
 
 if TYPE_CHECKING:

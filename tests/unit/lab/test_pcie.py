@@ -12,7 +12,7 @@ from vgpu_cfg.errors import DocumentError
 from vgpu_cfg.lab.nvidia.smi_topo import matrix
 from vgpu_cfg.lab.state.inventory import Host
 from vgpu_cfg.lab.state.pcie import link
-from vgpu_cfg.parsers.nvidia_topology import Topology, parse_topology
+from vgpu_cfg.parsers.nvidia.topology import Topology, parse_topology
 
 HOST = """
 about: One host.

@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.parsers.printed import printed
 from vgpu_cfg.parsers.errors import ToolFailed, UnreadableOutput
-from vgpu_cfg.parsers.guest_gpus import parse_guest_query, parse_listed
+from vgpu_cfg.parsers.nvidia.guest_gpus import parse_guest_query, parse_listed
 
 
 def test_a_licence_has_an_end_in_utc() -> None:

@@ -12,7 +12,7 @@ from vgpu_cfg.parsers.guest_system import (
     parse_check_build,
     parse_modules,
 )
-from vgpu_cfg.parsers.perftest import lacks_cuda, parse_bandwidth
+from vgpu_cfg.parsers.rdma.perftest import lacks_cuda, parse_bandwidth
 
 
 def test_the_average_counts_where_a_peak_is_not_measured() -> None:

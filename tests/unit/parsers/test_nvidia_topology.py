@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.unit.parsers.printed import DISGUISES, printed
 from vgpu_cfg.parsers.errors import ToolFailed, UnreadableOutput
-from vgpu_cfg.parsers.nvidia_topology import DISTANCES, distance, links_by_address, parse_topology
+from vgpu_cfg.parsers.nvidia.topology import DISTANCES, distance, links_by_address, parse_topology
 
 BRIDGES = "topo-4xa100-two-bridges.txt"
 NICS = "topo-2xh100-nics-tabs.txt"

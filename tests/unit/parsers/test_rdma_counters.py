@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.parsers.printed import DISGUISES, printed
 from vgpu_cfg.parsers.errors import ToolFailed, UnreadableOutput
-from vgpu_cfg.parsers.rdma_counters import (
+from vgpu_cfg.parsers.rdma.counters import (
     LOST,
     NOTIFIED,
     dropped,
@@ -16,7 +16,7 @@ from vgpu_cfg.parsers.rdma_counters import (
     risen,
     sent_by_priority,
 )
-from vgpu_cfg.parsers.rdma_settings import parse_dcb, parse_dcb_buffers
+from vgpu_cfg.parsers.rdma.settings import parse_dcb, parse_dcb_buffers
 
 STATISTICS = "ethtool-statistics-of-a-whole-nic.txt"
 HARDWARE = "hw-counters-of-a-busy-port.txt"

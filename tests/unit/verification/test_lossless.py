@@ -18,7 +18,7 @@ from tests.unit.verification.two_workers import (
 from vgpu_cfg.knowledge.verify_failures import VerifyCode
 from vgpu_cfg.model.guests.guest import GuestReport
 from vgpu_cfg.model.verification import CheckResult, CheckState
-from vgpu_cfg.verification.gpudirect_checks import FIND_NCCL
+from vgpu_cfg.verification.checks.gpudirect_checks import FIND_NCCL
 
 PAIR = "hvd-01 -> hvd-02"
 MSTCONFIG = ("mstconfig", "-d", "0000:0b:00.0", "-e", "q")

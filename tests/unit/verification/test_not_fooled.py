@@ -23,9 +23,9 @@ from vgpu_cfg.knowledge.verify_failures import VerifyCode
 from vgpu_cfg.model.signs import shown
 from vgpu_cfg.model.verification import CheckResult, CheckState
 from vgpu_cfg.ports import ShellResult
+from vgpu_cfg.verification.checks.network_checks import rdma_mtu
+from vgpu_cfg.verification.checks.training_checks import TrainingView
 from vgpu_cfg.verification.learned import RdmaNic
-from vgpu_cfg.verification.network_checks import rdma_mtu
-from vgpu_cfg.verification.training_checks import TrainingView
 from vgpu_cfg.verification.views import WantedVm
 
 SENT = "hvd-01:310:355 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[0] [send] via NET/IB/0(0)\n"

@@ -93,7 +93,7 @@ def export(
         message = "--dry-run, --yes, --set, --vars and --output go with --update"
         raise typer.BadParameter(message, param_hint="export")
     from vgpu_cfg.cli.flows import export_flow
-    from vgpu_cfg.cli.flows.whole_file import write_whole
+    from vgpu_cfg.cli.kept.whole_file import write_whole
     from vgpu_cfg.cli.output import show
     from vgpu_cfg.planning.exporting.selection import Choice
 

@@ -84,7 +84,7 @@ def hand_over(
     """Write the plan's hosts as a host file, an inventory or a pool for another tool."""
     from vgpu_cfg.catalog import load_catalog
     from vgpu_cfg.cli.flows import flow
-    from vgpu_cfg.cli.flows.whole_file import write_whole
+    from vgpu_cfg.cli.kept.whole_file import write_whole
     from vgpu_cfg.cli.output import show
     from vgpu_cfg.planning.expand.ranges import fold_names
     from vgpu_cfg.planning.guests.host_list import make_host_list

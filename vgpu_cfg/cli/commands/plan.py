@@ -162,11 +162,11 @@ def plan(
 ) -> None:
     """Show what would change, and why; nothing is changed."""
     from vgpu_cfg.cli.flows import flow
-    from vgpu_cfg.cli.flows.occasions import stand_in
     from vgpu_cfg.cli.flows.plan_id import proposed
-    from vgpu_cfg.cli.flows.saved_plan import save_plan
     from vgpu_cfg.cli.flows.signed import sign_plan
     from vgpu_cfg.cli.flows.suggestion import find_fixes, write_suggestion
+    from vgpu_cfg.cli.kept.occasions import stand_in
+    from vgpu_cfg.cli.kept.saved_plan import save_plan
     from vgpu_cfg.cli.output import show, show_report
 
     names = names_to_delete(delete, prune=prune)

@@ -118,8 +118,8 @@ def verify(
 ) -> None:
     """Check inside hosts and guests that training will work; exit 8 where a check fails, 9 if it cannot."""
     from vgpu_cfg.cli.flows import flow
-    from vgpu_cfg.cli.flows.baselines import add_to_history, read_baseline
     from vgpu_cfg.cli.flows.verify_flow import Wanted, verify_plan
+    from vgpu_cfg.cli.kept.baselines import add_to_history, read_baseline
     from vgpu_cfg.verification import Choice
 
     globs = _globs(only)
@@ -219,7 +219,7 @@ def _show_target(
 ) -> None:
     """Show each VM's stack beside a branch; exit 8 where a document shuts a part of it out."""
     from vgpu_cfg.cli.flows.target_flow import plan_branch
-    from vgpu_cfg.cli.flows.whole_file import write_whole
+    from vgpu_cfg.cli.kept.whole_file import write_whole
     from vgpu_cfg.cli.output import show
 
     number = branch.removeprefix("R").removeprefix("r")
@@ -291,7 +291,7 @@ def _progress() -> Callable[[CheckResult], None]:
 
 def _save(path: Path, found: Verification) -> None:
     """Keep the figures, where nothing failed: others would be held against what was wrong already."""
-    from vgpu_cfg.cli.flows.baselines import write_baseline
+    from vgpu_cfg.cli.kept.baselines import write_baseline
     from vgpu_cfg.cli.output import show
 
     if found.failed:
@@ -312,7 +312,7 @@ def _refuse_unwritable(path: Path, option: str) -> None:
 
 
 def _write(path: Path, found: Verification) -> None:
-    from vgpu_cfg.cli.flows.whole_file import write_whole
+    from vgpu_cfg.cli.kept.whole_file import write_whole
     from vgpu_cfg.render.page.verification import render_verification_page
 
     write_whole(path, render_verification_page(found))

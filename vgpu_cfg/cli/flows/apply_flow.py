@@ -23,7 +23,6 @@ from vgpu_cfg.cli.flows.host_facts import (
     with_shell_facts,
 )
 from vgpu_cfg.cli.flows.locked import locked, shell_locks
-from vgpu_cfg.cli.flows.occasions import refuse_unstated
 from vgpu_cfg.cli.flows.plan_id import keep_id, with_id
 from vgpu_cfg.cli.flows.privileges import refuse_closed_shells, refuse_missing
 from vgpu_cfg.cli.flows.run_flow import (
@@ -35,8 +34,9 @@ from vgpu_cfg.cli.flows.run_flow import (
     show_plan,
     these,
 )
-from vgpu_cfg.cli.flows.saved_plan import check_reviewed
 from vgpu_cfg.cli.flows.signed import refuse_unsigned
+from vgpu_cfg.cli.kept.occasions import refuse_unstated
+from vgpu_cfg.cli.kept.saved_plan import check_reviewed
 from vgpu_cfg.cli.output import show
 from vgpu_cfg.documents import did_you_mean
 from vgpu_cfg.errors import UnsafePlan

@@ -20,7 +20,7 @@ from vgpu_cfg.cli.flows.host_facts import (
 )
 from vgpu_cfg.cli.flows.locked import locked, shell_locks
 from vgpu_cfg.cli.flows.privileges import refuse_closed_shells
-from vgpu_cfg.cli.flows.saved_plan import load_plan_json
+from vgpu_cfg.cli.kept.saved_plan import load_plan_json
 from vgpu_cfg.cli.output import show
 from vgpu_cfg.documents import did_you_mean
 from vgpu_cfg.errors import DoesNotFit, NotFound

@@ -11,7 +11,6 @@ from vgpu_cfg.cli import compose
 from vgpu_cfg.cli.flows.flow import PlanRequest, locate, read_to_plan, refuse_errors
 from vgpu_cfg.cli.flows.guest_access import with_fingerprints
 from vgpu_cfg.cli.flows.locked import locked
-from vgpu_cfg.cli.flows.occasions import refuse_unstated
 from vgpu_cfg.cli.flows.plan_id import keep_id, with_id
 from vgpu_cfg.cli.flows.run_flow import (
     ApplyOptions,
@@ -21,6 +20,7 @@ from vgpu_cfg.cli.flows.run_flow import (
     show_plan,
     these,
 )
+from vgpu_cfg.cli.kept.occasions import refuse_unstated
 from vgpu_cfg.cli.output import show
 from vgpu_cfg.settings.flags import ConnectionFlags
 

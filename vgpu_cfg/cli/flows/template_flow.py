@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from vgpu_cfg.cli.flows.run_flow import ApplyOptions
     from vgpu_cfg.model.template_look import TemplateLook, TemplateLooks, TemplateRow
     from vgpu_cfg.settings.flags import ConnectionFlags
-    from vgpu_cfg.verification.template_checks import TemplateNeeds
+    from vgpu_cfg.verification.checks.template_checks import TemplateNeeds
 
 _WAIT_SECONDS = 600
 """For how long a clone may take to boot and to report: it is given nothing but a name and a login."""
@@ -146,7 +146,7 @@ def _look(
 
 
 def _rows(request: PlanRequest, flags: ConnectionFlags, needs: TemplateNeeds) -> tuple[TemplateRow, ...]:
-    from vgpu_cfg.verification.template_checks import look_inside
+    from vgpu_cfg.verification.checks.template_checks import look_inside
 
     connection, desired = flow.locate(request, flags)
     secrets = request.secrets()
@@ -163,7 +163,7 @@ def _from_outside(
     request: PlanRequest, flags: ConnectionFlags, needs: TemplateNeeds, *, reported: bool
 ) -> tuple[TemplateRow, ...]:
     from vgpu_cfg.planning.estate.own import own_vms
-    from vgpu_cfg.verification.template_checks import seen_from_outside
+    from vgpu_cfg.verification.checks.template_checks import seen_from_outside
 
     connection, desired = flow.locate(request, flags)
     with compose.connect_writer(connection) as estate:
@@ -205,7 +205,7 @@ def _deleted(request: PlanRequest, flags: ConnectionFlags, how: ApplyOptions) ->
 def _needs(vms: Sequence[DesiredVm]) -> TemplateNeeds:
     """Return what all VMs of a template ask of it together."""
     from vgpu_cfg.planning.guests.guest_checks import DRIVER_GIB
-    from vgpu_cfg.verification.template_checks import TemplateNeeds
+    from vgpu_cfg.verification.checks.template_checks import TemplateNeeds
 
     guests = [vm.guest for vm in vms if vm.guest is not None]
     packages = {bool(guest.driver.package) for guest in guests if guest.driver is not None}

@@ -12,8 +12,8 @@ import typer
 from vgpu_cfg.cli import compose
 from vgpu_cfg.cli.flows.flow import refuse_errors
 from vgpu_cfg.cli.flows.locked import locked
-from vgpu_cfg.cli.flows.occasions import refuse_unstated
 from vgpu_cfg.cli.flows.run_flow import ApplyOptions, Work, decide_and_run, show_plan, these
+from vgpu_cfg.cli.kept.occasions import refuse_unstated
 from vgpu_cfg.cli.options.shared import CommandOptions, OutputFormat
 from vgpu_cfg.cli.output import show
 from vgpu_cfg.model.observed.cordon import MOST_CHARACTERS

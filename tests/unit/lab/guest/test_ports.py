@@ -11,8 +11,8 @@ from tests.unit.parsers.printed import printed
 from vgpu_cfg.lab.guest.system.creation import guest_of
 from vgpu_cfg.lab.state.inventory import VirtualMachine
 from vgpu_cfg.parsers.guest_system import bus_of
-from vgpu_cfg.parsers.rdma_counters import parse_hw_counters, parse_statistics
-from vgpu_cfg.parsers.rdma_settings import parse_dcb, parse_dcb_buffers
+from vgpu_cfg.parsers.rdma.counters import parse_hw_counters, parse_statistics
+from vgpu_cfg.parsers.rdma.settings import parse_dcb, parse_dcb_buffers
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ import re
 from collections.abc import Iterator
 
 from vgpu_cfg.model.frozen import Frozen
-from vgpu_cfg.parsers.nvidia_smi import QUERY
-from vgpu_cfg.parsers.nvidia_tree import Node, gpu_blocks, tree_of
+from vgpu_cfg.parsers.nvidia.smi import QUERY
+from vgpu_cfg.parsers.nvidia.tree import Node, gpu_blocks, tree_of
 from vgpu_cfg.parsers.text import value_or_none
 
 SLOWDOWNS = ("HW Slowdown", "HW Thermal Slowdown", "HW Power Brake Slowdown", "SW Thermal Slowdown")

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.parsers.errors import UnreadableOutput
-from vgpu_cfg.parsers.nvidia_tree import Node, gpu_blocks, tree_of
+from vgpu_cfg.parsers.nvidia.tree import Node, gpu_blocks, tree_of
 
 VGPUS = "nvidia-smi vgpu -q"
 

@@ -16,7 +16,7 @@ from pydantic import Field
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.observed.host_facts import GpuShellFacts
 from vgpu_cfg.parsers.errors import UnreadableOutput
-from vgpu_cfg.parsers.nvidia_tree import Node, gpu_blocks, raise_failure, tree_of
+from vgpu_cfg.parsers.nvidia.tree import Node, gpu_blocks, raise_failure, tree_of
 from vgpu_cfg.parsers.text import lines_with_content, pci_id_or_error, value_or_none
 
 QUERY = "nvidia-smi -q"

@@ -29,7 +29,7 @@ from vgpu_cfg.verification.asking import (
     skipped,
     unproven,
 )
-from vgpu_cfg.verification.container_checks import in_image
+from vgpu_cfg.verification.checks.container_checks import in_image
 from vgpu_cfg.verification.views import GuestView
 
 TRAIN = "/usr/local/bin/train"
@@ -110,7 +110,7 @@ def _has_nccl_tests(view: TrainingView) -> Generator[Step, ShellResult, bool]:
 
 
 def _by_probe(view: TrainingView) -> Generator[Step, ShellResult, ShellResult]:
-    source = resources.files("vgpu_cfg.verification").joinpath("allreduce_probe.txt")
+    source = resources.files("vgpu_cfg.verification.checks").joinpath("allreduce_probe.txt")
     machines = dict.fromkeys([view.launcher.name, *(worker.name for worker in view.workers)])
     text = source.read_text(encoding="utf-8")
     try:

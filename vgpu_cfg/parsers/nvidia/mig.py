@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from vgpu_cfg.model.observed.host_facts import MigInstance
 from vgpu_cfg.parsers.errors import UnreadableOutput
-from vgpu_cfg.parsers.nvidia_tree import raise_failure
+from vgpu_cfg.parsers.nvidia.tree import raise_failure
 from vgpu_cfg.parsers.text import Line, lines_with_content
 
 INSTANCES = "nvidia-smi mig -lgi"

@@ -38,7 +38,7 @@ def read_baseline(path: Path, plan: str) -> Baseline:
 
 def write_baseline(path: Path, found: Verification) -> bool:
     """Write the figures of a run; False where it has none. Raises DocumentError."""
-    from vgpu_cfg.cli.flows.whole_file import write_whole
+    from vgpu_cfg.cli.kept.whole_file import write_whole
     from vgpu_cfg.verification import baseline_of
 
     made = baseline_of(found)

@@ -7,9 +7,9 @@ import re
 from vgpu_cfg.knowledge.verify_failures import VerifyCode
 from vgpu_cfg.parsers.disk_room import parse_room
 from vgpu_cfg.parsers.errors import UnreadableOutput
-from vgpu_cfg.parsers.guest_gpus import parse_listed
+from vgpu_cfg.parsers.nvidia.guest_gpus import parse_listed
 from vgpu_cfg.verification.asking import Asking, Command, failed, passed, said, skipped
-from vgpu_cfg.verification.container_checks import CLIENTS
+from vgpu_cfg.verification.checks.container_checks import CLIENTS
 from vgpu_cfg.verification.views import GuestView
 
 CONTAINER = "vgpu-cfg-worker"

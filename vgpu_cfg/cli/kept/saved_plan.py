@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vgpu_cfg.cli.flows.whole_file import write_whole
+from vgpu_cfg.cli.kept.whole_file import write_whole
 from vgpu_cfg.documents import MOST_DATA_BYTES, PRIVATE, read_bytes
 from vgpu_cfg.errors import DocumentError, DocumentFault, StalePlan
 from vgpu_cfg.model.signs import as_json

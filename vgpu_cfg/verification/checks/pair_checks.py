@@ -7,7 +7,7 @@ from collections.abc import Generator, Mapping
 from vgpu_cfg.knowledge.verify_failures import VerifyCode
 from vgpu_cfg.model.verification import CheckState
 from vgpu_cfg.parsers.errors import UnreadableOutput
-from vgpu_cfg.parsers.perftest import Bandwidth, lacks_cuda, parse_bandwidth
+from vgpu_cfg.parsers.rdma.perftest import Bandwidth, lacks_cuda, parse_bandwidth
 from vgpu_cfg.ports import ShellResult
 from vgpu_cfg.verification.asking import (
     TIMED_OUT,
@@ -24,8 +24,8 @@ from vgpu_cfg.verification.asking import (
     skipped,
     unproven,
 )
-from vgpu_cfg.verification.congestion_checks import counted, lost_words, read_counters
-from vgpu_cfg.verification.guest_checks import BOOT_ID
+from vgpu_cfg.verification.checks.congestion_checks import counted, lost_words, read_counters
+from vgpu_cfg.verification.checks.guest_checks import BOOT_ID
 from vgpu_cfg.verification.learned import RdmaNic
 from vgpu_cfg.verification.pair_view import PairView
 

@@ -11,9 +11,9 @@ from itertools import combinations
 from vgpu_cfg.knowledge.verify_failures import VerifyCode
 from vgpu_cfg.model.guests.guest import GuestReport, GuestSpec, ModuleState
 from vgpu_cfg.parsers.errors import UnreadableOutput
-from vgpu_cfg.parsers.guest_gpus import GuestGpu, parse_guest_query
-from vgpu_cfg.parsers.nvidia_topology import TOPOLOGY, parse_topology
-from vgpu_cfg.parsers.nvlink import parse_lanes
+from vgpu_cfg.parsers.nvidia.guest_gpus import GuestGpu, parse_guest_query
+from vgpu_cfg.parsers.nvidia.nvlink import parse_lanes
+from vgpu_cfg.parsers.nvidia.topology import TOPOLOGY, parse_topology
 from vgpu_cfg.verification.asking import (
     Asking,
     Command,

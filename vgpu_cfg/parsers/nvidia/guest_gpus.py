@@ -13,8 +13,8 @@ from datetime import UTC, datetime
 
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.parsers.errors import UnreadableOutput
-from vgpu_cfg.parsers.nvidia_smi import QUERY
-from vgpu_cfg.parsers.nvidia_tree import Node, gpu_blocks, raise_failure, tree_of
+from vgpu_cfg.parsers.nvidia.smi import QUERY
+from vgpu_cfg.parsers.nvidia.tree import Node, gpu_blocks, raise_failure, tree_of
 from vgpu_cfg.parsers.text import lines_with_content
 
 LIST = "nvidia-smi -L"

@@ -17,7 +17,7 @@ from vgpu_cfg.verification.asking import (
     skipped,
     unproven,
 )
-from vgpu_cfg.verification.container_checks import in_image
+from vgpu_cfg.verification.checks.container_checks import in_image
 from vgpu_cfg.verification.views import GuestView
 
 MELLANOX = "15b3"

@@ -10,7 +10,7 @@ from vgpu_cfg.model.guests.base import GuestNic
 from vgpu_cfg.model.guests.modules import RoceModule
 from vgpu_cfg.parsers.errors import UnreadableOutput
 from vgpu_cfg.parsers.guest_system import Interface, parse_interfaces
-from vgpu_cfg.parsers.rdma_devices import (
+from vgpu_cfg.parsers.rdma.devices import (
     Gid,
     RdmaDevice,
     RdmaPort,
@@ -18,7 +18,7 @@ from vgpu_cfg.parsers.rdma_devices import (
     parse_show_gids,
     parse_sysfs_gids,
 )
-from vgpu_cfg.parsers.rdma_settings import parse_rate, parse_traffic_class
+from vgpu_cfg.parsers.rdma.settings import parse_rate, parse_traffic_class
 from vgpu_cfg.ports import ShellResult
 from vgpu_cfg.verification.asking import (
     Asking,
@@ -30,8 +30,8 @@ from vgpu_cfg.verification.asking import (
     passed,
     skipped,
 )
+from vgpu_cfg.verification.checks.port_checks import ask_port
 from vgpu_cfg.verification.learned import Learned, RdmaNic
-from vgpu_cfg.verification.port_checks import ask_port
 from vgpu_cfg.verification.views import GuestView
 
 RDMA_MTUS = (4096, 2048, 1024, 512, 256)

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from vgpu_cfg.model.guests.modules import RoceModule
 from vgpu_cfg.parsers.errors import UnreadableOutput
 from vgpu_cfg.parsers.guest_system import bus_of
-from vgpu_cfg.parsers.mlxconfig import parse_firmware
-from vgpu_cfg.parsers.rdma_settings import PortQos, parse_dcb, parse_dcb_buffers, parse_qos
+from vgpu_cfg.parsers.rdma.mlxconfig import parse_firmware
+from vgpu_cfg.parsers.rdma.settings import PortQos, parse_dcb, parse_dcb_buffers, parse_qos
 from vgpu_cfg.ports import ShellResult
 from vgpu_cfg.verification.asking import Command, Step, is_absent
 from vgpu_cfg.verification.learned import RdmaNic

@@ -12,7 +12,7 @@ from typing import TypeAlias
 from vgpu_cfg.knowledge.verify_failures import VerifyCode
 from vgpu_cfg.model.verification import CheckState
 from vgpu_cfg.parsers.errors import UnreadableOutput
-from vgpu_cfg.parsers.rdma_counters import (
+from vgpu_cfg.parsers.rdma.counters import (
     GLOBAL_PAUSE,
     LOST,
     NOTIFIED,

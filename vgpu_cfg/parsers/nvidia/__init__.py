@@ -1,0 +1,1 @@
+"""What NVIDIA's tools print of GPUs, vGPUs, MIG instances and NVLink."""
