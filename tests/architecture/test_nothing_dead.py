@@ -16,9 +16,14 @@ from tests.architecture.usage import (
     used_names,
 )
 from vgpu_cfg import testing
+from vgpu_cfg.cli.listed import LISTED
 
-ENTRIES = ["vgpu_cfg.__main__", "vgpu_cfg.testing.plugin"]
-"""What a person starts, and what pytest loads."""
+ENTRIES = [
+    "vgpu_cfg.__main__",
+    "vgpu_cfg.testing.plugin",
+    *{f"vgpu_cfg.cli.commands.{row.module}" for row in LISTED},
+]
+"""What a person starts, what pytest loads, and what help lists."""
 
 FIELDS_READ_OTHERWISE = {
     Field("vgpu_cfg.knowledge.verify_failures", "Failure", "threshold"): "the pages of checks tell it",

@@ -12,24 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from vgpu_cfg.cli.commands import (
-    estate,
-    explain,
-    export,
-    fit,
-    hand_over,
-    history,
-    lab,
-    ownership,
-    plan,
-    privileges,
-    rebalance,
-    runbook,
-    unlock,
-    upkeep,
-    verify,
-)
-from vgpu_cfg.cli.options import panels
+from vgpu_cfg.cli.listed import Commands
 from vgpu_cfg.cli.options.version import print_version, version_lines
 from vgpu_cfg.errors import DocumentError, DocumentFault, DoesNotFit, VgpuCfgError
 from vgpu_cfg.model.signs import as_json, shown
@@ -40,30 +23,13 @@ UsageError: Any = typer.BadParameter.__mro__[1]
 
 app = typer.Typer(
     name="vgpu-cfg",
+    cls=Commands,
     help="From a plan file to running VMs with NVIDIA vGPUs on vSphere.\n\n"
     "Try it without a vCenter:  vgpu-cfg apply examples/multi-node-horovod.yaml",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (
-    plan,
-    ownership,
-    verify,
-    explain,
-    estate,
-    history,
-    fit,
-    rebalance,
-    upkeep,
-    unlock,
-    runbook,
-    export,
-    hand_over,
-    privileges,
-):
-    command.register(app)
-app.add_typer(lab.app, name="lab", rich_help_panel=panels.LAB)
 
 
 @app.callback()

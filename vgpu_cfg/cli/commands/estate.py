@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from vgpu_cfg.cli.options import panels
 from vgpu_cfg.cli.options.shared import OutputFormat, OutputOption, connected
 from vgpu_cfg.settings.flags import ConnectionFlags
 
@@ -17,18 +16,13 @@ def register(app: typer.Typer) -> None:
     app.command(
         epilog="vgpu-cfg inventory --server lab:mixed-fleet\n\n"
         "vgpu-cfg inventory --gpus --from vcenter.json\n\n"
-        "vgpu-cfg inventory --from new.json --compare vcenter.json",
-        rich_help_panel=panels.LOOK,
+        "vgpu-cfg inventory --from new.json --compare vcenter.json"
     )(inventory)
     app.command(
-        epilog="vgpu-cfg profiles --board A100\n\nvgpu-cfg profiles grid_a100-1-5c\n\n"
-        "vgpu-cfg profiles --mig",
-        rich_help_panel=panels.LOOK,
+        epilog="vgpu-cfg profiles --board A100\n\nvgpu-cfg profiles grid_a100-1-5c\n\nvgpu-cfg profiles --mig"
     )(profiles)
-    app.command(epilog="vgpu-cfg schema > plan.schema.json", rich_help_panel=panels.HAND)(schema)
-    app.command(epilog="vgpu-cfg record vcenter.json --server vc01.example.com", rich_help_panel=panels.HAND)(
-        record
-    )
+    app.command(epilog="vgpu-cfg schema > plan.schema.json")(schema)
+    app.command(epilog="vgpu-cfg record vcenter.json --server vc01.example.com")(record)
 
 
 @connected(recordings=True)

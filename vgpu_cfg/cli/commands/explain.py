@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vgpu_cfg.cli.options import panels
 from vgpu_cfg.cli.options.shared import OutputFormat, OutputOption, connected
 from vgpu_cfg.settings.flags import ConnectionFlags
 
@@ -34,8 +33,7 @@ def register(app: typer.Typer) -> None:
     app.command(
         epilog="vgpu-cfg explain VG104\n\n"
         "vgpu-cfg explain \"Module 'DevicePowerOn' power on failed.\"\n\n"
-        "vgpu-cfg explain --vm hvd-02 --server vc01.example.com",
-        rich_help_panel=panels.CHECK,
+        "vgpu-cfg explain --vm hvd-02 --server vc01.example.com"
     )(explain)
 
 

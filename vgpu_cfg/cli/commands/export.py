@@ -8,7 +8,6 @@ from typing import Annotated
 
 import typer
 
-from vgpu_cfg.cli.options import panels
 from vgpu_cfg.cli.options.shared import OutputFormat, OutputOption, YesOption, connected, planned
 from vgpu_cfg.cli.options.update import UpdateOptions
 from vgpu_cfg.settings.flags import ConnectionFlags
@@ -19,8 +18,7 @@ def register(app: typer.Typer) -> None:
     app.command(
         epilog="vgpu-cfg export --server vc01.example.com --cluster gpu -o gpu.yaml\n\n"
         "vgpu-cfg export --server lab:two-a100 --vm 'train-*' --template ubuntu-22.04-efi\n\n"
-        "vgpu-cfg export --from vcenter.json",
-        rich_help_panel=panels.HAND,
+        "vgpu-cfg export --from vcenter.json"
     )(export)
 
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vgpu_cfg.cli.options import panels
 from vgpu_cfg.cli.options.shared import OutputFormat, OutputOption, connected, planned
 from vgpu_cfg.settings.flags import ConnectionFlags
 
@@ -22,8 +21,7 @@ def register(app: typer.Typer) -> None:
     app.command(
         epilog="vgpu-cfg fit nvidia_l40s-12c --server lab:mixed-fleet\n\n"
         "vgpu-cfg fit grid_a100-1-5c --server lab:mig-a100 --cluster gpu\n\n"
-        "vgpu-cfg fit --plan examples/full-vgpu.yaml --vm train-01",
-        rich_help_panel=panels.LOOK,
+        "vgpu-cfg fit --plan examples/full-vgpu.yaml --vm train-01"
     )(fit)
 
 
@@ -58,6 +56,7 @@ def fit(
     """Count how many more of a profile, or of a VM of a plan file, fit on each host, and say why no more."""
     from vgpu_cfg.catalog import load_catalog
     from vgpu_cfg.cli.flows import flow
+    from vgpu_cfg.cli.flows.request import read_request
     from vgpu_cfg.cli.options.hosts import wanted_hosts
     from vgpu_cfg.cli.output import show_pool
     from vgpu_cfg.errors import DoesNotFit
@@ -76,7 +75,7 @@ def fit(
         request = wanted.name
         found = CurrentHosts(observed, load_catalog()).fit_profile(wanted, wants_host)
     else:
-        question = flow.read_request(plan, variables, variable_files)
+        question = read_request(plan, variables, variable_files)
         line = _vm_of(question.desired, vm, plan)
         desired, observed = flow.read_of(question, connection)
         wants_host = wanted_hosts(observed, hosts=hosts or (), clusters=clusters or ())

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vgpu_cfg.cli.options import panels
 from vgpu_cfg.cli.options.shared import OutputFormat, OutputOption, PlanArgument, connected, planned
 from vgpu_cfg.settings.flags import ConnectionFlags
 
@@ -36,8 +35,7 @@ def register(app: typer.Typer) -> None:
     app.command(
         epilog="vgpu-cfg hand-over plan.yaml --format horovod > hostfile\n\n"
         "vgpu-cfg hand-over plan.yaml --format torchrun --to scripts\n\n"
-        "vgpu-cfg hand-over plan.yaml --format ansible --login ubuntu --identity-file ~/.ssh/id_ed25519",
-        rich_help_panel=panels.HAND,
+        "vgpu-cfg hand-over plan.yaml --format ansible --login ubuntu --identity-file ~/.ssh/id_ed25519"
     )(hand_over)
 
 
@@ -84,6 +82,7 @@ def hand_over(
     """Write the plan's hosts as a host file, an inventory or a pool for another tool."""
     from vgpu_cfg.catalog import load_catalog
     from vgpu_cfg.cli.flows import flow
+    from vgpu_cfg.cli.flows.request import read_request
     from vgpu_cfg.cli.kept.whole_file import write_whole
     from vgpu_cfg.cli.output import show
     from vgpu_cfg.planning.expand.ranges import fold_names
@@ -95,7 +94,7 @@ def hand_over(
         raise typer.BadParameter("it goes with --format torchrun or tf-config", param_hint="--port")
     if to is not None and to.exists() and not to.is_dir():
         raise typer.BadParameter(f"{to} is a file, and a folder is wanted", param_hint="--to")
-    desired, observed = flow.read_of(flow.read_request(path, variables, variable_files), connection)
+    desired, observed = flow.read_of(read_request(path, variables, variable_files), connection)
     options = ExportOptions(login or "", identity_file or "", port)
     hosts = make_host_list(desired, observed, load_catalog())
     exported = FORMATS[format_.value].write(hosts, options)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vgpu_cfg.cli.options import panels
 from vgpu_cfg.cli.options.shared import OutputFormat, OutputOption, connected, planned
 from vgpu_cfg.settings.flags import ConnectionFlags
 
@@ -25,8 +24,7 @@ def register(app: typer.Typer) -> None:
     """Add the command."""
     app.command(
         epilog="vgpu-cfg history --server vc01.example.com --since 7d\n\nvgpu-cfg history plan.yaml\n\n"
-        "vgpu-cfg history --run 6392edd69034",
-        rich_help_panel=panels.LOOK,
+        "vgpu-cfg history --run 6392edd69034"
     )(history)
 
 
@@ -52,8 +50,8 @@ def history(
     variable_files: tuple[Path, ...],
 ) -> None:
     """Show who ran what, when, from where and how it ended, from any machine."""
-    from vgpu_cfg.cli.flows.flow import read_request
     from vgpu_cfg.cli.flows.history import look_back
+    from vgpu_cfg.cli.flows.request import read_request
     from vgpu_cfg.cli.output import show_history
 
     age = None if since is None else _age(since)

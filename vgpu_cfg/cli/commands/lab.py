@@ -15,6 +15,11 @@ app = typer.Typer(
 )
 
 
+def register(within: typer.Typer) -> None:
+    """Add the commands of the lab, as a group."""
+    within.add_typer(app, name="lab")
+
+
 @app.command(name="list", epilog="vgpu-cfg inventory --server lab:mixed-fleet")
 def list_estates(*, output: OutputOption = OutputFormat.TEXT) -> None:
     """List the built-in estates."""

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vgpu_cfg.cli.options import panels
 from vgpu_cfg.cli.options.occasion import occasioned
 from vgpu_cfg.cli.options.shared import (
     CommandOptions,
@@ -34,9 +33,8 @@ def register(app: typer.Typer) -> None:
         "import",
         epilog="vgpu-cfg import plan.yaml --dry-run\n\nvgpu-cfg import plan.yaml --only 'train-*'\n\n"
         "vgpu-cfg import plan.yaml --may-destroy --only train-01",
-        rich_help_panel=panels.PLAN,
     )(import_)
-    app.command(epilog="vgpu-cfg forget plan.yaml --only train-01", rich_help_panel=panels.PLAN)(forget)
+    app.command(epilog="vgpu-cfg forget plan.yaml --only train-01")(forget)
 
 
 @connected()
@@ -60,9 +58,10 @@ def import_(
     occasion: Occasion,
 ) -> None:
     """Make VMs the plan's that are there already, by name and folder; show what apply would change then."""
-    from vgpu_cfg.cli.flows import flow, ownership_flow
+    from vgpu_cfg.cli.flows import ownership_flow
+    from vgpu_cfg.cli.flows.request import read_request
 
-    request = flow.read_request(path, variables, variable_files)
+    request = read_request(path, variables, variable_files)
     said = CommandOptions(connection, variables, variable_files, only=tuple(only or ()), occasion=occasion)
     take = ownership_flow.allow_to_destroy if may_destroy else ownership_flow.take_in
     how = _how(path, said, output, yes=yes, parallel=parallel)
@@ -86,9 +85,10 @@ def forget(
     occasion: Occasion,
 ) -> None:
     """Give VMs up: take the plan's marks and rules away from them; they run on as they are."""
-    from vgpu_cfg.cli.flows import flow, ownership_flow
+    from vgpu_cfg.cli.flows import ownership_flow
+    from vgpu_cfg.cli.flows.request import read_request
 
-    request = flow.read_request(path, variables, variable_files)
+    request = read_request(path, variables, variable_files)
     said = CommandOptions(connection, variables, variable_files, only=tuple(only or ()), occasion=occasion)
     how = _how(path, said, output, yes=yes, parallel=parallel)
     raise typer.Exit(ownership_flow.give_up(request, connection, said.plan_options, how, dry_run=dry_run))

@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from vgpu_cfg.cli.options import panels
 from vgpu_cfg.cli.options.occasion import occasioned
 from vgpu_cfg.cli.options.rotation import RotateOption, rotated
 from vgpu_cfg.cli.options.shared import (
@@ -101,20 +100,15 @@ _VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="Show what
 
 def register(app: typer.Typer) -> None:
     """Add the commands, in the order in which a newcomer meets them."""
-    app.command(epilog="vgpu-cfg validate examples/full-vgpu.yaml", rich_help_panel=panels.PLAN)(validate)
+    app.command(epilog="vgpu-cfg validate examples/full-vgpu.yaml")(validate)
     app.command(
-        epilog="vgpu-cfg plan examples/four-10c.yaml\n\nvgpu-cfg plan plan.yaml --set net=prod -o plan.json",
-        rich_help_panel=panels.PLAN,
+        epilog="vgpu-cfg plan examples/four-10c.yaml\n\nvgpu-cfg plan plan.yaml --set net=prod -o plan.json"
     )(plan)
-    app.command(
-        epilog="vgpu-cfg apply plan.yaml\n\nvgpu-cfg apply plan.json --yes --parallel 16",
-        rich_help_panel=panels.PLAN,
-    )(apply)
-    app.command(epilog="vgpu-cfg status plan.yaml --exit-code", rich_help_panel=panels.LOOK)(status)
-    app.command(
-        epilog="vgpu-cfg destroy plan.yaml --dry-run\n\nvgpu-cfg destroy plan.yaml --only hvd-01",
-        rich_help_panel=panels.PLAN,
-    )(destroy)
+    app.command(epilog="vgpu-cfg apply plan.yaml\n\nvgpu-cfg apply plan.json --yes --parallel 16")(apply)
+    app.command(epilog="vgpu-cfg status plan.yaml --exit-code")(status)
+    app.command(epilog="vgpu-cfg destroy plan.yaml --dry-run\n\nvgpu-cfg destroy plan.yaml --only hvd-01")(
+        destroy
+    )
 
 
 @planned
@@ -126,7 +120,7 @@ def validate(
     variable_files: tuple[Path, ...],
 ) -> None:
     """Check a plan file by itself, without a vCenter: every fault with its line."""
-    from vgpu_cfg.cli.flows.flow import read_request
+    from vgpu_cfg.cli.flows.request import read_request
     from vgpu_cfg.cli.output import show, show_report
 
     desired = read_request(path, variables, variable_files).desired
@@ -163,6 +157,7 @@ def plan(
     """Show what would change, and why; nothing is changed."""
     from vgpu_cfg.cli.flows import flow
     from vgpu_cfg.cli.flows.plan_id import proposed
+    from vgpu_cfg.cli.flows.request import read_request
     from vgpu_cfg.cli.flows.signed import sign_plan
     from vgpu_cfg.cli.flows.suggestion import find_fixes, write_suggestion
     from vgpu_cfg.cli.kept.occasions import stand_in
@@ -172,7 +167,7 @@ def plan(
     names = names_to_delete(delete, prune=prune)
     if sign is not None and out is None:
         raise typer.BadParameter("it goes with -o: a saved plan is what is signed", param_hint="--sign")
-    request = flow.read_request(path, variables, variable_files)
+    request = read_request(path, variables, variable_files)
     if out is not None:
         request = proposed(request, out)
     options = CommandOptions(
@@ -238,11 +233,12 @@ def apply(
     occasion: Occasion,
 ) -> None:
     """Apply a plan: show it, ask, carry it out, read back the result."""
-    from vgpu_cfg.cli.flows import apply_flow, flow
+    from vgpu_cfg.cli.flows import apply_flow
+    from vgpu_cfg.cli.flows.request import read_request
     from vgpu_cfg.cli.flows.run_flow import ApplyOptions
 
     names = names_to_delete(delete, prune=prune)
-    request = flow.read_request(path, variables, variable_files)
+    request = read_request(path, variables, variable_files)
     options = CommandOptions(
         connection,
         variables,
@@ -291,11 +287,12 @@ def status(
 ) -> None:
     """Show what the plan owns, where it runs, what has drifted, and by whose hand."""
     from vgpu_cfg.cli.flows import flow
+    from vgpu_cfg.cli.flows.request import read_request
     from vgpu_cfg.cli.flows.status_flow import look
     from vgpu_cfg.cli.output import show, show_report
     from vgpu_cfg.planning.findings.options import PlanOptions
 
-    request = flow.read_request(path, variables, variable_files)
+    request = read_request(path, variables, variable_files)
     answer, differences = look(request, connection, PlanOptions(allow_power_cycle=True))
     made = answer.plan
     if output is ReportFormat.JUNIT:
@@ -328,10 +325,11 @@ def destroy(
 ) -> None:
     """Delete the VMs that the plan file names and owns, and their rules."""
     from vgpu_cfg.cli.flows import apply_flow, flow
+    from vgpu_cfg.cli.flows.request import read_request
     from vgpu_cfg.cli.flows.run_flow import ApplyOptions
     from vgpu_cfg.cli.output import show
 
-    request = flow.read_request(path, variables, variable_files)
+    request = read_request(path, variables, variable_files)
     names, globs = names_to_delete(delete), tuple(only or ())
     options = CommandOptions(
         connection,

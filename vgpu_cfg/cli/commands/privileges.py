@@ -9,7 +9,6 @@ from typing import Annotated
 
 import typer
 
-from vgpu_cfg.cli.options import panels
 from vgpu_cfg.cli.options.shared import (
     CommandOptions,
     MoveOption,
@@ -36,8 +35,7 @@ def register(app: typer.Typer) -> None:
     app.command(
         epilog="vgpu-cfg privileges plan.yaml\n\n"
         "vgpu-cfg privileges plan.yaml --for apply --output govc > roles.sh\n\n"
-        "vgpu-cfg privileges plan.yaml --any-state --output powercli > roles.ps1",
-        rich_help_panel=panels.HAND,
+        "vgpu-cfg privileges plan.yaml --any-state --output powercli > roles.ps1"
     )(privileges)
 
 
@@ -69,7 +67,7 @@ def privileges(
     variable_files: tuple[Path, ...],
 ) -> None:
     """Tell which privileges a plan needs at vCenter, on which objects, and write the roles."""
-    from vgpu_cfg.cli.flows import flow
+    from vgpu_cfg.cli.flows.request import read_request
     from vgpu_cfg.cli.flows.roles import WhatFor, roles_for, roles_of_file
     from vgpu_cfg.cli.output import show
     from vgpu_cfg.render.data.privileges import privileges_data
@@ -78,7 +76,7 @@ def privileges(
 
     if check and (any_state or connection.recording is not None):
         raise typer.BadParameter("only a vCenter knows what an account has", param_hint="--check")
-    request = flow.read_request(path, variables, variable_files)
+    request = read_request(path, variables, variable_files)
     asked = WhatFor(tuple(for_ or Command), is_bare=required, is_checked=check)
     if any_state:
         roles, server = roles_of_file(request.desired, asked), "any state"

@@ -7,14 +7,13 @@ from typing import Annotated
 
 import typer
 
-from vgpu_cfg.cli.options import panels
 from vgpu_cfg.cli.options.shared import OutputFormat, OutputOption, PlanArgument, connected, planned
 from vgpu_cfg.settings.flags import ConnectionFlags
 
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command(epilog="vgpu-cfg rebalance plan.yaml --dry-run", rich_help_panel=panels.PLAN)(rebalance)
+    app.command(epilog="vgpu-cfg rebalance plan.yaml --dry-run")(rebalance)
 
 
 @connected(recordings=True)
@@ -34,6 +33,7 @@ def rebalance(
     """Propose the fewest moves of running VMs after which every VM of a plan fits."""
     from vgpu_cfg.catalog import load_catalog
     from vgpu_cfg.cli.flows import flow
+    from vgpu_cfg.cli.flows.request import read_request
     from vgpu_cfg.cli.output import show
     from vgpu_cfg.errors import DoesNotFit
     from vgpu_cfg.planning.findings.options import PlanOptions
@@ -44,7 +44,7 @@ def rebalance(
 
     if not dry_run:
         raise typer.BadParameter("it only proposes: say --dry-run", param_hint="--dry-run")
-    desired, observed = flow.read_of(flow.read_request(path, variables, variable_files), connection)
+    desired, observed = flow.read_of(read_request(path, variables, variable_files), connection)
     catalog = load_catalog()
     options = PlanOptions(only=tuple(only or ()))
     found = plan_rebalance(desired, observed, catalog, options)

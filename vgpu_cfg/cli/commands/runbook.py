@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vgpu_cfg.cli.options import panels
 from vgpu_cfg.cli.options.occasion import occasioned
 from vgpu_cfg.cli.options.rotation import RotateOption, rotated
 from vgpu_cfg.cli.options.shared import (
@@ -34,7 +33,7 @@ from vgpu_cfg.settings.folders import state_folder
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from vgpu_cfg.cli.flows.flow import PlanRequest
+    from vgpu_cfg.cli.flows.request import PlanRequest
     from vgpu_cfg.model.plan.change import Plan
     from vgpu_cfg.model.plan.report import Event, Report
 
@@ -42,8 +41,7 @@ if TYPE_CHECKING:
 def register(app: typer.Typer) -> None:
     """Add the command."""
     app.command(
-        epilog="vgpu-cfg runbook plan.yaml > runbook.md\n\nvgpu-cfg runbook plan.yaml --as-run > done.md",
-        rich_help_panel=panels.HAND,
+        epilog="vgpu-cfg runbook plan.yaml > runbook.md\n\nvgpu-cfg runbook plan.yaml --as-run > done.md"
     )(runbook)
 
 
@@ -74,11 +72,12 @@ def runbook(
     """Print the plan as a runbook in Markdown: every step with why, commands, proof and undo."""
     from vgpu_cfg.cli import compose
     from vgpu_cfg.cli.flows import flow
+    from vgpu_cfg.cli.flows.request import read_request
     from vgpu_cfg.cli.output import show
     from vgpu_cfg.render.markdown.as_data import as_run_data, runbook_data
     from vgpu_cfg.render.markdown.as_run import render_as_run
 
-    request = flow.read_request(path, variables, variable_files)
+    request = read_request(path, variables, variable_files)
     if as_run:
         runs = _runs(request)
         if output is OutputFormat.JSON:

@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-from vgpu_cfg.cli.options import panels
 from vgpu_cfg.cli.options.shared import OutputFormat, OutputOption, YesOption, connected
 from vgpu_cfg.settings.flags import ConnectionFlags
 
@@ -15,8 +14,7 @@ def register(app: typer.Typer) -> None:
     """Add the command."""
     app.command(
         epilog="vgpu-cfg unlock --server vc01.example.com\n\n"
-        "vgpu-cfg unlock 6392edd69034 --server vc01.example.com",
-        rich_help_panel=panels.PLAN,
+        "vgpu-cfg unlock 6392edd69034 --server vc01.example.com"
     )(unlock)
 
 

@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-from vgpu_cfg.cli.options import panels
 from vgpu_cfg.cli.options.occasion import occasioned
 from vgpu_cfg.cli.options.shared import DryRunOption, OutputFormat, OutputOption, YesOption, connected
 from vgpu_cfg.model.occasion import Occasion
@@ -31,14 +30,10 @@ def register(app: typer.Typer) -> None:
     """Add the commands."""
     app.command(
         epilog='vgpu-cfg cordon host:esx-01 --reason "new DIMM on Tuesday"\n\n'
-        'vgpu-cfg cordon gpu:esx-01/0000:17:00.0 --reason "Xid 79"',
-        rich_help_panel=panels.HOSTS,
+        'vgpu-cfg cordon gpu:esx-01/0000:17:00.0 --reason "Xid 79"'
     )(cordon)
-    app.command(
-        epilog="vgpu-cfg drain esx-01 --dry-run\n\nvgpu-cfg drain esx-01 --power-off=head-01",
-        rich_help_panel=panels.HOSTS,
-    )(drain)
-    app.command(epilog="vgpu-cfg uncordon host:esx-01", rich_help_panel=panels.HOSTS)(uncordon)
+    app.command(epilog="vgpu-cfg drain esx-01 --dry-run\n\nvgpu-cfg drain esx-01 --power-off=head-01")(drain)
+    app.command(epilog="vgpu-cfg uncordon host:esx-01")(uncordon)
 
 
 @connected()

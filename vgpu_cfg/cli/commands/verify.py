@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vgpu_cfg.cli.options import panels
 from vgpu_cfg.cli.options.shared import (
     CommandOptions,
     PlanArgument,
@@ -20,7 +19,7 @@ from vgpu_cfg.cli.options.shared import (
 from vgpu_cfg.settings.flags import ConnectionFlags
 
 if TYPE_CHECKING:
-    from vgpu_cfg.cli.flows.flow import PlanRequest
+    from vgpu_cfg.cli.flows.request import PlanRequest
     from vgpu_cfg.model.verification import CheckResult, Thresholds, Verification
 
 EXIT_FAILED, EXIT_UNPROVEN = 8, 9
@@ -39,8 +38,7 @@ def register(app: typer.Typer) -> None:
         "vgpu-cfg verify plan.yaml --only licence --all\n\n"
         "vgpu-cfg verify plan.yaml --vm hvd-02 --quick\n\n"
         "vgpu-cfg verify plan.yaml --only 'bandwidth*' --threshold gpu_memory=0.8\n\n"
-        "vgpu-cfg verify plan.yaml --target-branch R595",
-        rich_help_panel=panels.CHECK,
+        "vgpu-cfg verify plan.yaml --target-branch R595"
     )(verify)
 
 
@@ -117,13 +115,13 @@ def verify(
     variable_files: tuple[Path, ...],
 ) -> None:
     """Check inside hosts and guests that training will work; exit 8 where a check fails, 9 if it cannot."""
-    from vgpu_cfg.cli.flows import flow
+    from vgpu_cfg.cli.flows.request import read_request
     from vgpu_cfg.cli.flows.verify_flow import Wanted, verify_plan
     from vgpu_cfg.cli.kept.baselines import add_to_history, read_baseline
     from vgpu_cfg.verification import Choice
 
     globs = _globs(only)
-    request = flow.read_request(path, variables, variable_files)
+    request = read_request(path, variables, variable_files)
     if yes and not template:
         raise typer.BadParameter("only a clone of --template is asked about", param_hint="--yes")
     if template:
