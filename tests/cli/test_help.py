@@ -13,6 +13,7 @@ from typer.core import TyperGroup
 
 from tests.cli.command_line import CommandLine
 from vgpu_cfg.cli.app import app
+from vgpu_cfg.cli.listed import LISTED
 
 OF_RECORDINGS = {
     "plan",
@@ -50,6 +51,12 @@ CONNECTED = {
 }
 
 
+def top() -> TyperGroup:
+    group = typer.main.get_command(app)
+    assert isinstance(group, TyperGroup)
+    return group
+
+
 def commands() -> dict[str, TyperGroup]:
     """Return every command by what is typed for it."""
     found = {}
@@ -61,9 +68,7 @@ def commands() -> dict[str, TyperGroup]:
             else:
                 found[" ".join((*words, name))] = command
 
-    top = typer.main.get_command(app)
-    assert isinstance(top, TyperGroup)
-    collect(top, ())
+    collect(top(), ())
     return found  # type: ignore[return-value]  # groups and commands share what is asked of them here
 
 
@@ -152,11 +157,43 @@ def test_help_groups_the_commands(vgpu_cfg: CommandLine) -> None:
     assert all(f"│ {name} " in plan for name in ("validate", "plan", "apply", "destroy", "rebalance"))
 
 
+def test_the_list_says_what_each_command_says_of_itself() -> None:
+    told = {name: (command.help or "").strip() for name, command in top().commands.items()}
+    assert {row.name: row.purpose for row in LISTED} == told
+
+
 def test_help_loads_no_planning() -> None:
     """It is quick where commands load what they work with when they are run."""
-    heavy = ("vgpu_cfg.planning.findings", "vgpu_cfg.model.plan.change", "vgpu_cfg.catalog", "pyVmomi")
-    code = f"import sys, vgpu_cfg.cli.app; print(*(name for name in {heavy} if name in sys.modules))"
+    assert loaded_by("--help", *HEAVY, "vgpu_cfg.cli.commands", "pydantic") == []
+
+
+def test_validate_loads_nothing_that_plans() -> None:
+    """A plan file is read by its own models; nothing of a vCenter, a lab or a run is."""
+    assert loaded_by("validate examples/four-10c.yaml", *HEAVY, "pydantic_settings") == []
+
+
+HEAVY = (
+    "vgpu_cfg.planning.vms",
+    "vgpu_cfg.model.plan.change",
+    "vgpu_cfg.catalog",
+    "vgpu_cfg.lab",
+    "vgpu_cfg.execution",
+    "vgpu_cfg.vsphere",
+    "pyVmomi",
+)
+
+
+def loaded_by(words: str, *names: str) -> list[str]:
+    """Run a command in a process of its own and return which of the modules it loaded."""
+    code = (
+        "import sys, atexit, vgpu_cfg.cli.app as app\n"
+        f"names = {names}\n"
+        "loaded = lambda: print(*(name for name in names if name in sys.modules), file=sys.stderr)\n"
+        "atexit.register(loaded)\n"
+        f"sys.argv = ['vgpu-cfg', *{words.split()}]\n"
+        "app.main()"
+    )
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
     )
-    assert done.stdout.split() == []
+    return done.stderr.split()

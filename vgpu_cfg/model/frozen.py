@@ -13,4 +13,4 @@ FROM_FILE: Final = {"from_file": True}
 class Frozen(BaseModel):
     """An immutable pydantic value; an unknown field is an error."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="constants")
+    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="constants", defer_build=True)

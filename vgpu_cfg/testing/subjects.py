@@ -15,7 +15,8 @@ from vgpu_cfg.settings.flags import ConnectionFlags
 from vgpu_cfg.testing.surroundings import WIDTH, surroundings, told
 
 if TYPE_CHECKING:
-    from vgpu_cfg.cli.flows.flow import Planned, PlanRequest
+    from vgpu_cfg.cli.flows.flow import Planned
+    from vgpu_cfg.cli.flows.request import PlanRequest
     from vgpu_cfg.planning.findings.options import PlanOptions
 
 
@@ -38,7 +39,7 @@ class PlanFile:
         allow_destroy: int = 0,
     ) -> None:
         __tracebackhide__ = True
-        from vgpu_cfg.cli.flows.flow import read_request
+        from vgpu_cfg.cli.flows.request import read_request
 
         self.path = Path(path)
         self._options = (allow_power_cycle, allow_move, tuple(delete), allow_destroy)

@@ -12,7 +12,7 @@ import typer
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.cli import compose
 from vgpu_cfg.cli.flows.canary_flow import CanaryFindings, check_hosts
-from vgpu_cfg.cli.flows.flow import PlanRequest, locate, read_for, refuse_errors
+from vgpu_cfg.cli.flows.flow import locate, read_for, refuse_errors
 from vgpu_cfg.cli.flows.guest_access import GuestSecrets, guest_secrets, with_fingerprints
 from vgpu_cfg.cli.flows.host_facts import (
     closed_shells,
@@ -25,6 +25,7 @@ from vgpu_cfg.cli.flows.host_facts import (
 from vgpu_cfg.cli.flows.locked import locked, shell_locks
 from vgpu_cfg.cli.flows.plan_id import keep_id, with_id
 from vgpu_cfg.cli.flows.privileges import refuse_closed_shells, refuse_missing
+from vgpu_cfg.cli.flows.request import PlanRequest
 from vgpu_cfg.cli.flows.run_flow import (
     ApplyOptions,
     Work,

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from vgpu_cfg.cli import compose
-from vgpu_cfg.cli.flows.flow import PlanRequest, locate, read_to_plan, refuse_errors
+from vgpu_cfg.cli.flows.flow import locate, read_to_plan, refuse_errors
 from vgpu_cfg.cli.flows.guest_access import with_fingerprints
 from vgpu_cfg.cli.flows.locked import locked
 from vgpu_cfg.cli.flows.plan_id import keep_id, with_id
+from vgpu_cfg.cli.flows.request import PlanRequest
 from vgpu_cfg.cli.flows.run_flow import (
     ApplyOptions,
     Work,

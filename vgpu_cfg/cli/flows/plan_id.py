@@ -11,7 +11,7 @@ from vgpu_cfg.cli import compose
 from vgpu_cfg.cli.output import show
 
 if TYPE_CHECKING:
-    from vgpu_cfg.cli.flows.flow import PlanRequest
+    from vgpu_cfg.cli.flows.request import PlanRequest
     from vgpu_cfg.model.desired import DesiredPlan
 
 

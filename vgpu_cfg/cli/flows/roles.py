@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from vgpu_cfg.cli import compose
-from vgpu_cfg.cli.flows.flow import PlanRequest, locate, plan_with
+from vgpu_cfg.cli.flows.flow import locate, plan_with
 from vgpu_cfg.cli.flows.host_facts import closed_shells
 from vgpu_cfg.cli.flows.privileges import refuse_lacking
+from vgpu_cfg.cli.flows.request import PlanRequest
 from vgpu_cfg.cli.output import show
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from vgpu_cfg.errors import DocumentError, DocumentFault, UnsafePlan
 from vgpu_cfg.settings.folders import config_file
 
 if TYPE_CHECKING:
-    from vgpu_cfg.cli.flows.flow import PlanRequest
+    from vgpu_cfg.cli.flows.request import PlanRequest
     from vgpu_cfg.settings.connection import Connection
 
 NAMESPACE = "vgpu-cfg"

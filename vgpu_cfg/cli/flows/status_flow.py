@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from vgpu_cfg.cli import compose
-from vgpu_cfg.cli.flows.flow import Planned, PlanRequest, locate, plan_with
+from vgpu_cfg.cli.flows.flow import Planned, locate, plan_with
+from vgpu_cfg.cli.flows.request import PlanRequest
 from vgpu_cfg.settings.flags import ConnectionFlags
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from vgpu_cfg.planning.expand.ranges import fold_names
 from vgpu_cfg.planning.findings.options import PlanOptions, matches_any
 
 if TYPE_CHECKING:
-    from vgpu_cfg.cli.flows.flow import PlanRequest
+    from vgpu_cfg.cli.flows.request import PlanRequest
     from vgpu_cfg.cli.flows.run_flow import ApplyOptions
     from vgpu_cfg.model.template_look import TemplateLook, TemplateLooks, TemplateRow
     from vgpu_cfg.settings.flags import ConnectionFlags

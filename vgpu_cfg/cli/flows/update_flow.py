@@ -7,7 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vgpu_cfg.cli.flows.flow import PlanRequest, locate, plan_once, read_request
+from vgpu_cfg.cli.flows.flow import locate, plan_once
+from vgpu_cfg.cli.flows.request import PlanRequest, read_request
 from vgpu_cfg.cli.flows.run_flow import ask
 from vgpu_cfg.cli.options.shared import OutputFormat
 from vgpu_cfg.cli.options.update import UpdateOptions

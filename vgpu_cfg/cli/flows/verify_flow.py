@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from vgpu_cfg.cli.compose import Estate
-    from vgpu_cfg.cli.flows.flow import PlanRequest
+    from vgpu_cfg.cli.flows.request import PlanRequest
     from vgpu_cfg.model.desired import DesiredPlan
     from vgpu_cfg.model.guests.guest import GuestSpec
     from vgpu_cfg.model.observed.inventory import Inventory

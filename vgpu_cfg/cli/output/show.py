@@ -7,19 +7,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from vgpu_cfg.catalog import ProfileEntry, load_catalog
-from vgpu_cfg.cli.options.hosts import wanted_hosts
 from vgpu_cfg.cli.options.shared import OutputFormat
 from vgpu_cfg.model.occasion import NO_OCCASION, Occasion
-from vgpu_cfg.model.plan.report import Report
 from vgpu_cfg.model.signs import as_json
-from vgpu_cfg.planning.expand.ranges import fold_names
 from vgpu_cfg.render.layout.console import make_console, print_lines, width_of
 from vgpu_cfg.render.layout.lines import counted, fold
 
 if TYPE_CHECKING:
     from rich.text import Text
 
+    from vgpu_cfg.catalog import ProfileEntry
     from vgpu_cfg.cli.compose import ServedLab
     from vgpu_cfg.execution import HostTools
     from vgpu_cfg.model.desired import DesiredPlan
@@ -27,6 +24,7 @@ if TYPE_CHECKING:
     from vgpu_cfg.model.plan.as_found import AsFound
     from vgpu_cfg.model.plan.change import Plan
     from vgpu_cfg.model.plan.difference import Difference
+    from vgpu_cfg.model.plan.report import Report
     from vgpu_cfg.model.plan.suggestion import Suggestion
 
 
@@ -48,7 +46,7 @@ def data(value: Any) -> None:
 
 def document(kind: str, **values: Any) -> None:
     """Print values as a JSON document that says what it is."""
-    from vgpu_cfg.render.data.documents import FORMAT
+    from vgpu_cfg.render.data.format import FORMAT
 
     data({"kind": kind, "format": FORMAT, **values})
 
@@ -196,6 +194,7 @@ def upkeep(
     journal: str = "",
 ) -> None:
     """Print what became of work on hosts; without a report there was nothing to do."""
+    from vgpu_cfg.model.plan.report import Report
     from vgpu_cfg.render.data.documents import report_data
     from vgpu_cfg.render.text.upkeep import Drained, render_upkeep
 
@@ -252,6 +251,8 @@ def inventory(
 
     Raises NotFound where they name nothing.
     """
+    from vgpu_cfg.catalog import load_catalog
+    from vgpu_cfg.cli.options.hosts import wanted_hosts
     from vgpu_cfg.render.data.documents import inventory_data
     from vgpu_cfg.render.text.inventory import render_inventory
     from vgpu_cfg.render.views.inventory import view_inventory
@@ -325,6 +326,8 @@ def served(lab: ServedLab, output: OutputFormat) -> None:
 
 def shells_opened(tools: HostTools) -> None:
     """Say whose SSH service was started to be read; it is stopped again at the end."""
+    from vgpu_cfg.planning.expand.ranges import fold_names
+
     names = tools.shells.opened
     if names:
         what = "its SSH service was" if len(names) == 1 else "their SSH services were"

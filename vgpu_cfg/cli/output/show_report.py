@@ -6,7 +6,6 @@ import sys
 from typing import TYPE_CHECKING
 
 from vgpu_cfg.cli.options.shared import PlanFormat
-from vgpu_cfg.render import junit
 
 if TYPE_CHECKING:
     from vgpu_cfg.errors import VgpuCfgError
@@ -19,11 +18,15 @@ if TYPE_CHECKING:
 
 def validated(desired: DesiredPlan) -> None:
     """Print the cases of a plan file without faults."""
+    from vgpu_cfg.render import junit
+
     _print(junit.render_junit(f"validate {desired.name}", junit.file_cases(desired)))
 
 
 def plan(made: Plan, output: PlanFormat, *, command: str, fixes: Suggestion | None) -> None:
     """Print a plan as cases, or as a comment that names the `command` to type next."""
+    from vgpu_cfg.render import junit
+
     if output is PlanFormat.JUNIT:
         _print(junit.render_junit(f"plan {made.name}", junit.plan_cases(made), at=made.read_at))
         return
@@ -34,6 +37,7 @@ def plan(made: Plan, output: PlanFormat, *, command: str, fixes: Suggestion | No
 
 def status(made: Plan, observed: Inventory) -> None:
     """Print what a plan owns as cases."""
+    from vgpu_cfg.render import junit
     from vgpu_cfg.render.views.status import view_status
 
     cases = junit.status_cases(view_status(made, observed))
@@ -42,11 +46,15 @@ def status(made: Plan, observed: Inventory) -> None:
 
 def verification(found: Verification) -> None:
     """Print each check as a case."""
+    from vgpu_cfg.render import junit
+
     _print(junit.render_junit(f"verify {found.plan}", junit.verification_cases(found), at=found.begun))
 
 
 def error(error: VgpuCfgError, *, command: str) -> None:
     """Print why a command has no report as cases that fail."""
+    from vgpu_cfg.render import junit
+
     _print(junit.render_junit(command, junit.error_cases(error)))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from vgpu_cfg.model.compatibility import BranchPlan
-from vgpu_cfg.render.data.documents import FORMAT
+from vgpu_cfg.render.data.format import FORMAT
 
 
 def branch_plan_data(found: BranchPlan) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import asdict
-from typing import Any, TypeAlias
+from typing import Any
 
 from vgpu_cfg.catalog import ProfileEntry
 from vgpu_cfg.model.observed.inventory import Inventory
@@ -17,15 +17,13 @@ from vgpu_cfg.model.plan.change import Plan
 from vgpu_cfg.model.plan.report import Report
 from vgpu_cfg.model.plan.suggestion import Suggestion
 from vgpu_cfg.planning.sync import is_in_sync, is_known
+from vgpu_cfg.render.data.format import FORMAT, Data
 from vgpu_cfg.render.layout.boards import pci_text
 from vgpu_cfg.render.views.host_result import HostRow, host_rows
 from vgpu_cfg.render.views.inventory import InventoryView
 from vgpu_cfg.render.views.plan import HostEffort, host_efforts
 from vgpu_cfg.render.views.status import StatusView
 from vgpu_cfg.render.views.vm_result import result_rows
-
-FORMAT = 1
-Data: TypeAlias = dict[str, Any]
 
 
 def plan_data(plan: Plan, fixes: Suggestion | None = None) -> Data:

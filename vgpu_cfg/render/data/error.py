@@ -6,7 +6,7 @@ import re
 from dataclasses import asdict
 
 from vgpu_cfg.errors import DocumentError, VgpuCfgError
-from vgpu_cfg.render.data.documents import FORMAT, Data
+from vgpu_cfg.render.data.format import FORMAT, Data
 
 _FINDING = re.compile(r"(VG\d{3}) (.*)", re.DOTALL)
 

@@ -10,7 +10,7 @@ from vgpu_cfg.knowledge.verify_failures import Failure
 from vgpu_cfg.knowledge.vm_log import line_text
 from vgpu_cfg.planning.findings.checks import Check
 from vgpu_cfg.planning.remedies.diagnosis import Diagnosis
-from vgpu_cfg.render.data.documents import FORMAT, Data
+from vgpu_cfg.render.data.format import FORMAT, Data
 
 
 def pages_data(pages: Iterable[tuple[Check | Failure, CheckPage]]) -> Data:

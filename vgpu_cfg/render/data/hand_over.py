@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from vgpu_cfg.model.host_list import HostList
-from vgpu_cfg.render.data.documents import FORMAT, Data
+from vgpu_cfg.render.data.format import FORMAT, Data
 
 
 def hand_over_data(tool: str, hosts: HostList, files: Mapping[str, str], notes: Sequence[str]) -> Data:

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
-from vgpu_cfg.render.data.documents import FORMAT
+from vgpu_cfg.render.data.format import FORMAT
 from vgpu_cfg.render.views.past_runs import RunRow
 from vgpu_cfg.render.views.run_steps import StepDone
 

@@ -10,7 +10,7 @@ from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.planning.pool.gpus import PooledGpu
 from vgpu_cfg.planning.pool.stranding import Stranding
 from vgpu_cfg.planning.pool.summary import GpuPool
-from vgpu_cfg.render.data.documents import FORMAT, Data
+from vgpu_cfg.render.data.format import FORMAT, Data
 from vgpu_cfg.render.views.cordons import CordonRow
 from vgpu_cfg.render.views.fit import FitView
 

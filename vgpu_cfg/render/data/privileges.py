@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from vgpu_cfg.planning.privileges.need import READ_ONLY
 from vgpu_cfg.planning.privileges.roles import Reason, Role, Target
-from vgpu_cfg.render.data.documents import FORMAT, Data
+from vgpu_cfg.render.data.format import FORMAT, Data
 
 
 def privileges_data(roles: Sequence[Role], plan: str, server: str) -> Data:

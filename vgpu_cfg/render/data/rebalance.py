@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 from vgpu_cfg.model.plan.lost import LostHost
 from vgpu_cfg.planning.moves.rebalance import Rebalance
-from vgpu_cfg.render.data.documents import FORMAT, Data
+from vgpu_cfg.render.data.format import FORMAT, Data
 
 
 def rebalance_data(found: Rebalance, plan: str, server: str, *, lost: Sequence[LostHost] = ()) -> Data:

@@ -7,7 +7,7 @@ from typing import Any
 
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.planning.site_changes import SiteChange
-from vgpu_cfg.render.data.documents import FORMAT
+from vgpu_cfg.render.data.format import FORMAT
 
 
 def site_changes_data(changes: Sequence[SiteChange], before: Inventory, after: Inventory) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from vgpu_cfg.model.verification import CheckState, Verification
-from vgpu_cfg.render.data.documents import FORMAT
+from vgpu_cfg.render.data.format import FORMAT
 
 
 def verification_data(found: Verification) -> dict[str, Any]:

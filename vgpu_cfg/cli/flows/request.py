@@ -1,0 +1,60 @@
+"""What a command was asked: a plan file's content with its variables, or a plan that was reviewed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+if TYPE_CHECKING:
+    from vgpu_cfg.model.desired import DesiredPlan
+    from vgpu_cfg.model.plan.change import Plan
+    from vgpu_cfg.settings.secrets import SecretStore
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRequest:
+    """What the user asked for: a plan file's content, or a plan that was reviewed.
+
+    A plan file comes from `path`, with the `variables` and `variable_files` of the command line. `folder` is
+    where a new id of the plan is kept: beside the plan file, or beside the reviewed plan. `content` is a
+    reviewed plan's file as it was read.
+    """
+
+    desired: DesiredPlan
+    folder: Path
+    reviewed: Plan | None = None
+    path: Path = Path()
+    variables: Mapping[str, str] = field(default_factory=dict)
+    variable_files: tuple[Path, ...] = ()
+    content: bytes = b""
+
+    def secrets(self) -> SecretStore:
+        """Return the plan's secrets, each to be fetched once; a run takes one store for all of itself."""
+        from vgpu_cfg.settings.secrets import SecretStore
+
+        return SecretStore(self.desired.secrets, self.folder)
+
+
+def read_request(path: Path, variables: dict[str, str], variable_files: tuple[Path, ...]) -> PlanRequest:
+    """Read a plan file, or a plan.json that `plan -o` wrote.
+
+    Raises DocumentError with every fault of the file.
+    """
+    if path.suffix == ".json":
+        if variables or variable_files:
+            raise typer.BadParameter(
+                "a reviewed plan has its variables filled in already", param_hint="--set"
+            )
+        from vgpu_cfg.cli.kept.saved_plan import load_plan_json
+
+        reviewed, content = load_plan_json(path)
+        return PlanRequest(reviewed.desired, path.parent, reviewed, path, content=content)
+    from vgpu_cfg.plan_loading import load_plan
+    from vgpu_cfg.plan_loading.id_file import id_file_of
+
+    loaded = load_plan(path, variables=variables, variable_files=variable_files)
+    return PlanRequest(loaded.desired, id_file_of(path).parent, None, path, variables, variable_files)
