@@ -8,8 +8,6 @@ lab's own work, not the wait for a vCenter.
 from __future__ import annotations
 
 import argparse
-import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -23,6 +21,7 @@ from tests.bench.guests import print_guests
 from tests.bench.hosts import print_hosts
 from tests.bench.placement import print_placement
 from tests.bench.preparing import print_preparing
+from tests.bench.start_up import print_start_up
 from tests.fakes.fake_locks import undisputed
 from tests.plans.estate import PLAN_ID
 from vgpu_cfg.catalog import load_catalog
@@ -88,7 +87,11 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
     parser.add_argument("--vms", type=int, nargs="*", default=[10, 100, 1000])
     parser.add_argument("--quick", action="store_true", help="10 VMs and 4 hosts only, and no large estate")
+    parser.add_argument("--start-up", action="store_true", help="only what a command takes until it answers")
     chosen = parser.parse_args(arguments)
+    if chosen.start_up:
+        print_start_up()
+        return 0
     sizes = [10] if chosen.quick else chosen.vms
     print(f"{'':24}{'VMs':>7}{'round trips':>13}{'tasks':>8}{'seconds':>10}")
     for count in sizes:
@@ -102,7 +105,7 @@ def main(arguments: Sequence[str]) -> int:
         hosts, vms = 1000, 10_000
         _, seconds = timed(lambda: open_lab(f"fleet-{hosts}x8-{vms}vms", clock=VirtualClock()))
         print(f"\nlab: start an estate of {hosts:,} hosts and {vms:,} VMs{seconds:>13.2f} s")
-    print(f"vgpu-cfg --help, median of 7 starts{help_seconds():>24.2f} s")
+    print_start_up()
     return 0
 
 
@@ -175,15 +178,6 @@ def timed(work: Callable[[], T]) -> tuple[T, float]:
     begun = time.perf_counter()
     result = work()
     return result, time.perf_counter() - begun
-
-
-def help_seconds() -> float:
-    """Return the median wall time of `vgpu-cfg --help` in a fresh process."""
-    command = [sys.executable, "-m", "vgpu_cfg", "--help"]
-    return statistics.median(
-        timed(lambda: subprocess.run(command, check=True, capture_output=True, timeout=60))[1]
-        for _ in range(7)
-    )
 
 
 if __name__ == "__main__":
