@@ -18,8 +18,8 @@ from tests.contract.host_writing import (
 )
 from tests.contract.vcenters import fresh
 from vgpu_cfg.errors import NotFound, NotOffered, VCenterError
+from vgpu_cfg.model.observed.graphics import GraphicsType
 from vgpu_cfg.model.observed.host_facts import HostAttribute
-from vgpu_cfg.model.observed.inventory import GraphicsType
 from vgpu_cfg.model.plan.change import ChangeNetwork, Subject
 from vgpu_cfg.model.plan.host_change import (
     EditSwitch,

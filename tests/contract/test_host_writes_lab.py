@@ -20,8 +20,9 @@ from tests.contract.host_writing import (
 from tests.contract.vcenters import fresh, lab_vcenter
 from vgpu_cfg.errors import NotOffered, NotPermitted, StalePlan, VCenterError, VersionTooOld
 from vgpu_cfg.lab.state.inventory import Host
+from vgpu_cfg.model.observed.graphics import AssignmentPolicy, GraphicsType
 from vgpu_cfg.model.observed.host_facts import HostAttribute
-from vgpu_cfg.model.observed.inventory import AssignmentPolicy, GraphicsType, NetworkKind
+from vgpu_cfg.model.observed.inventory import NetworkKind
 from vgpu_cfg.model.plan.host_change import (
     EditSwitch,
     EsxcliWrite,

@@ -16,6 +16,7 @@ from tests.plans.host_rows import device_ids, make_bridge, make_facts, make_grou
 from tests.plans.lock_rows import make_locks
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.model.observed.cordon import CORDON_ATTRIBUTE, Cordon
+from vgpu_cfg.model.observed.graphics import GraphicsType
 from vgpu_cfg.model.observed.inventory import (
     NVIDIA_VENDOR_ID,
     Connection,
@@ -23,7 +24,6 @@ from vgpu_cfg.model.observed.inventory import (
     DirectPathCapacity,
     Folder,
     Gpu,
-    GraphicsType,
     Host,
     Inventory,
     Network,

@@ -18,7 +18,8 @@ from tests.plans.tables import CASES
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.model.desired import DesiredVm
 from vgpu_cfg.model.guests.guest import GuestSpec
-from vgpu_cfg.model.plan.change import CreateVm, Plan, RelocateVm, Severity
+from vgpu_cfg.model.plan.change import CreateVm, Plan, RelocateVm
+from vgpu_cfg.model.plan.severity import Severity
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.host_settings.table import setting
 from vgpu_cfg.planning.planner import make_plan

@@ -21,16 +21,14 @@ from vgpu_cfg.plan_loading.refusals import without_unsupported
 from vgpu_cfg.plan_loading.sources import read_sources
 from vgpu_cfg.plan_loading.user_data import UserDataFiles
 from vgpu_cfg.plan_loading.variables import read_variables, unused_overrides
-from vgpu_cfg.planning.expand import (
-    VmContext,
-    check_host_names,
-    expand_hosts,
-    expand_moved,
-    expand_networks,
-    expand_site,
-    expand_training,
-    expand_vms,
-)
+from vgpu_cfg.planning.expand.addresses import check_host_names
+from vgpu_cfg.planning.expand.context import VmContext
+from vgpu_cfg.planning.expand.hosts import expand_hosts
+from vgpu_cfg.planning.expand.lines import expand_vms
+from vgpu_cfg.planning.expand.moved import expand_moved
+from vgpu_cfg.planning.expand.networks import expand_networks
+from vgpu_cfg.planning.expand.site import expand_site
+from vgpu_cfg.planning.expand.training import expand_training
 
 
 @dataclass(frozen=True, slots=True)

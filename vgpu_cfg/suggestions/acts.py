@@ -7,12 +7,12 @@ from typing import Any, TypeVar
 
 from vgpu_cfg.catalog import Board, ProfileEntry
 from vgpu_cfg.model.observed.drs import HostGroup
+from vgpu_cfg.model.observed.graphics import GraphicsType
 from vgpu_cfg.model.observed.host_facts import HostFacts
 from vgpu_cfg.model.observed.inventory import (
     NVIDIA_VENDOR_ID,
     Connection,
     Gpu,
-    GraphicsType,
     Host,
     Inventory,
     Network,

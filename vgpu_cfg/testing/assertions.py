@@ -74,7 +74,7 @@ def assert_placed(plan: PlanFile, site: Site, vm: str, host: str) -> None:
 def assert_no_findings(plan: PlanFile, site: Site, *, but: Iterable[str] = ()) -> None:
     """Assert that there is neither an error nor a warning, but for those with the codes that are named."""
     __tracebackhide__ = True
-    from vgpu_cfg.model.plan.change import Severity
+    from vgpu_cfg.model.plan.severity import Severity
 
     known = frozenset(but)
     found = [

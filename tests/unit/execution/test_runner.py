@@ -8,8 +8,9 @@ from tests.unit.execution import host_makers
 from tests.unit.execution.makers import PLAN, create, estate, pin, plan_of, power_on, run, statuses
 from vgpu_cfg.errors import DoesNotFit, NotPermitted, PlanError, Unreachable
 from vgpu_cfg.execution import HostTools, exit_code_of, run_plan
-from vgpu_cfg.model.plan.change import Diagnostic, ManualStep, Severity, Subject
+from vgpu_cfg.model.plan.change import Diagnostic, ManualStep, Subject
 from vgpu_cfg.model.plan.report import EventKind
+from vgpu_cfg.model.plan.severity import Severity
 from vgpu_cfg.planning.host_settings.table import SETTINGS
 
 INSUFFICIENT = ("InsufficientGraphicsResourcesFault", "The amount of graphics resource is insufficient.")

@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.planning.desired_plans import plan_for, vm
-from vgpu_cfg.model.plan.change import Severity, Subject
+from vgpu_cfg.model.plan.change import Subject
+from vgpu_cfg.model.plan.severity import Severity
 from vgpu_cfg.planning.findings.checks import CHECKS, Basis, Code, check_of
 from vgpu_cfg.planning.findings.collection import Findings
 

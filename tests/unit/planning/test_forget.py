@@ -9,7 +9,8 @@ import pytest
 from tests.plans.simulator import carry_out
 from tests.unit.planning.desired_plans import codes, estate, own, plan_for, planned, vm
 from vgpu_cfg.model.observed.inventory import Inventory
-from vgpu_cfg.model.plan.change import Plan, Severity
+from vgpu_cfg.model.plan.change import Plan
+from vgpu_cfg.model.plan.severity import Severity
 from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.vms.forget_vms import make_forget_plan
 from vgpu_cfg.planning.vms.import_vms import make_import_plan

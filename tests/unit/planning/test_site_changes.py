@@ -10,7 +10,8 @@ import pytest
 
 from tests.architecture.sources import ROOT
 from vgpu_cfg.cli.flows.flow import read_site
-from vgpu_cfg.model.observed.inventory import Connection, GraphicsType, Inventory
+from vgpu_cfg.model.observed.graphics import GraphicsType
+from vgpu_cfg.model.observed.inventory import Connection, Inventory
 from vgpu_cfg.model.observed.vm import PowerState
 from vgpu_cfg.model.vgpu import VgpuMode
 from vgpu_cfg.planning.site_changes import compare_sites

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tests.unit.render import samples
-from vgpu_cfg.model.observed.inventory import GraphicsType
+from vgpu_cfg.model.observed.graphics import GraphicsType
 from vgpu_cfg.model.plan.change import (
     Change,
     ChangeHost,
@@ -26,7 +26,6 @@ from vgpu_cfg.model.plan.change import (
     SetClusterOption,
     SettingTarget,
     SetVCenterOption,
-    Severity,
     ShutDownHost,
     Subject,
     VmRef,
@@ -42,6 +41,7 @@ from vgpu_cfg.model.plan.host_change import (
     SetPortgroup,
     ShellWrite,
 )
+from vgpu_cfg.model.plan.severity import Severity
 
 NIC = "0000:3c:00.0"
 RIGHT = (

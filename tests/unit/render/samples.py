@@ -6,12 +6,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 from vgpu_cfg.model.desired import DesiredPlan, DesiredVm, TemplateSource
+from vgpu_cfg.model.observed.graphics import AssignmentPolicy, GraphicsType
 from vgpu_cfg.model.observed.inventory import (
-    AssignmentPolicy,
     Cluster,
     Datastore,
     Gpu,
-    GraphicsType,
     Host,
     HostNic,
     Inventory,
@@ -41,12 +40,12 @@ from vgpu_cfg.model.plan.change import (
     SetHostRule,
     SetOverrides,
     SetRule,
-    Severity,
     Subject,
     UpgradeVm,
     VmOverride,
     VmRef,
 )
+from vgpu_cfg.model.plan.severity import Severity
 from vgpu_cfg.model.plan.vm_spec import VmSpec
 from vgpu_cfg.model.vgpu import Sharing
 

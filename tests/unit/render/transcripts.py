@@ -17,8 +17,9 @@ from tests.unit.render.settings_samples import VIEWS, lookup
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.model.desired import DesiredHosts, DesiredPlan
 from vgpu_cfg.model.observed.vm import PowerState
-from vgpu_cfg.model.plan.change import Diagnostic, Hindrance, ManualStep, Plan, Severity, Subject
+from vgpu_cfg.model.plan.change import Diagnostic, Hindrance, ManualStep, Plan, Subject
 from vgpu_cfg.model.plan.report import Event, Outcome, OutcomeStatus, Report
+from vgpu_cfg.model.plan.severity import Severity
 from vgpu_cfg.model.plan_file import AccessEntry
 from vgpu_cfg.render.layout.console import make_console, plain
 from vgpu_cfg.render.markdown.as_run import render_as_run

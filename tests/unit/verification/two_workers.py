@@ -34,8 +34,9 @@ from vgpu_cfg.model.guests.training_modules import (
     TrainWorker,
     WorkerModule,
 )
+from vgpu_cfg.model.observed.graphics import GraphicsType
 from vgpu_cfg.model.observed.host_facts import FactGroup, HostFacts, KernelSetting, SoftwarePackage
-from vgpu_cfg.model.observed.inventory import Gpu, GraphicsType, Host, PciDevice
+from vgpu_cfg.model.observed.inventory import Gpu, Host, PciDevice
 from vgpu_cfg.model.verification import Baseline, CheckResult, CheckState, Verification
 from vgpu_cfg.model.vgpu import Sharing, VgpuProfile
 from vgpu_cfg.parsers.nccl_settings import SETTINGS

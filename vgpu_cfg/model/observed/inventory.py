@@ -21,28 +21,13 @@ from vgpu_cfg.model.identity import PlanIdentity
 from vgpu_cfg.model.locks import Locks
 from vgpu_cfg.model.observed.cordon import Cordon
 from vgpu_cfg.model.observed.drs import ClusterRule, HostGroup, VmGroup, VmHostRule, VmOverrides
+from vgpu_cfg.model.observed.graphics import AssignmentPolicy, GraphicsType
 from vgpu_cfg.model.observed.host_facts import EstateFacts
 from vgpu_cfg.model.observed.managed_object import ManagedObject
 from vgpu_cfg.model.observed.vm import SettingValue, Vm, VmDetail
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode
 
 NVIDIA_VENDOR_ID = 0x10DE
-
-
-class GraphicsType(StrEnum):
-    """vim `HostGraphicsInfoGraphicsType`."""
-
-    BASIC = "basic"
-    SHARED = "shared"
-    DIRECT = "direct"
-    SHARED_DIRECT = "sharedDirect"
-
-
-class AssignmentPolicy(StrEnum):
-    """vim `HostGraphicsConfigSharedPassthruAssignmentPolicy`."""
-
-    PERFORMANCE = "performance"
-    CONSOLIDATION = "consolidation"
 
 
 class Connection(StrEnum):
@@ -385,7 +370,7 @@ class Inventory(Frozen):
     datastores: tuple[Datastore, ...] = ()
     folders: tuple[Folder, ...] = ()
     resource_pools: tuple[ResourcePool, ...] = ()
-    facts: EstateFacts = EstateFacts()
+    facts: EstateFacts = Field(default_factory=EstateFacts)
     locks: Locks | None = None
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:

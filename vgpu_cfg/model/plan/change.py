@@ -12,7 +12,6 @@ import hashlib
 import json
 from collections.abc import Mapping
 from datetime import datetime
-from enum import StrEnum
 from typing import Annotated, Final, Literal
 
 from pydantic import Field
@@ -37,6 +36,7 @@ from vgpu_cfg.model.plan.host_change import (
     ShutDownHost,
 )
 from vgpu_cfg.model.plan.lost import LostHost
+from vgpu_cfg.model.plan.severity import Severity
 from vgpu_cfg.model.plan.unknown import UnknownHost
 from vgpu_cfg.model.plan.vm_move import Destination, MoveVmToFolder, RelocateVm, RenameVm
 from vgpu_cfg.model.plan.vm_spec import VmSpec
@@ -346,14 +346,6 @@ Change = Annotated[
     | ManualStep,
     Field(discriminator="kind"),
 ]
-
-
-class Severity(StrEnum):
-    """How much a finding weighs: an error stops the plan."""
-
-    ERROR = "error"
-    WARNING = "warning"
-    INFO = "info"
 
 
 class Hindrance(Frozen):

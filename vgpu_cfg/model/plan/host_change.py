@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from vgpu_cfg.model.frozen import Frozen
-from vgpu_cfg.model.observed.inventory import AssignmentPolicy, GraphicsType
+from vgpu_cfg.model.observed.graphics import AssignmentPolicy, GraphicsType
 from vgpu_cfg.model.plan.base import ChangeBase, is_nothing
 from vgpu_cfg.model.vgpu import VgpuMode
 

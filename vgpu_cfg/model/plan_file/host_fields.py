@@ -16,7 +16,7 @@ from pydantic import (
 from pydantic_core import core_schema
 
 from vgpu_cfg.model.frozen import Frozen
-from vgpu_cfg.model.observed.inventory import AssignmentPolicy, GraphicsType
+from vgpu_cfg.model.observed.graphics import AssignmentPolicy, GraphicsType
 from vgpu_cfg.model.plan_file.fields import Text, in_words, is_from_file
 from vgpu_cfg.model.plan_file.host_values import (
     DEPOT_PATTERN,

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from vgpu_cfg.catalog import Board, Catalog
-from vgpu_cfg.model.observed.inventory import Gpu, GraphicsType, Host, Inventory, PciDevice
+from vgpu_cfg.model.observed.graphics import GraphicsType
+from vgpu_cfg.model.observed.inventory import Gpu, Host, Inventory, PciDevice
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode
 from vgpu_cfg.planning.capacity.gpu_state import GpuState, Held, Places, arrange

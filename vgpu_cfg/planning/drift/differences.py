@@ -18,10 +18,10 @@ from vgpu_cfg.model.plan.change import (
     PowerOffVm,
     PowerOnVm,
     SetOverrides,
-    Severity,
     StageGuest,
 )
 from vgpu_cfg.model.plan.difference import Difference
+from vgpu_cfg.model.plan.severity import Severity
 from vgpu_cfg.planning.expand.ranges import fold_names
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.differences import DIFFERENCES_OF_HOSTS, DIFFERENCES_OF_VMS

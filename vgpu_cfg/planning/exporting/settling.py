@@ -17,7 +17,10 @@ from vgpu_cfg.model.identity import PlanIdentity
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.plan.change import Change, Edit, Plan, SetHostRule, SetRule, UpgradeVm
 from vgpu_cfg.planning.estate.own import as_imported
-from vgpu_cfg.planning.expand import VmContext, expand_hosts, expand_networks, expand_vms
+from vgpu_cfg.planning.expand.context import VmContext
+from vgpu_cfg.planning.expand.hosts import expand_hosts
+from vgpu_cfg.planning.expand.lines import expand_vms
+from vgpu_cfg.planning.expand.networks import expand_networks
 from vgpu_cfg.planning.exporting.vm_keys import KEY_OF_DEVICE, ExportedVm
 from vgpu_cfg.planning.planner import make_plan
 from vgpu_cfg.planning.vms.settings.table import vm_setting

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from vgpu_cfg.model.plan.change import Severity
+from vgpu_cfg.model.plan.severity import Severity
 from vgpu_cfg.planning.findings.codes import Code
 
 __all__ = ["CHECKS", "Basis", "Check", "Code"]

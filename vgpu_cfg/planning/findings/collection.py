@@ -6,7 +6,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from vgpu_cfg.model.desired import DesiredPlan, DesiredVm
-from vgpu_cfg.model.plan.change import Diagnostic, Hindrance, Severity, Subject
+from vgpu_cfg.model.plan.change import Diagnostic, Hindrance, Subject
+from vgpu_cfg.model.plan.severity import Severity
 from vgpu_cfg.planning.expand.ranges import fold_names
 from vgpu_cfg.planning.findings.checks import CHECKS, Basis, Check, Code, check_of
 from vgpu_cfg.planning.findings.wording import as_counted

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from vgpu_cfg.catalog import ProfileEntry
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.inventory import Connection, Host, Inventory, ProfileInfo
-from vgpu_cfg.model.plan.change import Impact, ManualStep, Severity
+from vgpu_cfg.model.plan.change import Impact, ManualStep
+from vgpu_cfg.model.plan.severity import Severity
 from vgpu_cfg.model.plan.unknown import UnknownHost
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings

@@ -13,7 +13,8 @@ from enum import Flag, auto
 
 from vgpu_cfg.catalog import Board, Catalog
 from vgpu_cfg.model.desired import DesiredHosts, DesiredPlan, DesiredVm
-from vgpu_cfg.model.observed.inventory import Gpu, GraphicsType, Inventory
+from vgpu_cfg.model.observed.graphics import GraphicsType
+from vgpu_cfg.model.observed.inventory import Gpu, Inventory
 from vgpu_cfg.model.plan_file import GpuMatch, HostGpuEntry
 from vgpu_cfg.model.plan_values import GpuUse
 from vgpu_cfg.model.rdma import asks_rdma

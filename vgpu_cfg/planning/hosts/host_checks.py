@@ -10,7 +10,8 @@ from vgpu_cfg.model.identity import PlanIdentity
 from vgpu_cfg.model.observed.host_facts import FactGroup
 from vgpu_cfg.model.observed.inventory import Connection, Inventory
 from vgpu_cfg.model.observed.maintenance import MaintenanceEntry
-from vgpu_cfg.model.plan.change import Severity, Subject
+from vgpu_cfg.model.plan.change import Subject
+from vgpu_cfg.model.plan.severity import Severity
 from vgpu_cfg.model.plan_values import Disruption, NicUse
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings

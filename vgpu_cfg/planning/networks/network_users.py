@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from vgpu_cfg.model.desired import DesiredNetwork, DesiredPlan
 from vgpu_cfg.model.observed.host_facts import DistributedSwitch, FactGroup, Vmknic
 from vgpu_cfg.model.observed.inventory import Host, Inventory, Network
-from vgpu_cfg.model.plan.change import Severity, Subject
+from vgpu_cfg.model.plan.change import Subject
+from vgpu_cfg.model.plan.severity import Severity
 from vgpu_cfg.planning.estate.site import find_named
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings

@@ -14,7 +14,8 @@ from enum import StrEnum
 
 from vgpu_cfg.catalog import Board, Catalog
 from vgpu_cfg.model.frozen import Frozen
-from vgpu_cfg.model.observed.inventory import Connection, GraphicsType, Host, Inventory
+from vgpu_cfg.model.observed.graphics import GraphicsType
+from vgpu_cfg.model.observed.inventory import Connection, Host, Inventory
 from vgpu_cfg.model.observed.vm import PassthroughDevice, Vm, VmDetail
 from vgpu_cfg.planning.capacity.hardware import highest_version, least_version, passthrough_limit, vgpu_limit
 from vgpu_cfg.planning.capacity.host_capacity import CapacityReader, HostCapacity

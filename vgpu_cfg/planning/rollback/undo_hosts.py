@@ -21,10 +21,10 @@ from vgpu_cfg.model.plan.change import (
     PowerOffVm,
     RebootHost,
     RestartService,
-    Severity,
     ShutDownHost,
     Subject,
 )
+from vgpu_cfg.model.plan.severity import Severity
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import PlanOptions

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from vgpu_cfg.model.observed.home import Home, home_of
 from vgpu_cfg.model.observed.inventory import Connection, Host, Inventory
 from vgpu_cfg.model.observed.vm import Vm
-from vgpu_cfg.model.plan.change import Change, Plan, Severity, Subject
+from vgpu_cfg.model.plan.change import Change, Plan, Subject
+from vgpu_cfg.model.plan.severity import Severity
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.wording import as_counted

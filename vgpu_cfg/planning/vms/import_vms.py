@@ -13,7 +13,8 @@ from typing import Literal
 from vgpu_cfg.model.desired import DesiredPlan, DesiredVm
 from vgpu_cfg.model.observed.inventory import Folder, Inventory
 from vgpu_cfg.model.observed.vm import MARK_PLAN_KEY, MARK_VM_KEY, Vm
-from vgpu_cfg.model.plan.change import Change, Edit, MarkVm, Plan, Severity, Subject, VmRef
+from vgpu_cfg.model.plan.change import Change, Edit, MarkVm, Plan, Subject, VmRef
+from vgpu_cfg.model.plan.severity import Severity
 from vgpu_cfg.model.plan.vm_spec import VmSpec
 from vgpu_cfg.planning.estate.lost import TAKEN_IN, can_go
 from vgpu_cfg.planning.estate.own import as_imported, own_vms

@@ -13,7 +13,7 @@ from vgpu_cfg.model.desired import DesiredPower
 from vgpu_cfg.model.observed.drs import ClusterRule, VmHostRule
 from vgpu_cfg.model.observed.inventory import NVIDIA_VENDOR_ID, Cluster, Host, Inventory
 from vgpu_cfg.model.observed.vm import Vm
-from vgpu_cfg.model.plan.change import Severity
+from vgpu_cfg.model.plan.severity import Severity
 from vgpu_cfg.model.plan_values import NumaPolicy, Spread
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from vgpu_cfg.knowledge.check_pages import CheckPage
 from vgpu_cfg.knowledge.faults import WHERE_TO_LOOK, Found
 from vgpu_cfg.knowledge.verify_failures import Failure
 from vgpu_cfg.knowledge.vm_log import line_text
 from vgpu_cfg.planning.findings.checks import Check
-from vgpu_cfg.planning.remedies.diagnosis import Diagnosis
 from vgpu_cfg.render.data.format import FORMAT, Data
+
+if TYPE_CHECKING:
+    from vgpu_cfg.planning.remedies.diagnosis import Diagnosis
 
 
 def pages_data(pages: Iterable[tuple[Check | Failure, CheckPage]]) -> Data:

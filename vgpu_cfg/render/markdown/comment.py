@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from vgpu_cfg.errors import DocumentError, VgpuCfgError
-from vgpu_cfg.model.plan.change import Plan, Severity
+from vgpu_cfg.model.plan.change import Plan
+from vgpu_cfg.model.plan.severity import Severity
 from vgpu_cfg.model.plan.suggestion import Suggestion
 from vgpu_cfg.planning.expand.ranges import fold_names
 from vgpu_cfg.planning.sync import is_in_sync

@@ -6,6 +6,7 @@ import io
 import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.markdown import Markdown
@@ -16,11 +17,13 @@ from vgpu_cfg.knowledge.faults import WHERE_TO_LOOK, Confidence, Explanation, Fo
 from vgpu_cfg.knowledge.verify_failures import Failure
 from vgpu_cfg.knowledge.vm_log import line_text
 from vgpu_cfg.model.observed.vm import PowerState
-from vgpu_cfg.model.plan.change import Severity
+from vgpu_cfg.model.plan.severity import Severity
 from vgpu_cfg.planning.findings.checks import Check
-from vgpu_cfg.planning.remedies.diagnosis import Diagnosis
-from vgpu_cfg.planning.remedies.start_conditions import StartCondition
 from vgpu_cfg.render.layout.lines import both_ends, hanging
+
+if TYPE_CHECKING:
+    from vgpu_cfg.planning.remedies.diagnosis import Diagnosis
+    from vgpu_cfg.planning.remedies.start_conditions import StartCondition
 
 _LABEL = 8
 _SEVERITIES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.INFO: "cyan"}

@@ -7,7 +7,8 @@ from itertools import groupby
 
 from rich.text import Text
 
-from vgpu_cfg.model.plan.change import Diagnostic, Hindrance, Severity
+from vgpu_cfg.model.plan.change import Diagnostic, Hindrance
+from vgpu_cfg.model.plan.severity import Severity
 from vgpu_cfg.render.layout.lines import counted, fold
 from vgpu_cfg.render.views.findings import alike
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from vgpu_cfg.model.plan.change import Diagnostic, Severity
+from vgpu_cfg.model.plan.change import Diagnostic
+from vgpu_cfg.model.plan.severity import Severity
 from vgpu_cfg.planning.expand.ranges import fold_names
 from vgpu_cfg.planning.findings.wording import as_counted
 

@@ -16,9 +16,9 @@ from vgpu_cfg.model.plan.change import (
     Plan,
     RebootHost,
     RestartService,
-    Severity,
 )
 from vgpu_cfg.model.plan.lost import LostHost
+from vgpu_cfg.model.plan.severity import Severity
 from vgpu_cfg.model.plan.unknown import UnknownHost
 from vgpu_cfg.planning.expand.ranges import fold_names
 from vgpu_cfg.planning.findings.checks import Code

@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 
 from vgpu_cfg.knowledge.verify_failures import VerifyCode
+from vgpu_cfg.model.observed.graphics import GraphicsType
 from vgpu_cfg.model.observed.host_facts import FactGroup
-from vgpu_cfg.model.observed.inventory import Connection, Gpu, GraphicsType
+from vgpu_cfg.model.observed.inventory import Connection, Gpu
 from vgpu_cfg.model.vgpu import Sharing
 from vgpu_cfg.parsers.errors import UnreadableOutput
 from vgpu_cfg.parsers.nvidia.smi import parse_query

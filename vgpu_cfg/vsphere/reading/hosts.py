@@ -14,12 +14,11 @@ from typing import Any, TypeVar
 from pyVmomi import vim
 
 from vgpu_cfg.model.observed.cordon import parse_cordons
+from vgpu_cfg.model.observed.graphics import AssignmentPolicy, GraphicsType
 from vgpu_cfg.model.observed.inventory import (
     NVIDIA_VENDOR_ID,
-    AssignmentPolicy,
     Connection,
     Gpu,
-    GraphicsType,
     Host,
     HostNic,
     NumaNode,

@@ -9,7 +9,7 @@ import pytest
 
 from tests.unit.planning.settings.situations import Case, Situation, wish_of
 from tests.unit.planning.settings.views import GPU, GPU_2, NIC, gpu, hosts, view
-from vgpu_cfg.model.observed.inventory import GraphicsType
+from vgpu_cfg.model.observed.graphics import GraphicsType
 from vgpu_cfg.model.plan.change import Impact
 from vgpu_cfg.model.plan.host_change import PassthroughDevice, PassthroughWrite, ShellWrite
 from vgpu_cfg.planning.findings.checks import Code

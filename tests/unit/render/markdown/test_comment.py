@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from tests.unit.render.samples import everything, many_new, two_new
 from vgpu_cfg.errors import DocumentError, DocumentFault, Unreachable
-from vgpu_cfg.model.plan.change import Diagnostic, Hindrance, Plan, Severity, Subject
+from vgpu_cfg.model.plan.change import Diagnostic, Hindrance, Plan, Subject
+from vgpu_cfg.model.plan.severity import Severity
 from vgpu_cfg.render.markdown.comment import MOST_BYTES, render_comment, render_error_comment
 
 

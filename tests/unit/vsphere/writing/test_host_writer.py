@@ -9,7 +9,7 @@ from pyVmomi import VmomiSupport, vim, vmodl
 
 from tests.unit.vsphere.scripted import content, item, no_method, reading, session_on, typed
 from vgpu_cfg.errors import NotFound, NotOffered, NotPermitted, StalePlan, VCenterError, VersionTooOld
-from vgpu_cfg.model.observed.inventory import GraphicsType
+from vgpu_cfg.model.observed.graphics import GraphicsType
 from vgpu_cfg.model.plan.change import SetClusterOption, SetVCenterOption, Subject
 from vgpu_cfg.model.plan.host_change import (
     EnterMaintenance,

@@ -16,8 +16,9 @@ from fnmatch import fnmatchcase
 from typing import Literal
 
 from vgpu_cfg.model.desired import DesiredHosts
+from vgpu_cfg.model.observed.graphics import GraphicsType
 from vgpu_cfg.model.observed.host_facts import FactGroup, HostFacts, SoftwarePackage, is_same_boot
-from vgpu_cfg.model.observed.inventory import GraphicsType, Host
+from vgpu_cfg.model.observed.inventory import Host
 from vgpu_cfg.model.plan.change import Impact
 from vgpu_cfg.model.plan.host_change import EsxcliWrite, HostWrite
 from vgpu_cfg.planning.host_settings.entry import DesiredSetting, HostSetting, HostView, Instructions, Reading

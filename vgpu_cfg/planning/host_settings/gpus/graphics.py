@@ -13,8 +13,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from vgpu_cfg.model.desired import DesiredHosts
+from vgpu_cfg.model.observed.graphics import AssignmentPolicy, GraphicsType
 from vgpu_cfg.model.observed.host_facts import FactGroup
-from vgpu_cfg.model.observed.inventory import AssignmentPolicy, Gpu, GraphicsType, Host
+from vgpu_cfg.model.observed.inventory import Gpu, Host
 from vgpu_cfg.model.plan.change import Impact
 from vgpu_cfg.model.plan.host_change import EsxcliWrite, GraphicsWrite, HostWrite
 from vgpu_cfg.model.plan_values import GpuUse

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from vgpu_cfg.catalog import Catalog, ProfileEntry
 from vgpu_cfg.model.desired import DesiredVm
 from vgpu_cfg.model.observed.inventory import Host
-from vgpu_cfg.model.plan.change import Severity
+from vgpu_cfg.model.plan.severity import Severity
 from vgpu_cfg.model.plan_file import GpuEntry
 from vgpu_cfg.planning.capacity.host_capacity import CapacityReader
 from vgpu_cfg.planning.findings.checks import Code

@@ -14,7 +14,8 @@ from vgpu_cfg.catalog import Board, Catalog, ProfileEntry
 from vgpu_cfg.model.desired import ScratchSource
 from vgpu_cfg.model.observed.inventory import Host
 from vgpu_cfg.model.observed.vm import Vm
-from vgpu_cfg.model.plan.change import Severity, Subject
+from vgpu_cfg.model.plan.change import Subject
+from vgpu_cfg.model.plan.severity import Severity
 from vgpu_cfg.model.plan_file import GpuEntry
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings

@@ -10,9 +10,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from vgpu_cfg.model.desired import DesiredPower, DesiredVm, TemplateSource
-from vgpu_cfg.model.observed.inventory import Datastore, GraphicsType, Host
+from vgpu_cfg.model.observed.graphics import GraphicsType
+from vgpu_cfg.model.observed.inventory import Datastore, Host
 from vgpu_cfg.model.observed.vm import AFFINITY_KEY
-from vgpu_cfg.model.plan.change import Severity, Subject
+from vgpu_cfg.model.plan.change import Subject
+from vgpu_cfg.model.plan.severity import Severity
 from vgpu_cfg.model.plan_values import NumaPolicy, Spread
 from vgpu_cfg.planning.capacity.host_capacity import Claim
 from vgpu_cfg.planning.capacity.numa import nodes_of_affinity

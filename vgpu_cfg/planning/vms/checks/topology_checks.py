@@ -10,7 +10,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from vgpu_cfg.model.plan.change import Severity, Subject
+from vgpu_cfg.model.plan.change import Subject
+from vgpu_cfg.model.plan.severity import Severity
 from vgpu_cfg.model.plan_values import NumaPolicy
 from vgpu_cfg.planning.capacity.host_capacity import PassthroughSlot
 from vgpu_cfg.planning.capacity.nic_needs import far_nics

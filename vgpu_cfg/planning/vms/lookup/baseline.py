@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from vgpu_cfg.model.observed.inventory import Host, Inventory
 from vgpu_cfg.model.observed.vm import AFFINITY_KEY, Vm
-from vgpu_cfg.model.plan.change import Severity
+from vgpu_cfg.model.plan.severity import Severity
 from vgpu_cfg.planning.capacity.host_capacity import CapacityReader, Claim, HostCapacity
 from vgpu_cfg.planning.capacity.numa import nodes_of_affinity
 from vgpu_cfg.planning.findings.checks import Code

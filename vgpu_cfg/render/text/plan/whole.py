@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from rich.text import Text
 
 from vgpu_cfg.model.occasion import NO_OCCASION, Occasion
-from vgpu_cfg.model.plan.change import Canary, DestroyVm, Plan, Severity
+from vgpu_cfg.model.plan.change import Canary, DestroyVm, Plan
+from vgpu_cfg.model.plan.severity import Severity
 from vgpu_cfg.planning.expand.ranges import fold_names
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.sync import is_in_sync
