@@ -9,6 +9,8 @@ import pytest
 
 from tests.plans.estate import make_inventory
 from tests.unit.execution import makers
+from tests.unit.planning.desired_plans import plan_for
+from tests.unit.planning.desired_plans import vm as desired_vm
 from tests.unit.render import host_reports, host_samples, samples
 from tests.unit.render.settings_samples import VIEWS, lookup
 from vgpu_cfg.catalog import load_catalog
@@ -42,9 +44,9 @@ AS_FOUND = AsFound(text="", lines=("+ cpus: 8",), vms=("a",), left=(Left(vm="b",
 OPEN_MAPS = ("room", "used", "extra_config")
 ROWS = (
     "vms|hosts|cordons|gpus|nics|numa_nodes|datastores|profiles|outcomes|faults|pool|off|idle|moves|restarts|"
-    "stays|steps|files|workers|differences|left|changes"
+    "stays|steps|switches|files|workers|differences|left|changes"
 )
-ROW_KEY = re.compile(rf"({ROWS})\[\]\.((runs|stranded|limits|gains|parts)\[\]\.|guest\.)?\w+")
+ROW_KEY = re.compile(rf"({ROWS})\[\]\.((runs|stranded|limits|gains|parts|ports|proposals)\[\]\.|guest\.)?\w+")
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "json-output.md"
 
 
@@ -98,10 +100,16 @@ def documents() -> dict[str, dict[str, Any]]:
         ),
         "profiles": data.profiles_data(catalog.board("grid_a100").profiles),
         "runbook": {"kind": "runbook", "format": 1}
-        | runbook_data(prepared, lookup, VIEWS, occasion=NO_OCCASION),
+        | runbook_data(with_rdma(prepared), lookup, VIEWS, occasion=NO_OCCASION),
         "hand-over": hand_over_data("horovod", handed_over(), {"hostfile": "hvd-01 slots=1\n"}, ("-np 1",)),
         "error": error_data(DocumentError([DocumentFault("plan.yaml", 1, 1, "no", "yes")])),
     }
+
+
+def with_rdma(plan: Plan) -> Plan:
+    """Return the plan with a VM whose NIC asks the physical switch for something."""
+    one = desired_vm("a", "grid_a100-40c", nics=[{"network": "roce", "rdma": "host"}])
+    return plan.model_copy(update={"desired": plan_for(one)})
 
 
 def handed_over() -> HostList:

@@ -10,8 +10,10 @@ from vgpu_cfg.model.occasion import Occasion
 from vgpu_cfg.model.plan.change import Plan
 from vgpu_cfg.model.plan.report import Event, Report
 from vgpu_cfg.planning.host_settings.entry import HostView
+from vgpu_cfg.planning.networks.switch_ports import switch_needs
 from vgpu_cfg.render.markdown.hosts import SettingsLookup
 from vgpu_cfg.render.markdown.runbook import runbook_steps
+from vgpu_cfg.render.markdown.switches import SwitchView, switch_view
 from vgpu_cfg.render.views.findings import alike
 from vgpu_cfg.render.views.run_steps import steps_done
 
@@ -44,6 +46,19 @@ def runbook_data(
                 ]
             }
             for step in steps
+        ],
+        "switches": [_switch(switch_view(needs)) for needs in switch_needs(plan)],
+    }
+
+
+def _switch(view: SwitchView) -> dict[str, Any]:
+    """Return a network of the physical switch: what its ports need, and the proposals."""
+    return {
+        **asdict(view.needs),
+        "why_not_proposed": view.why_not,
+        "proposals": [
+            {"system": one.system, "lines": one.lines, "documents": [name for name, _ in one.documents]}
+            for one in view.proposals
         ],
     }
 

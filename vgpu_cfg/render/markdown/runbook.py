@@ -37,9 +37,11 @@ from vgpu_cfg.model.plan.change import (
 from vgpu_cfg.model.plan.unknown import UnknownHost, UnknownSetting
 from vgpu_cfg.planning.expand.ranges import fold_names
 from vgpu_cfg.planning.host_settings.entry import HostView
+from vgpu_cfg.planning.networks.switch_ports import switch_needs
 from vgpu_cfg.render.markdown.hosts import SettingsLookup, host_parts
 from vgpu_cfg.render.markdown.parts import LabAccess, Part, RunbookStep
 from vgpu_cfg.render.markdown.quoting import environment, tidy
+from vgpu_cfg.render.markdown.switches import switch_view
 from vgpu_cfg.render.markdown.vms import power_on_part, vm_parts
 from vgpu_cfg.render.views.plan import HostEffort, canary_text, host_efforts, plan_counts, waits_for
 from vgpu_cfg.render.views.unknown import at_most
@@ -77,6 +79,7 @@ def render_runbook(
         datacenter=shlex.quote(plan.target.datacenter) if plan.target.datacenter else "",
         lab=lab,
         occasion=occasion.text,
+        switches=[switch_view(needs) for needs in switch_needs(plan)],
     )
     return tidy(text)
 
