@@ -17,6 +17,7 @@ from vgpu_cfg.model.plan.report import Event, EventKind, OutcomeStatus
 from vgpu_cfg.model.signs import shown
 from vgpu_cfg.render.layout.console import print_lines, width_of
 from vgpu_cfg.render.layout.lines import duration, fold, harmless
+from vgpu_cfg.render.views.time_left import TimeLeft, words_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -86,6 +87,25 @@ class _Tally:
         return ", ".join(parts)
 
 
+@dataclass(slots=True)
+class _Left:
+    """Says how long a run has left, once in so many seconds, since it is counted over all that is left."""
+
+    time_left: TimeLeft
+    every_seconds: float
+    _said_at: datetime | None = None
+
+    def words(self, event: Event) -> str:
+        """Take an event; return what is to be said after it, "" for nothing."""
+        self.time_left.take(event)
+        self._said_at = self._said_at or event.at
+        if (event.at - self._said_at).total_seconds() < self.every_seconds:
+            return ""
+        self._said_at = event.at
+        seconds = self.time_left.seconds(event.at)
+        return "" if seconds is None else words_of(seconds)
+
+
 class StepColumn(ProgressColumn):
     """What a subject is at, and for how long where that is worth telling."""
 
@@ -100,6 +120,8 @@ class StepColumn(ProgressColumn):
 class PlainDisplay:
     """One dated line for each change that began or ended, for each remark, and each minute of a long wait.
 
+    One more each minute says how long is left, where the steps so far tell.
+
     Its context is free of effect: nothing has to be set up or taken down.
     """
 
@@ -107,14 +129,21 @@ class PlainDisplay:
         self._console = console
         self._tally = _Tally(len(plan.changes))
         self._told_at: dict[str, datetime] = {}
+        self._left = _Left(TimeLeft(plan.changes), _MINUTE)
 
     def __call__(self, event: Event) -> None:
         self._tally.take(event)
         line = self._waiting(event) or log_line(event, self._tally.facts(event))
         if line is not None:
             self._told_at[event.change_id] = event.at
-            count = f"[{self._tally.ended}/{self._tally.total}]"
-            print_lines(self._console, _dated(event, count, line, width_of(self._console)))
+            self._print(event, line)
+        left = self._left.words(event)
+        if left and self._tally.ended < self._tally.total:
+            self._print(event, Text(f"{'left':<8}{left}", "dim"))
+
+    def _print(self, event: Event, line: Text) -> None:
+        count = f"[{self._tally.ended}/{self._tally.total}]"
+        print_lines(self._console, _dated(event, count, line, width_of(self._console)))
 
     def _waiting(self, event: Event) -> Text | None:
         """Say how long something has gone on, where nothing was said of it for a minute."""
@@ -178,9 +207,13 @@ class LiveDisplay:
             transient=True,
         )
         self._whole = self._progress.add_task("", name=shown(plan.name), total=max(1, len(plan.changes)))
+        self._time_left = _Left(TimeLeft(plan.changes), _WORTH_TELLING_SECONDS)
 
     def __call__(self, event: Event) -> None:
         self._tally.take(event)
+        left = self._time_left.words(event)
+        if left:
+            self._progress.update(self._whole, description=left)
         name = event.subject.name
         match event.kind:
             case EventKind.STARTED:
