@@ -14,11 +14,10 @@ from vgpu_cfg.documents import MOST_FILE_BYTES, read_bytes, read_within
 from vgpu_cfg.errors import LoginFailed
 from vgpu_cfg.model.plan_values import SecretReference
 from vgpu_cfg.settings.encrypted import read_age, read_sops
+from vgpu_cfg.settings.environment import others_environment
 from vgpu_cfg.settings.folders import APP_NAME
 
 COMMAND_TIMEOUT_SECONDS = 60
-_OURS = ("VGPU_CFG_PASSWORD", "VGPU_CFG_TOKEN")
-"""Logins of this program: no command that prints another secret is to have them."""
 
 
 class SecretStore:
@@ -159,7 +158,7 @@ def _from_command(words: str) -> str:
             text=True,
             timeout=COMMAND_TIMEOUT_SECONDS,
             check=True,
-            env={name: value for name, value in os.environ.items() if name not in _OURS},
+            env=others_environment(),
         )
     except (OSError, ValueError, IndexError, subprocess.SubprocessError) as error:
         program = words.strip().partition(" ")[0]

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from vgpu_cfg.cli.options.notify import notified
 from vgpu_cfg.cli.options.occasion import occasioned
 from vgpu_cfg.cli.options.rotation import RotateOption, rotated
 from vgpu_cfg.cli.options.shared import (
@@ -208,6 +209,7 @@ def plan(
 @connected()
 @planned
 @occasioned
+@notified
 def apply(
     path: Annotated[Path, typer.Argument(metavar="PLAN", help="A plan file, or a reviewed plan.json.")],
     *,
@@ -306,6 +308,7 @@ def status(
 @connected()
 @planned
 @occasioned
+@notified
 def destroy(
     path: PlanArgument,
     *,

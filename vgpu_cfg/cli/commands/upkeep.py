@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from vgpu_cfg.cli.options.notify import notified
 from vgpu_cfg.cli.options.occasion import occasioned
 from vgpu_cfg.cli.options.shared import DryRunOption, OutputFormat, OutputOption, YesOption, connected
 from vgpu_cfg.model.occasion import Occasion
@@ -53,6 +54,7 @@ def cordon(
 
 @connected()
 @occasioned
+@notified
 def drain(
     host: Annotated[str, typer.Argument(metavar="HOST", help="The host to empty.", show_default=False)],
     *,
@@ -84,6 +86,7 @@ def drain(
 
 @connected()
 @occasioned
+@notified
 def uncordon(
     targets: _Targets,
     *,

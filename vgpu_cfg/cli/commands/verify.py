@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from vgpu_cfg.cli.options.notify import notified
 from vgpu_cfg.cli.options.shared import (
     CommandOptions,
     PlanArgument,
@@ -44,6 +45,7 @@ def register(app: typer.Typer) -> None:
 
 @connected()
 @planned
+@notified
 def verify(
     path: PlanArgument,
     *,

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from vgpu_cfg.cli.notice import call_for_an_answer
 from vgpu_cfg.model.signs import shown
 
 _ANSWERS = {"y": True, "yes": True, "n": False, "no": False, "": False}
@@ -19,6 +20,7 @@ def confirm(question: str) -> bool:
 
     A word that is neither is asked about again. Main thread only.
     """
+    call_for_an_answer(question)
     try:
         with _woken_by_signals() as woken:
             while True:
