@@ -213,7 +213,10 @@ class SimulatedHost:
         elif write.command == "software.vib.install":
             for name, value in write.arguments:
                 found = re.search(r"(\d+\.\d+\.\d+)", value) if name == "depot" else None
-                if found:
+                part = next((part for part in ("mft", "nmst") if part in value), None)
+                if found and part:
+                    self.staged[part] = f"{found[1]}-0"
+                elif found:
                     self.staged["NVD-AIE_ESXi_8.0.0_Driver"] = f"{found[1]}-1OEM"
                     self.staged["nvdgpumgmtdaemon"] = found[1]
         else:
