@@ -213,7 +213,10 @@ class SimulatedHost:
         elif write.command == "software.vib.install":
             for name, value in write.arguments:
                 found = re.search(r"(\d+\.\d+\.\d+)", value) if name == "depot" else None
-                if found:
+                part = next((part for part in ("mft", "nmst") if part in value), None)
+                if found and part:
+                    self.staged[part] = f"{found[1]}-0"
+                elif found:
                     self.staged["NVD-AIE_ESXi_8.0.0_Driver"] = f"{found[1]}-1OEM"
                     self.staged["nvdgpumgmtdaemon"] = found[1]
         else:
@@ -329,11 +332,21 @@ class SimulatedHost:
             }
             for pci_id, values in shell.firmware.items()
         }
+        has_tools = shell.has_firmware_tools
+        if has_tools is False and any(one.name == "mft" for one in self.facts.software):
+            has_tools, off = True, FirmwareValue(default="False", current="False", next_boot="False")
+            firmware = {nic.pci_id: {"ATS_ENABLED": off} for nic in self.host.nics}
         # After a reboot what is installed is what runs; a shell that told no version goes on so.
         installed = {one.name: one.version for one in self.facts.software}.get("NVD-AIE_ESXi_8.0.0_Driver")
         runs = installed.partition("-")[0] if installed and shell.driver_version else shell.driver_version
         return shell.model_copy(
-            update={"gpus": gpus, "firmware": firmware, "unread": {}, "driver_version": runs}
+            update={
+                "gpus": gpus,
+                "firmware": firmware,
+                "has_firmware_tools": has_tools,
+                "unread": {},
+                "driver_version": runs,
+            }
         )
 
 

@@ -46,6 +46,7 @@ HOST_MODELS = [
     "VmknicEntry",
     "PvrdmaEntry",
     "DriverEntry",
+    "FirmwareToolsEntry",
     "BiosEntry",
     "ClusterOptionsEntry",
     "AccessEntry",

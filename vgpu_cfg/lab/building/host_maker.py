@@ -35,6 +35,9 @@ from vgpu_cfg.lab.state.host_defaults import (
 )
 from vgpu_cfg.lab.state.pcie import Bridges, Slot
 
+_PARTS = {DAEMON_VIB: "daemon", "mft": "mft", "nmst": "nmst"}
+"""What a bundle `holds` by the name of its VIB; every other is the driver's."""
+
 Complain = Callable[[tuple[str | int, ...], str], None]
 """Takes a place below the host's entry, and what is wrong there."""
 
@@ -93,9 +96,10 @@ def make_host(site: Site, part: file.HostPart, name: str, complain: Complain) ->
         host.software |= {vib.name: vib for vib in MFT_VIBS}
     for bundle in part.bundles:
         driver = HostDriver(bundle.driver.kind, bundle.driver.version)
-        vibs = bundle_vibs(driver, release_of(host)[0])
-        is_daemon = bundle.holds == "daemon"
-        host.bundles[bundle.path] = tuple(vib for vib in vibs if (vib.name == DAEMON_VIB) is is_daemon)
+        vibs = (*bundle_vibs(driver, release_of(host)[0]), *MFT_VIBS)
+        host.bundles[bundle.path] = tuple(
+            vib for vib in vibs if _PARTS.get(vib.name, "driver") == bundle.holds
+        )
     for gpu, gpu_part in gpus:
         if gpu_part.mode == "passthrough":
             host.passthrough[gpu.pci_id] = Passthrough(enabled=True, active=True, label=gpu_part.label)

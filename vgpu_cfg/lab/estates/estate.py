@@ -154,11 +154,12 @@ class DriverPart(Part):
 class BundlePart(Part):
     """An offline bundle on a datastore: NVIDIA's driver, or the GPU management daemon, which comes apart.
 
-    `holds: daemon` has the daemon of `driver`'s version; `driver` has the driver alone.
+    `holds: daemon` has the daemon of `driver`'s version; `driver` has the driver alone. `mft` and `nmst` are
+    the two halves of NVIDIA's firmware tools.
     """
 
     path: str
-    holds: Literal["driver", "daemon"] = "driver"
+    holds: Literal["driver", "daemon", "mft", "nmst"] = "driver"
     driver: DriverPart = DriverPart()
 
 

@@ -44,15 +44,17 @@ def list_vibs(lab: Simulation, host: Host, arguments: Arguments) -> Answer:
 
 @command("software.vib.install")
 def install_vibs(lab: Simulation, host: Host, arguments: Arguments) -> Answer:
-    """Take in the packages of an offline bundle; the host must be in maintenance mode."""
-    path = needed(arguments, "depot")
-    if path not in host.bundles:
-        raise CommandError(
-            "[MetadataDownloadError]", f"Could not download from depot at zip:{path}, skipping"
-        )
+    """Take in the packages of offline bundles; the host must be in maintenance mode."""
+    needed(arguments, "depot")
+    for path in arguments["depot"]:
+        if path not in host.bundles:
+            raise CommandError(
+                "[MetadataDownloadError]", f"Could not download from depot at zip:{path}, skipping"
+            )
     now = host.software
-    new = [vib for vib in host.bundles[path] if {**now, **host.staged}.get(vib.name) != vib]
-    same = [vib for vib in host.bundles[path] if vib not in new]
+    given = [vib for path in arguments["depot"] for vib in host.bundles[path]]
+    new = [vib for vib in given if {**now, **host.staged}.get(vib.name) != vib]
+    same = [vib for vib in given if vib not in new]
     if new and not host.in_maintenance:
         raise CommandError("[MaintenanceModeError]", "MaintenanceMode is required to install the VIBs.")
     if not is_set(arguments, "dryrun"):

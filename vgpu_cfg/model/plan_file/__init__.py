@@ -48,6 +48,7 @@ from vgpu_cfg.model.plan_file.host_entries import (
     ClusterOptionsEntry,
     DisruptionEntry,
     DriverEntry,
+    FirmwareToolsEntry,
     HostEntry,
 )
 from vgpu_cfg.model.plan_file.host_values import split_window
@@ -80,6 +81,7 @@ __all__ = [
     "DisruptionEntry",
     "DriverEntry",
     "FileHeader",
+    "FirmwareToolsEntry",
     "GpuEntry",
     "GpuMatch",
     "GuestEntry",

@@ -62,6 +62,22 @@ class DriverEntry(Frozen):
     )
 
 
+class FirmwareToolsEntry(Frozen):
+    """NVIDIA's firmware tools: MFT, and NMST, its kernel module."""
+
+    version: Stated[Version] = key("A glob of versions of MFT, quoted.", HOST_REBOOT, "any")
+    by: Literal["lifecycle", "esxcli", "hand"] = key(
+        "Who installs them: the cluster's image, this tool from `depot`, or a person.",
+        NEXT_RUN,
+        value="hand",
+    )
+    depot: Depots = key(
+        "Offline bundles for by esxcli, of MFT and of NMST: paths on the host, or addresses.",
+        HOST_REBOOT,
+        value=tuple,
+    )
+
+
 class BiosEntry(Frozen):
     """What the server's BIOS must be set to; it is only set manually, and what shows of it is checked."""
 
@@ -198,6 +214,11 @@ class HostEntry(Frozen):
     )
     driver: Stated[DriverEntry] = key(
         "The NVIDIA host driver: which, and who installs it.", HOST_REBOOT, "not checked"
+    )
+    firmware_tools: Stated[FirmwareToolsEntry] = key(
+        "NVIDIA's firmware tools, which `firmware` of NICs takes: who installs them.",
+        HOST_REBOOT,
+        "not checked",
     )
     bios: Stated[BiosEntry] = key("What the server's BIOS must be set to.", BY_HAND, "not checked")
     licence: Stated[NamedSecret] = key(

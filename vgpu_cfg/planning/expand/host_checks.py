@@ -12,6 +12,7 @@ from vgpu_cfg.model.plan_file import (
     AccessEntry,
     DisruptionEntry,
     DriverEntry,
+    FirmwareToolsEntry,
     HostEntry,
     PvrdmaEntry,
     VmknicEntry,
@@ -45,7 +46,9 @@ def check_hosts(
         yield from _check_vmknic(vmknic, index, entry, names, part, context)
     yield from _check_pvrdma(entry, part)
     if entry.driver is not None:
-        yield from _check_driver(entry.driver, part)
+        yield from _check_packages("driver", "the driver is", entry.driver, part)
+    if entry.firmware_tools is not None:
+        yield from _check_packages("firmware_tools", "the tools are", entry.firmware_tools, part)
     yield from _check_access(entry.access, part)
     yield from _check_disruption(entry.disruption, names, part)
     yield from _check_cluster_options(entry, part)
@@ -115,13 +118,15 @@ def _check_pvrdma(entry: HostEntry, part: Part) -> Iterator[DocumentFault]:
         yield part.fault(("pvrdma",), "`pvrdma` must say which VMkernel NIC", hint)
 
 
-def _check_driver(driver: DriverEntry, part: Part) -> Iterator[DocumentFault]:
-    if driver.depot and driver.by != "esxcli":
-        message = f"`depot` is what esxcli installs from, and the driver is installed by {driver.by}"
-        yield part.fault(("driver", "depot"), message, "write by: esxcli, or remove `depot`")
-    if driver.by == "esxcli" and not driver.depot:
-        hint = "as in depot: /vmfs/volumes/ds1/driver.zip"
-        yield part.fault(("driver", "by"), "`by: esxcli` needs a `depot`", hint)
+def _check_packages(
+    key: str, they_are: str, packages: DriverEntry | FirmwareToolsEntry, part: Part
+) -> Iterator[DocumentFault]:
+    if packages.depot and packages.by != "esxcli":
+        message = f"`depot` is what esxcli installs from, and {they_are} installed by {packages.by}"
+        yield part.fault((key, "depot"), message, "write by: esxcli, or remove `depot`")
+    if packages.by == "esxcli" and not packages.depot:
+        hint = f"as in depot: /vmfs/volumes/ds1/{'driver' if key == 'driver' else 'mft'}.zip"
+        yield part.fault((key, "by"), "`by: esxcli` needs a `depot`", hint)
 
 
 def _check_access(access: AccessEntry, part: Part) -> Iterator[DocumentFault]:

@@ -59,7 +59,8 @@ class DesiredSetting:
 
     `is_derived` marks what follows from the VMs (`prepare: from_vms`); `note` says why. `cuts_off` tells
     what the host itself loses with it. `comes_back` says that the plan gives the device back to the host,
-    which can ask it then: until that is done nothing is known of it.
+    which can ask it then: until that is done nothing is known of it. `tools_come` says that the plan
+    installs the tools that ask for it.
     """
 
     setting: str
@@ -69,6 +70,7 @@ class DesiredSetting:
     note: str = ""
     cuts_off: str = ""
     comes_back: bool = False
+    tools_come: bool = False
 
     @property
     def id(self) -> str:
@@ -204,8 +206,8 @@ class HostSetting:
         remembered. There is no default: a new row has to say.
     in_file: how a plan file is to say what a host shows, or why none says it.
     after: keys that must be written before this one, where both change in the same phase.
-    needs_in_force: keys that must be in force before this one can be written, where `has_needs`.
-    has_needs: whether a desired setting has these needs: what is turned off mostly has none.
+    needs_in_force: keys that must be in force before this one can be written, where `has_need`.
+    has_need: whether a desired setting has one of these needs: what is turned off mostly has none.
     is_dropped_by_reboot: whether a reboot of the host resets it (told for each desired setting).
     objects: why it must not be done here.
     other_way: a second way to the same end, for hosts that do not offer the first.
@@ -229,7 +231,7 @@ class HostSetting:
     service: str = ""
     after: tuple[str, ...] = ()
     needs_in_force: tuple[str, ...] = ()
-    has_needs: Callable[[DesiredSetting], bool] = lambda _desired: True
+    has_need: Callable[[DesiredSetting, str], bool] = lambda _desired, _key: True
     same: Callable[[str, str], bool] = equal
     is_dropped_by_reboot: Callable[[HostView, DesiredSetting], bool] = lambda _view, _desired: False
     objects: Callable[[HostView, DesiredSetting], Objection | None] = nothing_objects
@@ -243,7 +245,7 @@ class HostSetting:
 
 def needs_of(setting: HostSetting, desired: DesiredSetting) -> tuple[str, ...]:
     """Return the keys that must be in force before a desired setting can be written."""
-    return setting.needs_in_force if setting.has_needs(desired) else ()
+    return tuple(key for key in setting.needs_in_force if setting.has_need(desired, key))
 
 
 def target(desired: DesiredSetting, reading: Reading) -> SettingTarget:

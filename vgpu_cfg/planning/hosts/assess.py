@@ -22,11 +22,11 @@ from vgpu_cfg.planning.hosts.host_checks import (
     Absence,
     absence_of,
     check_disruption,
-    check_driver_owner,
     check_maintenance,
     check_nodes,
     check_other_plan,
     check_owners,
+    check_package_owner,
     check_reachable,
     check_standing,
     check_taken_back,
@@ -91,7 +91,7 @@ class HostAssessor:
         compare_host(resolved, findings)
         result.unknown = unknown_of(resolved)
         check_owners(resolved, findings)
-        check_driver_owner(resolved, resolved.drifts, findings)
+        check_package_owner(resolved, resolved.drifts, findings)
         check_nodes(resolved, findings)
         check_taken_back(resolved, findings)
         if resolved.is_checked_only:

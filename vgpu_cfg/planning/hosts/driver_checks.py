@@ -11,7 +11,8 @@ from vgpu_cfg.model.plan.host_change import ChangeHost
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.wording import listed
-from vgpu_cfg.planning.host_settings.gpus.driver import NONE, branch_of, driver_facts
+from vgpu_cfg.planning.host_settings.gpus.driver import branch_of, driver_facts
+from vgpu_cfg.planning.host_settings.packages import NONE
 from vgpu_cfg.planning.host_settings.resolved_host import ResolvedHost
 
 

@@ -95,16 +95,19 @@ def check_owners(resolved: ResolvedHost, findings: Findings) -> None:
     resolved.is_blocked = True
 
 
-def check_driver_owner(resolved: ResolvedHost, drifts: Iterable[Drift], findings: Findings) -> None:
-    """Refuse to install a driver by esxcli on hosts whose cluster is managed by an image."""
-    driver = resolved.entry.driver
-    if driver is None or driver.by != "esxcli" or not resolved.view.cluster_facts.image_managed:
+def check_package_owner(resolved: ResolvedHost, drifts: Iterable[Drift], findings: Findings) -> None:
+    """Refuse to install packages by esxcli on hosts whose cluster is managed by an image."""
+    cluster = resolved.view.cluster
+    if not resolved.view.cluster_facts.image_managed or cluster is None:
         return
-    if any(drift.setting.key == "driver" for drift in drifts) and resolved.view.cluster is not None:
-        message = (
-            f"the image of cluster {resolved.view.cluster.name} owns its software, so esxcli must not install"
-        )
-        remedy = "add the driver's component to the image and remediate; here `driver: {by: lifecycle}`"
+    changing = {drift.setting.key for drift in drifts}
+    entry = resolved.entry
+    for key, packages in (("driver", entry.driver), ("firmware_tools", entry.firmware_tools)):
+        if packages is None or packages.by != "esxcli" or key not in changing:
+            continue
+        message = f"the image of cluster {cluster.name} owns its software, so esxcli must not install"
+        what = "the driver's component" if key == "driver" else "the components of MFT and NMST"
+        remedy = f"add {what} to the image and remediate; here `{key}: {{by: lifecycle}}`"
         findings.add(Code.SETTING_OWNED, resolved.subject, message, remedy)
         resolved.is_blocked = True
 

@@ -99,14 +99,20 @@ def _host_entries(situation: Situation) -> Iterator[Candidate]:
                         loc, "disruption.power_off_own", True, says, FixKind.LEAVE, Cost.POWER_CYCLE
                     )
                 case Code.SETTING_OWNED:
-                    if entry.driver is not None:
-                        stated = situation.data_at((*loc, "driver")) if loc is not None else None
-                        kept = {key: value for key, value in (stated or {}).items() if key != "depot"}
-                        says = "leave the driver to the cluster's image"
-                        value = {**kept, "by": "lifecycle"}
-                        yield from _set(loc, "driver", value, says, FixKind.FILE)
+                    for key, what in (("driver", "the driver"), ("firmware_tools", "the firmware tools")):
+                        stated = situation.data_at((*loc, key)) if loc is not None else None
+                        if getattr(entry, key) is None:
+                            continue
+                        kept = {name: value for name, value in (stated or {}).items() if name != "depot"}
+                        says = f"leave {what} to the cluster's image"
+                        yield from _set(loc, key, {**kept, "by": "lifecycle"}, says, FixKind.FILE)
                     says = f"only check {name}, and write nothing"
                     yield from _set(loc, "mode", "check", says, FixKind.LEAVE)
+                case Code.NO_FIRMWARE_TOOLS:
+                    says = f"have NVIDIA's firmware tools installed on {name}, as a step of the plan"
+                    yield from _set(
+                        loc, "firmware_tools", {"by": "hand"}, says, FixKind.FILE, Cost.HOST_RESTART
+                    )
                 case Code.LOCKDOWN | Code.SETTING_UNREAD:
                     says = f"leave the shell of {name} alone: its steps are then done by hand"
                     yield from _set(loc, "access", {"ssh": "off"}, says, FixKind.LEAVE)

@@ -12,16 +12,16 @@ import re
 import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from typing import Literal
 
 from vgpu_cfg.model.desired import DesiredHosts
 from vgpu_cfg.model.observed.graphics import GraphicsType
-from vgpu_cfg.model.observed.host_facts import FactGroup, HostFacts, SoftwarePackage, is_same_boot
+from vgpu_cfg.model.observed.host_facts import FactGroup, SoftwarePackage
 from vgpu_cfg.model.observed.inventory import Host
 from vgpu_cfg.model.plan.change import Impact
-from vgpu_cfg.model.plan.host_change import EsxcliWrite, HostWrite
+from vgpu_cfg.model.plan.host_change import HostWrite
 from vgpu_cfg.planning.host_settings.entry import DesiredSetting, HostSetting, HostView, Instructions, Reading
+from vgpu_cfg.planning.host_settings.packages import NONE, STAGED, WantedPackage, is_staged, is_wanted_package
 
 Kind = Literal["nvd-aie", "vgpu"]
 
@@ -34,11 +34,8 @@ _DRIVERS: tuple[tuple[str, Kind], ...] = (
     ("nvidia-vmware", "vgpu"),
 )
 _DAEMONS = ("nvdgpumgmt", "nvd-gpu-mgmt")
-_GLOB = re.compile(r"[\w.*?\[\]!-]+")
 _LEADING = re.compile(r"(\d{3})(?!\d)")
 _MODULE = "nvidia"
-NONE = "none"
-STAGED = "taken in, waits for the reboot"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,61 +70,20 @@ def branch_of(version: str) -> str:
     return found.group(1) if found else ""
 
 
-@dataclass(frozen=True, slots=True)
-class _Wanted:
-    """A desired setting's value taken apart: `nvd-aie 580.* by esxcli from /vmfs/volumes/ds/driver.zip`."""
-
-    kind: str
-    version: str
-    by: str = "hand"
-    depots: tuple[str, ...] = ()
-
-    @classmethod
-    def parse(cls, value: str) -> _Wanted:
-        kind, version, *rest = shlex.split(value)
-        by = rest[1] if rest else "hand"
-        return cls(kind, version, by, tuple(rest[3:]))
-
-    @property
-    def value(self) -> str:
-        words = [self.kind, self.version]
-        if self.by != "hand":
-            words += ["by", self.by]
-        if self.depots:
-            words += ["from", *self.depots]
-        return " ".join(word if _GLOB.fullmatch(word) else shlex.quote(word) for word in words)
-
-
 def _desired_settings(entry: DesiredHosts, view: HostView) -> Iterable[DesiredSetting]:
     """Ask for the driver on hosts that have a GPU; the others need none."""
     driver = entry.driver
     if driver is None or not view.host.gpus:
         return
-    wanted = _Wanted(driver.kind, driver.version or "*", driver.by, driver.depot)
+    wanted = WantedPackage(driver.kind, driver.version or "*", driver.by, driver.depot)
     yield DesiredSetting("driver", wanted.value)
-
-
-def _same(wanted: str, found: str) -> bool:
-    """Whether an installed driver is of the wanted kind and its version fits the glob.
-
-    A glob without a wildcard also fits a version with the VIB's suffix: "580.95.02" fits "580.95.02-1OEM…".
-    What is staged is taken for the wanted one: after the reboot it shows whether it was.
-    """
-    if found == STAGED:
-        return True
-    kind, _, version = found.partition(" ")
-    desired = _Wanted.parse(wanted)
-    fits = fnmatchcase(version, desired.version) or fnmatchcase(version, f"{desired.version}-*")
-    return kind == desired.kind and fits
 
 
 def _read(view: HostView, device: str) -> Reading:
     """Read what is installed, and whether it is what runs.
 
     The running driver is that of `nvidia-smi` where the shell was read. Else a host whose `nvidia` module is
-    not known to the VMkernel runs none, unless every GPU is passed through and no driver would load. Until
-    the reboot the list of VIBs is that of the running image: what this tool has just installed is told by
-    its mark on the host, together with the host's own word that it must be rebooted.
+    not known to the VMkernel runs none, unless every GPU is passed through and no driver would load.
     """
     del device
     facts = view.facts
@@ -135,14 +91,9 @@ def _read(view: HostView, device: str) -> Reading:
         return Reading(unread=facts.unread.get(FactGroup.SOFTWARE, "the installed software was not read"))
     found = driver_facts(facts.software)
     configured = NONE if found.kind is None else f"{found.kind} {found.version}"
-    if _is_staged(facts):
+    if is_staged(facts, "driver"):
         return Reading(configured=STAGED, runtime=configured)
     return Reading(configured=configured, runtime=_running(view, found, configured))
-
-
-def _is_staged(facts: HostFacts) -> bool:
-    waiting = facts.mark.waiting if facts.mark is not None else {}
-    return facts.reboot_required and "driver" in waiting and is_same_boot(waiting["driver"], facts.boot_time)
 
 
 def _running(view: HostView, found: DriverFacts, configured: str) -> str | None:
@@ -160,22 +111,19 @@ def _running(view: HostView, found: DriverFacts, configured: str) -> str | None:
 def _write(view: HostView, desired_settings: Sequence[DesiredSetting]) -> Sequence[HostWrite]:
     """Install from the depots, where esxcli is to do it and no driver of the other kind is in the way."""
     (desired,) = desired_settings
-    wanted = _Wanted.parse(desired.value)
-    if wanted.by != "esxcli" or not wanted.depots or _other_kind(view, wanted):
-        return ()
-    depots = tuple(("depot", depot) for depot in wanted.depots)
-    return (EsxcliWrite(command="software.vib.install", arguments=depots),)
+    wanted = WantedPackage.parse(desired.value)
+    return () if _other_kind(view, wanted) else wanted.install
 
 
-def _other_kind(view: HostView, wanted: _Wanted) -> str:
+def _other_kind(view: HostView, wanted: WantedPackage) -> str:
     """Return the name of the installed VIB where it is of the other kind, which must be removed first."""
     found = driver_facts(view.facts.software)
     return found.package if found.kind not in (None, wanted.kind) else ""
 
 
 def _by_hand(view: HostView, desired: DesiredSetting) -> str:
-    wanted = _Wanted.parse(desired.value)
-    if wanted.by == "esxcli" and wanted.depots and not _other_kind(view, wanted):
+    wanted = WantedPackage.parse(desired.value)
+    if wanted.is_installed_here and not _other_kind(view, wanted):
         return ""
     name = "NVD-AIE" if wanted.kind == "nvd-aie" else "NVD-VGPU"
     if wanted.by == "lifecycle":
@@ -190,7 +138,7 @@ def _by_hand(view: HostView, desired: DesiredSetting) -> str:
     )
 
 
-def _commands(view: HostView, wanted: _Wanted) -> list[str]:
+def _commands(view: HostView, wanted: WantedPackage) -> list[str]:
     other = _other_kind(view, wanted)
     depots = wanted.depots or (
         "/vmfs/volumes/DATASTORE/HOST-DRIVER.zip",
@@ -201,7 +149,7 @@ def _commands(view: HostView, wanted: _Wanted) -> list[str]:
 
 
 def _how(view: HostView, desired: DesiredSetting) -> Instructions:
-    wanted = _Wanted.parse(desired.value)
+    wanted = WantedPackage.parse(desired.value)
     found = driver_facts(view.facts.software)
     undo = [f"esxcli software vib remove --vibname={shlex.quote(found.package or 'NAME-OF-THE-VIB')}"]
     return Instructions(
@@ -246,7 +194,7 @@ DRIVER_SETTINGS = (
         source="NVIDIA AI Enterprise 5.0 User Guide 2.7",
         desired_settings=_desired_settings,
         read=_read,
-        same=_same,
+        same=is_wanted_package,
         write=_write,
         impact=lambda _view, _desired: Impact.HOST_REBOOT,
         how=_how,

@@ -28,6 +28,7 @@ from vgpu_cfg.planning.host_settings.entry import (
     Remembering,
 )
 from vgpu_cfg.planning.host_settings.match import nic_rules
+from vgpu_cfg.planning.host_settings.nics.firmware_tools import KEY as FIRMWARE_TOOLS
 
 KEY = "nic_firmware"
 
@@ -39,8 +40,8 @@ the addresses (`mt4123_pciconf0`); the shell puts them in.
 """
 
 _INSTALL_TOOLS = (
-    "install the MFT and NMST components of one release (`esxcli software component apply -d DEPOT`, or the "
-    "cluster's image), reboot, then `/opt/mellanox/bin/mst start`"
+    "say in its entry who installs MFT and NMST: `firmware_tools: {by: esxcli, depot: [MFT.zip, NMST.zip]}`, "
+    "or `{by: lifecycle}`, or `{by: hand}`"
 )
 
 _LINK_TYPES = {"1": "IB", "2": "ETH", "3": "VPI"}
@@ -68,11 +69,13 @@ def is_same_word(wanted: str, found: str) -> bool:
 
 
 def _desired_settings(entry: DesiredHosts, view: HostView) -> Iterator[DesiredSetting]:
+    tools_come = entry.firmware_tools is not None
     for nic, rule in nic_rules(entry, view):
         for name, value in rule.firmware.items():
             comes_back = rule.use is NicUse.HOST and _is_handed_out(view, nic.pci_id)
+            device = f"{nic.pci_id} {name}"
             yield DesiredSetting(
-                KEY, firmware_word(value), device=f"{nic.pci_id} {name}", comes_back=comes_back
+                KEY, firmware_word(value), device, comes_back=comes_back, tools_come=tools_come
             )
 
 
@@ -108,6 +111,8 @@ def _objects(view: HostView, desired: DesiredSetting) -> Objection | None:
         return _guests_matter(view, desired, pci_id, name)
     shell = view.facts.shell
     if shell is not None and shell.has_firmware_tools is False:
+        if desired.tools_come:
+            return None
         message = f"NVIDIA's firmware tools are not on the host, so {name} can be neither read nor set"
         return Objection(Code.NO_FIRMWARE_TOOLS, message, _INSTALL_TOOLS)
     if _read(view, desired.device).is_absent:
@@ -192,8 +197,8 @@ NIC_FIRMWARE = HostSetting(
     remembered=Remembering((Invalidator.BOOT, Invalidator.BUILD), attributes=4, words=_WORDS),
     facts=frozenset({FactGroup.SHELL_NICS}),
     same=is_same_word,
-    needs_in_force=("nic_passthrough",),
-    has_needs=lambda desired: desired.comes_back,
+    needs_in_force=("nic_passthrough", FIRMWARE_TOOLS),
+    has_need=lambda desired, key: desired.comes_back or key == FIRMWARE_TOOLS,
     objects=_objects,
     by_hand=_by_hand,
 )
