@@ -97,8 +97,8 @@ class Guests:
             one.write("/tmp/program.py", program)
         path = f"{programs}:/usr/sbin:/usr/bin:/sbin:/bin".lstrip(":")
         settings = [f"PATH={path}", "OMP_NUM_THREADS=1", "PET_REDIRECTS=1", "PET_TEE=1"]
-        words = ["timeout", "180", "env", *settings, "/opt/vgpu-cfg/train", "--by", by, *options, "--"]
-        return self[name].execute(*words, "python3", "/tmp/program.py", seconds=200)
+        words = ["timeout", "300", "env", *settings, "/opt/vgpu-cfg/train", "--by", by, *options, "--"]
+        return self[name].execute(*words, "python3", "/tmp/program.py", seconds=330)
 
     def interrupt(self, by: str, program: str, signal: int, *, programs: str = "") -> tuple[int, str]:
         """Send `train` a signal once all ranks are up; return its status and what was said."""
@@ -106,9 +106,9 @@ class Guests:
             one.write("/tmp/program.py", program)
         path = f"{programs}:/usr/sbin:/usr/bin:/sbin:/bin".lstrip(":")
         self["hvd-01"].write("/tmp/interrupt.py", INTERRUPT)
-        words = ["env", f"PATH={path}", "OMP_NUM_THREADS=1", "PET_REDIRECTS=1", "PET_TEE=1", "timeout", "90"]
+        words = ["env", f"PATH={path}", "OMP_NUM_THREADS=1", "PET_REDIRECTS=1", "PET_TEE=1", "timeout", "300"]
         words += ["/usr/bin/python3", "/tmp/interrupt.py", str(signal), "/opt/vgpu-cfg/train", "--by", by]
-        done = self["hvd-01"].execute(*words, "--", "python3", "/tmp/program.py", seconds=100)
+        done = self["hvd-01"].execute(*words, "--", "python3", "/tmp/program.py", seconds=330)
         return done.returncode, done.stdout + done.stderr
 
     def left(self) -> list[str]:
@@ -189,7 +189,7 @@ INTERRUPT = """
 import os, signal, subprocess, sys, threading
 pipe = subprocess.PIPE
 train = subprocess.Popen(sys.argv[2:], stdin=subprocess.DEVNULL, stdout=pipe, stderr=subprocess.STDOUT)
-threading.Timer(60, train.terminate).start()
+threading.Timer(240, train.terminate).start()
 said, up = [], 0
 for line in train.stdout:
     said.append(line)
