@@ -105,10 +105,12 @@ json.dump(said, open(path, "w"), indent=4)
 GANESHA = ("nfs-ganesha", "nfs-ganesha-vfs", "libntirpc6.3", "liburcu8t64", "libwbclient0")
 """The packages that are unpacked, not installed, into a guest that shares a folder."""
 SERVE = """#!/bin/sh
-# Serve by NFS-Ganesha what exportfs has read into its table: lines PATH CLIENT(OPTION,...).
+# Serve by NFS-Ganesha, again and again, what exportfs has read into its table: lines PATH CLIENT(OPTION,...).
 set -eu
 folder=/opt/ganesha/usr/lib
+export LD_LIBRARY_PATH=$folder/x86_64-linux-gnu:$folder/ganesha
 mkdir -p /run/ganesha /var/lib/nfs/ganesha
+while :; do
 cat >/run/ganesha.conf <<END
 NFS_CORE_PARAM {
     Protocols = 4; Enable_NLM = false; Enable_RQUOTA = false; allow_set_io_flusher_fail = true;
@@ -129,16 +131,16 @@ EXPORT {
 }
 END
 done </var/lib/nfs/etab
-export LD_LIBRARY_PATH=$folder/x86_64-linux-gnu:$folder/ganesha
-exec /opt/ganesha/usr/bin/ganesha.nfsd -F -L /var/log/ganesha.log -f /run/ganesha.conf -p /run/ganesha.pid
+/opt/ganesha/usr/bin/ganesha.nfsd -F -L /var/log/ganesha.log -f /run/ganesha.conf -p /run/ganesha.pid || :
+done
 """
 SERVER_UNITS = {
     "nfs-server.service": (
         "[Service]\nExecStart=/usr/local/sbin/serve-exports\n[Install]\nWantedBy=multi-user.target\n"
     ),
-    # The kernel's server sees at once what exportfs reads.
+    # The kernel's server sees at once what exportfs reads. The unit stays active meanwhile.
     "exports-change.path": "[Path]\nPathChanged=/var/lib/nfs/etab\n",
-    "exports-change.service": "[Service]\nType=oneshot\nExecStart=systemctl try-restart nfs-server.service\n",
+    "exports-change.service": "[Service]\nType=oneshot\nExecStart=-/usr/bin/pkill -x ganesha.nfsd\n",
 }
 UNITS = {
     "play-the-machine.service": (
