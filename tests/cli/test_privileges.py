@@ -19,8 +19,10 @@ EXAMPLES = sorted(path.name for path in (ROOT / "examples").glob("*.yaml") if pa
 SMALL = ("two-vgpus.yaml",)
 TRIED = extent.examples(3, 1000)
 """Of how many privileges each is taken away, one at a time."""
-LATER = pytest.mark.long("every example with the role of each command: tests/cli/test_privileges.py")
-EACH = pytest.mark.exhaustive("every example without each privilege: tests/cli/test_privileges.py")
+MOST = ("head-and-workers.yaml", "nvlink-pair.yaml")
+"""Examples that take every privilege between them."""
+LATER = pytest.mark.long("examples with the role of each command: tests/cli/test_privileges.py")
+EACH = pytest.mark.exhaustive("every example, and without each privilege: tests/cli/test_privileges.py")
 
 
 def estate_of(plan: Path) -> str:
@@ -30,7 +32,8 @@ def estate_of(plan: Path) -> str:
 
 
 @pytest.mark.parametrize(
-    "example", [pytest.param(one, marks=() if one in SMALL else LATER) for one in EXAMPLES]
+    "example",
+    [pytest.param(one, marks=() if one in SMALL else LATER if one in MOST else EACH) for one in EXAMPLES],
 )
 def test_each_command_works_with_just_its_role(example: str, vgpu_cfg: CommandLine) -> None:
     plan = Path("examples", example)

@@ -3,8 +3,9 @@
 A guest's root folder is the one that script/build-guest-root made, with an overlay over it. What a
 hypervisor gives is played: the product name of DMI, guestinfo by `vmtoolsd --cmd "info-get KEY"` as
 open-vm-tools have it, and NICs with a device. So is what a GPU gives: nvidia-smi, nvidia-gridd, nvidia-ctk,
-the kernel's modules. All else is Debian's own: systemd, cloud-init, netplan, networkd, apt, docker, sshd,
-tc. There is no udev.
+the kernel's modules. A guest that shares a folder serves by NFS-Ganesha what exportfs has read, since the
+kernel may have no NFS server. All else is Debian's own: systemd, cloud-init, netplan, networkd, apt, docker,
+sshd, tc, Open MPI. There is no udev.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -100,6 +102,46 @@ os.makedirs(os.path.dirname(path), exist_ok=True)
 json.dump(said, open(path, "w"), indent=4)
 """,
 }
+GANESHA = ("nfs-ganesha", "nfs-ganesha-vfs", "libntirpc6.3", "liburcu8t64", "libwbclient0")
+"""The packages that are unpacked, not installed, into a guest that shares a folder."""
+SERVE = """#!/bin/sh
+# Serve by NFS-Ganesha, again and again, what exportfs has read into its table: lines PATH CLIENT(OPTION,...).
+set -eu
+folder=/opt/ganesha/usr/lib
+export LD_LIBRARY_PATH=$folder/x86_64-linux-gnu:$folder/ganesha
+mkdir -p /run/ganesha /var/lib/nfs/ganesha
+while :; do
+cat >/run/ganesha.conf <<END
+NFS_CORE_PARAM {
+    Protocols = 4; Enable_NLM = false; Enable_RQUOTA = false; allow_set_io_flusher_fail = true;
+    Plugins_Dir = $folder/x86_64-linux-gnu/ganesha;
+}
+NFSv4 { Graceless = true; }
+END
+number=0
+while read -r path client; do
+    number=$((number + 1)) access=RO squash=Root_Squash
+    case $client in *'(rw,'* | *,rw,*) access=RW ;; esac
+    case $client in *no_root_squash*) squash=No_Root_Squash ;; esac
+    cat >>/run/ganesha.conf <<END
+EXPORT {
+    Export_Id = $number; Filesystem_Id = $number.$number; Path = $path; Pseudo = $path;
+    SecType = sys; FSAL { Name = VFS; }
+    CLIENT { Clients = ${client%%(*}; Access_Type = $access; Squash = $squash; }
+}
+END
+done </var/lib/nfs/etab
+/opt/ganesha/usr/bin/ganesha.nfsd -F -L /var/log/ganesha.log -f /run/ganesha.conf -p /run/ganesha.pid || :
+done
+"""
+SERVER_UNITS = {
+    "nfs-server.service": (
+        "[Service]\nExecStart=/usr/local/sbin/serve-exports\n[Install]\nWantedBy=multi-user.target\n"
+    ),
+    # The kernel's server sees at once what exportfs reads. The unit stays active meanwhile.
+    "exports-change.path": "[Path]\nPathChanged=/var/lib/nfs/etab\n",
+    "exports-change.service": "[Service]\nType=oneshot\nExecStart=-/usr/bin/pkill -x ganesha.nfsd\n",
+}
 UNITS = {
     "play-the-machine.service": (
         "[Unit]\nDefaultDependencies=no\nAfter=local-fs.target\n"
@@ -173,7 +215,7 @@ def check_bootable() -> None:
     """Raise NotPermitted, with the reason, where no guest can boot here."""
     if os.geteuid():
         raise NotPermitted("only root can boot guests")
-    for tool in ("systemd-nspawn", "ip", "nsenter"):
+    for tool in ("systemd-nspawn", "ip", "nsenter", "dpkg-deb"):
         if shutil.which(tool) is None:
             raise NotPermitted(f"{tool} is not on this machine")
     if not (ROOT.parent / "made").exists():
@@ -182,16 +224,23 @@ def check_bootable() -> None:
 
 @contextmanager
 def boot(
-    name: str, number: int, mac: str, on: str, guestinfo: Mapping[str, str], folder: Path
+    name: str, number: int, mac: str, on: str, guestinfo: Mapping[str, str], folder: Path, *, shares: bool
 ) -> Iterator[Booted]:
-    """Boot a guest with one NIC on the bridge of a switch; `wait_for_boot` waits for its end."""
+    """Boot a guest with one NIC on the bridge of a switch; `wait_for_boot` waits for its end.
+
+    One that `shares` a folder has an NFS server, and /srv on a file system of its own.
+    """
     namespace = f"vgpu-cfg-boot-{os.getpid()}-{number}"
     with ExitStack() as leaving:
         root = leaving.enter_context(_overlay(folder))
         _furnish(root, guestinfo)
+        more: list[str] = []
+        if shares:
+            _furnish_server(root)
+            more = leaving.enter_context(_shared_place())
         leaving.enter_context(_namespace(namespace, mac, on, f"b{number}"))
         machine = leaving.enter_context(
-            _machine(root, namespace, f"vgpu-cfg-{os.getpid()}-{number}", folder / "console")
+            _machine(root, namespace, f"vgpu-cfg-{os.getpid()}-{number}", folder / "console", more)
         )
         yield Booted(name, root, _leader(machine), folder / "console")
 
@@ -222,6 +271,25 @@ def _furnish(root: Path, guestinfo: Mapping[str, str]) -> None:
 
 
 @contextmanager
+def _shared_place() -> Iterator[list[str]]:
+    """Give /srv a file system with handles: an NFS server that is a program takes no overlay and no tmpfs."""
+    with tempfile.TemporaryDirectory(prefix="srv-", dir=CACHE) as folder:
+        yield [f"--bind={folder}:/srv", "--system-call-filter=name_to_handle_at open_by_handle_at"]
+
+
+def _furnish_server(root: Path) -> None:
+    for name in GANESHA:
+        (package,) = (ROOT / "var/cache/apt/archives").glob(f"{name}_*.deb")
+        _run("dpkg-deb", "--extract", str(package), str(root / "opt/ganesha"))
+    write(root, "/usr/local/sbin/serve-exports", SERVE, 0o755)
+    for name, text in SERVER_UNITS.items():
+        write(root, f"/etc/systemd/system/{name}", text)
+    (root / "etc/systemd/system/sysinit.target.wants/exports-change.path").symlink_to(
+        "../exports-change.path"
+    )
+
+
+@contextmanager
 def _namespace(name: str, mac: str, on: str, far: str) -> Iterator[None]:
     _run("ip", "netns", "add", name)
     try:
@@ -234,10 +302,12 @@ def _namespace(name: str, mac: str, on: str, far: str) -> Iterator[None]:
 
 
 @contextmanager
-def _machine(root: Path, namespace: str, name: str, console: Path) -> Iterator[subprocess.Popen[bytes]]:
+def _machine(
+    root: Path, namespace: str, name: str, console: Path, more: Sequence[str]
+) -> Iterator[subprocess.Popen[bytes]]:
     words = ["systemd-nspawn", "--quiet", "--register=no", "--keep-unit", "--boot", f"--directory={root}"]
     words += [f"--machine={name}", f"--network-namespace-path=/run/netns/{namespace}", "--resolv-conf=off"]
-    words += ["--capability=CAP_NET_ADMIN", "--timezone=off"]
+    words += ["--capability=CAP_NET_ADMIN", "--timezone=off", "--bind=/dev/autofs", *more]
     with console.open("wb") as shown:
         machine = subprocess.Popen(
             words,

@@ -36,6 +36,9 @@ MESH = "/etc/vgpu-cfg/mesh"
 STAGED_HERE = ("host-name", "users", "hosts", "ssh-mesh", "rank", "launcher")
 """The modules that need no GPU, no NIC and no container runtime of the guest."""
 
+SECONDS_TO_END = 4
+"""The time that a job's processes have to end by themselves; a quarter of what guests give."""
+
 SEED_FOLDER = "/var/lib/cloud/seed/nocloud"
 KNOWN_WARNINGS = (
     "SSH service 'ssh' is not available",
@@ -94,8 +97,8 @@ class Guests:
             one.write("/tmp/program.py", program)
         path = f"{programs}:/usr/sbin:/usr/bin:/sbin:/bin".lstrip(":")
         settings = [f"PATH={path}", "OMP_NUM_THREADS=1", "PET_REDIRECTS=1", "PET_TEE=1"]
-        words = ["timeout", "180", "env", *settings, "/opt/vgpu-cfg/train", "--by", by, *options, "--"]
-        return self[name].execute(*words, "python3", "/tmp/program.py", seconds=200)
+        words = ["timeout", "300", "env", *settings, "/opt/vgpu-cfg/train", "--by", by, *options, "--"]
+        return self[name].execute(*words, "python3", "/tmp/program.py", seconds=330)
 
     def interrupt(self, by: str, program: str, signal: int, *, programs: str = "") -> tuple[int, str]:
         """Send `train` a signal once all ranks are up; return its status and what was said."""
@@ -103,9 +106,9 @@ class Guests:
             one.write("/tmp/program.py", program)
         path = f"{programs}:/usr/sbin:/usr/bin:/sbin:/bin".lstrip(":")
         self["hvd-01"].write("/tmp/interrupt.py", INTERRUPT)
-        words = ["env", f"PATH={path}", "OMP_NUM_THREADS=1", "PET_REDIRECTS=1", "PET_TEE=1", "timeout", "90"]
+        words = ["env", f"PATH={path}", "OMP_NUM_THREADS=1", "PET_REDIRECTS=1", "PET_TEE=1", "timeout", "300"]
         words += ["/usr/bin/python3", "/tmp/interrupt.py", str(signal), "/opt/vgpu-cfg/train", "--by", by]
-        done = self["hvd-01"].execute(*words, "--", "python3", "/tmp/program.py", seconds=100)
+        done = self["hvd-01"].execute(*words, "--", "python3", "/tmp/program.py", seconds=330)
         return done.returncode, done.stdout + done.stderr
 
     def left(self) -> list[str]:
@@ -139,6 +142,15 @@ class Guests:
             self[name].write(one.path, one.content, one.mode)
         done = self[name].execute(*bundle.command)
         assert done.returncode == 0, done.stdout + done.stderr
+        if "rank" in modules:
+            self.shorten_the_wait(name)
+
+    def shorten_the_wait(self, name: str) -> None:
+        """Give a job's processes less time to end by themselves, before they are ended by force."""
+        path, said = "/opt/vgpu-cfg/node", "\nseconds=15\n"
+        node = self[name].read(path)
+        assert node.count(said) == 1
+        self[name].write(path, node.replace(said, f"\nseconds={SECONDS_TO_END}\n"), 0o755)
 
     @contextmanager
     def unplugged(self, name: str) -> Iterator[None]:
@@ -177,7 +189,7 @@ INTERRUPT = """
 import os, signal, subprocess, sys, threading
 pipe = subprocess.PIPE
 train = subprocess.Popen(sys.argv[2:], stdin=subprocess.DEVNULL, stdout=pipe, stderr=subprocess.STDOUT)
-threading.Timer(60, train.terminate).start()
+threading.Timer(240, train.terminate).start()
 said, up = [], 0
 for line in train.stdout:
     said.append(line)
