@@ -21,11 +21,10 @@ from vgpu_cfg.lab.nvidia.smi import BAD_ARGUMENT, NO_DRIVER, NOTHING_FOUND, UNRE
 from vgpu_cfg.lab.nvidia.smi_report import Tree, line_of, lines_of, power
 from vgpu_cfg.lab.nvidia.smi_summary import table
 from vgpu_cfg.lab.nvidia.smi_topo import LEGEND, LINKS
+from vgpu_cfg.lab.nvidia.smi_vgpu import LICENSED_YEARS
 from vgpu_cfg.lab.simulation.clock import as_datetime
 
 CUDA = {580: "13.0", 570: "12.8", 550: "12.4", 535: "12.2", 525: "12.0", 510: "11.6", 470: "11.4"}
-LICENSED_YEARS = 10
-"""How long a licence of the lab lasts, from its clock on: longer than a real one, so that none ends here."""
 MISMATCH = 18
 """NVML_ERROR_LIB_RM_VERSION_MISMATCH, as which nvidia-smi ends (nvml.h)."""
 HOLDER = "python3"

@@ -57,6 +57,20 @@ def ping(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:
     return out(head, *replies, "", f"--- {address} ping statistics ---", f"{tail}, time 2050ms")
 
 
+def getent(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:
+    """Tell what a name leads to, `getent ahosts NAME`: /etc/hosts goes first, and the lab has no DNS."""
+    if len(arguments) != 2 or arguments[0] != "ahosts":
+        return fail("Usage: getent [OPTION...] database [key ...]", status=1)
+    hosts = session.guest.files.get("/etc/hosts")
+    rows = [line.split("#")[0].split() for line in (hosts.content.splitlines() if hosts is not None else ())]
+    found = [row[0] for row in rows if arguments[1] in row[1:]]
+    kinds = ("STREAM", "DGRAM ", "RAW   ")
+    lines = [
+        f"{one:<15} {kind} {arguments[1] if kind == 'STREAM' else ''}" for one in found for kind in kinds
+    ]
+    return out(*lines, status=0 if lines else 2)
+
+
 def worker_of(session: Session, name: str) -> VirtualMachine | None:
     """Return the running VM whose guest goes by a name, in this guest's /etc/hosts or by itself."""
     hosts = session.guest.files.get("/etc/hosts")
