@@ -104,9 +104,7 @@ def _host(state: LabState, number: int) -> Host:
 
 def _gpu(number: int, change: Callable[[Gpu], object]) -> Change:
     def do(state: LabState) -> None:
-        host = _host(state, number)
-        change(host.gpus[0])
-        state.touch(host)
+        change(_host(state, number).gpus[0])
 
     return do
 
@@ -123,7 +121,6 @@ def _to_other_node(state: LabState) -> None:
         dataclasses.replace(node, pci_ids=(*node.pci_ids, gpu.pci_id)) if node.node_id == 1 else node
         for node in rest
     )
-    state.touch(host)
 
 
 def _ecc_off(gpu: Gpu) -> None:
@@ -136,7 +133,6 @@ def _never_cold_booted(state: LabState) -> None:
         known = nic.firmware.get("ATS_ENABLED")
         if known is not None and nic.is_on("ATS_ENABLED"):
             known.next_boot, known.current = known.current, "False(0)"
-    state.touch(host)
 
 
 def _without(guest: Guest, unit: str) -> None:
@@ -167,7 +163,6 @@ def _tenant(state: LabState) -> None:
     vm, host = vm_of(state, "desktop-07"), _host(state, 2)
     vm.power_state = "poweredOn"
     host.gpus[0].uses.append(VgpuUse(vm.moid, 13000, "grid_a100-20c"))
-    state.touch(host)
 
 
 PLANTED = (
@@ -252,6 +247,7 @@ PLANTED = (
         "a bad cable: symbol errors grow with the traffic",
         _fault(2, "counts", "rx_symbol_err_phy 8456\nrx_pcs_symbol_err_phy 8456\nrx_crc_errors_phy 8456"),
         ("(?i)symbol|cable|physical",),
+        code="VG691",
     ),
     Planted(
         "out-of-sequence",
@@ -261,12 +257,19 @@ PLANTED = (
         code="VG689",
         was_seen=True,
     ),
-    Planted("pause-storm", "the switch sends pause frames without an end", _in(2, _storm), ("(?i)paus",)),
+    Planted(
+        "pause-storm",
+        "the switch sends pause frames without an end",
+        _in(2, _storm),
+        ("(?i)paus",),
+        code="VG676",
+    ),
     Planted(
         "wrong-vlan",
         "the switch port of one worker is in another VLAN",
         _fault(2, "switch", "vlan"),
         ("(?i)vlan",),
+        code="VG649",
     ),
     Planted(
         "duplicate-address",
@@ -297,6 +300,7 @@ PLANTED = (
         "the NIC of one worker has older firmware than the other's",
         _fault(2, "firmware", "22.31.1014"),
         ("(?i)firmware", r"22\.31\.1014"),
+        code="VG692",
     ),
     Planted(
         "peermem-gone",
@@ -319,12 +323,14 @@ PLANTED = (
         "ATS is set in the NIC's firmware, and the host was never powered off since",
         _never_cold_booted,
         ("ATS", "(?i)cold|power"),
+        code="VG669",
     ),
     Planted(
         "gpu-memory-held",
         "a process that was left behind holds 36 GiB of GPU memory",
         _fault(2, "held", "36864"),
         ("(?i)memory", "(?i)process|held|holds|in use"),
+        code="VG693",
     ),
     Planted(
         "other-tenant",
@@ -332,18 +338,21 @@ PLANTED = (
         _tenant,
         ("desktop-07",),
         plan=HALF,
+        code="VG693",
     ),
     Planted(
         "power-cap",
         "somebody capped the GPU of one host at 150 W",
         _gpu(2, lambda gpu: setattr(gpu, "power_limit_watts", 150)),
         ("(?i)power", "150"),
+        code="VG694",
     ),
     Planted(
         "ecc-off",
         "ECC is off on the GPU of one host",
         _gpu(2, _ecc_off),
         ("ECC",),
+        code="VG692",
     ),
     Planted(
         "compute-prohibited",
@@ -358,6 +367,7 @@ PLANTED = (
         "the guest has a new kernel, and no driver was built for it",
         _in(2, _updated),
         ("(?i)driver", "(?i)kernel"),
+        code="VG659",
     ),
     Planted(
         "library-mismatch",
@@ -372,18 +382,21 @@ PLANTED = (
         "nouveau drives the GPU",
         _in(2, lambda guest: setattr(guest, "has_nouveau", True)),
         ("nouveau",),
+        code="VG659",
     ),
     Planted(
         "gridd-stopped",
         "nvidia-gridd is stopped, and its licence given back",
         _in(2, lambda guest: _without(guest, "nvidia-gridd")),
         ("gridd",),
+        code="VG662",
     ),
     Planted(
         "toolkit-gone",
         "NVIDIA Container Toolkit was removed",
         _in(2, lambda guest: guest.toolkit.clear()),
         ("(?i)toolkit",),
+        code="VG671",
     ),
     Planted(
         "image-pruned",
@@ -398,6 +411,7 @@ PLANTED = (
         "the worker runs and is disabled: it will not come back after a restart",
         _fault(2, "boot", "vgpu-cfg-worker"),
         ("worker", "(?i)boot|enabled|disabled"),
+        code="VG673",
     ),
     Planted(
         "names-by-management",
@@ -406,6 +420,7 @@ PLANTED = (
             state
         ),
         (r"10\.0\.0\.", "(?i)hosts|resolve|name"),
+        code="VG714",
     ),
     Planted(
         "host-key-new",
@@ -420,6 +435,7 @@ PLANTED = (
         "the host file lacks a worker: training runs on the other alone",
         _replaced(1, "/opt/vgpu-cfg/hostfile", "hvd-02 slots=1\n", ""),
         ("(?i)host ?file", "hvd-02"),
+        code="VG658",
     ),
     Planted(
         "disk-full",
@@ -443,6 +459,7 @@ PLANTED = (
         _in(2, lambda guest: guest.mounts.update({"/srv/training": "10.20.0.99"})),
         ("/srv/training|shared folder", r"hvd-02\b.*(another server|10\.20\.0\.99)"),
         plan=HEAD,
+        code="VG707",
     ),
     Planted(
         "target-down",

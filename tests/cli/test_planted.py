@@ -15,8 +15,9 @@ from pathlib import Path
 import pytest
 
 from tests.cli.command_line import ROOT, CommandLine
-from tests.cli.planted import HALF, HEAD, PAIR, PLANTED, Planted
-from vgpu_cfg.lab.state.inventory import VirtualMachine
+from tests.cli.planted import HALF, HEAD, PAIR, PLANTED, Change, Planted
+from vgpu_cfg.lab.state.host import Host
+from vgpu_cfg.lab.state.inventory import LabState, VirtualMachine
 
 ESTATE = "estates/planted.yaml"
 SECRETS = {"LICENCE_TOKEN": "token", "NGC_KEY": "key", "ESXI_PASSWORD": "lab"}
@@ -41,7 +42,9 @@ def applied(tmp_path_factory: pytest.TempPathFactory) -> Applied:
         if plan not in known:
             folder = tmp_path_factory.mktemp("applied")
             with pytest.MonkeyPatch.context() as patch:
-                CommandLine(folder, patch).done("apply", plan, "--yes", **SECRETS)
+                run = CommandLine(folder, patch)
+                run.done("apply", plan, "--yes", **SECRETS)
+                changed(run, _open_shells)
             known[plan] = folder / "state"
         return known[plan]
 
@@ -72,12 +75,19 @@ def rows_of(run: CommandLine, plan: str) -> tuple[int, list[tuple[str, str]]]:
     ]
 
 
-def plant(run: CommandLine, one: Planted) -> None:
+def changed(run: CommandLine, change: Change) -> None:
+    """Change what the lab keeps, behind everybody's back."""
     lab = run.lab(ESTATE)
     with lab.transaction():
-        one.change(lab.state)
-        for vm in lab.state.all(VirtualMachine):
-            lab.state.touch(vm)
+        change(lab.state)
+        for thing in (*lab.state.all(VirtualMachine), *lab.state.all(Host)):
+            lab.state.touch(thing)
+
+
+def _open_shells(state: LabState) -> None:
+    """Start ssh on the hosts, as an administrator does who lets `verify` ask their nvidia-smi."""
+    for host in state.all(Host):
+        host.services["TSM-SSH"].running = True
 
 
 def _marks(one: Planted) -> list[pytest.MarkDecorator]:
@@ -88,7 +98,7 @@ def _marks(one: Planted) -> list[pytest.MarkDecorator]:
 @pytest.mark.parametrize("one", [pytest.param(one, id=one.name, marks=_marks(one)) for one in PLANTED])
 def test_it_is_told(cluster: Callable[[str], CommandLine], one: Planted) -> None:
     run = cluster(one.plan)
-    plant(run, one)
+    changed(run, one.change)
     code, rows = rows_of(run, one.plan)
     assert code == FAILED
     told = [code for code, text in rows if all(re.search(word, text) for word in one.words)]
