@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from tests.fakes.answering_guests import Answer
 from tests.unit.parsers.printed import printed
 from tests.unit.verification import cases
 from tests.unit.verification.two_workers import (
@@ -66,7 +67,7 @@ class Plant:
     code: str
 
 
-def _said(name: str, *words: str, by: str | ShellResult) -> Callable[[Scene], object]:
+def _said(name: str, *words: str, by: Answer) -> Callable[[Scene], object]:
     return lambda scene: scene.answer(*words, by=by, of=name)
 
 

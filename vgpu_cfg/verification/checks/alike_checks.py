@@ -93,7 +93,7 @@ def ask_names(view: TrainingView) -> Asking:
                 f"the host file of {view.launcher.name} lacks {', '.join(absent)}",
                 f"{len(module.workers)} workers in {HOST_FILE}",
                 meaning="training starts without them, and says nothing of it",
-                remedy="vgpu-cfg apply",
+                remedy=f"`sudo vgpu-cfg-stage launcher` in {view.launcher.name} writes it again",
             )
     wrong: list[str] = []
     count = 0
@@ -113,7 +113,7 @@ def ask_names(view: TrainingView) -> Asking:
             "; ".join(wrong),
             "the addresses of the plan",
             meaning="/etc/hosts or DNS sends training over another network, or to another machine",
-            remedy="`vgpu-cfg apply` writes /etc/hosts again; `getent ahosts NAME` there shows the answer",
+            remedy="`sudo vgpu-cfg-stage hosts` in that guest writes /etc/hosts again; then see its DNS",
         )
     return passed(f"{count} names, {len(module.workers)} workers in the host file")
 

@@ -23,7 +23,7 @@ _NO_TOOLKIT = "could not select device driver"
 
 _WITHOUT_TOOLKIT = (
     "NVIDIA Container Toolkit is gone, or the runtime was not restarted since it came",
-    "`vgpu-cfg apply` installs it again; then `systemctl restart docker` in the guest",
+    "`sudo vgpu-cfg-stage toolkit` in the guest installs it again; then `systemctl restart docker`",
 )
 
 _START_SECONDS = 180.0

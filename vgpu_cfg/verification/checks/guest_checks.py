@@ -163,7 +163,7 @@ def _why_no_driver(observed: str) -> Asking:
                 observed,
                 "NVIDIA's driver",
                 meaning="nouveau drives the GPU, so that NVIDIA's driver cannot",
-                remedy="`vgpu-cfg apply` keeps nouveau off; restart the guest after it",
+                remedy="`sudo vgpu-cfg-stage nouveau` in the guest keeps it off; restart the guest after it",
             )
     kernel = yield Command(("uname", "-r"))
     answer = yield Command(("modinfo", "-F", "version", "nvidia"))
