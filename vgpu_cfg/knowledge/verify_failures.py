@@ -13,8 +13,9 @@ from vgpu_cfg.model.plan.severity import Severity
 
 
 class VerifyCode(StrEnum):
-    """The codes of failed checks, VG651 to VG719."""
+    """The codes of failed checks, VG649 and VG651 to VG719."""
 
+    NO_WAY = "VG649"
     HOST_DRIVER = "VG651"
     HOST_GRAPHICS = "VG652"
     HOST_MIG = "VG653"
@@ -53,6 +54,10 @@ class VerifyCode(StrEnum):
     ROCE_UNKNOWN = "VG688"
     RDMA_LOSS = "VG689"
     WRONG_PRIORITY = "VG690"
+    LINK_ERRORS = "VG691"
+    WORKERS_DIFFER = "VG692"
+    GPU_TAKEN = "VG693"
+    GPU_CAPPED = "VG694"
     PORT_SLOW = "VG700"
     PCIE_NARROW = "VG701"
     OTHER_GPU = "VG702"
@@ -95,6 +100,13 @@ class Failure:
 
 _C = VerifyCode
 _ROWS: tuple[Failure, ...] = (
+    Failure(
+        _C.NO_WAY,
+        "nothing gets from one worker to another over the training network",
+        "verified",
+        "small packets do not get through either: another VLAN at a switch port, no link, or a wrong address",
+        "see the VLAN of both switch ports, and in the guests `ip neigh` and `ethtool` of the NIC",
+    ),
     Failure(
         _C.HOST_DRIVER,
         "the NVIDIA host driver does not serve the GPUs",
@@ -364,6 +376,34 @@ _ROWS: tuple[Failure, ...] = (
         "verified",
         "nothing keeps its packets from being dropped, or all other traffic stops with it",
         "see the DSCP that senders mark with, each port's trust, and that no switch marks packets anew",
+    ),
+    Failure(
+        _C.LINK_ERRORS,
+        "a port's link damages what comes over it",
+        "verified",
+        "a bad cable, transceiver or port: symbols arrive wrong, and what they were part of is lost",
+        "clean or change cable and transceiver at the end that counts, then its switch port",
+    ),
+    Failure(
+        _C.WORKERS_DIFFER,
+        "workers that shall be alike are set differently",
+        "verified",
+        "the odd one out fails, slows or ends in ways that look like chance",
+        "bring the odd one to what the others have: NIC firmware by `mstflint`, ECC by `nvidia-smi -e`",
+    ),
+    Failure(
+        _C.GPU_TAKEN,
+        "something else has a part of a worker's GPU",
+        "verified",
+        "training runs out of memory, or gets only a share of the GPU's time",
+        "end what is named there, or wait for it",
+    ),
+    Failure(
+        _C.GPU_CAPPED,
+        "a GPU may draw less power than its board is made for",
+        "verified",
+        "its clocks fall under load, and all workers wait for the slowest",
+        "`nvidia-smi -pl WATTS` where it was set, on the host of a vGPU; see who caps the server, too",
     ),
     Failure(
         _C.PORT_SLOW,

@@ -12,7 +12,7 @@ from vgpu_cfg.model.observed.host_facts import HostFacts
 from vgpu_cfg.model.observed.inventory import Connection, Host, Inventory
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.plan_file import GpuEntry
-from vgpu_cfg.model.vgpu import VgpuProfile
+from vgpu_cfg.model.vgpu import Sharing, VgpuProfile
 from vgpu_cfg.planning.estate.own import own_vms
 from vgpu_cfg.verification.views import GuestView, HostView, WantedVm
 
@@ -53,7 +53,8 @@ def make_host_views(
     """
     by_name = {vm.name: vm for vm in desired.vms}
     wanted: dict[str, list[WantedVm]] = {}
-    for vm in own_vms(desired, observed).values():
+    own = own_vms(desired, observed)
+    for vm in own.values():
         if vm.is_on and vm.host_moid is not None:
             wanted.setdefault(vm.host_moid, []).append(_wanted_vm(by_name[vm.name], vm, observed))
     training = desired.training
@@ -65,10 +66,21 @@ def make_host_views(
             vms=tuple(wanted[host.moid]),
             has_shell=host.moid in open_shells,
             roce=(training.roce.dscp, training.roce.priority) if training is not None else None,
+            tenants=_tenants(host, observed, {vm.moid for vm in own.values()}) if training else {},
             licence_of_all=licence_of_all,
         )
         for host in sorted(hosts, key=lambda host: host.name)
     )
+
+
+def _tenants(host: Host, observed: Inventory, own: set[str]) -> dict[str, tuple[str, ...]]:
+    """Return running VMs beside the plan's, by GPU; where MIG divides one they do not share its time."""
+    names = {vm.moid: vm.name for vm in observed.vms if vm.is_on and vm.moid not in own}
+    return {
+        gpu.pci_id: tuple(names[moid] for moid in gpu.vm_moids if moid in names)
+        for gpu in host.gpus
+        if gpu.sharing is not Sharing.MIG and own & set(gpu.vm_moids) and set(names) & set(gpu.vm_moids)
+    }
 
 
 def _guest_view(vm: DesiredVm, spec: GuestSpec, seen: Vm | None, observed: Inventory) -> GuestView:

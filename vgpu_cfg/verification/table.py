@@ -88,6 +88,7 @@ CHECKS: tuple[Check, ...] = (
     HostCheck(
         "host-gpu-health", "health of GPUs", ("host-driver",), False, machine_checks.ask_host_gpu_health
     ),
+    HostCheck("tenants", "who shares GPUs", ("connected",), False, host_checks.ask_tenants),
     HostCheck("near", "GPU and NIC", ("connected",), False, host_checks.ask_near),
     GuestCheck("reached", "guest answers", (), False, guest_checks.ask_reached),
     GuestCheck("staged", "staging", ("reached",), False, guest_checks.ask_staged),
@@ -97,6 +98,7 @@ CHECKS: tuple[Check, ...] = (
     GuestCheck("driver", "NVIDIA driver", ("reached",), False, guest_checks.ask_driver),
     GuestCheck("gpus", "GPUs", ("driver",), False, guest_checks.ask_gpus),
     GuestCheck("gpu-health", "health of GPUs", ("driver",), False, machine_checks.ask_gpu_health),
+    GuestCheck("gpu-memory", "memory of GPUs", ("gpus",), False, guest_checks.ask_held),
     GuestCheck("licence", "licence", ("driver",), False, guest_checks.ask_licence),
     GuestCheck("nvlink", "NVLink", ("gpus",), False, guest_checks.ask_nvlink),
     GuestCheck("nics", "NICs", ("reached",), False, network_checks.ask_nics),
@@ -147,6 +149,8 @@ CHECKS: tuple[Check, ...] = (
         proven_by="allreduce",
     ),
     TrainingCheck("same-driver", "one driver", ("driver",), False, alike_checks.ask_same_driver),
+    TrainingCheck("same-setup", "one setup", ("driver", "rdma"), False, alike_checks.ask_same_setup),
+    TrainingCheck("names", "names and host file", ("staged",), False, alike_checks.ask_names),
     TrainingCheck("same-image", "one image", ("runtime", "worker"), False, alike_checks.ask_same_image),
     TrainingCheck("addresses", "addresses", ("nics",), False, alike_checks.ask_addresses),
     TrainingCheck("shared-folder", "shared folder", ("staged",), False, alike_checks.ask_shared_folder),

@@ -58,6 +58,8 @@ class HostView:
     has_shell: bool = False
     roce: tuple[int, int] | None = None
     """DSCP and priority of RDMA traffic, where the host's own driver carries it."""
+    tenants: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Names of running VMs that are none of the plan's, by the address of a GPU that they share with it."""
     licence_of_all: bool = False
     """Whether vGPUs of VMs that are none of the plan's are checked too."""
 

@@ -101,6 +101,22 @@ def test_what_ails_a_gpu_is_told(before: str, after: str, trouble: str) -> None:
     assert any(trouble in one for one in gpu.troubles)
 
 
+@pytest.mark.parametrize(
+    ("section", "limit", "capped"),
+    [
+        ("GPU Power Readings", "Current Power Limit : 150.00 W", "power limit 150 W of 250"),
+        ("Power Readings", "Enforced Power Limit : 150.00 W", "power limit 150 W of 250"),
+        ("Power Readings", "Power Limit : 150.00 W", "power limit 150 W of 250"),
+        ("GPU Power Readings", "Current Power Limit : 250.00 W", ""),
+        ("GPU Power Readings", "Current Power Limit : N/A", ""),
+    ],
+)
+def test_a_power_limit_below_the_boards_own_is_told(section: str, limit: str, capped: str) -> None:
+    power = f"    {section}\n        {limit}\n        Default Power Limit : 250.00 W\n    Processes"
+    (gpu,) = parse_health(SOUND.replace("    Processes", power, 1))
+    assert gpu.capped == capped
+
+
 def test_older_drivers_and_vgpus_are_understood() -> None:
     older = SOUND.replace("Clocks Event Reasons", "Clocks Throttle Reasons")
     (gpu,) = parse_health(

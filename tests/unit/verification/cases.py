@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -13,6 +14,7 @@ from tests.unit.verification.two_workers import (
     HW_COUNTERS,
     IMAGE,
     LINK,
+    MOVED,
     NCCL_SETTINGS,
     NIC,
     NOW,
@@ -148,6 +150,48 @@ def _trained_down(scene: Scene) -> None:
         scene.answer("ethtool", "ens192", by=slow, of=name)
         scene.answer("cat", f"{SYSFS}/ports/1/rate", by="25 Gb/sec (1X EDR)\n", of=name)
         scene.answer(*RATE, by=printed("ib-write-bw-by-time.txt").replace("94.80", "24.10"), of=name)
+
+
+def only_small(words: tuple[str, ...]) -> str | ShellResult:
+    """Answer a ping that may not be cut with what Linux says to a large one, any other with success."""
+    if "-M" in words:
+        return failing("ping: local error: message too long, mtu=1500")
+    return "3 packets transmitted, 3 received, 0% packet loss\n"
+
+
+def rising(counter: str, by: int) -> Counting:
+    """Return a NIC's statistics, in which one counter more rises with each reading."""
+    text = printed("ethtool-statistics-of-a-whole-nic.txt")
+    line = "" if f" {counter}:" in text else f"     {counter}: 0\n"
+    return Counting(f"{text.rstrip()}\n{line}", {**MOVED, counter: by})
+
+
+def held_query() -> str:
+    """Return a vGPU's report with a process that was left behind; its lines as in a recorded one."""
+    text = printed("guest-query-a100-40c-licensed.txt")
+    process = """    Processes
+        GPU instance ID                   : N/A
+        Compute instance ID               : N/A
+        Process ID                        : 2211
+            Type                          : C
+            Name                          : python3
+            Used GPU Memory               : 36000 MiB
+"""
+    text = re.sub(r"( {8}Used +: )0 MiB", r"\g<1>36864 MiB", text, count=1)
+    return re.sub(r" {4}Processes +: None\n", process, text)
+
+
+def _capped(scene: Scene) -> None:
+    text = printed("guest-query-a100-whole-sound.txt")
+    power = """    GPU Power Readings
+        Power Draw                        : 43.91 W
+        Current Power Limit               : 150.00 W
+        Requested Power Limit             : 150.00 W
+        Default Power Limit               : 250.00 W
+        Max Power Limit                   : 250.00 W
+"""
+    scene.answer("nvidia-smi", "-q", by=re.sub(r"( {4}Processes +: None\n)", rf"{power}\g<1>", text))
+    scene.change(vgpus=0, wanted=(("A100",),), profiles=())
 
 
 def _pending_rows(scene: Scene) -> None:
@@ -398,7 +442,7 @@ CASES: tuple[Case, ...] = (
         C.PATH_MTU,
         "path-mtu",
         PAIR,
-        lambda scene: scene.answer("ping", by=failing("ping: local error: message too long, mtu=1500")),
+        lambda scene: scene.answer("ping", by=only_small),
     ),
     Case(C.SLOW_HOST_MEMORY, "bandwidth", PAIR, _slow),
     Case(C.SLOW_GPU_MEMORY, "bandwidth-gpu", PAIR, _half_from_gpu),
@@ -410,6 +454,37 @@ CASES: tuple[Case, ...] = (
             *TRAIN, by=failing("train: hvd-02 does not answer by ssh on port 2222: Connection refused")
         ),
     ),
+    Case(
+        C.NO_WAY,
+        "path-mtu",
+        PAIR,
+        lambda scene: scene.answer(
+            "ping", by=ShellResult(status=1, stdout="3 packets transmitted, 0 received, 100% packet loss\n")
+        ),
+    ),
+    Case(
+        C.LINK_ERRORS,
+        "congestion",
+        PAIR,
+        lambda scene: scene.answer("ethtool", "-S", "ens192", by=rising("rx_symbol_err_phy", 8456)),
+    ),
+    Case(
+        C.WORKERS_DIFFER,
+        "same-setup",
+        ALL,
+        lambda scene: scene.answer(
+            "ibv_devinfo",
+            by=re.sub(r"(fw_ver:\s+)\S+", r"\g<1>20.29.1016", printed("ibv-devinfo-one-up-one-down.txt")),
+            of="hvd-02",
+        ),
+    ),
+    Case(
+        C.GPU_TAKEN,
+        "gpu-memory",
+        "hvd-01",
+        lambda scene: scene.answer("nvidia-smi", "-q", by=held_query()),
+    ),
+    Case(C.GPU_CAPPED, "gpu-health", "hvd-01", _capped),
     Case(
         C.ALLREDUCE_SLOW,
         "allreduce",
@@ -474,7 +549,7 @@ CASES: tuple[Case, ...] = (
         "shared-folder",
         ALL,
         lambda scene: scene.answer(
-            "findmnt", "-n", "-o", "FSTYPE", "-T", "/srv/training", by="ext4\n", of="hvd-02"
+            "findmnt", "-n", "-o", "FSTYPE,SOURCE", "-T", "/srv/training", by="ext4 /dev/sda1\n", of="hvd-02"
         ),
     ),
     Case(

@@ -6,15 +6,19 @@ admin's words; `code` "" marks what is not proven rather than failed.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from tests.fakes.answering_guests import Answer
 from tests.unit.parsers.printed import printed
 from tests.unit.verification import cases
 from tests.unit.verification.two_workers import (
+    GPU,
     IMAGE,
     INODES,
     LINK,
+    MOVED,
     NCCL_SETTINGS,
     NOW,
     PCIE,
@@ -22,18 +26,34 @@ from tests.unit.verification.two_workers import (
     RUN_IMAGE,
     VIA,
     WRITES,
+    Counting,
     Scene,
     failing,
 )
 from vgpu_cfg.model.guests.base import GuestNic
 from vgpu_cfg.parsers.nccl_settings import SETTINGS
 from vgpu_cfg.ports import ShellResult
+from vgpu_cfg.verification.checks.alike_checks import HOST_FILE
 
 QUERY = "guest-query-a100-40c-licensed.txt"
 SMALL_SHM = """\
 Filesystem 1024-blocks Used Available Capacity Mounted on
 shm 65536 0 65536 0% /dev/shm
 """
+FINDMNT = ("findmnt", "-n", "-o", "FSTYPE,SOURCE", "-T", "/srv/training")
+ENABLED = ("systemctl", "is-enabled", "vgpu-cfg-worker.service")
+FIRMWARE = """\
+Device #1:
+----------
+
+Device type:        ConnectX6DX
+Device:             0000:0b:00.0
+
+Configurations:                          Default             Current             Next Boot
+*       ATS_ENABLED                      False(0)            False(0)            True(1)
+The '*' shows parameters with next value different from default/current value.
+"""
+"""As mstconfig prints it, by the source of its columns (Mellanox/mstflint)."""
 IN_WORKER = ("docker", "exec", "vgpu-cfg-worker")
 
 
@@ -47,7 +67,7 @@ class Plant:
     code: str
 
 
-def _said(name: str, *words: str, by: str | ShellResult) -> Callable[[Scene], object]:
+def _said(name: str, *words: str, by: Answer) -> Callable[[Scene], object]:
     return lambda scene: scene.answer(*words, by=by, of=name)
 
 
@@ -79,6 +99,51 @@ def _over_the_line(scene: Scene) -> None:
     fast = printed("ib-write-bw-by-time.txt").replace("94.80", "380.10")
     gpu = printed("ib-write-bw-gpu-memory.txt").replace("47.00", "94.10")
     scene.answer(*cases.RATE, by=lambda words: gpu if "--use_cuda=0" in words else fast)
+
+
+def _no_driver(module: str) -> Callable[[Scene], object]:
+    """nvidia-smi fails; lsmod tells another's module, modinfo that NVIDIA's is not there."""
+
+    def change(scene: Scene) -> None:
+        said = "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver."
+        scene.answer("nvidia-smi", "-q", by=failing(said, 9))
+        lines = printed("lsmod-with-peermem.txt").splitlines()
+        kept = [line for line in lines if not line.startswith("nvidia")]
+        own = [f"{module}  2306048  0"] if module else []
+        scene.answer("lsmod", by="\n".join([*kept, *own]))
+        scene.answer("modinfo", by=failing("modinfo: ERROR: Module nvidia not found."))
+
+    return change
+
+
+def _no_gridd(scene: Scene) -> None:
+    text = re.sub(r"(License Status +: ).*", r"\g<1>Unlicensed (Unrestricted)", printed(QUERY))
+    scene.answer("nvidia-smi", "-q", by=text)
+    scene.answer("systemctl", "is-active", "nvidia-gridd", by=ShellResult(status=3, stdout="inactive\n"))
+
+
+def _ats_waits_for_power(scene: Scene) -> None:
+    text = re.sub(r"Enable\+", "Enable-", printed("lspci-ats-on-tabs.txt"))
+    scene.answer("lspci", "-vvv", "-s", "0000:0b:00.0", by=text)
+    scene.answer("mstconfig", by=FIRMWARE)
+
+
+def _tenant(scene: Scene) -> None:
+    (host,) = scene.hosts
+    scene.hosts = [replace(host, tenants={GPU: ("desktop-07",)})]
+
+
+def _with_ecc(scene: Scene) -> None:
+    for name, mode in (("hvd-01", "Enabled"), ("hvd-02", "Disabled")):
+        ecc = f"    ECC Mode\n        Current                           : {mode}\n    Processes"
+        scene.answer("nvidia-smi", "-q", by=printed(QUERY).replace("    Processes", ecc, 1), of=name)
+
+
+def _paused(scene: Scene) -> None:
+    text = printed("ethtool-statistics-of-a-whole-nic.txt")
+    scene.answer("ethtool", "-S", "ens192", by=Counting(text, {**MOVED, "rx_prio3_pause": 9_000_000}))
+    slow = printed("ib-write-bw-by-time.txt").replace("94.80", "31.00")
+    scene.answer(*cases.RATE, by=slow)
 
 
 def _training(by: str) -> Callable[[Scene], object]:
@@ -276,7 +341,7 @@ PLANTS: tuple[Plant, ...] = (
     ),
     Plant(
         "the shared folder is not mounted on one worker",
-        _said("hvd-02", "findmnt", "-n", "-o", "FSTYPE", "-T", "/srv/training", by="ext4\n"),
+        _said("hvd-02", "findmnt", "-n", "-o", "FSTYPE,SOURCE", "-T", "/srv/training", by="ext4 /dev/sda1\n"),
         "shared-folder",
         "VG707",
     ),
@@ -499,7 +564,7 @@ PLANTS: tuple[Plant, ...] = (
     Plant("the addresses of two NICs are swapped", _swapped, "nics", "VG664"),
     Plant(
         "large packets do not get through",
-        _said("hvd-01", "ping", by=failing("ping: local error: message too long, mtu=1500")),
+        lambda scene: scene.answer("ping", by=cases.only_small),
         "path-mtu",
         "VG675",
     ),
@@ -557,6 +622,65 @@ PLANTS: tuple[Plant, ...] = (
         _said("hvd-01", "cat", SETTINGS, by=f"{NCCL_SETTINGS}export NCCL_TOPO_FILE=/opt/vgpu-cfg/gone.xml\n"),
         "nccl",
         "VG687",
+    ),
+    Plant(
+        "the shared folder of one worker is another server's",
+        _said("hvd-02", *FINDMNT, by="autofs systemd-1\nnfs4 10.0.0.9:/srv/training\n"),
+        "shared-folder",
+        "VG707",
+    ),
+    Plant("the worker does not start at boot", _said("hvd-01", *ENABLED, by="disabled\n"), "worker", "VG673"),
+    Plant("nouveau drives the GPU", _no_driver("nouveau"), "driver", "VG659"),
+    Plant("no driver was built for the kernel that runs", _no_driver(""), "driver", "VG659"),
+    Plant(
+        "the driver's libraries are newer than its module",
+        _said(
+            "hvd-01",
+            *("nvidia-smi", "-q"),
+            by=failing("Failed to initialize NVML: Driver/library version mismatch", 18),
+        ),
+        "driver",
+        "VG659",
+    ),
+    Plant("nvidia-gridd does not run", _no_gridd, "licence", "VG662"),
+    Plant("the NIC's firmware has ATS set, and runs without it", _ats_waits_for_power, "ats", "VG669"),
+    Plant(
+        "a process that was left behind holds GPU memory",
+        _said("hvd-02", "nvidia-smi", "-q", by=cases.held_query()),
+        "gpu-memory",
+        "VG693",
+    ),
+    Plant("another's VM shares the GPU", _tenant, "tenants", "VG693"),
+    Plant(
+        "ECC is off on one worker",
+        _with_ecc,
+        "same-setup",
+        "VG692",
+    ),
+    Plant(
+        "a cable damages packets",
+        _said("hvd-02", "ethtool", "-S", "ens192", by=cases.rising("rx_pcs_symbol_err_phy", 12)),
+        "congestion",
+        "VG691",
+    ),
+    Plant("the switch pauses one worker without end", _paused, "bandwidth", "VG676"),
+    Plant(
+        "the switch port of one worker is in another VLAN",
+        _said("hvd-01", "ping", by=failing("", 1)),
+        "path-mtu",
+        "VG649",
+    ),
+    Plant(
+        "a name leads to the management network",
+        _said("hvd-01", "getent", "ahosts", by="192.168.10.22  STREAM hvd-02\n"),
+        "names",
+        "VG714",
+    ),
+    Plant(
+        "the host file lacks a worker",
+        _said("hvd-01", "cat", HOST_FILE, by="hvd-01 slots=1\n"),
+        "names",
+        "VG658",
     ),
     Plant("bandwidth is measured over the machine itself", _over_the_line, "bandwidth", ""),
     Plant("nobody knows what the port shall run at", _silent_rate, "port", ""),

@@ -42,6 +42,7 @@ from vgpu_cfg.model.vgpu import Sharing, VgpuProfile
 from vgpu_cfg.parsers.nccl_settings import SETTINGS
 from vgpu_cfg.ports import ShellResult
 from vgpu_cfg.verification import Channels, Choice, GuestView, HostView, verify
+from vgpu_cfg.verification.checks.alike_checks import HOST_FILE
 from vgpu_cfg.verification.checks.link_checks import pcie_files
 from vgpu_cfg.verification.views import WantedVm
 
@@ -189,7 +190,7 @@ def answers_of(number: int, spec: GuestSpec) -> dict[tuple[str, ...], Answer]:
         ("docker", "image", "inspect", "--format", "{{.Id}}", IMAGE): f"{DIGEST}\n",
         ("docker", "container", "inspect", "--format", "{{.Image}}", "vgpu-cfg-worker"): f"{DIGEST}\n",
         ("timeout", "--kill-after=5", "30", "ls", "/srv/training/"): "",
-        ("findmnt", "-n", "-o", "FSTYPE", "-T", "/srv/training"): "nfs4\n",
+        ("findmnt", "-n", "-o", "FSTYPE,SOURCE", "-T", "/srv/training"): "nfs4 10.0.0.1:/srv/training\n",
         ("sh", "-c", WRITES): "",
         ("cat", f"/srv/training/.vgpu-cfg-verify-{STAMP}-hvd-01"): lambda words: "".join(
             word.partition(f"{STAMP}-")[2] for word in words[1:]
@@ -214,6 +215,9 @@ def answers_of(number: int, spec: GuestSpec) -> dict[tuple[str, ...], Answer]:
         ("lspci", "-vvv", "-s", "0000:0b:00.0"): printed("lspci-ats-on-tabs.txt"),
         ("systemctl", "is-active", "docker"): "active\n",
         ("systemctl", "is-active", "vgpu-cfg-worker.service"): "active\n",
+        ("systemctl", "is-enabled", "vgpu-cfg-worker.service"): "enabled\n",
+        ("cat", HOST_FILE): "".join(f"hvd-{n:02} slots=1\n" for n in range(1, 10)),
+        ("getent", "ahosts"): lambda words: f"10.111.0.{10 + int(words[-1][-2:])}  STREAM {words[-1]}\n",
         (*RUN_IMAGE, "--gpus", "all", IMAGE, "nvidia-smi", "-L"): printed("guest-list-after-a-greeting.txt"),
         (*RUN_IMAGE, "--gpus", "all", IMAGE, "horovodrun"): printed(
             "horovod-check-build-after-a-greeting.txt"

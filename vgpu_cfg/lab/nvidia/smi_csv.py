@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from vgpu_cfg.lab.nvidia.gpus import bus_id, mig_words, number_of, on_or_off, uuid_of, visible
 from vgpu_cfg.lab.nvidia.memory import used_mib
 from vgpu_cfg.lab.nvidia.replies import Reply, say
-from vgpu_cfg.lab.state.host import Gpu, Host
+from vgpu_cfg.lab.state.host import POWER_LIMIT_WATTS, Gpu, Host
 
 BAD_ARGUMENT = 2
 
@@ -31,12 +31,18 @@ FIELDS: dict[str, Read] = {
     "mig.mode.pending": lambda _host, gpu: mig_words(gpu)[1],
     "ecc.mode.current": lambda _host, gpu: on_or_off(is_on=gpu.ecc_enabled),
     "ecc.mode.pending": lambda _host, gpu: on_or_off(is_on=gpu.ecc_pending),
+    "power.limit": lambda _host, gpu: f"{gpu.power_limit_watts:.2f}",
+    "power.default_limit": lambda _host, _gpu: f"{POWER_LIMIT_WATTS:.2f}",
     "memory.total": lambda _host, gpu: str(gpu.memory_mib),
     "memory.used": lambda _host, gpu: str(used_mib(gpu)),
     "memory.free": lambda _host, gpu: str(gpu.memory_mib - used_mib(gpu)),
 }
 
-UNITS = {"memory.total": "MiB", "memory.used": "MiB", "memory.free": "MiB"}
+UNITS = {
+    "power.limit": "W",
+    "power.default_limit": "W",
+    **dict.fromkeys(("memory.total", "memory.used", "memory.free"), "MiB"),
+}
 FORMS = frozenset({"csv", "noheader", "nounits"})
 
 

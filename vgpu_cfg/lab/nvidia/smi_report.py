@@ -17,7 +17,7 @@ from vgpu_cfg.lab.rules.gpu_load import ESXI_8_0_3
 from vgpu_cfg.lab.rules.profiles import serves_vgpus
 from vgpu_cfg.lab.simulation.clock import as_datetime
 from vgpu_cfg.lab.simulation.simulation import Simulation
-from vgpu_cfg.lab.state.host import Gpu, Host
+from vgpu_cfg.lab.state.host import POWER_LIMIT_WATTS, Gpu, Host
 from vgpu_cfg.lab.state.host_defaults import release_of
 
 WIDTH = 42
@@ -152,6 +152,7 @@ def _tree(host: Host, gpu: Gpu) -> Tree:
             "Current": on_or_off(is_on=gpu.ecc_enabled),
             "Pending": on_or_off(is_on=gpu.ecc_pending),
         },
+        "GPU Power Readings": power(gpu),
         "Fabric": {
             "State": "Completed" if gpu.nvswitch else "N/A",
             "Status": "Success" if gpu.nvswitch else "N/A",
@@ -162,6 +163,16 @@ def _tree(host: Host, gpu: Gpu) -> Tree:
 
 def _supported(*, is_so: bool) -> str:
     return "Supported" if is_so else "Not Supported"
+
+
+def power(gpu: Gpu) -> Tree:
+    """Return what a GPU may draw, in the words of R535 and later."""
+    return {
+        "Current Power Limit": f"{gpu.power_limit_watts:.2f} W",
+        "Requested Power Limit": f"{gpu.power_limit_watts:.2f} W",
+        "Default Power Limit": f"{POWER_LIMIT_WATTS:.2f} W",
+        "Max Power Limit": f"{POWER_LIMIT_WATTS:.2f} W",
+    }
 
 
 def _host_mode(host: Host, gpu: Gpu) -> str:

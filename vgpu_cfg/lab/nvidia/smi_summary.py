@@ -5,7 +5,7 @@ Temperatures and watts are made up, and no process is ever listed.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from vgpu_cfg.lab.nvidia.gpus import bus_id, mig_words, number_of
 from vgpu_cfg.lab.nvidia.memory import used_mib
@@ -48,31 +48,51 @@ def summary(lab: Simulation, host: Host, gpus: Sequence[Gpu]) -> Reply:
 
 
 def table(
-    now: float, driver: str, cuda: str, rows: Sequence[Row], *, without_ecc: Collection[int] = ()
+    now: float,
+    driver: str,
+    cuda: str,
+    rows: Sequence[Row],
+    *,
+    without_ecc: Collection[int] = (),
+    modes: Mapping[int, str] | None = None,
+    processes: Sequence[tuple[int, int, str, int]] = (),
 ) -> list[str]:
-    """Return the lines of the summary, of a host's GPUs or a guest's."""
+    """Return the lines of the summary, of a host's GPUs or a guest's.
+
+    `modes` are compute modes by GPU, `processes` (GPU, pid, name, MiB).
+    """
     title = f" NVIDIA-SMI {driver:<13}Driver Version: {driver:<13}CUDA Version: {cuda}"
     return [
         f"{as_datetime(now):%a %b %e %H:%M:%S %Y}",
         WHOLE,
         f"|{title:<77}|",
         *HEAD,
-        *(line for row in rows for line in _lines(row, "Off" if row[0] in without_ecc else "0")),
+        *(
+            line
+            for row in rows
+            for line in _lines(
+                row, "Off" if row[0] in without_ecc else "0", (modes or {}).get(row[0], "Default")
+            )
+        ),
         "",
         WHOLE,
         f"|{' Processes:':<77}|",
         "|" + "=" * 77 + "|",
-        f"|{'  No running processes found':<77}|",
+        *(
+            f"|{gpu:>5}   N/A  N/A{pid:>12}      C   {name:<28}{used:>8}MiB |"
+            for gpu, pid, name, used in processes
+        ),
+        *(() if processes else (f"|{'  No running processes found':<77}|",)),
         WHOLE,
     ]
 
 
-def _lines(row: Row, ecc: str) -> list[str]:
+def _lines(row: Row, ecc: str, mode: str) -> list[str]:
     number, full_name, address, memory, mig = row
     name = full_name if len(full_name) <= NAME_WIDTH else f"{full_name[: NAME_WIDTH - 3]}..."
     return [
         f"|{number:>4}  {name:<20}On   | {address} Off |{ecc:>21} |",
-        f"| N/A   30C    P0    50W / 300W |{memory:>21} |      0%      Default |",
+        f"| N/A   30C    P0    50W / 300W |{memory:>21} |      0%{mode:>13} |",
         f"|{'':31}|{'':22}|{mig:>21} |",
         PARTS,
     ]

@@ -14,11 +14,15 @@ from vgpu_cfg.lab.nvidia.replies import Reply, say
 from vgpu_cfg.lab.nvidia.smi_mig import instances
 from vgpu_cfg.lab.rules.gpu_load import entry_of, find_slot, is_offered, load_of
 from vgpu_cfg.lab.rules.profiles import known_profiles, serves_vgpus
+from vgpu_cfg.lab.simulation.clock import as_datetime
 from vgpu_cfg.lab.simulation.simulation import Simulation
+from vgpu_cfg.lab.state.guest import Guest
 from vgpu_cfg.lab.state.host import Gpu, Host, VgpuUse
 from vgpu_cfg.lab.state.inventory import VirtualMachine
 
 WIDTH = 42
+LICENSED_YEARS = 10
+"""How long a licence of the lab lasts, from its clock on: longer than a real one, so that none ends here."""
 
 
 def supported(lab: Simulation, host: Host, gpus: Sequence[Gpu]) -> Reply:
@@ -72,6 +76,18 @@ def _line(depth: int, name: str, value: str) -> str:
     return f"{'    ' * depth + name:<{WIDTH}}: {value}"
 
 
+def _licence(lab: Simulation, guest: Guest | None) -> str:
+    """Return what the host knows of a guest's licence; without a driver in it, nothing."""
+    if guest is None or not guest.driver:
+        return "N/A (Expiry: N/A)"
+    site = lab.state.internet
+    is_given = site.licence == "valid" and guest.licence not in ("", *site.expired_tokens)
+    if not is_given or not guest.services.get("nvidia-gridd", True):
+        return "Unlicensed (Unrestricted)"
+    end = as_datetime(lab.clock.now())
+    return f"Licensed (Expiry: {end.year + LICENSED_YEARS}-{end.month}-{end.day} {end.hour}:0:0 GMT)"
+
+
 def _use(lab: Simulation, gpu: Gpu, use: VgpuUse) -> Iterator[str]:
     number = int(use.vm.rpartition("-")[2])
     vm = lab.state.find(use.vm, VirtualMachine)
@@ -83,8 +99,9 @@ def _use(lab: Simulation, gpu: Gpu, use: VgpuUse) -> Iterator[str]:
     yield _line(2, "VM ID", str(2_100_000 + number))
     yield _line(2, "VM Name", vm.name if vm is not None else "N/A")
     yield _line(2, "vGPU Name", type_name(use.profile))
-    yield _line(2, "Guest Driver Version", "N/A")
-    yield _line(2, "License Status", "N/A (Expiry: N/A)")
+    guest = vm.made_guest if vm is not None else None
+    yield _line(2, "Guest Driver Version", (guest.driver if guest is not None else "") or "N/A")
+    yield _line(2, "License Status", _licence(lab, guest))
     yield _line(2, "GPU Instance ID", "N/A" if at is None else str(at))
     if not is_mig and use.start is not None:
         yield _line(2, "Placement ID", str(use.start))

@@ -102,6 +102,10 @@ class VgpuUse:
     start: int | None = None
 
 
+POWER_LIMIT_WATTS = 300
+"""What each board of the lab may draw unless somebody caps it: a number of the lab's own."""
+
+
 @dataclass(slots=True)
 class Gpu:
     """One physical GPU, a key of the catalogue's boards and how it is set.
@@ -124,6 +128,7 @@ class Gpu:
     mig_pending: bool = False
     ecc_enabled: bool = True
     ecc_pending: bool = True
+    power_limit_watts: int = POWER_LIMIT_WATTS
     nvlink_peers: tuple[str, ...] = ()
     nvswitch: bool = False
     module_id: int | None = None

@@ -34,6 +34,8 @@ class GpuHealth(Frozen):
     pci_id: str
     troubles: tuple[str, ...] = ()
     is_told: bool = False
+    capped: str = ""
+    """Its power limit and the board's own, where it is below that."""
 
 
 def parse_health(text: str) -> tuple[GpuHealth, ...]:
@@ -52,7 +54,31 @@ def _health(pci_id: str, block: Node) -> GpuHealth:
         block.text("Remapped Rows", "Pending"),
         _reasons(block) and next(iter(_values(_reasons(block))), None),
     )
-    return GpuHealth(pci_id=pci_id, troubles=tuple(troubles), is_told=any(told))
+    return GpuHealth(pci_id=pci_id, troubles=tuple(troubles), is_told=any(told), capped=_capped(block))
+
+
+_WATTS = re.compile(r"(\d{1,5}(?:\.\d{1,3})?) W")
+_LIMITS = (
+    ("GPU Power Readings", "Current Power Limit"),
+    ("GPU Power Readings", "Power Limit"),
+    ("Power Readings", "Enforced Power Limit"),
+    ("Power Readings", "Power Limit"),
+)
+"""Where releases print the limit that is in force, the newest first (reports of R460 to R580)."""
+
+
+def _capped(block: Node) -> str:
+    limit = next((found for path in _LIMITS if (found := _watts(block, *path)) is not None), None)
+    own = _watts(block, "GPU Power Readings", "Default Power Limit")
+    own = own if own is not None else _watts(block, "Power Readings", "Default Power Limit")
+    if limit is None or own is None or limit >= own:
+        return ""
+    return f"power limit {limit:g} W of {own:g}"
+
+
+def _watts(block: Node, *path: str) -> float | None:
+    found = _WATTS.fullmatch(block.text(*path) or "")
+    return float(found[1]) if found is not None else None
 
 
 def _memory(block: Node) -> Iterator[str]:

@@ -9,6 +9,7 @@ Sources: NVIDIA AI Enterprise, "vGPU for Compute licensing" (section "vGPU Softw
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from vgpu_cfg.model.frozen import Frozen
@@ -31,7 +32,8 @@ class GuestGpu(Frozen):
     `licence` is the state as printed, None where there is no such section and where it says N/A.
     `expiry` is when the licence ends, None where that is not printed ("Permanent" is no moment either).
     `mode` is the virtualization mode: "VGPU", "Pass-Through", "None". `is_mig` tells whether it is divided,
-    `compute_mode` who may use it: "Default", "Exclusive_Process", "Prohibited".
+    `compute_mode` who may use it: "Default", "Exclusive_Process", "Prohibited". `used_mib` is what is held
+    of its memory, `processes` who holds some, as `python3 (2211)`; `ecc` is "Enabled" or "Disabled".
     """
 
     pci_id: str
@@ -42,6 +44,9 @@ class GuestGpu(Frozen):
     memory_mib: int | None = None
     is_mig: bool = False
     compute_mode: str | None = None
+    used_mib: int | None = None
+    processes: tuple[str, ...] = ()
+    ecc: str | None = None
 
     @property
     def is_licensed(self) -> bool:
@@ -113,7 +118,28 @@ def _gpu(pci_id: str, block: Node) -> GuestGpu:
         memory_mib=block.number(QUERY, "FB Memory Usage", "Total"),
         is_mig=(block.text("MIG Mode", "Current") or "").casefold() == "enabled",
         compute_mode=block.text("Compute Mode"),
+        used_mib=block.number(QUERY, "FB Memory Usage", "Used"),
+        processes=tuple(_processes(block)),
+        ecc=block.text("ECC Mode", "Current"),
     )
+
+
+def _processes(block: Node) -> Iterator[str]:
+    """Yield who uses the GPU. A process's lines stand under `Process ID`, or beside it, as releases print."""
+    section = block.find("Processes")
+    pid = ""
+    for node in _below(section) if section is not None else ():
+        if node.key == "Process ID":
+            pid = node.value or ""
+        elif node.key == "Name" and pid:
+            yield f"{node.value} ({pid})"
+            pid = ""
+
+
+def _below(node: Node) -> Iterator[Node]:
+    for child in node.children:
+        yield child
+        yield from _below(child)
 
 
 def _expiry(licence: str | None) -> datetime | None:

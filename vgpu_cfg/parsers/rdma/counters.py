@@ -28,6 +28,9 @@ LOST = (
 DISCARDED = ("rx_discards_phy", "tx_discards_phy")
 """Counters of a port that rise where it drops packets."""
 
+LINK_ERRORS = ("rx_symbol_err_phy", "rx_pcs_symbol_err_phy", "rx_crc_errors_phy", "link_down_events_phy")
+"""Counters of a port that rise where its link damages packets (what FEC mends is not in them), or is lost."""
+
 RECEIVER_LATE = ("rnr_nak_retry_err", "out_of_buffer")
 """Counters that rise where an application had no buffer ready: no fault of the network."""
 
@@ -46,6 +49,11 @@ _FILE = re.compile(
 def paused(priority: int) -> tuple[str, ...]:
     """Name the counters of pause frames for one priority."""
     return f"rx_prio{priority}_pause", f"tx_prio{priority}_pause"
+
+
+def pause_duration(priority: int) -> str:
+    """Name the counter of the microseconds for which a port was paused on one priority."""
+    return f"rx_prio{priority}_pause_duration"
 
 
 def dropped(priority: int) -> tuple[str, ...]:

@@ -50,6 +50,74 @@ def ask_addresses(view: TrainingView) -> Asking:
     return passed(f"{len(owners)} addresses and MACs, each once")
 
 
+def ask_same_setup(view: TrainingView) -> Asking:
+    """See whether NICs of one model have one firmware, and GPUs of one name one mode of ECC."""
+    yield from ()
+    if len(view.trained) < 2:
+        return skipped(_ALONE)
+    seen: dict[str, dict[str, str]] = {}
+    for worker in view.trained:
+        own = {nic.device for nic in worker.learned.rdma}
+        for device in worker.learned.devices:
+            if device.name in own and device.firmware:
+                kind = f"firmware of NICs {device.part_id or 'of no known model'}"
+                seen.setdefault(kind, {})[f"{worker.name} {device.name}"] = device.firmware
+        for gpu in worker.learned.gpus.gpus if worker.learned.gpus is not None else ():
+            if gpu.ecc is not None:
+                seen.setdefault(f"ECC of {gpu.name}", {})[f"{worker.name} {gpu.pci_id}"] = gpu.ecc
+    differing = [
+        f"{kind}: {_by_value(values)}" for kind, values in seen.items() if len(set(values.values())) > 1
+    ]
+    if differing:
+        return failed(VerifyCode.WORKERS_DIFFER, "; ".join(differing), "the same on all workers")
+    if not seen:
+        return skipped("no worker tells a NIC's firmware, or ECC")
+    return passed("; ".join(f"{kind}: {next(iter(values.values()))}" for kind, values in seen.items()))
+
+
+HOST_FILE = "/opt/vgpu-cfg/hostfile"
+
+
+def ask_names(view: TrainingView) -> Asking:
+    """See whether the host file has all workers, and their names lead over the planned network on each."""
+    module = view.launcher.launcher
+    if module is None:
+        return skipped("nothing starts training over them")
+    answer = yield Command(("cat", HOST_FILE), on=view.launcher.name)
+    if answer.status == 0:
+        listed = {line.split()[0] for line in answer.stdout.splitlines() if line.split("#")[0].strip()}
+        absent = [worker.name for worker in module.workers if worker.name not in listed]
+        if absent:
+            return failed(
+                VerifyCode.GUEST_UNSTAGED,
+                f"the host file of {view.launcher.name} lacks {', '.join(absent)}",
+                f"{len(module.workers)} workers in {HOST_FILE}",
+                meaning="training starts without them, and says nothing of it",
+                remedy=f"`sudo vgpu-cfg-stage launcher` in {view.launcher.name} writes it again",
+            )
+    wrong: list[str] = []
+    count = 0
+    for machine in {one.name: one for one in (view.launcher, *view.workers)}.values():
+        for peer in machine.mesh.peers if machine.mesh is not None else ():
+            if peer.vm == machine.name or not peer.names or not peer.addresses:
+                continue
+            answer = yield Command(("getent", "ahosts", peer.names[0]), on=machine.name)
+            found = {line.split()[0] for line in answer.stdout.splitlines() if line.strip()}
+            count += 1
+            if answer.status == 0 and found and not found & set(peer.addresses):
+                told = ", ".join(sorted(found))
+                wrong.append(f"on {machine.name} the name {peer.names[0]} is {told}, not {peer.addresses[0]}")
+    if wrong:
+        return failed(
+            VerifyCode.OTHER_MACHINE,
+            "; ".join(wrong),
+            "the addresses of the plan",
+            meaning="/etc/hosts or DNS sends training over another network, or to another machine",
+            remedy="`sudo vgpu-cfg-stage hosts` in that guest writes /etc/hosts again; then see its DNS",
+        )
+    return passed(f"{count} names, {len(module.workers)} workers in the host file")
+
+
 def ask_same_image(view: TrainingView) -> Asking:
     """See whether the image is the same content on all workers, and whether their containers run it."""
     ids: dict[str, str] = {}
@@ -119,9 +187,13 @@ def ask_shared_folder(view: TrainingView) -> Asking:
                 if answer.status == TIMED_OUT:
                     faults.append(f"{one.name} waits for the server of {path}")
                     continue
-                mounted = yield Command(("findmnt", "-n", "-o", "FSTYPE", "-T", path), on=one.name)
+                mounted = yield Command(("findmnt", "-n", "-o", "FSTYPE,SOURCE", "-T", path), on=one.name)
                 if answer.status != 0 or "nfs" not in mounted.stdout:
                     faults.append(f"{one.name} has not mounted {path}")
+                    continue
+                export = _export_of(mounted.stdout)
+                if module.server and export and export.strip("[]") != module.server:
+                    faults.append(f"{one.name} has it from another server, {export}, not {module.server}")
                     continue
             written.append(one)
             words = ("sh", "-c", 'printf "%s" "$0" > "$1"', one.name, files[one.name])
@@ -140,6 +212,16 @@ def ask_shared_folder(view: TrainingView) -> Asking:
             VerifyCode.NOT_SHARED, "; ".join(faults), f"{path}, the same on {len(sharing)} machines"
         )
     return passed(f"{path}: {len(sharing)} machines write and read")
+
+
+def _export_of(text: str) -> str:
+    """Return the server of the last NFS mount that `findmnt -o FSTYPE,SOURCE` lists, "" where it tells none.
+
+    With systemd's automount the line before is that of autofs, whose source is no server.
+    """
+    rows = [line.split() for line in text.splitlines()]
+    sources = [row[1] for row in rows if len(row) > 1 and row[0].startswith("nfs")]
+    return sources[-1].rpartition(":")[0] if sources else ""
 
 
 def _by_value(seen: Mapping[str, str]) -> str:

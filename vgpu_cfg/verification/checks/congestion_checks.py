@@ -14,12 +14,14 @@ from vgpu_cfg.model.verification import CheckState
 from vgpu_cfg.parsers.errors import UnreadableOutput
 from vgpu_cfg.parsers.rdma.counters import (
     GLOBAL_PAUSE,
+    LINK_ERRORS,
     LOST,
     NOTIFIED,
     RECEIVER_LATE,
     dropped,
     parse_hw_counters,
     parse_statistics,
+    pause_duration,
     paused,
     risen,
     sent_by_priority,
@@ -34,6 +36,9 @@ Counters: TypeAlias = dict[tuple[str, str, str], dict[str, int]]
 """By end of the pair, interface and source ("ethtool", "sysfs"): what each counter stands at."""
 
 SOURCE, TARGET = "source", "target"
+_MUCH_PAUSED, _MANY_PAUSES = 0.05, 10_000
+"""Below this share of the time, or so many where a NIC tells no time, pauses do not explain a slow pair."""
+
 _ENOUGH_BYTES = 100_000_000
 """Below this the share of a priority says nothing."""
 
@@ -67,20 +72,47 @@ def counted(before: Counters, after: Counters) -> dict[str, float]:
 
 _PRIORITIES = range(8)
 _WATCHED = frozenset(
-    [*LOST, *RECEIVER_LATE, *NOTIFIED, *GLOBAL_PAUSE]
-    + [name for priority in _PRIORITIES for name in (*paused(priority), *dropped(priority))]
+    [*LOST, *LINK_ERRORS, *RECEIVER_LATE, *NOTIFIED, *GLOBAL_PAUSE]
+    + [
+        name
+        for priority in _PRIORITIES
+        for name in (*paused(priority), pause_duration(priority), *dropped(priority))
+    ]
     + [f"{side}_prio{priority}_bytes" for side in ("tx", "rx") for priority in _PRIORITIES]
 )
 
 
 def lost_words(view: PairView, counts: Mapping[str, float]) -> str:
     """Say which counters of loss rose and where, "" where none did."""
-    priority = view.source.roce.priority if view.source.roce is not None else 0
+    return _risen_words(view, counts, (*LOST, *dropped(_priority(view))))
+
+
+def damaged_words(view: PairView, counts: Mapping[str, float]) -> str:
+    """Say which counters of damaged packets rose and where, "" where none did."""
+    return _risen_words(view, counts, LINK_ERRORS)
+
+
+def paused_words(view: PairView, counts: Mapping[str, float]) -> str:
+    """Say how often the sender's port was told to pause, and for how long; "" where that was little."""
+    priority = _priority(view)
+    times = counts.get(f"{SOURCE}_{paused(priority)[0]}", 0)
+    seconds = counts.get(f"{SOURCE}_{pause_duration(priority)}", 0) / 1e6
+    if seconds < _MUCH_PAUSED * view.thresholds.seconds and (seconds or times < _MANY_PAUSES):
+        return ""
+    lasted = f", for {seconds:.1f} s" if seconds else ""
+    return f"priority {priority} of {view.source.name} was paused {times:.0f} times{lasted}"
+
+
+def _priority(view: PairView) -> int:
+    return view.source.roce.priority if view.source.roce is not None else 0
+
+
+def _risen_words(view: PairView, counts: Mapping[str, float], names: Sequence[str]) -> str:
     ends = ((SOURCE, view.source.name), (TARGET, view.target.name))
     return ", ".join(
         f"{name} {counts[key]:.0f} on {vm}"
         for end, vm in ends
-        for name in (*LOST, *dropped(priority))
+        for name in names
         if counts.get(key := f"{end}_{name}", 0) > 0
     )
 
@@ -99,6 +131,9 @@ def ask_congestion(view: PairView) -> Asking:
         return skipped("no port belongs to these guests: the hosts' NICs count what is lost")
     if measured is None or not counts:
         return unproven("their NICs tell no counters, so whether packets were lost is not known")
+    damaged = damaged_words(view, counts)
+    if damaged:
+        return failed(VerifyCode.LINK_ERRORS, damaged, "no packet damaged", measured=counts)
     lost = lost_words(view, counts)
     if lost:
         return failed(VerifyCode.RDMA_LOSS, lost, "no packet lost or out of order", measured=counts)

@@ -18,6 +18,14 @@ WORKER_UNIT = "vgpu-cfg-worker.service"
 IMAGES_FOLDER = "/var/lib/vgpu-cfg/images"
 """Where Apptainer's files of images lie, by the first 16 hex digits of their names' SHA-256."""
 
+_NO_TOOLKIT = "could not select device driver"
+"""What docker says to `--gpus` where it knows of no toolkit (moby, daemon/devices.go)."""
+
+_WITHOUT_TOOLKIT = (
+    "NVIDIA Container Toolkit is gone, or the runtime was not restarted since it came",
+    "`sudo vgpu-cfg-stage toolkit` in the guest installs it again; then `systemctl restart docker`",
+)
+
 _START_SECONDS = 180.0
 
 
@@ -60,7 +68,8 @@ def ask_container_gpus(view: GuestView) -> Asking:
         listed = parse_listed(answer.stdout)
     except UnreadableOutput as error:
         seen = said(answer) if answer.status != 0 else error.message
-        return failed(VerifyCode.NO_GPU_IN_CONTAINER, seen, expected)
+        meaning, remedy = ("", "") if _NO_TOOLKIT not in seen else _WITHOUT_TOOLKIT
+        return failed(VerifyCode.NO_GPU_IN_CONTAINER, seen, expected, meaning=meaning, remedy=remedy)
     if len(listed) < view.gpus:
         return failed(VerifyCode.NO_GPU_IN_CONTAINER, f"{len(listed)} GPUs", expected)
     return passed(f"{len(listed)}: {listed[0].name}", expected)
@@ -104,4 +113,13 @@ def ask_worker(view: GuestView) -> Asking:
     state = parse_active(answer.stdout or answer.stderr)
     if state != "active":
         return failed(VerifyCode.WORKER_DOWN, f"{WORKER_UNIT} is {state}", "active")
+    answer = yield Command(("systemctl", "is-enabled", WORKER_UNIT))
+    if answer.stdout.strip().startswith(("disabled", "masked")):
+        return failed(
+            VerifyCode.WORKER_DOWN,
+            f"{WORKER_UNIT} runs, and is {answer.stdout.strip()}",
+            "active, and started at boot",
+            meaning="it does not start at the guest's next boot, and nothing answers from then on",
+            remedy=f"`systemctl enable {WORKER_UNIT}` in the guest",
+        )
     return passed("active")

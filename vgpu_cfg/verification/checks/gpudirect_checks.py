@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
+from collections.abc import Generator
 
 from vgpu_cfg.knowledge.verify_failures import VerifyCode
+from vgpu_cfg.parsers.errors import UnreadableOutput
 from vgpu_cfg.parsers.guest_system import bus_of, parse_modules
 from vgpu_cfg.parsers.lspci import PciFunction, parse_lspci
+from vgpu_cfg.parsers.rdma.mlxconfig import parse_firmware
+from vgpu_cfg.ports import ShellResult
 from vgpu_cfg.verification.asking import (
     Asking,
     Command,
+    Step,
     failed,
     is_absent,
     missing,
@@ -38,6 +44,9 @@ FIND_NCCL = (
     f"-exec grep -aoh -e 'NCCL version [0-9][0-9.]*' -e {DMABUF_WORD} {{}} + 2>/dev/null | sort -u"
 )
 """Prints what a library of NCCL says of itself; seen with 2.18.1 of nvidia-nccl-cu12."""
+
+FIRMWARE_TOOLS = ("mstconfig", "mlxconfig")
+"""The distribution's tool for a NIC's firmware, and MFT's; both take a PCI address."""
 
 _OPEN = re.compile(r"open kernel module\D*(?:x86_64|aarch64)?\s+(\d{3,4})\.", re.IGNORECASE)
 _KERNEL = re.compile(r"(\d{1,3})\.(\d{1,4})")
@@ -109,8 +118,30 @@ def ask_ats(view: GuestView) -> Asking:
         return skipped("its virtual functions show no ATS of their own: the bandwidth from GPU memory tells")
     if off:
         words = "; ".join(f"{one.pci_id} {_ats_text(one)}" for one in off)
+        for one in off:
+            if (yield from _waits_for_power(one.pci_id)):
+                return failed(
+                    VerifyCode.ATS_OFF,
+                    words,
+                    "ATSCtl: Enable+",
+                    meaning="ATS is set in the NIC's firmware and not in force: "
+                    "the host was not powered off since",
+                    remedy="shut the host down and power it on again: a restart may not do (cold boot)",
+                )
         return failed(VerifyCode.ATS_OFF, words, "ATSCtl: Enable+")
     return passed("; ".join(f"{one.pci_id} ATSCtl: Enable+" for one in controllers))
+
+
+def _waits_for_power(pci_id: str) -> Generator[Step, ShellResult, bool]:
+    """Return whether the firmware has ATS set for its next start, and runs without it."""
+    for tool in FIRMWARE_TOOLS:
+        answer = yield Command((tool, "-d", pci_id, "-e", "query", "ATS_ENABLED"), timeout_seconds=60)
+        if answer.status != 0:
+            continue
+        with contextlib.suppress(UnreadableOutput):
+            seen = parse_firmware(answer.stdout).parameters.get("ATS_ENABLED")
+            return seen is not None and seen.next_boot == "True" and seen.current == "False"
+    return False
 
 
 def _ats_text(function: PciFunction) -> str:

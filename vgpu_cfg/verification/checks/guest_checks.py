@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,6 +12,7 @@ from itertools import combinations
 from vgpu_cfg.knowledge.verify_failures import VerifyCode
 from vgpu_cfg.model.guests.guest import GuestReport, GuestSpec, ModuleState
 from vgpu_cfg.parsers.errors import UnreadableOutput
+from vgpu_cfg.parsers.guest_system import parse_modules
 from vgpu_cfg.parsers.nvidia.guest_gpus import GuestGpu, parse_guest_query
 from vgpu_cfg.parsers.nvidia.nvlink import parse_lanes
 from vgpu_cfg.parsers.nvidia.topology import TOPOLOGY, parse_topology
@@ -124,7 +126,7 @@ def ask_driver(view: GuestView) -> Asking:
     try:
         seen = parse_guest_query(answer.stdout or answer.stderr)
     except UnreadableOutput as error:
-        return failed(VerifyCode.DRIVER_ABSENT, error.line or error.message, "NVIDIA's driver")
+        return (yield from _why_no_driver(error.line or error.message))
     branches = view.driver.branches if view.driver is not None else ()
     refused = view.driver.refused if view.driver is not None else ()
     if seen.branch in refused or (branches and not seen.branch):
@@ -137,6 +139,44 @@ def ask_driver(view: GuestView) -> Asking:
         why = f"no document says whether the host's driver takes {seen.driver_version}; {expected} it does"
         return replace(unproven(why), learned=learned)
     return passed(seen.driver_version or "loaded", expected, learned=learned)
+
+
+_MISMATCH = "version mismatch"
+"""nvidia-smi's word where its libraries are newer or older than the module that is loaded."""
+
+
+def _why_no_driver(observed: str) -> Asking:
+    """Say why the driver does not answer: another's module, none for this kernel, another version."""
+    if _MISMATCH in observed:
+        return failed(
+            VerifyCode.DRIVER_ABSENT,
+            observed,
+            "NVIDIA's driver",
+            meaning="its libraries were updated, and the module that runs is of the version before",
+            remedy="restart the guest, so that it loads the module of the same version",
+        )
+    answer = yield Command(("lsmod",))
+    with contextlib.suppress(UnreadableOutput):
+        if "nouveau" in parse_modules(answer.stdout):
+            return failed(
+                VerifyCode.DRIVER_ABSENT,
+                observed,
+                "NVIDIA's driver",
+                meaning="nouveau drives the GPU, so that NVIDIA's driver cannot",
+                remedy="`sudo vgpu-cfg-stage nouveau` in the guest keeps it off; restart the guest after it",
+            )
+    kernel = yield Command(("uname", "-r"))
+    answer = yield Command(("modinfo", "-F", "version", "nvidia"))
+    if answer.status != 0 and not is_absent(answer):
+        return failed(
+            VerifyCode.DRIVER_ABSENT,
+            observed,
+            "NVIDIA's driver",
+            meaning=f"there is no NVIDIA module for the kernel that runs, {kernel.stdout.strip()}",
+            remedy="install that kernel's headers and build the driver for it (`dkms autoinstall`), or boot "
+            "the kernel before",
+        )
+    return failed(VerifyCode.DRIVER_ABSENT, observed, "NVIDIA's driver")
 
 
 def ask_gpus(view: GuestView) -> Asking:
@@ -156,6 +196,28 @@ def ask_gpus(view: GuestView) -> Asking:
     if any(gpu.name is None for gpu in seen.gpus) and any(view.wanted):
         return unproven("a GPU does not tell its name, so nobody knows whether it is the planned one")
     return passed(f"{found}: {names}", str(view.gpus), measured={"gpus": found})
+
+
+MOST_HELD = 0.2
+"""A vGPU's driver keeps some of its memory for itself, up to a tenth of small ones; more is somebody's."""
+
+
+def ask_held(view: GuestView) -> Asking:
+    """See whether the memory of the GPUs is free for training."""
+    yield from ()
+    gpus = view.learned.gpus.gpus if view.learned.gpus is not None else ()
+    taken = [gpu for gpu in gpus if gpu.memory_mib and (gpu.used_mib or 0) > MOST_HELD * gpu.memory_mib]
+    if taken:
+        return failed(VerifyCode.GPU_TAKEN, "; ".join(map(_held_text, taken)), "memory that nobody holds")
+    if not any(gpu.used_mib is not None for gpu in gpus):
+        return skipped("it has no GPU that tells what is held of its memory")
+    most = max(gpu.used_mib or 0 for gpu in gpus)
+    return passed(f"{most} MiB held")
+
+
+def _held_text(gpu: GuestGpu) -> str:
+    by = f"by {', '.join(gpu.processes)}" if gpu.processes else "by no process that is listed"
+    return f"{gpu.used_mib} of {gpu.memory_mib} MiB of {gpu.pci_id} are held {by}"
 
 
 def _other_gpus(view: GuestView, seen: Sequence[GuestGpu]) -> list[str]:
@@ -195,7 +257,6 @@ def _plain(name: str) -> str:
 
 def ask_licence(view: GuestView) -> Asking:
     """See whether every vGPU has a licence that has not ended: one per vGPU, not per VM."""
-    yield from ()
     gpus = view.learned.gpus.gpus if view.learned.gpus is not None else ()
     needing = tuple(gpu for gpu in gpus if gpu.licence is not None or gpu.mode == "VGPU")
     if not needing:
@@ -204,6 +265,12 @@ def ask_licence(view: GuestView) -> Asking:
     expected = f"Licensed, each of {len(needing)}" if len(needing) > 1 else "Licensed"
     if unlicensed:
         words = "; ".join(f"{gpu.pci_id} {gpu.licence or 'says nothing of a licence'}" for gpu in unlicensed)
+        answer = yield Command(("systemctl", "is-active", "nvidia-gridd"))
+        if answer.stdout.strip() in ("inactive", "failed"):
+            words = f"{words}; nvidia-gridd is {answer.stdout.strip()}"
+            meaning = "nvidia-gridd, which gets the licence and renews it, does not run"
+            remedy = "`systemctl enable --now nvidia-gridd` in the guest; `journalctl -u nvidia-gridd` tells"
+            return failed(VerifyCode.UNLICENSED, words, expected, meaning=meaning, remedy=remedy)
         return failed(VerifyCode.UNLICENSED, words, expected)
     ended = [gpu for gpu in needing if gpu.expiry is not None and gpu.expiry <= view.now]
     if ended:

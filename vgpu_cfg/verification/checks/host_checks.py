@@ -229,6 +229,23 @@ def ask_near(view: HostView) -> Asking:
     return skipped("no GPUDirect here, or the host does not tell the nodes: the bandwidth tells")
 
 
+def ask_tenants(view: HostView) -> Asking:
+    """See whether VMs of others take time of the GPUs that train."""
+    yield from ()
+    if not view.vgpus:
+        return skipped("no VM of the plan has a vGPU here")
+    taken = [f"{', '.join(names)} on {pci_id}" for pci_id, names in view.tenants.items()]
+    if taken:
+        return failed(
+            VerifyCode.GPU_TAKEN,
+            "; ".join(taken),
+            "GPUs that only VMs of the plan have",
+            meaning="their vGPUs take turns with those that train, and every worker waits for the slowest",
+            remedy="move them to another GPU, or plan a profile that has the whole one",
+        )
+    return passed("GPUs that only VMs of the plan have")
+
+
 def ask_host_licences(view: HostView) -> Asking:
     """See what the host's driver says of the licences of vGPUs, without going into a guest."""
     if not view.vgpus and not view.licence_of_all:

@@ -47,6 +47,9 @@ def _assess(seen: tuple[GpuHealth, ...]) -> Verdict:
     bad = [f"{one.pci_id}: {', '.join(one.troubles)}" for one in seen if one.troubles]
     if bad:
         return failed(VerifyCode.GPU_UNSOUND, "; ".join(bad), "no errors, full clocks, all lanes")
+    capped = [f"{one.pci_id}: {one.capped}" for one in seen if one.capped]
+    if capped:
+        return failed(VerifyCode.GPU_CAPPED, "; ".join(capped), "the board's own power limit")
     if not any(one.is_told for one in seen):
         return skipped("the driver tells a vGPU nothing of its GPU's health: the host's does")
     return passed("no errors of memory, no slowdown")

@@ -24,7 +24,13 @@ from vgpu_cfg.verification.asking import (
     skipped,
     unproven,
 )
-from vgpu_cfg.verification.checks.congestion_checks import counted, lost_words, read_counters
+from vgpu_cfg.verification.checks.congestion_checks import (
+    counted,
+    damaged_words,
+    lost_words,
+    paused_words,
+    read_counters,
+)
 from vgpu_cfg.verification.checks.guest_checks import BOOT_ID
 from vgpu_cfg.verification.learned import RdmaNic
 from vgpu_cfg.verification.pair_view import PairView
@@ -47,6 +53,8 @@ _NO_SERVER = (
 
 Source: linux-rdma/perftest, src/perftest_communication.c and src/write_bw.c, old and new.
 """
+
+_PING = ("ping", "-c", "3", "-W", "2")
 
 _CONNECT_ATTEMPTS = 5
 _START_SECONDS = 30
@@ -89,25 +97,17 @@ def ask_path_mtu(view: PairView) -> Asking:
         if own.mtu is None or not other.address:
             continue
         size = min(own.mtu, other.mtu or own.mtu)
-        words = (
-            "ping",
-            "-I",
-            own.interface,
-            "-M",
-            "do",
-            "-c",
-            "3",
-            "-W",
-            "2",
-            "-s",
-            str(size - _headers(other.address)),
-            other.address,
-        )
+        packet = str(size - _headers(other.address))
+        words = (*_PING, "-I", own.interface, "-M", "do", "-s", packet, other.address)
         answer = yield Command(words, timeout_seconds=30)
         if is_absent(answer):
             return missing("ping", "iputils-ping (Debian, Ubuntu) or iputils (Red Hat)")
         if answer.status != 0:
-            return failed(VerifyCode.PATH_MTU, _ping_text(answer, other.address), f"packets of {size} bytes")
+            code, expected = VerifyCode.PATH_MTU, f"packets of {size} bytes"
+            small = yield Command((*_PING, "-I", own.interface, other.address), timeout_seconds=30)
+            if small.status != 0:
+                code, expected = VerifyCode.NO_WAY, "an answer to a ping"
+            return failed(code, _ping_text(answer, other.address), expected)
         reported.append(f"{size} bytes")
     if not reported:
         if view.source.rdma_nics and view.target.rdma_nics:
@@ -242,13 +242,31 @@ def _assess(
     if rate >= share * line:
         return passed(words, expected, measured=measured)
     if not gpu:
-        lost = lost_words(view, counts)
-        meaning = f"packets were lost on the way: {lost}" if lost else ""
-        return failed(VerifyCode.SLOW_HOST_MEMORY, words, expected, meaning=meaning, measured=measured)
+        meaning, remedy = _network_reason(view, counts)
+        return failed(
+            VerifyCode.SLOW_HOST_MEMORY, words, expected, meaning=meaning, remedy=remedy, measured=measured
+        )
     meaning, remedy = _gpu_reason(view, rate)
     return failed(
         VerifyCode.SLOW_GPU_MEMORY, words, expected, meaning=meaning, remedy=remedy, measured=measured
     )
+
+
+def _network_reason(view: PairView, counts: Mapping[str, float]) -> tuple[str, str]:
+    """Say what made host memory slow, by what the NICs counted meanwhile; blank where nothing tells."""
+    if damaged := damaged_words(view, counts):
+        return (
+            f"a link damages packets: {damaged}",
+            "clean or change cable and transceiver at the end that counts, then its switch port",
+        )
+    if lost := lost_words(view, counts):
+        return f"packets were lost on the way: {lost}", ""
+    if paused := paused_words(view, counts):
+        return (
+            f"the switch held it back: {paused}",
+            "see at the switch which port is full or sends pauses without end, and its PFC watchdog",
+        )
+    return "", ""
 
 
 def _gpu_reason(view: PairView, rate: float) -> tuple[str, str]:

@@ -6,6 +6,7 @@ are over are not run twice, their statuses stand in the history.
 
 from __future__ import annotations
 
+import errno
 import fnmatch
 import posixpath
 import re
@@ -16,14 +17,16 @@ from vgpu_cfg.lab.guest.shell.words import Command, Pipeline, SyntaxFaultError, 
 from vgpu_cfg.lab.guest.system import files, sysfs
 from vgpu_cfg.lab.guest.system.accounts import ROOT
 from vgpu_cfg.lab.guest.system.creation import guest_of
-from vgpu_cfg.lab.guest.system.faults import fault_of
-from vgpu_cfg.lab.guest.system.rdma import find_endpoint
+from vgpu_cfg.lab.guest.system.faults import altered, fault_of
+from vgpu_cfg.lab.guest.system.reach import reach
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state.guest import Guest
 from vgpu_cfg.lab.state.inventory import VirtualMachine
 
 NOT_FOUND, NOT_ALLOWED, SYNTAX = 127, 126, 2
 NOTHING = "/dev/null"
+IN_MEMORY = ("/run/", "/dev/")
+"""Where nothing is written to the disk."""
 OTHERS_READ, OTHERS_WRITE = 0o004, 0o002
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 PATTERNS = frozenset("*?[")
@@ -105,7 +108,7 @@ class Session:
         """Return the guest on whose disk a path lies: another's, where a shared folder is mounted."""
         for folder, server in self.guest.mounts.items():
             if server and path.startswith(f"{folder}/") and not fault_of(self.guest, "mount"):
-                end = find_endpoint(self.lab.state, server)
+                end = reach(self.lab.state, self.vm, server)
                 return guest_of(end[0]) if end is not None else self.guest
         return self.guest
 
@@ -129,6 +132,7 @@ class Session:
             return
         known = self.guest.files.get(path)
         self.check_writable(path)
+        self._check_room(path)
         if append and known is not None:
             content = known.read() + content
         if mode is None and known is None:
@@ -138,8 +142,15 @@ class Session:
         files.write(keeper, path, content, mode=mode, owner=owner, now=self.lab.clock.now())
         self.lab.state.touch(self.vm)
 
+    def _check_room(self, path: str) -> None:
+        """Raise PermissionError with the reason that Linux gives where the disk takes nothing more."""
+        if self.guest.free_mib <= 0 and not path.startswith(IN_MEMORY):
+            raise PermissionError(errno.ENOSPC, "No space left on device")
+
     def check_writable(self, path: str) -> None:
-        """Raise PermissionError where this user may not write a file there."""
+        """Raise PermissionError where this user, or nobody, may write a file there."""
+        if fault_of(self.guest, "root") == "ro" and not path.startswith(IN_MEMORY):
+            raise PermissionError(errno.EROFS, "Read-only file system")
         if self.user == ROOT:
             return
         known = self.guest.files.get(path)
@@ -156,6 +167,11 @@ class Session:
         is_own = account is not None and (above + "/").startswith(account.home.rstrip("/") + "/")
         if not is_own and not self.guest.folders.get(above, 0o755) & OTHERS_WRITE:
             raise PermissionError(path)
+
+
+def why_not(error: PermissionError) -> str:
+    """Return the reason that Linux gives for what may not be written."""
+    return error.strerror or "Permission denied"
 
 
 Tool = Callable[[Session, Sequence[str], bytes], Result]
@@ -233,7 +249,15 @@ def run_words(session: Session, words: Sequence[str], stdin: bytes) -> Result:
         return _counted(session, lambda: Result(NOT_FOUND, err=f"sh: 1: {words[0]}: not found\n".encode()))
     if getattr(tool, "is_wrapper", False):
         return tool(session, words[1:], stdin)
-    return _counted(session, lambda: tool(session, words[1:], stdin))
+
+    def run() -> Result:
+        result = tool(session, words[1:], stdin)
+        name = posixpath.basename(words[0])
+        return Result(
+            result.status, altered(session.guest, name, result.out), altered(session.guest, name, result.err)
+        )
+
+    return _counted(session, run)
 
 
 def _counted(session: Session, run: Callable[[], Result]) -> Result:
@@ -276,8 +300,8 @@ def _redirect(session: Session, targets: Sequence[tuple[str, str]], result: Resu
                 out, err = b"", err + out
     except (files.NoSuchPathError, files.PathTakenError):
         return Result(2, err=f"sh: cannot create {path}: Directory nonexistent\n".encode())
-    except PermissionError:
-        return Result(2, err=f"sh: cannot create {path}: Permission denied\n".encode())
+    except PermissionError as error:
+        return Result(2, err=f"sh: cannot create {path}: {why_not(error)}\n".encode())
     return Result(result.status, out, err)
 
 

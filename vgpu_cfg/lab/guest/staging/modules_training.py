@@ -219,14 +219,24 @@ def write_rank(work: Work) -> WorkResult:
 
 
 def _has_launcher(work: Work) -> bool:
-    return work.is_written() and TRAIN in work.guest.files
+    found = work.guest.files.get(f"{OPT}/hostfile")
+    return (
+        work.is_written()
+        and TRAIN in work.guest.files
+        and found is not None
+        and found.content == _hosts(work)
+    )
+
+
+def _hosts(work: Work) -> str:
+    return "".join(f"{part.get('name')} slots={part.get('slots')}\n" for part in work.parts("workers"))
 
 
 @applies("launcher", _has_launcher)
 def write_launcher(work: Work) -> WorkResult:
     """Write the host file and the command `train`."""
     now = work.lab.clock.now()
-    hosts = "".join(f"{part.get('name')} slots={part.get('slots')}\n" for part in work.parts("workers"))
+    hosts = _hosts(work)
     if not hosts:
         raise ModuleFailedError("there is no worker to launch on")
     files.write(work.guest, f"{OPT}/hostfile", hosts.encode(), now=now, parents=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from vgpu_cfg.lab.guest.system.faults import counted_besides
 from vgpu_cfg.lab.guest.system.nics import SeenNic
 from vgpu_cfg.lab.state.guest import Guest, RoceSetting
 
@@ -32,6 +33,10 @@ PORT = (
     "rx_discards_phy",
     "tx_discards_phy",
     "rx_pause_ctrl_phy",
+    "rx_crc_errors_phy",
+    "rx_symbol_err_phy",
+    "rx_pcs_symbol_err_phy",
+    "link_down_events_phy",
     "tx_pause_ctrl_phy",
     *(
         f"{side}_prio{priority}_{what}"
@@ -80,5 +85,5 @@ def _priority(setting: RoceSetting | None) -> int:
 
 def _add(guest: Guest, mac: str, amounts: Mapping[str, int]) -> None:
     counted = guest.counters.setdefault(mac, {})
-    for name, amount in amounts.items():
+    for name, amount in (*amounts.items(), *counted_besides(guest).items()):
         counted[name] = counted.get(name, 0) + amount

@@ -5,6 +5,8 @@ That is in what a tool prints, or in what is measured.
 
 from __future__ import annotations
 
+import re
+
 from vgpu_cfg.lab.estates.guest_faults import WORDS
 from vgpu_cfg.lab.state.guest import Guest
 
@@ -14,3 +16,25 @@ def fault_of(guest: Guest, word: str) -> str:
     if word not in WORDS:
         raise KeyError(word)
     return guest.faults.get(word, "")
+
+
+def altered(guest: Guest, tool: str, text: bytes) -> bytes:
+    """Return what a tool prints with what a fault replaces in it, line by line."""
+    for line in fault_of(guest, "prints").splitlines():
+        name, _, rest = line.partition(": ")
+        if name == tool:
+            pattern, _, new = rest.partition(" => ")
+            text = re.sub(pattern.encode(), new.encode(), text, flags=re.MULTILINE)
+    return text
+
+
+def altered_files(guest: Guest) -> dict[str, str]:
+    """Return made-up files that have another content, by path."""
+    pairs = (line.partition(" ") for line in fault_of(guest, "files").splitlines())
+    return {path: f"{content}\n" for path, _, content in pairs}
+
+
+def counted_besides(guest: Guest) -> dict[str, int]:
+    """Return by how much counters of NICs grow besides in each transfer, by name."""
+    pairs = (line.split() for line in fault_of(guest, "counts").splitlines())
+    return {name: int(amount) for name, amount in pairs}

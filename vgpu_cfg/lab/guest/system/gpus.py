@@ -12,9 +12,11 @@ from dataclasses import dataclass
 from uuid import NAMESPACE_DNS, uuid5
 
 from vgpu_cfg.lab.guest.system.creation import guest_of
+from vgpu_cfg.lab.guest.system.faults import fault_of
 from vgpu_cfg.lab.guest.system.nics import passthrough_address, whole_devices
 from vgpu_cfg.lab.rules.gpu_load import entry_of
 from vgpu_cfg.lab.state.devices import FIRST_PASSTHROUGH, groups_of
+from vgpu_cfg.lab.state.guest import Guest
 from vgpu_cfg.lab.state.host import Gpu, Host
 from vgpu_cfg.lab.state.inventory import LabState
 from vgpu_cfg.lab.state.vm import VirtualMachine
@@ -96,10 +98,31 @@ def takes(host_branch: int, guest_branch: int) -> bool:
     return guest_branch in before
 
 
+def is_unbuilt(guest: Guest) -> bool:
+    """Whether NVIDIA's module is missing for the kernel that runs."""
+    return fault_of(guest, "driver") == "missing"
+
+
+def newer_library(guest: Guest) -> str:
+    """Return the version of libraries that were updated beside the module that is loaded, "" for none."""
+    return "" if is_unbuilt(guest) else fault_of(guest, "driver")
+
+
+def why_no_cuda(guest: Guest) -> str:
+    """Return with what CUDA refuses to begin though the driver has the GPUs, "" where it begins.
+
+    Texts are those of cudaGetErrorString for 803 and 46.
+    """
+    if newer_library(guest):
+        return "system has unsupported display driver / cuda driver combination"
+    is_closed = fault_of(guest, "compute") == "Prohibited"
+    return "CUDA-capable device(s) is/are busy or unavailable" if is_closed else ""
+
+
 def driver_loads(state: LabState, vm: VirtualMachine) -> bool:
     """Whether the guest has NVIDIA's driver, and it drives its GPUs."""
     guest, host = guest_of(vm), state.find(vm.host, Host)
-    if not guest.driver or guest.has_nouveau or host is None:
+    if not guest.driver or guest.has_nouveau or host is None or is_unbuilt(guest):
         return False
     shared = [one for one in gpus_of_guest(state, vm) if one.profile]
     if not shared:

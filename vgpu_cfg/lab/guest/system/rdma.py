@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from ipaddress import AddressValueError, IPv4Address
 
 from vgpu_cfg.lab.guest.system.creation import guest_of
+from vgpu_cfg.lab.guest.system.faults import fault_of
 from vgpu_cfg.lab.guest.system.gpus import SeenGpu, driven_gpus
 from vgpu_cfg.lab.guest.system.nics import SeenNic, nics_of_guest
+from vgpu_cfg.lab.guest.system.reach import RDMA_HEADERS, carried
 from vgpu_cfg.lab.state.guest import Guest
 from vgpu_cfg.lab.state.host import Host
 from vgpu_cfg.lab.state.inventory import LabState, VirtualMachine
@@ -133,7 +135,7 @@ class Endpoint:
 
 
 def bandwidth_gbps(state: LabState, one: Endpoint, other: Endpoint) -> float:
-    """Return what a transfer between two ends reaches, in Gbit/s."""
+    """Return what a transfer from one end to the other reaches, in Gbit/s."""
     rate = min(gbps_of(one.nic), gbps_of(other.nic)) * LINE_RATE
     if min(active_mtu(one.nic), active_mtu(other.nic)) < 4096:
         rate *= SMALL_MTU
@@ -141,7 +143,14 @@ def bandwidth_gbps(state: LabState, one: Endpoint, other: Endpoint) -> float:
         rate *= WITHOUT_PFC
     if any(end.uses_gpu and not _direct(state, end) for end in (one, other)):
         rate *= WITHOUT_ATS
-    return rate
+    most = fault_of(guest_of(one.vm), "send")
+    return min(rate, float(most)) if most else rate
+
+
+def is_carried(one: Endpoint, other: Endpoint) -> bool:
+    """Whether RDMA's packets between two ends are no larger than their switch takes."""
+    size = min(active_mtu(one.nic), active_mtu(other.nic)) + RDMA_HEADERS
+    return size <= min(carried(one.vm, one.nic), carried(other.vm, other.nic))
 
 
 def is_lossless(one: Endpoint, other: Endpoint) -> bool:
@@ -155,13 +164,3 @@ def _direct(state: LabState, end: Endpoint) -> bool:
     gpus = driven_gpus(state, end.vm)
     near = any(is_near(state, end.vm, gpu, end.nic) for gpu in gpus)
     return near and (not end.nic.is_whole or is_ats_on(state, end.vm, end.nic))
-
-
-def find_endpoint(state: LabState, address: str) -> tuple[VirtualMachine, SeenNic] | None:
-    """Return the running VM, and its NIC, that has an address."""
-    for vm in state.all(VirtualMachine):
-        if vm.is_on and guest_of(vm).is_up:
-            for nic in nics_of_guest(state, vm):
-                if any(each.partition("/")[0] == address for each in nic.addresses):
-                    return vm, nic
-    return None

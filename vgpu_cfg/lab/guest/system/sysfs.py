@@ -11,10 +11,12 @@ from uuid import NAMESPACE_DNS, uuid5
 from vgpu_cfg.catalog.nic import load_nics
 from vgpu_cfg.lab.guest.system.counters import hardware_counters
 from vgpu_cfg.lab.guest.system.creation import guest_of
-from vgpu_cfg.lab.guest.system.faults import fault_of
+from vgpu_cfg.lab.guest.system.faults import altered_files, fault_of
 from vgpu_cfg.lab.guest.system.gpus import driver_loads
 from vgpu_cfg.lab.guest.system.nics import SeenNic, nics_of_guest
 from vgpu_cfg.lab.guest.system.rdma import gbps_of, gids_of, rdma_nics
+from vgpu_cfg.lab.guest.system.reach import is_down
+from vgpu_cfg.lab.state.guest import Guest
 from vgpu_cfg.lab.state.inventory import LabState, VirtualMachine
 
 MADE = (
@@ -41,11 +43,16 @@ NO_GID = "0000:0000:0000:0000:0000:0000:0000:0000"
 FIRMWARE = "22.36.1010"
 
 
+def firmware_of(guest: Guest) -> str:
+    """Return the firmware version of a guest's NICs."""
+    return fault_of(guest, "firmware") or FIRMWARE
+
+
 def read(state: LabState, vm: VirtualMachine, path: str) -> str | None:
     """Return the content of a made-up file, None where the path is none."""
     if not path.startswith(MADE):
         return None
-    return dict(_files(state, vm)).get(path)
+    return altered_files(guest_of(vm)).get(path) or dict(_files(state, vm)).get(path)
 
 
 def exists(state: LabState, vm: VirtualMachine, path: str) -> bool:
@@ -95,7 +102,7 @@ def _files(state: LabState, vm: VirtualMachine) -> Iterator[tuple[str, str]]:
     name, _, version = guest.os.partition("-")
     yield "/etc/os-release", f'ID={name}\nVERSION_ID="{version}"\nNAME="{NAMES.get(name, name)}"\n'
     yield "/etc/hostname", f"{guest.host_name}\n"
-    yield "/proc/mounts", "/dev/sda1 / ext4 rw,relatime 0 0\n"
+    yield "/proc/mounts", f"/dev/sda1 / ext4 {fault_of(guest, 'root') or 'rw'},relatime 0 0\n"
     yield "/proc/sys/kernel/osrelease", f"{guest.kernel}\n"
     if vm.firmware == "efi":
         yield "/sys/firmware/efi/fw_platform_size", "64\n"
@@ -118,7 +125,8 @@ def _files(state: LabState, vm: VirtualMachine) -> Iterator[tuple[str, str]]:
         folder = f"/sys/class/net/{nic.name}"
         yield f"{folder}/address", f"{nic.mac}\n"
         yield f"{folder}/mtu", f"{nic.mtu}\n"
-        yield f"{folder}/operstate", "up\n"
+        yield f"{folder}/operstate", f"{'down' if is_down(vm, nic) else 'up'}\n"
+        yield f"{folder}/carrier", f"{int(not is_down(vm, nic))}\n"
         if nic.is_whole:
             speed, width = pcie_of(nic)
             now_speed, _, now_width = fault_of(guest, "pcie").partition(" ")
@@ -134,8 +142,9 @@ def _files(state: LabState, vm: VirtualMachine) -> Iterator[tuple[str, str]]:
                     yield f"{folder}/ecn/{side}/enable/{priority}", f"{int(is_on)}\n"
     for nic in rdma_nics(state, vm):
         folder = f"/sys/class/infiniband/{nic.rdma}"
-        yield f"{folder}/fw_ver", f"{FIRMWARE}\n"
-        yield f"{folder}/ports/1/state", "4: ACTIVE\n"
+        yield f"{folder}/fw_ver", f"{firmware_of(guest)}\n"
+        yield f"{folder}/ports/1/state", f"{'1: DOWN' if is_down(vm, nic) else '4: ACTIVE'}\n"
+        yield f"{folder}/ports/1/phys_state", f"{'3: Disabled' if is_down(vm, nic) else '5: LinkUp'}\n"
         yield f"{folder}/ports/1/link_layer", "Ethernet\n"
         yield f"{folder}/ports/1/rate", f"{gbps_of(nic):g} Gb/sec (4X EDR)\n"
         yield f"{folder}/device/net/{nic.name}/address", f"{nic.mac}\n"

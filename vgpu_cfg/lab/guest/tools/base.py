@@ -7,7 +7,7 @@ import posixpath
 import re
 from collections.abc import Sequence
 
-from vgpu_cfg.lab.guest.shell.session import Result, Session, run_line, run_words
+from vgpu_cfg.lab.guest.shell.session import Result, Session, run_line, run_words, why_not
 from vgpu_cfg.lab.guest.system import files, sysfs
 from vgpu_cfg.lab.guest.system.accounts import ROOT, may_all
 from vgpu_cfg.lab.guest.system.faults import fault_of
@@ -117,8 +117,8 @@ def mkdir(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:
             return fail(f"mkdir: cannot create directory '{word}': File exists")
         except files.NoSuchPathError:
             return fail(f"mkdir: cannot create directory '{word}': No such file or directory")
-        except PermissionError:
-            return fail(f"mkdir: cannot create directory '{word}': Permission denied")
+        except PermissionError as error:
+            return fail(f"mkdir: cannot create directory '{word}': {why_not(error)}")
     session.lab.state.touch(session.vm)
     return Result()
 
@@ -137,8 +137,8 @@ def remove(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:
         except files.NoSuchPathError:
             if not forced:
                 return fail(f"rm: cannot remove '{word}': No such file or directory")
-        except PermissionError:
-            return fail(f"rm: cannot remove '{word}': Permission denied")
+        except PermissionError as error:
+            return fail(f"rm: cannot remove '{word}': {why_not(error)}")
     session.lab.state.touch(session.vm)
     return Result()
 
@@ -156,8 +156,8 @@ def move(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:
         files.move(session.guest, source, target)
     except files.NoSuchPathError:
         return fail(f"mv: cannot stat '{words[0]}': No such file or directory")
-    except PermissionError:
-        return fail(f"mv: cannot move '{words[0]}' to '{words[1]}': Permission denied")
+    except PermissionError as error:
+        return fail(f"mv: cannot move '{words[0]}' to '{words[1]}': {why_not(error)}")
     session.lab.state.touch(session.vm)
     return Result()
 
@@ -294,8 +294,8 @@ def install(session: Session, arguments: Sequence[str], stdin: bytes) -> Result:
         files.set_mode(session.guest, session.path(rest[1]), mode)
     except (files.NoSuchPathError, files.PathTakenError, IndexError):
         return fail("install: cannot create regular file: No such file or directory")
-    except PermissionError:
-        return fail("install: cannot create regular file: Permission denied")
+    except PermissionError as error:
+        return fail(f"install: cannot create regular file: {why_not(error)}")
     return Result()
 
 

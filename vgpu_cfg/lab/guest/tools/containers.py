@@ -11,7 +11,7 @@ from vgpu_cfg.lab.guest.staging.internet import environment_of, holds_horovod
 from vgpu_cfg.lab.guest.staging.modules_training import WORKER
 from vgpu_cfg.lab.guest.staging.work import Work
 from vgpu_cfg.lab.guest.system.faults import fault_of
-from vgpu_cfg.lab.guest.system.gpus import driven_gpus
+from vgpu_cfg.lab.guest.system.gpus import driven_gpus, newer_library
 from vgpu_cfg.lab.guest.tools.base import WRONG_USE, fail, out
 from vgpu_cfg.lab.guest.tools.horovod import BUILD, complaint_about, version_of
 
@@ -110,6 +110,10 @@ def _run(session: Session, words: Sequence[str], stdin: bytes) -> Result:
             return fail(f"{DAEMON} {NO_RUNTIME}.", status=DAEMON_FAILED)
         if not driven_gpus(session.lab.state, session.vm):
             text = "nvidia-container-cli: initialization error: nvml error: driver not loaded: unknown."
+            return fail(f"{DAEMON} failed to create task for container: {text}", status=DAEMON_FAILED)
+        if newer_library(guest):
+            reason = "nvml error: driver/library version mismatch: unknown."
+            text = f"nvidia-container-cli: initialization error: {reason}"
             return fail(f"{DAEMON} failed to create task for container: {text}", status=DAEMON_FAILED)
     return _inside(session, image, options.get("--entrypoint", ""), command, stdin, gpus="--gpus" in options)
 

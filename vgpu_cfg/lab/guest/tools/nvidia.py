@@ -13,19 +13,22 @@ from datetime import timedelta
 from vgpu_cfg.lab.guest.shell.session import Result, Session
 from vgpu_cfg.lab.guest.staging.internet import licence_refusal
 from vgpu_cfg.lab.guest.system.faults import fault_of
-from vgpu_cfg.lab.guest.system.gpus import SeenGpu, driven_gpus
+from vgpu_cfg.lab.guest.system.gpus import SeenGpu, driven_gpus, newer_library
 from vgpu_cfg.lab.guest.system.rdma import rdma_nics
 from vgpu_cfg.lab.guest.tools.base import out
-from vgpu_cfg.lab.nvidia.gpus import board_of
+from vgpu_cfg.lab.nvidia.gpus import board_of, on_or_off
 from vgpu_cfg.lab.nvidia.smi import BAD_ARGUMENT, NO_DRIVER, NOTHING_FOUND, UNREACHABLE, read_words
-from vgpu_cfg.lab.nvidia.smi_report import Tree, line_of, lines_of
+from vgpu_cfg.lab.nvidia.smi_report import Tree, line_of, lines_of, power
 from vgpu_cfg.lab.nvidia.smi_summary import table
 from vgpu_cfg.lab.nvidia.smi_topo import LEGEND, LINKS
+from vgpu_cfg.lab.nvidia.smi_vgpu import LICENSED_YEARS
 from vgpu_cfg.lab.simulation.clock import as_datetime
 
 CUDA = {580: "13.0", 570: "12.8", 550: "12.4", 535: "12.2", 525: "12.0", 510: "11.6", 470: "11.4"}
-LICENSED_YEARS = 10
-"""How long a licence of the lab lasts, from its clock on: longer than a real one, so that none ends here."""
+MISMATCH = 18
+"""NVML_ERROR_LIB_RM_VERSION_MISMATCH, as which nvidia-smi ends (nvml.h)."""
+HOLDER = "python3"
+LEFT_PID = 2211
 NO_DEVICES = "No devices were found"
 
 
@@ -37,6 +40,11 @@ def run_nvidia_smi(session: Session, arguments: Sequence[str], _stdin: bytes) ->
     gpus = driven_gpus(state, vm)
     if not gpus:
         return out(UNREACHABLE, status=NO_DRIVER)
+    newer = newer_library(session.guest)
+    if newer:
+        branch = ".".join(newer.split(".")[:2])
+        text = "Failed to initialize NVML: Driver/library version mismatch"
+        return out(text, f"NVML library version: {branch}", status=MISMATCH)
     asked = read_words(arguments)
     if asked is None:
         return _bad()
@@ -73,17 +81,31 @@ def cuda_of(driver: str) -> str:
 
 def _summary(session: Session, gpus: Sequence[SeenGpu]) -> Result:
     rows = [
-        (number, gpu.name, gpu.bus_id, f"0MiB / {gpu.memory_mib}MiB", "Disabled")
+        (number, gpu.name, gpu.bus_id, f"{_held(session)}MiB / {gpu.memory_mib}MiB", "Disabled")
         for number, gpu in enumerate(gpus)
     ]
     driver = session.guest.driver
-    return out(*table(session.lab.clock.now(), driver, cuda_of(driver), rows))
+    modes = {number: _compute_mode(session) for number, *_ in rows}
+    off = {number for number, gpu in enumerate(gpus) if not gpu.gpu.ecc_enabled}
+    held = [(number, LEFT_PID, HOLDER, _held(session)) for number, *_ in rows if _held(session)]
+    now = session.lab.clock.now()
+    return out(*table(now, driver, cuda_of(driver), rows, without_ecc=off, modes=modes, processes=held))
+
+
+def _held(session: Session) -> int:
+    """Return what a process that was left behind holds of each GPU's memory, in MiB."""
+    return int(fault_of(session.guest, "held") or 0)
+
+
+def _compute_mode(session: Session) -> str:
+    return fault_of(session.guest, "compute") or "Default"
 
 
 def is_licensed(session: Session) -> bool:
     """Whether the guest has a licence."""
     token = session.guest.licence
-    return bool(token) and licence_refusal(session.lab.state.internet, token) is None
+    runs = session.guest.services.get("nvidia-gridd", True)
+    return runs and bool(token) and licence_refusal(session.lab.state.internet, token) is None
 
 
 def _report(session: Session, gpus: Sequence[SeenGpu]) -> Result:
@@ -131,15 +153,32 @@ def _tree(session: Session, gpu: SeenGpu) -> Tree:
         "FB Memory Usage": {
             "Total": f"{memory} MiB",
             "Reserved": "0 MiB",
-            "Used": "0 MiB",
-            "Free": f"{memory} MiB",
+            "Used": f"{_held(session)} MiB",
+            "Free": f"{memory - _held(session)} MiB",
         },
         **_health(session, gpu),
-        "Compute Mode": "Default",
-        "ECC Mode": {"Current": "Enabled", "Pending": "Enabled"},
-        "Processes": "None",
+        "Compute Mode": _compute_mode(session),
+        "ECC Mode": {
+            "Current": on_or_off(is_on=gpu.gpu.ecc_enabled),
+            "Pending": on_or_off(is_on=gpu.gpu.ecc_pending),
+        },
+        "GPU Power Readings": "N/A" if gpu.profile else power(gpu.gpu),
+        "Processes": _processes(session),
     }
     return tree
+
+
+def _processes(session: Session) -> str | Tree:
+    if not _held(session):
+        return "None"
+    return {
+        "GPU instance ID": "N/A",
+        "Compute instance ID": "N/A",
+        "Process ID": str(LEFT_PID),
+        "    Type": "C",
+        "    Name": HOLDER,
+        "    Used GPU Memory": f"{_held(session)} MiB",
+    }
 
 
 def _health(session: Session, gpu: SeenGpu) -> Tree:
@@ -193,13 +232,14 @@ def _values(session: Session, number: int, gpu: SeenGpu, count: int) -> dict[str
         "pci.bus_id": gpu.bus_id,
         "gpu_bus_id": gpu.bus_id,
         "memory.total": str(gpu.memory_mib),
-        "memory.used": "0",
-        "memory.free": str(gpu.memory_mib),
+        "memory.used": str(_held(session)),
+        "memory.free": str(gpu.memory_mib - _held(session)),
         "utilization.gpu": "0",
         "temperature.gpu": "30",
         "power.draw": "50.00",
         "mig.mode.current": "Disabled",
-        "ecc.mode.current": "Enabled",
+        "ecc.mode.current": on_or_off(is_on=gpu.gpu.ecc_enabled),
+        "compute_mode": _compute_mode(session),
         "pstate": "P0",
     }
 

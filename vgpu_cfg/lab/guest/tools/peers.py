@@ -9,14 +9,14 @@ from vgpu_cfg.lab.guest.system import sysfs
 from vgpu_cfg.lab.guest.system.counters import statistics
 from vgpu_cfg.lab.guest.system.creation import guest_of
 from vgpu_cfg.lab.guest.system.faults import fault_of
-from vgpu_cfg.lab.guest.system.nics import SeenNic, find_nic, nics_of_guest
-from vgpu_cfg.lab.guest.system.rdma import find_endpoint, gbps_of
-from vgpu_cfg.lab.guest.system.sysfs import FIRMWARE
+from vgpu_cfg.lab.guest.system.nics import find_nic, nics_of_guest
+from vgpu_cfg.lab.guest.system.rdma import gbps_of
+from vgpu_cfg.lab.guest.system.reach import IP_HEADERS, carried, is_down, nic_towards, reach
+from vgpu_cfg.lab.guest.system.sysfs import firmware_of
 from vgpu_cfg.lab.guest.tools.base import GONE, fail, out
 from vgpu_cfg.lab.state.guest import File
 from vgpu_cfg.lab.state.inventory import VirtualMachine
 
-ICMP_HEADERS = 28
 MESH = "/etc/vgpu-cfg/mesh"
 VALUED = frozenset({"-F", "-o", "-p", "-i", "-l", "-c", "-W", "-s", "-M", "-I", "-w"})
 
@@ -30,27 +30,22 @@ def _words(arguments: Sequence[str]) -> tuple[dict[str, str], list[str]]:
     return found, rest
 
 
-def _towards(session: Session, address: str) -> SeenNic | None:
-    """Return the NIC by which packets to an address leave: the one of the same first three numbers."""
-    nics = nics_of_guest(session.lab.state, session.vm)
-    near = address.rpartition(".")[0]
-    fitting = [nic for nic in nics if any(each.startswith(f"{near}.") for each in nic.addresses)]
-    return next(iter([*fitting, *nics]), None)
-
-
 def ping(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:
     """Send packets to another guest; with `-M do` none is cut."""
     options, words = _words(arguments)
     address = words[0] if words else ""
-    own, end = _towards(session, address), find_endpoint(session.lab.state, address)
+    state = session.lab.state
+    own, end = nic_towards(state, session.vm, address), reach(state, session.vm, address)
     size = int(options.get("-s", "56") or 56)
     count = int(options.get("-c", "3") or 3)
-    head = f"PING {address} ({address}) {size}({size + ICMP_HEADERS}) bytes of data."
-    if own is not None and size + ICMP_HEADERS > own.mtu and options.get("-M") == "do":
+    head = f"PING {address} ({address}) {size}({size + IP_HEADERS}) bytes of data."
+    if own is not None and size + IP_HEADERS > own.mtu and options.get("-M") == "do":
         return Result(
             1, f"{head}\n".encode(), f"ping: local error: message too long, mtu={own.mtu}\n".encode()
         )
-    is_lost = end is None or size + ICMP_HEADERS > end[1].mtu
+    takes = [carried(*end)] if end is not None else [0]
+    takes += [carried(session.vm, own)] if own is not None else []
+    is_lost = size + IP_HEADERS > min(takes)
     got, lost = (0, 100) if is_lost else (count, 0)
     tail = f"{count} packets transmitted, {got} received, {lost}% packet loss"
     if is_lost:
@@ -62,14 +57,28 @@ def ping(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:
     return out(head, *replies, "", f"--- {address} ping statistics ---", f"{tail}, time 2050ms")
 
 
+def getent(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:
+    """Tell what a name leads to, `getent ahosts NAME`: /etc/hosts goes first, and the lab has no DNS."""
+    if len(arguments) != 2 or arguments[0] != "ahosts":
+        return fail("Usage: getent [OPTION...] database [key ...]", status=1)
+    hosts = session.guest.files.get("/etc/hosts")
+    rows = [line.split("#")[0].split() for line in (hosts.content.splitlines() if hosts is not None else ())]
+    found = [row[0] for row in rows if arguments[1] in row[1:]]
+    kinds = ("STREAM", "DGRAM ", "RAW   ")
+    lines = [
+        f"{one:<15} {kind} {arguments[1] if kind == 'STREAM' else ''}" for one in found for kind in kinds
+    ]
+    return out(*lines, status=0 if lines else 2)
+
+
 def worker_of(session: Session, name: str) -> VirtualMachine | None:
     """Return the running VM whose guest goes by a name, in this guest's /etc/hosts or by itself."""
     hosts = session.guest.files.get("/etc/hosts")
     for line in hosts.content.splitlines() if hosts is not None else ():
         address, *names = line.split("#")[0].split() or [""]
-        end = find_endpoint(session.lab.state, address) if name in names else None
-        if end is not None:
-            return end[0]
+        if name in names:
+            end = reach(session.lab.state, session.vm, address)
+            return end[0] if end is not None else None
     running = (vm for vm in session.lab.state.all(VirtualMachine) if vm.is_on)
     return next((vm for vm in running if guest_of(vm).is_up and name == guest_of(vm).host_name), None)
 
@@ -125,9 +134,11 @@ def _port(session: Session, name: str) -> Result:
         "\tSupported link modes:   10000baseKR/Full",
         f"\t                        {most}baseCR4/Full",
         "\tSupports auto-negotiation: Yes",
-        f"\tSpeed: {round(gbps_of(nic) * 1000)}Mb/s",
-        "\tDuplex: Full",
-        "\tLink detected: yes",
+        *(
+            ("\tSpeed: Unknown!", "\tDuplex: Unknown! (255)", "\tLink detected: no")
+            if is_down(session.vm, nic)
+            else (f"\tSpeed: {round(gbps_of(nic) * 1000)}Mb/s", "\tDuplex: Full", "\tLink detected: yes")
+        ),
     )
 
 
@@ -145,7 +156,7 @@ def ethtool(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result
     return out(
         f"driver: {nic.driver}",
         f"version: {session.guest.kernel}",
-        f"firmware-version: {FIRMWARE if nic.nic is not None else ''}",
+        f"firmware-version: {firmware_of(session.guest) if nic.nic is not None else ''}",
         "expansion-rom-version: ",
         f"bus-info: {nic.pci_id}",
         "supports-statistics: yes",

@@ -12,7 +12,8 @@ from vgpu_cfg.lab.guest.shell.session import Result, Session
 from vgpu_cfg.lab.guest.system.gpus import driven_gpus
 from vgpu_cfg.lab.guest.system.nics import SeenNic, find_nic, nics_of_guest
 from vgpu_cfg.lab.guest.system.rdma import active_mtu, gids_of, has_peermem, nic_of_device, rdma_nics
-from vgpu_cfg.lab.guest.system.sysfs import FIRMWARE, FULL_STACKS
+from vgpu_cfg.lab.guest.system.reach import is_down
+from vgpu_cfg.lab.guest.system.sysfs import FULL_STACKS, firmware_of
 from vgpu_cfg.lab.guest.tools.base import fail, out
 from vgpu_cfg.lab.nvidia.mlxconfig import answer, read_order
 from vgpu_cfg.lab.nvidia.replies import Reply
@@ -40,10 +41,10 @@ def ibv_devinfo(session: Session, arguments: Sequence[str], _stdin: bytes) -> Re
             return fail(f"IB device '{wanted}' wasn't found", status=255)
     if not nics:
         return fail("No IB devices found", status=255)
-    return out(*(line for nic in nics for line in _describe(nic)))
+    return out(*(line for nic in nics for line in _describe(session, nic)))
 
 
-def _describe(nic: SeenNic) -> list[str]:
+def _describe(session: Session, nic: SeenNic) -> list[str]:
     guid = "".join(nic.mac.split(":"))
     shown = f"{guid[:4]}:{guid[4:6]}03:00{guid[6:8]}:{guid[8:12]}" if guid else "0000:0000:0000:0000"
     size = active_mtu(nic)
@@ -51,7 +52,7 @@ def _describe(nic: SeenNic) -> list[str]:
     return [
         f"hca_id:\t{nic.rdma}",
         "\ttransport:\t\t\tInfiniBand (0)",
-        f"\tfw_ver:\t\t\t\t{FIRMWARE}",
+        f"\tfw_ver:\t\t\t\t{firmware_of(session.guest)}",
         f"\tnode_guid:\t\t\t{shown}",
         f"\tsys_image_guid:\t\t\t{shown}",
         "\tvendor_id:\t\t\t0x02c9",
@@ -60,7 +61,7 @@ def _describe(nic: SeenNic) -> list[str]:
         "\tboard_id:\t\t\tMT_0000000359",
         "\tphys_port_cnt:\t\t\t1",
         "\t\tport:\t1",
-        "\t\t\tstate:\t\t\tPORT_ACTIVE (4)",
+        f"\t\t\tstate:\t\t\t{'PORT_DOWN (1)' if is_down(session.vm, nic) else 'PORT_ACTIVE (4)'}",
         "\t\t\tmax_mtu:\t\t4096 (5)",
         f"\t\t\tactive_mtu:\t\t{size} ({MTU_CODES[size]})",
         "\t\t\tsm_lid:\t\t\t0",
@@ -96,7 +97,10 @@ def ibdev2netdev(session: Session, _arguments: Sequence[str], _stdin: bytes) -> 
     if session.guest.ofed not in FULL_STACKS:
         return _missing("ibdev2netdev")
     return out(
-        *(f"{nic.rdma} port 1 ==> {nic.name} (Up)" for nic in rdma_nics(session.lab.state, session.vm))
+        *(
+            f"{nic.rdma} port 1 ==> {nic.name} ({'Down' if is_down(session.vm, nic) else 'Up'})"
+            for nic in rdma_nics(session.lab.state, session.vm)
+        )
     )
 
 
@@ -106,9 +110,15 @@ def rdma_link(session: Session, arguments: Sequence[str], _stdin: bytes) -> Resu
         return fail("Usage: rdma [ OPTIONS ] OBJECT { COMMAND | help }", status=255)
     return out(
         *(
-            f"link {nic.rdma}/1 state ACTIVE physical_state LINK_UP netdev {nic.name} "
+            f"link {nic.rdma}/1 state {_link_state(session, nic)} netdev {nic.name} "
             for nic in rdma_nics(session.lab.state, session.vm)
         )
+    )
+
+
+def _link_state(session: Session, nic: SeenNic) -> str:
+    return f"{'DOWN' if is_down(session.vm, nic) else 'ACTIVE'} physical_state " + (
+        "DISABLED" if is_down(session.vm, nic) else "LINK_UP"
     )
 
 

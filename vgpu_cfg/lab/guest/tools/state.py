@@ -9,8 +9,10 @@ import json
 from collections.abc import Sequence
 
 from vgpu_cfg.lab.guest.shell.session import Result, Session
+from vgpu_cfg.lab.guest.system.creation import guest_of
 from vgpu_cfg.lab.guest.system.faults import fault_of
 from vgpu_cfg.lab.guest.system.gpus import driven_gpus
+from vgpu_cfg.lab.guest.system.reach import reach
 from vgpu_cfg.lab.guest.tools.base import fail, out
 
 NODE_PORT, DCGM_PORT, PROMETHEUS_PORT = 9100, 9400, 9090
@@ -52,10 +54,28 @@ def dmesg(session: Session, _arguments: Sequence[str], _stdin: bytes) -> Result:
 
 
 def findmnt(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:
-    """Tell the file system that a path is on: `findmnt -n -o FSTYPE -T PATH`."""
-    path = arguments[-1] if arguments else "/"
-    server = session.guest.mounts.get(path.rstrip("/"), "")
-    return out("nfs4" if server and not fault_of(session.guest, "mount") else "ext4")
+    """Tell of the file system that a path is on: `findmnt -n -o FSTYPE,SOURCE -T PATH`."""
+    path = arguments[-1].rstrip("/") if arguments else "/"
+    server = session.guest.mounts.get(path, "") if not fault_of(session.guest, "mount") else ""
+    own = f"{fault_of(session.guest, 'root') or 'rw'},relatime"
+    shown = {
+        "FSTYPE": "nfs4" if server else "ext4",
+        "SOURCE": f"{server}:{path}" if server else "/dev/sda1",
+        "TARGET": path if server else "/",
+        "OPTIONS": "rw,relatime,vers=4.2" if server else own,
+    }
+    asked = arguments[arguments.index("-o") + 1].split(",") if "-o" in arguments else ["FSTYPE"]
+    return out(" ".join(shown[name] for name in asked if name in shown))
+
+
+def _is_scraped(session: Session, target: str) -> bool:
+    """Whether Prometheus gets an answer of a target, an address with its port."""
+    end = reach(session.lab.state, session.vm, target.partition(":")[0])
+    if end is None:
+        return False
+    guest = guest_of(end[0])
+    is_open = end[0] is session.vm or not fault_of(guest, "firewall")
+    return is_open and guest.services.get("vgpu-cfg-exporter", False) and not fault_of(guest, "metrics")
 
 
 def curl(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:
@@ -73,7 +93,10 @@ def curl(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:
             f"curl: (7) Failed to connect to 127.0.0.1 port {port}: Connection refused", status=REFUSED
         )
     if port == PROMETHEUS_PORT:
-        rows = [{"metric": {"instance": one}, "value": [0, "1"]} for one in session.guest.targets]
+        rows = [
+            {"metric": {"instance": one}, "value": [0, str(int(_is_scraped(session, one)))]}
+            for one in session.guest.targets
+        ]
         return out(json.dumps({"status": "success", "data": {"resultType": "vector", "result": rows}}))
     gpus = driven_gpus(session.lab.state, session.vm)
     samples = [

@@ -9,7 +9,9 @@ from typing import Any
 from vgpu_cfg.lab.guest.shell.session import Result, Session
 from vgpu_cfg.lab.guest.system import guestinfo
 from vgpu_cfg.lab.guest.system.faults import fault_of
+from vgpu_cfg.lab.guest.system.gpus import is_unbuilt, newer_library
 from vgpu_cfg.lab.guest.system.nics import SeenNic, nics_of_guest
+from vgpu_cfg.lab.guest.system.reach import is_down
 from vgpu_cfg.lab.guest.tools.base import fail, out
 from vgpu_cfg.lab.simulation.clock import as_datetime
 from vgpu_cfg.lab.state.devices import disks_of
@@ -22,14 +24,16 @@ KIB_A_MIB = 1024
 SHM = "/dev/shm"  # noqa: S108 - of a simulated guest
 
 
-def _link(index: int, nic: SeenNic) -> dict[str, Any]:
+def _link(session: Session, index: int, nic: SeenNic) -> dict[str, Any]:
     return {
         "ifindex": index,
         "ifname": nic.name,
-        "flags": ["BROADCAST", "MULTICAST", "UP", "LOWER_UP"],
+        "flags": ["NO-CARRIER", "BROADCAST", "MULTICAST", "UP"]
+        if is_down(session.vm, nic)
+        else ["BROADCAST", "MULTICAST", "UP", "LOWER_UP"],
         "mtu": nic.mtu,
         "qdisc": "mq",
-        "operstate": "UP",
+        "operstate": "DOWN" if is_down(session.vm, nic) else "UP",
         "group": "default",
         "txqlen": 1000,
         "link_type": "ether",
@@ -48,7 +52,7 @@ def ip(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:
         if not nics:
             return fail(f'Device "{words[-1]}" does not exist.')
     kind = words[0] if words else ""
-    entries = [_link(index, nic) for index, nic in enumerate(nics, start=2)]
+    entries = [_link(session, index, nic) for index, nic in enumerate(nics, start=2)]
     if kind in ("addr", "address", "a"):
         for entry, nic in zip(entries, nics, strict=True):
             entry["addr_info"] = [
@@ -71,7 +75,7 @@ def ip(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:
 def _plain(entry: dict[str, Any]) -> list[str]:
     name, flags = f"{entry['ifindex']}: {entry['ifname']}", ",".join(entry["flags"])
     return [
-        f"{name}: <{flags}> mtu {entry['mtu']} qdisc mq state UP group default qlen 1000",
+        f"{name}: <{flags}> mtu {entry['mtu']} qdisc mq state {entry['operstate']} group default qlen 1000",
         f"    link/ether {entry['address']} brd ff:ff:ff:ff:ff:ff",
         *(
             f"    inet {one['local']}/{one['prefixlen']} scope global {one['label']}"
@@ -130,7 +134,12 @@ def systemctl(session: Session, arguments: Sequence[str], _stdin: bytes) -> Resu
             shown = [] if "-q" in arguments or "--quiet" in arguments else states
             return out(*shown, status=0 if all(state == "active" for state in states) else INACTIVE)
         case "is-enabled":
-            return out(*("enabled" if state == "active" else "disabled" for state in states))
+            off = fault_of(session.guest, "boot").split()
+            shown = [
+                "disabled" if state != "active" or unit in off else "enabled"
+                for unit, state in zip(units, states, strict=True)
+            ]
+            return out(*shown, status=int("enabled" not in shown))
         case "start" | "restart" | "enable" | "reload" | "stop" | "disable":
             for unit, state in zip(units, states, strict=True):
                 if verb == "stop":
@@ -228,8 +237,9 @@ def sleep(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:
 
 def modinfo(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:
     """Tell the version of NVIDIA's module, `modinfo -F version nvidia`."""
-    if list(arguments) == ["-F", "version", "nvidia"] and session.guest.driver:
-        return out(session.guest.driver)
+    guest = session.guest
+    if list(arguments) == ["-F", "version", "nvidia"] and guest.driver and not is_unbuilt(guest):
+        return out(newer_library(guest) or guest.driver)
     return fail(f"modinfo: ERROR: Module {arguments[-1] if arguments else ''} not found.")
 
 

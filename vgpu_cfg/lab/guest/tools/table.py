@@ -70,6 +70,7 @@ PLAIN: dict[str, Tool] = {
     "tee": texts.tee,
     "cloud-init": system.cloud_init,
     "ping": peers.ping,
+    "getent": peers.getent,
     "ssh": peers.ssh,
     "ethtool": peers.ethtool,
     "sync": base.true,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from vgpu_cfg.lab.guest.shell.session import Result, Session
+from vgpu_cfg.lab.guest.shell.session import Result, Session, why_not
 from vgpu_cfg.lab.guest.system import files
 from vgpu_cfg.lab.guest.tools.base import WRONG_USE, fail, options, out
 
@@ -49,8 +49,10 @@ def tee(session: Session, arguments: Sequence[str], stdin: bytes) -> Result:
     for word in words:
         try:
             session.write(session.path(word), stdin, append="a" in letters)
-        except (files.NoSuchPathError, files.PathTakenError, PermissionError):
-            return Result(1, stdin, f"tee: {word}: Permission denied\n".encode())
+        except PermissionError as error:
+            return Result(1, stdin, f"tee: {word}: {why_not(error)}\n".encode())
+        except (files.NoSuchPathError, files.PathTakenError):
+            return Result(1, stdin, f"tee: {word}: No such file or directory\n".encode())
     return Result(0, stdin)
 
 
