@@ -152,6 +152,13 @@ def test_a_room_is_its_servers_times_what_each_takes() -> None:
     assert room.btu_per_hour == pytest.approx(30600 * 3.412142, abs=1)
 
 
+def test_a_server_with_fewer_gpus_than_share_a_layer_is_none() -> None:
+    in_eight, in_two = sized(model(70e9), 64, "A100X")[0], sized(model(3e9), 8, "A100X")[0]
+    assert (in_eight.tensor, in_two.tensor) == (8, 2)
+    assert [room.server for room in in_eight.rooms] == ["DGX A100"]
+    assert [room.server for room in in_two.rooms] == ["DGX A100", "DGX Station A100"]
+
+
 def test_servers_and_powers_name_boards_of_the_catalogue() -> None:
     assert {key for server in load_servers() for key in server.boards} | set(load_board_power()) <= set(
         BOARDS

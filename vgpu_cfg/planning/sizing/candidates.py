@@ -171,7 +171,11 @@ def _candidate(
         recomputes=recomputes,
         step_seconds=step,
         nic_gbps=_nic_gbps(model, ranks, step) if model is not None and step is not None else None,
-        rooms=tuple(room_of(server, gpus) for server in servers if board.key in server.boards),
+        rooms=tuple(
+            room_of(server, gpus)
+            for server in servers
+            if board.key in server.boards and tensor <= server.gpus
+        ),
     )
 
 
