@@ -23,6 +23,7 @@ COMMANDS = {
     "pool": ["inventory", "--gpus", "--server", "lab:two-a100"],
     "fit": ["fit", "grid_a100-40c", "--server", "lab:two-a100"],
     "rebalance": ["rebalance", PLAN, "--dry-run"],
+    "size": ["size", "--parameters", "7e9", "--workers", "8", "--board", "A100"],
     "profiles": ["profiles", "--board", "A100"],
     "report": ["apply", "--yes", PLAN],
     "runbook": ["runbook", PLAN],

@@ -32,6 +32,7 @@ COMMANDS = {
     "explain-code": ["explain", "VG107"],
     "explain-text": ["explain", "Module 'DevicePowerOn' power on failed."],
     "explain-check": ["explain", "VG650"],
+    "size": ["size", "--parameters", "7e9", "--workers", "8"],
     "rebalance": ["rebalance", "plans/pair.yaml", "--dry-run"],
     "not-placed": ["plan", "-v", "examples/hgx-eight-gpu.yaml", *LAB],
     "not-found": ["plan", "plans/unknown-everything.yaml"],

@@ -23,7 +23,7 @@ def select_profiles(
     for name in names or ("*",):
         entries += _entries_of(name, catalog)
     if boards:
-        wanted = {board.key for pattern in boards for board in _boards_of(pattern, catalog)}
+        wanted = {board.key for pattern in boards for board in matching_boards(pattern, catalog)}
         entries = [entry for entry in entries if entry.board.key in wanted]
     if mig or time_sliced:
         sharing = Sharing.MIG if mig else Sharing.TIME_SLICED
@@ -45,10 +45,10 @@ def _entries_of(name: str, catalog: Catalog) -> list[ProfileEntry]:
             subject="catalogue",
             remedy=f"did you mean {', '.join(close[:3])}?",
         )
-    return [entry for board in _boards_of(name, catalog) for entry in board.profiles]
+    return [entry for board in matching_boards(name, catalog) for entry in board.profiles]
 
 
-def _boards_of(pattern: str, catalog: Catalog) -> list[Board]:
+def matching_boards(pattern: str, catalog: Catalog) -> list[Board]:
     found = _matching(pattern, catalog)
     if not found:
         raise NotFound(

@@ -1,0 +1,56 @@
+"""`size` as people read it and as programs do: the same numbers, and what is said to a bad question."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.cli.command_line import CommandLine
+
+ASKED = ("size", "--parameters", "7e9", "--workers", "8", "--board", "H100")
+
+
+def test_text_and_json_tell_the_same(vgpu_cfg: CommandLine) -> None:
+    found = json.loads(vgpu_cfg.done(*ASKED, "--output", "json").out)
+    told = [line.split() for line in vgpu_cfg.done(*ASKED, "-v", COLUMNS="120").out.splitlines()]
+    assert found["candidates"]
+    for one in found["candidates"]:
+        (row,) = [words for words in told if words[:1] == [one["profile"]]]
+        assert row[1] == str(one["gpus"])
+        assert [str(one[key]) for key in ("data", "tensor", "pipeline")] == [
+            word for word in row[2:] if word.isdigit()
+        ][:3]
+        for room in one["rooms"]:
+            (line,) = [words for words in told if " ".join(words[2:4]) == room["server"]]
+            assert line[0] == str(room["servers"])
+            assert float(line[4]) * 1000 == room["watts"]
+            assert line[5:8] == [str(room[key]) for key in ("btu_per_hour", "rack_units", "power_supplies")]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "say --parameters or --framebuffer"),
+        (["--parameters", "7e9", "--framebuffer", "40GiB"], "say --parameters or --framebuffer"),
+        (["--framebuffer", "40GB"], "--framebuffer"),
+        (["--parameters", "7"], "--parameters"),
+        (["--parameters", "nan"], "--parameters"),
+    ],
+)
+def test_a_question_that_is_none_is_2(words: list[str], said: str, vgpu_cfg: CommandLine) -> None:
+    ran = vgpu_cfg("size", *words, COLUMNS="200")
+    assert ran.code == 2
+    assert said in ran.err
+
+
+def test_what_fits_nowhere_says_what_to_do(vgpu_cfg: CommandLine) -> None:
+    done = vgpu_cfg.done("size", "--parameters", "70e9", "--board", "L4")
+    assert "no board" in done.told
+    assert "--workers" in done.told
+
+
+def test_a_board_that_is_none_is_named_with_one_that_is_like_it(vgpu_cfg: CommandLine) -> None:
+    ran = vgpu_cfg("size", "--parameters", "7e9", "--board", "A1000")
+    assert ran.code != 0
+    assert "A100" in ran.err

@@ -1,0 +1,81 @@
+"""What a server with GPUs takes of the room (profiles/servers), and what a board computes and draws."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+from pydantic import Field
+
+from vgpu_cfg.documents import build, read_document
+from vgpu_cfg.errors import DocumentError
+from vgpu_cfg.model.frozen import Frozen
+
+
+class Server(Frozen):
+    """One model of server. Power is the most that its maker names; None is what is not known or not there.
+
+    `boards` are keys of the catalogue: it comes with `gpus` of one of them.
+    """
+
+    key: str
+    boards: tuple[str, ...]
+    gpus: int = Field(gt=0)
+    max_watts: int = Field(gt=0)
+    rack_units: int | None = Field(default=None, gt=0)
+    power_supplies: int | None = Field(default=None, gt=0)
+    compute_ports: int | None = Field(default=None, gt=0)
+    port_gbps: int | None = Field(default=None, gt=0)
+
+
+class ServerFile(Server):
+    """A whole file: the server, what of it is recalled, and where it was read."""
+
+    unproven: dict[str, str] = Field(default_factory=dict)
+    sources: dict[str, str]
+    date: str
+
+
+class BoardPower(Frozen):
+    """A GPU's dense peak in 16-bit formats, in TFLOP/s, and the watts that it draws at most."""
+
+    tflops: float = Field(gt=0)
+    watts: int = Field(gt=0)
+
+
+class BoardPowerFile(Frozen):
+    """The whole file, by the board's key."""
+
+    boards: dict[str, BoardPower]
+    unproven: dict[str, str] = Field(default_factory=dict)
+    sources: dict[str, str]
+    date: str
+
+
+@cache
+def load_servers() -> tuple[Server, ...]:
+    """Return the servers that come with the program, in the order of their files."""
+    return tuple(_read_server(path) for path in sorted(_folder("servers").glob("*.yaml")))
+
+
+@cache
+def load_board_power() -> dict[str, BoardPower]:
+    """Return what is known of the boards' peak and power, by key; a board that is not in it is not known."""
+    return build(read_document(_folder("training") / "boards.yaml"), BoardPowerFile).boards
+
+
+def _read_server(path: Path) -> Server:
+    document = read_document(path)
+    found = build(document, ServerFile)
+    stem = found.key.lower().replace(" ", "-")
+    if stem != path.stem:
+        raise DocumentError([document.fault(("key",), f"the file must be named after its key: {stem}.yaml")])
+    return Server(**found.model_dump(include=set(Server.model_fields)))
+
+
+def _folder(name: str) -> Path:
+    package = Path(__file__).parents[1]
+    for folder in (package / "_profiles", package.parent / "profiles"):  # installed; a source checkout
+        if (folder / name).is_dir():
+            return folder / name
+    raise FileNotFoundError(f"the files of {name} are missing from {package}: install vgpu-cfg again")

@@ -1,0 +1,46 @@
+"""What servers take of a room: power, heat, rack units, supplies and switch ports."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil
+
+from vgpu_cfg.catalog.servers import Server
+
+BTU_PER_HOUR_BY_WATT = 3.412142
+"""The International Table BTU (ISO 31-4) in an hour."""
+
+
+@dataclass(frozen=True, slots=True)
+class RoomSheet:
+    """All servers of one model together. None is what is not known of it."""
+
+    server: str
+    servers: int
+    watts: int
+    btu_per_hour: int
+    rack_units: int | None
+    power_supplies: int | None
+    switch_ports: int | None
+    """Ports of the compute network, one cable each."""
+    port_gbps: int | None
+
+
+def room_of(server: Server, gpus: int) -> RoomSheet:
+    """Return what as many servers take as have at least these GPUs."""
+    count = ceil(gpus / server.gpus)
+    watts = count * server.max_watts
+    return RoomSheet(
+        server=server.key,
+        servers=count,
+        watts=watts,
+        btu_per_hour=round(watts * BTU_PER_HOUR_BY_WATT),
+        rack_units=_times(count, server.rack_units),
+        power_supplies=_times(count, server.power_supplies),
+        switch_ports=_times(count, server.compute_ports),
+        port_gbps=server.port_gbps,
+    )
+
+
+def _times(count: int, each: int | None) -> int | None:
+    return None if each is None else count * each

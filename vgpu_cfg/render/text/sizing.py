@@ -1,0 +1,119 @@
+"""How an estimate of what a model takes reads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.text import Text
+
+from vgpu_cfg.planning.sizing.candidates import Bracket, Candidate
+from vgpu_cfg.planning.sizing.memory import Model
+from vgpu_cfg.planning.sizing.room import RoomSheet
+from vgpu_cfg.render.layout.lines import Column, counted, duration, hanging, size, table
+
+_MOST_SHOWN = 8
+_MIB = 1024 * 1024
+_COLUMNS = (
+    Column("PROFILE"),
+    Column("GPUS", is_right=True),
+    Column("HOW", is_flexible=True),
+    Column("DATA", is_right=True),
+    Column("TENSOR", is_right=True),
+    Column("STAGES", is_right=True),
+    Column("A STEP", is_right=True),
+    Column("NIC GBPS", is_right=True),
+    Column("KW", is_right=True, drop=1),
+)
+_ROOM = (
+    Column("SERVERS"),
+    Column("KW", is_right=True),
+    Column("BTU/H", is_right=True),
+    Column("UNITS", is_right=True),
+    Column("PSU", is_right=True),
+    Column("PORTS", is_right=True),
+)
+
+
+def render_size(
+    model: Model | None, workers: int, found: Sequence[Candidate], width: int, *, with_all: bool
+) -> list[Text]:
+    """Lay the candidates out, then what servers with such boards take of the room."""
+    lines = [Text("An estimate, to be measured before it is paid for", style="bold")]
+    if model is not None:
+        lines += _model_lines(model, width)
+    shown = found if with_all else found[:_MOST_SHOWN]
+    if shown:
+        lines += [Text(""), *table(_COLUMNS, [_cells(one) for one in shown], width)]
+    rooms = dict.fromkeys(sheet for one in shown for sheet in one.rooms)
+    if rooms:
+        lines += [Text(""), *table(_ROOM, [_room_cells(sheet) for sheet in rooms], width)]
+    lines += [Text("")]
+    if len(found) > len(shown):
+        lines += hanging("MORE", f"{len(found) - len(shown)} candidates: -v shows them", width, indent=0)
+    words = _result(model, workers, found)
+    lines += hanging("RESULT", words, width, indent=0, style="bold")
+    if found:
+        memory = size(found[0].memory_mib)
+        words = (
+            f"as a rule of thumb servers have twice their GPUs' framebuffer as memory: {memory} for the first"
+        )
+        lines += hanging("HINT", words, width, indent=0)
+    else:
+        words = "take more --workers (a multiple of 8), a smaller --batch or --sequence, or another --board"
+        if model is None:
+            words = "take another --board or a smaller --framebuffer"
+        lines += hanging("DO", words, width, indent=0)
+    return lines
+
+
+def _model_lines(model: Model, width: int) -> list[Text]:
+    shape = f"{model.parameters / 1e9:g} billion parameters, taken as {model.layers} layers of {model.hidden}"
+    states = f"{size(model.state_bytes // _MIB)} of weights, gradients and {model.optimizer}'s values"
+    least, most = (size(part // _MIB) for part in (model.least_activation_bytes, model.most_activation_bytes))
+    activations = f"{least} of activations where they are computed again, else {most}"
+    return [*hanging("MODEL", shape, width), *hanging("MEMORY", f"{states}; {activations}", width)]
+
+
+def _cells(one: Candidate) -> list[str]:
+    how = f"{one.way}, activations computed again" if one.recomputes else str(one.way)
+    return [
+        one.profile,
+        str(one.gpus),
+        how,
+        str(one.data),
+        str(one.tensor),
+        str(one.pipeline),
+        "?" if one.step_seconds is None else _seconds(one.step_seconds),
+        "?" if one.nic_gbps is None else f"{one.nic_gbps.least:.3g} to {one.nic_gbps.most:.3g}",
+        "?" if one.boards_watts is None else f"{one.boards_watts / 1000:.1f}",
+    ]
+
+
+def _seconds(step: Bracket) -> str:
+    return f"{duration(step.least)} to {duration(step.most)}"
+
+
+def _room_cells(sheet: RoomSheet) -> list[str]:
+    ports = "?"
+    if sheet.switch_ports is not None:
+        ports = f"{sheet.switch_ports} × {sheet.port_gbps} Gb/s"
+    return [
+        f"{sheet.servers} × {sheet.server}",
+        f"{sheet.watts / 1000:.1f}",
+        str(sheet.btu_per_hour),
+        _known(sheet.rack_units),
+        _known(sheet.power_supplies),
+        ports,
+    ]
+
+
+def _known(number: int | None) -> str:
+    return "?" if number is None else str(number)
+
+
+def _result(model: Model | None, workers: int, found: Sequence[Candidate]) -> str:
+    what = "the model" if model is not None else "that framebuffer"
+    asked = counted(workers, "worker")
+    if not found:
+        return f"no board of the catalogue takes {what} with {asked}"
+    return f"{counted(len(found), 'candidate')} for {asked}, the fewest GPUs first"
