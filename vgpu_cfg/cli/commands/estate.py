@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from vgpu_cfg.cli.options.shared import OutputFormat, OutputOption, connected
 from vgpu_cfg.settings.flags import ConnectionFlags
+
+if TYPE_CHECKING:
+    from vgpu_cfg.model.observed.inventory import Inventory
 
 
 def register(app: typer.Typer) -> None:
@@ -16,6 +20,7 @@ def register(app: typer.Typer) -> None:
     app.command(
         epilog="vgpu-cfg inventory --server lab:mixed-fleet\n\n"
         "vgpu-cfg inventory --gpus --from vcenter.json\n\n"
+        "vgpu-cfg inventory --html estate.html --from vcenter.json\n\n"
         "vgpu-cfg inventory --from new.json --compare vcenter.json"
     )(inventory)
     app.command(
@@ -54,12 +59,17 @@ def inventory(
     exit_code: Annotated[
         bool, typer.Option("--exit-code", help="With --compare: exit 10 where something changed.")
     ] = False,
+    html: Annotated[
+        Path | None,
+        typer.Option("--html", metavar="FILE", help="Also write a page: every GPU drawn to scale."),
+    ] = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show every row.")] = False,
     output: OutputOption = OutputFormat.TEXT,
     connection: ConnectionFlags,
 ) -> None:
     """Show hosts, GPUs, NICs and NUMA nodes, who holds them, and what is free."""
     from vgpu_cfg.cli.flows import flow
+    from vgpu_cfg.cli.kept.whole_file import refuse_unwritable
     from vgpu_cfg.cli.options.hosts import wanted_hosts
     from vgpu_cfg.cli.output import show, show_pool
 
@@ -68,23 +78,37 @@ def inventory(
     if exit_code and compare is None:
         raise typer.BadParameter("it belongs to --compare", param_hint="--exit-code")
     if compare is not None:
-        if gpus or hosts or clusters:
+        if gpus or hosts or clusters or html:
             raise typer.BadParameter(
-                "it compares all of a site: leave --gpus, --host and --cluster out", param_hint="--compare"
+                "it compares all of a site: leave --gpus, --host, --cluster and --html out",
+                param_hint="--compare",
             )
         before = flow.read_site(ConnectionFlags(recording=compare))
         is_same = show_pool.site_changes(before, flow.read_site(connection), output)
         if exit_code and not is_same:
             raise typer.Exit(flow.EXIT_DIFFERENCES)
         return
+    if html is not None:
+        refuse_unwritable(html, "--html")
     observed = flow.read_all(connection)
+    wants_host = wanted_hosts(observed, hosts=hosts or (), clusters=clusters or ())
+    if html is not None:
+        _write_page(html, observed, wants_host)
     if gpus:
-        wants_host = wanted_hosts(observed, hosts=hosts or (), clusters=clusters or ())
         show_pool.pool(observed, wants_host, output, idle_below=idle_below, verbose=verbose)
         return
     show.inventory(
         observed, output, hosts=tuple(hosts or ()), clusters=tuple(clusters or ()), verbose=verbose
     )
+
+
+def _write_page(path: Path, observed: Inventory, wants_host: Callable[[str], bool]) -> None:
+    from vgpu_cfg.catalog import load_catalog
+    from vgpu_cfg.cli.kept.whole_file import write_whole
+    from vgpu_cfg.render.page.inventory import render_inventory_page
+    from vgpu_cfg.render.views.estate_map import view_map
+
+    write_whole(path, render_inventory_page(view_map(observed, load_catalog(), wants_host=wants_host)))
 
 
 def profiles(

@@ -136,9 +136,11 @@ def verify(
     choice = Choice(globs, quick, parallel, _thresholds(request, threshold or []))
     before = read_baseline(baseline, request.desired.name) if baseline is not None else None
     wanted = Wanted(choice, tuple(vms or ()), tuple(hosts or ()), all_, before)
+    from vgpu_cfg.cli.kept.whole_file import refuse_unwritable
+
     for option, written in (("--report", report), ("--save", save), ("--history", history)):
         if written is not None:
-            _refuse_unwritable(written, option)
+            refuse_unwritable(written, option)
     options = CommandOptions(connection, variables, variable_files)
     make = options.command("apply", path)
     found = verify_plan(request, connection, wanted, _progress(), make_command=make)
@@ -219,7 +221,7 @@ def _show_target(
 ) -> None:
     """Show each VM's stack beside a branch; exit 8 where a document shuts a part of it out."""
     from vgpu_cfg.cli.flows.target_flow import plan_branch
-    from vgpu_cfg.cli.kept.whole_file import write_whole
+    from vgpu_cfg.cli.kept.whole_file import refuse_unwritable, write_whole
     from vgpu_cfg.cli.output import show
 
     number = branch.removeprefix("R").removeprefix("r")
@@ -228,7 +230,7 @@ def _show_target(
     if output is ReportFormat.JUNIT:
         raise typer.BadParameter("a branch is shown as text or json", param_hint="--output")
     if report is not None:
-        _refuse_unwritable(report, "--report")
+        refuse_unwritable(report, "--report")
     found = plan_branch(request, connection, number, vms=vms, hosts=hosts)
     if report is not None:
         from vgpu_cfg.render.page.branches import render_branch_page
@@ -298,17 +300,6 @@ def _save(path: Path, found: Verification) -> None:
         show.say(f"the figures are not kept in {path}: {len(found.failed)} failed")
     elif not write_baseline(path, found):
         show.say(f"there is nothing to keep in {path}: this run measured nothing")
-
-
-def _refuse_unwritable(path: Path, option: str) -> None:
-    """Find out before anything is measured whether a file can be written; nothing is left behind."""
-    was_there = path.exists()
-    try:
-        path.open("ab").close()
-    except OSError as error:
-        raise typer.BadParameter(f"{path} cannot be written: {error.strerror}", param_hint=option) from error
-    if not was_there:
-        path.unlink()
 
 
 def _write(path: Path, found: Verification) -> None:

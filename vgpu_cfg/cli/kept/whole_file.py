@@ -29,3 +29,19 @@ def write_whole(path: Path, text: str, *, force: bool = True, mode: int | None =
     except OSError as error:
         fault = DocumentFault(str(path), 1, 1, f"the file cannot be written: {error.strerror or error}")
         raise DocumentError([fault], remedy="name a file in a folder that you may write to") from error
+
+
+def refuse_unwritable(path: Path, option: str) -> None:
+    """Find out before any work whether a file can be written; nothing is left behind.
+
+    Raises typer.BadParameter, which names the option.
+    """
+    import typer
+
+    was_there = path.exists()
+    try:
+        path.open("ab").close()
+    except OSError as error:
+        raise typer.BadParameter(f"{path} cannot be written: {error.strerror}", param_hint=option) from error
+    if not was_there:
+        path.unlink()

@@ -1,0 +1,1 @@
+"""The pages, opened in a real Chromium and judged by axe-core."""

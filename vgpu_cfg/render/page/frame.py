@@ -1,0 +1,67 @@
+"""The frame of every page with a picture: one file with style, script and data, that asks nobody for more.
+
+The policy in its head lets a browser run exactly the style and the script in it, and reach no address. Data
+stand in it as JSON, where names stay text whatever is in them.
+"""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+from dataclasses import dataclass
+from hashlib import sha256
+from importlib.resources import files
+from typing import Any
+
+from vgpu_cfg import __version__
+from vgpu_cfg.render.page.verification import page_environment
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """A figure at the top of a page: what it counts, and what it says of it in small."""
+
+    value: str
+    title: str
+    about: str = ""
+
+
+def render_frame(
+    kind: str, *, title: str, about: str, tiles: tuple[Tile, ...], body: str, data: dict[str, Any]
+) -> str:
+    """Write a page of `kind`, drawn by `kind`.css and `kind`.js in `body`, a template, from `data`."""
+    from markupsafe import Markup
+
+    styles = "\n".join(_asset(name) for name in ("frame.css", f"{kind}.css"))
+    script = "\n".join(_asset(name) for name in ("frame.js", f"{kind}.js"))
+    # Made of our own files and of JSON without a "<"; nothing else here is taken as HTML.
+    return (
+        page_environment()
+        .get_template(body)
+        .render(
+            title=title,
+            about=about,
+            tiles=tiles,
+            version=__version__,
+            styles=Markup(styles),  # noqa: S704  # our own file
+            script=Markup(script),  # noqa: S704  # our own file
+            data=Markup(data_text(data)),  # noqa: S704  # no "<" is left in it
+            policy=f"default-src 'none'; style-src {_hash(styles)}; script-src {_hash(script)}; "
+            "base-uri 'none'; form-action 'none'",
+        )
+    )
+
+
+def data_text(data: dict[str, Any]) -> str:
+    """Write JSON that ends no element of HTML and begins none."""
+    written = json.dumps(data, separators=(",", ":")).replace("\x7f", "\\u007f")
+    return written.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _asset(name: str) -> str:
+    return (files("vgpu_cfg.render.page") / name).read_text(encoding="utf-8")
+
+
+def _hash(text: str) -> str:
+    """Return what a policy names an inline text by: CSP level 3, 2.3.1 "hash-source"."""
+    return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
