@@ -57,7 +57,8 @@ LISTED = (
            "Count how many more of a profile, or of a VM of a plan file, fit on each host, and "
            "say why no more."),
     Listed("size", "size", panels.LOOK,
-           "Estimate which profiles or GPUs a model takes, how long a step lasts, and what it takes of the room."),
+           "Estimate which profiles or GPUs a model takes, how long a step lasts, and what it takes of "
+           "the room."),
     Listed("rebalance", "rebalance", panels.PLAN,
            "Propose the fewest moves of running VMs after which every VM of a plan fits."),
     Listed("cordon", "upkeep", panels.HOSTS,
