@@ -50,7 +50,18 @@ def inventory(
             metavar="PERCENT",
             min=0,
             max=100,
-            help="With --gpus: VMs that use less of their CPUs than this are idle (1).",
+            help="With --gpus: VMs that use less of their GPUs, or where these are not measured of their "
+            "CPUs, than this are idle (1).",
+        ),
+    ] = None,
+    days: Annotated[
+        float | None,
+        typer.Option(
+            "--days",
+            metavar="DAYS",
+            min=0.05,
+            max=365,
+            help="With --gpus: over how many days the use of GPUs is looked at (7).",
         ),
     ] = None,
     compare: Annotated[
@@ -69,8 +80,9 @@ def inventory(
     from vgpu_cfg.cli.options.hosts import wanted_hosts
     from vgpu_cfg.cli.output import show, show_pool
 
-    if idle_below is not None and not gpus:
-        raise typer.BadParameter("it belongs to --gpus", param_hint="--idle-below")
+    for value, hint in ((idle_below, "--idle-below"), (days, "--days")):
+        if value is not None and not gpus:
+            raise typer.BadParameter("it belongs to --gpus", param_hint=hint)
     if exit_code and compare is None:
         raise typer.BadParameter("it belongs to --compare", param_hint="--exit-code")
     if compare is not None:
@@ -83,13 +95,20 @@ def inventory(
         if exit_code and not is_same:
             raise typer.Exit(flow.EXIT_DIFFERENCES)
         return
-    observed = flow.read_all(connection)
     if gpus:
+        from vgpu_cfg.planning.pool.use import USE_DAYS
+
+        observed = flow.read_all(connection, use_days=USE_DAYS if days is None else days)
         wants_host = wanted_hosts(observed, hosts=hosts or (), clusters=clusters or ())
         show_pool.pool(observed, wants_host, output, idle_below=idle_below, verbose=verbose)
         return
+    observed = flow.read_all(connection)
     show.inventory(
-        observed, output, hosts=tuple(hosts or ()), clusters=tuple(clusters or ()), verbose=verbose
+        observed,
+        output,
+        hosts=tuple(hosts or ()),
+        clusters=tuple(clusters or ()),
+        verbose=verbose,
     )
 
 

@@ -243,13 +243,19 @@ def read_of(request: PlanRequest, flags: ConnectionFlags) -> tuple[DesiredPlan, 
         return desired, read_for(desired, reader)
 
 
-def read_all(flags: ConnectionFlags) -> Inventory:
-    """Read a whole estate. Raises NotFound for a datacenter that it has not."""
+def read_all(flags: ConnectionFlags, *, use_days: float | None = None) -> Inventory:
+    """Read a whole estate, with `use_days` also the use of its GPUs, now and over so many days.
+
+    Raises NotFound for a datacenter that it has not.
+    """
     from vgpu_cfg.ports import ReadScope
 
     connection = resolve_connection(flags)
     with compose.connect_reader(connection) as reader:
         observed = reader.read_inventory(ReadScope(datacenter=connection.datacenter))
+        if use_days is not None:
+            use = reader.read_gpu_use(observed.hosts, use_days)
+            observed = observed.model_copy(update={"gpu_use": use})
     known = [found.name for found in observed.datacenters]
     if connection.datacenter is not None and connection.datacenter not in known:
         raise NotFound(

@@ -26,6 +26,7 @@ def pool(
 ) -> None:
     """Print the GPUs of the wanted hosts as a pool; `idle_below` is in percent, None for the usual."""
     from vgpu_cfg.planning.pool.summary import IDLE_BELOW_PERCENT, read_pool
+    from vgpu_cfg.planning.pool.use import UseBy, use_rows
     from vgpu_cfg.render.data.pool import pool_data
     from vgpu_cfg.render.text.gpus import render_pool
     from vgpu_cfg.render.views.cordons import cordon_rows
@@ -36,7 +37,10 @@ def pool(
     if output is OutputFormat.JSON:
         show.data(pool_data(found, observed, cordons))
         return
-    show.lines(lambda width: render_pool(found, observed.vcenter, width, cordons=cordons, with_all=verbose))
+    use = use_rows(found.gpus, observed, UseBy.GPU)
+    show.lines(
+        lambda width: render_pool(found, observed.vcenter, width, use=use, cordons=cordons, with_all=verbose)
+    )
 
 
 def fits(

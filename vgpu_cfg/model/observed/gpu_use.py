@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
+from functools import cached_property
 
 from pydantic import Field
 
@@ -53,7 +54,8 @@ class UseReading(Frozen):
 
     def of(self, host_moid: str, pci_id: str) -> GpuUse | None:
         """Return what is known of one GPU, None for nothing."""
-        for use in self.gpus:
-            if (use.host_moid, use.pci_id) == (host_moid, pci_id):
-                return use
-        return None
+        return self._by_gpu.get((host_moid, pci_id))
+
+    @cached_property
+    def _by_gpu(self) -> Mapping[tuple[str, str], GpuUse]:
+        return {(use.host_moid, use.pci_id): use for use in self.gpus}
