@@ -46,6 +46,7 @@ CONNECTED = {
     "explain",
     "export",
     "history",
+    "metrics",
     "record",
 }
 
@@ -78,7 +79,7 @@ def test_these_are_the_commands() -> None:
     assert set(COMMANDS) == {
         "validate", "plan", "apply", "status", "destroy", "import", "forget", "runbook", "inventory",
         "profiles", "schema", "record", "explain", "fit", "hand-over", "verify", "rebalance", "history",
-        "cordon", "drain", "uncordon", "unlock", "export", "privileges",
+        "cordon", "drain", "uncordon", "unlock", "export", "privileges", "metrics",
         "lab list", "lab serve", "lab hand", "lab restart", "lab reset",
     }  # fmt: skip
 
