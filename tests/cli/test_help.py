@@ -47,6 +47,7 @@ CONNECTED = {
     "export",
     "history",
     "metrics",
+    "usage",
     "record",
 }
 
@@ -79,7 +80,7 @@ def test_these_are_the_commands() -> None:
     assert set(COMMANDS) == {
         "validate", "plan", "apply", "status", "destroy", "import", "forget", "runbook", "inventory",
         "profiles", "schema", "record", "explain", "fit", "hand-over", "verify", "rebalance", "history",
-        "cordon", "drain", "uncordon", "unlock", "export", "privileges", "metrics",
+        "cordon", "drain", "uncordon", "unlock", "export", "privileges", "metrics", "usage",
         "lab list", "lab serve", "lab hand", "lab restart", "lab reset",
     }  # fmt: skip
 

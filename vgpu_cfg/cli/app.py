@@ -28,6 +28,7 @@ from vgpu_cfg.cli.commands import (
     runbook,
     unlock,
     upkeep,
+    usage,
     verify,
 )
 from vgpu_cfg.cli.options import panels
@@ -55,6 +56,7 @@ for command in (
     estate,
     history,
     metrics,
+    usage,
     fit,
     rebalance,
     upkeep,

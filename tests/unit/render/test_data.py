@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import re
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -17,19 +18,21 @@ from vgpu_cfg.model.desired import DesiredGuest, DesiredPlan
 from vgpu_cfg.model.host_list import HostList, ListedHost, ListedHostGpu
 from vgpu_cfg.model.observed.cordon import Cordon
 from vgpu_cfg.model.observed.inventory import Inventory
+from vgpu_cfg.model.observed.past import Past
 from vgpu_cfg.model.occasion import NO_OCCASION
 from vgpu_cfg.model.plan.as_found import AsFound, Left
 from vgpu_cfg.model.plan.change import Plan
 from vgpu_cfg.model.vgpu import VgpuProfile
 from vgpu_cfg.planning.moves.movables import Stay
 from vgpu_cfg.planning.moves.rebalance import Move, MoveMethod, Rebalance, RebalanceResult, Restart
+from vgpu_cfg.planning.pool.hours import count_hours
 from vgpu_cfg.planning.pool.shapes import CurrentHosts
 from vgpu_cfg.planning.pool.summary import read_pool
 from vgpu_cfg.planning.site_changes import compare_sites
 from vgpu_cfg.render.data import documents as data
 from vgpu_cfg.render.data.error import error_data
 from vgpu_cfg.render.data.hand_over import hand_over_data
-from vgpu_cfg.render.data.pool import fit_data, pool_data
+from vgpu_cfg.render.data.pool import fit_data, hours_data, pool_data
 from vgpu_cfg.render.data.rebalance import rebalance_data
 from vgpu_cfg.render.data.site_changes import site_changes_data
 from vgpu_cfg.render.markdown.as_data import runbook_data
@@ -81,6 +84,9 @@ def documents() -> dict[str, dict[str, Any]]:
         "export-update": data.as_found_data(AS_FOUND, "plan.yaml", is_written=True),
         "inventory": data.inventory_data(view_inventory(cordoned(observed), catalog)),
         "pool": pool_data(read_pool(crowded(), catalog), crowded(), cordon_rows(cordoned(observed).hosts)),
+        "usage": hours_data(
+            count_hours(crowded(), catalog, Past(), crowded().read_at - timedelta(days=1), "vm"), "vm", "vc"
+        ),
         "fit": fit_data(fit_view()),
         "site-changes": site_changes_data(
             compare_sites(make_inventory({}), crowded()), make_inventory({}), crowded()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from vgpu_cfg.model.plan.change import Plan
     from vgpu_cfg.model.plan.suggestion import Suggestion
     from vgpu_cfg.planning.findings.options import PlanOptions
+    from vgpu_cfg.planning.pool.hours import Hours
     from vgpu_cfg.ports import InventoryReader, ReadScope
 
 EXIT_DIFFERENCES = 10
@@ -264,6 +266,24 @@ def read_all(flags: ConnectionFlags, *, use_days: float | None = None) -> Invent
             remedy=did_you_mean(connection.datacenter, known, noun="datacenters"),
         )
     return observed
+
+
+def read_hours(flags: ConnectionFlags, age: timedelta, by: str) -> tuple[Hours, str]:
+    """Read what VMs held of GPUs for so long; return it with the server. Raises ValueError for a bad `by`."""
+    from vgpu_cfg.catalog import load_catalog
+    from vgpu_cfg.model.observed.past import Past, PastScope
+    from vgpu_cfg.planning.pool.hours import OFF_EVENTS, ON_EVENTS, count_hours, gpu_vms, key_of
+    from vgpu_cfg.ports import ReadScope
+
+    connection = resolve_connection(flags)
+    with compose.connect_reader(connection) as reader:
+        observed = reader.read_inventory(ReadScope(datacenter=connection.datacenter))
+        key_of(observed, by)
+        since = observed.read_at - age
+        vms = gpu_vms(observed)
+        kinds = tuple(sorted(ON_EVENTS | OFF_EVENTS))
+        past = reader.read_past(PastScope(vm_moids=vms, kinds=kinds, since=since)) if vms else Past()
+    return count_hours(observed, load_catalog(), past, since, by), observed.vcenter.address
 
 
 def read_site(flags: ConnectionFlags) -> Inventory:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from vgpu_cfg.cli.output import show
 if TYPE_CHECKING:
     from vgpu_cfg.model.observed.inventory import Inventory
     from vgpu_cfg.model.plan.lost import LostHost
+    from vgpu_cfg.planning.pool.hours import Hours
     from vgpu_cfg.planning.pool.shapes import Fits
 
 
@@ -41,6 +43,19 @@ def pool(
     show.lines(
         lambda width: render_pool(found, observed.vcenter, width, use=use, cordons=cordons, with_all=verbose)
     )
+
+
+def hours(found: Hours, by: str, server: str, output: OutputFormat, *, as_csv: bool) -> None:
+    """Print GPU-hours as a table, as JSON or as comma-separated values."""
+    from vgpu_cfg.render.data.pool import hours_csv, hours_data
+    from vgpu_cfg.render.text.hours import render_hours
+
+    if as_csv:
+        sys.stdout.write(hours_csv(found, by))
+    elif output is OutputFormat.JSON:
+        show.data(hours_data(found, by, server))
+    else:
+        show.lines(lambda width: render_hours(found, by, width, server=server))
 
 
 def fits(

@@ -107,7 +107,7 @@ def read_pool(
 ) -> GpuPool:
     """Work the pool of the wanted hosts out of one reading; `idle_below` is in percent of GPUs or CPUs."""
     gpus = pooled_gpus(observed, catalog, wants_host=wants_host)
-    held = list(_with_devices(observed, wants_host))
+    held = list(with_devices(observed, wants_host))
     use = observed.gpu_use or UseReading()
     return GpuPool(
         tuple(summarize(gpus, catalog)),
@@ -172,7 +172,7 @@ def _free_4g(room: Mapping[str, int], board_key: str, catalog: Catalog) -> int:
     return max(counts)
 
 
-def _with_devices(
+def with_devices(
     observed: Inventory, wants_host: Callable[[str], bool]
 ) -> Iterator[tuple[Vm, Host, tuple[str, ...]]]:
     """Yield the VMs with GPU devices, and these in words."""
