@@ -11,11 +11,13 @@ from tests.plans.estate import make_inventory
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.model.observed.gpu_use import GpuUse, PastUse, UseReading
 from vgpu_cfg.model.observed.inventory import Inventory
+from vgpu_cfg.model.use_choice import UseBy, UseSort
 from vgpu_cfg.planning.pool.gpus import pooled_gpus
 from vgpu_cfg.planning.pool.summary import read_pool, reclaim_steps
-from vgpu_cfg.planning.pool.use import UseBy, use_rows
+from vgpu_cfg.planning.pool.use import use_rows
 from vgpu_cfg.render.layout.lines import plain
 from vgpu_cfg.render.text.use import render_use
+from vgpu_cfg.render.views.use import UseTable
 
 A, B = "0000:21:00.0", "0000:41:00.0"
 END = datetime(2026, 1, 5, 8, tzinfo=UTC)
@@ -118,15 +120,15 @@ def test_rows_are_sorted_with_the_unmeasured_last() -> None:
     pool = read_pool(observed, CATALOG)
     rows = use_rows(pool.gpus, observed, UseBy.VM)
 
-    def order(sort: str) -> list[str]:
-        lines = plain(render_use(pool, rows, UseBy.VM, 100, sort=sort)).splitlines()
+    def order(sort: UseSort) -> list[str]:
+        lines = plain(render_use(pool, UseTable(rows, UseBy.VM, sort), 100)).splitlines()
         return [line.split()[0] for line in lines if line.split()[:1] in (["a"], ["b"])]
 
-    assert (order("use"), order("name")) == (["b", "a"], ["a", "b"])
+    assert (order(UseSort.USE), order(UseSort.NAME)) == (["b", "a"], ["a", "b"])
 
 
 def test_nothing_measured_is_said_and_is_not_zero() -> None:
     observed = estate({}).model_copy(update={"gpu_use": UseReading(unread="no host tells it")})
     pool = read_pool(observed, CATALOG)
-    text = plain(render_use(pool, use_rows(pool.gpus, observed, UseBy.GPU), UseBy.GPU, 100))
+    text = plain(render_use(pool, UseTable(use_rows(pool.gpus, observed, UseBy.GPU)), 100))
     assert text.split() == ["USE", "not", "measurable:", "no", "host", "tells", "it"]

@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +21,16 @@ from vgpu_cfg.errors import Unreachable
 from vgpu_cfg.lab import estate_names, open_lab
 from vgpu_cfg.lab.simulation.clock import VirtualClock
 from vgpu_cfg.lab.simulation.sessions import LAB_CREDENTIALS
+from vgpu_cfg.model.use_choice import UseBy
 from vgpu_cfg.planning.pool.summary import read_pool
-from vgpu_cfg.planning.pool.use import UseBy, use_rows
+from vgpu_cfg.planning.pool.use import use_rows
 from vgpu_cfg.ports import ReadScope
 from vgpu_cfg.render.data.pool import pool_data
 from vgpu_cfg.render.layout.lines import plain
 from vgpu_cfg.render.metrics import METRICS, UP, Site, samples
 from vgpu_cfg.render.text.gpus import render_pool
 from vgpu_cfg.render.text.use import percent
+from vgpu_cfg.render.views.use import UseTable
 from vgpu_cfg.vsphere.reading.reader import VCenterReader
 from vgpu_cfg.vsphere.wire.session import Session
 
@@ -70,7 +73,7 @@ def seen(estate: str) -> tuple[Site, dict[str, Any], str]:
         use = reader.read_gpu_use(observed.hosts, 7)
     observed = observed.model_copy(update={"gpu_use": use})
     pool = read_pool(observed, load_catalog())
-    rows = use_rows(pool.gpus, observed, UseBy.GPU)
+    rows = UseTable(use_rows(pool.gpus, observed, UseBy.GPU))
     text = plain(render_pool(pool, observed.vcenter, 120, use=rows, with_all=True))
     return Site(pool, observed.read_at, {}), pool_data(pool, observed), text
 
@@ -88,13 +91,14 @@ def test_the_numbers_are_those_of_json_and_text(estate: str, tmp_path: Path) -> 
         estate = str(file)
     site, data, text = seen(estate)
     rows = {(row["board"], row["mode"]): row for row in data["pool"]}
-    for name, value in {
+    sums: dict[str, Callable[[dict[str, Any]], int]] = {
         "vgpu_cfg_pool_gpus": lambda row: row["gpus"],
         "vgpu_cfg_pool_idle_gpus": lambda row: row["idle"],
         "vgpu_cfg_pool_not_ready_gpus": lambda row: row["not_ready"],
         "vgpu_cfg_pool_stranded_bytes": lambda row: row["lost_mib"] * MIB,
         "vgpu_cfg_pool_locked_bytes": lambda row: row["bound_mib"] * MIB,
-    }.items():
+    }
+    for name, value in sums.items():
         assert told(site, name) == {key: value(row) for key, row in rows.items()}, name
     for name, key in (("used", "used"), ("free", "room")):
         counts = {(*at, profile): count for at, row in rows.items() for profile, count in row[key].items()}

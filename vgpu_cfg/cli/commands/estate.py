@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from vgpu_cfg.cli.options import panels
 from vgpu_cfg.cli.options.shared import OutputFormat, OutputOption, connected
+from vgpu_cfg.model.use_choice import UseBy, UseSort
 from vgpu_cfg.settings.flags import ConnectionFlags
+
+if TYPE_CHECKING:
+    from vgpu_cfg.model.observed.inventory import Inventory
 
 
 def register(app: typer.Typer) -> None:
@@ -64,6 +70,14 @@ def inventory(
             help="With --gpus: over how many days the use of GPUs is looked at (7).",
         ),
     ] = None,
+    by: Annotated[UseBy, typer.Option("--by", help="With --gpus: whose use a row tells.")] = UseBy.GPU,
+    sort: Annotated[
+        UseSort | None,
+        typer.Option("--sort", help="With --gpus: by what the rows of use are sorted, the most first."),
+    ] = None,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="With --gpus: keep the use on the terminal until Ctrl-C.")
+    ] = False,
     compare: Annotated[
         Path | None,
         typer.Option("--compare", metavar="OLD", help="What changed since this recording was made."),
@@ -80,9 +94,18 @@ def inventory(
     from vgpu_cfg.cli.options.hosts import wanted_hosts
     from vgpu_cfg.cli.output import show, show_pool
 
-    for value, hint in ((idle_below, "--idle-below"), (days, "--days")):
-        if value is not None and not gpus:
+    asked = {
+        "--idle-below": idle_below is not None,
+        "--days": days is not None,
+        "--by": by is not UseBy.GPU,
+        "--sort": sort is not None,
+        "--watch": watch,
+    }
+    for hint, is_asked in asked.items():
+        if is_asked and not gpus:
             raise typer.BadParameter("it belongs to --gpus", param_hint=hint)
+    if watch and (output is OutputFormat.JSON or not sys.stdout.isatty()):
+        raise typer.BadParameter("it needs a terminal: leave it out for one reading", param_hint="--watch")
     if exit_code and compare is None:
         raise typer.BadParameter("it belongs to --compare", param_hint="--exit-code")
     if compare is not None:
@@ -98,9 +121,18 @@ def inventory(
     if gpus:
         from vgpu_cfg.planning.pool.use import USE_DAYS
 
-        observed = flow.read_all(connection, use_days=USE_DAYS if days is None else days)
-        wants_host = wanted_hosts(observed, hosts=hosts or (), clusters=clusters or ())
-        show_pool.pool(observed, wants_host, output, idle_below=idle_below, verbose=verbose)
+        def read() -> Inventory:
+            return flow.read_all(connection, use_days=USE_DAYS if days is None else days)
+
+        def wanted(observed: Inventory) -> Callable[[str], bool]:
+            return wanted_hosts(observed, hosts=hosts or (), clusters=clusters or ())
+
+        if watch:
+            show_pool.watch_use(read, wanted, by, sort or UseSort.USE)
+        observed = read()
+        show_pool.pool(
+            observed, wanted(observed), output, idle_below=idle_below, by=by, sort=sort, verbose=verbose
+        )
         return
     observed = flow.read_all(connection)
     show.inventory(

@@ -7,26 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 
 from vgpu_cfg.model.observed.gpu_use import PastUse
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import Vm
+from vgpu_cfg.model.use_choice import UseBy
 from vgpu_cfg.planning.pool.gpus import PooledGpu
 
 USE_DAYS = 7.0
 """Over so many days use is looked at where nobody says otherwise; vCenter keeps half hours for a week."""
 OWNER_ATTRIBUTE = "owner"
 """The custom attribute that names a VM's owner, in whatever case it is written."""
-
-
-class UseBy(StrEnum):
-    """Whose use a row tells."""
-
-    GPU = "gpu"
-    VM = "vm"
-    PLAN = "plan"
-    OWNER = "owner"
 
 
 @dataclass(frozen=True, slots=True)

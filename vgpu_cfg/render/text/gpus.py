@@ -11,7 +11,6 @@ from rich.text import Text
 from vgpu_cfg.model.observed.inventory import VCenter
 from vgpu_cfg.planning.pool.gpus import PooledGpu, PoolMode
 from vgpu_cfg.planning.pool.summary import GpuPool, PoolRow
-from vgpu_cfg.planning.pool.use import UseBy, UseRow
 from vgpu_cfg.render.layout.lines import (
     Cell,
     Column,
@@ -29,6 +28,7 @@ from vgpu_cfg.render.text.cordons import render_cordons
 from vgpu_cfg.render.text.holders import render_idle, render_off
 from vgpu_cfg.render.text.use import render_use
 from vgpu_cfg.render.views.cordons import CordonRow
+from vgpu_cfg.render.views.use import UseTable
 
 _POOL_COLUMNS = (
     Column("BOARD", is_flexible=True),
@@ -68,7 +68,7 @@ def render_pool(
     vcenter: VCenter,
     width: int,
     *,
-    use: Sequence[UseRow] = (),
+    use: UseTable | None = None,
     cordons: Sequence[CordonRow] = (),
     with_all: bool = False,
 ) -> list[Text]:
@@ -83,7 +83,8 @@ def render_pool(
     lines += table(_POOL_COLUMNS, [_pool_cells(row) for row in pool.rows], width)
     lines += _notes(pool.rows, width)
     lines += _by_host(pool.gpus, width, with_all=with_all)
-    lines += render_use(pool, use, UseBy.GPU, width)
+    if use is not None:
+        lines += render_use(pool, use, width)
     return [*lines, *render_cordons(cordons, width), *render_off(pool, width), *render_idle(pool, width)]
 
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 from rich.text import Text
 
 from vgpu_cfg.model.observed.gpu_use import PastUse
+from vgpu_cfg.model.use_choice import UseBy, UseSort
 from vgpu_cfg.planning.expand.ranges import fold_names
 from vgpu_cfg.planning.pool.summary import GpuPool
-from vgpu_cfg.planning.pool.use import UseBy, UseRow
+from vgpu_cfg.planning.pool.use import UseRow
 from vgpu_cfg.render.layout.lines import Cell, Column, counted, duration, fold, hanging, size, table
+from vgpu_cfg.render.views.use import UseTable
 
 UNMEASURED = "not measurable"
 _COLUMNS = (
@@ -22,34 +24,34 @@ _COLUMNS = (
     Column("PEAK", is_right=True, drop=4),
     Column("VMS", is_flexible=True, drop=1),
 )
-SORTS: Mapping[str, Callable[[UseRow], tuple[float, str]]] = {
-    "name": lambda row: (0.0, row.name),
-    "use": lambda row: (-_or_less(row.utilization_percent), row.name),
-    "mean": lambda row: (-_or_less(row.past_percent), row.name),
-    "memory": lambda row: (-_or_less(row.memory_used_mib), row.name),
-    "temperature": lambda row: (-_or_less(row.temperature_celsius), row.name),
-    "power": lambda row: (-_or_less(row.power_watts), row.name),
+_VALUES: Mapping[UseSort, Callable[[UseRow], float | None]] = {
+    UseSort.USE: lambda row: row.utilization_percent,
+    UseSort.MEAN: lambda row: row.past_percent,
+    UseSort.MEMORY: lambda row: row.memory_used_mib,
+    UseSort.TEMPERATURE: lambda row: row.temperature_celsius,
+    UseSort.POWER: lambda row: row.power_watts,
 }
-"""By what rows are sorted: the most used first, and last what is not measurable."""
 
 
-def _or_less(value: float | None) -> float:
-    return -1.0 if value is None else float(value)
+def _place(row: UseRow, sort: UseSort) -> tuple[float, str]:
+    value = _VALUES[sort](row) if sort in _VALUES else None
+    return (1.0 if value is None else -value), row.name
 
 
-def render_use(pool: GpuPool, rows: Sequence[UseRow], by: UseBy, width: int, *, sort: str = "") -> list[Text]:
-    """Lay out rows, in their order where `sort` is empty; nothing of GPUs where none is measured."""
+def render_use(pool: GpuPool, shown: UseTable, width: int) -> list[Text]:
+    """Lay out how GPUs are used, or say why that is not measurable."""
     if not pool.gpus:
         return []
     if pool.use_untold:
         return [Text(""), *hanging("USE", f"{UNMEASURED}: {pool.use_untold}", width, indent=0, style="bold")]
-    measured = [row for row in rows if row.untold < row.gpus]
-    chosen = sorted(measured, key=SORTS[sort]) if sort else measured
-    pasts = [gpu.use.past for gpu in pool.gpus if gpu.use is not None and gpu.use.past is not None]
-    first = Column(by.value.upper(), is_flexible=True)
+    rows = [row for row in shown.rows if row.untold < row.gpus]
+    if shown.sort is not None:
+        sort = shown.sort
+        rows.sort(key=lambda row: _place(row, sort))
+    first = Column(shown.by.value.upper(), is_flexible=True)
     lines = [Text(""), Text("USE", style="bold")]
-    lines += table((first, *_COLUMNS), [_cells(row, by) for row in chosen], width)
-    return [*lines, *_notes(pool, rows, pasts, by, width)]
+    lines += table((first, *_COLUMNS), [_cells(row, shown.by) for row in rows], width)
+    return [*lines, *_notes(pool, shown, width)]
 
 
 def _cells(row: UseRow, by: UseBy) -> list[Cell]:
@@ -77,21 +79,20 @@ def over(past: PastUse) -> str:
     return f"{days:.0f} days" if days >= 1.5 else duration(past.span_seconds)
 
 
-def _notes(
-    pool: GpuPool, rows: Sequence[UseRow], pasts: Sequence[PastUse], by: UseBy, width: int
-) -> list[Text]:
+def _notes(pool: GpuPool, shown: UseTable, width: int) -> list[Text]:
+    pasts = [gpu.use.past for gpu in pool.gpus if gpu.use is not None and gpu.use.past is not None]
     notes = []
     if pasts:
         longest = max(pasts, key=lambda past: past.span_seconds)
         notes.append(f"MEAN and PEAK are those of the last {over(longest)}.")
     if pool.past_untold:
         notes.append(f"Use over days is {UNMEASURED}: {pool.past_untold}.")
-    untold = sum(row.untold for row in rows)
+    untold = sum(gpu.use is None for gpu in pool.gpus)
     if untold:
         are = counted(untold, "GPU is", "GPUs are")
         notes.append(
             f"Of {counted(len(pool.gpus), 'GPU')} {are} {UNMEASURED}: the host tells nothing of them."
         )
-    if any(row.shared for row in rows) and by is not UseBy.GPU:
+    if any(row.shared for row in shown.rows):
         notes.append("Counters are of whole GPUs: whose the use of a shared one is, nobody can say.")
     return [line for note in notes for line in fold(Text(f"  {note}", style="dim"), width, hang=2)]
