@@ -96,6 +96,11 @@ def _memory(gpu: PooledGpu) -> float | None:
     return None if used is None else used * MIB
 
 
+def _memory_total(gpu: PooledGpu) -> float | None:
+    total = gpu.use.memory_total_mib if gpu.use else None
+    return None if total is None else total * MIB
+
+
 def _holders(site: Site) -> Iterator[Sample]:
     for gpu in site.pool.gpus:
         counts: dict[tuple[str, ...], int] = {}
@@ -189,6 +194,7 @@ METRICS: tuple[Metric, ...] = (
         _by_gpu(_mean_seconds),
     ),
     Metric("vgpu_cfg_gpu_memory_used_bytes", "Framebuffer in use on a GPU.", _GPU, _by_gpu(_memory)),
+    Metric("vgpu_cfg_gpu_memory_bytes", "Framebuffer of a GPU.", _GPU, _by_gpu(_memory_total)),
     Metric(
         "vgpu_cfg_gpu_temperature_celsius",
         "Temperature of a GPU.",

@@ -84,7 +84,8 @@ def _notes(pool: GpuPool, shown: UseTable, width: int) -> list[Text]:
     notes = []
     if pasts:
         longest = max(pasts, key=lambda past: past.span_seconds)
-        notes.append(f"MEAN and PEAK are those of the last {over(longest)}.")
+        many = counted(longest.samples, "sample")
+        notes.append(f"MEAN and PEAK are those of the last {over(longest)}, in {many}.")
     if pool.past_untold:
         notes.append(f"Use over days is {UNMEASURED}: {pool.past_untold}.")
     untold = sum(gpu.use is None for gpu in pool.gpus)
