@@ -17,6 +17,7 @@ from vgpu_cfg.model.guests.guest import GuestBundle, GuestSpec
 from vgpu_cfg.model.identity import PlanIdentity
 from vgpu_cfg.model.locks import LockHolder, LockName, Locks
 from vgpu_cfg.model.observed.drs import ClusterTies
+from vgpu_cfg.model.observed.gpu_use import UseReading
 from vgpu_cfg.model.observed.host_facts import EstateFacts, FactGroup, HostAttribute, ShellFacts
 from vgpu_cfg.model.observed.inventory import Host, Inventory
 from vgpu_cfg.model.observed.maintenance import MaintenanceEntry
@@ -138,6 +139,13 @@ class InventoryReader(Protocol):
 
     def read_maintenance(self, host_moids: Sequence[str]) -> Mapping[str, MaintenanceEntry]:
         """Return who took hosts into maintenance mode, and by which run, as far as vCenter's events tell."""
+        ...
+
+    def read_gpu_use(self, hosts: Sequence[Host], days: float | None = None) -> UseReading:
+        """Read how the GPUs of hosts are used now and, with `days`, were used.
+
+        What is not measurable is said in the answer; nothing raises for it but a lost connection.
+        """
         ...
 
     def read_locks(self) -> Locks | None:

@@ -47,6 +47,8 @@ CONNECTED = {
     "explain",
     "export",
     "history",
+    "metrics",
+    "usage",
     "record",
 }
 
@@ -83,7 +85,7 @@ def test_these_are_the_commands() -> None:
     assert set(COMMANDS) == {
         "validate", "plan", "apply", "status", "destroy", "import", "forget", "runbook", "inventory",
         "profiles", "schema", "record", "explain", "fit", "hand-over", "verify", "rebalance", "history",
-        "cordon", "drain", "uncordon", "unlock", "export", "privileges", "size",
+        "cordon", "drain", "uncordon", "unlock", "export", "privileges", "size", "metrics", "usage",
         "lab list", "lab serve", "lab hand", "lab restart", "lab reset",
     }  # fmt: skip
 

@@ -21,6 +21,7 @@ COMMANDS = {
     "status": ["status", PLAN],
     "inventory": ["inventory", "--server", "lab:two-a100"],
     "pool": ["inventory", "--gpus", "--server", "lab:two-a100"],
+    "usage": ["usage", "--server", "lab:two-a100"],
     "fit": ["fit", "grid_a100-40c", "--server", "lab:two-a100"],
     "rebalance": ["rebalance", PLAN, "--dry-run"],
     "size": ["size", "--parameters", "7e9", "--workers", "8", "--board", "A100"],
@@ -38,6 +39,7 @@ AFTER_A_RUN = {"verify"}
 WITHOUT = {
     "schema": "it prints a JSON document, the schema itself",
     "record": "it writes a file and prints nothing",
+    "metrics": "it prints what Prometheus reads",
 }
 """Commands that have no --output, with the reason."""
 

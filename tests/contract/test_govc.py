@@ -198,3 +198,33 @@ def test_it_shows_what_a_run_left_among_the_events(govc: MakeGovc) -> None:
             VCenterRunLog(session).write("vgpu-cfg: apply of depts began {}", "datacenter-2")
         shown = govc(server)("events", "-type", "GeneralUserEvent", "/dc1")
         assert "User logged event: vgpu-cfg: apply of depts began {}" in shown
+
+
+MEASURED = """
+about: a host whose GPU is measured
+vcenter: {statistics_level: 4}
+clusters:
+- name: gpu
+  hosts:
+  - name: esx-01.lab
+    gpus: [{board: A100D, pci_id: "0000:21:00.0", day: [37.5]}]
+"""
+
+
+def test_it_reads_the_counters_of_gpus(govc: MakeGovc, tmp_path: Path) -> None:
+    estate = tmp_path / "estate.yaml"
+    estate.write_text(MEASURED)
+    host = "/dc1/host/gpu/esx-01.lab"
+    with served(str(estate)) as server:
+        run = govc(server)
+        assert "gpu.utilization.average" in run("metric.ls", host).split()
+        shown = run("metric.sample", "-n", "3", host, "gpu.utilization.average", "gpu.power.used.average")
+        rows = [line.split() for line in shown.splitlines()]
+        name = ["esx-01.lab", "000:033:00.0"]
+        assert [*name, "gpu.utilization.average", "37.50,37.50,37.50", "%"] in rows
+        assert [*name, "gpu.power.used.average", "131,131,131", "W"] in rows
+        kept = run("metric.sample", "-i", "300", "-n", "2", host, "gpu.utilization.average")
+        assert "37.50,37.50" in kept
+        told = run("metric.info", "-json", host, "gpu.temperature.average")
+        assert '"celsius"' in told
+        assert "Past Week" in run("metric.interval.info")

@@ -18,6 +18,7 @@ from tests.fakes.vm_settings import with_settings
 from vgpu_cfg.errors import VCenterError
 from vgpu_cfg.model.observed.cordon import parse_cordons
 from vgpu_cfg.model.observed.drs import ClusterRule, ClusterTies, VmGroup, VmHostRule
+from vgpu_cfg.model.observed.gpu_use import UseReading
 from vgpu_cfg.model.observed.host_facts import EstateFacts, FactGroup
 from vgpu_cfg.model.observed.inventory import Host, Inventory, VCenter
 from vgpu_cfg.model.observed.maintenance import MaintenanceEntry
@@ -193,6 +194,9 @@ class FakeVCenter:
         ]
         groups = [VmGroup(name=name, vm_moids=moids) for name, moids in self.vm_groups.items()]
         return ClusterTies(rules=tuple(rules), host_rules=tuple(host_rules), vm_groups=tuple(groups))
+
+    def read_gpu_use(self, hosts: Sequence[Host], days: float | None = None) -> UseReading:
+        return UseReading(unread="this vCenter has no performance counters of GPUs")
 
     def read_locks(self) -> None:
         return None

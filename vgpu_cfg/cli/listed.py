@@ -53,6 +53,10 @@ LISTED = (
            "Save a vCenter's answers, scrubbed of secrets, for offline planning and for tests."),
     Listed("history", "history", panels.LOOK,
            "Show who ran what, when, from where and how it ended, from any machine."),
+    Listed("metrics", "metrics", panels.LOOK,
+           "Tell Prometheus of capacity, holders, use, drift and last runs."),
+    Listed("usage", "usage", panels.LOOK,
+           "Count the GPU-hours that VMs held, from vCenter's power events, as far as they reach."),
     Listed("fit", "fit", panels.LOOK,
            "Count how many more of a profile, or of a VM of a plan file, fit on each host, and "
            "say why no more."),

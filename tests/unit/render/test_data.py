@@ -25,13 +25,14 @@ from vgpu_cfg.model.plan.change import Plan
 from vgpu_cfg.model.vgpu import VgpuProfile
 from vgpu_cfg.planning.moves.movables import Stay
 from vgpu_cfg.planning.moves.rebalance import Move, MoveMethod, Rebalance, RebalanceResult, Restart
+from vgpu_cfg.planning.pool.hours import Hours, HoursRow
 from vgpu_cfg.planning.pool.shapes import CurrentHosts
 from vgpu_cfg.planning.pool.summary import read_pool
 from vgpu_cfg.planning.site_changes import compare_sites
 from vgpu_cfg.render.data import documents as data
 from vgpu_cfg.render.data.error import error_data
 from vgpu_cfg.render.data.hand_over import hand_over_data
-from vgpu_cfg.render.data.pool import fit_data, pool_data
+from vgpu_cfg.render.data.pool import fit_data, hours_data, pool_data
 from vgpu_cfg.render.data.rebalance import rebalance_data
 from vgpu_cfg.render.data.site_changes import site_changes_data
 from vgpu_cfg.render.markdown.as_data import runbook_data
@@ -44,7 +45,7 @@ AS_FOUND = AsFound(text="", lines=("+ cpus: 8",), vms=("a",), left=(Left(vm="b",
 OPEN_MAPS = ("room", "used", "extra_config")
 ROWS = (
     "vms|hosts|cordons|gpus|nics|numa_nodes|datastores|profiles|outcomes|faults|pool|off|idle|moves|restarts|"
-    "stays|steps|switches|files|workers|differences|left|changes"
+    "stays|steps|switches|files|workers|differences|left|changes|rows"
 )
 ROW_KEY = re.compile(rf"({ROWS})\[\]\.((runs|stranded|limits|gains|parts|ports|proposals)\[\]\.|guest\.)?\w+")
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "json-output.md"
@@ -83,6 +84,9 @@ def documents() -> dict[str, dict[str, Any]]:
         "export-update": data.as_found_data(AS_FOUND, "plan.yaml", is_written=True),
         "inventory": data.inventory_data(view_inventory(cordoned(observed), catalog)),
         "pool": pool_data(read_pool(crowded(), catalog), crowded(), cordon_rows(cordoned(observed).hosts)),
+        "usage": hours_data(
+            Hours(crowded().read_at, crowded().read_at, (HoursRow("a", ("a",), 1, 2),)), "vm", "vc"
+        ),
         "fit": fit_data(fit_view()),
         "site-changes": site_changes_data(
             compare_sites(make_inventory({}), crowded()), make_inventory({}), crowded()

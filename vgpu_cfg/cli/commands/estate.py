@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from vgpu_cfg.cli.options.shared import OutputFormat, OutputOption, connected
+from vgpu_cfg.model.use_choice import UseBy, UseSort
 from vgpu_cfg.settings.flags import ConnectionFlags
 
 if TYPE_CHECKING:
@@ -49,9 +51,28 @@ def inventory(
             metavar="PERCENT",
             min=0,
             max=100,
-            help="With --gpus: VMs that use less of their CPUs than this are idle (1).",
+            help="With --gpus: VMs that use less of their GPUs, or where these are not measured of their "
+            "CPUs, than this are idle (1).",
         ),
     ] = None,
+    days: Annotated[
+        float | None,
+        typer.Option(
+            "--days",
+            metavar="DAYS",
+            min=0.05,
+            max=365,
+            help="With --gpus: over how many days the use of GPUs is looked at (7).",
+        ),
+    ] = None,
+    by: Annotated[UseBy, typer.Option("--by", help="With --gpus: whose use a row tells.")] = UseBy.GPU,
+    sort: Annotated[
+        UseSort | None,
+        typer.Option("--sort", help="With --gpus: by what the rows of use are sorted, the most first."),
+    ] = None,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="With --gpus: keep the use on the terminal until Ctrl-C.")
+    ] = False,
     compare: Annotated[
         Path | None,
         typer.Option("--compare", metavar="OLD", help="What changed since this recording was made."),
@@ -73,8 +94,18 @@ def inventory(
     from vgpu_cfg.cli.options.hosts import wanted_hosts
     from vgpu_cfg.cli.output import show, show_pool
 
-    if idle_below is not None and not gpus:
-        raise typer.BadParameter("it belongs to --gpus", param_hint="--idle-below")
+    asked = {
+        "--idle-below": idle_below is not None,
+        "--days": days is not None,
+        "--by": by is not UseBy.GPU,
+        "--sort": sort is not None,
+        "--watch": watch,
+    }
+    for hint, is_asked in asked.items():
+        if is_asked and not gpus:
+            raise typer.BadParameter("it belongs to --gpus", param_hint=hint)
+    if watch and (output is OutputFormat.JSON or not sys.stdout.isatty()):
+        raise typer.BadParameter("it needs a terminal: leave it out for one reading", param_hint="--watch")
     if exit_code and compare is None:
         raise typer.BadParameter("it belongs to --compare", param_hint="--exit-code")
     if compare is not None:
@@ -90,12 +121,26 @@ def inventory(
         return
     if html is not None:
         refuse_unwritable(html, "--html")
-    observed = flow.read_all(connection)
-    wants_host = wanted_hosts(observed, hosts=hosts or (), clusters=clusters or ())
+
+    def wanted(observed: Inventory) -> Callable[[str], bool]:
+        return wanted_hosts(observed, hosts=hosts or (), clusters=clusters or ())
+
+    def read() -> Inventory:
+        from vgpu_cfg.planning.pool.use import USE_DAYS
+
+        if not gpus:
+            return flow.read_all(connection)
+        return flow.read_all(connection, use_days=USE_DAYS if days is None else days)
+
+    if watch:
+        show_pool.watch_use(read, wanted, by, sort or UseSort.USE)
+    observed = read()
     if html is not None:
-        _write_page(html, observed, wants_host)
+        _write_page(html, observed, wanted(observed))
     if gpus:
-        show_pool.pool(observed, wants_host, output, idle_below=idle_below, verbose=verbose)
+        show_pool.pool(
+            observed, wanted(observed), output, idle_below=idle_below, by=by, sort=sort, verbose=verbose
+        )
         return
     show.inventory(
         observed, output, hosts=tuple(hosts or ()), clusters=tuple(clusters or ()), verbose=verbose

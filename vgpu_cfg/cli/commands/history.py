@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import re
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from vgpu_cfg.cli.options.shared import OutputFormat, OutputOption, connected, planned
+from vgpu_cfg.cli.options.since import age_of
 from vgpu_cfg.settings.flags import ConnectionFlags
 
 if TYPE_CHECKING:
     from vgpu_cfg.cli.flows.history import History
     from vgpu_cfg.execution import PastRun
-
-_UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
-_AGE = re.compile(r"(\d{1,5})([mhdw])")
 
 
 def register(app: typer.Typer) -> None:
@@ -54,7 +50,7 @@ def history(
     from vgpu_cfg.cli.flows.request import read_request
     from vgpu_cfg.cli.output import show_history
 
-    age = None if since is None else _age(since)
+    age = None if since is None else age_of(since)
     is_file = plan is not None and (Path(plan).is_file() or Path(plan).suffix in (".yaml", ".yml", ".json"))
     request = read_request(Path(plan or ""), variables, variable_files) if is_file else None
     most = None if run is not None else limit
@@ -65,21 +61,6 @@ def history(
         show_history.one_run(_chosen(found, run), output, server=found.server, notes=found.notes)
     if found.failure is not None:
         raise found.failure
-
-
-def _age(text: str) -> timedelta:
-    """Read how long ago something may be: a number with its unit, or a day. Raises BadParameter."""
-    if (found := _AGE.fullmatch(text)) is not None:
-        return timedelta(**{_UNITS[found[2]]: int(found[1])})
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError as error:
-        message = f"{text!r} is neither a time such as 7d, 12h or 2w nor a day such as 2026-11-01"
-        raise typer.BadParameter(message, param_hint="--since") from error
-    age = datetime.now(UTC) - moment.astimezone()
-    if age < timedelta():
-        raise typer.BadParameter(f"{text} is yet to come", param_hint="--since")
-    return age
 
 
 def _chosen(found: History, start: str) -> PastRun:

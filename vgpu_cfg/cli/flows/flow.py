@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from vgpu_cfg.model.plan.change import Plan
     from vgpu_cfg.model.plan.suggestion import Suggestion
     from vgpu_cfg.planning.findings.options import PlanOptions
+    from vgpu_cfg.planning.pool.hours import Hours
     from vgpu_cfg.ports import InventoryReader, ReadScope
     from vgpu_cfg.settings.secrets import SecretStore
 
@@ -201,13 +203,19 @@ def read_of(request: PlanRequest, flags: ConnectionFlags) -> tuple[DesiredPlan, 
         return desired, read_for(desired, reader)
 
 
-def read_all(flags: ConnectionFlags) -> Inventory:
-    """Read a whole estate. Raises NotFound for a datacenter that it has not."""
+def read_all(flags: ConnectionFlags, *, use_days: float | None = None) -> Inventory:
+    """Read a whole estate, with `use_days` also the use of its GPUs, now and over so many days.
+
+    Raises NotFound for a datacenter that it has not.
+    """
     from vgpu_cfg.ports import ReadScope
 
     connection = resolve_connection(flags)
     with compose.connect_reader(connection) as reader:
         observed = reader.read_inventory(ReadScope(datacenter=connection.datacenter))
+        if use_days is not None:
+            use = reader.read_gpu_use(observed.hosts, use_days)
+            observed = observed.model_copy(update={"gpu_use": use})
     known = [found.name for found in observed.datacenters]
     if connection.datacenter is not None and connection.datacenter not in known:
         raise NotFound(
@@ -216,6 +224,24 @@ def read_all(flags: ConnectionFlags) -> Inventory:
             remedy=did_you_mean(connection.datacenter, known, noun="datacenters"),
         )
     return observed
+
+
+def read_hours(flags: ConnectionFlags, age: timedelta, by: str) -> tuple[Hours, str]:
+    """Read what VMs held of GPUs for so long; return it with the server. Raises ValueError for a bad `by`."""
+    from vgpu_cfg.catalog import load_catalog
+    from vgpu_cfg.model.observed.past import Past, PastScope
+    from vgpu_cfg.planning.pool.hours import OFF_EVENTS, ON_EVENTS, count_hours, gpu_vms, key_of
+    from vgpu_cfg.ports import ReadScope
+
+    connection = resolve_connection(flags)
+    with compose.connect_reader(connection) as reader:
+        observed = reader.read_inventory(ReadScope(datacenter=connection.datacenter))
+        key_of(observed, by)
+        since = observed.read_at - age
+        vms = gpu_vms(observed)
+        kinds = tuple(sorted(ON_EVENTS | OFF_EVENTS))
+        past = reader.read_past(PastScope(vm_moids=vms, kinds=kinds, since=since)) if vms else Past()
+    return count_hours(observed, load_catalog(), past, since, by), observed.vcenter.address
 
 
 def read_site(flags: ConnectionFlags) -> Inventory:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,8 @@ from vgpu_cfg.cli.output import show
 if TYPE_CHECKING:
     from vgpu_cfg.model.observed.inventory import Inventory
     from vgpu_cfg.model.plan.lost import LostHost
+    from vgpu_cfg.model.use_choice import UseBy, UseSort
+    from vgpu_cfg.planning.pool.hours import Hours
     from vgpu_cfg.planning.pool.shapes import Fits
 
 
@@ -22,13 +25,17 @@ def pool(
     output: OutputFormat,
     *,
     idle_below: float | None,
+    by: UseBy,
+    sort: UseSort | None,
     verbose: bool,
 ) -> None:
     """Print the GPUs of the wanted hosts as a pool; `idle_below` is in percent, None for the usual."""
     from vgpu_cfg.planning.pool.summary import IDLE_BELOW_PERCENT, read_pool
+    from vgpu_cfg.planning.pool.use import use_rows
     from vgpu_cfg.render.data.pool import pool_data
     from vgpu_cfg.render.text.gpus import render_pool
     from vgpu_cfg.render.views.cordons import cordon_rows
+    from vgpu_cfg.render.views.use import UseTable
 
     below = IDLE_BELOW_PERCENT if idle_below is None else idle_below
     found = read_pool(observed, load_catalog(), wants_host=wants_host, idle_below=below)
@@ -36,7 +43,47 @@ def pool(
     if output is OutputFormat.JSON:
         show.data(pool_data(found, observed, cordons))
         return
-    show.lines(lambda width: render_pool(found, observed.vcenter, width, cordons=cordons, with_all=verbose))
+    use = UseTable(use_rows(found.gpus, observed, by), by, sort)
+    show.lines(
+        lambda width: render_pool(found, observed.vcenter, width, use=use, cordons=cordons, with_all=verbose)
+    )
+
+
+def watch_use(
+    read: Callable[[], Inventory],
+    wanted: Callable[[Inventory], Callable[[str], bool]],
+    by: UseBy,
+    sort: UseSort,
+) -> None:
+    """Keep the use of the wanted hosts' GPUs on the terminal until Ctrl-C."""
+    from vgpu_cfg.cli.compose import SystemClock
+    from vgpu_cfg.cli.output.watch import Frame, watch
+    from vgpu_cfg.planning.pool.summary import read_pool
+    from vgpu_cfg.planning.pool.use import use_rows
+    from vgpu_cfg.render.layout.console import make_console
+    from vgpu_cfg.render.text.use import render_use
+    from vgpu_cfg.render.views.use import UseTable
+
+    def frame() -> Frame:
+        observed = read()
+        found = read_pool(observed, load_catalog(), wants_host=wanted(observed))
+        use = UseTable(use_rows(found.gpus, observed, by), by, sort)
+        return lambda width: render_use(found, use, width)
+
+    watch(frame, SystemClock().pause, make_console(sys.stdout))
+
+
+def hours(found: Hours, by: str, server: str, output: OutputFormat, *, as_csv: bool) -> None:
+    """Print GPU-hours as a table, as JSON or as comma-separated values."""
+    from vgpu_cfg.render.data.pool import hours_csv, hours_data
+    from vgpu_cfg.render.text.hours import render_hours
+
+    if as_csv:
+        sys.stdout.write(hours_csv(found, by))
+    elif output is OutputFormat.JSON:
+        show.data(hours_data(found, by, server))
+    else:
+        show.lines(lambda width: render_hours(found, by, width, server=server))
 
 
 def fits(

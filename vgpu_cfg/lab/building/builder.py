@@ -69,6 +69,7 @@ class _Builder:
         self.state = self.site.state
         self.state.settings |= center.settings
         self.state.licences = center.licences
+        self.state.statistics_level = center.statistics_level
         self.state.key_providers = tuple(
             KeyProvider(provider.name, KEY_PROVIDER_KINDS[provider.kind], provider.default)
             for provider in center.key_providers

@@ -218,4 +218,5 @@ def _gpu(part: file.GpuPart, pci: PciDevice, runtime: Any) -> Gpu:
         ecc_pending=part.ecc,
         nvlink_peers=part.nvlink,
         nvswitch=part.nvswitch,
+        day=part.day,
     )

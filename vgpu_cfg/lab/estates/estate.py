@@ -18,6 +18,7 @@ from vgpu_cfg.lab.estates.parts import Part, Size
 from vgpu_cfg.lab.estates.stock import NIC_MODELS, RELEASES
 from vgpu_cfg.model.vgpu import VgpuProfile
 
+HOURS = 24
 _PCI_ID = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 
 
@@ -52,6 +53,12 @@ def _nic_model(value: str) -> str:
     return value
 
 
+def _day(value: tuple[float, ...]) -> tuple[float, ...]:
+    if len(value) not in (0, 1, HOURS):
+        raise ValueError(f"a day has {HOURS} hours, not {len(value)}: write 24 numbers, or one for all")
+    return value * HOURS if len(value) == 1 else value
+
+
 PciId = Annotated[str, AfterValidator(_pci_id)]
 ProfileName = Annotated[str, AfterValidator(_profile)]
 BoardKey = Annotated[str, AfterValidator(_board)]
@@ -59,6 +66,7 @@ Release = Annotated[str, AfterValidator(_release)]
 NicModel = Annotated[str, AfterValidator(_nic_model)]
 RestartPriority = Literal["disabled", "lowest", "low", "medium", "high", "highest"]
 VmMonitoring = Literal["vmMonitoringDisabled", "vmMonitoringOnly", "vmAndAppMonitoring"]
+Day = Annotated[tuple[Annotated[float, Field(ge=0, le=100)], ...], AfterValidator(_day)]
 GpuMode = Literal["time_sliced", "mig", "mixed_size", "passthrough"]
 HostGraphics = Literal["shared", "sharedDirect"]
 
@@ -83,7 +91,10 @@ class SlotPart(Part):
 
 
 class GpuPart(SlotPart):
-    """One GPU. A missing address is given in order; `nvlink` lists the addresses of its peers."""
+    """One GPU. A missing address is given in order; `nvlink` lists the addresses of its peers.
+
+    `day` is how busy it is in each hour of a day (UTC), in percent; without it that is not measured.
+    """
 
     board: BoardKey
     count: int = Field(default=1, ge=1, le=64)
@@ -93,6 +104,7 @@ class GpuPart(SlotPart):
     module: int | None = Field(default=None, ge=1, le=8)
     label: str = ""
     ecc: bool = True
+    day: Day = ()
 
     @model_validator(mode="after")
     def _one_address_one_gpu(self) -> GpuPart:
@@ -380,6 +392,7 @@ class VcenterPart(Part):
     release: Release = "8.0 U3"
     settings: dict[str, bool | int | str] = Field(default_factory=dict)
     licences: tuple[str, ...] = ()
+    statistics_level: int = Field(default=1, ge=1, le=4)
     key_providers: tuple[KeyProviderPart, ...] = ()
     direct_path: tuple[DirectPathPart, ...] = ()
 

@@ -17,6 +17,7 @@ from vgpu_cfg.lab.renderers.hosts.host import FIREWALL, services
 from vgpu_cfg.lab.renderers.hosts.network import VNIC_MANAGER_INFO
 from vgpu_cfg.lab.renderers.hosts.options import option_definitions, options
 from vgpu_cfg.lab.renderers.licences import LICENSE_MANAGER
+from vgpu_cfg.lab.renderers.performance import PERFORMANCE_MANAGER
 from vgpu_cfg.lab.renderers.profiles import HOST_PROFILE, profiles
 from vgpu_cfg.lab.renderers.session import user_session
 from vgpu_cfg.lab.renderers.table import Render
@@ -43,6 +44,7 @@ CONTENT = {
     "alarmManager": "AlarmManager",
     "eventManager": "EventManager",
     "licenseManager": "LicenseManager",
+    "perfManager": "PerfMgr",
     "hostProfileManager": "HostProfileManager",
     "guestOperationsManager": "guestOperationsManager",
 }
@@ -188,6 +190,7 @@ SERVICES: dict[str, dict[str, Render]] = {
     "Alarm": ALARM,
     "LicenseManager": LICENSE_MANAGER,
     "LicenseAssignmentManager": {},
+    "PerformanceManager": PERFORMANCE_MANAGER,
     "HostProfileManager": {"profile": profiles},
     "HostProfile": HOST_PROFILE,
     "GuestOperationsManager": {

@@ -23,6 +23,7 @@ SINGLETONS = {
     "EventManager": "EventManager",
     "LicenseManager": "LicenseManager",
     "LicenseAssignmentManager": "LicenseAssignmentManager",
+    "PerfMgr": "PerformanceManager",
     "HostProfileManager": "HostProfileManager",
     "guestOperationsManager": "GuestOperationsManager",
     "guestOperationsAuthManager": "GuestAuthManager",

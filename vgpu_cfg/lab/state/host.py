@@ -113,7 +113,7 @@ class Gpu:
     `graphics_type` and `vgpu_mode` are in force, their `configured_` twins hold after a restart;
     a configured type of None follows the host's default. `mig_enabled` and `ecc_enabled` are what
     `nvidia-smi` calls current, their `_pending` twins what it calls pending. `uses` are the vGPUs that
-    run on it.
+    run on it. `day` is how busy it is in each hour of a day, in percent; empty where that is not measured.
     """
 
     pci: PciDevice
@@ -133,6 +133,7 @@ class Gpu:
     nvswitch: bool = False
     module_id: int | None = None
     uses: list[VgpuUse] = field(default_factory=list)
+    day: tuple[float, ...] = ()
 
     @property
     def pci_id(self) -> str:

@@ -299,6 +299,8 @@ class LabState:
     """Advanced settings of vCenter itself."""
     licences: tuple[str, ...] = ()
     """Licence keys that it knows."""
+    statistics_level: int = 1
+    """The level of all intervals that it keeps performance counters in."""
     key_providers: tuple[KeyProvider, ...] = ()
     direct_path: tuple[DirectPathProfile, ...] = ()
     leaving: dict[str, float] = field(default_factory=dict)

@@ -33,6 +33,7 @@ PLAIN_FIELDS = (
     "custom_values",
     "settings",
     "licences",
+    "statistics_level",
     "key_providers",
     "direct_path",
     "leaving",

@@ -21,6 +21,7 @@ from vgpu_cfg.model.identity import PlanIdentity
 from vgpu_cfg.model.locks import Locks
 from vgpu_cfg.model.observed.cordon import Cordon
 from vgpu_cfg.model.observed.drs import ClusterRule, HostGroup, VmGroup, VmHostRule, VmOverrides
+from vgpu_cfg.model.observed.gpu_use import UseReading
 from vgpu_cfg.model.observed.graphics import AssignmentPolicy, GraphicsType
 from vgpu_cfg.model.observed.host_facts import EstateFacts
 from vgpu_cfg.model.observed.managed_object import ManagedObject
@@ -357,7 +358,8 @@ class VCenter(Frozen):
 class Inventory(Frozen):
     """One reading of a vCenter. Tuples are in vCenter's order; the indexes below are derived.
 
-    `facts` is empty unless the plan prepares hosts. `locks` are None where nobody asked for them.
+    `facts` is empty unless the plan prepares hosts. `locks` and `gpu_use` are None where nobody asked for
+    them.
     """
 
     vcenter: VCenter
@@ -372,6 +374,7 @@ class Inventory(Frozen):
     resource_pools: tuple[ResourcePool, ...] = ()
     facts: EstateFacts = Field(default_factory=EstateFacts)
     locks: Locks | None = None
+    gpu_use: UseReading | None = None
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """Copy it as every value is copied, but for the indexes: those of the copy are its own."""

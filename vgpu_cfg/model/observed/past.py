@@ -30,7 +30,8 @@ class PastEvent(Frozen):
 class PastScope(Frozen):
     """Whose events are wanted: of VMs, hosts and clusters by moid, and the removals of VMs by name.
 
-    `folder_moid` is that of the folder that all of the VMs are in, "" where they are in several.
+    `folder_moid` is that of the folder that all of the VMs are in, "" where they are in several. `kinds` are
+    those that are wanted, all that tell of differences where it is empty; `since` is the oldest that is.
     """
 
     vm_moids: tuple[str, ...] = ()
@@ -38,6 +39,8 @@ class PastScope(Frozen):
     host_moids: tuple[str, ...] = ()
     cluster_moids: tuple[str, ...] = ()
     folder_moid: str = ""
+    kinds: tuple[str, ...] = ()
+    since: datetime | None = None
 
     @property
     def is_empty(self) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from vgpu_cfg.catalog import Board, Catalog
+from vgpu_cfg.model.observed.gpu_use import GpuUse, UseReading
 from vgpu_cfg.model.observed.inventory import Connection, Gpu, Host, Inventory
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode
 from vgpu_cfg.planning.capacity.gpu_state import GpuState
@@ -46,7 +47,8 @@ class PooledGpu:
     """A GPU of the pool.
 
     `room` counts, per profile, how many more it takes if it takes only these. `obstacle` says why it
-    takes no vGPU at all, or why nothing can start on its host; empty where something can.
+    takes no vGPU at all, or why nothing can start on its host; empty where something can. `use` is None where
+    it is not measured.
     """
 
     host: str
@@ -63,6 +65,7 @@ class PooledGpu:
     stranded: tuple[Stranding, ...] = ()
     obstacle: str = ""
     label: str = ""
+    use: GpuUse | None = None
 
     @property
     def is_idle(self) -> bool:
@@ -92,12 +95,14 @@ class PoolReader:
     observed: Inventory
     catalog: Catalog
     _capacity: CapacityReader = field(init=False)
+    _use: UseReading = field(init=False)
     _known: dict[tuple[object, ...], tuple[dict[str, int], tuple[Stranding, ...]]] = field(
         default_factory=dict
     )
     _needs: dict[tuple[str, frozenset[str] | None], tuple[VgpuNeed, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        self._use = self.observed.gpu_use or UseReading()
         self._capacity = CapacityReader(self.observed, self.catalog)
 
     def capacity(self, host: Host) -> HostCapacity:
@@ -137,6 +142,7 @@ class PoolReader:
                 stranded=() if obstacle else (*stranded, *links.get(state.pci_id, ())),
                 obstacle=obstacle,
                 label=gpu.pci.hardware_label or "",
+                use=self._use.of(host.moid, state.pci_id),
             )
 
     def _drawn_to_cordoned(self, found: HostCapacity) -> frozenset[str]:

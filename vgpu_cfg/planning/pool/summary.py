@@ -7,13 +7,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from vgpu_cfg.catalog import Catalog
+from vgpu_cfg.model.observed.gpu_use import PastUse, UseReading
 from vgpu_cfg.model.observed.inventory import NVIDIA_VENDOR_ID, Host, Inventory
 from vgpu_cfg.model.observed.vm import PassthroughDevice, Vm
 from vgpu_cfg.planning.capacity.vgpu_need import needs_of
 from vgpu_cfg.planning.pool.gpus import PooledGpu, PoolMode, counted_room, pooled_gpus
+from vgpu_cfg.planning.pool.use import owner_of, past_of
 
 IDLE_BELOW_PERCENT = 1.0
-"""A VM that uses less of its CPUs than this is taken for idle; a choice, not a measured limit."""
+"""A VM that uses less of its GPUs, or of its CPUs where these are not measured, is idle: a choice."""
 HALF_SLICES = 4
 """Memory and compute slices of the instance that is the first to run out of places: 4g."""
 
@@ -60,25 +62,30 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class IdleVm:
-    """A VM that runs with GPU devices and uses almost none of its CPUs.
+    """A VM that runs with GPU devices and uses almost nothing of its GPUs, or of its CPUs.
 
-    A hint: vCenter does not report how busy a GPU is. `folder` is its path, empty where it is not known.
+    `past` is the use of its busiest GPU, which may be shared with others, over the time that vCenter keeps;
+    None where that is not measured, and then the CPUs are but a hint. `cpu_percent` is of the moment, None
+    where vCenter does not report. `folder` is its path, `owner` a custom attribute, each empty where unknown.
     """
 
     vm: str
     host: str
     folder: str
     devices: tuple[str, ...]
-    cpu_percent: float
+    cpu_percent: float | None
     uptime_seconds: int | None
     plan: str
+    owner: str = ""
+    past: PastUse | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class GpuPool:
     """The pool as a whole.
 
-    `idle` are the VMs below `idle_below` percent of their CPUs; of `cpu_untold` vCenter tells no use.
+    `idle` are the VMs below `idle_below` percent of GPUs or CPUs; of `cpu_untold` vCenter tells neither.
+    `use_untold` says why no use of GPUs is measurable, `past_untold` why no more of it than the last hour's.
     """
 
     rows: tuple[PoolRow, ...]
@@ -87,6 +94,8 @@ class GpuPool:
     idle: tuple[IdleVm, ...] = ()
     idle_below: float = IDLE_BELOW_PERCENT
     cpu_untold: tuple[str, ...] = ()
+    use_untold: str = ""
+    past_untold: str = ""
 
 
 def read_pool(
@@ -96,16 +105,23 @@ def read_pool(
     wants_host: Callable[[str], bool] = lambda _: True,
     idle_below: float = IDLE_BELOW_PERCENT,
 ) -> GpuPool:
-    """Work the pool of the wanted hosts out of one reading; `idle_below` is in percent of a VM's CPUs."""
+    """Work the pool of the wanted hosts out of one reading; `idle_below` is in percent of GPUs or CPUs."""
     gpus = pooled_gpus(observed, catalog, wants_host=wants_host)
-    held = list(_with_devices(observed, wants_host))
+    held = list(with_devices(observed, wants_host))
+    use = observed.gpu_use or UseReading()
     return GpuPool(
         tuple(summarize(gpus, catalog)),
         gpus,
         tuple(_off(held)),
-        tuple(_idle(held, observed, idle_below)),
+        tuple(_idle(held, observed, gpus, idle_below)),
         idle_below,
-        tuple(vm.name for vm, *_ in held if vm.is_on and cpu_percent(vm) is None),
+        tuple(
+            vm.name
+            for vm, host, _ in held
+            if vm.is_on and cpu_percent(vm) is None and past_of(vm.name, host.moid, gpus)[0] is None
+        ),
+        use_untold=use.unread,
+        past_untold=use.past_unread,
     )
 
 
@@ -156,7 +172,7 @@ def _free_4g(room: Mapping[str, int], board_key: str, catalog: Catalog) -> int:
     return max(counts)
 
 
-def _with_devices(
+def with_devices(
     observed: Inventory, wants_host: Callable[[str], bool]
 ) -> Iterator[tuple[Vm, Host, tuple[str, ...]]]:
     """Yield the VMs with GPU devices, and these in words."""
@@ -180,15 +196,61 @@ def _off(held: Iterable[tuple[Vm, Host, tuple[str, ...]]]) -> Iterator[Holder]:
 
 
 def _idle(
-    held: Iterable[tuple[Vm, Host, tuple[str, ...]]], observed: Inventory, below: float
+    held: Iterable[tuple[Vm, Host, tuple[str, ...]]],
+    observed: Inventory,
+    gpus: Sequence[PooledGpu],
+    below: float,
 ) -> Iterator[IdleVm]:
+    """Yield the VMs that are idle by their GPUs; by their CPUs where the GPUs decide nothing."""
     for vm, host, devices in held:
-        used = cpu_percent(vm) if vm.is_on else None
-        if used is not None and used < below:
+        if not vm.is_on:
+            continue
+        used = cpu_percent(vm)
+        past, is_alone = past_of(vm.name, host.moid, gpus)
+        is_idle_by_gpu = past is not None and past.average_percent < below
+        if past is not None and not is_idle_by_gpu and is_alone:
+            continue
+        if is_idle_by_gpu or (used is not None and used < below):
             folder = observed.folder_by_moid.get(vm.folder_moid or "")
             path = "" if folder is None else folder.inventory_path or folder.name
             uptime = vm.detail.uptime_seconds if vm.detail else None
-            yield IdleVm(vm.name, host.name, path, devices, round(used, 2), uptime, _plan_of(vm))
+            yield IdleVm(
+                vm.name,
+                host.name,
+                path,
+                devices,
+                None if used is None else round(used, 2),
+                uptime,
+                _plan_of(vm),
+                owner_of(vm),
+                past if is_idle_by_gpu else None,
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class ReclaimStep:
+    """What would give back an idle VM's GPUs: whom to ask, what to do then, and what that frees."""
+
+    vm: str
+    ask: str
+    then: str
+    frees: tuple[str, ...]
+
+
+def reclaim_steps(pool: GpuPool) -> tuple[ReclaimStep, ...]:
+    """List how GPUs would be taken back from idle VMs, those that were measured first. Nothing is changed."""
+    by_certainty = sorted(pool.idle, key=lambda one: (one.past is None, one.vm))
+    return tuple(
+        ReclaimStep(
+            one.vm,
+            one.owner or (f"the owner of {one.folder}" if one.folder else "its owner"),
+            f"`power: false` in the plan file of {one.plan}, then `vgpu-cfg apply`"
+            if one.plan
+            else "shut its guest down in vCenter",
+            one.devices,
+        )
+        for one in by_certainty
+    )
 
 
 def _plan_of(vm: Vm) -> str:

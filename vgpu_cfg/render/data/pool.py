@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from vgpu_cfg.model.observed.gpu_use import GpuUse, PastUse
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.planning.pool.gpus import PooledGpu
+from vgpu_cfg.planning.pool.hours import Hours
 from vgpu_cfg.planning.pool.stranding import Stranding
-from vgpu_cfg.planning.pool.summary import GpuPool
+from vgpu_cfg.planning.pool.summary import GpuPool, reclaim_steps
 from vgpu_cfg.render.data.format import FORMAT, Data
 from vgpu_cfg.render.views.cordons import CordonRow
 from vgpu_cfg.render.views.fit import FitView
@@ -30,9 +34,41 @@ def pool_data(pool: GpuPool, observed: Inventory, cordons: Sequence[CordonRow] =
         "cordons": [asdict(row) for row in cordons],
         "off": [asdict(holder) for holder in pool.off],
         "idle_below": pool.idle_below,
-        "idle": [asdict(one) for one in pool.idle],
+        "idle": [asdict(one) | {"past": _past(one.past)} for one in pool.idle],
+        "reclaim": [asdict(step) for step in reclaim_steps(pool)],
         "cpu_untold": list(pool.cpu_untold),
+        "use_untold": pool.use_untold,
+        "past_untold": pool.past_untold,
     }
+
+
+def hours_data(found: Hours, by: str, server: str) -> Data:
+    """Return who held how many GPU-hours, and how far that is known."""
+    return {
+        "kind": "usage",
+        "format": FORMAT,
+        "server": server,
+        "by": by,
+        "since": found.since.isoformat(),
+        "until": found.until.isoformat(),
+        "reaches": None if found.reaches is None else found.reaches.isoformat(),
+        "unread": found.unread,
+        "uncounted": list(found.uncounted),
+        "rows": [asdict(row) for row in found.rows],
+    }
+
+
+def hours_csv(found: Hours, by: str) -> str:
+    """Return the rows as comma-separated values, with a heading."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow([by, "gpu_hours", "device_hours", "vms", "since", "until", "reaches"])
+    times = [found.since.isoformat(), found.until.isoformat(), (found.reaches or found.since).isoformat()]
+    for row in found.rows:
+        # A spreadsheet takes a cell that begins so for a formula.
+        name = f"'{row.name}" if row.name.startswith(("=", "+", "-", "@")) else row.name
+        writer.writerow([name, row.gpu_hours, row.device_hours, len(row.vms), *times])
+    return out.getvalue()
 
 
 def fit_data(view: FitView) -> Data:
@@ -93,7 +129,18 @@ def _gpu(gpu: PooledGpu) -> dict[str, Any]:
         "lost_mib": gpu.lost_mib,
         "bound_mib": gpu.bound_mib,
         "stranded": [_stranded(one) for one in gpu.stranded],
+        "use": _use(gpu.use),
     }
+
+
+def _use(use: GpuUse | None) -> Data | None:
+    if use is None:
+        return None
+    return use.model_dump(exclude={"host_moid", "pci_id", "past"}) | {"past": _past(use.past)}
+
+
+def _past(past: PastUse | None) -> Data | None:
+    return None if past is None else past.model_dump(mode="json")
 
 
 def _stranded(one: Stranding) -> dict[str, Any]:

@@ -26,7 +26,9 @@ from vgpu_cfg.render.layout.lines import (
 from vgpu_cfg.render.layout.profiles import label_of, ladder
 from vgpu_cfg.render.text.cordons import render_cordons
 from vgpu_cfg.render.text.holders import render_idle, render_off
+from vgpu_cfg.render.text.use import render_use
 from vgpu_cfg.render.views.cordons import CordonRow
+from vgpu_cfg.render.views.use import UseTable
 
 _POOL_COLUMNS = (
     Column("BOARD", is_flexible=True),
@@ -66,6 +68,7 @@ def render_pool(
     vcenter: VCenter,
     width: int,
     *,
+    use: UseTable | None = None,
     cordons: Sequence[CordonRow] = (),
     with_all: bool = False,
 ) -> list[Text]:
@@ -80,6 +83,8 @@ def render_pool(
     lines += table(_POOL_COLUMNS, [_pool_cells(row) for row in pool.rows], width)
     lines += _notes(pool.rows, width)
     lines += _by_host(pool.gpus, width, with_all=with_all)
+    if use is not None:
+        lines += render_use(pool, use, width)
     return [*lines, *render_cordons(cordons, width), *render_off(pool, width), *render_idle(pool, width)]
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from rich.text import Text
 
 from vgpu_cfg.planning.expand.ranges import fold_names
-from vgpu_cfg.planning.pool.summary import GpuPool, IdleVm
-from vgpu_cfg.render.layout.lines import Cell, Column, counted, duration, fold, table
+from vgpu_cfg.planning.pool.summary import GpuPool, IdleVm, reclaim_steps
+from vgpu_cfg.render.layout.lines import Cell, Column, counted, duration, fold, hanging, table
 from vgpu_cfg.render.layout.profiles import ladder
+from vgpu_cfg.render.text.use import over, percent
 
 _OFF_COLUMNS = (
     Column("VM", is_flexible=True),
@@ -18,9 +19,11 @@ _OFF_COLUMNS = (
 )
 _IDLE_COLUMNS = (
     Column("VM", is_flexible=True),
+    Column("OWNER", is_flexible=True),
     Column("FOLDER", is_flexible=True),
     Column("HOST", is_flexible=True),
     Column("HOLDS", is_flexible=True),
+    Column("GPU", is_right=True),
     Column("CPU", is_right=True),
     Column("UP", is_right=True),
     Column("PLAN", is_flexible=True, drop=1),
@@ -51,33 +54,61 @@ def render_off(pool: GpuPool, width: int) -> list[Text]:
 
 
 def render_idle(pool: GpuPool, width: int) -> list[Text]:
-    """List the VMs that run with GPU devices and use almost no CPU; nothing where there is none."""
+    """List the VMs that run with GPU devices and seem idle, and what would take them back; else nothing."""
     lines: list[Text] = []
     if pool.idle:
-        title = f"RUN WITH GPU DEVICES AND USE LESS THAN {pool.idle_below:g} % OF THEIR CPUS"
+        parts = sorted({"CPUS" if one.past is None else "GPUS" for one in pool.idle}, reverse=True)
+        title = f"RUN WITH GPU DEVICES AND USE LESS THAN {pool.idle_below:g} % OF THEIR {' OR '.join(parts)}"
         lines += [Text(""), Text(title, style="bold")]
         lines += table(_IDLE_COLUMNS, [_idle_cells(one) for one in pool.idle], width)
-        words = (
-            "A hint, no proof: vCenter does not report how busy a GPU is, and what it says of CPUs is of "
-            "the moment. `nvidia-smi vgpu -u` on the host shows it, for MIG on Ampere nothing does."
-        )
-        lines += _note(words, width)
+        lines += _certainty(pool, width)
+        lines += _reclaim(pool, width)
     if pool.cpu_untold:
         who = f"{counted(len(pool.cpu_untold), 'VM that runs', 'VMs that run')} with GPU devices"
-        lines += _note(f"vCenter reports no CPU use of {who}: {fold_names(pool.cpu_untold)}.", width)
+        lines += _note(
+            f"vCenter reports neither the use of GPUs nor of CPUs of {who}: {fold_names(pool.cpu_untold)}.",
+            width,
+        )
     return lines
 
 
 def _idle_cells(one: IdleVm) -> list[Cell]:
     return [
         one.vm,
+        one.owner,
         one.folder,
         one.host,
         _devices(one.devices),
-        f"{one.cpu_percent:.1f} %",
+        "" if one.past is None else percent(one.past.average_percent),
+        "" if one.cpu_percent is None else percent(one.cpu_percent),
         _uptime(one.uptime_seconds),
         one.plan,
     ]
+
+
+def _certainty(pool: GpuPool, width: int) -> list[Text]:
+    """Say how much a row proves."""
+    lines: list[Text] = []
+    pasts = [one.past for one in pool.idle if one.past is not None]
+    if pasts:
+        reach = over(min(pasts, key=lambda past: past.span_seconds))
+        lines += _note(f"GPU is the mean of the busiest of a VM's GPUs, over {reach} at least.", width)
+    if len(pasts) < len(pool.idle):
+        words = (
+            "CPU alone is a hint, no proof: it is of the moment, and the use of the GPU is not measurable. "
+            "`nvidia-smi vgpu -u` on the host shows it, for MIG on Ampere nothing does."
+        )
+        lines += _note(words, width)
+    return lines
+
+
+def _reclaim(pool: GpuPool, width: int) -> list[Text]:
+    """List what would take their GPUs back; nothing is done."""
+    lines = [Text(""), Text("WOULD GIVE THEM BACK", style="bold")]
+    for step in reclaim_steps(pool):
+        words = f"ask {step.ask}, then {step.then}: frees {_devices(step.frees)}"
+        lines += hanging(step.vm, words, width, label_width=max(len(one.vm) for one in pool.idle))
+    return lines
 
 
 def _uptime(seconds: int | None) -> str:

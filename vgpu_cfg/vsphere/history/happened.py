@@ -64,7 +64,7 @@ def _read(session: Session, scope: PastScope) -> Past:
     found: list[Any] = []
     if wanted:
         begin = None if scope.host_moids else min(made_at.values(), default=None)
-        spec = _filter(session, scope, EVENT_KINDS, begin)
+        spec = _filter(session, scope, scope.kinds or EVENT_KINDS, scope.since or begin)
         found += [event for event in _events(manager, spec) if _moid_of(event) in wanted]
     if scope.removed_vms:
         kinds = (REMOVED, *MAKINGS)

@@ -16,6 +16,7 @@ from itertools import chain
 from vgpu_cfg.catalog import Catalog, load_catalog
 from vgpu_cfg.model.locks import Locks
 from vgpu_cfg.model.observed.drs import ClusterTies
+from vgpu_cfg.model.observed.gpu_use import UseReading
 from vgpu_cfg.model.observed.host_facts import EstateFacts, FactGroup
 from vgpu_cfg.model.observed.inventory import DirectPathCapacity, Host, Inventory, PciDevice
 from vgpu_cfg.model.observed.maintenance import MaintenanceEntry
@@ -31,6 +32,8 @@ from vgpu_cfg.vsphere.host_facts.reader import ALL_GROUPS, read_facts
 from vgpu_cfg.vsphere.reading import passes
 from vgpu_cfg.vsphere.reading import places as reader_places
 from vgpu_cfg.vsphere.reading.direct_path import read_direct_path
+from vgpu_cfg.vsphere.reading.gpu_use import NOT_RECORDED as COUNTERS_NOT_RECORDED
+from vgpu_cfg.vsphere.reading.gpu_use import read_gpu_use
 from vgpu_cfg.vsphere.reading.host_kinds import (
     KindFacts,
     read_kinds,
@@ -161,6 +164,10 @@ class VCenterReader:
     def read_maintenance(self, host_moids: Sequence[str]) -> Mapping[str, MaintenanceEntry]:
         """Return who took hosts into maintenance mode, and by which run, as far as vCenter's events tell."""
         return read_maintenance(self._session, host_moids)
+
+    def read_gpu_use(self, hosts: Sequence[Host], days: float | None = None) -> UseReading:
+        """Read how the GPUs of hosts are used now and, with `days`, were used."""
+        return read_gpu_use(self._session, hosts, days)
 
     def read_locks(self) -> Locks | None:
         """Read the locks of runs: three round trips."""
@@ -355,6 +362,10 @@ class RecordedReader:
     def read_maintenance(self, host_moids: Sequence[str]) -> Mapping[str, MaintenanceEntry]:  # noqa: ARG002 - a recording has no events
         """Return nothing: a recording holds no events."""
         return {}
+
+    def read_gpu_use(self, hosts: Sequence[Host], days: float | None = None) -> UseReading:  # noqa: ARG002 - a recording has no counters
+        """Return nothing: a recording holds no performance counters."""
+        return UseReading(unread=COUNTERS_NOT_RECORDED)
 
     def read_locks(self) -> Locks | None:
         """Return nothing: a recording does not tell who worked when it was made."""

@@ -35,6 +35,8 @@ import (
 	_ "github.com/vmware/govmomi/cli/host/vnic"
 	_ "github.com/vmware/govmomi/cli/host/vswitch"
 	_ "github.com/vmware/govmomi/cli/ls"
+	_ "github.com/vmware/govmomi/cli/metric"
+	_ "github.com/vmware/govmomi/cli/metric/interval"
 	_ "github.com/vmware/govmomi/cli/object"
 	_ "github.com/vmware/govmomi/cli/permissions"
 	_ "github.com/vmware/govmomi/cli/pool"

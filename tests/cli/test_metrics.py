@@ -1,0 +1,86 @@
+"""`metrics` as it is typed: once, into a file, and by HTTP."""
+
+from __future__ import annotations
+
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command_line import CommandLine
+from vgpu_cfg.cli.output.show_metrics import SiteCollector, listening
+from vgpu_cfg.errors import DocumentError, Unreachable
+from vgpu_cfg.render.metrics import Site
+
+PLAN = """\
+version: 1
+name: depts
+vcenter: lab:two-a100
+defaults: {template: ubuntu-22.04-efi, cluster: gpu, folder: training, cpus: 4, memory: 16GiB}
+vms: [{name: vm-01, gpus: grid_a100-10c}]
+"""
+SERVER = ("--server", "lab:two-a100")
+
+
+def lines(text: str) -> list[str]:
+    return [line for line in text.splitlines() if not line.startswith("#")]
+
+
+def test_drift_and_the_last_run_of_a_plan(vgpu_cfg: CommandLine) -> None:
+    plan = vgpu_cfg.write("depts.yaml", PLAN)
+    before = lines(vgpu_cfg.done("metrics", plan, "--once", *SERVER).out)
+    assert 'vgpu_cfg_plan_in_sync{plan="depts"} 0.0' in before
+    assert not any(line.startswith("vgpu_cfg_last_run") for line in before)
+    vgpu_cfg.done("apply", plan, "--yes")
+    after = lines(vgpu_cfg.done("metrics", plan, "--once", *SERVER).out)
+    assert 'vgpu_cfg_plan_in_sync{plan="depts"} 1.0' in after
+    assert 'vgpu_cfg_plan_differences{plan="depts"} 0.0' in after
+    (run,) = (line for line in after if line.startswith("vgpu_cfg_last_run"))
+    assert 'command="apply",plan="depts",result="done"' in run
+    (held,) = (line for line in after if line.startswith("vgpu_cfg_gpu_held"))
+    assert 'plan="depts",profile="grid_a100-10c",vm="vm-01"' in held
+
+
+def test_a_text_file_collector_gets_a_whole_file(vgpu_cfg: CommandLine) -> None:
+    ran = vgpu_cfg.done("metrics", "--once", "--to", "vgpu.prom", *SERVER)
+    text = (vgpu_cfg.folder / "vgpu.prom").read_text()
+    assert (ran.out, lines(text)[0]) == ("", "vgpu_cfg_up 1.0")
+    assert [path.name for path in vgpu_cfg.folder.glob("*.prom*")] == ["vgpu.prom"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "give one of --once and --listen"),
+        (["--once", "--listen", "1"], "give one of --once and --listen"),
+        (["--listen", "here"], "'here' is no port such as 9478"),
+        (["--listen", "10.0.0.1:99999"], "is no port such as 9478"),
+        (["--listen", "9478", "--to", "x"], "it belongs to --once"),
+    ],
+)
+def test_what_is_mistyped_is_told(words: list[str], said: str, vgpu_cfg: CommandLine) -> None:
+    ran = vgpu_cfg("metrics", *words, *SERVER, COLUMNS="200")
+    assert ran.code == 2
+    assert said in ran.err
+
+
+def test_an_estate_that_is_not_there_leaves_no_file(vgpu_cfg: CommandLine) -> None:
+    ran = vgpu_cfg("metrics", "--once", "--to", "vgpu.prom", "--server", "lab:two-a10")
+    assert (ran.code, Path("vgpu.prom").exists()) == (3, False)
+
+
+@pytest.mark.allow_hosts(["127.0.0.1"])
+def test_prometheus_is_answered_by_http() -> None:
+    def read() -> Site:
+        raise Unreachable("nobody answers", subject="vc", remedy="")
+
+    collector = SiteCollector(read, every_seconds=60)
+    with listening(collector, "127.0.0.1", 0) as port:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:
+            assert answer.headers["Content-Type"].startswith("text/plain")
+            assert lines(answer.read().decode()) == ["vgpu_cfg_up 0.0"]
+        with (
+            pytest.raises(DocumentError, match="nobody can listen there"),
+            listening(collector, "127.0.0.1", port),
+        ):
+            pass

@@ -1,0 +1,32 @@
+"""`usage` as it is typed, on the lab: power events of a run, and what was there before."""
+
+from __future__ import annotations
+
+import csv
+import json
+
+from tests.cli.command_line import CommandLine
+
+SERVER = ("--server", "lab:mixed-fleet")
+
+
+def test_text_json_and_csv_tell_the_same(vgpu_cfg: CommandLine) -> None:
+    found = json.loads(vgpu_cfg.done("usage", *SERVER, "--by", "vm", "--output", "json").out)
+    assert found["kind"] == "usage"
+    rows = {row["name"]: row["gpu_hours"] for row in found["rows"]}
+    assert rows["research-01"] == 360.0  # half of a GPU for 30 days
+    table = list(csv.DictReader(vgpu_cfg.done("usage", *SERVER, "--by", "vm", "--csv").out.splitlines()))
+    assert {row["vm"]: float(row["gpu_hours"]) for row in table} == rows
+    text = vgpu_cfg.done("usage", *SERVER, "--by", "vm").out
+    assert f"{sum(rows.values()):,.1f} GPU-hours" in text
+
+
+def test_what_is_mistyped_is_told(vgpu_cfg: CommandLine) -> None:
+    for words, said in (
+        (["--by", "plans"], "'plans' is not plan, folder, vm, owner or attribute:NAME"),
+        (["--since", "1y"], "neither a time such as 7d"),
+        (["--csv", "--output", "json"], "give one of --csv and --output json"),
+    ):
+        ran = vgpu_cfg("usage", *SERVER, *words, COLUMNS="200")
+        assert ran.code == 2
+        assert said in ran.err + ran.out

@@ -1,0 +1,201 @@
+"""Metrics: their page, rules and dashboard, and the same numbers as in text and JSON, on every estate."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.contract.vcenters import FixedClock
+from vgpu_cfg.catalog import load_catalog
+from vgpu_cfg.cli.output.show_metrics import SiteCollector, as_text
+from vgpu_cfg.documents.foreign import read_foreign
+from vgpu_cfg.errors import Unreachable
+from vgpu_cfg.lab import estate_names, open_lab
+from vgpu_cfg.lab.simulation.clock import VirtualClock
+from vgpu_cfg.lab.simulation.sessions import LAB_CREDENTIALS
+from vgpu_cfg.model.use_choice import UseBy
+from vgpu_cfg.planning.pool.summary import read_pool
+from vgpu_cfg.planning.pool.use import use_rows
+from vgpu_cfg.ports import ReadScope
+from vgpu_cfg.render.data.pool import pool_data
+from vgpu_cfg.render.layout.lines import plain
+from vgpu_cfg.render.metrics import METRICS, UP, Site, samples
+from vgpu_cfg.render.text.gpus import render_pool
+from vgpu_cfg.render.text.use import percent
+from vgpu_cfg.render.views.use import UseTable
+from vgpu_cfg.vsphere.reading.reader import VCenterReader
+from vgpu_cfg.vsphere.wire.session import Session
+
+TOP = Path(__file__).resolve().parents[3]
+PAGE = TOP / "docs" / "reference" / "metrics.md"
+RULES = TOP / "examples" / "prometheus" / "rules.yaml"
+DASHBOARD = TOP / "examples" / "prometheus" / "dashboard.json"
+BEGIN, END = "<!-- table -->", "<!-- /table -->"
+NAME = re.compile(r"vgpu_cfg_\w+")
+MIB = 1024 * 1024
+MEASURED = """
+about: GPUs that are measured, and one that is not
+vcenter: {statistics_level: 4}
+clusters:
+- name: gpu
+  hosts:
+  - name: esx-01.lab
+    gpus:
+    - {board: A100D, pci_id: "0000:21:00.0", day: [62.5]}
+    - {board: A100D, pci_id: "0000:e2:00.0", day: [0]}
+  - name: esx-02.lab
+    gpus: [{board: A100D}]
+vms:
+- name: worker
+  host: esx-01.lab
+  cpus: 8
+  memory: 64GiB
+  hardware_version: 21
+  gpus: [{profile: grid_a100d-80c, on: "0000:21:00.0"}]
+  extra_config: {pciPassthru.use64bitMMIO: "TRUE", pciPassthru.64bitMMIOSizeGB: "512"}
+"""
+
+
+def seen(estate: str) -> tuple[Site, dict[str, Any], str]:
+    """Return an estate's metrics, its JSON and its text, all of one reading."""
+    lab = open_lab(estate, clock=VirtualClock())
+    with Session(lab, "lab", LAB_CREDENTIALS.user, LAB_CREDENTIALS.password) as session:
+        reader = VCenterReader(session, FixedClock())
+        observed = reader.read_inventory(ReadScope())
+        use = reader.read_gpu_use(observed.hosts, 7)
+    observed = observed.model_copy(update={"gpu_use": use})
+    pool = read_pool(observed, load_catalog())
+    rows = UseTable(use_rows(pool.gpus, observed, UseBy.GPU))
+    text = plain(render_pool(pool, observed.vcenter, 120, use=rows, with_all=True))
+    return Site(pool, observed.read_at, {}), pool_data(pool, observed), text
+
+
+def told(site: Site, name: str) -> dict[tuple[str, ...], float]:
+    (found,) = (dict(values) for metric, values in samples(site) if metric.name == name)
+    return found
+
+
+@pytest.mark.parametrize("estate", [*estate_names(), MEASURED])
+def test_the_numbers_are_those_of_json_and_text(estate: str, tmp_path: Path) -> None:
+    if estate == MEASURED:
+        file = tmp_path / "measured.yaml"
+        file.write_text(MEASURED)
+        estate = str(file)
+    site, data, text = seen(estate)
+    rows = {(row["board"], row["mode"]): row for row in data["pool"]}
+    sums: dict[str, Callable[[dict[str, Any]], int]] = {
+        "vgpu_cfg_pool_gpus": lambda row: row["gpus"],
+        "vgpu_cfg_pool_idle_gpus": lambda row: row["idle"],
+        "vgpu_cfg_pool_not_ready_gpus": lambda row: row["not_ready"],
+        "vgpu_cfg_pool_stranded_bytes": lambda row: row["lost_mib"] * MIB,
+        "vgpu_cfg_pool_locked_bytes": lambda row: row["bound_mib"] * MIB,
+    }
+    for name, value in sums.items():
+        assert told(site, name) == {key: value(row) for key, row in rows.items()}, name
+    for name, key in (("used", "used"), ("free", "room")):
+        counts = {(*at, profile): count for at, row in rows.items() for profile, count in row[key].items()}
+        assert told(site, f"vgpu_cfg_pool_vgpus_{name}") == counts
+    measured = [gpu for gpu in data["gpus"] if gpu["use"]]
+    busy = told(site, "vgpu_cfg_gpu_utilization_ratio")
+    assert busy == {
+        (gpu["host"], gpu["pci_id"], gpu["board"]): gpu["use"]["utilization_percent"] / 100
+        for gpu in measured
+    }
+    for gpu in measured:
+        (line,) = (line for line in text.splitlines() if f"{gpu['host']} {gpu['pci_id']}" in line)
+        assert percent(gpu["use"]["utilization_percent"]) in line
+        assert percent(gpu["use"]["past"]["average_percent"]) in line
+    unmeasured = len(data["gpus"]) - len(measured)
+    assert told(site, "vgpu_cfg_gpus_not_measurable") == {(): unmeasured}
+    assert ("not measurable" in text) == (unmeasured > 0)
+    idle = {one["vm"] for one in data["idle"]}
+    assert {labels[1] for labels in told(site, "vgpu_cfg_vm_idle")} == idle
+
+
+def table() -> str:
+    rows = [
+        f"| `{one.name}` | {', '.join(f'`{label}`' for label in one.labels)} | {one.meaning} |"
+        for one in (UP, *METRICS)
+    ]
+    return "\n".join(["| Metric | Labels | Meaning |", "|---|---|---|", *rows])
+
+
+def test_the_page_has_the_table() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    before, rest = text.split(BEGIN)
+    shown, after = rest.split(END)
+    if os.environ.get("REWRITE_PAGES"):
+        PAGE.write_text(f"{before}{BEGIN}\n{table()}\n{END}{after}", encoding="utf-8")
+        pytest.skip("written anew")
+    assert shown.strip() == table(), "REWRITE_PAGES=1 writes it anew"
+
+
+def expressions() -> list[str]:
+    panels = json.loads(DASHBOARD.read_text())["panels"]
+    return [target["expr"] for panel in panels for target in panel["targets"]]
+
+
+def test_rules_and_dashboard_ask_for_what_there_is() -> None:
+    known = {UP.name, *(metric.name for metric in METRICS)}
+    groups = read_foreign(RULES.read_text(), str(RULES))["groups"]
+    asked = [rule["expr"] for group in groups for rule in group["rules"]] + expressions()
+    assert {name for text in asked for name in NAME.findall(text)} <= known
+
+
+def promtool(*words: str, stdin: str = "") -> int:
+    program = shutil.which("promtool")
+    if program is None:
+        pytest.skip("promtool is not here: apt-get install prometheus")
+    done = subprocess.run(
+        [program, *words], input=stdin, capture_output=True, text=True, check=False, timeout=60
+    )
+    return done.returncode
+
+
+def test_promtool_takes_rules_and_questions(tmp_path: Path) -> None:
+    assert promtool("check", "rules", str(RULES)) == 0
+    listed = [{"record": f"panel:{number}", "expr": text} for number, text in enumerate(expressions())]
+    path = tmp_path / "panels.yaml"
+    path.write_text(json.dumps({"groups": [{"name": "panels", "rules": listed}]}))
+    assert promtool("check", "rules", str(path)) == 0
+    path.write_text(RULES.read_text().replace("sum by", "sum bye", 1))
+    assert promtool("check", "rules", str(path)) != 0
+
+
+def test_promtool_takes_the_metrics(tmp_path: Path) -> None:
+    file = tmp_path / "measured.yaml"
+    file.write_text(MEASURED)
+    text = as_text(seen(str(file))[0])
+    assert promtool("check", "metrics", stdin=text) == 0
+    assert promtool("check", "metrics", stdin=text.replace("# HELP", "# HLEP")) != 0
+
+
+def test_vcenter_is_read_no_more_often_than_asked_and_told_when_it_is_away(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    site, _, _ = seen("one-a100")
+    times = iter([0.0, 30.0, 61.0, 61.0])
+    answers: list[Site | Exception] = [site, Unreachable("nobody answers", subject="vc", remedy="")]
+
+    def read() -> Site:
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    collector = SiteCollector(read, every_seconds=60, clock=lambda: next(times))
+    names = [family.name for family in collector.collect()]
+    assert names[0] == UP.name
+    assert [family.name for family in collector.collect()] == names
+    assert len(answers) == 1
+    (up,) = collector.collect()
+    assert [(sample.name, sample.value) for sample in up.samples] == [(UP.name, 0.0)]
+    assert "nobody answers (vc)" in capsys.readouterr().err

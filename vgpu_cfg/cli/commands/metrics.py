@@ -1,0 +1,98 @@
+"""`vgpu-cfg metrics`: the estate as Prometheus' metrics, once or for as long as somebody asks."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from vgpu_cfg.cli.options.shared import connected
+from vgpu_cfg.settings.flags import ConnectionFlags
+
+_LOOPBACK = "127.0.0.1"
+_PLACE = re.compile(r"(?:(?P<address>[^:\[\]]+|\[[0-9a-fA-F:.]+\]):)?(?P<port>\d{1,5})")
+_LAST_PORT = 65_535
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(
+        epilog="vgpu-cfg metrics --once --server lab:two-a100\n\n"
+        "vgpu-cfg metrics --listen 9478 --server vc01.example.com\n\n"
+        "vgpu-cfg metrics --once --to /var/lib/node_exporter/vgpu.prom --server vc01.example.com"
+    )(metrics)
+
+
+@connected()
+def metrics(
+    plans: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="[PLAN...]", help="Plan files whose drift is told, too.", show_default=False),
+    ] = None,
+    *,
+    once: Annotated[bool, typer.Option("--once", help="Print them once, as Prometheus reads it.")] = False,
+    to: Annotated[
+        Path | None,
+        typer.Option(
+            "--to", metavar="FILE", help="With --once: write this file, whole, for a text-file collector."
+        ),
+    ] = None,
+    listen: Annotated[
+        str | None,
+        typer.Option(
+            "--listen",
+            metavar="[ADDRESS:]PORT",
+            help="Answer Prometheus at /metrics until Ctrl-C; on 127.0.0.1 where no address is given.",
+        ),
+    ] = None,
+    every: Annotated[
+        float,
+        typer.Option("--every", min=1, help="With --listen: read vCenter at most once in so many seconds."),
+    ] = 60.0,
+    days: Annotated[
+        float, typer.Option("--days", min=0.05, max=365, help="Over how many days the use of GPUs is a mean.")
+    ] = 7.0,
+    idle_below: Annotated[
+        float, typer.Option("--idle-below", metavar="PERCENT", min=0, max=100, help="As of inventory.")
+    ] = 1.0,
+    connection: ConnectionFlags,
+) -> None:
+    """Tell Prometheus of capacity, holders, use, drift and last runs."""
+    if once == (listen is not None):
+        raise typer.BadParameter("give one of --once and --listen", param_hint="--once")
+    if to is not None and not once:
+        raise typer.BadParameter("it belongs to --once", param_hint="--to")
+    address, port = _place(listen) if listen is not None else ("", 0)
+    from vgpu_cfg.cli.flows.metrics_flow import read_metrics
+    from vgpu_cfg.cli.output import show, show_metrics
+    from vgpu_cfg.render.metrics import Site
+
+    def read() -> Site:
+        return read_metrics(connection, plans or (), days=days, idle_below=idle_below)
+
+    if once:
+        text = show_metrics.as_text(read())
+        if to is None:
+            show_metrics.write(text)
+        else:
+            from vgpu_cfg.cli.kept.whole_file import write_whole
+
+            write_whole(to, text, mode=0o644)
+        return
+    import threading
+
+    collector = show_metrics.SiteCollector(read, every_seconds=every)
+    with show_metrics.listening(collector, address, port) as at:
+        show.say(f"listening at http://{address}:{at}/metrics until Ctrl-C")
+        threading.Event().wait()
+
+
+def _place(text: str) -> tuple[str, int]:
+    """Read where to listen. Raises BadParameter."""
+    found = _PLACE.fullmatch(text)
+    if found is None or int(found["port"]) > _LAST_PORT:
+        message = f"{text!r} is no port such as 9478, nor an address with one such as 10.0.0.5:9478"
+        raise typer.BadParameter(message, param_hint="--listen")
+    return (found["address"] or _LOOPBACK).strip("[]"), int(found["port"])

@@ -1,0 +1,259 @@
+"""Which metrics an estate has for Prometheus: name, labels, meaning and values, a row of the table each.
+
+Names, units and labels follow Prometheus' own advice (prometheus.io/docs/practices/naming): base units, and
+shares of 1 called ratio. All are gauges. What is not measurable has no sample, and never 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from vgpu_cfg.model.plan.severity import Severity
+from vgpu_cfg.planning.pool.gpus import PooledGpu
+from vgpu_cfg.planning.pool.summary import GpuPool, PoolRow
+
+MIB = 1024 * 1024
+Sample = tuple[tuple[str, ...], float]
+
+
+@dataclass(frozen=True, slots=True)
+class PlanState:
+    """How far an estate is from a plan file: differences, and findings by severity."""
+
+    name: str
+    differences: int
+    findings: dict[Severity, int]
+    is_in_sync: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LastRun:
+    """The newest run of a plan. `result` is empty where none is told: it goes on, or it broke off."""
+
+    plan: str
+    command: str
+    at: datetime
+    result: str
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """What the metrics are worked out of. `owners` are those of VMs by host and name."""
+
+    pool: GpuPool
+    read_at: datetime
+    owners: dict[tuple[str, str], tuple[str, str]]
+    plans: tuple[PlanState, ...] = ()
+    runs: tuple[LastRun, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """A row of the table."""
+
+    name: str
+    meaning: str
+    labels: tuple[str, ...]
+    read: Callable[[Site], Iterable[Sample]]
+
+
+def _by_row(value: Callable[[PoolRow], float]) -> Callable[[Site], Iterator[Sample]]:
+    return lambda site: (((row.board, str(row.mode)), value(row)) for row in site.pool.rows)
+
+
+def _by_profile(counts: Callable[[PoolRow], Iterable[tuple[str, int]]]) -> Callable[[Site], Iterator[Sample]]:
+    return lambda site: (
+        ((row.board, str(row.mode), profile), count)
+        for row in site.pool.rows
+        for profile, count in sorted(counts(row))
+    )
+
+
+def _by_gpu(value: Callable[[PooledGpu], float | None]) -> Callable[[Site], Iterator[Sample]]:
+    return lambda site: (
+        ((gpu.host, gpu.pci_id, gpu.board), found)
+        for gpu in site.pool.gpus
+        if (found := value(gpu)) is not None
+    )
+
+
+def _share(percent: float | None) -> float | None:
+    return None if percent is None else round(percent / 100, 6)
+
+
+def _mean(gpu: PooledGpu) -> float | None:
+    return _share(gpu.use.past.average_percent) if gpu.use and gpu.use.past else None
+
+
+def _mean_seconds(gpu: PooledGpu) -> float | None:
+    return gpu.use.past.span_seconds if gpu.use and gpu.use.past else None
+
+
+def _memory(gpu: PooledGpu) -> float | None:
+    used = gpu.use.memory_used_mib if gpu.use else None
+    return None if used is None else used * MIB
+
+
+def _memory_total(gpu: PooledGpu) -> float | None:
+    total = gpu.use.memory_total_mib if gpu.use else None
+    return None if total is None else total * MIB
+
+
+def _holders(site: Site) -> Iterator[Sample]:
+    for gpu in site.pool.gpus:
+        counts: dict[tuple[str, ...], int] = {}
+        for run in gpu.runs:
+            plan, owner = site.owners.get((gpu.host_moid, run.vm), ("", ""))
+            labels = (gpu.host, gpu.pci_id, run.vm, run.profile, plan, owner)
+            counts[labels] = counts.get(labels, 0) + 1
+        yield from counts.items()
+
+
+def _idle(site: Site) -> Iterator[Sample]:
+    for one in site.pool.idle:
+        yield (one.host, one.vm, one.plan, one.owner, "gpu" if one.past else "cpu"), 1
+
+
+_POOL = ("board", "mode")
+_GPU = ("host", "gpu", "board")
+
+METRICS: tuple[Metric, ...] = (
+    Metric(
+        "vgpu_cfg_read_timestamp_seconds",
+        "When vCenter was read, by this machine's clock.",
+        (),
+        lambda site: [((), site.read_at.timestamp())],
+    ),
+    Metric("vgpu_cfg_pool_gpus", "GPUs by board and mode.", _POOL, _by_row(lambda row: row.gpus)),
+    Metric(
+        "vgpu_cfg_pool_idle_gpus",
+        "GPUs that nothing runs on and that are ready.",
+        _POOL,
+        _by_row(lambda row: row.idle),
+    ),
+    Metric(
+        "vgpu_cfg_pool_not_ready_gpus",
+        "GPUs that take nothing for now.",
+        _POOL,
+        _by_row(lambda row: row.not_ready),
+    ),
+    Metric(
+        "vgpu_cfg_pool_whole_gpus_held",
+        "GPUs that a VM has as a whole.",
+        _POOL,
+        _by_row(lambda row: row.whole_held),
+    ),
+    Metric(
+        "vgpu_cfg_pool_vgpus_used",
+        "vGPUs that run, by profile.",
+        (*_POOL, "profile"),
+        _by_profile(lambda row: row.used.items()),
+    ),
+    Metric(
+        "vgpu_cfg_pool_vgpus_free",
+        "How many more vGPUs of a profile fit, if only that one is taken.",
+        (*_POOL, "profile"),
+        _by_profile(lambda row: row.room.items()),
+    ),
+    Metric(
+        "vgpu_cfg_pool_stranded_bytes",
+        "Free framebuffer that no profile can have.",
+        _POOL,
+        _by_row(lambda row: row.lost_mib * MIB),
+    ),
+    Metric(
+        "vgpu_cfg_pool_locked_bytes",
+        "Free framebuffer that only the size which runs on that GPU can use.",
+        _POOL,
+        _by_row(lambda row: row.bound_mib * MIB),
+    ),
+    Metric(
+        "vgpu_cfg_gpu_held",
+        "Devices of a running VM on a GPU; profile is empty for a whole GPU, plan and owner where none is.",
+        ("host", "gpu", "vm", "profile", "plan", "owner"),
+        _holders,
+    ),
+    Metric(
+        "vgpu_cfg_gpu_utilization_ratio",
+        "How busy a GPU was in its newest sample of 20 seconds.",
+        _GPU,
+        _by_gpu(lambda gpu: _share(gpu.use.utilization_percent) if gpu.use else None),
+    ),
+    Metric(
+        "vgpu_cfg_gpu_utilization_mean_ratio",
+        "How busy a GPU was on average, over vgpu_cfg_gpu_utilization_mean_seconds.",
+        _GPU,
+        _by_gpu(_mean),
+    ),
+    Metric(
+        "vgpu_cfg_gpu_utilization_mean_seconds",
+        "Over how long the mean is: what vCenter keeps of it, seven days at most unless --days says more.",
+        _GPU,
+        _by_gpu(_mean_seconds),
+    ),
+    Metric("vgpu_cfg_gpu_memory_used_bytes", "Framebuffer in use on a GPU.", _GPU, _by_gpu(_memory)),
+    Metric("vgpu_cfg_gpu_memory_bytes", "Framebuffer of a GPU.", _GPU, _by_gpu(_memory_total)),
+    Metric(
+        "vgpu_cfg_gpu_temperature_celsius",
+        "Temperature of a GPU.",
+        _GPU,
+        _by_gpu(lambda gpu: gpu.use.temperature_celsius if gpu.use else None),
+    ),
+    Metric(
+        "vgpu_cfg_gpu_power_watts",
+        "Power that a GPU draws.",
+        _GPU,
+        _by_gpu(lambda gpu: gpu.use.power_watts if gpu.use else None),
+    ),
+    Metric(
+        "vgpu_cfg_gpus_not_measurable",
+        "GPUs of which vCenter tells no use.",
+        (),
+        lambda site: [((), sum(gpu.use is None for gpu in site.pool.gpus))],
+    ),
+    Metric(
+        "vgpu_cfg_vm_idle",
+        "1 for each running VM with GPU devices that seems idle; judged_by is gpu or cpu.",
+        ("host", "vm", "plan", "owner", "judged_by"),
+        _idle,
+    ),
+    Metric(
+        "vgpu_cfg_plan_differences",
+        "What differs from a plan file, as `status` counts it.",
+        ("plan",),
+        lambda site: (((plan.name,), plan.differences) for plan in site.plans),
+    ),
+    Metric(
+        "vgpu_cfg_plan_in_sync",
+        "1 where nothing differs from a plan file, else 0.",
+        ("plan",),
+        lambda site: (((plan.name,), plan.is_in_sync) for plan in site.plans),
+    ),
+    Metric(
+        "vgpu_cfg_plan_findings",
+        "Findings of a plan by severity.",
+        ("plan", "severity"),
+        lambda site: (
+            ((plan.name, str(severity)), count)
+            for plan in site.plans
+            for severity, count in plan.findings.items()
+        ),
+    ),
+    Metric(
+        "vgpu_cfg_last_run_timestamp_seconds",
+        "When the newest run of a plan ended, or began where no end is told; result is empty then.",
+        ("plan", "command", "result"),
+        lambda site: (((run.plan, run.command, run.result), run.at.timestamp()) for run in site.runs),
+    ),
+)
+"""In the order in which they are told."""
+UP = Metric(
+    "vgpu_cfg_up", "1 where vCenter could be read, else 0, and then nothing else is told.", (), lambda _: ()
+)
+
+
+def samples(site: Site) -> Sequence[tuple[Metric, list[Sample]]]:
+    """Return the values of every metric, those without one, too."""
+    return [(metric, [(labels, float(value)) for labels, value in metric.read(site)]) for metric in METRICS]

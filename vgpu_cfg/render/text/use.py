@@ -1,0 +1,99 @@
+"""How the use of GPUs reads: a row per GPU, VM, plan or owner, or why it is not measurable."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from rich.text import Text
+
+from vgpu_cfg.model.observed.gpu_use import PastUse
+from vgpu_cfg.model.use_choice import UseBy, UseSort
+from vgpu_cfg.planning.expand.ranges import fold_names
+from vgpu_cfg.planning.pool.summary import GpuPool
+from vgpu_cfg.planning.pool.use import UseRow
+from vgpu_cfg.render.layout.lines import Cell, Column, counted, duration, fold, hanging, size, table
+from vgpu_cfg.render.views.use import UseTable
+
+UNMEASURED = "not measurable"
+_COLUMNS = (
+    Column("NOW", is_right=True),
+    Column("MEMORY", is_right=True),
+    Column("TEMP", is_right=True, drop=3),
+    Column("POWER", is_right=True, drop=2),
+    Column("MEAN", is_right=True),
+    Column("PEAK", is_right=True, drop=4),
+    Column("VMS", is_flexible=True, drop=1),
+)
+_VALUES: Mapping[UseSort, Callable[[UseRow], float | None]] = {
+    UseSort.USE: lambda row: row.utilization_percent,
+    UseSort.MEAN: lambda row: row.past_percent,
+    UseSort.MEMORY: lambda row: row.memory_used_mib,
+    UseSort.TEMPERATURE: lambda row: row.temperature_celsius,
+    UseSort.POWER: lambda row: row.power_watts,
+}
+
+
+def _place(row: UseRow, sort: UseSort) -> tuple[float, str]:
+    value = _VALUES[sort](row) if sort in _VALUES else None
+    return (1.0 if value is None else -value), row.name
+
+
+def render_use(pool: GpuPool, shown: UseTable, width: int) -> list[Text]:
+    """Lay out how GPUs are used, or say why that is not measurable."""
+    if not pool.gpus:
+        return []
+    if pool.use_untold:
+        return [Text(""), *hanging("USE", f"{UNMEASURED}: {pool.use_untold}", width, indent=0, style="bold")]
+    rows = [row for row in shown.rows if row.untold < row.gpus]
+    if shown.sort is not None:
+        sort = shown.sort
+        rows.sort(key=lambda row: _place(row, sort))
+    first = Column(shown.by.value.upper(), is_flexible=True)
+    lines = [Text(""), Text("USE", style="bold")]
+    lines += table((first, *_COLUMNS), [_cells(row, shown.by) for row in rows], width)
+    return [*lines, *_notes(pool, shown, width)]
+
+
+def _cells(row: UseRow, by: UseBy) -> list[Cell]:
+    has_none = row.shared == row.gpus and by is not UseBy.GPU
+    return [
+        row.name or f"(no {by})",
+        "shared" if has_none else percent(row.utilization_percent),
+        "" if row.memory_used_mib is None else size(row.memory_used_mib),
+        "" if row.temperature_celsius is None else f"{row.temperature_celsius} °C",
+        "" if row.power_watts is None else f"{row.power_watts} W",
+        "" if row.past_percent is None else percent(row.past_percent),
+        "" if row.peak_percent is None else percent(row.peak_percent),
+        fold_names(row.vms) if by is not UseBy.VM else "",
+    ]
+
+
+def percent(value: float | None) -> str:
+    """Write a percentage, or that there is none."""
+    return UNMEASURED if value is None else f"{value:.1f} %"
+
+
+def over(past: PastUse) -> str:
+    """Say over how long something was measured."""
+    days = past.span_seconds / 86_400
+    return f"{days:.0f} days" if days >= 1.5 else duration(past.span_seconds)
+
+
+def _notes(pool: GpuPool, shown: UseTable, width: int) -> list[Text]:
+    pasts = [gpu.use.past for gpu in pool.gpus if gpu.use is not None and gpu.use.past is not None]
+    notes = []
+    if pasts:
+        longest = max(pasts, key=lambda past: past.span_seconds)
+        many = counted(longest.samples, "sample")
+        notes.append(f"MEAN and PEAK are those of the last {over(longest)}, in {many}.")
+    if pool.past_untold:
+        notes.append(f"Use over days is {UNMEASURED}: {pool.past_untold}.")
+    untold = sum(gpu.use is None for gpu in pool.gpus)
+    if untold:
+        are = counted(untold, "GPU is", "GPUs are")
+        notes.append(
+            f"Of {counted(len(pool.gpus), 'GPU')} {are} {UNMEASURED}: the host tells nothing of them."
+        )
+    if any(row.shared for row in shown.rows):
+        notes.append("Counters are of whole GPUs: whose the use of a shared one is, nobody can say.")
+    return [line for note in notes for line in fold(Text(f"  {note}", style="dim"), width, hang=2)]
