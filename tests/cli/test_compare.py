@@ -38,8 +38,8 @@ def test_what_an_apply_made_came_since(recorded: CommandLine) -> None:
     ("words", "told"),
     [
         (["--exit-code"], "it belongs to --compare"),
-        (["--compare", "old.json", "--gpus"], "leave --gpus, --host and --cluster out"),
-        (["--compare", "old.json", "--host", "esx-*"], "leave --gpus, --host and --cluster out"),
+        (["--compare", "old.json", "--gpus"], "leave --gpus, --host, --cluster and --html out"),
+        (["--compare", "old.json", "--host", "esx-*"], "leave --gpus, --host, --cluster and --html out"),
     ],
 )
 def test_options_that_do_not_go_together(vgpu_cfg: CommandLine, words: list[str], told: str) -> None:

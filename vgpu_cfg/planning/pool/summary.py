@@ -85,7 +85,7 @@ class GpuPool:
     """The pool as a whole.
 
     `idle` are the VMs below `idle_below` percent of GPUs or CPUs; of `cpu_untold` vCenter tells neither.
-    `use_untold` says why no use of GPUs is measurable, `past_untold` why no more of it than the last hour's.
+    `use_unread` says why no use of GPUs is measurable, `past_unread` why no more of it than the last hour's.
     """
 
     rows: tuple[PoolRow, ...]
@@ -94,8 +94,8 @@ class GpuPool:
     idle: tuple[IdleVm, ...] = ()
     idle_below: float = IDLE_BELOW_PERCENT
     cpu_untold: tuple[str, ...] = ()
-    use_untold: str = ""
-    past_untold: str = ""
+    use_unread: str = ""
+    past_unread: str = ""
 
 
 def read_pool(
@@ -120,8 +120,8 @@ def read_pool(
             for vm, host, _ in held
             if vm.is_on and cpu_percent(vm) is None and past_of(vm.name, host.moid, gpus)[0] is None
         ),
-        use_untold=use.unread,
-        past_untold=use.past_unread,
+        use_unread=use.unread,
+        past_unread=use.past_unread,
     )
 
 

@@ -25,7 +25,7 @@ class UseRow:
     """The use of some GPUs: means in percent, sums in MiB and watts, the highest temperature.
 
     A value is None where none of the `measured` GPUs tells it. `shared` GPUs are held together with others,
-    so that nobody can say whose their use is; they count in none of the sums. `untold` GPUs are not measured.
+    so that nobody can say whose their use is; they count in none of the sums. `unmeasured` counts the rest.
     """
 
     name: str
@@ -38,7 +38,7 @@ class UseRow:
     past_percent: float | None
     peak_percent: float | None
     shared: int = 0
-    untold: int = 0
+    unmeasured: int = 0
 
 
 def owner_of(vm: Vm) -> str:
@@ -114,5 +114,5 @@ def _row(name: str, gpus: Sequence[PooledGpu], vms: tuple[str, ...] = (), shared
         past_percent=round(sum(one.average_percent for one in pasts) / len(pasts), 2) if pasts else None,
         peak_percent=max((one.peak_percent for one in pasts), default=None),
         shared=shared,
-        untold=len(gpus) - len(told),
+        unmeasured=len(gpus) - len(told),
     )

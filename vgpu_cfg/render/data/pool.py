@@ -37,8 +37,8 @@ def pool_data(pool: GpuPool, observed: Inventory, cordons: Sequence[CordonRow] =
         "idle": [asdict(one) | {"past": _past(one.past)} for one in pool.idle],
         "reclaim": [asdict(step) for step in reclaim_steps(pool)],
         "cpu_untold": list(pool.cpu_untold),
-        "use_untold": pool.use_untold,
-        "past_untold": pool.past_untold,
+        "use_unread": pool.use_unread,
+        "past_unread": pool.past_unread,
     }
 
 

@@ -42,9 +42,9 @@ def render_use(pool: GpuPool, shown: UseTable, width: int) -> list[Text]:
     """Lay out how GPUs are used, or say why that is not measurable."""
     if not pool.gpus:
         return []
-    if pool.use_untold:
-        return [Text(""), *hanging("USE", f"{UNMEASURED}: {pool.use_untold}", width, indent=0, style="bold")]
-    rows = [row for row in shown.rows if row.untold < row.gpus]
+    if pool.use_unread:
+        return [Text(""), *hanging("USE", f"{UNMEASURED}: {pool.use_unread}", width, indent=0, style="bold")]
+    rows = [row for row in shown.rows if row.unmeasured < row.gpus]
     if shown.sort is not None:
         sort = shown.sort
         rows.sort(key=lambda row: _place(row, sort))
@@ -86,11 +86,11 @@ def _notes(pool: GpuPool, shown: UseTable, width: int) -> list[Text]:
         longest = max(pasts, key=lambda past: past.span_seconds)
         many = counted(longest.samples, "sample")
         notes.append(f"MEAN and PEAK are those of the last {over(longest)}, in {many}.")
-    if pool.past_untold:
-        notes.append(f"Use over days is {UNMEASURED}: {pool.past_untold}.")
-    untold = sum(gpu.use is None for gpu in pool.gpus)
-    if untold:
-        are = counted(untold, "GPU is", "GPUs are")
+    if pool.past_unread:
+        notes.append(f"Use over days is {UNMEASURED}: {pool.past_unread}.")
+    unmeasured = sum(gpu.use is None for gpu in pool.gpus)
+    if unmeasured:
+        are = counted(unmeasured, "GPU is", "GPUs are")
         notes.append(
             f"Of {counted(len(pool.gpus), 'GPU')} {are} {UNMEASURED}: the host tells nothing of them."
         )
