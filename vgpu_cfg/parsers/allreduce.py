@@ -39,7 +39,7 @@ class AllReduce(Frozen):
     where that is not told.
     """
 
-    by: Literal["nccl-tests", "horovod"]
+    by: Literal["nccl-tests", "horovod", "torch"]
     ranks: int
     size_bytes: int
     busbw_gigabytes: float
@@ -106,7 +106,7 @@ def parse_probe(text: str) -> AllReduce:
         value: object = json.loads(said)
         if not isinstance(value, Mapping) or value.get("v") != 1:
             raise UnreadableOutput(PROBE, "another version's result", line=said)
-        return AllReduce(by="horovod", **{key: part for key, part in value.items() if key != "v"})
+        return AllReduce.model_validate({"by": "horovod"} | {key: value[key] for key in value if key != "v"})
     except (ValueError, TypeError, ValidationError, RecursionError) as error:
         raise UnreadableOutput(PROBE, "no result", line=said, number=lines[0].number) from error
 

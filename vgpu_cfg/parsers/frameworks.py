@@ -1,0 +1,81 @@
+"""Which framework starts a training: what PyTorch says of itself, and `mpirun --version`.
+
+Sources: PyTorch's `torch.__version__`, `torch.version.cuda` and `torch.cuda.nccl.version()`, which is one
+number up to 1.9 and three from 1.10 on; the first lines that Open MPI, MPICH's Hydra and Intel MPI print.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from vgpu_cfg.parsers.errors import UnreadableOutput
+from vgpu_cfg.parsers.text import lines_with_content
+
+TORCH = "python3, importing torch"
+MPIRUN = "mpirun --version"
+
+ASK_TORCH = """\
+import torch
+from torch.distributed import is_available
+print("torch", torch.__version__)
+print("cuda", torch.version.cuda or "none")
+try:
+    found = torch.cuda.nccl.version() if torch.version.cuda else ()
+except Exception:
+    found = ()
+print("nccl", found if isinstance(found, int) else ".".join(str(part) for part in found) or "none")
+print("distributed", "yes" if is_available() else "no")
+"""
+"""The program whose lines `parse_torch` reads."""
+
+_LINE = re.compile(r"(?P<name>torch|cuda|nccl|distributed) (?P<value>\S+)")
+_OPEN_MPI = re.compile(r"mpirun \((?:Open MPI|OpenRTE)\) (?P<version>\d+(?:\.\d+)+\S*)")
+_OTHERS = (("HYDRA", "MPICH"), ("Intel(R) MPI", "Intel MPI"))
+
+
+@dataclass(frozen=True, slots=True)
+class Torch:
+    """A PyTorch. `cuda` and `nccl` are "" where it was built without."""
+
+    version: str
+    cuda: str
+    nccl: str
+    is_distributed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Mpi:
+    """Whose mpirun it is; `version` is "" where it is not Open MPI's."""
+
+    name: str
+    version: str = ""
+
+    @property
+    def is_open_mpi(self) -> bool:
+        """Whether `train` can tell it what to do."""
+        return self.name == "Open MPI"
+
+
+def parse_torch(text: str) -> Torch:
+    """Read what `ASK_TORCH` prints, among warnings. Raises UnreadableOutput where a line is missing."""
+    found = {}
+    for line in lines_with_content(text):
+        words = _LINE.fullmatch(line.text.strip())
+        if words is not None:
+            found[words["name"]] = "" if words["value"] == "none" else words["value"]
+    lacking = {"torch", "cuda", "nccl", "distributed"} - found.keys()
+    if lacking:
+        raise UnreadableOutput(TORCH, f"nothing of {', '.join(sorted(lacking))}", line=text.strip()[-200:])
+    return Torch(found["torch"], found["cuda"], found["nccl"], found["distributed"] == "yes")
+
+
+def parse_mpirun(text: str) -> Mpi:
+    """Read whose mpirun it is. Raises UnreadableOutput for what none of them prints."""
+    found = _OPEN_MPI.search(text)
+    if found is not None:
+        return Mpi("Open MPI", found["version"])
+    for mark, name in _OTHERS:
+        if mark in text:
+            return Mpi(name)
+    raise UnreadableOutput(MPIRUN, "no mpirun that is known", line=text.strip()[:200])
