@@ -63,10 +63,12 @@ class GuestPart(Part):
 
 
 class ImagePart(Part):
-    """A container image of a registry. `env` is what its Dockerfile states by ENV."""
+    """A container image of a registry: what it holds. `env` is what its Dockerfile states by ENV."""
 
     size: Size = 8192
     horovod: bool = True
+    torch: bool = False
+    mpi: bool = True
     env: dict[str, str] = Field(default_factory=dict)
 
 

@@ -96,19 +96,19 @@ def image_facts(internet: InternetPart, image: str) -> ImagePart:
     server, rest = registry_of(image)
     images = find_registry(internet, server).images
     if images is None:
-        return ImagePart(horovod=_WITHOUT_HOROVOD.search(rest) is None)
+        return ImagePart(horovod=_WITHOUT_HOROVOD.search(rest) is None, torch="pytorch" in rest)
     found = images.get(rest)
     if found is None:
         raise ModuleFailedError(f"the registry {server} has no image {rest}")
     return found
 
 
-def holds_horovod(work: Work, image: str) -> bool:
-    """Whether an image that the guest has holds Horovod."""
+def contents_of(work: Work, image: str) -> ImagePart:
+    """Return what an image that the guest has holds: all, where it is from a template or a file."""
     try:
-        return image_facts(work.lab.state.internet, image).horovod
+        return image_facts(work.lab.state.internet, image)
     except ModuleFailedError:
-        return True  # it was in the template, or was loaded from a file: nobody says otherwise
+        return ImagePart(torch=True)  # nobody says otherwise
 
 
 def environment_of(internet: InternetPart, image: str) -> dict[str, str]:

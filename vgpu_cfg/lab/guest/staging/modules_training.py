@@ -7,9 +7,9 @@ import json
 
 from vgpu_cfg.lab.guest.staging.internet import (
     check_packages,
+    contents_of,
     fetch,
     find_image,
-    holds_horovod,
     image_facts,
     log_in,
 )
@@ -93,7 +93,7 @@ def log_in_to_registry(work: Work) -> WorkResult:
 
 def _has_image(work: Work) -> bool:
     image = work.text("image")
-    return image in work.guest.images and (not _wants_horovod(work) or holds_horovod(work, image))
+    return image in work.guest.images and (not _wants_horovod(work) or contents_of(work, image).horovod)
 
 
 def _wants_horovod(work: Work) -> bool:
@@ -129,7 +129,7 @@ def get_image(work: Work) -> WorkResult:
             raise ModuleFailedError(f"no space left on device: the image needs {size * UNPACKED // 1024} GiB")
         guest.free_mib -= size * UNPACKED
         guest.images.append(image)
-    if _wants_horovod(work) and not holds_horovod(work, image):
+    if _wants_horovod(work) and not contents_of(work, image).horovod:
         raise ModuleFailedError("the image does not hold Horovod: horovodrun --check-build fails in it")
     return DONE
 

@@ -50,6 +50,8 @@ SOCKETS_GB_S = 1.1
 """What sockets reach where there is no RDMA: a number of the lab's own."""
 PROBE_MARK, PROBE_BYTES = "VGPU-CFG-ALLREDUCE ", 256 * 1024 * 1024
 """How the line begins that the probe of `verify` prints, and how much it sums."""
+TORCH_PROBE = "import torch.distributed"
+"""What the probe holds that sums with PyTorch alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,5 +306,7 @@ def train(session: Session, arguments: Sequence[str], stdin: bytes) -> Result:
                 "is_on_gpu": True,
                 "framework": "tensorflow",
             }
+            if TORCH_PROBE in script.content:
+                result |= {"by": "torch", "framework": "pytorch"}
             return out(*lines, f"[1,0]<stdout>:{PROBE_MARK}{json.dumps(result)}")
     return out(*lines, *(f"[1,{rank}]<stdout>:rank {rank} of {bus.ranks}" for rank in range(bus.ranks)))

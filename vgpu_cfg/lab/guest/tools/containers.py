@@ -7,12 +7,13 @@ import posixpath
 from collections.abc import Sequence
 
 from vgpu_cfg.lab.guest.shell.session import Result, Session, run_words
-from vgpu_cfg.lab.guest.staging.internet import environment_of, holds_horovod
+from vgpu_cfg.lab.guest.staging.internet import contents_of, environment_of
 from vgpu_cfg.lab.guest.staging.modules_training import WORKER
 from vgpu_cfg.lab.guest.staging.work import Work
 from vgpu_cfg.lab.guest.system.faults import fault_of
 from vgpu_cfg.lab.guest.system.gpus import driven_gpus, newer_library
 from vgpu_cfg.lab.guest.tools.base import WRONG_USE, fail, out
+from vgpu_cfg.lab.guest.tools.frameworks import answer_of
 from vgpu_cfg.lab.guest.tools.horovod import BUILD, complaint_about, version_of
 
 VALUED = frozenset(
@@ -137,13 +138,15 @@ def _inside(
 ) -> Result:
     words = [*([entry] if entry else []), *command]
     line = " ".join(words)
+    holds = contents_of(Work(session.lab, session.vm, "image", {}, ""), image)
     if "horovodrun --check-build" in line or "import horovod" in line:
-        work = Work(session.lab, session.vm, "image", {}, "")
-        if holds_horovod(work, image):
+        if holds.horovod:
             return out(BUILD.format(version=version_of(image))) if "horovodrun" in line else Result()
         if "horovodrun" in line:
             return fail('exec: "horovodrun": executable file not found in $PATH: unknown.', status=127)
         return fail("ModuleNotFoundError: No module named 'horovod'")
+    if (answer := answer_of(holds, words)) is not None:
+        return answer
     if words[:1] == ["horovodrun"]:
         return horovodrun(version_of(image), words[1:])
     if words == ["env"]:
