@@ -50,6 +50,7 @@ class VerifyCode(StrEnum):
     LICENCE_ENDS = "VG682"
     NO_GPUDIRECT = "VG683"
     HOST_SILENT = "VG684"
+    NO_FRAMEWORK = "VG685"
     NCCL_SETTINGS = "VG687"
     ROCE_UNKNOWN = "VG688"
     RDMA_LOSS = "VG689"
@@ -348,6 +349,13 @@ _ROWS: tuple[Failure, ...] = (
         "verified",
         "nothing can be asked of it or of the guests on it, which may run on or be gone with it",
         "look at its console whether it runs; `vgpu-cfg plan` says where its VMs could start meanwhile",
+    ),
+    Failure(
+        _C.NO_FRAMEWORK,
+        "what training is started by is not where it trains",
+        "verified",
+        "training does not start, or computes on CPUs",
+        "name an image that holds it (NVIDIA's PyTorch images have both), or train by another framework",
     ),
     Failure(
         _C.NCCL_SETTINGS,

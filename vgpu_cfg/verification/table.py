@@ -119,6 +119,7 @@ CHECKS: tuple[Check, ...] = (
         container_checks.ask_container_gpus,
     ),
     GuestCheck("horovod", "Horovod in the image", ("runtime",), False, container_checks.ask_horovod),
+    GuestCheck("framework", "PyTorch or MPI", ("runtime",), False, container_checks.ask_framework),
     GuestCheck("worker", "worker container", ("runtime",), False, container_checks.ask_worker),
     GuestCheck(
         "worker-limits", "worker's limits", ("worker", "gpus", "rdma"), False, worker_checks.ask_worker_limits
@@ -157,7 +158,7 @@ CHECKS: tuple[Check, ...] = (
     TrainingCheck(
         "allreduce",
         "allreduce",
-        ("container-gpus", "horovod", "ssh", "bandwidth"),
+        ("container-gpus", "horovod", "framework", "ssh", "bandwidth"),
         True,
         training_checks.ask_allreduce,
     ),

@@ -28,6 +28,7 @@ from vgpu_cfg.model.guests.training_modules import (
 )
 from vgpu_cfg.model.observed.host_facts import HostFacts
 from vgpu_cfg.model.observed.inventory import Host
+from vgpu_cfg.model.plan_file.training_entries import Framework
 from vgpu_cfg.model.verification import Thresholds
 from vgpu_cfg.model.vgpu import VgpuProfile
 from vgpu_cfg.verification.learned import Learned
@@ -185,6 +186,12 @@ class GuestView:
     def image(self) -> ImageModule | None:
         """The image to train with."""
         return self.spec.get(ImageModule)
+
+    @property
+    def framework(self) -> Framework | None:
+        """What starts the processes of its training; None where it takes no part, or nobody says."""
+        by = self.image or self.launcher
+        return by.framework if by is not None else None
 
     @property
     def worker(self) -> WorkerModule | None:

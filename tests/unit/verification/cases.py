@@ -28,6 +28,7 @@ from tests.unit.verification.two_workers import (
     host_of,
     host_view,
     make_scene,
+    trains_by,
 )
 from vgpu_cfg.knowledge.verify_failures import VerifyCode
 from vgpu_cfg.model.guests.guest import GuestReport, ModuleState
@@ -261,6 +262,12 @@ def _no_ipv4_gid(scene: Scene) -> None:
     scene.answer("show_gids", by="\n".join(line for line in lines if "10.111" not in line))
 
 
+def _torch_for_cpus(scene: Scene) -> None:
+    scene.views.update(trains_by("torchrun").views)
+    printed_by_torch = "torch 2.6.0+cpu\ncuda none\nnccl none\ndistributed yes\n"
+    scene.answer(*RUN_IMAGE, "--gpus", "all", IMAGE, "sh", by=printed_by_torch)
+
+
 def _no_peermem(scene: Scene) -> None:
     text = printed("lsmod-with-peermem.txt")
     scene.answer("lsmod", by="\n".join(line for line in text.splitlines() if "peermem" not in line))
@@ -426,6 +433,7 @@ CASES: tuple[Case, ...] = (
             by=printed("horovod-check-build-without-nccl.txt"),
         ),
     ),
+    Case(C.NO_FRAMEWORK, "framework", "hvd-01", _torch_for_cpus),
     Case(
         C.WORKER_DOWN,
         "worker",

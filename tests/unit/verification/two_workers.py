@@ -37,6 +37,7 @@ from vgpu_cfg.model.guests.training_modules import (
 from vgpu_cfg.model.observed.graphics import GraphicsType
 from vgpu_cfg.model.observed.host_facts import FactGroup, HostFacts, KernelSetting, SoftwarePackage
 from vgpu_cfg.model.observed.inventory import Gpu, Host, PciDevice
+from vgpu_cfg.model.plan_file.training_entries import Framework
 from vgpu_cfg.model.verification import Baseline, CheckResult, CheckState, Verification
 from vgpu_cfg.model.vgpu import Sharing, VgpuProfile
 from vgpu_cfg.parsers.nccl_settings import SETTINGS
@@ -55,6 +56,9 @@ PROBE = (
     'VGPU-CFG-ALLREDUCE {"v": 1, "ranks": 2, "size_bytes": 268435456, "busbw_gigabytes": 11.2, '
     '"is_exact": true, "is_on_gpu": true, "framework": "tensorflow"}\n'
 )
+BY_TORCH = PROBE.replace('"framework": "tensorflow"', '"by": "torch", "framework": "pytorch"')
+TORCH = "torch 2.6.0+cu126\ncuda 12.6\nnccl 2.21.5\ndistributed yes\n"
+TABLE = printed("nccl-tests-two-ranks.txt")
 NCCL_SETTINGS = """# Written by /opt/vgpu-cfg/nccl-env, at every boot: what NCCL needs to know of this guest.
 export NCCL_SOCKET_IFNAME='=ens192'
 export NCCL_IB_HCA='=mlx5_0:1'
@@ -222,6 +226,10 @@ def answers_of(number: int, spec: GuestSpec) -> dict[tuple[str, ...], Answer]:
         (*RUN_IMAGE, "--gpus", "all", IMAGE, "horovodrun"): printed(
             "horovod-check-build-after-a-greeting.txt"
         ),
+        (*RUN_IMAGE, "--gpus", "all", IMAGE, "sh"): ShellResult(
+            status=0, stdout=TORCH, stderr="/usr/local/bin/torchrun\n"
+        ),
+        (*RUN_IMAGE, "--gpus", "all", IMAGE, "mpirun"): "mpirun (Open MPI) 4.1.7\n",
         (*RUN_IMAGE, IMAGE, "sh"): failing("", 127),
         ("ssh",): lambda words: f"{boot_id(words[-3])}\n",
         ("ping",): "3 packets transmitted, 3 received, 0% packet loss\n",
@@ -321,6 +329,21 @@ def make_scene(count: int = 2) -> Scene:
         )
         guests[spec.vm] = FakeGuest(spec.vm, answers_of(number, spec))
     return Scene(views, FakeGuests(guests), [host_view()])
+
+
+def trains_by(framework: Framework) -> Scene:
+    """Return two healthy workers of a plan that trains by a framework; the image holds all of them."""
+    scene = make_scene()
+    for name, view in scene.views.items():
+        modules = tuple(
+            module.model_copy(update={"framework": framework})
+            if module.kind in ("image", "launcher")
+            else module
+            for module in view.spec.modules
+        )
+        scene.views[name] = replace(view, spec=view.spec.model_copy(update={"modules": modules}))
+        scene.answer("env", "NCCL_DEBUG=INFO", "/usr/local/bin/train", by=VIA + BY_TORCH, of=name)
+    return scene
 
 
 def found_in(report: Verification, check: str, subject: str) -> CheckResult:

@@ -1,4 +1,4 @@
-"""What is asked of a guest about containers: the runtime, its GPUs, Horovod in the image, the worker."""
+"""What is asked of a guest about containers: runtime, GPUs, the framework in the image, the worker."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import hashlib
 
 from vgpu_cfg.knowledge.verify_failures import VerifyCode
 from vgpu_cfg.parsers.errors import UnreadableOutput
+from vgpu_cfg.parsers.frameworks import ASK_TORCH, parse_mpirun, parse_torch
 from vgpu_cfg.parsers.guest_system import parse_active, parse_check_build
 from vgpu_cfg.parsers.nvidia.guest_gpus import parse_listed
 from vgpu_cfg.verification.asking import Asking, Command, failed, is_absent, passed, said, skipped
@@ -103,6 +104,54 @@ def ask_horovod(view: GuestView) -> Asking:
             VerifyCode.NO_HOROVOD, f"Horovod {built.version} without {' and '.join(lacking)}", expected
         )
     return passed(f"Horovod {built.version}: {parts}", expected)
+
+
+def ask_framework(view: GuestView) -> Asking:
+    """See whether what trains has PyTorch, or Open MPI, where the plan trains by these."""
+    framework = view.framework
+    if framework == "torchrun":
+        return (yield from _ask_torch(view))
+    if framework == "mpi":
+        return (yield from _ask_mpi(view))
+    return skipped("it trains by neither torchrun nor MPI")
+
+
+def _ask_torch(view: GuestView) -> Asking:
+    where = view.image.image if view.image is not None else "the guest"
+    expected = "torchrun, and PyTorch with CUDA and NCCL" if view.gpus else "torchrun and PyTorch"
+    answer = yield _within(view, ("sh", "-c", f"command -v torchrun >&2 && exec python3 -c '{ASK_TORCH}'"))
+    try:
+        found = parse_torch(answer.stdout)
+    except UnreadableOutput:
+        lacks = "torchrun" if "torchrun" not in answer.stderr else "PyTorch"
+        seen = said(answer) if lacks == "PyTorch" else f"{where} has no {lacks}"
+        return failed(VerifyCode.NO_FRAMEWORK, seen, expected)
+    words = f"PyTorch {found.version}, CUDA {found.cuda or 'none'}, NCCL {found.nccl or 'none'}"
+    has_all = found.is_distributed and (not view.gpus or (found.cuda and found.nccl))
+    if not has_all:
+        return failed(VerifyCode.NO_FRAMEWORK, words, expected)
+    return passed(words, expected)
+
+
+def _ask_mpi(view: GuestView) -> Asking:
+    where = view.image.image if view.image is not None else "the guest"
+    expected = "Open MPI"
+    answer = yield _within(view, ("mpirun", "--version"))
+    try:
+        found = parse_mpirun(answer.stdout + answer.stderr)
+    except UnreadableOutput:
+        seen = f"{where} has no mpirun" if is_absent(answer) else said(answer)
+        return failed(VerifyCode.NO_FRAMEWORK, seen, expected)
+    if not found.is_open_mpi:
+        return failed(VerifyCode.NO_FRAMEWORK, f"{found.name}, whose words `train` does not know", expected)
+    return passed(f"{found.name} {found.version}", expected)
+
+
+def _within(view: GuestView, words: tuple[str, ...]) -> Command:
+    """Run something where training runs: in a new container of the image, else on the guest itself."""
+    image = view.image
+    line = in_image(image.runtime, image.image, words, gpus=bool(view.gpus)) if image is not None else words
+    return Command(line, timeout_seconds=_START_SECONDS)
 
 
 def ask_worker(view: GuestView) -> Asking:

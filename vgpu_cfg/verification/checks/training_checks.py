@@ -1,15 +1,16 @@
 """What is asked of all workers together: an allreduce over all of their GPUs, exact and as fast as the line.
 
-It is started as training is, by `train` on the first VM. Where the image holds nccl-tests, built with MPI,
-`all_reduce_perf` measures; else a small program of this tool's, which needs Horovod only, is put on every
-worker and taken away again.
+It is started as training is, by `train` on the first VM, with the framework that the plan trains by. Where
+MPI starts it and the image holds nccl-tests, `all_reduce_perf` measures; else a small program of this tool's,
+which needs Horovod or PyTorch only, is put on every worker and taken away again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from importlib import resources
+from typing import assert_never
 
 from vgpu_cfg.knowledge.verify_failures import VerifyCode
 from vgpu_cfg.model.verification import Thresholds
@@ -36,10 +37,14 @@ TRAIN = "/usr/local/bin/train"
 PROBE_FILE = "/opt/vgpu-cfg/verify-allreduce.py"
 """In the folder that every worker container mounts read-only at the same path."""
 
-_HAS_NCCL_TESTS = (
-    r"command -v all_reduce_perf && command -v mpirun && horovodrun --check-build | grep '\[X\] MPI'"
-)
-"""`train --mpi` starts it, which wants Open MPI and a Horovod that was built with it."""
+_FOR_NCCL_TESTS = "command -v all_reduce_perf && command -v mpirun"
+_FOR_THEM_BY_HOROVOD = rf"{_FOR_NCCL_TESTS} && horovodrun --check-build | grep '\[X\] MPI'"
+"""`train --mpi` starts them, which wants Open MPI and a Horovod that was built with it."""
+
+_HAS_TORCH = "python3 -c 'import torch.distributed as found; print(found.is_available())'"
+
+HOROVOD_PROBE = "allreduce_probe.txt"
+TORCH_PROBE = "allreduce_torch_probe.txt"
 
 NCCL_TESTS = ("all_reduce_perf", "-b", "256M", "-e", "256M", "-n", "20", "-g", "1")
 _LIMIT_SECONDS = 600.0
@@ -83,57 +88,75 @@ class TrainingView:
 def ask_allreduce(view: TrainingView) -> Asking:
     """Sum a vector over all GPUs: see that every number is right, and how fast it went."""
     module = view.launcher.launcher
-    if module is None or module.framework != "horovod":
-        return skipped("the plan names no framework to start it with")
+    if module is None:
+        return skipped("the plan starts no training")
+    if module.framework == "none":
+        return skipped("the plan's training starts one command on each worker: no framework joins them")
     if len(module.workers) > len(view.workers):
         return skipped("not all of its workers are verified in this run")
     if view.ranks < 2:
         return skipped("there is only one process, which has nobody to sum with")
-    has_nccl_tests = yield from _has_nccl_tests(view)
-    if has_nccl_tests:
-        answer = yield _train(("--mpi", "--", *NCCL_TESTS))
-        result = _read(answer, by_nccl_tests=True)
-    else:
-        answer = yield from _by_probe(view)
-        result = _read(answer, by_nccl_tests=False)
-    if isinstance(result, Verdict):
-        return result
-    return _assess(view, result, answer.stdout + answer.stderr)
+    match module.framework:
+        case "horovod":
+            if (yield from _holds(view, _FOR_THEM_BY_HOROVOD, "all_reduce_perf")):
+                return (yield from _by_nccl_tests(view, "--mpi"))
+            return (yield from _by_probe(view, HOROVOD_PROBE))
+        case "torchrun":
+            return (yield from _by_probe(view, TORCH_PROBE))
+        case "mpi":
+            if (yield from _holds(view, _FOR_NCCL_TESTS, "all_reduce_perf")):
+                return (yield from _by_nccl_tests(view))
+            if (yield from _holds(view, _HAS_TORCH, "True")):
+                return (yield from _by_probe(view, TORCH_PROBE))
+            return unproven(
+                "nothing there sums over MPI: install nccl-tests (all_reduce_perf, built with MPI) or PyTorch"
+            )
+        case _ as never:
+            assert_never(never)
 
 
-def _has_nccl_tests(view: TrainingView) -> Generator[Step, ShellResult, bool]:
+def _holds(view: TrainingView, words: str, sign: str) -> Generator[Step, ShellResult, bool]:
+    """Whether what trains prints a sign for a line of sh, in the image or on the guest itself."""
     image = view.launcher.image
-    words = ("sh", "-c", _HAS_NCCL_TESTS)
-    command = in_image(image.runtime, image.image, words, gpus=False) if image is not None else words
+    line = ("sh", "-c", words)
+    command = in_image(image.runtime, image.image, line, gpus=False) if image is not None else line
     answer = yield Command(command, timeout_seconds=180)
-    return answer.status == 0 and "all_reduce_perf" in answer.stdout
+    return answer.status == 0 and sign in answer.stdout
 
 
-def _by_probe(view: TrainingView) -> Generator[Step, ShellResult, ShellResult]:
-    source = resources.files("vgpu_cfg.verification.checks").joinpath("allreduce_probe.txt")
+def _by_nccl_tests(view: TrainingView, *options: str) -> Asking:
+    answer = yield _train((*options, "--", *NCCL_TESTS))
+    return _read_sum(view, answer, parse_nccl_tests)
+
+
+def _by_probe(view: TrainingView, probe: str) -> Asking:
+    source = resources.files("vgpu_cfg.verification.checks").joinpath(probe)
     machines = dict.fromkeys([view.launcher.name, *(worker.name for worker in view.workers)])
     text = source.read_text(encoding="utf-8")
     try:
         for machine in machines:
             yield WriteFile(PROBE_FILE, text, on=machine)
-        return (yield _train(("--", "python3", PROBE_FILE)))
+        answer = yield _train(("--", "python3", PROBE_FILE))
     finally:
         for machine in machines:
             yield Command(("rm", "-f", PROBE_FILE), on=machine, is_cleanup=True)
+    return _read_sum(view, answer, parse_probe)
 
 
 def _train(words: tuple[str, ...]) -> Command:
     return Command(("env", "NCCL_DEBUG=INFO", TRAIN, *words), timeout_seconds=_LIMIT_SECONDS)
 
 
-def _read(answer: ShellResult, *, by_nccl_tests: bool) -> AllReduce | Verdict:
+def _read_sum(view: TrainingView, answer: ShellResult, parse: Callable[[str], AllReduce]) -> Verdict:
+    """Read what it came to; see that it is exact, whole, on GPUs and as fast as the line."""
     if is_absent(answer):
         return failed(VerifyCode.ALLREDUCE_FAILED, f"there is no {TRAIN}", "the command `train`")
     try:
-        return parse_nccl_tests(answer.stdout) if by_nccl_tests else parse_probe(answer.stdout)
+        result = parse(answer.stdout)
     except UnreadableOutput as error:
         seen = said(answer) if answer.status != 0 else error.message
         return failed(VerifyCode.ALLREDUCE_FAILED, seen, "an allreduce that ends")
+    return _assess(view, result, answer.stdout + answer.stderr)
 
 
 def _assess(view: TrainingView, result: AllReduce, text: str) -> Verdict:
