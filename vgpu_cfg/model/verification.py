@@ -70,7 +70,7 @@ class Thresholds(Frozen):
 
     `line_gbps` is what the ports of RDMA shall run at, where their boards differ from most of the model.
     `clock_seconds` is how far a clock may be off, `licence_hours` how long a licence must hold still, `loss`
-    the share that a figure may be behind the baseline's.
+    the share that a figure may be behind the baseline's. `shared_gpus`: VMs of others may take turns on GPUs.
     """
 
     host_memory: float = Field(default=0.90, gt=0, le=1)
@@ -81,6 +81,7 @@ class Thresholds(Frozen):
     clock_seconds: float = Field(default=2, gt=0, le=3600)
     licence_hours: float = Field(default=12, ge=0, le=8760)
     loss: float = Field(default=0.05, gt=0, lt=1)
+    shared_gpus: bool = False
 
 
 class VmPlace(Frozen):

@@ -141,6 +141,7 @@ class _Run:
     def _host_results(self, view: HostView) -> list[CheckResult]:
         subject = CheckSubject(kind="host", name=view.name)
         machines = self._machines({"": partial(self._host, view.name)})
+        view = replace(view, thresholds=self._choice.thresholds)
         found: Found = {}
         for check in self._checks:
             if isinstance(check, HostCheck):

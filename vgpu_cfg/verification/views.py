@@ -63,6 +63,7 @@ class HostView:
     """Names of running VMs that are none of the plan's, by the address of a GPU that they share with it."""
     licence_of_all: bool = False
     """Whether vGPUs of VMs that are none of the plan's are checked too."""
+    thresholds: Thresholds = field(default_factory=Thresholds)
 
     @property
     def name(self) -> str:

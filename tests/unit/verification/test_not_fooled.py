@@ -10,6 +10,7 @@ import pytest
 from tests.unit.verification.cases import RATE, TRAIN
 from tests.unit.verification.two_workers import (
     FACTS,
+    GPU,
     IMAGE,
     PROBE,
     RUN_IMAGE,
@@ -21,8 +22,9 @@ from tests.unit.verification.two_workers import (
 )
 from vgpu_cfg.knowledge.verify_failures import VerifyCode
 from vgpu_cfg.model.signs import shown
-from vgpu_cfg.model.verification import CheckResult, CheckState
+from vgpu_cfg.model.verification import CheckResult, CheckState, Thresholds
 from vgpu_cfg.ports import ShellResult
+from vgpu_cfg.verification import Choice
 from vgpu_cfg.verification.checks.network_checks import rdma_mtu
 from vgpu_cfg.verification.checks.training_checks import TrainingView
 from vgpu_cfg.verification.learned import RdmaNic
@@ -150,3 +152,13 @@ def test_a_host_that_does_not_trust_dscp_protects_nothing_that_guests_mark() -> 
     scene.hosts[0] = replace(host_view(), vms=(vm,), facts=facts)
     found = _result(scene, "host-roce")
     assert (found.code, found.observed) == (VerifyCode.HOST_ROCE, "nmlx5_core trust_state not set")
+
+
+def test_gpus_that_are_shared_on_purpose_pass_and_their_tenants_are_named() -> None:
+    scene = make_scene()
+    scene.hosts = [replace(scene.hosts[0], tenants={GPU: ("desktop-07",)})]
+    refused = _result(scene, "tenants")
+    assert (refused.code, refused.state) == (VerifyCode.GPU_TAKEN, CheckState.FAILED)
+    choice = Choice(thresholds=Thresholds(shared_gpus=True))
+    (found,) = [one for one in scene.run(choice).results if one.check == "tenants"]
+    assert (found.state, found.observed) == (CheckState.PASSED, f"desktop-07 on {GPU}")

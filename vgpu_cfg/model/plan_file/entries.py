@@ -348,6 +348,7 @@ class VerifyEntry(Frozen):
     loss: Stated[Annotated[float, Field(gt=0, lt=1)]] = key(
         "The share by which a figure may be behind that of the baseline.", default="0.05"
     )
+    shared_gpus: Stated[bool] = key("Whether VMs of others may run on the GPUs that train.", default="false")
 
 
 class FileHeader(Frozen):

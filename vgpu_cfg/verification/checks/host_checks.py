@@ -235,13 +235,16 @@ def ask_tenants(view: HostView) -> Asking:
     if not view.vgpus:
         return skipped("no VM of the plan has a vGPU here")
     taken = [f"{', '.join(names)} on {pci_id}" for pci_id, names in view.tenants.items()]
+    if taken and view.thresholds.shared_gpus:
+        return passed("; ".join(taken), "GPUs that others may share")
     if taken:
         return failed(
             VerifyCode.GPU_TAKEN,
             "; ".join(taken),
             "GPUs that only VMs of the plan have",
             meaning="their vGPUs take turns with those that train, and every worker waits for the slowest",
-            remedy="move them to another GPU, or plan a profile that has the whole one",
+            remedy="move them to another GPU, plan a profile that has the whole one, or write "
+            "`verify: {shared_gpus: true}` where that is meant",
         )
     return passed("GPUs that only VMs of the plan have")
 
