@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from tests.cli.command_line import CommandLine
 
 STRANDED = "lab:estates/stranded.yaml"
@@ -123,3 +125,47 @@ def test_vms_with_gpus_that_use_almost_no_cpu_are_named_with_the_doubt(vgpu_cfg:
 def test_the_limit_of_idleness_belongs_to_the_pool(vgpu_cfg: CommandLine) -> None:
     assert vgpu_cfg("inventory", "--idle-below", "3", "--server", "lab:two-a100").code == 2
     assert vgpu_cfg("inventory", "--gpus", "--idle-below", "300", "--server", "lab:two-a100").code == 2
+
+
+def test_hosts_that_are_thought_of_take_as_many_as_the_ones_they_are_like(vgpu_cfg: CommandLine) -> None:
+    fleet = ("--server", "lab:mixed-fleet")
+    as_it_is = told(vgpu_cfg, "fit", "nvidia_l40s-12c", *fleet)
+    assert (as_it_is["added"], as_it_is["total_as_it_is"]) == ([], as_it_is["total"])
+    words = ("2 x esx-l40s-02", "1 x esx-a100-01 with 2 x L40S, mixed size")
+    grown = told(
+        vgpu_cfg, "fit", "nvidia_l40s-12c", *fleet, *(part for one in words for part in ("--add", one))
+    )
+    names = [["esx-l40s-02-new1.lab", "esx-l40s-02-new2.lab"], ["esx-a100-01-new3.lab"]]
+    assert grown["added"] == [
+        {"asked": asked, "hosts": hosts} for asked, hosts in zip(words, names, strict=True)
+    ]
+    counts = {host["name"]: host["count"] for host in grown["hosts"]}
+    assert [counts[name] for made in names for name in made] == [16, 16, 8]
+    assert grown["total_as_it_is"] == as_it_is["total"] == grown["total"] - 40
+    text = vgpu_cfg.done("fit", "nvidia_l40s-12c", *fleet, "--add", words[0]).told
+    assert "ADDED 2 x esx-l40s-02: esx-l40s-02-new{1..2}, not there" in text
+
+
+def test_a_vm_of_a_plan_starts_on_a_host_that_is_thought_of(vgpu_cfg: CommandLine) -> None:
+    asked = ("fit", "--plan", SEVEN)
+    before = told(vgpu_cfg, *asked)
+    host = before["hosts"][0]["name"]
+    after = told(vgpu_cfg, *asked, "--add", f"3 x {host}")
+    assert after["total"] == before["total"] + 3 * before["hosts"][0]["count"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("two hosts", "is not COUNT x HOST"),
+        ("2 x esx-nowhere-01", "there is no host 'esx-nowhere-01'"),
+        ("0 x esx-l40s-01", "asks for 0 hosts: 1 to 1000"),
+        ("99999999999 x esx-l40s-01", "1 to 1000 can be added"),
+        ("2 x esx-l40s-01 with 4 x L40Z", "no board 'L40Z' in the catalogue"),
+        ("esx-l40s-01, MIG", "L40S has no MIG mode"),
+    ],
+)
+def test_a_host_that_cannot_be_thought_of_is_told(vgpu_cfg: CommandLine, words: str, said: str) -> None:
+    ran = vgpu_cfg("fit", "nvidia_l40s-12c", "--server", "lab:mixed-fleet", "--add", words)
+    assert ran.code == 2
+    assert said in " ".join(ran.err.replace("│", " ").split())

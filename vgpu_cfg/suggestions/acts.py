@@ -172,11 +172,14 @@ def _offering_all(host: Host) -> Host:
     )
 
 
-def more_hosts(like: Host, count: int) -> Effect:
-    """More hosts in the cluster of one, with its hardware and settings, and with nothing on them."""
+def more_hosts(like: Host, count: int, *, after: int = 0) -> Effect:
+    """More hosts in the cluster of one, with its hardware and settings, and with nothing on them.
+
+    They are numbered in their names, from one after `after`.
+    """
 
     def effect(observed: Inventory) -> Inventory:
-        made = tuple(_emptied(like, number) for number in range(1, count + 1))
+        made = tuple(_emptied(like, number) for number in range(after + 1, after + count + 1))
         moids = tuple(host.moid for host in made)
         facts = observed.facts.hosts
         if like.moid in facts:

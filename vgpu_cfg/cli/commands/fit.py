@@ -12,8 +12,11 @@ from vgpu_cfg.settings.flags import ConnectionFlags
 
 if TYPE_CHECKING:
     from vgpu_cfg.model.desired import DesiredPlan, DesiredVm
+    from vgpu_cfg.model.observed.inventory import Inventory
     from vgpu_cfg.model.plan.lost import LostHost
     from vgpu_cfg.model.vgpu import VgpuProfile
+    from vgpu_cfg.planning.pool.shapes import Fits
+    from vgpu_cfg.suggestions.added_hosts import Grown
 
 
 def register(app: typer.Typer) -> None:
@@ -21,7 +24,8 @@ def register(app: typer.Typer) -> None:
     app.command(
         epilog="vgpu-cfg fit nvidia_l40s-12c --server lab:mixed-fleet\n\n"
         "vgpu-cfg fit grid_a100-1-5c --server lab:mig-a100 --cluster gpu\n\n"
-        "vgpu-cfg fit --plan examples/full-vgpu.yaml --vm train-01"
+        "vgpu-cfg fit --plan examples/full-vgpu.yaml --vm train-01\n\n"
+        "vgpu-cfg fit nvidia_l40s-12c --server lab:mixed-fleet --add '2 x esx-l40s-01, mixed size'"
     )(fit)
 
 
@@ -44,6 +48,14 @@ def fit(
     hosts: Annotated[
         list[str] | None, typer.Option("--host", help="Only hosts that match this glob.")
     ] = None,
+    add: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--add",
+            metavar="HOSTS",
+            help="As if these hosts were there too: '2 x esx-01 with 4 x L40S, mixed size'.",
+        ),
+    ] = None,
     exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit 10 where not one fits.")] = False,
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Show every host, those without such a board, too.")
@@ -64,6 +76,7 @@ def fit(
     from vgpu_cfg.planning.remedies.lost_hosts import find_lost
 
     lost: tuple[LostHost, ...] = ()
+    asked = tuple(add or ())
     if (profile is None) == (plan is None):
         raise typer.BadParameter("name a profile, or a VM with --plan FILE --vm NAME", param_hint="PROFILE")
     if plan is None:
@@ -71,27 +84,47 @@ def fit(
             raise typer.BadParameter("--vm, --set and --vars go with --plan", param_hint="--vm")
         wanted = _profile(profile or "")
         observed = flow.read_all(connection)
-        wants_host = wanted_hosts(observed, hosts=hosts or (), clusters=clusters or ())
+        grown = _grown(observed, asked)
+        wants_host = wanted_hosts(grown.observed, hosts=hosts or (), clusters=clusters or ())
         request = wanted.name
-        found = CurrentHosts(observed, load_catalog()).fit_profile(wanted, wants_host)
+
+        def fits_in(estate: Inventory) -> Fits:
+            return CurrentHosts(estate, load_catalog()).fit_profile(wanted, wants_host)
     else:
         question = read_request(plan, variables, variable_files)
         line = _vm_of(question.desired, vm, plan)
         desired, observed = flow.read_of(question, connection)
-        wants_host = wanted_hosts(observed, hosts=hosts or (), clusters=clusters or ())
+        grown = _grown(observed, asked)
+        wants_host = wanted_hosts(grown.observed, hosts=hosts or (), clusters=clusters or ())
         request = f"{line.line} of {desired.name}"
-        found = CurrentHosts(observed, load_catalog()).fit_vm(desired, line, wants_host)
         alike = {one.name for one in desired.vms if one.line == line.line}
         lost = find_lost(desired, observed, load_catalog(), alike.__contains__)
-        for error in found.errors:
-            raise DoesNotFit(
-                f"{error.code} {error.message}",
-                subject=f"{error.subject.kind} {error.subject.name}",
-                remedy=error.remedy or f"see docs/reference/checks/{error.code}.md",
-            )
-    show_pool.fits(observed, request, found, wants_host, output, lost=lost, verbose=verbose)
+
+        def fits_in(estate: Inventory) -> Fits:
+            return CurrentHosts(estate, load_catalog()).fit_vm(desired, line, wants_host)
+
+    found = fits_in(grown.observed)
+    for error in found.errors:
+        raise DoesNotFit(
+            f"{error.code} {error.message}",
+            subject=f"{error.subject.kind} {error.subject.name}",
+            remedy=error.remedy or f"see docs/reference/checks/{error.code}.md",
+        )
+    as_it_is = fits_in(observed).total if asked else None
+    show_pool.fits(grown, request, found, wants_host, output, lost=lost, as_it_is=as_it_is, verbose=verbose)
     if exit_code and not found.total:
         raise typer.Exit(flow.EXIT_DIFFERENCES)
+
+
+def _grown(observed: Inventory, asked: tuple[str, ...]) -> Grown:
+    """Return the estate with the hosts of --add."""
+    from vgpu_cfg.catalog import load_catalog
+    from vgpu_cfg.suggestions.added_hosts import add_hosts
+
+    try:
+        return add_hosts(observed, asked, load_catalog())
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--add") from error
 
 
 def _profile(name: str) -> VgpuProfile:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from vgpu_cfg.model.use_choice import UseBy, UseSort
     from vgpu_cfg.planning.pool.hours import Hours
     from vgpu_cfg.planning.pool.shapes import Fits
+    from vgpu_cfg.suggestions.added_hosts import Grown
 
 
 def pool(
@@ -87,21 +88,26 @@ def hours(found: Hours, by: str, server: str, output: OutputFormat, *, as_csv: b
 
 
 def fits(
-    observed: Inventory,
+    grown: Grown,
     request: str,
     found: Fits,
     wants_host: Callable[[str], bool],
     output: OutputFormat,
     *,
     lost: Sequence[LostHost],
+    as_it_is: int | None,
     verbose: bool,
 ) -> None:
-    """Print how many fit; `request` says of what. `lost` are hosts of its plan that do not respond."""
+    """Print how many fit; `request` says of what. `lost` are hosts of its plan that do not respond.
+
+    `as_it_is` is how many fit without the hosts that are thought of, None where there are none.
+    """
     from vgpu_cfg.planning.pool.gpus import pooled_gpus
     from vgpu_cfg.render.data.pool import fit_data
     from vgpu_cfg.render.text.fit import render_fit
     from vgpu_cfg.render.views.fit import FitView
 
+    observed = grown.observed
     counted = {fit.host.moid: fit.host for fit in found.hosts}
     names = {host.name for host in counted.values()}
     gpus = pooled_gpus(observed, load_catalog(), wants_host=lambda name: name in names)
@@ -115,6 +121,8 @@ def fits(
         gpus={moid: [gpu for gpu in gpus if gpu.host_moid == moid] for moid in counted},
         left_out=unusable,
         lost=lost,
+        added=grown.added,
+        as_it_is=as_it_is,
     )
     if output is OutputFormat.JSON:
         show.data(fit_data(view))

@@ -84,6 +84,8 @@ def fit_data(view: FitView) -> Data:
         "cpus": fits.cpus or None,
         "memory_mib": fits.memory_mib or None,
         "total": fits.total,
+        "total_as_it_is": fits.total if view.as_it_is is None else view.as_it_is,
+        "added": [{"asked": words, "hosts": list(names)} for words, names in view.added.items()],
         "next_step": view.next_step,
         "left_out": [host.name for host in view.left_out],
         "lost_hosts": [one.model_dump(mode="json") for one in view.lost],

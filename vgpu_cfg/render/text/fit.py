@@ -38,6 +38,8 @@ def render_fit(view: FitView, width: int, *, with_all: bool = False) -> list[Tex
         lines += hanging(
             "NOT ON", f"{counted(len(far), 'host')} without such a board: {names}", width, indent=0
         )
+    for words, thought_of in view.added.items():
+        lines += hanging("ADDED", f"{words}: {fold_hosts(thought_of)}, not there", width, indent=0)
     if view.left_out:
         lines += hanging("LEFT OUT", _left_out(view.left_out), width, indent=0)
     lines += lost_lines(view.lost, width)
@@ -106,6 +108,12 @@ def _gains(view: FitView, width: int) -> list[Text]:
 
 
 def _total(view: FitView) -> str:
+    if view.as_it_is is None:
+        return _count(view)
+    return f"{_count(view)}; {view.as_it_is} on what is there"
+
+
+def _count(view: FitView) -> str:
     fits = view.fits
     hosts = sum(fit.count > 0 for fit in fits.hosts)
     if not fits.total:

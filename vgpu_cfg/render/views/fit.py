@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from vgpu_cfg.model.observed.inventory import Host
 from vgpu_cfg.model.plan.lost import LostHost
@@ -17,7 +17,8 @@ class FitView:
     """What was asked, of which server, and the answer; `gpus` are those of the hosts by moid.
 
     `left_out` are hosts that were asked for and take no VM; `lost` do not respond, and have VMs of the
-    plan's line that was asked for.
+    plan's line that was asked for. `added` are names of hosts that are only thought of, by their words,
+    `as_it_is` how many fit without these.
     """
 
     server: str
@@ -28,6 +29,8 @@ class FitView:
     gpus: Mapping[str, Sequence[PooledGpu]]
     left_out: Sequence[Host] = ()
     lost: Sequence[LostHost] = ()
+    added: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    as_it_is: int | None = None
 
     @property
     def next_step(self) -> str:
