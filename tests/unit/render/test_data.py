@@ -29,7 +29,9 @@ from vgpu_cfg.planning.pool.hours import Hours, HoursRow
 from vgpu_cfg.planning.pool.shapes import CurrentHosts
 from vgpu_cfg.planning.pool.summary import read_pool
 from vgpu_cfg.planning.site_changes import compare_sites
+from vgpu_cfg.planning.upkeep.absence import Absence, think_away
 from vgpu_cfg.render.data import documents as data
+from vgpu_cfg.render.data.absence import absence_data
 from vgpu_cfg.render.data.error import error_data
 from vgpu_cfg.render.data.hand_over import hand_over_data
 from vgpu_cfg.render.data.pool import fit_data, hours_data, pool_data
@@ -102,6 +104,7 @@ def documents() -> dict[str, dict[str, Any]]:
             "demo",
             "vc.example",
         ),
+        "absence": absence_data(absent(), "vc.example", ""),
         "profiles": data.profiles_data(catalog.board("grid_a100").profiles),
         "runbook": {"kind": "runbook", "format": 1}
         | runbook_data(with_rdma(prepared), lookup, VIEWS, occasion=NO_OCCASION),
@@ -129,6 +132,12 @@ def crowded() -> Inventory:
         "off": {"gpus": ["grid_a100-4c"], "power": "poweredOff"},
     }
     return make_inventory({"hosts": {"esx-01": {"gpus": [gpu]}}, "vms": vms})
+
+
+def absent() -> Absence:
+    observed = crowded()
+    desired = DesiredPlan(name="fit", vcenter="vc.example")
+    return think_away(observed.hosts[0], observed, load_catalog(), desired)
 
 
 def fit_view() -> FitView:

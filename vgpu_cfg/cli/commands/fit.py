@@ -56,6 +56,15 @@ def fit(
             help="As if these hosts were there too: '2 x esx-01 with 4 x L40S, mixed size'.",
         ),
     ] = None,
+    without: Annotated[
+        str | None,
+        typer.Option(
+            "--without",
+            metavar="host:NAME",
+            help="Ask for no profile: what becomes of this host's VMs in maintenance, and if it died.",
+            show_default=False,
+        ),
+    ] = None,
     exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit 10 where not one fits.")] = False,
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Show every host, those without such a board, too.")
@@ -75,6 +84,13 @@ def fit(
     from vgpu_cfg.planning.pool.shapes import CurrentHosts
     from vgpu_cfg.planning.remedies.lost_hosts import find_lost
 
+    if without is not None:
+        if profile or plan or vm or add or hosts or clusters or exit_code:
+            raise typer.BadParameter("it stands alone, with --output", param_hint="--without")
+        from vgpu_cfg.cli.flows.upkeep_flow import show_absence
+
+        show_absence(connection, without, output)
+        return
     lost: tuple[LostHost, ...] = ()
     asked = tuple(add or ())
     if (profile is None) == (plan is None):

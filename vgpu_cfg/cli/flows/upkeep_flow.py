@@ -119,6 +119,27 @@ def drain(
     return _work(work, connection, flags, output)
 
 
+def show_absence(flags: ConnectionFlags, name: str, output: OutputFormat) -> None:
+    """Show what would become of the VMs of a host; nothing is changed."""
+    from vgpu_cfg.catalog import load_catalog
+    from vgpu_cfg.model.desired import DesiredPlan
+    from vgpu_cfg.planning.upkeep.absence import think_away
+    from vgpu_cfg.planning.upkeep.targets import one_host
+    from vgpu_cfg.render.data.absence import absence_data
+    from vgpu_cfg.render.text.absence import render_absence
+
+    connection = resolve_connection(flags)
+    with compose.connect_reader(connection) as reader:
+        observed = _read(reader, _EVERY_VM.model_copy(update={"datacenter": connection.datacenter}))
+    address = observed.vcenter.address
+    desired = DesiredPlan(name="fit", vcenter=address, contexts=connection.protecting)
+    found = think_away(one_host(name, observed), observed, load_catalog(), desired)
+    if output is OutputFormat.JSON:
+        show.data(absence_data(found, address, observed.read_at.isoformat()))
+    else:
+        show.lines(lambda width: render_absence(found, address, width))
+
+
 def _kept_reason(occasion: Occasion) -> str:
     """Return a reason as the hosts keep it. Raises BadParameter for one that is too long for that."""
     if len(occasion.reason) > _MOST_REASON:

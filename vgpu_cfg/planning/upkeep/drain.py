@@ -6,7 +6,7 @@ it stays as its plan says. VMs of no plan, and whatever must be off, take somebo
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from vgpu_cfg.catalog import Catalog
@@ -51,6 +51,16 @@ def make_drain_plan(
     Raises NotFound or Ambiguous for a name to be switched off that nobody has, or several, UnsafePlan where
     the host does not respond.
     """
+    return make_drain(host, observed, catalog, desired, options)[0]
+
+
+def make_drain(
+    host: Host, observed: Inventory, catalog: Catalog, desired: DesiredPlan, options: DrainOptions
+) -> tuple[Plan, Mapping[str, str]]:
+    """Return the plan, and why a VM, by its moid, does not go to another host as it runs.
+
+    Raises as `make_drain_plan`.
+    """
     if host.connection is not Connection.CONNECTED:
         raise UnsafePlan(
             f"it {host.connection.words}, so that nothing can leave it",
@@ -58,7 +68,8 @@ def make_drain_plan(
             remedy=f"bring it back first; `vgpu-cfg cordon host:{host.name}` keeps new VMs away",
         )
     refuse_unclear(options.power_off, observed)
-    return _Draining(host, observed, catalog, desired, options).run()
+    draining = _Draining(host, observed, catalog, desired, options)
+    return draining.run(), draining.reasons
 
 
 @dataclass(slots=True)
@@ -72,6 +83,7 @@ class _Draining:
     hosts: list[Host] = field(init=False)
     protection: Protection = field(init=False)
     touched: dict[str, Vm] = field(default_factory=dict)
+    reasons: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.hosts = hosts_in_order(self.observed)
@@ -179,6 +191,7 @@ class _Draining:
                 self._refuse(Code.DRAIN_OTHERS, vm, what, "ask its owner; then give --others")
             running = move(vm, self.host, target, is_running=True, stun_ms=one.stun_ms)
             return self._changes(vm, self._home(vm, target, is_cold=False), [running])
+        self.reasons[vm.moid] = why_cold
         self._need_leave(vm, f"{why_cold}, so it must be off while it moves to {target.name}")
         home = self._home(vm, target, is_cold=True)
         moving = move(vm, self.host, target, is_running=False)
@@ -187,7 +200,9 @@ class _Draining:
 
     def _switched_off(self, vm: Vm, why: str) -> list[Change]:
         folder = self.observed.folder_by_moid.get(vm.folder_moid or "")
+        self.reasons[vm.moid] = why
         if covering := self.protection.of_vm(vm.name, folder):
+            self.reasons[vm.moid] = covering.message
             remedy = covering.remedy(alone="it is not moved and not switched off")
             self._refuse(Code.DRAIN_STAYS, vm, covering.message, remedy)
             return []

@@ -1,0 +1,83 @@
+"""`fit --without`: what becomes of a host's VMs is what `drain` would do, and nothing is done."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.cli.command_line import CommandLine
+
+ESTATE = "estates/work-on-hosts.yaml"
+SERVER = f"--server=lab:{ESTATE}"
+PLAN = "plans/work-on-hosts.yaml"
+FIRST, SECOND = "esx-01.lab", "esx-02.lab"
+
+
+def thought_away(vgpu_cfg: CommandLine) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(
+        vgpu_cfg.done("fit", "--without", f"host:{FIRST}", SERVER, "--output=json").out
+    )
+    return found
+
+
+def drained(vgpu_cfg: CommandLine) -> dict[str, tuple[str, str, int | None]]:
+    """Return how, whereto and for how long stopped `drain` would move each VM."""
+    shown = vgpu_cfg("drain", FIRST, SERVER, "--others", "--dry-run", "--output=json")
+    return {
+        one["vm"]["name"]: (
+            "vmotion" if one["is_running"] else "off",
+            one["destination"]["host_name"],
+            one["stun_ms"],
+        )
+        for one in json.loads(shown.out)["plan"]["changes"]
+        if one["kind"] == "relocate_vm"
+    }
+
+
+@pytest.mark.parametrize("is_hot", [True, False])
+def test_it_tells_what_drain_would_do(vgpu_cfg: CommandLine, *, is_hot: bool) -> None:
+    vgpu_cfg.done("apply", PLAN, "--yes")
+    lab = vgpu_cfg.lab(ESTATE)
+    lab.state.settings["vgpu.hotmigrate.enabled"] = is_hot
+    lab.state.touch()
+    lab.save()
+    revision = vgpu_cfg.look(ESTATE).revision
+    found = thought_away(vgpu_cfg)
+    told = {
+        vm["name"]: (vm["drained"]["how"], vm["drained"]["to"], vm["drained"]["stun_ms"])
+        for vm in found["vms"]
+    }
+    assert told == drained(vgpu_cfg) != {}
+    assert {vm["name"] for vm in found["vms"] if vm["has_devices"]} == {"t1", "t2"}
+    assert {vm["died"]["to"] for vm in found["vms"]} == {SECOND}
+    assert {vm["drained"]["how"] for vm in found["vms"] if vm["has_devices"]} == {
+        "vmotion" if is_hot else "off"
+    }
+    text = vgpu_cfg.done("fit", "--without", FIRST, SERVER).told
+    assert f"starts on {SECOND}" in text
+    assert ("vgpu.hotmigrate.enabled is not on" in text) is not is_hot
+    assert vgpu_cfg.look(ESTATE).revision == revision
+
+
+def test_what_is_bound_to_the_host_starts_nowhere(vgpu_cfg: CommandLine) -> None:
+    text = (vgpu_cfg.folder / PLAN).read_text("utf-8").partition("vms:")[0]
+    pinned = f"{text}vms: [{{name: p, gpus: [{{pin: '0000:e3:00.0'}}], place: {{hosts: {FIRST}}}}}]\n"
+    vgpu_cfg.done("apply", vgpu_cfg.write("pinned.yaml", pinned), "--yes")
+    (bound,) = [vm for vm in thought_away(vgpu_cfg)["vms"] if vm["name"] == "p"]
+    assert (bound["drained"]["how"], bound["drained"]["to"], bound["died"]["to"]) == ("off", None, None)
+    assert bound["died"]["why"] == bound["drained"]["why"] != ""
+    assert "starts nowhere" in vgpu_cfg.done("fit", "--without", FIRST, SERVER).told
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["--without", "esx-nowhere"], 5, "no host matches esx-nowhere"),
+        (["grid_a100-4c", "--without", FIRST], 2, "it stands alone"),
+    ],
+)
+def test_what_is_mistyped_is_told(vgpu_cfg: CommandLine, words: list[str], code: int, said: str) -> None:
+    ran = vgpu_cfg("fit", *words, SERVER)
+    assert (ran.code, said in ran.told) == (code, True)
