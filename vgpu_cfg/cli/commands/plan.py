@@ -96,6 +96,12 @@ _SuggestOption = Annotated[
         "--suggest", metavar="FILE", help="Write the plan file as it would work, where it is refused."
     ),
 ]
+_PlanPageOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--html", metavar="FILE", help="Also write a page: the estate before and after, and every change."
+    ),
+]
 _VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="Show what is right already, too.")]
 
 
@@ -149,6 +155,7 @@ def plan(
     rotate: RotateOption = None,
     open_shell: _OpenShellOption = False,
     suggest: _SuggestOption = None,
+    html: _PlanPageOption = None,
     verbose: _VerboseOption = False,
     output: PlanOutputOption = PlanFormat.TEXT,
     connection: ConnectionFlags,
@@ -163,9 +170,12 @@ def plan(
     from vgpu_cfg.cli.flows.suggestion import find_fixes, write_suggestion
     from vgpu_cfg.cli.kept.occasions import stand_in
     from vgpu_cfg.cli.kept.saved_plan import save_plan
-    from vgpu_cfg.cli.output import show, show_report
+    from vgpu_cfg.cli.kept.whole_file import refuse_unwritable
+    from vgpu_cfg.cli.output import show, show_pages, show_report
 
     names = names_to_delete(delete, prune=prune)
+    if html is not None:
+        refuse_unwritable(html, "--html")
     if sign is not None and out is None:
         raise typer.BadParameter("it goes with -o: a saved plan is what is signed", param_hint="--sign")
     request = read_request(path, variables, variable_files)
@@ -186,10 +196,12 @@ def plan(
     answer = flow.plan_once(request, connection, options.plan_options, open_shell=open_shell)
     made = answer.plan
     is_fixable = bool(made.errors) and request.reviewed is None
-    is_asked = output is not PlanFormat.JUNIT or suggest is not None
+    is_asked = output is not PlanFormat.JUNIT or suggest is not None or html is not None
     fixes = find_fixes(request, connection, answer) if is_fixable and is_asked else None
     if out is not None:
         save_plan(made, out)
+    if html is not None:
+        show_pages.plan(html, made, answer.observed, fixes)
     next_command = options.command("apply", out or path)
     if output in (PlanFormat.MARKDOWN, PlanFormat.JUNIT):
         show_report.plan(made, output, command=next_command, fixes=fixes)

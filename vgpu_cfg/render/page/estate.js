@@ -95,7 +95,7 @@ function drawPiece(one, piece) {
     const mark = marks.vm.get(piece.vm);
     const told = `${piece.label} ${name}${piece.profile && piece.profile !== piece.label ? `, ${piece.profile}` : ""}${mark ? `: ${mark.word}` : ""}`;
     made = make("a", { class: `piece used hue-${hueOf.get(key)}${mark ? ` mark-${mark.kind}` : ""}`, href: to("vm", piece.vm), title: told, "aria-label": told },
-      make("span", { class: "size" }, `${mark ? `${mark.sign} ` : ""}${piece.label}`), " ", make("span", { class: "who" }, name));
+      make("span", { class: "size", "data-sign": mark?.sign }, piece.label), " ", make("span", { class: "who" }, name));
   } else {
     const words = { free: "free", bound: "locked to the size that runs there", lost: "lost", closed: "closed" }[piece.kind];
     made = make("div", { class: `piece ${piece.kind}`, title: `${Number(piece.size.toFixed(1))} ${one.gpu.unit} ${words}` });
@@ -112,7 +112,7 @@ function drawStrip(one) {
 
 function drawGpu(one) {
   const { gpu } = one;
-  const about = [gpu.mode === "unknown" ? "" : gpu.mode, gpu.nvlink && `NVLink ${gpu.nvlink}`].filter(Boolean).join(" · ");
+  const about = [one.turns ?? (gpu.mode === "unknown" ? "" : gpu.mode), gpu.nvlink && `NVLink ${gpu.nvlink}`].filter(Boolean).join(" · ");
   one.strip = drawStrip(one);
   one.element = make("div", { class: "gpu" },
     make("p", { class: "line" },

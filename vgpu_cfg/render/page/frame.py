@@ -26,7 +26,7 @@ class Tile:
     about: str = ""
 
 
-def render_frame(
+def render_frame(  # noqa: PLR0913 - what stands on every page
     kind: str,
     *,
     title: str,
@@ -35,10 +35,12 @@ def render_frame(
     body: str,
     data: dict[str, Any],
     shared: tuple[str, ...] = (),
+    more: dict[str, Any] | None = None,
 ) -> str:
     """Write a page of `kind`, drawn by `kind`.css and `kind`.js in `body`, a template, from `data`.
 
-    `shared` names the styles and scripts that it has in common with others, which come first.
+    `shared` names the styles and scripts that it has in common with others, which come first, `more` what the
+    template takes beside the frame's own.
     """
     from markupsafe import Markup
 
@@ -49,6 +51,7 @@ def render_frame(
         page_environment()
         .get_template(body)
         .render(
+            **(more or {}),
             title=title,
             about=about,
             tiles=tiles,

@@ -1,0 +1,23 @@
+"""What a command writes beside its output: a page of the same values, for a browser."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from vgpu_cfg.model.observed.inventory import Inventory
+    from vgpu_cfg.model.plan.change import Plan
+    from vgpu_cfg.model.plan.suggestion import Suggestion
+
+
+def plan(path: Path, made: Plan, observed: Inventory, fixes: Suggestion | None) -> None:
+    """Write a plan with the estate before and after it."""
+    from vgpu_cfg.catalog import load_catalog
+    from vgpu_cfg.cli.kept.whole_file import write_whole
+    from vgpu_cfg.render.data.documents import plan_data
+    from vgpu_cfg.render.page.plan import render_plan_page
+    from vgpu_cfg.render.views.plan_picture import view_plan_picture
+
+    picture = view_plan_picture(made, observed, load_catalog())
+    write_whole(path, render_plan_page(made, plan_data(made, fixes), picture))
