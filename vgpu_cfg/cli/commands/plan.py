@@ -168,10 +168,11 @@ def plan(
     from vgpu_cfg.cli.flows.request import read_request
     from vgpu_cfg.cli.flows.signed import sign_plan
     from vgpu_cfg.cli.flows.suggestion import find_fixes, write_suggestion
+    from vgpu_cfg.cli.kept import pages
     from vgpu_cfg.cli.kept.occasions import stand_in
     from vgpu_cfg.cli.kept.saved_plan import save_plan
     from vgpu_cfg.cli.kept.whole_file import refuse_unwritable
-    from vgpu_cfg.cli.output import show, show_pages, show_report
+    from vgpu_cfg.cli.output import show, show_report
 
     names = names_to_delete(delete, prune=prune)
     if html is not None:
@@ -201,7 +202,7 @@ def plan(
     if out is not None:
         save_plan(made, out)
     if html is not None:
-        show_pages.plan(html, made, answer.observed, fixes)
+        pages.plan(html, made, answer.observed, fixes)
     next_command = options.command("apply", out or path)
     if output in (PlanFormat.MARKDOWN, PlanFormat.JUNIT):
         show_report.plan(made, output, command=next_command, fixes=fixes)

@@ -1,4 +1,4 @@
-"""What a command writes beside its output: a page of the same values, for a browser."""
+"""The pages that commands write beside their output: the same values, for a browser."""
 
 from __future__ import annotations
 
