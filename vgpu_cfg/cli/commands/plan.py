@@ -102,6 +102,12 @@ _PlanPageOption = Annotated[
         "--html", metavar="FILE", help="Also write a page: the estate before and after, and every change."
     ),
 ]
+_StatusPageOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--html", metavar="FILE", help="Also write a page: what differs, by whose hand and since when."
+    ),
+]
 _VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="Show what is right already, too.")]
 
 
@@ -294,6 +300,7 @@ def status(
     *,
     exit_code: _ExitCodeOption = False,
     strict: _StrictOption = False,
+    html: _StatusPageOption = None,
     verbose: _VerboseOption = False,
     output: ReportOption = ReportFormat.TEXT,
     connection: ConnectionFlags,
@@ -304,12 +311,18 @@ def status(
     from vgpu_cfg.cli.flows import flow
     from vgpu_cfg.cli.flows.request import read_request
     from vgpu_cfg.cli.flows.status_flow import look
+    from vgpu_cfg.cli.kept import pages
+    from vgpu_cfg.cli.kept.whole_file import refuse_unwritable
     from vgpu_cfg.cli.output import show, show_report
     from vgpu_cfg.planning.findings.options import PlanOptions
 
+    if html is not None:
+        refuse_unwritable(html, "--html")
     request = read_request(path, variables, variable_files)
     answer, differences = look(request, connection, PlanOptions(allow_power_cycle=True))
     made = answer.plan
+    if html is not None:
+        pages.status(html, made, answer.observed, differences)
     if output is ReportFormat.JUNIT:
         show_report.status(made, answer.observed)
     else:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from vgpu_cfg.model.observed.inventory import Inventory
     from vgpu_cfg.model.plan.change import Plan
+    from vgpu_cfg.model.plan.difference import Difference
     from vgpu_cfg.model.plan.suggestion import Suggestion
 
 
@@ -21,3 +22,14 @@ def plan(path: Path, made: Plan, observed: Inventory, fixes: Suggestion | None) 
 
     picture = view_plan_picture(made, observed, load_catalog())
     write_whole(path, render_plan_page(made, plan_data(made, fixes), picture))
+
+
+def status(path: Path, made: Plan, observed: Inventory, differences: tuple[Difference, ...]) -> None:
+    """Write how a plan's hosts and VMs stand."""
+    from vgpu_cfg.cli.kept.whole_file import write_whole
+    from vgpu_cfg.render.data.documents import status_data
+    from vgpu_cfg.render.page.status import render_status_page
+    from vgpu_cfg.render.views.status import view_status
+
+    view = view_status(made, observed, differences)
+    write_whole(path, render_status_page(view, status_data(view)))
