@@ -74,3 +74,14 @@ def test_a_page_that_cannot_be_written_is_told_before_anything_is_read(vgpu_cfg:
     ran = vgpu_cfg("plan", "examples/two-vgpus.yaml", "--html", "nowhere/plan.html")
     assert ran.code == 2
     assert "nowhere/plan.html cannot be written" in ran.told
+
+
+def test_a_statuss_page_has_its_json_in_sync_and_not(vgpu_cfg: CommandLine) -> None:
+    plan = "examples/two-vgpus.yaml"
+    for is_applied in (False, True):
+        told = json.loads(vgpu_cfg.done("status", plan, "--html", "status.html", "--output=json").out)
+        data = data_of(vgpu_cfg, "status.html")
+        assert (data["kind"], data["told"]) == ("status-page", told)
+        assert bool(data["told"]["differences"]) != is_applied
+        if not is_applied:
+            vgpu_cfg.done("apply", "--yes", plan)

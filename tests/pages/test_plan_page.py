@@ -13,7 +13,7 @@ import pytest
 from tests.architecture.sources import ROOT
 from tests.cli.command_line import CommandLine
 from tests.pages.browser import Chromium
-from tests.pages.judges import assert_accessible, assert_laid_out
+from tests.pages.judges import LOOKS, assert_page
 from tests.plans.planned import inventory_of, plan_of
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.render.data.documents import plan_data
@@ -23,11 +23,6 @@ from vgpu_cfg.render.views.plan_picture import view_plan_picture
 pytestmark = pytest.mark.timeout(300)
 
 LONG = pytest.mark.long("pages in a real Chromium: tests/pages")
-LOOKS = [
-    pytest.param(width, is_dark, marks=() if (width, is_dark) == (1000, False) else LONG)
-    for width in (400, 1000, 1600)
-    for is_dark in (False, True)
-]
 HOSTILE = "</script><img src=x onerror=alert(1)>\"'&amp;\u202e`%2f/="
 PICTURES = ROOT / "docs" / "pictures"
 SERVERS = """\
@@ -87,17 +82,9 @@ def change(pages: list[Path]) -> Path:
 def test_it_is_laid_out_at_every_width_in_both_looks_and_asks_nobody(
     browser: Chromium, pages: list[Path], axe: str, width: int, *, is_dark: bool
 ) -> None:
-    browser.errors.clear()
-    browser.asked.clear()
     browser.look(width, is_dark=is_dark)
     for path in pages:
-        browser.open(path)
-        browser.run("dispatchEvent(new Event('beforeprint'))")
-        browser.drawn()
-        assert_laid_out(browser)
-        assert_accessible(browser, axe)
-    assert browser.errors == []
-    assert set(browser.asked) == {path.as_uri() for path in pages}
+        assert_page(browser, path, axe)
 
 
 @LONG
