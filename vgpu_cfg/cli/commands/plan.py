@@ -102,6 +102,12 @@ _PlanPageOption = Annotated[
         "--html", metavar="FILE", help="Also write a page: the estate before and after, and every change."
     ),
 ]
+_RunPageOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--html", metavar="FILE", help="Also write a page: the run as it was, by its times, and what is left."
+    ),
+]
 _StatusPageOption = Annotated[
     Path | None,
     typer.Option(
@@ -247,6 +253,7 @@ def apply(
     rollback_on_failure: _RollbackOption = False,
     stop_on_failure: _StopOption = False,
     canary: _CanaryOption = 0,
+    html: _RunPageOption = None,
     output: OutputOption = OutputFormat.TEXT,
     connection: ConnectionFlags,
     variables: dict[str, str],
@@ -257,8 +264,11 @@ def apply(
     from vgpu_cfg.cli.flows import apply_flow
     from vgpu_cfg.cli.flows.request import read_request
     from vgpu_cfg.cli.flows.run_flow import ApplyOptions
+    from vgpu_cfg.cli.kept.whole_file import refuse_unwritable
 
     names = names_to_delete(delete, prune=prune)
+    if html is not None:
+        refuse_unwritable(html, "--html")
     request = read_request(path, variables, variable_files)
     options = CommandOptions(
         connection,
@@ -283,6 +293,7 @@ def apply(
         output=output,
         options=options,
         done=tuple(done or ()),
+        html=html,
     )
     raise typer.Exit(apply_flow.apply(request, connection, options.plan_options, how))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ if TYPE_CHECKING:
     from vgpu_cfg.model.observed.inventory import Inventory
     from vgpu_cfg.model.plan.change import Plan
     from vgpu_cfg.model.plan.difference import Difference
+    from vgpu_cfg.model.plan.report import Event, Report
     from vgpu_cfg.model.plan.suggestion import Suggestion
 
 
@@ -33,3 +35,12 @@ def status(path: Path, made: Plan, observed: Inventory, differences: tuple[Diffe
 
     view = view_status(made, observed, differences)
     write_whole(path, render_status_page(view, status_data(view)))
+
+
+def run(path: Path, made: Plan, ended: Report, after: Inventory | None, events: Sequence[Event]) -> None:
+    """Write a run as it was."""
+    from vgpu_cfg.cli.kept.whole_file import write_whole
+    from vgpu_cfg.render.data.documents import report_data
+    from vgpu_cfg.render.page.run import render_run_page
+
+    write_whole(path, render_run_page(made, ended, report_data(made, ended, after), events))
