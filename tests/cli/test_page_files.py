@@ -85,3 +85,29 @@ def test_a_statuss_page_has_its_json_in_sync_and_not(vgpu_cfg: CommandLine) -> N
         assert bool(data["told"]["differences"]) != is_applied
         if not is_applied:
             vgpu_cfg.done("apply", "--yes", plan)
+
+
+def test_a_runs_page_has_its_report_whether_it_fails_or_is_done_or_has_nothing_to_do(
+    vgpu_cfg: CommandLine,
+) -> None:
+    plan = "examples/two-vgpus.yaml"
+    words = ("apply", "--yes", plan, "--html", "run.html", "--output=json")
+    vgpu_cfg.script("two-a100", {"method": "PowerOnVM_Task", "nth": 1, "message": "no power"})
+    for code in (6, 0, 0):
+        ran = vgpu_cfg(*words)
+        assert ran.code == code
+        data = data_of(vgpu_cfg, "run.html")
+        told = json.loads(ran.out)
+        assert (data["kind"], data["told"]) == ("run-page", told)
+        assert [one["id"] for one in data["plan"]["changes"]] == [
+            one["change_id"] for one in told["outcomes"]
+        ]
+        assert {one["change_id"] for one in data["events"]} <= {one["change_id"] for one in told["outcomes"]}
+        vgpu_cfg.script("two-a100")
+    assert told["outcomes"] == []
+
+
+def test_a_refused_apply_began_nothing_and_has_no_page(vgpu_cfg: CommandLine) -> None:
+    vgpu_cfg.script("two-a100", lacking=["VirtualMachine.Interact.PowerOn"])
+    ran = vgpu_cfg("apply", "--yes", "examples/two-vgpus.yaml", "--html", "run.html")
+    assert (ran.code, (vgpu_cfg.folder / "run.html").exists()) == (5, False)
