@@ -78,6 +78,21 @@ def test_a_run_is_drawn_by_its_seconds_and_what_was_not_begun_is_not() -> None:
     assert [kind for kind, _ in line.legend] == ["make", "failed"]
 
 
+def test_who_is_not_brought_back_is_away_to_the_end_of_the_line() -> None:
+    plan = plan_of("profile-grows-with-room")
+    kinds = [change.kind for change in plan.changes]
+    assert kinds == ["power_off_vm", "reconfigure_vm", "power_on_vm"]
+    done, failed = OutcomeStatus.DONE, OutcomeStatus.FAILED
+    for statuses, words in (
+        ((done, done, done), "away"),
+        ((done, done, failed), "away, and not brought back"),
+    ):
+        (row,) = run_timeline(plan.changes, run_of(plan, *statuses)).rows
+        assert [(bar.start, bar.end, bar.words) for bar in row.bars if bar.kind == "span"] == [(0, 24, words)]
+    (row,) = run_timeline(plan.changes, run_of(plan, failed)).rows
+    assert [bar.kind for bar in row.bars] == ["failed"]
+
+
 def test_a_run_that_began_nothing_has_no_line() -> None:
     skipped = Outcome(change_id="a", subject=Subject(kind="vm", name="a"), status=OutcomeStatus.SKIPPED)
     plan = plan_of("guest-of-the-guides-pair")

@@ -13,6 +13,7 @@ from vgpu_cfg.planning.expand.ranges import fold_names
 from vgpu_cfg.render.layout.lines import duration
 from vgpu_cfg.render.page.frame import Tile, render_frame
 from vgpu_cfg.render.page.moments import moment_words
+from vgpu_cfg.render.views.host_result import host_rows, other_left_behind
 from vgpu_cfg.render.views.run_result import run_counts, run_verdict
 from vgpu_cfg.render.views.run_steps import StepDone, steps_done
 from vgpu_cfg.render.views.timeline import run_timeline
@@ -100,7 +101,7 @@ def _left(plan: Plan, report: Report) -> Iterator[_Left]:
                 change.subject.name, f"waits for a step by hand: {name}", change.text, change.commands
             )
     yield from (_Left(name, "put off: its window closes too soon") for name in report.put_off)
-    yield from (_Left("", text) for text in report.left_behind)
+    yield from (_Left("", text) for text in other_left_behind(report, host_rows(plan, report)))
     reasons: dict[str, list[str]] = {}
     for one in report.outcomes:
         if one.status is OutcomeStatus.SKIPPED and one.change_id not in report.waiting_for:

@@ -13,6 +13,7 @@ from datetime import datetime
 
 from vgpu_cfg.model.plan.change import (
     Change,
+    DestroyVm,
     EnterMaintenance,
     ExitMaintenance,
     Plan,
@@ -165,13 +166,14 @@ def _timeline(
     about: Mapping[tuple[str, str], str],
     outcomes: Mapping[str, Outcome],
 ) -> Timeline:
+    length = max((end for _, end in times.values()), default=0)
     alike: dict[tuple[str, tuple[Bar, ...], str], list[str]] = {}
     for (kind, name), own in _by_subject(changes).items():
-        bars = tuple(_bars(own, times, outcomes))
+        bars = tuple(_bars(own, times, outcomes, length))
         alike.setdefault((kind, bars, about[kind, name]), []).append(name)
     rows = [Row(kind, fold_names(names), bars, words) for (kind, bars, words), names in alike.items()]
     rows.sort(key=lambda row: (min(bar.start for bar in row.bars), row.subject != "host"))
-    return Timeline(max((end for _, end in times.values()), default=0), tuple(rows))
+    return Timeline(length, tuple(rows))
 
 
 def _by_subject(changes: Iterable[Change]) -> dict[tuple[str, str], list[Change]]:
@@ -185,9 +187,10 @@ def _bars(
     changes: Sequence[Change],
     times: Mapping[str, tuple[float, float]],
     outcomes: Mapping[str, Outcome],
+    length: float,
 ) -> Iterator[Bar]:
     """Yield the time in which it is away first, below, then its steps."""
-    yield from _spans(changes, times)
+    yield from _spans(changes, times, outcomes, length)
     for change in changes:
         start, end = times[change.id]
         kind, words = _WORDS[change.kind]
@@ -201,14 +204,25 @@ def _bars(
         yield Bar(start, end, kind, words)
 
 
-def _spans(changes: Sequence[Change], times: Mapping[str, tuple[float, float]]) -> Iterator[Bar]:
+def _spans(
+    changes: Sequence[Change],
+    times: Mapping[str, tuple[float, float]],
+    outcomes: Mapping[str, Outcome],
+    length: float,
+) -> Iterator[Bar]:
+    """Yield from when to when it is away: to the end of the line where nothing brings it back."""
     gone: float | None = None
     for change in changes:
+        outcome = outcomes.get(change.id)
+        if outcome is not None and outcome.status is OutcomeStatus.FAILED:
+            continue
         if isinstance(change, EnterMaintenance | PowerOffVm):
             gone = times[change.id][0]
-        elif isinstance(change, ExitMaintenance | PowerOnVm) and gone is not None:
+        elif isinstance(change, ExitMaintenance | PowerOnVm | DestroyVm) and gone is not None:
             yield Bar(gone, times[change.id][1], "span", "away")
             gone = None
+    if gone is not None:
+        yield Bar(gone, length, "span", "away, and not brought back")
 
 
 def _estimates(changes: Iterable[Change], blocked: Sequence[str]) -> str:
