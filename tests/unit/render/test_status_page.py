@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from datetime import UTC, datetime
+from typing import Any
 
 from tests.plans.planned import inventory_of, plan_of
 from vgpu_cfg.model.plan.change import Subject
@@ -17,7 +18,7 @@ HOSTILE = "</script><script>alert(1)</script>\"'&amp;\u202ex"
 CASE = "profile-grows-with-room"
 
 
-def page_of(*differences: Difference) -> tuple[str, dict[str, object]]:
+def page_of(*differences: Difference) -> tuple[str, dict[str, Any]]:
     view = view_status(plan_of(CASE), inventory_of(CASE), differences)
     page = render_status_page(view, status_data(view))
     found = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
@@ -36,7 +37,7 @@ def test_a_value_is_told_with_who_changed_it_and_when_or_why_nobody_knows() -> N
     assert "2026-11-20 09:30 UTC" in page
     assert "no event tells" in page
     assert '<p class="value">2</p><p class="what">values differ</p>' in page
-    differences = data["told"]["differences"]  # type: ignore[index]
+    differences = data["told"]["differences"]
     assert [one["what"] for one in differences] == ["cpus", "power"]
 
 
@@ -46,4 +47,4 @@ def test_a_hostile_name_is_text_in_the_page_and_whole_in_its_data() -> None:
     assert page.count("<script") == page.count("</script>") == 2
     assert "alert(1)</script>" not in page
     assert "\u202e" not in page
-    assert HOSTILE in [one["by"] for one in data["told"]["differences"]]  # type: ignore[index]
+    assert HOSTILE in [one["by"] for one in data["told"]["differences"]]
