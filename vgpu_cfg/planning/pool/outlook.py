@@ -1,6 +1,7 @@
 """An estate as a plan would leave it: who is where, on which GPUs, and how these are shared then.
 
-What a plan leaves to others stays as it is: where DRS moves a VM nobody knows beforehand.
+What a plan leaves to others stays as it is: where DRS moves a VM nobody knows beforehand. What no `apply`
+does (cordons, marks of VMs that are taken in) is none of it.
 """
 
 from __future__ import annotations
@@ -8,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from vgpu_cfg.catalog import Catalog
-from vgpu_cfg.model.observed.cordon import parse_cordons
 from vgpu_cfg.model.observed.inventory import Gpu, Host, Inventory
 from vgpu_cfg.model.observed.vm import OwnerMark, PassthroughDevice, PowerState, VgpuDevice, Vm, VmDetail
 from vgpu_cfg.model.plan.change import (
@@ -18,7 +18,6 @@ from vgpu_cfg.model.plan.change import (
     DestroyVm,
     ExitMaintenance,
     ManualStep,
-    MarkVm,
     Placement,
     Plan,
     PowerOffVm,
@@ -28,7 +27,6 @@ from vgpu_cfg.model.plan.change import (
     RelocateVm,
     RenameVm,
     RestartService,
-    SetCordon,
     SettingTarget,
     VmRef,
 )
@@ -98,17 +96,12 @@ class _Outlook:
                 self._change(_key(change.vm), power_state=PowerState.ON)
             case PowerOffVm():
                 self._change(_key(change.vm), power_state=PowerState.OFF)
-            case MarkVm():
-                mark = None if change.mark == "none" else OwnerMark(plan=self._plan.name, vm=change.vm.name)
-                self._replace(_key(change.vm), mark=mark)
             case ChangeHost(settings=targets) | ManualStep(proves=targets):
                 self._set(change.host_moid or change.subject.moid or "", targets)
             case RestartService(settles=targets) | RebootHost(settles=targets):
                 self._set(change.host.moid, targets)
             case ExitMaintenance(is_held=False):
                 self._update(change.host.moid, is_in_maintenance_mode=False)
-            case SetCordon():
-                self._cordon(change)
             case _:
                 pass
 
@@ -116,18 +109,22 @@ class _Outlook:
         """Return all of it, with every VM that something was done to on the GPUs that it is expected on."""
         vms = {moid: self._placed(vm) if moid in self._touched else vm for moid, vm in self._vms.items()}
         self._vms = vms
+        coming: dict[str | None, list[Vm]] = {}
+        for moid in sorted(self._touched & vms.keys()):
+            if vms[moid].is_on:
+                coming.setdefault(vms[moid].host_moid, []).append(vms[moid])
         hosts = tuple(
-            host.model_copy(update={"gpus": tuple(self._gpus(host))}) if host.gpus else host
+            host.model_copy(update={"gpus": tuple(self._gpus(host, coming.get(host.moid, ())))})
+            if host.gpus
+            else host
             for host in self._hosts.values()
         )
         return self._observed.model_copy(update={"hosts": hosts, "vms": tuple(vms.values())})
 
-    def _gpus(self, host: Host) -> Iterator[Gpu]:
-        coming = [self._vms[moid] for moid in sorted(self._touched & self._vms.keys())]
-        here = [vm for vm in coming if vm.is_on and vm.host_moid == host.moid]
+    def _gpus(self, host: Host, coming: Iterable[Vm]) -> Iterator[Gpu]:
         for gpu in host.gpus:
             stay = [moid for moid in gpu.vm_moids if moid in self._vms and self._stays(moid)]
-            come = [vm.moid for vm in here if gpu.pci_id in self._expected(vm) and not gpu.is_passthrough]
+            come = [vm.moid for vm in coming if gpu.pci_id in self._expected(vm) and not gpu.is_passthrough]
             yield gpu.model_copy(update={"vm_moids": (*stay, *come)})
 
     def _stays(self, moid: str) -> bool:
@@ -216,10 +213,6 @@ class _Outlook:
         if shown is not host:
             shown = with_profiles(make_view(host, self._observed, self._catalog).boards, shown)
             self._hosts[moid] = shown
-
-    def _cordon(self, change: SetCordon) -> None:
-        texts = {one.attribute: one.text for one in self._hosts[change.host.moid].cordons}
-        self._update(change.host.moid, cordons=parse_cordons({**texts, **change.values}))
 
 
 def _key(vm: VmRef) -> str:
