@@ -3,8 +3,24 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
+
+import pytest
 
 from tests.pages.browser import Chromium
+
+LOOKS = [
+    pytest.param(
+        width,
+        is_dark,
+        marks=()
+        if (width, is_dark) == (1000, False)
+        else pytest.mark.long("pages in a real Chromium: tests/pages"),
+    )
+    for width in (400, 1000, 1600)
+    for is_dark in (False, True)
+]
+"""Widths in CSS pixels and colour schemes, of which one is looked at in every run."""
 
 # Text that is wider than its box is clipped, but for names that end in an ellipsis and have a title.
 _CLIPPED = """[...document.querySelectorAll("main *, header *, footer")].filter((one) =>
@@ -51,3 +67,15 @@ def assert_accessible(page: Chromium, axe: str) -> None:
         "[one.id, one.help, one.nodes.slice(0, 3).map((node) => node.html.slice(0, 160))]))"
     )
     assert found == [], json.dumps(found, indent=1)
+
+
+def assert_page(page: Chromium, path: Path, axe: str) -> None:
+    """A page with all of it drawn is laid out and accessible, has no errors and asks for nothing."""
+    page.errors.clear()
+    page.asked.clear()
+    page.open(path)
+    page.run("dispatchEvent(new Event('beforeprint'))")
+    page.drawn()
+    assert_laid_out(page)
+    assert_accessible(page, axe)
+    assert (page.errors, page.asked) == ([], [path.as_uri()])

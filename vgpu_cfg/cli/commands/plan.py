@@ -96,6 +96,24 @@ _SuggestOption = Annotated[
         "--suggest", metavar="FILE", help="Write the plan file as it would work, where it is refused."
     ),
 ]
+_PlanPageOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--html", metavar="FILE", help="Also write a page: the estate before and after, and every change."
+    ),
+]
+_RunPageOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--html", metavar="FILE", help="Also write a page: the run as it was, by its times, and what is left."
+    ),
+]
+_StatusPageOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--html", metavar="FILE", help="Also write a page: what differs, by whose hand and since when."
+    ),
+]
 _VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="Show what is right already, too.")]
 
 
@@ -149,6 +167,7 @@ def plan(
     rotate: RotateOption = None,
     open_shell: _OpenShellOption = False,
     suggest: _SuggestOption = None,
+    html: _PlanPageOption = None,
     verbose: _VerboseOption = False,
     output: PlanOutputOption = PlanFormat.TEXT,
     connection: ConnectionFlags,
@@ -161,11 +180,15 @@ def plan(
     from vgpu_cfg.cli.flows.request import read_request
     from vgpu_cfg.cli.flows.signed import sign_plan
     from vgpu_cfg.cli.flows.suggestion import find_fixes, write_suggestion
+    from vgpu_cfg.cli.kept import pages
     from vgpu_cfg.cli.kept.occasions import stand_in
     from vgpu_cfg.cli.kept.saved_plan import save_plan
+    from vgpu_cfg.cli.kept.whole_file import refuse_unwritable
     from vgpu_cfg.cli.output import show, show_report
 
     names = names_to_delete(delete, prune=prune)
+    if html is not None:
+        refuse_unwritable(html, "--html")
     if sign is not None and out is None:
         raise typer.BadParameter("it goes with -o: a saved plan is what is signed", param_hint="--sign")
     request = read_request(path, variables, variable_files)
@@ -186,10 +209,12 @@ def plan(
     answer = flow.plan_once(request, connection, options.plan_options, open_shell=open_shell)
     made = answer.plan
     is_fixable = bool(made.errors) and request.reviewed is None
-    is_asked = output is not PlanFormat.JUNIT or suggest is not None
+    is_asked = output is not PlanFormat.JUNIT or suggest is not None or html is not None
     fixes = find_fixes(request, connection, answer) if is_fixable and is_asked else None
     if out is not None:
         save_plan(made, out)
+    if html is not None:
+        pages.plan(html, made, answer.observed, fixes)
     next_command = options.command("apply", out or path)
     if output in (PlanFormat.MARKDOWN, PlanFormat.JUNIT):
         show_report.plan(made, output, command=next_command, fixes=fixes)
@@ -228,6 +253,7 @@ def apply(
     rollback_on_failure: _RollbackOption = False,
     stop_on_failure: _StopOption = False,
     canary: _CanaryOption = 0,
+    html: _RunPageOption = None,
     output: OutputOption = OutputFormat.TEXT,
     connection: ConnectionFlags,
     variables: dict[str, str],
@@ -238,8 +264,11 @@ def apply(
     from vgpu_cfg.cli.flows import apply_flow
     from vgpu_cfg.cli.flows.request import read_request
     from vgpu_cfg.cli.flows.run_flow import ApplyOptions
+    from vgpu_cfg.cli.kept.whole_file import refuse_unwritable
 
     names = names_to_delete(delete, prune=prune)
+    if html is not None:
+        refuse_unwritable(html, "--html")
     request = read_request(path, variables, variable_files)
     options = CommandOptions(
         connection,
@@ -264,6 +293,7 @@ def apply(
         output=output,
         options=options,
         done=tuple(done or ()),
+        html=html,
     )
     raise typer.Exit(apply_flow.apply(request, connection, options.plan_options, how))
 
@@ -281,6 +311,7 @@ def status(
     *,
     exit_code: _ExitCodeOption = False,
     strict: _StrictOption = False,
+    html: _StatusPageOption = None,
     verbose: _VerboseOption = False,
     output: ReportOption = ReportFormat.TEXT,
     connection: ConnectionFlags,
@@ -291,12 +322,18 @@ def status(
     from vgpu_cfg.cli.flows import flow
     from vgpu_cfg.cli.flows.request import read_request
     from vgpu_cfg.cli.flows.status_flow import look
+    from vgpu_cfg.cli.kept import pages
+    from vgpu_cfg.cli.kept.whole_file import refuse_unwritable
     from vgpu_cfg.cli.output import show, show_report
     from vgpu_cfg.planning.findings.options import PlanOptions
 
+    if html is not None:
+        refuse_unwritable(html, "--html")
     request = read_request(path, variables, variable_files)
     answer, differences = look(request, connection, PlanOptions(allow_power_cycle=True))
     made = answer.plan
+    if html is not None:
+        pages.status(html, made, answer.observed, differences)
     if output is ReportFormat.JUNIT:
         show_report.status(made, answer.observed)
     else:

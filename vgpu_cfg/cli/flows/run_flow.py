@@ -15,6 +15,7 @@ from vgpu_cfg.cli.flows.guest_access import GuestSecrets
 from vgpu_cfg.cli.flows.privileges import refuse_missing
 from vgpu_cfg.cli.flows.recorded import recorded_run
 from vgpu_cfg.cli.flows.rollback_flow import Undoing, roll_back
+from vgpu_cfg.cli.kept import pages
 from vgpu_cfg.cli.options.shared import CommandOptions, OutputFormat
 from vgpu_cfg.cli.output import show
 from vgpu_cfg.cli.output.terminal import confirm
@@ -54,7 +55,7 @@ class ApplyOptions:
     """How a run goes: where the plan came from, and what the command line allows.
 
     `options` is what the command line said that another command on the same plan must say too; `done`
-    names the manual steps that the user says are done.
+    names the manual steps that the user says are done, `html` the page that is written of the run.
     """
 
     path: Path
@@ -64,6 +65,7 @@ class ApplyOptions:
     output: OutputFormat
     options: CommandOptions
     done: tuple[str, ...] = ()
+    html: Path | None = None
 
     @property
     def occasion(self) -> Occasion:
@@ -133,8 +135,10 @@ def show_plan(plan: Plan, how: ApplyOptions) -> None:
 
 def nothing_to_do(plan: Plan, how: ApplyOptions) -> int:
     """Tell a program that a plan has no changes; return the exit code."""
+    nothing = Report(plan=plan.name, digest=plan.digest, occasion=how.occasion)
+    if how.html is not None:
+        pages.run(how.html, plan, nothing, None, ())
     if how.is_json:
-        nothing = Report(plan=plan.name, digest=plan.digest, occasion=how.occasion)
         show.report(plan, nothing, None, how.output, journal="", next_command="", check_command="")
     return 0
 
@@ -157,7 +161,8 @@ def decide_and_run(work: Work, estate: Estate, how: ApplyOptions, *, is_reviewed
     ask(work.question, yes=how.yes or not work.question)
     work.locks.beat()  # an answer may take a night
     work.keep()
-    report, journal = _carry_out(work, estate, how)
+    events: list[Event] = []
+    report, journal = _carry_out(work, estate, how, events)
     how = how.after(_deleted(plan, report))
     settled = how.without_rotation()
     shells = ["--open-shell"] if work.tools and work.tools.opens_shells else []
@@ -184,6 +189,8 @@ def decide_and_run(work: Work, estate: Estate, how: ApplyOptions, *, is_reviewed
             prove_command=settled.command("verify") if work.verb == "apply" else "",
             undo_command=_by_hand(report, how),
         )
+    if how.html is not None:
+        pages.run(how.html, plan, report, after, events)
     if code == 0 and left is not None and left.changes:
         first = left.changes[0]
         raise NotConfirmed(
@@ -223,7 +230,8 @@ def _read_back(work: Work) -> Inventory | None:
         return None
 
 
-def _carry_out(work: Work, estate: Estate, how: ApplyOptions) -> tuple[Report, str]:
+def _carry_out(work: Work, estate: Estate, how: ApplyOptions, events: list[Event]) -> tuple[Report, str]:
+    """Carry a plan out, and fill in its events; return the report and where the journal is."""
     from vgpu_cfg.execution import RunOptions, run_plan, stop_on_interrupt
     from vgpu_cfg.render.layout.console import make_console
     from vgpu_cfg.render.text.run.progress import make_display, tee
@@ -268,7 +276,7 @@ def _carry_out(work: Work, estate: Estate, how: ApplyOptions) -> tuple[Report, s
                     user=work.observed.vcenter.user,
                     make_id=estate.make_id,
                     options=options,
-                    on_event=tee(journal.record_event, _while_read(display)),
+                    on_event=tee(journal.record_event, events.append, _while_read(display)),
                     stop=stop,
                     pass_canary=lambda canary: watch.pass_canary(canary, display, stop),
                 )

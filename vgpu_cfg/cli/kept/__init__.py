@@ -1,1 +1,1 @@
-"""What a command keeps in files: saved plans, baselines, histories, and the reasons a context asks for."""
+"""What a command keeps in files: saved plans, baselines, histories, pages, and what a context asks for."""

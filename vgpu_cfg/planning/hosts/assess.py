@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from vgpu_cfg.catalog import ProfileEntry
+from vgpu_cfg.catalog import Board, ProfileEntry
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.inventory import Connection, Host, Inventory, ProfileInfo
 from vgpu_cfg.model.plan.change import Impact, ManualStep
@@ -153,7 +154,7 @@ class HostAssessor:
         for drift in (*resolved.drifts, *resolved.unknown):
             host = drift.setting.show(host, drift.desired)
         if host is not resolved.view.host:
-            host = _with_profiles(resolved, host)
+            host = with_profiles(resolved.view.boards, host)
         mark = resolved.view.facts.mark
         if mark is not None and mark.maintenance:
             host = host.model_copy(update={"is_in_maintenance_mode": False})
@@ -189,12 +190,12 @@ def _is_in_sync(resolved: ResolvedHost) -> bool:
     )
 
 
-def _with_profiles(resolved: ResolvedHost, host: Host) -> Host:
+def with_profiles(boards: Mapping[str, Board], host: Host) -> Host:
     """Add what the catalogue knows of the host's boards: the driver's list was read before the change."""
     reported = {profile.name: profile for profile in host.profiles or ()}
     names: dict[str, None] = dict.fromkeys((*reported, *host.creatable_profiles))
     for gpu in host.gpus:
-        board = resolved.view.boards.get(gpu.pci_id)
+        board = boards.get(gpu.pci_id)
         if gpu.is_passthrough or board is None:
             continue
         of_gpu = [one for one in board.profiles if gpu.sharing in (None, one.profile.sharing)]

@@ -26,19 +26,32 @@ class Tile:
     about: str = ""
 
 
-def render_frame(
-    kind: str, *, title: str, about: str, tiles: tuple[Tile, ...], body: str, data: dict[str, Any]
+def render_frame(  # noqa: PLR0913 - what stands on every page
+    kind: str,
+    *,
+    title: str,
+    about: str,
+    tiles: tuple[Tile, ...],
+    body: str,
+    data: dict[str, Any],
+    shared: tuple[str, ...] = (),
+    more: dict[str, Any] | None = None,
 ) -> str:
-    """Write a page of `kind`, drawn by `kind`.css and `kind`.js in `body`, a template, from `data`."""
+    """Write a page of `kind`, drawn by `kind`.css and `kind`.js in `body`, a template, from `data`.
+
+    `shared` names the styles and scripts that it has in common with others, which come first, `more` what the
+    template takes beside the frame's own.
+    """
     from markupsafe import Markup
 
-    styles = "\n".join(_asset(name) for name in ("frame.css", f"{kind}.css"))
-    script = "\n".join(_asset(name) for name in ("frame.js", f"{kind}.js"))
+    names = ("frame", *shared, kind)
+    styles, script = ("\n".join(_asset(f"{name}.{end}") for name in names) for end in ("css", "js"))
     # Made of our own files and of JSON without a "<"; nothing else here is taken as HTML.
     return (
         page_environment()
         .get_template(body)
         .render(
+            **(more or {}),
             title=title,
             about=about,
             tiles=tiles,

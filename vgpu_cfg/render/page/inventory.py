@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from datetime import UTC, datetime
+from datetime import datetime
 
 from vgpu_cfg.render.layout.lines import counted, size
 from vgpu_cfg.render.page.frame import Tile, render_frame
+from vgpu_cfg.render.page.moments import moment_words
 from vgpu_cfg.render.views.estate_map import EstateMap
 
 
 def render_inventory_page(found: EstateMap) -> str:
     """Write the page; whatever stands in names is text in it."""
     sums = found.totals
-    moment = f"{datetime.fromisoformat(found.read_at).astimezone(UTC):%Y-%m-%d %H:%M UTC}"
+    moment = moment_words(datetime.fromisoformat(found.read_at))
     idle = f"{sums.idle:,} idle, {sums.closed:,} closed"
     tiles = (
         Tile(f"{sums.hosts:,}", "hosts" if sums.hosts != 1 else "host", _of_clusters(found)),
@@ -29,6 +30,7 @@ def render_inventory_page(found: EstateMap) -> str:
         about=f"vCenter {found.version}, read {moment}",
         tiles=tiles,
         body="inventory.html.j2",
+        shared=("estate",),
         data={"kind": "inventory-map", "format": 1, **asdict(found)},
     )
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 from rich.text import Text
 
-from vgpu_cfg.model.observed.vm import PowerState
 from vgpu_cfg.render.layout.lines import (
     Cell,
     Column,
@@ -21,10 +20,9 @@ from vgpu_cfg.render.text.differences import MOST_SHOWN, render_differences
 from vgpu_cfg.render.text.findings import render_findings
 from vgpu_cfg.render.text.guests import guest_lines, guest_state
 from vgpu_cfg.render.text.plan.unknown import render_unknown
-from vgpu_cfg.render.views.findings import error_count
 from vgpu_cfg.render.views.host_status import HostStatus
 from vgpu_cfg.render.views.inventory import profile_text
-from vgpu_cfg.render.views.status import StatusView, VmRow
+from vgpu_cfg.render.views.status import StatusView, VmRow, state_word, verdict_of
 
 _COLUMNS = (
     Column("VM"),
@@ -35,6 +33,8 @@ _COLUMNS = (
     Column("NODE"),
 )
 _GUEST_COLUMN = Column("GUEST", is_flexible=True)
+_HOST_STYLES = {"held": "magenta", "in sync": "green"}
+_STATE_STYLES = {"on": "green", "off": "yellow", "missing": "red", "disconnected": "red"}
 _HOST_COLUMNS = (Column("HOST", is_flexible=True), Column("STATE"), Column("MODE"))
 
 
@@ -44,7 +44,8 @@ def render_status(view: StatusView, width: int, *, with_all: bool = False) -> li
     left = Text.assemble((view.plan, "bold"), f" on {place}")
     counts = [counted(len(view.hosts), "host")] if view.hosts else []
     counts += [counted(len(view.vms), "VM")] if view.vms or not counts else []
-    right = Text.assemble(f"{', '.join(counts)}, ", _verdict(view))
+    colour, words = verdict_of(view)
+    right = Text.assemble(f"{', '.join(counts)}, ", Text(words, colour))
     lines = both_ends(left, right, width)
     if view.hosts:
         lines += [Text(""), *_host_rows(view, width)]
@@ -63,22 +64,6 @@ def render_status(view: StatusView, width: int, *, with_all: bool = False) -> li
     if findings:
         lines += [Text(""), *findings]
     return lines
-
-
-def _verdict(view: StatusView) -> Text:
-    """Say whether all is as the plan file says; what could not be read may differ."""
-    differing = len(view.others)
-    differing += sum(not row.is_in_sync for row in view.hosts)
-    differing += sum(not row.is_in_sync for row in view.vms)
-    unread = sum(not row.is_read for row in view.hosts)
-    errors = error_count(view.findings)
-    if differing:
-        return Text(f"{differing} {'differs' if differing == 1 else 'differ'}", "yellow")
-    if errors:
-        return Text(f"not in sync: {counted(errors, 'error')}", "red")
-    if unread and view.is_in_sync:
-        return Text(f"in sync except for {counted(unread, 'host')} not known in full", "yellow")
-    return Text("in sync", "green") if view.is_in_sync else Text("not in sync: see the findings", "yellow")
 
 
 def _rows(view: StatusView, width: int) -> list[Text]:
@@ -105,7 +90,7 @@ def _host_rows(view: StatusView, width: int) -> list[Text]:
     for row, shown in zip(view.hosts, rows, strict=True):
         lines += shown
         pending = f"waits for a restart: {', '.join(row.pending)}" if row.pending else ""
-        reported = [("~", pending, "yellow"), ("!", _standing(row), "magenta")]
+        reported = [("~", pending, "yellow"), ("!", row.standing, "magenta")]
         for sign, words, style in reported:
             if words:
                 parts = fold(Text(f"{sign} {words}", style), width - 4, hang=2)
@@ -114,37 +99,17 @@ def _host_rows(view: StatusView, width: int) -> list[Text]:
 
 
 def _host_state(row: HostStatus) -> Text:
-    if row.drift:
-        return Text("differs", "yellow")
-    if row.pending:
-        return Text("waits", "yellow")
-    if row.plan:
-        return Text("held", "magenta")
-    return Text("in sync", "green") if row.is_read else Text("not known in full", "yellow")
+    return Text(row.word, _HOST_STYLES.get(row.word, "yellow"))
 
 
 def _mode_text(row: HostStatus) -> str:
     return "maintenance" if row.is_in_maintenance_mode else ""
 
 
-def _standing(row: HostStatus) -> str:
-    if not row.plan:
-        return row.reason
-    since = f" since {row.since:%Y-%m-%d %H:%M}" if row.since is not None else ""
-    return f"in maintenance mode for plan {row.plan}{since}: {row.reason or 'no reason was kept'}"
-
-
 def state_text(state: str) -> Text:
     """Spell a power state as readers do: on, off, suspended, missing, disconnected."""
-    match state:
-        case PowerState.ON.value:
-            return Text("on", "green")
-        case PowerState.OFF.value:
-            return Text("off", "yellow")
-        case "missing" | "disconnected":
-            return Text(state, "red")
-        case _:
-            return Text(state)
+    word = state_word(state)
+    return Text(word, _STATE_STYLES.get(word, ""))
 
 
 def node_text(row: VmRow) -> Text:

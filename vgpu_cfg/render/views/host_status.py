@@ -52,6 +52,25 @@ class HostStatus:
         """Whether nothing differs, waits, or is left in maintenance mode by this tool."""
         return not (self.drift or self.pending or self.plan)
 
+    @property
+    def word(self) -> str:
+        """How it stands in a word or few."""
+        if self.drift:
+            return "differs"
+        if self.pending:
+            return "waits"
+        if self.plan:
+            return "held"
+        return "in sync" if self.is_read else "not known in full"
+
+    @property
+    def standing(self) -> str:
+        """Why it is down, and for which plan this tool holds it so."""
+        if not self.plan:
+            return self.reason
+        since = f" since {self.since:%Y-%m-%d %H:%M}" if self.since is not None else ""
+        return f"in maintenance mode for plan {self.plan}{since}: {self.reason or 'no reason was kept'}"
+
 
 def view_hosts(plan: Plan, observed: Inventory) -> tuple[HostStatus, ...]:
     """Make a row for each host that the plan prepares or has a finding about, by name."""

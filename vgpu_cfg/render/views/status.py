@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from vgpu_cfg.model.observed.inventory import Inventory
-from vgpu_cfg.model.observed.vm import AFFINITY_KEY, Vm
+from vgpu_cfg.model.observed.vm import AFFINITY_KEY, PowerState, Vm
 from vgpu_cfg.model.plan.change import (
     Change,
     CreateVm,
@@ -25,6 +25,8 @@ from vgpu_cfg.planning.estate.own import own_vms
 from vgpu_cfg.planning.estate.ownership import is_marked
 from vgpu_cfg.planning.sync import is_in_sync
 from vgpu_cfg.render.layout.edits import edit_text
+from vgpu_cfg.render.layout.lines import counted
+from vgpu_cfg.render.views.findings import error_count
 from vgpu_cfg.render.views.guest_status import GuestStatus, guest_status
 from vgpu_cfg.render.views.host_status import HostStatus, view_hosts
 from vgpu_cfg.render.views.unknown import UnknownRow, view_unknown
@@ -54,6 +56,11 @@ class VmRow:
         """Whether nothing differs."""
         return not self.drift
 
+    @property
+    def word(self) -> str:
+        """Its state as readers spell it: on, off, suspended, missing, disconnected."""
+        return state_word(self.state)
+
 
 @dataclass(frozen=True, slots=True)
 class StatusView:
@@ -74,6 +81,28 @@ class StatusView:
     others: tuple[str, ...] = ()
     unknown: tuple[UnknownRow, ...] = ()
     differences: tuple[Difference, ...] = ()
+
+
+def state_word(state: str) -> str:
+    """Spell a power state as readers do."""
+    known = {one.value: one.word for one in PowerState}
+    return known.get(state, state)
+
+
+def verdict_of(view: StatusView) -> tuple[str, str]:
+    """Say whether all is as the plan file says: a colour, and words; what could not be read may differ."""
+    differing = len(view.others)
+    differing += sum(not row.is_in_sync for row in view.hosts)
+    differing += sum(not row.is_in_sync for row in view.vms)
+    unread = sum(not row.is_read for row in view.hosts)
+    errors = error_count(view.findings)
+    if differing:
+        return "yellow", f"{differing} {'differs' if differing == 1 else 'differ'}"
+    if errors:
+        return "red", f"not in sync: {counted(errors, 'error')}"
+    if unread and view.is_in_sync:
+        return "yellow", f"in sync except for {counted(unread, 'host')} not known in full"
+    return ("green", "in sync") if view.is_in_sync else ("yellow", "not in sync: see the findings")
 
 
 def view_status(

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from rich.text import Text
 
 from vgpu_cfg.model.observed.inventory import Inventory
-from vgpu_cfg.model.plan.change import Change, CreateVm, DestroyVm, ManualStep, Plan, StageGuest
+from vgpu_cfg.model.plan.change import Change, DestroyVm, ManualStep, Plan
 from vgpu_cfg.model.plan.report import Outcome, OutcomeStatus, Report
 from vgpu_cfg.planning.expand.ranges import fold_names
 from vgpu_cfg.render.layout.commands import proofs
@@ -17,7 +17,6 @@ from vgpu_cfg.render.layout.lines import (
     Cell,
     Column,
     both_ends,
-    counted,
     duration,
     fold,
     hanging,
@@ -28,7 +27,6 @@ from vgpu_cfg.render.text.run.hosts import render_hosts
 from vgpu_cfg.render.text.run.rollback import render_rollback
 from vgpu_cfg.render.text.status import guest_text, node_text, state_text
 from vgpu_cfg.render.views.host_result import (
-    host_result_counts,
     host_rows,
     is_settled,
     other_left_behind,
@@ -36,6 +34,7 @@ from vgpu_cfg.render.views.host_result import (
     standing_text,
 )
 from vgpu_cfg.render.views.inventory import profile_text
+from vgpu_cfg.render.views.run_result import run_counts, run_verdict
 from vgpu_cfg.render.views.vm_result import ResultRow, result_rows, seconds_of
 
 _COLUMNS = (
@@ -51,6 +50,9 @@ _COLUMNS = (
 _GUEST_COLUMN = Column("GUEST", is_flexible=True)
 _MOST_FAILURES = 10
 _MANY_STEPS = 3
+
+
+_VERDICT_STYLES = {"STOPPED": "yellow", "FAILED": "red", "WAITING": "magenta", "DONE": "green"}
 
 
 def render_summary(  # noqa: PLR0913 - what was done, and each command that may come after it
@@ -146,67 +148,12 @@ def step_number(plan: Plan, change_id: str) -> int:
 
 def _head(plan: Plan, report: Report, width: int) -> list[Text]:
     took = f" in {duration(seconds_of(report.outcomes))}" if report.outcomes else ""
-    if report.is_interrupted:
-        word = Text(f"STOPPED{took}", "bold yellow")
-    elif report.has_failed:
-        word = Text(f"FAILED{took}", "bold red")
-    elif report.waiting_for or report.put_off:
-        word = Text(f"WAITING{took}", "bold magenta")
-    else:
-        word = Text(f"DONE{took}", "bold green")
-    left = Text.assemble(word, f".  {_counts(plan, report)}")
+    verdict = run_verdict(report)
+    word = Text(f"{verdict}{took}", f"bold {_VERDICT_STYLES[verdict]}")
+    left = Text.assemble(word, f".  {', '.join(run_counts(plan, report))}")
     right = Text(f"plan {report.digest}", "dim")
     has_room = left.cell_len + right.cell_len + 2 <= width
     return both_ends(left, right, width) if has_room else fold(left, width, hang=2)
-
-
-def _counts(plan: Plan, report: Report) -> str:
-    changes = {change.id: change for change in plan.changes}
-    counts: Counter[str] = Counter()
-    for outcome in report.outcomes:
-        if outcome.status is OutcomeStatus.DONE:
-            word = _done_text(changes[outcome.change_id])
-            counts.update([word] if word else [])
-        elif outcome.status is not OutcomeStatus.NOT_NEEDED and outcome.change_id not in report.waiting_for:
-            counts[outcome.status.value] += 1
-    words = [f"{number} {word}" for word, number in counts.items()]
-    words = [*host_result_counts(plan, report), *words]
-    return ", ".join([*words, counted(report.tasks, "task")])
-
-
-def _done_text(change: Change) -> str:
-    """Say what was done; nothing for what is counted by host, or only leads to what is."""
-    match change:
-        case CreateVm():
-            return "made"
-        case DestroyVm():
-            return "deleted"
-        case StageGuest() if change.rest:
-            return ""  # the other part counts
-        case _:
-            return {
-                "set_rule": "rule set",
-                "set_host_rule": "rule set",
-                "remove_rule": "rule removed",
-                "set_overrides": "overrides set",
-                "set_attributes": "attributes set",
-                "remove_vm_group": "VM group removed",
-                "power_on_vm": "powered on",
-                "power_off_vm": "powered off",
-                "reconfigure_vm": "reconfigured",
-                "mark_vm": "marked",
-                "upgrade_vm": "upgraded",
-                "rename_vm": "renamed",
-                "move_vm_to_folder": "moved to its folder",
-                "relocate_vm": "moved",
-                "set_cordon": "cordon set",
-                "set_cluster_option": "option set",
-                "set_vcenter_option": "option set",
-                "change_network": "network changed",
-                "restart_service": "service restarted",
-                "stage_guest": "staged",
-                "manual_step": "done by hand",
-            }.get(change.kind, "")
 
 
 def _cells(

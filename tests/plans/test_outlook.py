@@ -1,0 +1,77 @@
+"""The estate as a plan would leave it is what carrying it out leaves, by the simulator of plans."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import pytest
+
+from tests.plans.planned import desired_of, inventory_of, options_of, plan_of
+from tests.plans.simulator import carry_out
+from tests.plans.tables import CASES
+from tests.plans.test_cases import can_be_carried_out
+from vgpu_cfg.catalog import load_catalog
+from vgpu_cfg.model.observed.graphics import GraphicsType
+from vgpu_cfg.model.observed.inventory import Inventory
+from vgpu_cfg.model.plan.change import EnterMaintenance
+from vgpu_cfg.model.vgpu import VgpuMode
+from vgpu_cfg.planning.estate.naming import as_named
+from vgpu_cfg.planning.pool.outlook import after_plan
+
+SOON = CASES[::8]
+"""What every run tries; the others are the same law."""
+LATER = pytest.mark.long("the estate after a plan, in all cases: tests/plans/test_outlook.py")
+
+
+def vms(observed: Inventory, *, without: Collection[str] = ()) -> dict[str, object]:
+    """Return where each VM is, as what, and whether some GPU holds it; `without` those that DRS moves."""
+    hosts = {host.moid: host.name for host in observed.hosts}
+    return {
+        vm.name: (
+            hosts.get(vm.host_moid or ""),
+            vm.power_state,
+            sorted(one.profile for one in vm.detail.vgpus) if vm.detail else [],
+            len(vm.detail.passthrough_gpus) if vm.detail else 0,
+            sum(vm.moid in gpu.vm_moids for host in observed.hosts for gpu in host.gpus) > 0,
+        )
+        for vm in observed.vms
+        if not vm.is_template and vm.name not in without
+    }
+
+
+def gpus(observed: Inventory) -> dict[str, object]:
+    """Return how each GPU is used: what a host does not tell is as it comes."""
+    same, direct = VgpuMode.SAME_SIZE, GraphicsType.SHARED_DIRECT
+    return {
+        f"{host.name} {gpu.pci_id}": "passthrough"
+        if gpu.is_passthrough
+        else (gpu.sharing, gpu.vgpu_mode or same, gpu.graphics_type or direct)
+        for host in observed.hosts
+        for gpu in host.gpus
+    }
+
+
+@pytest.mark.parametrize("case", [pytest.param(case, marks=() if case in SOON else LATER) for case in CASES])
+def test_hosts_gpus_and_vms_are_as_after_the_run(case: str) -> None:
+    if not can_be_carried_out(case):
+        return
+    plan, observed = plan_of(case), as_named(desired_of(case), inventory_of(case))
+    then = after_plan(plan, observed, load_catalog())
+    real = carry_out(plan, observed, fingerprints=options_of(case).fingerprints)
+    by_drs = {name for one in plan.changes if isinstance(one, EnterMaintenance) for name in one.evacuates}
+    assert vms(then, without=by_drs) == vms(real, without=by_drs)
+    assert gpus(then) == gpus(real)
+
+
+def test_a_plan_without_changes_leaves_the_estate_as_it_is() -> None:
+    case = "host-configuration-profile-right"
+    observed = inventory_of(case)
+    assert after_plan(plan_of(case), observed, load_catalog()) == observed
+
+
+def test_what_is_blocked_does_not_come_true() -> None:
+    case = next(
+        one for one in CASES if set(plan_of(one).blocked) == {c.id for c in plan_of(one).changes} != set()
+    )
+    observed = inventory_of(case)
+    assert vms(after_plan(plan_of(case), observed, load_catalog())) == vms(observed)

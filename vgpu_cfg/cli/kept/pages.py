@@ -1,0 +1,46 @@
+"""The pages that commands write beside their output: the same values, for a browser."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from vgpu_cfg.model.observed.inventory import Inventory
+    from vgpu_cfg.model.plan.change import Plan
+    from vgpu_cfg.model.plan.difference import Difference
+    from vgpu_cfg.model.plan.report import Event, Report
+    from vgpu_cfg.model.plan.suggestion import Suggestion
+
+
+def plan(path: Path, made: Plan, observed: Inventory, fixes: Suggestion | None) -> None:
+    """Write a plan with the estate before and after it."""
+    from vgpu_cfg.catalog import load_catalog
+    from vgpu_cfg.cli.kept.whole_file import write_whole
+    from vgpu_cfg.render.data.documents import plan_data
+    from vgpu_cfg.render.page.plan import render_plan_page
+    from vgpu_cfg.render.views.plan_picture import view_plan_picture
+
+    picture = view_plan_picture(made, observed, load_catalog())
+    write_whole(path, render_plan_page(made, plan_data(made, fixes), picture))
+
+
+def status(path: Path, made: Plan, observed: Inventory, differences: tuple[Difference, ...]) -> None:
+    """Write how a plan's hosts and VMs stand."""
+    from vgpu_cfg.cli.kept.whole_file import write_whole
+    from vgpu_cfg.render.data.documents import status_data
+    from vgpu_cfg.render.page.status import render_status_page
+    from vgpu_cfg.render.views.status import view_status
+
+    view = view_status(made, observed, differences)
+    write_whole(path, render_status_page(view, status_data(view)))
+
+
+def run(path: Path, made: Plan, ended: Report, after: Inventory | None, events: Sequence[Event]) -> None:
+    """Write a run as it was."""
+    from vgpu_cfg.cli.kept.whole_file import write_whole
+    from vgpu_cfg.render.data.documents import report_data
+    from vgpu_cfg.render.page.run import render_run_page
+
+    write_whole(path, render_run_page(made, ended, report_data(made, ended, after), events))

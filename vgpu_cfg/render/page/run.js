@@ -1,0 +1,1 @@
+drawChanges(data.plan, document.getElementById("changes"));

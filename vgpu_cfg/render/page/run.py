@@ -1,0 +1,125 @@
+"""A run as one page: what it came to, when each host and VM was worked on, what failed, what is left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC
+from typing import Any
+
+from vgpu_cfg.model.plan.change import ManualStep, Plan
+from vgpu_cfg.model.plan.report import Event, EventKind, Outcome, OutcomeStatus, Report, Rollback
+from vgpu_cfg.planning.expand.ranges import fold_names
+from vgpu_cfg.render.layout.lines import duration
+from vgpu_cfg.render.page.frame import Tile, render_frame
+from vgpu_cfg.render.page.moments import moment_words
+from vgpu_cfg.render.views.host_result import host_rows, other_left_behind
+from vgpu_cfg.render.views.run_result import run_counts, run_verdict
+from vgpu_cfg.render.views.run_steps import StepDone, steps_done
+from vgpu_cfg.render.views.timeline import run_timeline
+from vgpu_cfg.render.views.vm_result import seconds_of
+
+
+@dataclass(frozen=True, slots=True)
+class _Left:
+    """Something that is left: whose, what, and what to do or type."""
+
+    name: str
+    what: str
+    do: str = ""
+    commands: tuple[str, ...] = ()
+
+
+def render_run_page(plan: Plan, report: Report, told: dict[str, Any], events: Sequence[Event]) -> str:
+    """Write the page of a run, of its JSON and its events; whatever stands in names is text in it."""
+    every, outcomes = _with_rollback(plan, report)
+    began = min((one.started_at for one in outcomes if one.started_at), default=None)
+    place = ", ".join(part for part in (plan.target.address, plan.target.datacenter) if part)
+    when = f"began {moment_words(began)}" if began is not None else "nothing was begun"
+    parts = (place, when, f"run {report.run}" if report.run else "", report.occasion.text)
+    noted = [event for event in events if event.kind is not EventKind.PROGRESS]
+    return render_frame(
+        "run",
+        title=f"{plan.name}: run of plan {report.digest}",
+        about=", ".join(part for part in parts if part),
+        tiles=tuple(_tiles(plan, report)),
+        body="run.html.j2",
+        shared=("changes",),
+        data={
+            "kind": "run-page",
+            "format": 1,
+            "told": told,
+            "plan": plan.model_dump(mode="json"),
+            "events": [event.model_dump(mode="json") for event in noted],
+        },
+        more={
+            "failed": [one for one in outcomes if one.status is OutcomeStatus.FAILED],
+            "left": tuple(_left(plan, report)),
+            "line": run_timeline(every.changes, report.model_copy(update={"outcomes": outcomes})),
+            "unit": "the time of the run",
+            "steps": _steps(every, noted, report.model_copy(update={"outcomes": outcomes})),
+            "vms": told["vms"],
+            "hosts": told["hosts"],
+            "took": lambda seconds: duration(seconds) if seconds else "",
+        },
+    )
+
+
+def _with_rollback(plan: Plan, report: Report) -> tuple[Plan, tuple[Outcome, ...]]:
+    """Return the plan and the outcomes with those of a rollback after them."""
+    rollback = report.rollback or Rollback()
+    changes = (*plan.changes, *rollback.changes)
+    return plan.model_copy(update={"changes": changes}), (*report.outcomes, *rollback.outcomes)
+
+
+def _tiles(plan: Plan, report: Report) -> list[Tile]:
+    outcomes = _with_rollback(plan, report)[1]
+    took = duration(seconds_of(outcomes)) if outcomes else ""
+    tiles = [Tile(run_verdict(report).lower(), f"in {took}" if took else "nothing was to be done")]
+    for words in run_counts(plan, report):
+        value, _, title = words.partition(" ")
+        tiles.append(Tile(value, title))
+    return tiles
+
+
+def _steps(plan: Plan, events: Sequence[Event], report: Report) -> list[tuple[StepDone, str]]:
+    """Return what became of every step, with the time in UTC at which it began."""
+    times = {one.change_id: one.started_at for one in report.outcomes}
+    return [
+        (step, f"{at.astimezone(UTC):%H:%M:%S} UTC" if step.began and (at := times.get(step.title)) else "")
+        for step in steps_done(plan, events, report)
+    ]
+
+
+def _left(plan: Plan, report: Report) -> Iterator[_Left]:
+    """Yield what is left, first what somebody has to do by hand."""
+    changes = {change.id: change for change in plan.changes}
+    for name in report.waiting_for:
+        change = changes[name]
+        if isinstance(change, ManualStep):
+            yield _Left(
+                change.subject.name, f"waits for a step by hand: {name}", change.text, change.commands
+            )
+    yield from (_Left(name, "put off: its window closes too soon") for name in report.put_off)
+    yield from (_Left("", text) for text in other_left_behind(report, host_rows(plan, report)))
+    reasons: dict[str, list[str]] = {}
+    for one in report.outcomes:
+        if one.status is OutcomeStatus.SKIPPED and one.change_id not in report.waiting_for:
+            reasons.setdefault(one.message, []).append(one.change_id)
+    for reason, names in reasons.items():
+        yield _Left(fold_names(names), f"not begun: {reason}")
+    for canary in report.canaries:
+        for problem in canary.problems:
+            yield _Left(fold_names(canary.names), f"went first, and is not as planned: {problem}")
+        if not canary.goes_on:
+            yield _Left(fold_names(canary.others), "not begun: those that went first stopped it")
+    if report.rollback is not None:
+        yield from _of_rollback(report.rollback)
+
+
+def _of_rollback(rollback: Rollback) -> Iterator[_Left]:
+    if rollback.why_not:
+        yield _Left("", f"not taken back: {rollback.why_not}")
+    for one in rollback.kept:
+        yield _Left(one.subject.name, f"not taken back: {one.message} ({one.code})", one.remedy)
+    yield from (_Left("", text) for text in rollback.left_behind)
