@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shlex
 from pathlib import Path
 
@@ -208,6 +209,66 @@ def test_a_horovodrun_that_tells_no_version_is_called_by_the_word_that_all_know(
     assert status == 0
     assert rest.splitlines()[0].split()[-4:] == ["--network-interface", "ens224", rank_of(first), "python"]
     assert "horovodrun does not say which version it is: it is started as one before 0.25" in rest
+
+
+HELP = "--help) echo '--min-np N --max-np N --reset-limit N --host-discovery-script PATH' ;;\n"
+ELASTIC_BUILD = BUILD.replace('case "$*" in\n', f'case "$*" in\n{HELP}')
+
+
+def elastic_line(guest: Sandbox, *words: str, **more: object) -> dict[str, str]:
+    """Return the words of horovodrun that have a value, by the word."""
+    guest.stand_in("horovodrun", ELASTIC_BUILD)
+    install(guest, launcher(elastic=(1, 2), **more))
+    status, _, rest = train(guest, "--dry-run", *words, "python")
+    assert status == 0, rest
+    line = shlex.split(rest.splitlines()[0])
+    return {word: after for word, after in itertools.pairwise(line) if word.startswith("-")}
+
+
+def test_an_elastic_training_says_how_few_and_how_many(first: Sandbox) -> None:
+    line = elastic_line(first, max_restarts=2)
+    assert (line["-np"], line["--min-np"], line["--max-np"], line["--reset-limit"]) == ("2", "1", "2", "2")
+    assert line["--host-discovery-script"].endswith("/hosts-up")
+    assert "--hostfile" not in line
+
+
+def test_without_restarts_horovod_keeps_its_own_limit_of_resets(first: Sandbox) -> None:
+    assert "--reset-limit" not in elastic_line(first)
+
+
+def test_an_elastic_training_waits_for_no_more_than_its_most(first: Sandbox, tmp_path: Path) -> None:
+    furnish(tmp_path / "hvd-03", 13)
+    three = (*WORKERS, TrainWorker(name="hvd-03", address="10.111.0.13", slots=4))
+    line = elastic_line(first, workers=three)
+    # The two largest of three workers.
+    assert (line["-np"], line["--min-np"], line["--max-np"]) == ("5", "1", "5")
+
+
+def test_fewer_processes_than_elastic_goes_on_with_are_refused(first: Sandbox) -> None:
+    first.stand_in("horovodrun", ELASTIC_BUILD)
+    install(first, launcher(elastic=(2, 2)))
+    status, _, rest = train(first, "--np", "1", "--dry-run", "python")
+    assert (status, "--np 1 is fewer than the 2 processes that `elastic` goes on with" in rest) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("build", "said"),
+    [
+        (BUILD.replace("0.28.1", "0.19.5"), "Horovod 0.19.5 is not elastic"),
+        (BUILD.replace("Horovod v0.28.1", "Our own"), "Horovod is not elastic"),
+        (ELASTIC_BUILD.replace("[X] Gloo", "[ ] Gloo"), "this Horovod was built without Gloo"),
+    ],
+)
+def test_a_horovod_that_cannot_be_elastic_is_told_before_workers_are_asked(
+    first: Sandbox, build: str, said: str
+) -> None:
+    first.stand_in("horovodrun", build)
+    install(first, launcher(elastic=(1, 2)))
+    status, _, rest = train(first, "python")
+    assert status == 1
+    assert said in rest
+    assert "take `elastic` out of the plan file's training, and apply it" in rest
+    assert not [call for call in first.calls if call.startswith("ssh")]
 
 
 def test_it_starts_what_it_was_told_to_word_for_word(first: Sandbox) -> None:
