@@ -56,7 +56,7 @@ if __name__ == "__main__":
     if read.check_build:
         launch.check_build(read.verbose)
     if getattr(read, "host_discovery_script", None):
-        # Its own settings, and the hosts that it finds by the script: all up to where it would start processes.
+        # Its own settings, and the hosts that it finds by the script, up to where it would start processes.
         launch.gloo_built = lambda **_: True
         launch.gloo_run_elastic = tell_elastic
         sys.exit(launch._run(read))

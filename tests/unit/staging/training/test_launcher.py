@@ -305,6 +305,26 @@ def test_mpirun_is_given_the_variables_and_the_ssh_of_the_mesh(first: Sandbox) -
     assert words[-3:] == [rank_of(first), "python", "train.py"]
 
 
+def test_open_mpi_5_is_told_by_the_words_of_its_runtime(first: Sandbox) -> None:
+    first.stand_in("mpirun", MPIRUN.replace("4.1.4", "5.0.11"))
+    install(first)
+    status, _, rest = train(first, "--mpi", "--dry-run", "python")
+    assert status == 0, rest
+    line = " ".join(shlex.split(rest.splitlines()[0]))
+    ssh = f"{first.root}/etc/vgpu-cfg/mesh/bin/ssh"
+    assert f"--prtemca plm_ssh_agent {ssh} --prtemca plm_ssh_args -p 2222 --mca pml ob1" in line
+    assert "--prtemca prte_if_include ens224 --mca btl_tcp_if_include ens224" in line
+    assert "plm_rsh" not in line
+    assert "oob_tcp" not in line
+
+
+def test_an_mpirun_of_another_maker_is_refused(first: Sandbox) -> None:
+    first.stand_in("mpirun", 'echo "HYDRA build details: Version: 4.1.2"')
+    install(first)
+    status, _, rest = train(first, "--mpi", "python")
+    assert (status, "mpirun is not Open MPI's" in rest) == (1, True)
+
+
 def test_the_gid_is_that_of_the_address_wherever_it_stands(first: Sandbox) -> None:
     port = "/sys/class/infiniband/mlx5_0/ports/1"
     # Another IPv4 address of the same interface comes before its own.
