@@ -421,6 +421,30 @@ def test_a_head_meets_its_workers_on_the_management_network(first: Sandbox, tmp_
     ]
 
 
+@pytest.mark.parametrize(("elastic", "word"), [(None, "--master_addr="), ((1, 2), "--rdzv_endpoint=")])
+def test_processes_meet_on_the_training_network_where_the_head_is_not(
+    first: Sandbox, tmp_path: Path, elastic: tuple[int, int] | None, word: str
+) -> None:
+    (tmp_path / "hvd-01").rename(tmp_path / "head")
+    furnish(tmp_path / "hvd-01", 11)
+    head = Sandbox(tmp_path / "head")
+    control = (GuestNic(name="ens192"),)
+    install(head, launcher(framework="torchrun", runs_work=False, control_nics=control, elastic=elastic))
+    status, told, rest = train(head, "--dry-run", "python")
+    assert status == 0, rest
+    assert told["MASTER_ADDR"] == "10.111.0.11"
+    assert f"{word}10.111.0.11" in rest
+
+
+def test_workers_whose_address_is_not_known_are_met_by_name(first: Sandbox) -> None:
+    install(
+        first, launcher(framework="torchrun", workers=tuple(TrainWorker(name=one.name) for one in WORKERS))
+    )
+    status, told, rest = train(first, "--dry-run", "python")
+    assert status == 0, rest
+    assert (told["MASTER_ADDR"], told["NCCL_SOCKET_IFNAME"]) == ("hvd-01", "=ens224")
+
+
 def test_a_head_finds_the_management_network_by_its_route(first: Sandbox, tmp_path: Path) -> None:
     (tmp_path / "hvd-01").rename(tmp_path / "head")
     furnish(tmp_path / "hvd-01", 11)
