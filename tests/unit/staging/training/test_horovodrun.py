@@ -103,7 +103,16 @@ def test_each_reads_the_line_that_is_for_it(first: Sandbox, version: str) -> Non
         "hostfile": f"{first.root}/opt/vgpu-cfg/hostfile",
         "hosts": None,
         "nics": ["ens224"],
-        "command": [f"{first.root}/opt/vgpu-cfg/rank", "python", "train.py", "--lr", "0.1 $(reboot)"],
+        "command": [
+            "env",
+            "-u",
+            "NCCL_SOCKET_IFNAME",
+            f"{first.root}/opt/vgpu-cfg/rank",
+            "python",
+            "train.py",
+            "--lr",
+            "0.1 $(reboot)",
+        ],
     }
 
 
@@ -128,7 +137,14 @@ def test_each_reads_the_line_of_an_elastic_training(first: Sandbox, version: str
         "resets": 3,
         "nics": ["ens224"],
         "hosts": {"hvd-01": 1, "hvd-02": 2},
-        "command": [f"{first.root}/opt/vgpu-cfg/rank", "python", "train.py"],
+        "command": [
+            "env",
+            "-u",
+            "NCCL_SOCKET_IFNAME",
+            f"{first.root}/opt/vgpu-cfg/rank",
+            "python",
+            "train.py",
+        ],
     }
 
 
