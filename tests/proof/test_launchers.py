@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -10,7 +11,15 @@ from signal import SIGINT, SIGKILL, SIGTERM
 import pytest
 
 from tests.proof.guests import Guests, changed
-from tests.proof.programs import FAILS_AT_FIRST, FAILS_ONCE, STUBBORN, TELLS_TENSORFLOW, TORCH_SUM, WAITS
+from tests.proof.programs import (
+    FAILS_AT_FIRST,
+    FAILS_ONCE,
+    STUBBORN,
+    TELLS_HOW_IT_STARTED,
+    TELLS_TENSORFLOW,
+    TORCH_SUM,
+    WAITS,
+)
 from vgpu_cfg.model.guests.training_modules import LauncherModule
 
 pytestmark = pytest.mark.timeout(1200)  # guests boot, and several programs import torch at once
@@ -28,9 +37,22 @@ def torch() -> None:
 
 @pytest.fixture(scope="module")
 def open_mpi() -> None:
-    """Skip where there is no Open MPI."""
-    if shutil.which("mpirun", path="/usr/bin") is None:
-        pytest.skip("there is no mpirun here: apt-get install openmpi-bin")
+    """Skip where there is no Open MPI of the distribution."""
+    programs_of("4")
+
+
+OPEN_MPI = Path(__file__).resolve().parents[2] / ".cache" / "openmpi"
+
+
+def programs_of(version: str) -> str:
+    """Return where the programs of an Open MPI are, "" for the distribution's 4; skip where it is absent."""
+    if version == "4":
+        if shutil.which("mpirun", path="/usr/bin") is None:
+            pytest.skip("there is no mpirun here: apt-get install openmpi-bin")
+        return ""
+    if not (OPEN_MPI / "installed").exists():
+        pytest.skip("there is no Open MPI 5: script/build-openmpi says why")
+    return str(OPEN_MPI / version / "bin")
 
 
 def with_launcher(guests: Guests, **more: object) -> None:
@@ -81,6 +103,19 @@ def test_torchrun_starts_all_ranks_again(guests: Guests) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert guests.logs()["rank-0.log"].count("DONE") == 1
     assert "ATTEMPT 2" in guests.logs()["rank-1.log"] + guests.logs()["rank-0.log"]
+
+
+@pytest.mark.parametrize("version", ["4", "5.0.8", "5.0.11"])
+def test_each_open_mpi_obeys_the_words_that_are_for_it(guests: Guests, version: str) -> None:
+    """The mesh's ssh and port, and the training network alone, by which its daemons find the first."""
+    done = guests.launch("mpi", TELLS_HOW_IT_STARTED, programs=programs_of(version))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "deprecated" not in done.stderr
+    logs = guests.logs()
+    assert "-F /etc/vgpu-cfg/mesh/ssh_config" in logs["rank-0.log"]
+    assert "-p 2222 hvd-02" in logs["rank-0.log"]
+    assert set(re.findall(r"tcp://([\d.,]+)[:,]", logs["rank-1.log"])) == {"10.111.0.11"}, logs["rank-1.log"]
+    assert guests.left() == []
 
 
 @pytest.mark.usefixtures("open_mpi")

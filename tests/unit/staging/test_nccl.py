@@ -145,6 +145,33 @@ def test_without_peermem_and_dma_buf_no_level_is_said(vm: Sandbox) -> None:
     assert "neither nvidia_peermem nor dma-buf is here" in remarks(vm)[0]
 
 
+@pytest.mark.parametrize(
+    ("driver", "release", "is_direct"),
+    [
+        ("NVIDIA UNIX Open Kernel Module for x86_64  580.95.05", "5.15.0-91-generic", True),
+        ("NVIDIA UNIX Open Kernel Module for x86_64  580.95.05", "6.8.0-49-generic", True),
+        ("NVIDIA UNIX Open Kernel Module for x86_64  580.95.05", "5.4.0-200-generic", False),
+        ("NVIDIA UNIX x86_64 Kernel Module  580.95.05", "5.15.0-91-generic", False),
+        ("NVIDIA UNIX Open Kernel Module for x86_64  580.95.05", "unknown", False),
+    ],
+)
+def test_the_open_modules_dma_buf_is_as_good_as_peermem(
+    vm: Sandbox, driver: str, release: str, *, is_direct: bool
+) -> None:
+    (vm.root / "sys/module/nvidia_peermem").rmdir()
+    vm.write("/proc/driver/nvidia/version", f"NVRM version: {driver}\n")
+    vm.write("/proc/sys/kernel/osrelease", f"{release}\n")
+    vm.bring(vm.stage(module()))
+    assert ("NCCL_NET_GDR_LEVEL" in settings(vm)) == is_direct
+
+
+def test_the_gid_is_that_of_the_address_wherever_it_stands(vm: Sandbox) -> None:
+    # Another IPv4 address of the same interface comes before its own.
+    vm.write("/sys/class/infiniband/mlx5_0/ports/1/gids/1", "0000:0000:0000:0000:0000:ffff:0a6f:00c8\n")
+    vm.bring(vm.stage(module()))
+    assert settings(vm)["NCCL_IB_GID_INDEX"] == "3"
+
+
 def test_gids_that_differ_are_left_to_nccl(vm: Sandbox) -> None:
     add_nic(vm, 1, "ens162", "0000:0b:00.0", shift=2)
     vm.bring(vm.stage(module(nics=NICS)))

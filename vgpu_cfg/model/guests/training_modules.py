@@ -127,7 +127,7 @@ class RankModule(ModuleBase):
 
 
 class TrainWorker(Frozen):
-    """A worker as a launcher counts it: its name, its address in the training network, its GPUs."""
+    """A worker as a launcher counts it: its name, its address on the training network or "", its GPUs."""
 
     name: str
     address: str = ""

@@ -342,6 +342,7 @@ CHECKS: dict[Code, Check] = {
         (Code.SITE_LEFT, "staging would fetch from beyond a closed site", _E, _V),
         (Code.SITE_MIRROR_UNASKED, "a registry mirror that docker does not ask", _W, _V),
         (Code.SITE_WITHOUT_PACKAGES, "a closed site has no package mirror", _W, _V),
+        (Code.RENDEZVOUS_ELSEWHERE, "processes do not meet on the training's network", _W, _V),
     )
 }
 

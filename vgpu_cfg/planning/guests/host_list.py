@@ -19,7 +19,7 @@ from vgpu_cfg.model.plan_file import check_domain, check_host_name, host_name_of
 from vgpu_cfg.planning.addresses.nic_addresses import NicAddress, own_vms, plan_addresses
 from vgpu_cfg.planning.estate.lost import lost_host
 from vgpu_cfg.planning.expand.guests import MACHINE_USER
-from vgpu_cfg.planning.guests.peers import Peer, make_team
+from vgpu_cfg.planning.guests.peers import make_team
 
 _FILE = "file"
 
@@ -35,7 +35,8 @@ def make_host_list(desired: DesiredPlan, observed: Inventory, catalog: Catalog) 
         seen = _seen(existing.get(vm.name))
         guest = vm.guest or _guest_as_seen(vm, seen)
         peer = peers.get(vm.name)
-        training = _training_address(desired, peer) if peer is not None else ""
+        # Where the plan knows no address on the network of the training, it is the one where all meet.
+        training = peer.training_address or peer.address if peer is not None else ""
         there = existing.get(vm.name)
         host_there = observed.host_by_moid.get(there.host_moid or "") if there is not None else None
         return ListedHost(
@@ -80,13 +81,6 @@ def make_host_list(desired: DesiredPlan, observed: Inventory, catalog: Catalog) 
     there = (existing[one.vm] for one in made.everyone if one.vm in existing)
     lost = tuple(vm.name for vm in there if lost_host(vm, observed, desired.identity) is not None)
     return made.model_copy(update={"absent": absent, "lost": lost})
-
-
-def _training_address(desired: DesiredPlan, peer: Peer) -> str:
-    """Return the address on the network that carries the training, else where all meet."""
-    network = desired.training.rdma_network if desired.training is not None else None
-    of_network = (nic.address for nic in peer.nics if nic.network == network and nic.address)
-    return next(of_network, peer.address) if network is not None else peer.address
 
 
 def _seen(vm: Vm | None) -> GuestSeen:

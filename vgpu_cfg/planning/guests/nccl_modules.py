@@ -17,16 +17,16 @@ ECN_CAPABLE = 2
 def nccl_modules(own: OwnGuest, team: Team | None, wiring: Wiring = NO_WIRING) -> Iterator[GuestModule]:
     """Yield the module of one VM, where it has any.
 
-    A head that does no work has none. Without RDMA the NIC by which workers meet carries the training.
+    A head that does no work has none. Without RDMA the NIC on the workers' own network carries the training.
     """
     peer = team.peer(own.vm.name) if team is not None else None
     is_worker = team is not None and team.is_worker(own.vm.name)
     if not is_worker and not (own.has_gpus and own.rdma_nics):
         return
-    nics = own.rdma_nics or tuple(nic for nic in own.nics if peer and peer.address == nic.address)
+    nics = own.rdma_nics or tuple(nic for nic in own.nics if peer and peer.training_address == nic.address)
     if not nics:
         nics = tuple(nic for nic in own.nics if nic.is_stated)[:1]
-    address = peer.address if peer is not None else ""
+    address = peer.training_address if peer is not None else ""
     if address not in [nic.address for nic in nics]:
         address = next((nic.address for nic in nics if nic.address), "")
     roce = own.training.roce if own.training is not None else None

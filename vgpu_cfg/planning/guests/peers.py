@@ -1,7 +1,8 @@
 """Who trains with whom: the VMs of a training, their names in it, and the addresses they reach each other by.
 
 All of them must be able to reach each other, so one network is looked for on which each has an address
-that the plan knows: that of the training first, then any other.
+that the plan knows: that of the training first, then any other. What the workers' processes say to each
+other goes over the network of the training, where a head need not be.
 """
 
 from __future__ import annotations
@@ -17,7 +18,10 @@ from vgpu_cfg.planning.guests.nics import Addresses, PlannedNic, planned_nics
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """A VM of a training. `address` is that by which the others reach it, "" where the plan knows none."""
+    """A VM of a training. `address` is that by which the others reach it, "" where the plan knows none.
+
+    `training_address` is the one on the network that carries the training, "" where the plan knows none.
+    """
 
     vm: DesiredVm
     guest: DesiredGuest
@@ -25,6 +29,7 @@ class Peer:
     address: str = ""
     subnet: str = ""
     slots: int = 1
+    training_address: str = ""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -83,6 +88,8 @@ def make_team(desired: DesiredPlan, addresses: Addresses) -> Team | None:
     names = [*training.workers, *((training.head,) if training.head else ())]
     nics = {name: planned_nics(by_name[name], addresses) for name in names if name in by_name}
     meeting = meeting_network(training, [nics[name] for name in nics])
+    workers_nics = [nics[name] for name in training.workers if name in nics]
+    carrying = training.rdma_network or meeting_network(training, workers_nics)
 
     def peer(name: str) -> Peer | None:
         vm = by_name.get(name)
@@ -91,7 +98,8 @@ def make_team(desired: DesiredPlan, addresses: Addresses) -> Team | None:
         nic = _reached_by(nics[name], meeting)
         address, subnet = (nic.address, nic.subnet) if nic is not None else ("", "")
         slots = training.slots or max(1, len(vm.gpus))
-        return Peer(vm, vm.guest, nics[name], address, subnet, slots)
+        on_it = (nic.address for nic in nics[name] if carrying is not None and _is_on(nic, carrying))
+        return Peer(vm, vm.guest, nics[name], address, subnet, slots, next(on_it, ""))
 
     workers = tuple(one for name in training.workers if (one := peer(name)) is not None)
     return Team(training, workers, peer(training.head) if training.head else None)

@@ -56,6 +56,7 @@ def _check_addresses(team: Team, addresses: Addresses, subject: Subject, finding
         return
     nics = [planned_nics(one.vm, addresses) for one in members]
     if meeting_network(team.training, nics) is not None:
+        _check_rendezvous(team, subject, findings)
         return
     unknown = [one.vm.name for one in members if not one.address]
     if unknown:
@@ -66,6 +67,20 @@ def _check_addresses(team: Team, addresses: Addresses, subject: Subject, finding
         "give all of them a NIC on one network with `ip: pool` or a fixed `ip`; DHCP is not known beforehand"
     )
     findings.add(Code.NO_MEETING_NETWORK, subject, message, remedy)
+
+
+def _check_rendezvous(team: Team, subject: Subject, findings: Findings) -> None:
+    """Tell where processes will not meet by an address on the network of the training."""
+    unknown = [one.vm.name for one in team.workers if not one.training_address]
+    if not unknown or len(team.workers) < 2 or not team.training.rdma_network:
+        return
+    network = team.training.rdma_network
+    message = (
+        f"the plan knows no address of {listed(unknown)} on {network}: processes meet by the workers' names, "
+        "on another network"
+    )
+    remedy = f"write `ip: pool` or a fixed `ip` on the NIC on {network}; DHCP is not known beforehand"
+    findings.add(Code.RENDEZVOUS_ELSEWHERE, subject, message, remedy)
 
 
 def _check_image(training: DesiredTraining, subject: Subject, findings: Findings) -> None:

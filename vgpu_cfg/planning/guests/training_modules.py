@@ -126,7 +126,7 @@ def _launcher(team: Team, peer: Peer) -> LauncherModule:
             "runtime": peer.guest.runtime or "docker",
             "port": training.port,
             "workers": tuple(
-                TrainWorker(name=one.guest.host_name, address=one.address, slots=one.slots)
+                TrainWorker(name=one.guest.host_name, address=one.training_address, slots=one.slots)
                 for one in team.workers
             ),
             "nics": tuple(nic.guest for nic in first.rdma_nics),

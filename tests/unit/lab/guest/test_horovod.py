@@ -24,14 +24,15 @@ LINES = (
     "-np 2 -p 2222 --disable-cache --hostfile /h --network-interfaces ens224 python train.py --lr 1",
     "-np 2 -H a:1,b:1 --network-interfaces=ens224 python",
     "-np 2 --gloo --verbose --start-timeout 60 python --unknown",
+    "-np 2 --min-np 1 --max-np 2 --reset-limit 3 --host-discovery-script /up python",
     "-np 2 --unknown python",
     "--disable-cache python",
 )
 
 
-@pytest.mark.long("horovodrun of five versions of Horovod")
+@pytest.mark.long("horovodrun of six versions of Horovod")
 @pytest.mark.parametrize("line", LINES)
-@pytest.mark.parametrize("version", ["0.19.5", "0.22.1", "0.24.3", "0.25.0", "0.28.1"])
+@pytest.mark.parametrize("version", ["0.19.5", "0.20.3", "0.22.1", "0.24.3", "0.25.0", "0.28.1"])
 def test_the_lab_complains_as_the_real_one_does(version: str, line: str) -> None:
     if not (SOURCES / "installed").exists():
         pytest.skip("there are no sources of Horovod: script/build-horovod says why")

@@ -248,6 +248,23 @@ def test_where_the_head_is_not_on_the_training_network_all_meet_where_it_is() ->
     launcher = found["z-head"].module("launcher")
     assert isinstance(launcher, LauncherModule)
     assert [nic.driver for nic in launcher.nics] == ["mlx5_core"]
+    # What the workers' processes say to each other goes over their own network all the same.
+    assert [one.address for one in launcher.workers] == ["10.111.0.11"]
+
+
+def test_without_a_network_of_its_own_training_goes_over_the_first_that_workers_share() -> None:
+    found = specs(worker("w-1", WHOLE, BY_POOL), worker("w-2", WHOLE, BY_POOL), head(), head="z-head")
+    launcher = found["z-head"].module("launcher")
+    assert isinstance(launcher, LauncherModule)
+    assert [one.address for one in launcher.workers] == ["10.111.0.11", "10.111.0.12"]
+
+
+def test_an_address_that_dhcp_gives_is_not_made_up() -> None:
+    leased = WHOLE | {"ip": "dhcp"}
+    found = specs(worker("w-1", BY_POOL, leased), worker("w-2", BY_POOL, leased), rdma_network="roce-111")
+    launcher = found["w-1"].module("launcher")
+    assert isinstance(launcher, LauncherModule)
+    assert [one.address for one in launcher.workers] == ["", ""]
 
 
 def test_an_archive_needs_no_login_at_the_registry() -> None:

@@ -15,13 +15,15 @@ from vgpu_cfg.model.guests.training_modules import TrainWorker
 
 __all__ = ["first"]
 
-pytestmark = pytest.mark.long("horovodrun of five versions of Horovod")
+pytestmark = pytest.mark.long("horovodrun of ten versions of Horovod")
 
 SOURCES = Path(__file__).resolve().parents[4] / ".cache" / "horovod"
-OLD, NEW = ("0.19.5", "0.22.1", "0.24.3"), ("0.25.0", "0.28.1")
+OLD = ("0.19.5", "0.20.3", "0.21.3", "0.22.1", "0.23.0", "0.24.3")
+NEW = ("0.25.0", "0.26.1", "0.27.0", "0.28.1")
+ELASTIC = (*OLD[1:], *NEW)
 
 # It is asked only what it is and how it reads its words: nothing starts. Before 0.20 the module had another
-# name, and --check-build failed where nothing is compiled, as here: the line that counts is printed.
+# name. --check-build tells or fails that nothing is compiled here: only the line of its version is printed.
 HOROVODRUN = """
 import json
 import sys
@@ -33,19 +35,41 @@ try:
     from horovod.runner import launch
 except ImportError:
     from horovod.run import runner as launch
-read = launch.parse_args()
-if read.check_build:
-    sys.exit(print(f"Horovod v{horovod.__version__}:"))
-nics = read.nics.split(",") if isinstance(read.nics, str) else sorted(read.nics or ())
-shown = {
-    "np": getattr(read, "num_proc", None) or read.np,
-    "ssh_port": read.ssh_port,
-    "hostfile": read.hostfile,
-    "hosts": read.hosts,
-    "nics": nics,
-    "command": read.command,
-}
-print(json.dumps(shown))
+
+
+def tell_elastic(settings, env, command, *more):
+    print(json.dumps({
+        "np": settings.num_proc,
+        "fewest": getattr(settings, "min_num_proc", None) or settings.min_np,
+        "most": getattr(settings, "max_num_proc", None) or settings.max_np,
+        "resets": settings.reset_limit,
+        "nics": sorted(settings.nics.split(",") if isinstance(settings.nics, str) else settings.nics),
+        "hosts": settings.discovery.find_available_hosts_and_slots(),
+        "command": command,
+    }))
+
+
+# Horovod reads this file again in each process that it starts.
+if __name__ == "__main__":
+    launch.check_build = lambda verbose: sys.exit(print(f"Horovod v{horovod.__version__}:"))
+    read = launch.parse_args()
+    if read.check_build:
+        launch.check_build(read.verbose)
+    if getattr(read, "host_discovery_script", None):
+        # Its own settings, and the hosts that it finds by the script, up to where it would start processes.
+        launch.gloo_built = lambda **_: True
+        launch.gloo_run_elastic = tell_elastic
+        sys.exit(launch._run(read))
+    nics = read.nics.split(",") if isinstance(read.nics, str) else sorted(read.nics or ())
+    shown = {
+        "np": getattr(read, "num_proc", None) or read.np,
+        "ssh_port": read.ssh_port,
+        "hostfile": read.hostfile,
+        "hosts": read.hosts,
+        "nics": nics,
+        "command": read.command,
+    }
+    print(json.dumps(shown))
 """
 
 
@@ -79,7 +103,16 @@ def test_each_reads_the_line_that_is_for_it(first: Sandbox, version: str) -> Non
         "hostfile": f"{first.root}/opt/vgpu-cfg/hostfile",
         "hosts": None,
         "nics": ["ens224"],
-        "command": [f"{first.root}/opt/vgpu-cfg/rank", "python", "train.py", "--lr", "0.1 $(reboot)"],
+        "command": [
+            "env",
+            "-u",
+            "NCCL_SOCKET_IFNAME",
+            f"{first.root}/opt/vgpu-cfg/rank",
+            "python",
+            "train.py",
+            "--lr",
+            "0.1 $(reboot)",
+        ],
     }
 
 
@@ -89,6 +122,39 @@ def test_each_reads_fewer_processes(first: Sandbox, version: str) -> None:
     install(first, launcher(workers=(WORKERS[0], TrainWorker(name="hvd-02", address="10.111.0.12", slots=2))))
     found = read_by_horovodrun(first, "--np", "2", "python", "train.py")
     assert (found["np"], found["hosts"], found["hostfile"]) == (2, "hvd-01:1,hvd-02:1", None)
+
+
+@pytest.mark.parametrize("version", ELASTIC)
+def test_each_reads_the_line_of_an_elastic_training(first: Sandbox, version: str) -> None:
+    """It counts processes, the plan workers; who is there its own runner learns from the script."""
+    give_horovodrun(first, version)
+    unequal = (WORKERS[0], TrainWorker(name="hvd-02", address="10.111.0.12", slots=2))
+    install(first, launcher(workers=unequal, elastic=(1, 2), max_restarts=3))
+    assert read_by_horovodrun(first, "--", "python", "train.py") == {
+        "np": 3,
+        "fewest": 1,
+        "most": 3,
+        "resets": 3,
+        "nics": ["ens224"],
+        "hosts": {"hvd-01": 1, "hvd-02": 2},
+        "command": [
+            "env",
+            "-u",
+            "NCCL_SOCKET_IFNAME",
+            f"{first.root}/opt/vgpu-cfg/rank",
+            "python",
+            "train.py",
+        ],
+    }
+
+
+def test_one_that_is_not_elastic_is_refused_before_anything_starts(first: Sandbox) -> None:
+    give_horovodrun(first, "0.19.5")
+    install(first, launcher(elastic=(1, 2)))
+    status, _, rest = train(first, "python", "train.py")
+    assert status == 1
+    assert "Horovod 0.19.5 is not elastic, its horovodrun does not know --host-discovery-script" in rest
+    assert not [call for call in first.calls if call.startswith("ssh")]
 
 
 @pytest.mark.parametrize(("version", "asked"), [("0.22.1", "0.28.1"), ("0.24.3", "0.25.0")])

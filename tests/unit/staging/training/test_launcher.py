@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shlex
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from tests.unit.staging.training.sandbox import Sandbox, context_for
 from vgpu_cfg.errors import GuestError
 from vgpu_cfg.model.guests.base import GuestNic
+from vgpu_cfg.model.guests.gpu_modules import NcclModule
 from vgpu_cfg.model.guests.modules import RoceModule, SharedFolderModule
 from vgpu_cfg.model.guests.training_modules import (
     LauncherModule,
@@ -19,6 +21,7 @@ from vgpu_cfg.model.guests.training_modules import (
     TrainWorker,
     WorkerModule,
 )
+from vgpu_cfg.staging.table import stage_module
 
 IMAGE = "nvcr.io/nvidia/tensorflow:21.07-tf1-py3"
 PEERS = tuple(MeshPeer(vm=f"hvd-0{n}", names=(f"hvd-0{n}",), addresses=(f"10.111.0.1{n}",)) for n in (1, 2))
@@ -128,6 +131,39 @@ def test_both_launchers_read_one_host_file(first: Sandbox) -> None:
     assert first.read("/opt/vgpu-cfg/hostfile") == "hvd-01 slots=1\nhvd-02 slots=2\n"
 
 
+def test_nccl_is_told_what_each_guests_own_file_says_and_nothing_else(first: Sandbox) -> None:
+    """The file is what staging writes; `train` shows it, and a rank has it whole."""
+    install(first, None, RoceModule(nics=(ROCE_NIC,)))
+    settings = {}
+    for worker in WORKERS:
+        guest = Sandbox(first.root.parent / worker.name)
+        module = NcclModule(nics=(ROCE_NIC,), address=worker.address, traffic_class=106, is_direct=True)
+        staged = stage_module(module, context_for(module))
+        text = next(one.content for one in staged.files if one.path.endswith("/nccl-env"))
+        program = guest.write("/opt/vgpu-cfg/nccl-env", text)
+        assert guest.command(["sh", str(program), "apply"]).returncode == 0
+        lines = guest.read("/opt/vgpu-cfg/nccl.env").replace("'", "").splitlines()
+        settings[worker.name] = [one.removeprefix("export ") for one in lines if one.startswith("export ")]
+    assert [one.partition("=")[0] for one in settings["hvd-02"]] == [
+        *("NCCL_SOCKET_IFNAME", "NCCL_IB_HCA", "NCCL_IB_GID_INDEX", "NCCL_IB_TC", "NCCL_NET_GDR_LEVEL")
+    ]
+    status, told, rest = train(first, "--check")
+    assert (status, told) == (0, {"HOROVOD_GLOO_IFACE": "ens224"})
+    for name, lines in settings.items():
+        assert f"train: {name} itself: {' '.join(lines)}\n" in rest
+    started = first.command([rank_of(first), "env"]).stdout.splitlines()
+    assert {one for one in started if one.startswith("NCCL_")} == set(settings["hvd-01"])
+
+
+def test_a_worker_without_settings_is_named(first: Sandbox) -> None:
+    install(first)
+    first.write("/opt/vgpu-cfg/nccl.env", SETTINGS.format(n=1))
+    _, told, rest = train(first, "--check")
+    assert "hvd-02 has no /opt/vgpu-cfg/nccl.env, NCCL searches for itself there" in rest
+    assert "hvd-01 has no" not in rest
+    assert not [name for name in told if name.startswith("NCCL_")]
+
+
 SETTINGS = "# NCCL_TOPO_FILE: not known\nexport NCCL_IB_HCA='=mlx5_{n}:1'\nexport NCCL_IB_GID_INDEX=3\n"
 
 
@@ -143,30 +179,15 @@ def test_workers_that_have_found_their_own_settings_are_left_to_them(first: Sand
         assert f"train: hvd-0{n} itself: NCCL_IB_HCA==mlx5_{n}:1 NCCL_IB_GID_INDEX=3\n" in rest
 
 
-def test_one_worker_without_rdma_takes_it_from_all(first: Sandbox) -> None:
-    install(first)
-    for n in (1, 2):
-        Sandbox(first.root.parent / f"hvd-0{n}").write("/opt/vgpu-cfg/nccl.env", SETTINGS.format(n=n))
-    (first.root.parent / "hvd-02/sys/class/infiniband/mlx5_0/ports/1/state").write_text("1: DOWN\n")
-    assert train(first, "--check")[1]["NCCL_IB_DISABLE"] == "1"
-
-
 def test_it_finds_what_is_there_and_starts_horovodrun(first: Sandbox) -> None:
     install(first, None, RoceModule(nics=(ROCE_NIC,)))
     status, told, rest = train(first, "--dry-run", "--", "python", "train.py", "--lr", "0.1 $(reboot)")
     assert status == 0, rest
-    assert told == {
-        "HOROVOD_GLOO_IFACE": "ens224",
-        "NCCL_IB_GID_INDEX": "3",
-        "NCCL_IB_HCA": "=mlx5_0:1",
-        "NCCL_IB_TC": "106",
-        "NCCL_NET_GDR_LEVEL": "SYS",
-        "NCCL_SOCKET_IFNAME": "=ens224",
-    }
+    assert told == {"HOROVOD_GLOO_IFACE": "ens224"}
     assert shlex.split(rest.splitlines()[0]) == [
         *("horovodrun", "-np", "2", "-p", "2222", "--disable-cache"),
         *("--hostfile", f"{first.root}/opt/vgpu-cfg/hostfile", "--network-interfaces", "ens224"),
-        *(rank_of(first), "python", "train.py", "--lr", "0.1 $(reboot)"),
+        *("env", "-u", "NCCL_SOCKET_IFNAME", rank_of(first), "python", "train.py", "--lr", "0.1 $(reboot)"),
     ]
     assert not (first.root / "started").exists()
 
@@ -189,7 +210,7 @@ def test_horovodrun_is_called_as_its_version_wants(first: Sandbox, version: str,
     install(first)
     status, _, rest = train(first, "--dry-run", "python")
     assert status == 0, rest
-    assert rest.splitlines()[0].split()[-4:] == [word, "ens224", rank_of(first), "python"]
+    assert rest.splitlines()[0].split()[-7:-3] == [word, "ens224", "env", "-u"]
 
 
 def test_a_horovodrun_that_tells_its_version_elsewhere_is_asked_once_more(first: Sandbox) -> None:
@@ -206,8 +227,68 @@ def test_a_horovodrun_that_tells_no_version_is_called_by_the_word_that_all_know(
     install(first)
     status, _, rest = train(first, "--dry-run", "python")
     assert status == 0
-    assert rest.splitlines()[0].split()[-4:] == ["--network-interface", "ens224", rank_of(first), "python"]
+    assert rest.splitlines()[0].split()[-7:-3] == ["--network-interface", "ens224", "env", "-u"]
     assert "horovodrun does not say which version it is: it is started as one before 0.25" in rest
+
+
+HELP = "--help) echo '--min-np N --max-np N --reset-limit N --host-discovery-script PATH' ;;\n"
+ELASTIC_BUILD = BUILD.replace('case "$*" in\n', f'case "$*" in\n{HELP}')
+
+
+def elastic_line(guest: Sandbox, *words: str, **more: object) -> dict[str, str]:
+    """Return the words of horovodrun that have a value, by the word."""
+    guest.stand_in("horovodrun", ELASTIC_BUILD)
+    install(guest, launcher(elastic=(1, 2), **more))
+    status, _, rest = train(guest, "--dry-run", *words, "python")
+    assert status == 0, rest
+    line = shlex.split(rest.splitlines()[0])
+    return {word: after for word, after in itertools.pairwise(line) if word.startswith("-")}
+
+
+def test_an_elastic_training_says_how_few_and_how_many(first: Sandbox) -> None:
+    line = elastic_line(first, max_restarts=2)
+    assert (line["-np"], line["--min-np"], line["--max-np"], line["--reset-limit"]) == ("2", "1", "2", "2")
+    assert line["--host-discovery-script"].endswith("/hosts-up")
+    assert "--hostfile" not in line
+
+
+def test_without_restarts_horovod_keeps_its_own_limit_of_resets(first: Sandbox) -> None:
+    assert "--reset-limit" not in elastic_line(first)
+
+
+def test_an_elastic_training_waits_for_no_more_than_its_most(first: Sandbox, tmp_path: Path) -> None:
+    furnish(tmp_path / "hvd-03", 13)
+    three = (*WORKERS, TrainWorker(name="hvd-03", address="10.111.0.13", slots=4))
+    line = elastic_line(first, workers=three)
+    # The two largest of three workers.
+    assert (line["-np"], line["--min-np"], line["--max-np"]) == ("5", "1", "5")
+
+
+def test_fewer_processes_than_elastic_goes_on_with_are_refused(first: Sandbox) -> None:
+    first.stand_in("horovodrun", ELASTIC_BUILD)
+    install(first, launcher(elastic=(2, 2)))
+    status, _, rest = train(first, "--np", "1", "--dry-run", "python")
+    assert (status, "--np 1 is fewer than the 2 processes that `elastic` goes on with" in rest) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("build", "said"),
+    [
+        (BUILD.replace("0.28.1", "0.19.5"), "Horovod 0.19.5 is not elastic"),
+        (BUILD.replace("Horovod v0.28.1", "Our own"), "Horovod is not elastic"),
+        (ELASTIC_BUILD.replace("[X] Gloo", "[ ] Gloo"), "this Horovod was built without Gloo"),
+    ],
+)
+def test_a_horovod_that_cannot_be_elastic_is_told_before_workers_are_asked(
+    first: Sandbox, build: str, said: str
+) -> None:
+    first.stand_in("horovodrun", build)
+    install(first, launcher(elastic=(1, 2)))
+    status, _, rest = train(first, "python")
+    assert status == 1
+    assert said in rest
+    assert "take `elastic` out of the plan file's training, and apply it" in rest
+    assert not [call for call in first.calls if call.startswith("ssh")]
 
 
 def test_it_starts_what_it_was_told_to_word_for_word(first: Sandbox) -> None:
@@ -240,34 +321,36 @@ def test_mpirun_is_given_the_variables_and_the_ssh_of_the_mesh(first: Sandbox) -
     assert "--mca pml ob1 --mca btl ^openib" in line
     assert "--mca oob_tcp_if_include ens224 --mca btl_tcp_if_include ens224" in line
     passed = {words[at + 1] for at, word in enumerate(words) if word == "-x"}
-    assert passed >= {"PATH", "NCCL_DEBUG", "NCCL_IB_HCA", "NCCL_IB_GID_INDEX", "HOROVOD_GLOO_IFACE"}
+    assert passed >= {"PATH", "NCCL_DEBUG", "HOROVOD_GLOO_IFACE"}
     assert words[-3:] == [rank_of(first), "python", "train.py"]
 
 
-def test_the_gid_is_that_of_the_address_wherever_it_stands(first: Sandbox) -> None:
-    port = "/sys/class/infiniband/mlx5_0/ports/1"
-    # Another IPv4 address of the same interface comes before its own.
-    first.write(f"{port}/gids/1", "0000:0000:0000:0000:0000:ffff:0a6f:00c8\n")
+def test_open_mpi_5_is_told_by_the_words_of_its_runtime(first: Sandbox) -> None:
+    first.stand_in("mpirun", MPIRUN.replace("4.1.4", "5.0.11"))
     install(first)
-    assert train(first, "--check")[1]["NCCL_IB_GID_INDEX"] == "3"
+    status, _, rest = train(first, "--mpi", "--dry-run", "python")
+    assert status == 0, rest
+    line = " ".join(shlex.split(rest.splitlines()[0]))
+    ssh = f"{first.root}/etc/vgpu-cfg/mesh/bin/ssh"
+    assert f"--prtemca plm_ssh_agent {ssh} --prtemca plm_ssh_args -p 2222 --mca pml ob1" in line
+    assert "--prtemca prte_if_include ens224 --mca btl_tcp_if_include ens224" in line
+    assert "plm_rsh" not in line
+    assert "oob_tcp" not in line
 
 
-def test_workers_with_other_gid_indexes_are_told(first: Sandbox, tmp_path: Path) -> None:
-    furnish(tmp_path / "hvd-02", 12, rdma="mlx5_1", shift=2)
+def test_an_mpirun_of_another_maker_is_refused(first: Sandbox) -> None:
+    first.stand_in("mpirun", 'echo "HYDRA build details: Version: 4.1.2"')
     install(first)
-    (tmp_path / "hvd-02/sys/class/infiniband/mlx5_0/ports/1/state").write_text("1: DOWN\n")
-    _, told, rest = train(first, "--check")
-    assert told["NCCL_IB_HCA"] == "=mlx5_0:1,mlx5_1:1"
-    assert "NCCL_IB_GID_INDEX" not in told
-    assert "RoCE v2 has other GID indexes on other devices (3,5)" in rest
+    status, _, rest = train(first, "--mpi", "python")
+    assert (status, "mpirun is not Open MPI's" in rest) == (1, True)
 
 
 def test_without_rdma_it_says_so_and_uses_tcp(first: Sandbox, tmp_path: Path) -> None:
-    install(first, rank=RankModule(environment={"NCCL_IB_TC": "106"}))
+    install(first)
     for name in ("hvd-01", "hvd-02"):
         (tmp_path / name / "sys/class/infiniband").rename(tmp_path / name / "gone")
     status, told, rest = train(first, "--check")
-    assert (status, told) == (0, {"HOROVOD_GLOO_IFACE": "ens224", "NCCL_SOCKET_IFNAME": "=ens224"})
+    assert (status, told) == (0, {"HOROVOD_GLOO_IFACE": "ens224"})
     assert "no RDMA device is there for the training network: NCCL will use TCP" in rest
 
 
@@ -279,44 +362,12 @@ def test_one_worker_without_rdma_turns_it_off_for_all(first: Sandbox, tmp_path: 
     assert "no RDMA device is there for the training network on hvd-02" in rest
 
 
-def test_without_peermem_gpudirect_is_not_promised(first: Sandbox, tmp_path: Path) -> None:
-    install(first)
-    (tmp_path / "hvd-02/sys/module/nvidia_peermem").rmdir()
-    _, told, rest = train(first, "--check")
-    assert "NCCL_NET_GDR_LEVEL" not in told
-    assert "neither nvidia_peermem nor dma-buf is there on hvd-02" in rest
-
-
-@pytest.mark.parametrize(
-    ("driver", "release", "is_direct"),
-    [
-        ("NVIDIA UNIX Open Kernel Module for x86_64  580.95.05", "5.15.0-91-generic", True),
-        ("NVIDIA UNIX Open Kernel Module for x86_64  580.95.05", "6.8.0-49-generic", True),
-        ("NVIDIA UNIX Open Kernel Module for x86_64  580.95.05", "5.4.0-200-generic", False),
-        ("NVIDIA UNIX x86_64 Kernel Module  580.95.05", "5.15.0-91-generic", False),
-        ("NVIDIA UNIX Open Kernel Module for x86_64  580.95.05", "unknown", False),
-    ],
-)
-def test_the_open_modules_dma_buf_is_as_good_as_peermem(
-    first: Sandbox, tmp_path: Path, driver: str, release: str, *, is_direct: bool
-) -> None:
-    install(first)
-    for name in ("hvd-01", "hvd-02"):
-        guest = Sandbox(tmp_path / name)
-        (guest.root / "sys/module/nvidia_peermem").rmdir()
-        guest.write("/proc/driver/nvidia/version", f"NVRM version: {driver}\n")
-        guest.write("/proc/sys/kernel/osrelease", f"{release}\n")
-    status, told, rest = train(first, "--check")
-    assert status == 0, rest
-    assert ("NCCL_NET_GDR_LEVEL" in told) == is_direct
-
-
 def test_interfaces_of_other_names_are_left_to_horovod(first: Sandbox, tmp_path: Path) -> None:
     (tmp_path / "hvd-02").rename(tmp_path / "gone")
     furnish(tmp_path / "hvd-02", 12, roce="ens256")
     install(first)
     _, told, rest = train(first, "--dry-run", "python")
-    assert "NCCL_SOCKET_IFNAME" not in told
+    assert "GLOO_SOCKET_IFNAME" not in told
     assert "--network-interfaces" not in rest
     assert "the training network's interface on hvd-02: ens256" in rest
 
@@ -332,12 +383,35 @@ def test_a_head_meets_its_workers_on_the_management_network(first: Sandbox, tmp_
     status, told, rest = train(head, "--dry-run", "python", "train.py")
     assert status == 0, rest
     assert told["HOROVOD_GLOO_IFACE"] == "ens192"
-    assert told["NCCL_IB_HCA"] == "=mlx5_0:1"
     # horovodrun would have NCCL use the network by which it meets the workers.
-    assert rest.splitlines()[0].split()[-7:] == [
-        *("--network-interfaces", "ens192", "env", "NCCL_SOCKET_IFNAME==ens224"),
+    assert rest.splitlines()[0].split()[-8:] == [
+        *("--network-interfaces", "ens192", "env", "-u", "NCCL_SOCKET_IFNAME"),
         *(rank_of(head), "python", "train.py"),
     ]
+
+
+@pytest.mark.parametrize(("elastic", "word"), [(None, "--master_addr="), ((1, 2), "--rdzv_endpoint=")])
+def test_processes_meet_on_the_training_network_where_the_head_is_not(
+    first: Sandbox, tmp_path: Path, elastic: tuple[int, int] | None, word: str
+) -> None:
+    (tmp_path / "hvd-01").rename(tmp_path / "head")
+    furnish(tmp_path / "hvd-01", 11)
+    head = Sandbox(tmp_path / "head")
+    control = (GuestNic(name="ens192"),)
+    install(head, launcher(framework="torchrun", runs_work=False, control_nics=control, elastic=elastic))
+    status, told, rest = train(head, "--dry-run", "python")
+    assert status == 0, rest
+    assert told["MASTER_ADDR"] == "10.111.0.11"
+    assert f"{word}10.111.0.11" in rest
+
+
+def test_workers_whose_address_is_not_known_are_met_by_name(first: Sandbox) -> None:
+    install(
+        first, launcher(framework="torchrun", workers=tuple(TrainWorker(name=one.name) for one in WORKERS))
+    )
+    status, told, rest = train(first, "--dry-run", "python")
+    assert status == 0, rest
+    assert (told["MASTER_ADDR"], told["GLOO_SOCKET_IFNAME"]) == ("hvd-01", "ens224")
 
 
 def test_a_head_finds_the_management_network_by_its_route(first: Sandbox, tmp_path: Path) -> None:
@@ -419,9 +493,6 @@ def test_wrong_words_are_answered_with_the_usage(first: Sandbox, words: list[str
         {"workers": (TrainWorker(name="a", address="1.2.3.4; reboot"),)},
         {"workers": (TrainWorker(name="a", slots=0),)},
         {"nics": (GuestNic(name="ens; reboot"),)},
-        {"image": "--privileged"},
-        {"image": "a b"},
-        {"image": "a$(reboot)"},
         {"port": 70000},
     ],
 )

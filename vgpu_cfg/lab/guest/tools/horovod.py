@@ -30,6 +30,8 @@ _VALUED = {
 _FLAGS = {"--disable-cache", "--verbose", "--gloo", "--mpi", "-h", "--help"}
 _RENAMED = "--network-interfaces"
 """Since 0.25.0; the older word stayed."""
+_ELASTIC = {"--host-discovery-script", "--min-np", "--max-np", "--reset-limit"}
+"""Since 0.20.0."""
 
 BUILD = """\
 Horovod v{version}:
@@ -65,7 +67,10 @@ def version_of(image: str) -> str:
 
 def complaint_about(version: str, words: Sequence[str]) -> str:
     """Return what horovodrun of a version finds wrong with its words, "" where it starts."""
-    knows = _VALUED | ({_RENAMED} if _numbers(version) >= (0, 25) else set())
+    number = _numbers(version)
+    knows = (
+        _VALUED | (_ELASTIC if number >= (0, 20) else set()) | ({_RENAMED} if number >= (0, 25) else set())
+    )
     rest, unknown, given = list(words), [], set()
     while rest and rest[0].startswith("-"):
         word = rest.pop(0)

@@ -10,12 +10,12 @@ from vgpu_cfg.errors import GuestError
 from vgpu_cfg.model.guests.modules import HostNameModule
 from vgpu_cfg.model.guests.training_modules import LauncherModule, SshMeshModule, TrainWorker, WorkerModule
 from vgpu_cfg.staging import values
-from vgpu_cfg.staging.container_values import checked_image, checked_port
+from vgpu_cfg.staging.container_values import checked_port
 from vgpu_cfg.staging.module import Staged, StagingContext
-from vgpu_cfg.staging.modules.training.rank import FOLDER, enters
+from vgpu_cfg.staging.modules.training.rank import FOLDER, container_words, enters
 from vgpu_cfg.staging.nics import requested_options
 from vgpu_cfg.staging.rendering import render
-from vgpu_cfg.staging.runtimes import CONTAINER, exec_command, image_file, mount_pairs
+from vgpu_cfg.staging.runtimes import mount_pairs
 from vgpu_cfg.staging.scripts import source_file
 
 COMMAND = "/usr/local/bin/train"
@@ -94,13 +94,7 @@ def _outer(module: LauncherModule, context: StagingContext) -> str:
     if not module.image or worker is None or not worker.sshd:
         return render("train/on-guest.sh.j2")
     return render(
-        "train/in-container.sh.j2",
-        image=checked_image(module.image, "training.image"),
-        runtime=worker.runtime,
-        container=CONTAINER,
-        words=exec_command(worker, context),
-        image_path=image_file(worker.image),
-        mounts=mount_pairs(worker, context),
+        "train/in-container.sh.j2", **container_words(worker, context), mounts=mount_pairs(worker, context)
     )
 
 

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-from vgpu_cfg.model.guests.modules import RoceModule
 from vgpu_cfg.model.guests.training_modules import RankModule, WorkerModule
 from vgpu_cfg.staging.container_values import checked_image, checked_variable
 from vgpu_cfg.staging.module import Staged, StagingContext
@@ -23,11 +22,11 @@ def stage(module: RankModule, context: StagingContext) -> Staged:
     texts = {
         f"{FOLDER}/rank": (render("train/rank.sh.j2"), "755"),
         f"{FOLDER}/node": (render("train/node.sh.j2"), "755"),
-        f"{FOLDER}/training.env": (environment_file(module, context), "644"),
+        f"{FOLDER}/training.env": (environment_file(module), "644"),
     }
     worker = context.spec.get(WorkerModule)
     if worker is not None and enters(context):
-        texts[f"{FOLDER}/enter"] = (_enter(worker, context), "755")
+        texts[f"{FOLDER}/enter"] = (render("train/enter.sh.j2", **container_words(worker, context)), "755")
     named = [(path, f"rank/{path.rpartition('/')[2]}", mode) for path, (_, mode) in texts.items()]
     return Staged(
         check=render("files.check.sh.j2", files=named),
@@ -42,24 +41,22 @@ def enters(context: StagingContext) -> bool:
     return worker is not None and not worker.sshd
 
 
-def _enter(worker: WorkerModule, context: StagingContext) -> str:
-    return render(
-        "train/enter.sh.j2",
-        image=checked_image(worker.image, "training.image"),
-        runtime=worker.runtime,
-        container=CONTAINER,
-        words=exec_command(worker, context),
-        image_path=image_file(worker.image),
-    )
+def container_words(worker: WorkerModule, context: StagingContext) -> dict[str, object]:
+    """Return by what a template leads into the worker's container; whoever enters it takes these."""
+    return {
+        "image": checked_image(worker.image, "training.image"),
+        "runtime": worker.runtime,
+        "container": CONTAINER,
+        "words": exec_command(worker, context),
+        "image_path": image_file(worker.image),
+    }
 
 
-def environment_file(module: RankModule, context: StagingContext) -> str:
-    """Return what training starts with, to be read by a shell; RoCE's traffic class unless one is given."""
-    roce = context.spec.get(RoceModule)
-    known = {"NCCL_IB_TC": str(roce.traffic_class)} if roce is not None else {}
+def environment_file(module: RankModule) -> str:
+    """Return what the plan file starts training with, to be read by a shell."""
     lines = [
         f"export {checked_variable(name, 'training.environment')}={quote_sh(value)}\n"
-        for name, value in sorted({**known, **module.environment}.items())
+        for name, value in sorted(module.environment.items())
     ]
     return "".join(
         ["# Written by vgpu-cfg: what training starts with. What the caller has set goes first.\n", *lines]
