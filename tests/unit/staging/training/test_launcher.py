@@ -408,6 +408,29 @@ def test_wrong_words_are_answered_with_the_usage(first: Sandbox, words: list[str
     assert "usage: train" in rest
 
 
+@pytest.mark.parametrize("port", ["", "0", "08080", "29500/tcp", "65536", "one"])
+def test_a_port_that_is_none_is_refused(first: Sandbox, port: str) -> None:
+    install(first)
+    status, _, rest = train(first, "python", MASTER_PORT=port)
+    assert status == 2
+    assert f"MASTER_PORT needs a port from 1 to 65535, not {port}\n" in rest
+
+
+def test_a_port_is_passed_on(first: Sandbox) -> None:
+    install(first, launcher(framework="torchrun"))
+    status, _, rest = train(first, "--dry-run", "python", MASTER_PORT="65535")
+    assert (status, "--master_port=65535" in rest) == (0, True)
+
+
+def test_fewer_processes_than_an_elastic_training_waits_for(first: Sandbox) -> None:
+    install(first, launcher(framework="torchrun", elastic=(2, 2)))
+    status, _, rest = train(first, "--np", "1", "python")
+    assert status == 2
+    assert "--np 1 takes 1 of the workers, and an elastic training waits for 2" in rest
+    status, _, rest = train(first, "--dry-run", "--np", "2", "python")
+    assert (status, "--nnodes=2:2" in rest) == (0, True)
+
+
 @pytest.mark.parametrize(
     "more",
     [
