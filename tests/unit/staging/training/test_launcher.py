@@ -381,6 +381,27 @@ def test_without_horovod_nothing_starts(first: Sandbox) -> None:
     assert "horovodrun --check-build failed" in rest
 
 
+def test_a_rank_of_mpirun_finds_what_torchrun_would_tell_it(first: Sandbox) -> None:
+    """And the caller's PATH, before which mpirun has put its own folder."""
+    install(first)
+    of_mpi = {
+        "VGPU_CFG_RANK_IN": "OMPI_COMM_WORLD_RANK",
+        "OMPI_COMM_WORLD_RANK": "5",
+        "OMPI_COMM_WORLD_SIZE": "8",
+        "OMPI_COMM_WORLD_LOCAL_RANK": "1",
+        "OMPI_COMM_WORLD_LOCAL_SIZE": "4",
+        "VGPU_CFG_PATH": "/venv/bin:/usr/bin:/bin",
+    }
+    done = first.command(["sh", rank_of(first), "env"], **of_mpi)
+    told = {"RANK=5", "WORLD_SIZE=8", "LOCAL_RANK=1", "NODE_RANK=1", "PATH=/venv/bin:/usr/bin:/bin"}
+    assert told <= set(done.stdout.splitlines()), done.stderr
+    of_mpi["NODE_RANK"] = "3"
+    done = first.command(["sh", rank_of(first), "env"], **of_mpi)
+    assert "NODE_RANK=3" in done.stdout.splitlines()
+    done = first.command(["sh", rank_of(first), "env"])
+    assert "NODE_RANK" not in done.stdout
+
+
 def test_mpi_needs_a_horovod_that_knows_it(first: Sandbox) -> None:
     install(first)
     first.stand_in("horovodrun", BUILD.replace("[X] MPI", "[ ] MPI"))

@@ -44,16 +44,16 @@ def words_for(settings: str) -> list[str]:
     return words
 
 
-class Judge(argparse.ArgumentParser):
+class Reader(argparse.ArgumentParser):
     """It raises what argparse would say."""
 
     def error(self, message: str) -> Any:
         raise ValueError(message)
 
 
-def parser_of(version: str) -> Judge:
+def parser_of(version: str) -> Reader:
     """Make a parser of what a version declares."""
-    parser = Judge(add_help=False)
+    parser = Reader(add_help=False)
     for option in RECORDED[version]["options"]:
         more: dict[str, Any] = {}
         if not option["value"]:
