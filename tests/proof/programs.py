@@ -56,3 +56,30 @@ again = os.path.exists("/tmp/again")
 open("/tmp/again", "w").close()
 sys.exit(0 if again else 3)
 """
+
+RAY_NODES = """
+import os, time, ray
+ray.init()
+@ray.remote(scheduling_strategy="SPREAD", num_cpus=1)
+def where():
+    time.sleep(0.5)
+    return os.uname().nodename
+nodes = sorted(one["NodeManagerAddress"] for one in ray.nodes() if one["Alive"])
+seen = sorted(set(ray.get([where.remote() for _ in range(8)])))
+print("NODES", *nodes, *seen, flush=True)
+"""
+"""It lists the addresses of Ray's nodes, and the hosts on which tasks ran."""
+
+RAY_WAITS = """
+import time, ray
+ray.init()
+@ray.remote(scheduling_strategy="SPREAD", num_cpus=1)
+def wait():
+    print("RUNS", flush=True)
+    time.sleep(600)
+tasks = [wait.remote() for _ in range(4)]
+for _ in range(2):
+    print("UP", flush=True)
+ray.get(tasks)
+"""
+"""It has tasks on both hosts that end only when they are ended, and says twice that it is up."""
