@@ -69,7 +69,7 @@ def test_tensorflow_trains_on_both(guests: Guests, release: str) -> None:
 def test_ray_has_a_node_on_each(guests: Guests) -> None:
     folder = programs_of("ray")
     script = with_ray_script(guests)
-    first, _ = train(guests, "none", folder, RAY_NODES, *script, RAY_gcs_rpc_server_reconnect_timeout_s="5")
+    first, _ = train(guests, "none", folder, RAY_NODES, *script)
     assert f"NODES 10.111.0.11 10.111.0.12 {' '.join(HOSTS)}\n" in first
     assert_ray_goes(guests)
 
@@ -85,10 +85,7 @@ def test_ray_is_ended_everywhere(guests: Guests) -> None:
 def test_ray_train_trains_on_both(guests: Guests) -> None:
     folder = programs_of("torch")
     program = on_page("train-with-ray", "python")
-    first, _ = train(
-        guests, "none", folder, program, *with_ray_script(guests),
-        RAY_gcs_rpc_server_reconnect_timeout_s="5", RESULTS="/tmp/ray-results",
-    )  # fmt: skip
+    first, _ = train(guests, "none", folder, program, *with_ray_script(guests))
     assert_weights_agree(first)
 
 
