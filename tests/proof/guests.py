@@ -12,7 +12,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -87,7 +87,14 @@ class Guests:
         return on.execute(*words, str(programs / "python"), "/tmp/program.py", seconds=seconds + 30)
 
     def launch(
-        self, by: str, program: str, *options: str, name: str = "hvd-01", programs: str = ""
+        self,
+        by: str,
+        program: str,
+        *options: str,
+        name: str = "hvd-01",
+        programs: str = "",
+        before: Sequence[str] = (),
+        environment: Mapping[str, str] | None = None,
     ) -> subprocess.CompletedProcess[str]:
         """Start a program on all workers by one of the launchers; Debian's torchrun wants two more words.
 
@@ -96,11 +103,15 @@ class Guests:
         for one in self.hosts:
             one.write("/tmp/program.py", program)
         path = f"{programs}:/usr/sbin:/usr/bin:/sbin:/bin".lstrip(":")
-        settings = [f"PATH={path}", "OMP_NUM_THREADS=1", "PET_REDIRECTS=1", "PET_TEE=1"]
+        settings = [f"PATH={path}", "OMP_NUM_THREADS=1"]
+        settings += [f"{key}={value}" for key, value in (environment or {}).items()]
+        settings += [] if programs else ["PET_REDIRECTS=1", "PET_TEE=1"]
         words = ["timeout", "300", "env", *settings, "/opt/vgpu-cfg/train", "--by", by, *options, "--"]
-        return self[name].execute(*words, "python3", "/tmp/program.py", seconds=330)
+        return self[name].execute(*words, *before, "python3", "/tmp/program.py", seconds=330)
 
-    def interrupt(self, by: str, program: str, signal: int, *, programs: str = "") -> tuple[int, str]:
+    def interrupt(
+        self, by: str, program: str, signal: int, *, programs: str = "", before: Sequence[str] = ()
+    ) -> tuple[int, str]:
         """Send `train` a signal once all ranks are up; return its status and what was said."""
         for one in self.hosts:
             one.write("/tmp/program.py", program)
@@ -108,7 +119,7 @@ class Guests:
         self["hvd-01"].write("/tmp/interrupt.py", INTERRUPT)
         words = ["env", f"PATH={path}", "OMP_NUM_THREADS=1", "PET_REDIRECTS=1", "PET_TEE=1", "timeout", "300"]
         words += ["/usr/bin/python3", "/tmp/interrupt.py", str(signal), "/opt/vgpu-cfg/train", "--by", by]
-        done = self["hvd-01"].execute(*words, "--", "python3", "/tmp/program.py", seconds=330)
+        done = self["hvd-01"].execute(*words, "--", *before, "python3", "/tmp/program.py", seconds=330)
         return done.returncode, done.stdout + done.stderr
 
     def left(self) -> list[str]:

@@ -72,3 +72,30 @@ for line in map(words, filter(str.isdigit, os.listdir("/proc"))):
         print("SSH", line)
 """
 """Rank 0 prints the ssh by which mpirun reaches the other host, rank 1 the daemon that started it."""
+
+RAY_NODES = """
+import os, time, ray
+ray.init()
+@ray.remote(scheduling_strategy="SPREAD", num_cpus=1)
+def where():
+    time.sleep(0.5)
+    return os.uname().nodename
+nodes = sorted(one["NodeManagerAddress"] for one in ray.nodes() if one["Alive"])
+seen = sorted(set(ray.get([where.remote() for _ in range(8)])))
+print("NODES", *nodes, *seen, flush=True)
+"""
+"""It lists the addresses of Ray's nodes, and the hosts on which tasks ran."""
+
+RAY_WAITS = """
+import time, ray
+ray.init()
+@ray.remote(scheduling_strategy="SPREAD", num_cpus=1)
+def wait():
+    print("RUNS", flush=True)
+    time.sleep(600)
+tasks = [wait.remote() for _ in range(4)]
+for _ in range(2):
+    print("UP", flush=True)
+ray.get(tasks)
+"""
+"""It has tasks on both hosts that end only when they are ended, and says twice that it is up."""

@@ -229,7 +229,7 @@ training:
   archive: /opt/train.tar
   workers: [a, "?"]
   head: HEAD
-  slots: 2
+  slots: 1
   rdma_network: r
   registry: {user: robot, password: {secret: ngc}}
   port: 2022
@@ -253,7 +253,7 @@ training:
         archive="/opt/train.tar",
         workers=("z", "a"),
         head="head",
-        slots=2,
+        slots=1,
         rdma_network="r",
         registry=RegistryEntry(server="registry.example:5000", user="robot", password="ngc"),
         port=2022,

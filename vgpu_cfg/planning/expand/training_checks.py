@@ -16,6 +16,7 @@ from vgpu_cfg.model.plan_file import (
 )
 from vgpu_cfg.model.plan_file.guest_values import parse_elastic
 from vgpu_cfg.planning.expand.context import VmContext
+from vgpu_cfg.planning.expand.training_variables import PORT, fault_of_variable, meeting_port
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,7 @@ def check_training(entry: TrainingEntry, part: Part, context: VmContext) -> Iter
                 yield part.fault((key,), message, "add `image`, or remove it")
     if entry.registry is not None:
         yield from _check_registry(entry.registry, entry.image or "", part)
+    yield from _check_environment(entry, part)
     for loc, secret in _secrets(entry):
         if unknown := context.unknown_secret(secret):
             yield part.fault(loc, *unknown)
@@ -51,6 +53,15 @@ def check_training(entry: TrainingEntry, part: Part, context: VmContext) -> Iter
         elif control >= link:
             message = f"`control` of {control} Mbps leaves nothing of the link's {link} Mbps"
             yield part.fault(("traffic", "control"), message, "write less")
+
+
+def _check_environment(entry: TrainingEntry, part: Part) -> Iterator[DocumentFault]:
+    for name, value in entry.environment.items():
+        if fault := fault_of_variable(name, value):
+            yield part.fault(("environment", name), *fault)
+    if entry.port == (meeting := meeting_port(entry)):
+        message = f"port {meeting} is where the first process waits for the others (MASTER_PORT)"
+        yield part.fault(("port",), message, "write another: containers share the guest's network")
 
 
 def _check_registry(registry: RegistryEntry, image: str, part: Part) -> Iterator[DocumentFault]:
@@ -87,6 +98,8 @@ def check_team(entry: TrainingEntry, team: Team, part: Part, context: VmContext)
                 message = f"the worker {vm.name!r} has no `gpus`, and so no process would run on it"
                 yield part.fault(("workers",), message, "leave it out of `workers`, or write `slots`")
                 break
+    else:
+        yield from _check_slots(entry.slots, team, part)
     yield from _check_runtimes(entry, team, part)
     yield from _check_ports(entry, team, part)
     if entry.elastic:
@@ -96,6 +109,15 @@ def check_team(entry: TrainingEntry, team: Team, part: Part, context: VmContext)
             yield part.fault(("elastic",), message, "add workers, or write less")
     if entry.rdma_network:
         yield from _check_rdma(entry.rdma_network, team, part, context)
+
+
+def _check_slots(slots: int, team: Team, part: Part) -> Iterator[DocumentFault]:
+    for vm in team.workers:
+        if 0 < len(vm.gpus) < slots:
+            gpus = f"{len(vm.gpus)} GPU{'s' * (len(vm.gpus) > 1)}"
+            message = f"{slots} processes would share the {gpus} of {vm.name!r}, and NCCL takes one on each"
+            yield part.fault(("slots",), message, "remove it: one process runs on each GPU")
+            return
 
 
 def _check_runtimes(entry: TrainingEntry, team: Team, part: Part) -> Iterator[DocumentFault]:
@@ -120,6 +142,11 @@ def _check_ports(entry: TrainingEntry, team: Team, part: Part) -> Iterator[Docum
         if vm.guest is not None and vm.guest.login.port == entry.port:
             message = f"port {entry.port} is that of the ssh server of {vm.name!r} itself"
             yield part.fault(("port",), message, "write another: containers share the guest's network")
+            return
+        if vm.guest is not None and vm.guest.login.port == meeting_port(entry):
+            message = f"port {vm.guest.login.port} is that of the ssh server of {vm.name!r} itself"
+            loc = ("environment", PORT) if PORT in entry.environment else ("workers",)
+            yield part.fault(loc, message, f"write another {PORT} in `environment`")
             return
 
 

@@ -455,6 +455,27 @@ def test_without_horovod_nothing_starts(first: Sandbox) -> None:
     assert "horovodrun --check-build failed" in rest
 
 
+def test_a_rank_of_mpirun_finds_what_torchrun_would_tell_it(first: Sandbox) -> None:
+    """And the caller's PATH, before which mpirun has put its own folder."""
+    install(first)
+    of_mpi = {
+        "VGPU_CFG_RANK_IN": "OMPI_COMM_WORLD_RANK",
+        "OMPI_COMM_WORLD_RANK": "5",
+        "OMPI_COMM_WORLD_SIZE": "8",
+        "OMPI_COMM_WORLD_LOCAL_RANK": "1",
+        "OMPI_COMM_WORLD_LOCAL_SIZE": "4",
+        "VGPU_CFG_PATH": "/venv/bin:/usr/bin:/bin",
+    }
+    done = first.command(["sh", rank_of(first), "env"], **of_mpi)
+    told = {"RANK=5", "WORLD_SIZE=8", "LOCAL_RANK=1", "NODE_RANK=1", "PATH=/venv/bin:/usr/bin:/bin"}
+    assert told <= set(done.stdout.splitlines()), done.stderr
+    of_mpi["NODE_RANK"] = "3"
+    done = first.command(["sh", rank_of(first), "env"], **of_mpi)
+    assert "NODE_RANK=3" in done.stdout.splitlines()
+    done = first.command(["sh", rank_of(first), "env"])
+    assert "NODE_RANK" not in done.stdout
+
+
 def test_mpi_needs_a_horovod_that_knows_it(first: Sandbox) -> None:
     install(first)
     first.stand_in("horovodrun", BUILD.replace("[X] MPI", "[ ] MPI"))
@@ -480,6 +501,29 @@ def test_wrong_words_are_answered_with_the_usage(first: Sandbox, words: list[str
     assert status == 2
     assert said in rest
     assert "usage: train" in rest
+
+
+@pytest.mark.parametrize("port", ["", "0", "08080", "29500/tcp", "65536", "one"])
+def test_a_port_that_is_none_is_refused(first: Sandbox, port: str) -> None:
+    install(first)
+    status, _, rest = train(first, "python", MASTER_PORT=port)
+    assert status == 2
+    assert f"MASTER_PORT needs a port from 1 to 65535, not {port}\n" in rest
+
+
+def test_a_port_is_passed_on(first: Sandbox) -> None:
+    install(first, launcher(framework="torchrun"))
+    status, _, rest = train(first, "--dry-run", "python", MASTER_PORT="65535")
+    assert (status, "--master_port=65535" in rest) == (0, True)
+
+
+def test_fewer_processes_than_an_elastic_training_waits_for(first: Sandbox) -> None:
+    install(first, launcher(framework="torchrun", elastic=(2, 2)))
+    status, _, rest = train(first, "--np", "1", "python")
+    assert status == 2
+    assert "--np 1 takes 1 of the workers, and an elastic training waits for 2" in rest
+    status, _, rest = train(first, "--dry-run", "--np", "2", "python")
+    assert (status, "--nnodes=2:2" in rest) == (0, True)
 
 
 @pytest.mark.parametrize(
