@@ -32,7 +32,11 @@ GIVEN = SMALL.model_copy(
 
 def test_a_host_tells_what_its_device_groups_are_made_of(desk: Desk) -> None:
     (group,) = desk.inventory().hosts[0].device_groups
-    assert (group.name, group.components) == (GROUP, (("nvidiaVgpu", PROFILE),) * 2)
+    assert (group.name, group.description, group.peers) == (GROUP, "2 GPUs joined by NVLink", (PROFILE, 2))
+    assert [(part.vendor, part.name, part.sequence) for part in group.parts] == [
+        ("NVIDIA", PROFILE, 0),
+        ("NVIDIA", PROFILE, 1),
+    ]
 
 
 def test_a_vm_is_made_with_its_device_group(desk: Desk) -> None:
