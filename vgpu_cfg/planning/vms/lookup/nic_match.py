@@ -67,8 +67,16 @@ def has_wanted_functions(nics: Sequence[AnyNic] | None, detail: VmDetail, host: 
     if nics is None:
         return True
     wanted = functions_of(nics)
-    has = len(detail.passthrough_nics) + sum(nic.kind == SRIOV for nic in detail.own_nics)
-    return len(pair_functions(wanted, detail, host)) == len(wanted) == has
+    pairs = pair_functions(wanted, detail, host)
+    kept = {device.key for device in pairs.values()}
+    return len(pairs) == len(wanted) and all(device.key in kept for device in single_functions(detail))
+
+
+def single_functions(detail: VmDetail) -> Iterator[FunctionDevice]:
+    """Yield the functions of a VM that can go alone: a device group's NIC goes with its GPU only."""
+    for device in (*detail.passthrough_nics, *(nic for nic in detail.own_nics if nic.kind == SRIOV)):
+        if device.group_key is None:
+            yield device
 
 
 def need_of(nic: WantedFunction) -> NicNeed:
