@@ -74,9 +74,8 @@ def has_wanted_functions(nics: Sequence[AnyNic] | None, detail: VmDetail, host: 
 
 def single_functions(detail: VmDetail) -> Iterator[FunctionDevice]:
     """Yield the functions of a VM that can go alone: a device group's NIC goes with its GPU only."""
-    for device in (*detail.passthrough_nics, *(nic for nic in detail.own_nics if nic.kind == SRIOV)):
-        if device.group_key is None:
-            yield device
+    yield from (device for device in detail.passthrough_nics if device.group_key is None)
+    yield from (nic for nic in detail.own_nics if nic.group_key is None and nic.kind == SRIOV)
 
 
 def need_of(nic: WantedFunction) -> NicNeed:
