@@ -121,6 +121,8 @@ def _is_it(nic: WantedFunction, device: FunctionDevice, host: Host | None) -> bo
         return is_there and has_mac and _is_of(nic, device.function, host)
     if function.kind != "passthrough":
         return False
+    if function.pin is None and function.label is None and device.group_key is not None:
+        return _is_of(nic, device.pci_id or device.assigned_id, host)
     if function.label is not None and function.pin is None:
         names = [name for ids in device.allowed for name in load_nics().names_of(*ids)]
         model = (function.model or "").casefold()
