@@ -447,4 +447,5 @@ def _passthrough(key: int, row: Row) -> PassthroughDevice:
         label=row.get("label"),
         assigned_id=row.get("assigned"),
         is_nic=row.get("nic", False),
+        group_key=0 if row.get("grouped") else None,
     )

@@ -91,7 +91,7 @@ def make_bridge(pci_id: str, above: str | None) -> PciDevice:
 def make_group(name: str) -> DeviceGroupInfo:
     """Build a vendor's device group of vGPUs, as its name tells: Nvidia:2@grid_a100-40c%NVLink."""
     count, profile = name.partition(":")[2].partition("%")[0].split("@")
-    return DeviceGroupInfo(name=name, components=(("nvidiaVgpu", profile),) * int(count))
+    return DeviceGroupInfo.of_peers(name, profile, int(count))
 
 
 def make_facts(estate: Row) -> EstateFacts:

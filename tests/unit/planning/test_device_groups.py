@@ -19,9 +19,13 @@ from vgpu_cfg.model.observed.vm import (
 from vgpu_cfg.model.plan.vm_spec import NewVgpu, RemoveDevice
 from vgpu_cfg.model.plan_file import GpuEntry
 from vgpu_cfg.model.vgpu import VgpuProfile
+from vgpu_cfg.planning.capacity.nic_needs import NicKind
 from vgpu_cfg.planning.vms.devices.gpu_devices import compare_gpus, ids_text
-from vgpu_cfg.planning.vms.lookup.gpu_match import has_wanted_gpus, held_groups
+from vgpu_cfg.planning.vms.devices.nic_devices import compare_functions
+from vgpu_cfg.planning.vms.lookup.gpu_match import going_groups, has_wanted_gpus, held_groups, own_gpus
 from vgpu_cfg.planning.vms.lookup.guest_system import is_linux
+from vgpu_cfg.planning.vms.lookup.moving import why_tied
+from vgpu_cfg.planning.vms.lookup.nic_match import has_wanted_functions, nic_needs
 
 A80, A40 = "grid_a100d-80c", "grid_a100d-40c"
 PAIR, QUAD = f"Nvidia:2@{A80}%NVLink", f"Nvidia:4@{A80}%NVLink"
@@ -71,7 +75,7 @@ def test_a_vm_with_its_group_needs_nothing() -> None:
         pytest.param(
             vm((A80, 0), (A80, None), groups={0: PAIR}),
             [13000, 13001],
-            f"1 × {A80}, NVLink group {PAIR}",
+            f"1 × {A80}, device group {PAIR}",
             id="half a group",
         ),
     ],
@@ -95,14 +99,52 @@ def test_a_group_that_is_not_wanted_goes_as_a_whole() -> None:
     assert parts(compare_gpus(plain, PLAIN)).is_empty
 
 
-def test_a_group_of_a_gpu_and_a_nic_goes_with_all_that_it_has() -> None:
+def gpu_with_nic(*other_vgpus: tuple[str, int | None]) -> VmDetail:
     nic = PassthroughDevice(key=13001, allowed=((0x15B3, 0x1021),), is_nic=True, group_key=0)
     dvx = DvxDevice(key=13002, device_class="com.example.nic", group_key=0)
     card = VirtualNic(key=4000, kind="sriov", group_key=0)
-    before = vm((A80, 0), groups={0: "Nvidia:1@x"}).model_copy(
+    return vm((A80, 0), *other_vgpus, groups={0: "Nvidia:1@x"}).model_copy(
         update={"passthrough": (nic,), "dvx": (dvx,), "nics": (card,)}
     )
-    found = parts(compare_gpus([NewVgpu(profile=A80)], before))
+
+
+def test_a_group_of_a_gpu_and_a_nic_counts_as_both() -> None:
+    held, plain = gpu_with_nic(), [NewVgpu(profile=A80)]
+    assert parts(compare_gpus(plain, held)).is_empty
+    assert has_wanted_gpus(peers(1, None), held, {})
+    assert own_gpus(held) == tuple(peers(1, None))
+    (need, function) = nic_needs(None, held, None)
+    assert (need.kind, need.allowed, function.kind) == (
+        NicKind.PASSTHROUGH,
+        ((0x15B3, 0x1021),),
+        NicKind.SRIOV,
+    )
+    assert has_wanted_functions([], held, None)
+    assert not list(compare_functions([], held, {}))
+    assert why_tied(held) == "whether another host could give it its device group is not known"
+    assert not why_tied(IN_PAIR)
+
+
+def test_a_group_of_a_gpu_and_a_nic_is_no_nvlink_peer() -> None:
+    assert not has_wanted_gpus(peers(1), gpu_with_nic(), {})
+    assert held_groups(peers(1), gpu_with_nic()) == {}
+    assert held_groups(peers(2), IN_PAIR) == {1: PAIR}
+
+
+def test_of_two_vgpus_the_one_in_a_group_stays() -> None:
+    found = parts(compare_gpus([NewVgpu(profile=A80)], gpu_with_nic((A80, None))))
+    assert [edit.key for edit in found.removals if isinstance(edit, RemoveDevice)] == [13001]
+
+
+def test_what_a_group_takes_along_is_not_kept() -> None:
+    assert going_groups(peers(1, None), gpu_with_nic()) == frozenset()
+    going = going_groups([GpuEntry(profile=(VgpuProfile.parse(A40),))], gpu_with_nic())
+    left = gpu_with_nic((A80, None)).without_groups(going)
+    assert (len(left.vgpus), left.passthrough, left.dvx, left.nics, left.device_groups) == (1, (), (), (), {})
+
+
+def test_a_group_of_a_gpu_and_a_nic_goes_with_all_that_it_has() -> None:
+    found = parts(compare_gpus([NewVgpu(profile=A40)], gpu_with_nic()))
     assert [edit.key for edit in found.removals if isinstance(edit, RemoveDevice)] == [
         13000,
         13001,

@@ -175,7 +175,7 @@ def test_hosts_that_are_to_be_kept_free_take_none() -> None:
 
 def test_nvlink_peers_need_a_set_that_is_all_idle() -> None:
     gpus = tuple({"profile": ("grid_a100-40c",), "nvlink": 1, "uvm": False} for _ in range(2))
-    group = DeviceGroupInfo(name="pair", components=(("nvidiaVgpu", "grid_a100-40c"),) * 2)
+    group = DeviceGroupInfo.of_peers("pair", "grid_a100-40c", 2)
 
     def count(vms: dict[str, Any]) -> tuple[int, list[str]]:
         rows = [a100(f"0000:{bus}:00.0") for bus in ("21", "41", "a1", "e2")]

@@ -97,6 +97,14 @@ def test_whether_a_vm_has_what_is_wanted() -> None:
     assert not has_wanted_functions([passed(), passed()], has(FIXED), HOST)
 
 
+def test_a_nic_that_came_with_a_gpu_in_a_device_group_is_the_one_that_is_wanted() -> None:
+    held = PassthroughDevice(key=13001, allowed=((0x15B3, 0x1021),), is_nic=True, group_key=1)
+    assert has_wanted_functions([passed()], has(held), None)
+    assert not has_wanted_functions([passed()], has(held.model_copy(update={"group_key": None})), None)
+    assert not has_wanted_functions([passed(), passed()], has(held), None)
+    assert not has_wanted_functions([passed(pin="0000:4c:00.0")], has(held), None)
+
+
 def test_a_new_device_says_what_its_backing_needs() -> None:
     wanted = [passed(), passed(label="rail"), virtual(mac=MAC)]
     fixed, dynamic, sriov = plan_functions(wanted, None, HOST, [FIRST, FIRST, SECOND])

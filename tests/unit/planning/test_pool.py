@@ -182,8 +182,7 @@ def links(board: str, profile: str, sizes: list[int], count: int, vms: dict[str,
     addresses = (A, B, C, D)[:count]
     rows = [{"board": board, "pci": pci, "node": 0} for pci in addresses]
     groups = tuple(
-        DeviceGroupInfo(name=f"Nvidia:{size}@{profile}%NVLink", components=(("nvidiaVgpu", profile),) * size)
-        for size in sizes
+        DeviceGroupInfo.of_peers(f"Nvidia:{size}@{profile}%NVLink", profile, size) for size in sizes
     )
     observed = observe({"hosts": {"esx-01": {"gpus": rows}}, "vms": vms})
     host = observed.hosts[0].model_copy(update={"device_groups": groups})

@@ -22,7 +22,7 @@ from vgpu_cfg.lab.rules.hardware import OLDEST_DEVICE_GROUP_VERSION
 from vgpu_cfg.lab.rules.nvlink import offered_groups
 from vgpu_cfg.lab.simulation.clock import VMS_RUN_SINCE
 from vgpu_cfg.lab.state.attributes import set_attribute
-from vgpu_cfg.lab.state.devices import FIRST_PASSTHROUGH, vgpu_backing
+from vgpu_cfg.lab.state.devices import FIRST_PASSTHROUGH, dynamic_backing, vgpu_backing
 from vgpu_cfg.lab.state.inventory import (
     Cluster,
     Datastore,
@@ -203,6 +203,8 @@ class _Builder:
                 continue
             for sequence, pci_id in enumerate(places):
                 yield _Wanted(vgpu_backing(offer.profile), pci_id, (index + 1, sequence), gpu.group)
+            for sequence, ids in enumerate(offer.nics, start=offer.size):
+                yield _Wanted(dynamic_backing([ids]), None, (index + 1, sequence), gpu.group)
 
     def _add_machine(
         self, part: file.MachinePart, name: str, host: Host, loc: Loc, devices: Sequence[_Wanted] = ()
@@ -330,8 +332,7 @@ def _backing(host: Host, gpu: file.VmGpu) -> Any:
                 pci for pci in host.pci_devices() if host.passthrough_of(pci.pci_id).label == gpu.label
             ]
             ids = dict.fromkeys((pci.vendor_id, pci.device_id) for pci in labelled)
-            allowed = [passthrough.AllowedDevice(vendorId=vendor, deviceId=device) for vendor, device in ids]
-            return passthrough.DynamicBackingInfo(deviceName="", allowedDevice=allowed, customLabel=gpu.label)
+            return dynamic_backing(ids, gpu.label)
         case file.FixedDevice():
             pci = next((pci for pci in host.pci_devices() if pci.pci_id == gpu.pci_id), None)
             return passthrough.DeviceBackingInfo(

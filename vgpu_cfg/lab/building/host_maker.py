@@ -18,6 +18,7 @@ from vgpu_cfg.lab.state.host import (
     Host,
     HostDriver,
     Nic,
+    NicGroup,
     NumaNode,
     Passthrough,
     PciDevice,
@@ -81,6 +82,7 @@ def make_host(site: Site, part: file.HostPart, name: str, complain: Complain) ->
         other_pci=HOST_BRIDGES,
         gpus=[gpu for gpu, _ in gpus],
         nics=[nic for nic, _ in nics],
+        nic_groups=tuple(_nic_group(group) for group in part.device_groups),
         configured_default_graphics_type=configured,
         assignment_policy=part.assignment_policy,
         configured_assignment_policy=part.assignment_policy,
@@ -109,6 +111,12 @@ def make_host(site: Site, part: file.HostPart, name: str, complain: Complain) ->
     _plug_in(host, gpus, nics, complain)
     host.numa_nodes = _numa_nodes(part, host)
     return host
+
+
+def _nic_group(part: file.DeviceGroupPart) -> NicGroup:
+    model = NIC_MODELS[part.nic]
+    nics = ((model.vendor_id, model.device_id),) * part.nics
+    return NicGroup(part.name, part.profile, nics, part.description)
 
 
 def _plug_in(

@@ -135,6 +135,16 @@ class NicPart(SlotPart):
     cold_boot: bool = False
 
 
+class DeviceGroupPart(Part):
+    """A device group that a host offers beside those of NVLink: a vGPU with NICs, under any name."""
+
+    name: str = Field(min_length=1)
+    profile: ProfileName
+    nic: NicModel
+    nics: int = Field(default=1, ge=1, le=8)
+    description: str = ""
+
+
 class CpuPart(Part):
     """The processors: `cores` are those of one socket."""
 
@@ -200,6 +210,7 @@ class HostPart(Part):
     bundles: tuple[BundlePart, ...] = ()
     gpus: tuple[GpuPart, ...] = ()
     nics: tuple[NicPart, ...] = ()
+    device_groups: tuple[DeviceGroupPart, ...] = ()
     datastores: tuple[str, ...] | None = None
     networks: tuple[str, ...] | None = None
 
@@ -304,7 +315,7 @@ class PlacedVgpu(Part):
 class PlacedGroup(Part):
     """A device group of a VM by its vendor's name, and on which GPUs it runs."""
 
-    group: str = Field(pattern=r"^Nvidia:[2-9]@[^%]+%NVLink$")
+    group: str = Field(min_length=1)
     on: tuple[PciId, ...] = ()
 
 

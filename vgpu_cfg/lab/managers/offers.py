@@ -1,4 +1,4 @@
-"""What a host offers to VMs: vGPU profiles, boards, whole PCI functions, groups joined by NVLink."""
+"""What a host offers to VMs: vGPU profiles, boards, whole PCI functions, device groups."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from vgpu_cfg.catalog import ProfileEntry, load_catalog
 from vgpu_cfg.lab.renderers.hosts.hardware import pci_device
 from vgpu_cfg.lab.rules.nvlink import GroupOffer, offered_groups
 from vgpu_cfg.lab.rules.profiles import creatable_profiles, known_profiles
-from vgpu_cfg.lab.state.devices import vgpu_backing
+from vgpu_cfg.lab.state.devices import dynamic_backing, vgpu_backing
 from vgpu_cfg.lab.state.host import Gpu, Host, is_endpoint
 from vgpu_cfg.model.vgpu import Sharing
 
@@ -132,29 +132,39 @@ def dynamic_passthrough(hosts: Iterable[Host]) -> list[Any]:
 
 
 def device_groups(host: Host) -> list[Any]:
-    """Return the groups of GPUs joined by NVLink, with a device to copy for each member."""
-    return [_device_group(offer) for offer in offered_groups(host).values()]
+    """Return the groups of GPUs joined by NVLink or beside NICs, with a device to copy for each member."""
+    return [_device_group(host, offer) for offer in offered_groups(host).values()]
 
 
-def _device_group(offer: GroupOffer) -> Any:
+def _device_group(host: Host, offer: GroupOffer) -> Any:
+    parts = [
+        *(("nvidiaVgpu", "NVIDIA", offer.profile, vgpu_backing(offer.profile)) for _ in range(offer.size)),
+        *(("pciPassthru", *_nic_words(host, ids), dynamic_backing([ids])) for ids in offer.nics),
+    ]
     component: Any = vim.vm.VendorDeviceGroupInfo.ComponentDeviceInfo
     group_of: Any = vim.vm.device.VirtualDevice.DeviceGroupInfo
     return vim.vm.VendorDeviceGroupInfo(
         name=offer.name,
         deviceGroupName=offer.name,
-        deviceGroupDescription=f"{offer.size} GPUs joined by NVLink",
+        deviceGroupDescription=offer.description,
         componentDeviceInfo=[
             component(
-                type="nvidiaVgpu",
-                vendorName="NVIDIA",
-                deviceName=offer.profile,
+                type=kind,
+                vendorName=vendor,
+                deviceName=name,
                 isConfigurable=False,
                 device=vim.vm.device.VirtualPCIPassthrough(
                     key=-(100 + index),
-                    backing=vgpu_backing(offer.profile),
+                    backing=backing,
                     deviceGroupInfo=group_of(groupInstanceKey=-1, sequenceId=index),
                 ),
             )
-            for index in range(offer.size)
+            for index, (kind, vendor, name, backing) in enumerate(parts)
         ],
     )
+
+
+def _nic_words(host: Host, ids: tuple[int, int]) -> tuple[str, str]:
+    """Return what vendor and device of a NIC are called, of a host that has it."""
+    nics = (nic.pci for nic in host.nics if (nic.pci.vendor_id, nic.pci.device_id) == ids)
+    return next(((pci.vendor_name, pci.device_name) for pci in nics), ("", ""))

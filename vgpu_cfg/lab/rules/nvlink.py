@@ -40,18 +40,25 @@ FIRST_GROUP_VERSION = "vim.version.v8_0_0_1"
 
 @dataclass(frozen=True, slots=True)
 class GroupOffer:
-    """A device group that a host offers: `size` vGPUs of one profile, sequence ids from 0 on."""
+    """A device group that a host offers: `size` vGPUs of one profile, then `nics`, sequence ids from 0 on.
+
+    `nics` are the (vendor id, device id) of NICs, one for each. Nobody publishes of which type of component a
+    group's NIC is; here it is a device of Dynamic DirectPath I/O.
+    """
 
     name: str
     profile: str
     size: int
+    nics: tuple[tuple[int, int], ...] = ()
+    description: str = ""
 
 
 def offered_groups(host: Host) -> dict[str, GroupOffer]:
     """Return the groups that a host lists by name, small ones first, whether one is free or not.
 
-    They exist from 8.0 on, with the GPU management daemon. A GPU in MIG mode or handed through whole is in
-    no group, and a board without a profile for peer to peer has none.
+    They exist from 8.0 on, with the GPU management daemon; those of a GPU with NICs are the estate's. A
+    GPU in MIG mode or handed through whole is in no group of NVLink, and a board without a profile for peer
+    to peer has none.
     """
     version = version_name(host.api_version) or ""
     if host.driver is None or not host.driver.gpu_daemon or not is_at_least(version, FIRST_GROUP_VERSION):
@@ -62,7 +69,10 @@ def offered_groups(host: Host) -> dict[str, GroupOffer]:
         profile = load_catalog().board(gpus[0].board).nvlink_p2p_profile
         if profile is not None:
             name = f"Nvidia:{len(gpus)}@{profile.name}%NVLink"
-            found.setdefault(name, GroupOffer(name, profile.name, len(gpus)))
+            words = f"{len(gpus)} GPUs joined by NVLink"
+            found.setdefault(name, GroupOffer(name, profile.name, len(gpus), description=words))
+    for own in host.nic_groups:
+        found.setdefault(own.name, GroupOffer(own.name, own.profile, 1, own.nics, own.description))
     return found
 
 

@@ -54,7 +54,9 @@ def place_vgpus(
     trial = _Trial(vm, host, pick, does, copies)
     groups = groups_of(vm.devices)
     for group, keys in sorted(groups.items(), key=lambda item: (-len(item[1]), item[0])):
-        _place_group(trial, vm.device_groups.get(group, ""), {key: wanted[key] for key in keys})
+        members = {key: wanted[key] for key in keys if key in wanted}
+        if members:
+            _place_group(trial, vm.device_groups.get(group, ""), members)
     single = [item for item in wanted.items() if item[0] not in trial.placed]
     for key, profile in sorted(single, key=lambda item: (-_framebuffer(trial.gpus, item[1]), item[0])):
         _place_single(trial, key, profile)
@@ -62,10 +64,18 @@ def place_vgpus(
 
 
 def _place_group(trial: _Trial, name: str, members: dict[int, str]) -> None:
-    """Give a group whole idle GPUs that NVLink joins, its members in the order of their sequence ids."""
+    """Give a group whole idle GPUs that NVLink joins, its members in the order of their sequence ids.
+
+    The vGPU of a group with NICs lies where any other would.
+    """
     profile = next(iter(members.values()))
     free: list[nvlink.GpuSet] = []
-    if name in nvlink.offered_groups(trial.host):
+    offer = nvlink.offered_groups(trial.host).get(name)
+    if offer is not None and offer.nics:
+        for key, of in members.items():
+            _place_single(trial, key, of)
+        return
+    if offer is not None:
         able = [
             gpu
             for gpu in trial.gpus

@@ -8,7 +8,7 @@ the `n` of `pciPassthru<n>`), SR-IOV NICs 13031 downwards, NVMe controllers 3100
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import zip_longest
@@ -226,6 +226,13 @@ def backing_summary(backing: Any) -> str:
 def vgpu_backing(profile: str) -> Any:
     """Return the backing of a vGPU as a client writes it."""
     return _Vmiop(vgpu=profile)
+
+
+def dynamic_backing(allowed: Iterable[tuple[int, int]], label: str | None = None) -> Any:
+    """Return the backing of a Dynamic DirectPath device of any of these (vendor id, device id)."""
+    passthrough: Any = _VD.VirtualPCIPassthrough
+    devices = [passthrough.AllowedDevice(vendorId=vendor, deviceId=device) for vendor, device in allowed]
+    return passthrough.DynamicBackingInfo(deviceName="", allowedDevice=devices, customLabel=label)
 
 
 @lru_cache(maxsize=1024)

@@ -198,6 +198,16 @@ class HostDriver:
     gpu_daemon: bool = True
 
 
+@dataclass(frozen=True, slots=True)
+class NicGroup:
+    """A device group of a vGPU and NICs; `nics` are the (vendor id, device id) of its NICs, one for each."""
+
+    name: str
+    profile: str
+    nics: tuple[tuple[int, int], ...]
+    description: str = ""
+
+
 @dataclass(slots=True, kw_only=True)
 class Host(Managed):
     """An ESXi host. `parent` is its cluster (or standalone compute resource).
@@ -227,6 +237,7 @@ class Host(Managed):
     other_pci: tuple[PciDevice, ...] = ()
     gpus: list[Gpu] = field(default_factory=list)
     nics: list[Nic] = field(default_factory=list)
+    nic_groups: tuple[NicGroup, ...] = ()
     passthrough: dict[str, Passthrough] = field(default_factory=dict)
     configured_default_graphics_type: GraphicsType = "sharedDirect"
     assignment_policy: AssignmentPolicy = "performance"

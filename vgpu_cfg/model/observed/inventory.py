@@ -25,7 +25,7 @@ from vgpu_cfg.model.observed.gpu_use import UseReading
 from vgpu_cfg.model.observed.graphics import AssignmentPolicy, GraphicsType
 from vgpu_cfg.model.observed.host_facts import EstateFacts
 from vgpu_cfg.model.observed.managed_object import ManagedObject
-from vgpu_cfg.model.observed.vm import SettingValue, Vm, VmDetail
+from vgpu_cfg.model.observed.vm import SettingValue, SubIds, Vm, VmDetail
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode
 
 NVIDIA_VENDOR_ID = 0x10DE
@@ -170,15 +170,57 @@ class ProfileInfo(Frozen):
     stun_ms: Mapping[int, int] = Field(default_factory=dict)
 
 
+VGPU_PART = "nvidiaVgpu"
+"""The `GroupPart.kind` of a vGPU."""
+
+
+class GroupPart(Frozen):
+    """A device of a vendor device group (vim `VendorDeviceGroupInfo.ComponentDeviceInfo`, API 8.0.0.1).
+
+    `kind` is vSphere's word for its type: nvidiaVgpu, pciPassthru, sriovNic, dvx, or one of a later release.
+    `vendor` and `name` are the vendor's words, for people. What the device is stands in one of the others:
+    the `profile` of a vGPU; the function's address (`pci_id`) of one that is passed through or whose virtual
+    function it is; the `allowed` (vendor id, device id) pairs, their `sub_ids` and `label` of a Dynamic
+    DirectPath device; the `device_class` of a DVX device. `sequence` is its place in the group, None where
+    that is not told.
+    """
+
+    kind: str
+    vendor: str = ""
+    name: str = ""
+    is_configurable: bool = False
+    profile: str = ""
+    pci_id: str | None = None
+    allowed: tuple[tuple[int, int], ...] = ()
+    sub_ids: tuple[SubIds, ...] = ()
+    label: str | None = None
+    device_class: str = ""
+    sequence: int | None = None
+
+
 class DeviceGroupInfo(Frozen):
     """A vendor device group that a host offers (vim `VendorDeviceGroupInfo`, API 8.0.0.1).
 
-    `name` is opaque. `components` gives type and, for vGPUs, the profile of each member.
+    `name` is opaque: it is shown and compared, and nothing is read from it.
     """
 
     name: str
     description: str = ""
-    components: tuple[tuple[str, str | None], ...] = ()
+    parts: tuple[GroupPart, ...] = ()
+
+    @classmethod
+    def of_peers(cls, name: str, profile: str, count: int, description: str = "") -> DeviceGroupInfo:
+        """Make a group of so many vGPUs of a profile, and of nothing else."""
+        part = GroupPart(kind=VGPU_PART, profile=profile)
+        return cls(name=name, description=description, parts=(part,) * count)
+
+    @property
+    def peers(self) -> tuple[str, int]:
+        """The profile and number of its vGPUs where it is two or more of one profile; "" and 0 elsewhere."""
+        profiles = {part.profile if part.kind == VGPU_PART else "" for part in self.parts}
+        if len(self.parts) < 2 or len(profiles) != 1 or "" in profiles:
+            return "", 0
+        return profiles.pop(), len(self.parts)
 
 
 class DirectPathCapacity(Frozen):

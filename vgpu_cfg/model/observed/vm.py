@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
 from urllib.parse import quote, unquote
@@ -263,18 +264,36 @@ class VmDetail(Frozen):
 
     @property
     def passthrough_gpus(self) -> tuple[PassthroughDevice, ...]:
-        """The passed-through devices that are no NICs, and no members of a device group."""
-        return tuple(device for device in self.passthrough if not device.is_nic and device.group_key is None)
+        """The passed-through devices that are no NICs."""
+        return tuple(device for device in self.passthrough if not device.is_nic)
 
     @property
     def passthrough_nics(self) -> tuple[PassthroughDevice, ...]:
-        """The passed-through NICs that are no members of a device group."""
-        return tuple(device for device in self.passthrough if device.is_nic and device.group_key is None)
+        """The passed-through NICs."""
+        return tuple(device for device in self.passthrough if device.is_nic)
 
     @property
     def own_nics(self) -> tuple[VirtualNic, ...]:
-        """The virtual NICs that a plan file has words for: no members of a device group, and none by DVX."""
-        return tuple(nic for nic in self.nics if nic.group_key is None and not nic.dvx_class)
+        """The virtual NICs that a plan file has words for: none by DVX."""
+        return tuple(nic for nic in self.nics if not nic.dvx_class)
+
+    @property
+    def mixed_groups(self) -> tuple[int, ...]:
+        """The keys of its device groups that are no NVLink peers: of one vGPU, or of other devices, too."""
+        sizes = Counter(device.group_key for device in self.vgpus)
+        return tuple(key for key in sorted(self.device_groups) if sizes[key] < 2 or self.other_members(key))
+
+    def without_groups(self, keys: Collection[int]) -> VmDetail:
+        """Return it as if these device groups, with all their members, were gone."""
+        return self.model_copy(
+            update={
+                "device_groups": {key: name for key, name in self.device_groups.items() if key not in keys},
+                "vgpus": tuple(one for one in self.vgpus if one.group_key not in keys),
+                "passthrough": tuple(one for one in self.passthrough if one.group_key not in keys),
+                "dvx": tuple(one for one in self.dvx if one.group_key not in keys),
+                "nics": tuple(one for one in self.nics if one.group_key not in keys),
+            }
+        )
 
     def other_members(self, group_key: int) -> tuple[PassthroughDevice | DvxDevice | VirtualNic, ...]:
         """List the members of a device group that are no vGPUs."""

@@ -39,8 +39,7 @@ def has_group_api(host: Host) -> bool:
 
 def group_of(host: Host, profile: str, count: int) -> DeviceGroupInfo | None:
     """Return the device group of so many vGPUs of a profile and nothing else, None where there is none."""
-    wanted = (("nvidiaVgpu", profile),) * count
-    return next((group for group in host.device_groups if group.components == wanted), None)
+    return next((group for group in host.device_groups if group.peers == (profile, count)), None)
 
 
 def peer_sets(topology: Topology, *, with_guesses: bool = True) -> tuple[frozenset[int], ...]:

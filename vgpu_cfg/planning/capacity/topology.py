@@ -26,8 +26,6 @@ NVLINK = "NV"
 ORDER = (NVLINK, PIX, PXB, PHB, NODE, SYS)
 """From near to far. Source: nvidia-smi's legend; NVLink before PCIe as NCCL orders them."""
 
-_GROUPED = "nvidiaVgpu"
-"""Vim `VendorDeviceGroupInfoComponentDeviceInfoComponentType` of a vGPU."""
 
 MODULES_PER_HALF = 4
 """GPUs of an HGX board with the modules 1 to 4 form one half, 5 to 8 the other. Source: F. Denneman, 2023."""
@@ -342,7 +340,7 @@ class Topology:
             for board in {board.key: board for board in self._boards.values()}.values():
                 entry = resolve_profile(board, profile)
                 if entry is not None and entry.is_nvlink_p2p:
-                    found.append((group.name, board.key, len(group.components)))
+                    found.append((group.name, board.key, len(group.parts)))
         return found
 
 
@@ -364,9 +362,7 @@ class Topologies:
 
 def _profile_of(group: DeviceGroupInfo) -> VgpuProfile | None:
     """Return the profile of a group that has two vGPUs and more of it, and nothing else."""
-    profiles = {profile for kind, profile in group.components if kind == _GROUPED}
-    is_alike = len(profiles) == 1 and all(kind == _GROUPED for kind, _ in group.components)
-    name = next(iter(profiles)) if is_alike and len(group.components) > 1 else None
+    name, _ = group.peers
     try:
         return VgpuProfile.parse(name) if name else None
     except ValueError:

@@ -52,7 +52,7 @@ def gpus_of(detail: VmDetail, names: DeviceNames) -> Said:
         members = [gpu for gpu in detail.vgpus if gpu.group_key == key]
         items += _group([*members, *detail.other_members(key)], detail.device_groups[key], said)
     said.left_out += [f"gpus: no key asks for the DVX device {one.device_class}" for one in detail.dvx]
-    for device in detail.passthrough_gpus:
+    for device in (one for one in detail.passthrough_gpus if one.group_key is None):
         found = _whole(device, names)
         if found is None:
             said.left_out.append("gpus: no key says which functions a Dynamic DirectPath device may be")
@@ -125,7 +125,7 @@ def nics_of(detail: VmDetail, networks: Mapping[str, str], shared: Collection[st
         item = _virtual(nic, networks, shared, said)
         if item is not None:
             items.append(item)
-    for device in detail.passthrough_nics:
+    for device in (one for one in detail.passthrough_nics if one.group_key is None):
         if device.pci_id is not None:
             said.is_bound = True
             items.append({"type": "passthrough", "pin": device.pci_id})

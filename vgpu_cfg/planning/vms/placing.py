@@ -131,12 +131,11 @@ def _vmxnet3(resolved: ResolvedVm) -> tuple[WantedNic, ...] | None:
 
 def wanted_functions(resolved: ResolvedVm, host: HostState | None) -> tuple[PlannedFunction, ...]:
     """Return the functions of a VM's NICs, in the plan file's order; `host` is its host after placement."""
-    own = resolved.base if resolved.existing is not None else None
     chosen: tuple[str, ...] = (
         resolved.fit.nics if resolved.fit is not None and resolved.nics is not None else ()
     )
     there = host.host if host is not None else resolved.host
-    return plan_functions(functions_of(resolved.nics or ()), own, there, chosen)
+    return plan_functions(functions_of(resolved.nics or ()), resolved.kept_devices, there, chosen)
 
 
 def _dynamic(

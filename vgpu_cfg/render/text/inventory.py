@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from rich.text import Text
 
+from vgpu_cfg.planning.findings.wording import listed
 from vgpu_cfg.render.layout.lines import Cell, Column, both_ends, counted, fold, size, table, table_rows
 from vgpu_cfg.render.text.cordons import render_cordons
 from vgpu_cfg.render.views.inventory import GpuRow, HostRow, InventoryView, profile_text
@@ -25,6 +26,7 @@ def render_inventory(view: InventoryView, width: int, *, with_all: bool = False)
     lines += render_cordons(view.cordons, width)
     lines += _gpus(view, width)
     lines += _links(view, width)
+    lines += _titled("DEVICE GROUPS", _device_groups(view), width)
     lines += _titled("VGPUS", _profiles(view), width)
     if with_all:
         lines += _titled("NICS", _nics(view, names), width)
@@ -150,6 +152,26 @@ def _links(view: InventoryView, width: int) -> list[Text]:
     for found in view.disagreements:
         lines += fold(Text(f"  {found.code} {found.host}: {found.message}", "yellow"), width, hang=4)
     return lines
+
+
+def _device_groups(view: InventoryView) -> _Table:
+    """Lay out the vendors' device groups, those of hosts that offer the same ones together."""
+    offers: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for group in view.device_groups:
+        parts = tuple(f"{part.count} x {part.device or part.kind}" for part in group.parts)
+        offers.setdefault((group.name, parts), []).append(group.host)
+    columns = (
+        Column("HOST", is_flexible=True),
+        Column("NAME", is_flexible=True),
+        Column("MADE OF", is_flexible=True),
+    )
+    rows: list[list[Cell]] = []
+    last = ""
+    for (name, parts), found in offers.items():
+        hosts = listed(found)
+        rows.append(["" if hosts == last else hosts, name, ", ".join(parts)])
+        last = hosts
+    return _Table(columns, rows)
 
 
 def held_by(gpu: GpuRow) -> str:

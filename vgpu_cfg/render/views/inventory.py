@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from vgpu_cfg.catalog import Catalog
-from vgpu_cfg.model.observed.inventory import Connection, Host, HostNic, Inventory
+from vgpu_cfg.model.observed.inventory import Connection, DeviceGroupInfo, GroupPart, Host, HostNic, Inventory
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode, VgpuProfile
 from vgpu_cfg.planning.capacity.gpu_state import GpuState
@@ -97,6 +97,25 @@ class NicRow:
 
 
 @dataclass(frozen=True, slots=True)
+class GroupPartRow:
+    """Like parts of a device group; `kind` is vSphere's word for their type."""
+
+    count: int
+    kind: str
+    device: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceGroupRow:
+    """A vendor's device group that a host offers, whether one is free or not; `name` is the host's own."""
+
+    host: str
+    name: str
+    description: str
+    parts: tuple[GroupPartRow, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class NumaRow:
     """A NUMA node of a host with GPUs, and the GPUs on it."""
 
@@ -146,6 +165,7 @@ class InventoryView:
     profiles: tuple[ProfileRow, ...]
     datastores: tuple[DatastoreRow, ...]
     disagreements: tuple[DisagreementRow, ...] = ()
+    device_groups: tuple[DeviceGroupRow, ...] = ()
 
 
 def view_inventory(
@@ -173,12 +193,32 @@ def view_inventory(
             if any(one.moid in host.datastore_moids for host in hosts)
         ),
         disagreements=disagreement_rows(topologies.of(host) for host in hosts if host.gpus),
+        device_groups=tuple(
+            DeviceGroupRow(host.name, group.name, group.description, _part_rows(group))
+            for host in hosts
+            for group in host.device_groups
+        ),
     )
 
 
 def profile_text(profiles: Iterable[str]) -> str:
     """Fold like profiles: "2 x grid_a100-20c, grid_a100-10c"."""
     return ", ".join(name if count == 1 else f"{count} x {name}" for name, count in Counter(profiles).items())
+
+
+def _part_rows(group: DeviceGroupInfo) -> tuple[GroupPartRow, ...]:
+    """Count like parts, in the group's order."""
+    counts = Counter((part.kind, _part_text(part)) for part in group.parts)
+    return tuple(GroupPartRow(count, kind, device) for (kind, device), count in counts.items())
+
+
+def _part_text(part: GroupPart) -> str:
+    """Spell a part: a profile as it is, else the vendor's name of it, with what tells it from others."""
+    if part.profile:
+        return part.profile
+    ids = " ".join(f"{vendor:04x}:{device:04x}" for vendor, device in part.allowed)
+    told = part.pci_id or part.device_class or ids
+    return f"{part.name} ({told})" if part.name and told else part.name or told
 
 
 class _Rooms:

@@ -269,11 +269,7 @@ def _with_groups(situation: Situation, host: Host) -> Effect:
                 sizes[key] = sizes.get(key, 0) + 1
         for (_, profile), count in sizes.items():
             name = f"Nvidia:{count}@{profile}%NVLink"
-            groups.append(
-                DeviceGroupInfo(
-                    name=name, description="NVLink", components=(("nvidiaVgpu", profile),) * count
-                )
-            )
+            groups.append(DeviceGroupInfo.of_peers(name, profile, count, "NVLink"))
     return change_host(
         host.moid, lambda one: one.model_copy(update={"device_groups": (*one.device_groups, *groups)})
     )

@@ -16,6 +16,7 @@ from pyVmomi import vim, vmodl
 
 from vgpu_cfg.model.observed.inventory import Connection, DeviceGroupInfo, Host, ProfileInfo
 from vgpu_cfg.model.vgpu import Sharing, VgpuProfile
+from vgpu_cfg.vsphere.reading.device_groups import make_group
 from vgpu_cfg.vsphere.reading.vms import hardware_version
 from vgpu_cfg.vsphere.wire.collector import Item
 from vgpu_cfg.vsphere.wire.config_target import system_id_of
@@ -158,17 +159,7 @@ def _device_groups(session: Session, item: Item) -> tuple[DeviceGroupInfo, ...]:
     manager = item.get("configManager.assignableHardwareManager")
     if manager is None or not session.speaks(DEVICE_GROUP_API):
         return ()
-    return tuple(
-        DeviceGroupInfo(
-            name=group.deviceGroupName,
-            description=group.deviceGroupDescription or "",
-            components=tuple(
-                (part.type, getattr(getattr(part.device, "backing", None), "vgpu", None))
-                for part in group.componentDeviceInfo or ()
-            ),
-        )
-        for group in _offered(manager.RetrieveVendorDeviceGroupInfo) or ()
-    )
+    return tuple(make_group(group) for group in _offered(manager.RetrieveVendorDeviceGroupInfo) or ())
 
 
 def _max_vgpus(session: Session, host: Host, compute: Item | None) -> Mapping[int, int]:

@@ -123,12 +123,12 @@ def make_detail(item: Item, keys: frozenset[str], *, option_names: bool = False)
                 if option_names and option.key not in kept
             )
         ),
-        vgpus=tuple(_vgpus(devices)),
+        vgpus=tuple(vgpus(devices)),
         device_groups=dict(_device_groups(item)),
         cores_per_numa_node=_cores_per_numa_node(item),
-        passthrough=tuple(_passthroughs(devices)),
-        dvx=tuple(_dvx(devices)),
-        nics=tuple(_nics(devices)),
+        passthrough=tuple(passthroughs(devices)),
+        dvx=tuple(dvx(devices)),
+        nics=tuple(nics(devices)),
         disks=tuple(_disks(devices)),
         controllers=tuple(_controllers(devices)),
         options=dict(_options(item)),
@@ -168,7 +168,8 @@ def _options(item: Item) -> Iterable[tuple[str, SettingValue]]:
             yield setting.key, plain(value)
 
 
-def _vgpus(devices: Iterable[Any]) -> Iterable[VgpuDevice]:
+def vgpus(devices: Iterable[Any]) -> Iterable[VgpuDevice]:
+    """Yield those of a VM's devices that are vGPUs."""
     for device in devices:
         backing = device.backing if isinstance(device, _passthrough) else None
         if isinstance(backing, _passthrough.VmiopBackingInfo):
@@ -206,7 +207,8 @@ def _numa_node(device: Any) -> int | None:
     return None if node is None or node < 0 else int(node)
 
 
-def _passthroughs(devices: Iterable[Any]) -> Iterable[PassthroughDevice]:
+def passthroughs(devices: Iterable[Any]) -> Iterable[PassthroughDevice]:
+    """Yield those of a VM's devices that are functions of its host, fixed or dynamic."""
     for device in devices:
         match device.backing if isinstance(device, _passthrough) else None:
             case _passthrough.DeviceBackingInfo() as fixed:
@@ -245,7 +247,8 @@ def _sub_ids(entry: Any) -> SubIds:
     )
 
 
-def _dvx(devices: Iterable[Any]) -> Iterable[DvxDevice]:
+def dvx(devices: Iterable[Any]) -> Iterable[DvxDevice]:
+    """Yield those of a VM's devices that are Enhanced DirectPath devices, and no NICs."""
     for device in devices:
         backing = device.backing if isinstance(device, _passthrough) else None
         if _DVX is not None and isinstance(backing, _DVX):
@@ -257,7 +260,8 @@ def _dvx(devices: Iterable[Any]) -> Iterable[DvxDevice]:
             )
 
 
-def _nics(devices: Iterable[Any]) -> Iterable[VirtualNic]:
+def nics(devices: Iterable[Any]) -> Iterable[VirtualNic]:
+    """Yield those of a VM's devices that are virtual NICs."""
     for device in devices:
         if isinstance(device, vim.vm.device.VirtualEthernetCard):
             kind = type(device)._wsdlName

@@ -14,7 +14,8 @@ from vgpu_cfg.lab.api.versions import is_at_least, version_name
 from vgpu_cfg.lab.operations.vms.device_changes import apply_device_changes
 from vgpu_cfg.lab.rules import hardware, refusals
 from vgpu_cfg.lab.rules.nvlink import FIRST_GROUP_VERSION, GroupOffer, offered_groups
-from vgpu_cfg.lab.state.devices import copy_with, groups_of, vgpus_of
+from vgpu_cfg.lab.rules.whole_devices import LOW_16_BITS
+from vgpu_cfg.lab.state.devices import copy_with, groups_of
 from vgpu_cfg.lab.state.inventory import Host, LabState, VirtualMachine
 
 PATH = "configSpec.deviceGroups"
@@ -92,9 +93,17 @@ def _offers(state: LabState, vm: VirtualMachine, host: Host | None) -> list[dict
 
 def _check_members(vm: VirtualMachine, keys: list[int], offers: list[GroupOffer]) -> None:
     """Raise unless the devices of a group are those that some host offers under its name."""
-    profiles = dict(vgpus_of(vm.devices))
-    found = {vm.devices[key].deviceGroupInfo.sequenceId: profiles.get(key) for key in keys}
+    found = {vm.devices[key].deviceGroupInfo.sequenceId: _kind_of(vm.devices[key]) for key in keys}
     for offer in offers:
-        if len(keys) == offer.size and found == dict.fromkeys(range(offer.size), offer.profile):
+        members = [*([offer.profile] * offer.size), *offer.nics]
+        if len(keys) == len(members) and found == dict(enumerate(members)):
             return
     raise refusals.bad_config(PATH)
+
+
+def _kind_of(device: Any) -> str | tuple[int, int] | None:
+    """Return the profile of a vGPU, or the ids of a dynamic device that may be of one kind alone."""
+    backing = device.backing
+    for allowed in getattr(backing, "allowedDevice", None) or ():
+        return (allowed.vendorId & LOW_16_BITS, allowed.deviceId & LOW_16_BITS)
+    return getattr(backing, "vgpu", None)

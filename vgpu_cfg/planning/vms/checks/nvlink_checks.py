@@ -17,6 +17,7 @@ from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.plan.change import Subject
 from vgpu_cfg.model.plan.severity import Severity
 from vgpu_cfg.model.plan_file import GpuEntry
+from vgpu_cfg.planning.capacity.peer_groups import group_of
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.wording import counted, is_at_least, listed
@@ -48,10 +49,10 @@ def check_peers(resolved: ResolvedVm, catalog: Catalog, hosts: Sequence[Host], f
     if not peers:
         return
     _check_guest(resolved, findings)
-    offered = {part for host in hosts for group in host.device_groups for part in group.components}
+    offered = {group.peers[0] for host in hosts for group in host.device_groups}
     names = dict.fromkeys(profile.name for gpu in peers for profile in gpu.profile)
     for name in names:
-        if ("nvidiaVgpu", name) not in offered:
+        if name not in offered:
             for entry in catalog.by_profile(name):
                 _check_entry(resolved, entry, findings)
     if not resolved.cannot_be_placed:
@@ -107,7 +108,7 @@ def check_lone_members(
     known = {vm.moid: vm for vm in vms}
     ours = {resolved.existing.moid for resolved in resolved_vms if resolved.existing is not None}
     for host in (hosts[index] for index in sorted(indexes)):
-        grouped = {name for group in host.device_groups for kind, name in group.components if name}
+        grouped = {group.peers[0] for group in host.device_groups if group.peers[1]}
         boards = {entry.board for name in grouped for entry in catalog.by_profile(name)}
         for gpu in host.gpus:
             board = catalog.by_pci(gpu.pci.vendor_id, gpu.pci.device_id, gpu.pci.subdevice_id)
@@ -177,7 +178,7 @@ def _check_sizes(
     for number, size in sizes.items():
         names = [profile.name for profile in first[number].profile]
         boards = [entry.board for name in names for entry in catalog.by_profile(name)]
-        if any(_offers(host, name, size) for host in hosts for name in names):
+        if any(group_of(host, name, size) for host in hosts for name in names):
             continue
         if boards and all(board.nvlink_groups and size not in board.nvlink_groups for board in boards):
             board = boards[0]
@@ -187,10 +188,6 @@ def _check_sizes(
             remedy = f"write count: {_sizes(board)}; several items with `nvlink` make several groups"
             findings.add_vm(Code.NVLINK_GROUP_SIZE, resolved.desired, message, remedy)
             resolved.cannot_be_placed |= findings.severity_of(Code.NVLINK_GROUP_SIZE) is Severity.ERROR
-
-
-def _offers(host: Host, profile: str, size: int) -> bool:
-    return any(group.components == (("nvidiaVgpu", profile),) * size for group in host.device_groups)
 
 
 def _sizes(board: Board) -> str:

@@ -77,7 +77,7 @@ def check_date(vm: DesiredVm, today: date, findings: Findings) -> None:
 
 def device_kinds(resolved: ResolvedVm) -> list[str]:
     """Return the kind of every device that is passed through or shared: vGPUs, GPUs and whole NICs."""
-    needs = nic_needs(resolved.nics, resolved.base if resolved.existing is not None else None, resolved.host)
+    needs = nic_needs(resolved.nics, resolved.kept_devices, resolved.host)
     whole = [need for need in needs if need.kind is NicKind.PASSTHROUGH]
     return [
         *(gpu.kind for gpu in resolved.gpus),

@@ -28,6 +28,7 @@ from vgpu_cfg.model.plan.vm_spec import (
     NewVgpu,
     RemoveDevice,
 )
+from vgpu_cfg.planning.vms.lookup.gpu_match import staying_groups
 from vgpu_cfg.planning.vms.lookup.wanted import WantedGpu
 from vgpu_cfg.planning.vms.settings.edits import VmEdit, device_edit, pair_edit
 from vgpu_cfg.planning.vms.settings.setting import Topic
@@ -66,12 +67,15 @@ def compare_gpus(
     """List the edits that give a VM exactly these GPU devices; `notes` go with the wanted ones.
 
     `groups` names the device groups that wanted vGPUs are members of. Members stay together: a
-    group that the VM has otherwise goes as a whole, and a new one comes as a whole.
+    group that the VM has otherwise goes as a whole, and a new one comes as a whole. One of a GPU with other
+    devices, which no key asks for, counts as its vGPUs, and stays where all of them are wanted.
     """
     edits: list[VmEdit] = []
     remarks = {index: note for index, note in enumerate(notes) if note}
     left_vgpus = list(detail.vgpus)
     left_others = list(detail.passthrough_gpus)
+    plain_names = [gpu.profile for gpu in wanted if isinstance(gpu, NewVgpu) and gpu.group is None]
+    staying = staying_groups(plain_names, detail)
     new: list[tuple[WantedGpu, str]] = []
     own_groups = {
         key: _take_group([gpu for gpu in wanted if _group_of(gpu) == key], name, left_vgpus, detail)
@@ -79,7 +83,8 @@ def compare_gpus(
     }
     for index, gpu in enumerate(wanted):
         if isinstance(gpu, NewVgpu):
-            plain = [device for device in left_vgpus if device.group_key is None]
+            plain = [one for one in left_vgpus if one.group_key is None or one.group_key in staying]
+            plain.sort(key=lambda one: one.group_key is None)
             among = plain if gpu.group is None else own_groups[gpu.group]
             found = _best_vgpu(gpu, among, detail)
             if found is not None:
@@ -92,7 +97,8 @@ def compare_gpus(
                 left_others.remove(other)
                 continue
         new.append((gpu, remarks.get(index, "")))
-    going = [*_rows_before(left_vgpus, detail), *map(_row_of_passthrough, left_others)]
+    gone = (device for device in left_others if device.group_key is None)
+    going = [*_rows_before(left_vgpus, detail), *map(_row_of_passthrough, gone)]
     coming = list(_rows_after(new, groups))
     for before, after in zip_longest(going, coming, fillvalue=_NONE):
         edits.append(
@@ -140,7 +146,9 @@ def _rows_before(left: Sequence[VgpuDevice], detail: VmDetail) -> Iterator[_Row]
         elif key in groups and key not in reported:
             reported.add(key)
             members = [other for other in left if other.group_key == key]
-            words = group_text(device.profile, len(members), detail.device_groups.get(key, ""))
+            name = detail.device_groups.get(key, "")
+            are_peers = key not in detail.mixed_groups
+            words = group_text(device.profile, len(members), name, are_peers=are_peers)
             yield _row_of_group(_row_of_vgpus(members, words, detail), key, detail)
 
 
@@ -196,9 +204,9 @@ def _rows_after(new: Sequence[tuple[WantedGpu, str]], groups: Mapping[int, str])
             yield _Row(words, members, note, groups={key: name})
 
 
-def group_text(member: str, count: int, name: str) -> str:
-    """Spell a device group for a reader by one of its members."""
-    kind = "NVLink group" if name.endswith("%NVLink") or count > 1 else "device group"
+def group_text(member: str, count: int, name: str, *, are_peers: bool = True) -> str:
+    """Spell a device group for a reader by one of its vGPUs; `are_peers` tells that it has nothing else."""
+    kind = "NVLink group" if are_peers else "device group"
     return f"{count} × {member}, {kind} {name}".rstrip()
 
 

@@ -8,9 +8,8 @@ from vgpu_cfg.model.observed.inventory import Host, PciDevice
 from vgpu_cfg.model.observed.vm import VirtualNic, VmDetail
 from vgpu_cfg.model.plan.change import Edit
 from vgpu_cfg.model.plan.vm_spec import NewDynamicPassthrough, NewPassthrough, NewSriovNic, RemoveDevice
-from vgpu_cfg.planning.capacity.nic_functions import SRIOV
 from vgpu_cfg.planning.capacity.nic_needs import host_functions, is_matching
-from vgpu_cfg.planning.vms.lookup.nic_match import FunctionDevice, need_of, pair_functions
+from vgpu_cfg.planning.vms.lookup.nic_match import FunctionDevice, need_of, pair_functions, single_functions
 from vgpu_cfg.planning.vms.lookup.wanted import NewFunction, PlannedFunction, WantedFunction
 from vgpu_cfg.planning.vms.settings.edits import VmEdit, device_edit
 from vgpu_cfg.planning.vms.settings.setting import Topic
@@ -42,11 +41,7 @@ def compare_functions(
 ) -> Iterator[VmEdit]:
     """Yield the edits that give a VM exactly these functions; `names` spells the networks of those it has."""
     kept = {plan.keeps for plan in wanted}
-    own: list[FunctionDevice] = [
-        *detail.passthrough_nics,
-        *(nic for nic in detail.own_nics if nic.kind == SRIOV),
-    ]
-    for device in own:
+    for device in single_functions(detail):
         if device.key not in kept:
             was = own_text(device, names)
             yield device_edit(

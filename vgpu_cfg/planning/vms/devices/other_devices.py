@@ -45,7 +45,7 @@ def compare_nics(wanted: Sequence[WantedNic], detail: VmDetail, names: dict[str,
     `compare_functions` and `compare_pvrdma`.
     """
     for nic in detail.own_nics:
-        if nic.kind.casefold() not in (VMXNET3, PVRDMA, SRIOV):
+        if nic.group_key is None and nic.kind.casefold() not in (VMXNET3, PVRDMA, SRIOV):
             yield _removal(nic, names)
     yield from _compare_kind(VMXNET3, wanted, detail, names)
 
@@ -59,7 +59,7 @@ def _compare_kind(
     kind: str, wanted: Sequence[WantedNic], detail: VmDetail, names: dict[str, str]
 ) -> Iterator[VmEdit]:
     is_late = kind == PVRDMA
-    usable = [nic for nic in detail.own_nics if nic.kind.casefold() == kind]
+    usable = [nic for nic in detail.own_nics if nic.group_key is None and nic.kind.casefold() == kind]
     missing: list[WantedNic] = []
     for want in wanted:
         if want.kind != kind:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 
 from vgpu_cfg.catalog import Board, Catalog
@@ -40,13 +41,20 @@ def has_wanted_gpus(
 ) -> bool:
     """Whether a VM has exactly these GPU devices; unified memory aside, which moves none.
 
-    NVLink peers are a device group of their own, plain vGPUs on a host that has no device groups.
+    NVLink peers are a device group of their own, plain vGPUs on a host that has no device groups. vGPUs that
+    came with other devices in a group count as plain ones.
     """
     vgpus = [gpu for gpu in gpus if gpu.kind == "vgpu"]
     if any(len(gpu.profile) > 1 for gpu in vgpus):
         return False
     wanted = [(gpu.nvlink if has_device_groups else None, gpu.profile[0].name) for gpu in vgpus]
-    held = [(device.group_key if has_device_groups else None, device.profile) for device in detail.vgpus]
+    staying = staying_groups([name for peers, name in wanted if peers is None], detail)
+    held = [
+        (device.group_key if has_device_groups and device.group_key not in staying else None, device.profile)
+        for device in detail.vgpus
+    ]
+    if has_device_groups and not staying.issuperset(detail.mixed_groups):
+        return False
     if _bundles(wanted) != _bundles(held):
         return False
     left = list(detail.passthrough_gpus)
@@ -57,7 +65,28 @@ def has_wanted_gpus(
         if found is None:
             return False
         left.remove(found)
-    return not left
+    return all(device.group_key is not None for device in left)
+
+
+def staying_groups(profiles: Iterable[str], detail: VmDetail) -> frozenset[int]:
+    """Return the device groups of GPUs with other devices that stay where a VM shall have these plain vGPUs.
+
+    A group goes whole, so it stays where all of its vGPUs are wanted, and where it has none.
+    """
+    left = Counter(profiles)
+    found = set()
+    for key in detail.mixed_groups:
+        own = Counter(device.profile for device in detail.vgpus if device.group_key == key)
+        if own <= left:
+            left -= own
+            found.add(key)
+    return frozenset(found)
+
+
+def going_groups(gpus: Sequence[GpuEntry], detail: VmDetail) -> frozenset[int]:
+    """Return the device groups of GPUs with other devices that a VM loses where it shall have these GPUs."""
+    plain = [gpu.profile[0].name for gpu in gpus if gpu.kind == "vgpu" and gpu.nvlink is None]
+    return frozenset(detail.mixed_groups) - staying_groups(plain, detail)
 
 
 def is_wanted_device(gpu: GpuEntry, device: PassthroughDevice, names: DeviceNames) -> bool:
@@ -78,6 +107,7 @@ def held_groups(gpus: Sequence[GpuEntry], detail: VmDetail) -> dict[int, str]:
     left = {
         key: sorted(device.profile for device in detail.vgpus if device.group_key == key)
         for key in detail.device_groups
+        if key not in detail.mixed_groups
     }
     found: dict[int, str] = {}
     vgpus = [gpu for gpu in gpus if gpu.kind == "vgpu"]
@@ -102,7 +132,8 @@ def _bundles(vgpus: Sequence[tuple[int | None, str]]) -> tuple[list[str], list[l
 def own_gpus(detail: VmDetail) -> tuple[GpuEntry, ...]:
     """Return the GPUs that a VM has, in the words of a plan file."""
     own: list[GpuEntry] = []
-    numbers = {key: number for number, key in enumerate(sorted(detail.device_groups), start=1)}
+    peers_of = sorted(set(detail.device_groups) - set(detail.mixed_groups))
+    numbers = {key: number for number, key in enumerate(peers_of, start=1)}
     for vgpu in detail.vgpus:
         peers = numbers.get(vgpu.group_key) if vgpu.group_key is not None else None
         with suppress(ValueError):

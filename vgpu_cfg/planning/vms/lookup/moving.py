@@ -78,6 +78,8 @@ def why_tied(detail: VmDetail) -> str:
         return "a device that is passed through by its address binds it to the host"
     if any(nic.kind == "sriov" and nic.function for nic in detail.nics):
         return "a virtual function of a NIC that is named by its address binds it to the host"
+    if detail.mixed_groups:
+        return "whether another host could give it its device group is not known"
     return ""
 
 

@@ -67,8 +67,15 @@ def has_wanted_functions(nics: Sequence[AnyNic] | None, detail: VmDetail, host: 
     if nics is None:
         return True
     wanted = functions_of(nics)
-    has = len(detail.passthrough_nics) + sum(nic.kind == SRIOV for nic in detail.own_nics)
-    return len(pair_functions(wanted, detail, host)) == len(wanted) == has
+    pairs = pair_functions(wanted, detail, host)
+    kept = {device.key for device in pairs.values()}
+    return len(pairs) == len(wanted) and all(device.key in kept for device in single_functions(detail))
+
+
+def single_functions(detail: VmDetail) -> Iterator[FunctionDevice]:
+    """Yield the functions of a VM that can go alone: a device group's NIC goes with its GPU only."""
+    yield from (device for device in detail.passthrough_nics if device.group_key is None)
+    yield from (nic for nic in detail.own_nics if nic.group_key is None and nic.kind == SRIOV)
 
 
 def need_of(nic: WantedFunction) -> NicNeed:
@@ -114,6 +121,8 @@ def _is_it(nic: WantedFunction, device: FunctionDevice, host: Host | None) -> bo
         return is_there and has_mac and _is_of(nic, device.function, host)
     if function.kind != "passthrough":
         return False
+    if function.pin is None and function.label is None and device.group_key is not None:
+        return _is_of(nic, device.pci_id or device.assigned_id, host)
     if function.label is not None and function.pin is None:
         names = [name for ids in device.allowed for name in load_nics().names_of(*ids)]
         model = (function.model or "").casefold()

@@ -22,6 +22,7 @@ from vgpu_cfg.planning.vms.lookup.gpu_match import (
     DEVICE_GROUPS_SINCE,
     DeviceNames,
     effective_gpus,
+    going_groups,
     has_wanted_gpus,
 )
 from vgpu_cfg.planning.vms.lookup.moving import Moving
@@ -88,6 +89,14 @@ class ResolvedVm:
         has_gpus = bool(self.base.vgpus or self.base.passthrough_gpus)
         is_asked = self.existing is not None and self.desired.is_managed("gpus")
         return is_asked and has_gpus and not self.desired.gpus
+
+    @property
+    def kept_devices(self) -> VmDetail | None:
+        """What a VM that exists may keep: without device groups that go, and their NICs; else None."""
+        if self.existing is None:
+            return None
+        going = going_groups(self.gpus, self.base)
+        return self.base.without_groups(going) if going else self.base
 
     @property
     def stays_put(self) -> bool:

@@ -37,9 +37,7 @@ def make_shape(resolved: ResolvedVm, ranked: Ranked, reader: CapacityReader) -> 
         pack=vm.place.pack and is_chosen,
         keep_free=vm.place.keep_free if is_chosen else 0,
         line=line_of(resolved),
-        nics=nic_needs(
-            resolved.nics, resolved.base if resolved.existing is not None else None, resolved.host
-        ),
+        nics=nic_needs(resolved.nics, resolved.kept_devices, resolved.host),
     )
 
 

@@ -113,7 +113,8 @@ class VmResolver:
         if resolved is None:
             return None
         resolved.host = self.observed.host_by_moid.get(existing.host_moid or "") if existing else None
-        resolved.keeps_gpus &= has_wanted_functions(resolved.nics, resolved.base, resolved.host)
+        own = resolved.kept_devices or resolved.base
+        resolved.keeps_gpus &= has_wanted_functions(resolved.nics, own, resolved.host)
         leave_protected(resolved, self.protection, self.findings)
         self._assess_move(resolved)
         return resolved
