@@ -86,7 +86,7 @@ def ask_allreduce(view: TrainingView) -> Asking:
     if module is None or module.framework != "horovod":
         return skipped("the plan names no framework to start it with")
     if len(module.workers) > len(view.workers):
-        return skipped("not all of its workers are verified in this run")
+        return skipped("not all of its workers are verified in this run", is_asked=True)
     if view.ranks < 2:
         return skipped("there is only one process, which has nobody to sum with")
     has_nccl_tests = yield from _has_nccl_tests(view)
