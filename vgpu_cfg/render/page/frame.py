@@ -35,13 +35,23 @@ class Tile:
 
 
 def render_frame(
-    kind: str, *, title: str, about: str, tiles: tuple[Tile, ...], body: str, data: dict[str, Any]
+    kind: str,
+    *,
+    title: str,
+    about: str,
+    tiles: tuple[Tile, ...],
+    body: str,
+    data: dict[str, Any],
+    parts: tuple[str, ...] = (),
 ) -> str:
-    """Write a page of `kind`, drawn by `kind`.css and `kind`.js in `body`, a template, from `data`."""
+    """Write a page of `kind`, drawn by `kind`.css and `kind`.js in `body`, a template, from `data`.
+
+    `parts` have a style and a script of their own, which those of `kind` rest on.
+    """
     from markupsafe import Markup
 
-    styles = "\n".join(_asset(name) for name in ("frame.css", f"{kind}.css"))
-    script = "\n".join(_asset(name) for name in ("frame.js", f"{kind}.js"))
+    styles = "\n".join(_asset(name) for name in ("frame.css", *(f"{part}.css" for part in (*parts, kind))))
+    script = "\n".join(_asset(name) for name in ("frame.js", *(f"{part}.js" for part in (*parts, kind))))
     # Made of our own files and of JSON without a "<"; nothing else here is taken as HTML.
     return (
         page_environment()

@@ -41,12 +41,6 @@ function drawMatrix(matrix) {
             : drawCell(cells.get(JSON.stringify([source, target]))))))))));
 }
 
-const inSvg = (tag, attributes) => {
-  const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
-  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
-  return made;
-};
-
 // The values of a figure over the runs, from zero to the most; a run that did not measure it breaks the line.
 function drawTrend(figure) {
   const [width, height, inner] = [140, 26, 3];
@@ -54,17 +48,17 @@ function drawTrend(figure) {
   const x = (place) => inner + (figure.values.length > 1 ? place / (figure.values.length - 1) : 1) * (width - 2 * inner);
   const y = (value) => height - inner - (value / most) * (height - 2 * inner);
   const told = figure.values.map((value) => value === null ? "none" : gbps(value)).join(", ");
-  const svg = inSvg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `by run, the oldest first: ${told} ${figure.unit}` });
-  if (figure.before !== null) svg.append(inSvg("line", { class: "trend-base", x1: 0, x2: width, y1: y(figure.before), y2: y(figure.before) }));
+  const svg = drawn("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `by run, the oldest first: ${told} ${figure.unit}` });
+  if (figure.before !== null) svg.append(drawn("line", { class: "trend-base", x1: 0, x2: width, y1: y(figure.before), y2: y(figure.before) }));
   let path = "";
   let isOn = false;
   figure.values.forEach((value, place) => {
     if (value !== null) path += `${isOn ? "L" : "M"}${x(place).toFixed(1)} ${y(value).toFixed(1)}`;
     isOn = value !== null;
   });
-  svg.append(inSvg("path", { class: "trend", d: path }));
+  svg.append(drawn("path", { class: "trend", d: path }));
   const last = figure.values.length - 1;
-  if (figure.values[last] !== null) svg.append(inSvg("circle", { class: "trend-now", cx: x(last), cy: y(figure.values[last]), r: 2.5 }));
+  if (figure.values[last] !== null) svg.append(drawn("circle", { class: "trend-now", cx: x(last), cy: y(figure.values[last]), r: 2.5 }));
   return svg;
 }
 
@@ -112,9 +106,9 @@ function filter() {
   const [state, kind, check] = ["state", "kind", "check"].map((id) => $(id).value);
   const left = rows.filter((row) => (!state || stateOf(row.one) === state) && (!kind || row.one.subject.kind === kind)
     && (!check || row.one.check === check) && searched.every((word) => row.words.includes(word)));
-  const drawn = showsAll ? left : left.slice(0, SHOWN_AT_ONCE);
-  $("rows").replaceChildren(...drawn.map(drawRow));
-  $("more").hidden = drawn.length === left.length;
+  const drawnRows = showsAll ? left : left.slice(0, SHOWN_AT_ONCE);
+  $("rows").replaceChildren(...drawnRows.map(drawRow));
+  $("more").hidden = drawnRows.length === left.length;
   $("more").textContent = `Show all ${left.length.toLocaleString("en")}`;
   $("count").textContent = `${left.length.toLocaleString("en")} of ${rows.length.toLocaleString("en")} results`;
 }

@@ -26,6 +26,7 @@ from vgpu_cfg.render.views.topology import (
     near_nic_rows,
     nvlink_row,
 )
+from vgpu_cfg.render.views.wiring import AtsRow, WiredRow, ats_rows, wired_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +147,8 @@ class InventoryView:
     profiles: tuple[ProfileRow, ...]
     datastores: tuple[DatastoreRow, ...]
     disagreements: tuple[DisagreementRow, ...] = ()
+    wiring: tuple[WiredRow, ...] = ()
+    ats: tuple[AtsRow, ...] = ()
 
 
 def view_inventory(
@@ -173,6 +176,10 @@ def view_inventory(
             if any(one.moid in host.datastore_moids for host in hosts)
         ),
         disagreements=disagreement_rows(topologies.of(host) for host in hosts if host.gpus),
+        wiring=tuple(
+            row for host in hosts if host.gpus for row in wired_rows(host, topologies.of(host), observed)
+        ),
+        ats=tuple(row for host in hosts if host.gpus for row in ats_rows(host, topologies, observed)),
     )
 
 
