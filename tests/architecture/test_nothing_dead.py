@@ -38,8 +38,8 @@ FIELDS_READ_OTHERWISE = {
     Field("vgpu_cfg.render.views.estate_map", "MapGpu", "units"): "the page's script draws it",
     Field("vgpu_cfg.render.views.verification_report", "PairCell", "least_gbps"): "the page draws it",
     Field("vgpu_cfg.render.views.verification_report", "PairMatrix", "cells"): "the page draws it",
+    Field("vgpu_cfg.render.views.verification_report", "ReportView", "baseline_begun"): "the page draws it",
     Field("vgpu_cfg.render.views.verification_report", "ReportView", "matrices"): "the page draws it",
-    Field("vgpu_cfg.render.views.verification_report", "ReportView", "texts"): "the page draws it",
 }
 """Fields that no code reads by name, and who reads them."""
 
