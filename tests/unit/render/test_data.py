@@ -47,7 +47,7 @@ AS_FOUND = AsFound(text="", lines=("+ cpus: 8",), vms=("a",), left=(Left(vm="b",
 OPEN_MAPS = ("room", "used", "extra_config")
 ROWS = (
     "vms|hosts|cordons|gpus|nics|numa_nodes|datastores|profiles|outcomes|faults|pool|off|idle|moves|restarts|"
-    "stays|steps|switches|files|workers|differences|left|changes|rows"
+    "stays|steps|switches|files|workers|differences|left|changes|rows|wiring|ats"
 )
 ROW_KEY = re.compile(rf"({ROWS})\[\]\.((runs|stranded|limits|gains|parts|ports|proposals)\[\]\.|guest\.)?\w+")
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "json-output.md"
