@@ -325,13 +325,58 @@ def test_one_vm_alone_has_no_pairs(trained: CommandLine) -> None:
     assert found["allreduce", "hvd-01"]["state"] == "skipped"
 
 
-def test_a_page_is_written_that_needs_nothing_of_elsewhere(trained: CommandLine) -> None:
-    trained.done("verify", PLAN, "--quick", "--report", "out.html", **SECRETS)
-    page = (trained.folder / "out.html").read_text(encoding="utf-8")
-    assert page.startswith("<!DOCTYPE html>")
-    assert "<script" not in page
-    assert "http" not in page
-    assert "Licensed to" in page
+def in_page(run: CommandLine, name: str) -> dict[str, Any]:
+    """Return the data of a page."""
+    page = (run.folder / name).read_text(encoding="utf-8")
+    assert "http:" not in page.replace("http://www.w3.org/2000/svg", "")
+    assert "https:" not in page
+    found: dict[str, Any] = json.loads(page.split('id="data">')[1].split("</script>")[0])
+    return found
+
+
+def test_a_page_has_what_json_and_text_tell_of_the_same_run(trained: CommandLine) -> None:
+    words = ("verify", PLAN, "--report", "out.html", "--history", "runs.jsonl")
+    ran = trained(*words, "--save", "figures.json", "--output", "json", **SECRETS)
+    page = in_page(trained, "out.html")
+    assert page["verify"] == json.loads(ran.out)
+    assert (page["view"]["verdict"], page["view"]["exit_code"]) == ("all checks passed", 0)
+    sums = page["view"]["sums"]
+    states = page["verify"]["counts"]
+    assert (sums["passed"], sums["failed"], sums["unproven"]) == (states["passed"], 0, 0)
+    assert sums["left_out"] + sums["not_asked"] == states["skipped"]
+    assert page["view"]["figures"] == []  # nothing yet to hold them against
+
+    def slower(state: LabState) -> None:
+        guest_of(vm_of(state, "hvd-02")).faults["send"] = "80"
+
+    broken(trained, slower)
+    told = trained(*words, "--baseline", "figures.json", **SECRETS)
+    view = in_page(trained, "out.html")["view"]
+    assert (told.code, view["exit_code"]) == (8, 8)
+    assert view["verdict"] in told.out
+    host_memory, _ = view["matrices"]
+    cells = {(one["source"], one["target"]): one for one in host_memory["cells"]}
+    slow, right = cells["hvd-02", "hvd-01"], cells["hvd-01", "hvd-02"]
+    assert slow["gbps"] == pytest.approx(80, abs=0.1)
+    assert (slow["least_gbps"], slow["state"], slow["code"]) == (90, "failed", "VG676")
+    assert (right["gbps"] > 90, right["state"]) == (True, "passed")
+    assert [one["code"] for one in view["codes"]] == ["VG676"]
+    figures = {(one["check"], one["subject"]): one for one in view["figures"]}
+    lost = figures["bandwidth", "hvd-02 -> hvd-01"]
+    assert lost["values"] == [lost["before"], slow["gbps"]]
+    assert lost["change"] == pytest.approx(slow["gbps"] / lost["before"] - 1, abs=1e-3)
+    assert figures["allreduce", "hvd-01, hvd-02"]["values"][1] is None
+    assert [run["passes"] for run in view["runs"]] == [True, False]
+
+
+@pytest.mark.parametrize("line", ["{", '{"kind": "verify-run", "format": 9}', "\x00"])
+def test_a_line_that_is_none_of_a_history_is_refused_before_anything_is_asked(
+    vgpu_cfg: CommandLine, line: str
+) -> None:
+    vgpu_cfg.write("runs.jsonl", f"\n{line}\n")
+    ran = vgpu_cfg("verify", PLAN, "--history", "runs.jsonl", "--report", "out.html", **SECRETS)
+    assert ran.code == 3
+    assert "runs.jsonl:2" in ran.told
 
 
 @pytest.mark.parametrize(

@@ -22,10 +22,11 @@ LOOKS = [
 ]
 """Widths in CSS pixels and colour schemes, of which one is looked at in every run."""
 
-# Text that is wider than its box is clipped, but for names that end in an ellipsis and have a title.
+# Text that is wider than its box is clipped, but for names that end in an ellipsis and have a title,
+# and for what a region of its own scrolls.
 _CLIPPED = """[...document.querySelectorAll("main *, header *, footer")].filter((one) =>
   one.checkVisibility() && [...one.childNodes].some((part) => part.nodeType === 3 && part.data.trim())
-  && !one.closest("[title]") && !one.matches("option, select, .skip")
+  && !one.closest("[title], .scroll") && !one.matches("option, select, .skip")
   && (one.scrollWidth > one.clientWidth + 1 && getComputedStyle(one).display !== "inline"
       || one.getBoundingClientRect().right > innerWidth + 1)).map((one) => one.outerHTML.slice(0, 120))"""
 

@@ -15,19 +15,34 @@ import pytest
 
 from tests.architecture.sources import ROOT
 from tests.cli.command_line import CommandLine
+from tests.cli.test_verify import ESTATE, broken, vm_of
+from tests.cli.test_verify import applied as applied  # noqa: PLC0414  # a fixture, for these tests too
+from tests.cli.test_verify import trained as trained  # noqa: PLC0414  # a fixture, for these tests too
 from tests.pages.browser import Chromium
 from tests.pages.judges import assert_accessible, assert_laid_out
 from tests.plans.estate import make_inventory
 from vgpu_cfg.catalog import load_catalog
+from vgpu_cfg.lab.state.inventory import LabState
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.render.page.inventory import render_inventory_page
 from vgpu_cfg.render.views.estate_map import view_map
+from vgpu_cfg.render.views.topology import short
 
 pytestmark = [pytest.mark.long("pages in a real Chromium: tests/pages"), pytest.mark.timeout(300)]
 
 ESTATES = ("lab:mixed-fleet", "lab:estates/stranded.yaml", "lab:bridges-2xa100", "lab:hgx-h100", "lab:no-gpu")
 SEEN = """[...document.querySelectorAll('.host')].filter((one) => one.checkVisibility())
   .map((one) => one.ariaLabel)"""
+# Texts of a drawing that leave it, or lie over another one.
+_OUTSIDE = """(() => {
+  const frame = document.querySelector(".wiring svg").getBoundingClientRect();
+  const boxes = [...document.querySelectorAll(".wiring text")].map(
+    (one) => [one.textContent, one.getBoundingClientRect()]);
+  const leaves = boxes.filter(([, box]) =>
+    box.left < frame.left || box.right > frame.right || box.bottom > frame.bottom + 1);
+  const meets = boxes.filter(([, one], place) => place && boxes[place - 1][1].bottom > one.top + 1);
+  return [...leaves, ...meets].map(([text]) => text);
+})()"""
 PICTURES = ROOT / "docs" / "pictures"
 
 
@@ -134,6 +149,85 @@ def test_names_that_are_html_are_shown_as_they_are(browser: Chromium, tmp_path: 
     assert browser.errors == []
 
 
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_the_wiring_of_a_vm_is_drawn_as_text_and_json_tell_it(
+    browser: Chromium,
+    trained: CommandLine,
+    axe: str,
+    *,
+    is_whole: bool,
+) -> None:
+    def lacking(state: LabState) -> None:
+        vm_of(state, "hvd-01").extra_config["pciPassthru.allowP2P"] = "FALSE"
+
+    if not is_whole:
+        broken(trained, lacking)
+    words = ("inventory", "--server", f"lab:{ESTATE}")
+    text = trained.done(*words, "-v", "--html", "estate.html").out
+    found = json.loads(trained.done(*words, "--output", "json").out)
+    (chain,) = [one for one in found["ats"] if one["vm"] == "hvd-01"]
+    states = {link["link"]: link["state"] for link in chain["links"]}
+    assert set(states.values()) == ({"on"} if is_whole else {"on", "off"})
+    assert ("vm options OFF" in text) is not is_whole
+    browser.errors.clear()
+    for width in (400, 1000, 1600):
+        for is_dark in (False, True):
+            browser.look(width, is_dark=is_dark)
+            browser.open(trained.folder / "estate.html")
+            browser.run("location.hash = '#vm=hvd-01'")
+            browser.drawn()
+            assert_accessible(browser, axe)
+            assert browser.run(_OUTSIDE) == []
+    own = browser.run("JSON.parse(document.getElementById('data').textContent).clusters[0][1]")
+    assert [row for host in own for row in host["wiring"]] == found["wiring"]
+    assert [row for host in own for row in host["ats"]] == found["ats"]
+    shown = browser.run("[...document.querySelectorAll('.links li b')].map((one) => one.textContent)")
+    assert shown == [f"{link}: {state}" for link, state in states.items()]
+    assert browser.run("document.querySelectorAll('.ats.good').length") == int(is_whole)
+    assert browser.run("document.querySelectorAll('.ats.bad').length") == int(not is_whole)
+    alternative = browser.run("document.querySelector('.wiring svg').ariaLabel")
+    wiring = {row["pci_id"]: row for row in found["wiring"] if row["host"] == chain["host"]}
+    for pci_id in (chain["nic"], *chain["gpus"]):
+        assert f"{short(pci_id)} {wiring[pci_id]['name']}, below PCIe switch" in alternative
+        for bridge in wiring[pci_id]["bridges"]:
+            assert short(bridge) in alternative
+    assert browser.errors == []
+
+
+def test_the_wiring_of_hosts_says_what_is_a_guess_and_what_is_not_told(
+    browser: Chromium, vgpu_cfg: CommandLine, tmp_path: Path, axe: str
+) -> None:
+    vgpu_cfg.done("inventory", "--server", "lab:bridges-2xa100", "--html", "estate.html")
+    browser.look(1000, is_dark=False)
+    browser.open(vgpu_cfg.folder / "estate.html")
+    browser.run("location.hash = '#host=esx-nvlink-01.lab'")
+    browser.drawn()
+    assert browser.run("document.querySelectorAll('.nvlink.untold').length") == 2
+    assert "NVLink perhaps (bridge, by guess): 4a:00.0, 61:00.0" in browser.run(
+        "document.querySelector('.wiring svg').ariaLabel"
+    )
+    assert browser.run(_OUTSIDE) == []
+    observed = make_inventory(
+        {
+            "hosts": {
+                "esx-a": {
+                    "gpus": [{"board": "A100", "pci": "0000:21:00.0", "node": None}],
+                    "nics": [{"pci": "0000:24:00.0", "node": None}],
+                }
+            }
+        }
+    )
+    path = tmp_path / "untold.html"
+    path.write_text(render_inventory_page(view_map(observed, load_catalog())), encoding="utf-8")
+    browser.open(path)
+    browser.run("location.hash = '#host=esx-a'")
+    browser.drawn()
+    assert "NUMA node not told" in browser.run("document.querySelector('.wiring svg').textContent")
+    assert browser.run("document.querySelectorAll('.wire.untold').length") > 0
+    assert browser.run("document.querySelectorAll('.nvlink, .ats').length") == 0
+    assert_accessible(browser, axe)
+
+
 def large(hosts: int) -> Inventory:
     """Make hosts of eight GPUs and ten VMs each, of one that is made in words."""
     slots = [f"0000:{bus:02x}:00.0" for bus in range(0x20, 0x60, 8)]
@@ -214,3 +308,18 @@ def test_pictures_for_the_docs(page: Chromium, *, is_dark: bool) -> None:
     assert len(shot) < 150_000
     PICTURES.mkdir(exist_ok=True)
     (PICTURES / f"inventory-{'dark' if is_dark else 'light'}.png").write_bytes(shot)
+
+
+@pytest.mark.skipif(not os.environ.get("REWRITE_SCREENSHOTS"), reason="REWRITE_SCREENSHOTS=1 takes them")
+@pytest.mark.parametrize("is_dark", [False, True])
+def test_pictures_of_the_wiring_for_the_docs(
+    browser: Chromium, trained: CommandLine, *, is_dark: bool
+) -> None:
+    trained.done("inventory", "--server", f"lab:{ESTATE}", "--html", "estate.html")
+    browser.look(1000, is_dark=is_dark, height=660)
+    browser.open(trained.folder / "estate.html")
+    browser.run("location.hash = '#vm=hvd-01'")
+    browser.drawn()
+    shot = browser.picture()
+    assert len(shot) < 150_000
+    (PICTURES / f"wiring-{'dark' if is_dark else 'light'}.png").write_bytes(shot)

@@ -11,6 +11,9 @@ from pydantic import Field
 
 from vgpu_cfg.model.frozen import Frozen
 
+UNITS = {"gbps": "Gb/s", "busbw_gigabytes": "GB/s", "port_gbps": "Gb/s"}
+"""The figures that are kept, by their names in `measured`: of each more is better."""
+
 
 class CheckState(StrEnum):
     """What became of a check.
@@ -42,7 +45,7 @@ class CheckResult(Frozen):
 
     `expected` and `observed` are for people. A failure has a `code`, its `meaning` and a `remedy`; what was
     not asked, was skipped or not proven says `why`. `measured` holds numbers for programs, by name with
-    their unit.
+    their unit. `is_asked` is False of what was skipped because the plan does not ask for it.
     """
 
     subject: CheckSubject
@@ -56,6 +59,7 @@ class CheckResult(Frozen):
     remedy: str = ""
     why: str = ""
     measured: Mapping[str, float] = Field(default_factory=dict)
+    is_asked: bool = True
     seconds: float = 0.0
 
     @property
@@ -107,6 +111,28 @@ class Baseline(Frozen):
     plan: str
     server: str = ""
     begun: datetime
+    figures: tuple[Figure, ...] = ()
+
+
+class FailedCheck(Frozen):
+    """What failed in an earlier run."""
+
+    code: str
+    check: str
+    subject: str
+
+
+class PastRun(Frozen):
+    """An earlier run as a history keeps it: when, what it came to, and its figures. `counts` are by state."""
+
+    plan: str
+    server: str = ""
+    begun: datetime
+    seconds: float = 0.0
+    is_quick: bool = False
+    passes: bool
+    counts: Mapping[CheckState, int] = Field(default_factory=dict)
+    failed: tuple[FailedCheck, ...] = ()
     figures: tuple[Figure, ...] = ()
 
 

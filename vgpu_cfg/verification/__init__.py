@@ -9,7 +9,7 @@ generator that never touches a machine itself.
 
 from __future__ import annotations
 
-from vgpu_cfg.verification.baseline import baseline_of, figures_of
+from vgpu_cfg.verification.baseline import baseline_of, figures_of, past_run
 from vgpu_cfg.verification.choice import Choice
 from vgpu_cfg.verification.plan_views import make_guest_views, make_host_views
 from vgpu_cfg.verification.run import Channels, verify
@@ -26,5 +26,6 @@ __all__ = [
     "figures_of",
     "make_guest_views",
     "make_host_views",
+    "past_run",
     "verify",
 ]

@@ -59,7 +59,10 @@ class ReadClock:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a check came to. `learned` is what later checks of the same VM may rest on."""
+    """What a check came to. `learned` is what later checks of the same VM may rest on.
+
+    `is_asked` is False where the plan asks for nothing that the check could see here.
+    """
 
     state: CheckState
     observed: str = ""
@@ -70,6 +73,7 @@ class Verdict:
     why: str = ""
     measured: Mapping[str, float] = field(default_factory=dict)
     learned: Learned | None = None
+    is_asked: bool = True
 
 
 Step: TypeAlias = Command | WriteFile | Pause | ReadClock
@@ -109,9 +113,9 @@ def failed(
     )
 
 
-def skipped(why: str) -> Verdict:
-    """Say why it does not apply, or what else proves it."""
-    return Verdict(CheckState.SKIPPED, why=why)
+def skipped(why: str, *, is_asked: bool = False) -> Verdict:
+    """Say why it does not apply; `is_asked`: it applies, and why it was not seen here, or what else tells."""
+    return Verdict(CheckState.SKIPPED, why=why, is_asked=is_asked)
 
 
 def unproven(why: str, *, measured: Mapping[str, float] | None = None) -> Verdict:

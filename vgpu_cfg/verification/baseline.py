@@ -5,10 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from vgpu_cfg.knowledge.verify_failures import FAILURES, VerifyCode
-from vgpu_cfg.model.verification import Baseline, CheckResult, CheckState, Figure, Thresholds, Verification
-
-UNITS = {"gbps": "Gb/s", "busbw_gigabytes": "GB/s", "port_gbps": "Gb/s"}
-"""The figures that are kept, by their names in `measured`: of each more is better."""
+from vgpu_cfg.model.verification import (
+    UNITS,
+    Baseline,
+    CheckResult,
+    CheckState,
+    FailedCheck,
+    Figure,
+    PastRun,
+    Thresholds,
+    Verification,
+)
 
 
 def figures_of(results: Sequence[CheckResult]) -> tuple[Figure, ...]:
@@ -25,6 +32,23 @@ def baseline_of(found: Verification) -> Baseline:
     """Return what later runs are held against."""
     return Baseline(
         plan=found.plan, server=found.server, begun=found.begun, figures=figures_of(found.results)
+    )
+
+
+def past_run(found: Verification) -> PastRun:
+    """Return what a history keeps of a run."""
+    return PastRun(
+        plan=found.plan,
+        server=found.server,
+        begun=found.begun,
+        seconds=found.seconds,
+        is_quick=found.is_quick,
+        passes=found.passes,
+        counts={state: len(found.in_state(state)) for state in CheckState},
+        failed=tuple(
+            FailedCheck(code=one.code, check=one.check, subject=one.subject.name) for one in found.failed
+        ),
+        figures=figures_of(found.results),
     )
 
 

@@ -268,6 +268,7 @@ class _Run:
             remedy=bounded(verdict.remedy),
             why=bounded(verdict.why),
             measured=verdict.measured,
+            is_asked=verdict.is_asked,
             seconds=round(time.monotonic() - started, 3),
         )
         self._channels.on_result(result)

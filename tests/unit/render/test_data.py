@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -40,14 +41,15 @@ from vgpu_cfg.render.data.site_changes import site_changes_data
 from vgpu_cfg.render.markdown.as_data import runbook_data
 from vgpu_cfg.render.views.cordons import cordon_rows
 from vgpu_cfg.render.views.fit import FitView
-from vgpu_cfg.render.views.inventory import view_inventory
+from vgpu_cfg.render.views.inventory import InventoryView, view_inventory
 from vgpu_cfg.render.views.status import view_status
+from vgpu_cfg.render.views.wiring import AtsLinkRow, AtsRow, WiredRow
 
 AS_FOUND = AsFound(text="", lines=("+ cpus: 8",), vms=("a",), left=(Left(vm="b", what="VM", why="gone"),))
 OPEN_MAPS = ("room", "used", "extra_config")
 ROWS = (
     "vms|hosts|cordons|gpus|nics|numa_nodes|datastores|profiles|outcomes|faults|pool|off|idle|moves|restarts|"
-    "stays|steps|switches|files|workers|differences|left|changes|rows"
+    "stays|steps|switches|files|workers|differences|left|changes|rows|wiring|ats"
 )
 ROW_KEY = re.compile(rf"({ROWS})\[\]\.((runs|stranded|limits|gains|parts|ports|proposals)\[\]\.|guest\.)?\w+")
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "json-output.md"
@@ -57,6 +59,13 @@ def cordoned(observed: Inventory) -> Inventory:
     cordon = Cordon(attribute="vgpu_cfg.cordon", reason="new DIMM", by="anna", since=observed.read_at)
     hosts = tuple(host.model_copy(update={"cordons": (cordon,)}) for host in observed.hosts)
     return observed.model_copy(update={"hosts": hosts})
+
+
+def wired(view: InventoryView) -> InventoryView:
+    """Add a GPU that is wired, and a chain of ATS."""
+    gpu = WiredRow("a", "0000:21:00.0", "gpu", "A100", 0, ("0000:20:01.0",), True, None, ("vm",))
+    link = AtsLinkRow("kernel", "on", "the host's atsSupport is TRUE", "")
+    return replace(view, wiring=(gpu,), ats=(AtsRow("vm", "a", "0000:24:00.0", (gpu.pci_id,), (link,)),))
 
 
 def documents() -> dict[str, dict[str, Any]]:
@@ -84,7 +93,7 @@ def documents() -> dict[str, dict[str, Any]]:
         "report": data.report_data(whole, both, server.read_inventory(makers.SCOPE)),
         "status": data.status_data(view_status(plan, observed)),
         "export-update": data.as_found_data(AS_FOUND, "plan.yaml", is_written=True),
-        "inventory": data.inventory_data(view_inventory(cordoned(observed), catalog)),
+        "inventory": data.inventory_data(wired(view_inventory(cordoned(observed), catalog))),
         "pool": pool_data(read_pool(crowded(), catalog), crowded(), cordon_rows(cordoned(observed).hosts)),
         "usage": hours_data(
             Hours(crowded().read_at, crowded().read_at, (HoursRow("a", ("a",), 1, 2),)), "vm", "vc"

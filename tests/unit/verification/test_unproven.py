@@ -13,6 +13,8 @@ from vgpu_cfg.render.junit import render_junit, verification_cases
 from vgpu_cfg.render.layout.console import plain
 from vgpu_cfg.render.page.verification import render_verification_page
 from vgpu_cfg.render.text.verification import render_verification
+from vgpu_cfg.render.views.verification_report import view_report
+from vgpu_cfg.verification import Choice, past_run
 
 WIDE = 100
 
@@ -32,10 +34,11 @@ def test_each_face_counts_it_apart() -> None:
     assert "NOT PROVEN  1" in text
     assert "hvd-01: kernel's log: the kernel's log cannot be read" in text
     assert "TOTAL  1 not proven, " in text
-    page = render_verification_page(found)
-    assert "could not be proven" in page
-    assert '<p class="verdict not_asked">nothing failed, 1 not proven</p>' in page
     data = verification_data(found)
+    view = view_report(found, past_run(found), exit_code=9)
+    page = render_verification_page(found, data, view)
+    assert view.sums.unproven == 1
+    assert "plan: nothing failed, 1 not proven</h1>" in page.replace(found.plan, "plan")
     assert (data["passes"], data["counts"]["unproven"], data["counts"]["failed"]) == (False, 1, 0)
 
 
@@ -47,6 +50,26 @@ def test_junit_has_an_error_for_it_and_no_skip() -> None:
     assert case.name == "hvd-01: kernel's log"
     skips = [case for case in suite if any(isinstance(one, Skipped) for one in case.result)]
     assert len(skips) == len(found.in_state(CheckState.SKIPPED))
+
+
+def test_what_the_plan_asks_for_and_was_skipped_is_no_pass_on_the_page() -> None:
+    scene = make_scene()
+    whole = scene.run()
+    asked = [one for one in whole.in_state(CheckState.SKIPPED) if one.is_asked]
+    view = view_report(whole, past_run(whole), exit_code=0)
+    assert view.sums.left_out == len(asked) > 0
+    assert view.sums.not_asked == len(whole.in_state(CheckState.SKIPPED)) - len(asked) > 0
+    assert "only the host's shell tells" in " ".join(one.why for one in asked)
+    assert not [one for one in asked if "the plan" in one.why]
+    assert '<div class="tile warn"><p class="value">0</p><p class="what">exit code' in (
+        render_verification_page(whole, verification_data(whole), view)
+    )
+    only = scene.run(Choice(only=("driver",)))
+    alone = view_report(only, past_run(only), exit_code=0)
+    assert alone.sums.left_out == 0
+    assert '<div class="tile good"><p class="value">0</p><p class="what">exit code' in (
+        render_verification_page(only, verification_data(only), alone)
+    )
 
 
 def test_failures_are_named_before_it() -> None:

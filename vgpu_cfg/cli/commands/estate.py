@@ -129,8 +129,10 @@ def inventory(
         from vgpu_cfg.planning.pool.use import USE_DAYS
 
         if not gpus:
-            return flow.read_all(connection)
-        return flow.read_all(connection, use_days=USE_DAYS if days is None else days)
+            with_chains = html is not None or verbose or output is OutputFormat.JSON
+            return flow.read_all(connection, with_chains=with_chains)
+        use_days = USE_DAYS if days is None else days
+        return flow.read_all(connection, use_days=use_days, with_chains=html is not None)
 
     if watch:
         show_pool.watch_use(read, wanted, by, sort or UseSort.USE)

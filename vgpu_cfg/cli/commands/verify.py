@@ -21,7 +21,7 @@ from vgpu_cfg.settings.flags import ConnectionFlags
 
 if TYPE_CHECKING:
     from vgpu_cfg.cli.flows.request import PlanRequest
-    from vgpu_cfg.model.verification import CheckResult, Thresholds, Verification
+    from vgpu_cfg.model.verification import Baseline, CheckResult, PastRun, Thresholds, Verification
 
 EXIT_FAILED, EXIT_UNPROVEN = 8, 9
 """No errors of the tool: see docs/reference/exit-codes.md."""
@@ -119,7 +119,7 @@ def verify(
     """Check inside hosts and guests that training will work; exit 8 where a check fails, 9 if it cannot."""
     from vgpu_cfg.cli.flows.request import read_request
     from vgpu_cfg.cli.flows.verify_flow import Wanted, verify_plan
-    from vgpu_cfg.cli.kept.baselines import add_to_history, read_baseline
+    from vgpu_cfg.cli.kept.baselines import add_to_history, read_baseline, read_history
     from vgpu_cfg.verification import Choice
 
     globs = _globs(only)
@@ -135,6 +135,9 @@ def verify(
         return
     choice = Choice(globs, quick, parallel, _thresholds(request, threshold or []))
     before = read_baseline(baseline, request.desired.name) if baseline is not None else None
+    earlier = (
+        read_history(history, request.desired.name) if history is not None and report is not None else ()
+    )
     wanted = Wanted(choice, tuple(vms or ()), tuple(hosts or ()), all_, before)
     from vgpu_cfg.cli.kept.whole_file import refuse_unwritable
 
@@ -144,18 +147,17 @@ def verify(
     options = CommandOptions(connection, variables, variable_files)
     make = options.command("apply", path)
     found = verify_plan(request, connection, wanted, _progress(), make_command=make)
+    code = EXIT_FAILED if found.failed else EXIT_UNPROVEN if found.unproven else 0
     if report is not None:
-        _write(report, found)
+        _write(report, found, code, before, earlier)
     if history is not None:
         add_to_history(history, found)
     if save is not None:
         _save(save, found)
     again = [f"--only={','.join(dict.fromkeys(one.check for one in found.failed))}"] if found.failed else []
     _show(found, output, options.command("verify", path, *again) if again else "", verbose=verbose)
-    if found.failed:
-        raise typer.Exit(EXIT_FAILED)
-    if found.unproven:
-        raise typer.Exit(EXIT_UNPROVEN)
+    if code:
+        raise typer.Exit(code)
 
 
 def _globs(only: list[str] | None) -> tuple[str, ...]:
@@ -302,11 +304,17 @@ def _save(path: Path, found: Verification) -> None:
         show.say(f"there is nothing to keep in {path}: this run measured nothing")
 
 
-def _write(path: Path, found: Verification) -> None:
+def _write(
+    path: Path, found: Verification, code: int, baseline: Baseline | None, earlier: tuple[PastRun, ...]
+) -> None:
     from vgpu_cfg.cli.kept.whole_file import write_whole
+    from vgpu_cfg.render.data.verification import verification_data
     from vgpu_cfg.render.page.verification import render_verification_page
+    from vgpu_cfg.render.views.verification_report import view_report
+    from vgpu_cfg.verification import past_run
 
-    write_whole(path, render_verification_page(found))
+    view = view_report(found, past_run(found), exit_code=code, baseline=baseline, earlier=earlier)
+    write_whole(path, render_verification_page(found, verification_data(found), view))
 
 
 def _show(found: Verification, output: ReportFormat, next_command: str, *, verbose: bool) -> None:

@@ -203,8 +203,12 @@ def read_of(request: PlanRequest, flags: ConnectionFlags) -> tuple[DesiredPlan, 
         return desired, read_for(desired, reader)
 
 
-def read_all(flags: ConnectionFlags, *, use_days: float | None = None) -> Inventory:
+def read_all(
+    flags: ConnectionFlags, *, use_days: float | None = None, with_chains: bool = False
+) -> Inventory:
     """Read a whole estate, with `use_days` also the use of its GPUs, now and over so many days.
+
+    With `with_chains` also what hosts tell of the ATS chains of their VMs.
 
     Raises NotFound for a datacenter that it has not.
     """
@@ -216,6 +220,8 @@ def read_all(flags: ConnectionFlags, *, use_days: float | None = None) -> Invent
         if use_days is not None:
             use = reader.read_gpu_use(observed.hosts, use_days)
             observed = observed.model_copy(update={"gpu_use": use})
+        if with_chains:
+            observed = _with_kernels(observed, reader)
     known = [found.name for found in observed.datacenters]
     if connection.datacenter is not None and connection.datacenter not in known:
         raise NotFound(
@@ -224,6 +230,19 @@ def read_all(flags: ConnectionFlags, *, use_days: float | None = None) -> Invent
             remedy=did_you_mean(connection.datacenter, known, noun="datacenters"),
         )
     return observed
+
+
+def _with_kernels(observed: Inventory, reader: InventoryReader) -> Inventory:
+    """Add what hosts tell of their VMkernel, a link of ATS chains, where a VM has a GPU and an RDMA NIC."""
+    from vgpu_cfg.catalog import load_catalog
+    from vgpu_cfg.model.observed.host_facts import FactGroup
+    from vgpu_cfg.planning.rdma.direct import hosts_with_pairs
+
+    hosts = hosts_with_pairs(observed, load_catalog())
+    if not hosts:
+        return observed
+    facts = reader.read_facts(hosts, frozenset({FactGroup.BASE, FactGroup.KERNEL}))
+    return observed.model_copy(update={"facts": facts})
 
 
 def read_hours(flags: ConnectionFlags, age: timedelta, by: str) -> tuple[Hours, str]:

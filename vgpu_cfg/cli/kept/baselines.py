@@ -8,14 +8,19 @@ from __future__ import annotations
 
 import json
 import os
+from collections import deque
 from pathlib import Path
 from typing import Literal
 
-from vgpu_cfg.documents import build, read_document
+from vgpu_cfg.documents import MOST_DATA_BYTES, build, read_bytes, read_document
 from vgpu_cfg.errors import DocumentError, DocumentFault
-from vgpu_cfg.model.verification import Baseline, CheckState, Verification
+from vgpu_cfg.model.verification import Baseline, PastRun, Verification
 
-KIND, FORMAT = "verify-baseline", 1
+KIND, RUN_KIND, FORMAT = "verify-baseline", "verify-run", 1
+
+MOST_RUNS = 50
+"""So many earlier runs are told of; older ones stay in the file."""
+
 _ONLY_OWNER_WRITES = 0o644
 
 
@@ -23,6 +28,13 @@ class BaselineFile(Baseline):
     """A whole file: the figures, and what kind of file it is."""
 
     kind: Literal["verify-baseline"]
+    format: Literal[1]
+
+
+class RunLine(PastRun):
+    """A whole line: the run, and what kind of line it is."""
+
+    kind: Literal["verify-run"]
     format: Literal[1]
 
 
@@ -49,25 +61,39 @@ def write_baseline(path: Path, found: Verification) -> bool:
     return True
 
 
+def read_history(path: Path, plan: str) -> tuple[PastRun, ...]:
+    """Read the last runs of a plan, the oldest first; none where there is no file. Raises DocumentError."""
+    try:
+        raw = read_bytes(path, MOST_DATA_BYTES)
+    except FileNotFoundError:
+        return ()
+    except OSError as error:
+        fault = DocumentFault(str(path), 1, 1, f"the file cannot be read: {error.strerror or error}")
+        raise DocumentError([fault], remedy="check the path, and whether you may read it") from error
+    lines = enumerate(raw.splitlines(), 1)
+    runs = (_run_of(line, path, number) for number, line in lines if line.strip())
+    return tuple(deque((run for run in runs if run.plan == plan), maxlen=MOST_RUNS))
+
+
+def _run_of(line: bytes, path: Path, number: int) -> PastRun:
+    from pydantic import ValidationError
+
+    try:
+        run = RunLine.model_validate_json(line)
+    except ValidationError as error:
+        wrong = error.errors()[0]
+        where = ".".join(map(str, wrong["loc"]))
+        message = f"this is no line of a history: {where}{': ' if where else ''}{wrong['msg']}"
+        fault = DocumentFault(str(path), number, 1, message)
+        raise DocumentError([fault], remedy="delete the line, or name another file") from error
+    return PastRun(**run.model_dump(include=set(PastRun.model_fields)))
+
+
 def add_to_history(path: Path, found: Verification) -> None:
     """Add a line to a file, in one write so that two machines' lines do not mix. Raises DocumentError."""
-    from vgpu_cfg.verification import figures_of
+    from vgpu_cfg.verification import past_run
 
-    data = {
-        "kind": "verify-run",
-        "format": FORMAT,
-        "plan": found.plan,
-        "server": found.server,
-        "begun": found.begun.isoformat(),
-        "seconds": found.seconds,
-        "is_quick": found.is_quick,
-        "passes": found.passes,
-        "counts": {state.value: len(found.in_state(state)) for state in CheckState},
-        "failed": [
-            {"code": one.code, "check": one.check, "subject": one.subject.name} for one in found.failed
-        ],
-        "figures": [figure.model_dump() for figure in figures_of(found.results)],
-    }
+    data = {"kind": RUN_KIND, "format": FORMAT, **past_run(found).model_dump(mode="json")}
     line = f"{json.dumps(data, separators=(',', ':'))}\n".encode()
     try:
         handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, _ONLY_OWNER_WRITES)

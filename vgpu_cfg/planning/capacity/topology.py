@@ -195,6 +195,14 @@ class Topology:
         word = self._tree.distance(one, other, (self.numa_node(one), self.numa_node(other)))
         return None if word is None else Link(word, Source.BRIDGES)
 
+    def bridges(self, pci_id: str) -> tuple[str, ...]:
+        """Name the bridges above a function, the nearest first; empty where the host tells none."""
+        return self._tree.chain(pci_id)
+
+    def has_root(self, pci_id: str) -> bool:
+        """Whether the last of the bridges above a function is its root port, and none above it is untold."""
+        return self._tree.root(pci_id) is not None
+
     def is_one_root(self, one: str, other: str) -> bool | None:
         """Whether two functions are of one PCIe root complex; None where that is not known."""
         return self._tree.is_one_root(one, other)

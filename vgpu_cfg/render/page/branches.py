@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vgpu_cfg.model.compatibility import BranchPlan
-from vgpu_cfg.render.page.verification import page_environment
+from vgpu_cfg.render.page.frame import page_environment
 
 
 def render_branch_page(found: BranchPlan) -> str:

@@ -277,7 +277,8 @@ function showChosen() {
   const title = make("h2", { id: "detail-title", tabindex: "-1" }, found ? found.title : named.slice(1).join("/"));
   const rows = found ? found.rows.filter(([, value]) => value) : [["", "is not in this picture"]];
   $("detail").replaceChildren(make("header", {}, title, close),
-    make("dl", {}, ...rows.flatMap(([term, value]) => [make("dt", {}, term), make("dd", {}, value)])));
+    make("dl", {}, ...rows.flatMap(([term, value]) => [make("dt", {}, term), make("dd", {}, value)])),
+    ...(found && ["host", "vm"].includes(named[0]) ? found.at.flatMap((record) => drawWiring(record.host, named[0] === "vm" ? named[1] : "")) : []));
   if (found) {
     const [record] = found.at;
     if (record.element.hidden) { clearFilters(); }

@@ -19,6 +19,14 @@ function make(tag, attributes, ...children) {
   return made;
 }
 
+// Make an element of a drawing; a text is its content.
+function drawn(tag, attributes, text) {
+  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, shown(value));
+  if (text !== undefined) element.textContent = shown(text);
+  return element;
+}
+
 const sizeText = (mib) => {
   const [value, unit] = mib >= 1048576 ? [mib / 1048576, "TiB"] : mib >= 1024 ? [mib / 1024, "GiB"] : [mib, "MiB"];
   return `${Number(value.toFixed(1)).toLocaleString("en")} ${unit}`;

@@ -9,21 +9,29 @@ from __future__ import annotations
 import json
 from base64 import b64encode
 from dataclasses import dataclass
+from functools import cache
 from hashlib import sha256
 from importlib.resources import files
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from vgpu_cfg import __version__
-from vgpu_cfg.render.page.verification import page_environment
+from vgpu_cfg.model.signs import shown
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+
+Tone: TypeAlias = Literal["", "good", "bad", "warn"]
 
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """A figure at the top of a page: what it counts, and what it says of it in small."""
+    """A figure at the top of a page: what it counts, and what it says of it in small; `tone` colours it."""
 
     value: str
     title: str
     about: str = ""
+    tone: Tone = ""
 
 
 def render_frame(  # noqa: PLR0913 - what stands on every page
@@ -62,6 +70,22 @@ def render_frame(  # noqa: PLR0913 - what stands on every page
             policy=f"default-src 'none'; style-src {_hash(styles)}; script-src {_hash(script)}; "
             "base-uri 'none'; form-action 'none'",
         )
+    )
+
+
+@cache
+def page_environment() -> Environment:
+    """Return what pages are written with: text stays text, and what is missing is an error."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    return Environment(
+        loader=PackageLoader("vgpu_cfg.render"),
+        undefined=StrictUndefined,
+        autoescape=True,
+        finalize=lambda value: shown(value) if type(value) is str else value,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
     )
 
 

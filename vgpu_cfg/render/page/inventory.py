@@ -30,7 +30,7 @@ def render_inventory_page(found: EstateMap) -> str:
         about=f"vCenter {found.version}, read {moment}",
         tiles=tiles,
         body="inventory.html.j2",
-        shared=("estate",),
+        shared=("wiring", "estate"),
         data={"kind": "inventory-map", "format": 1, **asdict(found)},
     )
 

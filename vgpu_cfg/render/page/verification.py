@@ -1,53 +1,54 @@
-"""A verification as one page to keep or to print: no script, no address of elsewhere, light and dark."""
+"""A verification as one page: what it came to, bandwidth by pair, figures over time, and every result."""
 
 from __future__ import annotations
 
-from functools import cache
-from typing import TYPE_CHECKING
+from dataclasses import asdict
+from typing import Any
 
-from vgpu_cfg.model.signs import shown
 from vgpu_cfg.model.verification import Verification
 from vgpu_cfg.render.layout.lines import duration
-from vgpu_cfg.render.views.verification import (
-    STATE_WORDS,
-    count_states,
-    parts_of,
-    result_text,
-    verdict_text,
-)
-
-if TYPE_CHECKING:
-    from jinja2 import Environment
+from vgpu_cfg.render.page.frame import Tile, Tone, render_frame
+from vgpu_cfg.render.views.verification import STATE_WORDS
+from vgpu_cfg.render.views.verification_report import ReportView
 
 
-def render_verification_page(found: Verification) -> str:
-    """Write the page; whatever stands in names and outputs is text in it."""
-    return (
-        page_environment()
-        .get_template("verify.html.j2")
-        .render(
-            found=found,
-            parts=parts_of(found),
-            verdict=verdict_text(found),
-            counts=count_states(found.results) or "nothing",
-            took=duration(found.seconds),
-            state_text=STATE_WORDS,
-            result_text=result_text,
-        )
+def render_verification_page(found: Verification, data: dict[str, Any], view: ReportView) -> str:
+    """Write the page; whatever stands in names and outputs is text in it. `data` is the JSON of the run."""
+    sums = view.sums
+    is_whole = found.passes and not sums.left_out
+    tone: Tone = "bad" if found.failed else "good" if is_whole else "warn"
+    tiles = (
+        Tile(str(view.exit_code), "exit code", view.verdict, tone),
+        Tile(f"{sums.passed:,}", "passed", tone="good" if sums.passed else ""),
+        Tile(f"{sums.failed:,}", "failed", tone="bad" if sums.failed else ""),
+        Tile(f"{sums.unproven:,}", "not proven", "asked for; nothing could tell", _warn(sums.unproven)),
+        Tile(f"{sums.left_out:,}", "asked, and not seen", "skipped or not run", _warn(sums.left_out)),
+        Tile(f"{sums.not_asked:,}", "skipped", "the plan does not ask for it"),
+    )
+    quick = ", without measuring" if found.is_quick else ""
+    took = duration(found.seconds)
+    shares = found.thresholds
+    runs = [
+        {"begun": f"{run.begun:%Y-%m-%d %H:%M}", "passes": run.passes, "failed": len(run.failed)}
+        for run in view.runs
+    ]
+    return render_frame(
+        "verification",
+        title=f"{found.plan}: {view.verdict}",
+        about=f"{found.server}, verified {found.begun:%Y-%m-%d %H:%M %Z}{quick}; took {took}",
+        tiles=tiles,
+        body="verify.html.j2",
+        data={
+            "kind": "verify-page",
+            "format": 1,
+            "verify": data,
+            "view": {**asdict(view), "runs": runs},
+            "words": {state.value: word for state, word in STATE_WORDS.items()},
+            "needed": f"Bandwidth must reach {shares.host_memory:.0%} of the line rate from host memory, "
+            f"{shares.gpu_memory:.0%} from GPU memory, {shares.busbw:.0%} as bus bandwidth of an allreduce.",
+        },
     )
 
 
-@cache
-def page_environment() -> Environment:
-    """Return what pages are written with: text stays text, and what is missing is an error."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    return Environment(
-        loader=PackageLoader("vgpu_cfg.render"),
-        undefined=StrictUndefined,
-        autoescape=True,
-        finalize=lambda value: shown(value) if type(value) is str else value,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
+def _warn(count: int) -> Tone:
+    return "warn" if count else ""

@@ -12,6 +12,7 @@ from vgpu_cfg.render.layout.lines import Cell, Column, both_ends, counted, fold,
 from vgpu_cfg.render.text.cordons import render_cordons
 from vgpu_cfg.render.views.inventory import GpuRow, HostRow, InventoryView, profile_text
 from vgpu_cfg.render.views.topology import nic_text, nvlink_text, short
+from vgpu_cfg.render.views.wiring import above_text, ats_text
 
 
 def render_inventory(view: InventoryView, width: int, *, with_all: bool = False) -> list[Text]:
@@ -29,6 +30,7 @@ def render_inventory(view: InventoryView, width: int, *, with_all: bool = False)
     lines += _titled("DEVICE GROUPS", _device_groups(view), width)
     lines += _titled("VGPUS", _profiles(view), width)
     if with_all:
+        lines += _wiring(view, width)
         lines += _titled("NICS", _nics(view, names), width)
         lines += _titled("DATASTORES", _datastores(view), width)
     if not view.gpus:
@@ -172,6 +174,28 @@ def _device_groups(view: InventoryView) -> _Table:
         rows.append(["" if hosts == last else hosts, name, ", ".join(parts)])
         last = hosts
     return _Table(columns, rows)
+
+
+def _wiring(view: InventoryView, width: int) -> list[Text]:
+    """Lay out what is above each GPU and NIC, and the ATS chain of each VM that has both."""
+    columns = (
+        Column("HOST", is_flexible=True),
+        Column("PCI"),
+        Column("WHAT", is_flexible=True),
+        Column("NODE", is_right=True),
+        Column("ABOVE IT", is_flexible=True),
+    )
+    rows: list[list[Cell]] = [
+        [row.host, short(row.pci_id), row.name, _node(row.numa_node), above_text(row)] for row in view.wiring
+    ]
+    lines = _titled("WIRING", _Table(columns, rows), width) if rows else []
+    chains = (
+        Column("VM", is_flexible=True),
+        Column("NIC"),
+        Column("ATS", is_flexible=True),
+    )
+    told: list[list[Cell]] = [[row.vm, short(row.nic), ats_text(row.links)] for row in view.ats]
+    return lines + (_titled("ATS", _Table(chains, told), width) if told else [])
 
 
 def held_by(gpu: GpuRow) -> str:

@@ -16,6 +16,7 @@ from vgpu_cfg.planning.pool.gpus import PooledGpu, PoolMode, pooled_gpus
 from vgpu_cfg.render.layout.profiles import label_of
 from vgpu_cfg.render.views.inventory import GpuRow, HostRow, InventoryView, NicRow, NumaRow, view_inventory
 from vgpu_cfg.render.views.topology import nic_text, nvlink_text
+from vgpu_cfg.render.views.wiring import AtsRow, WiredRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +71,12 @@ class MapNode:
 
 @dataclass(frozen=True, slots=True)
 class MapHost:
-    """A host, its nodes in order."""
+    """A host, its nodes in order, how its GPUs and NICs are wired, and the ATS chains of its VMs."""
 
     about: HostRow
     nodes: tuple[MapNode, ...]
+    wiring: tuple[WiredRow, ...]
+    ats: tuple[AtsRow, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,11 +167,19 @@ def _clusters(
     nics: dict[str, list[NicRow]] = {}
     for nic in view.nics:
         nics.setdefault(nic.host, []).append(nic)
+    wiring: dict[str, list[WiredRow]] = {}
+    for wired in view.wiring:
+        wiring.setdefault(wired.host, []).append(wired)
+    chains: dict[str, list[AtsRow]] = {}
+    for chain in view.ats:
+        chains.setdefault(chain.host, []).append(chain)
     clusters: dict[str, list[MapHost]] = {}
     for host in view.hosts:
         name = host.name
         nodes = tuple(_nodes(numa.get(name, {}), gpus.get(name, []), nics.get(name, [])))
-        clusters.setdefault(host.cluster, []).append(MapHost(host, nodes))
+        clusters.setdefault(host.cluster, []).append(
+            MapHost(host, nodes, tuple(wiring.get(name, ())), tuple(chains.get(name, ())))
+        )
     return tuple((name, tuple(clusters[name])) for name in sorted(clusters, key=lambda one: (not one, one)))
 
 

@@ -26,6 +26,7 @@ from vgpu_cfg.render.views.topology import (
     near_nic_rows,
     nvlink_row,
 )
+from vgpu_cfg.render.views.wiring import AtsRow, WiredRow, ats_rows, wired_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +167,8 @@ class InventoryView:
     datastores: tuple[DatastoreRow, ...]
     disagreements: tuple[DisagreementRow, ...] = ()
     device_groups: tuple[DeviceGroupRow, ...] = ()
+    wiring: tuple[WiredRow, ...] = ()
+    ats: tuple[AtsRow, ...] = ()
 
 
 def view_inventory(
@@ -198,6 +201,10 @@ def view_inventory(
             for host in hosts
             for group in host.device_groups
         ),
+        wiring=tuple(
+            row for host in hosts if host.gpus for row in wired_rows(host, topologies.of(host), observed)
+        ),
+        ats=tuple(row for host in hosts if host.gpus for row in ats_rows(host, topologies, observed)),
     )
 
 

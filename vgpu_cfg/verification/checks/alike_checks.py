@@ -71,7 +71,7 @@ def ask_same_setup(view: TrainingView) -> Asking:
     if differing:
         return failed(VerifyCode.WORKERS_DIFFER, "; ".join(differing), "the same on all workers")
     if not seen:
-        return skipped("no worker tells a NIC's firmware, or ECC")
+        return skipped("no worker tells a NIC's firmware, or ECC", is_asked=True)
     return passed("; ".join(f"{kind}: {next(iter(values.values()))}" for kind, values in seen.items()))
 
 

@@ -128,7 +128,7 @@ def ask_congestion(view: PairView) -> Asking:
     if not counts and not any(
         end.roce is not None and end.roce.owns_port for end in (view.source, view.target)
     ):
-        return skipped("no port belongs to these guests: the hosts' NICs count what is lost")
+        return skipped("no port belongs to these guests: the hosts' NICs count what is lost", is_asked=True)
     if measured is None or not counts:
         return unproven("their NICs tell no counters, so whether packets were lost is not known")
     damaged = damaged_words(view, counts)

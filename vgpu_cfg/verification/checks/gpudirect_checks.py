@@ -110,12 +110,17 @@ def ask_ats(view: GuestView) -> Asking:
         functions += (one for one in parse_lspci(answer.stdout or answer.stderr) if one not in functions)
     controllers = [one for one in functions if "controller" in one.kind and not one.kind.startswith("Memory")]
     if not controllers:
-        return skipped("its RDMA NIC is no PCI function of NVIDIA's: the host owns it, and its ATS")
+        return skipped(
+            "its RDMA NIC is no PCI function of NVIDIA's: the host owns it, and its ATS", is_asked=True
+        )
     if any(not one.is_readable for one in controllers):
         return failed(VerifyCode.NOT_UNDERSTOOD, "lspci may not read the capabilities", "root's rights")
     off = [one for one in controllers if not one.ats]
     if off and all(one.ats is None and VIRTUAL in one.name for one in off):
-        return skipped("its virtual functions show no ATS of their own: the bandwidth from GPU memory tells")
+        return skipped(
+            "its virtual functions show no ATS of their own: the bandwidth from GPU memory tells",
+            is_asked=True,
+        )
     if off:
         words = "; ".join(f"{one.pci_id} {_ats_text(one)}" for one in off)
         for one in off:

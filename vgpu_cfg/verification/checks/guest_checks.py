@@ -210,7 +210,7 @@ def ask_held(view: GuestView) -> Asking:
     if taken:
         return failed(VerifyCode.GPU_TAKEN, "; ".join(map(_held_text, taken)), "memory that nobody holds")
     if not any(gpu.used_mib is not None for gpu in gpus):
-        return skipped("it has no GPU that tells what is held of its memory")
+        return skipped("it has no GPU that tells what is held of its memory", is_asked=bool(gpus))
     most = max(gpu.used_mib or 0 for gpu in gpus)
     return passed(f"{most} MiB held")
 

@@ -116,7 +116,7 @@ def ask_mig(view: HostView) -> Asking:
     if wrong:
         return failed(VerifyCode.HOST_MIG, ", ".join(wrong), expected)
     if all(mode is None for mode in reported.values()):
-        return skipped(f"vCenter does not report the mode of GPUs before 8.0.3; {_NO_SHELL}")
+        return skipped(f"vCenter does not report the mode of GPUs before 8.0.3; {_NO_SHELL}", is_asked=True)
     return passed(expected, expected)
 
 
@@ -130,10 +130,10 @@ def ask_host_ats(view: HostView) -> Asking:
     if not view.wants_ats:
         return skipped("no VM of the plan asks for `rdma: gpudirect` here")
     if FactGroup.KERNEL in view.facts.unread:
-        return skipped(f"it could not be read: {view.facts.unread[FactGroup.KERNEL]}")
+        return skipped(f"it could not be read: {view.facts.unread[FactGroup.KERNEL]}", is_asked=True)
     name = next((one for one in ATS_SETTINGS if one in view.facts.kernel), None)
     if name is None:
-        return skipped("vCenter does not report the kernel settings of this host")
+        return skipped("vCenter does not report the kernel settings of this host", is_asked=True)
     seen = view.facts.kernel[name]
     if seen.runtime.upper() == "TRUE":
         return passed(f"{name} TRUE", "TRUE, in force")
@@ -157,7 +157,8 @@ def ask_host_roce(view: HostView) -> Asking:
     modules = view.facts.modules
     if CORE not in modules:
         return skipped(
-            view.facts.unread.get(FactGroup.MODULES, f"vCenter does not report the options of {CORE}")
+            view.facts.unread.get(FactGroup.MODULES, f"vCenter does not report the options of {CORE}"),
+            is_asked=True,
         )
     dscp, priority = view.roce
     wanted = {
@@ -194,7 +195,7 @@ def ask_nic_firmware(view: HostView) -> Asking:
     if not own:
         return skipped("its RDMA NICs are passed through: `ats` asks them in the guest")
     if not view.has_shell:
-        return skipped(_NO_SHELL)
+        return skipped(_NO_SHELL, is_asked=True)
     off: list[str] = []
     on: list[str] = []
     for address in own:
@@ -226,7 +227,9 @@ def ask_near(view: HostView) -> Asking:
         return failed(VerifyCode.FAR_APART, "; ".join(far), "one NUMA node")
     if near:
         return passed("; ".join(near))
-    return skipped("no GPUDirect here, or the host does not tell the nodes: the bandwidth tells")
+    return skipped(
+        "no GPUDirect here, or the host does not tell the nodes: the bandwidth tells", is_asked=view.wants_ats
+    )
 
 
 def ask_tenants(view: HostView) -> Asking:
@@ -254,7 +257,7 @@ def ask_host_licences(view: HostView) -> Asking:
     if not view.vgpus and not view.licence_of_all:
         return skipped("no VM of the plan has a vGPU here")
     if not view.has_shell:
-        return skipped(_NO_SHELL)
+        return skipped(_NO_SHELL, is_asked=True)
     answer = yield Command(("nvidia-smi", "vgpu", "-q"), timeout_seconds=120)
     if answer.status != 0:
         return failed(VerifyCode.NOT_UNDERSTOOD, said(answer), "the licences of running vGPUs")

@@ -36,7 +36,8 @@ def ask_host_gpu_health(view: HostView) -> Asking:
         return skipped("no VM of the plan has a vGPU here")
     if not view.has_shell:
         return skipped(
-            "only the host's shell tells; open it with `access: {ssh: on}` and start the SSH service"
+            "only the host's shell tells; open it with `access: {ssh: on}` and start the SSH service",
+            is_asked=True,
         )
     answer = yield Command(("nvidia-smi", "-q"), timeout_seconds=120)
     seen = parse_health(answer.stdout or answer.stderr)
@@ -51,7 +52,7 @@ def _assess(seen: tuple[GpuHealth, ...]) -> Verdict:
     if capped:
         return failed(VerifyCode.GPU_CAPPED, "; ".join(capped), "the board's own power limit")
     if not any(one.is_told for one in seen):
-        return skipped("the driver tells a vGPU nothing of its GPU's health: the host's does")
+        return skipped("the driver tells a vGPU nothing of its GPU's health: the host's does", is_asked=True)
     return passed("no errors of memory, no slowdown")
 
 

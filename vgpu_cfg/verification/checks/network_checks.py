@@ -268,7 +268,8 @@ def ask_roce(view: GuestView) -> Asking:
         return failed(VerifyCode.ROCE_UNKNOWN, "; ".join(unknown), expected)
     if not reported:
         return skipped(
-            f"the distribution's driver does not show it; training marks its packets itself ({expected})"
+            f"the distribution's driver does not show it; training marks its packets itself ({expected})",
+            is_asked=True,
         )
     return passed(", ".join(dict.fromkeys(reported)), expected)
 

@@ -93,7 +93,7 @@ def ask_allreduce(view: TrainingView) -> Asking:
     if module.framework == "none":
         return skipped("the plan's training starts one command on each worker: no framework joins them")
     if len(module.workers) > len(view.workers):
-        return skipped("not all of its workers are verified in this run")
+        return skipped("not all of its workers are verified in this run", is_asked=True)
     if view.ranks < 2:
         return skipped("there is only one process, which has nobody to sum with")
     match module.framework:
