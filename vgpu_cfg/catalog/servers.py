@@ -21,7 +21,7 @@ class Server(Frozen):
     key: str
     boards: tuple[str, ...]
     gpus: int = Field(gt=0)
-    max_watts: int = Field(gt=0)
+    max_watts: int | None = Field(default=None, gt=0)
     rack_units: int | None = Field(default=None, gt=0)
     power_supplies: int | None = Field(default=None, gt=0)
     compute_ports: int | None = Field(default=None, gt=0)

@@ -17,8 +17,8 @@ class RoomSheet:
 
     server: str
     servers: int
-    watts: int
-    btu_per_hour: int
+    watts: int | None
+    btu_per_hour: int | None
     rack_units: int | None
     power_supplies: int | None
     switch_ports: int | None
@@ -29,12 +29,12 @@ class RoomSheet:
 def room_of(server: Server, gpus: int) -> RoomSheet:
     """Return what as many servers take as have at least these GPUs."""
     count = ceil(gpus / server.gpus)
-    watts = count * server.max_watts
+    watts = _times(count, server.max_watts)
     return RoomSheet(
         server=server.key,
         servers=count,
         watts=watts,
-        btu_per_hour=round(watts * BTU_PER_HOUR_BY_WATT),
+        btu_per_hour=None if watts is None else round(watts * BTU_PER_HOUR_BY_WATT),
         rack_units=_times(count, server.rack_units),
         power_supplies=_times(count, server.power_supplies),
         switch_ports=_times(count, server.compute_ports),

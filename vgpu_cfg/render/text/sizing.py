@@ -99,8 +99,8 @@ def _room_cells(sheet: RoomSheet) -> list[str]:
         ports = f"{sheet.switch_ports} × {sheet.port_gbps} Gb/s"
     return [
         f"{sheet.servers} × {sheet.server}",
-        f"{sheet.watts / 1000:.1f}",
-        str(sheet.btu_per_hour),
+        "?" if sheet.watts is None else f"{sheet.watts / 1000:.1f}",
+        _known(sheet.btu_per_hour),
         _known(sheet.rack_units),
         _known(sheet.power_supplies),
         ports,
