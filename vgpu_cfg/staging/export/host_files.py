@@ -20,7 +20,7 @@ def write_horovod(host_list: HostList, _options: ExportOptions) -> Exported:
 
 def write_mpi(host_list: HostList, _options: ExportOptions) -> Exported:
     """Write the host file for `mpirun --hostfile`."""
-    port = f" -mca plm_rsh_args '-p {host_list.mesh_port}'" if host_list.mesh_port is not None else ""
+    port = f" --mca plm_rsh_args '-p {host_list.mesh_port}'" if host_list.mesh_port is not None else ""
     command = f"mpirun -np {host_list.processes} --hostfile hostfile{port} python train.py"
     return Exported({"hostfile": _lines(host_list)}, (f"it goes with: {command}",))
 
