@@ -188,7 +188,6 @@ class GroupPart(Frozen):
     kind: str
     vendor: str = ""
     name: str = ""
-    is_configurable: bool = False
     profile: str = ""
     pci_id: str | None = None
     allowed: tuple[tuple[int, int], ...] = ()

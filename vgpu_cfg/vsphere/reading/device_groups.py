@@ -25,7 +25,6 @@ def _part(component: Any) -> GroupPart:
         kind=str(component.type),
         vendor=component.vendorName or "",
         name=component.deviceName or "",
-        is_configurable=bool(component.isConfigurable),
         sequence=None if place is None else place.sequenceId,
     )
     return part.model_copy(update=_told_by([device]))

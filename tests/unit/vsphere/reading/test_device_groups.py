@@ -60,7 +60,7 @@ def test_a_group_of_a_gpu_and_nics_is_kept_whole() -> None:
         ((0x15B3, None, None),),
         "rail",
     )
-    assert (function.kind, function.pci_id, function.is_configurable) == ("sriovNic", "0000:4c:00.0", True)
+    assert (function.kind, function.pci_id) == ("sriovNic", "0000:4c:00.0")
     assert (dvx.kind, dvx.device_class) == ("dvx", "com.maker.x")
     assert (later.kind, later.sequence) == ("of tomorrow", 4)
 
