@@ -202,7 +202,7 @@ def test_the_wiring_of_hosts_says_what_is_a_guess_and_what_is_not_told(
     browser.open(vgpu_cfg.folder / "estate.html")
     browser.run("location.hash = '#host=esx-nvlink-01.lab'")
     browser.drawn()
-    assert browser.run("document.querySelectorAll('.nvlink.untold').length") == 2
+    assert browser.run("document.querySelectorAll('.nvlink.unknown').length") == 2
     assert "NVLink perhaps (bridge, by guess): 4a:00.0, 61:00.0" in browser.run(
         "document.querySelector('.wiring svg').ariaLabel"
     )
@@ -217,13 +217,13 @@ def test_the_wiring_of_hosts_says_what_is_a_guess_and_what_is_not_told(
             }
         }
     )
-    path = tmp_path / "untold.html"
+    path = tmp_path / "unknown.html"
     path.write_text(render_inventory_page(view_map(observed, load_catalog())), encoding="utf-8")
     browser.open(path)
     browser.run("location.hash = '#host=esx-a'")
     browser.drawn()
     assert "NUMA node not told" in browser.run("document.querySelector('.wiring svg').textContent")
-    assert browser.run("document.querySelectorAll('.wire.untold').length") > 0
+    assert browser.run("document.querySelectorAll('.wire.unknown').length") > 0
     assert browser.run("document.querySelectorAll('.nvlink, .ats').length") == 0
     assert_accessible(browser, axe)
 

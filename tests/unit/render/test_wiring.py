@@ -43,7 +43,7 @@ def with_bridges(observed: Inventory, above: dict[str, str], listed: tuple[str, 
     return observed.model_copy(update={"hosts": (found,)})
 
 
-def test_what_nobody_tells_stays_untold() -> None:
+def test_what_nobody_tells_stays_unknown() -> None:
     observed = one_host({"pci": NIC, "node": None})
     rows = wired(with_bridges(observed, {}, ()))
     assert (rows[NIC].bridges, rows[NIC].has_root, rows[NIC].numa_node) == ((), False, None)

@@ -200,7 +200,7 @@ class Topology:
         return self._tree.chain(pci_id)
 
     def has_root(self, pci_id: str) -> bool:
-        """Whether the last of the bridges above a function is its root port, and none above it is untold."""
+        """Whether the last of the bridges above a function is its root port; else others may be above."""
         return self._tree.root(pci_id) is not None
 
     def is_one_root(self, one: str, other: str) -> bool | None:

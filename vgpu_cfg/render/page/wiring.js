@@ -21,13 +21,13 @@ function wiredTree(wiring) {
   const nodes = [...new Set(wiring.map((row) => row.numa_node))].sort((a, b) => (a === null) - (b === null) || a - b);
   for (const node of nodes) {
     for (const row of wiring.filter((one) => one.numa_node === node)) {
-      let above = add(`node ${node}`, undefined, { text: node === null ? "NUMA node not told" : `NUMA node ${node}`, isUntold: node === null });
-      if (!row.bridges.length || !row.has_root) above = add(`untold ${node}`, above, { text: "what is above is not told", isUntold: true });
+      let above = add(`node ${node}`, undefined, { text: node === null ? "NUMA node not told" : `NUMA node ${node}`, isUnknown: node === null });
+      if (!row.bridges.length || !row.has_root) above = add(`unknown ${node}`, above, { text: "what is above is not told", isUnknown: true });
       [...row.bridges].reverse().forEach((bridge, place) => {
         const what = place === 0 && row.has_root ? "root port" : row.has_root ? "PCIe switch" : "bridge";
-        above = add(`${node} ${bridge}`, above, { text: `${what} ${bridge.replace(/^0000:/, "")}`, isUntold: false });
+        above = add(`${node} ${bridge}`, above, { text: `${what} ${bridge.replace(/^0000:/, "")}`, isUnknown: false });
       });
-      add(`${node} ${row.pci_id}`, above, { text: wiredName(row), row, isUntold: false });
+      add(`${node} ${row.pci_id}`, above, { text: wiredName(row), row, isUnknown: false });
     }
   }
   const flat = (line) => [line, ...line.below.flatMap(flat)];
@@ -66,8 +66,8 @@ function drawWiring(host, vm) {
     const y = place * LINE;
     if (line.parent) {
       const from = lines.indexOf(line.parent);
-      const isUntold = line.isUntold || line.parent.isUntold;
-      svg.append(drawn("path", { class: isUntold ? "wire untold" : "wire", d: `M${x - 8} ${from * LINE + LINE - 4}V${y + LINE / 2}H${x}` }));
+      const isUnknown = line.isUnknown || line.parent.isUnknown;
+      svg.append(drawn("path", { class: isUnknown ? "wire unknown" : "wire", d: `M${x - 8} ${from * LINE + LINE - 4}V${y + LINE / 2}H${x}` }));
     }
     if (line.row) svg.append(drawn("rect", { class: `box ${line.row.kind}${mine(line.row) ? " mine" : ""}`, x, y: y + 2, width: WIDTH - LANES - x, height: LINE - 4, rx: 4 }));
     const text = drawn("text", { x: x + 5, y: y + LINE / 2 + 4, class: line.row ? "" : "faint" }, fitted(line.text, WIDTH - LANES - x - 8));
@@ -79,7 +79,7 @@ function drawWiring(host, vm) {
   for (const row of host.wiring.filter((one) => one.nvlink && places.has(one.pci_id))) {
     // Each GPU is joined in the drawing to the next one of its domain; the words name all of them.
     const next = [row.pci_id, ...row.nvlink.peers].filter((pci) => places.has(pci)).sort().find((pci) => pci > row.pci_id);
-    if (next) svg.append(beside(0, places.get(row.pci_id), places.get(next), `nvlink${row.nvlink.is_certain ? "" : " untold"}`));
+    if (next) svg.append(beside(0, places.get(row.pci_id), places.get(next), `nvlink${row.nvlink.is_certain ? "" : " unknown"}`));
     const domain = [row.pci_id, ...row.nvlink.peers].sort();
     if (domain[0] === row.pci_id || !places.has(domain[0])) {
       const words = `NVLink${row.nvlink.is_certain ? "" : " perhaps"} (${row.nvlink.kind}, by ${row.nvlink.source}): ${domain.map((pci) => pci.replace(/^0000:/, "")).join(", ")}`;

@@ -1,6 +1,6 @@
 """How GPUs and NICs of a host are wired, and the ATS chain of VMs that have both: as rows for readers.
 
-What nobody tells stays untold: a function without a bridge has none here, and no link is made up.
+What nobody tells stays unknown: a function without a bridge has none here, and no link is made up.
 """
 
 from __future__ import annotations
