@@ -108,9 +108,10 @@ def assert_ray_goes(guests: Guests) -> None:
 
 
 def assert_weights_agree(said: str) -> None:
-    """Each rank is on its host, and both have come to one weight though their data differ."""
+    """Each host has a rank, and both have come to one weight though their data differ."""
     found = re.findall(r"rank (\d) of 2 on (\S+): (-?\d+\.\d+)", said)
-    assert sorted(one[:2] for one in found) == [("0", "hvd-01"), ("1", "hvd-02")], said
+    assert sorted({one[0] for one in found}) == ["0", "1"], said
+    assert sorted({one[1] for one in found}) == [*HOSTS], said
     assert len({one[2] for one in found}) == 1
 
 
