@@ -48,7 +48,16 @@ def _metadata(host_list: HostList) -> dict[str, Any]:
 def _mpi_job(host_list: HostList) -> dict[str, Any]:
     count, slots = len(host_list.workers), _slots(host_list)
     mpirun = [
-        *["mpirun", "--allow-run-as-root", "-np", str(count * slots), "--bind-to", "none", "--map-by", "slot"],
+        *[
+            "mpirun",
+            "--allow-run-as-root",
+            "-np",
+            str(count * slots),
+            "--bind-to",
+            "none",
+            "--map-by",
+            "slot",
+        ],
         *["--mca", "plm_rsh_args", f"-p {SSH_PORT}"],
         *(word for name in sorted(host_list.environment) for word in ("-x", name)),
         *[*_SHELL, RANK, "rank", "python3", _TRAIN],

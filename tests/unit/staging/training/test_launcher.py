@@ -266,9 +266,10 @@ def test_an_elastic_training_waits_for_no_more_than_its_most(first: Sandbox, tmp
 
 def test_fewer_processes_than_elastic_goes_on_with_are_refused(first: Sandbox) -> None:
     first.stand_in("horovodrun", ELASTIC_BUILD)
-    install(first, launcher(elastic=(2, 2)))
-    status, _, rest = train(first, "--np", "1", "--dry-run", "python")
-    assert (status, "--np 1 is fewer than the 2 processes that `elastic` goes on with" in rest) == (1, True)
+    pairs = tuple(worker.model_copy(update={"slots": 2}) for worker in WORKERS)
+    install(first, launcher(elastic=(2, 2), workers=pairs))
+    status, _, rest = train(first, "--np", "3", "--dry-run", "python")
+    assert (status, "--np 3 is fewer than the 4 processes that `elastic` goes on with" in rest) == (1, True)
 
 
 @pytest.mark.parametrize(

@@ -263,7 +263,8 @@ def test_members_of_a_group_of_a_gpu_and_a_nic_belong_to_it() -> None:
         ),
     )
     assert [one.key for one in found.other_members(7)] == [13001, 4000]
-    assert [one.key for one in (*found.passthrough, *found.own_nics)] == [13001, 4000]
+    keys = [*(one.key for one in found.passthrough), *(one.key for one in found.own_nics)]
+    assert keys == [13001, 4000]
 
 
 def test_a_member_of_a_device_group_names_its_group() -> None:
