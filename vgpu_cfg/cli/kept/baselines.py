@@ -10,10 +10,11 @@ import json
 import os
 from collections import deque
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
 
-from vgpu_cfg.documents import MOST_DATA_BYTES, build, read_bytes, read_document
+from vgpu_cfg.documents import MOST_DATA_BYTES, read_bytes
 from vgpu_cfg.errors import DocumentError, DocumentFault
+from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.verification import Baseline, PastRun, Verification
 
 KIND, RUN_KIND, FORMAT = "verify-baseline", "verify-run", 1
@@ -22,6 +23,8 @@ MOST_RUNS = 50
 """So many earlier runs are told of; older ones stay in the file."""
 
 _ONLY_OWNER_WRITES = 0o644
+
+T = TypeVar("T", bound=Frozen)
 
 
 class BaselineFile(Baseline):
@@ -40,7 +43,7 @@ class RunLine(PastRun):
 
 def read_baseline(path: Path, plan: str) -> Baseline:
     """Read the figures of an earlier run. Raises DocumentError, also for those of another plan."""
-    found = build(read_document(path), BaselineFile)
+    found = _read_as(BaselineFile, _bytes_of(path), path, "these are no figures of `verify --save`")
     if found.plan != plan:
         message = f"these are figures of the plan {found.plan!r}, and this one is {plan!r}"
         fault = DocumentFault(str(path), 1, 1, message)
@@ -63,30 +66,38 @@ def write_baseline(path: Path, found: Verification) -> bool:
 
 def read_history(path: Path, plan: str) -> tuple[PastRun, ...]:
     """Read the last runs of a plan, the oldest first; none where there is no file. Raises DocumentError."""
-    try:
-        raw = read_bytes(path, MOST_DATA_BYTES)
-    except FileNotFoundError:
+    if not path.exists():
         return ()
+    what = "this is no line of a history"
+    runs = (
+        _read_as(RunLine, line, path, what, number)
+        for number, line in enumerate(_bytes_of(path).splitlines(), 1)
+        if line.strip()
+    )
+    last = deque((run for run in runs if run.plan == plan), maxlen=MOST_RUNS)
+    return tuple(PastRun(**run.model_dump(include=set(PastRun.model_fields))) for run in last)
+
+
+def _bytes_of(path: Path) -> bytes:
+    try:
+        return read_bytes(path, MOST_DATA_BYTES)
     except OSError as error:
         fault = DocumentFault(str(path), 1, 1, f"the file cannot be read: {error.strerror or error}")
         raise DocumentError([fault], remedy="check the path, and whether you may read it") from error
-    lines = enumerate(raw.splitlines(), 1)
-    runs = (_run_of(line, path, number) for number, line in lines if line.strip())
-    return tuple(deque((run for run in runs if run.plan == plan), maxlen=MOST_RUNS))
 
 
-def _run_of(line: bytes, path: Path, number: int) -> PastRun:
+def _read_as(model: type[T], raw: bytes, path: Path, what: str, line: int = 1) -> T:
+    """Make a model of JSON that this program wrote. Raises DocumentError, which says `what` it is not."""
     from pydantic import ValidationError
 
     try:
-        run = RunLine.model_validate_json(line)
+        return model.model_validate_json(raw)
     except ValidationError as error:
         wrong = error.errors()[0]
         where = ".".join(map(str, wrong["loc"]))
-        message = f"this is no line of a history: {where}{': ' if where else ''}{wrong['msg']}"
-        fault = DocumentFault(str(path), number, 1, message)
-        raise DocumentError([fault], remedy="delete the line, or name another file") from error
-    return PastRun(**run.model_dump(include=set(PastRun.model_fields)))
+        message = f"{what}: {where}{': ' if where else ''}{wrong['msg']}"
+        fault = DocumentFault(str(path), line, 1, message)
+        raise DocumentError([fault], remedy="name another file, or delete what is wrong in it") from error
 
 
 def add_to_history(path: Path, found: Verification) -> None:
