@@ -17,7 +17,7 @@ from tests.cli.test_verify import PLAN, SECRETS, broken, vm_of
 from tests.cli.test_verify import applied as applied  # noqa: PLC0414  # a fixture, for these tests too
 from tests.cli.test_verify import trained as trained  # noqa: PLC0414  # a fixture, for these tests too
 from tests.pages.browser import Chromium
-from tests.pages.judges import assert_accessible, assert_laid_out
+from tests.pages.judges import LOOKS, assert_accessible, assert_laid_out, assert_page
 from tests.unit.verification.two_workers import make_scene
 from vgpu_cfg.lab.guest.system.creation import guest_of
 from vgpu_cfg.lab.state.inventory import LabState
@@ -75,6 +75,15 @@ def test_it_is_laid_out_at_every_width_in_both_looks_and_asks_nobody(
             assert_accessible(browser, axe)
     assert browser.errors == []
     assert set(browser.asked) == {report.as_uri()}
+
+
+@pytest.mark.parametrize(("width", "is_dark"), LOOKS)
+def test_the_page_of_a_branch_is_laid_out_too(
+    browser: Chromium, trained: CommandLine, axe: str, width: int, *, is_dark: bool
+) -> None:
+    trained.done("verify", PLAN, "--target-branch", "R595", "--report", "branch.html", **SECRETS)
+    browser.look(width, is_dark=is_dark)
+    assert_page(browser, trained.folder / "branch.html", axe)
 
 
 def test_tiles_matrix_rows_and_codes_tell_the_run(browser: Chromium, report: Path) -> None:

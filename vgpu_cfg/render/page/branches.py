@@ -1,11 +1,37 @@
-"""The stacks of VMs beside a driver branch as one page to keep: no script, no address of elsewhere."""
+"""The stacks of VMs beside a driver branch, as a page of the frame that all have."""
 
 from __future__ import annotations
 
-from vgpu_cfg.model.compatibility import BranchPlan
-from vgpu_cfg.render.page.frame import page_environment
+from collections import Counter
+
+from vgpu_cfg.model.compatibility import BranchPlan, FitsBranch
+from vgpu_cfg.render.data.branches import branch_plan_data
+from vgpu_cfg.render.page.frame import Tile, Tone, render_frame
+
+_WORDS: dict[FitsBranch, tuple[str, Tone]] = {
+    FitsBranch.YES: ("fit", "good"),
+    FitsBranch.NO: ("are shut out by a document", "bad"),
+    FitsBranch.UNKNOWN: ("not known", "warn"),
+}
 
 
 def render_branch_page(found: BranchPlan) -> str:
     """Write the page; whatever stands in names and outputs is text in it."""
-    return page_environment().get_template("branches.html.j2").render(found=found)
+    counts = Counter(part.target.fits for stack in found.stacks for part in stack.parts)
+    tiles = (
+        Tile(f"{len(found.stacks)}", "VMs with GPUs" if len(found.stacks) != 1 else "VM with GPUs"),
+        *(
+            Tile(f"{counts[fits]}", f"parts {words}", f"at R{found.branch}", tone if counts[fits] else "")
+            for fits, (words, tone) in _WORDS.items()
+        ),
+    )
+    return render_frame(
+        "branches",
+        title=f"{found.plan}: driver R{found.branch}",
+        about=f"{found.server}, {found.begun:%Y-%m-%d %H:%M %Z}",
+        tiles=tiles,
+        body="branches.html.j2",
+        shared=("changes",),
+        data=branch_plan_data(found),
+        more={"found": found},
+    )
