@@ -225,6 +225,7 @@ def _show_target(
     from vgpu_cfg.cli.flows.target_flow import plan_branch
     from vgpu_cfg.cli.kept.whole_file import refuse_unwritable, write_whole
     from vgpu_cfg.cli.output import show
+    from vgpu_cfg.render.data.branches import branch_plan_data
 
     number = branch.removeprefix("R").removeprefix("r")
     if not (number.isascii() and number.isdecimal() and len(number) == _BRANCH_DIGITS):
@@ -237,10 +238,8 @@ def _show_target(
     if report is not None:
         from vgpu_cfg.render.page.branches import render_branch_page
 
-        write_whole(report, render_branch_page(found))
+        write_whole(report, render_branch_page(found, branch_plan_data(found)))
     if output is ReportFormat.JSON:
-        from vgpu_cfg.render.data.branches import branch_plan_data
-
         show.data(branch_plan_data(found))
     else:
         from vgpu_cfg.render.text.branches import render_branch_plan

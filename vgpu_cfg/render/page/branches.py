@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 from vgpu_cfg.model.compatibility import BranchPlan, FitsBranch
-from vgpu_cfg.render.data.branches import branch_plan_data
 from vgpu_cfg.render.page.frame import Tile, Tone, render_frame
 
 _WORDS: dict[FitsBranch, tuple[str, Tone]] = {
@@ -15,8 +15,8 @@ _WORDS: dict[FitsBranch, tuple[str, Tone]] = {
 }
 
 
-def render_branch_page(found: BranchPlan) -> str:
-    """Write the page; whatever stands in names and outputs is text in it."""
+def render_branch_page(found: BranchPlan, told: dict[str, Any]) -> str:
+    """Write the page of the stacks and of their JSON; whatever stands in names and outputs is text in it."""
     counts = Counter(part.target.fits for stack in found.stacks for part in stack.parts)
     tiles = (
         Tile(f"{len(found.stacks)}", "VMs with GPUs" if len(found.stacks) != 1 else "VM with GPUs"),
@@ -32,6 +32,6 @@ def render_branch_page(found: BranchPlan) -> str:
         tiles=tiles,
         body="branches.html.j2",
         shared=("changes",),
-        data=branch_plan_data(found),
+        data=told,
         more={"found": found},
     )
