@@ -24,9 +24,11 @@ OF_RECORDINGS = {
     "hand-over",
     "rebalance",
     "export",
+    "size",
     "privileges",
 }
 CONNECTED = {
+    "size",
     "cordon",
     "drain",
     "uncordon",

@@ -55,3 +55,46 @@ def test_a_board_that_is_none_is_named_with_one_that_is_like_it(vgpu_cfg: Comman
     ran = vgpu_cfg("size", "--parameters", "7e9", "--board", "A1000")
     assert ran.code != 0
     assert "A100" in ran.err
+
+
+def test_hosts_that_are_there_are_told_by_model_and_nothing_is_guessed(vgpu_cfg: CommandLine) -> None:
+    words = ("size", "a100", "--server", "lab:mixed-fleet")
+    found = json.loads(vgpu_cfg.done(*words, "--output", "json").out)
+    hosts = [name for one in found["models"] for name in one["hosts"]]
+    assert sorted(hosts) == [f"esx-a100-0{number}.lab" for number in range(1, 7)]
+    assert [one["room"] for one in found["models"]] == [None] * len(found["models"])
+    drawn = sum(one["boards_watts"] for one in found["models"])
+    told = vgpu_cfg.done(*words).out
+    assert f"TOTAL    boards {drawn / 1000:.1f} kW at most" in told
+    assert "no document was read for the models of" in told
+
+
+def test_a_model_that_is_known_takes_what_its_document_says(vgpu_cfg: CommandLine) -> None:
+    text = """
+about: Two servers of a model that is known, and one of its name with other boards.
+clusters:
+- name: ai
+  hosts:
+  - {names: [dgx-01, dgx-02], bios: {vendor: NVIDIA, model: DGXH100}, gpus: [{board: H100XM, count: 8}]}
+  - {name: dgx-old, bios: {vendor: NVIDIA, model: DGXH100}, gpus: [{board: A100}]}
+"""
+    vgpu_cfg.write("known.yaml", text)
+    found = json.loads(vgpu_cfg.done("size", "ai", "--server", "lab:known.yaml", "--output=json").out)
+    rooms = {one["hosts"][0]: one["room"] for one in found["models"]}
+    assert (rooms["dgx-01"]["watts"], rooms["dgx-01"]["rack_units"]) == (20400, 16)
+    assert rooms["dgx-old"] is None
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["nix", "--server", "lab:mixed-fleet"], 5, "no cluster matches nix"),
+        (["a100", "--parameters", "7e9"], 2, "the connection alone"),
+    ],
+)
+def test_a_room_that_is_asked_for_wrongly(
+    vgpu_cfg: CommandLine, words: list[str], code: int, said: str
+) -> None:
+    ran = vgpu_cfg("size", *words)
+    assert ran.code == code
+    assert said in ran.told

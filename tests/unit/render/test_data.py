@@ -15,6 +15,7 @@ from tests.unit.planning.desired_plans import vm as desired_vm
 from tests.unit.render import host_reports, host_samples, samples
 from tests.unit.render.settings_samples import VIEWS, lookup
 from vgpu_cfg.catalog import load_catalog
+from vgpu_cfg.catalog.servers import load_board_power, load_servers
 from vgpu_cfg.errors import DocumentError, DocumentFault
 from vgpu_cfg.model.desired import DesiredGuest, DesiredPlan
 from vgpu_cfg.model.host_list import HostList, ListedHost, ListedHostGpu
@@ -30,6 +31,7 @@ from vgpu_cfg.planning.pool.hours import Hours, HoursRow
 from vgpu_cfg.planning.pool.shapes import CurrentHosts
 from vgpu_cfg.planning.pool.summary import read_pool
 from vgpu_cfg.planning.site_changes import compare_sites
+from vgpu_cfg.planning.sizing.standing import standing_hosts
 from vgpu_cfg.planning.upkeep.absence import Absence, think_away
 from vgpu_cfg.render.data import documents as data
 from vgpu_cfg.render.data.absence import absence_data
@@ -38,6 +40,7 @@ from vgpu_cfg.render.data.hand_over import hand_over_data
 from vgpu_cfg.render.data.pool import fit_data, hours_data, pool_data
 from vgpu_cfg.render.data.rebalance import rebalance_data
 from vgpu_cfg.render.data.site_changes import site_changes_data
+from vgpu_cfg.render.data.sizing import room_data
 from vgpu_cfg.render.markdown.as_data import runbook_data
 from vgpu_cfg.render.views.cordons import cordon_rows
 from vgpu_cfg.render.views.fit import FitView
@@ -49,7 +52,7 @@ AS_FOUND = AsFound(text="", lines=("+ cpus: 8",), vms=("a",), left=(Left(vm="b",
 OPEN_MAPS = ("room", "used", "extra_config")
 ROWS = (
     "vms|hosts|cordons|gpus|nics|numa_nodes|datastores|profiles|outcomes|faults|pool|off|idle|moves|restarts|"
-    "stays|steps|switches|files|workers|differences|left|changes|rows|wiring|ats"
+    "stays|steps|switches|files|workers|differences|left|changes|rows|wiring|ats|models"
 )
 ROW_KEY = re.compile(rf"({ROWS})\[\]\.((runs|stranded|limits|gains|parts|ports|proposals)\[\]\.|guest\.)?\w+")
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "json-output.md"
@@ -114,6 +117,11 @@ def documents() -> dict[str, dict[str, Any]]:
             "vc.example",
         ),
         "absence": absence_data(absent(), "vc.example", ""),
+        "room": room_data(
+            standing_hosts(crowded().hosts, catalog, load_board_power(), load_servers()),
+            ("gpu",),
+            "vc.example",
+        ),
         "profiles": data.profiles_data(catalog.board("grid_a100").profiles),
         "runbook": {"kind": "runbook", "format": 1}
         | runbook_data(with_rdma(prepared), lookup, VIEWS, occasion=NO_OCCASION),

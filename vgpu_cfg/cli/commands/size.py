@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vgpu_cfg.cli.options.shared import OutputFormat, OutputOption
+from vgpu_cfg.cli.options.shared import OutputFormat, OutputOption, connected, planned
 from vgpu_cfg.planning.sizing.memory import Model, Optimizer, Precision
+from vgpu_cfg.settings.flags import ConnectionFlags
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from vgpu_cfg.model.observed.inventory import Host
 
 
 def register(app: typer.Typer) -> None:
@@ -15,11 +22,22 @@ def register(app: typer.Typer) -> None:
     app.command(
         epilog="vgpu-cfg size --parameters 7e9 --workers 8\n\n"
         "vgpu-cfg size --parameters 1.3e9 --sequence 2048 --batch 4 --workers 4 --board A100\n\n"
-        "vgpu-cfg size --framebuffer 40GiB --workers 4"
+        "vgpu-cfg size --framebuffer 40GiB --workers 4\n\n"
+        "vgpu-cfg size a100 --server lab:mixed-fleet"
     )(size)
 
 
+@connected(recordings=True)
+@planned
 def size(
+    of: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[PLAN|CLUSTER]",
+            help="A plan file or a cluster: what the hosts that are there take of the room.",
+            show_default=False,
+        ),
+    ] = None,
     *,
     parameters: Annotated[
         float | None,
@@ -45,8 +63,16 @@ def size(
     ] = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show every candidate.")] = False,
     output: OutputOption = OutputFormat.TEXT,
+    connection: ConnectionFlags,
+    variables: dict[str, str],
+    variable_files: tuple[Path, ...],
 ) -> None:
     """Estimate which profiles or GPUs a model takes, how long a step lasts, and what it takes of the room."""
+    if of is not None:
+        if parameters is not None or framebuffer is not None or boards:
+            raise typer.BadParameter("with it go --output and the connection alone", param_hint="OF")
+        _show_room(of, connection, variables, variable_files, output)
+        return
     from vgpu_cfg.catalog import load_catalog
     from vgpu_cfg.catalog.servers import load_board_power, load_servers
     from vgpu_cfg.cli.options.profiles import matching_boards
@@ -70,6 +96,40 @@ def size(
         show.data(size_data(model, workers, found))
         return
     show.lines(lambda width: render_size(model, workers, found, width, with_all=verbose))
+
+
+def _show_room(
+    of: str,
+    connection: ConnectionFlags,
+    variables: dict[str, str],
+    variable_files: tuple[Path, ...],
+    output: OutputFormat,
+) -> None:
+    """Show what the hosts of a cluster, or of the clusters of a plan's VMs, take of the room."""
+    from vgpu_cfg.catalog import load_catalog
+    from vgpu_cfg.catalog.servers import load_board_power, load_servers
+    from vgpu_cfg.cli.flows import flow
+    from vgpu_cfg.cli.flows.request import read_request
+    from vgpu_cfg.cli.options.hosts import wanted_hosts
+    from vgpu_cfg.cli.output import show
+    from vgpu_cfg.planning.sizing.standing import standing_hosts
+    from vgpu_cfg.render.data.sizing import room_data
+    from vgpu_cfg.render.text.sizing import render_room
+
+    if Path(of).is_file():
+        request = read_request(Path(of), variables, variable_files)
+        desired, observed = flow.read_of(request, connection)
+        clusters = list(dict.fromkeys(name for vm in desired.vms for name in vm.clusters))
+    else:
+        observed, clusters = flow.read_all(connection), [of]
+    is_wanted = wanted_hosts(observed, hosts=(), clusters=clusters)
+    hosts: Sequence[Host] = [host for host in observed.hosts if is_wanted(host.name)]
+    found = standing_hosts(hosts, load_catalog(), load_board_power(), load_servers())
+    address = observed.vcenter.address
+    if output is OutputFormat.JSON:
+        show.data(room_data(found, clusters, address))
+    else:
+        show.lines(lambda width: render_room(found, clusters, address, width))
 
 
 def _mib(text: str) -> int:

@@ -7,6 +7,7 @@ from dataclasses import asdict
 
 from vgpu_cfg.planning.sizing.candidates import Candidate
 from vgpu_cfg.planning.sizing.memory import Model
+from vgpu_cfg.planning.sizing.standing import StandingHosts
 from vgpu_cfg.render.data.format import FORMAT, Data
 
 
@@ -19,6 +20,17 @@ def size_data(model: Model | None, workers: int, found: Sequence[Candidate]) -> 
         "workers": workers,
         "model": None if model is None else _model_data(model),
         "candidates": [asdict(one) | {"way": str(one.way)} for one in found],
+    }
+
+
+def room_data(found: Sequence[StandingHosts], clusters: Sequence[str], server: str) -> Data:
+    """Return what hosts that are there take of the room, model by model."""
+    return {
+        "kind": "room",
+        "format": FORMAT,
+        "server": server,
+        "clusters": list(clusters),
+        "models": [asdict(one) | {"boards": dict(one.boards)} for one in found],
     }
 
 

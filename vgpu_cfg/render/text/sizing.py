@@ -9,7 +9,17 @@ from rich.text import Text
 from vgpu_cfg.planning.sizing.candidates import Bracket, Candidate
 from vgpu_cfg.planning.sizing.memory import Model
 from vgpu_cfg.planning.sizing.room import RoomSheet
-from vgpu_cfg.render.layout.lines import Column, counted, duration, hanging, size, table
+from vgpu_cfg.planning.sizing.standing import StandingHosts
+from vgpu_cfg.render.layout.lines import (
+    Column,
+    both_ends,
+    counted,
+    duration,
+    fold_hosts,
+    hanging,
+    size,
+    table,
+)
 
 _MOST_SHOWN = 8
 _MIB = 1024 * 1024
@@ -31,6 +41,14 @@ _ROOM = (
     Column("UNITS", is_right=True),
     Column("PSU", is_right=True),
     Column("PORTS", is_right=True),
+)
+
+_STANDING = (
+    Column("HOSTS", is_flexible=True),
+    Column("MODEL", is_flexible=True),
+    Column("GPUS OF EACH", is_flexible=True),
+    Column("BOARDS KW", is_right=True),
+    *_ROOM[1:],
 )
 
 
@@ -64,6 +82,35 @@ def render_size(
             words = "take another --board or a smaller --framebuffer"
         lines += hanging("DO", words, width, indent=0)
     return lines
+
+
+def render_room(
+    found: Sequence[StandingHosts], clusters: Sequence[str], server: str, width: int
+) -> list[Text]:
+    """Lay out what hosts that are there take, model by model, and what of it nobody knows."""
+    title = f"room of {', '.join(clusters) or 'all hosts'}"
+    lines = both_ends(Text(title, style="bold"), Text(server, style="dim"), width)
+    lines += [Text(""), *table(_STANDING, [_standing_cells(one) for one in found], width), Text("")]
+    unknown = [name for one in found if one.room is None for name in one.hosts]
+    if unknown:
+        words = f"no document was read for the models of {fold_hosts(unknown)}: only their boards are told"
+        lines += hanging("NOT KNOWN", words, width, indent=0)
+    boards = [one.boards_watts for one in found if one.boards_watts is not None]
+    rooms = [one.room for one in found if one.room is not None and one.room.watts is not None]
+    told = f"boards {sum(boards) / 1000:.1f} kW at most" if boards else "what boards draw is not known"
+    if rooms:
+        watts, heat = sum(one.watts or 0 for one in rooms), sum(one.btu_per_hour or 0 for one in rooms)
+        servers = counted(sum(one.servers for one in rooms), "server")
+        told += f"; {servers} that are known {watts / 1000:.1f} kW and {heat} BTU/h at most"
+    return lines + hanging("TOTAL", told, width, indent=0, style="bold")
+
+
+def _standing_cells(one: StandingHosts) -> list[str]:
+    sheet = one.room
+    known = ["?"] * 5 if sheet is None else _room_cells(sheet)[1:]
+    boards = ", ".join(f"{count} × {name}" for name, count in one.boards.items()) or "none"
+    drawn = "?" if one.boards_watts is None else f"{one.boards_watts / 1000:.1f}"
+    return [fold_hosts(one.hosts), one.model, boards, drawn, *known]
 
 
 def _model_lines(model: Model, width: int) -> list[Text]:
