@@ -9,6 +9,7 @@ from pydantic import Field
 
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.observed.vm import SettingValue
+from vgpu_cfg.model.plan.base import is_nothing
 
 
 class NewVgpu(Frozen):
@@ -48,7 +49,7 @@ class NewDynamicPassthrough(Frozen):
     """Add a Dynamic DirectPath device: any function with these ids and, if given, this label.
 
     `sub_ids`, where not empty, narrow each of `allowed`: subsystem vendor id, subsystem id, revision, None
-    where any will do. `numa_node` as of `NewVgpu`.
+    where any will do. `numa_node`, `group` and `sequence` as of `NewVgpu`.
     """
 
     kind: Literal["new_dynamic_passthrough"] = "new_dynamic_passthrough"
@@ -56,6 +57,8 @@ class NewDynamicPassthrough(Frozen):
     sub_ids: tuple[tuple[int | None, int | None, int | None], ...] = ()
     label: str | None = None
     numa_node: int | None = None
+    group: int | None = Field(default=None, exclude_if=is_nothing)
+    sequence: int | None = Field(default=None, exclude_if=is_nothing)
 
 
 class NicBacking(Frozen):

@@ -106,6 +106,10 @@ class GpuEntry(Frozen):
     count: Count = key("How many of them.", value=1)
     nvlink: PeersNumber = key("Whether these vGPUs shall reach each other over NVLink.", default="false")
     uvm: bool = key("Unified memory for this vGPU. It disables vMotion.", value=False)
+    group: OptionalText = key(
+        "The vendor's device group, by its exact name, that this vGPU comes with, and the NIC beside it.",
+        default="none but NVLink's",
+    )
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -149,6 +153,12 @@ class GpuEntry(Frozen):
             raise ValueError(message)
         if self.uvm and "profile" not in given:
             message = "`uvm` is an option of a vGPU\nremove `uvm`"
+            raise ValueError(message)
+        if self.group and (self.nvlink is not None or self.count > 1 or len(self.profile) != 1):
+            message = (
+                "`group` is of one vGPU of one profile, with the NIC beside it\n"
+                "write an entry for each group, and `nvlink` for GPUs that NVLink joins"
+            )
             raise ValueError(message)
         return self
 

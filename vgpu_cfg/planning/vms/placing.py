@@ -24,6 +24,7 @@ from vgpu_cfg.planning.vms.lookup.gpu_match import DeviceNames, held_groups, is_
 from vgpu_cfg.planning.vms.lookup.nic_match import functions_of
 from vgpu_cfg.planning.vms.lookup.placed import PlacedVm
 from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
+from vgpu_cfg.planning.vms.lookup.vendor_groups import group_key, vgpu_part, with_groups
 from vgpu_cfg.planning.vms.lookup.wanted import PlannedFunction, WantedGpu, WantedNic
 from vgpu_cfg.planning.vms.virtual_numa import (
     cores_per_node,
@@ -58,7 +59,8 @@ def place_vm(
     """
     initial, final, names = surroundings.initial, surroundings.final, surroundings.names
     vm = resolved.desired
-    groups = dict(resolved.fit.groups) if resolved.fit else held_groups(resolved.gpus, resolved.base)
+    peers = dict(resolved.fit.groups) if resolved.fit else held_groups(resolved.gpus, resolved.base)
+    groups = peers | resolved.new_groups
     affinity = wanted_affinity(resolved, resolved.fit, initial)
     gpus = tuple(_gpus(resolved, final, names, groups))
     shapes_nodes = can_shape_nodes(surroundings.vcenter.api_version, hardware_version)
@@ -99,11 +101,15 @@ def _gpus(
     left = list(resolved.base.passthrough_gpus) if resolved.existing is not None else []
     chosen = iter(resolved.fit.variant if resolved.fit else ())
     members: Counter[int] = Counter()
-    for gpu in resolved.gpus:
+    for place, gpu in enumerate(resolved.gpus):
         match gpu.kind:
             case "vgpu":
                 need = next(chosen, None)
                 name = need.name if need else gpu.profile[0].name
+                if (key := group_key(place)) in groups:
+                    part = vgpu_part(groups[key], host.host if host is not None else resolved.host)
+                    yield NewVgpu(profile=name, uvm=gpu.uvm, group=key, sequence=part)
+                    continue
                 if gpu.nvlink is None or gpu.nvlink not in groups:
                     yield NewVgpu(profile=name, uvm=gpu.uvm)
                     continue
@@ -135,7 +141,9 @@ def wanted_functions(resolved: ResolvedVm, host: HostState | None) -> tuple[Plan
         resolved.fit.nics if resolved.fit is not None and resolved.nics is not None else ()
     )
     there = host.host if host is not None else resolved.host
-    return plan_functions(functions_of(resolved.nics or ()), resolved.kept_devices, there, chosen)
+    wanted = functions_of(resolved.nics or ())
+    planned = plan_functions(wanted, resolved.kept_devices, there, chosen)
+    return with_groups(planned, wanted, resolved.new_groups, there)
 
 
 def _dynamic(

@@ -130,7 +130,7 @@ class _Maker:
         device = _passthrough(key=next(self._keys), backing=backing)
         if edit.numa_node is not None:
             device.numaNode = edit.numa_node
-        if isinstance(edit, NewVgpu) and edit.group is not None:
+        if not isinstance(edit, NewPassthrough) and edit.group is not None:
             device.deviceGroupInfo = vim.vm.device.VirtualDevice.DeviceGroupInfo(
                 groupInstanceKey=group_instance_key(edit.group), sequenceId=edit.sequence or 0
             )

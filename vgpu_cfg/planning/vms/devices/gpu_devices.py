@@ -29,6 +29,7 @@ from vgpu_cfg.model.plan.vm_spec import (
     RemoveDevice,
 )
 from vgpu_cfg.planning.vms.lookup.gpu_match import staying_groups
+from vgpu_cfg.planning.vms.lookup.vendor_groups import is_of_peers
 from vgpu_cfg.planning.vms.lookup.wanted import WantedGpu
 from vgpu_cfg.planning.vms.settings.edits import VmEdit, device_edit, pair_edit
 from vgpu_cfg.planning.vms.settings.setting import Topic
@@ -74,7 +75,7 @@ def compare_gpus(
     remarks = {index: note for index, note in enumerate(notes) if note}
     left_vgpus = list(detail.vgpus)
     left_others = list(detail.passthrough_gpus)
-    plain_names = [gpu.profile for gpu in wanted if isinstance(gpu, NewVgpu) and gpu.group is None]
+    plain_names = [(gpu.profile, "") for gpu in wanted if isinstance(gpu, NewVgpu) and gpu.group is None]
     staying = staying_groups(plain_names, detail)
     new: list[tuple[WantedGpu, str]] = []
     own_groups = {
@@ -200,7 +201,7 @@ def _rows_after(new: Sequence[tuple[WantedGpu, str]], groups: Mapping[int, str])
             reported.add(key)
             members = tuple(other for other, _ in new if _group_of(other) == key)
             name = groups.get(key, "")
-            words = group_text(gpu_text(gpu), len(members), name)
+            words = group_text(gpu_text(gpu), len(members), name, are_peers=is_of_peers(key))
             yield _Row(words, members, note, groups={key: name})
 
 

@@ -59,7 +59,8 @@ def function_text(device: NewFunction) -> str:
         case NewPassthrough():
             return f"passthrough {device.pci_id}"
         case NewDynamicPassthrough():
-            return f"passthrough of any {_ids(device.allowed)}" + _label(device.label)
+            grouped = ", of the GPU's device group" if device.group is not None else ""
+            return f"passthrough of any {_ids(device.allowed)}{_label(device.label)}{grouped}"
         case NewSriovNic():
             return f"virtual function of {device.function} on {device.backing.network_name}"
 

@@ -48,12 +48,16 @@ def has_wanted_gpus(
     if any(len(gpu.profile) > 1 for gpu in vgpus):
         return False
     wanted = [(gpu.nvlink if has_device_groups else None, gpu.profile[0].name) for gpu in vgpus]
-    staying = staying_groups([name for peers, name in wanted if peers is None], detail)
+    staying = staying_groups([as_asked(gpu) for gpu in vgpus if gpu.nvlink is None], detail)
     held = [
         (device.group_key if has_device_groups and device.group_key not in staying else None, device.profile)
         for device in detail.vgpus
     ]
     if has_device_groups and not staying.issuperset(detail.mixed_groups):
+        return False
+    if Counter(gpu.group for gpu in vgpus if gpu.group) - Counter(
+        detail.device_groups[key] for key in staying
+    ):
         return False
     if _bundles(wanted) != _bundles(held):
         return False
@@ -68,25 +72,50 @@ def has_wanted_gpus(
     return all(device.group_key is not None for device in left)
 
 
-def staying_groups(profiles: Iterable[str], detail: VmDetail) -> frozenset[int]:
-    """Return the device groups of GPUs with other devices that stay where a VM shall have these plain vGPUs.
+def as_asked(gpu: GpuEntry) -> tuple[str, str]:
+    """Return the profile of a vGPU, and the name of the device group that it shall come with or ""."""
+    return (gpu.profile[0].name, gpu.group or "")
 
-    A group goes whole, so it stays where all of its vGPUs are wanted, and where it has none.
+
+def staying_groups(vgpus: Iterable[tuple[str, str]], detail: VmDetail) -> frozenset[int]:
+    """Return the device groups of GPUs with other devices that stay where a VM shall have these vGPUs.
+
+    Each is a profile and the name of the group that it is asked for with, "" where it is asked for plainly.
+    A group goes whole, so it stays where all of its vGPUs are wanted, by its name or plainly, and where it
+    has none.
     """
-    left = Counter(profiles)
+    left = Counter(vgpus)
     found = set()
     for key in detail.mixed_groups:
-        own = Counter(device.profile for device in detail.vgpus if device.group_key == key)
-        if own <= left:
-            left -= own
-            found.add(key)
+        own = [device.profile for device in detail.vgpus if device.group_key == key]
+        for name in (detail.device_groups[key], ""):
+            asked = Counter((profile, name) for profile in own)
+            if asked <= left:
+                left -= asked
+                found.add(key)
+                break
     return frozenset(found)
 
 
 def going_groups(gpus: Sequence[GpuEntry], detail: VmDetail) -> frozenset[int]:
     """Return the device groups of GPUs with other devices that a VM loses where it shall have these GPUs."""
-    plain = [gpu.profile[0].name for gpu in gpus if gpu.kind == "vgpu" and gpu.nvlink is None]
+    plain = [as_asked(gpu) for gpu in gpus if gpu.kind == "vgpu" and gpu.nvlink is None]
     return frozenset(detail.mixed_groups) - staying_groups(plain, detail)
+
+
+def new_groups(gpus: Sequence[GpuEntry], detail: VmDetail | None) -> dict[int, str]:
+    """Return, by the place of its vGPU among `gpus`, each device group that is asked for and not held yet."""
+    held: Counter[str] = Counter()
+    if detail is not None:
+        asked = [as_asked(gpu) for gpu in gpus if gpu.kind == "vgpu" and gpu.nvlink is None]
+        held = Counter(detail.device_groups[key] for key in staying_groups(asked, detail))
+    found = {}
+    for place, gpu in enumerate(gpus):
+        if gpu.group and held[gpu.group]:
+            held[gpu.group] -= 1
+        elif gpu.group:
+            found[place] = gpu.group
+    return found
 
 
 def is_wanted_device(gpu: GpuEntry, device: PassthroughDevice, names: DeviceNames) -> bool:

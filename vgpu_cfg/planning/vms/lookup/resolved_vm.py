@@ -24,10 +24,12 @@ from vgpu_cfg.planning.vms.lookup.gpu_match import (
     effective_gpus,
     going_groups,
     has_wanted_gpus,
+    new_groups,
 )
 from vgpu_cfg.planning.vms.lookup.moving import Moving
 from vgpu_cfg.planning.vms.lookup.nic_match import AnyNic
 from vgpu_cfg.planning.vms.lookup.template import check_template
+from vgpu_cfg.planning.vms.lookup.vendor_groups import group_key
 from vgpu_cfg.planning.vms.lookup.wanted import PVRDMA, VMXNET3, WantedFunction, WantedNic
 
 _MAY_READ = "see that its host is connected, and that the account may read it"
@@ -97,6 +99,12 @@ class ResolvedVm:
             return None
         going = going_groups(self.gpus, self.base)
         return self.base.without_groups(going) if going else self.base
+
+    @property
+    def new_groups(self) -> dict[int, str]:
+        """The vendors' device groups that it gets, by their keys in a spec (`group_key`)."""
+        own = self.base if self.existing is not None else None
+        return {group_key(place): name for place, name in new_groups(self.gpus, own).items()}
 
     @property
     def stays_put(self) -> bool:

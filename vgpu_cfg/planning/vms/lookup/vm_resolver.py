@@ -168,10 +168,19 @@ class VmResolver:
             if resolved.host is None or not (resolved.host.takes_vms or resolved.desired.power == "on"):
                 return
             owner = resolved.host.cluster_moid or resolved.host.compute_moid
-            query = CandidateQuery((owner,), (), frozenset(), frozenset(), resolved.host.moid)
+            names = frozenset(resolved.new_groups.values())
+            query = CandidateQuery(
+                (owner,), (), frozenset(), frozenset(), resolved.host.moid, device_groups=names
+            )
         else:
             place = resolved.desired.place
-            query = make_query(resolved.clusters, place, resolved.network_moids, resolved.datastore_moids)
+            query = make_query(
+                resolved.clusters,
+                place,
+                resolved.network_moids,
+                resolved.datastore_moids,
+                frozenset(resolved.new_groups.values()),
+            )
         if ranked := self.candidates.of(query, resolved.desired, self.findings):
             resolved.shape = make_shape(resolved, ranked, self.reader)
 
