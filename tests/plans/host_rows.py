@@ -26,7 +26,7 @@ from vgpu_cfg.model.observed.host_facts import (
     Vmknic,
     recovered_mark,
 )
-from vgpu_cfg.model.observed.inventory import DeviceGroupInfo, HostNic, PciDevice, Sriov
+from vgpu_cfg.model.observed.inventory import VGPU_PART, DeviceGroupInfo, GroupPart, HostNic, PciDevice, Sriov
 from vgpu_cfg.model.observed.maintenance import MaintenanceEntry
 from vgpu_cfg.planning.findings.wording import version_tuple
 
@@ -88,10 +88,27 @@ def make_bridge(pci_id: str, above: str | None) -> PciDevice:
     return PciDevice(pci_id=pci_id, vendor_id=0x8086, device_id=0x347A, class_id=0x0604, parent_bridge=above)
 
 
-def make_group(name: str) -> DeviceGroupInfo:
-    """Build a vendor's device group of vGPUs, as its name tells: Nvidia:2@grid_a100-40c%NVLink."""
+def make_group(row: str | Row) -> DeviceGroupInfo:
+    """Build a vendor's device group: of vGPUs, as its name tells (Nvidia:2@grid_a100-40c%NVLink), or parts.
+
+    Its parts are {profile: NAME} and {nic: "15b3:101d"}, or {kind: WORD} for what nobody can ask for.
+    """
+    if not isinstance(row, str):
+        return DeviceGroupInfo(
+            name=row["name"], parts=tuple(_part(one, at) for at, one in enumerate(row["parts"]))
+        )
+    name = row
     count, profile = name.partition(":")[2].partition("%")[0].split("@")
     return DeviceGroupInfo.of_peers(name, profile, int(count))
+
+
+def _part(row: Row, sequence: int) -> GroupPart:
+    if "profile" in row:
+        return GroupPart(kind=VGPU_PART, profile=row["profile"], sequence=sequence)
+    if "kind" in row:
+        return GroupPart(kind=row["kind"], sequence=sequence)
+    vendor, device = (int(word, 16) for word in row["nic"].split(":"))
+    return GroupPart(kind="pciPassthru", name="a NIC", allowed=((vendor, device),), sequence=sequence)
 
 
 def make_facts(estate: Row) -> EstateFacts:

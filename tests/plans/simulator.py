@@ -477,6 +477,7 @@ def _with_device(detail: VmDetail, edit: DeviceEdit) -> tuple[VmDetail, dict[str
                 label=edit.label,
                 is_nic=any(vendor_id != NVIDIA_VENDOR_ID for vendor_id, _ in edit.allowed),
                 numa_node=edit.numa_node,
+                group_key=None if edit.group is None else NEW_GROUP + edit.group,
             )
             return detail.model_copy(update={"passthrough": (*detail.passthrough, device)}), {}
         case NewNic():
@@ -519,9 +520,13 @@ def _with_groups(detail: VmDetail, spec: VmSpec) -> VmDetail:
         one if one.group_key not in keys else one.model_copy(update={"group_key": keys[one.group_key]})
         for one in detail.vgpus
     )
+    passed = tuple(
+        one if one.group_key not in keys else one.model_copy(update={"group_key": keys[one.group_key]})
+        for one in detail.passthrough
+    )
     used = {device.group_key for device in vgpus}
     kept = {key: name for key, name in groups.items() if key in used}
-    return detail.model_copy(update={"vgpus": vgpus, "device_groups": kept})
+    return detail.model_copy(update={"vgpus": vgpus, "passthrough": passed, "device_groups": kept})
 
 
 def _without_key(detail: VmDetail, key: int) -> dict[str, Any]:

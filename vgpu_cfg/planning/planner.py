@@ -41,6 +41,7 @@ from vgpu_cfg.planning.remedies.cordons import report_cordons
 from vgpu_cfg.planning.remedies.failures import report_failures
 from vgpu_cfg.planning.remedies.lost_hosts import assess_lost, report_lost, steps_of_lost
 from vgpu_cfg.planning.vms.checks.gpu_checks import OfferedBy, check_api, check_gpus
+from vgpu_cfg.planning.vms.checks.group_checks import check_groups
 from vgpu_cfg.planning.vms.checks.nvlink_checks import check_lone_members, check_peers
 from vgpu_cfg.planning.vms.checks.place_checks import (
     check_boards,
@@ -227,6 +228,7 @@ class _Planning:
             check_gpus(resolved, self.catalog, self.reader, offered, self.findings)
             if not resolved.cannot_be_placed:
                 check_peers(resolved, self.catalog, self.hosts, self.findings)
+                check_groups(resolved, self.hosts, self.findings)
             if resolved.keeps_gpus or resolved.sheds_gpus:
                 resolved.held_boards = tuple(self._held_boards(resolved))
 

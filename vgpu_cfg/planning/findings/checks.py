@@ -291,6 +291,8 @@ CHECKS: dict[Code, Check] = {
         (Code.NOT_UNDONE_ON_PURPOSE, "a rollback left something on purpose", _I, _V),
         (Code.NO_WAY_BACK, "a rollback could not undo a change of the plan", _W, _V),
         (Code.NO_FIRMWARE_TOOLS, "a host lacks the tools that set its NICs' firmware", _E, _V),
+        (Code.DEVICE_GROUP_ABSENT, "no host offers the device group that is asked for", _E, _V),
+        (Code.DEVICE_GROUP_UNLIKE, "a device group is not what the plan asks for with it", _E, _V),
         (
             Code.UNEXPLAINED_MAINTENANCE,
             "a host of the plan is in maintenance mode, unexplained",

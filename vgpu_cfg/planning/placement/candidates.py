@@ -28,6 +28,7 @@ _REMEDIES = {
     Code.NO_USABLE_HOST: "connect a host, or take one out of maintenance mode",
     Code.NETWORK_NOT_ON_HOST: "add the network to a host, or name another cluster or network",
     Code.DATASTORE_NOT_ON_HOST: "mount the datastore on a host, or name another cluster or datastore",
+    Code.DEVICE_GROUP_ABSENT: "take a name that `vgpu-cfg inventory` lists, as it stands under DEVICE GROUPS",
 }
 
 
@@ -45,6 +46,7 @@ class CandidateQuery:
     only_host: str | None = None
     not_globs: tuple[str, ...] = ()
     host_group: str | None = None
+    device_groups: frozenset[str] = frozenset()
 
 
 _Failure = tuple[Code, str, str]
@@ -121,7 +123,16 @@ class Candidates:
                 hosts = (self.hosts[index] for index, _ in usable)
                 return _failed(code, _unreached(noun, wanted, names, hosts, code))
             usable = reached
+        offering = [one for one in usable if query.device_groups <= _group_names(self.hosts[one[0]])]
+        if not offering:
+            return _failed(Code.DEVICE_GROUP_ABSENT, self._no_group(query.device_groups, usable))
+        usable = offering
         return tuple(sorted(usable, key=lambda one: (one[1], one[0]))), None
+
+    def _no_group(self, wanted: frozenset[str], usable: list[tuple[int, int]]) -> str:
+        known = dict.fromkeys(name for index, _ in usable for name in sorted(_group_names(self.hosts[index])))
+        told = f"they offer {listed(known, shown=6)}" if known else "they offer none"
+        return f"no host offers the device group {listed(sorted(wanted))}: {told}"
 
     def _are_silent(self, chosen: list[tuple[int, int]]) -> bool:
         return all(self.hosts[index].connection is not Connection.CONNECTED for index, _ in chosen)
@@ -161,6 +172,7 @@ def make_query(
     place: PlaceEntry,
     networks: frozenset[str] = frozenset(),
     datastores: frozenset[str] = frozenset(),
+    device_groups: frozenset[str] = frozenset(),
 ) -> CandidateQuery:
     """Return what a VM asks of its host; `networks` and `datastores` are moids."""
     moids = tuple(cluster.moid for cluster in clusters)
@@ -171,6 +183,7 @@ def make_query(
         datastores,
         not_globs=place.not_hosts,
         host_group=place.host_group,
+        device_groups=device_groups,
     )
 
 
@@ -185,6 +198,10 @@ def forbidden_by(place: PlaceEntry, host: Host, cluster: Cluster | None) -> str:
     group = cluster.host_group(place.host_group) if cluster is not None else None
     is_member = group is not None and host.moid in group.host_moids
     return "" if is_member else f"which is not in the host group {place.host_group}"
+
+
+def _group_names(host: Host) -> frozenset[str]:
+    return frozenset(group.name for group in host.device_groups)
 
 
 def _reach(host: Host, code: Code) -> frozenset[str]:

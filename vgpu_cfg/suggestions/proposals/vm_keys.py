@@ -80,6 +80,8 @@ def _gpus(situation: Situation) -> Iterator[Candidate]:
         Code.UVM_DISABLES_P2P,
     ):
         yield from _gpu_edit(situation, vm, "without `nvlink`", _without(situation, vm, "nvlink"))
+    for vm in situation.lines(Code.DEVICE_GROUP_ABSENT, Code.DEVICE_GROUP_UNLIKE):
+        yield from _gpu_edit(situation, vm, "without `group`", _without(situation, vm, "group"))
     for vm in situation.lines(Code.UVM_DISABLES_P2P, Code.UVM_NEEDS_FULL):
         yield from _gpu_edit(situation, vm, "without `uvm`", _without(situation, vm, "uvm"))
     for vm in situation.lines(Code.MIXED_BOARDS):

@@ -82,7 +82,9 @@ def check_functions(
         message = f"its GPU is on NUMA node {near} of {host.name}, its NIC is not: {apart}; {better}"
         remedy = "free a function near the GPU, name more hosts, or write `near: any`"
         findings.add_vm(Code.NIC_FAR, vm, message, remedy)
-    elif elsewhere := {node for node in possible if node is not None} - set(gpu_nodes):
+    elif not (vm.gpus and all(gpu.group for gpu in vm.gpus)) and (
+        elsewhere := {node for node in possible if node is not None} - set(gpu_nodes)
+    ):
         near_ones = [pci_id for need, pci_id in zip(needs, chosen, strict=True) if need.near_gpu]
         near_ones = [pci_id for pci_id in near_ones if pci_id not in is_apart]
         if near_ones:

@@ -92,7 +92,7 @@ def least_hardware(resolved: ResolvedVm) -> int:
         kinds.count("vgpu"),
         kinds.count("dynamic_passthrough"),
         len(kinds),
-        groups=resolved.fit is not None and bool(resolved.fit.groups),
+        groups=bool(resolved.new_groups) or (resolved.fit is not None and bool(resolved.fit.groups)),
         pvrdma=any(isinstance(nic, WantedNic) and nic.kind == PVRDMA for nic in resolved.nics or ()),
     )
     return max([devices, *hardware_of_options(resolved)])
