@@ -50,6 +50,9 @@ def gpus_of(detail: VmDetail, names: DeviceNames) -> Said:
         items.append(_counted({"profile": profile, **({"uvm": True} if uvm else {})}, len(list(same))))
     for key in sorted(detail.device_groups):
         members = [gpu for gpu in detail.vgpus if gpu.group_key == key]
+        if is_gpu_with_nics(detail, key):
+            items.append({"profile": members[0].profile, "group": detail.device_groups[key]})
+            continue
         items += _group([*members, *detail.other_members(key)], detail.device_groups[key], said)
     said.left_out += [f"gpus: no key asks for the DVX device {one.device_class}" for one in detail.dvx]
     for device in (one for one in detail.passthrough_gpus if one.group_key is None):
@@ -70,6 +73,13 @@ def _is_profile(name: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def is_gpu_with_nics(detail: VmDetail, key: int) -> bool:
+    """Whether a device group is one vGPU with NICs that are passed through: a plan file can ask for it."""
+    others = detail.other_members(key)
+    are_nics = all(isinstance(one, PassthroughDevice) and one.is_nic for one in others)
+    return bool(others) and are_nics and sum(gpu.group_key == key for gpu in detail.vgpus) == 1
 
 
 def _group(members: Sequence[Any], name: str, said: Said) -> Iterator[Item]:
@@ -125,7 +135,11 @@ def nics_of(detail: VmDetail, networks: Mapping[str, str], shared: Collection[st
         item = _virtual(nic, networks, shared, said)
         if item is not None:
             items.append(item)
-    for device in (one for one in detail.passthrough_nics if one.group_key is None):
+    for device in detail.passthrough_nics:
+        if device.group_key is not None:
+            if is_gpu_with_nics(detail, device.group_key):
+                items.append({"type": "passthrough", "near": "gpu"})
+            continue
         if device.pci_id is not None:
             said.is_bound = True
             items.append({"type": "passthrough", "pin": device.pci_id})
