@@ -103,7 +103,7 @@ def assert_ray_goes(guests: Guests) -> None:
     """Ray's agents hide their environment, so nobody ends them: they go by themselves, after their node."""
     look = "cat /proc/[0-9]*/cmdline 2>/dev/null | grep -qaE '[/]raylet|[/]gcs_server|ray[:][:]'"
     for one in guests.hosts:
-        done = one.execute("sh", "-c", f"for n in $(seq 300); do {look} || exit 0; sleep 0.1; done; exit 1")
+        done = one.execute("sh", "-c", f"for n in $(seq 1200); do {look} || exit 0; sleep 0.1; done; exit 1")
         assert done.returncode == 0, one.name
 
 
