@@ -93,7 +93,8 @@ def _read_as(model: type[T], raw: bytes, path: Path, what: str, line: int = 1) -
     try:
         return model.model_validate_json(raw)
     except ValidationError as error:
-        wrong = error.errors()[0]
+        # That a file is of another kind goes before what such a file lacks.
+        wrong = min(error.errors(), key=lambda one: one["loc"][:1] != ("kind",))
         where = ".".join(map(str, wrong["loc"]))
         message = f"{what}: {where}{': ' if where else ''}{wrong['msg']}"
         fault = DocumentFault(str(path), line, 1, message)
