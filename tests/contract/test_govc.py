@@ -208,6 +208,13 @@ clusters:
   hosts:
   - name: esx-01.lab
     gpus: [{board: A100D, pci_id: "0000:21:00.0", day: [37.5]}]
+vms:
+- name: worker
+  cpus: 8
+  memory: 64GiB
+  hardware_version: 21
+  gpus: [grid_a100d-80c]
+  extra_config: {pciPassthru.use64bitMMIO: "TRUE", pciPassthru.64bitMMIOSizeGB: "512"}
 """
 
 

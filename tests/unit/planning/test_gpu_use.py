@@ -76,6 +76,12 @@ def test_a_vm_alone_on_its_gpu_is_judged_by_it(
     assert idle(estate(means, a=vm("grid_a100d-80c", A, cpu_percent))) == found
 
 
+@pytest.mark.parametrize(("hours", "found"), [(1, []), (30 * 24, [("a", 0.5)])])
+def test_a_vm_is_not_judged_by_days_before_it_was_on(hours: int, found: list[tuple[str, float]]) -> None:
+    # Half a percent of a week is 50 minutes: all that a VM which is on for an hour could do.
+    assert idle(estate({A: 0.5}, a=vm("grid_a100d-80c", A, uptime=hours * 3600))) == found
+
+
 def test_of_a_shared_gpu_low_use_bounds_all_and_high_use_blames_nobody() -> None:
     two = {"a": vm("grid_a100d-40c", A), "b": vm("grid_a100d-40c", A, 0.1)}
     assert idle(estate({A: 0.3}, **two)) == [("a", 0.3), ("b", 0.3)]
@@ -125,6 +131,17 @@ def test_rows_are_sorted_with_the_unmeasured_last() -> None:
         return [line.split()[0] for line in lines if line.split()[:1] in (["a"], ["b"])]
 
     assert (order(UseSort.USE), order(UseSort.NAME)) == (["b", "a"], ["a", "b"])
+
+
+def test_what_is_at_rest_is_counted_and_a_window_is_never_overfull() -> None:
+    observed = estate({A: 10.0, B: 0.0}, a=vm("grid_a100d-80c", A), b=vm("grid_a100d-80c", B))
+    pool = read_pool(observed, CATALOG)
+    table = UseTable(use_rows(pool.gpus, observed, UseBy.VM), UseBy.VM, UseSort.USE)
+    for height in (6, 7, 20):
+        lines = plain(render_use(pool, table, 100, height=height)).splitlines()
+        assert len(lines) <= height
+        assert [line.split()[0] for line in lines if " %" in line] == ["a", "b"][: height - 5]
+        assert any("1 more row" in line for line in lines) == (height == 6)
 
 
 def test_nothing_measured_is_said_and_is_not_zero() -> None:

@@ -115,7 +115,9 @@ def test_the_numbers_are_those_of_json_and_text(estate: str, tmp_path: Path) -> 
         assert percent(gpu["use"]["past"]["average_percent"]) in line
     unmeasured = len(data["gpus"]) - len(measured)
     assert told(site, "vgpu_cfg_gpus_not_measurable") == {(): unmeasured}
-    assert ("not measurable" in text) == (unmeasured > 0)
+    assert (f"{unmeasured} of " in text and "vCenter tells nothing of them" in text) == (
+        0 < unmeasured < len(data["gpus"])
+    )
     idle = {one["vm"] for one in data["idle"]}
     assert {labels[1] for labels in told(site, "vgpu_cfg_vm_idle")} == idle
 

@@ -135,7 +135,7 @@ def inventory(
         return flow.read_all(connection, use_days=use_days, with_chains=html is not None)
 
     if watch:
-        show_pool.watch_use(read, wanted, by, sort or UseSort.USE)
+        show_pool.watch_use(read, wanted, by, sort or UseSort.USE, verbose=verbose)
     observed = read()
     if html is not None:
         _write_page(html, observed, wanted(observed))

@@ -55,6 +55,8 @@ def watch_use(
     wanted: Callable[[Inventory], Callable[[str], bool]],
     by: UseBy,
     sort: UseSort,
+    *,
+    verbose: bool,
 ) -> None:
     """Keep the use of the wanted hosts' GPUs on the terminal until Ctrl-C."""
     from vgpu_cfg.cli.compose import SystemClock
@@ -69,7 +71,7 @@ def watch_use(
         observed = read()
         found = read_pool(observed, load_catalog(), wants_host=wanted(observed))
         use = UseTable(use_rows(found.gpus, observed, by), by, sort)
-        return lambda width: render_use(found, use, width)
+        return lambda width, height: render_use(found, use, width, height=height, with_all=verbose)
 
     watch(frame, SystemClock().pause, make_console(sys.stdout))
 

@@ -1,9 +1,10 @@
 """The PerformanceManager: what hosts and vCenter keep of the counters of GPUs, as a recorded day drives them.
 
 A host keeps samples of 20 seconds for an hour; vCenter keeps what its statistics level lets it. A GPU's day
-stands in the estate file; its memory is what its vGPUs hold; its temperature and power follow its use and
-are made up. A GPU without a day is not measured, as one without NVIDIA's driver is not. That a device
-is called `000:003:00.0` was seen (github.com/Checkmk/checkmk/pull/807); that these are decimal is assumed.
+stands in the estate file, and counts from when a VM that runs on it was powered on; its memory is what its
+vGPUs hold; its temperature and power follow its use and are made up. A GPU without a day is not measured, as
+one without NVIDIA's driver is not. That a device is called `000:003:00.0` was seen
+(github.com/Checkmk/checkmk/pull/807); that these are decimal is assumed.
 Questions in the format `csv` are refused: nobody asked one here.
 """
 
@@ -113,7 +114,8 @@ def _samples(context: Context, spec: Any) -> Any | None:
             raise refusals.bad_argument("querySpec.metricId")
         for gpu in _measured(found) if times else ():
             if metric.instance in ("*", instance_of(gpu)):
-                values = [_value(gpu, COUNTERS[metric.counterId], at, step) for at in times]
+                since = _in_use_since(context, gpu)
+                values = [_value(gpu, COUNTERS[metric.counterId], at, step, since) for at in times]
                 name = metric_id(counterId=metric.counterId, instance=instance_of(gpu))
                 series.append(vim.PerformanceManager.IntSeries(id=name, value=values))
     if not series:
@@ -138,8 +140,15 @@ def _times(context: Context, spec: Any) -> list[float]:
     return times[-spec.maxSample :] if spec.maxSample else times
 
 
-def _value(gpu: Gpu, counter: Any, end: float, step: int) -> int:
-    busy = _busy(gpu.day, end, step)
+def _in_use_since(context: Context, gpu: Gpu) -> float:
+    """Return when the first of the VMs that run on a GPU was powered on, infinity where none runs."""
+    vms = (context.state.objects.get(use.vm) for use in gpu.uses)
+    started = (vm.boot_time for vm in vms if isinstance(vm, VirtualMachine))
+    return min((at for at in started if at is not None), default=math.inf)
+
+
+def _value(gpu: Gpu, counter: Any, end: float, step: int, since: float) -> int:
+    busy = _busy(gpu.day, end, step) if end > since else 0.0
     used = used_mib(gpu) * 1024
     match counter.nameInfo.key:
         case "utilization":

@@ -195,6 +195,17 @@ def _off(held: Iterable[tuple[Vm, Host, tuple[str, ...]]]) -> Iterator[Holder]:
             yield Holder(vm.name, host.name, vm.power_state.value, devices, _plan_of(vm))
 
 
+def _most_while_on(past: PastUse, vm: Vm) -> float:
+    """Return the highest mean in percent that a GPU can have had since a VM was powered on.
+
+    A VM that is on for an hour may have worked all of it, however idle the GPU was the days before.
+    """
+    uptime = vm.detail.uptime_seconds if vm.detail else None
+    if uptime is None or uptime >= past.span_seconds:
+        return past.average_percent
+    return past.average_percent * past.span_seconds / max(uptime, 1)
+
+
 def _idle(
     held: Iterable[tuple[Vm, Host, tuple[str, ...]]],
     observed: Inventory,
@@ -207,7 +218,7 @@ def _idle(
             continue
         used = cpu_percent(vm)
         past, is_alone = past_of(vm.name, host.moid, gpus)
-        is_idle_by_gpu = past is not None and past.average_percent < below
+        is_idle_by_gpu = past is not None and _most_while_on(past, vm) < below
         if past is not None and not is_idle_by_gpu and is_alone:
             continue
         if is_idle_by_gpu or (used is not None and used < below):

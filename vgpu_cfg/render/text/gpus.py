@@ -84,7 +84,7 @@ def render_pool(
     lines += _notes(pool.rows, width)
     lines += _by_host(pool.gpus, width, with_all=with_all)
     if use is not None:
-        lines += render_use(pool, use, width)
+        lines += render_use(pool, use, width, with_all=with_all)
     return [*lines, *render_cordons(cordons, width), *render_off(pool, width), *render_idle(pool, width)]
 
 

@@ -28,6 +28,14 @@ clusters:
     gpus:
     - {{board: A100D, pci_id: "0000:21:00.0", day: [0,0,0,0,0,0,0,90,60,60,0,0,0,0,0,0,0,0,0,0,0,0,0,0]}}
     - {{board: A100D, pci_id: "0000:e2:00.0"}}
+vms:
+- name: worker
+  host: esx-000.lab
+  cpus: 8
+  memory: 64GiB
+  hardware_version: 21
+  gpus: [{{profile: grid_a100d-80c, on: "0000:21:00.0"}}]
+  extra_config: {{pciPassthru.use64bitMMIO: "TRUE", pciPassthru.64bitMMIOSizeGB: "512"}}
 """
 
 
@@ -76,7 +84,7 @@ def test_which_gpu_a_counter_is_of(names: list[str], there: list[str], found: li
 def test_now_and_over_days_where_vcenter_keeps_them(tmp_path: Path) -> None:
     found, trips = read(tmp_path, level=4, days=7)
     (use,) = found.gpus  # that of the other is not measurable, and never 0
-    assert (use.pci_id, use.utilization_percent, use.memory_used_mib) == ("0000:21:00.0", 90.0, 0)
+    assert (use.pci_id, use.utilization_percent, use.memory_used_mib) == ("0000:21:00.0", 90.0, 81920)
     assert (use.memory_total_mib, use.temperature_celsius, use.power_watts) == (81920, 68, 252)
     assert use.past is not None
     assert (use.past.average_percent, use.past.peak_percent) == (8.75, 90.0)
@@ -100,7 +108,7 @@ def test_a_hundred_hosts_take_few_round_trips(tmp_path: Path) -> None:
 
 
 def test_without_a_driver_nothing_is_measurable() -> None:
-    lab = open_lab("two-a100", clock=VirtualClock())
+    lab = open_lab("one-a100", clock=VirtualClock())
     with Session(lab, "lab", LAB_CREDENTIALS.user, LAB_CREDENTIALS.password) as session:
         reader = VCenterReader(session, FixedClock())
         found = reader.read_gpu_use(reader.read_inventory(ReadScope()).hosts)
