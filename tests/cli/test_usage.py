@@ -21,9 +21,15 @@ def test_text_json_and_csv_tell_the_same(vgpu_cfg: CommandLine) -> None:
     assert f"{sum(rows.values()):,.1f} GPU-hours" in text
 
 
+def test_hours_are_told_by_a_custom_attribute(vgpu_cfg: CommandLine) -> None:
+    found = json.loads(vgpu_cfg.done("usage", *SERVER, "--by", "attribute:owner", "--output", "json").out)
+    assert [row["name"] for row in found["rows"]] == ["research", "desktops", ""]
+
+
 def test_what_is_mistyped_is_told(vgpu_cfg: CommandLine) -> None:
     for words, said in (
         (["--by", "plans"], "'plans' is not plan, folder, vm, owner or attribute:NAME"),
+        (["--by", "attribute:Ownr"], "no VM has the custom attribute 'Ownr': did you mean 'owner'?"),
         (["--since", "1y"], "neither a time such as 7d"),
         (["--csv", "--output", "json"], "give one of --csv and --output json"),
     ):

@@ -79,11 +79,15 @@ def test_how_far_vcenters_history_reaches_is_said() -> None:
 
 
 def test_by_plan_folder_and_attribute() -> None:
-    observed = estate(a={"mark": "one/a", "uptime": 36_000}, b={"uptime": 72_000})
+    observed = estate(
+        a={"mark": "one/a", "uptime": 36_000}, b={"uptime": 72_000, "attributes": {"Team": "ml"}}
+    )
     by_plan = {row.name: (row.vms, row.device_hours) for row in hours(observed, by="plan").rows}
     assert by_plan == {"": (("b",), 20), "one": (("a",), 10)}
     assert [row.name for row in hours(observed, by="folder").rows] == ["/dc1/vm/training"]
-    assert [row.name for row in hours(observed, by="attribute:Team").rows] == [""]
+    assert [row.name for row in hours(observed, by="attribute:Team").rows] == ["ml", ""]
+    with pytest.raises(ValueError, match="no VM has the custom attribute 'team': did you mean 'Team'"):
+        hours(observed, by="attribute:team")
     with pytest.raises(ValueError, match="'plans' is not plan, folder, vm, owner or attribute:NAME"):
         hours(observed, by="plans")
 

@@ -76,10 +76,20 @@ def test_a_vm_alone_on_its_gpu_is_judged_by_it(
     assert idle(estate(means, a=vm("grid_a100d-80c", A, cpu_percent))) == found
 
 
-@pytest.mark.parametrize(("hours", "found"), [(1, []), (30 * 24, [("a", 0.5)])])
-def test_a_vm_is_not_judged_by_days_before_it_was_on(hours: int, found: list[tuple[str, float]]) -> None:
-    # Half a percent of a week is 50 minutes: all that a VM which is on for an hour could do.
-    assert idle(estate({A: 0.5}, a=vm("grid_a100d-80c", A, uptime=hours * 3600))) == found
+@pytest.mark.parametrize(
+    ("mean", "hours", "found"),
+    [
+        (0.5, 1, []),  # half a percent of a week is 50 minutes: it may have worked all the time
+        (0.5, 6 * 24, [("a", 0.5)]),
+        (0.0, 1, [("a", 0.0)]),
+        (0.0, 0.5, []),  # it has just begun
+    ],
+)
+def test_a_vm_is_not_judged_by_days_before_it_was_on(
+    mean: float, hours: float, found: list[tuple[str, float]]
+) -> None:
+    observed = estate({A: mean}, a=vm("grid_a100d-80c", A, uptime=int(hours * 3600)))
+    assert idle(observed) == found
 
 
 def test_of_a_shared_gpu_low_use_bounds_all_and_high_use_blames_nobody() -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from vgpu_cfg.catalog import Catalog
+from vgpu_cfg.documents import did_you_mean
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.past import Past, PastEvent
 from vgpu_cfg.model.observed.vm import Vm
@@ -55,9 +56,13 @@ class Hours:
 def key_of(observed: Inventory, by: str) -> KeyOf:
     """Return what names the row of a VM: by `plan`, `folder`, `vm`, `owner` or `attribute:NAME`.
 
-    Raises ValueError for another word.
+    Raises ValueError for another word, and for an attribute that no VM has.
     """
     if by.startswith("attribute:") and (name := by.removeprefix("attribute:")):
+        there = {found for vm in observed.vms for found in (vm.detail.attributes if vm.detail else ())}
+        if name not in there:
+            hint = did_you_mean(name, there, noun="attributes") or "`vgpu-cfg usage --by folder` needs none"
+            raise ValueError(f"no VM has the custom attribute {name!r}: {hint}")
         return lambda vm: vm.detail.attributes.get(name, "") if vm.detail else ""
 
     def folder(vm: Vm) -> str:

@@ -14,6 +14,8 @@ from vgpu_cfg.planning.capacity.vgpu_need import needs_of
 from vgpu_cfg.planning.pool.gpus import PooledGpu, PoolMode, counted_room, pooled_gpus
 from vgpu_cfg.planning.pool.use import owner_of, past_of
 
+LEAST_UPTIME_SECONDS = 3600
+"""A VM that is on for less is not judged by its GPUs: an hour is the least that is kept of them."""
 IDLE_BELOW_PERCENT = 1.0
 """A VM that uses less of its GPUs, or of its CPUs where these are not measured, is idle: a choice."""
 HALF_SLICES = 4
@@ -198,12 +200,15 @@ def _off(held: Iterable[tuple[Vm, Host, tuple[str, ...]]]) -> Iterator[Holder]:
 def _most_while_on(past: PastUse, vm: Vm) -> float:
     """Return the highest mean in percent that a GPU can have had since a VM was powered on.
 
-    A VM that is on for an hour may have worked all of it, however idle the GPU was the days before.
+    A VM that is on for a day may have worked all of what the mean of a week tells. Of one that is on for
+    less than an hour nothing can be said, and so all of it.
     """
     uptime = vm.detail.uptime_seconds if vm.detail else None
     if uptime is None or uptime >= past.span_seconds:
         return past.average_percent
-    return past.average_percent * past.span_seconds / max(uptime, 1)
+    if uptime < LEAST_UPTIME_SECONDS:
+        return 100.0
+    return past.average_percent * past.span_seconds / uptime
 
 
 def _idle(

@@ -34,7 +34,7 @@ def _cells(row: HoursRow, total: float, by: str) -> list[Cell]:
         f"{row.gpu_hours:,.1f}",
         f"{100 * row.gpu_hours / total:.0f} %" if total else "",
         f"{row.device_hours:,.1f}",
-        fold_names(row.vms) if by != "vm" else "",
+        fold_names(sorted(row.vms)) if by != "vm" else "",
     ]
 
 

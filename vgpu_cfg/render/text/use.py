@@ -102,7 +102,7 @@ def _cells(row: UseRow, by: UseBy) -> list[Cell]:
         "" if row.power_watts is None else f"{row.power_watts} W",
         "" if row.past_percent is None else percent(row.past_percent),
         "" if row.peak_percent is None else percent(row.peak_percent),
-        fold_names(row.vms) if by is not UseBy.VM else "",
+        fold_names(sorted(row.vms)) if by is not UseBy.VM else "",
     ]
 
 
