@@ -7,7 +7,9 @@ import os
 import re
 import shutil
 import subprocess
+from collections import Counter
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +23,10 @@ from vgpu_cfg.errors import Unreachable
 from vgpu_cfg.lab import estate_names, open_lab
 from vgpu_cfg.lab.simulation.clock import VirtualClock
 from vgpu_cfg.lab.simulation.sessions import LAB_CREDENTIALS
+from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.use_choice import UseBy
+from vgpu_cfg.model.vgpu import VgpuProfile
+from vgpu_cfg.planning.pool.shapes import CurrentHosts
 from vgpu_cfg.planning.pool.summary import read_pool
 from vgpu_cfg.planning.pool.use import use_rows
 from vgpu_cfg.ports import ReadScope
@@ -30,6 +35,7 @@ from vgpu_cfg.render.layout.lines import plain
 from vgpu_cfg.render.metrics import METRICS, UP, Site, samples
 from vgpu_cfg.render.text.gpus import render_pool
 from vgpu_cfg.render.text.use import percent
+from vgpu_cfg.render.views.estate_map import view_map
 from vgpu_cfg.render.views.use import UseTable
 from vgpu_cfg.vsphere.reading.reader import VCenterReader
 from vgpu_cfg.vsphere.wire.session import Session
@@ -64,14 +70,20 @@ vms:
 """
 
 
-def seen(estate: str) -> tuple[Site, dict[str, Any], str]:
-    """Return an estate's metrics, its JSON and its text, all of one reading."""
+@cache
+def look_at(estate: str) -> Inventory:
+    """Read an estate with the use of its GPUs."""
     lab = open_lab(estate, clock=VirtualClock())
     with Session(lab, "lab", LAB_CREDENTIALS.user, LAB_CREDENTIALS.password) as session:
         reader = VCenterReader(session, FixedClock())
         observed = reader.read_inventory(ReadScope())
         use = reader.read_gpu_use(observed.hosts, 7)
-    observed = observed.model_copy(update={"gpu_use": use})
+    return observed.model_copy(update={"gpu_use": use})
+
+
+def seen(estate: str) -> tuple[Site, dict[str, Any], str]:
+    """Return an estate's metrics, its JSON and its text, all of one reading."""
+    observed = look_at(estate)
     pool = read_pool(observed, load_catalog())
     rows = UseTable(use_rows(pool.gpus, observed, UseBy.GPU))
     text = plain(render_pool(pool, observed.vcenter, 120, use=rows, with_all=True))
@@ -83,12 +95,17 @@ def told(site: Site, name: str) -> dict[tuple[str, ...], float]:
     return found
 
 
-@pytest.mark.parametrize("estate", [*estate_names(), MEASURED])
-def test_the_numbers_are_those_of_json_and_text(estate: str, tmp_path: Path) -> None:
-    if estate == MEASURED:
-        file = tmp_path / "measured.yaml"
-        file.write_text(MEASURED)
-        estate = str(file)
+@pytest.fixture(params=[*estate_names(), MEASURED])
+def estate(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Each built-in estate, and one that is all about use."""
+    if request.param != MEASURED:
+        return str(request.param)
+    file = tmp_path_factory.getbasetemp() / "measured.yaml"
+    file.write_text(MEASURED)
+    return str(file)
+
+
+def test_the_numbers_are_those_of_json_and_text(estate: str) -> None:
     site, data, text = seen(estate)
     rows = {(row["board"], row["mode"]): row for row in data["pool"]}
     sums: dict[str, Callable[[dict[str, Any]], int]] = {
@@ -104,15 +121,27 @@ def test_the_numbers_are_those_of_json_and_text(estate: str, tmp_path: Path) -> 
         counts = {(*at, profile): count for at, row in rows.items() for profile, count in row[key].items()}
         assert told(site, f"vgpu_cfg_pool_vgpus_{name}") == counts
     measured = [gpu for gpu in data["gpus"] if gpu["use"]]
-    busy = told(site, "vgpu_cfg_gpu_utilization_ratio")
-    assert busy == {
-        (gpu["host"], gpu["pci_id"], gpu["board"]): gpu["use"]["utilization_percent"] / 100
-        for gpu in measured
+    uses: dict[str, Callable[[dict[str, Any]], float]] = {
+        "utilization_ratio": lambda use: use["utilization_percent"] / 100,
+        "utilization_mean_ratio": lambda use: use["past"]["average_percent"] / 100,
+        "memory_used_bytes": lambda use: use["memory_used_mib"] * MIB,
+        "memory_bytes": lambda use: use["memory_total_mib"] * MIB,
+        "temperature_celsius": lambda use: use["temperature_celsius"],
+        "power_watts": lambda use: use["power_watts"],
     }
+    for name, of_use in uses.items():
+        assert told(site, f"vgpu_cfg_gpu_{name}") == {
+            (gpu["host"], gpu["pci_id"], gpu["board"]): pytest.approx(of_use(gpu["use"])) for gpu in measured
+        }, name
+    held = Counter((gpu["host"], gpu["pci_id"]) for gpu in data["gpus"] for _ in gpu["runs"])
+    assert Counter({labels[:2]: 0 for labels in told(site, "vgpu_cfg_gpu_held")}) | held == held
+    assert sum(told(site, "vgpu_cfg_gpu_held").values()) == sum(held.values())
     for gpu in measured:
         (line,) = (line for line in text.splitlines() if f"{gpu['host']} {gpu['pci_id']}" in line)
         assert percent(gpu["use"]["utilization_percent"]) in line
         assert percent(gpu["use"]["past"]["average_percent"]) in line
+        assert f"{gpu['use']['temperature_celsius']} °C" in line
+        assert f"{gpu['use']['power_watts']} W" in line
     unmeasured = len(data["gpus"]) - len(measured)
     assert told(site, "vgpu_cfg_gpus_not_measurable") == {(): unmeasured}
     assert (f"{unmeasured} of " in text and "vCenter tells nothing of them" in text) == (
@@ -120,6 +149,31 @@ def test_the_numbers_are_those_of_json_and_text(estate: str, tmp_path: Path) -> 
     )
     idle = {one["vm"] for one in data["idle"]}
     assert {labels[1] for labels in told(site, "vgpu_cfg_vm_idle")} == idle
+
+
+def test_fit_and_the_picture_count_alike(estate: str) -> None:
+    site, _, _ = seen(estate)
+    observed = look_at(estate)
+    totals = view_map(observed, load_catalog()).totals
+
+    def total(name: str) -> float:
+        return sum(told(site, f"vgpu_cfg_pool_{name}").values())
+
+    assert (totals.gpus, totals.idle, totals.closed) == (
+        total("gpus"),
+        total("idle_gpus"),
+        total("not_ready_gpus"),
+    )
+    assert (totals.lost_mib * MIB, totals.bound_mib * MIB) == (
+        total("stranded_bytes"),
+        total("locked_bytes"),
+    )
+    free: Counter[str] = Counter()
+    for (_, _, profile), count in told(site, "vgpu_cfg_pool_vgpus_free").items():
+        free[profile] += int(count)
+    now = CurrentHosts(observed, load_catalog())
+    counted = {name: now.fit_profile(VgpuProfile.parse(name), lambda _: True).total for name in free}
+    assert counted == free
 
 
 def table() -> str:

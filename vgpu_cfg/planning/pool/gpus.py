@@ -96,6 +96,7 @@ class PoolReader:
     catalog: Catalog
     _capacity: CapacityReader = field(init=False)
     _use: UseReading = field(init=False)
+    _others: tuple[str, ...] = field(init=False)
     _known: dict[tuple[object, ...], tuple[dict[str, int], tuple[Stranding, ...]]] = field(
         default_factory=dict
     )
@@ -104,6 +105,8 @@ class PoolReader:
     def __post_init__(self) -> None:
         self._use = self.observed.gpu_use or UseReading()
         self._capacity = CapacityReader(self.observed, self.catalog)
+        details = (vm.detail for vm in self.observed.vms if vm.is_on and vm.detail)
+        self._others = tuple(sorted({vgpu.profile for detail in details for vgpu in detail.vgpus}))
 
     def capacity(self, host: Host) -> HostCapacity:
         """Read what is free on a host."""
@@ -161,8 +164,7 @@ class PoolReader:
         key = (*state.signature(), offered, holders)
         if key not in self._known:
             needs = self._needs_of(state.board, offered)
-            beside = {held.need for held in state.held if held.need and held.need.series != "C"}
-            every = dict.fromkeys((*needs, *sorted(beside, key=lambda need: need.name)))
+            every = (*needs, *self._others_of(state.board, offered))
             room = {need.name: count for need in every if (count := state.room(need))}
             self._known[key] = (room, find_stranded(state, needs))
         return self._known[key]
@@ -175,6 +177,17 @@ class PoolReader:
                 need for need in needs if offered is None or need.name in offered
             )
         return self._needs[board.key, offered]
+
+
+    def _others_of(self, board: Board, offered: frozenset[str] | None) -> Iterator[VgpuNeed]:
+        """Yield the needs of a board by the profiles of other series that run anywhere, by name.
+
+        Anywhere, and not on one GPU only: else the sum over GPUs would leave out those where none runs yet.
+        """
+        for name in self._others:
+            need = self._capacity.needs(name).get(board.key)
+            if need is not None and need.series != "C" and (offered is None or name in offered):
+                yield need
 
 
 def pooled_gpus(

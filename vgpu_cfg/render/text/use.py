@@ -136,11 +136,11 @@ def _notes(pool: GpuPool, shown: UseTable, *, at_rest: int) -> list[str]:
 
 
 def _unmeasured(pool: GpuPool, shown: UseTable) -> Iterator[str]:
-    untold = [gpu for gpu in pool.gpus if gpu.use is None]
-    if untold:
-        are = "is" if len(untold) == 1 else "are"
-        where = fold_hosts(dict.fromkeys(gpu.host for gpu in untold))
-        counts = f"{len(untold)} of {counted(len(pool.gpus), 'GPU')}"
+    unknown = [gpu for gpu in pool.gpus if gpu.use is None]
+    if unknown:
+        are = "is" if len(unknown) == 1 else "are"
+        where = fold_hosts(dict.fromkeys(gpu.host for gpu in unknown))
+        counts = f"{len(unknown)} of {counted(len(pool.gpus), 'GPU')}"
         yield f"{counts} {are} {UNMEASURED}: vCenter tells nothing of them ({where})."
     names = [row.name or f"(no {shown.by})" for row in shown.rows if 0 < row.gpus == row.unmeasured]
     if names and shown.by is not UseBy.GPU:
