@@ -178,7 +178,6 @@ class PoolReader:
             )
         return self._needs[board.key, offered]
 
-
     def _others_of(self, board: Board, offered: frozenset[str] | None) -> Iterator[VgpuNeed]:
         """Yield the needs of a board by the profiles of other series that run anywhere, by name.
 
