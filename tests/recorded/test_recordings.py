@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.cli.command_line import ROOT, CommandLine, Ran
+from tests.decodings import judge
 
 HERE = Path(__file__).resolve().parent
 RECORDINGS = sorted((HERE / "recordings").iterdir())
@@ -42,6 +43,15 @@ def test_it_can_be_looked_at_in_text_and_as_json(path: Path, vgpu_cfg: CommandLi
     data = json.loads(vgpu_cfg.done("inventory", "--output", "json", "--from", path).out)
     assert data["kind"] == "inventory"
     assert all(host["name"] in text.out for host in data["hosts"])
+
+
+@pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.name)
+def test_its_answers_are_decoded_as_pyvmomi_decodes_them(
+    path: Path, vgpu_cfg: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judged = judge(monkeypatch)
+    vgpu_cfg.done("inventory", "--from", path)
+    assert judged.answers > 5
 
 
 # ---------------------------------------------------------------- a full pool

@@ -12,13 +12,13 @@ from datetime import datetime, timedelta
 from http import HTTPStatus
 from http.cookies import CookieError, SimpleCookie
 from typing import Any
-from xml.parsers.expat import ExpatError
 
 from pyVmomi import vim, vmodl
-from pyVmomi.SoapAdapter import SoapResponseDeserializer, SoapStubAdapterBase
+from pyVmomi.SoapAdapter import SoapStubAdapterBase
 
 from vgpu_cfg.errors import AnswerLost, NotSent, Unreachable, VCenterError
 from vgpu_cfg.ports import Transport
+from vgpu_cfg.vsphere.wire.decoding import Decoder, UnreadableAnswer
 from vgpu_cfg.vsphere.wire.outage import Outage
 from vgpu_cfg.vsphere.wire.transport import PATIENCE, patient
 
@@ -93,6 +93,7 @@ class TransportStub(SoapStubAdapterBase):
         self._transport = transport
         self._address = address
         self._cookie = ""
+        self._decoder = Decoder(self)
 
     def forget_session(self) -> None:
         """Drop the session's cookie."""
@@ -186,11 +187,8 @@ class TransportStub(SoapStubAdapterBase):
     def _decode(self, info: Any, status: int, answer: bytes) -> Any:
         method: str = info.wsdlName
         try:
-            # The parser takes a body that breaks off for a short one.
-            if not answer.rstrip().endswith(b"Envelope>"):
-                raise ValueError("the answer breaks off, or is no SOAP")
-            value = SoapResponseDeserializer(self).Deserialize(answer, info.result)
-        except (ExpatError, AttributeError, KeyError, TypeError, ValueError, IndexError) as error:
+            value = self._decoder.read(answer, info.result)
+        except UnreadableAnswer as error:
             raise VCenterError(
                 f"the answer to {method} cannot be read: {error}",
                 subject=self._address,
