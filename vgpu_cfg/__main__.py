@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from vgpu_cfg.cli.app import main
+import gc
+
+COLLECT_AFTER = 100_000
+"""New objects until the garbage collector looks at them: a command keeps nearly all to its end."""
+
+gc.set_threshold(COLLECT_AFTER)
+
+from vgpu_cfg.cli.app import main  # noqa: E402 - its imports make objects, too
 
 __all__ = ["main"]
 
