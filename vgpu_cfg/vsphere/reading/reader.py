@@ -21,7 +21,7 @@ from vgpu_cfg.model.observed.host_facts import EstateFacts, FactGroup
 from vgpu_cfg.model.observed.inventory import DirectPathCapacity, Host, Inventory, PciDevice
 from vgpu_cfg.model.observed.maintenance import MaintenanceEntry
 from vgpu_cfg.model.observed.past import Past, PastScope
-from vgpu_cfg.model.observed.vm import Vm
+from vgpu_cfg.model.observed.vm import Vm, VmDetail
 from vgpu_cfg.planning.findings.options import matches_any
 from vgpu_cfg.ports import Clock, ReadScope
 from vgpu_cfg.vsphere.history.happened import NOT_RECORDED, read_past
@@ -52,8 +52,8 @@ from vgpu_cfg.vsphere.reading.privileges import (
     vmodl_name,
 )
 from vgpu_cfg.vsphere.reading.sharing import infer_sharing
-from vgpu_cfg.vsphere.reading.vms import make_vm, owner_mark
-from vgpu_cfg.vsphere.wire.collector import Item, Paths, Start, collect_all, collect_from
+from vgpu_cfg.vsphere.reading.vms import make_detail, make_vm, owner_mark
+from vgpu_cfg.vsphere.wire.collector import Item, Paths, Start, collect_all, collect_from, made_from
 from vgpu_cfg.vsphere.wire.session import Session
 
 MOST_HOSTS_WITHOUT_LISTED_GPU = 64
@@ -97,13 +97,7 @@ class VCenterReader:
         hosts, items = self._read_hosts(places, scope)
         details = self._read_details(places, scope, [host for host in hosts if host.gpus])
         vms = {
-            item.moid: make_vm(
-                places,
-                item,
-                details.get(item.moid),
-                scope.extra_config_keys,
-                option_names=scope.option_names,
-            )
+            item.moid: make_vm(places, item, details.get(item.moid))
             for item in places.of_type("VirtualMachine")
         }
         vms = self._add_origins(mark_nics(vms, hosts), scope)
@@ -120,7 +114,7 @@ class VCenterReader:
     ) -> tuple[Vm, ...]:
         """Read some VMs again, in detail, in one round trip; what has gone is left out."""
         items = self._items(passes.VM_AGAIN, passes.VM, moids)
-        vms = {item.moid: make_vm(self._places, item, item, extra_config_keys) for item in items}
+        vms = {item.moid: make_vm(self._places, item, make_detail(item, extra_config_keys)) for item in items}
         return tuple(mark_nics(vms, self._hosts.values()).values())
 
     def read_gpu_holders(self, host_moids: Iterable[str]) -> Mapping[str, Mapping[str, tuple[str, ...]]]:
@@ -198,8 +192,13 @@ class VCenterReader:
             items[more.moid] = Item(known.type_name, known.moid, {**known.values, **more.values})
         return [make_host(places, item) for item in items.values()], items
 
-    def _read_details(self, places: Places, scope: ReadScope, gpu_hosts: Sequence[Host]) -> dict[str, Item]:
-        """Read the VMs on GPU hosts, on hosts that the scope names, and those of the plan, in detail."""
+    def _read_details(
+        self, places: Places, scope: ReadScope, gpu_hosts: Sequence[Host]
+    ) -> dict[str, VmDetail | None]:
+        """Read the VMs on GPU hosts, on hosts that the scope names, and those of the plan, in detail.
+
+        Details are made page by page: what a server says of thousands of VMs is much, what is kept is not.
+        """
         on = {host.moid for host in gpu_hosts}
         on.update(reader_places.named_hosts(places, scope.hosts))
         if scope.everything:
@@ -214,8 +213,11 @@ class VCenterReader:
             (Start(passes.HOST, moid, follow="vm") for moid in hosts),
             (Start(passes.VM, moid) for moid in wanted),
         )
-        found = collect_from(self._session, passes.VM_PASS, starts)
-        return {item.moid: item for item in found}
+
+        def detail_of(item: Item) -> tuple[str, VmDetail | None]:
+            return item.moid, make_detail(item, scope.extra_config_keys, option_names=scope.option_names)
+
+        return dict(made_from(self._session, passes.VM_PASS, starts, detail_of))
 
     def _complete(
         self,

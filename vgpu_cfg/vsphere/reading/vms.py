@@ -61,9 +61,7 @@ def hardware_version(text: str | None) -> int | None:
     return int(found.group(1)) if found else None
 
 
-def make_vm(
-    places: Places, item: Item, detail: Item | None, keys: frozenset[str], *, option_names: bool = False
-) -> Vm:
+def make_vm(places: Places, item: Item, detail: VmDetail | None) -> Vm:
     """Make a VM of its light properties and, where its configuration was read, its detail."""
     state = str(item.get("runtime.powerState", PowerState.OFF.value))
     name = places.name(item)
@@ -77,17 +75,8 @@ def make_vm(
         is_template=item.get("config.template", False),
         instance_uuid=item.get("config.instanceUuid", ""),
         mark=owner_mark(item),
-        detail=(
-            make_detail(detail, keys, option_names=option_names)
-            if detail is not None and _has_config(detail)
-            else None
-        ),
+        detail=detail,
     )
-
-
-def _has_config(detail: Item) -> bool:
-    """Whether the VM's configuration could be read; it cannot where the VM is inaccessible."""
-    return detail.get("config.hardware.device") is not None
 
 
 def owner_mark(item: Item) -> OwnerMark | None:
@@ -98,12 +87,15 @@ def owner_mark(item: Item) -> OwnerMark | None:
     return OwnerMark.parse(str(plan.value), "" if vm is None else str(vm.value))
 
 
-def make_detail(item: Item, keys: frozenset[str], *, option_names: bool = False) -> VmDetail:
+def make_detail(item: Item, keys: frozenset[str], *, option_names: bool = False) -> VmDetail | None:
     """Make the detail of a VM; `keys` are the extraConfig keys kept besides the tool's own.
 
-    With `option_names` the names of the others are kept, too.
+    With `option_names` the names of the others are kept, too. None where the configuration could not be
+    read, as it cannot of an inaccessible VM.
     """
-    devices = item.get("config.hardware.device") or ()
+    devices = item.get("config.hardware.device")
+    if devices is None:
+        return None
     kept = dict(_extra_config(item, keys))
     return VmDetail(
         change_version=item.get("config.changeVersion", ""),

@@ -28,6 +28,7 @@ MOST_RENEWALS = 3
 """So often is a reading begun anew whose session has ended: a vCenter may restart more than once."""
 
 Answer = TypeVar("Answer")
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +94,7 @@ def collect_all(session: Session, wanted: Sequence[Paths]) -> list[Item]:
         )
         start = vmodl.query.PropertyCollector.ObjectSpec(obj=view, skip=True, selectSet=[through])
         try:
-            return _retrieve(session, wanted, [start])
+            return _retrieve(session, wanted, [start], _itself)
         finally:
             # Where the session has ended the view is gone with it.
             with contextlib.suppress(vmodl.MethodFault):
@@ -105,10 +106,20 @@ def collect_all(session: Session, wanted: Sequence[Paths]) -> list[Item]:
 
 def collect_from(session: Session, wanted: Sequence[Paths], starts: Iterable[Start]) -> list[Item]:
     """Read the named objects, or what they refer to; those that have gone are left out."""
+    return made_from(session, wanted, starts, _itself)
+
+
+def made_from(
+    session: Session, wanted: Sequence[Paths], starts: Iterable[Start], make: Callable[[Item], Made]
+) -> list[Made]:
+    """Read as `collect_from` does; of each object only what `make` makes of it is kept.
+
+    Where a reading begins anew, what was made is made again.
+    """
     left = list(starts)
 
-    def attempt() -> list[Item]:
-        return _retrieve(session, wanted, [_object_spec(session, start) for start in left])
+    def attempt() -> list[Made]:
+        return _retrieve(session, wanted, [_object_spec(session, start) for start in left], make)
 
     with translated("reading the inventory", session.address):
         for _ in range(MOST_RESTARTS):
@@ -137,7 +148,13 @@ def renewing(session: Session, attempt: Callable[[], Answer]) -> Answer:
     return attempt()
 
 
-def _retrieve(session: Session, wanted: Sequence[Paths], starts: Sequence[Any]) -> list[Item]:
+def _itself(item: Item) -> Item:
+    return item
+
+
+def _retrieve(
+    session: Session, wanted: Sequence[Paths], starts: Sequence[Any], make: Callable[[Item], Made]
+) -> list[Made]:
     collector = session.service_content.propertyCollector
     specs = [_property_spec(paths, session.stub.version) for paths in wanted]
     options = vmodl.query.PropertyCollector.RetrieveOptions(maxObjects=PAGE_SIZE)
@@ -147,14 +164,16 @@ def _retrieve(session: Session, wanted: Sequence[Paths], starts: Sequence[Any]) 
     )
     pages = Pages(session.limits.answer_pages, session.address)
     page = collector.RetrievePropertiesEx([spec], options)
-    items: list[Item] = []
+    made: list[Made] = []
     while page is not None:
-        items.extend(_item(found) for found in page.objects)
-        if not page.token:
+        made.extend(make(_item(found)) for found in page.objects)
+        token, is_empty = page.token, not page.objects
+        if not token:
             break
-        pages.turn(page.token, is_empty=not page.objects)
-        page = collector.ContinueRetrievePropertiesEx(page.token)
-    return items
+        pages.turn(token, is_empty=is_empty)
+        page = None  # it is large: the next one need not lie beside it
+        page = collector.ContinueRetrievePropertiesEx(token)
+    return made
 
 
 class Pages:

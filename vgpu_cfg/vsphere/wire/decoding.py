@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
-from xml.etree.ElementTree import Element, XMLParser
+from xml.etree.ElementTree import Element, XMLPullParser
 
 from pyVmomi import Iso8601, SoapAdapter, VmomiSupport, vmodl
 
@@ -21,7 +21,14 @@ Make = Callable[[Element], Any]
 
 _ENVELOPE = "{http://schemas.xmlsoap.org/soap/envelope/}"
 _TYPE = "{http://www.w3.org/2001/XMLSchema-instance}type"
+_BODY = f"{_ENVELOPE}Body"
 _OF_A_FAULT = "Fault"
+_VIM = f"{{{VmomiSupport.XMLNS_VMODL_BASE}}}"
+_RETURNED = f"{_VIM}returnval"
+_OBJECTS = f"{_VIM}objects"
+_PAGE: Any = vmodl.query.PropertyCollector.RetrieveResult
+_PIECE = 1 << 18
+"""So many bytes are parsed at a time."""
 _LOCALIZED = VmomiSupport.GetVmodlType("vmodl.LocalizedMethodFault")
 _BOOLEANS = {"1": True, "true": True, "0": False, "false": False}
 _NAMES_BY_THEMSELVES = (VmomiSupport.ManagedMethod, VmomiSupport.PropertyPath, type)
@@ -54,11 +61,35 @@ class Decoder:
             raise UnreadableAnswer(str(error)) from error
 
     def _read(self, answer: bytes, result: Any) -> Any:
-        parser = XMLParser()  # noqa: S314 - expat refuses entities that grow, and fetches none
-        parser.feed(answer)
-        body = parser.close().find(f"{_ENVELOPE}Body")
+        parser: XMLPullParser[Any] = XMLPullParser(("start",))
+        root: Element | None = None
+        objects: list[Any] = []
+        for at in range(0, len(answer), _PIECE):
+            parser.feed(answer[at : at + _PIECE])
+            for event in parser.read_events():
+                root = _element(event) if root is None else root
+            if result is _PAGE and root is not None:
+                objects.extend(self._whole_objects(root))
+        parser.close()
+        body = None if root is None else root.find(_BODY)
         if body is None:
-            raise ValueError("the answer breaks off, or is no SOAP")
+            raise ValueError("it is no SOAP")
+        value = self._within(body, result)
+        if objects:
+            value.objects[:0] = objects
+        return value
+
+    def _whole_objects(self, root: Element) -> list[Any]:
+        """Take what is there as a whole of a page's objects out of the tree, which never holds a page."""
+        page = root.find(f"{_BODY}/*/{_RETURNED}")
+        if page is None:
+            return []
+        whole = page[:-1]
+        page[:-1] = [element for element in whole if element.tag != _OBJECTS]
+        objects = self._slot(_PAGE, _OBJECTS, is_localized=False).declared
+        return [self._value(objects, element) for element in whole if element.tag == _OBJECTS]
+
+    def _within(self, body: Element, result: Any) -> Any:
         for element in body:
             if element.tag == f"{_ENVELOPE}{_OF_A_FAULT}":
                 return self._fault(element)
@@ -273,7 +304,7 @@ def _converter(kind: Any) -> Callable[[str], Any]:
         return _method_named
     if issubclass(kind, VmomiSupport.Enum):
         return lambda text: getattr(kind, text)
-    return kind  # type: ignore[no-any-return]
+    return kind  # type: ignore[no-any-return]  # a type that makes its values from text itself
 
 
 def _bool(text: str) -> bool:
@@ -306,6 +337,12 @@ def _delocalized(value: Any) -> Any:
     """Return the fault inside of what localises it, with its message."""
     value.fault.msg = value.localizedMessage
     return value.fault
+
+
+def _element(event: Any) -> Element:
+    """Return what begins in an event of the parser."""
+    element: Element = event[1]
+    return element
 
 
 def _split(tag: str) -> tuple[str, str]:

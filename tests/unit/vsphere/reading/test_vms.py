@@ -21,13 +21,14 @@ def option(key: str, value: Any) -> Any:
 
 
 def vm(**values: Any) -> Vm:
-    return make_vm(Places([]), Item("VirtualMachine", "vm-1", values), None, frozenset())
+    return make_vm(Places([]), Item("VirtualMachine", "vm-1", values), None)
 
 
 def detail(*devices: Any, keys: frozenset[str] = frozenset(), **values: Any) -> VmDetail:
-    return make_detail(
-        Item("VirtualMachine", "vm-1", {"config.hardware.device": list(devices), **values}), keys
-    )
+    item = Item("VirtualMachine", "vm-1", {"config.hardware.device": list(devices), **values})
+    made = make_detail(item, keys)
+    assert made is not None
+    return made
 
 
 def test_an_inaccessible_vm_has_a_name_and_no_more() -> None:
@@ -49,7 +50,7 @@ def test_a_configuration_that_cannot_be_read_is_not_an_empty_one(
     values: dict[str, Any], *, has_detail: bool
 ) -> None:
     item = Item("VirtualMachine", "vm-1", values)
-    assert (make_vm(Places([]), item, item, frozenset()).detail is not None) is has_detail
+    assert (make_detail(item, frozenset()) is not None) is has_detail
 
 
 @pytest.mark.parametrize(

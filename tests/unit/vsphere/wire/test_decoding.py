@@ -83,6 +83,20 @@ def test_values_that_say_their_type(value: str, stub: Any) -> None:
     assert found.val is not None
 
 
+@pytest.mark.parametrize("token", [0, 1, 4000])
+def test_a_page_that_is_parsed_in_pieces(token: int, stub: Any) -> None:
+    objects = [
+        f'<objects><obj type="VirtualMachine">vm-{number}</obj><propSet><name>name</name>'
+        f'<val xsi:type="xsd:string">{"n" * 100}</val></propSet></objects>'
+        for number in range(4000)
+    ]
+    objects.insert(token, "<token>1</token>")
+    page = answer(f"<returnval>{''.join(objects)}</returnval>")
+    found = Judged(stub).read(page, vmodl.query.PropertyCollector.RetrieveResult)
+    assert found.token == "1"
+    assert [str(one.obj._moId) for one in found.objects] == [f"vm-{number}" for number in range(4000)]
+
+
 def test_an_unknown_subtype_is_refused_by_name(stub: Any) -> None:
     inner = '<returnval><name>a</name><val xsi:type="VirtualTeapot"/></returnval>'
     assert "VirtualTeapot" in is_refused_by_both(stub, answer(inner), vmodl.DynamicProperty)
