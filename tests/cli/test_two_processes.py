@@ -20,7 +20,7 @@ from vgpu_cfg.lab.simulation.clock import VirtualClock
 
 pytestmark = pytest.mark.enable_socket
 WHY = "two processes, started 0 to 10 s apart: tests/cli/test_two_processes.py"
-SOME = {0, 15}
+SOME = {0}
 """Tenths of a second that `--all` tries, too."""
 
 ONE = "plans/hosts-one.yaml"

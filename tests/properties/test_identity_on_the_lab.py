@@ -234,7 +234,7 @@ class Foreign(RuleBasedStateMachine):
 
 
 Foreign.TestCase.settings = settings(
-    max_examples=examples(3, 20),
+    max_examples=examples(3, 10),
     stateful_step_count=12,
     phases=(Phase.explicit, Phase.generate),
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],

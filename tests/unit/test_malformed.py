@@ -141,7 +141,7 @@ PLACES = list(every_place(parse_text(WHOLE, "whole").data))
 
 @given(st.sampled_from(PLACES[1:]), st.sampled_from(JUNK), st.booleans())
 @example(("vms", 0, "name"), None, True)
-@settings(max_examples=examples(60, 250), deadline=None)
+@settings(max_examples=examples(60, 150), deadline=None)
 def test_junk_anywhere_is_told_and_never_a_traceback(
     place: tuple[str | int, ...], junk: object, extra: bool
 ) -> None:

@@ -51,14 +51,14 @@ def faults_in(case: Case, *, of_vms: bool) -> list[str]:
     return faults
 
 
-@few(1, 4)
+@few(1, 2)
 @given(cases(of_hosts=True))
 def test_what_is_sent_to_hosts_clusters_and_networks_was_shown(case: Case) -> None:
     faults = faults_in(case, of_vms=False)
     assert not faults, "\n".join(faults)
 
 
-@few(2, 16)
+@few(2, 8)
 @given(cases(of_hosts=False))
 def test_what_is_sent_to_vms_was_shown(case: Case) -> None:
     faults = faults_in(case, of_vms=True)
