@@ -55,7 +55,7 @@ def test_it_tells_what_drain_would_do(vgpu_cfg: CommandLine, *, is_hot: bool) ->
     assert {vm["drained"]["how"] for vm in found["vms"] if vm["has_devices"]} == {
         "vmotion" if is_hot else "off"
     }
-    text = vgpu_cfg.done("fit", "--without", FIRST, SERVER).told
+    text = vgpu_cfg.done("fit", "--without", f"host:{FIRST}", SERVER).told
     assert f"starts on {SECOND}" in text
     assert ("vgpu.hotmigrate.enabled is not on" in text) is not is_hot
     assert vgpu_cfg.look(ESTATE).revision == revision
@@ -68,14 +68,14 @@ def test_what_is_bound_to_the_host_starts_nowhere(vgpu_cfg: CommandLine) -> None
     (bound,) = [vm for vm in thought_away(vgpu_cfg)["vms"] if vm["name"] == "p"]
     assert (bound["drained"]["how"], bound["drained"]["to"], bound["died"]["to"]) == ("off", None, None)
     assert bound["died"]["why"] == bound["drained"]["why"] != ""
-    assert "starts nowhere" in vgpu_cfg.done("fit", "--without", FIRST, SERVER).told
+    assert "starts nowhere" in vgpu_cfg.done("fit", "--without", f"host:{FIRST}", SERVER).told
 
 
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (["--without", "esx-nowhere"], 5, "no host matches esx-nowhere"),
-        (["grid_a100-4c", "--without", FIRST], 2, "it stands alone"),
+        (["--without", "host:esx-nowhere"], 5, "no host matches esx-nowhere"),
+        (["grid_a100-4c", "--without", f"host:{FIRST}"], 2, "it stands alone"),
     ],
 )
 def test_what_is_mistyped_is_told(vgpu_cfg: CommandLine, words: list[str], code: int, said: str) -> None:

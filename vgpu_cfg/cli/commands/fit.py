@@ -60,8 +60,8 @@ def fit(
         str | None,
         typer.Option(
             "--without",
-            metavar="host:NAME",
-            help="Ask for no profile: what becomes of this host's VMs in maintenance, and if it died.",
+            metavar="KIND:NAME",
+            help="Ask for no profile: what becomes of VMs without this host or GPU, and if it died.",
             show_default=False,
         ),
     ] = None,

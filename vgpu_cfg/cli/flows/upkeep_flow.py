@@ -120,11 +120,11 @@ def drain(
 
 
 def show_absence(flags: ConnectionFlags, name: str, output: OutputFormat) -> None:
-    """Show what would become of the VMs of a host; nothing is changed."""
+    """Show what would become of VMs if something were away; nothing is changed."""
     from vgpu_cfg.catalog import load_catalog
     from vgpu_cfg.model.desired import DesiredPlan
     from vgpu_cfg.planning.upkeep.absence import think_away
-    from vgpu_cfg.planning.upkeep.targets import one_host
+    from vgpu_cfg.planning.upkeep.targets import away_of
     from vgpu_cfg.render.data.absence import absence_data
     from vgpu_cfg.render.text.absence import render_absence
 
@@ -133,7 +133,7 @@ def show_absence(flags: ConnectionFlags, name: str, output: OutputFormat) -> Non
         observed = _read(reader, _EVERY_VM.model_copy(update={"datacenter": connection.datacenter}))
     address = observed.vcenter.address
     desired = DesiredPlan(name="fit", vcenter=address, contexts=connection.protecting)
-    found = think_away(one_host(name, observed), observed, load_catalog(), desired)
+    found = think_away(away_of(name, observed), observed, load_catalog(), desired)
     if output is OutputFormat.JSON:
         show.data(absence_data(found, address, observed.read_at.isoformat()))
     else:

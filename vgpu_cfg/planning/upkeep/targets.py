@@ -1,6 +1,7 @@
 """Which hosts and GPUs somebody means who types `host:esx-01`, `gpu:esx-01/17:00.0`, or a glob of either.
 
-And that a VM's name, where it is leave to switch it off, means one.
+What is thought away is one of these, and no glob of several. And that a VM's name, where it is leave to
+switch it off, means one.
 """
 
 from __future__ import annotations
@@ -10,10 +11,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from vgpu_cfg.documents import did_you_mean
+from vgpu_cfg.documents import close_to, did_you_mean
 from vgpu_cfg.errors import Ambiguous, NotFound
 from vgpu_cfg.model.observed.inventory import Host, Inventory
 from vgpu_cfg.planning.findings.options import is_host, matches_any
+from vgpu_cfg.planning.upkeep.away import Away, AwayGpu, AwayHost
 
 _WITHOUT_DOMAIN = re.compile(r"[0-9a-f*?\[\]]+:[0-9a-f*?\[\]]+\.[0-7*?]")
 
@@ -55,6 +57,56 @@ def one_host(word: str, observed: Inventory) -> Host:
             remedy=f"name one: {', '.join(host.name for host in hosts[:6])}",
         )
     return hosts[0]
+
+
+def away_of(word: str, observed: Inventory) -> Away:
+    """Return what a word says is thought away.
+
+    Raises NotFound where it means nothing here, or more than one.
+    """
+    kind, _, rest = word.partition(":")
+    if rest and kind == "host":
+        return AwayHost(one_host(word, observed))
+    if rest and kind == "gpu":
+        return _one_gpu(word, observed)
+    raise NotFound(
+        f"{word!r} does not say what is thought away",
+        subject=observed.vcenter.address,
+        remedy=f"{_meant(word)}kinds: {', '.join(_AWAY_WORDS.values())}",
+    )
+
+
+_AWAY_WORDS = {"host": "host:NAME", "gpu": "gpu:HOST/PCI as in gpu:esx-01/0000:17:00.0"}
+"""How each kind of what may be thought away is written."""
+
+
+def _meant(word: str) -> str:
+    """Say what to write for a word without a kind, or with one that is misspelt."""
+    kind, sign, rest = word.partition(":")
+    if not sign:
+        return f"write `host:{word}`; " if word else ""
+    close = close_to(kind, _AWAY_WORDS, 1)
+    return f"did you mean `{close[0]}:{rest}`? " if close and rest else ""
+
+
+def _one_gpu(word: str, observed: Inventory) -> AwayGpu:
+    targets = targets_of([word], observed)
+    found = [(one.host, gpu) for one in targets if (gpu := one.host.gpu(one.pci_id)) is not None]
+    if not found:
+        raise NotFound(
+            f"{word} is cordoned, and its host has no such GPU now",
+            subject=observed.vcenter.address,
+            remedy="`vgpu-cfg inventory` lists the GPUs with their addresses",
+        )
+    if len(found) > 1:
+        names = [f"gpu:{host.name}/{gpu.pci_id}" for host, gpu in found[:6]]
+        raise NotFound(
+            f"{word} names {len(found)} GPUs, and one is thought away at a time",
+            subject=observed.vcenter.address,
+            remedy=f"name one: {', '.join(names)}",
+        )
+    host, gpu = found[0]
+    return AwayGpu(host, gpu)
 
 
 def refuse_unclear(names: Iterable[str], observed: Inventory) -> None:

@@ -1,0 +1,147 @@
+"""What becomes of VMs if a host or a part of it were away: in order as `drain` has it, and after a death."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.plans.estate import make_inventory
+from tests.unit.planning.test_rebalance import estate, small, that_move
+from vgpu_cfg.catalog import load_catalog
+from vgpu_cfg.errors import NotFound, UnsafePlan
+from vgpu_cfg.model.desired import DesiredPlan, ProtectingContext
+from vgpu_cfg.model.observed.inventory import Connection, Inventory
+from vgpu_cfg.model.plan_file import ProtectEntry
+from vgpu_cfg.planning.upkeep.absence import Absence, think_away
+from vgpu_cfg.planning.upkeep.targets import away_of
+
+A, B = "0000:21:00.0", "0000:e2:00.0"
+TWO = [{"board": "A100", "pci": A}, {"board": "A100", "pci": B}]
+WHOLE = {"host": "esx-01", "gpus": ["grid_a100-40c"], "memory_gib": 16}
+
+
+def without(word: str, observed: Inventory, *, protect: tuple[str, ...] = ()) -> Absence:
+    context = ProtectingContext(name="prod", file="config.yaml", protect=ProtectEntry(names=protect))
+    desired = DesiredPlan(name="fit", vcenter="vc.example", contexts=(context,))
+    return think_away(away_of(word, observed), observed, load_catalog(), desired)
+
+
+def ways(found: Absence) -> dict[str, tuple[str, str, str]]:
+    """Return by VM how it leaves, where to, and where it starts after a death."""
+    return {one.vm: (one.drained.how.value, one.drained.to, one.died.to) for one in found.vms}
+
+
+def hosts(count: int, vms: dict[str, Any], *, migrates: bool | None = True, **more: Any) -> Inventory:
+    """Observe hosts of two A100 each."""
+    rows = {f"esx-{number:02}": {"gpus": TWO} for number in range(1, count + 1)}
+    return that_move(make_inventory({"hosts": rows, "vms": vms} | more), migrates)
+
+
+def test_only_what_holds_a_gpu_leaves_it_and_vmotion_comes_before_a_restart() -> None:
+    vms = {"a": WHOLE | {"on": [A]}, "b": WHOLE | {"on": [B]}, "plain": {"host": "esx-01"}}
+    assert ways(without(f"gpu:esx-01/{A}", hosts(2, vms))) == {"a": ("vmotion", "esx-02", "esx-02")}
+    assert ways(without("gpu:esx-01/e2:00.0", hosts(2, vms))) == {"b": ("vmotion", "esx-02", "esx-02")}
+
+
+def test_what_must_be_off_starts_again_on_another_gpu_of_its_host() -> None:
+    observed = hosts(2, {"a": WHOLE | {"on": [A]}}, migrates=False)
+    found = without(f"gpu:esx-01/{A}", observed)
+    assert ways(found) == {"a": ("restart", "esx-01", "esx-01")}
+    assert found.drained.placements[0].gpu_pci_ids == (B,)
+    assert any("VG544" in note for note in found.notes)
+    assert ways(without("host:esx-01", observed)) == {"a": ("cold", "esx-02", "esx-02")}
+
+
+def test_a_vm_that_could_move_as_it_runs_restarts_where_no_other_host_has_room() -> None:
+    (one,) = without(f"gpu:esx-01/{A}", hosts(1, {"a": WHOLE | {"on": [A]}})).vms
+    assert (one.drained.how.value, one.drained.to) == ("restart", "esx-01")
+    assert one.drained.why == "no other host takes it as it runs"
+
+
+def test_without_another_gpu_it_is_off() -> None:
+    vms = {"a": WHOLE | {"on": [A]}, "b": WHOLE | {"on": [B]}}
+    (one,) = without(f"gpu:esx-01/{A}", hosts(1, vms)).vms
+    assert (one.vm, one.drained.how.value, one.died.to) == ("a", "off", "")
+    assert one.drained.why == one.died.why == "neither its host nor another of its cluster has room for it"
+
+
+def test_a_death_heeds_no_protection_and_a_gpu_takes_its_vgpus_along() -> None:
+    (one,) = without(f"gpu:esx-01/{A}", hosts(2, {"a": WHOLE | {"on": [A]}}), protect=("a",)).vms
+    assert (one.drained.how.value, one.died.dies, one.died.to) == ("stays", True, "esx-02")
+    assert not one.died.by_ha
+
+
+@pytest.mark.parametrize(
+    ("device", "expected"),
+    [
+        ({"label": "pt", "allowed": [[0x10DE, 0x20F1]], "assigned": A}, ("restart", "esx-01")),
+        ({"pci": A}, ("off", "")),
+    ],
+)
+def test_a_gpu_that_is_passed_through(device: dict[str, Any], expected: tuple[str, str]) -> None:
+    passed = [gpu | {"passthrough": True, "label": "pt"} for gpu in TWO]
+    rows = {"esx-01": {"gpus": passed}}
+    vms = {"a": {"host": "esx-01", "passthrough": [device]}}
+    (one,) = without(f"gpu:esx-01/{A}", make_inventory({"hosts": rows, "vms": vms})).vms
+    assert (one.drained.how.value, one.drained.to) == expected
+    assert one.died.dies is None  # whether the VM runs on without it nobody has shown
+
+
+def test_a_vm_with_a_device_of_its_host_by_its_address_goes_nowhere_else_than_there() -> None:
+    passed = {"board": "A100", "pci": "0000:e3:00.0", "passthrough": True}
+    rows = {"esx-01": {"gpus": [*TWO, passed]}, "esx-02": {"gpus": [*TWO, passed]}}
+    vms = {"a": WHOLE | {"on": [A], "passthrough": [{"pci": "0000:e3:00.0"}]}}
+    observed = that_move(make_inventory({"hosts": rows, "vms": vms}))
+    assert ways(without(f"gpu:esx-01/{A}", observed)) == {"a": ("restart", "esx-01", "esx-01")}
+    assert ways(without("host:esx-01", observed)) == {"a": ("off", "", "")}
+
+
+def test_what_is_lost_is_the_gpu_and_the_nvlink_that_joined_it() -> None:
+    groups = ["Nvidia:2@grid_a100-40c%NVLink"]
+    rows = {"esx-01": {"gpus": TWO, "groups": groups}}
+    observed = that_move(make_inventory({"hosts": rows, "vms": {"a": small("esx-01")}}))
+    loss = without(f"gpu:esx-01/{A}", observed).loss
+    assert (loss.gpus, loss.memory_mib) == ({"A100 PCIe 40GB": 1}, 40 * 1024)
+    assert 0 < loss.free_mib < loss.memory_mib
+    ((host, domain),) = loss.links
+    assert (host, domain.gpus, domain.is_certain) == ("esx-01", {A, B}, False)
+    assert [(one.size, one.now, one.left) for one in loss.peer_sets] == [(2, 1, 0)]
+
+
+def test_ha_starts_what_no_device_ties() -> None:
+
+    for is_on in (True, False):
+        (one,) = without(
+            "host:esx-01", estate(2, {"a": small("esx-01")}, clusters={"gpu": {"ha": is_on}})
+        ).vms
+        assert (one.died.dies, one.died.to, one.died.by_ha) == (True, "esx-02", is_on)
+
+
+def test_nothing_leaves_a_host_that_does_not_respond() -> None:
+    observed = hosts(2, {"a": WHOLE | {"on": [A]}})
+    silent = tuple(
+        host.model_copy(update={"connection": Connection.NOT_RESPONDING}) for host in observed.hosts
+    )
+    with pytest.raises(UnsafePlan, match="nothing can leave it"):
+        without(f"gpu:esx-01/{A}", observed.model_copy(update={"hosts": silent}))
+
+
+@pytest.mark.parametrize(
+    ("word", "message", "remedy"),
+    [
+        ("esx-01", "'esx-01' does not say what is thought away", "write `host:esx-01`; kinds: host:NAME"),
+        ("hots:esx-01", "does not say what is thought away", "did you mean `host:esx-01`?"),
+        ("", "'' does not say what is thought away", "kinds: host:NAME"),
+        ("gpu:esx-01", "'gpu:esx-01' names no GPU", "write `gpu:esx-01/PCI`"),
+        ("gpu:esx-01/99:00.0", "no GPU of esx-01 matches 0000:99:00.0", "did you mean '0000:e2:00.0'?"),
+        ("gpu:esx-01/*", "names 2 GPUs, and one is thought away", f"name one: gpu:esx-01/{A}"),
+        ("host:esx-*", "names 2 hosts", "name one: esx-01, esx-02"),
+        ("host:esx-03", "no host matches esx-03", "did you mean 'esx-02'?"),
+    ],
+)
+def test_a_word_that_does_not_say_what_is_told(word: str, message: str, remedy: str) -> None:
+    with pytest.raises(NotFound) as told:
+        away_of(word, hosts(2, {}))
+    assert message in told.value.message
+    assert remedy in told.value.remedy

@@ -1,0 +1,140 @@
+"""What is thought away, a host or a GPU of it: which VMs it takes along, and the estate without it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias, assert_never
+
+from vgpu_cfg.catalog import Catalog
+from vgpu_cfg.model.observed.graphics import GraphicsType
+from vgpu_cfg.model.observed.inventory import Gpu, Host, Inventory
+from vgpu_cfg.model.observed.vm import Vm
+from vgpu_cfg.planning.capacity.host_capacity import CapacityReader, HostCapacity
+from vgpu_cfg.planning.vms.lookup.moving import running_vms
+
+
+@dataclass(frozen=True, slots=True)
+class AwayHost:
+    """A host."""
+
+    host: Host
+    kind = "host"
+
+    @property
+    def word(self) -> str:
+        """What is typed for it."""
+        return f"host:{self.host.name}"
+
+    @property
+    def title(self) -> str:
+        """How a heading names it."""
+        return self.host.name
+
+    @property
+    def hosts(self) -> tuple[Host, ...]:
+        """The hosts whose VMs it is about."""
+        return (self.host,)
+
+
+@dataclass(frozen=True, slots=True)
+class AwayGpu:
+    """A GPU of a host that stays."""
+
+    host: Host
+    gpu: Gpu
+    kind = "gpu"
+
+    @property
+    def word(self) -> str:
+        """What is typed for it."""
+        return f"gpu:{self.host.name}/{self.gpu.pci_id}"
+
+    @property
+    def title(self) -> str:
+        """How a heading names it."""
+        return f"GPU {self.gpu.pci_id} of {self.host.name}"
+
+    @property
+    def hosts(self) -> tuple[Host, ...]:
+        """The hosts whose VMs it is about."""
+        return (self.host,)
+
+
+Away: TypeAlias = AwayHost | AwayGpu
+
+
+def vms_of(away: Away, observed: Inventory, catalog: Catalog) -> tuple[Vm, ...]:
+    """Return the running VMs that it takes along, but for vCenter's own agents; hosts in their order."""
+    match away:
+        case AwayHost():
+            return tuple(vm for host in away.hosts for vm in running_vms(host, observed))
+        case AwayGpu():
+            capacity = CapacityReader(observed, catalog).read(away.host)
+            held = {*away.gpu.vm_moids, *_holders(capacity, away.gpu.pci_id)}
+            return _among(held, away.host, observed)
+    assert_never(away)
+
+
+def gpus_of(away: Away) -> tuple[tuple[Host, Gpu], ...]:
+    """Return the GPUs that go with it."""
+    match away:
+        case AwayHost():
+            return tuple((host, gpu) for host in away.hosts for gpu in host.gpus)
+        case AwayGpu():
+            return ((away.host, away.gpu),)
+    assert_never(away)
+
+
+def cordoned_parts(away: Away) -> Iterator[tuple[Host, str]]:
+    """Yield what keeps new VMs off it, as cordons know it: hosts, each with the address of a GPU or ""."""
+    match away:
+        case AwayHost():
+            yield from ((host, "") for host in away.hosts)
+        case AwayGpu():
+            yield away.host, away.gpu.pci_id
+        case _:
+            assert_never(away)
+
+
+def without(away: Away, observed: Inventory) -> Inventory:
+    """Return the estate as it is for VMs that look for another place: what is away takes none."""
+    match away:
+        case AwayHost():
+            changed = [host.model_copy(update={"is_in_maintenance_mode": True}) for host in away.hosts]
+        case AwayGpu():
+            changed = [_without_gpu(away.host, away.gpu)]
+        case _:
+            assert_never(away)
+    return _with_hosts(observed, changed)
+
+
+def _with_hosts(observed: Inventory, changed: Sequence[Host]) -> Inventory:
+    by_moid = {host.moid: host for host in changed}
+    return observed.model_copy(
+        update={"hosts": tuple(by_moid.get(host.moid, host) for host in observed.hosts)}
+    )
+
+
+def _without_gpu(host: Host, gone: Gpu) -> Host:
+    """Let a GPU serve nobody: it stays in its place, so that what is known of the others' links does, too."""
+    pci = gone.pci.model_copy(
+        update={"passthrough_active": False, "passthrough_enabled": False, "hardware_label": None}
+    )
+    dead = gone.model_copy(update={"pci": pci, "graphics_type": GraphicsType.BASIC, "vm_moids": ()})
+    gpus = tuple(dead if gpu.pci_id == gone.pci_id else gpu for gpu in host.gpus)
+    return host.model_copy(update={"gpus": gpus})
+
+
+def _holders(capacity: HostCapacity, pci_id: str) -> Iterator[str]:
+    """Yield the names of the VMs that are thought to hold a GPU; vCenter does not tell of all of them."""
+    for gpu in capacity.gpus:
+        if gpu.pci_id == pci_id:
+            yield from (held.vm for held in gpu.held)
+    for slot in capacity.slots:
+        if slot.pci.pci_id == pci_id and slot.holder is not None:
+            yield slot.holder
+
+
+def _among(held: Collection[str], host: Host, observed: Inventory) -> tuple[Vm, ...]:
+    return tuple(vm for vm in running_vms(host, observed) if vm.moid in held or vm.name in held)
