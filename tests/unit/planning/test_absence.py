@@ -13,7 +13,7 @@ from vgpu_cfg.errors import NotFound, UnsafePlan
 from vgpu_cfg.model.desired import DesiredPlan, ProtectingContext
 from vgpu_cfg.model.observed.inventory import Connection, Inventory
 from vgpu_cfg.model.plan_file import ProtectEntry
-from vgpu_cfg.planning.upkeep.absence import Absence, think_away
+from vgpu_cfg.planning.upkeep.absence import Absence, How, think_away
 from vgpu_cfg.planning.upkeep.targets import away_of
 
 A, B = "0000:21:00.0", "0000:e2:00.0"
@@ -105,7 +105,7 @@ def test_what_is_lost_is_the_gpu_and_the_nvlink_that_joined_it() -> None:
     assert (loss.gpus, loss.memory_mib) == ({"A100 PCIe 40GB": 1}, 40 * 1024)
     assert 0 < loss.free_mib < loss.memory_mib
     ((host, domain),) = loss.links
-    assert (host, domain.gpus, domain.is_certain) == ("esx-01", {A, B}, False)
+    assert (host, domain.gpus, domain.is_certain) == ("esx-01", frozenset({A, B}), False)
     assert [(one.size, one.now, one.left) for one in loss.peer_sets] == [(2, 1, 0)]
 
 
@@ -116,6 +116,34 @@ def test_ha_starts_what_no_device_ties() -> None:
             "host:esx-01", estate(2, {"a": small("esx-01")}, clusters={"gpu": {"ha": is_on}})
         ).vms
         assert (one.died.dies, one.died.to, one.died.by_ha) == (True, "esx-02", is_on)
+
+
+def test_without_a_cluster_nothing_moves_and_ha_starts_nothing() -> None:
+    vms = {"a": small("esx-01"), "b": small("esx-02"), "plain": {"host": "esx-02"}}
+    found = without("cluster:gpu", estate(2, vms, clusters={"gpu": {"ha": True}}))
+    assert ways(found) == {"a": ("off", "", ""), "b": ("off", "", ""), "plain": ("off", "", "")}
+    assert {one.died.why for one in found.vms} == {"no other host of its cluster could run it"}
+    assert not any(one.died.by_ha for one in found.vms)
+    assert (found.totals.vms, found.totals.ways[How.OFF], found.totals.dies) == (3, 3, 3)
+    assert found.loss.gpus == {"A100 PCIe 40GB": 2}
+
+
+def test_a_cluster_of_one_host_is_that_host() -> None:
+    vms = {"a": small("esx-01", mark="team/a", marked={"by": "anna"}), "plain": {"host": "esx-01"}}
+    host, cluster = (without(word, estate(1, vms)) for word in ("host:esx-01", "cluster:gpu"))
+    assert (cluster.vms, cluster.loss, cluster.totals) == (host.vms, host.loss, host.totals)
+    assert cluster.drained.changes == host.drained.changes != ()
+
+
+def test_of_a_cluster_a_host_that_does_not_respond_is_left_out() -> None:
+    observed = estate(2, {"a": small("esx-01"), "b": small("esx-02")})
+    silent = tuple(
+        host.model_copy(update={"connection": Connection.NOT_RESPONDING}) if host.name == "esx-02" else host
+        for host in observed.hosts
+    )
+    found = without("cluster:gpu", observed.model_copy(update={"hosts": silent}))
+    assert [one.vm for one in found.vms] == ["a"]
+    assert "esx-02 does not respond: what ran there is left out" in found.notes
 
 
 def test_nothing_leaves_a_host_that_does_not_respond() -> None:
@@ -137,6 +165,8 @@ def test_nothing_leaves_a_host_that_does_not_respond() -> None:
         ("gpu:esx-01/99:00.0", "no GPU of esx-01 matches 0000:99:00.0", "did you mean '0000:e2:00.0'?"),
         ("gpu:esx-01/*", "names 2 GPUs, and one is thought away", f"name one: gpu:esx-01/{A}"),
         ("host:esx-*", "names 2 hosts", "name one: esx-01, esx-02"),
+        ("cluster:gqu", "no cluster is called gqu", "did you mean 'gpu'?"),
+        ("gpu", "'gpu' does not say what is thought away", "write `cluster:gpu`;"),
         ("host:esx-03", "no host matches esx-03", "did you mean 'esx-02'?"),
     ],
 )

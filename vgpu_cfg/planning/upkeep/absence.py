@@ -1,4 +1,4 @@
-"""What becomes of VMs if a host or a GPU were away: freed in order, as `drain` does, or dead at once.
+"""What becomes of VMs if something were away: freed in order, as `drain` does, or dead at once.
 
 What runs dies with its host, and a VM with a vGPU with its GPU, so that a death asks nobody's leave and heeds
 no protection: where a VM may start again is where there is room for it. vSphere HA does that for VMs of a
@@ -18,7 +18,7 @@ from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.plan.change import Plan, PowerOffVm, PowerOnVm, RelocateVm
-from vgpu_cfg.planning.upkeep.away import Away, AwayGpu, AwayHost, vms_of
+from vgpu_cfg.planning.upkeep.away import Away, AwayCluster, AwayGpu, AwayHost, vms_of
 from vgpu_cfg.planning.upkeep.drain import Drain, DrainOptions, make_drain, owner_text
 from vgpu_cfg.planning.upkeep.loss import Loss, find_loss
 from vgpu_cfg.planning.vms.lookup.moving import holds_devices, is_restarted_by_ha
@@ -141,8 +141,7 @@ def think_away(away: Away, observed: Inventory, catalog: Catalog, desired: Desir
     unprotected = desired.model_copy(update={"contexts": ()})
     at_once = make_drain(away, observed, catalog, unprotected, options)
     drained, died = _Goings.of(in_order), _Goings.of(at_once)
-    host = away.hosts[0]
-    cluster = observed.cluster_by_moid.get(host.cluster_moid or "")
+    cluster = observed.cluster_by_moid.get(away.hosts[0].cluster_moid or "")
     rows = [
         Absent(
             vm.name,
@@ -207,7 +206,7 @@ def _placed(drain: Drain) -> Plan:
 def _death(vm: Vm, away: Away, observed: Inventory, going: Going) -> Death:
     why = "" if going.to else going.why
     match away:
-        case AwayHost():
+        case AwayHost() | AwayCluster():
             host = observed.host_by_moid[vm.host_moid or ""]
             cluster = observed.cluster_of(host)
             has_way = bool(going.to) and vm.detail is not None
@@ -236,6 +235,9 @@ def _notes(away: Away, rows: Iterable[Absent]) -> Iterator[str]:
     match away:
         case AwayHost():
             return
+        case AwayCluster():
+            for host in away.silent:
+                yield f"{host.name} {host.connection.words}: what ran there is left out"
         case AwayGpu():
             if any(one.drained.how is How.RESTART and {*one.holds} - {_WHOLE} for one in rows):
                 yield _MUST_BE_OUT.format(away.host.name)

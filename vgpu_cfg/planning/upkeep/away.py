@@ -1,4 +1,4 @@
-"""What is thought away, a host or a GPU of it: which VMs it takes along, and the estate without it."""
+"""What is thought away (a host, a cluster, a GPU): which VMs it takes along, and the estate without it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TypeAlias, assert_never
 
 from vgpu_cfg.catalog import Catalog
 from vgpu_cfg.model.observed.graphics import GraphicsType
-from vgpu_cfg.model.observed.inventory import Gpu, Host, Inventory
+from vgpu_cfg.model.observed.inventory import Cluster, Gpu, Host, Inventory
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.planning.capacity.host_capacity import CapacityReader, HostCapacity
 from vgpu_cfg.planning.vms.lookup.moving import running_vms
@@ -38,6 +38,26 @@ class AwayHost:
 
 
 @dataclass(frozen=True, slots=True)
+class AwayCluster:
+    """All hosts of a cluster that answer; of what runs on the `silent` ones nothing is said."""
+
+    cluster: Cluster
+    hosts: tuple[Host, ...]
+    silent: tuple[Host, ...] = ()
+    kind = "cluster"
+
+    @property
+    def word(self) -> str:
+        """What is typed for it."""
+        return f"cluster:{self.cluster.name}"
+
+    @property
+    def title(self) -> str:
+        """How a heading names it."""
+        return f"cluster {self.cluster.name}"
+
+
+@dataclass(frozen=True, slots=True)
 class AwayGpu:
     """A GPU of a host that stays."""
 
@@ -61,13 +81,13 @@ class AwayGpu:
         return (self.host,)
 
 
-Away: TypeAlias = AwayHost | AwayGpu
+Away: TypeAlias = AwayHost | AwayCluster | AwayGpu
 
 
 def vms_of(away: Away, observed: Inventory, catalog: Catalog) -> tuple[Vm, ...]:
     """Return the running VMs that it takes along, but for vCenter's own agents; hosts in their order."""
     match away:
-        case AwayHost():
+        case AwayHost() | AwayCluster():
             return tuple(vm for host in away.hosts for vm in running_vms(host, observed))
         case AwayGpu():
             capacity = CapacityReader(observed, catalog).read(away.host)
@@ -79,7 +99,7 @@ def vms_of(away: Away, observed: Inventory, catalog: Catalog) -> tuple[Vm, ...]:
 def gpus_of(away: Away) -> tuple[tuple[Host, Gpu], ...]:
     """Return the GPUs that go with it."""
     match away:
-        case AwayHost():
+        case AwayHost() | AwayCluster():
             return tuple((host, gpu) for host in away.hosts for gpu in host.gpus)
         case AwayGpu():
             return ((away.host, away.gpu),)
@@ -89,7 +109,7 @@ def gpus_of(away: Away) -> tuple[tuple[Host, Gpu], ...]:
 def cordoned_parts(away: Away) -> Iterator[tuple[Host, str]]:
     """Yield what keeps new VMs off it, as cordons know it: hosts, each with the address of a GPU or ""."""
     match away:
-        case AwayHost():
+        case AwayHost() | AwayCluster():
             yield from ((host, "") for host in away.hosts)
         case AwayGpu():
             yield away.host, away.gpu.pci_id
@@ -100,7 +120,7 @@ def cordoned_parts(away: Away) -> Iterator[tuple[Host, str]]:
 def without(away: Away, observed: Inventory) -> Inventory:
     """Return the estate as it is for VMs that look for another place: what is away takes none."""
     match away:
-        case AwayHost():
+        case AwayHost() | AwayCluster():
             changed = [host.model_copy(update={"is_in_maintenance_mode": True}) for host in away.hosts]
         case AwayGpu():
             changed = [_without_gpu(away.host, away.gpu)]

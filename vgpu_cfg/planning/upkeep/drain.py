@@ -127,7 +127,7 @@ class _Draining:
 
     def _unfinished(self, host: Host) -> Iterator[list[Change]]:
         """Yield what a broken drain of a host owes to VMs that it switched off to move them."""
-        if not isinstance(self.away, AwayHost):
+        if isinstance(self.away, AwayGpu):
             return
         for vm in sorted(self.observed.vms, key=lambda one: (as_counted(one.name), one.moid)):
             home = home_of(vm)

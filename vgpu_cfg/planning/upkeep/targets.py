@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 from vgpu_cfg.documents import close_to, did_you_mean
 from vgpu_cfg.errors import Ambiguous, NotFound
-from vgpu_cfg.model.observed.inventory import Host, Inventory
+from vgpu_cfg.model.observed.inventory import Cluster, Connection, Host, Inventory
 from vgpu_cfg.planning.findings.options import is_host, matches_any
-from vgpu_cfg.planning.upkeep.away import Away, AwayGpu, AwayHost
+from vgpu_cfg.planning.upkeep.away import Away, AwayCluster, AwayGpu, AwayHost
 
 _WITHOUT_DOMAIN = re.compile(r"[0-9a-f*?\[\]]+:[0-9a-f*?\[\]]+\.[0-7*?]")
 
@@ -67,26 +67,65 @@ def away_of(word: str, observed: Inventory) -> Away:
     kind, _, rest = word.partition(":")
     if rest and kind == "host":
         return AwayHost(one_host(word, observed))
+    if rest and kind == "cluster":
+        return _one_cluster(rest, observed)
     if rest and kind == "gpu":
         return _one_gpu(word, observed)
     raise NotFound(
         f"{word!r} does not say what is thought away",
         subject=observed.vcenter.address,
-        remedy=f"{_meant(word)}kinds: {', '.join(_AWAY_WORDS.values())}",
+        remedy=f"{_meant(word, observed)}kinds: {', '.join(_AWAY_WORDS.values())}",
     )
 
 
-_AWAY_WORDS = {"host": "host:NAME", "gpu": "gpu:HOST/PCI as in gpu:esx-01/0000:17:00.0"}
+_AWAY_WORDS = {
+    "host": "host:NAME",
+    "cluster": "cluster:NAME",
+    "gpu": "gpu:HOST/PCI as in gpu:esx-01/0000:17:00.0",
+}
 """How each kind of what may be thought away is written."""
 
 
-def _meant(word: str) -> str:
+def _meant(word: str, observed: Inventory) -> str:
     """Say what to write for a word without a kind, or with one that is misspelt."""
     kind, sign, rest = word.partition(":")
     if not sign:
-        return f"write `host:{word}`; " if word else ""
+        is_cluster = any(one.name == word for one in _clusters(observed))
+        return f"write `{'cluster' if is_cluster else 'host'}:{word}`; " if word else ""
     close = close_to(kind, _AWAY_WORDS, 1)
     return f"did you mean `{close[0]}:{rest}`? " if close and rest else ""
+
+
+def _clusters(observed: Inventory) -> list[Cluster]:
+    return [one for one in observed.clusters if not one.is_standalone]
+
+
+def _one_cluster(name: str, observed: Inventory) -> AwayCluster:
+    """Return the hosts of the cluster of a name, or of its path where several have the name."""
+    clusters = _clusters(observed)
+    found = [one for one in clusters if name in (one.name, one.inventory_path)]
+    if not found:
+        raise NotFound(
+            f"no cluster is called {name}",
+            subject=observed.vcenter.address,
+            remedy=did_you_mean(name, [one.name for one in clusters], noun="clusters")
+            or "`vgpu-cfg inventory` lists the clusters",
+        )
+    if len(found) > 1:
+        raise Ambiguous(
+            f"{len(found)} clusters are called {name}",
+            subject=observed.vcenter.address,
+            remedy=f"name one: {', '.join(f'cluster:{one.inventory_path}' for one in found[:6])}",
+        )
+    hosts = sorted((host for host in observed.hosts if host.cluster_moid == found[0].moid), key=_by_name)
+    answering = tuple(host for host in hosts if host.connection is Connection.CONNECTED)
+    if not answering:
+        raise NotFound(
+            f"no host of {name} answers" if hosts else f"{name} has no host",
+            subject=observed.vcenter.address,
+            remedy="bring one back first" if hosts else "name a cluster with hosts",
+        )
+    return AwayCluster(found[0], answering, tuple(host for host in hosts if host not in answering))
 
 
 def _one_gpu(word: str, observed: Inventory) -> AwayGpu:

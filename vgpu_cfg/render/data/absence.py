@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import assert_never
 
 from vgpu_cfg.planning.upkeep.absence import Absence, Absent, Death, Going, How
-from vgpu_cfg.planning.upkeep.away import Away, AwayGpu, AwayHost
+from vgpu_cfg.planning.upkeep.away import Away, AwayCluster, AwayGpu, AwayHost
 from vgpu_cfg.planning.upkeep.loss import Loss
 from vgpu_cfg.render.data.format import FORMAT, Data
 
@@ -21,7 +21,7 @@ def absence_data(found: Absence, server: str, read_at: str) -> Data:
         "server": server,
         "read_at": read_at,
         "away": _away(found.away),
-        "host": found.away.hosts[0].name if len(found.away.hosts) == 1 else None,
+        "host": None if isinstance(found.away, AwayCluster) else found.away.hosts[0].name,
         "cluster": found.cluster,
         "ha": found.has_ha,
         "gpus": dict(found.loss.gpus),
@@ -37,6 +37,8 @@ def _away(away: Away) -> Data:
     match away:
         case AwayHost():
             return about
+        case AwayCluster():
+            return about | {"silent": [host.name for host in away.silent]}
         case AwayGpu():
             return about | {"pci_id": away.gpu.pci_id, "board": away.gpu.name}
     assert_never(away)

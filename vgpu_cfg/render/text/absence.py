@@ -10,9 +10,19 @@ from rich.text import Text
 
 from vgpu_cfg.planning.expand.ranges import fold_names
 from vgpu_cfg.planning.upkeep.absence import Absence, Absent, Death, How
-from vgpu_cfg.planning.upkeep.away import AwayGpu, AwayHost
+from vgpu_cfg.planning.upkeep.away import AwayCluster, AwayGpu, AwayHost
 from vgpu_cfg.planning.upkeep.loss import Loss
-from vgpu_cfg.render.layout.lines import Cell, Column, both_ends, counted, duration, hanging, size, table
+from vgpu_cfg.render.layout.lines import (
+    Cell,
+    Column,
+    both_ends,
+    counted,
+    duration,
+    hanging,
+    size,
+    table,
+    without_domain,
+)
 from vgpu_cfg.render.layout.profiles import ladder
 from vgpu_cfg.render.views.topology import short
 
@@ -35,10 +45,11 @@ _MANY = _WAYS | {How.COLD: "off while they move", How.RESTART: "off and on again
 
 def render_absence(found: Absence, server: str, width: int) -> list[Text]:
     """Lay out a row for each VM with GPUs or NICs of the host, and the others in one line."""
-    title = f"without {found.away.title}" + (f", of {found.cluster}" if found.cluster else "")
+    is_part = found.cluster and not isinstance(found.away, AwayCluster)
+    title = f"without {found.away.title}" + (f", of {found.cluster}" if is_part else "")
     lines = both_ends(Text(title, style="bold"), Text(server, style="dim"), width)
     if found.with_devices:
-        lines += [Text(""), *table(_COLUMNS, [_cells(one) for one in found.with_devices], width)]
+        lines += [Text(""), *table(*_table(found), width)]
     lines.append(Text(""))
     for why, names in _reasons(found).items():
         lines += hanging("WHY", f"{fold_names(names)}: {why}", width, indent=0)
@@ -52,6 +63,17 @@ def render_absence(found: Absence, server: str, width: int) -> list[Text]:
     for note in found.notes:
         lines += hanging("NOTE", note, width, indent=0)
     return lines + hanging("DO", _next(found), width, indent=0, style="bold")
+
+
+def _table(found: Absence) -> tuple[Sequence[Column], list[list[Cell]]]:
+    """Return columns and rows; where several hosts go, each row names its own."""
+    rows = [_cells(one) for one in found.with_devices]
+    if len(found.away.hosts) == 1:
+        return _COLUMNS, rows
+    short_names = without_domain(host.name for host in found.away.hosts)
+    hosts: list[Cell] = [short_names[one.host] for one in found.with_devices]
+    columns = (_COLUMNS[0], Column("HOST"), *_COLUMNS[1:])
+    return columns, [[row[0], host, *row[1:]] for row, host in zip(rows, hosts, strict=True)]
 
 
 def _cells(one: Absent) -> list[Cell]:
@@ -136,6 +158,8 @@ def _restart_words(found: Absence) -> str:
     match found.away:
         case AwayGpu():
             return "starts VMs again whose host fails; for a GPU see NOTE"
+        case AwayCluster():
+            return "starts VMs again only on hosts of their own cluster, and none of it is left"
         case AwayHost():
             pass
         case _:
@@ -149,6 +173,8 @@ def _next(found: Absence) -> str:
     match found.away:
         case AwayHost():
             return f"vgpu-cfg drain {found.away.word} --others --dry-run"
+        case AwayCluster():
+            return f"one host at a time: vgpu-cfg fit --without host:{found.away.hosts[0].name}"
         case AwayGpu():
             return f"vgpu-cfg cordon {found.away.word} --reason WHY"
     assert_never(found.away)
