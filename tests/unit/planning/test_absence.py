@@ -11,6 +11,7 @@ from tests.unit.planning.test_rebalance import estate, small, that_move
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.errors import NotFound, UnsafePlan
 from vgpu_cfg.model.desired import DesiredPlan, ProtectingContext
+from vgpu_cfg.model.observed.host_facts import EstateFacts
 from vgpu_cfg.model.observed.inventory import Connection, Inventory
 from vgpu_cfg.model.plan_file import ProtectEntry
 from vgpu_cfg.planning.upkeep.absence import Absence, How, think_away
@@ -146,6 +147,97 @@ def test_of_a_cluster_a_host_that_does_not_respond_is_left_out() -> None:
     assert "esx-02 does not respond: what ran there is left out" in found.notes
 
 
+NIC, OTHER = "0000:24:00.0", "0000:e4:00.0"
+
+
+def with_nics(vms: dict[str, Any], *uplinks: str, switches: Any = None, **first: Any) -> Inventory:
+    """Observe two hosts of two NICs each, `vmnic2` and `vmnic3`; one standard switch has `uplinks`."""
+    facts = {
+        "switches": switches or [{"name": "vSwitch0", "uplinks": uplinks}],
+        "vmknics": [{"device": "vmk0", "network": "Management Network", "services": ["management"]}],
+    }
+    nics = [{"vmnic": "vmnic2", "pci": NIC} | first, {"vmnic": "vmnic3", "pci": OTHER, "functions": 4}]
+    rows = {name: {"gpus": TWO, "nics": nics, "facts": facts} for name in ("esx-01", "esx-02")}
+    return that_move(make_inventory({"hosts": rows, "vms": vms}))
+
+
+def function(of: str | None) -> dict[str, Any]:
+    return {"host": "esx-01", "nics": [{"network": "vm-network", "kind": "sriov", "function": of}]}
+
+
+def test_a_virtual_function_keeps_its_vm_from_vmotion_and_its_address_from_any_move() -> None:
+    observed = with_nics({"pinned": function(NIC), "any": function(None)}, functions=1)
+    found = without("nic:esx-01/vmnic2", observed)
+    assert ways(found) == {"pinned": ("off", "", "")}
+    (one,) = found.vms
+    assert (one.functions, one.died.dies, one.died.by_ha) == (1, None, False)
+    assert "a virtual function of a NIC that is named by its address" in one.drained.why
+    assert any("is not proven" in note for note in found.notes)
+    assert ways(without(f"nic:esx-01/{OTHER}", observed)) == {"any": ("cold", "esx-02", "esx-02")}
+
+
+def test_one_of_any_function_starts_again_on_its_host_with_that_of_another_nic() -> None:
+    observed = with_nics({"any": function(None)}, functions=4)
+    assert ways(without("nic:esx-01/24:00.0", observed)) == {"any": ("restart", "esx-01", "esx-01")}
+
+
+def test_a_nic_that_is_passed_through_is_known_by_its_former_name_too() -> None:
+    vms = {"a": {"host": "esx-01", "passthrough": [{"pci": NIC, "nic": True}]}, "b": {"host": "esx-01"}}
+    observed = with_nics(vms, passthrough=True)
+    facts = observed.facts.hosts["host-esx-01"].model_copy(update={"vmnics": {NIC: "vmnic2"}})
+    known = observed.facts.model_copy(update={"hosts": {"host-esx-01": facts}})
+    observed = observed.model_copy(update={"facts": known})
+    for word in (f"nic:esx-01/{NIC}", "nic:esx-01/vmnic2"):
+        (one,) = without(word, observed).vms
+        assert (one.vm, one.whole_nics, one.drained.how) == ("a", 1, How.OFF)
+
+
+def test_the_last_uplink_takes_its_networks_along_and_one_of_two_does_not() -> None:
+    vms = {"a": WHOLE | {"on": [A], "nics": ["vm-network"]}, "b": WHOLE | {"on": [B]}}
+    cut = without("nic:esx-01/vmnic2", with_nics(vms, "vmnic2"))
+    (one,) = cut.vms
+    assert (one.vm, one.drained.how, one.drained.to) == ("a", How.VMOTION, "esx-02")
+    assert (one.died.dies, one.died.loses, one.died.to) == (False, ("vm-network",), "esx-02")
+    (uplink,) = cut.uplinks
+    assert (uplink.is_last, uplink.names, uplink.vmknics) == (True, ("vm-network",), ("vmk0 (management)",))
+    assert "the management of esx-01 is on it: vCenter would not hear from the host any more" in cut.notes
+    kept = without("nic:esx-01/vmnic2", with_nics(vms, "vmnic2", "vmnic3"))
+    assert (kept.vms, [one.up for one in kept.uplinks]) == ((), [("vmnic3",)])
+    assert without("nic:esx-01/vmnic2", with_nics(vms, "vmnic3")).uplinks == ()
+
+
+def test_an_uplink_without_a_link_is_none() -> None:
+    observed = with_nics({"a": WHOLE | {"on": [A], "nics": ["vm-network"]}}, "vmnic2", "vmnic3")
+    hosts = tuple(
+        host.model_copy(
+            update={
+                "nics": tuple(
+                    nic.model_copy(update={"speed_mbps": None}) if nic.device == "vmnic3" else nic
+                    for nic in host.nics
+                )
+            }
+        )
+        for host in observed.hosts
+    )
+    found = without("nic:esx-01/vmnic2", observed.model_copy(update={"hosts": hosts}))
+    assert ([one.others for one in found.uplinks], len(found.vms)) == ([("vmnic3",)], 1)
+
+
+def test_of_several_standard_switches_nobody_tells_whose_a_network_is() -> None:
+    switches = [{"name": "vSwitch0", "uplinks": ["vmnic2"]}, {"name": "vSwitch1", "uplinks": ["vmnic3"]}]
+    observed = with_nics({"a": {"host": "esx-01", "nics": ["vm-network"]}}, switches=switches)
+    found = without("nic:esx-01/vmnic2", observed)
+    assert found.vms == ()
+    assert "which portgroups are on vSwitch0 nobody tells: vm-network could be cut off" in found.notes
+
+
+def test_a_host_whose_switches_were_not_read_says_so() -> None:
+    observed = with_nics({"a": {"host": "esx-01", "nics": ["vm-network"]}}, "vmnic2")
+    unread = observed.model_copy(update={"facts": EstateFacts()})
+    (note,) = without("nic:esx-01/vmnic2", unread).notes
+    assert note.startswith("esx-01 does not tell its switches")
+
+
 def test_nothing_leaves_a_host_that_does_not_respond() -> None:
     observed = hosts(2, {"a": WHOLE | {"on": [A]}})
     silent = tuple(
@@ -167,6 +259,8 @@ def test_nothing_leaves_a_host_that_does_not_respond() -> None:
         ("host:esx-*", "names 2 hosts", "name one: esx-01, esx-02"),
         ("cluster:gqu", "no cluster is called gqu", "did you mean 'gpu'?"),
         ("gpu", "'gpu' does not say what is thought away", "write `cluster:gpu`;"),
+        ("nic:esx-01", "'nic:esx-01' names no NIC", "write `nic:esx-01/VMNIC`"),
+        ("nic:esx-01/vmnic4", "esx-01 has no NIC vmnic4", "`vgpu-cfg inventory` lists the NICs"),
         ("host:esx-03", "no host matches esx-03", "did you mean 'esx-02'?"),
     ],
 )

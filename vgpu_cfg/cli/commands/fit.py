@@ -61,7 +61,7 @@ def fit(
         typer.Option(
             "--without",
             metavar="KIND:NAME",
-            help="Ask for no profile: what becomes of VMs without this host, cluster or GPU, and if it died.",
+            help="Ask for no profile: what becomes of VMs without this host, cluster, GPU or NIC.",
             show_default=False,
         ),
     ] = None,

@@ -124,13 +124,16 @@ def show_absence(flags: ConnectionFlags, name: str, output: OutputFormat) -> Non
     from vgpu_cfg.catalog import load_catalog
     from vgpu_cfg.model.desired import DesiredPlan
     from vgpu_cfg.planning.upkeep.absence import think_away
-    from vgpu_cfg.planning.upkeep.targets import away_of
+    from vgpu_cfg.planning.upkeep.targets import away_of, host_of_nic
     from vgpu_cfg.render.data.absence import absence_data
     from vgpu_cfg.render.text.absence import render_absence
 
     connection = resolve_connection(flags)
     with compose.connect_reader(connection) as reader:
         observed = _read(reader, _EVERY_VM.model_copy(update={"datacenter": connection.datacenter}))
+        if (host := host_of_nic(name, observed)) is not None:
+            facts = reader.read_facts((host.moid,), frozenset())
+            observed = observed.model_copy(update={"facts": facts})
     address = observed.vcenter.address
     desired = DesiredPlan(name="fit", vcenter=address, contexts=connection.protecting)
     found = think_away(away_of(name, observed), observed, load_catalog(), desired)

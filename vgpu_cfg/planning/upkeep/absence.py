@@ -8,7 +8,7 @@ host, where the cluster has it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import assert_never
@@ -18,9 +18,20 @@ from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.plan.change import Plan, PowerOffVm, PowerOnVm, RelocateVm
-from vgpu_cfg.planning.upkeep.away import Away, AwayCluster, AwayGpu, AwayHost, vms_of
+from vgpu_cfg.planning.capacity.nic_functions import SRIOV
+from vgpu_cfg.planning.upkeep.away import (
+    Away,
+    AwayCluster,
+    AwayGpu,
+    AwayHost,
+    AwayNic,
+    nic_holders,
+    uplinks_of,
+    vms_of,
+)
 from vgpu_cfg.planning.upkeep.drain import Drain, DrainOptions, make_drain, owner_text
 from vgpu_cfg.planning.upkeep.loss import Loss, find_loss
+from vgpu_cfg.planning.upkeep.uplinks import LostUplink, is_read
 from vgpu_cfg.planning.vms.lookup.moving import holds_devices, is_restarted_by_ha
 
 
@@ -53,23 +64,30 @@ class Death:
     """What a death does to a VM, and where it could start again; `to` is empty where nowhere, and why.
 
     `dies` is None where it is not proven that the VM does. `by_ha` tells that vSphere HA is to start it.
+    One that does not die `loses` networks, by name, and `to` is where it could move.
     """
 
     dies: bool | None
     to: str = ""
     by_ha: bool = False
+    loses: tuple[str, ...] = ()
     why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Absent:
-    """A VM that loses something, what it holds, and where it would go: freed in order, and after a death."""
+    """A VM that loses something, what it holds, and where it would go: freed in order, and after a death.
+
+    `functions` counts its virtual functions of NICs, `whole_nics` those that are passed through to it.
+    """
 
     vm: str
     host: str
     owner: str
     has_devices: bool
     holds: tuple[str, ...]
+    functions: int
+    whole_nics: int
     drained: Going
     died: Death
 
@@ -103,6 +121,7 @@ class Absence:
     has_ha: bool
     vms: tuple[Absent, ...]
     loss: Loss
+    uplinks: tuple[LostUplink, ...]
     notes: tuple[str, ...]
     drained: Plan
     died: Plan
@@ -142,6 +161,7 @@ def think_away(away: Away, observed: Inventory, catalog: Catalog, desired: Desir
     at_once = make_drain(away, observed, catalog, unprotected, options)
     drained, died = _Goings.of(in_order), _Goings.of(at_once)
     cluster = observed.cluster_by_moid.get(away.hosts[0].cluster_moid or "")
+    holders = nic_holders(away, observed, catalog) if isinstance(away, AwayNic) else frozenset()
     rows = [
         Absent(
             vm.name,
@@ -149,8 +169,10 @@ def think_away(away: Away, observed: Inventory, catalog: Catalog, desired: Desir
             owner_text(vm),
             vm.detail is not None and holds_devices(vm.detail),
             _holds(vm),
+            sum(nic.kind == SRIOV for nic in vm.detail.nics) if vm.detail is not None else 0,
+            len(vm.detail.passthrough_nics) if vm.detail is not None else 0,
             drained.going(vm),
-            _death(vm, away, observed, died.going(vm)),
+            _death(vm, away, observed, died.going(vm), holders),
         )
         for vm in vms_of(away, observed, catalog)
     ]
@@ -160,7 +182,8 @@ def think_away(away: Away, observed: Inventory, catalog: Catalog, desired: Desir
         cluster is not None and cluster.ha_enabled,
         tuple(sorted(rows, key=lambda one: not one.has_devices)),
         find_loss(away, observed, catalog),
-        tuple(_notes(away, rows)),
+        uplinks_of(away, observed),
+        tuple(_notes(away, rows, observed)),
         _placed(in_order),
         _placed(at_once),
     )
@@ -203,7 +226,7 @@ def _placed(drain: Drain) -> Plan:
     return drain.plan.model_copy(update={"placements": drain.placements})
 
 
-def _death(vm: Vm, away: Away, observed: Inventory, going: Going) -> Death:
+def _death(vm: Vm, away: Away, observed: Inventory, going: Going, nic_holders: Collection[str]) -> Death:
     why = "" if going.to else going.why
     match away:
         case AwayHost() | AwayCluster():
@@ -215,6 +238,10 @@ def _death(vm: Vm, away: Away, observed: Inventory, going: Going) -> Death:
         case AwayGpu():
             has_vgpus = vm.detail is not None and bool(vm.detail.vgpus)
             return Death(dies=True if has_vgpus else None, to=going.to, why=why)
+        case AwayNic():
+            lost = (uplink for uplink in uplinks_of(away, observed) if vm in uplink.cut_off)
+            names = tuple(name for uplink in lost for name in uplink.names_of(vm, observed))
+            return Death(None if vm.name in nic_holders else False, going.to, loses=names, why=why)
     assert_never(away)
 
 
@@ -230,7 +257,34 @@ _WHOLE = "whole GPU"
 """What stands for a GPU that is passed through, among the profiles that a VM holds."""
 
 
-def _notes(away: Away, rows: Iterable[Absent]) -> Iterator[str]:
+_NIC_FAILS = (
+    "whether a VM runs on when a NIC or a virtual function that it holds fails is not proven, nor that "
+    "vSphere HA starts it again"
+)
+_PLAIN_FUNCTIONS = (
+    "virtual functions that VMs have as plain PCI devices are not counted: of which NIC they are nobody tells"
+)
+_UNREAD = "{} does not tell its switches: which networks would lose their last uplink is not known"
+_UNKNOWN_NETWORKS = "which portgroups are on {} nobody tells: {} could be cut off"
+_MANAGED = "the management of {} is on it: vCenter would not hear from the host any more"
+
+
+def _nic_notes(away: AwayNic, rows: Iterable[Absent], observed: Inventory) -> Iterator[str]:
+    if any(one.died.dies is None for one in rows):
+        yield _NIC_FAILS
+    pci = next((one for one in away.host.pci_devices if one.pci_id == away.pci_id), None)
+    if pci is not None and pci.sriov is not None and pci.sriov.is_active:
+        yield _PLAIN_FUNCTIONS
+    if away.device and not is_read(away.host, observed):
+        yield _UNREAD.format(away.host.name)
+    for uplink in uplinks_of(away, observed):
+        if uplink.is_last and not uplink.is_told and uplink.names:
+            yield _UNKNOWN_NETWORKS.format(uplink.switch, ", ".join(uplink.names))
+        if uplink.is_last and any("management" in one for one in uplink.vmknics):
+            yield _MANAGED.format(away.host.name)
+
+
+def _notes(away: Away, rows: Iterable[Absent], observed: Inventory) -> Iterator[str]:
     """Say what of it nobody has shown, and what has to be done first."""
     match away:
         case AwayHost():
@@ -244,6 +298,8 @@ def _notes(away: Away, rows: Iterable[Absent]) -> Iterator[str]:
             yield _GPU_FAILS
             if any(one.died.dies is None for one in rows):
                 yield _SURVIVES
+        case AwayNic():
+            yield from _nic_notes(away, rows, observed)
         case _:
             assert_never(away)
 

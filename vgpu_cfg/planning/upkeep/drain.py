@@ -27,11 +27,12 @@ from vgpu_cfg.planning.moves.move_rules import breaks_rules, keep_rules
 from vgpu_cfg.planning.placement.place import Placed
 from vgpu_cfg.planning.placement.placers import PLACERS
 from vgpu_cfg.planning.placement.startable import place_startable
-from vgpu_cfg.planning.upkeep.away import Away, AwayGpu, AwayHost, cordoned_parts, vms_of, without
+from vgpu_cfg.planning.upkeep.away import Away, AwayHost, cordoned_parts, vms_of, without
 from vgpu_cfg.planning.upkeep.cordon import cordon_host, upkeep_plan
 from vgpu_cfg.planning.upkeep.targets import refuse_unclear
 from vgpu_cfg.planning.upkeep.vm_changes import in_turn, move, remember, switch_off, switch_on
 from vgpu_cfg.planning.vms.lookup.baseline import hosts_in_order, make_baseline
+from vgpu_cfg.planning.vms.lookup.moving import why_tied
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +128,7 @@ class _Draining:
 
     def _unfinished(self, host: Host) -> Iterator[list[Change]]:
         """Yield what a broken drain of a host owes to VMs that it switched off to move them."""
-        if isinstance(self.away, AwayGpu):
+        if self.away.host_stays:
             return
         for vm in sorted(self.observed.vms, key=lambda one: (as_counted(one.name), one.moid)):
             home = home_of(vm)
@@ -144,8 +145,7 @@ class _Draining:
     def _leaving(self) -> Iterator[list[Change]]:
         leaving = vms_of(self.away, self.observed, self.catalog)
         reader = CapacityReader(self.then, self.catalog)
-        stays_on = isinstance(self.away, AwayGpu)
-        finder = Movables(self.then, self.hosts, reader, self.protection, (), at_home=stays_on)
+        finder = Movables(self.then, self.hosts, reader, self.protection, (), at_home=self.away.host_stays)
         found = {
             one.vm.moid: one
             for index, host in enumerate(self.hosts)
@@ -167,18 +167,20 @@ class _Draining:
             if vm.moid in placed.fits:
                 continue
             host = self.observed.host_by_moid[vm.host_moid or ""]
-            why = bound.get((host.name, vm.name)) or self._no_room(host)
+            why = bound.get((host.name, vm.name)) or self._no_room(vm, host)
             yield self._switched_off(vm, host, why)
 
-    def _no_room(self, source: Host) -> str:
+    def _no_room(self, vm: Vm, source: Host) -> str:
         """Say that nobody takes a VM, and which hosts might if they were given back."""
+        if tied := why_tied(vm.detail) if vm.detail is not None else "":
+            return f"{tied}, and there is no room on it"
         own = {host.moid for host in self.away.hosts}
         closed = [
             host.name
             for host in self.hosts
             if host.compute_moid == source.compute_moid and host.moid not in own and host.cordons
         ]
-        where = "neither its host nor another" if isinstance(self.away, AwayGpu) else "no other host"
+        where = "neither its host nor another" if self.away.host_stays else "no other host"
         return f"{where} of its cluster has room for it{_cordoned_too(closed)}"
 
     def _within_rules(self, movables: list[Movable], finder: Movables) -> list[Movable]:

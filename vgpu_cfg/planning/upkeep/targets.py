@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from vgpu_cfg.documents import close_to, did_you_mean
 from vgpu_cfg.errors import Ambiguous, NotFound
 from vgpu_cfg.model.observed.inventory import Cluster, Connection, Host, Inventory
+from vgpu_cfg.planning.capacity.nic_needs import host_functions
 from vgpu_cfg.planning.findings.options import is_host, matches_any
-from vgpu_cfg.planning.upkeep.away import Away, AwayCluster, AwayGpu, AwayHost
+from vgpu_cfg.planning.upkeep.away import Away, AwayCluster, AwayGpu, AwayHost, AwayNic
 
 _WITHOUT_DOMAIN = re.compile(r"[0-9a-f*?\[\]]+:[0-9a-f*?\[\]]+\.[0-7*?]")
 
@@ -71,6 +72,8 @@ def away_of(word: str, observed: Inventory) -> Away:
         return _one_cluster(rest, observed)
     if rest and kind == "gpu":
         return _one_gpu(word, observed)
+    if rest and kind == "nic":
+        return _one_nic(word, observed)
     raise NotFound(
         f"{word!r} does not say what is thought away",
         subject=observed.vcenter.address,
@@ -82,6 +85,7 @@ _AWAY_WORDS = {
     "host": "host:NAME",
     "cluster": "cluster:NAME",
     "gpu": "gpu:HOST/PCI as in gpu:esx-01/0000:17:00.0",
+    "nic": "nic:HOST/VMNIC as in nic:esx-01/vmnic4, or its PCI address",
 }
 """How each kind of what may be thought away is written."""
 
@@ -146,6 +150,39 @@ def _one_gpu(word: str, observed: Inventory) -> AwayGpu:
         )
     host, gpu = found[0]
     return AwayGpu(host, gpu)
+
+
+def host_of_nic(word: str, observed: Inventory) -> Host | None:
+    """Return the host that `nic:HOST/VMNIC` names, None where the word is of another form."""
+    kind, _, rest = word.partition(":")
+    name, slash, _ = rest.rpartition("/")
+    return one_host(name, observed) if kind == "nic" and slash and name else None
+
+
+def _one_nic(word: str, observed: Inventory) -> AwayNic:
+    """Return a NIC by its address or its vmnic, one that is passed through by its former one, too."""
+    host = host_of_nic(word, observed)
+    named = word.rpartition("/")[2]
+    if host is None or not named:
+        rest = word.removeprefix("nic:").rstrip("/")
+        raise NotFound(
+            f"{word!r} names no NIC",
+            subject=observed.vcenter.address,
+            remedy=f"write `nic:{rest}/VMNIC`, or its address, as `vgpu-cfg inventory` shows them",
+        )
+    facts = observed.facts.hosts.get(host.moid)
+    devices = {pci.pci_id: "" for pci in host_functions(host)} | dict(facts.vmnics if facts else {})
+    devices |= {nic.pci_id: nic.device for nic in host.nics}
+    address = _full(named)
+    for pci_id, device in devices.items():
+        if pci_id == address or (device and device == named):
+            return AwayNic(host, pci_id, device)
+    known = sorted({*filter(None, devices.values()), *devices})
+    raise NotFound(
+        f"{host.name} has no NIC {named}",
+        subject=observed.vcenter.address,
+        remedy=did_you_mean(named, known, noun="NICs") or "`vgpu-cfg inventory` lists the NICs",
+    )
 
 
 def refuse_unclear(names: Iterable[str], observed: Inventory) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import assert_never
 
 from vgpu_cfg.planning.upkeep.absence import Absence, Absent, Death, Going, How
-from vgpu_cfg.planning.upkeep.away import Away, AwayCluster, AwayGpu, AwayHost
+from vgpu_cfg.planning.upkeep.away import Away, AwayCluster, AwayGpu, AwayHost, AwayNic
 from vgpu_cfg.planning.upkeep.loss import Loss
+from vgpu_cfg.planning.upkeep.uplinks import LostUplink
 from vgpu_cfg.render.data.format import FORMAT, Data
 
 _HOW = {how: how.value for how in How} | {How.COLD: "off"}
@@ -28,6 +29,7 @@ def absence_data(found: Absence, server: str, read_at: str) -> Data:
         "vms": [_vm(one) for one in found.vms],
         "totals": _totals(found),
         "lost": _lost(found.loss),
+        "uplinks": [_uplink(one) for one in found.uplinks],
         "notes": list(found.notes),
     }
 
@@ -41,6 +43,8 @@ def _away(away: Away) -> Data:
             return about | {"silent": [host.name for host in away.silent]}
         case AwayGpu():
             return about | {"pci_id": away.gpu.pci_id, "board": away.gpu.name}
+        case AwayNic():
+            return about | {"pci_id": away.pci_id, "device": away.device}
     assert_never(away)
 
 
@@ -51,6 +55,8 @@ def _vm(one: Absent) -> Data:
         "owner": one.owner,
         "has_devices": one.has_devices,
         "holds": list(one.holds),
+        "functions": one.functions,
+        "whole_nics": one.whole_nics,
         "drained": _going(one.drained),
         "died": _death(one.died),
     }
@@ -66,7 +72,26 @@ def _going(going: Going) -> Data:
 
 
 def _death(death: Death) -> Data:
-    return {"dies": death.dies, "to": death.to or None, "by_ha": death.by_ha, "why": death.why}
+    return {
+        "dies": death.dies,
+        "loses": list(death.loses),
+        "to": death.to or None,
+        "by_ha": death.by_ha,
+        "why": death.why,
+    }
+
+
+def _uplink(uplink: LostUplink) -> Data:
+    return {
+        "switch": uplink.switch,
+        "others": list(uplink.others),
+        "up": list(uplink.up),
+        "is_last": uplink.is_last,
+        "is_told": uplink.is_told,
+        "networks": list(uplink.names),
+        "vmknics": list(uplink.vmknics),
+        "vms": [vm.name for vm in uplink.vms],
+    }
 
 
 def _totals(found: Absence) -> Data:

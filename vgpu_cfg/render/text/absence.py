@@ -10,8 +10,9 @@ from rich.text import Text
 
 from vgpu_cfg.planning.expand.ranges import fold_names
 from vgpu_cfg.planning.upkeep.absence import Absence, Absent, Death, How
-from vgpu_cfg.planning.upkeep.away import AwayCluster, AwayGpu, AwayHost
+from vgpu_cfg.planning.upkeep.away import AwayCluster, AwayGpu, AwayHost, AwayNic
 from vgpu_cfg.planning.upkeep.loss import Loss
+from vgpu_cfg.planning.upkeep.uplinks import LostUplink
 from vgpu_cfg.render.layout.lines import (
     Cell,
     Column,
@@ -59,6 +60,8 @@ def render_absence(found: Absence, server: str, width: int) -> list[Text]:
     lines += hanging("LOST", _lost(found), width, indent=0)
     for words in nvlink_words(found.loss):
         lines += hanging("NVLINK", words, width, indent=0)
+    for uplink in found.uplinks:
+        lines += hanging("UPLINK", uplink_words(uplink), width, indent=0)
     lines += hanging("HA", _restart_words(found), width, indent=0)
     for note in found.notes:
         lines += hanging("NOTE", note, width, indent=0)
@@ -79,11 +82,19 @@ def _table(found: Absence) -> tuple[Sequence[Column], list[list[Cell]]]:
 def _cells(one: Absent) -> list[Cell]:
     return [
         one.vm,
-        ladder(Counter(one.holds)),
+        _held(one),
         _way(one),
         "" if one.drained.how is not How.VMOTION else "unknown" if one.stun is None else duration(one.stun),
         _after(one.died),
     ]
+
+
+def _held(one: Absent) -> str:
+    """Say what a VM holds of its host: vGPUs and whole GPUs, then functions of NICs."""
+    parts = [ladder(Counter(one.holds))] if one.holds else []
+    parts += [counted(one.functions, "virtual function")] if one.functions else []
+    parts += [f"{one.whole_nics}×whole NIC"] if one.whole_nics else []
+    return ", ".join(parts)
 
 
 def _way(one: Absent) -> Cell:
@@ -101,6 +112,8 @@ def _way(one: Absent) -> Cell:
 
 
 def _after(died: Death) -> Cell:
+    if died.dies is False:
+        return Text(f"runs on without {', '.join(died.loses)}", style="red")
     return f"starts on {died.to}" if died.to else Text("starts nowhere", style="red")
 
 
@@ -125,7 +138,7 @@ def total_words(found: Absence) -> str:
     """Say how many VMs go how, for how long at most, and what starts again after a death."""
     sums = found.totals
     if not sums.vms:
-        return "no VM runs there"
+        return "no VM loses anything" if found.away.host_stays else "no VM runs there"
     ways = [f"{count} {(_WAYS if count == 1 else _MANY)[how]}" for how, count in sums.ways.items() if count]
     if sums.longest_stun_ms is not None:
         ways[0] += f" (stopped for {duration(sums.longest_stun_ms / 1000)} at most)"
@@ -154,10 +167,23 @@ def nvlink_words(loss: Loss) -> Iterator[str]:
         yield f"sets of peers that are left: {', '.join(sets)}"
 
 
+def uplink_words(uplink: LostUplink) -> str:
+    """Say what a switch has left without a NIC, and who is cut off."""
+    if not uplink.is_last:
+        return f"{uplink.switch} keeps {', '.join(uplink.up)}"
+    why = f"{', '.join(uplink.others)} have no link" if uplink.others else "it has no other NIC"
+    users = [*uplink.names, *uplink.vmknics] if uplink.is_told else []
+    cut = f"; cut off: {', '.join(users)}" if users else ""
+    vms = f", and with them {fold_names(vm.name for vm in uplink.cut_off)}" if uplink.cut_off else ""
+    return f"{uplink.switch} loses its last one ({why}){cut}{vms}"
+
+
 def _restart_words(found: Absence) -> str:
     match found.away:
         case AwayGpu():
             return "starts VMs again whose host fails; for a GPU see NOTE"
+        case AwayNic():
+            return "starts VMs again whose host fails; that it does for a NIC is not proven"
         case AwayCluster():
             return "starts VMs again only on hosts of their own cluster, and none of it is left"
         case AwayHost():
@@ -177,4 +203,6 @@ def _next(found: Absence) -> str:
             return f"one host at a time: vgpu-cfg fit --without host:{found.away.hosts[0].name}"
         case AwayGpu():
             return f"vgpu-cfg cordon {found.away.word} --reason WHY"
+        case AwayNic():
+            return f"vgpu-cfg fit --without host:{found.away.host.name}"
     assert_never(found.away)
