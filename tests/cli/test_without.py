@@ -75,6 +75,10 @@ def test_what_is_bound_to_the_host_starts_nowhere(vgpu_cfg: CommandLine) -> None
     ("words", "code", "said"),
     [
         (["--without", "host:esx-nowhere"], 5, "no host matches esx-nowhere"),
+        (["--without", FIRST], 5, f"write `host:{FIRST}`"),
+        (["--without", "gpu:esx-01/99:00.0"], 5, "no GPU of esx-01.lab matches 0000:99:00.0"),
+        (["--without", "nic:esx-01/vmnic9"], 5, "esx-01.lab has no NIC vmnic9"),
+        (["--without", "cluster:gqu"], 5, "did you mean 'gpu'?"),
         (["grid_a100-4c", "--without", f"host:{FIRST}"], 2, "it stands alone"),
     ],
 )

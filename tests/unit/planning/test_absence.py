@@ -9,7 +9,7 @@ import pytest
 from tests.plans.estate import make_inventory
 from tests.unit.planning.test_rebalance import estate, small, that_move
 from vgpu_cfg.catalog import load_catalog
-from vgpu_cfg.errors import NotFound, UnsafePlan
+from vgpu_cfg.errors import Ambiguous, NotFound, UnsafePlan
 from vgpu_cfg.model.desired import DesiredPlan, ProtectingContext
 from vgpu_cfg.model.observed.host_facts import EstateFacts
 from vgpu_cfg.model.observed.inventory import Connection, Inventory
@@ -247,6 +247,17 @@ def test_nothing_leaves_a_host_that_does_not_respond() -> None:
         without(f"gpu:esx-01/{A}", observed.model_copy(update={"hosts": silent}))
 
 
+def test_a_cluster_that_shares_its_name_is_named_by_its_path() -> None:
+    observed = hosts(1, {})
+    (known,) = (one for one in observed.clusters if one.name == "gpu")
+    twin = known.model_copy(update={"moid": "other", "inventory_path": "/dc2/host/gpu"})
+    both = observed.model_copy(update={"clusters": (*observed.clusters, twin)})
+    with pytest.raises(Ambiguous, match="2 clusters are called gpu") as told:
+        away_of("cluster:gpu", both)
+    assert "cluster:/dc2/host/gpu" in told.value.remedy
+    assert away_of(f"cluster:{known.inventory_path}", both).hosts == observed.hosts
+
+
 @pytest.mark.parametrize(
     ("word", "message", "remedy"),
     [
@@ -255,8 +266,13 @@ def test_nothing_leaves_a_host_that_does_not_respond() -> None:
         ("", "'' does not say what is thought away", "kinds: host:NAME"),
         ("gpu:esx-01", "'gpu:esx-01' names no GPU", "write `gpu:esx-01/PCI`"),
         ("gpu:esx-01/99:00.0", "no GPU of esx-01 matches 0000:99:00.0", "did you mean '0000:e2:00.0'?"),
-        ("gpu:esx-01/*", "names 2 GPUs, and one is thought away", f"name one: gpu:esx-01/{A}"),
+        ("gpu:esx-01/*", "names 2 GPUs, and one is meant", f"name one: gpu:esx-01/{A}"),
         ("host:esx-*", "names 2 hosts", "name one: esx-01, esx-02"),
+        ("gpu:/21:00.0", "no host is named", "`vgpu-cfg inventory` lists the hosts"),
+        ("nic:/vmnic2", "no host is named", "`vgpu-cfg inventory` lists the hosts"),
+        ("nic:esx-01/", "'nic:esx-01/' names no NIC", "write `nic:esx-01/VMNIC`"),
+        ("cluster:", "does not say what is thought away", "kinds: host:NAME, cluster:NAME, gpu:HOST/PCI"),
+        ("cluster:*", "no cluster is called *", "known clusters: gpu"),
         ("cluster:gqu", "no cluster is called gqu", "did you mean 'gpu'?"),
         ("gpu", "'gpu' does not say what is thought away", "write `cluster:gpu`;"),
         ("nic:esx-01", "'nic:esx-01' names no NIC", "write `nic:esx-01/VMNIC`"),

@@ -40,6 +40,12 @@ def targets_of(words: Sequence[str], observed: Inventory) -> tuple[Target, ...]:
 
 def hosts_named(glob: str, observed: Inventory) -> list[Host]:
     """Return the hosts that a glob names, with the domain or without. Raises NotFound where none is."""
+    if not glob:
+        raise NotFound(
+            "no host is named",
+            subject=observed.vcenter.address,
+            remedy="`vgpu-cfg inventory` lists the hosts",
+        )
     hosts = sorted((host for host in observed.hosts if is_host(host.name, glob)), key=_by_name)
     if not hosts:
         names = [host.name for host in observed.hosts]
@@ -53,7 +59,7 @@ def one_host(word: str, observed: Inventory) -> Host:
     hosts = hosts_named(word.removeprefix("host:"), observed)
     if len(hosts) > 1:
         raise NotFound(
-            f"{word} names {len(hosts)} hosts, and one is emptied at a time",
+            f"{word} names {len(hosts)} hosts, and one is meant",
             subject=observed.vcenter.address,
             remedy=f"name one: {', '.join(host.name for host in hosts[:6])}",
         )
@@ -144,7 +150,7 @@ def _one_gpu(word: str, observed: Inventory) -> AwayGpu:
     if len(found) > 1:
         names = [f"gpu:{host.name}/{gpu.pci_id}" for host, gpu in found[:6]]
         raise NotFound(
-            f"{word} names {len(found)} GPUs, and one is thought away at a time",
+            f"{word} names {len(found)} GPUs, and one is meant",
             subject=observed.vcenter.address,
             remedy=f"name one: {', '.join(names)}",
         )
@@ -156,7 +162,7 @@ def host_of_nic(word: str, observed: Inventory) -> Host | None:
     """Return the host that `nic:HOST/VMNIC` names, None where the word is of another form."""
     kind, _, rest = word.partition(":")
     name, slash, _ = rest.rpartition("/")
-    return one_host(name, observed) if kind == "nic" and slash and name else None
+    return one_host(name, observed) if kind == "nic" and slash else None
 
 
 def _one_nic(word: str, observed: Inventory) -> AwayNic:

@@ -1,0 +1,146 @@
+"""What is said of something that is thought away: the same in text and JSON, and as `drain` would plan it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+import pytest
+
+from tests.contract.vcenters import FixedClock
+from vgpu_cfg.catalog import load_catalog
+from vgpu_cfg.lab import open_lab
+from vgpu_cfg.lab.simulation.clock import VirtualClock
+from vgpu_cfg.lab.simulation.sessions import LAB_CREDENTIALS
+from vgpu_cfg.model.desired import DesiredPlan
+from vgpu_cfg.model.observed.inventory import Connection, Inventory
+from vgpu_cfg.model.plan.change import PowerOffVm, PowerOnVm, RelocateVm
+from vgpu_cfg.planning.upkeep.absence import Absence, think_away
+from vgpu_cfg.planning.upkeep.drain import DrainOptions, make_drain_plan
+from vgpu_cfg.planning.upkeep.targets import away_of
+from vgpu_cfg.ports import ReadScope
+from vgpu_cfg.render.data.absence import absence_data
+from vgpu_cfg.render.layout.lines import counted, plain
+from vgpu_cfg.render.text.absence import render_absence
+from vgpu_cfg.vsphere.reading.reader import VCenterReader
+from vgpu_cfg.vsphere.wire.session import Session
+
+ESTATES = ("mixed-fleet", "bridges-2xa100", "nic-groups", "two-hosts-roce", "one-a100", "hgx-h100")
+DESIRED = DesiredPlan(name="fit", vcenter="vc.example")
+
+
+@cache
+def look_at(estate: str) -> Inventory:
+    """Read an estate as `fit --without` does, with the switches of all hosts."""
+    lab = open_lab(estate, clock=VirtualClock())
+    with Session(lab, "lab", LAB_CREDENTIALS.user, LAB_CREDENTIALS.password) as session:
+        reader = VCenterReader(session, FixedClock())
+        observed = reader.read_inventory(ReadScope(everything=True))
+        facts = reader.read_facts([host.moid for host in observed.hosts], frozenset())
+    return observed.model_copy(update={"facts": facts})
+
+
+def words(observed: Inventory) -> Iterator[str]:
+    """Yield all that could be thought away."""
+    answering = [host for host in observed.hosts if host.connection is Connection.CONNECTED]
+    for host in answering:
+        yield f"host:{host.name}"
+        yield from (f"gpu:{host.name}/{gpu.pci_id}" for gpu in host.gpus)
+        yield from (f"nic:{host.name}/{nic.device}" for nic in host.nics)
+        passed = (one for one in host.pci_devices if one.is_nic and one.passthrough_active)
+        yield from (f"nic:{host.name}/{one.pci_id}" for one in passed)
+    yield from (f"cluster:{one.name}" for one in observed.clusters if not one.is_standalone)
+
+
+def said(row: dict[str, Any]) -> list[str]:
+    """Return what the text must say of a row of JSON."""
+    drained, died = row["drained"], row["died"]
+    way = {
+        ("vmotion", True): f"vMotion to {drained['to']}",
+        ("off", True): f"off while it moves to {drained['to']}",
+        ("restart", True): f"off and on again on {drained['to']}",
+        ("off", False): "off",
+        ("stays", False): "stays",
+    }[drained["how"], drained["to"] is not None]
+    after = f"starts on {died['to']}" if died["to"] else "starts nowhere"
+    return [way, after if died["dies"] is not False else f"runs on without {', '.join(died['loses'])}"]
+
+
+@pytest.mark.parametrize("estate", ESTATES)
+def test_text_and_json_say_the_same_of_all_that_could_be_away(estate: str) -> None:
+    observed = look_at(estate)
+    seen = 0
+    for word in words(observed):
+        found = away(word, observed)
+        data = absence_data(found, "vc.example", "")
+        text = plain(render_absence(found, "vc.example", 300))
+        rows = {one["name"]: one for one in data["vms"]}
+        assert data["away"]["name"] == found.away.word
+        for name, row in rows.items():
+            if row["has_devices"]:
+                (line,) = (line for line in text.splitlines() if line.startswith(f"  {name} "))
+                assert all(part in line for part in said(row)), (word, line, said(row))
+            for why in {row["drained"]["why"] or row["died"]["why"]} - {""}:
+                assert why in text
+        assert f"{sum(not row['has_devices'] for row in rows.values())} VM" in text or all(
+            row["has_devices"] for row in rows.values()
+        )
+        sums = data["totals"]
+        ways = ("vmotion", "cold", "restart", "off", "stays")
+        assert sums["vms"] == len(rows) == sum(sums[way] for way in ways)
+        assert sums["cold"] + sums["off"] == sum(row["drained"]["how"] == "off" for row in rows.values())
+        assert sums["starts"] == sum(row["died"]["to"] is not None for row in rows.values())
+        if rows:
+            (total,) = (line for line in text.splitlines() if line.startswith("TOTAL"))
+            assert f"TOTAL    {counted(len(rows), 'VM')}, in maintenance " in total
+            assert all(f"{sums[way]} {start}" in total for way, start in STARTS.items() if sums[way])
+        assert all(f"{count} × {name}" in text for name, count in data["gpus"].items())
+        assert all(note in text for note in data["notes"])
+        seen += len(rows)
+    assert seen or estate not in ("mixed-fleet", "bridges-2xa100", "nic-groups")
+
+
+STARTS = {"vmotion": "by vMotion", "cold": "off while", "restart": "off and on again", "stays": "stay"}
+
+
+@pytest.mark.parametrize("estate", ESTATES)
+def test_maintenance_of_a_host_is_what_drain_would_plan(estate: str) -> None:
+    observed = look_at(estate)
+    for host in observed.hosts:
+        if host.connection is not Connection.CONNECTED:
+            continue
+        found = away(f"host:{host.name}", observed)
+        changes = make_drain_plan(host, observed, load_catalog(), DESIRED, DrainOptions(others=True)).changes
+        moves = {one.vm.name: one for one in changes if isinstance(one, RelocateVm)}
+        off = {one.vm.name for one in changes if isinstance(one, PowerOffVm)}
+        on = {one.vm.name for one in changes if isinstance(one, PowerOnVm)}
+        planned = {
+            name: (
+                "vmotion" if move.is_running else "cold",
+                move.destination.host_name,
+                move.stun_ms if move.is_running else None,
+            )
+            for name, move in moves.items()
+        } | dict.fromkeys(off - on, ("off", "", None))
+        told = {one.vm: (one.drained.how.value, one.drained.to, one.drained.stun_ms) for one in found.vms}
+        assert told == planned
+
+
+@pytest.mark.parametrize("estate", ESTATES)
+def test_a_cluster_of_one_host_is_that_host(estate: str) -> None:
+    observed = look_at(estate)
+    for cluster in observed.clusters:
+        own = [host for host in observed.hosts if host.cluster_moid == cluster.moid]
+        if cluster.is_standalone or len(own) != 1:
+            continue
+        host, whole = (
+            absence_data(away(word, observed), "vc.example", "")
+            for word in (f"host:{own[0].name}", f"cluster:{cluster.name}")
+        )
+        differing = {key for key in host if host[key] != whole[key]}
+        assert differing == {"away", "host"}
+
+
+def away(word: str, observed: Inventory) -> Absence:
+    return think_away(away_of(word, observed), observed, load_catalog(), DESIRED)
