@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.cli.command_line import CommandLine
+from tests.cli.test_page_files import data_of
 
 ESTATE = "estates/work-on-hosts.yaml"
 SERVER = f"--server=lab:{ESTATE}"
@@ -69,6 +70,21 @@ def test_what_is_bound_to_the_host_starts_nowhere(vgpu_cfg: CommandLine) -> None
     assert (bound["drained"]["how"], bound["drained"]["to"], bound["died"]["to"]) == ("off", None, None)
     assert bound["died"]["why"] == bound["drained"]["why"] != ""
     assert "starts nowhere" in vgpu_cfg.done("fit", "--without", f"host:{FIRST}", SERVER).told
+
+
+def test_a_page_has_the_json_and_is_told_before_anything_is_read_where_it_cannot_be_written(
+    vgpu_cfg: CommandLine,
+) -> None:
+    vgpu_cfg.done("apply", PLAN, "--yes")
+    word = f"--without=host:{FIRST}"
+    told = json.loads(vgpu_cfg.done("fit", word, SERVER, "--html", "away.html", "--output=json").out)
+    data = data_of(vgpu_cfg, "away.html")
+    assert (data["kind"], data["told"] | {"read_at": ""}) == ("absence-page", told | {"read_at": ""})
+    assert [turn["when"] for turn in data["turns"]] == ["In maintenance", "If it died now"]
+    ran = vgpu_cfg("fit", word, "--server=lab:nowhere.yaml", "--html", "nowhere/away.html")
+    assert (ran.code, "nowhere/away.html cannot be written" in ran.told) == (2, True)
+    ran = vgpu_cfg("fit", "grid_a100-4c", SERVER, "--html", "away.html")
+    assert (ran.code, "it belongs to --without" in ran.told) == (2, True)
 
 
 @pytest.mark.parametrize(

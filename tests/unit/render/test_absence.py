@@ -1,7 +1,9 @@
-"""What is said of something that is thought away: the same in text and JSON, and as `drain` would plan it."""
+"""What is said of what is thought away: the same in text, JSON and page, and as `drain` plans it."""
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator
 from functools import cache
 from typing import Any
@@ -13,16 +15,19 @@ from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.lab import open_lab
 from vgpu_cfg.lab.simulation.clock import VirtualClock
 from vgpu_cfg.lab.simulation.sessions import LAB_CREDENTIALS
-from vgpu_cfg.model.desired import DesiredPlan
+from vgpu_cfg.model.desired import DesiredPlan, ProtectingContext
 from vgpu_cfg.model.observed.inventory import Connection, Inventory
 from vgpu_cfg.model.plan.change import PowerOffVm, PowerOnVm, RelocateVm
+from vgpu_cfg.model.plan_file import ProtectEntry
 from vgpu_cfg.planning.upkeep.absence import Absence, think_away
 from vgpu_cfg.planning.upkeep.drain import DrainOptions, make_drain_plan
 from vgpu_cfg.planning.upkeep.targets import away_of
 from vgpu_cfg.ports import ReadScope
 from vgpu_cfg.render.data.absence import absence_data
 from vgpu_cfg.render.layout.lines import counted, plain
+from vgpu_cfg.render.page.absence import render_absence_page
 from vgpu_cfg.render.text.absence import render_absence
+from vgpu_cfg.render.views.absence_picture import view_absence_picture
 from vgpu_cfg.vsphere.reading.reader import VCenterReader
 from vgpu_cfg.vsphere.wire.session import Session
 
@@ -140,6 +145,95 @@ def test_a_cluster_of_one_host_is_that_host(estate: str) -> None:
         )
         differing = {key for key in host if host[key] != whole[key]}
         assert differing == {"away", "host"}
+
+
+def page_of(word: str, observed: Inventory) -> tuple[Absence, str, dict[str, Any]]:
+    """Return what was found, the page of it and the data in the page."""
+    found = away(word, observed)
+    told = absence_data(found, "vc.example", "")
+    page = render_absence_page(found, told, view_absence_picture(found, observed, load_catalog()))
+    data = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
+    assert data is not None
+    return found, page, json.loads(data[1])
+
+
+def drawn(data: dict[str, Any], turn: dict[str, Any]) -> dict[str, tuple[str, set[str]]]:
+    """Return by VM the host and the GPUs on which the picture has it at one time."""
+    places: dict[str, tuple[str, set[str]]] = {}
+    hosts = [host for _, hosts in data["before"]["clusters"] for host in hosts]
+    for host in (turn["hosts"].get(one["about"]["name"], one) for one in hosts):
+        for gpu in (gpu for node in host["nodes"] for gpu in node["gpus"]):
+            for piece in gpu["pieces"]:
+                if piece["kind"] == "used" and piece["vm"]:
+                    places.setdefault(piece["vm"], (host["about"]["name"], set()))[1].add(gpu["pci_id"])
+    return places
+
+
+@pytest.mark.parametrize("estate", ESTATES)
+def test_the_page_has_the_json_and_draws_each_vm_where_it_goes(estate: str) -> None:
+    observed = look_at(estate)
+    for word in words(observed):
+        found, page, data = page_of(word, observed)
+        assert data["told"] == json.loads(json.dumps(absence_data(found, "vc.example", "")))
+        tiles = re.findall(r'class="value">(.*?)</p>', page)
+        sums = data["told"]["totals"]
+        down, off = sums["off"] + sums["stays"], sums["cold"] + sums["restart"]
+        expected = [sums["vms"], sums["vmotion"], off, down, sums["vms"] - sums["starts"]]
+        assert [int(value) for value in tiles[:5]] == expected
+        in_order, died = (drawn(data, turn) for turn in data["turns"])
+        gone = {one["pci_id"] for one in [data["told"]["away"]] if one["kind"] == "gpu"}
+        for row in data["told"]["vms"]:
+            if not row["holds"]:
+                continue
+            if row["drained"]["how"] != "stays":
+                assert in_order.get(row["name"], (None, set()))[0] == row["drained"]["to"]
+            if row["died"]["dies"] is not False:
+                assert died.get(row["name"], (None, set()))[0] == row["died"]["to"]
+            for places in (in_order, died):
+                host, gpus = places.get(row["name"], ("", set()))
+                assert host != row["host"] or not gpus & gone or row["drained"]["how"] == "stays"
+        own = {row["name"] for row in data["told"]["vms"]}
+        for turn, places in zip(data["turns"], (in_order, died), strict=True):
+            assert {mark["name"] for mark in turn["marks"] if mark["subject"] == "vm"} == own
+            assert all(where == places[name] for name, where in before(data).items() if name not in own)
+
+
+def before(data: dict[str, Any]) -> dict[str, tuple[str, set[str]]]:
+    return drawn(data, {"hosts": {}})
+
+
+def test_who_does_not_leave_a_gpu_stays_drawn_on_it_and_it_takes_nobody_else() -> None:
+    observed = look_at("mixed-fleet")
+    context = ProtectingContext(name="prod", file="", protect=ProtectEntry(names=("research-01",)))
+    found = think_away(
+        away_of("gpu:esx-a100-01/21:00.0", observed),
+        observed,
+        load_catalog(),
+        DESIRED.model_copy(update={"contexts": (context,)}),
+    )
+    in_order, died = view_absence_picture(found, observed, load_catalog()).turns
+    (gpu,) = (
+        gpu
+        for node in in_order.hosts["esx-a100-01.lab"].nodes
+        for gpu in node.gpus
+        if gpu.pci_id == "0000:21:00.0"
+    )
+    assert ([one.vm for one in gpu.pieces], gpu.obstacle, gpu.mode) == (["research-01"], "away", "same size")
+    assert [(one.kind, one.words) for one in died.marks if one.subject == "vm"] == [
+        ("cycled", "dies; could be started on esx-a100-01.lab")
+    ]
+
+
+def test_a_hostile_name_is_text_in_the_page() -> None:
+    hostile = "</script><script>alert(1)</script>\"'&amp;\u202ex"
+    observed = look_at("mixed-fleet")
+    vms = tuple(
+        vm.model_copy(update={"name": hostile}) if vm.name == "research-01" else vm for vm in observed.vms
+    )
+    _, page, data = page_of("host:esx-a100-01", observed.model_copy(update={"vms": vms}))
+    assert page.count("<script") == page.count("</script>") == 2
+    assert "\u202e" not in page
+    assert hostile in {row["name"] for row in data["told"]["vms"]}
 
 
 def away(word: str, observed: Inventory) -> Absence:
