@@ -16,6 +16,7 @@ from vgpu_cfg.model.observed.inventory import Connection, Inventory
 from vgpu_cfg.model.plan_file import ProtectEntry
 from vgpu_cfg.planning.upkeep.absence import Absence, How, think_away
 from vgpu_cfg.planning.upkeep.targets import away_of
+from vgpu_cfg.render.views.absence import view_absence
 
 A, B = "0000:21:00.0", "0000:e2:00.0"
 TWO = [{"board": "A100", "pci": A}, {"board": "A100", "pci": B}]
@@ -117,6 +118,29 @@ def test_ha_starts_what_no_device_ties() -> None:
             "host:esx-01", estate(2, {"a": small("esx-01")}, clusters={"gpu": {"ha": is_on}})
         ).vms
         assert (one.died.dies, one.died.to, one.died.by_ha) == (True, "esx-02", is_on)
+
+
+def test_what_ha_leaves_is_told_by_name() -> None:
+    overrides = {"gpu": {"ha": True, "vm_overrides": {"b": {"ha_restart": "disabled"}}}}
+    found = without("host:esx-01", hosts(2, {"a": small("esx-01"), "b": small("esx-01")}, clusters=overrides))
+    assert {one.vm: one.died.by_ha for one in found.vms} == {"a": True, "b": False}
+    assert dict(view_absence(found).lines)["HA"].endswith("; b it leaves to somebody's hand")
+    nics = with_nics({"c": function(None)}, functions=4)
+    clusters = tuple(one.model_copy(update={"ha_enabled": True}) for one in nics.clusters)
+    (one,) = without("host:esx-01", nics.model_copy(update={"clusters": clusters})).vms
+    assert (one.died.to, one.died.by_ha) == ("esx-02", False)  # VG417
+
+
+def test_a_choice_of_esxi_that_could_leave_one_without_a_gpu_is_told() -> None:
+    own: dict[str, Any] = {"mark": "team/a", "marked": {"by": "anna"}}
+    vms = {
+        "a": small("esx-01", "grid_a100-20c", **own),
+        "b": small("esx-01", "grid_a100-20c", **own),
+        "c": small("esx-01", on=[B], **own),
+    }
+    (note,) = without("host:esx-01", hosts(2, vms)).notes
+    assert "ESXi could choose GPUs such that a VM that moves there finds none" in note
+    assert without("host:esx-01", hosts(2, {"a": vms["a"], "c": vms["c"]})).notes == ()
 
 
 def test_without_a_cluster_nothing_moves_and_ha_starts_nothing() -> None:

@@ -19,6 +19,7 @@ from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.plan.change import Plan, PowerOffVm, PowerOnVm, RelocateVm
 from vgpu_cfg.planning.capacity.nic_functions import SRIOV
+from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.upkeep.away import (
     Away,
     AwayCluster,
@@ -183,7 +184,7 @@ def think_away(away: Away, observed: Inventory, catalog: Catalog, desired: Desir
         tuple(sorted(rows, key=lambda one: not one.has_devices)),
         find_loss(away, observed, catalog),
         uplinks_of(away, observed),
-        tuple(_notes(away, rows, observed)),
+        tuple(dict.fromkeys([*_notes(away, rows, observed), *_doubts(in_order), *_doubts(at_once)])),
         _placed(in_order),
         _placed(at_once),
     )
@@ -220,6 +221,11 @@ class _Goings:
         if started is not None and vm.moid in self.off:
             return Going(How.RESTART, self.hosts.get(started.host_moid or "", ""), why=why)
         return Going(How.OFF if vm.moid in self.off else How.STAYS, why=why)
+
+
+def _doubts(drain: Drain) -> Iterator[str]:
+    """Yield where a choice of ESXi could leave a VM without a GPU."""
+    return (found.message for found in drain.plan.diagnostics if found.code == Code.DRAIN_UNSURE)
 
 
 def _placed(drain: Drain) -> Plan:

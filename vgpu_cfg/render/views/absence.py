@@ -201,7 +201,10 @@ def _restarts(found: Absence) -> str:
         case _:
             assert_never(found.away)
     if found.has_ha:
-        return f"on in {found.cluster}: it starts VMs again where it finds room, as there is where one starts"
+        by_hand = [one.vm for one in found.vms if one.died.to and not one.died.by_ha]
+        but = f"; {fold_names(by_hand)} it leaves to somebody's hand" if by_hand else ""
+        room = "it starts VMs again where it finds room, as there is where one starts"
+        return f"on in {found.cluster}: {room}{but}"
     return "off: somebody starts them by hand, when it is certain that the host is off"
 
 
