@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.cli.command_line import CommandLine
+from tests.cli.test_page_files import data_of
 
 ESTATE = "estates/work-on-hosts.yaml"
 SERVER = f"--server=lab:{ESTATE}"
@@ -55,7 +56,7 @@ def test_it_tells_what_drain_would_do(vgpu_cfg: CommandLine, *, is_hot: bool) ->
     assert {vm["drained"]["how"] for vm in found["vms"] if vm["has_devices"]} == {
         "vmotion" if is_hot else "off"
     }
-    text = vgpu_cfg.done("fit", "--without", FIRST, SERVER).told
+    text = vgpu_cfg.done("fit", "--without", f"host:{FIRST}", SERVER).told
     assert f"starts on {SECOND}" in text
     assert ("vgpu.hotmigrate.enabled is not on" in text) is not is_hot
     assert vgpu_cfg.look(ESTATE).revision == revision
@@ -68,14 +69,33 @@ def test_what_is_bound_to_the_host_starts_nowhere(vgpu_cfg: CommandLine) -> None
     (bound,) = [vm for vm in thought_away(vgpu_cfg)["vms"] if vm["name"] == "p"]
     assert (bound["drained"]["how"], bound["drained"]["to"], bound["died"]["to"]) == ("off", None, None)
     assert bound["died"]["why"] == bound["drained"]["why"] != ""
-    assert "starts nowhere" in vgpu_cfg.done("fit", "--without", FIRST, SERVER).told
+    assert "starts nowhere" in vgpu_cfg.done("fit", "--without", f"host:{FIRST}", SERVER).told
+
+
+def test_a_page_has_the_json_and_is_told_before_anything_is_read_where_it_cannot_be_written(
+    vgpu_cfg: CommandLine,
+) -> None:
+    vgpu_cfg.done("apply", PLAN, "--yes")
+    word = f"--without=host:{FIRST}"
+    told = json.loads(vgpu_cfg.done("fit", word, SERVER, "--html", "away.html", "--output=json").out)
+    data = data_of(vgpu_cfg, "away.html")
+    assert (data["kind"], data["told"] | {"read_at": ""}) == ("absence-page", told | {"read_at": ""})
+    assert [turn["when"] for turn in data["turns"]] == ["In maintenance", "If it died now"]
+    ran = vgpu_cfg("fit", word, "--server=lab:nowhere.yaml", "--html", "nowhere/away.html")
+    assert (ran.code, "nowhere/away.html cannot be written" in ran.told) == (2, True)
+    ran = vgpu_cfg("fit", "grid_a100-4c", SERVER, "--html", "away.html")
+    assert (ran.code, "it belongs to --without" in ran.told) == (2, True)
 
 
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (["--without", "esx-nowhere"], 5, "no host matches esx-nowhere"),
-        (["grid_a100-4c", "--without", FIRST], 2, "it stands alone"),
+        (["--without", "host:esx-nowhere"], 5, "no host matches esx-nowhere"),
+        (["--without", FIRST], 5, f"write `host:{FIRST}`"),
+        (["--without", "gpu:esx-01/99:00.0"], 5, "no GPU of esx-01.lab matches 0000:99:00.0"),
+        (["--without", "nic:esx-01/vmnic9"], 5, "esx-01.lab has no NIC vmnic9"),
+        (["--without", "cluster:gqu"], 5, "did you mean 'gpu'?"),
+        (["grid_a100-4c", "--without", f"host:{FIRST}"], 2, "it stands alone"),
     ],
 )
 def test_what_is_mistyped_is_told(vgpu_cfg: CommandLine, words: list[str], code: int, said: str) -> None:

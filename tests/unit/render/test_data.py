@@ -33,6 +33,7 @@ from vgpu_cfg.planning.pool.summary import read_pool
 from vgpu_cfg.planning.site_changes import compare_sites
 from vgpu_cfg.planning.sizing.standing import standing_hosts
 from vgpu_cfg.planning.upkeep.absence import Absence, think_away
+from vgpu_cfg.planning.upkeep.away import AwayHost
 from vgpu_cfg.render.data import documents as data
 from vgpu_cfg.render.data.absence import absence_data
 from vgpu_cfg.render.data.error import error_data
@@ -154,7 +155,7 @@ def crowded() -> Inventory:
 def absent() -> Absence:
     observed = crowded()
     desired = DesiredPlan(name="fit", vcenter="vc.example")
-    return think_away(observed.hosts[0], observed, load_catalog(), desired)
+    return think_away(AwayHost(observed.hosts[0]), observed, load_catalog(), desired)
 
 
 def fit_view() -> FitView:

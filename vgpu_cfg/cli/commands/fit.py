@@ -25,7 +25,8 @@ def register(app: typer.Typer) -> None:
         epilog="vgpu-cfg fit nvidia_l40s-12c --server lab:mixed-fleet\n\n"
         "vgpu-cfg fit grid_a100-1-5c --server lab:mig-a100 --cluster gpu\n\n"
         "vgpu-cfg fit --plan examples/full-vgpu.yaml --vm train-01\n\n"
-        "vgpu-cfg fit nvidia_l40s-12c --server lab:mixed-fleet --add '2 x esx-l40s-01, mixed size'"
+        "vgpu-cfg fit nvidia_l40s-12c --server lab:mixed-fleet --add '2 x esx-l40s-01, mixed size'\n\n"
+        "vgpu-cfg fit --without host:esx-a100-01 --server lab:mixed-fleet --html without.html"
     )(fit)
 
 
@@ -60,9 +61,17 @@ def fit(
         str | None,
         typer.Option(
             "--without",
-            metavar="host:NAME",
-            help="Ask for no profile: what becomes of this host's VMs in maintenance, and if it died.",
+            metavar="KIND:NAME",
+            help="Ask for no profile: what becomes of VMs without this host, cluster, GPU or NIC.",
             show_default=False,
+        ),
+    ] = None,
+    html: Annotated[
+        Path | None,
+        typer.Option(
+            "--html",
+            metavar="FILE",
+            help="With --without: also write a page, the estate as it is, in maintenance and after a death.",
         ),
     ] = None,
     exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit 10 where not one fits.")] = False,
@@ -86,11 +95,13 @@ def fit(
 
     if without is not None:
         if profile or plan or vm or add or hosts or clusters or exit_code:
-            raise typer.BadParameter("it stands alone, with --output", param_hint="--without")
+            raise typer.BadParameter("it stands alone, with --output and --html", param_hint="--without")
         from vgpu_cfg.cli.flows.upkeep_flow import show_absence
 
-        show_absence(connection, without, output)
+        show_absence(connection, without, output, html)
         return
+    if html is not None:
+        raise typer.BadParameter("it belongs to --without", param_hint="--html")
     lost: tuple[LostHost, ...] = ()
     asked = tuple(add or ())
     if (profile is None) == (plan is None):

@@ -119,23 +119,33 @@ def drain(
     return _work(work, connection, flags, output)
 
 
-def show_absence(flags: ConnectionFlags, name: str, output: OutputFormat) -> None:
-    """Show what would become of the VMs of a host; nothing is changed."""
+def show_absence(flags: ConnectionFlags, name: str, output: OutputFormat, html: Path | None) -> None:
+    """Show what would become of VMs if something were away; nothing is changed."""
     from vgpu_cfg.catalog import load_catalog
+    from vgpu_cfg.cli.kept import pages
+    from vgpu_cfg.cli.kept.whole_file import refuse_unwritable
     from vgpu_cfg.model.desired import DesiredPlan
     from vgpu_cfg.planning.upkeep.absence import think_away
-    from vgpu_cfg.planning.upkeep.targets import one_host
+    from vgpu_cfg.planning.upkeep.targets import away_of, host_of_nic
     from vgpu_cfg.render.data.absence import absence_data
     from vgpu_cfg.render.text.absence import render_absence
 
+    if html is not None:
+        refuse_unwritable(html, "--html")
     connection = resolve_connection(flags)
     with compose.connect_reader(connection) as reader:
         observed = _read(reader, _EVERY_VM.model_copy(update={"datacenter": connection.datacenter}))
+        if (host := host_of_nic(name, observed)) is not None:
+            facts = reader.read_facts((host.moid,), frozenset())
+            observed = observed.model_copy(update={"facts": facts})
     address = observed.vcenter.address
     desired = DesiredPlan(name="fit", vcenter=address, contexts=connection.protecting)
-    found = think_away(one_host(name, observed), observed, load_catalog(), desired)
+    found = think_away(away_of(name, observed), observed, load_catalog(), desired)
+    told = absence_data(found, address, observed.read_at.isoformat())
+    if html is not None:
+        pages.absence(html, found, told, observed)
     if output is OutputFormat.JSON:
-        show.data(absence_data(found, address, observed.read_at.isoformat()))
+        show.data(told)
     else:
         show.lines(lambda width: render_absence(found, address, width))
 

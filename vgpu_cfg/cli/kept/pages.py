@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from vgpu_cfg.model.observed.inventory import Inventory
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from vgpu_cfg.model.plan.difference import Difference
     from vgpu_cfg.model.plan.report import Event, Report
     from vgpu_cfg.model.plan.suggestion import Suggestion
+    from vgpu_cfg.planning.upkeep.absence import Absence
 
 
 def plan(path: Path, made: Plan, observed: Inventory, fixes: Suggestion | None) -> None:
@@ -24,6 +25,16 @@ def plan(path: Path, made: Plan, observed: Inventory, fixes: Suggestion | None) 
 
     picture = view_plan_picture(made, observed, load_catalog())
     write_whole(path, render_plan_page(made, plan_data(made, fixes), picture))
+
+
+def absence(path: Path, found: Absence, told: dict[str, Any], observed: Inventory) -> None:
+    """Write what becomes of VMs without something, with the estate before and after."""
+    from vgpu_cfg.catalog import load_catalog
+    from vgpu_cfg.cli.kept.whole_file import write_whole
+    from vgpu_cfg.render.page.absence import render_absence_page
+    from vgpu_cfg.render.views.absence_picture import view_absence_picture
+
+    write_whole(path, render_absence_page(found, told, view_absence_picture(found, observed, load_catalog())))
 
 
 def status(path: Path, made: Plan, observed: Inventory, differences: tuple[Difference, ...]) -> None:

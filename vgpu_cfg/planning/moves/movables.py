@@ -89,13 +89,18 @@ class HostRules:
 
 @dataclass(slots=True)
 class Movables:
-    """Finds the VMs that may move; `changing` are the moids of those that the plan restarts itself."""
+    """Finds the VMs that may move; `changing` are the moids of those that the plan restarts itself.
+
+    With `at_home` a VM may start again on its own host, too, where that is not the one that goes: one that
+    vMotion moves rather goes elsewhere, one that must be off rather stays.
+    """
 
     observed: Inventory
     hosts: Sequence[Host]
     reader: CapacityReader
     protection: Protection
     changing: Collection[str]
+    at_home: bool = False
     stays: list[Stay] = field(default_factory=list)
 
     def surroundings(self, wanted: Collection[int], tight: Collection[int]) -> list[Movable]:
@@ -114,9 +119,9 @@ class Movables:
                         waiting.append(index)
         return sorted(found.values(), key=lambda one: one.preference)
 
-    def leaving(self, index: int) -> list[Movable]:
-        """List every running VM of a host that may go to another one; the others are among `stays`."""
-        return list(self._on(index, (index,)))
+    def leaving(self, index: int, vms: Collection[str]) -> list[Movable]:
+        """List those of a host's VMs, by moid, that may go to another place; the others are among `stays`."""
+        return list(self._on(index, (index,), only=vms))
 
     def restartable(self, index: int) -> Iterator[Movable]:
         """Yield the VMs with vGPUs of a host that may be restarted there, as nothing of them is bound."""
@@ -124,16 +129,25 @@ class Movables:
             if one.shape.variants:
                 yield replace(one, shape=replace(one.shape, hosts=((index, 0),)))
 
-    def _on(self, index: int, tight: Collection[int], *, stays: bool = False) -> Iterator[Movable]:
+    def _on(
+        self,
+        index: int,
+        tight: Collection[int],
+        *,
+        stays: bool = False,
+        only: Collection[str] | None = None,
+    ) -> Iterator[Movable]:
         host = self.hosts[index]
         for vm in running_vms(host, self.observed):
+            if only is not None and vm.moid not in only:
+                continue
             detail = vm.detail
             if detail is None or not (holds_devices(detail) or index in tight):
                 continue
             why, shape = self._why_bound(vm, detail, host), None
             if not why:
                 shape = self._shape(vm, detail, index)
-                why = "" if stays or (shape and shape.hosts) else "no other host of its cluster could run it"
+                why = "" if stays or (shape and shape.hosts) else self._nowhere(detail)
             if shape is None or why:
                 if not stays:
                     self.stays.append(Stay(vm.name, host.name, why or "its vGPUs are not in the catalogue"))
@@ -150,11 +164,14 @@ class Movables:
             return covering.message
         if vm.moid in self.changing:
             return "the plan changes it itself"
-        if tied := why_tied(detail):
+        if (tied := why_tied(detail)) and (detail.mixed_groups or not self.at_home):
             return tied
         if any(len(device.allowed) > 1 for device in detail.passthrough_gpus):
             return "it takes a device of several kinds, and which it could have elsewhere is not known"
         return ""
+
+    def _nowhere(self, detail: VmDetail) -> str:
+        return (why_tied(detail) if self.at_home else "") or "no other host of its cluster could run it"
 
     def _shape(self, vm: Vm, detail: VmDetail, source: int) -> Shape | None:
         """Say what a VM needs of another host of its cluster: boards, devices, networks, datastores."""
@@ -165,10 +182,12 @@ class Movables:
         dynamic = tuple(
             DeviceEntry(label=device.label, device_id=device.allowed[0] if device.allowed else None)
             for device in detail.passthrough_gpus
+            if not device.is_fixed
         )
         return Shape(
-            hosts=tuple((index, 0) for index in self._targets(vm, detail, source)),
+            hosts=tuple(self._targets(vm, detail, source)),
             variants=variants,
+            fixed=tuple(device.pci_id for device in detail.passthrough_gpus if device.pci_id),
             dynamic=dynamic,
             cpus=detail.cpus,
             memory_mib=max(locked, detail.memory_reservation_mib),
@@ -188,13 +207,18 @@ class Movables:
         variants = make_variants(requested, self.reader.needs)
         return tuple(one for one in variants if all(need.board_key in boards for need in one))
 
-    def _targets(self, vm: Vm, detail: VmDetail, source: int) -> Iterator[int]:
+    def _targets(self, vm: Vm, detail: VmDetail, source: int) -> Iterator[tuple[int, int]]:
+        """Yield the hosts by index, each with its rank."""
         networks = self.observed.networks_of(detail)
         here = self.hosts[source]
         cluster = self.observed.cluster_by_moid.get(here.cluster_moid or "")
         rules = HostRules.of(vm, cluster)
+        is_cold, is_tied = bool(why_cold(detail, self.observed)), bool(why_tied(detail))
         for index, host in enumerate(self.hosts):
-            is_other = index != source and host.is_usable and host.compute_moid == here.compute_moid
+            is_home = index == source
+            if (not self.at_home if is_home else is_tied) or not host.is_usable:
+                continue
+            is_near = host.compute_moid == here.compute_moid
             reaches = networks <= host.network_moids and set(detail.datastore_moids) <= host.datastore_moids
-            if is_other and reaches and rules.allow(host.moid):
-                yield index
+            if is_near and reaches and rules.allow(host.moid):
+                yield index, int(self.at_home and is_home is not is_cold)

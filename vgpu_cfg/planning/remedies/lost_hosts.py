@@ -28,13 +28,10 @@ from vgpu_cfg.planning.placement.startable import place_startable
 from vgpu_cfg.planning.remedies.failures import report_failures
 from vgpu_cfg.planning.vms.lookup.baseline import make_baseline
 from vgpu_cfg.planning.vms.lookup.gpu_match import own_gpus
-from vgpu_cfg.planning.vms.lookup.moving import why_tied
+from vgpu_cfg.planning.vms.lookup.moving import is_restarted_by_ha, why_tied
 from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
 from vgpu_cfg.planning.vms.lookup.shapes import line_of, make_shape
 from vgpu_cfg.planning.vms.lookup.vm_resolver import VmResolver
-
-_HA_RESTART = "ha_restart"
-"""The key of the table of VM settings under which a cluster's word on restarts of a VM is read."""
 
 
 def find_lost(
@@ -89,7 +86,6 @@ def steps_of_lost(lost: Sequence[LostHost], hosts: Mapping[str, Host]) -> list[M
 def _lost_vm(
     resolved: ResolvedVm, existing: Vm, host: Host, resolver: VmResolver, target: str, why_not: str
 ) -> LostVm:
-    cluster = resolver.observed.cluster_of(host)
     return LostVm(
         name=resolved.name,
         moid=existing.moid,
@@ -99,10 +95,7 @@ def _lost_vm(
         is_restarted_by_ha=(
             existing.is_on
             and host.connection is Connection.NOT_RESPONDING
-            and not why_tied(resolved.base)
-            and cluster is not None
-            and cluster.ha_enabled
-            and cluster.overrides_of(existing.moid).get(_HA_RESTART) != "disabled"
+            and is_restarted_by_ha(existing, resolved.base, resolver.observed.cluster_of(host))
         ),
     )
 

@@ -1,46 +1,96 @@
-"""What becomes of the VMs of a host that would be away: emptied in order, as `drain` does, or dead at once.
+"""What becomes of VMs if something were away: freed in order, as `drain` does, or dead at once.
 
-What runs dies with its host, so that a death asks nobody's leave and heeds no protection: where a VM may
-start again is where there is room for it. vSphere HA does that, where the cluster has it.
+What runs dies with its host, and a VM with a vGPU with its GPU, so that a death asks nobody's leave and heeds
+no protection: where a VM may start again is where there is room for it. vSphere HA does that for VMs of a
+host, where the cluster has it.
 """
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
+from typing import assert_never
 
 from vgpu_cfg.catalog import Catalog
 from vgpu_cfg.model.desired import DesiredPlan
-from vgpu_cfg.model.observed.inventory import Host, Inventory
+from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import Vm
-from vgpu_cfg.model.plan.change import PowerOffVm, RelocateVm
-from vgpu_cfg.planning.upkeep.drain import DrainOptions, make_drain, owner_text
-from vgpu_cfg.planning.vms.lookup.moving import holds_devices, running_vms
+from vgpu_cfg.model.plan.change import Plan, PowerOffVm, PowerOnVm, RelocateVm
+from vgpu_cfg.planning.capacity.nic_functions import SRIOV
+from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.upkeep.away import (
+    Away,
+    AwayCluster,
+    AwayGpu,
+    AwayHost,
+    AwayNic,
+    nic_holders,
+    uplinks_of,
+    vms_of,
+)
+from vgpu_cfg.planning.upkeep.drain import Drain, DrainOptions, make_drain, owner_text
+from vgpu_cfg.planning.upkeep.loss import Loss, find_loss
+from vgpu_cfg.planning.upkeep.uplinks import LostUplink, is_read
+from vgpu_cfg.planning.vms.lookup.moving import holds_devices, is_restarted_by_ha
+
+
+class How(StrEnum):
+    """How a VM leaves: as it runs, off while it moves, off and on again on its host, off, or not at all."""
+
+    VMOTION = "vmotion"
+    COLD = "cold"
+    RESTART = "restart"
+    OFF = "off"
+    STAYS = "stays"
 
 
 @dataclass(frozen=True, slots=True)
 class Going:
-    """Where a VM goes: moved while it runs (`vmotion`) or while it `is_off`, or nowhere (`to` is empty).
+    """How and where a VM goes; `to` is empty where it goes nowhere.
 
     `stun_ms` is how long vMotion would stop it, None where nobody tells. `why` says what it takes, or what
     is in the way.
     """
 
+    how: How
     to: str = ""
-    vmotion: bool = False
-    is_off: bool = False
     stun_ms: int | None = None
     why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
+class Death:
+    """What a death does to a VM, and where it could start again; `to` is empty where nowhere, and why.
+
+    `dies` is None where it is not proven that the VM does. `by_ha` tells that vSphere HA is to start it.
+    One that does not die `loses` networks, by name, and `to` is where it could move.
+    """
+
+    dies: bool | None
+    to: str = ""
+    by_ha: bool = False
+    loses: tuple[str, ...] = ()
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Absent:
-    """A VM of the host, what it holds there, and where it would go: emptied in order, and after a death."""
+    """A VM that loses something, what it holds, and where it would go: freed in order, and after a death.
+
+    `functions` counts its virtual functions of NICs, `whole_nics` those that are passed through to it.
+    """
 
     vm: str
+    host: str
     owner: str
+    has_devices: bool
     holds: tuple[str, ...]
+    functions: int
+    whole_nics: int
     drained: Going
-    died: Going
+    died: Death
 
     @property
     def stun(self) -> float | None:
@@ -49,68 +99,219 @@ class Absent:
 
 
 @dataclass(frozen=True, slots=True)
+class Totals:
+    """How many VMs go how in maintenance, and start again or not after a death; the longest stun in ms."""
+
+    vms: int
+    ways: Mapping[How, int]
+    dies: int
+    starts: int
+    longest_stun_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Absence:
-    """A host that is thought away. `restarts` tells whether vSphere HA is on in its cluster."""
+    """What is thought away, with what becomes of the VMs, and what is lost; `notes` say what is not proven.
 
-    host: Host
-    cluster: str
-    restarts: bool
-    with_devices: tuple[Absent, ...]
-    others: tuple[Absent, ...]
-
-
-def think_away(host: Host, observed: Inventory, catalog: Catalog, desired: DesiredPlan) -> Absence:
-    """Say what would become of each running VM of a host; of `desired` only what contexts protect counts.
-
-    Raises UnsafePlan where the host does not respond now.
+    `has_ha` tells whether vSphere HA is on in the cluster. `drained` and `died` are the plans that lead
+    there, of which nothing is carried out.
     """
-    in_order = _going(host, observed, catalog, desired)
-    at_once = _going(host, observed, catalog, desired.model_copy(update={"contexts": ()}))
-    cluster = observed.cluster_by_moid.get(host.cluster_moid or "")
-    vms = running_vms(host, observed)
-    rows = {
-        vm.moid: Absent(vm.name, owner_text(vm), _holds(vm), in_order[vm.moid], _started(at_once[vm.moid]))
-        for vm in vms
-    }
-    has_devices = {vm.moid: vm.detail is not None and holds_devices(vm.detail) for vm in vms}
+
+    away: Away
+    cluster: str
+    has_ha: bool
+    vms: tuple[Absent, ...]
+    loss: Loss
+    uplinks: tuple[LostUplink, ...]
+    notes: tuple[str, ...]
+    drained: Plan
+    died: Plan
+
+    @property
+    def with_devices(self) -> tuple[Absent, ...]:
+        """The VMs that hold GPUs, or NICs of their host."""
+        return tuple(one for one in self.vms if one.has_devices)
+
+    @property
+    def others(self) -> tuple[Absent, ...]:
+        """The VMs that hold neither."""
+        return tuple(one for one in self.vms if not one.has_devices)
+
+    @property
+    def totals(self) -> Totals:
+        """The sums over all VMs."""
+        stuns = [one.drained.stun_ms for one in self.vms if one.drained.stun_ms is not None]
+        ways = Counter(one.drained.how for one in self.vms)
+        return Totals(
+            len(self.vms),
+            {how: ways[how] for how in How},
+            sum(one.died.dies is True for one in self.vms),
+            sum(bool(one.died.to) for one in self.vms),
+            max(stuns, default=None),
+        )
+
+
+def think_away(away: Away, observed: Inventory, catalog: Catalog, desired: DesiredPlan) -> Absence:
+    """Say what would become of the running VMs; of `desired` only what contexts protect counts.
+
+    Raises UnsafePlan where a host does not respond now.
+    """
+    options = DrainOptions("thought away", others=True)
+    in_order = make_drain(away, observed, catalog, desired, options)
+    unprotected = desired.model_copy(update={"contexts": ()})
+    at_once = make_drain(away, observed, catalog, unprotected, options)
+    drained, died = _Goings.of(in_order), _Goings.of(at_once)
+    cluster = observed.cluster_by_moid.get(away.hosts[0].cluster_moid or "")
+    holders = nic_holders(away, observed, catalog) if isinstance(away, AwayNic) else frozenset()
+    rows = [
+        Absent(
+            vm.name,
+            observed.host_by_moid[vm.host_moid or ""].name,
+            owner_text(vm),
+            vm.detail is not None and holds_devices(vm.detail),
+            _holds(vm),
+            sum(nic.kind == SRIOV for nic in vm.detail.nics) if vm.detail is not None else 0,
+            len(vm.detail.passthrough_nics) if vm.detail is not None else 0,
+            drained.going(vm),
+            _death(vm, away, observed, died.going(vm), holders),
+        )
+        for vm in vms_of(away, observed, catalog)
+    ]
     return Absence(
-        host,
+        away,
         "" if cluster is None or cluster.is_standalone else cluster.name,
         cluster is not None and cluster.ha_enabled,
-        tuple(row for moid, row in rows.items() if has_devices[moid]),
-        tuple(row for moid, row in rows.items() if not has_devices[moid]),
+        tuple(sorted(rows, key=lambda one: not one.has_devices)),
+        find_loss(away, observed, catalog),
+        uplinks_of(away, observed),
+        tuple(dict.fromkeys([*_notes(away, rows, observed), *_doubts(in_order), *_doubts(at_once)])),
+        _placed(in_order),
+        _placed(at_once),
     )
 
 
-def _going(host: Host, observed: Inventory, catalog: Catalog, desired: DesiredPlan) -> dict[str, Going]:
-    """Read out of the plan that empties a host where each VM goes; what takes leave is said, not asked."""
-    options = DrainOptions("thought away", others=True)
-    plan, why = make_drain(host, observed, catalog, desired, options)
-    moves = {one.vm.moid: one for one in plan.changes if isinstance(one, RelocateVm)}
-    off = {one.vm.moid for one in plan.changes if isinstance(one, PowerOffVm)}
-    going = {}
-    for vm in running_vms(host, observed):
-        move = moves.get(vm.moid)
-        if move is None:
-            going[vm.moid] = Going(is_off=vm.moid in off, why=why.get(vm.moid, ""))
-            continue
-        running = move.is_running
-        going[vm.moid] = Going(
-            to=move.destination.host_name,
-            vmotion=running,
-            is_off=not running,
-            stun_ms=move.stun_ms,
-            why="" if running else why.get(vm.moid, ""),
+@dataclass(frozen=True, slots=True)
+class _Goings:
+    """Reads out of a plan that frees something where each VM goes; what takes leave is said, not asked."""
+
+    moves: Mapping[str | None, RelocateVm]
+    off: frozenset[str | None]
+    on: Mapping[str | None, PowerOnVm]
+    hosts: Mapping[str, str]
+    reasons: Mapping[str, str]
+
+    @classmethod
+    def of(cls, drain: Drain) -> _Goings:
+        changes = drain.plan.changes
+        return cls(
+            {one.vm.moid: one for one in changes if isinstance(one, RelocateVm)},
+            frozenset(one.vm.moid for one in changes if isinstance(one, PowerOffVm)),
+            {one.vm.moid: one for one in changes if isinstance(one, PowerOnVm)},
+            {one.host_moid: one.host_name for one in drain.placements},
+            drain.reasons,
         )
-    return going
+
+    def going(self, vm: Vm) -> Going:
+        move, why = self.moves.get(vm.moid), self.reasons.get(vm.moid, "")
+        if move is not None and move.is_running:
+            return Going(How.VMOTION, move.destination.host_name, move.stun_ms)
+        if move is not None:
+            return Going(How.COLD, move.destination.host_name, why=why)
+        started = self.on.get(vm.moid)
+        if started is not None and vm.moid in self.off:
+            return Going(How.RESTART, self.hosts.get(started.host_moid or "", ""), why=why)
+        return Going(How.OFF if vm.moid in self.off else How.STAYS, why=why)
 
 
-def _started(going: Going) -> Going:
-    return Going(going.to) if going.to else Going(why=going.why)
+def _doubts(drain: Drain) -> Iterator[str]:
+    """Yield where a choice of ESXi could leave a VM without a GPU."""
+    return (found.message for found in drain.plan.diagnostics if found.code == Code.DRAIN_UNSURE)
+
+
+def _placed(drain: Drain) -> Plan:
+    return drain.plan.model_copy(update={"placements": drain.placements})
+
+
+def _death(vm: Vm, away: Away, observed: Inventory, going: Going, nic_holders: Collection[str]) -> Death:
+    why = "" if going.to else going.why
+    match away:
+        case AwayHost() | AwayCluster():
+            host = observed.host_by_moid[vm.host_moid or ""]
+            cluster = observed.cluster_of(host)
+            has_way = bool(going.to) and vm.detail is not None
+            by_ha = has_way and vm.detail is not None and is_restarted_by_ha(vm, vm.detail, cluster)
+            return Death(dies=True, to=going.to, by_ha=by_ha, why=why)
+        case AwayGpu():
+            has_vgpus = vm.detail is not None and bool(vm.detail.vgpus)
+            return Death(dies=True if has_vgpus else None, to=going.to, why=why)
+        case AwayNic():
+            lost = (uplink for uplink in uplinks_of(away, observed) if vm in uplink.cut_off)
+            names = tuple(name for uplink in lost for name in uplink.names_of(vm, observed))
+            return Death(None if vm.name in nic_holders else False, going.to, loses=names, why=why)
+    assert_never(away)
+
+
+_GPU_FAILS = (
+    "that vSphere HA starts a VM again whose GPU failed is not proven: after a death somebody does it by hand"
+)
+_SURVIVES = "whether a VM runs on without a GPU that was passed through to it is not proven"
+_MUST_BE_OUT = (
+    "ESXi chooses the GPU of a vGPU, and cannot be told to leave one out: VMs start again on {} only once "
+    "this one is handed through, or gone; while it is only cordoned they stay away from there (VG544)"
+)
+_WHOLE = "whole GPU"
+"""What stands for a GPU that is passed through, among the profiles that a VM holds."""
+
+
+_NIC_FAILS = (
+    "whether a VM runs on when a NIC or a virtual function that it holds fails is not proven, nor that "
+    "vSphere HA starts it again"
+)
+_PLAIN_FUNCTIONS = (
+    "virtual functions that VMs have as plain PCI devices are not counted: of which NIC they are nobody tells"
+)
+_UNREAD = "{} does not tell its switches: which networks would lose their last uplink is not known"
+_UNKNOWN_NETWORKS = "which portgroups are on {} nobody tells: {} could be cut off"
+_MANAGED = "the management of {} is on it: vCenter would not hear from the host any more"
+
+
+def _nic_notes(away: AwayNic, rows: Iterable[Absent], observed: Inventory) -> Iterator[str]:
+    if any(one.died.dies is None for one in rows):
+        yield _NIC_FAILS
+    pci = next((one for one in away.host.pci_devices if one.pci_id == away.pci_id), None)
+    if pci is not None and pci.sriov is not None and pci.sriov.is_active:
+        yield _PLAIN_FUNCTIONS
+    if away.device and not is_read(away.host, observed):
+        yield _UNREAD.format(away.host.name)
+    for uplink in uplinks_of(away, observed):
+        if uplink.is_last and not uplink.is_told and uplink.names:
+            yield _UNKNOWN_NETWORKS.format(uplink.switch, ", ".join(uplink.names))
+        if uplink.is_last and any("management" in one for one in uplink.vmknics):
+            yield _MANAGED.format(away.host.name)
+
+
+def _notes(away: Away, rows: Iterable[Absent], observed: Inventory) -> Iterator[str]:
+    """Say what of it nobody has shown, and what has to be done first."""
+    match away:
+        case AwayHost():
+            return
+        case AwayCluster():
+            for host in away.silent:
+                yield f"{host.name} {host.connection.words}: what ran there is left out"
+        case AwayGpu():
+            if any(one.drained.how is How.RESTART and {*one.holds} - {_WHOLE} for one in rows):
+                yield _MUST_BE_OUT.format(away.host.name)
+            yield _GPU_FAILS
+            if any(one.died.dies is None for one in rows):
+                yield _SURVIVES
+        case AwayNic():
+            yield from _nic_notes(away, rows, observed)
+        case _:
+            assert_never(away)
 
 
 def _holds(vm: Vm) -> tuple[str, ...]:
     if vm.detail is None:
         return ()
-    whole = ("whole GPU" for _ in vm.detail.passthrough_gpus)
+    whole = (_WHOLE for _ in vm.detail.passthrough_gpus)
     return (*(device.profile for device in vm.detail.vgpus), *whole)

@@ -1,4 +1,4 @@
-"""The plan that empties a host: cordoned first, then each running VM moved, or off where that must be.
+"""The plan that empties a host, or frees a part of it: cordoned first, then each running VM moved, or off.
 
 What runs without interruption is done without asking who owns the VM, as long as a plan of this tool does:
 it stays as its plan says. VMs of no plan, and whatever must be off, take somebody's leave.
@@ -15,7 +15,7 @@ from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.home import Home, home_of
 from vgpu_cfg.model.observed.inventory import Connection, Host, Inventory
 from vgpu_cfg.model.observed.vm import Vm
-from vgpu_cfg.model.plan.change import Change, Plan, Subject
+from vgpu_cfg.model.plan.change import Change, Placement, Plan, SetCordon, Subject
 from vgpu_cfg.planning.capacity.host_capacity import CapacityReader
 from vgpu_cfg.planning.estate.protection import Protection
 from vgpu_cfg.planning.findings.checks import Code
@@ -27,11 +27,12 @@ from vgpu_cfg.planning.moves.move_rules import breaks_rules, keep_rules
 from vgpu_cfg.planning.placement.place import Placed
 from vgpu_cfg.planning.placement.placers import PLACERS
 from vgpu_cfg.planning.placement.startable import place_startable
+from vgpu_cfg.planning.upkeep.away import Away, AwayHost, cordoned_parts, vms_of, without
 from vgpu_cfg.planning.upkeep.cordon import cordon_host, upkeep_plan
 from vgpu_cfg.planning.upkeep.targets import refuse_unclear
 from vgpu_cfg.planning.upkeep.vm_changes import in_turn, move, remember, switch_off, switch_on
 from vgpu_cfg.planning.vms.lookup.baseline import hosts_in_order, make_baseline
-from vgpu_cfg.planning.vms.lookup.moving import running_vms
+from vgpu_cfg.planning.vms.lookup.moving import why_tied
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,18 @@ class DrainOptions:
     power_off: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """The plan that frees what goes away, and who does not go elsewhere as it runs, by moid, with why.
+
+    `placements` are where VMs go and on which GPUs they are expected there.
+    """
+
+    plan: Plan
+    reasons: Mapping[str, str]
+    placements: tuple[Placement, ...]
+
+
 def make_drain_plan(
     host: Host, observed: Inventory, catalog: Catalog, desired: DesiredPlan, options: DrainOptions
 ) -> Plan:
@@ -51,103 +64,124 @@ def make_drain_plan(
     Raises NotFound or Ambiguous for a name to be switched off that nobody has, or several, UnsafePlan where
     the host does not respond.
     """
-    return make_drain(host, observed, catalog, desired, options)[0]
+    return make_drain(AwayHost(host), observed, catalog, desired, options).plan
 
 
 def make_drain(
-    host: Host, observed: Inventory, catalog: Catalog, desired: DesiredPlan, options: DrainOptions
-) -> tuple[Plan, Mapping[str, str]]:
-    """Return the plan, and why a VM, by its moid, does not go to another host as it runs.
-
-    Raises as `make_drain_plan`.
-    """
-    if host.connection is not Connection.CONNECTED:
-        raise UnsafePlan(
-            f"it {host.connection.words}, so that nothing can leave it",
-            subject=host.name,
-            remedy=f"bring it back first; `vgpu-cfg cordon host:{host.name}` keeps new VMs away",
-        )
+    away: Away, observed: Inventory, catalog: Catalog, desired: DesiredPlan, options: DrainOptions
+) -> Drain:
+    """Plan to free what goes away. Raises as `make_drain_plan`."""
+    for host in away.hosts:
+        if host.connection is not Connection.CONNECTED:
+            raise UnsafePlan(
+                f"it {host.connection.words}, so that nothing can leave it",
+                subject=host.name,
+                remedy=f"bring it back first; `vgpu-cfg cordon host:{host.name}` keeps new VMs away",
+            )
     refuse_unclear(options.power_off, observed)
-    draining = _Draining(host, observed, catalog, desired, options)
-    return draining.run(), draining.reasons
+    draining = _Draining(away, observed, catalog, desired, options)
+    plan = draining.run()
+    return Drain(plan, draining.reasons, tuple(draining.placements))
 
 
 @dataclass(slots=True)
 class _Draining:
-    host: Host
+    """Plans it; `hosts` are as they are without what goes."""
+
+    away: Away
     observed: Inventory
     catalog: Catalog
     desired: DesiredPlan
     options: DrainOptions
     findings: Findings = field(default_factory=Findings)
     hosts: list[Host] = field(init=False)
+    then: Inventory = field(init=False)
     protection: Protection = field(init=False)
     touched: dict[str, Vm] = field(default_factory=dict)
     reasons: dict[str, str] = field(default_factory=dict)
+    placements: list[Placement] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.hosts = hosts_in_order(self.observed)
+        self.then = without(self.away, self.observed)
+        self.hosts = hosts_in_order(self.then)
         self.protection = Protection.of(self.desired)
 
     def run(self) -> Plan:
-        changes: list[Change] = []
-        reason = self.options.reason or ("drained" if self.host.cordon is None else "")
-        cordoned = cordon_host(self.host, [""], self.observed, reason) if reason else None
-        if cordoned is not None:
-            changes.append(cordoned)
-        for one in [*self._unfinished(), *self._leaving()]:
-            needs = (cordoned.id,) if cordoned is not None else ()
+        changes: list[Change] = [*self._cordons()]
+        needs = tuple(change.id for change in changes)
+        unfinished = (one for host in self.away.hosts for one in self._unfinished(host))
+        for one in [*unfinished, *self._leaving()]:
             changes += [
                 change.model_copy(update={"needs": (*needs, *change.needs)}) if not change.needs else change
                 for change in one
             ]
         return upkeep_plan("drain", self.observed, changes, self.touched.values(), self.findings)
 
-    def _unfinished(self) -> Iterator[list[Change]]:
-        """Yield what a broken drain owes to VMs that it switched off to move them."""
+    def _cordons(self) -> Iterator[SetCordon]:
+        """Yield what keeps new VMs off what goes away; what is cordoned stays so without a reason."""
+        for host, pci_id in cordoned_parts(self.away):
+            is_cordoned = any(cordon.pci_id == pci_id for cordon in host.cordons)
+            reason = self.options.reason or ("" if is_cordoned else "drained")
+            change = cordon_host(host, [pci_id], self.observed, reason) if reason else None
+            if change is not None:
+                yield change
+
+    def _unfinished(self, host: Host) -> Iterator[list[Change]]:
+        """Yield what a broken drain of a host owes to VMs that it switched off to move them."""
+        if self.away.host_stays:
+            return
         for vm in sorted(self.observed.vms, key=lambda one: (as_counted(one.name), one.moid)):
             home = home_of(vm)
             target = self.observed.host_by_moid.get(home.to) if home is not None else None
             if home is None or target is None or vm.is_on:
                 continue
-            if home.host != self.host.moid or not home.is_moving:
+            if home.host != host.moid or not home.is_moving:
                 continue
             self.touched[vm.moid] = vm
-            source = self.observed.host_by_moid.get(vm.host_moid or "", self.host)
+            source = self.observed.host_by_moid.get(vm.host_moid or "", host)
             moving = [] if source == target else [move(vm, source, target, is_running=False)]
             yield in_turn(vm, [*moving, switch_on(vm, target), _arrived(vm, home)], self.observed)
 
     def _leaving(self) -> Iterator[list[Change]]:
-        index = next(number for number, host in enumerate(self.hosts) if host.moid == self.host.moid)
-        reader = CapacityReader(self.observed, self.catalog)
-        finder = Movables(self.observed, self.hosts, reader, self.protection, ())
-        movables = self._within_rules(finder.leaving(index), finder)
-        bound = {stay.vm: stay.why for stay in finder.stays}
-        placed, steps = self._place(movables, reader, index)
-        by_moid = {one.vm.moid: one for one in movables}
+        leaving = vms_of(self.away, self.observed, self.catalog)
+        reader = CapacityReader(self.then, self.catalog)
+        finder = Movables(self.then, self.hosts, reader, self.protection, (), at_home=self.away.host_stays)
+        found = {
+            one.vm.moid: one
+            for index, host in enumerate(self.hosts)
+            for one in finder.leaving(index, {vm.moid for vm in leaving if vm.host_moid == host.moid})
+        }
+        movables = self._within_rules(list(found.values()), finder)
+        bound = {(stay.host, stay.vm): stay.why for stay in finder.stays}
+        placed, steps = self._place(movables, leaving, reader)
         before: dict[str, Change] = {}
         for step in steps:
             target = self.hosts[step.target]
-            found = self._moved(by_moid[step.vm], target, step.why_cold)
-            if found and step.variant and target.moid in before:
-                found[0] = found[0].model_copy(update={"needs": (before[target.moid].id,)})
-            if found:
-                before[target.moid] = found[-1]
-                yield found
-        for vm in running_vms(self.host, self.observed):
+            changes = self._moved(found[step.vm], target, step.why_cold)
+            if changes and step.variant and target.moid in before:
+                changes[0] = changes[0].model_copy(update={"needs": (before[target.moid].id,)})
+            if changes:
+                before[target.moid] = changes[-1]
+                yield changes
+        for vm in leaving:
             if vm.moid in placed.fits:
                 continue
-            why = bound.get(vm.name) or self._no_room()
-            yield self._switched_off(vm, why)
+            host = self.observed.host_by_moid[vm.host_moid or ""]
+            why = bound.get((host.name, vm.name)) or self._no_room(vm, host)
+            yield self._switched_off(vm, host, why)
 
-    def _no_room(self) -> str:
+    def _no_room(self, vm: Vm, source: Host) -> str:
         """Say that nobody takes a VM, and which hosts might if they were given back."""
+        if tied := why_tied(vm.detail) if vm.detail is not None else "":
+            return f"{tied}, and there is no room on it"
+        own = {host.moid for host in self.away.hosts}
         closed = [
             host.name
             for host in self.hosts
-            if host.compute_moid == self.host.compute_moid and host.moid != self.host.moid and host.cordons
+            if host.compute_moid == source.compute_moid and host.moid not in own and host.cordons
         ]
-        return f"no other host of its cluster has room for it{_cordoned_too(closed)}"
+        where = "neither its host nor another" if self.away.host_stays else "no other host"
+        return f"{where} of its cluster has room for it{_cordoned_too(closed)}"
 
     def _within_rules(self, movables: list[Movable], finder: Movables) -> list[Movable]:
         """Take from each VM the hosts that rules with others forbid; one that has none left stays."""
@@ -158,29 +192,46 @@ class _Draining:
                 kept.append(found[0])
             else:
                 why = "rules of its cluster keep it from every other host"
-                finder.stays.append(Stay(one.vm.name, self.host.name, why))
+                finder.stays.append(Stay(one.vm.name, one.host.name, why))
         return kept
 
     def _place(
-        self, movables: Sequence[Movable], reader: CapacityReader, source: int
+        self, movables: Sequence[Movable], leaving: Sequence[Vm], reader: CapacityReader
     ) -> tuple[Placed, list[MoveStep]]:
-        leaving = [one.vm for one in movables]
-        states = make_baseline(self.hosts, self.observed, (), leaving, reader, Findings()).states
+        states = make_baseline(self.hosts, self.then, (), leaving, reader, Findings()).states
         starting = {one.vm.moid for one in movables}
         placed = place_startable(states, [one.demand for one in movables], PLACERS, starting)
         targets = {moid: self.hosts[fit.host].moid for moid, fit in placed.fits.items()}
         gone = [one for one in movables if one.vm.moid in targets]
         for one in gone if breaks_rules(targets, gone, self.observed) else ():
             placed.fits.pop(one.vm.moid)
+        indexes = {host.moid: index for index, host in enumerate(self.hosts)}
         steps = in_order(
-            MoveStep(one.vm.moid, source, fit.host, fit.variant, one.why_cold)
+            MoveStep(
+                one.vm.moid,
+                indexes[one.host.moid],
+                fit.host,
+                fit.variant,
+                one.why_cold or ("" if fit.host != indexes[one.host.moid] else _NO_OTHER),
+            )
             for one in movables
             if (fit := placed.fits.get(one.vm.moid)) is not None
         )
         for doubt in find_uncertain_starts(steps, states, placed.initial, {}):
-            subject = Subject(kind="host", name=self.host.name, moid=self.host.moid)
-            remedy = "drain when fewer VMs with GPUs run; a VM that finds no GPU stays where it is"
-            self.findings.add(Code.DRAIN_UNSURE, subject, doubt, remedy)
+            for host in self.away.hosts[:1]:
+                subject = Subject(kind="host", name=host.name, moid=host.moid)
+                remedy = "drain when fewer VMs with GPUs run; a VM that finds no GPU stays where it is"
+                self.findings.add(Code.DRAIN_UNSURE, subject, doubt, remedy)
+        self.placements += [
+            Placement(
+                vm=one.vm.name,
+                host_moid=self.hosts[fit.host].moid,
+                host_name=self.hosts[fit.host].name,
+                gpu_pci_ids=(*(states[fit.host].gpus[index].pci_id for index in fit.gpus), *fit.slots),
+            )
+            for one in movables
+            if (fit := placed.fits.get(one.vm.moid)) is not None
+        ]
         return placed, steps
 
     def _moved(self, one: Movable, target: Host, why_cold: str) -> list[Change]:
@@ -189,16 +240,20 @@ class _Draining:
             if not (_is_of_a_plan(vm) or self.options.others or vm.name in self.options.power_off):
                 what = f"it is of no plan of this tool, and vMotion would move it to {target.name}"
                 self._refuse(Code.DRAIN_OTHERS, vm, what, "ask its owner; then give --others")
-            running = move(vm, self.host, target, is_running=True, stun_ms=one.stun_ms)
-            return self._changes(vm, self._home(vm, target, is_cold=False), [running])
+            running = move(vm, one.host, target, is_running=True, stun_ms=one.stun_ms)
+            return self._changes(vm, self._home(one, target, is_cold=False), [running])
         self.reasons[vm.moid] = why_cold
+        if target.moid == one.host.moid:
+            self._need_leave(vm, f"{why_cold}, so it must be switched off and on there")
+            self.touched[vm.moid] = vm
+            return in_turn(vm, [switch_off(vm), switch_on(vm, target)], self.observed)
         self._need_leave(vm, f"{why_cold}, so it must be off while it moves to {target.name}")
-        home = self._home(vm, target, is_cold=True)
-        moving = move(vm, self.host, target, is_running=False)
+        home = self._home(one, target, is_cold=True)
+        moving = move(vm, one.host, target, is_running=False)
         cold: list[Change] = [switch_off(vm), moving, switch_on(vm, target), _arrived(vm, home)]
         return self._changes(vm, home.model_copy(update={"is_moving": True}), cold)
 
-    def _switched_off(self, vm: Vm, why: str) -> list[Change]:
+    def _switched_off(self, vm: Vm, host: Host, why: str) -> list[Change]:
         folder = self.observed.folder_by_moid.get(vm.folder_moid or "")
         self.reasons[vm.moid] = why
         if covering := self.protection.of_vm(vm.name, folder):
@@ -210,14 +265,15 @@ class _Draining:
             self._refuse(Code.DRAIN_STAYS, vm, "it could not be read", "see that the account may read it")
             return []
         self._need_leave(vm, f"{why}, so it must be switched off")
-        return self._changes(vm, Home(vm=vm.moid, host=self.host.moid), [switch_off(vm)])
+        return self._changes(vm, Home(vm=vm.moid, host=host.moid), [switch_off(vm)])
 
-    def _home(self, vm: Vm, target: Host, *, is_cold: bool) -> Home:
+    def _home(self, one: Movable, target: Host, *, is_cold: bool) -> Home:
         """Return what is remembered of a VM; one that another drain brought here keeps its first home."""
+        vm = one.vm
         known = home_of(vm)
-        if known is not None and known.to == self.host.moid and known.host != target.moid:
+        if known is not None and known.to == one.host.moid and known.host != target.moid:
             return known.model_copy(update={"to": target.moid, "is_cold": known.is_cold or is_cold})
-        return Home(vm=vm.moid, host=self.host.moid, to=target.moid, is_cold=is_cold)
+        return Home(vm=vm.moid, host=one.host.moid, to=target.moid, is_cold=is_cold)
 
     def _changes(self, vm: Vm, home: Home, changes: list[Change]) -> list[Change]:
         self.touched[vm.moid] = vm
@@ -232,6 +288,9 @@ class _Draining:
     def _refuse(self, code: Code, vm: Vm, message: str, remedy: str) -> None:
         subject = Subject(kind="vm", name=vm.name, moid=vm.moid)
         self.findings.add(code, subject, f"{message} ({owner_text(vm)})", remedy)
+
+
+_NO_OTHER = "no other host takes it as it runs"
 
 
 def _cordoned_too(names: Sequence[str]) -> str:

@@ -1,6 +1,7 @@
 """Which hosts and GPUs somebody means who types `host:esx-01`, `gpu:esx-01/17:00.0`, or a glob of either.
 
-And that a VM's name, where it is leave to switch it off, means one.
+What is thought away is one of these, and no glob of several. And that a VM's name, where it is leave to
+switch it off, means one.
 """
 
 from __future__ import annotations
@@ -10,10 +11,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from vgpu_cfg.documents import did_you_mean
+from vgpu_cfg.documents import close_to, did_you_mean
 from vgpu_cfg.errors import Ambiguous, NotFound
-from vgpu_cfg.model.observed.inventory import Host, Inventory
+from vgpu_cfg.model.observed.inventory import Cluster, Connection, Host, Inventory
+from vgpu_cfg.planning.capacity.nic_needs import host_functions
 from vgpu_cfg.planning.findings.options import is_host, matches_any
+from vgpu_cfg.planning.upkeep.away import Away, AwayCluster, AwayGpu, AwayHost, AwayNic
 
 _WITHOUT_DOMAIN = re.compile(r"[0-9a-f*?\[\]]+:[0-9a-f*?\[\]]+\.[0-7*?]")
 
@@ -37,6 +40,12 @@ def targets_of(words: Sequence[str], observed: Inventory) -> tuple[Target, ...]:
 
 def hosts_named(glob: str, observed: Inventory) -> list[Host]:
     """Return the hosts that a glob names, with the domain or without. Raises NotFound where none is."""
+    if not glob:
+        raise NotFound(
+            "no host is named",
+            subject=observed.vcenter.address,
+            remedy="`vgpu-cfg inventory` lists the hosts",
+        )
     hosts = sorted((host for host in observed.hosts if is_host(host.name, glob)), key=_by_name)
     if not hosts:
         names = [host.name for host in observed.hosts]
@@ -50,11 +59,136 @@ def one_host(word: str, observed: Inventory) -> Host:
     hosts = hosts_named(word.removeprefix("host:"), observed)
     if len(hosts) > 1:
         raise NotFound(
-            f"{word} names {len(hosts)} hosts, and one is emptied at a time",
+            f"{word} names {len(hosts)} hosts, and one is meant",
             subject=observed.vcenter.address,
             remedy=f"name one: {', '.join(host.name for host in hosts[:6])}",
         )
     return hosts[0]
+
+
+def away_of(word: str, observed: Inventory) -> Away:
+    """Return what a word says is thought away.
+
+    Raises NotFound where it means nothing here, or more than one.
+    """
+    kind, _, rest = word.partition(":")
+    if rest and kind == "host":
+        return AwayHost(one_host(word, observed))
+    if rest and kind == "cluster":
+        return _one_cluster(rest, observed)
+    if rest and kind == "gpu":
+        return _one_gpu(word, observed)
+    if rest and kind == "nic":
+        return _one_nic(word, observed)
+    raise NotFound(
+        f"{word!r} does not say what is thought away",
+        subject=observed.vcenter.address,
+        remedy=f"{_meant(word, observed)}kinds: {', '.join(_AWAY_WORDS.values())}",
+    )
+
+
+_AWAY_WORDS = {
+    "host": "host:NAME",
+    "cluster": "cluster:NAME",
+    "gpu": "gpu:HOST/PCI as in gpu:esx-01/0000:17:00.0",
+    "nic": "nic:HOST/VMNIC as in nic:esx-01/vmnic4, or its PCI address",
+}
+"""How each kind of what may be thought away is written."""
+
+
+def _meant(word: str, observed: Inventory) -> str:
+    """Say what to write for a word without a kind, or with one that is misspelt."""
+    kind, sign, rest = word.partition(":")
+    if not sign:
+        is_cluster = any(one.name == word for one in _clusters(observed))
+        return f"write `{'cluster' if is_cluster else 'host'}:{word}`; " if word else ""
+    close = close_to(kind, _AWAY_WORDS, 1)
+    return f"did you mean `{close[0]}:{rest}`? " if close and rest else ""
+
+
+def _clusters(observed: Inventory) -> list[Cluster]:
+    return [one for one in observed.clusters if not one.is_standalone]
+
+
+def _one_cluster(name: str, observed: Inventory) -> AwayCluster:
+    """Return the hosts of the cluster of a name, or of its path where several have the name."""
+    clusters = _clusters(observed)
+    found = [one for one in clusters if name in (one.name, one.inventory_path)]
+    if not found:
+        raise NotFound(
+            f"no cluster is called {name}",
+            subject=observed.vcenter.address,
+            remedy=did_you_mean(name, [one.name for one in clusters], noun="clusters")
+            or "`vgpu-cfg inventory` lists the clusters",
+        )
+    if len(found) > 1:
+        raise Ambiguous(
+            f"{len(found)} clusters are called {name}",
+            subject=observed.vcenter.address,
+            remedy=f"name one: {', '.join(f'cluster:{one.inventory_path}' for one in found[:6])}",
+        )
+    hosts = sorted((host for host in observed.hosts if host.cluster_moid == found[0].moid), key=_by_name)
+    answering = tuple(host for host in hosts if host.connection is Connection.CONNECTED)
+    if not answering:
+        raise NotFound(
+            f"no host of {name} answers" if hosts else f"{name} has no host",
+            subject=observed.vcenter.address,
+            remedy="bring one back first" if hosts else "name a cluster with hosts",
+        )
+    return AwayCluster(found[0], answering, tuple(host for host in hosts if host not in answering))
+
+
+def _one_gpu(word: str, observed: Inventory) -> AwayGpu:
+    targets = targets_of([word], observed)
+    found = [(one.host, gpu) for one in targets if (gpu := one.host.gpu(one.pci_id)) is not None]
+    if not found:
+        raise NotFound(
+            f"{word} is cordoned, and its host has no such GPU now",
+            subject=observed.vcenter.address,
+            remedy="`vgpu-cfg inventory` lists the GPUs with their addresses",
+        )
+    if len(found) > 1:
+        names = [f"gpu:{host.name}/{gpu.pci_id}" for host, gpu in found[:6]]
+        raise NotFound(
+            f"{word} names {len(found)} GPUs, and one is meant",
+            subject=observed.vcenter.address,
+            remedy=f"name one: {', '.join(names)}",
+        )
+    host, gpu = found[0]
+    return AwayGpu(host, gpu)
+
+
+def host_of_nic(word: str, observed: Inventory) -> Host | None:
+    """Return the host that `nic:HOST/VMNIC` names, None where the word is of another form."""
+    kind, _, rest = word.partition(":")
+    name, slash, _ = rest.rpartition("/")
+    return one_host(name, observed) if kind == "nic" and slash else None
+
+
+def _one_nic(word: str, observed: Inventory) -> AwayNic:
+    """Return a NIC by its address or its vmnic, one that is passed through by its former one, too."""
+    host = host_of_nic(word, observed)
+    named = word.rpartition("/")[2]
+    if host is None or not named:
+        rest = word.removeprefix("nic:").rstrip("/")
+        raise NotFound(
+            f"{word!r} names no NIC",
+            subject=observed.vcenter.address,
+            remedy=f"write `nic:{rest}/VMNIC`, or its address, as `vgpu-cfg inventory` shows them",
+        )
+    facts = observed.facts.hosts.get(host.moid)
+    devices = {pci.pci_id: "" for pci in host_functions(host)} | dict(facts.vmnics if facts else {})
+    devices |= {nic.pci_id: nic.device for nic in host.nics}
+    address = _full(named)
+    for pci_id, device in devices.items():
+        if pci_id == address or (device and device == named):
+            return AwayNic(host, pci_id, device)
+    known = sorted({*filter(None, devices.values()), *devices})
+    raise NotFound(
+        f"{host.name} has no NIC {named}",
+        subject=observed.vcenter.address,
+        remedy=did_you_mean(named, known, noun="NICs") or "`vgpu-cfg inventory` lists the NICs",
+    )
 
 
 def refuse_unclear(names: Iterable[str], observed: Inventory) -> None:

@@ -1,46 +1,122 @@
-"""What would become of the VMs of a host that is thought away, for other programs."""
+"""What would become of VMs if something were away, for other programs."""
 
 from __future__ import annotations
 
-from collections import Counter
+from typing import assert_never
 
-from vgpu_cfg.planning.upkeep.absence import Absence, Absent, Going
+from vgpu_cfg.planning.upkeep.absence import Absence, Absent, Death, Going, How
+from vgpu_cfg.planning.upkeep.away import Away, AwayCluster, AwayGpu, AwayHost, AwayNic
+from vgpu_cfg.planning.upkeep.loss import Loss
+from vgpu_cfg.planning.upkeep.uplinks import LostUplink
 from vgpu_cfg.render.data.format import FORMAT, Data
+
+_HOW = {how: how.value for how in How} | {How.COLD: "off"}
+"""A VM that is off while it moves is told from one that stays off by where it goes to."""
 
 
 def absence_data(found: Absence, server: str, read_at: str) -> Data:
-    """Return a host's VMs with where they would go, and what would be lost."""
+    """Return the VMs with where they would go, and what would be lost."""
     return {
         "kind": "absence",
         "format": FORMAT,
         "server": server,
         "read_at": read_at,
-        "host": found.host.name,
+        "away": _away(found.away),
+        "host": None if isinstance(found.away, AwayCluster) else found.away.hosts[0].name,
         "cluster": found.cluster,
-        "ha": found.restarts,
-        "gpus": dict(Counter(gpu.name for gpu in found.host.gpus)),
-        "vms": [
-            *(_vm(one, has_devices=True) for one in found.with_devices),
-            *(_vm(one, has_devices=False) for one in found.others),
-        ],
+        "ha": found.has_ha,
+        "gpus": dict(found.loss.gpus),
+        "vms": [_vm(one) for one in found.vms],
+        "totals": _totals(found),
+        "lost": _lost(found.loss),
+        "uplinks": [_uplink(one) for one in found.uplinks],
+        "notes": list(found.notes),
     }
 
 
-def _vm(one: Absent, *, has_devices: bool) -> Data:
+def _away(away: Away) -> Data:
+    about: Data = {"kind": away.kind, "name": away.word, "hosts": [host.name for host in away.hosts]}
+    match away:
+        case AwayHost():
+            return about
+        case AwayCluster():
+            return about | {"silent": [host.name for host in away.silent]}
+        case AwayGpu():
+            return about | {"pci_id": away.gpu.pci_id, "board": away.gpu.name}
+        case AwayNic():
+            return about | {"pci_id": away.pci_id, "device": away.device}
+    assert_never(away)
+
+
+def _vm(one: Absent) -> Data:
     return {
         "name": one.vm,
+        "host": one.host,
         "owner": one.owner,
-        "has_devices": has_devices,
+        "has_devices": one.has_devices,
         "holds": list(one.holds),
+        "functions": one.functions,
+        "whole_nics": one.whole_nics,
         "drained": _going(one.drained),
-        "died": {"to": one.died.to or None, "why": one.died.why},
+        "died": _death(one.died),
     }
 
 
 def _going(going: Going) -> Data:
     return {
-        "how": "vmotion" if going.vmotion else "off" if going.to or going.is_off else "stays",
+        "how": _HOW[going.how],
         "to": going.to or None,
         "stun_ms": going.stun_ms,
         "why": going.why,
+    }
+
+
+def _death(death: Death) -> Data:
+    return {
+        "dies": death.dies,
+        "loses": list(death.loses),
+        "to": death.to or None,
+        "by_ha": death.by_ha,
+        "why": death.why,
+    }
+
+
+def _uplink(uplink: LostUplink) -> Data:
+    return {
+        "switch": uplink.switch,
+        "others": list(uplink.others),
+        "up": list(uplink.up),
+        "is_last": uplink.is_last,
+        "is_told": uplink.is_told,
+        "networks": list(uplink.names),
+        "vmknics": list(uplink.vmknics),
+        "vms": [vm.name for vm in uplink.vms],
+    }
+
+
+def _totals(found: Absence) -> Data:
+    sums = found.totals
+    return {
+        "vms": sums.vms,
+        "vmotion": sums.ways[How.VMOTION],
+        "cold": sums.ways[How.COLD],
+        "restart": sums.ways[How.RESTART],
+        "off": sums.ways[How.OFF],
+        "stays": sums.ways[How.STAYS],
+        "longest_stun_ms": sums.longest_stun_ms,
+        "dies": sums.dies,
+        "starts": sums.starts,
+    }
+
+
+def _lost(loss: Loss) -> Data:
+    return {
+        "gpus": dict(loss.gpus),
+        "memory_mib": loss.memory_mib,
+        "free_mib": loss.free_mib,
+        "nvlink": [
+            {"host": host, "kind": one.kind, "gpus": sorted(one.gpus), "is_certain": one.is_certain}
+            for host, one in loss.links
+        ],
+        "peer_sets": [{"size": one.size, "now": one.now, "left": one.left} for one in loss.peer_sets],
     }

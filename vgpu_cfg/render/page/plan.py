@@ -26,7 +26,7 @@ def render_plan_page(plan: Plan, told: dict[str, Any], picture: PlanPicture) -> 
         about=f"{place}, read {moment_words(plan.read_at)}",
         tiles=tuple(_tiles(plan)),
         body="plan.html.j2",
-        shared=("wiring", "estate", "changes"),
+        shared=("wiring", "estate", "changes", "turns"),
         data={
             "kind": "plan-page",
             "format": 1,

@@ -23,7 +23,7 @@ from vgpu_cfg.planning.pool.outlook import after_plan
 from vgpu_cfg.render.views.estate_map import EstateMap, MapHost, MapTotals, MapVm, view_map
 from vgpu_cfg.render.views.plan import BLOCKED, host_efforts
 
-SIGNS = {"new": "+", "deleted": "-", "moved": "→", "cycled": "↻", "changed": "~", "host": "!"}
+SIGNS = {"new": "+", "deleted": "-", "moved": "→", "cycled": "↻", "changed": "~", "down": "×", "host": "!"}
 """What stands for each kind of mark where there is no room for a word."""
 
 
@@ -65,24 +65,27 @@ def view_plan_picture(plan: Plan, observed: Inventory, catalog: Catalog) -> Plan
     """Draw a plan and the inventory that it was made for."""
     before = view_map(observed, catalog)
     after = view_map(after_plan(plan, observed, catalog), catalog)
-    then = {host.about.name: host for host in _hosts(after)}
-    places = _places(before), _places(after)
+    places = places_of(before), places_of(after)
     return PlanPicture(
         before=before,
-        changed_hosts={
-            host.about.name: found for host in _hosts(before) if (found := then[host.about.name]) != host
-        },
+        changed_hosts=changed_hosts(before, after),
         vms_after=after.vms,
         totals_after=after.totals,
         marks=(*_host_marks(plan), *_vm_marks(plan, observed, *places)),
     )
 
 
+def changed_hosts(before: EstateMap, after: EstateMap) -> dict[str, MapHost]:
+    """Return by name the hosts that look otherwise afterwards."""
+    then = {host.about.name: host for host in _hosts(after)}
+    return {host.about.name: found for host in _hosts(before) if (found := then[host.about.name]) != host}
+
+
 def _hosts(found: EstateMap) -> Iterator[MapHost]:
     return (host for _, hosts in found.clusters for host in hosts)
 
 
-def _places(found: EstateMap) -> dict[str, str]:
+def places_of(found: EstateMap) -> dict[str, str]:
     """Say by VM on which host and GPUs it is drawn."""
     places: dict[str, tuple[str, list[str]]] = {}
     for host in _hosts(found):

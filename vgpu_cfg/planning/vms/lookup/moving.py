@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from vgpu_cfg.model.observed.inventory import Connection, Datastore, Host, Inventory
+from vgpu_cfg.model.observed.inventory import Cluster, Connection, Datastore, Host, Inventory
 from vgpu_cfg.model.observed.vm import PowerState, Vm, VmDetail
 from vgpu_cfg.planning.findings.wording import as_counted
 
@@ -81,6 +81,24 @@ def why_tied(detail: VmDetail) -> str:
     if detail.mixed_groups:
         return "whether another host could give it its device group is not known"
     return ""
+
+
+_HA_RESTART = "ha_restart"
+"""The key of the table of VM settings under which a cluster's word on restarts of a VM is read."""
+
+
+def is_restarted_by_ha(vm: Vm, detail: VmDetail, cluster: Cluster | None) -> bool:
+    """Whether vSphere HA is to restart a VM whose host died, as far as it finds room.
+
+    None that a device ties to its host (VG311), none with a virtual function of a NIC (VG417).
+    """
+    if (
+        cluster is None
+        or not cluster.ha_enabled
+        or cluster.overrides_of(vm.moid).get(_HA_RESTART) == "disabled"
+    ):
+        return False
+    return not why_tied(detail) and not any(nic.kind == "sriov" for nic in detail.nics)
 
 
 def why_cold(detail: VmDetail, observed: Inventory) -> str:

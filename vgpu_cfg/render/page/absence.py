@@ -1,0 +1,66 @@
+"""What is thought away as one page: the estate as it is, in maintenance and after a death, and every VM."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from datetime import datetime
+from typing import Any
+
+from vgpu_cfg.planning.upkeep.absence import Absence, How
+from vgpu_cfg.render.layout.lines import counted, duration, size
+from vgpu_cfg.render.page.frame import Tile, render_frame
+from vgpu_cfg.render.page.moments import moment_words
+from vgpu_cfg.render.views.absence import view_absence
+from vgpu_cfg.render.views.absence_picture import AbsencePicture
+
+
+def render_absence_page(found: Absence, told: dict[str, Any], picture: AbsencePicture) -> str:
+    """Write the page of it and of its JSON; whatever stands in names is text in it."""
+    view = view_absence(found)
+    moment = moment_words(datetime.fromisoformat(picture.before.read_at))
+    return render_frame(
+        "absence",
+        title=view.title,
+        about=f"{picture.before.server}, read {moment}; nothing is changed",
+        tiles=tuple(_tiles(found)),
+        body="absence.html.j2",
+        shared=("wiring", "estate", "changes", "turns"),
+        data={
+            "kind": "absence-page",
+            "format": 1,
+            "told": told,
+            "before": asdict(picture.before),
+            "turns": [
+                asdict(turn) | {"marks": [asdict(mark) | {"sign": mark.sign} for mark in turn.marks]}
+                for turn in picture.turns
+            ],
+        },
+        more={"view": view, "turns": picture.turns},
+    )
+
+
+def _tiles(found: Absence) -> list[Tile]:
+    sums = found.totals
+    ways = sums.ways
+    stun = (
+        "" if sums.longest_stun_ms is None else f"stopped for {duration(sums.longest_stun_ms / 1000)} at most"
+    )
+    down = ways[How.OFF] + ways[How.STAYS]
+    cold = ways[How.COLD] + ways[How.RESTART]
+    nowhere = sums.vms - sums.starts
+    return [
+        _tile(counted(sums.vms, "VM"), "it takes along"),
+        Tile(f"{ways[How.VMOTION]:,}", "by vMotion", stun),
+        Tile(f"{cold:,}", "off on the way", "in maintenance, and started again"),
+        Tile(f"{down:,}", "without a place", "in maintenance", "bad" if down else ""),
+        Tile(f"{nowhere:,}", "start nowhere", "after a death", "bad" if nowhere else ""),
+        _tile(
+            counted(sum(found.loss.gpus.values()), "GPU"),
+            f"away, {size(found.loss.free_mib)} free there now",
+        ),
+    ]
+
+
+def _tile(words: str, about: str) -> Tile:
+    value, _, title = words.partition(" ")
+    return Tile(value, title, about)
