@@ -22,11 +22,12 @@ def test_text_and_json_tell_the_same(vgpu_cfg: CommandLine) -> None:
             word for word in row[2:] if word.isdigit()
         ][:3]
         for room in one["rooms"]:
-            (line,) = [words for words in told if " ".join(words[2:4]) == room["server"]]
-            assert line[0] == str(room["servers"])
-            assert line[4] == ("?" if room["watts"] is None else f"{room['watts'] / 1000:.1f}")
+            begin = f"{room['servers']} × {room['server']} "
+            (line,) = [" ".join(words) for words in told if " ".join(words).startswith(begin)]
+            cells = line.removeprefix(begin).split()
+            assert cells[0] == ("?" if room["watts"] is None else f"{room['watts'] / 1000:.1f}")
             keys = ("btu_per_hour", "rack_units", "power_supplies")
-            assert line[5:8] == ["?" if room[key] is None else str(room[key]) for key in keys]
+            assert cells[1:4] == ["?" if room[key] is None else str(room[key]) for key in keys]
 
 
 @pytest.mark.parametrize(
@@ -83,6 +84,19 @@ clusters:
     rooms = {one["hosts"][0]: one["room"] for one in found["models"]}
     assert (rooms["dgx-01"]["watts"], rooms["dgx-01"]["rack_units"]) == (20400, 16)
     assert rooms["dgx-old"] is None
+
+
+@pytest.mark.parametrize(("memory", "is_short"), [("1279GiB", True), ("1280GiB", False)])
+def test_a_host_with_less_memory_than_twice_its_framebuffer_is_named(
+    memory: str, is_short: bool, vgpu_cfg: CommandLine
+) -> None:
+    host = "{name: dgx-01, memory: MEMORY, gpus: [{board: H100XM, count: 8}]}".replace("MEMORY", memory)
+    vgpu_cfg.write("short.yaml", f"about: A server.\nclusters: [{{name: ai, hosts: [{host}]}}]\n")
+    words = ("size", "ai", "--server", "lab:short.yaml")
+    (found,) = json.loads(vgpu_cfg.done(*words, "--output=json").out)["models"]
+    assert found["framebuffer_mib"] == 640 * 1024
+    assert list(found["short_of_memory"]) == ["dgx-01"] * is_short
+    assert ("dgx-01 has" in vgpu_cfg.done(*words).out) is is_short
 
 
 @pytest.mark.parametrize(

@@ -15,12 +15,13 @@ from vgpu_cfg.model.frozen import Frozen
 class Server(Frozen):
     """One model of server. Power is the most that its maker names; None is what is not known or not there.
 
-    `boards` are keys of the catalogue: it comes with `gpus` of one of them.
+    `boards` are keys of the catalogue: it comes with `gpus` of one of them, which `nvlink` says it can join.
     """
 
     key: str
     boards: tuple[str, ...]
     gpus: int = Field(gt=0)
+    nvlink: bool = True
     max_watts: int | None = Field(default=None, gt=0)
     rack_units: int | None = Field(default=None, gt=0)
     power_supplies: int | None = Field(default=None, gt=0)

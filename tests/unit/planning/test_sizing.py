@@ -166,6 +166,14 @@ def test_a_server_with_fewer_gpus_than_share_a_layer_is_none() -> None:
     assert [room.server for room in in_two.rooms] == ["DGX A100", "DGX Station A100"]
 
 
+def test_boards_that_share_a_layer_need_a_server_that_joins_them() -> None:
+    (joined,) = (one for one in sized(model(7e9), 8, "H100") if one.tensor == 2)
+    (alone,) = (one for one in sized(model(3e9), 8, "H100") if one.tensor == 1)
+    assert "PowerEdge R760xa" in [room.server for room in joined.rooms]
+    assert "PowerEdge R760" not in [room.server for room in joined.rooms]
+    assert "PowerEdge R760" in [room.server for room in alone.rooms]
+
+
 def test_servers_and_powers_name_boards_of_the_catalogue() -> None:
     assert {key for server in load_servers() for key in server.boards} | set(load_board_power()) <= set(
         BOARDS

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -96,3 +97,30 @@ def test_a_hostile_name_is_text_in_the_page_and_whole_in_its_data() -> None:
     data = json.loads(found[1])
     assert [vm["name"] for vm in data["vms"]] == [HOSTILE]
     assert (data["kind"], data["format"], data["totals"]["vms"]) == ("inventory-map", 1, 1)
+
+
+def test_hostile_names_of_devices_are_text_in_the_drawing_of_the_wiring() -> None:
+    gpu = {"board": "A100", "pci": "0000:21:00.0", "node": 0}
+    nic = {"pci": "0000:24:00.0", "node": 0, "name": HOSTILE, "label": HOSTILE}
+    observed = make_inventory({"hosts": {"esx-a": {"gpus": [gpu], "nics": [nic]}}})
+    (host,) = observed.hosts
+    (found,) = host.gpus
+    named = host.model_copy(update={"gpus": (found.model_copy(update={"name": HOSTILE}),)})
+    page = render_inventory_page(view_map(observed.model_copy(update={"hosts": (named,)}), load_catalog()))
+    assert page.count("<script") == page.count("</script>") == 2
+    assert "alert(1)</script>" not in page
+    data = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
+    assert data is not None
+    assert HOSTILE in set(texts_of(json.loads(data[1])))
+
+
+def texts_of(value: object) -> Iterator[str]:
+    """Yield every text within lists and mappings."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for part in value.values():
+            yield from texts_of(part)
+    elif isinstance(value, list):
+        for part in value:
+            yield from texts_of(part)

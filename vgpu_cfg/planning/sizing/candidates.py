@@ -10,7 +10,7 @@ from math import ceil
 from vgpu_cfg.catalog import Board, ProfileEntry
 from vgpu_cfg.catalog.servers import BoardPower, Server
 from vgpu_cfg.planning.sizing.memory import Model, Precision
-from vgpu_cfg.planning.sizing.room import RoomSheet, room_of
+from vgpu_cfg.planning.sizing.room import MEMORY_BY_FRAMEBUFFER, RoomSheet, room_of
 
 USABLE = 0.9
 """The share of a framebuffer that is planned with, a rule of thumb: CUDA and fragments have the rest."""
@@ -166,7 +166,7 @@ def _candidate(
         tensor=tensor,
         pipeline=pipeline,
         gpus=gpus,
-        memory_mib=2 * gpus * board.framebuffer_mib,
+        memory_mib=MEMORY_BY_FRAMEBUFFER * gpus * board.framebuffer_mib,
         boards_watts=gpus * power.watts if power is not None else None,
         recomputes=recomputes,
         step_seconds=step,
@@ -174,7 +174,7 @@ def _candidate(
         rooms=tuple(
             room_of(server, gpus)
             for server in servers
-            if board.key in server.boards and tensor <= server.gpus
+            if board.key in server.boards and (tensor == 1 or (server.nvlink and tensor <= server.gpus))
         ),
     )
 

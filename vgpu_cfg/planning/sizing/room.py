@@ -10,6 +10,9 @@ from vgpu_cfg.catalog.servers import Server
 BTU_PER_HOUR_BY_WATT = 3.412142
 """The International Table BTU (ISO 31-4) in an hour."""
 
+MEMORY_BY_FRAMEBUFFER = 2
+"""A server should have so many times its GPUs' framebuffer as memory, a rule of thumb."""
+
 
 @dataclass(frozen=True, slots=True)
 class RoomSheet:

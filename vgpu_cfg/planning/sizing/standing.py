@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from vgpu_cfg.catalog import Board, Catalog
 from vgpu_cfg.catalog.servers import BoardPower, Server
 from vgpu_cfg.model.observed.inventory import Gpu, Host
-from vgpu_cfg.planning.sizing.room import RoomSheet, room_of
+from vgpu_cfg.planning.sizing.room import MEMORY_BY_FRAMEBUFFER, RoomSheet, room_of
 
 _NO_LETTER = re.compile(r"[^a-z0-9]")
 
@@ -19,13 +19,18 @@ _NO_LETTER = re.compile(r"[^a-z0-9]")
 class StandingHosts:
     """Hosts of one model with the same GPUs.
 
-    `boards` counts GPUs by name. `boards_watts` is what all their GPUs draw at most, None where that of one
-    is not known. `room` is None where no document was read for the model: nothing is guessed of it.
+    `boards` counts GPUs by name. `framebuffer_mib` is that of one host's GPUs, None where that of one is not
+    known; `short_of_memory` are hosts that have less than twice as much memory, a rule of thumb.
+    `boards_watts` is what all their GPUs draw at most, None where that of one is not known. `room` is None
+    where no document was read for the model: nothing is guessed of it.
     """
 
     hosts: tuple[str, ...]
     model: str
     boards: Mapping[str, int]
+    framebuffer_mib: int | None
+    short_of_memory: Mapping[str, int]
+    """Their memory in MiB, by name."""
     boards_watts: int | None
     room: RoomSheet | None
 
@@ -48,11 +53,19 @@ def _group(
     boards = [_board(gpu, catalog) for gpu in first.gpus]
     drawn = [power.get(board.key) if board is not None else None for board in boards]
     known = [one.watts for one in drawn if one is not None]
+    framebuffer = sum(board.framebuffer_mib for board in boards if board is not None)
+    is_known = all(board is not None for board in boards)
     server = next((one for one in servers if _is_model(first, one, boards)), None)
     return StandingHosts(
         hosts=tuple(host.name for host in hosts),
         model=first.model,
         boards=Counter(_name(gpu, catalog) for gpu in first.gpus),
+        framebuffer_mib=framebuffer if is_known else None,
+        short_of_memory={
+            host.name: host.memory_mib
+            for host in hosts
+            if 0 < host.memory_mib < MEMORY_BY_FRAMEBUFFER * framebuffer
+        },
         boards_watts=len(hosts) * sum(known) if len(known) == len(drawn) else None,
         room=None if server is None else room_of(server, len(hosts) * server.gpus),
     )

@@ -30,7 +30,10 @@ def room_data(found: Sequence[StandingHosts], clusters: Sequence[str], server: s
         "format": FORMAT,
         "server": server,
         "clusters": list(clusters),
-        "models": [asdict(one) | {"boards": dict(one.boards)} for one in found],
+        "models": [
+            asdict(one) | {"boards": dict(one.boards), "short_of_memory": dict(one.short_of_memory)}
+            for one in found
+        ],
     }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from rich.text import Text
 
@@ -95,6 +95,8 @@ def render_room(
     if unknown:
         words = f"no document was read for the models of {fold_hosts(unknown)}: only their boards are told"
         lines += hanging("NOT KNOWN", words, width, indent=0)
+    for one in found:
+        lines += [line for words in _short(one) for line in hanging("HINT", words, width, indent=0)]
     boards = [one.boards_watts for one in found if one.boards_watts is not None]
     rooms = [one.room for one in found if one.room is not None and one.room.watts is not None]
     told = f"boards {sum(boards) / 1000:.1f} kW at most" if boards else "what boards draw is not known"
@@ -111,6 +113,19 @@ def _standing_cells(one: StandingHosts) -> list[str]:
     boards = ", ".join(f"{count} × {name}" for name, count in one.boards.items()) or "none"
     drawn = "?" if one.boards_watts is None else f"{one.boards_watts / 1000:.1f}"
     return [fold_hosts(one.hosts), one.model, boards, drawn, *known]
+
+
+def _short(one: StandingHosts) -> Iterator[str]:
+    """Name hosts with less memory than the rule of thumb has, those with as much together."""
+    by_memory: dict[int, list[str]] = {}
+    for name, memory in one.short_of_memory.items():
+        by_memory.setdefault(memory, []).append(name)
+    for memory, names in by_memory.items():
+        has = f"{fold_hosts(names)} {'has' if len(names) == 1 else 'have'} {size(memory)} of memory"
+        yield (
+            f"{has} for {size(one.framebuffer_mib or 0)} of framebuffer; as a rule of thumb it is twice as "
+            "much, and a VM with vGPUs keeps all of its own reserved"
+        )
 
 
 def _model_lines(model: Model, width: int) -> list[Text]:
