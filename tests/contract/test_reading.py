@@ -131,7 +131,19 @@ def test_every_estate_is_read_within_the_budget(estate: str) -> None:
             for host in found.hosts
             if host.gpus
         }
-        assert desk.session.round_trips <= BUDGET + len(found.clusters) + len(kinds)
+        builds = {host.build for host in found.hosts if host.gpus}
+        assert desk.session.round_trips <= BUDGET + len(builds) + len(kinds)
+
+
+def test_the_budget_does_not_grow_with_clusters_of_one_build() -> None:
+    spent = []
+    for hosts in (8, 300):
+        with lab_vcenter(f"fleet-{hosts}x2").desk() as desk:
+            found = desk.inventory()
+            spent.append(desk.session.round_trips)
+        assert {host.max_hardware_version for host in found.hosts} == {21}
+    assert len(found.clusters) > 1
+    assert spent[0] == spent[1]
 
 
 def test_what_an_export_asks_for_takes_no_round_trip_more(vcenter: VCenter) -> None:

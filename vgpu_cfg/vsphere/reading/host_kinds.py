@@ -68,21 +68,43 @@ def sharing_of(profile: str) -> Sharing | None:
         return None
 
 
-def read_max_hardware_versions(computes: Iterable[Item]) -> dict[str, int]:
-    """Return the newest hardware version of each host: one round trip per cluster."""
-    newest: dict[str, int] = {}
-    for compute in computes:
-        browser = compute.get("environmentBrowser")
-        if browser is None:
+def read_max_hardware_versions(computes: Mapping[str, Item], hosts: Sequence[Host]) -> dict[str, int]:
+    """Return the newest hardware version of each host: one round trip per ESXi build.
+
+    A host's build decides it. The clusters of hosts are asked one by one, up to the last build; `computes`
+    are their properties by moid.
+    """
+    by_host: dict[str, int] = {}
+    by_build: dict[Kind, int] = {}
+    by_compute: dict[str, list[Host]] = defaultdict(list)
+    for host in hosts:
+        by_compute[host.compute_moid].append(host)
+    for moid, theirs in by_compute.items():
+        browser = _browser(computes.get(moid))
+        if browser is None or all(_build(host) in by_build for host in theirs):
             continue
-        descriptors = _asked(browser.QueryConfigOptionDescriptor, "reading hardware versions", compute.moid)
-        for descriptor in descriptors or ():
-            version = hardware_version(descriptor.key)
-            if version is None or descriptor.createSupported is False:
-                continue
-            for host in descriptor.host or ():
-                moid = str(host._moId)
-                newest[moid] = max(version, newest.get(moid, 0))
+        by_host |= _newest(browser, moid)
+        by_build |= {
+            _build(host): by_host[host.moid] for host in theirs if host.build and host.moid in by_host
+        }
+    found = {host.moid: by_host.get(host.moid, by_build.get(_build(host))) for host in hosts}
+    return {moid: version for moid, version in found.items() if version is not None}
+
+
+def _build(host: Host) -> Kind:
+    return host.version, host.build
+
+
+def _newest(browser: Any, compute: str) -> dict[str, int]:
+    """Return the newest hardware version of each host of a cluster."""
+    newest: dict[str, int] = {}
+    for descriptor in _asked(browser.QueryConfigOptionDescriptor, "reading hardware versions", compute) or ():
+        version = hardware_version(descriptor.key)
+        if version is None or descriptor.createSupported is False:
+            continue
+        for host in descriptor.host or ():
+            moid = str(host._moId)
+            newest[moid] = max(version, newest.get(moid, 0))
     return newest
 
 
