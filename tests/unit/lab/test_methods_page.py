@@ -1,0 +1,35 @@
+"""The reference page of the lab's methods has those that the lab registers."""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from pathlib import Path
+
+from vgpu_cfg.lab.simulation.methods import METHODS
+from vgpu_cfg.lab.simulation.operations import OPERATIONS
+from vgpu_cfg.lab.soap import registered
+
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "reference" / "lab-methods.md"
+BEGIN, END = "<!-- table -->", "<!-- /table -->"
+
+
+def table() -> str:
+    assert registered.MODULES
+    by_type: dict[str, set[str]] = defaultdict(set)
+    for name, method in (*METHODS, *OPERATIONS):
+        by_type[name].add(method)
+    rows = (
+        f"| `{name}` | {', '.join(f'`{method}`' for method in sorted(methods))} |"
+        for name, methods in sorted(by_type.items())
+    )
+    return "\n".join(["| Type | Methods |", "|---|---|", *rows])
+
+
+def test_the_page_has_what_the_lab_registers() -> None:
+    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
+    found, _, after = rest.partition(END)
+    if os.environ.get("REWRITE_PAGES") == "1":
+        PAGE.write_text(f"{before}{BEGIN}\n{table()}\n{END}{after}", encoding="utf-8")
+        return
+    assert found.strip() == table()
