@@ -21,6 +21,7 @@ from tests.bench.guests import print_guests
 from tests.bench.hosts import print_hosts
 from tests.bench.placement import print_placement
 from tests.bench.preparing import print_preparing
+from tests.bench.reading import print_readings
 from tests.bench.start_up import print_start_up
 from tests.fakes.fake_locks import undisputed
 from tests.plans.estate import PLAN_ID
@@ -48,6 +49,8 @@ HOSTS = 100
 GPUS_PER_HOST = 8
 PLACEMENTS = [(25, 125), (50, 250), (100, 500), (200, 1000), (100, 2000), (100, 4000)]
 PREPARED = [(10, 50), (100, 500)]
+READ = ((10, 100), (100, 1_000), (1_000, 10_000))
+"""Hosts and VMs of the estates that are read."""
 PLAN = """
 version: 1
 name: bench
@@ -88,9 +91,13 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--vms", type=int, nargs="*", default=[10, 100, 1000])
     parser.add_argument("--quick", action="store_true", help="10 VMs and 4 hosts only, and no large estate")
     parser.add_argument("--start-up", action="store_true", help="only what a command takes until it answers")
+    parser.add_argument("--reading", action="store_true", help="only what reading whole estates takes")
     chosen = parser.parse_args(arguments)
     if chosen.start_up:
         print_start_up()
+        return 0
+    if chosen.reading:
+        print_readings(READ)
         return 0
     sizes = [10] if chosen.quick else chosen.vms
     print(f"{'':24}{'VMs':>7}{'round trips':>13}{'tasks':>8}{'seconds':>10}")
@@ -105,6 +112,7 @@ def main(arguments: Sequence[str]) -> int:
         hosts, vms = 1000, 10_000
         _, seconds = timed(lambda: open_lab(f"fleet-{hosts}x8-{vms}vms", clock=VirtualClock()))
         print(f"\nlab: start an estate of {hosts:,} hosts and {vms:,} VMs{seconds:>13.2f} s")
+    print_readings(READ[:1] if chosen.quick else READ)
     print_start_up()
     return 0
 
