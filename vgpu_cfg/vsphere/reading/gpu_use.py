@@ -28,7 +28,7 @@ from vgpu_cfg.vsphere.wire.faults import is_session_over, to_error
 from vgpu_cfg.vsphere.wire.session import Session
 
 NOT_KEPT = "this vCenter has no performance counters of GPUs"
-NO_SAMPLES = "no host tells how its GPUs are used: that takes NVIDIA's host driver"
+NO_SAMPLES = "no host has a sample of its GPUs' counters, which NVIDIA's host driver gives"
 NOT_RECORDED = "a recording holds no performance counters"
 NOT_ALLOWED = "the account may not read performance counters"
 
