@@ -208,7 +208,11 @@ class Decoder:
                         fields[slot.name] = value
                         continue
                 else:
-                    value = self._maker(self._kind(slot.declared, said, tag), is_bare=slot.is_bare)(child)
+                    maker = slot.makers.get(said)
+                    if maker is None:
+                        kind_said = self._kind(slot.declared, said, tag)
+                        maker = slot.makers[said] = self._maker(kind_said, is_bare=slot.is_bare)
+                    value = maker(child)
                 if slot.is_list and not isinstance(value, list):
                     fields[slot.name].append(value)
                     continue
@@ -248,7 +252,7 @@ def _uncollected() -> Iterator[None]:
 class _Slot:
     """One field of a type: what pyvmomi says of it, and what makes values that do not say their type."""
 
-    __slots__ = ("declared", "fitting", "info", "is_bare", "is_list", "is_sure", "make", "name")
+    __slots__ = ("declared", "fitting", "info", "is_bare", "is_list", "is_sure", "make", "makers", "name")
 
     def __init__(self, info: Any, make: Make, *, is_bare: bool, is_sure: bool) -> None:
         self.info = info
@@ -261,6 +265,8 @@ class _Slot:
         self.fitting: set[type] = set()
         """Types of values that were checked and fit."""
         self.make = make
+        self.makers: dict[str, Make] = {}
+        """What makes values that say their type, by that type."""
 
 
 def _starts_as(kind: Any) -> tuple[Mapping[str, Any], tuple[tuple[str, Any], ...]]:
