@@ -154,7 +154,7 @@ def measure(count: int) -> list[Row]:
                 writer,
                 BenchClock(),
                 locks=undisputed(),
-                options=RunOptions(parallel=32, per_host=8),
+                options=RunOptions(),
             ),
         )
         undone = [found for found in report.outcomes if found.status is not OutcomeStatus.DONE]
