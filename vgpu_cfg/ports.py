@@ -148,6 +148,10 @@ class InventoryReader(Protocol):
         """
         ...
 
+    def read_licences(self) -> Mapping[str, tuple[str, ...]] | None:
+        """Return the names of vCenter's licences by host, None where they are not told."""
+        ...
+
     def read_locks(self) -> Locks | None:
         """Read the locks of runs, of whatever plans; None where that is not known."""
         ...

@@ -41,6 +41,21 @@ def test_drift_and_the_last_run_of_a_plan(vgpu_cfg: CommandLine) -> None:
     assert 'plan="depts",profile="grid_a100-10c",vm="vm-01"' in held
 
 
+def test_licences_of_hosts_are_told_by_name(vgpu_cfg: CommandLine) -> None:
+    text = vgpu_cfg.done("metrics", "--once", *SERVER).out
+    told = [line for line in lines(text) if line.startswith("vgpu_cfg_host_licence")]
+    assert told == ['vgpu_cfg_host_licence{host="esx-a100-01.lab",licence="Evaluation Mode"} 1.0']
+    assert "00000-00000" not in text  # the key of the evaluation
+
+
+@pytest.mark.parametrize("fault", ["NoPermission", "NotSupported"])
+def test_licences_that_are_not_told_are_no_failure(fault: str, vgpu_cfg: CommandLine) -> None:
+    vgpu_cfg.script("two-a100", {"method": "QueryAssignedLicenses", "kind": "call", "fault": fault})
+    text = vgpu_cfg.done("metrics", "--once", *SERVER).out
+    assert not [line for line in lines(text) if line.startswith("vgpu_cfg_host_licence")]
+    assert "vgpu_cfg_up 1.0" in text
+
+
 def test_a_text_file_collector_gets_a_whole_file(vgpu_cfg: CommandLine) -> None:
     ran = vgpu_cfg.done("metrics", "--once", "--to", "vgpu.prom", *SERVER)
     text = (vgpu_cfg.folder / "vgpu.prom").read_text()

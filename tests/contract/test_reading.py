@@ -427,3 +427,13 @@ def test_a_vm_that_vanishes_meanwhile_breaks_nothing(nth: int, monkeypatch: pyte
             found = reading.inventory(ReadScope(plan=PlanIdentity(name="p"), everything=True))
     assert {vm.name for vm in found.vms} >= {"web-01", "web-02", "old"}
     assert all(vm.detail is not None for vm in found.vms if vm.moid != moid)
+
+
+def test_licences_are_told_by_host(vcenter: VCenter) -> None:
+    with vcenter.desk() as desk:
+        hosts = {host.moid for host in desk.inventory().hosts}
+        before = desk.session.round_trips
+        found = desk.reader.read_licences()
+        assert desk.session.round_trips - before <= 2
+    assert found is not None
+    assert vcenter.kind == "vcsim" or found == dict.fromkeys(hosts, ("Evaluation Mode",))

@@ -195,6 +195,9 @@ class FakeVCenter:
         groups = [VmGroup(name=name, vm_moids=moids) for name, moids in self.vm_groups.items()]
         return ClusterTies(rules=tuple(rules), host_rules=tuple(host_rules), vm_groups=tuple(groups))
 
+    def read_licences(self) -> None:
+        return
+
     def read_gpu_use(self, hosts: Sequence[Host], days: float | None = None) -> UseReading:
         return UseReading(unread="this vCenter has no performance counters of GPUs")
 

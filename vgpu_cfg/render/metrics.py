@@ -40,11 +40,15 @@ class LastRun:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """What the metrics are worked out of. `owners` are those of VMs by host and name."""
+    """What the metrics are worked out of.
+
+    `owners` are those of VMs by host and name; `licences` pairs of a host with the name of one that it has.
+    """
 
     pool: GpuPool
     read_at: datetime
     owners: dict[tuple[str, str], tuple[str, str]]
+    licences: tuple[tuple[str, str], ...] = ()
     plans: tuple[PlanState, ...] = ()
     runs: tuple[LastRun, ...] = ()
 
@@ -218,6 +222,12 @@ METRICS: tuple[Metric, ...] = (
         "1 for each running VM with GPU devices that seems idle; judged_by is gpu or cpu.",
         ("host", "vm", "plan", "owner", "judged_by"),
         _idle,
+    ),
+    Metric(
+        "vgpu_cfg_host_licence",
+        "1 for each of vCenter's licences that a host with GPUs has; none where they are not told.",
+        ("host", "licence"),
+        lambda site: [(pair, 1) for pair in site.licences],
     ),
     Metric(
         "vgpu_cfg_plan_differences",

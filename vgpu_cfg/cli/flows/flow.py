@@ -204,11 +204,16 @@ def read_of(request: PlanRequest, flags: ConnectionFlags) -> tuple[DesiredPlan, 
 
 
 def read_all(
-    flags: ConnectionFlags, *, use_days: float | None = None, with_chains: bool = False
+    flags: ConnectionFlags,
+    *,
+    use_days: float | None = None,
+    with_chains: bool = False,
+    with_licences: bool = False,
 ) -> Inventory:
     """Read a whole estate, with `use_days` also the use of its GPUs, now and over so many days.
 
-    With `with_chains` also what hosts tell of the ATS chains of their VMs.
+    With `with_chains` also what hosts tell of the ATS chains of their VMs; with `with_licences` those of
+    vCenter's licences that hosts have.
 
     Raises NotFound for a datacenter that it has not.
     """
@@ -222,6 +227,8 @@ def read_all(
             observed = observed.model_copy(update={"gpu_use": use})
         if with_chains:
             observed = _with_kernels(observed, reader)
+        if with_licences:
+            observed = observed.model_copy(update={"licences": reader.read_licences()})
     known = [found.name for found in observed.datacenters]
     if connection.datacenter is not None and connection.datacenter not in known:
         raise NotFound(

@@ -29,7 +29,7 @@ def read_metrics(flags: ConnectionFlags, plans: Sequence[Path], *, days: float, 
     from vgpu_cfg.planning.pool.use import owner_of
     from vgpu_cfg.render.metrics import Site
 
-    observed = flow.read_all(flags, use_days=days)
+    observed = flow.read_all(flags, use_days=days, with_licences=True)
     history = look_back(flags, age=RUNS_SINCE)
     if history.failure is not None:
         raise history.failure
@@ -41,6 +41,12 @@ def read_metrics(flags: ConnectionFlags, plans: Sequence[Path], *, days: float, 
             for host in observed.hosts
             for vm in observed.vms_by_host.get(host.moid, ())
         },
+        licences=tuple(
+            (host.name, licence)
+            for host in observed.hosts
+            if host.gpus
+            for licence in (observed.licences or {}).get(host.moid, ())
+        ),
         plans=tuple(_state(path, flags) for path in plans),
         runs=tuple(_newest(history.runs)),
     )

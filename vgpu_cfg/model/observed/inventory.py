@@ -399,8 +399,8 @@ class VCenter(Frozen):
 class Inventory(Frozen):
     """One reading of a vCenter. Tuples are in vCenter's order; the indexes below are derived.
 
-    `facts` is empty unless the plan prepares hosts. `locks` and `gpu_use` are None where nobody asked for
-    them.
+    `facts` is empty unless the plan prepares hosts. `locks`, `gpu_use` and `licences` (names, by the
+    moid of the host) are None where nobody asked for them.
     """
 
     vcenter: VCenter
@@ -416,6 +416,7 @@ class Inventory(Frozen):
     facts: EstateFacts = Field(default_factory=EstateFacts)
     locks: Locks | None = None
     gpu_use: UseReading | None = None
+    licences: Mapping[str, tuple[str, ...]] | None = None
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """Copy it as every value is copied, but for the indexes: those of the copy are its own."""

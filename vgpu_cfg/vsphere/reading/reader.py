@@ -42,6 +42,7 @@ from vgpu_cfg.vsphere.reading.host_kinds import (
 )
 from vgpu_cfg.vsphere.reading.hosts import gpu_holders, lists_nvidia, make_host
 from vgpu_cfg.vsphere.reading.key_providers import read_key_providers
+from vgpu_cfg.vsphere.reading.licences import read_licences
 from vgpu_cfg.vsphere.reading.locks import read_locks
 from vgpu_cfg.vsphere.reading.nics import mark_nics
 from vgpu_cfg.vsphere.reading.places import Places
@@ -162,6 +163,10 @@ class VCenterReader:
     def read_gpu_use(self, hosts: Sequence[Host], days: float | None = None) -> UseReading:
         """Read how the GPUs of hosts are used now and, with `days`, were used."""
         return read_gpu_use(self._session, hosts, days)
+
+    def read_licences(self) -> Mapping[str, tuple[str, ...]] | None:
+        """Return the names of vCenter's licences by host, None where they are not told."""
+        return read_licences(self._session)
 
     def read_locks(self) -> Locks | None:
         """Read the locks of runs: three round trips."""
@@ -367,6 +372,10 @@ class RecordedReader:
     def read_gpu_use(self, hosts: Sequence[Host], days: float | None = None) -> UseReading:  # noqa: ARG002 - a recording has no counters
         """Return nothing: a recording holds no performance counters."""
         return UseReading(unread=COUNTERS_NOT_RECORDED)
+
+    def read_licences(self) -> None:
+        """Return nothing: a recording holds no question about all of them."""
+        return
 
     def read_locks(self) -> Locks | None:
         """Return nothing: a recording does not tell who worked when it was made."""
