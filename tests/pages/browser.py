@@ -47,6 +47,7 @@ class Chromium:
         self._session = attached["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
             self._ask(f"{domain}.enable")
+        self._ask("Performance.enable", timeDomain="threadTicks")
 
     def close(self) -> None:
         self._session = ""
@@ -74,6 +75,11 @@ class Chromium:
         while self._loads == loads:
             self._hear()
         self.drawn()
+
+    def worked(self) -> float:
+        """Return the CPU seconds that the main thread has worked; a busy machine changes them little."""
+        told = self._ask("Performance.getMetrics")["metrics"]
+        return float(next(one["value"] for one in told if one["name"] == "TaskDuration"))
 
     def drawn(self) -> None:
         """Wait for two frames."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import time
 from pathlib import Path
 
 import pytest
@@ -275,28 +274,26 @@ def test_a_large_estate_opens_and_filters_without_a_stall(
     path.write_text(render_inventory_page(found), encoding="utf-8")
     assert path.stat().st_size < megabytes * 1_000_000
     browser.look(1600, is_dark=False)
-    begun = time.monotonic()
+    begun = browser.worked()
     browser.open(path)
-    opened = time.monotonic() - begun
-    assert opened < seconds
+    assert browser.worked() - begun < seconds
+    # Of a host that is not in sight only its frame and its name are drawn.
+    assert browser.run("document.getElementsByTagName('*').length") < 1200 + 7 * hosts
     for text in ("vm-7-0009", "grid_a100-20c", ""):
-        begun = time.monotonic()
+        begun = browser.worked()
         search(browser, text)
         browser.drawn()
-        assert time.monotonic() - begun < 1
-    worst = browser.run(
+        assert browser.worked() - begun < 1
+    begun = browser.worked()
+    browser.run(
         """(async () => {
-          let worst = 0;
           for (let step = 0; step < 30; step++) {
-            const begun = performance.now();
             scrollBy(0, 900);
             await new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
-            worst = Math.max(worst, performance.now() - begun);
           }
-          return worst;
         })()"""
     )
-    assert worst < 500
+    assert (browser.worked() - begun) / 30 < 0.2
 
 
 @pytest.mark.skipif(not os.environ.get("REWRITE_SCREENSHOTS"), reason="REWRITE_SCREENSHOTS=1 takes them")
