@@ -22,6 +22,7 @@ from tests.bench.hosts import print_hosts
 from tests.bench.placement import print_placement
 from tests.bench.preparing import print_preparing
 from tests.bench.reading import print_readings
+from tests.bench.scale import print_scale
 from tests.bench.start_up import print_start_up
 from tests.fakes.fake_locks import undisputed
 from tests.plans.estate import PLAN_ID
@@ -91,13 +92,14 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--vms", type=int, nargs="*", default=[10, 100, 1000])
     parser.add_argument("--quick", action="store_true", help="10 VMs and 4 hosts only, and no large estate")
     parser.add_argument("--start-up", action="store_true", help="only what a command takes until it answers")
-    parser.add_argument("--reading", action="store_true", help="only what reading whole estates takes")
+    parser.add_argument("--scale", action="store_true", help="only how reading, loading and planning grow")
     chosen = parser.parse_args(arguments)
     if chosen.start_up:
         print_start_up()
         return 0
-    if chosen.reading:
+    if chosen.scale:
         print_readings(READ)
+        print_scale(PLAN, BenchClock())
         return 0
     sizes = [10] if chosen.quick else chosen.vms
     print(f"{'':24}{'VMs':>7}{'round trips':>13}{'tasks':>8}{'seconds':>10}")
