@@ -67,12 +67,15 @@ class Wanted:
 
 @st.composite
 def estates(draw: st.DrawFn, *, most_hosts: int = 6, most_gpus: int = 8) -> dict[str, Any]:
-    """Make hosts of one kind of GPU each, with VMs that run on some of them."""
+    """Make hosts of one kind of GPU each, with VMs that run on some of them.
+
+    Hosts with as many GPUs of one board are joined alike by NVLink: what they offer is asked of one of them.
+    """
     hosts = []
     vms = []
     for number in range(draw(st.integers(1, most_hosts))):
         kind = draw(st.sampled_from(sorted(GPUS)))
-        sizes = {"pairs": [2, 4], "switch": [8]}.get(kind, [1, 1, 2, 2, 3, most_gpus])
+        sizes = {"pairs": [2, 4], "switch": [8], "same": [1, 1, 3]}.get(kind, [1, 1, 2, 2, 3, most_gpus])
         gpus = [_gpu(kind, place) for place in range(draw(st.sampled_from(sizes)))]
         name = f"esx-{number}.lab"
         hosts.append(
