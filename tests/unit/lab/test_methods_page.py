@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from collections import defaultdict
 from pathlib import Path
 
+from tests.page_tables import hold_table
 from vgpu_cfg.lab.simulation.methods import METHODS
 from vgpu_cfg.lab.simulation.operations import OPERATIONS
 from vgpu_cfg.lab.soap import registered
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "reference" / "lab-methods.md"
-BEGIN, END = "<!-- table -->", "<!-- /table -->"
 
 
 def table() -> str:
@@ -27,9 +26,4 @@ def table() -> str:
 
 
 def test_the_page_has_what_the_lab_registers() -> None:
-    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-    found, _, after = rest.partition(END)
-    if os.environ.get("REWRITE_PAGES") == "1":
-        PAGE.write_text(f"{before}{BEGIN}\n{table()}\n{END}{after}", encoding="utf-8")
-        return
-    assert found.strip() == table()
+    hold_table(PAGE, table())

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
+from tests.page_tables import hold_table
 from vgpu_cfg.planning.vms.settings.setting import Carrier, VmSetting
 from vgpu_cfg.planning.vms.settings.table import VM_SETTINGS
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "reference" / "vm-settings.md"
-BEGIN, END = "<!-- table -->", "<!-- /table -->"
 
 
 def _goes_to(setting: VmSetting) -> str:
@@ -63,9 +62,4 @@ def table() -> str:
 
 
 def test_the_page_has_the_tables_rows() -> None:
-    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-    found, _, after = rest.partition(END)
-    if os.environ.get("REWRITE_PAGES") == "1":
-        PAGE.write_text(f"{before}{BEGIN}\n{table()}\n{END}{after}", encoding="utf-8")
-        return
-    assert found.strip() == table()
+    hold_table(PAGE, table())
