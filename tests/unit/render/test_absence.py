@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.contract.vcenters import FixedClock
+from tests.unit.render.page_data import data_in
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.lab import open_lab
 from vgpu_cfg.lab.simulation.clock import VirtualClock
@@ -152,9 +153,7 @@ def page_of(word: str, observed: Inventory) -> tuple[Absence, str, dict[str, Any
     found = away(word, observed)
     told = absence_data(found, "vc.example", "")
     page = render_absence_page(found, told, view_absence_picture(found, observed, load_catalog()))
-    data = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
-    assert data is not None
-    return found, page, json.loads(data[1])
+    return found, page, data_in(page)
 
 
 def drawn(data: dict[str, Any], turn: dict[str, Any]) -> dict[str, tuple[str, set[str]]]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from tests.plans.estate import make_inventory
+from tests.unit.render.page_data import data_in
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.planning.pool.gpus import pooled_gpus
 from vgpu_cfg.render.page.inventory import render_inventory_page
@@ -92,9 +91,7 @@ def test_a_hostile_name_is_text_in_the_page_and_whole_in_its_data() -> None:
     page = render_inventory_page(view_map(observed, load_catalog()))
     assert page.count("<script") == page.count("</script>") == 2
     assert "alert(1)</script>" not in page
-    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
-    assert found is not None
-    data = json.loads(found[1])
+    data = data_in(page)
     assert [vm["name"] for vm in data["vms"]] == [HOSTILE]
     assert (data["kind"], data["format"], data["totals"]["vms"]) == ("inventory-map", 1, 1)
 
@@ -109,9 +106,7 @@ def test_hostile_names_of_devices_are_text_in_the_drawing_of_the_wiring() -> Non
     page = render_inventory_page(view_map(observed.model_copy(update={"hosts": (named,)}), load_catalog()))
     assert page.count("<script") == page.count("</script>") == 2
     assert "alert(1)</script>" not in page
-    data = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
-    assert data is not None
-    assert HOSTILE in set(texts_of(json.loads(data[1])))
+    assert HOSTILE in set(texts_of(data_in(page)))
 
 
 def texts_of(value: object) -> Iterator[str]:

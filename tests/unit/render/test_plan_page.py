@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.plans.planned import inventory_of, plan_of
+from tests.unit.render.page_data import data_in
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.model.plan.change import CreateVm, DestroyVm, Plan, PowerOffVm, RelocateVm
 from vgpu_cfg.render.data.documents import plan_data
@@ -49,9 +50,7 @@ def test_a_vm_of_which_nothing_changes_has_no_mark() -> None:
 def page_of(plan: Plan, case: str) -> tuple[str, dict[str, Any]]:
     told = plan_data(plan)
     page = render_plan_page(plan, told, view_plan_picture(plan, inventory_of(case), load_catalog()))
-    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
-    assert found is not None
-    return page, json.loads(found[1])
+    return page, data_in(page)
 
 
 def test_its_tiles_are_the_totals_of_the_text_and_its_data_are_the_json() -> None:

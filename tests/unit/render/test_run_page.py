@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from tests.plans.planned import plan_of
+from tests.unit.render.page_data import data_in
 from vgpu_cfg.model.plan.change import Plan
 from vgpu_cfg.model.plan.report import Event, EventKind, Outcome, OutcomeStatus, Report, Rollback
 from vgpu_cfg.render.data.documents import report_data
@@ -38,9 +39,7 @@ def report_of(plan: Plan, *statuses: OutcomeStatus, message: str = "", **update:
 def page_of(plan: Plan, report: Report, events: tuple[Event, ...] = ()) -> tuple[str, dict[str, Any]]:
     told = report_data(plan, report)
     page = render_run_page(plan, report, told, events)
-    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
-    assert found is not None
-    data = json.loads(found[1])
+    data = data_in(page)
     assert data["told"] == json.loads(json.dumps(told))
     return page, data
 

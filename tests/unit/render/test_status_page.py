@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import re
 from datetime import UTC, datetime
 from typing import Any
 
 from tests.plans.planned import inventory_of, plan_of
+from tests.unit.render.page_data import data_in
 from vgpu_cfg.model.plan.change import Subject
 from vgpu_cfg.model.plan.difference import Difference
 from vgpu_cfg.render.data.documents import status_data
@@ -21,9 +20,7 @@ CASE = "profile-grows-with-room"
 def page_of(*differences: Difference) -> tuple[str, dict[str, Any]]:
     view = view_status(plan_of(CASE), inventory_of(CASE), differences)
     page = render_status_page(view, status_data(view))
-    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
-    assert found is not None
-    return page, json.loads(found[1])
+    return page, data_in(page)
 
 
 def test_a_value_is_told_with_who_changed_it_and_when_or_why_nobody_knows() -> None:
