@@ -290,10 +290,7 @@ def _leaf_maker(convert: Callable[[str], Any]) -> Make:
     return make
 
 
-def _text(element: Element) -> str:
-    if len(element):
-        raise TypeError(f"the value of {_split(element.tag)[1]} has parts")
-    return element.text or ""
+_text = _leaf_maker(str)
 
 
 def _converter(kind: Any) -> Callable[[str], Any]:
