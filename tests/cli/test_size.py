@@ -28,6 +28,8 @@ def test_text_and_json_tell_the_same(vgpu_cfg: CommandLine) -> None:
             assert cells[0] == ("?" if room["watts"] is None else f"{room['watts'] / 1000:.1f}")
             keys = ("btu_per_hour", "rack_units", "power_supplies")
             assert cells[1:4] == ["?" if room[key] is None else str(room[key]) for key in keys]
+            there = "?" if room["pcie_slots"] is None else str(room["pcie_slots"])
+            assert cells[4:7] == [str(room["gpu_slots"]), "of", there]
 
 
 @pytest.mark.parametrize(

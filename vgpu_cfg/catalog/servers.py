@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from functools import cache
 from pathlib import Path
 
@@ -12,19 +13,31 @@ from vgpu_cfg.errors import DocumentError
 from vgpu_cfg.model.frozen import Frozen
 
 
+class GpuForm(StrEnum):
+    """How GPUs are built into a server."""
+
+    PCIE = "PCIe"
+    """Boards in PCIe slots."""
+    SXM = "SXM"
+    """Modules on a board of their own, such as HGX."""
+
+
 class Server(Frozen):
     """One model of server. Power is the most that its maker names; None is what is not known or not there.
 
     `boards` are keys of the catalogue: it comes with `gpus` of one of them, which `nvlink` says it can join.
+    `pcie_slots` counts its slots of 16 lanes, those of boards included.
     """
 
     key: str
     boards: tuple[str, ...]
     gpus: int = Field(gt=0)
+    form: GpuForm
     nvlink: bool = True
     max_watts: int | None = Field(default=None, gt=0)
     rack_units: int | None = Field(default=None, gt=0)
     power_supplies: int | None = Field(default=None, gt=0)
+    pcie_slots: int | None = Field(default=None, gt=0)
     compute_ports: int | None = Field(default=None, gt=0)
     port_gbps: int | None = Field(default=None, gt=0)
 

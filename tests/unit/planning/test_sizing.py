@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vgpu_cfg.catalog import load_catalog
-from vgpu_cfg.catalog.servers import load_board_power, load_servers
+from vgpu_cfg.catalog.servers import GpuForm, Server, load_board_power, load_servers
 from vgpu_cfg.planning.sizing.candidates import Candidate, Way, size_framebuffer, size_model
 from vgpu_cfg.planning.sizing.memory import Model, Optimizer, Precision
 from vgpu_cfg.planning.sizing.room import room_of
@@ -157,6 +157,26 @@ def test_what_a_maker_does_not_say_is_not_made_up() -> None:
     room = room_of(xe9680, 17)
     assert (room.servers, room.rack_units, room.power_supplies) == (3, 18, 18)
     assert (room.watts, room.btu_per_hour, room.switch_ports) == (None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("server", "taken", "there"),
+    [
+        ("PowerEdge R760xa", 20, None),
+        ("PowerEdge XE9680", 0, 30),
+        ("DGX H100", 0, None),
+    ],
+)
+def test_boards_take_slots_and_modules_none(server: str, taken: int, there: int | None) -> None:
+    room = room_of(next(one for one in load_servers() if one.key == server), 17)
+    assert (room.gpu_slots, room.pcie_slots) == (taken, there)
+
+
+@pytest.mark.parametrize("server", load_servers(), ids=lambda server: server.key)
+def test_boards_with_peers_on_an_hgx_board_are_modules(server: Server) -> None:
+    """The catalogue knows groups of four and more of modules alone; bridges join two boards."""
+    groups = [max(BOARDS[key].nvlink_groups, default=0) for key in server.boards]
+    assert all(group >= 4 for group in groups) is (server.form is GpuForm.SXM)
 
 
 def test_a_server_with_fewer_gpus_than_share_a_layer_is_none() -> None:

@@ -40,6 +40,7 @@ _ROOM = (
     Column("BTU/H", is_right=True),
     Column("UNITS", is_right=True),
     Column("PSU", is_right=True),
+    Column("SLOTS", is_right=True),
     Column("PORTS", is_right=True),
 )
 
@@ -109,7 +110,7 @@ def render_room(
 
 def _standing_cells(one: StandingHosts) -> list[str]:
     sheet = one.room
-    known = ["?"] * 5 if sheet is None else _room_cells(sheet)[1:]
+    known = ["?"] * 6 if sheet is None else _room_cells(sheet)[1:]
     boards = ", ".join(f"{count} × {name}" for name, count in one.boards.items()) or "none"
     drawn = "?" if one.boards_watts is None else f"{one.boards_watts / 1000:.1f}"
     return [fold_hosts(one.hosts), one.model, boards, drawn, *known]
@@ -165,6 +166,7 @@ def _room_cells(sheet: RoomSheet) -> list[str]:
         _known(sheet.btu_per_hour),
         _known(sheet.rack_units),
         _known(sheet.power_supplies),
+        f"{sheet.gpu_slots} of {_known(sheet.pcie_slots)}",
         ports,
     ]
 
