@@ -1,4 +1,4 @@
-"""What servers take of a room, and have in them: power, heat, rack units, supplies, PCIe slots, switch ports."""
+"""What servers take of a room, and have in them: power, heat, rack units, supplies, PCIe slots, ports."""
 
 from __future__ import annotations
 
