@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Mapping
+from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 
@@ -52,6 +53,24 @@ class Catalog:
         close = [known[word] for word in difflib.get_close_matches(name.casefold(), known, n=3)]
         advice = f"did you mean {' or '.join(close)}?" if close else "see `vgpu-cfg profiles`"
         raise KeyError(f"no board {name!r} in the catalogue: {advice}")
+
+    def matching(self, pattern: str) -> list[Board]:
+        """Return the boards whose key is the pattern, else those that it is a glob or a part of.
+
+        Where the key is also what the product is called, as A100, its other forms and sizes come along.
+        """
+        folded = pattern.casefold()
+        exact = [board for key, board in self.boards.items() if key.casefold() == folded]
+        if any(_is_product(folded, board) for board in exact):
+            return [board for board in self.boards.values() if _is_product(folded, board)]
+        if exact:
+            return exact
+        glob = folded if any(sign in folded for sign in "*?[") else f"*{folded}*"
+        return [
+            board
+            for board in self.boards.values()
+            if any(fnmatchcase(text.casefold(), glob) for text in (board.key, board.prefix, *board.names))
+        ]
 
     def by_profile(self, name: str | VgpuProfile) -> tuple[ProfileEntry, ...]:
         """Return what a profile of any series is; empty where no board has it, or it is no vGPU name.
@@ -129,3 +148,8 @@ class Catalog:
         ]
         entries.sort(key=lambda entry: abs(entry.profile.framebuffer_gb - profile.framebuffer_gb))
         return [profile.prefix + entry.name.removeprefix(entry.profile.prefix) for entry in entries]
+
+
+def _is_product(word: str, board: Board) -> bool:
+    """Whether the first of a board's names begins with this word: "A100 SXM4 40GB" is an A100."""
+    return board.names[0].casefold().split()[0] == word

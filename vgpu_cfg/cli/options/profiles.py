@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from fnmatch import fnmatchcase
 
 from vgpu_cfg.catalog import Board, Catalog, ProfileEntry, load_catalog
 from vgpu_cfg.documents import did_you_mean
@@ -39,7 +38,7 @@ def _entries_of(name: str, catalog: Catalog) -> list[ProfileEntry]:
     found = list(catalog.by_profile(name))
     if found:
         return found
-    if "-" in name and (close := catalog.suggest(name)) and not _matching(name, catalog):
+    if "-" in name and (close := catalog.suggest(name)) and not catalog.matching(name):
         raise NotFound(
             f"no profile or board is called {name!r}",
             subject="catalogue",
@@ -49,7 +48,7 @@ def _entries_of(name: str, catalog: Catalog) -> list[ProfileEntry]:
 
 
 def matching_boards(pattern: str, catalog: Catalog) -> list[Board]:
-    found = _matching(pattern, catalog)
+    found = catalog.matching(pattern)
     if not found:
         raise NotFound(
             f"no board matches {pattern!r}",
@@ -57,27 +56,3 @@ def matching_boards(pattern: str, catalog: Catalog) -> list[Board]:
             remedy=did_you_mean(pattern, catalog.boards) or "`vgpu-cfg profiles` lists them all",
         )
     return found
-
-
-def _matching(pattern: str, catalog: Catalog) -> list[Board]:
-    """Return the boards whose key is the pattern, else those that it is a glob or a part of.
-
-    Where the key is also what the product is called, as A100, its other forms and sizes come along.
-    """
-    folded = pattern.casefold()
-    exact = [board for key, board in catalog.boards.items() if key.casefold() == folded]
-    if any(_is_product(folded, board) for board in exact):
-        return [board for board in catalog.boards.values() if _is_product(folded, board)]
-    if exact:
-        return exact
-    glob = folded if any(sign in folded for sign in "*?[") else f"*{folded}*"
-    return [
-        board
-        for board in catalog.boards.values()
-        if any(fnmatchcase(text.casefold(), glob) for text in (board.key, board.prefix, *board.names))
-    ]
-
-
-def _is_product(word: str, board: Board) -> bool:
-    """Whether the first of a board's names begins with this word: "A100 SXM4 40GB" is an A100."""
-    return board.names[0].casefold().split()[0] == word
