@@ -18,9 +18,13 @@ from vgpu_cfg.model.plan.change import Plan
 from vgpu_cfg.plan_loading import load_plan
 from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.planner import make_plan
+from vgpu_cfg.settings.quotas import read_quotas
 
 FOLDER = TemporaryDirectory(prefix="vgpu-cfg-cases-")
 """Where plan files are written, one over the other; it goes with the process."""
+
+QUOTAS = "quotas.yaml"
+"""A case's file of this name holds the shares that its plan is held to."""
 
 
 @cache
@@ -31,7 +35,12 @@ def desired_of(name: str) -> DesiredPlan:
         (Path(FOLDER.name) / file).write_text(text, encoding="utf-8")
     path = Path(FOLDER.name) / "plan.yaml"
     path.write_text(json.dumps(case.plan, ensure_ascii=False), encoding="utf-8")
-    return load_plan(path).desired
+    desired = load_plan(path).desired
+    if QUOTAS not in case.files:
+        return desired
+    shares = read_quotas(Path(FOLDER.name) / QUOTAS, load_catalog())
+    placed = [one.model_copy(update={"origin": Path(one.origin).name}) for one in shares.shares]
+    return desired.model_copy(update={"quotas": (shares.model_copy(update={"shares": tuple(placed)}),)})
 
 
 @cache

@@ -12,6 +12,7 @@ import pytest
 from typer.main import get_command
 
 from tests.architecture.sources import ROOT, modules, named, project_files
+from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.cli.app import app
 from vgpu_cfg.documents import build, parse_text
 from vgpu_cfg.errors import DocumentError, VgpuCfgError
@@ -23,6 +24,7 @@ from vgpu_cfg.plan_loading import load_plan
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.settings.connection import ConfigFile, Context, Environment
 from vgpu_cfg.settings.lab import LabSettings
+from vgpu_cfg.settings.quotas import read_quotas
 
 REFERENCE = ROOT / "docs" / "reference"
 PAGES = [path for path in project_files() if path.suffix == ".md" and path.parent != ROOT / "profiles"]
@@ -67,7 +69,8 @@ def blocks_with(key: str) -> list[Block]:
     return [block for block in BLOCKS if block.info.startswith("yaml") and top.search(block.text)]
 
 
-PLANS = blocks_with("version")
+SHARES = blocks_with("owners")
+PLANS = [block for block in blocks_with("version") if block not in SHARES]
 
 
 def commands(parent: Any, path: str = "vgpu-cfg") -> Iterator[tuple[str, Any]]:
@@ -220,6 +223,13 @@ def test_a_config_file_in_a_page_is_one(block: Block) -> None:
 @pytest.mark.parametrize("block", blocks_with("faults"), ids=str)
 def test_a_script_of_faults_in_a_page_is_one(block: Block) -> None:
     assert build(parse_text(block.text, "faults.yaml"), FaultScript).faults
+
+
+@pytest.mark.parametrize("block", SHARES, ids=str)
+def test_a_file_of_shares_in_a_page_is_one(block: Block, tmp_path: Path) -> None:
+    path = tmp_path / "quotas.yaml"
+    path.write_text(block.text, encoding="utf-8")
+    assert read_quotas(path, load_catalog()).shares
 
 
 @pytest.mark.parametrize("block", PLANS, ids=str)

@@ -34,6 +34,7 @@ from vgpu_cfg.model.plan_file import (
 )
 from vgpu_cfg.model.plan_file.vm_options import VmOptions
 from vgpu_cfg.model.plan_values import DesiredNuma, SecretReference
+from vgpu_cfg.model.quotas import Quotas
 
 
 class TemplateSource(Frozen):
@@ -255,7 +256,8 @@ class DesiredPlan(Frozen):
     `id` is "" where the plan has none yet; `id_file` is the path of the file that it is to be written to at
     the first apply, seen from the plan file or the saved plan, "" where it is kept already.
     `vcenter` is a context's name, an address or `lab:…`. `contexts` are those of its vCenter that protect
-    something; they come from the settings of whoever runs a command, anew each time, and never from a plan.
+    something, `quotas` the shares that it must keep to; they come from the settings and options of whoever
+    runs a command, anew each time, and never from a plan.
     `moved` maps names that VMs had to those that they have now.
     `checks` gives findings (by their VG code) another severity, where the check allows it.
     """
@@ -267,6 +269,7 @@ class DesiredPlan(Frozen):
     datacenter: str | None = None
     protect: ProtectEntry = ProtectEntry()
     contexts: tuple[ProtectingContext, ...] = ()
+    quotas: tuple[Quotas, ...] = ()
     checks: Mapping[str, Literal["error", "warning", "info"]] = Field(default_factory=dict)
     secrets: Mapping[str, SecretReference] = Field(default_factory=dict)
     hosts: tuple[DesiredHosts, ...] = ()

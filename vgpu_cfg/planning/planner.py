@@ -36,6 +36,7 @@ from vgpu_cfg.planning.networks.vmknic_networks import tie_vmknics
 from vgpu_cfg.planning.placement.candidates import forbidden_by
 from vgpu_cfg.planning.placement.place import Placed
 from vgpu_cfg.planning.placement.start_queues import narrow_queues
+from vgpu_cfg.planning.pool.quotas import report_quotas
 from vgpu_cfg.planning.rdma.checks import RdmaChecks
 from vgpu_cfg.planning.remedies.cordons import report_cordons
 from vgpu_cfg.planning.remedies.failures import report_failures
@@ -342,6 +343,8 @@ class _Planning:
         known = {*in_sync, *(one.host.name for one in unknown)}
         vcenter = self.observed.vcenter
         report_locks(self.desired.identity, changes, self.as_read, self.findings)
+        holders = (*resolved_vms, *self.lost_vms)
+        report_quotas(self.desired, self.as_read, self.catalog, holders, deleted, chosen, self.findings)
         found = (*self.unclear, *self.findings.diagnostics(chosen))
         return Plan(
             name=self.desired.name,

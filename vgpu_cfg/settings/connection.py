@@ -79,6 +79,7 @@ class Context(Frozen):
     require_change: bool = False
     change_pattern: Annotated[str, AfterValidator(_pattern)] | None = None
     require_signature: Path | None = None
+    quotas: Path | None = None
 
 
 class ConfigFile(Frozen):
@@ -108,6 +109,7 @@ class Environment(BaseSettings):
     outage_seconds: Outage | None = None
     answer_mib: AnswerMib | None = None
     answer_pages: AnswerPages | None = None
+    quotas: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +131,8 @@ class Connection:
 
     Where `token_source` names one, the token of vCenter's single sign-on is the login, and no user is needed.
 
-    `protecting` are the contexts of this server that protect something, whichever way it was named, and
-    `requiring` those that ask for the id of a change, or for a signature.
+    `protecting` are the contexts of this server that protect something, whichever way it was named,
+    `requiring` those that ask for the id of a change, or for a signature, and `quotas` the files of shares.
     """
 
     server: str
@@ -145,6 +147,7 @@ class Connection:
     token_source: str = ""
     protecting: tuple[ProtectingContext, ...] = ()
     requiring: tuple[RequiringContext, ...] = ()
+    quotas: tuple[Path, ...] = ()
 
     @property
     def is_lab(self) -> bool:
@@ -207,7 +210,10 @@ def resolve_connection(
     """
     if flags.recording is not None:
         datacenter = flags.datacenter or plan_datacenter
-        return Connection(server=str(flags.recording), recording=flags.recording, datacenter=datacenter)
+        said = (flags.quotas,) if flags.quotas is not None else ()
+        return Connection(
+            server=str(flags.recording), recording=flags.recording, datacenter=datacenter, quotas=said
+        )
     environment = _environment()
     config, document = read_config()
     chosen, context = _choose(flags, environment, plan_server, config, document)
@@ -233,7 +239,21 @@ def resolve_connection(
         token_source=token_source,
         protecting=_protecting(chosen, config),
         requiring=_requiring(chosen, config),
+        quotas=_quotas(chosen, flags, environment, config),
     )
+
+
+def _quotas(
+    server: str, flags: ConnectionFlags, environment: Environment, config: ConfigFile
+) -> tuple[Path, ...]:
+    """Return every file of shares: the one that is named here, and those of the server's contexts."""
+    named = flags.quotas or environment.quotas
+    of_contexts = (
+        config_file().parent / context.quotas.expanduser()
+        for context in config.contexts.values()
+        if context.quotas is not None and _plain(context.server) == _plain(server)
+    )
+    return tuple(dict.fromkeys((*of_contexts, *([named] if named is not None else []))))
 
 
 def _limits(flags: ConnectionFlags, environment: Environment, context: Context) -> Limits:

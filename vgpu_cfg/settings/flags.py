@@ -21,3 +21,4 @@ class ConnectionFlags:
     insecure: bool = False
     timeout_seconds: float | None = None
     recording: Path | None = None
+    quotas: Path | None = None

@@ -32,7 +32,7 @@ def register(app: typer.Typer) -> None:
     app.command(epilog="vgpu-cfg record vcenter.json --server vc01.example.com")(record)
 
 
-@connected(recordings=True)
+@connected(recordings=True, quotas=True)
 def inventory(
     *,
     hosts: Annotated[
@@ -93,6 +93,7 @@ def inventory(
     from vgpu_cfg.cli.kept.whole_file import refuse_unwritable
     from vgpu_cfg.cli.options.hosts import wanted_hosts
     from vgpu_cfg.cli.output import show, show_pool
+    from vgpu_cfg.settings.connection import resolve_connection
 
     asked = {
         "--idle-below": idle_below is not None,
@@ -100,6 +101,7 @@ def inventory(
         "--by": by is not UseBy.GPU,
         "--sort": sort is not None,
         "--watch": watch,
+        "--quotas": connection.quotas is not None,
     }
     for hint, is_asked in asked.items():
         if is_asked and not gpus:
@@ -141,7 +143,14 @@ def inventory(
         _write_page(html, observed, wanted(observed))
     if gpus:
         show_pool.pool(
-            observed, wanted(observed), output, idle_below=idle_below, by=by, sort=sort, verbose=verbose
+            observed,
+            wanted(observed),
+            output,
+            quotas=flow.quotas_of(resolve_connection(connection)),
+            idle_below=idle_below,
+            by=by,
+            sort=sort,
+            verbose=verbose,
         )
         return
     show.inventory(

@@ -149,7 +149,7 @@ def validate(
     show.validated(path, desired, OutputFormat(output.value))
 
 
-@connected(recordings=True)
+@connected(recordings=True, quotas=True)
 @planned
 def plan(
     path: PlanArgument,
@@ -231,7 +231,7 @@ def plan(
         flow.exit_if_different(made, strict=strict)
 
 
-@connected()
+@connected(quotas=True)
 @planned
 @occasioned
 @notified
@@ -304,7 +304,7 @@ def _on_failure(*, rolls_back: bool, stops: bool) -> OnFailure:
     return OnFailure.STOP if stops else OnFailure.GO_ON
 
 
-@connected(recordings=True)
+@connected(recordings=True, quotas=True)
 @planned
 def status(
     path: PlanArgument,

@@ -45,7 +45,7 @@ def register(app: typer.Typer) -> None:
     )(runbook)
 
 
-@connected(recordings=True)
+@connected(recordings=True, quotas=True)
 @planned
 @occasioned
 def runbook(

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from vgpu_cfg.model.observed.inventory import Inventory
     from vgpu_cfg.model.plan.change import Plan
     from vgpu_cfg.model.plan.suggestion import Suggestion
+    from vgpu_cfg.model.quotas import Quotas
     from vgpu_cfg.planning.findings.options import PlanOptions
     from vgpu_cfg.planning.pool.hours import Hours
     from vgpu_cfg.ports import InventoryReader, ReadScope
@@ -42,11 +43,25 @@ EXIT_DIFFERENCES = 10
 
 
 def locate(request: PlanRequest, flags: ConnectionFlags) -> tuple[Connection, DesiredPlan]:
-    """Decide which server a plan is for; return it with the datacenter and what contexts protect there."""
+    """Decide which server a plan is for; return it with the datacenter and what settings say of it there."""
     desired = request.desired
     connection = resolve_connection(flags, plan_server=desired.vcenter, plan_datacenter=desired.datacenter)
-    here = {"datacenter": connection.datacenter, "contexts": connection.protecting}
+    here = {
+        "datacenter": connection.datacenter,
+        "contexts": connection.protecting,
+        "quotas": quotas_of(connection),
+    }
     return connection, desired.model_copy(update=here)
+
+
+def quotas_of(connection: Connection) -> tuple[Quotas, ...]:
+    """Read the files of shares that hold at a server."""
+    if not connection.quotas:
+        return ()
+    from vgpu_cfg.catalog import load_catalog
+    from vgpu_cfg.settings.quotas import read_quotas
+
+    return tuple(read_quotas(path, load_catalog()) for path in connection.quotas)
 
 
 def scope_of(desired: DesiredPlan) -> ReadScope:

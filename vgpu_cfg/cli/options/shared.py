@@ -205,6 +205,10 @@ _FROM_OPTION = Annotated[
         "--from", help="Work offline on a recording.", show_default=False, rich_help_panel=_CONNECTION
     ),
 ]
+_QUOTAS_OPTION = Annotated[
+    Path | None,
+    typer.Option("--quotas", metavar="FILE", help="Keep to the shares of this file.", show_default=False),
+]
 _PLAN_OPTIONS: dict[str, Any] = {
     "variable_files": Annotated[
         list[Path] | None, typer.Option("--vars", help="YAML file that sets ${names}.", show_default=False)
@@ -259,6 +263,8 @@ class CommandOptions:
             words += ["--allow-power-cycle"] * self.allow_power_cycle
             words += ["--allow-move"] * self.allow_move
             words += (f"--rotate={name}" for name in self.rotate)
+        if verb in ("plan", "apply", "status") and self.connection.quotas is not None:
+            words.append(f"--quotas={self.connection.quotas}")
         if verb in ("plan", "apply", "destroy") and self.allow_destroy:
             words.append(f"--allow-destroy={self.allow_destroy}")
         if verb in ("plan", "apply", "destroy", "import", "forget"):
@@ -293,12 +299,17 @@ def names_to_delete(delete: list[str] | None, *, prune: bool = False) -> tuple[s
     return tuple(delete or ())
 
 
-def connected(*, recordings: bool = False) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def connected(
+    *, recordings: bool = False, quotas: bool = False
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Add the connection options; the command gets `connection: ConnectionFlags`.
 
-    With `recordings` there is `--from` too: the command can work on a recorded vCenter.
+    With `recordings` there is `--from` too: the command can work on a recorded vCenter. With `quotas` there
+    is `--quotas`.
     """
     options = dict(_CONNECTION_OPTIONS)
+    if quotas:
+        options["quotas"] = _QUOTAS_OPTION
     if recordings:
         options["recording"] = _FROM_OPTION
 

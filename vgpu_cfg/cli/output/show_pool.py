@@ -14,6 +14,7 @@ from vgpu_cfg.cli.output import show
 if TYPE_CHECKING:
     from vgpu_cfg.model.observed.inventory import Inventory
     from vgpu_cfg.model.plan.lost import LostHost
+    from vgpu_cfg.model.quotas import Quotas
     from vgpu_cfg.model.use_choice import UseBy, UseSort
     from vgpu_cfg.planning.pool.hours import Hours
     from vgpu_cfg.planning.pool.shapes import Fits
@@ -25,12 +26,17 @@ def pool(
     wants_host: Callable[[str], bool],
     output: OutputFormat,
     *,
+    quotas: Sequence[Quotas],
     idle_below: float | None,
     by: UseBy,
     sort: UseSort | None,
     verbose: bool,
 ) -> None:
-    """Print the GPUs of the wanted hosts as a pool; `idle_below` is in percent, None for the usual."""
+    """Print the GPUs of the wanted hosts as a pool; `idle_below` is in percent, None for the usual.
+
+    Of `quotas` all is told that the server holds, whichever hosts are wanted.
+    """
+    from vgpu_cfg.planning.pool.quotas import share_uses
     from vgpu_cfg.planning.pool.summary import IDLE_BELOW_PERCENT, read_pool
     from vgpu_cfg.planning.pool.use import use_rows
     from vgpu_cfg.render.data.pool import pool_data
@@ -41,12 +47,15 @@ def pool(
     below = IDLE_BELOW_PERCENT if idle_below is None else idle_below
     found = read_pool(observed, load_catalog(), wants_host=wants_host, idle_below=below)
     cordons = cordon_rows(host for host in observed.hosts if wants_host(host.name))
+    shares = share_uses(quotas, observed, load_catalog())
     if output is OutputFormat.JSON:
-        show.data(pool_data(found, observed, cordons))
+        show.data(pool_data(found, observed, cordons, shares))
         return
     use = UseTable(use_rows(found.gpus, observed, by), by, sort)
     show.lines(
-        lambda width: render_pool(found, observed.vcenter, width, use=use, cordons=cordons, with_all=verbose)
+        lambda width: render_pool(
+            found, observed.vcenter, width, use=use, cordons=cordons, shares=shares, with_all=verbose
+        )
     )
 
 

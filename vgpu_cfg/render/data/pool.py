@@ -12,6 +12,7 @@ from vgpu_cfg.model.observed.gpu_use import GpuUse, PastUse
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.planning.pool.gpus import PooledGpu
 from vgpu_cfg.planning.pool.hours import Hours
+from vgpu_cfg.planning.pool.quotas import ShareUse
 from vgpu_cfg.planning.pool.stranding import Stranding
 from vgpu_cfg.planning.pool.summary import GpuPool, reclaim_steps
 from vgpu_cfg.render.data.format import FORMAT, Data
@@ -19,8 +20,13 @@ from vgpu_cfg.render.views.cordons import CordonRow
 from vgpu_cfg.render.views.fit import FitView
 
 
-def pool_data(pool: GpuPool, observed: Inventory, cordons: Sequence[CordonRow] = ()) -> Data:
-    """Return the pool by board and mode, every GPU, and VMs with GPU devices that are off or seem idle."""
+def pool_data(
+    pool: GpuPool,
+    observed: Inventory,
+    cordons: Sequence[CordonRow] = (),
+    shares: Sequence[ShareUse] = (),
+) -> Data:
+    """Return the pool by board and mode, every GPU, what is held of shares, and VMs that use little."""
     vcenter = observed.vcenter
     return {
         "kind": "pool",
@@ -31,6 +37,7 @@ def pool_data(pool: GpuPool, observed: Inventory, cordons: Sequence[CordonRow] =
         "read_at": observed.read_at.isoformat(),
         "pool": [asdict(row) | {"mode": str(row.mode)} for row in pool.rows],
         "gpus": [_gpu(gpu) for gpu in pool.gpus],
+        "shares": [_share(use) for use in shares],
         "cordons": [asdict(row) for row in cordons],
         "off": [asdict(holder) for holder in pool.off],
         "idle_below": pool.idle_below,
@@ -39,6 +46,22 @@ def pool_data(pool: GpuPool, observed: Inventory, cordons: Sequence[CordonRow] =
         "cpu_untold": list(pool.cpu_untold),
         "use_unread": pool.use_unread,
         "past_unread": pool.past_unread,
+    }
+
+
+def _share(use: ShareUse) -> dict[str, Any]:
+    share = use.share
+    return {
+        "kind": share.kind,
+        "name": share.name,
+        "board": share.called,
+        "board_keys": list(share.boards),
+        "gpus": share.gpus,
+        "framebuffer_mib": share.framebuffer_mib,
+        "held_gpus": use.gpus,
+        "held_framebuffer_mib": use.framebuffer_mib,
+        "vms": list(use.vms),
+        "origin": share.origin,
     }
 
 

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from vgpu_cfg.model.observed.inventory import VCenter
 from vgpu_cfg.planning.pool.gpus import PooledGpu, PoolMode
+from vgpu_cfg.planning.pool.quotas import ShareUse
 from vgpu_cfg.planning.pool.summary import GpuPool, PoolRow
 from vgpu_cfg.render.layout.lines import (
     Cell,
@@ -26,6 +27,7 @@ from vgpu_cfg.render.layout.lines import (
 from vgpu_cfg.render.layout.profiles import label_of, ladder
 from vgpu_cfg.render.text.cordons import render_cordons
 from vgpu_cfg.render.text.holders import render_idle, render_off
+from vgpu_cfg.render.text.shares import render_shares
 from vgpu_cfg.render.text.use import render_use
 from vgpu_cfg.render.views.cordons import CordonRow
 from vgpu_cfg.render.views.use import UseTable
@@ -70,6 +72,7 @@ def render_pool(
     *,
     use: UseTable | None = None,
     cordons: Sequence[CordonRow] = (),
+    shares: Sequence[ShareUse] = (),
     with_all: bool = False,
 ) -> list[Text]:
     """Lay out the pool; without `with_all` idle hosts are named in one line and like GPUs folded."""
@@ -85,7 +88,8 @@ def render_pool(
     lines += _by_host(pool.gpus, width, with_all=with_all)
     if use is not None:
         lines += render_use(pool, use, width, with_all=with_all)
-    return [*lines, *render_cordons(cordons, width), *render_off(pool, width), *render_idle(pool, width)]
+    lines += [*render_shares(shares, width), *render_cordons(cordons, width)]
+    return [*lines, *render_off(pool, width), *render_idle(pool, width)]
 
 
 def _pool_cells(row: PoolRow) -> list[Cell]:

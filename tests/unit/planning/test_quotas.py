@@ -1,0 +1,117 @@
+"""What VMs hold of the GPUs, and to whose share it counts."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from tests.plans.estate import make_inventory
+from vgpu_cfg.catalog import load_catalog
+from vgpu_cfg.model.observed.inventory import Inventory
+from vgpu_cfg.model.observed.past import Past
+from vgpu_cfg.model.quotas import Quotas, Share
+from vgpu_cfg.planning.pool.hours import count_hours
+from vgpu_cfg.planning.pool.quotas import ShareUse, share_uses
+from vgpu_cfg.render.layout.lines import plain
+from vgpu_cfg.render.text.shares import render_shares
+
+A, B = "0000:21:00.0", "0000:e2:00.0"
+
+
+def estate(**vms: dict[str, Any]) -> Inventory:
+    hosts = {
+        "esx-01": {"gpus": [{"board": "A100", "pci": A, "node": 0}, {"board": "A100", "pci": B, "node": 1}]},
+        "esx-02": {"gpus": [{"board": "A100", "pci": A, "node": 0, "passthrough": True}], "cluster": "other"},
+    }
+    rows = {name: {"host": "esx-01", "memory_gib": 8} | row for name, row in vms.items()}
+    more = {"folders": ["training", "lab/students"], "clusters": {"gpu": {}, "other": {}}}
+    return make_inventory({"hosts": hosts, "vms": rows, **more})
+
+
+def share(kind: str, name: str = "", **more: Any) -> Share:
+    return Share.model_validate({"kind": kind, "name": name, "gpus": 1, "called": "any board"} | more)
+
+
+def use(observed: Inventory, wanted: Share, *clusters: str) -> ShareUse:
+    (found,) = share_uses([Quotas(file="q", clusters=clusters, shares=(wanted,))], observed, load_catalog())
+    return found
+
+
+QUARTER = {"gpus": ["grid_a100-10c"], "on": [A]}
+
+
+@pytest.mark.parametrize(
+    ("vm", "gpus", "framebuffer_gib"),
+    [
+        (QUARTER, 0.25, 10),
+        (QUARTER | {"power": "poweredOff"}, 0, 0),
+        (QUARTER | {"power": "suspended"}, 0, 0),
+        ({"gpus": ["grid_a100-40c"] * 2, "on": [A, B]}, 2, 80),
+        ({"host": "esx-02", "passthrough": [{"pci": A}]}, 1, 40),
+        ({"gpus": []}, 0, 0),
+    ],
+)
+def test_what_runs_holds_its_part_of_a_gpu_and_its_framebuffer(
+    vm: dict[str, Any], gpus: float, framebuffer_gib: int
+) -> None:
+    found = use(estate(a=vm), share("others"))
+    assert (found.gpus, found.framebuffer_mib) == (gpus, framebuffer_gib * 1024)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "counts"),
+    [
+        (share("owner", "ML-Team"), True),
+        (share("owner", "ml"), False),
+        (share("folder", "lab/students"), True),
+        (share("folder", "lab"), True),
+        (share("folder", "/dc1/vm/lab"), True),
+        (share("folder", "lab/*"), True),
+        (share("folder", "la"), False),
+        (share("folder", "students"), False),
+        (share("others"), True),
+        (share("others", boards=("L40S",)), False),
+        (share("others", boards=("A100-PCIE-40GB",)), None),
+    ],
+)
+def test_a_vm_counts_by_its_owner_its_folder_and_its_board(wanted: Share, counts: bool | None) -> None:
+    key = load_catalog().by_profile("grid_a100-10c")[0].board.key
+    if counts is None:
+        wanted, counts = wanted.model_copy(update={"boards": (key,)}), True
+    vm = QUARTER | {"folder": "lab/students", "attributes": {"Owner": "ml-team"}}
+    assert use(estate(a=vm), wanted).vms == (("a",) if counts else ())
+
+
+def test_who_has_a_share_is_none_of_the_others() -> None:
+    owner = share("owner", "ml-team")
+    quotas = Quotas(file="q", shares=(owner, share("others")))
+    observed = estate(a=QUARTER | {"attributes": {"owner": "ml-team"}}, b=QUARTER | {"on": [B]})
+    own, rest = share_uses([quotas], observed, load_catalog())
+    assert (own.vms, rest.vms) == (("a",), ("b",))
+
+
+def test_only_the_clusters_of_the_pool_are_shared_out() -> None:
+    observed = estate(a=QUARTER, b={"host": "esx-02", "passthrough": [{"pci": A}]})
+    assert use(observed, share("others")).vms == ("a", "b")
+    assert use(observed, share("others"), "GPU").vms == ("a",)
+
+
+def test_what_is_held_is_what_usage_counts_by_the_hour() -> None:
+    off = QUARTER | {"power": "poweredOff"}
+    observed = estate(a=QUARTER, b={"gpus": ["grid_a100-20c"], "on": [B]}, c=off)
+    since = observed.read_at - timedelta(hours=10)
+    hours = count_hours(observed, load_catalog(), Past(), since, "vm")
+    assert sum(row.gpu_hours for row in hours.rows) / 10 == use(observed, share("others")).gpus
+
+
+def test_the_table_tells_what_is_left_and_what_is_too_much() -> None:
+    observed = estate(a={"gpus": ["grid_a100-20c"], "on": [A]})
+    shares = (share("others"), share("others", gpus=None, framebuffer_mib=10 * 1024))
+    quotas = [Quotas(file="q", shares=shares)]
+    lines = plain(render_shares(share_uses(quotas, observed, load_catalog()), 120))
+    assert "all others  any board   1 GPU  0.5 GPUs  0.5 GPUs  a" in lines
+    assert "all others  any board  10 GiB    20 GiB     0 GiB  a" in lines
+    assert "vCenter enforces none of it" in lines
+    assert render_shares((), 120) == []

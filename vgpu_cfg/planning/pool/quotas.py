@@ -1,0 +1,289 @@
+"""Who holds how much of which boards, now and after a plan, and whether that is within the shares of a file.
+
+A VM holds its GPUs as long as it runs. A vGPU counts as its part of a GPU, by how many of its profile one GPU
+takes, and with its framebuffer; a GPU that is passed through counts whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from vgpu_cfg.catalog import Board, Catalog
+from vgpu_cfg.model.desired import DesiredPlan, DesiredPower
+from vgpu_cfg.model.observed.inventory import Folder, Host, Inventory
+from vgpu_cfg.model.observed.vm import Vm
+from vgpu_cfg.model.plan.change import Subject
+from vgpu_cfg.model.quotas import Quotas, Share
+from vgpu_cfg.planning.capacity.host_capacity import CapacityReader
+from vgpu_cfg.planning.capacity.vgpu_need import VgpuNeed
+from vgpu_cfg.planning.expand.ranges import fold_names
+from vgpu_cfg.planning.findings.codes import Code
+from vgpu_cfg.planning.findings.collection import Findings
+from vgpu_cfg.planning.findings.options import matches_any
+from vgpu_cfg.planning.findings.wording import as_counted, gib
+from vgpu_cfg.planning.pool.use import OWNER_ATTRIBUTE, owner_of
+from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
+
+ENFORCES_NONE = "vCenter enforces none of it"
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A device of a VM: the board's key, "" where nobody knows it, and what it takes of that board."""
+
+    board: str
+    gpus: Fraction
+    framebuffer_mib: int
+
+
+@dataclass(frozen=True, slots=True)
+class HoldingVm:
+    """A running VM with its devices, and by what its share is found."""
+
+    name: str
+    owner: str
+    folder: str
+    cluster: str
+    devices: tuple[Held, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ShareUse:
+    """How much of a share is held, and by which VMs; `gpus` and `framebuffer_mib` are both counted."""
+
+    share: Share
+    gpus: float
+    framebuffer_mib: int
+    vms: tuple[str, ...]
+
+    @property
+    def held(self) -> float:
+        """What is held, in the unit of the share."""
+        return self.gpus if self.share.gpus is not None else self.framebuffer_mib
+
+    @property
+    def limit(self) -> float:
+        """The most that may be."""
+        return (self.share.gpus if self.share.gpus is not None else self.share.framebuffer_mib) or 0
+
+    def worded(self, amount: float) -> str:
+        """Spell an amount in the unit of the share."""
+        return amount_text(amount) if self.share.gpus is not None else gib(int(amount))
+
+
+def amount_text(gpus: float) -> str:
+    """Spell a number of GPUs, of which some may be parts."""
+    text = f"{gpus:.2f}".rstrip("0").rstrip(".")
+    return f"{text} GPU" if text == "1" else f"{text} GPUs"
+
+
+def share_uses(quotas: Sequence[Quotas], observed: Inventory, catalog: Catalog) -> tuple[ShareUse, ...]:
+    """Count what is held of every share now."""
+    held = HoldingReader(observed, catalog).running()
+    return tuple(use for one in quotas for use in _uses(one, held.values()))
+
+
+def report_quotas(
+    desired: DesiredPlan,
+    observed: Inventory,
+    catalog: Catalog,
+    resolved_vms: Sequence[ResolvedVm],
+    deleted: Sequence[Vm],
+    chosen: Collection[str] | None,
+    findings: Findings,
+) -> None:
+    """Refuse a plan that makes somebody hold more than his share; say of the other shares what is left."""
+    if not desired.quotas:
+        return
+    reader = HoldingReader(observed, catalog)
+    before = reader.running()
+    after = dict(before)
+    for vm in deleted:
+        after.pop(vm.moid, None)
+    own: set[str] = set()
+    for resolved in resolved_vms:
+        if chosen is not None and resolved.name not in chosen:
+            continue
+        key = resolved.existing.moid if resolved.existing is not None else f"new {resolved.name}"
+        after.pop(key, None)
+        if (holding := reader.planned(resolved)) is not None:
+            after[key] = holding
+            own.add(holding.name)
+    for quotas in desired.quotas:
+        for now, then in zip(_uses(quotas, before.values()), _uses(quotas, after.values()), strict=True):
+            _report(desired, now, then, own, findings)
+
+
+def _report(
+    desired: DesiredPlan, now: ShareUse, then: ShareUse, own: Collection[str], findings: Findings
+) -> None:
+    subject = Subject(kind="plan", name=desired.name)
+    share = then.share
+    ours = [name for name in then.vms if name in own]
+    held = f"{share.holder}: {then.worded(then.held)} of {share.called}"
+    most = f"of at most {then.worded(then.limit)} ({share.origin})"
+    by = f" by {_named(now.vms)}" if now.vms else ""
+    if then.held <= then.limit:
+        if ours:
+            message = f"{held} held after this plan, {most}; {ENFORCES_NONE}"
+            findings.add(Code.SHARE_KEPT, subject, message)
+    elif then.held > now.held:
+        added = f"{then.worded(then.held - now.held)} more by this plan, with {_named(ours)}"
+        message = f"{held} would be held, {most}: {then.worded(now.held)} now{by}, {added}"
+        remedy = f"take less, or ask whoever keeps the file for a larger share: {ENFORCES_NONE}"
+        findings.add(Code.SHARE_EXCEEDED, subject, message, remedy)
+    elif ours:
+        message = f"{held} held already, {most}{by}"
+        remedy = f"give some of it back, or ask for a larger share: {ENFORCES_NONE}"
+        findings.add(Code.SHARE_EXCEEDED_ALREADY, subject, message, remedy)
+
+
+def _named(names: Iterable[str]) -> str:
+    return fold_names(sorted(names, key=as_counted))
+
+
+def _uses(quotas: Quotas, holdings: Iterable[HoldingVm]) -> list[ShareUse]:
+    """Count what is held of each share of a file."""
+    within = [one for one in holdings if not quotas.clusters or matches_any(one.cluster, quotas.clusters)]
+    members: dict[str, list[HoldingVm]] = {}
+    for share in quotas.shares:
+        if share.kind != "others" and share.holder not in members:
+            members[share.holder] = [one for one in within if _has(share, one)]
+    covered = {id(one) for found in members.values() for one in found}
+    rest = [one for one in within if id(one) not in covered]
+    return [_use(share, members.get(share.holder, rest)) for share in quotas.shares]
+
+
+def _has(share: Share, one: HoldingVm) -> bool:
+    """Whether a VM counts to the share of an owner or a folder; of a folder what is below it, too."""
+    if share.kind == "owner":
+        return one.owner.casefold() == share.name.casefold()
+    name = share.name.rstrip("/")
+    below_root = one.folder.split("/", 3)[-1] if one.folder.count("/") > 2 else ""
+    path = one.folder if name.startswith("/") else below_root
+    return matches_any(path, (name, f"{name}/*"))
+
+
+def _use(share: Share, members: Iterable[HoldingVm]) -> ShareUse:
+    gpus, framebuffer, vms = Fraction(), 0, []
+    for one in members:
+        found = [device for device in one.devices if not share.boards or device.board in share.boards]
+        gpus += sum((device.gpus for device in found), Fraction())
+        framebuffer += sum(device.framebuffer_mib for device in found)
+        vms += [one.name] if found else []
+    return ShareUse(share, float(gpus), framebuffer, tuple(vms))
+
+
+@dataclass(slots=True)
+class HoldingReader:
+    """Tells what VMs hold: those that run by their devices, those of a plan by their places."""
+
+    observed: Inventory
+    catalog: Catalog
+    _capacity: CapacityReader | None = None
+
+    @property
+    def capacity(self) -> CapacityReader:
+        """What is known of boards and profiles."""
+        if self._capacity is None:
+            self._capacity = CapacityReader(self.observed, self.catalog)
+        return self._capacity
+
+    def running(self) -> dict[str, HoldingVm]:
+        """Return the running VMs with GPU devices by their moids."""
+        found = {}
+        for vm in self.observed.vms:
+            devices = tuple(self._devices(vm)) if vm.is_on and not vm.is_template else ()
+            if devices:
+                host = self.observed.host_by_moid.get(vm.host_moid or "")
+                folder = self.observed.folder_by_moid.get(vm.folder_moid or "")
+                found[vm.moid] = self._holding(vm.name, owner_of(vm), folder, host, devices)
+        return found
+
+    def planned(self, resolved: ResolvedVm) -> HoldingVm | None:
+        """Return what a VM of a plan holds once the plan is carried out, None for nothing."""
+        if not _shall_run(resolved):
+            return None
+        devices = tuple(self._planned_devices(resolved))
+        if not devices:
+            return None
+        cluster = resolved.clusters[0].name if resolved.clusters and resolved.host is None else ""
+        return self._holding(
+            resolved.name, _owner_after(resolved), resolved.folder, resolved.host, devices, cluster
+        )
+
+    def _holding(
+        self,
+        name: str,
+        owner: str,
+        folder: Folder | None,
+        host: Host | None,
+        devices: tuple[Held, ...],
+        cluster: str = "",
+    ) -> HoldingVm:
+        of = self.observed.cluster_of(host) if host is not None else None
+        path = "" if folder is None else folder.inventory_path or folder.name
+        return HoldingVm(name, owner, path, of.name if of is not None else cluster, devices)
+
+    def _planned_devices(self, resolved: ResolvedVm) -> Iterator[Held]:
+        shape, fit = resolved.shape, resolved.fit
+        if fit is not None and resolved.host is not None and (fit.variant or fit.slots):
+            yield from (_of_need(need) for need in fit.variant)
+            boards = self._boards(resolved.host)
+            yield from (_whole(boards.get(pci_id)) for pci_id in fit.slots if pci_id in boards)
+        elif resolved.existing is not None:
+            yield from self._devices(resolved.existing)
+        elif shape is not None:
+            yield from (_of_need(need) for variant in shape.variants[:1] for need in variant)
+
+    def _devices(self, vm: Vm) -> Iterator[Held]:
+        """Yield what a VM has of GPUs."""
+        detail, host = vm.detail, self.observed.host_by_moid.get(vm.host_moid or "")
+        if detail is None or not (detail.vgpus or detail.passthrough_gpus):
+            return
+        boards = self._boards(host) if host is not None else {}
+        here = {board.key for board in boards.values() if board is not None}
+        for device in detail.vgpus:
+            needs = self.capacity.needs(device.profile)
+            found = [need for key, need in needs.items() if key in here] or list(needs.values())
+            yield _of_need(found[0]) if found else _whole(None)
+        for passed in detail.passthrough_gpus:
+            pci_id = passed.pci_id or passed.assigned_id
+            if pci_id is not None:
+                pci = host.device(pci_id) if host is not None else None
+                if pci is None or pci.is_gpu:
+                    yield _whole(boards.get(pci_id))
+                continue
+            known = [self.catalog.by_pci(*ids) for ids in passed.allowed]
+            if any(known):
+                yield _whole(next(board for board in known if board is not None))
+
+    def _boards(self, host: Host) -> Mapping[str, Board | None]:
+        """Return the boards of a host's GPUs by their addresses."""
+        return {gpu.pci_id: self.capacity.board_of(gpu.pci) for gpu in host.gpus}
+
+
+def _of_need(need: VgpuNeed) -> Held:
+    return Held(need.board_key, Fraction(1, need.max_per_gpu), need.framebuffer_mib)
+
+
+def _whole(board: Board | None) -> Held:
+    return Held("", Fraction(1), 0) if board is None else Held(board.key, Fraction(1), board.framebuffer_mib)
+
+
+def _shall_run(resolved: ResolvedVm) -> bool:
+    is_left = "power" in resolved.desired.ignore or resolved.desired.power is DesiredPower.LEAVE
+    if is_left or resolved.desired.power is DesiredPower.OFF:
+        return is_left and resolved.existing is not None and resolved.existing.is_on
+    return True
+
+
+def _owner_after(resolved: ResolvedVm) -> str:
+    """Return whose a VM is once the plan is carried out: as the plan file says, else as it is."""
+    stated = resolved.desired.attributes if resolved.manages("attributes") else None
+    told = {name.lower(): value for name, value in (stated or {}).items()}
+    if OWNER_ATTRIBUTE in told:
+        return told[OWNER_ATTRIBUTE]
+    return owner_of(resolved.existing) if resolved.existing is not None else ""

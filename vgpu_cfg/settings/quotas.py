@@ -1,0 +1,116 @@
+"""How a file of shares is written: quotas.yaml, with a place for every fault."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, Field
+
+from vgpu_cfg.catalog import Catalog
+from vgpu_cfg.documents import Document, build, did_you_mean, read_document
+from vgpu_cfg.errors import DocumentError, DocumentFault
+from vgpu_cfg.model.frozen import Frozen
+from vgpu_cfg.model.plan_file.values import parse_size
+from vgpu_cfg.model.quotas import Quotas, Share
+
+_EVERY_BOARD = "*"
+_MOST_GPUS = 1_000_000
+
+
+class _Amount(Frozen):
+    """How much of some boards: GPUs, or framebuffer."""
+
+    gpus: float | None = None
+    framebuffer_mib: int | None = None
+
+
+def _amount(value: object) -> _Amount:
+    """Take a number as GPUs, and a size with its unit as framebuffer."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        if not 0 <= value <= _MOST_GPUS:
+            raise ValueError(f"{value} is no number of GPUs\nwrite 0 or more, as in 8 or 2.5")
+        return _Amount(gpus=float(value))
+    try:
+        return _Amount(framebuffer_mib=parse_size(value))
+    except ValueError as error:
+        message = f"{value!r} is neither a number of GPUs nor a size of framebuffer\nas in 8, or 320GiB"
+        raise ValueError(message) from error
+
+
+_Boards = Annotated[
+    dict[Annotated[str, Field(min_length=1)], Annotated[_Amount, BeforeValidator(_amount)]],
+    Field(min_length=1),
+]
+_Name = Annotated[str, Field(min_length=1)]
+
+
+class _Pool(Frozen):
+    """Which GPUs are shared out."""
+
+    clusters: Annotated[tuple[_Name, ...], Field(min_length=1)]
+
+
+class _QuotasFile(Frozen):
+    """A file of shares."""
+
+    version: Literal[1]
+    pool: _Pool | None = None
+    owners: dict[_Name, _Boards] = Field(default_factory=dict)
+    folders: dict[_Name, _Boards] = Field(default_factory=dict)
+    others: _Boards | None = None
+
+
+def read_quotas(path: Path, catalog: Catalog) -> Quotas:
+    """Read a file of shares. Raises DocumentError with all its faults, and their places."""
+    try:
+        return _read(path, catalog)
+    except DocumentError as error:
+        raise DocumentError(error.faults, remedy="correct the file of shares") from error
+
+
+def _read(path: Path, catalog: Catalog) -> Quotas:
+    document = read_document(path)
+    content = build(document, _QuotasFile)
+    faults: list[DocumentFault] = []
+    shares = tuple(_shares(content, document, catalog, faults))
+    if not shares and not faults:
+        hint = "write `owners`, `folders` or `others`"
+        faults.append(document.fault((), "the file shares nothing out", hint))
+    if faults:
+        raise DocumentError(faults)
+    clusters = content.pool.clusters if content.pool is not None else ()
+    return Quotas(file=str(path), clusters=clusters, shares=shares)
+
+
+def _shares(
+    content: _QuotasFile, document: Document, catalog: Catalog, faults: list[DocumentFault]
+) -> Iterator[Share]:
+    for (kind, name, *where), amounts in _holders(content):
+        for called, amount in amounts.items():
+            place = document.fault((*where, called), "", at_key=True)
+            boards = () if called == _EVERY_BOARD else catalog.matching(called)
+            if called != _EVERY_BOARD and not boards:
+                hint = did_you_mean(called, catalog.boards) or "`vgpu-cfg profiles` lists them all"
+                message = f"no board matches {called!r}"
+                faults.append(document.fault((*where, called), message, hint, at_key=True))
+            yield Share.model_validate(
+                {
+                    "kind": kind,
+                    "name": name,
+                    "boards": tuple(board.key for board in boards),
+                    "called": "any board" if called == _EVERY_BOARD else called,
+                    "gpus": amount.gpus,
+                    "framebuffer_mib": amount.framebuffer_mib,
+                    "origin": f"{place.file}:{place.line}",
+                }
+            )
+
+
+def _holders(content: _QuotasFile) -> Iterable[tuple[tuple[str, ...], Mapping[str, _Amount]]]:
+    """Yield who has shares (kind, name, then where that stands in the file), and of which boards."""
+    yield from ((("owner", name, "owners", name), boards) for name, boards in content.owners.items())
+    yield from ((("folder", name, "folders", name), boards) for name, boards in content.folders.items())
+    if content.others is not None:
+        yield ("others", "", "others"), content.others
