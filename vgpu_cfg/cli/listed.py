@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator, MutableMapping
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperGroup
 
 from vgpu_cfg.cli.options import panels
 
@@ -93,13 +92,18 @@ class Commands(TyperGroup):
         super().__init__(**attributes)
         self.commands = _Loaded()
 
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Write the help of all commands without importing one."""
-        listing = copy.copy(self)
-        listing.commands = {
-            row.name: TyperCommand(row.name, help=row.purpose, rich_help_panel=row.panel) for row in LISTED
-        }
-        super(Commands, listing).format_help(ctx, formatter)
+    def format_help(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - Typer's signature
+        """Print the help of all commands without importing one."""
+        from vgpu_cfg.cli.output.overview import Row, print_overview
+
+        options: list[Row] = []
+        for option in self.get_params(ctx):
+            spelled = sorted(option.opts, key=len, reverse=True)
+            options.append((spelled[0], " ".join(spelled[1:]), getattr(option, "help", "") or ""))
+        panels: dict[str, list[Row]] = {"Options": options}
+        for heading in dict.fromkeys(row.panel for row in LISTED):
+            panels[heading] = [(row.name, row.purpose) for row in LISTED if row.panel == heading]
+        print_overview(self.get_usage(ctx), self.help or "", panels)
 
 
 class _Loaded(MutableMapping[str, Any]):
