@@ -14,11 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import AfterValidator, Field, SecretStr, ValidationError
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import AfterValidator, Field, SecretStr
 
 from vgpu_cfg.documents import Document, build, did_you_mean, read_document
-from vgpu_cfg.errors import DocumentError, DocumentFault, LoginFailed, NotFound
+from vgpu_cfg.errors import DocumentError, LoginFailed, NotFound
 from vgpu_cfg.model.desired import ProtectingContext
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.limits import Limits
@@ -27,6 +26,7 @@ from vgpu_cfg.model.plan_file.values import parse_secret
 from vgpu_cfg.settings.flags import ConnectionFlags
 from vgpu_cfg.settings.folders import APP_NAME, config_file
 from vgpu_cfg.settings.secrets import ask_password, read_keyring, resolve_reference
+from vgpu_cfg.settings.variables import read_variables
 
 LAB_PREFIX = "lab:"
 LAB_USER = "administrator@vsphere.local"
@@ -91,10 +91,8 @@ class ConfigFile(Frozen):
     contexts: dict[str, Context] = Field(default_factory=dict)
 
 
-class Environment(BaseSettings):
+class Environment(Frozen):
     """The `VGPU_CFG_*` variables that say how to connect."""
-
-    model_config = SettingsConfigDict(env_prefix="VGPU_CFG_", env_ignore_empty=True, extra="ignore")
 
     context: str | None = None
     server: str | None = None
@@ -214,7 +212,7 @@ def resolve_connection(
         return Connection(
             server=str(flags.recording), recording=flags.recording, datacenter=datacenter, quotas=said
         )
-    environment = _environment()
+    environment = read_variables(Environment, "VGPU_CFG_")
     config, document = read_config()
     chosen, context = _choose(flags, environment, plan_server, config, document)
     # The lab has an account of its own: the one in the environment is for somebody's vCenter.
@@ -294,22 +292,6 @@ def _requiring(server: str, config: ConfigFile) -> tuple[RequiringContext, ...]:
 
 def _plain(server: str) -> str:
     return server.casefold().removesuffix(":443").removesuffix(".")
-
-
-def _environment() -> Environment:
-    try:
-        return Environment()
-    except ValidationError as error:
-        raise unusable_variables(error, "VGPU_CFG_") from error
-
-
-def unusable_variables(error: ValidationError, prefix: str) -> DocumentError:
-    """Say which environment variables cannot be used: each is a document of one line."""
-    faults = [
-        DocumentFault(f"{prefix}{fault['loc'][0]!s}".upper(), 1, 1, fault["msg"], "correct it, or unset it")
-        for fault in error.errors(include_url=False, include_input=False)
-    ]
-    return DocumentError(faults, remedy="correct the variables, or unset them")
 
 
 def read_config() -> tuple[ConfigFile, Document | None]:

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from pydantic import ValidationError
-from pydantic_settings import BaseSettings, SettingsConfigDict
-
 from vgpu_cfg.errors import DocumentError, DocumentFault
-from vgpu_cfg.settings.connection import read_config, unusable_variables
+from vgpu_cfg.model.frozen import Frozen
+from vgpu_cfg.settings.connection import read_config
 from vgpu_cfg.settings.folders import config_file
+from vgpu_cfg.settings.variables import read_variables
 
 _PORT = 514
 """That of syslog over UDP (RFC 5426); TCP has none of its own, and servers listen on the same."""
@@ -40,10 +39,8 @@ class JournalSettings:
     syslog: SyslogTarget | None = None
 
 
-class _Variables(BaseSettings):
+class _Variables(Frozen):
     """`VGPU_CFG_JOURNAL_FOLDER` and `VGPU_CFG_SYSLOG`."""
-
-    model_config = SettingsConfigDict(env_prefix="VGPU_CFG_", env_ignore_empty=True, extra="ignore")
 
     journal_folder: Path | None = None
     syslog: str | None = None
@@ -51,10 +48,7 @@ class _Variables(BaseSettings):
 
 def journal_settings() -> JournalSettings:
     """Read the variables, then the config file. Raises DocumentError for what cannot be used."""
-    try:
-        variables = _Variables()
-    except ValidationError as error:
-        raise unusable_variables(error, "VGPU_CFG_") from error
+    variables = read_variables(_Variables, "VGPU_CFG_")
     config, document = read_config()
     folder = variables.journal_folder or config.journal_folder
     text = variables.syslog or config.syslog

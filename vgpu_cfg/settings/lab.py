@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, ValidationError
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import Field
 
-from vgpu_cfg.settings.connection import unusable_variables
+from vgpu_cfg.model.frozen import Frozen
+from vgpu_cfg.settings.variables import read_variables
 
 
-class LabSettings(BaseSettings):
+class LabSettings(Frozen):
     """How the lab behaves: `VGPU_CFG_LAB_*`.
 
     `speed` is how many lab seconds pass in a real one, 0 for a virtual clock that never waits;
     `gpu_choice` is how the simulated ESXi picks a GPU at power-on, `seed` feeds "random". A custom
     attribute's value is cut off after `attribute_length` characters; None keeps all of it.
     """
-
-    model_config = SettingsConfigDict(env_prefix="VGPU_CFG_LAB_", env_ignore_empty=True, extra="ignore")
 
     speed: Annotated[float, Field(ge=0)] = 20.0
     gpu_choice: Literal["least_loaded", "lowest", "random"] = "least_loaded"
@@ -28,7 +26,4 @@ class LabSettings(BaseSettings):
 
 def lab_settings() -> LabSettings:
     """Read the lab's settings. Raises DocumentError for a variable that cannot be used."""
-    try:
-        return LabSettings()
-    except ValidationError as error:
-        raise unusable_variables(error, "VGPU_CFG_LAB_") from error
+    return read_variables(LabSettings, "VGPU_CFG_LAB_")
