@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import gc
 
-COLLECT_AFTER = 100_000
-"""New objects until the garbage collector looks at them: a command keeps nearly all to its end."""
+COLLECT_AFTER = 500_000
+"""New objects until the garbage collector looks at them: a command keeps nearly all to its end.
+
+A plan of a few VMs makes some 300,000, most of them while modules are loaded.
+"""
 
 gc.set_threshold(COLLECT_AFTER)
 

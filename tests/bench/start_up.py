@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-PROGRAM = "from vgpu_cfg.cli.app import main; main()"
+PROGRAM = "from vgpu_cfg.__main__ import main; main()"
 COUNTED = f"""
 import atexit, sys
 own = lambda: [name for name in sys.modules if name.partition(".")[0] == "vgpu_cfg"]

@@ -93,10 +93,11 @@ def plan(
 
     `occasion` is what it is about to be run for.
     """
-    from vgpu_cfg.render.data.documents import plan_data
     from vgpu_cfg.render.text.plan.whole import PlanShown, render_plan
 
     if output is OutputFormat.JSON:
+        from vgpu_cfg.render.data.documents import plan_data
+
         data(plan_data(made, fixes))
         return
     shown = PlanShown(next_command=command, is_only_shown=is_only_shown, with_all=verbose, occasion=occasion)
@@ -163,10 +164,11 @@ def report(
     undo_command: str = "",
 ) -> None:
     """Print what became of a run."""
-    from vgpu_cfg.render.data.documents import report_data
     from vgpu_cfg.render.text.run.summary import render_summary
 
     if output is OutputFormat.JSON:
+        from vgpu_cfg.render.data.documents import report_data
+
         data(report_data(made, ended, after))
         return
     lines(
@@ -195,10 +197,11 @@ def upkeep(
 ) -> None:
     """Print what became of work on hosts; without a report there was nothing to do."""
     from vgpu_cfg.model.plan.report import Report
-    from vgpu_cfg.render.data.documents import report_data
     from vgpu_cfg.render.text.upkeep import Drained, render_upkeep
 
     if output is OutputFormat.JSON:
+        from vgpu_cfg.render.data.documents import report_data
+
         data(report_data(made, ended or Report(plan=made.name, digest=made.digest), after))
         return
     seen = Drained.of(drained, after) if drained is not None and after is not None else None
@@ -214,12 +217,13 @@ def status(
     verbose: bool,
 ) -> None:
     """Print what a plan owns and how it does."""
-    from vgpu_cfg.render.data.documents import status_data
     from vgpu_cfg.render.text.status import render_status
     from vgpu_cfg.render.views.status import view_status
 
     view = view_status(made, observed, differences)
     if output is OutputFormat.JSON:
+        from vgpu_cfg.render.data.documents import status_data
+
         data(status_data(view))
         return
     lines(lambda width: render_status(view, width, with_all=verbose))
@@ -253,13 +257,14 @@ def inventory(
     """
     from vgpu_cfg.catalog import load_catalog
     from vgpu_cfg.cli.options.hosts import wanted_hosts
-    from vgpu_cfg.render.data.documents import inventory_data
     from vgpu_cfg.render.text.inventory import render_inventory
     from vgpu_cfg.render.views.inventory import view_inventory
 
     wanted = wanted_hosts(observed, hosts=hosts, clusters=clusters)
     view = view_inventory(observed, load_catalog(), wants_host=wanted)
     if output is OutputFormat.JSON:
+        from vgpu_cfg.render.data.documents import inventory_data
+
         data(inventory_data(view))
         return
     lines(lambda width: render_inventory(view, width, with_all=verbose))
@@ -267,10 +272,11 @@ def inventory(
 
 def profiles(entries: Sequence[ProfileEntry], output: OutputFormat) -> None:
     """Print profiles of the catalogue."""
-    from vgpu_cfg.render.data.documents import profiles_data
     from vgpu_cfg.render.text.profiles import render_profiles
 
     if output is OutputFormat.JSON:
+        from vgpu_cfg.render.data.documents import profiles_data
+
         data(profiles_data(entries))
         return
     lines(lambda width: render_profiles(entries, width))
