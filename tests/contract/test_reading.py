@@ -22,7 +22,7 @@ from vgpu_cfg.vsphere.reading.reader import EVERYTHING, RecordedReader, VCenterR
 from vgpu_cfg.vsphere.wire import collector
 from vgpu_cfg.vsphere.wire.session import Session
 
-BUDGET = 25
+BUDGET = 20
 
 
 def test_the_tree_has_its_paths(vcenter: VCenter) -> None:
@@ -115,7 +115,7 @@ def test_the_reading_is_the_same_in_pages_of_one(vcenter: VCenter, monkeypatch: 
 def test_a_reading_keeps_its_budget(vcenter: VCenter) -> None:
     with vcenter.desk() as desk:
         desk.inventory()
-        assert desk.session.round_trips <= 12
+        assert desk.session.round_trips <= 10
 
 
 @pytest.mark.parametrize(

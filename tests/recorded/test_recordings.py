@@ -179,7 +179,7 @@ def test_a_recording_of_another_format_is_refused(vgpu_cfg: CommandLine) -> None
         "inventory", "--from", edited(vgpu_cfg, "lab-full-pool", lambda content: content.update(format=1))
     )
     assert ran.code == 3
-    assert "the recording has format 1; this version reads format 4" in ran.told
+    assert "the recording has format 1; this version reads format 5" in ran.told
 
 
 def test_a_recording_that_breaks_off_is_refused(vgpu_cfg: CommandLine) -> None:

@@ -16,7 +16,7 @@ from vgpu_cfg.documents import MOST_DATA_BYTES, PRIVATE, put_whole, read_bytes, 
 from vgpu_cfg.errors import DocumentError, DocumentFault
 from vgpu_cfg.model.frozen import Frozen
 
-FORMAT: Final = 4
+FORMAT: Final = 5
 """Raised when the fixed set of reads changes: an older recording then lacks answers."""
 
 
@@ -45,7 +45,7 @@ class Recording(Frozen):
     `api_version` is the version id on the wire ("8.0.3.0"): a player offers no other.
     """
 
-    format: Literal[4] = FORMAT
+    format: Literal[5] = FORMAT
     address: Annotated[str, AfterValidator(_whole)]
     api_version: str
     recorded_at: datetime

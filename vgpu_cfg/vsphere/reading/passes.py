@@ -116,14 +116,11 @@ FIRST_PASS = (
 )
 """Every object once, light."""
 
-HOST_PASS = (Paths(HOST, HOST_DETAIL),)
-"""Hosts that have GPUs, or may have."""
+CLOSE_PASS = (Paths(HOST, HOST_DETAIL), Paths(VM, VM_DETAIL))
+"""Hosts that have GPUs, or may have, with the VMs there, and the VMs that the plan is about."""
 
 HOST_AGAIN = (Paths(HOST, HOST_LIGHT + HOST_DETAIL),)
 """A few hosts once more, whole."""
-
-VM_PASS = (Paths(VM, VM_DETAIL),)
-"""VMs on GPU hosts, and those that the plan is about."""
 
 VM_AGAIN = (Paths(VM, VM_LIGHT + VM_DETAIL),)
 """A few VMs once more, whole."""

@@ -1,10 +1,9 @@
 """A whole reading of a vCenter in few round trips, and small readings between changes.
 
-The round trips of a reading, after the four that open a session: the first pass over every
-object (three and a page for each 2,000 objects), the second over hosts that have or may have
-GPUs, the third over the VMs there; one, and one each, for VMs of the plan that its file does not
-name; then one per cluster with GPUs, two per kind of host and one per ESXi build. Those of facts: see
-`host_facts`.
+The round trips of a reading, after the three that open a session: one for the session's view, the first
+pass over every object (one for each 2,000 objects), the second over hosts that have or may have GPUs and
+over the VMs there; one, and one each, for VMs of the plan that its file does not name; then two per kind of
+host and two per ESXi build. Those of facts: see `host_facts`.
 """
 
 from __future__ import annotations
@@ -95,8 +94,7 @@ class VCenterReader:
         read_at = self._clock.now()
         places = Places(collect_all(self._session, passes.FIRST_PASS))
         self._places = places
-        hosts, items = self._read_hosts(places, scope)
-        details = self._read_details(places, scope, [host for host in hosts if host.gpus])
+        hosts, items, details = self._read_closely(places, scope)
         vms = {
             item.moid: make_vm(places, item, details.get(item.moid))
             for item in places.of_type("VirtualMachine")
@@ -188,41 +186,51 @@ class VCenterReader:
         starts = [Start(type_name, moid) for moid in dict.fromkeys(moids)]
         return collect_from(self._session, wanted, starts) if starts else []
 
-    def _read_hosts(self, places: Places, scope: ReadScope) -> tuple[list[Host], dict[str, Item]]:
-        """Return the hosts, and the properties read of them, with more of those that may have GPUs."""
-        items = {item.moid: item for item in places.of_type("HostSystem")}
-        searched = _searched(places, list(items.values()), scope)
-        for more in self._items(passes.HOST_PASS, passes.HOST, searched):
-            known = items[more.moid]
-            items[more.moid] = Item(known.type_name, known.moid, {**known.values, **more.values})
-        return [make_host(places, item) for item in items.values()], items
+    def _read_closely(
+        self, places: Places, scope: ReadScope
+    ) -> tuple[list[Host], dict[str, Item], dict[str, VmDetail | None]]:
+        """Return the hosts, the properties read of them, and the details of VMs, in one round trip.
 
-    def _read_details(
-        self, places: Places, scope: ReadScope, gpu_hosts: Sequence[Host]
-    ) -> dict[str, VmDetail | None]:
-        """Read the VMs on GPU hosts, on hosts that the scope names, and those of the plan, in detail.
-
-        Details are made page by page: what a server says of thousands of VMs is much, what is kept is not.
+        In detail are read the VMs on hosts with GPUs, on hosts that the scope names, and those of the plan.
+        Where a host turns out to have GPUs that no list named, its VMs take one round trip more. Details are
+        made page by page: what a server says of thousands of VMs is much, what is kept is not.
         """
-        on = {host.moid for host in gpu_hosts}
-        on.update(reader_places.named_hosts(places, scope.hosts))
-        if scope.everything:
-            on.update(item.moid for item in places.of_type("HostSystem"))
-        wanted = [
+        items = {item.moid: item for item in places.of_type("HostSystem")}
+        searched = set(_searched(places, list(items.values()), scope))
+        on = {moid for moid, item in items.items() if lists_nvidia(item)}
+        on.update(items if scope.everything else reader_places.named_hosts(places, scope.hosts))
+        hosts = (moid for moid in items if moid in on or moid in searched)
+        vms = (
             item.moid
             for item in places.of_type("VirtualMachine")
             if item.moid_of("runtime.host") not in on and (scope.everything or _is_named(places, item, scope))
-        ]
-        hosts = (item.moid for item in places.of_type("HostSystem") if item.moid in on)
+        )
         starts = chain(
-            (Start(passes.HOST, moid, follow="vm") for moid in hosts),
-            (Start(passes.VM, moid) for moid in wanted),
+            (
+                Start(passes.HOST, moid, follow="vm" if moid in on else None, is_read=moid in searched)
+                for moid in hosts
+            ),
+            (Start(passes.VM, moid) for moid in vms),
         )
 
-        def detail_of(item: Item) -> tuple[str, VmDetail | None]:
+        def kept(item: Item) -> Item | tuple[str, VmDetail | None]:
+            if item.type_name == "HostSystem":
+                return item
             return item.moid, make_detail(item, scope.extra_config_keys, option_names=scope.option_names)
 
-        return dict(made_from(self._session, passes.VM_PASS, starts, detail_of))
+        details: dict[str, VmDetail | None] = {}
+        for found in made_from(self._session, passes.CLOSE_PASS, starts, kept):
+            if isinstance(found, Item):
+                known = items[found.moid]
+                items[found.moid] = Item(known.type_name, known.moid, {**known.values, **found.values})
+            else:
+                details[found[0]] = found[1]
+        made = [make_host(places, item) for item in items.values()]
+        unlisted = [host.moid for host in made if host.gpus and host.moid not in on]
+        more = (Start(passes.HOST, moid, follow="vm") for moid in unlisted)
+        late = made_from(self._session, passes.CLOSE_PASS, more, kept) if unlisted else []
+        details.update(found for found in late if not isinstance(found, Item))
+        return made, items, details
 
     def _complete(
         self,

@@ -8,7 +8,6 @@ the answer; so is an object that went away between two pages.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -83,25 +82,26 @@ class Start:
 
 
 def collect_all(session: Session, wanted: Sequence[Paths]) -> list[Item]:
-    """Read every object of these types in the whole inventory, through one view."""
+    """Read every object of these types in the whole inventory, through the session's view."""
 
     def attempt() -> list[Item]:
-        content = session.service_content
-        types = [VmomiSupport.GetVmodlType(paths.type_name) for paths in wanted]
-        view = content.viewManager.CreateContainerView(content.rootFolder, types, True)
-        through = vmodl.query.PropertyCollector.TraversalSpec(
-            name="view", type=vim.view.ContainerView, path="view", skip=False
-        )
-        start = vmodl.query.PropertyCollector.ObjectSpec(obj=view, skip=True, selectSet=[through])
-        try:
-            return _retrieve(session, wanted, [start], _itself)
-        finally:
-            # Where the session has ended the view is gone with it.
-            with contextlib.suppress(vmodl.MethodFault):
-                view.DestroyView()
+        is_kept = session.has_view
+        found = _in_view(session, wanted)
+        if found or not is_kept:
+            return found
+        # A view that has gone with its session shows nothing, and not every server says why.
+        session.forget_view()
+        return _in_view(session, wanted)
 
     with translated("reading the inventory", session.address):
         return renewing(session, attempt)
+
+
+def _in_view(session: Session, wanted: Sequence[Paths]) -> list[Item]:
+    collector = vmodl.query.PropertyCollector
+    through = collector.TraversalSpec(name="view", type=vim.view.ContainerView, path="view", skip=False)
+    start = collector.ObjectSpec(obj=session.view, skip=True, selectSet=[through])
+    return _retrieve(session, wanted, [start], _itself)
 
 
 def collect_from(session: Session, wanted: Sequence[Paths], starts: Iterable[Start]) -> list[Item]:

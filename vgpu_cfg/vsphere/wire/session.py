@@ -59,6 +59,7 @@ class Session:
         self.limits = limits or Limits()
         self._stub: TransportStub | None = None
         self._content: Any = None
+        self._view: Any = None
         self._key: str = ""
         self._user_name: str = ""
 
@@ -106,6 +107,23 @@ class Session:
         if self._content is None:
             raise RuntimeError("the session is not open")
         return self._content
+
+    @property
+    def has_view(self) -> bool:
+        """Whether `view` was made already."""
+        return self._view is not None
+
+    def forget_view(self) -> None:
+        """Let `view` be made anew."""
+        self._view = None
+
+    @property
+    def view(self) -> Any:
+        """A view (vim `ContainerView`) of every object below the root: made once, gone with the session."""
+        if self._view is None:
+            content = self.service_content
+            self._view = content.viewManager.CreateContainerView(content.rootFolder, [], True)
+        return self._view
 
     @property
     def key(self) -> str:
@@ -157,6 +175,7 @@ class Session:
         log anybody in yet is waited for. Raises LoginFailed, Unreachable.
         """
         self.renewals += 1
+        self.forget_view()
         self.stub.forget_session()
         self.outage.ride(self._login, lambda _lost: True)
 

@@ -52,8 +52,7 @@ def test_a_path_that_no_version_has_is_a_bug() -> None:
     "paths",
     [
         *passes.FIRST_PASS,
-        *passes.HOST_PASS,
-        *passes.VM_PASS,
+        *passes.CLOSE_PASS,
         *passes.VM_AGAIN,
         *passes.HOST_AGAIN,
         *passes.HOLDERS,
