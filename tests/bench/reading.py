@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import gc
 import json
+import os
 import resource
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 from xml.parsers import expat
@@ -99,16 +102,27 @@ def print_readings(sizes: tuple[tuple[int, int], ...]) -> None:
 
 def _read_apart(estate: str) -> Reading:
     """Serve an estate and read it, each by a process of its own."""
+    with served(estate) as (address, thumbprint):
+        again = [sys.executable, "-m", "tests.bench.reading", address, thumbprint]
+        done = subprocess.run(again, capture_output=True, text=True, check=True, timeout=600)
+    return Reading(**json.loads(done.stdout))
+
+
+@contextmanager
+def served(estate: str) -> Iterator[tuple[str, str]]:
+    """Serve a new estate by a process of its own until the block ends; yield HOST:PORT and the thumbprint."""
     words = [*PROGRAM, estate, "--port", "0", "--output", "json"]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as server:
+    with (
+        tempfile.TemporaryDirectory() as state,
+        subprocess.Popen(
+            words, stdout=subprocess.PIPE, text=True, env=os.environ | {"XDG_STATE_HOME": state}
+        ) as server,
+    ):
         try:
             told = _told_by(server)
-            address = told["url"].removeprefix("https://").removesuffix("/sdk")
-            again = [sys.executable, "-m", "tests.bench.reading", address, told["thumbprint"]]
-            done = subprocess.run(again, capture_output=True, text=True, check=True, timeout=600)
+            yield told["url"].removeprefix("https://").removesuffix("/sdk"), told["thumbprint"]
         finally:
             server.kill()
-    return Reading(**json.loads(done.stdout))
 
 
 def _told_by(server: subprocess.Popen[str]) -> Any:
