@@ -74,8 +74,11 @@ def _plan(kind: Any, version: str) -> tuple[Any, tuple[tuple[str, Any], ...]]:
     return VmomiSupport.GetCompatibleType(kind, version), known
 
 
-def write_result(method: str, info: Any, value: Any, version: str) -> bytes:
-    """Encode what a method returned. `info` carries `result` and `resultFlags`; None means void."""
+def write_result(method: str, info: Any, value: Any, version: str, namespace: str = NAMESPACE) -> bytes:
+    """Encode what a method of the API of a namespace returned.
+
+    `info` carries `result` and `resultFlags`; None means void.
+    """
     writer = StringIO()
     if isinstance(value, RawXml):
         writer.write(value.text)
@@ -84,7 +87,7 @@ def write_result(method: str, info: Any, value: Any, version: str) -> bytes:
         declared = VmomiSupport.Object(name="returnval", type=info.result, version=version, flags=flags)
         serializer: Any = VCenterSerializer(writer, version)
         serializer.Serialize(value, declared)
-    return _envelope(f'<{method}Response xmlns="{NAMESPACE}">{writer.getvalue()}</{method}Response>')
+    return _envelope(f'<{method}Response xmlns="{namespace}">{writer.getvalue()}</{method}Response>')
 
 
 def write_fault(fault: Any, version: str) -> bytes:

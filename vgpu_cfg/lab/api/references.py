@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from pyVmomi import VmomiSupport
 
 from vgpu_cfg.lab.api import reflect
-from vgpu_cfg.lab.api.versions import NAMESPACE
+from vgpu_cfg.lab.api.versions import NAMESPACE, STORAGE
 from vgpu_cfg.lab.state.inventory import Managed, type_on_wire
 
 
@@ -29,7 +29,8 @@ def vim_class(wsdl_type: str) -> Any:
     """Return pyvmomi's class of a managed type, by its name on the wire."""
     if wsdl_type == reflect.EXECUTER:
         return reflect.reflect_type(wsdl_type)
-    return VmomiSupport.GetWsdlType(NAMESPACE, wsdl_type)
+    is_storage = wsdl_type.startswith("Pbm")
+    return VmomiSupport.GetWsdlType(STORAGE if is_storage else NAMESPACE, wsdl_type)
 
 
 def wire_type(thing: Managed) -> str:

@@ -13,6 +13,10 @@ from pyVmomi import VmomiSupport
 
 NAMESPACE = "urn:vim25"
 """The XML namespace of the vSphere API."""
+STORAGE = "urn:pbm"
+"""That of Storage Policy Based Management."""
+STORAGE_VERSION = "pbm.version.v8_0_3_0"
+"""The newest version of it that the lab answers at, by pyvmomi's name."""
 
 OLDEST = (6, 5)
 
@@ -55,6 +59,12 @@ def requested_version_id(soap_action: str) -> str | None:
     """Return the version id in a SOAPAction ("urn:vim25/8.0.3.0", quoted or not), None without one."""
     namespace, slash, version_id = soap_action.strip().strip('"').partition("/")
     return version_id if slash and namespace == NAMESPACE else None
+
+
+def storage_version(soap_action: str) -> str:
+    """Return the version to answer a client of storage policies at: its own where the lab has that."""
+    asked = VmomiSupport.versionMap.get(soap_action.strip().strip('"').removeprefix("urn:"))
+    return str(asked) if asked and is_at_least(STORAGE_VERSION, str(asked)) else STORAGE_VERSION
 
 
 def service_versions_xml(newest: str) -> bytes:

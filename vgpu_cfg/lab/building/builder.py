@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
-from uuid import NAMESPACE_DNS, uuid5
+from uuid import NAMESPACE_DNS, NAMESPACE_URL, uuid5
 
 from pyVmomi import vim, vmodl
 
@@ -32,6 +32,7 @@ from vgpu_cfg.lab.state.inventory import (
     LabState,
     Network,
     ResourcePool,
+    StoragePolicy,
     VirtualMachine,
     VmOverride,
 )
@@ -78,6 +79,12 @@ class _Builder:
             DirectPathProfile(f"direct-path-{number}", one.name, one.vgpu, dict(one.reserved))
             for number, one in enumerate(center.direct_path, start=1)
         )
+        self.state.storage_policies = tuple(
+            StoragePolicy(
+                str(uuid5(NAMESPACE_URL, f"policy.{one.name}")), one.name, one.description, one.datastores
+            )
+            for one in center.storage_policies
+        )
         self.state.internet = self.estate.internet
         self.faults: list[DocumentFault] = []
 
@@ -102,6 +109,11 @@ class _Builder:
     def _add_stock(self) -> None:
         for store in self.estate.datastores:
             self.site.add_datastore(store.name, store.kind, store.capacity, store.free)
+        names = {store.name for store in self.estate.datastores}
+        for index, policy in enumerate(self.estate.vcenter.storage_policies):
+            for name in sorted({*policy.datastores} - names):
+                where = ("vcenter", "storage_policies", index, "datastores")
+                self._complain(where, f"there is no datastore {name!r}")
         for switch in self.estate.switches:
             self.site.add_switch(switch.name, switch.mtu)
         for index, network in enumerate(self.estate.networks):

@@ -388,6 +388,14 @@ class KeyProviderPart(Part):
     default: bool = True
 
 
+class StoragePolicyPart(Part):
+    """A VM storage policy, and the datastores that fit it, by name."""
+
+    name: str
+    description: str = ""
+    datastores: tuple[str, ...] = ()
+
+
 class DirectPathPart(Part):
     """A DirectPath profile of a vGPU type, and what of it is reserved on hosts, by name."""
 
@@ -406,6 +414,7 @@ class VcenterPart(Part):
     statistics_level: int = Field(default=1, ge=1, le=4)
     key_providers: tuple[KeyProviderPart, ...] = ()
     direct_path: tuple[DirectPathPart, ...] = ()
+    storage_policies: tuple[StoragePolicyPart, ...] = ()
 
     @model_validator(mode="after")
     def _one_default_provider(self) -> VcenterPart:

@@ -50,6 +50,7 @@ PRIVILEGES = (
     "Resource.AssignVMToPool",
     "Resource.ColdMigrate",
     "Resource.HotMigrate",
+    "StorageProfile.View",
     "VirtualMachine.Config.AddNewDisk",
     "VirtualMachine.Config.AddRemoveDevice",
     "VirtualMachine.Config.AdvancedConfig",

@@ -32,6 +32,16 @@ SINGLETONS = {
 }
 """The vCenter's own managers: moid → wsdl type."""
 
+OF_STORAGE = {
+    "ServiceInstance": "PbmServiceInstance",
+    "ProfileManager": "PbmProfileProfileManager",
+    "placementSolver": "PbmPlacementSolver",
+    "complianceManager": "PbmComplianceManager",
+    "SessionManager": "PbmSessionManager",
+    "CapabilityMetadataManager": "PbmCapabilityMetadataManager",
+}
+"""The managers of storage policies: moid → wsdl type."""
+
 OF_HOST = {
     "graphicsManager": "HostGraphicsManager",
     "pciPassthruSystem": "HostPciPassthruSystem",
@@ -52,8 +62,10 @@ OF_CLUSTER = {"envbrowser": "EnvironmentBrowser"}
 """A compute resource's managers, named likewise."""
 
 
-def find(context: Context, moid: str) -> Managed | None:
-    """Return what a moid names, None where there is no such thing."""
+def find(context: Context, moid: str, *, storage: bool = False) -> Managed | None:
+    """Return what a moid names, None where there is no such thing; `storage`: in that API."""
+    if storage:
+        return Service(moid=moid, name=moid, kind=OF_STORAGE[moid]) if moid in OF_STORAGE else None
     thing = context.state.objects.get(moid)
     if thing is not None:
         return thing

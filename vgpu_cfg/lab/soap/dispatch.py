@@ -7,14 +7,17 @@ from contextlib import nullcontext
 from http.cookies import CookieError, SimpleCookie
 from typing import Any
 
-from pyVmomi import VmomiSupport, vmodl
+from pyVmomi import VmomiSupport, vim, vmodl
 
 from vgpu_cfg.lab.api.answer import write_fault, write_result
 from vgpu_cfg.lab.api.references import Service, reference, vim_class, wire_type
 from vgpu_cfg.lab.api.versions import (
+    NAMESPACE,
+    STORAGE,
     is_at_least,
     requested_version_id,
     service_versions_xml,
+    storage_version,
     version_name,
 )
 from vgpu_cfg.lab.collector.read import ANONYMOUS, not_authenticated
@@ -41,6 +44,7 @@ _ = registered.MODULES
 XML = "text/xml; charset=utf-8"
 VERSIONS_PATH = "/sdk/vimServiceVersions.xml"
 SDK_PATHS = ("/sdk", "/sdk/vimService")
+STORAGE_PATHS = ("/pbm", "/pbm/sdk")
 STARTING: Answer = (503, {"Content-Type": "text/plain"}, b"503 Service Unavailable\n")
 """What a web front answers for a vCenter that is not up."""
 
@@ -84,15 +88,24 @@ def _answer(
         return 200, {"Content-Type": XML}, service_versions_xml(lab.state.api_version)
     if method == "POST" and path.rstrip("/") in SDK_PATHS:
         return _answer_soap(lab, lowered, body, credentials)
+    if method == "POST" and path.rstrip("/") in STORAGE_PATHS:
+        return _answer_soap(lab, lowered, body, credentials, STORAGE)
     return 404, {"Content-Type": "text/plain"}, b"404 Not Found\n"
 
 
 def _answer_soap(
-    lab: Simulation, headers: Mapping[str, str], body: bytes, credentials: Credentials
+    lab: Simulation,
+    headers: Mapping[str, str],
+    body: bytes,
+    credentials: Credentials,
+    namespace: str = NAMESPACE,
 ) -> Answer:
-    version = _negotiate(lab, headers.get("soapaction", ""))
+    """Answer a call of the API of a namespace; that of storage policies has the session in a SOAP header."""
+    is_storage = namespace == STORAGE
+    action = headers.get("soapaction", "")
+    version = storage_version(action) if is_storage else _negotiate(lab, action)
     try:
-        call = read_request(body)
+        call = read_request(body, namespace)
     except BadRequestError as error:
         return 500, {"Content-Type": XML}, write_fault(error.fault, version)
     context = Context(
@@ -103,7 +116,7 @@ def _answer_soap(
         token_subject=call.token_subject,
     )
     answered = {"Content-Type": XML}
-    cookie = _cookie(headers)
+    cookie = call.cookie if is_storage else _cookie(headers)
     scripted: ScriptedFault | None = None
     try:
         scripted = _disturb(lab, call.name, cookie)
@@ -115,7 +128,7 @@ def _answer_soap(
         value, declared = _perform(context, call)
         if context.session is not None and context.session is not before:
             answered["Set-Cookie"] = f'{COOKIE}="{context.session.cookie}"; Path=/; HttpOnly; Secure;'
-        status, content = 200, write_result(call.name, declared, value, version)
+        status, content = 200, write_result(call.name, declared, value, version, namespace)
     except vmodl.MethodFault as fault:
         status, content = 500, write_fault(fault, version)
     if scripted is not None and scripted.kind in ("drop_after", "restart_after"):
@@ -190,7 +203,7 @@ def _perform(context: Context, call: MethodCall) -> tuple[Any, Any]:
         if context.session is not None and call.name not in UNLOCKED:
             context.lab.user = context.session.user
             context.lab.is_administrator = context.session.is_administrator
-        thing = directory.find(context, call.subject._moId)
+        thing = directory.find(context, call.subject._moId, storage=call.is_storage)
         if thing is None:
             raise object_gone(call.subject)
         if call.name == FETCH:
@@ -210,15 +223,17 @@ def _require_session(context: Context, call: MethodCall) -> None:
 
 def _check_privileges(context: Context, thing: Managed, call: MethodCall) -> None:
     """Raise NoPermission as the method's description says: of its object, and of each that it is given."""
+    # The objects of storage policies are none of the inventory: the root folder stands for them.
+    entity = vim.Folder(context.state.root) if call.is_storage else reference(thing)
     if call.info.privId and call.info.privId != ANONYMOUS:
-        context.lab.check_privileges(reference(thing), [call.info.privId])
+        context.lab.check_privileges(entity, [call.info.privId])
     for parameter in call.info.params:
         privilege = getattr(parameter, "privId", None)
         given = call.arguments[parameter.name]
         if privilege is None or given is None:
             continue
-        for entity in given if isinstance(given, list) else [given]:
-            context.lab.check_privileges(entity, [privilege])
+        for one in given if isinstance(given, list) else [given]:
+            context.lab.check_privileges(one, [privilege])
 
 
 def _require_method(context: Context, thing: Managed, call: MethodCall) -> None:
@@ -228,7 +243,8 @@ def _require_method(context: Context, thing: Managed, call: MethodCall) -> None:
     what a real vCenter says is unproven.
     """
     is_declared = issubclass(vim_class(wire_type(thing)), call.info.type)
-    if not is_declared or not is_at_least(vcenter_version(context), call.info.version):
+    newest = context.version if call.is_storage else vcenter_version(context)
+    if not is_declared or not is_at_least(newest, call.info.version):
         raise vmodl.fault.MethodNotFound(
             receiver=reference(thing),
             method=call.name,

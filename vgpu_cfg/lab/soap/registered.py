@@ -21,6 +21,7 @@ from vgpu_cfg.lab.managers import (
     performance,
     search,
     sessions,
+    storage_policies,
     task_history,
     user_events,
 )
@@ -69,6 +70,7 @@ MODULES = (
     retrieve,
     search,
     sessions,
+    storage_policies,
     switches,
     task_history,
     updates,

@@ -18,6 +18,7 @@ from vgpu_cfg.lab.api.versions import NAMESPACE
 ENVELOPE = f"{SoapAdapter.XMLNS_SOAPENV}{SoapAdapter.NS_SEP}Envelope"
 BODY = f"{SoapAdapter.XMLNS_SOAPENV}{SoapAdapter.NS_SEP}Body"
 _TOKEN = ["Envelope", "Header", "Security", "Assertion", "Subject", "NameID"]
+_COOKIE = ["Envelope", "Header", "vcSessionCookie"]
 FETCH = "Fetch"
 """pyvmomi's `obj.property` travels as this method, which no type declares."""
 
@@ -28,7 +29,8 @@ FETCH_PARAMETER: Any = VmomiSupport.Object(name="prop", type=str, version=VmomiS
 class MethodCall:
     """One decoded request. `info` is pyvmomi's method information, None for `Fetch`.
 
-    `token_subject` is whom a token of the header names, "" without one.
+    `token_subject` is whom a token of the header names, `cookie` the session that the header
+    `vcSessionCookie` names, "" without one.
     """
 
     name: str
@@ -36,6 +38,12 @@ class MethodCall:
     subject: Any = None
     arguments: dict[str, Any] = field(default_factory=dict)
     token_subject: str = ""
+    cookie: str = ""
+
+    @property
+    def is_storage(self) -> bool:
+        """Whether it is of the API of storage policies."""
+        return self.name.startswith("Pbm")
 
 
 class BadRequestError(Exception):
@@ -50,12 +58,13 @@ def _invalid_request(message: str) -> BadRequestError:
     return BadRequestError(vmodl.fault.InvalidRequest(msg=message))
 
 
-def read_request(body: bytes) -> MethodCall:
-    """Decode a SOAP envelope. Raises BadRequestError, its fault InvalidRequest or MethodNotFound.
+def read_request(body: bytes, namespace: str = NAMESPACE) -> MethodCall:
+    """Decode a SOAP envelope for the API of a namespace.
 
+    Raises BadRequestError, its fault InvalidRequest or MethodNotFound.
     Every declared parameter is in `arguments`: unset ones as None, unset arrays as empty ones.
     """
-    reader = _RequestReader()
+    reader = _RequestReader(namespace)
     try:
         reader.parser.Parse(body, True)
     except expat.ExpatError as error:
@@ -68,6 +77,7 @@ def read_request(body: bytes) -> MethodCall:
         message = "The request has no SOAP body"
         raise _invalid_request(message)
     reader.call.token_subject = reader.token_subject.strip()
+    reader.call.cookie = reader.cookie.strip().strip('"')
     _require_all(reader.call)
     return reader.call
 
@@ -87,13 +97,15 @@ def _require_all(call: MethodCall) -> None:
 class _RequestReader(SoapAdapter.ExpatDeserializerNSHandlers):
     """expat's handlers down to the parameters; below each of them pyvmomi's take over."""
 
-    def __init__(self) -> None:
+    def __init__(self, namespace: str) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # pyvmomi is untyped
         self.parser = expat.ParserCreate(namespace_separator=SoapAdapter.NS_SEP)
         self.parser.buffer_text = True
         self.path: list[str] = []
         self.call: MethodCall | None = None
+        self.namespace = namespace
         self.token_subject = ""
+        self.cookie = ""
         self.pending: tuple[str, SoapAdapter.SoapDeserializer] | None = None
         SoapAdapter.SetHandlers(self.parser, SoapAdapter.GetHandlers(self))
 
@@ -112,7 +124,9 @@ class _RequestReader(SoapAdapter.ExpatDeserializerNSHandlers):
         self.path.pop()
 
     def CharacterDataHandler(self, data: str) -> None:
-        """Take whom a token names; else there is only white space between the elements of an envelope."""
+        """Take whom a token names, and the session of a cookie; the rest is white space."""
+        if len(self.path) == len(_COOKIE) and [_local(tag) for tag in self.path] == _COOKIE:
+            self.cookie += data
         if len(self.path) == len(_TOKEN) and [_local(tag) for tag in self.path] == _TOKEN:
             self.token_subject += data
 
@@ -125,7 +139,7 @@ class _RequestReader(SoapAdapter.ExpatDeserializerNSHandlers):
             self.call = MethodCall(name, None, None, {"prop": None})
             return
         try:
-            info = reflect.METHODS.get(name) or VmomiSupport.GetWsdlMethod(NAMESPACE, name).info
+            info = reflect.METHODS.get(name) or VmomiSupport.GetWsdlMethod(self.namespace, name).info
         except KeyError:
             fault = vmodl.fault.MethodNotFound(method=name, msg=f"The method {name} is not known")
             raise BadRequestError(fault) from None

@@ -122,6 +122,16 @@ class KeyProvider:
 
 
 @dataclass(frozen=True, slots=True)
+class StoragePolicy:
+    """A VM storage policy; `datastores` are the names of those that fit it."""
+
+    id: str
+    name: str
+    description: str
+    datastores: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class DirectPathProfile:
     """A DirectPath profile of a vGPU type; `reserved` are units that are promised to others, by host name."""
 
@@ -303,6 +313,7 @@ class LabState:
     """The level of all intervals that it keeps performance counters in."""
     key_providers: tuple[KeyProvider, ...] = ()
     direct_path: tuple[DirectPathProfile, ...] = ()
+    storage_policies: tuple[StoragePolicy, ...] = ()
     leaving: dict[str, float] = field(default_factory=dict)
     """Hosts that were told to reboot, and when they are gone (moid → seconds of the lab's clock)."""
     booting: dict[str, float] = field(default_factory=dict)

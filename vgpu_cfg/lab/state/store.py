@@ -19,7 +19,7 @@ from vgpu_cfg.errors import DocumentError, DocumentFault
 from vgpu_cfg.lab.state.as_json import decode_object, decode_values, encode_object, encode_values
 from vgpu_cfg.lab.state.inventory import LabState, Managed
 
-FORMAT = 6
+FORMAT = 7
 STATE_FILE = "state.json"
 LOCK_FILE = "state.lock"
 PLAIN_FIELDS = (
@@ -36,6 +36,7 @@ PLAIN_FIELDS = (
     "statistics_level",
     "key_providers",
     "direct_path",
+    "storage_policies",
     "leaving",
     "booting",
     "waking",

@@ -78,6 +78,10 @@ class VirtualMachine(Managed):
     snapshots: list[str] = field(default_factory=list)
     current_snapshot: str | None = None
     device_groups: dict[int, str] = field(default_factory=dict)
+    home_policy: str = ""
+    """Id of the storage policy of the VM's home."""
+    disk_policies: dict[int, str] = field(default_factory=dict)
+    """Ids of those of its disks, by their keys."""
     log: list[str] = field(default_factory=list)
     """Last lines of vmware.log worth telling."""
     seed: Callable[[], dict[int, Any]] | None = field(default=None, repr=False)

@@ -42,6 +42,7 @@ import (
 	_ "github.com/vmware/govmomi/cli/pool"
 	_ "github.com/vmware/govmomi/cli/role"
 	_ "github.com/vmware/govmomi/cli/session"
+	_ "github.com/vmware/govmomi/cli/storage/policy"
 	_ "github.com/vmware/govmomi/cli/task"
 	_ "github.com/vmware/govmomi/cli/version"
 	_ "github.com/vmware/govmomi/cli/vm"

@@ -18,6 +18,7 @@ import (
 	"os"
 	"strings"
 
+	_ "github.com/vmware/govmomi/pbm/simulator" // the /pbm endpoint: storage policies
 	"github.com/vmware/govmomi/simulator"
 	_ "github.com/vmware/govmomi/vapi/simulator" // the /rest and /api endpoints: tags
 	"github.com/vmware/govmomi/vim25/soap"

@@ -21,6 +21,7 @@ from vgpu_cfg.lab.operations.vms.place import (
     choose_host,
     profiles_in,
 )
+from vgpu_cfg.lab.operations.vms.policies import apply_location
 from vgpu_cfg.lab.operations.vms.power import power_on
 from vgpu_cfg.lab.operations.vms.privileges import (
     NEEDED_ON_DATASTORE,
@@ -115,6 +116,7 @@ def clone_vm(lab: Simulation, source: VirtualMachine, *, folder: Any, name: str,
     vm.is_template = bool(spec.template)
     vm.host_is_chosen = asked is None
     _copy_disks(lab, source, vm, store, spec)
+    apply_location(state, vm, location)
     change_devices(state, vm, host, location.deviceChange or [])
     if spec.config is not None:
         apply_spec(lab, vm, host, spec.config)

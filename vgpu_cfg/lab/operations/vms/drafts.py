@@ -10,6 +10,7 @@ from pyVmomi import vim
 
 from vgpu_cfg.lab.api.references import reference
 from vgpu_cfg.lab.operations.vms.device_groups import change_devices
+from vgpu_cfg.lab.operations.vms.policies import apply_policies
 from vgpu_cfg.lab.operations.vms.settings import apply_settings
 from vgpu_cfg.lab.rules import refusals
 from vgpu_cfg.lab.simulation.clock import as_datetime
@@ -27,6 +28,7 @@ def draft_of(vm: VirtualMachine, **changes: Any) -> VirtualMachine:
         extra_config=dict(vm.extra_config),
         extra=dict(vm.extra),
         device_groups=dict(vm.device_groups),
+        disk_policies=dict(vm.disk_policies),
         log=list(vm.log),
         snapshots=list(vm.snapshots),
         made_devices=dict(vm.devices),
@@ -41,7 +43,9 @@ def apply_spec(lab: Simulation, draft: VirtualMachine, host: Host | None, spec: 
     """Apply everything of a ConfigSpec but name and version to a draft."""
     apply_settings(draft, spec)
     _apply_instance_uuid(lab.state, draft, spec.instanceUuid)
+    before = set(draft.devices)
     change_devices(lab.state, draft, host, spec.deviceChange or [], spec.deviceGroups)
+    apply_policies(lab.state, draft, spec, before)
 
 
 def _apply_instance_uuid(state: LabState, draft: VirtualMachine, asked: str | None) -> None:

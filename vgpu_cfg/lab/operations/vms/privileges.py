@@ -49,7 +49,7 @@ def needed_for_spec(spec: Any) -> list[str]:
     for change in spec.deviceChange or ():
         is_disk = type(change.device).__name__.endswith("VirtualDisk")
         if change.operation == "edit":
-            needed[_GROW if is_disk else _EDIT] = None
+            needed[_EDIT if change.profile or not is_disk else _GROW] = None
         else:
             needed[_DISKS if is_disk else _DEVICES] = None
         if change.operation == "add" and isinstance(change.device, vim.vm.device.VirtualTPM):
