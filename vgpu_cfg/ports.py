@@ -76,9 +76,10 @@ class ReadScope(Frozen):
     tool's own. VMs on hosts that have GPUs, or that `hosts` means, are read in detail, with `everything`
     all VMs. `system_ids` also asks every host with a function in passthrough for its system id, one
     round trip each: a plan with fixed passthrough needs it. `key_providers` asks for those of the vCenter,
-    one round trip: a plan with virtual TPMs needs it. Whose name matches one of `vm_globs`, or whose folder
-    one of `folder_globs`, is read in detail, too; with `option_names` it is kept what other extraConfig
-    pairs are called.
+    one round trip: a plan with virtual TPMs needs it. `storage_policies` are the names of those whose
+    datastores are asked for; with any of them the policies of the VMs in `vm_names` are read. Whose name
+    matches one of `vm_globs`, or whose folder one of `folder_globs`, is read in detail, too; with
+    `option_names` it is kept what other extraConfig pairs are called.
     """
 
     plan: PlanIdentity | None = None
@@ -90,6 +91,7 @@ class ReadScope(Frozen):
     everything: bool = False
     system_ids: bool = False
     key_providers: bool = False
+    storage_policies: frozenset[str] = frozenset()
     vm_globs: tuple[str, ...] = ()
     folder_globs: tuple[str, ...] = ()
     option_names: bool = False

@@ -379,10 +379,19 @@ class ResourcePool(ManagedObject):
     owner_moid: str = ""
 
 
+class StoragePolicy(Frozen):
+    """A VM storage policy, by its id and its name; `datastore_moids` are the datastores that fit it."""
+
+    id: str
+    name: str
+    datastore_moids: frozenset[str] = frozenset()
+
+
 class VCenter(Frozen):
     """The server itself. `api_version` is the one that was negotiated, as a dotted string.
 
-    `key_providers` are the names of those that it knows, None where they were not read.
+    `key_providers` are the names of those that it knows, None where they were not read. So are
+    `storage_policies`; only of those that the reading asked for it is told which datastores fit.
     """
 
     address: str
@@ -394,6 +403,7 @@ class VCenter(Frozen):
     user: str = ""
     root_folder_moid: str = ""
     key_providers: tuple[str, ...] | None = None
+    storage_policies: tuple[StoragePolicy, ...] | None = None
 
 
 class Inventory(Frozen):

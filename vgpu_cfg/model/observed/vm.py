@@ -185,11 +185,12 @@ class VirtualNic(Frozen):
 
 
 class VirtualDisk(Frozen):
-    """A disk of a VM."""
+    """A disk of a VM; `policy` is the id of its storage policy, "" for none, None where it was not read."""
 
     key: int
     capacity_mib: int
     controller_key: int
+    policy: str | None = None
 
 
 class DiskController(Frozen):
@@ -228,7 +229,8 @@ class VmDetail(Frozen):
     the table of VM settings read, by their keys; a row that vCenter tells nothing of is absent.
     `attributes` are its custom attributes by name, `tpm_key` is the device key of its virtual TPM.
     `option_names` are the extraConfig keys that `extra_config` lacks, where the reading asked for them.
-    `tools_status` is vim `VirtualMachineToolsVersionStatus`, "" where it is not told.
+    `tools_status` is vim `VirtualMachineToolsVersionStatus`, "" where it is not told. `home_policy` is the id
+    of the storage policy of its home, "" for none, None where it was not read.
     """
 
     change_version: str = ""
@@ -261,6 +263,7 @@ class VmDetail(Frozen):
     uptime_seconds: int | None = None
     guest: GuestSeen | None = None
     tools_status: str = ""
+    home_policy: str | None = None
 
     @property
     def passthrough_gpus(self) -> tuple[PassthroughDevice, ...]:

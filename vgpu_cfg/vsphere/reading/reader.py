@@ -52,6 +52,7 @@ from vgpu_cfg.vsphere.reading.privileges import (
     vmodl_name,
 )
 from vgpu_cfg.vsphere.reading.sharing import infer_sharing
+from vgpu_cfg.vsphere.reading.storage_policies import PolicyReader
 from vgpu_cfg.vsphere.reading.vms import make_detail, make_vm, owner_mark
 from vgpu_cfg.vsphere.wire.collector import Item, Paths, Start, collect_all, collect_from, made_from
 from vgpu_cfg.vsphere.wire.session import Session
@@ -88,6 +89,8 @@ class VCenterReader:
         self._places = Places(())
         self._hosts: Mapping[str, Host] = {}
         self._vms: Mapping[str, Vm] = {}
+        self._policies = PolicyReader(session)
+        self._has_policies = False
 
     def read_inventory(self, scope: ReadScope) -> Inventory:
         """Read hosts, GPUs, VMs and what VMs can be placed on."""
@@ -103,18 +106,36 @@ class VCenterReader:
         hosts = self._complete(places, hosts, items, vms, scope)
         self._hosts, self._vms = {host.moid: host for host in hosts}, vms
         inventory = self._inventory(places, read_at, hosts, vms)
-        if not scope.key_providers:
+        if scope.key_providers:
+            inventory = _with_vcenter(inventory, key_providers=read_key_providers(self._session))
+        return self._with_policies(inventory, scope) if scope.storage_policies else inventory
+
+    def _with_policies(self, inventory: Inventory, scope: ReadScope) -> Inventory:
+        """Add the storage policies, and which of them the plan's own VMs have."""
+        policies = self._policies.read(scope.storage_policies, inventory.datastores)
+        self._has_policies = policies is not None
+        inventory = _with_vcenter(inventory, storage_policies=policies)
+        if not self._has_policies:
             return inventory
-        vcenter = inventory.vcenter.model_copy(update={"key_providers": read_key_providers(self._session)})
-        return inventory.model_copy(update={"vcenter": vcenter})
+        own = [
+            vm
+            for vm in inventory.vms
+            if not vm.is_template and scope.vm_names & {vm.name, vm.mark.vm if vm.mark is not None else ""}
+        ]
+        known = {vm.moid: vm for vm in self._policies.with_policies(own)}
+        return inventory.model_copy(update={"vms": tuple(known.get(vm.moid, vm) for vm in inventory.vms)})
 
     def read_vms(
         self, moids: Iterable[str], extra_config_keys: frozenset[str] = frozenset()
     ) -> tuple[Vm, ...]:
-        """Read some VMs again, in detail, in one round trip; what has gone is left out."""
+        """Read some VMs again, in detail, in one round trip; what has gone is left out.
+
+        Their storage policies take one more, where the plan names any.
+        """
         items = self._items(passes.VM_AGAIN, passes.VM, moids)
         vms = {item.moid: make_vm(self._places, item, make_detail(item, extra_config_keys)) for item in items}
-        return tuple(mark_nics(vms, self._hosts.values()).values())
+        found = mark_nics(vms, self._hosts.values()).values()
+        return tuple(self._policies.with_policies(found) if self._has_policies else found)
 
     def read_gpu_holders(self, host_moids: Iterable[str]) -> Mapping[str, Mapping[str, tuple[str, ...]]]:
         """Return per host, per GPU address, the moids of the VMs that hold it now."""
@@ -304,6 +325,10 @@ class VCenterReader:
             folders=reader_places.folders(places),
             resource_pools=reader_places.resource_pools(places),
         )
+
+
+def _with_vcenter(inventory: Inventory, **update: object) -> Inventory:
+    return inventory.model_copy(update={"vcenter": inventory.vcenter.model_copy(update=update)})
 
 
 class RecordedReader:

@@ -24,6 +24,10 @@ from vgpu_cfg.vsphere.wire.lost_tasks import find_task
 from vgpu_cfg.vsphere.wire.outage import Outage
 from vgpu_cfg.vsphere.wire.stub import TransportStub
 
+STORAGE_PATH = "/pbm"
+STORAGE_VERSION = "pbm.version.version11"
+"""Of vCenter 6.5, which brought the question whether datastores fit a policy (`PbmCheckRequirements`)."""
+
 PasswordSource = str | Callable[[], str]
 _PROLOGUE = re.compile(r"\A\s*<\?xml[^>]*\?>")
 _ASSERTION = re.compile(r"<([\w.-]+:|)Assertion\s[^!]*</\1Assertion>")
@@ -58,6 +62,7 @@ class Session:
         self.outage = outage or Outage()
         self.limits = limits or Limits()
         self._stub: TransportStub | None = None
+        self._storage: TransportStub | None = None
         self._content: Any = None
         self._view: Any = None
         self._key: str = ""
@@ -133,7 +138,26 @@ class Session:
     @property
     def round_trips(self) -> int:
         """How many exchanges this session has made."""
-        return 0 if self._stub is None else self._stub.round_trips
+        return sum(stub.round_trips for stub in (self._stub, self._storage) if stub is not None)
+
+    @property
+    def storage(self) -> TransportStub:
+        """The stub of Storage Policy Based Management (SPBM), an API of its own beside this one.
+
+        It knows the session by the header `vcSessionCookie` (Storage Policy API programming guide; govmomi's
+        client sends it too).
+        """
+        if self._storage is None:
+            self._storage = TransportStub(
+                self._transport, STORAGE_VERSION, self.address, self.outage, STORAGE_PATH
+            )
+            self._storage.renew = self._renew_storage
+        self._storage.requestContext["vcSessionCookie"] = self.stub.cookie
+        return self._storage
+
+    def _renew_storage(self) -> None:
+        self.renew()
+        self.storage.requestContext["vcSessionCookie"] = self.stub.cookie
 
     @property
     def api_version(self) -> str:

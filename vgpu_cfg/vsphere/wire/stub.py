@@ -43,7 +43,10 @@ _HARMLESS = frozenset({"Login", "LoginByToken", "CurrentTime", "SetField", "Reco
 """Methods that may be sent again although their names do not say so: a second login is a spare session, and
 what is given the same value twice, or removed twice, is as it was to be."""
 
-_READ_PREFIXES = ("Retrieve", "Query", "Fetch", "fetch", "Has", "Find", "CheckForUpdates", "WaitForUpdates")
+_READ_PREFIXES = (
+    *("Retrieve", "Query", "Fetch", "fetch", "Has", "Find", "CheckForUpdates", "WaitForUpdates"),
+    *("PbmRetrieve", "PbmQuery", "PbmCheck"),
+)
 _SESSION_BOUND = frozenset(
     {
         "Login",
@@ -71,7 +74,8 @@ class TransportStub(SoapStubAdapterBase):
     `round_trips` counts exchanges. `renew`, when set, logs in again: a call that the
     server refused for want of a session is sent once more after it, since nothing was done.
     `find_task`, when set, returns the task of a call whose answer was lost, by the call's object, its
-    method and how long ago it was sent. `outage` says how long a server that is away is waited for.
+    method and how long ago it was sent. `outage` says how long a server that is away is waited for, `path`
+    where on it the API is.
     """
 
     def __init__(
@@ -80,6 +84,7 @@ class TransportStub(SoapStubAdapterBase):
         version: str,
         address: str,
         outage: Outage | None = None,
+        path: str = SDK_PATH,
     ) -> None:
         untyped: Any = super()
         untyped.__init__(version=version)
@@ -92,8 +97,14 @@ class TransportStub(SoapStubAdapterBase):
         self.outage = outage or Outage()
         self._transport = transport
         self._address = address
+        self._path = path
         self._cookie = ""
         self._decoder = Decoder(self)
+
+    @property
+    def cookie(self) -> str:
+        """The value of the session's cookie."""
+        return self._cookie.strip('"')
 
     def forget_session(self) -> None:
         """Drop the session's cookie."""
@@ -144,7 +155,7 @@ class TransportStub(SoapStubAdapterBase):
             headers["Cookie"] = f"{SESSION_COOKIE}={self._cookie}"
 
         def ask() -> tuple[int, bytes]:
-            return self._exchange("POST", SDK_PATH, headers, body)
+            return self._exchange("POST", self._path, headers, body)
 
         reads = is_read(info.wsdlName)
         with patient(_takes(info, args)):
