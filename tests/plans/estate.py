@@ -32,6 +32,7 @@ from vgpu_cfg.model.observed.inventory import (
     PciDevice,
     ProfileInfo,
     ResourcePool,
+    StoragePolicy,
     VCenter,
 )
 from vgpu_cfg.model.observed.managed_object import ManagedObject
@@ -81,6 +82,7 @@ def make_inventory(estate: Row) -> Inventory:
             api_version=str(estate.get("api", "8.0.3.0")),
             instance_uuid="vc-uuid",
             key_providers=tuple(estate["key_providers"]) if "key_providers" in estate else None,
+            storage_policies=_storage_policies(estate),
         ),
         read_at=READ_AT,
         datacenters=tuple(ManagedObject(moid=f"dc-{n}", name=n, inventory_path=f"/{n}") for n in datacenters),
@@ -93,6 +95,19 @@ def make_inventory(estate: Row) -> Inventory:
         resource_pools=tuple(_pool(name, row or {}) for name, row in (estate.get("pools") or {}).items()),
         facts=make_facts(estate),
         locks=make_locks(estate["locks"], READ_AT) if "locks" in estate else None,
+    )
+
+
+def _storage_policies(estate: Row) -> tuple[StoragePolicy, ...] | None:
+    if "storage_policies" not in estate:
+        return None
+    return tuple(
+        StoragePolicy(
+            id=f"policy-{name}",
+            name=name,
+            datastore_moids=frozenset(f"datastore-{one}" for one in datastores or ()),
+        )
+        for name, datastores in estate["storage_policies"].items()
     )
 
 
@@ -379,6 +394,7 @@ def _detail(row: Row) -> VmDetail:
         } | extra
     memory = int(row.get("memory_gib", 64) * GIB)
     is_reserved = row.get("reserved", False)
+    policy = (f"policy-{row['policy']}" if row["policy"] else "") if "policy" in row else None
     return VmDetail(
         change_version="1",
         hardware_version=row.get("hardware", 21),
@@ -410,7 +426,7 @@ def _detail(row: Row) -> VmDetail:
         ),
         nics=tuple(_nic(4000 + number, nic) for number, nic in enumerate(row.get("nics") or ())),
         disks=tuple(
-            VirtualDisk(key=2000 + number, capacity_mib=int(size * GIB), controller_key=1000)
+            VirtualDisk(key=2000 + number, capacity_mib=int(size * GIB), controller_key=1000, policy=policy)
             for number, size in enumerate(row.get("disks") or [64])
         ),
         controllers=(DiskController(key=1000, kind="scsi"),),
@@ -420,6 +436,7 @@ def _detail(row: Row) -> VmDetail:
         cpu_mhz=row.get("cpu_mhz"),
         max_cpu_mhz=row.get("max_cpu_mhz", 44_704 if "cpu_mhz" in row else None),
         uptime_seconds=row.get("uptime"),
+        home_policy=policy,
     )
 
 

@@ -78,6 +78,7 @@ from vgpu_cfg.model.plan.vm_spec import (
     NewTpm,
     NewVgpu,
     RemoveDevice,
+    SetDiskPolicy,
     VmSpec,
 )
 
@@ -333,6 +334,8 @@ class _World:
                     "resource_pool_moid": change.location.resource_pool_moid,
                     "change_version": "1",
                     "snapshot_moid": None,
+                    "home_policy": "",
+                    "disks": tuple(disk.model_copy(update={"policy": ""}) for disk in base.disks),
                 }
             ),
         )
@@ -341,13 +344,19 @@ class _World:
     def _reconfigure(self, vm: Vm, spec: VmSpec, *, is_imported: bool = False) -> None:
         live = {key: value for key, value in spec.settings.items() if key in TAKEN_LIVE}
         is_live = spec == VmSpec(
-            settings=live, extra_config=spec.extra_config, change_version=spec.change_version
+            settings=live,
+            extra_config=spec.extra_config,
+            change_version=spec.change_version,
+            home_policy=spec.home_policy,
+            devices=tuple(one for one in spec.devices if isinstance(one, SetDiskPolicy)),
         )
         is_live &= all(key.startswith("vgpu_cfg.") for key in spec.extra_config)
         assert is_live or vm.power_state is PowerState.OFF, f"{vm.name} runs"
         detail = vm.detail or VmDetail()
         extra = {**detail.extra_config, **spec.extra_config}
         detail = with_settings(detail, spec.settings)
+        if spec.home_policy is not None:
+            detail = detail.model_copy(update={"home_policy": spec.home_policy.id})
         for edit in spec.devices:
             detail, learned = _with_device(detail, edit)
             extra |= learned
@@ -504,6 +513,12 @@ def _with_device(detail: VmDetail, edit: DeviceEdit) -> tuple[VmDetail, dict[str
                 for disk in detail.disks
             )
             return detail.model_copy(update={"disks": grown}), {}
+        case SetDiskPolicy():
+            given = tuple(
+                disk.model_copy(update={"policy": edit.policy.id}) if disk.key == edit.key else disk
+                for disk in detail.disks
+            )
+            return detail.model_copy(update={"disks": given}), {}
         case RemoveDevice():
             return detail.model_copy(update=_without_key(detail, edit.key)), {}
         case _:
@@ -555,5 +570,6 @@ def _with_disk(detail: VmDetail, edit: NewDisk) -> VmDetail:
     first = 2000 if edit.controller == "scsi" else 32000
     used = {disk.key for disk in detail.disks}
     key = next(number for number in range(first, first + 100) if number not in used)
-    disk = VirtualDisk(key=key, capacity_mib=edit.size_mib, controller_key=found.key)
+    policy = edit.policy.id if edit.policy is not None else None
+    disk = VirtualDisk(key=key, capacity_mib=edit.size_mib, controller_key=found.key, policy=policy)
     return detail.model_copy(update={"disks": (*detail.disks, disk), "controllers": controllers})

@@ -304,13 +304,12 @@ def test_later_keys_are_refused_in_defaults_and_except_too(tmp_path: Path) -> No
     text = HEADER + (
         "defaults: {tags: {a: b}, guest: {spec: corp-linux}}\n"
         "vms: [{name: a, template: t, "
-        "except: {a: {storage_policy: gold, disks: [{grow: 1GiB, storage_policy: p}]}}}]"
+        "except: {a: {tags: {a: c}}}}]"
     )
     assert complaints(text, tmp_path) == [
         "`tags` is not supported by this release (not planned yet)",
         "`spec` is not supported by this release (not planned yet)",
-        "`storage_policy` is not supported by this release (not planned yet)",
-        "`storage_policy` is not supported by this release (not planned yet)",
+        "`tags` is not supported by this release (not planned yet)",
     ]
 
 

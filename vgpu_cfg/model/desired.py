@@ -92,6 +92,7 @@ class DesiredDiskGrowth(Frozen):
 
     kind: Literal["grow"] = "grow"
     size_mib: int
+    storage_policy: str | None = None
 
 
 class DesiredNewDisk(Frozen):
@@ -100,6 +101,7 @@ class DesiredNewDisk(Frozen):
     kind: Literal["new"] = "new"
     size_mib: int
     controller: Literal["scsi", "nvme"] = "scsi"
+    storage_policy: str | None = None
 
 
 DesiredDisk = Annotated[DesiredDiskGrowth | DesiredNewDisk, Field(discriminator="kind")]
@@ -190,6 +192,7 @@ class DesiredVm(VmOptions):
     folder: str | None = None
     resource_pool: str | None = None
     datastore: str | None = None
+    storage_policy: str | None = None
     cpus: int | None = None
     memory_mib: int | None = None
     gpus: tuple[GpuEntry, ...] = ()
@@ -206,6 +209,11 @@ class DesiredVm(VmOptions):
     managed: frozenset[str] = frozenset()
     defaulted: frozenset[str] = frozenset()
     origin: str = ""
+
+    @property
+    def storage_policies(self) -> frozenset[str]:
+        """The names of all storage policies that it speaks of."""
+        return frozenset(filter(None, (self.storage_policy, *(disk.storage_policy for disk in self.disks))))
 
     def is_managed(self, key: str) -> bool:
         """Whether the plan file states this key and drift in it is of interest."""

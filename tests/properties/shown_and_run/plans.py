@@ -249,3 +249,37 @@ def cases(draw: st.DrawFn, *, of_hosts: bool) -> Case:
     )
     plans = plan_files(has_driver=has_driver, passthrough=passthrough, of_hosts=of_hosts)
     return Case(estate, (draw(plans), draw(plans)))
+
+
+# -------------------------------------------------------- storage policies
+
+
+def _with_policies(home: str, disk: str, *others: Row) -> Row:
+    """A plan of one clone and one VM made from nothing, with policies for homes and disks."""
+    common = {"cluster": "gpu", "folder": "training", "datastore": "vsan", "cpus": 2, "memory": "8GiB"}
+    own = [{"size": "10GiB", "storage_policy": disk}]
+    return {
+        "version": 1,
+        "name": "policies",
+        "vcenter": f"lab:{ESTATE}",
+        "defaults": common | {"storage_policy": home},
+        "vms": [
+            {"name": "a", "template": "ubuntu", "gpus": "grid_a100-10c", "disks": [*others, *own]},
+            {"name": "b", "template": {"scratch": "ubuntu64Guest"}, "disks": [{"size": "5GiB"}, *own]},
+        ],
+    }
+
+
+POLICIES = Case(
+    estate=_estate(has_driver=True, graphics="sharedDirect", passthrough=False, drs="manual", functions=False)
+    | {
+        "vcenter": {
+            "storage_policies": [{"name": name, "datastores": ["vsan"]} for name in ("gold", "silver")]
+        }
+    },
+    plans=(
+        _with_policies("gold", "silver", {"grow": "80GiB"}),
+        _with_policies("silver", "gold", {"grow": "90GiB", "storage_policy": "gold"}),
+    ),
+)
+"""Storage policies of new VMs, and others for them beside a disk that grows."""

@@ -176,7 +176,7 @@ def _text(value: Any) -> str:
             return str(value)
 
 
-_IDENTITIES = ("key", "deviceId", "id", "pnicDevice", "name", "host")
+_IDENTITIES = ("key", "diskId", "deviceId", "id", "pnicDevice", "name", "host")
 
 
 def _identity(one: Any) -> str:

@@ -12,8 +12,8 @@ from tests.unit.render.samples import READ_AT, estate, everything, own_vm, plan_
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.model.guests.guest import GuestSpec
 from vgpu_cfg.model.observed.drs import VmGroup, VmHostRule
-from vgpu_cfg.model.observed.inventory import Inventory
-from vgpu_cfg.model.observed.vm import OwnerMark, PowerState, Vm
+from vgpu_cfg.model.observed.inventory import Inventory, StoragePolicy
+from vgpu_cfg.model.observed.vm import OwnerMark, PowerState, VirtualDisk, Vm
 from vgpu_cfg.model.plan import change as kinds
 from vgpu_cfg.model.plan.change import (
     Change,
@@ -24,6 +24,7 @@ from vgpu_cfg.model.plan.change import (
     Plan,
     PowerOffVm,
     PowerOnVm,
+    ReconfigureVm,
     RemoveVmGroup,
     SetHostRule,
     StageGuest,
@@ -32,7 +33,7 @@ from vgpu_cfg.model.plan.change import (
     VmRef,
 )
 from vgpu_cfg.model.plan.report import Outcome, OutcomeStatus
-from vgpu_cfg.model.plan.vm_spec import VmSpec
+from vgpu_cfg.model.plan.vm_spec import PolicyRef, SetDiskPolicy, VmSpec
 from vgpu_cfg.planning.rollback.no_way_back import with_no_way_back
 from vgpu_cfg.planning.rollback.rollback import make_rollback
 
@@ -215,6 +216,29 @@ def test_what_nothing_undoes_is_told(change: Change, words: str) -> None:
     (found,) = told(plan)
     assert found[0] == "VG555"
     assert words in found[1]
+
+
+def with_policy(policy: str) -> Inventory:
+    """The estate where the VM's home and disk have a storage policy."""
+    vm = vm_at("vm-1")
+    assert vm.detail is not None
+    disks = (VirtualDisk(key=2000, capacity_mib=1024, controller_key=1000, policy=policy),)
+    detail = vm.detail.model_copy(update={"home_policy": policy, "disks": disks})
+    known = tuple(StoragePolicy(id=f"{name}-id", name=name) for name in ("gold", "silver"))
+    found = estate(vm.model_copy(update={"detail": detail}))
+    return found.model_copy(update={"vcenter": found.vcenter.model_copy(update={"storage_policies": known})})
+
+
+def test_storage_policies_come_back_where_there_were_some() -> None:
+    gold, silver = (PolicyRef(id=f"{name}-id", name=name) for name in ("gold", "silver"))
+    spec = VmSpec(home_policy=silver, devices=(SetDiskPolicy(key=2000, policy=silver),))
+    change = of_vm(ReconfigureVm, spec=spec)
+    (back,) = undone(with_policy("gold-id"), with_policy("silver-id"), change).changes
+    assert isinstance(back, ReconfigureVm)
+    assert back.spec.home_policy == gold
+    assert back.spec.devices == (SetDiskPolicy(key=2000, policy=gold),)
+    assert undone(with_policy("gold-id"), with_policy("gold-id"), change).changes == ()
+    assert {code for code, _ in told(undone(with_policy(""), with_policy("silver-id"), change))} == {"VG555"}
 
 
 def test_a_mark_that_was_completed_stays() -> None:

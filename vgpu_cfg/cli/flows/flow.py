@@ -81,6 +81,7 @@ def scope_of(desired: DesiredPlan) -> ReadScope:
         hosts=tuple(HostScope(cluster=entry.cluster, names=entry.names) for entry in desired.hosts),
         system_ids=any(_has_fixed_passthrough(vm) for vm in desired.vms),
         key_providers=any(vm.vtpm for vm in desired.vms),
+        storage_policies=frozenset(name for vm in desired.vms for name in vm.storage_policies),
     )
 
 

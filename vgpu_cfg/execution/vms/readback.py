@@ -25,7 +25,9 @@ from vgpu_cfg.model.plan.vm_spec import (
     NewTpm,
     NewVgpu,
     NicBacking,
+    PolicyRef,
     RemoveDevice,
+    SetDiskPolicy,
     VmSpec,
 )
 from vgpu_cfg.planning.vms.devices.gpu_devices import uvm_key
@@ -68,6 +70,7 @@ def missing_from(vm: Vm, spec: VmSpec, before: VmDetail | None = None) -> VmSpec
         devices=devices,
         device_groups={key: name for key, name in spec.device_groups.items() if key in groups},
         change_version=detail.change_version or None,
+        home_policy=spec.home_policy if spec.home_policy and _is_other(spec.home_policy, detail) else None,
     )
 
 
@@ -76,7 +79,13 @@ def describe_spec(spec: VmSpec) -> str:
     groups = (f"device group {name}" for name in spec.device_groups.values())
     devices = (_device_text(edit) for edit in spec.devices)
     settings = (setting.name.rstrip(":") for setting, _ in rows_of(spec.settings))
-    return ", ".join([*settings, *spec.extra_config, *groups, *devices])
+    policy = () if spec.home_policy is None else (f"storage policy {spec.home_policy.name}",)
+    return ", ".join([*settings, *spec.extra_config, *groups, *policy, *devices])
+
+
+def _is_other(policy: PolicyRef, detail: VmDetail) -> bool:
+    """Whether the VM's home is told to have another storage policy; one that was not read is believed."""
+    return detail.home_policy not in (None, policy.id)
 
 
 def _missing_devices(
@@ -91,7 +100,7 @@ def _missing_devices(
     for edit in edits:
         if isinstance(edit, RemoveDevice):
             continue
-        if isinstance(edit, EditNic | GrowDisk):
+        if isinstance(edit, EditNic | GrowDisk | SetDiskPolicy):
             if not _is_edited(edit, detail):
                 missing.append(edit)
             continue
@@ -102,6 +111,10 @@ def _missing_devices(
         if isinstance(edit, NewVgpu):
             matches = [one for one in matches if _has_uvm(one.key, detail) is edit.uvm] or matches
             claimed.append((edit, matches[0]))
+        if isinstance(edit, NewDisk) and edit.policy is not None:
+            matches = [one for one in matches if one.identity[2] in (None, edit.policy.id)] or matches
+            if matches[0].identity[2] not in (None, edit.policy.id):
+                missing.append(SetDiskPolicy(key=matches[0].key, policy=edit.policy))
         unclaimed.remove(matches[0])
     left = {device.key for device in unclaimed}
     new = [device for device in unclaimed if device.key not in stood]
@@ -151,7 +164,7 @@ def _devices(detail: VmDetail) -> Iterator[_Device]:
         kind = nic.kind if nic.kind in ("sriov", "pvrdma") else "nic"
         yield _Device(nic.key, (kind, nic.network, nic.mac.lower(), nic.function))
     for disk in detail.disks:
-        yield _Device(disk.key, ("disk", disk.capacity_mib))
+        yield _Device(disk.key, ("disk", disk.capacity_mib, disk.policy))
     if detail.tpm_key is not None:
         yield _Device(detail.tpm_key, ("tpm",))
 
@@ -194,12 +207,16 @@ def _answers(
         case NewTpm():
             return device.identity == ("tpm",)
         case NewDisk():
-            return device.identity == ("disk", edit.size_mib)
+            kind, *rest = device.identity
+            return kind == "disk" and rest[0] == edit.size_mib
         case _:
             assert_never(edit)
 
 
-def _is_edited(edit: EditNic | GrowDisk, detail: VmDetail) -> bool:
+def _is_edited(edit: EditNic | GrowDisk | SetDiskPolicy, detail: VmDetail) -> bool:
+    if isinstance(edit, SetDiskPolicy):
+        found = (disk.policy for disk in detail.disks if disk.key == edit.key)
+        return any(policy in (None, edit.policy.id) for policy in found)
     if isinstance(edit, GrowDisk):
         return any(disk.key == edit.key and disk.capacity_mib >= edit.size_mib for disk in detail.disks)
     return any(nic.key == edit.key and _shows(nic, edit) for nic in detail.nics)
@@ -231,6 +248,8 @@ def _device_text(edit: DeviceEdit) -> str:
             return f"NIC on {edit.backing.network_name}"
         case NewDisk() | GrowDisk():
             return f"disk of {edit.size_mib} MiB"
+        case SetDiskPolicy():
+            return f"storage policy {edit.policy.name} of disk {edit.key}"
         case NewTpm():
             return "virtual TPM"
         case RemoveDevice():

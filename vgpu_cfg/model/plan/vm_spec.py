@@ -108,12 +108,20 @@ class EditNic(Frozen):
     mac: str | None = None
 
 
+class PolicyRef(Frozen):
+    """A storage policy: the id that is sent, and the name that a reader knows."""
+
+    id: str
+    name: str
+
+
 class NewDisk(Frozen):
     """Add a thin disk on a controller of the kind "scsi" or "nvme" (made where there is none)."""
 
     kind: Literal["new_disk"] = "new_disk"
     size_mib: int
     controller: str = "scsi"
+    policy: PolicyRef | None = Field(default=None, exclude_if=is_nothing)
 
 
 class NewTpm(Frozen):
@@ -128,6 +136,14 @@ class GrowDisk(Frozen):
     kind: Literal["grow_disk"] = "grow_disk"
     key: int
     size_mib: int
+
+
+class SetDiskPolicy(Frozen):
+    """Give an existing disk another storage policy; of a clone, a disk of its template."""
+
+    kind: Literal["set_disk_policy"] = "set_disk_policy"
+    key: int
+    policy: PolicyRef
 
 
 class RemoveDevice(Frozen):
@@ -149,6 +165,7 @@ DeviceEdit = Annotated[
     | NewDisk
     | NewTpm
     | GrowDisk
+    | SetDiskPolicy
     | RemoveDevice,
     Field(discriminator="kind"),
 ]
@@ -162,6 +179,7 @@ class VmSpec(Frozen):
     in `devices`, since the memory they free may be what the additions need.
     `change_version` makes vCenter refuse the change where the VM has moved on.
     `device_groups` names the vendor's device groups that are added, by a key of this spec alone.
+    `home_policy` is the storage policy of the VM's home: its configuration, logs and swap files.
     """
 
     settings: Mapping[str, SettingValue] = Field(default_factory=dict)
@@ -169,6 +187,7 @@ class VmSpec(Frozen):
     devices: tuple[DeviceEdit, ...] = ()
     device_groups: Mapping[int, str] = Field(default_factory=dict)
     change_version: str | None = None
+    home_policy: PolicyRef | None = Field(default=None, exclude_if=is_nothing)
 
     @property
     def is_empty(self) -> bool:

@@ -58,7 +58,10 @@ LIVE = TakesEffect.LIVE
 MOVE = TakesEffect.MOVE
 REPORTING = TakesEffect.REPORTING
 
-_COMPARED = ("cpus", "memory", "gpus", "numa", "nics", "disks", "extra_config", "place", "guest", "power")
+_COMPARED = (
+    "storage_policy",
+    *("cpus", "memory", "gpus", "numa", "nics", "disks", "extra_config", "place", "guest", "power"),
+)
 MANAGED = (*_COMPARED, "name", "folder", *sorted(OPTIONS))
 """The keys that are compared with a VM that exists, and so can be ignored."""
 
@@ -197,6 +200,7 @@ class DiskEntry(Frozen):
     grow: Size = key("The template's first disk is at least this large. A disk never shrinks.")
     size: Size = key("A new, thin disk of this size.")
     controller: Literal["scsi", "nvme"] = key("The new disk's controller.", default="scsi")
+    storage_policy: OptionalText = key("The disk's VM storage policy.", LIVE, "the VM's")
 
     model_config = ConfigDict(json_schema_extra={"oneOf": [{"required": ["grow"]}, {"required": ["size"]}]})
 
@@ -267,6 +271,11 @@ class VmKeys(VmOptions):
     )
     resource_pool: OptionalText = key("The resource pool.", AT_CREATION, "the cluster's root pool")
     datastore: OptionalText = key("The datastore.", MOVE, "the template's")
+    storage_policy: OptionalText = key(
+        "The VM storage policy of its home and of its disks, those of the template too.",
+        LIVE,
+        "what vCenter gives on the datastore",
+    )
     cpus: Annotated[int, Field(ge=1, le=768)] = key("Virtual CPUs.", AT_POWER_CYCLE, "the template's")
     memory: Memory = key("Memory with its unit; all of it is reserved.", AT_POWER_CYCLE, "the template's")
     gpus: Annotated[

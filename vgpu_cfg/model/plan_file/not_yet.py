@@ -15,8 +15,6 @@ NOT_YET_KEYS: Final[dict[str, str]] = {
     "hosts.access.bmc": UNPLANNED,
     "vms.template.library": UNPLANNED,
     "vms.template.item": UNPLANNED,
-    "vms.storage_policy": UNPLANNED,
-    "vms.disks.storage_policy": UNPLANNED,
     "vms.guest.spec": UNPLANNED,
     "vms.tags": UNPLANNED,
 }

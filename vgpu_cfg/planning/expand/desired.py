@@ -50,6 +50,7 @@ def make_vm(name: str, line: str, keys: VmKeys, origin: str, user_data: str = ""
         folder=keys.folder,
         resource_pool=keys.resource_pool,
         datastore=keys.datastore,
+        storage_policy=keys.storage_policy or None,
         **dict(stated_options(keys)),
         cpus=keys.cpus,
         memory_mib=keys.memory,
@@ -211,11 +212,14 @@ def _function(entry: NicEntry, k: int, *, has_gpus: bool) -> DesiredFunction | N
 
 
 def _disk(entry: DiskEntry) -> DesiredDisk:
+    policy = entry.storage_policy or None
     if entry.grow:
-        return DesiredDiskGrowth(size_mib=entry.grow)
+        return DesiredDiskGrowth(size_mib=entry.grow, storage_policy=policy)
     given = entry.model_fields_set
     return DesiredNewDisk(
-        size_mib=entry.size, controller=entry.controller if "controller" in given else "scsi"
+        size_mib=entry.size,
+        controller=entry.controller if "controller" in given else "scsi",
+        storage_policy=policy,
     )
 
 

@@ -63,6 +63,7 @@ from vgpu_cfg.model.plan.vm_spec import (
     NewPvrdmaNic,
     NewSriovNic,
     NewTpm,
+    SetDiskPolicy,
     VmSpec,
 )
 from vgpu_cfg.planning.privileges import table
@@ -266,10 +267,10 @@ def _of_creation(change: CreateVm, at: _Surroundings) -> Iterator[Needed]:
     yield Needed(table.BASIC_SETTINGS, location.folder_moid)
     yield Needed(table.ASSIGN_TO_POOL, location.resource_pool_moid)
     yield Needed(table.ALLOCATE_SPACE, location.datastore_moid)
-    yield from _of_spec(change.spec, location.folder_moid, is_first=not is_clone)
+    yield from _of_spec(change.spec, location.folder_moid, is_first=not is_clone, is_copy=is_clone)
 
 
-def _of_spec(spec: VmSpec, moid: str, *, is_first: bool = False) -> Iterator[Needed]:
+def _of_spec(spec: VmSpec, moid: str, *, is_first: bool = False, is_copy: bool = False) -> Iterator[Needed]:
     for setting, _ in rows_of(spec.settings):
         if setting.privilege:
             yield Needed(table.OF_SETTINGS[setting.privilege], moid)
@@ -280,6 +281,9 @@ def _of_spec(spec: VmSpec, moid: str, *, is_first: bool = False) -> Iterator[Nee
             yield Needed(table.ADD_DISK, moid)
         elif isinstance(edit, GrowDisk):
             yield Needed(table.GROW_DISK, moid)
+        elif isinstance(edit, SetDiskPolicy):
+            if not is_copy:
+                yield Needed(table.DISK_POLICY, moid)
         elif isinstance(edit, EditNic):
             yield Needed(table.EDIT_NIC, moid)
         elif isinstance(edit, NewTpm):

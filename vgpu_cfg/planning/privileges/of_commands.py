@@ -84,6 +84,8 @@ def _reading(asked: Asked) -> Iterator[Needed]:
         yield Needed(table.READ_PACKAGES, moid)
     if any(vm.vtpm for vm in asked.plan.desired.vms):
         yield Needed(table.READ_KEY_PROVIDERS, root)
+    if any(vm.storage_policies for vm in asked.plan.desired.vms):
+        yield Needed(table.READ_STORAGE_POLICIES, root)
     for moid in _datastores(asked):
         yield Needed(table.READ_LOG, moid)
 

@@ -54,6 +54,8 @@ def _reading(desired: DesiredPlan) -> Iterator[Need]:
         yield from (table.READ_MODULES, table.READ_PACKAGES)
     if any(vm.vtpm for vm in desired.vms):
         yield table.READ_KEY_PROVIDERS
+    if any(vm.storage_policies for vm in desired.vms):
+        yield table.READ_STORAGE_POLICIES
 
 
 def _of_vms(desired: DesiredPlan) -> Iterator[Need]:
@@ -64,6 +66,7 @@ def _of_vms(desired: DesiredPlan) -> Iterator[Need]:
         _OF_CLONES: "template" in sources,
         _OF_SCRATCH: "scratch" in sources,
         _OF_TPMS: any(vm.vtpm for vm in desired.vms),
+        frozenset({table.DISK_POLICY}): any(vm.storage_policies for vm in desired.vms),
         _OF_ATTRIBUTES: any(vm.attributes for vm in desired.vms),
         frozenset({table.GUEST_OPERATIONS}): _takes_passwords(desired),
     }

@@ -46,6 +46,13 @@ READ_KEY_PROVIDERS = Need(
     without="that there is none is found at the clone",
 )
 
+READ_STORAGE_POLICIES = Need(
+    "The storage policies, for a plan with `storage_policy`",
+    ("StorageProfile.View",),
+    Place.ROOT,
+    without="the plan is refused",
+)
+
 CLONE_TEMPLATE = Need(
     "A VM is cloned from a template", ("VirtualMachine.Provisioning.DeployTemplate",), Place.TEMPLATE
 )
@@ -104,6 +111,12 @@ GROW_DISK = Need(
     ("VirtualMachine.Config.DiskExtend",),
     Place.VM,
     frozenset({"VirtualMachine.Config.DiskExtend"}),
+)
+DISK_POLICY = Need(
+    "A disk gets another storage policy",
+    ("VirtualMachine.Config.EditDevice",),
+    Place.VM,
+    frozenset({"VirtualMachine.Config.EditDevice"}),
 )
 OF_SETTINGS: Mapping[str, Need] = {
     privilege: Need(what, (privilege,), Place.VM, where=_OR_FOLDER)
@@ -172,6 +185,7 @@ OF_VMS = (
     SET_ATTRIBUTES,
     DEFINE_ATTRIBUTES,
     GROW_DISK,
+    DISK_POLICY,
     *OF_SETTINGS.values(),
     GUEST_OPERATIONS,
     UPGRADE,

@@ -20,11 +20,14 @@ from vgpu_cfg.model.plan.vm_spec import (
     NewTpm,
     NewVgpu,
     NicBacking,
+    PolicyRef,
     RemoveDevice,
+    SetDiskPolicy,
 )
 from vgpu_cfg.planning.capacity.nic_functions import SRIOV
 from vgpu_cfg.planning.rollback.run import FailedRun
 from vgpu_cfg.planning.vms.devices.gpu_devices import has_uvm
+from vgpu_cfg.planning.vms.devices.storage_policies import disk_edit, home_edit
 from vgpu_cfg.planning.vms.lookup.wanted import PVRDMA
 from vgpu_cfg.planning.vms.new_vms import change_id
 from vgpu_cfg.planning.vms.settings.edits import (
@@ -53,6 +56,7 @@ def reconfigured_back(change: ReconfigureVm, before: Vm, now: Vm, run: FailedRun
         *_settings(change, found),
         *_pairs(change, before, found),
         *_devices(change, was, found, run),
+        *_home_policy_back(change, was, found, run),
     ]
     if not edits:
         return ()
@@ -103,6 +107,8 @@ def _devices(change: ReconfigureVm, was: VmDetail, found: VmDetail, run: FailedR
                 yield from _nic_back(device.key, was, found, run)
             case RemoveDevice():
                 yield from _given_back(change, device, was, found, run)
+            case SetDiskPolicy():
+                yield from _disk_policy_back(change, device, was, found, run)
             case GrowDisk():
                 run.cannot(change, "a disk that was made larger stays so: disks do not shrink")
             case NewDisk():
@@ -111,6 +117,47 @@ def _devices(change: ReconfigureVm, was: VmDetail, found: VmDetail, run: FailedR
                 )
             case _:
                 continue
+
+
+def _home_policy_back(
+    change: ReconfigureVm, was: VmDetail, found: VmDetail, run: FailedRun
+) -> Iterator[VmEdit]:
+    if change.spec.home_policy is None or found.home_policy in (None, was.home_policy):
+        return
+    before = _policy(was.home_policy, run)
+    if before is None:
+        run.cannot(change, *_NO_POLICY)
+        return
+    yield home_edit(_policy_name(found.home_policy, run), before)
+
+
+def _disk_policy_back(
+    change: ReconfigureVm, device: SetDiskPolicy, was: VmDetail, found: VmDetail, run: FailedRun
+) -> Iterator[VmEdit]:
+    ids = [{disk.key: disk.policy for disk in one.disks}.get(device.key) for one in (was, found)]
+    if ids[1] is None or ids[0] == ids[1]:
+        return
+    before = _policy(ids[0], run)
+    if before is None:
+        run.cannot(change, *_NO_POLICY)
+        return
+    yield disk_edit(device.key, _policy_name(ids[1], run), before)
+
+
+_NO_POLICY = (
+    "a storage policy stays: there was none before that can be given back",
+    "choose one in vCenter (VM > Edit VM Storage Policies)",
+)
+
+
+def _policy(policy_id: str | None, run: FailedRun) -> PolicyRef | None:
+    known = run.after.vcenter.storage_policies or ()
+    return next((PolicyRef(id=one.id, name=one.name) for one in known if one.id == policy_id), None)
+
+
+def _policy_name(policy_id: str | None, run: FailedRun) -> str | None:
+    found = _policy(policy_id, run)
+    return policy_id or None if found is None else found.name
 
 
 def _removals(was: VmDetail, found: VmDetail) -> Iterator[VmEdit]:

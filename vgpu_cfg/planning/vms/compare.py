@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 
 from vgpu_cfg.model.observed.vm import SettingValue
 from vgpu_cfg.model.plan.change import Edit
@@ -18,6 +19,7 @@ from vgpu_cfg.planning.findings.wording import listed
 from vgpu_cfg.planning.vms.devices.gpu_devices import compare_gpus
 from vgpu_cfg.planning.vms.devices.nic_devices import compare_functions
 from vgpu_cfg.planning.vms.devices.other_devices import compare_disks, compare_nics, compare_pvrdma
+from vgpu_cfg.planning.vms.devices.storage_policies import compare_policies, policy_of
 from vgpu_cfg.planning.vms.lookup.placed import PlacedVm
 from vgpu_cfg.planning.vms.settings.edits import (
     ClusterEdit,
@@ -41,9 +43,10 @@ _OTHER_KEYS = ", with other keys"
 def compare_vm(vm: PlacedVm, network_names: Mapping[str, str]) -> VmEdits:
     """List the edits that make a VM what it shall be; `network_names` spells the networks of its NICs."""
     edits = [edit for setting in VM_SETTINGS if (edit := _setting_edit(setting, vm)) is not None]
-    disks = compare_disks(vm.desired.disks, vm.base, vm.inherited_disks) if vm.manages("disks") else None
+    wanted = vm.desired.disks if vm.manages("disks") else ()
+    disks = compare_disks(wanted, vm.base, vm.inherited_disks, partial(policy_of, vm))
     edits += _device_edits(vm, dict(network_names))
-    edits += disks.edits if disks is not None else ()
+    edits += [*disks.edits, *compare_policies(vm, disks.there)]
     edits += _stated_pairs(vm)
     if edits and (mark := _mark_of_other_keys(vm, edits)) is not None:
         edits.append(mark)
@@ -51,8 +54,8 @@ def compare_vm(vm: PlacedVm, network_names: Mapping[str, str]) -> VmEdits:
         edits=tuple(sorted(edits, key=lambda one: _ORDER[one.topic])),
         overrides=tuple(_overrides(vm)),
         attributes=tuple(_attributes(vm)),
-        shrinking=tuple(disks.shrinking) if disks is not None else (),
-        grows_disk=disks is not None and disks.grows,
+        shrinking=tuple(disks.shrinking),
+        grows_disk=disks.grows,
     )
 
 

@@ -44,6 +44,7 @@ from vgpu_cfg.model.plan.vm_spec import (
     NewTpm,
     NewVgpu,
     RemoveDevice,
+    SetDiskPolicy,
     VmSpec,
 )
 from vgpu_cfg.planning.expand.ranges import fold_names
@@ -190,7 +191,8 @@ def _configure(
 
 def _is_live(spec: VmSpec) -> bool:
     """Whether a running VM takes all of a request: settings whose rows say so, and this tool's own pairs."""
-    rest = spec.model_copy(update={"settings": {}, "change_version": None, "extra_config": {}})
+    devices = tuple(one for one in spec.devices if not isinstance(one, SetDiskPolicy))
+    rest = VmSpec(devices=devices, device_groups=spec.device_groups)
     is_own = all(key.startswith(OWN_PREFIX) for key in spec.extra_config)
     return rest.is_empty and is_own and all(setting.is_live for setting, _ in rows_of(spec.settings))
 
@@ -251,6 +253,7 @@ def _device_commands(name: str, index: int, device: DeviceEdit) -> Iterator[str]
             | NewPvrdmaNic()
             | NewTpm()
             | EditNic()
+            | SetDiskPolicy()
             | RemoveDevice()
         ):
             return
@@ -285,6 +288,13 @@ def _left_to_client(spec: VmSpec) -> str:
             )
         elif isinstance(device, NewTpm):
             words.append("add a Trusted Platform Module")
+        elif isinstance(device, SetDiskPolicy):
+            words.append(f"give the disk with key {device.key} the storage policy {device.policy.name}")
+        elif isinstance(device, NewDisk) and device.policy is not None:
+            disk = f"the new disk of {device.size_mib} MiB"
+            words.append(f"give {disk} the storage policy {device.policy.name}")
+    if spec.home_policy is not None:
+        words.append(f"give VM home the storage policy {spec.home_policy.name} (Edit VM Storage Policies)")
     words += [f"add the device group {name} as a PCI device" for name in spec.device_groups.values()]
     for setting, value in rows_of(spec.settings):
         if by_hand := setting.client(value):

@@ -46,6 +46,9 @@ def _each_place(situation: Situation) -> Iterator[Candidate]:
             continue
         for loc, name in _texts(situation.document.data, keys):
             yield from _corrected(loc, name, keys[0], objects)
+    if any(situation.errors(Code.STORAGE_POLICY_NOT_FOUND)):
+        policies = [one.name for one in situation.observed.vcenter.storage_policies or ()]
+        yield from _among(situation, ("storage_policy",), policies)
     if any(situation.errors(Code.HOST_GROUP_NOT_FOUND)):
         yield from _among(situation, ("host_group", "host_groups"), groups)
     if any(situation.errors(Code.DATACENTER_NOT_FOUND, Code.DATACENTER_NOT_NAMED)):

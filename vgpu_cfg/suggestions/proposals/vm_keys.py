@@ -256,7 +256,9 @@ def _places(situation: Situation) -> Iterator[Candidate]:
         if vm.place.keep_free:
             yield from _ask(situation, vm, "keeps no host free", ("place.keep_free", None))
         yield from _ask(situation, vm, "spread as far as it goes", ("place.must", False))
-    for vm in situation.lines(Code.DATASTORE_NOT_ON_HOST, Code.NO_DATASTORE, Code.DATASTORE_INACCESSIBLE):
+    for vm in situation.lines(
+        Code.DATASTORE_NOT_ON_HOST, Code.NO_DATASTORE, Code.DATASTORE_INACCESSIBLE, Code.DATASTORE_UNFIT
+    ):
         on_hosts = {moid for host in situation.hosts_of(vm) for moid in host.datastore_moids}
         usable = [one for one in situation.site.datastores if one.moid in on_hosts and one.is_accessible]
         for datastore in sorted(usable, key=lambda one: -one.free_mib)[:3]:

@@ -26,7 +26,9 @@ from vgpu_cfg.model.plan.vm_spec import (
     NewTpm,
     NewVgpu,
     NicBacking,
+    PolicyRef,
     RemoveDevice,
+    SetDiskPolicy,
 )
 from vgpu_cfg.planning.vms.settings.device_leaves import PVRDMA_PROTOCOL
 
@@ -44,7 +46,9 @@ _card = vim.vm.device.VirtualEthernetCard
 
 def needs_current(edits: Iterable[DeviceEdit]) -> bool:
     """Whether the edits cannot be said without knowing the devices that the VM has now."""
-    return any(isinstance(edit, EditNic | GrowDisk | NewDisk | RemoveDevice) for edit in edits)
+    return any(
+        isinstance(edit, EditNic | GrowDisk | NewDisk | SetDiskPolicy | RemoveDevice) for edit in edits
+    )
 
 
 def device_specs(edits: Sequence[DeviceEdit], current: Sequence[Any], vm: str) -> list[Any]:
@@ -107,10 +111,11 @@ class _Maker:
             case NewTpm():
                 self._new(vim.vm.device.VirtualTPM(key=next(self._keys)))
             case GrowDisk():
-                disk = self._find(edit.key)
+                disk = self._edited(edit.key).device
                 disk.capacityInKB = edit.size_mib << 10
                 disk.capacityInBytes = edit.size_mib << 20
-                self._put(_Operation.edit, disk)
+            case SetDiskPolicy():
+                self._edited(edit.key).profile = profile_specs(edit.policy)
             case RemoveDevice():
                 self._put(_Operation.remove, self._find(edit.key))
             case _:
@@ -120,6 +125,11 @@ class _Maker:
         spec = vim.vm.device.VirtualDeviceSpec(operation=operation, device=device)
         self.specs.append(spec)
         return spec
+
+    def _edited(self, key: int) -> Any:
+        """Return the spec that edits a device: one for all edits of it, since a request names it once."""
+        known = (one for one in self.specs if one.device.key == key and one.operation == _Operation.edit)
+        return next(known, None) or self._put(_Operation.edit, self._find(key))
 
     def _new(self, device: Any) -> Any:
         self._devices.append(device)
@@ -200,6 +210,8 @@ class _Maker:
             )
         )
         spec.fileOperation = vim.vm.device.VirtualDeviceSpec.FileOperation.create
+        if edit.policy is not None:
+            spec.profile = profile_specs(edit.policy)
 
     def _free_unit(self, kind: str) -> tuple[Any, int]:
         """Return a controller of a kind with a free unit on it; one is added where none has."""
@@ -229,6 +241,11 @@ class _Maker:
             )
         self._new(added)
         return added, 0
+
+
+def profile_specs(policy: PolicyRef) -> list[Any]:
+    """Return how a request names a storage policy (vim `VirtualMachineDefinedProfileSpec`)."""
+    return [vim.vm.DefinedProfileSpec(profileId=policy.id)]
 
 
 def nic_backing(backing: NicBacking) -> Any:

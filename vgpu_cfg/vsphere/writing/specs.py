@@ -13,12 +13,12 @@ from pyVmomi import vim
 
 from vgpu_cfg.model.observed.names import escaped
 from vgpu_cfg.model.plan.change import CloneFrom, CreateVm
-from vgpu_cfg.model.plan.vm_spec import VmSpec
+from vgpu_cfg.model.plan.vm_spec import SetDiskPolicy, VmSpec
 from vgpu_cfg.planning.findings.wording import version_tuple
 from vgpu_cfg.planning.vms.new_vms import LINKED_CLONE
 from vgpu_cfg.planning.vms.settings.table import rows_of
 from vgpu_cfg.vsphere.wire.paths import set_path
-from vgpu_cfg.vsphere.writing.devices import device_groups, device_specs
+from vgpu_cfg.vsphere.writing.devices import device_groups, device_specs, profile_specs
 
 NUMA_AND_GROUPS_SINCE = "8.0.0.1"
 """The API version that brought device groups, virtual NUMA nodes and a node for each device."""
@@ -31,6 +31,8 @@ def config_spec(spec: VmSpec, devices: Sequence[Any], vm: str) -> Any:
         extraConfig=extra_config(spec.extra_config),
         deviceChange=device_specs(spec.devices, devices, vm),
     )
+    if spec.home_policy is not None:
+        config.vmProfile = profile_specs(spec.home_policy)
     if spec.device_groups:
         config.deviceGroups = device_groups(spec.device_groups)
     for setting, value in rows_of(spec.settings):
@@ -56,13 +58,24 @@ def needed_api(spec: VmSpec) -> tuple[str, str]:
 def clone_spec(
     change: CreateVm, source: CloneFrom, devices: Sequence[Any], instance_uuid: str | None = None
 ) -> Any:
-    """Return the CloneSpec of a VM that stays powered off."""
+    """Return the CloneSpec of a VM that stays powered off.
+
+    The policies of its home and of its template's disks go with its place, so that the copies are written
+    by them (vSphere API reference, VirtualMachineRelocateSpec.profile and .disk).
+    """
     location = vim.vm.RelocateSpec(
         host=vim.HostSystem(change.location.host_moid),
         pool=vim.ResourcePool(change.location.resource_pool_moid),
         datastore=vim.Datastore(change.location.datastore_moid),
     )
-    config = config_spec(change.spec, devices, change.vm.name)
+    asked = change.spec
+    if asked.home_policy is not None:
+        location.profile = profile_specs(asked.home_policy)
+    of_disks = [edit for edit in asked.devices if isinstance(edit, SetDiskPolicy)]
+    location.disk = [_located(edit, change) for edit in of_disks]
+    rest = tuple(edit for edit in asked.devices if not isinstance(edit, SetDiskPolicy))
+    asked = asked.model_copy(update={"home_policy": None, "devices": rest})
+    config = config_spec(asked, devices, change.vm.name)
     config.instanceUuid = instance_uuid
     spec = vim.vm.CloneSpec(
         location=location,
@@ -74,6 +87,15 @@ def clone_spec(
         location.diskMoveType = LINKED_CLONE
         spec.snapshot = vim.vm.Snapshot(source.snapshot_moid)
     return spec
+
+
+def _located(edit: SetDiskPolicy, change: CreateVm) -> Any:
+    """Return where the copy of a template's disk goes, with its policy."""
+    return vim.vm.RelocateSpec.DiskLocator(
+        diskId=edit.key,
+        datastore=vim.Datastore(change.location.datastore_moid),
+        profile=profile_specs(edit.policy),
+    )
 
 
 def scratch_spec(change: CreateVm, guest_id: str, instance_uuid: str | None = None) -> Any:

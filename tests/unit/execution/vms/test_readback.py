@@ -17,7 +17,9 @@ from vgpu_cfg.model.plan.vm_spec import (
     NewSriovNic,
     NewVgpu,
     NicBacking,
+    PolicyRef,
     RemoveDevice,
+    SetDiskPolicy,
     VmSpec,
 )
 
@@ -26,6 +28,19 @@ PAIR = "Nvidia:2@grid_a100-40c%NVLink"
 MEMBERS = (NewVgpu(profile=C40, group=1, sequence=0), NewVgpu(profile=C40, group=1, sequence=1))
 LAN = NicBacking(network_moid="network-1", network_name="vm-network")
 DVS = NicBacking(network_moid="dvportgroup-1", network_name="roce", portgroup_key="key-1", switch_uuid="uuid")
+GOLD = PolicyRef(id="gold-id", name="gold")
+
+
+def disk_with(policy: str | None) -> VirtualDisk:
+    return VirtualDisk(key=2000, capacity_mib=1024, controller_key=1000, policy=policy)
+
+
+def test_a_new_disk_without_its_policy_is_given_it() -> None:
+    spec = VmSpec(devices=(NewDisk(size_mib=1024, policy=GOLD),))
+    assert missing_from(vm(disks=(disk_with("gold-id"),)), spec).is_empty
+    found = missing_from(vm(disks=(disk_with(""),)), spec)
+    assert found.devices == (SetDiskPolicy(key=2000, policy=GOLD),)
+    assert describe_spec(found) == "storage policy gold of disk 2000"
 
 
 def vm(**fields: Any) -> Vm:
@@ -162,6 +177,18 @@ def vm(**fields: Any) -> Vm:
             {"disks": (VirtualDisk(key=2000, capacity_mib=2048, controller_key=1000),)},
             {"disks": (VirtualDisk(key=2000, capacity_mib=1024, controller_key=1000),)},
             id="larger disk",
+        ),
+        pytest.param(
+            {"home_policy": GOLD, "devices": (SetDiskPolicy(key=2000, policy=GOLD),)},
+            {"home_policy": "gold-id", "disks": (disk_with("gold-id"),)},
+            {"home_policy": "", "disks": (disk_with("other"),)},
+            id="storage policies",
+        ),
+        pytest.param(
+            {"home_policy": GOLD, "devices": (SetDiskPolicy(key=2000, policy=GOLD),)},
+            {"disks": (disk_with(None),)},
+            {"home_policy": "other", "disks": (disk_with(""),)},
+            id="storage policies that were not read are believed",
         ),
     ],
 )

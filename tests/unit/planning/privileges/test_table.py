@@ -17,7 +17,10 @@ from vgpu_cfg.planning.vms.settings.table import VM_SETTINGS
 ROOT = Path(__file__).resolve().parents[4]
 PAGE = ROOT / "docs" / "reference" / "permissions.md"
 SECTIONS = {
-    "reads": (table.READ_LOG, table.READ_MODULES, table.READ_PACKAGES, table.READ_KEY_PROVIDERS),
+    "reads": (
+        *(table.READ_LOG, table.READ_MODULES, table.READ_PACKAGES),
+        *(table.READ_KEY_PROVIDERS, table.READ_STORAGE_POLICIES),
+    ),
     "apply": table.OF_VMS,
     "verify": table.TO_VERIFY,
     "upkeep": table.TO_WORK_ON_HOSTS,

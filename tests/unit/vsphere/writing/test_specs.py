@@ -22,7 +22,9 @@ from vgpu_cfg.model.plan.vm_spec import (
     NewSriovNic,
     NewVgpu,
     NicBacking,
+    PolicyRef,
     RemoveDevice,
+    SetDiskPolicy,
     VmSpec,
 )
 from vgpu_cfg.vsphere.writing.devices import device_specs, needs_current
@@ -32,6 +34,7 @@ STANDARD = NicBacking(network_moid="network-1", network_name="vm-network")
 DISTRIBUTED = NicBacking(
     network_moid="dvportgroup-2", network_name="roce", portgroup_key="dvportgroup-2", switch_uuid="50 1e"
 )
+GOLD = PolicyRef(id="gold-id", name="gold")
 LOCATION = Location(
     folder_moid="group-v3",
     folder_path="/dc1/vm",
@@ -235,6 +238,24 @@ def test_a_disk_grows_in_both_of_its_sizes() -> None:
     assert spec.device.capacityInKB == 4096 << 10
     assert spec.device.capacityInBytes == 4096 << 20
     assert not spec.fileOperation
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_disk_that_grows_and_gets_another_policy_is_named_once(turned: bool) -> None:
+    edits = (GrowDisk(key=2000, size_mib=4096), SetDiskPolicy(key=2000, policy=GOLD))
+    (spec,) = made(*(edits[::-1] if turned else edits), current=(disk(2000, 1000, 0),))
+    assert (spec.device.capacityInKB, spec.profile[0].profileId) == (4096 << 10, "gold-id")
+
+
+def test_a_clone_gets_its_policies_with_its_place() -> None:
+    source = CloneFrom(template=VmRef(name="t", moid="vm-1"))
+    asked = VmSpec(home_policy=GOLD, devices=(SetDiskPolicy(key=2000, policy=GOLD),))
+    spec: Any = clone_spec(creation(asked, source), source, ())
+    assert spec.location.profile[0].profileId == "gold-id"
+    (copied,) = spec.location.disk
+    assert (copied.diskId, copied.profile[0].profileId) == (2000, "gold-id")
+    assert copied.datastore == spec.location.datastore
+    assert (spec.config.vmProfile, spec.config.deviceChange) == ([], [])
 
 
 def test_a_removed_device_goes_out_whole_and_first() -> None:

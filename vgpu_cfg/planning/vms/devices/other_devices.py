@@ -6,7 +6,7 @@ never shrunk and never removed: what is in it is not ours to lose.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from vgpu_cfg.model.desired import DesiredDisk, DesiredDiskGrowth, DesiredNewDisk
@@ -18,6 +18,7 @@ from vgpu_cfg.model.plan.vm_spec import (
     NewDisk,
     NewNic,
     NewPvrdmaNic,
+    PolicyRef,
     RemoveDevice,
 )
 from vgpu_cfg.planning.capacity.nic_functions import SRIOV
@@ -31,9 +32,14 @@ MOST_NICS = 10
 
 @dataclass(slots=True)
 class DiskEdits:
-    """The difference. `shrinking` names disks that are larger than what is asked, as (MiB now, MiB asked)."""
+    """The difference. `shrinking` names disks that are larger than what is asked, as (MiB now, MiB asked).
+
+    `there` are the disks that the VM has already, of those that are asked for or came with its template, by
+    their keys, each with its entry if it has one.
+    """
 
     edits: list[VmEdit] = field(default_factory=list)
+    there: dict[int, DesiredDisk | None] = field(default_factory=dict)
     shrinking: list[tuple[int, int]] = field(default_factory=list)
     grows: bool = False
 
@@ -103,27 +109,41 @@ def _compare_kind(
         yield _removal(nic, names)
 
 
-def compare_disks(wanted: Sequence[DesiredDisk], detail: VmDetail, inherited: frozenset[int]) -> DiskEdits:
+def _no_policy(_disk: DesiredDisk) -> PolicyRef | None:
+    return None
+
+
+def compare_disks(
+    wanted: Sequence[DesiredDisk],
+    detail: VmDetail,
+    inherited: frozenset[int],
+    policy_of: Callable[[DesiredDisk], PolicyRef | None] = _no_policy,
+) -> DiskEdits:
     """List the edits that grow the template's first disk and add the plan's own.
 
     `inherited` are the keys of the disks that came with the template, which a clone keeps. The
-    others are the plan's: matched by the kind of their controller, then in their order.
+    others are the plan's: matched by the kind of their controller, then in their order. `policy_of` says
+    which storage policy a new disk gets.
     """
     result = DiskEdits()
+    result.there = dict.fromkeys(disk.key for disk in detail.disks if disk.key in inherited)
     kinds = {controller.key: controller.kind for controller in detail.controllers}
     disks = sorted(detail.disks, key=lambda disk: disk.key)
     own = [disk for disk in disks if disk.key not in inherited]
     for want in wanted:
         if isinstance(want, DesiredDiskGrowth):
             first = next((disk for disk in disks if disk.key in inherited), None)
+            if first is not None:
+                result.there[first.key] = want
             if first is not None and first.capacity_mib < want.size_mib:
                 _grow(first.key, first.capacity_mib, want.size_mib, result)
             continue
         alike = [disk for disk in own if kinds.get(disk.controller_key, want.controller) == want.controller]
         if not alike:
-            _add(want, result)
+            _add(want, policy_of(want), result)
             continue
         own.remove(alike[0])
+        result.there[alike[0].key] = want
         if alike[0].capacity_mib < want.size_mib:
             _grow(alike[0].key, alike[0].capacity_mib, want.size_mib, result)
         elif alike[0].capacity_mib > want.size_mib:
@@ -137,9 +157,10 @@ def _grow(key: int, before: int, after: int, result: DiskEdits) -> None:
     result.edits.append(device_edit(Topic.DISK, edit, [GrowDisk(key=key, size_mib=after)]))
 
 
-def _add(want: DesiredNewDisk, result: DiskEdits) -> None:
-    edit = Edit(key="disk", after=gib(want.size_mib), note=f"thin, {want.controller}")
-    device = NewDisk(size_mib=want.size_mib, controller=want.controller)
+def _add(want: DesiredNewDisk, policy: PolicyRef | None, result: DiskEdits) -> None:
+    note = f"thin, {want.controller}{f', storage policy {policy.name}' if policy is not None else ''}"
+    edit = Edit(key="disk", after=gib(want.size_mib), note=note)
+    device = NewDisk(size_mib=want.size_mib, controller=want.controller, policy=policy)
     result.edits.append(device_edit(Topic.DISK, edit, [device]))
 
 

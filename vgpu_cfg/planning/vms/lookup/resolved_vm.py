@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from vgpu_cfg.catalog import Board
 from vgpu_cfg.model.desired import DesiredVm, ScratchSource, TemplateSource
-from vgpu_cfg.model.observed.inventory import Cluster, Datastore, Folder, Host, Network
+from vgpu_cfg.model.observed.inventory import (
+    Cluster,
+    Datastore,
+    Folder,
+    Host,
+    Network,
+    StoragePolicy,
+)
 from vgpu_cfg.model.observed.vm import Vm, VmDetail
 from vgpu_cfg.model.plan.vm_spec import NicBacking
 from vgpu_cfg.model.plan_file import GpuEntry
@@ -15,7 +22,7 @@ from vgpu_cfg.planning.estate.protection import Protection
 from vgpu_cfg.planning.estate.site import Site
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
-from vgpu_cfg.planning.findings.wording import is_at_least
+from vgpu_cfg.planning.findings.wording import is_at_least, listed
 from vgpu_cfg.planning.placement.demand import Shape
 from vgpu_cfg.planning.placement.host_state import Fit
 from vgpu_cfg.planning.vms.lookup.gpu_match import (
@@ -28,6 +35,14 @@ from vgpu_cfg.planning.vms.lookup.gpu_match import (
 )
 from vgpu_cfg.planning.vms.lookup.moving import Moving
 from vgpu_cfg.planning.vms.lookup.nic_match import AnyNic
+from vgpu_cfg.planning.vms.lookup.storage_policies import (
+    check_datastore,
+    fitting,
+    is_unread,
+    named_policies,
+    policies_of,
+    refuse_unread,
+)
 from vgpu_cfg.planning.vms.lookup.template import check_template
 from vgpu_cfg.planning.vms.lookup.vendor_groups import group_key
 from vgpu_cfg.planning.vms.lookup.wanted import PVRDMA, VMXNET3, WantedFunction, WantedNic
@@ -46,7 +61,8 @@ class ResolvedVm:
     `nics` is None where the plan leaves them to the template. `fit` is set by placement.
     `held_boards` are the boards behind the GPUs of a VM that keeps them, or gives them up. `move` is how the
     plan moves a VM that is elsewhere than the plan file says, `possible_move` how it could, `why_stays` why
-    it cannot.
+    it cannot. `policies` are the storage policies that it names, by the plan file's names for them, and
+    `known_policies` all of the vCenter's.
     """
 
     desired: DesiredVm
@@ -71,6 +87,8 @@ class ResolvedVm:
     move: Moving | None = None
     possible_move: Moving | None = None
     why_stays: str = ""
+    policies: Mapping[str, StoragePolicy] = field(default_factory=dict)
+    known_policies: tuple[StoragePolicy, ...] = ()
 
     @property
     def name(self) -> str:
@@ -149,7 +167,13 @@ def resolve_vm(
     if vm.nics and nics is None:
         clusters = ()
     is_missing = template is None and not isinstance(vm.source, ScratchSource)
-    datastore = reporting.datastore_of(vm) if is_missing else _datastore(vm, template, reporting, findings)
+    names = named_policies(vm, is_new=True)
+    policies = policies_of(vm, names, reporting, findings)
+    datastore = (
+        reporting.datastore_of(vm)
+        if is_missing
+        else _datastore(vm, template, reporting, list(policies.values()), findings)
+    )
     if template is not None and template.detail is None:
         message = f"the template {template.name} could not be read in detail"
         findings.refuse_vm(Code.NOT_READ, vm, message, _MAY_READ)
@@ -165,6 +189,9 @@ def resolve_vm(
     resolved = ResolvedVm(vm, folder, clusters, base, template=template, nics=nics, network_moids=moids)
     resolved.gpus = vm.gpus
     resolved.datastore = datastore
+    resolved.policies, resolved.known_policies = policies, reporting.observed.vcenter.storage_policies or ()
+    if datastore is not None:
+        check_datastore(vm, (datastore,), policies, reporting, findings)
     resolved.cpus, resolved.memory_mib = vm.cpus or base.cpus, vm.memory_mib or base.memory_mib
     if template is not None:
         check_template(vm, template, base, findings)
@@ -175,7 +202,7 @@ def resolve_vm(
         message = "neither the plan nor the template says how many CPUs or how much memory the VM has"
         findings.refuse_vm(Code.SIZE_UNKNOWN, vm, message, "write `cpus` and `memory`")
         resolved.cannot_be_placed = True
-    resolved.cannot_be_placed |= not clusters or resolved.datastore is None
+    resolved.cannot_be_placed |= not clusters or resolved.datastore is None or len(policies) < len(names)
     return resolved
 
 
@@ -203,6 +230,7 @@ def _resolve_existing(
     resolved = ResolvedVm(vm, folder, clusters, base, existing=existing, template=template)
     if vm.is_managed("nics"):
         resolved.nics, resolved.network_moids = _nics(vm, lookup.reporting, lookup.new_macs, is_new=False)
+    _resolve_policies(resolved, lookup.reporting, findings)
     resolved.gpus = effective_gpus(vm, base)
     host = lookup.silent.observed.host_by_moid.get(existing.host_moid or "")
     has_groups = host is None or is_at_least(host.version, DEVICE_GROUPS_SINCE)
@@ -212,6 +240,22 @@ def _resolve_existing(
     resolved.cpus = vm.cpus if vm.cpus and vm.is_managed("cpus") else base.cpus
     resolved.memory_mib = vm.memory_mib if vm.memory_mib and vm.is_managed("memory") else base.memory_mib
     return resolved
+
+
+def _resolve_policies(resolved: ResolvedVm, site: Site, findings: Findings) -> None:
+    """Look up the storage policies that a VM which exists shall have, where they were read."""
+    vm, base = resolved.desired, resolved.base
+    names = named_policies(vm, is_new=False)
+    if not names:
+        return
+    policies = policies_of(vm, names, site, findings)
+    if policies and is_unread(base):
+        refuse_unread(vm, findings)
+        return
+    resolved.policies, resolved.known_policies = policies, site.observed.vcenter.storage_policies or ()
+    own = [store for store in site.datastores if store.moid in base.datastore_moids]
+    goal = site.datastore_of(vm) if vm.is_managed("datastore") else None
+    check_datastore(vm, own if goal is None else (goal,), policies, site, findings)
 
 
 def _nics(
@@ -255,17 +299,29 @@ def _backing(network: Network) -> NicBacking:
     )
 
 
-def _datastore(vm: DesiredVm, template: Vm | None, site: Site, findings: Findings) -> Datastore | None:
-    """Return the named datastore, else the template's, else the only one there is."""
+def _datastore(
+    vm: DesiredVm, template: Vm | None, site: Site, policies: Sequence[StoragePolicy], findings: Findings
+) -> Datastore | None:
+    """Return the named datastore, else the template's, else the only one there is.
+
+    Where no datastore is named, only those count that fit the VM's storage policies.
+    """
     if vm.datastore is not None:
         return site.datastore_of(vm)
-    known = {datastore.moid: datastore for datastore in site.datastores}
+    usable = fitting(policies, site.datastores)
+    known = {datastore.moid: datastore for datastore in usable}
     if template is not None and template.detail is not None:
         for moid in template.detail.datastore_moids:
             if moid in known:
                 return known[moid]
-    if len(site.datastores) == 1:
-        return site.datastores[0]
+    if len(usable) == 1:
+        return usable[0]
+    if policies and not usable:
+        return site.datastores[0] if site.datastores else None
     message = "no datastore is named, and the template gives none"
-    findings.refuse_vm(Code.NO_DATASTORE, vm, message, "write `datastore`")
+    remedy = "write `datastore`"
+    if policies:
+        message = "no datastore is named, and several fit its storage policy"
+        remedy += f", one of {listed((store.name for store in usable), shown=6)}"
+    findings.refuse_vm(Code.NO_DATASTORE, vm, message, remedy)
     return None

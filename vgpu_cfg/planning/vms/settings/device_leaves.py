@@ -23,7 +23,9 @@ from vgpu_cfg.model.plan.vm_spec import (
     NewTpm,
     NewVgpu,
     NicBacking,
+    PolicyRef,
     RemoveDevice,
+    SetDiskPolicy,
 )
 
 PVRDMA_PROTOCOL = "rocev2"
@@ -52,9 +54,12 @@ def device_leaves(device: DeviceEdit, number: int) -> dict[str, str]:
         case EditNic():
             return _network(at, device.backing) | _mac(at, device.mac)
         case NewDisk():
-            return _size(at, device.size_mib) | {f"{at}.backing.thinProvisioned": "true"}
+            thin = {f"{at}.backing.thinProvisioned": "true"}
+            return _size(at, device.size_mib) | thin | policy_leaves(at, device.policy)
         case GrowDisk():
             return _size(at, device.size_mib)
+        case SetDiskPolicy():
+            return policy_leaves(at, device.policy)
         case NewTpm():
             return {f"{at}.operation": "add"}
         case RemoveDevice():
@@ -66,6 +71,12 @@ def device_leaves(device: DeviceEdit, number: int) -> dict[str, str]:
 def group_leaves(groups: Mapping[int, str]) -> dict[str, str]:
     """Return the fields of the device groups that are added."""
     return {f"deviceGroups.deviceGroup[{key}].deviceGroupName": name for key, name in sorted(groups.items())}
+
+
+def policy_leaves(at: str, policy: PolicyRef | None, field: str = "profile") -> dict[str, str]:
+    """Return the field that names a storage policy, below `at`."""
+    path = f"{at}.{field}" if at else field
+    return {} if policy is None else {f"{path}[*].profileId": policy.id}
 
 
 def _node(at: str, numa_node: int | None) -> dict[str, str]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from vgpu_cfg.model.observed.vm import SettingValue
 from vgpu_cfg.model.plan.change import Edit
-from vgpu_cfg.model.plan.vm_spec import DeviceEdit, RemoveDevice, VmSpec
+from vgpu_cfg.model.plan.vm_spec import DeviceEdit, PolicyRef, RemoveDevice, VmSpec
 from vgpu_cfg.planning.vms.settings.device_leaves import device_leaves, group_leaves
 from vgpu_cfg.planning.vms.settings.setting import Carrier, Topic, VmSetting, wire_text
 
@@ -67,17 +67,20 @@ def joined(edits: Iterable[VmEdit]) -> VmSpec:
     extra_config: dict[str, str] = {}
     groups: dict[int, str] = {}
     devices: list[DeviceEdit] = []
+    home_policy: PolicyRef | None = None
     for one in edits:
         settings |= one.spec.settings
         extra_config |= one.spec.extra_config
         groups |= one.spec.device_groups
         devices += one.spec.devices
+        home_policy = one.spec.home_policy or home_policy
     devices.sort(key=lambda device: not isinstance(device, RemoveDevice))
     return VmSpec(
         settings=settings,
         extra_config=dict(sorted(extra_config.items())),
         devices=tuple(devices),
         device_groups=groups,
+        home_policy=home_policy,
     )
 
 

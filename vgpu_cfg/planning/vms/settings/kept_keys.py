@@ -15,7 +15,7 @@ from vgpu_cfg.planning.vms.settings.extra_config import current
 from vgpu_cfg.planning.vms.settings.setting import Carrier
 from vgpu_cfg.planning.vms.settings.table import VM_SETTINGS
 
-_DEVICES = frozenset({"gpus", "nics", "disks"})
+_DEVICES = frozenset({"gpus", "nics", "disks", "storage_policy"})
 _PAIR, _ATTRIBUTE = "extra_config.", "attributes."
 
 
@@ -47,6 +47,8 @@ def _shown(key: str, vm: PlacedVm) -> str:
             return counted(len(base.nics) + len(base.passthrough_nics), "NIC")
         case "disks":
             return counted(len(base.disks), "disk")
+        case "storage_policy":
+            return "as it is"  # nobody asks for policies where no file names one
         case _:
             return ", ".join(_rows(key, vm)) or "unset"
 
