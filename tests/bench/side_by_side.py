@@ -1,6 +1,7 @@
 """vgpu-cfg and its peers on one served lab and one vcsim, near and far: round trips, bytes, seconds.
 
-    script/build-contract; script/build-peers
+    script/build-contract
+    script/build-peers
     .venv/bin/python -m tests.bench.side_by_side [--quick] [--vms 100 1000] [--delay 0 5 50]
 
 Each tool is asked the same in its own words, as a process of its own, behind a proxy that counts. A tool that
@@ -119,7 +120,7 @@ def questions(account: Account, folder: Path, *, has_gpus: bool) -> Mapping[str,
     ansible = PEERS / "ansible" / "bin"
     no_ansible = None if (PEERS / "ansible_collections").is_dir() else "script/build-peers fetches Ansible"
     no_govc = None if GOVC.is_file() else "script/build-contract builds govc"
-    asked = {
+    asked: dict[str, Sequence[Tool]] = {
         "who is there": [
             Tool("vgpu-cfg inventory", [[*own, "inventory", "--output", "json"]]),
             Tool("govc vm.info", [[str(GOVC), "vm.info", "-json", "*"]], no_govc),
