@@ -53,10 +53,10 @@ from vgpu_cfg.planning.vms.checks.place_checks import (
 )
 from vgpu_cfg.planning.vms.checks.topology_checks import check_topology
 from vgpu_cfg.planning.vms.checks.vm_checks import (
-    check_date,
     check_settings,
 )
 from vgpu_cfg.planning.vms.destroy import plan_removal
+from vgpu_cfg.planning.vms.expiry import check_expiry, with_expired_at_rest
 from vgpu_cfg.planning.vms.host_rules import plan_host_rules, remove_host_rules
 from vgpu_cfg.planning.vms.lookup.baseline import Baseline, StateReader, make_baseline, place_vms
 from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
@@ -92,8 +92,9 @@ class _Planning:
     def __init__(
         self, desired: DesiredPlan, observed: Inventory, catalog: Catalog, options: PlanOptions
     ) -> None:
-        self.desired, self.catalog, self.options = desired, catalog, options
+        self.catalog, self.options = catalog, options
         observed = as_named(desired, observed)
+        self.desired = desired = with_expired_at_rest(desired, observed)
         self.findings = Findings.for_plan(desired)
         self.as_read = observed
         self.unclear: tuple[Diagnostic, ...] = ()
@@ -222,7 +223,7 @@ class _Planning:
         offered = OfferedBy(self.hosts)
         today = self.observed.read_at.date()
         for resolved in resolved_vms:
-            check_date(resolved.desired, today, self.findings)
+            check_expiry(resolved.desired, resolved.existing, today, self.findings)
             check_not_hosts(resolved, self.hosts, self.findings)
             check_settings(resolved, self.findings)
             check_api(resolved.desired, resolved.gpus, self.observed.vcenter.api_version, self.findings)

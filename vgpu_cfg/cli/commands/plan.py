@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -38,6 +38,9 @@ from vgpu_cfg.model.occasion import Occasion
 from vgpu_cfg.model.runs import OnFailure
 from vgpu_cfg.settings.flags import ConnectionFlags
 
+if TYPE_CHECKING:
+    from vgpu_cfg.cli.flows.run_flow import ApplyOptions
+
 _SaveOption = Annotated[
     Path | None,
     typer.Option("--out", "-o", metavar="PLAN.json", help="Save the plan, to be reviewed and applied."),
@@ -61,6 +64,14 @@ _DoneOption = Annotated[
     list[str] | None,
     typer.Option(
         "--done", metavar="STEP", help="A manual step that you have done, where nothing else can show it."
+    ),
+]
+_ExpiredOption = Annotated[
+    bool,
+    typer.Option(
+        "--expired",
+        help="Only shut down VMs that are past their `expires`; nothing else is changed.",
+        rich_help_panel="What is allowed, and of what part",
     ),
 ]
 _RollbackOption = Annotated[
@@ -247,6 +258,7 @@ def apply(
     only: OnlyOption = None,
     rotate: RotateOption = None,
     done: _DoneOption = None,
+    expired: _ExpiredOption = False,
     require_signature: SignersOption = None,
     parallel: ParallelOption = 8,
     per_host: PerHostOption = 2,
@@ -284,6 +296,7 @@ def apply(
         rotate=rotated(rotate, request.desired),
         canary=canary,
         signers=require_signature,
+        expired=expired,
     )
     how = ApplyOptions(
         path=path,
@@ -295,7 +308,27 @@ def apply(
         done=tuple(done or ()),
         html=html,
     )
+    if expired:
+        _refuse_beside_expired(options, how)
+        raise typer.Exit(apply_flow.shut_down_expired(request, connection, options.plan_options, how))
     raise typer.Exit(apply_flow.apply(request, connection, options.plan_options, how))
+
+
+def _refuse_beside_expired(options: CommandOptions, how: ApplyOptions) -> None:
+    """Raise BadParameter for what says how VMs are made or changed: an expired one is only shut down."""
+    beside = {
+        "--delete": options.delete,
+        "--allow-destroy": options.allow_destroy,
+        "--allow-power-cycle": options.allow_power_cycle,
+        "--allow-move": options.allow_move,
+        "--rotate": options.rotate,
+        "--canary": options.canary,
+        "--done": how.done,
+        "--rollback-on-failure": options.on_failure is OnFailure.ROLL_BACK,
+    }
+    for hint, is_given in beside.items():
+        if is_given:
+            raise typer.BadParameter("it does not go with --expired, which only shuts down", param_hint=hint)
 
 
 def _on_failure(*, rolls_back: bool, stops: bool) -> OnFailure:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import typer
 
@@ -276,24 +277,48 @@ def destroy(request: PlanRequest, flags: ConnectionFlags, options: PlanOptions, 
     """Plan the removal of the plan's VMs, show, ask, carry out; hosts stay as they are."""
     from vgpu_cfg.planning.vms.destroy import make_destroy_plan
 
+    return _take_out(request, flags, options, how, make_destroy_plan, "destroy")
+
+
+def shut_down_expired(
+    request: PlanRequest, flags: ConnectionFlags, options: PlanOptions, how: ApplyOptions
+) -> int:
+    """Plan to shut down the plan's VMs that are past their date, show, ask, carry out; no more is done."""
+    from vgpu_cfg.planning.vms.expiry import make_expiry_plan
+
+    return _take_out(request, flags, options, how, make_expiry_plan, "apply")
+
+
+def _take_out(
+    request: PlanRequest,
+    flags: ConnectionFlags,
+    options: PlanOptions,
+    how: ApplyOptions,
+    make: Callable[[DesiredPlan, Inventory, PlanOptions], Plan],
+    verb: Literal["apply", "destroy"],
+) -> int:
+    """Carry out a plan that only takes VMs out of service, or away."""
     connection, desired = locate(request, flags)
     refuse_unstated(connection, how.occasion)
     refuse_unsigned(request, connection, how.options.signers)
     with compose.connect_writer(connection) as estate, ExitStack() as closing:
-        locks = closing.enter_context(locked(desired.identity, estate, "destroy"))
+        locks = closing.enter_context(locked(desired.identity, estate, verb))
         observed = read_for(desired, estate.reader)
-        plan = make_destroy_plan(desired, observed, options)
+        plan = make(desired, observed, options)
         show_plan(plan, how)
         refuse_errors(plan)
         if not plan.changes:
             return nothing_to_do(plan, how)
+        done = (
+            "Delete what is shown above, with" if verb == "destroy" else "Shut down what is shown above, with"
+        )
         work = Work(
             plan,
             observed,
-            lambda after: make_destroy_plan(desired, after, options),
+            lambda after: make(desired, after, options),
             lambda: read_for(desired, estate.reader),
-            f"Delete what is shown above, with {these(plan)}?",
-            "destroy",
+            f"{done} {these(plan)}?",
+            verb,
             locks,
             check="status",
         )

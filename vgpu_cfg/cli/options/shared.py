@@ -237,6 +237,7 @@ class CommandOptions:
     rotate: tuple[str, ...] = ()
     canary: int = 0
     signers: Path | None = None
+    expired: bool = False
 
     @property
     def plan_options(self) -> PlanOptions:
@@ -271,6 +272,7 @@ class CommandOptions:
             words += (f"--delete={name}" for name in self.delete)
             words += (f"--only={glob}" for glob in self.only)
         if verb == "apply":
+            words += ["--expired"] * self.expired
             words += ["--rollback-on-failure"] * (self.on_failure is OnFailure.ROLL_BACK)
             words += ["--stop-on-failure"] * (self.on_failure is OnFailure.STOP)
             words += [f"--canary={self.canary}"] * bool(self.canary)

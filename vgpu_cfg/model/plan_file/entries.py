@@ -299,7 +299,7 @@ class VmKeys(VmOptions):
     place: PlaceEntry = key("Where the VM may run.", LIVE, value=PlaceEntry)
     guest: GuestEntry = key("The guest: its name, accounts, drivers, containers.", TakesEffect.IN_GUEST)
     power: bool | Literal["leave"] = key("Whether the VM runs; leave: not touched.", LIVE, "true")
-    expires: Day = key("A date that reports show; nothing acts on it.", REPORTING)
+    expires: Day = key("The last day of the VM; `apply --expired` shuts it down after it.", REPORTING)
     ignore: tuple[ManagedKey, ...] = key("Keys whose drift is not reported and not fixed.", REPORTING)
     lock: bool = key("Whether `destroy` refuses this VM.", LIVE, "false")
 

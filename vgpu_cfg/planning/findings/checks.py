@@ -163,6 +163,8 @@ CHECKS: dict[Code, Check] = {
         (Code.SHARE_EXCEEDED, "a plan takes more than somebody's share of the GPUs", _E, _V),
         (Code.SHARE_EXCEEDED_ALREADY, "more than a share of the GPUs is held already", _W, _V),
         (Code.SHARE_KEPT, "a plan keeps to a share of the GPUs", _I, _V),
+        (Code.EXPIRES_SOON, "a VM expires within a week", _W, _V),
+        (Code.EXPIRES_NEXT, "a VM expires today or tomorrow", _W, _V),
         (Code.HOST_MEMORY, "the host cannot reserve that much memory", _E, _R),
         (Code.NUMA_TOO_SMALL, "the VM is larger than a NUMA node", _E, _R),
         (Code.NUMA_TAKEN, "the NUMA node is used by other VMs", _W, _R),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import date
 
 from vgpu_cfg.documents import did_you_mean
 from vgpu_cfg.model.desired import DesiredVm, TemplateSource
@@ -66,13 +65,6 @@ def check_mmio(vm: DesiredVm, wanted: PlacedVm, findings: Findings) -> None:
     if stated is not None and wanted.mmio_gb and (not stated.isdigit() or int(stated) < wanted.mmio_gb):
         message = f"extra_config sets {SIZE_KEY} to {stated}; its GPUs need {wanted.mmio_gb} by the rule"
         findings.add_vm(Code.MMIO_TOO_SMALL, vm, message, "remove the key, and the rule decides")
-
-
-def check_date(vm: DesiredVm, today: date, findings: Findings) -> None:
-    """Tell of a VM past its date; nothing acts on it."""
-    if vm.expires is not None and vm.expires < today:
-        message = f"it expired on {vm.expires.isoformat()}; nothing is done about it"
-        findings.add_vm(Code.EXPIRED, vm, message, "remove it from the plan file, or give it another date")
 
 
 def device_kinds(resolved: ResolvedVm) -> list[str]:

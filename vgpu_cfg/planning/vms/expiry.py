@@ -1,0 +1,105 @@
+"""What becomes of VMs by their date: two warnings before it, after it a shutdown by a run started for that.
+
+The day counts in UTC, by the clock of whoever reads; a VM is expired once its day is over. Nothing deletes
+it.
+"""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+
+from vgpu_cfg.model.desired import DesiredPlan, DesiredPower, DesiredVm
+from vgpu_cfg.model.observed.inventory import Inventory
+from vgpu_cfg.model.observed.vm import Vm
+from vgpu_cfg.model.plan.change import Edit, Impact, Plan, PowerOffVm, Subject, VmRef
+from vgpu_cfg.model.plan.severity import Severity
+from vgpu_cfg.planning.estate.lost import Intent, can_go
+from vgpu_cfg.planning.estate.own import own_vms
+from vgpu_cfg.planning.estate.protection import Protection
+from vgpu_cfg.planning.estate.site import Site
+from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.findings.collection import Findings
+from vgpu_cfg.planning.findings.options import PlanOptions
+from vgpu_cfg.planning.findings.wording import as_counted
+from vgpu_cfg.planning.vms.new_vms import change_id
+from vgpu_cfg.planning.vms.whole_vms import plan_about_vms
+
+FIRST_WARNING = timedelta(days=7)
+LAST_WARNING = timedelta(days=1)
+_LATER = "write a later date, or let it be shut down then"
+_SHUT_DOWN = Intent("shut down", "shut it down again", "it is left as it is")
+
+
+def is_expired(vm: DesiredVm, today: date) -> bool:
+    """Whether the day of a VM is over."""
+    return vm.expires is not None and vm.expires < today
+
+
+def check_expiry(vm: DesiredVm, existing: Vm | None, today: date, findings: Findings) -> None:
+    """Warn of a VM whose date comes near, once a week before and once a day, and tell what is past it."""
+    if vm.expires is None:
+        return
+    left = vm.expires - today
+    day = vm.expires.isoformat()
+    if is_expired(vm, today):
+        if existing is not None and not existing.is_on:
+            message = f"it expired on {day}, and is off: it is not started again"
+            findings.add_vm(
+                Code.EXPIRED, vm, message, "remove it from the plan file, or give it another date"
+            )
+        else:
+            message = f"it expired on {day}"
+            remedy = "`vgpu-cfg apply --expired` shuts down what is past its date; or give it another date"
+            findings.add_vm(Code.EXPIRED, vm, message, remedy, Severity.WARNING)
+    elif left <= LAST_WARNING:
+        when = "tomorrow" if left else "today"
+        findings.add_vm(Code.EXPIRES_NEXT, vm, f"it expires {when}, on {day}", _LATER)
+    elif left <= FIRST_WARNING:
+        findings.add_vm(Code.EXPIRES_SOON, vm, f"it expires in {left.days} days, on {day}", _LATER)
+
+
+def with_expired_at_rest(desired: DesiredPlan, observed: Inventory) -> DesiredPlan:
+    """Leave expired VMs off that are: else the next `apply` would start what was shut down."""
+    today = observed.read_at.date()
+    expired = {vm.name for vm in desired.vms if is_expired(vm, today) and vm.power is DesiredPower.ON}
+    if not expired:
+        return desired
+    off = {vm.name for vm in observed.vms if vm.is_of(desired.identity) and not vm.is_on} & expired
+    vms = (
+        vm.model_copy(update={"power": DesiredPower.LEAVE}) if vm.name in off else vm for vm in desired.vms
+    )
+    return desired.model_copy(update={"vms": tuple(vms)})
+
+
+def make_expiry_plan(desired: DesiredPlan, observed: Inventory, options: PlanOptions | None = None) -> Plan:
+    """Plan to shut down the plan's VMs that run past their date, and nothing else."""
+    chosen, findings = options or PlanOptions(), Findings.for_plan(desired)
+    site, today = Site(desired, observed, findings), observed.read_at.date()
+    hosts = {host.moid: host.name for host in observed.hosts}
+    own = own_vms(desired, observed)
+    protection = Protection.of(desired)
+    expired: list[Vm] = []
+    for vm in desired.vms:
+        existing = own.get(vm.name)
+        if not is_expired(vm, today) or existing is None or not existing.is_on:
+            continue
+        if not chosen.selects(vm.name, hosts.get(existing.host_moid or "", "")):
+            continue
+        folder = observed.folder_by_moid.get(existing.folder_moid or "")
+        if covering := protection.of_vm(existing.called or existing.name, folder):
+            findings.add_vm(Code.PROTECTED, vm, covering.message, covering.remedy())
+        expired.append(existing)
+    going, steps = can_go(expired, observed, desired.identity, findings, _SHUT_DOWN)
+    going.sort(key=lambda vm: (as_counted(vm.name), vm.moid))
+    return plan_about_vms(desired, site, [*(_shutdown(vm) for vm in going), *steps], findings)
+
+
+def _shutdown(vm: Vm) -> PowerOffVm:
+    return PowerOffVm(
+        id=change_id("power off", vm.name),
+        subject=Subject(kind="vm", name=vm.name, moid=vm.moid),
+        edits=(Edit(key="power", before="on", after="off"),),
+        impact=Impact.POWER_CYCLE,
+        host_moid=vm.host_moid,
+        vm=VmRef(name=vm.name, moid=vm.moid),
+    )
