@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -23,10 +23,13 @@ from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.limits import Limits
 from vgpu_cfg.model.plan_file import ProtectEntry
 from vgpu_cfg.model.plan_file.values import parse_secret
-from vgpu_cfg.settings.flags import ConnectionFlags
+from vgpu_cfg.settings.flags import ConnectionFlags, is_glob
 from vgpu_cfg.settings.folders import APP_NAME, config_file
 from vgpu_cfg.settings.secrets import ask_password, read_keyring, resolve_reference
 from vgpu_cfg.settings.variables import read_variables
+
+FetchedLogins = dict[tuple[str, str, str], str | None]
+"""What sources of passwords and tokens gave, by source, server and user."""
 
 LAB_PREFIX = "lab:"
 LAB_USER = "administrator@vsphere.local"
@@ -131,6 +134,7 @@ class Connection:
 
     `protecting` are the contexts of this server that protect something, whichever way it was named,
     `requiring` those that ask for the id of a change, or for a signature, and `quotas` the files of shares.
+    `login` was fetched before it is needed.
     """
 
     server: str
@@ -146,6 +150,7 @@ class Connection:
     protecting: tuple[ProtectingContext, ...] = ()
     requiring: tuple[RequiringContext, ...] = ()
     quotas: tuple[Path, ...] = ()
+    login: SecretStr | None = None
 
     @property
     def is_lab(self) -> bool:
@@ -157,16 +162,25 @@ class Connection:
         """The name or file of the lab's estate."""
         return self.server.removeprefix(LAB_PREFIX)
 
-    def password(self) -> str:
+    def with_login(self, fetched: FetchedLogins) -> Connection:
+        """Fetch the password or the token now; nobody is asked for it later, and no source is read twice.
+
+        `fetched` is what the sources of other connections gave, and is added to: standard input has one
+        password, and two contexts of one server and user need one answer. Raises LoginFailed.
+        """
+        login = self.token(fetched) if self.token_source else self.password(fetched)
+        return replace(self, login=SecretStr(login))
+
+    def password(self, fetched: FetchedLogins | None = None) -> str:
         """Return the password from the first source that has one.
 
         The lab needs none; one that is named for it must be right. Raises LoginFailed where none has, and
         nobody can be asked.
         """
+        if self.login is not None:
+            return self.login.get_secret_value()
         for source in self.password_sources:
-            if source == "prompt":
-                return ask_password(self.user, self.server)
-            found = read_keyring(self.server, self.user) if source == "keyring" else _resolve(source)
+            found = self._fetch(source, fetched)
             if found is not None:
                 return found
         if self.is_lab:
@@ -179,9 +193,11 @@ class Connection:
             f"`keyring set {APP_NAME}:{self.server} {self.user}`",
         )
 
-    def token(self) -> str:
+    def token(self, fetched: FetchedLogins | None = None) -> str:
         """Return the token of single sign-on. Raises LoginFailed where its source has none."""
-        found = _resolve(self.token_source)
+        if self.login is not None:
+            return self.login.get_secret_value()
+        found = self._fetch(self.token_source, fetched)
         if found is None:
             raise LoginFailed(
                 "the token is not there",
@@ -189,6 +205,21 @@ class Connection:
                 remedy="put one there, such as `govc session.login -issue` prints",
             )
         return found
+
+    def _fetch(self, source: str, fetched: FetchedLogins | None) -> str | None:
+        """Ask one source, unless it has answered before. Raises LoginFailed where it fails."""
+        is_own = source in ("keyring", "prompt")
+        key = (source, self.server if is_own else "", self.user if is_own else "")
+        known = {} if fetched is None else fetched
+        if key not in known:
+            match source:
+                case "prompt":
+                    known[key] = ask_password(self.user, self.server)
+                case "keyring":
+                    known[key] = read_keyring(self.server, self.user)
+                case _:
+                    known[key] = _resolve(source)
+        return known[key]
 
 
 def _resolve(reference: str) -> str | None:
@@ -275,7 +306,7 @@ def _protecting(server: str, config: ConfigFile) -> tuple[ProtectingContext, ...
             most_deletions=context.most_deletions,
         )
         for name, context in config.contexts.items()
-        if _plain(context.server) == _plain(server)
+        if is_same_server(context.server, server)
         and (context.protect != ProtectEntry() or context.most_deletions is not None)
     )
 
@@ -285,9 +316,14 @@ def _requiring(server: str, config: ConfigFile) -> tuple[RequiringContext, ...]:
     return tuple(
         RequiringContext(name, context.require_change, context.change_pattern, context.require_signature)
         for name, context in config.contexts.items()
-        if _plain(context.server) == _plain(server)
+        if is_same_server(context.server, server)
         and (context.require_change or context.change_pattern or context.require_signature)
     )
+
+
+def is_same_server(server: str, other: str) -> bool:
+    """Whether two addresses are spelled for one server."""
+    return _plain(server) == _plain(other)
 
 
 def _plain(server: str) -> str:
@@ -360,6 +396,8 @@ def _named_context(name: str, config: ConfigFile, document: Document | None) -> 
         return config.contexts[name]
     message = f"there is no context {name!r}"
     hint = _context_hint(name, config)
+    if is_glob(name):
+        hint = "one context is meant here; `inventory`, `fit` and `status` take several by --context"
     if document is not None:
         raise DocumentError(
             [document.fault(("contexts",), message, hint)],

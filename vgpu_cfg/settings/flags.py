@@ -8,7 +8,10 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class ConnectionFlags:
-    """What the command line said; None and False mean "not said"."""
+    """What the command line said; None and False mean "not said".
+
+    `contexts` are names and globs where several contexts are asked for; then `context` is not said.
+    """
 
     context: str | None = None
     server: str | None = None
@@ -22,3 +25,9 @@ class ConnectionFlags:
     timeout_seconds: float | None = None
     recording: Path | None = None
     quotas: Path | None = None
+    contexts: tuple[str, ...] = ()
+
+
+def is_glob(name: str) -> bool:
+    """Whether a text may mean several names."""
+    return any(sign in name for sign in "*?[")

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from threading import Lock
 
 from vgpu_cfg.documents import MOST_FILE_BYTES, read_bytes, read_within
 from vgpu_cfg.errors import LoginFailed
@@ -24,7 +25,8 @@ class SecretStore:
     """The secrets that a plan file names; each is fetched when it is first asked for, and only once.
 
     `references` are those of the plan file, and paths of encrypted files count from its `folder`. A plan file
-    comes from others: the commands that it names are run only once `allow_commands` has said so.
+    comes from others: the commands that it names are run only once `allow_commands` has said so. Several
+    threads may ask: one source is asked at a time, since it may ask somebody.
     """
 
     def __init__(self, references: Mapping[str, SecretReference], folder: Path) -> None:
@@ -32,6 +34,7 @@ class SecretStore:
         self._folder = folder
         self._fetched: dict[str, str | None] = {}
         self._may_run = False
+        self._lock = Lock()
 
     @property
     def commands(self) -> tuple[str, ...]:
@@ -56,11 +59,12 @@ class SecretStore:
         if self.is_held_back(name):
             return None
         found = self._references.get(name)
-        if name not in self._fetched:
-            self._fetched[name] = (
-                None if found is None else resolve_reference(str(found), self._folder, of_others=True)
-            )
-        return self._fetched[name]
+        with self._lock:
+            if name not in self._fetched:
+                self._fetched[name] = (
+                    None if found is None else resolve_reference(str(found), self._folder, of_others=True)
+                )
+            return self._fetched[name]
 
     def get(self, name: str) -> str:
         """Return a secret's value. Raises LoginFailed where it is not there, or empty."""
