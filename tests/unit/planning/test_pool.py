@@ -12,7 +12,7 @@ from vgpu_cfg.planning.capacity.gpu_state import GpuState, Held
 from vgpu_cfg.planning.capacity.vgpu_need import VgpuNeed, needs_of
 from vgpu_cfg.planning.pool.gpus import PooledGpu, PoolMode, pooled_gpus
 from vgpu_cfg.planning.pool.stranding import StrandedKind, Stranding, find_stranded
-from vgpu_cfg.planning.pool.summary import GpuPool, read_pool
+from vgpu_cfg.planning.pool.summary import GpuPool, add_up, read_pool
 
 A, B, C, D = "0000:21:00.0", "0000:41:00.0", "0000:a1:00.0", "0000:e2:00.0"
 CATALOG = load_catalog()
@@ -334,3 +334,27 @@ def test_a_whole_gpu_that_is_passed_through_counts_and_a_nic_does_not() -> None:
         "nic": runs(passthrough=[{"pci": B, "nic": True}], cpu_mhz=1),
     }
     assert [(one.vm, one.devices) for one in pool(host, vms).idle] == [("gpu", (A,))]
+
+
+def test_pools_add_up_to_the_pool_of_all_their_hosts() -> None:
+    mig = {"sharing": "mig"}
+    hosts = {
+        "esx-01": {"gpus": [a100(), a100(D)]},
+        "esx-02": {"gpus": [a100(), a100(D) | mig]},
+        "esx-03": {"gpus": [a100() | mig, {"board": "L40S", "pci": D, "node": 1}]},
+    }
+    vms = {
+        "a": runs("grid_a100-10c"),
+        "b": runs("grid_a100-3-20c", on=D, host="esx-02"),
+        "c": runs("grid_a100-4-20c", on=A, host="esx-03"),
+    }
+    observed = observe({"hosts": hosts, "vms": vms})
+    alone = [read_pool(observed, CATALOG, wants_host=name.__eq__).rows for name in hosts]
+    whole = read_pool(observed, CATALOG).rows
+    assert add_up(alone) == whole
+    assert add_up([whole]) == whole
+    assert [(row.board_key, str(row.mode), row.hosts, row.free_4g) for row in whole] == [
+        ("A100", "MIG", 2, 1),
+        ("A100", "same size", 2, None),
+        ("L40S", "same size", 1, None),
+    ]

@@ -127,6 +127,42 @@ def read_pool(
     )
 
 
+def add_up(pools: Iterable[Sequence[PoolRow]]) -> tuple[PoolRow, ...]:
+    """Add up the rows of several pools that have no GPU in common, by board and mode."""
+    groups: dict[tuple[str, str, PoolMode], list[PoolRow]] = {}
+    for pool in pools:
+        for row in pool:
+            groups.setdefault((row.board, row.board_key, row.mode), []).append(row)
+    return tuple(_sum(rows) for _, rows in sorted(groups.items()))
+
+
+def _sum(rows: Sequence[PoolRow]) -> PoolRow:
+    used: Counter[str] = Counter()
+    room: Counter[str] = Counter()
+    for row in rows:
+        used.update(row.used)
+        room.update(row.room)
+    starts = [row.free_4g for row in rows if row.free_4g is not None]
+    first = rows[0]
+    return PoolRow(
+        board=first.board,
+        board_key=first.board_key,
+        mode=first.mode,
+        hosts=sum(row.hosts for row in rows),
+        gpus=sum(row.gpus for row in rows),
+        idle=sum(row.idle for row in rows),
+        not_ready=sum(row.not_ready for row in rows),
+        used=dict(used),
+        room=dict(room),
+        whole_held=sum(row.whole_held for row in rows),
+        free_4g=sum(starts) if starts else None,
+        lost_mib=sum(row.lost_mib for row in rows),
+        bound_mib=sum(row.bound_mib for row in rows),
+        lost_compute_slices=sum(row.lost_compute_slices for row in rows),
+        nvlink_lost=sum(row.nvlink_lost for row in rows),
+    )
+
+
 def cpu_percent(vm: Vm) -> float | None:
     """Return how much a VM used of its CPUs of late, None where vCenter does not report."""
     detail = vm.detail

@@ -82,14 +82,17 @@ def render_pool(
     lines = both_ends(left, right, width)
     if not pool.gpus:
         return [*lines, Text(""), Text("No host has a GPU that vSphere lists.")]
-    lines += [Text(""), Text("POOL", style="bold")]
-    lines += table(_POOL_COLUMNS, [_pool_cells(row) for row in pool.rows], width)
-    lines += _notes(pool.rows, width)
+    lines += [Text(""), Text("POOL", style="bold"), *render_pool_rows(pool.rows, width)]
     lines += _by_host(pool.gpus, width, with_all=with_all)
     if use is not None:
         lines += render_use(pool, use, width, with_all=with_all)
     lines += [*render_shares(shares, width), *render_cordons(cordons, width)]
     return [*lines, *render_off(pool, width), *render_idle(pool, width)]
+
+
+def render_pool_rows(rows: Sequence[PoolRow], width: int) -> list[Text]:
+    """Lay out a pool's rows by board and mode, and what their columns mean."""
+    return [*table(_POOL_COLUMNS, [_pool_cells(row) for row in rows], width), *_notes(rows, width)]
 
 
 def _pool_cells(row: PoolRow) -> list[Cell]:
