@@ -25,8 +25,17 @@ found). Code 1 is a bug of ours, and 2 is also what a mistyped command line give
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
+
+_WORST_FIRST = (130, 1, 6, 3, 5, 4, 8, 9, 7, 10, 0)
+"""Which exit code comes back where several hold; docs/reference/exit-codes.md says why in this order."""
+
+
+def worst_exit_code(codes: Iterable[int]) -> int:
+    """Return the one of several exit codes that comes back; 0 where there is none."""
+    return min(codes, key=_WORST_FIRST.index, default=0)
 
 
 class VgpuCfgError(Exception):

@@ -15,7 +15,7 @@ from tests.architecture.sources import ROOT, modules, named, project_files
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.cli.app import app
 from vgpu_cfg.documents import build, parse_text
-from vgpu_cfg.errors import DocumentError, VgpuCfgError
+from vgpu_cfg.errors import DocumentError, VgpuCfgError, worst_exit_code
 from vgpu_cfg.knowledge.verify_failures import VerifyCode
 from vgpu_cfg.lab import open_lab
 from vgpu_cfg.lab.simulation.clock import VirtualClock
@@ -188,6 +188,16 @@ def test_the_page_has_every_exit_code() -> None:
     assert listed == {0, 1, 2, waiting, failed, unproven, differences} | {
         kind.exit_code for kind in kinds_of(VgpuCfgError)
     }
+
+
+def test_the_page_tells_which_of_several_exit_codes_comes_back() -> None:
+    told = re.search(
+        r"the first of ([\d, ]+) is what", (REFERENCE / "exit-codes.md").read_text(encoding="utf-8")
+    )
+    assert told is not None
+    order = [int(code) for code in told[1].split(", ")]
+    assert all(worst_exit_code([code, *order[place:]]) == code for place, code in enumerate(order))
+    assert worst_exit_code([]) == 0
 
 
 def kinds_of(kind: type[VgpuCfgError]) -> Iterator[type[VgpuCfgError]]:

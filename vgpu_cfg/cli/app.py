@@ -108,18 +108,15 @@ def _unusable_file(error: OSError) -> DocumentError:
 
 
 def _print_error(error: VgpuCfgError) -> None:
-    from vgpu_cfg.render.layout.console import make_console, print_lines, width_of
-    from vgpu_cfg.render.text.errors import render_error
+    from vgpu_cfg.cli.options.shared import OutputFormat
+    from vgpu_cfg.cli.output import show
 
     sys.stdout.flush()
     if wants_json(sys.argv[1:]):
-        from vgpu_cfg.render.data.error import error_data
-
-        sys.stderr.write(as_json(error_data(error)) + "\n")
+        show.error(error, OutputFormat.JSON)
         return
     _print_report(error)
-    console = make_console(sys.stderr)
-    print_lines(console, render_error(error, width_of(console)))
+    show.error(error, OutputFormat.TEXT)
 
 
 def _print_report(error: VgpuCfgError) -> None:

@@ -12,13 +12,21 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from vgpu_cfg.documents import did_you_mean
-from vgpu_cfg.errors import CertificateRejected, HostShellError, NotFound, Unreachable, UnsafePlan
+from vgpu_cfg.errors import (
+    CertificateRejected,
+    HostShellError,
+    Interrupted,
+    NotFound,
+    Unreachable,
+    UnsafePlan,
+)
 from vgpu_cfg.model.identity import new_id
 from vgpu_cfg.settings.connection import LAB_ADDRESS, LAB_PASSWORD, LAB_PORT, LAB_USER, Connection
 from vgpu_cfg.settings.folders import state_folder
@@ -48,6 +56,48 @@ if TYPE_CHECKING:
 
 ServerAct = Literal["power_on", "fail", "cut_off", "reconnect"]
 """What can be let happen to a server of the lab, beside its BIOS."""
+
+
+_STOPPED: ContextVar[threading.Event | None] = ContextVar("stopped", default=None)
+"""What says that the command was stopped, where several servers are read at once; None where one is."""
+
+
+@contextmanager
+def beside_others(stopped: threading.Event) -> Iterator[None]:
+    """Let sessions that are opened inside end once `stopped` is set, and say whose lines they tell.
+
+    Ctrl-C reaches one thread only; the others must be told.
+    """
+    before = _STOPPED.set(stopped)
+    try:
+        yield
+    finally:
+        _STOPPED.reset(before)
+
+
+@dataclass(frozen=True, slots=True)
+class _UntilStopped:
+    """A wire on which nothing but the logout is sent any more once the command was stopped."""
+
+    transport: Transport
+    stopped: threading.Event
+    server: str
+
+    def exchange(
+        self, method: str, path: str, headers: Mapping[str, str], body: bytes
+    ) -> tuple[int, Mapping[str, str], bytes]:
+        if self.stopped.is_set() and b"<Logout " not in body:
+            raise Interrupted("stopped before it was read", subject=self.server)
+        return self.transport.exchange(method, path, headers, body)
+
+    def close(self) -> None:
+        self.transport.close()
+
+
+def until_stopped(transport: Transport, server: str) -> Transport:
+    """Return a wire that ends with the command, where several servers are read at once; else the same one."""
+    stopped = _STOPPED.get()
+    return transport if stopped is None else _UntilStopped(transport, stopped, server)
 
 
 def make_id() -> str:
@@ -298,13 +348,18 @@ def open_session(connection: Connection, transport: Transport) -> Iterator[Sessi
     from vgpu_cfg.vsphere.wire.session import Session
 
     clock, limits = _clock_of(transport), connection.limits
+    outage = Outage(limits.outage_seconds, clock.pause, clock.now, _say)
+    stopped = _STOPPED.get()
+    if stopped is not None:
+        outage.tell = lambda line: _say(f"{connection.server}: {line}")
+        outage.is_called_off = stopped.is_set
     with Session(
-        transport,
+        until_stopped(transport, connection.server),
         connection.server,
         connection.user,
         connection.password,
         token=connection.token if connection.token_source else None,
-        outage=Outage(limits.outage_seconds, clock.pause, clock.now, _say),
+        outage=outage,
         limits=limits,
     ) as session:
         yield session

@@ -280,7 +280,7 @@ def _quotas(
     of_contexts = (
         config_file().parent / context.quotas.expanduser()
         for context in config.contexts.values()
-        if context.quotas is not None and _plain(context.server) == _plain(server)
+        if context.quotas is not None and is_same_server(context.server, server)
     )
     return tuple(dict.fromkeys((*of_contexts, *([named] if named is not None else []))))
 

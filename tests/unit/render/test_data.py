@@ -16,7 +16,7 @@ from tests.unit.render import host_reports, host_samples, samples
 from tests.unit.render.settings_samples import VIEWS, lookup
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.catalog.servers import load_board_power, load_servers
-from vgpu_cfg.errors import DocumentError, DocumentFault
+from vgpu_cfg.errors import DocumentError, DocumentFault, Unreachable
 from vgpu_cfg.model.desired import DesiredGuest, DesiredPlan
 from vgpu_cfg.model.host_list import HostList, ListedHost, ListedHostGpu
 from vgpu_cfg.model.observed.cordon import Cordon
@@ -40,20 +40,23 @@ from vgpu_cfg.render.data.error import error_data
 from vgpu_cfg.render.data.hand_over import hand_over_data
 from vgpu_cfg.render.data.pool import fit_data, hours_data, pool_data
 from vgpu_cfg.render.data.rebalance import rebalance_data
+from vgpu_cfg.render.data.several import several_data
 from vgpu_cfg.render.data.site_changes import site_changes_data
 from vgpu_cfg.render.data.sizing import room_data
 from vgpu_cfg.render.markdown.as_data import runbook_data
 from vgpu_cfg.render.views.cordons import cordon_rows
 from vgpu_cfg.render.views.fit import FitView
 from vgpu_cfg.render.views.inventory import InventoryView, view_inventory
+from vgpu_cfg.render.views.several import OneOfSeveral, Several
 from vgpu_cfg.render.views.status import view_status
 from vgpu_cfg.render.views.wiring import AtsLinkRow, AtsRow, WiredRow
 
 AS_FOUND = AsFound(text="", lines=("+ cpus: 8",), vms=("a",), left=(Left(vm="b", what="VM", why="gone"),))
-OPEN_MAPS = ("room", "used", "extra_config")
+SEVERAL = Several("context", "fit", (OneOfSeveral("prod-a", "vc01", error=Unreachable("no route")),))
+OPEN_MAPS = ("room", "used", "extra_config", "total")
 ROWS = (
     "vms|hosts|cordons|gpus|nics|numa_nodes|datastores|profiles|outcomes|faults|pool|off|idle|moves|restarts|"
-    "stays|steps|switches|files|workers|differences|left|changes|rows|wiring|ats|models"
+    "stays|steps|switches|files|workers|differences|left|changes|rows|wiring|ats|models|contexts"
 )
 ROW_KEY = re.compile(rf"({ROWS})\[\]\.((runs|stranded|limits|gains|parts|ports|proposals)\[\]\.|guest\.)?\w+")
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "json-output.md"
@@ -127,6 +130,7 @@ def documents() -> dict[str, dict[str, Any]]:
         "runbook": {"kind": "runbook", "format": 1}
         | runbook_data(with_rdma(prepared), lookup, VIEWS, occasion=NO_OCCASION),
         "hand-over": hand_over_data("horovod", handed_over(), {"hostfile": "hvd-01 slots=1\n"}, ("-np 1",)),
+        "contexts": several_data(SEVERAL, [None]),
         "error": error_data(DocumentError([DocumentFault("plan.yaml", 1, 1, "no", "yes")])),
     }
 

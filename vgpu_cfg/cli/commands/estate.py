@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vgpu_cfg.cli.options.shared import OutputFormat, OutputOption, connected
+from vgpu_cfg.cli.options.shared import OutputFormat, OutputOption, connected, refuse_of_several
 from vgpu_cfg.model.use_choice import UseBy, UseSort
 from vgpu_cfg.settings.flags import ConnectionFlags
 
@@ -23,7 +23,8 @@ def register(app: typer.Typer) -> None:
         epilog="vgpu-cfg inventory --server lab:mixed-fleet\n\n"
         "vgpu-cfg inventory --gpus --from vcenter.json\n\n"
         "vgpu-cfg inventory --html estate.html --from vcenter.json\n\n"
-        "vgpu-cfg inventory --from new.json --compare vcenter.json"
+        "vgpu-cfg inventory --from new.json --compare vcenter.json\n\n"
+        "vgpu-cfg inventory --gpus --context 'prod-*'"
     )(inventory)
     app.command(
         epilog="vgpu-cfg profiles --board A100\n\nvgpu-cfg profiles grid_a100-1-5c\n\nvgpu-cfg profiles --mig"
@@ -32,7 +33,7 @@ def register(app: typer.Typer) -> None:
     app.command(epilog="vgpu-cfg record vcenter.json --server vc01.example.com")(record)
 
 
-@connected(recordings=True, quotas=True)
+@connected(recordings=True, several=True, quotas=True)
 def inventory(
     *,
     hosts: Annotated[
@@ -91,9 +92,10 @@ def inventory(
     """Show hosts, GPUs, NICs and NUMA nodes, who holds them, and what is free."""
     from vgpu_cfg.cli.flows import flow
     from vgpu_cfg.cli.kept.whole_file import refuse_unwritable
-    from vgpu_cfg.cli.options.hosts import wanted_hosts
-    from vgpu_cfg.cli.output import show, show_pool
-    from vgpu_cfg.settings.connection import resolve_connection
+    from vgpu_cfg.cli.options.hosts import HostChoice, wanted_hosts
+    from vgpu_cfg.cli.output import answers, show_pool
+    from vgpu_cfg.planning.pool.use import USE_DAYS
+    from vgpu_cfg.settings.connection import Connection, resolve_connection
 
     asked = {
         "--idle-below": idle_below is not None,
@@ -110,6 +112,8 @@ def inventory(
         raise typer.BadParameter("it needs a terminal: leave it out for one reading", param_hint="--watch")
     if exit_code and compare is None:
         raise typer.BadParameter("it belongs to --compare", param_hint="--exit-code")
+    if connection.contexts:
+        refuse_of_several({"--compare": compare, "--html": html, "--watch": watch})
     if compare is not None:
         if gpus or hosts or clusters or html:
             raise typer.BadParameter(
@@ -127,35 +131,41 @@ def inventory(
     def wanted(observed: Inventory) -> Callable[[str], bool]:
         return wanted_hosts(observed, hosts=hosts or (), clusters=clusters or ())
 
-    def read() -> Inventory:
-        from vgpu_cfg.planning.pool.use import USE_DAYS
-
+    def read(server: Connection) -> Inventory:
         if not gpus:
             with_chains = html is not None or verbose or output is OutputFormat.JSON
-            return flow.read_all(connection, with_chains=with_chains)
+            return flow.read_all(server, with_chains=with_chains)
         use_days = USE_DAYS if days is None else days
-        return flow.read_all(connection, use_days=use_days, with_chains=html is not None)
+        return flow.read_all(server, use_days=use_days, with_chains=html is not None)
 
+    def answer(server: Connection, observed: Inventory, wants_host: Callable[[str], bool]) -> answers.Answer:
+        if not gpus:
+            return answers.inventory(observed, wants_host, verbose=verbose)
+        quotas = flow.quotas_of(server)
+        return answers.pool(
+            observed, wants_host, quotas=quotas, idle_below=idle_below, by=by, sort=sort, verbose=verbose
+        )
+
+    if connection.contexts:
+        from vgpu_cfg.cli.several.contexts import ask_contexts, refuse_vain
+        from vgpu_cfg.cli.several.telling import tell_all
+
+        choice = HostChoice(hosts or (), clusters or ())
+
+        def ask(server: Connection) -> answers.Answer:
+            observed = read(server)
+            return answer(server, observed, choice.at(observed))
+
+        told = ask_contexts(connection, ask)
+        refuse_vain(choice, told)
+        raise typer.Exit(tell_all(told, "context", "inventory", output))
+    server = resolve_connection(connection)
     if watch:
-        show_pool.watch_use(read, wanted, by, sort or UseSort.USE, verbose=verbose)
-    observed = read()
+        show_pool.watch_use(lambda: read(server), wanted, by, sort or UseSort.USE, verbose=verbose)
+    observed = read(server)
     if html is not None:
         _write_page(html, observed, wanted(observed))
-    if gpus:
-        show_pool.pool(
-            observed,
-            wanted(observed),
-            output,
-            quotas=flow.quotas_of(resolve_connection(connection)),
-            idle_below=idle_below,
-            by=by,
-            sort=sort,
-            verbose=verbose,
-        )
-        return
-    show.inventory(
-        observed, output, hosts=tuple(hosts or ()), clusters=tuple(clusters or ()), verbose=verbose
-    )
+    answer(server, observed, wanted(observed)).tell(output)
 
 
 def _write_page(path: Path, observed: Inventory, wants_host: Callable[[str], bool]) -> None:

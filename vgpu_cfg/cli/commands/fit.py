@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vgpu_cfg.cli.options.shared import OutputFormat, OutputOption, connected, planned
+from vgpu_cfg.cli.options.shared import OutputFormat, OutputOption, connected, planned, refuse_of_several
 from vgpu_cfg.settings.flags import ConnectionFlags
 
 if TYPE_CHECKING:
+    from vgpu_cfg.cli.output.answers import Answer
     from vgpu_cfg.model.desired import DesiredPlan, DesiredVm
     from vgpu_cfg.model.observed.inventory import Inventory
     from vgpu_cfg.model.plan.lost import LostHost
     from vgpu_cfg.model.vgpu import VgpuProfile
     from vgpu_cfg.planning.pool.shapes import Fits
+    from vgpu_cfg.settings.connection import Connection
     from vgpu_cfg.suggestions.added_hosts import Grown
 
 
@@ -26,11 +30,12 @@ def register(app: typer.Typer) -> None:
         "vgpu-cfg fit grid_a100-1-5c --server lab:mig-a100 --cluster gpu\n\n"
         "vgpu-cfg fit --plan examples/full-vgpu.yaml --vm train-01\n\n"
         "vgpu-cfg fit nvidia_l40s-12c --server lab:mixed-fleet --add '2 x esx-l40s-01, mixed size'\n\n"
-        "vgpu-cfg fit --without host:esx-a100-01 --server lab:mixed-fleet --html without.html"
+        "vgpu-cfg fit --without host:esx-a100-01 --server lab:mixed-fleet --html without.html\n\n"
+        "vgpu-cfg fit nvidia_l40s-12c --context 'prod-*'"
     )(fit)
 
 
-@connected(recordings=True)
+@connected(recordings=True, several=True)
 @planned
 def fit(
     profile: Annotated[
@@ -84,15 +89,14 @@ def fit(
     variable_files: tuple[Path, ...],
 ) -> None:
     """Count how many more of a profile, or of a VM of a plan file, fit on each host, and say why no more."""
-    from vgpu_cfg.catalog import load_catalog
     from vgpu_cfg.cli.flows import flow
     from vgpu_cfg.cli.flows.request import read_request
-    from vgpu_cfg.cli.options.hosts import wanted_hosts
-    from vgpu_cfg.cli.output import show_pool
-    from vgpu_cfg.errors import DoesNotFit
-    from vgpu_cfg.planning.pool.shapes import CurrentHosts
-    from vgpu_cfg.planning.remedies.lost_hosts import find_lost
+    from vgpu_cfg.cli.options.hosts import HostChoice, wanted_hosts
+    from vgpu_cfg.cli.several.contexts import ask_contexts, refuse_vain
+    from vgpu_cfg.cli.several.telling import tell_all
 
+    if connection.contexts:
+        refuse_of_several({"--add": add, "--without": without})
     if without is not None:
         if profile or plan or vm or add or hosts or clusters or exit_code:
             raise typer.BadParameter("it stands alone, with --output and --html", param_hint="--without")
@@ -102,34 +106,89 @@ def fit(
         return
     if html is not None:
         raise typer.BadParameter("it belongs to --without", param_hint="--html")
-    lost: tuple[LostHost, ...] = ()
-    asked = tuple(add or ())
     if (profile is None) == (plan is None):
         raise typer.BadParameter("name a profile, or a VM with --plan FILE --vm NAME", param_hint="PROFILE")
+    wanted: _OfProfile | _OfVm
     if plan is None:
         if vm is not None or variables or variable_files:
             raise typer.BadParameter("--vm, --set and --vars go with --plan", param_hint="--vm")
-        wanted = _profile(profile or "")
-        observed = flow.read_all(connection)
-        grown = _grown(observed, asked)
-        wants_host = wanted_hosts(grown.observed, hosts=hosts or (), clusters=clusters or ())
-        request = wanted.name
-
-        def fits_in(estate: Inventory) -> Fits:
-            return CurrentHosts(estate, load_catalog()).fit_profile(wanted, wants_host)
+        wanted = _OfProfile(_profile(profile or ""))
     else:
         question = read_request(plan, variables, variable_files)
-        line = _vm_of(question.desired, vm, plan)
-        desired, observed = flow.read_of(question, connection)
-        grown = _grown(observed, asked)
-        wants_host = wanted_hosts(grown.observed, hosts=hosts or (), clusters=clusters or ())
-        request = f"{line.line} of {desired.name}"
-        alike = {one.name for one in desired.vms if one.line == line.line}
-        lost = find_lost(desired, observed, load_catalog(), alike.__contains__)
+        wanted = _OfVm(question.desired, _vm_of(question.desired, vm, plan))
+    added = tuple(add or ())
+    if connection.contexts:
+        choice = HostChoice(hosts or (), clusters or ())
 
-        def fits_in(estate: Inventory) -> Fits:
-            return CurrentHosts(estate, load_catalog()).fit_vm(desired, line, wants_host)
+        def ask(server: Connection) -> Answer:
+            return _answer(wanted, server, choice.at, added, verbose=verbose)
 
+        told = ask_contexts(connection, ask, plan=wanted.plan)
+        refuse_vain(choice, told)
+        code = tell_all(told, "context", "fit", output)
+        found = sum(one.answer.figures["fit"] for one in told if one.answer is not None)
+        raise typer.Exit(code or (flow.EXIT_DIFFERENCES if exit_code and not found else 0))
+
+    def wants(observed: Inventory) -> Callable[[str], bool]:
+        return wanted_hosts(observed, hosts=hosts or (), clusters=clusters or ())
+
+    answer = _answer(wanted, flow.server_of(connection, wanted.plan), wants, added, verbose=verbose)
+    answer.tell(output)
+    if exit_code and not answer.figures["fit"]:
+        raise typer.Exit(flow.EXIT_DIFFERENCES)
+
+
+@dataclass(frozen=True, slots=True)
+class _OfProfile:
+    """What is asked for is a profile."""
+
+    profile: VgpuProfile
+    plan: None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _OfVm:
+    """What is asked for is a VM of a plan file."""
+
+    plan: DesiredPlan
+    line: DesiredVm
+
+
+def _answer(
+    wanted: _OfProfile | _OfVm,
+    server: Connection,
+    wants: Callable[[Inventory], Callable[[str], bool]],
+    added: tuple[str, ...],
+    *,
+    verbose: bool,
+) -> Answer:
+    """Read a vCenter and count. Raises DoesNotFit where the VM cannot be there whatever the room."""
+    from vgpu_cfg.catalog import load_catalog
+    from vgpu_cfg.cli.flows import flow
+    from vgpu_cfg.cli.output import answers
+    from vgpu_cfg.errors import DoesNotFit
+    from vgpu_cfg.planning.pool.shapes import CurrentHosts
+    from vgpu_cfg.planning.remedies.lost_hosts import find_lost
+
+    lost: tuple[LostHost, ...] = ()
+    match wanted:
+        case _OfProfile(profile):
+            observed, request = flow.read_all(server), profile.name
+
+            def fits_in(estate: Inventory) -> Fits:
+                return CurrentHosts(estate, load_catalog()).fit_profile(profile, wants_host)
+
+        case _OfVm(plan, line):
+            desired = flow.meant_at(server, plan)
+            observed, request = flow.read_at(server, desired), f"{line.line} of {desired.name}"
+            alike = {one.name for one in desired.vms if one.line == line.line}
+            lost = find_lost(desired, observed, load_catalog(), alike.__contains__)
+
+            def fits_in(estate: Inventory) -> Fits:
+                return CurrentHosts(estate, load_catalog()).fit_vm(desired, line, wants_host)
+
+    grown = _grown(observed, added)
+    wants_host = wants(grown.observed)
     found = fits_in(grown.observed)
     for error in found.errors:
         raise DoesNotFit(
@@ -137,10 +196,8 @@ def fit(
             subject=f"{error.subject.kind} {error.subject.name}",
             remedy=error.remedy or f"see docs/reference/checks/{error.code}.md",
         )
-    as_it_is = fits_in(observed).total if asked else None
-    show_pool.fits(grown, request, found, wants_host, output, lost=lost, as_it_is=as_it_is, verbose=verbose)
-    if exit_code and not found.total:
-        raise typer.Exit(flow.EXIT_DIFFERENCES)
+    as_it_is = fits_in(observed).total if added else None
+    return answers.fits(grown, request, found, wants_host, lost=lost, as_it_is=as_it_is, verbose=verbose)
 
 
 def _grown(observed: Inventory, asked: tuple[str, ...]) -> Grown:

@@ -33,6 +33,7 @@ from vgpu_cfg.cli.options.shared import (
     connected,
     names_to_delete,
     planned,
+    refuse_of_several,
 )
 from vgpu_cfg.model.occasion import Occasion
 from vgpu_cfg.model.runs import OnFailure
@@ -40,6 +41,8 @@ from vgpu_cfg.settings.flags import ConnectionFlags
 
 if TYPE_CHECKING:
     from vgpu_cfg.cli.flows.run_flow import ApplyOptions
+    from vgpu_cfg.model.plan.change import Plan
+    from vgpu_cfg.settings.connection import Connection
 
 _SaveOption = Annotated[
     Path | None,
@@ -135,7 +138,9 @@ def register(app: typer.Typer) -> None:
         epilog="vgpu-cfg plan examples/four-10c.yaml\n\nvgpu-cfg plan plan.yaml --set net=prod -o plan.json"
     )(plan)
     app.command(epilog="vgpu-cfg apply plan.yaml\n\nvgpu-cfg apply plan.json --yes --parallel 16")(apply)
-    app.command(epilog="vgpu-cfg status plan.yaml --exit-code")(status)
+    app.command(
+        epilog="vgpu-cfg status plan.yaml --exit-code\n\nvgpu-cfg status plan.yaml --context 'prod-*'"
+    )(status)
     app.command(epilog="vgpu-cfg destroy plan.yaml --dry-run\n\nvgpu-cfg destroy plan.yaml --only hvd-01")(
         destroy
     )
@@ -239,7 +244,7 @@ def plan(
     if sign is not None and out is not None:
         show.say(f"{sign_plan(out, sign)}: signed with {sign}")
     if exit_code or strict:
-        flow.exit_if_different(made, strict=strict)
+        raise typer.Exit(flow.exit_code_of_differences(made, strict=strict))
 
 
 @connected(quotas=True)
@@ -337,7 +342,7 @@ def _on_failure(*, rolls_back: bool, stops: bool) -> OnFailure:
     return OnFailure.STOP if stops else OnFailure.GO_ON
 
 
-@connected(recordings=True, quotas=True)
+@connected(recordings=True, several=True, quotas=True)
 @planned
 def status(
     path: PlanArgument,
@@ -354,25 +359,43 @@ def status(
     """Show what the plan owns, where it runs, what has drifted, and by whose hand."""
     from vgpu_cfg.cli.flows import flow
     from vgpu_cfg.cli.flows.request import read_request
-    from vgpu_cfg.cli.flows.status_flow import look
+    from vgpu_cfg.cli.flows.status_flow import look, look_at
     from vgpu_cfg.cli.kept import pages
     from vgpu_cfg.cli.kept.whole_file import refuse_unwritable
-    from vgpu_cfg.cli.output import show, show_report
+    from vgpu_cfg.cli.output import answers, show_report
+    from vgpu_cfg.cli.several.contexts import ask_contexts
+    from vgpu_cfg.cli.several.telling import tell_all
     from vgpu_cfg.planning.findings.options import PlanOptions
 
     if html is not None:
         refuse_unwritable(html, "--html")
     request = read_request(path, variables, variable_files)
-    answer, differences = look(request, connection, PlanOptions(allow_power_cycle=True))
+    options = PlanOptions(allow_power_cycle=True)
+
+    def code_of(made: Plan) -> int:
+        return flow.exit_code_of_differences(made, strict=strict) if exit_code or strict else 0
+
+    if connection.contexts:
+        refuse_of_several({"--html": html, "--output": output is ReportFormat.JUNIT})
+        secrets = request.secrets()
+
+        def ask(server: Connection) -> answers.Answer:
+            desired = flow.meant_at(server, request.desired)
+            found, differences = look_at(server, desired, options, secrets)
+            code = code_of(found.plan)
+            return answers.status(found.plan, found.observed, differences, verbose=verbose, exit_code=code)
+
+        told = ask_contexts(connection, ask, plan=request.desired)
+        raise typer.Exit(tell_all(told, "context", "status", OutputFormat(output.value)))
+    answer, differences = look(request, connection, options)
     made = answer.plan
     if html is not None:
         pages.status(html, made, answer.observed, differences)
     if output is ReportFormat.JUNIT:
         show_report.status(made, answer.observed)
     else:
-        show.status(made, answer.observed, differences, OutputFormat(output.value), verbose=verbose)
-    if exit_code or strict:
-        flow.exit_if_different(made, strict=strict)
+        answers.status(made, answer.observed, differences, verbose=verbose).tell(OutputFormat(output.value))
+    raise typer.Exit(code_of(made))
 
 
 @connected()

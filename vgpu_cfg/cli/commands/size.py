@@ -115,13 +115,14 @@ def _show_room(
     from vgpu_cfg.planning.sizing.standing import standing_hosts
     from vgpu_cfg.render.data.sizing import room_data
     from vgpu_cfg.render.text.sizing import render_room
+    from vgpu_cfg.settings.connection import resolve_connection
 
     if Path(of).is_file():
         request = read_request(Path(of), variables, variable_files)
         desired, observed = flow.read_of(request, connection)
         clusters = list(dict.fromkeys(name for vm in desired.vms for name in vm.clusters))
     else:
-        observed, clusters = flow.read_all(connection), [of]
+        observed, clusters = flow.read_all(resolve_connection(connection)), [of]
     is_wanted = wanted_hosts(observed, hosts=(), clusters=clusters)
     hosts: Sequence[Host] = [host for host in observed.hosts if is_wanted(host.name)]
     found = standing_hosts(hosts, load_catalog(), load_board_power(), load_servers())

@@ -43,15 +43,26 @@ EXIT_DIFFERENCES = 10
 
 
 def locate(request: PlanRequest, flags: ConnectionFlags) -> tuple[Connection, DesiredPlan]:
-    """Decide which server a plan is for; return it with the datacenter and what settings say of it there."""
-    desired = request.desired
-    connection = resolve_connection(flags, plan_server=desired.vcenter, plan_datacenter=desired.datacenter)
+    """Decide which server a plan is for; return it with the plan as it is meant there."""
+    connection = server_of(flags, request.desired)
+    return connection, meant_at(connection, request.desired)
+
+
+def server_of(flags: ConnectionFlags, desired: DesiredPlan | None = None) -> Connection:
+    """Decide which server is asked, by a plan where there is one."""
+    if desired is None:
+        return resolve_connection(flags)
+    return resolve_connection(flags, plan_server=desired.vcenter, plan_datacenter=desired.datacenter)
+
+
+def meant_at(connection: Connection, desired: DesiredPlan) -> DesiredPlan:
+    """Return a plan as it is meant at a server: in its datacenter, with what settings say of it there."""
     here = {
         "datacenter": connection.datacenter,
         "contexts": connection.protecting,
         "quotas": quotas_of(connection),
     }
-    return connection, desired.model_copy(update=here)
+    return desired.model_copy(update=here)
 
 
 def quotas_of(connection: Connection) -> tuple[Quotas, ...]:
@@ -120,12 +131,11 @@ def refuse_errors(plan: Plan, fixes: Suggestion | None = None) -> None:
     )
 
 
-def exit_if_different(plan: Plan, *, strict: bool = False) -> None:
-    """End the command with the exit code for differences; `strict` counts what is unknown."""
+def exit_code_of_differences(plan: Plan, *, strict: bool = False) -> int:
+    """Return the exit code for differences, or 0; `strict` counts what is unknown."""
     from vgpu_cfg.planning.sync import is_in_sync, is_known
 
-    if not is_in_sync(plan) or (strict and not is_known(plan)):
-        raise typer.Exit(EXIT_DIFFERENCES)
+    return EXIT_DIFFERENCES if not is_in_sync(plan) or (strict and not is_known(plan)) else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,12 +225,17 @@ def plan_destroy_once(request: PlanRequest, flags: ConnectionFlags, options: Pla
 def read_of(request: PlanRequest, flags: ConnectionFlags) -> tuple[DesiredPlan, Inventory]:
     """Read the estate that a plan is for; return it with the plan as it is meant there."""
     connection, desired = locate(request, flags)
+    return desired, read_at(connection, desired)
+
+
+def read_at(connection: Connection, desired: DesiredPlan) -> Inventory:
+    """Read at a server what a plan needs that is meant there."""
     with compose.connect_reader(connection) as reader:
-        return desired, read_for(desired, reader)
+        return read_for(desired, reader)
 
 
 def read_all(
-    flags: ConnectionFlags,
+    connection: Connection,
     *,
     use_days: float | None = None,
     with_chains: bool = False,
@@ -235,7 +250,6 @@ def read_all(
     """
     from vgpu_cfg.ports import ReadScope
 
-    connection = resolve_connection(flags)
     with compose.connect_reader(connection) as reader:
         observed = reader.read_inventory(ReadScope(datacenter=connection.datacenter))
         if use_days is not None:

@@ -12,6 +12,7 @@ from vgpu_cfg.cli.flows import flow
 from vgpu_cfg.cli.flows.history import look_back
 from vgpu_cfg.cli.flows.request import read_request
 from vgpu_cfg.cli.flows.status_flow import look
+from vgpu_cfg.settings.connection import resolve_connection
 from vgpu_cfg.settings.flags import ConnectionFlags
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def read_metrics(flags: ConnectionFlags, plans: Sequence[Path], *, days: float, 
     from vgpu_cfg.planning.pool.use import owner_of
     from vgpu_cfg.render.metrics import Site
 
-    observed = flow.read_all(flags, use_days=days, with_licences=True)
+    observed = flow.read_all(resolve_connection(flags), use_days=days, with_licences=True)
     history = look_back(flags, age=RUNS_SINCE)
     if history.failure is not None:
         raise history.failure

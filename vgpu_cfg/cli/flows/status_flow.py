@@ -10,12 +10,23 @@ from vgpu_cfg.cli.flows.request import PlanRequest
 from vgpu_cfg.settings.flags import ConnectionFlags
 
 if TYPE_CHECKING:
+    from vgpu_cfg.model.desired import DesiredPlan
     from vgpu_cfg.model.plan.difference import Difference
     from vgpu_cfg.planning.findings.options import PlanOptions
+    from vgpu_cfg.settings.connection import Connection
+    from vgpu_cfg.settings.secrets import SecretStore
 
 
 def look(
     request: PlanRequest, flags: ConnectionFlags, options: PlanOptions
+) -> tuple[Planned, tuple[Difference, ...]]:
+    """Look at what a plan file is about, where it is meant; see `look_at`."""
+    connection, desired = locate(request, flags)
+    return look_at(connection, desired, options, request.secrets())
+
+
+def look_at(
+    connection: Connection, desired: DesiredPlan, options: PlanOptions, secrets: SecretStore
 ) -> tuple[Planned, tuple[Difference, ...]]:
     """Read the estate and plan for it; return the plan, and what differs with who brought it about.
 
@@ -24,9 +35,8 @@ def look(
     from vgpu_cfg.planning.drift.authors import past_scope, with_authors
     from vgpu_cfg.planning.drift.differences import differences_of
 
-    connection, desired = locate(request, flags)
     with compose.connect_reader(connection) as reader:
-        planned = plan_with(reader, desired, connection, options, request.secrets())
+        planned = plan_with(reader, desired, connection, options, secrets)
         differences = differences_of(planned.plan)
         scope = past_scope(differences, planned.observed)
         if not scope.is_empty:

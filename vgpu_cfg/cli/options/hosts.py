@@ -30,29 +30,48 @@ def wanted_hosts(
     Raises NotFound, with the name that was probably meant, for a glob that names nothing, and
     where together they do.
     """
-    by_moid = cluster_names(observed)
-    cluster_of = {host.name: by_moid.get(host.moid, "") for host in observed.hosts}
-    for globs, known, noun in (
-        (clusters, sorted(set(by_moid.values())), "cluster"),
-        (hosts, list(cluster_of), "host"),
-    ):
-        for glob in globs:
-            if not any(matches_any(name, [glob]) for name in known):
-                remedy = did_you_mean(glob, known, noun=f"{noun}s")
-                raise NotFound(
-                    f"no {noun} matches {glob}",
-                    subject=observed.vcenter.address,
-                    remedy=remedy or "`vgpu-cfg inventory` without --host and --cluster lists them all",
-                )
-
-    def is_wanted(name: str) -> bool:
-        cluster = cluster_of.get(name, "")
-        return (not hosts or matches_any(name, hosts)) and (not clusters or matches_any(cluster, clusters))
-
-    if (hosts or clusters) and not any(is_wanted(name) for name in cluster_of):
-        raise NotFound(
-            f"no host matches {' '.join([*clusters, *hosts])}",
-            subject=observed.vcenter.address,
-            remedy="`vgpu-cfg inventory` without --host and --cluster lists them all",
-        )
+    choice = HostChoice(hosts, clusters)
+    is_wanted = choice.at(observed)
+    choice.refuse_vain(observed.vcenter.address)
     return is_wanted
+
+
+class HostChoice:
+    """What `--host` and `--cluster` say of one vCenter or of several: a glob must name something at one."""
+
+    def __init__(self, hosts: Sequence[str], clusters: Sequence[str]) -> None:
+        self._hosts, self._clusters = hosts, clusters
+        self._cluster_of: list[tuple[str, str]] = []
+
+    def at(self, observed: Inventory) -> Callable[[str], bool]:
+        """Return what tells by its name whether a host of a vCenter is wanted; any thread may ask."""
+        by_moid = cluster_names(observed)
+        cluster_of = {host.name: by_moid.get(host.moid, "") for host in observed.hosts}
+        self._cluster_of += cluster_of.items()
+        return lambda name: self._is_wanted(name, cluster_of.get(name, ""))
+
+    def _is_wanted(self, name: str, cluster: str) -> bool:
+        return (not self._hosts or matches_any(name, self._hosts)) and (
+            not self._clusters or matches_any(cluster, self._clusters)
+        )
+
+    def refuse_vain(self, subject: str) -> None:
+        """Raise NotFound for a glob that named nothing of all that was asked, and where together they did."""
+        for globs, known, noun in (
+            (self._clusters, sorted({cluster for _, cluster in self._cluster_of if cluster}), "cluster"),
+            (self._hosts, [name for name, _ in self._cluster_of], "host"),
+        ):
+            for glob in globs:
+                if not any(matches_any(name, [glob]) for name in known):
+                    remedy = did_you_mean(glob, known, noun=f"{noun}s")
+                    raise NotFound(
+                        f"no {noun} matches {glob}",
+                        subject=subject,
+                        remedy=remedy or "`vgpu-cfg inventory` without --host and --cluster lists them all",
+                    )
+        if (self._hosts or self._clusters) and not any(self._is_wanted(*pair) for pair in self._cluster_of):
+            raise NotFound(
+                f"no host matches {' '.join([*self._clusters, *self._hosts])}",
+                subject=subject,
+                remedy="`vgpu-cfg inventory` without --host and --cluster lists them all",
+            )

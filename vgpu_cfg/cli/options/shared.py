@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import inspect
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -20,7 +20,7 @@ import typer
 
 from vgpu_cfg.model.occasion import NO_OCCASION, Occasion
 from vgpu_cfg.model.runs import OnFailure
-from vgpu_cfg.settings.flags import ConnectionFlags
+from vgpu_cfg.settings.flags import ConnectionFlags, is_glob
 
 if TYPE_CHECKING:
     from vgpu_cfg.planning.findings.options import PlanOptions
@@ -199,6 +199,15 @@ _CONNECTION_OPTIONS: dict[str, Any] = {
         ),
     ],
 }
+_CONTEXTS_OPTION = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--context",
+        help="Named context of the config file; several, or a glob, are read side by side.",
+        show_default=False,
+        rich_help_panel=_CONNECTION,
+    ),
+]
 _FROM_OPTION = Annotated[
     Path | None,
     typer.Option(
@@ -302,23 +311,42 @@ def names_to_delete(delete: list[str] | None, *, prune: bool = False) -> tuple[s
 
 
 def connected(
-    *, recordings: bool = False, quotas: bool = False
+    *, recordings: bool = False, several: bool = False, quotas: bool = False
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Add the connection options; the command gets `connection: ConnectionFlags`.
 
-    With `recordings` there is `--from` too: the command can work on a recorded vCenter. With `quotas` there
+    With `recordings` there is `--from` too: the command can work on a recorded vCenter. With `several` there
+    may be several contexts, and the command looks whether `connection.contexts` are said. With `quotas` there
     is `--quotas`.
     """
     options = dict(_CONNECTION_OPTIONS)
+    if several:
+        options["context"] = _CONTEXTS_OPTION
     if quotas:
         options["quotas"] = _QUOTAS_OPTION
     if recordings:
         options["recording"] = _FROM_OPTION
 
     def gather(values: dict[str, Any]) -> dict[str, Any]:
+        if several:
+            values |= _one_or_several(values["context"] or [])
         return {"connection": ConnectionFlags(**values)}
 
     return adding(options, gather, handed="connection")
+
+
+def _one_or_several(words: list[str]) -> dict[str, Any]:
+    """Return the flags of `--context`: a glob and whatever is said twice mean several."""
+    if len(words) > 1 or any(is_glob(word) for word in words):
+        return {"context": None, "contexts": tuple(words)}
+    return {"context": words[0] if words else None}
+
+
+def refuse_of_several(said: Mapping[str, object]) -> None:
+    """Raise BadParameter for an option that was said, and is about one vCenter."""
+    for option, value in said.items():
+        if value:
+            raise typer.BadParameter("it is about one vCenter: name one context", param_hint=option)
 
 
 def planned(command: Callable[..., None]) -> Callable[..., None]:

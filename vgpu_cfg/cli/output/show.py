@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
     from vgpu_cfg.catalog import ProfileEntry
     from vgpu_cfg.cli.compose import ServedLab
+    from vgpu_cfg.errors import VgpuCfgError
     from vgpu_cfg.execution import HostTools
     from vgpu_cfg.model.desired import DesiredPlan
     from vgpu_cfg.model.observed.inventory import Host, Inventory
     from vgpu_cfg.model.plan.as_found import AsFound
     from vgpu_cfg.model.plan.change import Plan
-    from vgpu_cfg.model.plan.difference import Difference
     from vgpu_cfg.model.plan.report import Report
     from vgpu_cfg.model.plan.suggestion import Suggestion
 
@@ -42,6 +42,18 @@ def say(text: str) -> None:
 def data(value: Any) -> None:
     """Print a value as JSON."""
     sys.stdout.write(as_json(value, indent=2) + "\n")
+
+
+def error(found: VgpuCfgError, output: OutputFormat) -> None:
+    """Print an error on standard error: what, where and what to do, a line each, or as JSON."""
+    if output is OutputFormat.JSON:
+        from vgpu_cfg.render.data.error import error_data
+
+        sys.stderr.write(as_json(error_data(found)) + "\n")
+        return
+    from vgpu_cfg.render.text.errors import render_error
+
+    lines(lambda width: render_error(found, width), sys.stderr)
 
 
 def document(kind: str, **values: Any) -> None:
@@ -208,27 +220,6 @@ def upkeep(
     lines(lambda width: render_upkeep(made, ended, width, drained=seen, journal=journal))
 
 
-def status(
-    made: Plan,
-    observed: Inventory,
-    differences: tuple[Difference, ...],
-    output: OutputFormat,
-    *,
-    verbose: bool,
-) -> None:
-    """Print what a plan owns and how it does."""
-    from vgpu_cfg.render.text.status import render_status
-    from vgpu_cfg.render.views.status import view_status
-
-    view = view_status(made, observed, differences)
-    if output is OutputFormat.JSON:
-        from vgpu_cfg.render.data.documents import status_data
-
-        data(status_data(view))
-        return
-    lines(lambda width: render_status(view, width, with_all=verbose))
-
-
 def found(written: AsFound, path: str, *, is_only_shown: bool) -> None:
     """Print what of the found goes into a plan file."""
     from vgpu_cfg.render.text.as_found import render_found
@@ -241,33 +232,6 @@ def found_data(written: AsFound, path: str, *, is_written: bool) -> None:
     from vgpu_cfg.render.data.documents import as_found_data
 
     data(as_found_data(written, path, is_written=is_written))
-
-
-def inventory(
-    observed: Inventory,
-    output: OutputFormat,
-    *,
-    hosts: Sequence[str],
-    clusters: Sequence[str],
-    verbose: bool,
-) -> None:
-    """Print an estate, or the part of it that the globs name.
-
-    Raises NotFound where they name nothing.
-    """
-    from vgpu_cfg.catalog import load_catalog
-    from vgpu_cfg.cli.options.hosts import wanted_hosts
-    from vgpu_cfg.render.text.inventory import render_inventory
-    from vgpu_cfg.render.views.inventory import view_inventory
-
-    wanted = wanted_hosts(observed, hosts=hosts, clusters=clusters)
-    view = view_inventory(observed, load_catalog(), wants_host=wanted)
-    if output is OutputFormat.JSON:
-        from vgpu_cfg.render.data.documents import inventory_data
-
-        data(inventory_data(view))
-        return
-    lines(lambda width: render_inventory(view, width, with_all=verbose))
 
 
 def profiles(entries: Sequence[ProfileEntry], output: OutputFormat) -> None:

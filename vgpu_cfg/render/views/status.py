@@ -89,15 +89,19 @@ def state_word(state: str) -> str:
     return known.get(state, state)
 
 
+def differing(view: StatusView) -> int:
+    """Count the hosts and VMs that are not as the plan file says, and the changes that no row tells of."""
+    hosts = sum(not row.is_in_sync for row in view.hosts)
+    return hosts + sum(not row.is_in_sync for row in view.vms) + len(view.others)
+
+
 def verdict_of(view: StatusView) -> tuple[str, str]:
     """Say whether all is as the plan file says: a colour, and words; what could not be read may differ."""
-    differing = len(view.others)
-    differing += sum(not row.is_in_sync for row in view.hosts)
-    differing += sum(not row.is_in_sync for row in view.vms)
+    count = differing(view)
     unread = sum(not row.is_read for row in view.hosts)
     errors = error_count(view.findings)
-    if differing:
-        return "yellow", f"{differing} {'differs' if differing == 1 else 'differ'}"
+    if count:
+        return "yellow", f"{count} {'differs' if count == 1 else 'differ'}"
     if errors:
         return "red", f"not in sync: {counted(errors, 'error')}"
     if unread and view.is_in_sync:

@@ -1,0 +1,3 @@
+"""How a command answers."""
+
+from __future__ import annotations

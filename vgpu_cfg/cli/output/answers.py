@@ -1,0 +1,187 @@
+"""What a command that only looks has to say, before it is decided how: as text, as JSON, and in figures.
+
+One vCenter's answer is printed as it is; those of several are printed beside each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from vgpu_cfg.catalog import load_catalog
+from vgpu_cfg.cli.options.hosts import cluster_names
+from vgpu_cfg.cli.options.shared import OutputFormat
+from vgpu_cfg.cli.output import show
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from vgpu_cfg.model.observed.inventory import Inventory
+    from vgpu_cfg.model.plan.change import Plan
+    from vgpu_cfg.model.plan.difference import Difference
+    from vgpu_cfg.model.plan.lost import LostHost
+    from vgpu_cfg.model.quotas import Quotas
+    from vgpu_cfg.model.use_choice import UseBy, UseSort
+    from vgpu_cfg.planning.pool.shapes import Fits
+    from vgpu_cfg.planning.pool.summary import PoolRow
+    from vgpu_cfg.render.data.format import Data
+    from vgpu_cfg.suggestions.added_hosts import Grown
+
+WantsHost = Callable[[str], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What is to be said. `lines` lays it out for a width, `data` is its JSON.
+
+    `figures` are what can be added up over several answers, by their JSON keys; so can the rows of `pool`.
+    """
+
+    lines: Callable[[int], Iterable[Text]]
+    data: Callable[[], Data]
+    figures: Mapping[str, int] = field(default_factory=dict)
+    pool: Sequence[PoolRow] = ()
+    exit_code: int = 0
+
+    def tell(self, output: OutputFormat) -> None:
+        """Print it on standard output."""
+        if output is OutputFormat.JSON:
+            show.data(self.data())
+        else:
+            show.lines(self.lines)
+
+
+def inventory(observed: Inventory, wants_host: WantsHost, *, verbose: bool) -> Answer:
+    """Tell an estate, or the hosts of it that are wanted."""
+    from vgpu_cfg.render.text.inventory import render_inventory
+    from vgpu_cfg.render.views.inventory import view_inventory
+
+    view = view_inventory(observed, load_catalog(), wants_host=wants_host)
+
+    def data() -> Data:
+        from vgpu_cfg.render.data.documents import inventory_data  # for JSON only: it loads a lot
+
+        return inventory_data(view)
+
+    return Answer(
+        lambda width: render_inventory(view, width, with_all=verbose),
+        data,
+        {
+            "hosts": len(view.hosts),
+            "gpus": sum(host.gpus for host in view.hosts),
+            "vms": sum(host.vms for host in view.hosts),
+            "vms_on": sum(host.vms_on for host in view.hosts),
+        },
+    )
+
+
+def pool(
+    observed: Inventory,
+    wants_host: WantsHost,
+    *,
+    quotas: Sequence[Quotas],
+    idle_below: float | None,
+    by: UseBy,
+    sort: UseSort | None,
+    verbose: bool,
+) -> Answer:
+    """Tell the GPUs of the wanted hosts as a pool; `idle_below` is in percent, None for the usual.
+
+    Of `quotas` all is told that the server holds, whichever hosts are wanted.
+    """
+    from vgpu_cfg.planning.pool.quotas import share_uses
+    from vgpu_cfg.planning.pool.summary import IDLE_BELOW_PERCENT, read_pool
+    from vgpu_cfg.planning.pool.use import use_rows
+    from vgpu_cfg.render.data.pool import pool_data
+    from vgpu_cfg.render.text.gpus import render_pool
+    from vgpu_cfg.render.views.cordons import cordon_rows
+    from vgpu_cfg.render.views.use import UseTable
+
+    below = IDLE_BELOW_PERCENT if idle_below is None else idle_below
+    found = read_pool(observed, load_catalog(), wants_host=wants_host, idle_below=below)
+    cordons = cordon_rows(host for host in observed.hosts if wants_host(host.name))
+    shares = share_uses(quotas, observed, load_catalog())
+
+    def lines(width: int) -> Iterable[Text]:
+        use = UseTable(use_rows(found.gpus, observed, by), by, sort)
+        return render_pool(
+            found, observed.vcenter, width, use=use, cordons=cordons, shares=shares, with_all=verbose
+        )
+
+    figures = {
+        "hosts": len({gpu.host_moid for gpu in found.gpus}),
+        "gpus": len(found.gpus),
+        "idle_gpus": sum(row.idle for row in found.rows),
+    }
+    return Answer(lines, lambda: pool_data(found, observed, cordons, shares), figures, found.rows)
+
+
+def fits(
+    grown: Grown,
+    request: str,
+    found: Fits,
+    wants_host: WantsHost,
+    *,
+    lost: Sequence[LostHost],
+    as_it_is: int | None,
+    verbose: bool,
+) -> Answer:
+    """Tell how many fit; `request` says of what. `lost` are hosts of its plan that do not respond.
+
+    `as_it_is` is how many fit without the hosts that are thought of, None where there are none.
+    """
+    from vgpu_cfg.planning.pool.gpus import pooled_gpus
+    from vgpu_cfg.render.data.pool import fit_data
+    from vgpu_cfg.render.text.fit import render_fit
+    from vgpu_cfg.render.views.fit import FitView
+
+    observed = grown.observed
+    counted = {fit.host.moid: fit.host for fit in found.hosts}
+    names = {host.name for host in counted.values()}
+    gpus = pooled_gpus(observed, load_catalog(), wants_host=lambda name: name in names)
+    unusable = [host for host in observed.hosts if wants_host(host.name) and not host.is_usable]
+    view = FitView(
+        server=observed.vcenter.address,
+        read_at=observed.read_at.isoformat(),
+        request=request,
+        fits=found,
+        clusters=cluster_names(observed),
+        gpus={moid: [gpu for gpu in gpus if gpu.host_moid == moid] for moid in counted},
+        left_out=unusable,
+        lost=lost,
+        added=grown.added,
+        as_it_is=as_it_is,
+    )
+    return Answer(
+        lambda width: render_fit(view, width, with_all=verbose),
+        lambda: fit_data(view),
+        {"fit": found.total, "hosts": sum(fit.count > 0 for fit in found.hosts)},
+    )
+
+
+def status(
+    made: Plan, observed: Inventory, differences: tuple[Difference, ...], *, verbose: bool, exit_code: int = 0
+) -> Answer:
+    """Tell what a plan owns and how it does."""
+    from vgpu_cfg.render.text.status import render_status
+    from vgpu_cfg.render.views.status import differing, view_status
+
+    view = view_status(made, observed, differences)
+
+    def data() -> Data:
+        from vgpu_cfg.render.data.documents import status_data
+
+        return status_data(view)
+
+    return Answer(
+        lambda width: render_status(view, width, with_all=verbose),
+        data,
+        {
+            "hosts": len(view.hosts),
+            "vms": len(view.vms),
+            "differ": differing(view),
+            "errors": len(made.errors),
+        },
+        exit_code=exit_code,
+    )
