@@ -114,6 +114,12 @@ class InventoryReader(Protocol):
         """Return per host, per GPU address, the moids of the VMs that hold it now."""
         ...
 
+    def read_vms_and_holders(
+        self, moids: Iterable[str], host_moids: Iterable[str], extra_config_keys: frozenset[str] = frozenset()
+    ) -> tuple[tuple[Vm, ...], Mapping[str, Mapping[str, tuple[str, ...]]]]:
+        """Do what `read_vms` and `read_gpu_holders` do, in one round trip for both."""
+        ...
+
     def read_facts(self, host_moids: Sequence[str], groups: frozenset[FactGroup]) -> EstateFacts:
         """Read what preparing these hosts needs, of them and their clusters; never their shells.
 
@@ -311,9 +317,10 @@ class ChangeWriter(Protocol):
         ...
 
     def wait_for_tasks(self, tasks: Sequence[str], timeout_seconds: float) -> tuple[TaskUpdate, ...]:
-        """Wait for news of any of the tasks, in one WaitForUpdatesEx; empty when time ran out.
+        """Wait for news of any of the tasks, in one WaitForUpdatesEx.
 
-        A task is reported as often as it changes; an ended one may be asked for again.
+        A task is reported as often as its state changes; an ended one may be asked for again. When time ran
+        out those are reported that have come further, in one call for all of them.
         """
         ...
 

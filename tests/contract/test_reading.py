@@ -386,6 +386,19 @@ def test_the_holders_of_a_gpu_are_told_while_they_run() -> None:
         }
 
 
+def test_vms_and_the_holders_of_gpus_are_read_in_one_call() -> None:
+    vcenter = lab_vcenter("two-a100")
+    with vcenter.desk() as desk:
+        found = desk.inventory()
+        vms, hosts = [vm.moid for vm in found.vms], [host.moid for host in found.hosts]
+        apart = desk.reader.read_vms(vms), desk.reader.read_gpu_holders(hosts)
+        before = desk.session.round_trips
+        assert desk.reader.read_vms_and_holders(vms, hosts) == apart
+        assert desk.session.round_trips == before + 1
+        assert desk.reader.read_vms_and_holders([], []) == ((), {})
+        assert desk.session.round_trips == before + 1
+
+
 def test_a_large_estate_is_searched_for_hidden_gpus_only_near_known_ones(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

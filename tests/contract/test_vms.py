@@ -460,6 +460,17 @@ def test_many_tasks_are_watched_at_once_and_asked_for_again(desk: Desk, place: P
     assert desk.session.round_trips == before
 
 
+def test_how_far_a_task_is_is_told_once_there_was_no_news_for_a_while() -> None:
+    vcenter = lab_vcenter("two-a100")
+    with vcenter.desk() as desk:
+        place = place_of(vcenter, desk)
+        task = desk.writer.create_vm(place.cloned(VmSpec()))
+        (begun,) = desk.writer.wait_for_tasks([task], 8)
+        (further,) = desk.writer.wait_for_tasks([task], 8)
+        assert (begun.progress, further.state, further.progress) == (None, TaskState.RUNNING, 25)
+        assert desk.done(task).progress == 100
+
+
 def test_waiting_for_nothing_is_over_at_once(desk: Desk) -> None:
     before = desk.session.round_trips
     assert desk.writer.wait_for_tasks([], 60) == ()

@@ -85,6 +85,7 @@ class FakeVCenter:
     guests_shut_down_after: float | None = None
     time: datetime = START
     calls: list[tuple[str, str]] = field(default_factory=list)
+    looks: list[tuple[str, ...]] = field(default_factory=list)
     host_attributes: dict[str, dict[str, str]] = field(default_factory=dict)
     rules: dict[str, tuple[str, ...]] = field(default_factory=dict)
     overrides: dict[str, dict[str, SettingValue]] = field(default_factory=dict)
@@ -163,6 +164,13 @@ class FakeVCenter:
             }
             for host in host_moids
         }
+
+    def read_vms_and_holders(
+        self, moids: Iterable[str], host_moids: Iterable[str], extra_config_keys: frozenset[str] = frozenset()
+    ) -> tuple[tuple[Vm, ...], Mapping[str, Mapping[str, tuple[str, ...]]]]:
+        wanted = tuple(moids)
+        self.looks.append(wanted)
+        return self.read_vms(wanted, extra_config_keys), self.read_gpu_holders(host_moids)
 
     def read_facts(self, host_moids: Sequence[str], groups: frozenset[FactGroup]) -> EstateFacts:
         return EstateFacts()

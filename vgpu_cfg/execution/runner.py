@@ -1,13 +1,14 @@
 """Who carries a plan out: one thread, many tasks, one wait over all of them.
 
 Changes begin as the scheduler hands them out, each as a step (a generator) that is
-resumed whenever its task has ended. What fails takes along what needs it, and the
+resumed whenever its task has ended. What steps ask to read at one moment is read for all of
+them in one call. What fails takes along what needs it, and the
 rest goes on. Nothing here knows a kind of change but the manual step.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -32,9 +33,10 @@ from vgpu_cfg.execution.hosts.tools import HostTools
 from vgpu_cfg.execution.left_behind import list_left_behind
 from vgpu_cfg.execution.records.lock import RunLocks
 from vgpu_cfg.execution.records.run_record import result_of
-from vgpu_cfg.execution.run.scheduler import Scheduler
+from vgpu_cfg.execution.run.looks import look_at
+from vgpu_cfg.execution.run.scheduler import Scheduler, is_provisioning
 from vgpu_cfg.execution.run.session import RunOptions, RunSession
-from vgpu_cfg.execution.run.step import NeedsManualStep, Pause, Step, StepResult
+from vgpu_cfg.execution.run.step import Look, NeedsManualStep, Pause, Step, StepResult
 from vgpu_cfg.execution.run.windows import Windows
 from vgpu_cfg.execution.steps import is_for_hosts, make_step
 from vgpu_cfg.execution.vms.owner_marks import is_marking
@@ -52,7 +54,7 @@ from vgpu_cfg.model.plan.change import (
 from vgpu_cfg.model.plan.report import CanaryResult, Event, EventKind, Outcome, OutcomeStatus, Report
 from vgpu_cfg.model.runs import OnFailure, RunResult
 from vgpu_cfg.planning.expand.ranges import fold_names
-from vgpu_cfg.ports import ChangeWriter, InventoryReader, MakeId, RunClock, TaskUpdate
+from vgpu_cfg.ports import ChangeWriter, InventoryReader, MakeId, RunClock, TaskState, TaskUpdate
 
 __all__ = ["RunClock", "RunOptions", "exit_code_of", "run_plan"]
 
@@ -136,14 +138,20 @@ MOST_LOOKS = 5
 
 @dataclass(slots=True)
 class _Running:
-    """A change under way: it waits for `task`, or until `resume_at`; it was begun anew `looks` times."""
+    """A change under way: it waits for `task`, until `resume_at`, or for what it looks at.
+
+    It was begun anew `looks` times.
+    """
 
     change: Change
     step: Step
     started_at: datetime
     tasks: list[str] = field(default_factory=list)
     task: str | None = None
+    task_at: float = 0.0
+    is_queued: bool = False
     resume_at: float | None = None
+    look: Look | None = None
     progress: int | None = None
     looks: int = 0
 
@@ -198,7 +206,11 @@ class _Run:
         while self._interrupts < 2:
             try:
                 self._begin_what_can()
-                if self._running:
+                if looking := {
+                    one: running.look for one, running in self._running.items() if running.look is not None
+                }:
+                    self._look(looking)
+                elif self._running:
                     self._wait()
                 elif not self._is_past_canary():
                     break
@@ -284,6 +296,7 @@ class _Run:
         )
 
     def _begin_what_can(self) -> None:
+        self._scheduler.is_queueing = any(running.is_queued for running in self._running.values())
         while True:
             if self._interrupts == 0 and self._stop():
                 self._interrupts = 1
@@ -329,8 +342,19 @@ class _Run:
         for dependent in self._scheduler.fail(change):
             self._skip(dependent, f"waits for {change.id!r}")
 
+    def _look(self, wanted: Mapping[str, Look]) -> None:
+        """Read what steps want to see, by the ids of their changes: all of it at once; then resume them."""
+        seen = look_at(self._session.reader, tuple(wanted.values()))
+        for change_id, look in wanted.items():
+            running, found = self._running[change_id], seen[look]
+            if isinstance(found, VCenterError):
+                self._resume(running, partial(running.step.throw, found))
+            else:
+                self._resume(running, partial(running.step.send, found))
+
     def _wait(self) -> None:
         """Wait for news of any task, or for the end of the shortest pause, and resume what got it."""
+        self._session.just_read.clear()
         self._beat()
         now = self._clock.now().timestamp()
         under_way = tuple(self._running.values())
@@ -340,6 +364,7 @@ class _Run:
         if not by_task:
             self._clock.pause(timeout)
         elif timeout > 0:
+            timeout -= self._gather(by_task.values(), timeout)
             try:
                 updates = self._writer.wait_for_tasks(list(by_task), timeout)
             except TasksForgotten as error:
@@ -357,6 +382,15 @@ class _Run:
         for running in list(self._running.values()):
             if running.resume_at is not None and running.resume_at <= now:
                 self._advance(running, None)
+
+    def _gather(self, waiting: Collection[_Running], most: float) -> float:
+        """Let news of several tasks come together, so that one call tells them; return for how long."""
+        if len(waiting) < 2:
+            return 0.0
+        longest = self._clock.now().timestamp() - min(running.task_at for running in waiting)
+        seconds = min(longest * self._options.gather_part, self._options.gather_seconds, most)
+        self._clock.pause(seconds)
+        return seconds
 
     def _beat(self) -> None:
         """Say that the run goes on; where that cannot be said now it is said before the next write."""
@@ -379,7 +413,9 @@ class _Run:
     def _take(self, running: _Running, update: TaskUpdate) -> None:
         if update.state.is_over:
             self._advance(running, update)
-        elif update.progress is not None and update.progress != running.progress:
+            return
+        running.is_queued = update.state is TaskState.QUEUED and is_provisioning(running.change)
+        if update.progress is not None and update.progress != running.progress:
             running.progress = update.progress
             self._emit(EventKind.PROGRESS, running.change, progress=update.progress, task=update.task)
 
@@ -387,8 +423,9 @@ class _Run:
         """Resume a step with what it waited for, until it waits again or ends."""
         self._resume(running, lambda: running.step.send(update))
 
-    def _resume(self, running: _Running, go_on: Callable[[], str | Pause]) -> None:
-        running.task = running.resume_at = running.progress = None
+    def _resume(self, running: _Running, go_on: Callable[[], str | Pause | Look]) -> None:
+        running.task = running.resume_at = running.progress = running.look = None
+        running.is_queued = False
         try:
             waits_for = go_on()
         except StopIteration as done:
@@ -419,8 +456,10 @@ class _Run:
         else:
             if isinstance(waits_for, Pause):
                 running.resume_at = self._clock.now().timestamp() + waits_for.seconds
+            elif isinstance(waits_for, Look):
+                running.look = waits_for
             else:
-                running.task = waits_for
+                running.task, running.task_at = waits_for, self._clock.now().timestamp()
                 running.tasks.append(waits_for)
                 self._emit(EventKind.TASK, running.change, task=waits_for)
 

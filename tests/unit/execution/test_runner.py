@@ -1,17 +1,32 @@
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
+
 import pytest
 
 from tests.fakes.fake_locks import undisputed
 from tests.fakes.fake_vcenter import FakeVCenter
 from tests.unit.execution import host_makers
-from tests.unit.execution.makers import PLAN, create, estate, pin, plan_of, power_on, run, statuses
-from vgpu_cfg.errors import DoesNotFit, NotPermitted, PlanError, Unreachable
+from tests.unit.execution.makers import (
+    PLAN,
+    TEMPLATE,
+    TEMPLATE_DETAIL,
+    create,
+    estate,
+    pin,
+    plan_of,
+    power_on,
+    run,
+    statuses,
+)
+from vgpu_cfg.errors import DoesNotFit, NotPermitted, PlanError, Unreachable, VCenterError
 from vgpu_cfg.execution import HostTools, exit_code_of, run_plan
+from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.plan.change import Diagnostic, ManualStep, Subject
 from vgpu_cfg.model.plan.report import EventKind
 from vgpu_cfg.model.plan.severity import Severity
 from vgpu_cfg.planning.host_settings.table import SETTINGS
+from vgpu_cfg.ports import TaskState, TaskUpdate
 
 INSUFFICIENT = ("InsufficientGraphicsResourcesFault", "The amount of graphics resource is insufficient.")
 
@@ -272,3 +287,104 @@ def test_pinned_power_ons_of_one_host_never_overlap(count: int) -> None:
             held = server._held[vm.moid][0]
             assert vm.detail is not None
             assert vm.detail.extra_config["numa.nodeAffinity"] == str(gpus["host-1"][held])
+
+
+# ------------------------------------------------------------- what is read together
+
+
+def on_four_hosts(**fields: object) -> FakeVCenter:
+    return estate(gpus={f"host-{n}": {f"0000:{n}b:00.0": 0} for n in range(4)}, **fields)
+
+
+MADE = [create(f"vm-{n}", host=f"host-{n}") for n in range(4)]
+STARTED = [power_on(f"vm-{n}", host=f"host-{n}") for n in range(4)]
+
+
+def test_what_ends_together_is_read_back_in_one_call_and_not_read_again_before_it_is_started() -> None:
+    server = on_four_hosts()
+    report, _ = run(server, *MADE, *STARTED)
+    assert set(statuses(report).values()) == {"done"}
+    made = tuple(server.vm(f"vm-{n}").moid for n in range(4))
+    # Once after all were made, which is right before they are started, and once after that.
+    assert server.looks == [made, made]
+
+
+def test_a_vm_that_waited_for_its_turn_is_read_again_before_it_is_started() -> None:
+    server = on_four_hosts()
+    run(server, *MADE, *STARTED, options={"parallel": 1})
+    later = server.vm("vm-3").moid
+    # Read back, read again once the other three were started, read back.
+    assert [looked for looked in server.looks if later in looked] == [(later,)] * 3
+
+
+def test_of_vms_that_are_read_together_only_the_one_fails_that_cannot_be_read() -> None:
+    class Unreadable(FakeVCenter):
+        def read_vms(
+            self, moids: Iterable[str], extra_config_keys: frozenset[str] = frozenset()
+        ) -> tuple[Vm, ...]:
+            wanted = tuple(moids)
+            if any(moid in self.vms and self.vms[moid].name == "vm-2" for moid in wanted):
+                raise VCenterError("the answer cannot be read")
+            return super().read_vms(wanted, extra_config_keys)
+
+    server = Unreadable(gpus=on_four_hosts().gpus)
+    server.add_vm(TEMPLATE.name, "vm-template", TEMPLATE_DETAIL, is_template=True)
+    report, _ = run(server, *MADE)
+    assert statuses(report) == {f"create vm-{n}": "failed" if n == 2 else "done" for n in range(4)}
+
+
+def test_where_vcenter_does_not_answer_each_is_told_so_after_one_call() -> None:
+    class Away(FakeVCenter):
+        def read_vms_and_holders(
+            self, moids: Iterable[str], hosts: Iterable[str], keys: frozenset[str] = frozenset()
+        ) -> tuple[tuple[Vm, ...], Mapping[str, Mapping[str, tuple[str, ...]]]]:
+            self.looks.append(tuple(moids))
+            raise Unreachable("no connection")
+
+    server = Away(gpus=on_four_hosts().gpus)
+    server.add_vm(TEMPLATE.name, "vm-template", TEMPLATE_DETAIL, is_template=True)
+    report, _ = run(server, *MADE)
+    assert set(statuses(report).values()) == {"failed"}
+    assert len(server.looks) == 1
+
+
+@pytest.mark.parametrize(
+    ("at_once", "under_way"),
+    [(2, [8, 6, 4, 2, 2]), (8, [8, 2])],
+    ids=["tasks queue", "none does"],
+)
+def test_no_more_vms_are_made_while_vcenter_keeps_tasks_in_its_queue(
+    at_once: int, under_way: list[int]
+) -> None:
+    loads: list[int] = []
+
+    class Queueing(FakeVCenter):
+        def wait_for_tasks(self, tasks: Sequence[str], timeout_seconds: float) -> tuple[TaskUpdate, ...]:
+            loads.append(len(tasks))
+            self.pause(10)
+            ended = (self._end(self._tasks[task]) for task in tasks[:at_once])
+            return (*ended, *(TaskUpdate(task=task, state=TaskState.QUEUED) for task in tasks[at_once:]))
+
+    server = Queueing(gpus={})
+    server.add_vm(TEMPLATE.name, "vm-template", TEMPLATE_DETAIL, is_template=True)
+    report, _ = run(
+        server, *(create(f"vm-{n}", host=f"host-{n}") for n in range(10)), options={"parallel": 8}
+    )
+    assert set(statuses(report).values()) == {"done"}
+    assert loads == under_way
+
+
+@pytest.mark.parametrize(("count", "waited"), [(2, 1.0), (1, 0.0)], ids=["several tasks", "one task"])
+def test_news_of_several_tasks_are_let_come_together(count: int, waited: float) -> None:
+    pauses: list[float] = []
+
+    class Watched(FakeVCenter):
+        def pause(self, seconds: float) -> None:
+            pauses.append(seconds)
+            super().pause(seconds)
+
+    server = Watched(gpus={}, task_seconds=15.0)
+    server.add_vm(TEMPLATE.name, "vm-template", TEMPLATE_DETAIL, is_template=True)
+    run(server, *(create(f"vm-{n}", host=f"host-{n}") for n in range(count)))
+    # The first wait ends after ten seconds; a tenth of them passes before the next.
+    assert sum(pauses) == waited

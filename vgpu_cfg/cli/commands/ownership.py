@@ -20,6 +20,7 @@ from vgpu_cfg.cli.options.shared import (
     connected,
     planned,
 )
+from vgpu_cfg.model.at_once import PARALLEL
 from vgpu_cfg.model.occasion import Occasion
 from vgpu_cfg.settings.flags import ConnectionFlags
 
@@ -50,7 +51,7 @@ def import_(
     ] = False,
     yes: YesOption = False,
     only: OnlyOption = None,
-    parallel: ParallelOption = 8,
+    parallel: ParallelOption = PARALLEL,
     output: OutputOption = OutputFormat.TEXT,
     connection: ConnectionFlags,
     variables: dict[str, str],
@@ -77,7 +78,7 @@ def forget(
     dry_run: DryRunOption = False,
     yes: YesOption = False,
     only: OnlyOption = None,
-    parallel: ParallelOption = 8,
+    parallel: ParallelOption = PARALLEL,
     output: OutputOption = OutputFormat.TEXT,
     connection: ConnectionFlags,
     variables: dict[str, str],

@@ -35,6 +35,7 @@ from vgpu_cfg.cli.options.shared import (
     planned,
     refuse_of_several,
 )
+from vgpu_cfg.model.at_once import PARALLEL, PER_HOST
 from vgpu_cfg.model.occasion import Occasion
 from vgpu_cfg.model.runs import OnFailure
 from vgpu_cfg.settings.flags import ConnectionFlags
@@ -265,8 +266,8 @@ def apply(
     done: _DoneOption = None,
     expired: _ExpiredOption = False,
     require_signature: SignersOption = None,
-    parallel: ParallelOption = 8,
-    per_host: PerHostOption = 2,
+    parallel: ParallelOption = PARALLEL,
+    per_host: PerHostOption = PER_HOST,
     rollback_on_failure: _RollbackOption = False,
     stop_on_failure: _StopOption = False,
     canary: _CanaryOption = 0,
@@ -411,8 +412,8 @@ def destroy(
     allow_destroy: AllowDestroyOption = 0,
     only: OnlyOption = None,
     require_signature: SignersOption = None,
-    parallel: ParallelOption = 8,
-    per_host: PerHostOption = 2,
+    parallel: ParallelOption = PARALLEL,
+    per_host: PerHostOption = PER_HOST,
     output: OutputOption = OutputFormat.TEXT,
     connection: ConnectionFlags,
     variables: dict[str, str],

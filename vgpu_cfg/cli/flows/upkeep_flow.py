@@ -16,6 +16,7 @@ from vgpu_cfg.cli.flows.run_flow import ApplyOptions, Work, decide_and_run, show
 from vgpu_cfg.cli.kept.occasions import refuse_unstated
 from vgpu_cfg.cli.options.shared import CommandOptions, OutputFormat
 from vgpu_cfg.cli.output import show
+from vgpu_cfg.model.at_once import PARALLEL, PER_HOST
 from vgpu_cfg.model.observed.cordon import MOST_CHARACTERS
 from vgpu_cfg.ports import ReadScope
 from vgpu_cfg.settings.connection import resolve_connection
@@ -221,8 +222,8 @@ def _decide_and_run(
     how = ApplyOptions(
         path=Path(),
         yes=asked.yes or not takes_leave,
-        parallel=8,
-        per_host=2,
+        parallel=PARALLEL,
+        per_host=PER_HOST,
         output=output,
         options=CommandOptions(flags, occasion=asked.occasion),
     )

@@ -65,7 +65,7 @@ _NO_NEWS = (Interrupted, Unreachable, LoginFailed)
 def stage_guest(change: StageGuest, guests: GuestSession) -> Step:
     """Bring a guest its modules, see that it has them, and mark its VM with them."""
     staging = _Staging(change, guests)
-    staging.begin()
+    yield from staging.begin()
     try:
         report = yield from (staging.first_boot() if change.with_clone else staging.by_shell())
         check_done(report, change.spec, change.modules)
@@ -102,9 +102,9 @@ class _Staging:
         self._host_keys: Mapping[str, str] = {}
         self.vm: Vm
 
-    def begin(self) -> None:
+    def begin(self) -> Waiting[None]:
         """See that the VM is this plan's and runs. Raises StalePlan."""
-        self.vm = self._run.present(self._change.vm, GUEST_KEYS)
+        self.vm = yield from self._run.present(self._change.vm, GUEST_KEYS)
         if not self.vm.is_on:
             raise StalePlan(
                 f"{self.vm.name} is {self.vm.power_state}: a guest is set up while it runs",
@@ -124,7 +124,7 @@ class _Staging:
         silent_until = self._now() + self._options.guest_silence_seconds
         self._host_keys = self._guests.host_keys(self._change)
         while True:
-            report = self._from_vcenter(FIRST_RUN)
+            report = yield from self._from_vcenter(FIRST_RUN)
             if report is None and self._now() >= silent_until:
                 report = self._from_shell(FIRST_RUN)
                 if self._report is None and self._is_left_alone():
@@ -193,7 +193,7 @@ class _Staging:
         while True:
             yield from self._pause(seconds)
             seconds = self._options.guest_poll_seconds
-            report = self._from_vcenter(word) or self._from_shell(word)
+            report = (yield from self._from_vcenter(word)) or self._from_shell(word)
             if report is not None and is_over(report):
                 return report
             if self._report is None and self._no_shell is None and self._now() >= begun_by:
@@ -208,7 +208,7 @@ class _Staging:
 
     def settle(self) -> Waiting[None]:
         """Mark the VM with what its guest has, and redact what cloud-init did not: at most one task."""
-        self.vm = self._run.present(self._change.vm, GUEST_KEYS)
+        self.vm = yield from self._run.present(self._change.vm, GUEST_KEYS)
         before = self._settings()
         wanted: dict[str, str] = {}
         if self._report is not None:
@@ -230,7 +230,7 @@ class _Staging:
         if wanted:
             # Nobody else writes these keys: whatever moves the VM's version meanwhile, they may be written.
             yield from reconfigure(self.vm, VmSpec(extra_config=wanted), f"mark {self.vm.name}", self._run)
-            self.vm = self._run.read_back(self.vm.moid, self.vm.name, GUEST_KEYS)
+            self.vm = yield from self._run.read_back(self.vm.moid, self.vm.name, GUEST_KEYS)
 
     def _told_host_key(self, before: Mapping[str, str]) -> Mapping[str, str]:
         """Return the pair that keeps the host key which the guest has told, where it was waited for.
@@ -267,9 +267,9 @@ class _Staging:
 
     # ------------------------------------------------------------- asking
 
-    def _from_vcenter(self, word: str) -> GuestReport | None:
+    def _from_vcenter(self, word: str) -> Waiting[GuestReport | None]:
         """Read the VM again, and the report that its guest's tools wrote there."""
-        found = self._run.read_vm(self.vm.moid, GUEST_KEYS)
+        found = yield from self._run.read_vm(self.vm.moid, GUEST_KEYS)
         if found is None:
             raise StalePlan(f"the VM {self.vm.name} has gone", subject=self.vm.name, remedy=PLAN_AGAIN)
         self.vm = found
@@ -321,7 +321,7 @@ class _Staging:
                 return done
             yield from self._pause(self._options.guest_retry_seconds)
             # Its tools may tell its address only now.
-            self.vm = self._run.present(self._change.vm, GUEST_KEYS)
+            self.vm = yield from self._run.present(self._change.vm, GUEST_KEYS)
 
     def _try_shell(self) -> GuestShell | None:
         """Return the guest's shell, None where it does not answer; then it is left alone for a while."""

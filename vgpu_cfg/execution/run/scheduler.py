@@ -10,7 +10,7 @@ from vgpu_cfg.errors import PlanError
 from vgpu_cfg.execution.run.canaries import Canaries
 from vgpu_cfg.execution.run.start_queues import StartQueues
 from vgpu_cfg.execution.run.waves import Waves
-from vgpu_cfg.model.plan.change import Canary, Change, PowerOffVm, PowerOnVm, StageGuest
+from vgpu_cfg.model.plan.change import Canary, Change, CreateVm, PowerOffVm, PowerOnVm, RelocateVm, StageGuest
 
 
 class Scheduler:
@@ -21,7 +21,9 @@ class Scheduler:
     A power-on with a pin has the power-ons of its host to itself: only so
     is it known which GPU was chosen for whom. Of a wave of hosts no more are taken
     down at once than it allows; `down` names those (moids) that are down already. `start_queues` decide
-    which VM of a start queue starts next. `canaries` hold back what waits for one.
+    which VM of a start queue starts next. `canaries` hold back what waits for one. While vCenter keeps tasks
+    of this run in a queue (`is_queueing`) nothing is begun that its limits on provisioning and migration are
+    about.
     Raises PlanError where the needs of the changes have no order.
     """
 
@@ -37,6 +39,7 @@ class Scheduler:
     ) -> None:
         self._queues = start_queues or StartQueues()
         self.canaries = Canaries(canaries)
+        self.is_queueing = False
         self._parallel = parallel
         self._per_host = per_host
         self._index = {change.id: index for index, change in enumerate(changes)}
@@ -199,6 +202,8 @@ class Scheduler:
     def _has_room(self, change: Change) -> bool:
         if not (self._waves.admits(change) and self.canaries.admits(change)):
             return False
+        if self.is_queueing and is_provisioning(change):
+            return False
         host = change.host_moid
         if not _counts_for_host(change):
             return True
@@ -242,6 +247,15 @@ class Scheduler:
 
 def _after(change: Change) -> tuple[str, ...]:
     return change.after if isinstance(change, StageGuest) else ()
+
+
+def is_provisioning(change: Change) -> bool:
+    """Whether vCenter limits how many such tasks a host and a datastore have at once, and queues the rest.
+
+    So "vCenter Server Limits on Simultaneous Migrations" has it (vCenter Server and Host Management, vSphere
+    6.7): migration and provisioning, such as cloning.
+    """
+    return isinstance(change, CreateVm | RelocateVm)
 
 
 def _counts_for_host(change: Change) -> bool:

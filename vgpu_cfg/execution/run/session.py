@@ -10,7 +10,9 @@ from typing import TypeVar
 from vgpu_cfg.errors import Interrupted, NotConfirmed, StalePlan, TaskFailed, Unreachable
 from vgpu_cfg.execution.records.lock import RunLocks
 from vgpu_cfg.execution.run.start_queues import StartQueues
+from vgpu_cfg.execution.run.step import Looked, Waiting, look
 from vgpu_cfg.knowledge.faults import explain_fault
+from vgpu_cfg.model.at_once import PARALLEL, PER_HOST
 from vgpu_cfg.model.identity import new_id
 from vgpu_cfg.model.observed.vm import AFFINITY_KEY, MARK_PLAN_KEY, MARK_VM_KEY, Vm, VmDetail
 from vgpu_cfg.model.plan.change import MarkVm, Plan, ReconfigureVm, VmRef
@@ -20,6 +22,9 @@ from vgpu_cfg.ports import ChangeWriter, InventoryReader, MakeId, ReadScope, Run
 
 T = TypeVar("T")
 
+FRESH_SECONDS = 5.0
+"""So old may be what was read back of a VM, and be taken for how it is before the next write."""
+
 PLAN_AGAIN = "run the same command again: it plans again from what is there now"
 
 
@@ -28,6 +33,8 @@ class RunOptions:
     """How a run goes.
 
     `parallel` bounds the changes under way, `per_host` those that burden one host.
+    Where several tasks are under way news of them is gathered for a part of the time that the longest of them
+    has taken, `gather_part`, and for `gather_seconds` at most.
     `on_failure` says what the first failure means for the rest.
     `done_by_hand` names the manual steps that count as done. A guest gets
     `shutdown_seconds` to shut down; then it is switched off if `force_power_off`.
@@ -41,8 +48,8 @@ class RunOptions:
     `guest_quiet_seconds` to end.
     """
 
-    parallel: int = 8
-    per_host: int = 2
+    parallel: int = PARALLEL
+    per_host: int = PER_HOST
     on_failure: OnFailure = OnFailure.GO_ON
     done_by_hand: frozenset[str] = frozenset()
     shutdown_seconds: float = 300.0
@@ -50,6 +57,8 @@ class RunOptions:
     settle_seconds: float = 30.0
     poll_seconds: float = 2.0
     wait_seconds: float = 10.0
+    gather_part: float = 0.1
+    gather_seconds: float = 5.0
     restart_seconds: float = 2700.0
     host_poll_seconds: float = 10.0
     boot_settle_seconds: float = 120.0
@@ -59,6 +68,15 @@ class RunOptions:
     guest_silence_seconds: float = 300.0
     guest_start_seconds: float = 120.0
     guest_quiet_seconds: float = 900.0
+
+
+@dataclass(frozen=True, slots=True)
+class _JustRead:
+    """A VM as it was read back, with the extraConfig keys that were asked for."""
+
+    vm: Vm
+    keys: frozenset[str]
+    at: datetime
 
 
 @dataclass(slots=True)
@@ -73,7 +91,8 @@ class RunSession:
     UUIDs and the times of the requests, `asked_on` holds the moids of those that it was asked to switch on.
     `half_staged` says of VMs how far their guests are that are being set up.
     `networks` maps the names of switches and portgroups that this
-    run made to their moids, `readings` a change's id to what its settings showed. `start_queues` say
+    run made to their moids, `readings` a change's id to what its settings showed. `just_read` holds VMs that
+    were read back since the run last waited. `start_queues` say
     which VM starts next, where that depends on the GPUs that others were given.
     """
 
@@ -90,6 +109,7 @@ class RunSession:
     made: dict[str, str] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
     seen: dict[str, Vm] = field(default_factory=dict)
+    just_read: dict[str, _JustRead] = field(default_factory=dict)
     half_made: dict[str, str] = field(default_factory=dict)
     asked: dict[str, tuple[str, datetime]] = field(default_factory=dict)
     asked_on: set[str] = field(default_factory=set)
@@ -136,11 +156,22 @@ class RunSession:
             raise StalePlan(f"the VM {vm.name} has not been made", subject=vm.name, remedy=PLAN_AGAIN)
         return moid
 
-    def read_vm(self, moid: str, keys: Iterable[str] = ()) -> Vm | None:
+    def read_vm(self, moid: str, keys: Iterable[str] = ()) -> Waiting[Vm | None]:
         """Read one VM again, None where it has gone."""
-        wanted = frozenset(keys) | {AFFINITY_KEY, MARK_PLAN_KEY, MARK_VM_KEY}
-        found = self.reader.read_vms([moid], wanted)
-        return found[0] if found else None
+        return (yield from look(moid, _with_own(keys))).vm
+
+    def gpus_of(self, moid: str, host_moid: str) -> Waiting[tuple[str, ...]]:
+        """Return the addresses of the GPUs of a host that a VM holds now."""
+        return (yield from look(moid, _with_own(()), host_moid)).pci_ids
+
+    def _read_before(self, moid: str, keys: Iterable[str]) -> Waiting[Vm | None]:
+        """Read a VM before it is written to; what was read back since the run last waited holds, once."""
+        known = self.just_read.pop(moid, None)
+        if known is not None and _with_own(keys) <= known.keys:
+            age = (self.clock.now() - known.at).total_seconds()
+            if age <= FRESH_SECONDS:
+                return known.vm
+        return (yield from self.read_vm(moid, keys))
 
     def find_asked_for(self, name: str) -> Vm | None:
         """Return the VM that an earlier request of this run has made, whose answer was lost; None for none.
@@ -157,14 +188,14 @@ class RunSession:
                 return vm
         return None
 
-    def read_own_vm(self, vm: VmRef, keys: Iterable[str] = ()) -> Vm | None:
+    def read_own_vm(self, vm: VmRef, keys: Iterable[str] = ()) -> Waiting[Vm | None]:
         """Read a VM again before it is written to, and see that it is still this plan's.
 
         Returns None where it has gone. Raises StalePlan where its owner mark says that it is another's,
         where somebody has made a template of it, or where it has changed since it was planned. Its own name
         tells only where the mark holds no id; where it is another, `called` has it.
         """
-        found = self.read_vm(self.moid_of(vm), keys)
+        found = yield from self._read_before(self.moid_of(vm), keys)
         if found is None:
             return None
         mark, plan = found.mark, self.plan.desired.identity
@@ -185,9 +216,9 @@ class RunSession:
             found = found.model_copy(update={"name": vm.name, "called": found.name})
         return found
 
-    def unmarked(self, vm: VmRef) -> Vm:
+    def unmarked(self, vm: VmRef) -> Waiting[Vm]:
         """Read a VM that is to become this plan's, and see that it is still nobody's, and unchanged."""
-        found = self.read_vm(self.moid_of(vm))
+        found = yield from self.read_vm(self.moid_of(vm))
         if found is None:
             raise StalePlan(f"the VM {vm.name} has gone", subject=vm.name, remedy=PLAN_AGAIN)
         if found.name != vm.name or found.mark is not None:
@@ -224,12 +255,12 @@ class RunSession:
             )
         return found
 
-    def read_to_delete(self, vm: VmRef) -> Vm | None:
+    def read_to_delete(self, vm: VmRef) -> Waiting[Vm | None]:
         """Read an own VM right before it is deleted, and see that its mark proves that it is this plan's.
 
         Returns None where it has gone. Raises StalePlan as `read_own_vm`, and for a mark without an id.
         """
-        found = self.read_own_vm(vm)
+        found = yield from self.read_own_vm(vm)
         if found is None:
             return None
         if found.mark is None or not found.mark.id:
@@ -259,18 +290,18 @@ class RunSession:
                 remedy="take that VM out of it in vCenter, or leave it; then run the same command again",
             )
 
-    def present(self, vm: VmRef, keys: Iterable[str] = (), *, host_moid: str | None = None) -> Vm:
+    def present(self, vm: VmRef, keys: Iterable[str] = (), *, host_moid: str | None = None) -> Waiting[Vm]:
         """Read an own VM that must be there, on `host_moid` if given."""
-        found = self.read_own_vm(vm, keys)
+        found = yield from self.read_own_vm(vm, keys)
         if found is None:
             raise StalePlan(f"the VM {vm.name} has gone", subject=vm.name, remedy=PLAN_AGAIN)
         if host_moid is not None and found.host_moid != host_moid:
             raise has_moved(vm.name)
         return found
 
-    def check_not_made(self, update: TaskUpdate, name: str) -> None:
+    def check_not_made(self, update: TaskUpdate, name: str) -> Waiting[None]:
         """Raise StalePlan where a VM could not be made since another run of this plan has made it."""
-        found = self.read_vm(update.taken_by) if update.taken_by else None
+        found = (yield from self.read_vm(update.taken_by)) if update.taken_by else None
         if found is not None and found.is_of(self.plan.desired.identity):
             raise StalePlan(
                 f"another run of this plan has made {found.name} since this one read vCenter",
@@ -278,15 +309,23 @@ class RunSession:
                 remedy=f"wait for that run to end; then {PLAN_AGAIN}",
             )
 
-    def read_back(self, moid: str, name: str, keys: Iterable[str] = ()) -> Vm:
+    def read_back(self, moid: str, name: str, keys: Iterable[str] = ()) -> Waiting[Vm]:
         """Read a VM after a task of ours, and keep its change version for the next request."""
-        found = self.read_vm(moid, keys)
+        return (yield from self.look_back(moid, name, keys))[0]
+
+    def look_back(
+        self, moid: str, name: str, keys: Iterable[str] = (), host_moid: str | None = None
+    ) -> Waiting[tuple[Vm, tuple[str, ...]]]:
+        """Read a VM back, and which GPUs of a host it holds."""
+        seen: Looked = yield from look(moid, _with_own(keys), host_moid)
+        found = seen.vm
         if found is None:
             raise NotConfirmed(f"{name} cannot be found after the task", subject=name, remedy=PLAN_AGAIN)
         if found.detail is not None and found.detail.change_version:
             self.versions[moid] = found.detail.change_version
             self.seen[moid] = found
-        return found
+        self.just_read[moid] = _JustRead(found, _with_own(keys), self.clock.now())
+        return found, seen.pci_ids
 
     def template_detail(self, moid: str) -> VmDetail:
         """Return what a template holds, read once per run."""
@@ -301,6 +340,10 @@ def has_moved(name: str) -> StalePlan:
     """Return what to raise for a VM that is on another host than it was."""
     message = f"{name} has moved to another host since it was planned"
     return StalePlan(message, subject=name, remedy=PLAN_AGAIN)
+
+
+def _with_own(keys: Iterable[str]) -> frozenset[str]:
+    return frozenset(keys) | {AFFINITY_KEY, MARK_PLAN_KEY, MARK_VM_KEY}
 
 
 def _whose(vm: Vm) -> str:

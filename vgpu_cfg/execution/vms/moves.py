@@ -12,12 +12,12 @@ from vgpu_cfg.model.plan.change import Destination, MoveVmToFolder, RelocateVm, 
 def rename_vm(change: RenameVm, session: RunSession) -> Step:
     """Rename a VM, unless it has the name already."""
     name = change.vm.name
-    vm = session.present(change.vm)
+    vm = yield from session.present(change.vm)
     if not vm.called:
         return StepResult(vm_moid=vm.moid, is_needed=False, message="it has the name already")
     task = session.begin(lambda: session.writer.rename_vm(vm.moid, name))
     succeeded((yield from wait_for(task)), f"rename {vm.called} to {name}", name)
-    after = session.read_back(vm.moid, name)
+    after = yield from session.read_back(vm.moid, name)
     if after.name != name:
         raise NotConfirmed(f"{vm.called} is called {after.name} now", subject=name, remedy=PLAN_AGAIN)
     return StepResult(vm_moid=vm.moid, message=f"it was called {vm.called}")
@@ -26,12 +26,13 @@ def rename_vm(change: RenameVm, session: RunSession) -> Step:
 def move_vm_to_folder(change: MoveVmToFolder, session: RunSession) -> Step:
     """Move a VM to its folder, unless it is there already."""
     name = change.vm.name
-    vm = session.present(change.vm)
+    vm = yield from session.present(change.vm)
     if vm.folder_moid == change.folder_moid:
         return StepResult(vm_moid=vm.moid, is_needed=False, message="it is in the folder already")
     task = session.begin(lambda: session.writer.move_vm_to_folder(vm.moid, change.folder_moid))
     succeeded((yield from wait_for(task)), f"move {name} to its folder", name)
-    if session.read_back(vm.moid, name).folder_moid != change.folder_moid:
+    after = yield from session.read_back(vm.moid, name)
+    if after.folder_moid != change.folder_moid:
         raise NotConfirmed(f"{name} does not show in its folder", subject=name, remedy=PLAN_AGAIN)
     return StepResult(vm_moid=vm.moid)
 
@@ -39,7 +40,7 @@ def move_vm_to_folder(change: MoveVmToFolder, session: RunSession) -> Step:
 def relocate_vm(change: RelocateVm, session: RunSession) -> Step:
     """Move a VM to another host, pool or datastore, in the way that was planned and no other."""
     name, destination = change.vm.name, change.destination
-    vm = session.present(change.vm)
+    vm = yield from session.present(change.vm)
     if is_at(vm, destination):
         return StepResult(vm_moid=vm.moid, is_needed=False, message="it is there already")
     if change.source_moid not in (None, vm.host_moid):
@@ -51,7 +52,7 @@ def relocate_vm(change: RelocateVm, session: RunSession) -> Step:
         )
     task = session.begin(lambda: session.writer.relocate_vm(vm.moid, destination))
     succeeded((yield from wait_for(task)), f"move {name} to {destination.host_name}", name)
-    if not is_at(session.read_back(vm.moid, name), destination):
+    if not is_at((yield from session.read_back(vm.moid, name)), destination):
         raise NotConfirmed(
             f"{name} does not show on {destination.host_name} after its move",
             subject=name,

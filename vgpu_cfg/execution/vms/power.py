@@ -22,19 +22,19 @@ from vgpu_cfg.model.plan.vm_spec import VmSpec
 
 def power_on_vm(change: PowerOnVm, session: RunSession) -> Step:
     """Switch a VM on and see that it runs; with a pin, that it sits where its GPUs are."""
-    vm = session.present(change.vm, host_moid=change.host_moid)
+    vm = yield from session.present(change.vm, host_moid=change.host_moid)
     if vm.is_on and change.pin is None:
-        _take_turn(vm, _held_by(vm, vm.host_moid or "", session), session)
+        _take_turn(vm, (yield from session.gpus_of(vm.moid, vm.host_moid or "")), session)
         return StepResult(vm_moid=vm.moid, is_needed=False, message="it runs already")
     if vm.is_on and vm.moid not in session.asked_on:
         raise StalePlan(
             f"{vm.name} was switched on by somebody since it was planned", subject=vm.name, remedy=PLAN_AGAIN
         )
     if change.pin is None:
-        host_moid = yield from _switch_on(vm, change, session)
+        host_moid, shown = yield from _switch_on(vm, change, session)
         is_elsewhere = change.host_moid is not None and host_moid != change.host_moid
         if session.start_queues.is_waiting(vm.name) and not is_elsewhere:
-            _take_turn(vm, (yield from _gpus_of(vm, host_moid, session)), session)
+            _take_turn(vm, (yield from _gpus_of(vm, host_moid, shown, session)), session)
         return StepResult(vm_moid=vm.moid, message="DRS started it on another host" if is_elsewhere else "")
     return (yield from _power_on_pinned(vm, change, change.pin, session))
 
@@ -46,7 +46,7 @@ def _take_turn(vm: Vm, pci_ids: Iterable[str], session: RunSession) -> None:
 
 def power_off_vm(change: PowerOffVm, session: RunSession) -> Step:
     """Shut a VM down through its guest; where that cannot be, or takes too long, switch it off."""
-    vm = session.read_own_vm(change.vm)
+    vm = yield from session.read_own_vm(change.vm)
     if vm is None or vm.power_state is PowerState.OFF:
         message = "it is off already" if vm else "it had gone already"
         return StepResult(vm_moid=vm.moid if vm else None, is_needed=False, message=message)
@@ -58,7 +58,8 @@ def power_off_vm(change: PowerOffVm, session: RunSession) -> Step:
         while session.clock.now().timestamp() < deadline:
             yield from wait(session.options.poll_seconds)
             session.check_going_on()
-            if session.read_back(vm.moid, vm.name).power_state is PowerState.OFF:
+            after = yield from session.read_back(vm.moid, vm.name)
+            if after.power_state is PowerState.OFF:
                 return StepResult(vm_moid=vm.moid, message="shut down by its guest")
         if not session.options.force_power_off:
             raise NotConfirmed(
@@ -76,12 +77,13 @@ def _power_on_pinned(vm: Vm, change: PowerOnVm, pin: NumaPin, session: RunSessio
     for attempt in range(1, pin.attempts + 1):
         if vm.is_on:
             host_moid = vm.host_moid or ""  # by this run, in a request whose answer was lost
+            shown = yield from session.gpus_of(vm.moid, host_moid)
         else:
             if attempt > 1 or vm.moid not in session.made.values():
                 yield from _await_release(vm, session)
-            host_moid = yield from _switch_on(vm, change, session)
+            host_moid, shown = yield from _switch_on(vm, change, session)
         _check_host(vm, host_moid, change)
-        pci_ids = yield from _gpus_of(vm, host_moid, session)
+        pci_ids = yield from _gpus_of(vm, host_moid, shown, session)
         seen = _nodes_of(vm, pci_ids, pin)
         where = f"GPU {', '.join(pci_ids)} on NUMA node {_node_list(seen)}"
         if seen == nodes or (seen < nodes and len(pin.nodes) > 1):
@@ -102,12 +104,14 @@ def _power_on_pinned(vm: Vm, change: PowerOnVm, pin: NumaPin, session: RunSessio
     )
 
 
-def _switch_on(vm: Vm, change: PowerOnVm, session: RunSession) -> Waiting[str]:
-    """Power on and return the host that the VM runs on."""
+def _switch_on(vm: Vm, change: PowerOnVm, session: RunSession) -> Waiting[tuple[str, tuple[str, ...]]]:
+    """Power on; return the host that the VM runs on and, where that counts, the GPUs that it shows there."""
     session.asked_on.add(vm.moid)
     task = session.begin(lambda: session.writer.power_on_vm(vm.moid, change.host_moid))
     succeeded((yield from wait_for(task)), f"power on {vm.name}", vm.name)
-    after = session.read_back(vm.moid, vm.name)
+    is_counted = change.pin is not None or session.start_queues.is_waiting(vm.name)
+    expected = (change.host_moid or vm.host_moid) if is_counted else None
+    after, pci_ids = yield from session.look_back(vm.moid, vm.name, host_moid=expected)
     if not after.is_on:
         raise NotConfirmed(
             f"{vm.name} is {after.power_state} after its power-on",
@@ -118,7 +122,7 @@ def _switch_on(vm: Vm, change: PowerOnVm, session: RunSession) -> Waiting[str]:
         raise NotConfirmed(
             f"{vm.name} runs, and vCenter does not say where", subject=vm.name, remedy=PLAN_AGAIN
         )
-    return after.host_moid
+    return after.host_moid, pci_ids
 
 
 def _check_host(vm: Vm, host_moid: str, change: PowerOnVm) -> None:
@@ -136,7 +140,7 @@ def _switch_off(vm: Vm, session: RunSession) -> Waiting[Vm]:
     """Power off and return the VM as it is then."""
     task = session.begin(lambda: session.writer.power_off_vm(vm.moid))
     succeeded((yield from wait_for(task)), f"power off {vm.name}", vm.name)
-    after = session.read_back(vm.moid, vm.name)
+    after = yield from session.read_back(vm.moid, vm.name)
     if after.power_state is not PowerState.OFF:
         raise NotConfirmed(
             f"{vm.name} is {after.power_state} after its power-off", subject=vm.name, remedy=PLAN_AGAIN
@@ -149,7 +153,7 @@ def _await_release(vm: Vm, session: RunSession) -> Waiting[None]:
     if vm.host_moid is None:
         return
     deadline = session.clock.now().timestamp() + session.options.settle_seconds
-    while held := _held_by(vm, vm.host_moid, session):
+    while held := (yield from session.gpus_of(vm.moid, vm.host_moid)):
         if session.clock.now().timestamp() >= deadline:
             raise NotConfirmed(
                 f"{vm.name} is off, and its host still shows GPU {', '.join(held)} as held by it",
@@ -159,21 +163,15 @@ def _await_release(vm: Vm, session: RunSession) -> Waiting[None]:
         yield from wait(session.options.poll_seconds)
 
 
-def _held_by(vm: Vm, host_moid: str, session: RunSession) -> tuple[str, ...]:
-    holders = session.reader.read_gpu_holders([host_moid]).get(host_moid, {})
-    return tuple(sorted(pci_id for pci_id, moids in holders.items() if vm.moid in moids))
-
-
-def _gpus_of(vm: Vm, host_moid: str, session: RunSession) -> Waiting[tuple[str, ...]]:
-    """Return the addresses of the GPUs that a VM holds, as soon as the host tells.
+def _gpus_of(vm: Vm, host_moid: str, shown: tuple[str, ...], session: RunSession) -> Waiting[tuple[str, ...]]:
+    """Return the addresses of the GPUs that a VM holds, as soon as the host tells; `shown` is the first look.
 
     One that has several vGPUs and shows fewer GPUs is looked at once more: they may come one by one.
     """
     deadline = session.clock.now().timestamp() + session.options.settle_seconds
     most = len(vm.detail.vgpus) if vm.detail is not None else 1
-    before: tuple[str, ...] = ()
+    found, before = shown, tuple[str, ...]()
     while True:
-        found = _held_by(vm, host_moid, session)
         if found and (len(found) >= most or found == before):
             return found
         before = found
@@ -184,6 +182,7 @@ def _gpus_of(vm: Vm, host_moid: str, session: RunSession) -> Waiting[tuple[str, 
                 remedy=f"{vm.name} runs; see `vgpu-cfg status`, or write `numa: off` for this VM",
             )
         yield from wait(session.options.poll_seconds)
+        found = yield from session.gpus_of(vm.moid, host_moid)
 
 
 def _nodes_of(vm: Vm, pci_ids: Iterable[str], pin: NumaPin) -> frozenset[int]:
@@ -214,7 +213,7 @@ def _set_affinity(vm: Vm, nodes: frozenset[int], session: RunSession) -> Waiting
         extra_config={AFFINITY_KEY: _node_list(nodes)}, change_version=session.versions.get(vm.moid)
     )
     yield from reconfigure(vm, spec, f"set {AFFINITY_KEY} of {vm.name}", session)
-    after = session.read_back(vm.moid, vm.name)
+    after = yield from session.read_back(vm.moid, vm.name)
     if _affinity_of(after) != nodes:
         raise NotConfirmed(f"{vm.name} does not keep {AFFINITY_KEY}", subject=vm.name, remedy=PLAN_AGAIN)
 

@@ -28,7 +28,7 @@ def reconfigure(vm: Vm, spec: VmSpec, what: str, session: RunSession) -> Waiting
         if update.fault != _REFUSED_FOR_VERSION or spec.change_version is None:
             break
         yield from wait(session.options.poll_seconds)
-        after = session.read_vm(vm.moid)
+        after = yield from session.read_vm(vm.moid)
         version = after.detail.change_version if after is not None and after.detail is not None else ""
         if after is None or version in ("", spec.change_version) or not is_unmoved(before, after):
             break

@@ -49,7 +49,7 @@ def create_vm(change: CreateVm, session: RunSession, seed: Mapping[str, str]) ->
     else:
         moid = session.made[name] = made.moid
     session.half_made[name] = "made, not yet compared with the request"
-    vm, missing = _compare(session, moid, spec, before)
+    vm, missing = yield from _compare(session, moid, spec, before)
     if vm.name != name:
         raise NotConfirmed(
             f"vCenter made {vm.name} in place of {name}",
@@ -66,14 +66,14 @@ def create_vm(change: CreateVm, session: RunSession, seed: Mapping[str, str]) ->
         session.note(change.id, f"the server dropped {describe_spec(missing)}; setting it now")
         task = session.begin(lambda: session.writer.upgrade_vm(moid, int(version)))
         succeeded((yield from wait_for(task)), f"upgrade {name} to hardware version {version}", name)
-        vm, missing = _compare(session, moid, spec, before)
+        vm, missing = yield from _compare(session, moid, spec, before)
     if not missing.is_empty:
         session.half_made[name] = f"made, but lacks {describe_spec(missing)}"
         session.note(change.id, f"the server dropped {describe_spec(missing)}; setting it now")
         # A server that dropped some of the extraConfig dropped all of it.
         wanted = _with_settings(missing, seed) if missing.extra_config else missing
         yield from reconfigure(vm, wanted, f"reconfigure {name}", session)
-        vm, missing = _compare(session, moid, spec, before)
+        vm, missing = yield from _compare(session, moid, spec, before)
     if not missing.is_empty:
         session.half_made[name] = f"made, but lacks {describe_spec(missing)}"
         raise _not_shown(name, missing)
@@ -89,7 +89,7 @@ def _make(request: CreateVm, uuid: str, session: RunSession) -> Waiting[str]:
     update = yield from wait_for(task)
     if update.result_moid is None:
         session.half_made.pop(name, None)
-        session.check_not_made(update, name)
+        yield from session.check_not_made(update, name)
         succeeded(update, f"create {name}", name)
         raise NotConfirmed(f"vCenter made {name} and did not say where", subject=name, remedy=PLAN_AGAIN)
     session.made[name] = update.result_moid
@@ -99,14 +99,14 @@ def _make(request: CreateVm, uuid: str, session: RunSession) -> Waiting[str]:
 
 def upgrade_vm(change: UpgradeVm, session: RunSession) -> Step:
     """Raise the hardware version, unless it is there already."""
-    vm = session.present(change.vm)
+    vm = yield from session.present(change.vm)
     if vm.detail is not None and (vm.detail.hardware_version or 0) >= change.hardware_version:
         return StepResult(vm_moid=vm.moid, is_needed=False, message="the hardware version is there already")
     _check_off(vm, "its hardware version can only be raised while it is off")
     what = f"upgrade {vm.name} to hardware version {change.hardware_version}"
     task = session.begin(lambda: session.writer.upgrade_vm(vm.moid, change.hardware_version))
     succeeded((yield from wait_for(task)), what, vm.name)
-    after = session.read_back(vm.moid, vm.name)
+    after = yield from session.read_back(vm.moid, vm.name)
     missing = missing_from(after, VmSpec(settings={"hardware_version": change.hardware_version}))
     if not missing.is_empty:
         raise _not_shown(vm.name, missing)
@@ -116,7 +116,7 @@ def upgrade_vm(change: UpgradeVm, session: RunSession) -> Step:
 def reconfigure_vm(change: ReconfigureVm, session: RunSession) -> Step:
     """Reconfigure a VM that is still what it was when it was planned."""
     spec = change.spec
-    vm = session.present(change.vm, spec.extra_config, host_moid=change.host_moid)
+    vm = yield from session.present(change.vm, spec.extra_config, host_moid=change.host_moid)
     before = vm.detail or VmDetail()
     spec = marked_again(spec, vm, session)
     own_version = session.versions.get(vm.moid)
@@ -124,11 +124,11 @@ def reconfigure_vm(change: ReconfigureVm, session: RunSession) -> Step:
         # This run changed the VM itself since the plan was made: vCenter must expect that, and no more.
         spec = spec.model_copy(update={"change_version": own_version})
     yield from reconfigure(vm, spec, f"reconfigure {vm.name}", session)
-    now, missing = _compare(session, vm.moid, spec, before)
+    now, missing = yield from _compare(session, vm.moid, spec, before)
     if missing.extra_config.keys() - spec.extra_config.keys():
         # Keys that name a new device can be set only once vCenter has given the device its own.
         yield from reconfigure(now, missing, f"reconfigure {vm.name}", session)
-        _, missing = _compare(session, vm.moid, spec, before)
+        _, missing = yield from _compare(session, vm.moid, spec, before)
     if not missing.is_empty:
         raise _not_shown(vm.name, missing)
     return StepResult(vm_moid=vm.moid)
@@ -137,10 +137,11 @@ def reconfigure_vm(change: ReconfigureVm, session: RunSession) -> Step:
 def mark_vm(change: MarkVm, session: RunSession) -> Step:
     """Write or remove the mark of a VM that is still what it was: nobody's where it is taken in, else own."""
     keys = change.spec.extra_config
-    vm = session.unmarked(change.vm) if change.mark == "imported" else session.present(change.vm, keys)
+    looked = session.unmarked(change.vm) if change.mark == "imported" else session.present(change.vm, keys)
+    vm = yield from looked
     spec = marked_as(change, vm, session)
     yield from reconfigure(vm, spec, f"mark {vm.name}", session)
-    _, missing = _compare(session, vm.moid, spec, vm.detail or VmDetail())
+    _, missing = yield from _compare(session, vm.moid, spec, vm.detail or VmDetail())
     if not missing.is_empty:
         raise _not_shown(vm.name, missing)
     return StepResult(vm_moid=vm.moid)
@@ -148,7 +149,7 @@ def mark_vm(change: MarkVm, session: RunSession) -> Step:
 
 def destroy_vm(change: DestroyVm, session: RunSession) -> Step:
     """Delete a VM that is off and provably this plan's by what it shows now; one that has gone is gone."""
-    vm = session.read_to_delete(change.vm)
+    vm = yield from session.read_to_delete(change.vm)
     if vm is None:
         return StepResult(is_needed=False, message="it had gone already")
     if change.instance_uuid and vm.instance_uuid.lower() != change.instance_uuid.lower():
@@ -160,17 +161,16 @@ def destroy_vm(change: DestroyVm, session: RunSession) -> Step:
     _check_off(vm, "a VM that runs is not deleted")
     task = session.begin(lambda: session.writer.destroy_vm(vm.moid))
     succeeded((yield from wait_for(task)), f"delete {vm.name}", vm.name)
-    if session.read_vm(vm.moid) is not None:
+    if (yield from session.read_vm(vm.moid)) is not None:
         raise NotConfirmed(f"{vm.name} is still there after its deletion", subject=vm.name, remedy=PLAN_AGAIN)
     return StepResult(vm_moid=vm.moid)
 
 
 def set_attributes(change: SetAttributes, session: RunSession) -> Step:
     """Set custom attributes of a VM, and see that they show; no task is started."""
-    yield from ()
-    vm = session.present(change.vm)
+    vm = yield from session.present(change.vm)
     session.begin(lambda: session.writer.set_attributes(vm.moid, change.values))
-    after = session.read_back(vm.moid, vm.name)
+    after = yield from session.read_back(vm.moid, vm.name)
     shown = after.detail.attributes if after.detail is not None else {}
     lacking = sorted(name for name, value in change.values.items() if shown.get(name, "") != value)
     if lacking:
@@ -234,8 +234,8 @@ def remove_vm_group(change: RemoveVmGroup, session: RunSession) -> Step:
     return StepResult()
 
 
-def _compare(session: RunSession, moid: str, spec: VmSpec, before: VmDetail) -> tuple[Vm, VmSpec]:
-    vm = session.read_back(moid, moid, spec.extra_config)
+def _compare(session: RunSession, moid: str, spec: VmSpec, before: VmDetail) -> Waiting[tuple[Vm, VmSpec]]:
+    vm = yield from session.read_back(moid, moid, spec.extra_config)
     if vm.detail is None:
         # Nothing would seem to be there, and every device would be added a second time.
         raise NotConfirmed(

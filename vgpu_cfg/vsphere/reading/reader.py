@@ -132,7 +132,9 @@ class VCenterReader:
 
         Their storage policies take one more, where the plan names any.
         """
-        items = self._items(passes.VM_AGAIN, passes.VM, moids)
+        return self._vms_of(self._items(passes.VM_AGAIN, passes.VM, moids), extra_config_keys)
+
+    def _vms_of(self, items: Iterable[Item], extra_config_keys: frozenset[str]) -> tuple[Vm, ...]:
         vms = {item.moid: make_vm(self._places, item, make_detail(item, extra_config_keys)) for item in items}
         found = mark_nics(vms, self._hosts.values()).values()
         return tuple(self._policies.with_policies(found) if self._has_policies else found)
@@ -141,6 +143,21 @@ class VCenterReader:
         """Return per host, per GPU address, the moids of the VMs that hold it now."""
         items = self._items(passes.HOLDERS, passes.HOST, host_moids)
         return {item.moid: gpu_holders(item) for item in items}
+
+    def read_vms_and_holders(
+        self, moids: Iterable[str], host_moids: Iterable[str], extra_config_keys: frozenset[str] = frozenset()
+    ) -> tuple[tuple[Vm, ...], Mapping[str, Mapping[str, tuple[str, ...]]]]:
+        """Do what `read_vms` and `read_gpu_holders` do, in one round trip for both."""
+        starts = [
+            *(Start(passes.VM, moid) for moid in dict.fromkeys(moids)),
+            *(Start(passes.HOST, moid) for moid in dict.fromkeys(host_moids)),
+        ]
+        if not starts:
+            return (), {}
+        items = collect_from(self._session, passes.VM_AGAIN + passes.HOLDERS, starts)
+        vms = [item for item in items if item.type_name == "VirtualMachine"]
+        holders = {item.moid: gpu_holders(item) for item in items if item.type_name == "HostSystem"}
+        return self._vms_of(vms, extra_config_keys), holders
 
     def read_everything(self) -> tuple[Inventory, EstateFacts]:
         """Read all that a recording holds, whatever plan is made of it later."""
@@ -371,6 +388,12 @@ class RecordedReader:
             for moid in dict.fromkeys(host_moids)
             if moid in inventory.host_by_moid
         }
+
+    def read_vms_and_holders(
+        self, moids: Iterable[str], host_moids: Iterable[str], extra_config_keys: frozenset[str] = frozenset()
+    ) -> tuple[tuple[Vm, ...], Mapping[str, Mapping[str, tuple[str, ...]]]]:
+        """Return VMs, and who held which GPU, as they were recorded."""
+        return self.read_vms(moids, extra_config_keys), self.read_gpu_holders(host_moids)
 
     def read_facts(self, host_moids: Sequence[str], groups: frozenset[FactGroup]) -> EstateFacts:
         """Return what was recorded of the hosts; of one that was left out, that it was.

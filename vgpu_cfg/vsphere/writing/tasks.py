@@ -1,6 +1,7 @@
 """How tasks are watched: one filter over a list of them, and one long wait for what changes.
 
-Nothing is polled. The list, the filter and the collector's version live as long as the
+Nothing is polled but how far tasks are, once a wait has ended without news: as news it would wake whoever
+waits again and again. The list, the filter and the collector's version live as long as the
 session; where it has to be renewed they are made anew, and every task tells its state again.
 """
 
@@ -14,14 +15,15 @@ from pyVmomi import vim, vmodl
 
 from vgpu_cfg.errors import TasksForgotten, VCenterError
 from vgpu_cfg.ports import TaskState, TaskUpdate
-from vgpu_cfg.vsphere.wire.collector import Pages, renewing
+from vgpu_cfg.vsphere.wire.collector import Pages, Paths, Start, collect_from, renewing
 from vgpu_cfg.vsphere.wire.faults import fault_name, fault_text, translated
 from vgpu_cfg.vsphere.wire.session import Session
 
 LONGEST_WAIT_SECONDS = 20
 """One wait; a stop of the run is noticed after it."""
 
-_PATHS = ("info.state", "info.progress", "info.result", "info.error")
+_PATHS = ("info.state", "info.result", "info.error")
+_PROGRESS = (Paths("vim.Task", ("info.progress",)),)
 
 
 class TaskWatch:
@@ -38,7 +40,7 @@ class TaskWatch:
         self._news: set[str] = set()
 
     def wait(self, tasks: Sequence[str], timeout_seconds: float) -> tuple[TaskUpdate, ...]:
-        """Wait for news of any of the tasks; empty when time ran out.
+        """Wait for news of any of the tasks; when time ran out how far they are, where that has changed.
 
         Raises VCenterError, and TasksForgotten where vCenter no longer knows some of them.
         """
@@ -54,7 +56,7 @@ class TaskWatch:
             once = min(left, LONGEST_WAIT_SECONDS)
             self._wait_once(tuple(wanted), once)
             left = left - once if once else -1
-        return ()
+        return self._read_progress(tuple(wanted)) if wanted and timeout_seconds > 0 else ()
 
     def close(self) -> None:
         """Let go of the filter and the list; what goes wrong on the way out harms nobody."""
@@ -70,6 +72,16 @@ class TaskWatch:
                 release()
             except (vmodl.MethodFault, VCenterError):
                 return
+
+    def _read_progress(self, tasks: Sequence[str]) -> tuple[TaskUpdate, ...]:
+        """Ask how far tasks are, all in one call; return those that are at another percentage."""
+        moved = []
+        for item in collect_from(self._session, _PROGRESS, [Start("vim.Task", task) for task in tasks]):
+            known = self._known.setdefault(item.moid, {})
+            if item.get("info.progress") != known.get("info.progress"):
+                known["info.progress"] = item.get("info.progress")
+                moved.append(self._update(item.moid))
+        return tuple(moved)
 
     def _wait_once(self, tasks: Sequence[str], seconds: int) -> None:
         """Wait once, and take in what has changed."""

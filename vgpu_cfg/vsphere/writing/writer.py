@@ -201,7 +201,7 @@ class VCenterWriter:
         return self._reconfigure(change.cluster_moid, "VM group", change.group_name, spec)
 
     def wait_for_tasks(self, tasks: Sequence[str], timeout_seconds: float) -> tuple[TaskUpdate, ...]:
-        """Wait for news of any of the tasks, in one WaitForUpdatesEx; empty when time ran out."""
+        """Wait for news of any of the tasks, in one WaitForUpdatesEx; without any tell how far they are."""
         return self._watch.wait(tasks, timeout_seconds)
 
     def close(self) -> None:

@@ -1,0 +1,19 @@
+"""How many tasks a run has under way at once unless it is told otherwise, by what vCenter itself allows."""
+
+from __future__ import annotations
+
+from typing import Final
+
+PARALLEL: Final = 20
+"""In all: Horizon's own default for provisioning at one vCenter (Horizon API, `vcProvisioningLimit`).
+
+A vCenter carries out some 640 operations before it queues ("vCenter Limits for Tasks Running at the Same
+Time", VMware's performance blog, 2021).
+"""
+
+PER_HOST: Final = 4
+"""On one host: a cloning within a host takes four of its 16 units, and a fifth is queued (the same page).
+
+Older documents count eight of provisioning alone ("vCenter Server Limits on Simultaneous Migrations",
+vSphere 6.7).
+"""
