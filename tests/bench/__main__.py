@@ -11,7 +11,7 @@ import argparse
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,9 +27,11 @@ from tests.bench.start_up import print_start_up
 from tests.fakes.fake_locks import undisputed
 from tests.plans.estate import PLAN_ID
 from vgpu_cfg.catalog import load_catalog
+from vgpu_cfg.cli.compose import LabRunClock
 from vgpu_cfg.execution import RunOptions, run_plan
 from vgpu_cfg.lab import open_lab
-from vgpu_cfg.lab.simulation.clock import VirtualClock
+from vgpu_cfg.lab.simulation.clock import VirtualClock, as_datetime
+from vgpu_cfg.lab.vcenter import Lab
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.plan.change import Plan
 from vgpu_cfg.model.plan.report import OutcomeStatus
@@ -45,6 +47,8 @@ from vgpu_cfg.vsphere.wire.session import Session
 from vgpu_cfg.vsphere.writing.writer import VCenterWriter
 
 T = TypeVar("T")
+FAR = 0.05
+"""Seconds that a call takes besides to a vCenter far away."""
 PROFILE = VgpuProfile.parse("grid_a100-10c")
 HOSTS = 100
 GPUS_PER_HOST = 8
@@ -74,6 +78,36 @@ class Row:
     trips: int
     tasks: int
     seconds: float
+    lab_seconds: float = 0.0
+
+
+class Distant:
+    """A lab that is some way off: each call takes so many seconds of its time besides."""
+
+    def __init__(self, lab: Lab, seconds: float) -> None:
+        self._lab = lab
+        self._seconds = seconds
+
+    def exchange(
+        self, method: str, path: str, headers: Mapping[str, str], body: bytes
+    ) -> tuple[int, Mapping[str, str], bytes]:
+        assert isinstance(self._lab.clock, VirtualClock)
+        self._lab.clock.advance(self._seconds)
+        return self._lab.exchange(method, path, headers, body)
+
+    def close(self) -> None:
+        self._lab.close()
+
+
+class LabTime:
+    """The lab's own time, as the clock of a run: so what a run waits for passes there."""
+
+    def __init__(self, lab: Lab) -> None:
+        self._lab = lab
+        self.pause = LabRunClock(lab).pause
+
+    def now(self) -> datetime:
+        return as_datetime(self._lab.clock.now())
 
 
 class BenchClock:
@@ -101,11 +135,7 @@ def main(arguments: Sequence[str]) -> int:
         print_readings(READ)
         print_scale(PLAN, BenchClock())
         return 0
-    sizes = [10] if chosen.quick else chosen.vms
-    print(f"{'':24}{'VMs':>7}{'round trips':>13}{'tasks':>8}{'seconds':>10}")
-    for count in sizes:
-        for row in measure(count):
-            print(f"{row.what:24}{row.vms:>7,}{row.trips:>13,}{row.tasks:>8,}{row.seconds:>10.2f}")
+    print_plans([10] if chosen.quick else chosen.vms)
     print_hosts((4,) if chosen.quick else (4, 40))
     print_guests((2,) if chosen.quick else (2, 20))
     print_placement([(10, 50)] if chosen.quick else PLACEMENTS)
@@ -119,8 +149,25 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def measure(count: int) -> list[Row]:
-    """Measure one size of plan on a fresh fleet."""
+def print_plans(sizes: Sequence[int]) -> None:
+    """Print what plans cost, and how long their runs take near to a vCenter and far from it."""
+    print(f"{'':24}{'VMs':>7}{'round trips':>13}{'tasks':>8}{'seconds':>10}")
+    applied: list[Row] = []
+    for count in sizes:
+        rows = measure(count)
+        applied += (row for row in rows if row.what == "apply")
+        for row in rows:
+            print(f"{row.what:24}{row.vms:>7,}{row.trips:>13,}{row.tasks:>8,}{row.seconds:>10.2f}")
+    print(f"\n{'apply':24}{'VMs':>7}{'at 0 ms, min':>14}{'at 50 ms, min':>15}{'ratio':>7}")
+    for near in applied:
+        (far,) = (row for row in measure(near.vms, delay=FAR) if row.what == "apply")
+        ratio = far.lab_seconds / near.lab_seconds
+        minutes = near.lab_seconds / 60, far.lab_seconds / 60
+        print(f"{'':24}{near.vms:>7,}{minutes[0]:>14.1f}{minutes[1]:>15.1f}{ratio:>7.2f}")
+
+
+def measure(count: int, delay: float = 0.0) -> list[Row]:
+    """Measure one size of plan on a fresh fleet that is so many seconds away."""
     lab = open_lab(f"fleet-{HOSTS}x{GPUS_PER_HOST}", clock=VirtualClock())
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "plan.yaml"
@@ -128,13 +175,15 @@ def measure(count: int) -> list[Row]:
         desired = load_plan(path).desired.model_copy(update={"id": PLAN_ID})
     catalog = load_catalog()
     rows = []
-    with Session(lab, "lab:fleet", LAB_USER, LAB_PASSWORD) as session:
+    clock = LabTime(lab)
+    with Session(Distant(lab, delay), "lab:fleet", LAB_USER, LAB_PASSWORD) as session:
         reader, writer = VCenterReader(session, BenchClock()), VCenterWriter(session)
 
         def counted(what: str, work: Callable[[], T]) -> T:
-            trips, tasks = session.round_trips, lab.counters["tasks"]
+            trips, tasks, begun = session.round_trips, lab.counters["tasks"], lab.clock.now()
             result, seconds = timed(work)
-            rows.append(Row(what, count, session.round_trips - trips, lab.counters["tasks"] - tasks, seconds))
+            trips, tasks = session.round_trips - trips, lab.counters["tasks"] - tasks
+            rows.append(Row(what, count, trips, tasks, seconds, lab.clock.now() - begun))
             return result
 
         def look() -> Plan:
@@ -154,7 +203,7 @@ def measure(count: int) -> list[Row]:
                 plan,
                 reader,
                 writer,
-                BenchClock(),
+                clock,
                 locks=undisputed(),
                 options=RunOptions(),
             ),
