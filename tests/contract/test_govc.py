@@ -235,3 +235,36 @@ def test_it_reads_the_counters_of_gpus(govc: MakeGovc, tmp_path: Path) -> None:
         told = run("metric.info", "-json", host, "gpu.temperature.average")
         assert '"celsius"' in told
         assert "Past Week" in run("metric.interval.info")
+
+
+def test_it_makes_tags_and_sees_what_the_lab_attached(govc: MakeGovc) -> None:
+    with served("mixed-fleet") as server:
+        run = govc(server)
+        assert set(run("tags.category.ls").split()) == {"Backup", "Team", "Rack"}
+        assert json.loads(run("tags.category.info", "-json", "Backup"))[0]["cardinality"] == "SINGLE"
+        assert set(run("tags.ls", "-c", "Backup").split()) == {"daily", "weekly", "none", "Backup"}
+        assert set(run("tags.attached.ls", "-r", "vm/research-01").split()) == {"weekly", "research"}
+
+        run("tags.category.create", "-m", "-t", "VirtualMachine", "Course")
+        run("tags.create", "-c", "Course", "ml-2026")
+        run("tags.attach", "-c", "Course", "ml-2026", "vm/plain-db")
+        assert run("tags.attached.ls", "-r", "vm/plain-db").split() == ["ml-2026"]
+        run("tags.detach", "-c", "Course", "ml-2026", "vm/plain-db")
+        assert run("tags.attached.ls", "-r", "vm/plain-db").split() == []
+        with pytest.raises(AssertionError):
+            run("tags.attach", "-c", "Backup", "daily", "vm/research-01")
+        with pytest.raises(AssertionError):
+            run("tags.attach", "-c", "Rack", "r11", "vm/research-01")
+
+        run("tags.update", "-d", "of the year", "-c", "Course", "ml-2026")
+        assert (
+            json.loads(run("tags.info", "-json", "-c", "Course", "ml-2026"))[0]["description"]
+            == "of the year"
+        )
+        run("tags.rm", "-c", "Course", "ml-2026")
+        run("tags.category.rm", "Course")
+        assert "Course" not in run("tags.category.ls")
+
+        run("vm.power", "-off", "research-01")
+        run("vm.destroy", "research-01")
+        assert run("tags.attached.ls", "research").split() == []

@@ -36,6 +36,7 @@ from vgpu_cfg.lab.state.inventory import (
     VirtualMachine,
     VmOverride,
 )
+from vgpu_cfg.lab.state.tags import add_category, add_tag, objects_of
 
 KEY_PROVIDER_KINDS = {"native": "nativeProvider", "standard": "vCenter"}
 """The estate's words and those of vim `KmipClusterInfo.KmsManagementType`."""
@@ -85,6 +86,12 @@ class _Builder:
             )
             for one in center.storage_policies
         )
+        self.tags: dict[tuple[str, str], str] = {}
+        for category in center.tag_categories:
+            cardinality = "SINGLE" if category.single else "MULTIPLE"
+            made = add_category(self.state, category.name, cardinality, list(category.types))
+            for tag in category.tags:
+                self.tags[category.name, tag] = add_tag(self.state, made, tag)
         self.state.internet = self.estate.internet
         self.faults: list[DocumentFault] = []
 
@@ -162,6 +169,9 @@ class _Builder:
         self._override(part, vm, self.state.get(host.parent, Cluster), loc)
         for attribute, value in part.attributes.items():
             set_attribute(self.state, vm, attribute, value)
+        for category, tags in part.tags.items():
+            for tag in tags:
+                self._tag(vm, category, tag, (*loc, "tags", category))
         if part.power == "off":
             return
         forced = {
@@ -176,6 +186,13 @@ class _Builder:
         else:
             admission.start(self.state, vm, host, admitted, now=VMS_RUN_SINCE)
             mark_long_running(vm)
+
+    def _tag(self, vm: VirtualMachine, category: str, name: str, loc: Loc) -> None:
+        tag_id = self.tags.get((category, name))
+        if tag_id is None:
+            self._complain(loc, f"there is no tag {name!r} in a category {category!r}")
+            return
+        objects_of(self.state, tag_id).append([vm.wsdl_type, vm.moid])
 
     def _override(self, part: file.VmPart, vm: VirtualMachine, cluster: Cluster, loc: Loc) -> None:
         """Let the cluster set for a VM what the estate says of it."""

@@ -364,6 +364,7 @@ class VmPart(MachinePart):
     power: Literal["on", "off"] = "on"
     cpu_mhz: int | None = Field(default=None, ge=0)
     attributes: dict[str, str] = Field(default_factory=dict)
+    tags: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     drs: Literal["off", "manual", "partiallyAutomated", "fullyAutomated"] | None = None
     restart_priority: RestartPriority | None = None
     vm_monitoring: VmMonitoring | None = None
@@ -404,6 +405,15 @@ class DirectPathPart(Part):
     reserved: dict[str, int] = Field(default_factory=dict)
 
 
+class TagCategoryPart(Part):
+    """A category of tags. With `single` an object has one of them; `types` are whose they are, empty: all."""
+
+    name: str
+    single: bool = False
+    types: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+
+
 class VcenterPart(Part):
     """The server's own name and release."""
 
@@ -415,6 +425,7 @@ class VcenterPart(Part):
     key_providers: tuple[KeyProviderPart, ...] = ()
     direct_path: tuple[DirectPathPart, ...] = ()
     storage_policies: tuple[StoragePolicyPart, ...] = ()
+    tag_categories: tuple[TagCategoryPart, ...] = ()
 
     @model_validator(mode="after")
     def _one_default_provider(self) -> VcenterPart:

@@ -46,6 +46,8 @@ PRIVILEGES = (
     "Host.Config.PciPassthru",
     "Host.Config.Settings",
     "Host.Inventory.EditCluster",
+    "InventoryService.Tagging.AttachTag",
+    "InventoryService.Tagging.ObjectAttachable",
     "Network.Assign",
     "Resource.AssignVMToPool",
     "Resource.ColdMigrate",

@@ -23,6 +23,7 @@ from vgpu_cfg.lab.api.versions import (
 from vgpu_cfg.lab.collector.read import ANONYMOUS, not_authenticated
 from vgpu_cfg.lab.collector.retrieve import fetch
 from vgpu_cfg.lab.guest import transfers
+from vgpu_cfg.lab.rest import service as rest
 from vgpu_cfg.lab.rules import refusals
 from vgpu_cfg.lab.rules.refusals import object_gone
 from vgpu_cfg.lab.simulation import directory
@@ -83,6 +84,8 @@ def _answer(
         return files.fetch(lab, path, _cookie(lowered))
     if method in ("GET", "PUT") and path.partition("?")[0] == transfers.PATH:
         return transfers.exchange(lab, method, path, body)
+    if path.startswith(f"{rest.PREFIX}/"):
+        return _answer_rest(lab, method, path, lowered, body, credentials)
     path = path.partition("?")[0]
     if method == "GET" and path == VERSIONS_PATH:
         return 200, {"Content-Type": XML}, service_versions_xml(lab.state.api_version)
@@ -91,6 +94,26 @@ def _answer(
     if method == "POST" and path.rstrip("/") in STORAGE_PATHS:
         return _answer_soap(lab, lowered, body, credentials, STORAGE)
     return 404, {"Content-Type": "text/plain"}, b"404 Not Found\n"
+
+
+def _answer_rest(
+    lab: Simulation,
+    method: str,
+    path: str,
+    headers: Mapping[str, str],
+    body: bytes,
+    credentials: Credentials,
+) -> Answer:
+    """Answer on the REST side, which scripted faults know by the method and the path's last word."""
+    name = f"{method} {path.rpartition('=' if '~action=' in path else '/')[2]}"
+    scripted = _disturb(lab, name, rest.token_of(headers))
+    if scripted is not None and scripted.kind == "unavailable":
+        return STARTING
+    answer = rest.answer(lab, method, path, headers, body, credentials)
+    if scripted is not None and scripted.kind in ("drop_after", "restart_after"):
+        _restart_if_due(lab, scripted)
+        raise connection_dropped(lab.state.estate, f"after {name}")
+    return answer
 
 
 def _answer_soap(

@@ -151,6 +151,12 @@ class _Handler(BaseHTTPRequestHandler):
     def do_PUT(self) -> None:
         self._take("PUT")
 
+    def do_PATCH(self) -> None:
+        self._take("PATCH")
+
+    def do_DELETE(self) -> None:
+        self._answer("DELETE", b"")
+
     def _take(self, method: str) -> None:
         body = self._read_body()
         if body is None:

@@ -31,6 +31,7 @@ PLAIN_FIELDS = (
     "open_tasks",
     "removed",
     "custom_values",
+    "tagging",
     "settings",
     "licences",
     "statistics_level",

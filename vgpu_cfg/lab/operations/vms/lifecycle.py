@@ -28,6 +28,7 @@ from vgpu_cfg.lab.state.inventory import (
     Task,
     VirtualMachine,
 )
+from vgpu_cfg.lab.state.tags import forget_tags_of
 
 
 def _may_rename(lab: Simulation, thing: Managed, *, newName: str) -> None:
@@ -121,6 +122,7 @@ def forget_vm(lab: Simulation, vm: VirtualMachine) -> None:
         forget_in_cluster(lab, cluster, vm.moid)
     state.waking.pop(vm.moid, None)
     state.custom_values.get("values", {}).pop(vm.moid, None)
+    forget_tags_of(state, vm.moid)
     for moid in vm.snapshots:
         state.remove(state.objects[moid])
     state.remove(vm)

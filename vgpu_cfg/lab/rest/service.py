@@ -1,0 +1,132 @@
+"""Which request to the REST side is answered by what, and by whose session.
+
+A session is made by Basic authentication, or for whom a token names (`SIGN token="…"`, gzipped, in base64).
+It is one of the lab's sessions, with its token where those of SOAP have a cookie.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+import secrets
+import uuid
+import zlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from vgpu_cfg.lab.rest import tagging
+from vgpu_cfg.lab.rest.answer import Answer, Refused, Request, answered, read_request
+from vgpu_cfg.lab.simulation.clock import as_datetime
+from vgpu_cfg.lab.simulation.sessions import Credentials, Session
+from vgpu_cfg.lab.simulation.simulation import Simulation
+from vgpu_cfg.lab.state import permissions
+
+PREFIX = "/rest"
+SESSION = "/com/vmware/cis/session"
+SESSION_HEADER = "vmware-api-session-id"
+MOST_TOKEN_BYTES = 1024 * 1024
+
+_NAME = re.compile(r"<(?:[\w.-]+:)?NameID[^>]*>([^<]+)<")
+_TOKEN = re.compile(r'^SIGN\s+.*token="([^"]+)"')
+
+Handler = Callable[[Simulation, Request], Any]
+
+_HANDLERS: Mapping[tuple[str, bool], Handler] = {
+    (tagging.CATEGORY, False): tagging.categories,
+    (tagging.CATEGORY, True): tagging.category,
+    (tagging.TAG, False): tagging.tags,
+    (tagging.TAG, True): tagging.tag,
+    (tagging.ASSOCIATION, False): tagging.association,
+    (tagging.ASSOCIATION, True): tagging.association_of,
+}
+"""What answers a path, by whether an id follows."""
+
+
+def token_of(headers: Mapping[str, str]) -> str | None:
+    """Return the session that a request is of."""
+    return headers.get(SESSION_HEADER)
+
+
+def answer(
+    lab: Simulation,
+    method: str,
+    url: str,
+    headers: Mapping[str, str],
+    body: bytes,
+    credentials: Credentials,
+) -> Answer:
+    """Answer a request, whose path begins with `/rest`; header names are in small letters."""
+    try:
+        request = read_request(method, url.removeprefix(PREFIX), body)
+        with lab.transaction():
+            return _answer(lab, request, headers, credentials)
+    except Refused as refused:
+        return refused.answer
+
+
+def _answer(
+    lab: Simulation, request: Request, headers: Mapping[str, str], credentials: Credentials
+) -> Answer:
+    session = lab.sessions.find(token_of(headers), lab.clock.now())
+    if request.path == SESSION and request.method == "POST" and not request.action:
+        return answered(_log_in(lab, headers, credentials))
+    if session is None:
+        raise Refused(401, "unauthenticated", "Authentication required.")
+    if request.path == SESSION:
+        return _of_session(lab, request, session)
+    handler = _HANDLERS.get((request.path, bool(request.id)))
+    if handler is None:
+        raise Refused(404, "not_found", f"The lab answers nothing at {request.path}")
+    lab.user, lab.is_administrator = session.user, session.is_administrator
+    return answered(handler(lab, request))
+
+
+def _of_session(lab: Simulation, request: Request, session: Session) -> Answer:
+    if request.method == "DELETE":
+        lab.sessions.end(session)
+        return answered(None)
+    moments = {"created_time": session.login_time, "last_accessed_time": session.last_active}
+    return answered(
+        {
+            "user": session.user,
+            **{name: f"{as_datetime(at):%Y-%m-%dT%H:%M:%SZ}" for name, at in moments.items()},
+        }
+    )
+
+
+def _log_in(lab: Simulation, headers: Mapping[str, str], credentials: Credentials) -> str:
+    user = _user(headers.get("authorization", ""), credentials)
+    if user is None or not (credentials.may_everything(user) or permissions.is_known(lab.state, user)):
+        raise Refused(401, "unauthenticated", "Authentication required.")
+    now = lab.clock.now()
+    session = Session(
+        cookie=secrets.token_hex(16),
+        key=str(uuid.uuid4()),
+        user=user,
+        is_administrator=credentials.may_everything(user),
+        login_time=now,
+        last_active=now,
+        locale="en",
+        user_agent=headers.get("user-agent", ""),
+    )
+    lab.sessions.open(session)
+    return session.cookie
+
+
+def _user(authorization: str, credentials: Credentials) -> str | None:
+    """Return whom a header names, None where it proves nobody."""
+    kind, _, rest = authorization.partition(" ")
+    try:
+        if kind == "Basic":
+            user, _, password = base64.b64decode(rest, validate=True).decode().partition(":")
+            return user if password == credentials.password else None
+        found = _TOKEN.match(authorization)
+        if found is None:
+            return None
+        packed = zlib.decompressobj(wbits=31)
+        token = packed.decompress(base64.b64decode(found[1], validate=True), MOST_TOKEN_BYTES).decode()
+    except (binascii.Error, ValueError, zlib.error):
+        return None
+    name = _NAME.search(token)
+    return name[1].strip() if name is not None else None
