@@ -79,7 +79,8 @@ class ReadScope(Frozen):
     one round trip: a plan with virtual TPMs needs it. `storage_policies` are the names of those whose
     datastores are asked for; with any of them the policies of the VMs in `vm_names` are read. Whose name
     matches one of `vm_globs`, or whose folder one of `folder_globs`, is read in detail, too; with
-    `option_names` it is kept what other extraConfig pairs are called.
+    `option_names` it is kept what other extraConfig pairs are called. `tag_categories` are those whose tags
+    are read, and which VMs of `plan` and `vm_names` have: without any, vCenter's REST side is asked nothing.
     """
 
     plan: PlanIdentity | None = None
@@ -95,6 +96,7 @@ class ReadScope(Frozen):
     vm_globs: tuple[str, ...] = ()
     folder_globs: tuple[str, ...] = ()
     option_names: bool = False
+    tag_categories: frozenset[str] = frozenset()
 
 
 class InventoryReader(Protocol):
@@ -162,6 +164,10 @@ class InventoryReader(Protocol):
 
     def read_locks(self) -> Locks | None:
         """Read the locks of runs, of whatever plans; None where that is not known."""
+        ...
+
+    def read_attached_tags(self, vm_moids: Sequence[str]) -> Mapping[str, frozenset[str]]:
+        """Return the ids of the tags that VMs have, of whatever category, in one round trip."""
         ...
 
     def read_missing_privileges(self, needed: Mapping[str, Sequence[str]]) -> Mapping[str, tuple[str, ...]]:
@@ -302,6 +308,10 @@ class ChangeWriter(Protocol):
 
     def set_attributes(self, moid: str, values: Mapping[str, str]) -> None:
         """Set custom attributes of a VM; those that are not defined are, first. Starts no task."""
+        ...
+
+    def set_tags(self, moid: str, detach: Sequence[str], attach: Sequence[str]) -> None:
+        """Take tags from a VM, then give it others, by their ids. Starts no task."""
         ...
 
     def set_host_attributes(self, host_moid: str, values: Mapping[str, str]) -> None:

@@ -89,6 +89,7 @@ class FakeVCenter:
     host_attributes: dict[str, dict[str, str]] = field(default_factory=dict)
     rules: dict[str, tuple[str, ...]] = field(default_factory=dict)
     overrides: dict[str, dict[str, SettingValue]] = field(default_factory=dict)
+    tags: dict[str, frozenset[str]] = field(default_factory=dict)
     vm_groups: dict[str, tuple[str, ...]] = field(default_factory=dict)
     most_at_once: int = 0
     most_on_host: Counter[str] = field(default_factory=Counter)
@@ -211,6 +212,9 @@ class FakeVCenter:
 
     def read_locks(self) -> None:
         return None
+
+    def read_attached_tags(self, vm_moids: Sequence[str]) -> Mapping[str, frozenset[str]]:
+        return {moid: self.tags.get(moid, frozenset()) for moid in vm_moids}
 
     def read_missing_privileges(self, needed: Mapping[str, Sequence[str]]) -> Mapping[str, tuple[str, ...]]:
         return {}
@@ -343,6 +347,11 @@ class FakeVCenter:
         self._touch(
             self.vms[moid].model_copy(update={"detail": detail.model_copy(update={"attributes": found})})
         )
+
+    def set_tags(self, moid: str, detach: Sequence[str], attach: Sequence[str]) -> None:
+        self.calls.append(("set_tags", self.vms[moid].name))
+        if "tags" not in self.drops:
+            self.tags[moid] = self.tags.get(moid, frozenset()) - set(detach) | set(attach)
 
     def set_host_attributes(self, host_moid: str, values: Mapping[str, str]) -> None:
         self.calls.append(("set_host_attributes", host_moid))

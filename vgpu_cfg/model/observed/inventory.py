@@ -25,6 +25,7 @@ from vgpu_cfg.model.observed.gpu_use import UseReading
 from vgpu_cfg.model.observed.graphics import AssignmentPolicy, GraphicsType
 from vgpu_cfg.model.observed.host_facts import EstateFacts
 from vgpu_cfg.model.observed.managed_object import ManagedObject
+from vgpu_cfg.model.observed.tags import TagCategory
 from vgpu_cfg.model.observed.vm import SettingValue, SubIds, Vm, VmDetail
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode
 
@@ -410,7 +411,8 @@ class Inventory(Frozen):
     """One reading of a vCenter. Tuples are in vCenter's order; the indexes below are derived.
 
     `facts` is empty unless the plan prepares hosts. `locks`, `gpu_use` and `licences` (names, by the
-    moid of the host) are None where nobody asked for them.
+    moid of the host) are None where nobody asked for them. `tag_categories` are all of the vCenter's,
+    with the tags of those that were asked for; None where they were not read.
     """
 
     vcenter: VCenter
@@ -427,6 +429,7 @@ class Inventory(Frozen):
     locks: Locks | None = None
     gpu_use: UseReading | None = None
     licences: Mapping[str, tuple[str, ...]] | None = None
+    tag_categories: tuple[TagCategory, ...] | None = None
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """Copy it as every value is copied, but for the indexes: those of the copy are its own."""
@@ -468,6 +471,10 @@ class Inventory(Frozen):
             if vm.host_moid is not None:
                 found.setdefault(vm.host_moid, []).append(vm)
         return {moid: tuple(vms) for moid, vms in found.items()}
+
+    def tag_category(self, name: str) -> TagCategory | None:
+        """Return the category of tags that has a name, None where there is none."""
+        return next((one for one in self.tag_categories or () if one.name == name), None)
 
     def cluster_of(self, host: Host) -> Cluster | None:
         """Return the cluster of a host, or what stands for it where the host is in none."""

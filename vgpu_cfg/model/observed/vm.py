@@ -227,7 +227,9 @@ class VmDetail(Frozen):
     used of its CPUs of late, of `max_cpu_mhz` at most (vim quickStats.overallCpuUsage, maxCpuUsage);
     these and `uptime_seconds` are None where vCenter does not report. `options` holds what else the rows of
     the table of VM settings read, by their keys; a row that vCenter tells nothing of is absent.
-    `attributes` are its custom attributes by name, `tpm_key` is the device key of its virtual TPM.
+    `tags` are the names of its tags by category, of the categories that a reading asked for; None where it
+    asked for none of this VM. `attributes` are its custom attributes by name, `tpm_key` is the device key of
+    its virtual TPM.
     `option_names` are the extraConfig keys that `extra_config` lacks, where the reading asked for them.
     `tools_status` is vim `VirtualMachineToolsVersionStatus`, "" where it is not told. `home_policy` is the id
     of the storage policy of its home, "" for none, None where it was not read.
@@ -254,6 +256,7 @@ class VmDetail(Frozen):
     controllers: tuple[DiskController, ...] = ()
     options: Mapping[str, SettingValue] = Field(default_factory=dict)
     attributes: Mapping[str, str] = Field(default_factory=dict)
+    tags: Mapping[str, tuple[str, ...]] | None = None
     tpm_key: int | None = None
     resource_pool_moid: str = ""
     datastore_moids: tuple[str, ...] = ()

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from itertools import chain
+from typing import Any
 
 from vgpu_cfg.catalog import Catalog, load_catalog
 from vgpu_cfg.model.locks import Locks
@@ -53,6 +54,7 @@ from vgpu_cfg.vsphere.reading.privileges import (
 )
 from vgpu_cfg.vsphere.reading.sharing import infer_sharing
 from vgpu_cfg.vsphere.reading.storage_policies import PolicyReader
+from vgpu_cfg.vsphere.reading.tags import names_of, read_attached, read_categories
 from vgpu_cfg.vsphere.reading.vms import make_detail, make_vm, owner_mark
 from vgpu_cfg.vsphere.wire.collector import Item, Paths, Start, collect_all, collect_from, made_from
 from vgpu_cfg.vsphere.wire.session import Session
@@ -108,6 +110,8 @@ class VCenterReader:
         inventory = self._inventory(places, read_at, hosts, vms)
         if scope.key_providers:
             inventory = _with_vcenter(inventory, key_providers=read_key_providers(self._session))
+        if scope.tag_categories:
+            inventory = self._with_tags(inventory, scope)
         return self._with_policies(inventory, scope) if scope.storage_policies else inventory
 
     def _with_policies(self, inventory: Inventory, scope: ReadScope) -> Inventory:
@@ -124,6 +128,17 @@ class VCenterReader:
         ]
         known = {vm.moid: vm for vm in self._policies.with_policies(own)}
         return inventory.model_copy(update={"vms": tuple(known.get(vm.moid, vm) for vm in inventory.vms)})
+
+    def _with_tags(self, inventory: Inventory, scope: ReadScope) -> Inventory:
+        """Read the categories that the scope names, and the tags of its VMs."""
+        categories = read_categories(self._session, scope.tag_categories)
+        named = [vm.moid for vm in inventory.vms if vm.detail is not None and _is_of_plan(vm, scope)]
+        attached = read_attached(self._session, named)
+        vms = tuple(
+            _with_detail(vm, {"tags": names_of(attached[vm.moid], categories)}) if vm.moid in attached else vm
+            for vm in inventory.vms
+        )
+        return inventory.model_copy(update={"tag_categories": categories, "vms": vms})
 
     def read_vms(
         self, moids: Iterable[str], extra_config_keys: frozenset[str] = frozenset()
@@ -207,6 +222,10 @@ class VCenterReader:
     def read_locks(self) -> Locks | None:
         """Read the locks of runs: three round trips."""
         return read_locks(self._session)
+
+    def read_attached_tags(self, vm_moids: Sequence[str]) -> Mapping[str, frozenset[str]]:
+        """Return the ids of the tags that VMs have, of whatever category."""
+        return read_attached(self._session, vm_moids)
 
     def read_missing_privileges(self, needed: Mapping[str, Sequence[str]]) -> Mapping[str, tuple[str, ...]]:
         """Return, per entity moid, those of the needed privileges that the account lacks."""
@@ -437,6 +456,10 @@ class RecordedReader:
         """Return nothing: a recording does not tell who worked when it was made."""
         return None
 
+    def read_attached_tags(self, vm_moids: Sequence[str]) -> Mapping[str, frozenset[str]]:  # noqa: ARG002 - a recording has no tags
+        """Return nothing: a recording holds no answer of the REST side."""
+        return {}
+
     def read_missing_privileges(self, needed: Mapping[str, Sequence[str]]) -> Mapping[str, tuple[str, ...]]:  # noqa: ARG002 - a recording has no account
         """Return nothing: a recording says nothing of privileges."""
         return {}
@@ -476,6 +499,16 @@ def _is_named(places: Places, item: Item, scope: ReadScope) -> bool:
     if scope.vm_globs and not matches_any(places.name(item), scope.vm_globs):
         return False
     return bool(scope.vm_globs) or _is_below(path, scope.folder_globs)
+
+
+def _is_of_plan(vm: Vm, scope: ReadScope) -> bool:
+    """Whether a VM is one of the scope's plan, by its mark or by its name."""
+    is_marked = vm.mark is not None and scope.plan is not None and vm.mark.is_named(scope.plan)
+    return not vm.is_template and (is_marked or vm.name in scope.vm_names)
+
+
+def _with_detail(vm: Vm, update: Mapping[str, Any]) -> Vm:
+    return vm if vm.detail is None else vm.model_copy(update={"detail": vm.detail.model_copy(update=update)})
 
 
 def _is_below(path: str, folder_globs: Sequence[str]) -> bool:

@@ -22,6 +22,7 @@ from vgpu_cfg.vsphere.wire import versions
 from vgpu_cfg.vsphere.wire.faults import to_error, translated
 from vgpu_cfg.vsphere.wire.lost_tasks import find_task
 from vgpu_cfg.vsphere.wire.outage import Outage
+from vgpu_cfg.vsphere.wire.rest import RestClient, basic, signed
 from vgpu_cfg.vsphere.wire.stub import TransportStub
 
 STORAGE_PATH = "/pbm"
@@ -61,6 +62,8 @@ class Session:
         self._token = token
         self.outage = outage or Outage()
         self.limits = limits or Limits()
+        self.rest = RestClient(transport, address, self._authorization, self.outage)
+        """The REST side, which nobody logs in to before something is asked of it."""
         self._stub: TransportStub | None = None
         self._storage: TransportStub | None = None
         self._content: Any = None
@@ -91,8 +94,9 @@ class Session:
     def close(self) -> None:
         """Log out, and close the transport. What goes wrong on the way out harms nobody."""
         try:
+            self.outage.is_known = False  # nobody waits in order to log out
+            self.rest.close()
             if self._key and self._content is not None:
-                self.outage.is_known = False  # nobody waits in order to log out
                 with contextlib.suppress(VCenterError, vmodl.MethodFault):
                     self._content.sessionManager.Logout()
         finally:
@@ -138,7 +142,8 @@ class Session:
     @property
     def round_trips(self) -> int:
         """How many exchanges this session has made."""
-        return sum(stub.round_trips for stub in (self._stub, self._storage) if stub is not None)
+        stubs = sum(stub.round_trips for stub in (self._stub, self._storage) if stub is not None)
+        return stubs + self.rest.round_trips
 
     @property
     def storage(self) -> TransportStub:
@@ -246,13 +251,21 @@ class Session:
         """Log in by password or token; a token goes with this one call only."""
         manager, stub = self.service_content.sessionManager, self.stub
         if self._token is None:
-            password = self._password if isinstance(self._password, str) else self._password()
-            return manager.Login(self.user, password, None)
+            return manager.Login(self.user, self._secret(), None)
         stub.samlToken = saml_token(self._token(), self.address)
         try:
             return manager.LoginByToken(None)
         finally:
             stub.samlToken = None
+
+    def _secret(self) -> str:
+        return self._password if isinstance(self._password, str) else self._password()
+
+    def _authorization(self) -> str:
+        """Make the header of a login at the REST side, by the same password or token."""
+        if self._token is None:
+            return basic(self.user, self._secret())
+        return signed(saml_token(self._token(), self.address))
 
     def _refusal(self) -> LoginFailed:
         if self._token is None:

@@ -30,6 +30,7 @@ from vgpu_cfg.vsphere.writing.devices import needs_current
 from vgpu_cfg.vsphere.writing.overrides import override_specs
 from vgpu_cfg.vsphere.writing.specs import clone_spec, config_spec, needed_api, scratch_spec
 from vgpu_cfg.vsphere.writing.system_ids import with_system_ids
+from vgpu_cfg.vsphere.writing.tags import set_vm_tags
 from vgpu_cfg.vsphere.writing.tasks import TaskWatch
 
 _DEVICES = (Paths("vim.VirtualMachine", ("config.hardware.device",)),)
@@ -184,6 +185,10 @@ class VCenterWriter:
     def set_attributes(self, moid: str, values: Mapping[str, str]) -> None:
         """Set custom attributes of a VM."""
         set_vm_attributes(self._session, moid, values)
+
+    def set_tags(self, moid: str, detach: Sequence[str], attach: Sequence[str]) -> None:
+        """Take tags from a VM, then give it others, by their ids."""
+        set_vm_tags(self._session, moid, detach, attach)
 
     def set_host_attributes(self, host_moid: str, values: Mapping[str, str]) -> None:
         """Set custom attributes of a host."""

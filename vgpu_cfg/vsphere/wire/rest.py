@@ -1,0 +1,200 @@
+"""How vCenter's REST side is spoken to, beside the SOAP API: a session of its own, JSON, errors and retries.
+
+Its paths are those below `/rest`, which vSphere has had since 6.5: govmomi asks all releases by them, and
+vcsim answers no others for tags. Answers are wrapped (`{"value": …}`), and so are errors (`{"type", "value":
+{"messages": […]}}`). A session is made by Basic authentication, or by a SAML token that is packed as `SIGN
+token="…"` (both as govmomi's clients do), and lives in a header.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import quote
+
+from vgpu_cfg.errors import (
+    LoginFailed,
+    NotFound,
+    NotPermitted,
+    Unreachable,
+    VCenterError,
+    VgpuCfgError,
+)
+from vgpu_cfg.ports import Transport
+from vgpu_cfg.vsphere.wire.faults import not_offered
+from vgpu_cfg.vsphere.wire.outage import Outage
+
+REST = "/rest"
+SESSION_PATH = "/com/vmware/cis/session"
+SESSION_HEADER = "vmware-api-session-id"
+
+_AWAY = (HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT)
+_MOST_WORDS = 500
+"""Characters of an error's own words that are told."""
+
+Credentials = Callable[[], str]
+"""Makes the `Authorization` header of a login, when one is made."""
+
+
+def basic(user: str, password: str) -> str:
+    """Return the header of a login by a password."""
+    return f"Basic {base64.b64encode(f'{user}:{password}'.encode()).decode()}"
+
+
+def signed(token: str) -> str:
+    """Return the header of a login by a bearer token (SAML), as govmomi packs it."""
+    return f'SIGN token="{base64.b64encode(gzip.compress(token.encode(), mtime=0)).decode()}"'
+
+
+class RestClient:
+    """A login at the REST side, made with the first request; one that has ended is made again once.
+
+    `round_trips` counts exchanges, those of logins among them.
+    """
+
+    def __init__(
+        self, transport: Transport, address: str, credentials: Credentials, outage: Outage | None = None
+    ) -> None:
+        self._transport = transport
+        self._address = address
+        self._credentials = credentials
+        self._outage = outage or Outage()
+        self._session = ""
+        self.round_trips = 0
+
+    def get(self, path: str, what: str) -> Any:
+        """Return what a path holds; `what` names the attempt."""
+        return self._ask("GET", path, b"", what)
+
+    def act(self, path: str, action: str, body: Mapping[str, object], what: str) -> Any:
+        """Do what a path offers, and return what it answers; such that once more does no harm."""
+        content = json.dumps(body).encode()
+        return self._ask("POST", f"{path}?~action={quote(action)}", content, what)
+
+    def close(self) -> None:
+        """Log out, where somebody logged in. What goes wrong on the way out harms nobody."""
+        if self._session:
+            try:
+                self._exchange("DELETE", SESSION_PATH, b"", self._headers())
+            except VgpuCfgError:
+                pass
+            finally:
+                self._session = ""
+
+    def _ask(self, method: str, path: str, body: bytes, what: str) -> Any:
+        """Send a request, logging in first where nobody has, and again where the session has ended."""
+        was_open = bool(self._session)
+        if not was_open:
+            self._log_in(what)
+        status, answer = self._ride(method, path, body)
+        if status == HTTPStatus.UNAUTHORIZED and was_open:
+            self._log_in(what)
+            status, answer = self._ride(method, path, body)
+        if status == HTTPStatus.UNAUTHORIZED:
+            raise LoginFailed(
+                f"{what}: the session has ended", subject=self._address, remedy="run the command again"
+            )
+        if status not in (HTTPStatus.OK, HTTPStatus.CREATED, HTTPStatus.NO_CONTENT):
+            raise self._error(status, answer, what)
+        return self._value(answer, what)
+
+    def _log_in(self, what: str) -> None:
+        """Open a session. Raises NotOffered where this vCenter has no REST side."""
+        headers = {"Authorization": self._credentials(), "vmware-use-header-authn": "true"}
+        status, answer = self._outage.ride(
+            lambda: self._exchange("POST", SESSION_PATH, b"", headers), lambda _lost: True
+        )
+        if status == HTTPStatus.UNAUTHORIZED:
+            raise LoginFailed(
+                f"{what}: vCenter's REST side does not take the login that its SOAP side took",
+                subject=self._address,
+                remedy="see that the account may log in there; a token must be a bearer's",
+            )
+        if status in (HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED):
+            raise not_offered(f"{what}: this vCenter has no REST side below {REST}", self._address)
+        if status not in (HTTPStatus.OK, HTTPStatus.CREATED):
+            raise self._error(status, answer, what)
+        found = self._value(answer, what)
+        if not isinstance(found, str) or not found.isascii() or not found.isprintable():
+            raise self._unreadable(what, "the session's name is no plain text")
+        self._session = found
+
+    def _headers(self) -> dict[str, str]:
+        return {SESSION_HEADER: self._session}
+
+    def _ride(self, method: str, path: str, body: bytes) -> tuple[int, bytes]:
+        return self._outage.ride(
+            lambda: self._exchange(method, path, body, self._headers()), lambda _lost: True
+        )
+
+    def _exchange(self, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> tuple[int, bytes]:
+        self.round_trips += 1
+        more = {"Content-Type": "application/json"} if body else {}
+        sent = {"Accept": "application/json", "User-Agent": "vgpu-cfg", **more, **headers}
+        status, _, answer = self._transport.exchange(method, f"{REST}{path}", sent, body)
+        if status in _AWAY:
+            raise Unreachable(
+                f"vCenter's web front answers {status}: its service is not up",
+                subject=self._address,
+                remedy="wait until vCenter has started, then try again",
+            )
+        return status, answer
+
+    def _value(self, answer: bytes, what: str) -> Any:
+        """Return what an answer wraps, None for nothing."""
+        if not answer.strip():
+            return None
+        try:
+            found = json.loads(answer)
+        except (ValueError, RecursionError) as error:
+            raise self._unreadable(what, "it is no JSON") from error
+        if not isinstance(found, dict):
+            raise self._unreadable(what, "it wraps no value")
+        return found.get("value")
+
+    def _unreadable(self, what: str, reason: str) -> VCenterError:
+        return VCenterError(
+            f"{what}: the answer cannot be read: {reason}",
+            subject=self._address,
+            remedy="see what it is that answers there",
+        )
+
+    def _error(self, status: int, answer: bytes, what: str) -> VCenterError:
+        said = _words(answer)
+        message = f"{what}: {said} (HTTP status {status})" if said else f"{what}: HTTP status {status}"
+        match status:
+            case HTTPStatus.FORBIDDEN:
+                return NotPermitted(
+                    message,
+                    subject=self._address,
+                    remedy="see docs/reference/permissions.md for the privileges; "
+                    "vCenter says the same of an object that has gone",
+                )
+            case HTTPStatus.NOT_FOUND:
+                return NotFound(
+                    message, subject=self._address, remedy="plan again: the inventory has changed"
+                )
+            case _:
+                return VCenterError(
+                    message,
+                    subject=self._address,
+                    remedy="see what vCenter's events say of it, then run the command again",
+                )
+
+
+def _words(answer: bytes) -> str:
+    """Return what an error says: its type, and its sentences, each once."""
+    try:
+        found = json.loads(answer)
+        kind = str(found.get("type") or "").rpartition(".")[2]
+        messages = (found.get("value") or {}).get("messages") or ()
+        told = [str(one.get("default_message") or "") for one in messages]
+    except (ValueError, RecursionError, AttributeError, TypeError):
+        return ""
+    return " ".join(" ".join(dict.fromkeys([*filter(None, told), kind and f"[{kind}]"])).split())[
+        :_MOST_WORDS
+    ]
