@@ -240,6 +240,7 @@ def test_what_vg309_advises_ends_it(vgpu_cfg: CommandLine) -> None:
     [
         ("Host.Inventory.EditCluster", {"drs": "manual"}),
         ("Global.SetCustomField", {"attributes": "{owner: me}"}),
+        ("InventoryService.Tagging.AttachTag", {"tags": "{Backup: daily}"}),
         ("Cryptographer.Encrypt", {"vtpm": "true"}),
         ("VirtualMachine.Config.Settings", {"boot_delay": "5"}),
     ],
@@ -257,6 +258,7 @@ def test_a_role_that_lacks_a_privilege_is_told_before_the_first_change(
 
 def test_a_role_needs_nothing_for_what_is_not_asked(vgpu_cfg: CommandLine) -> None:
     lacking = ["Host.Inventory.EditCluster", "Global.SetCustomField", "Cryptographer.Encrypt"]
+    lacking.append("InventoryService.Tagging.AttachTag")
     vgpu_cfg.script(ESTATE, lacking=lacking)
     vgpu_cfg.done("apply", "--yes", plan_of(vgpu_cfg))
 

@@ -36,6 +36,7 @@ from vgpu_cfg.model.observed.inventory import (
     VCenter,
 )
 from vgpu_cfg.model.observed.managed_object import ManagedObject
+from vgpu_cfg.model.observed.tags import Tag, TagCategory
 from vgpu_cfg.model.observed.vm import (
     DiskController,
     OwnerMark,
@@ -70,6 +71,8 @@ def make_inventory(estate: Row) -> Inventory:
     datastores = _datastores(estate)
     folders = _folders(estate)
     vms = [*_templates(estate), *(_vm(name, row or {}, host_rows, folders) for name, row in vm_rows.items())]
+    if "tag_categories" in estate:
+        vms = [_with_tags(vm) for vm in vms]
     running = {vm.name: vm for vm in vms if vm.is_on}
     hosts = [
         _host(name, row or {}, number, vm_rows, running, networks, datastores)
@@ -95,6 +98,7 @@ def make_inventory(estate: Row) -> Inventory:
         resource_pools=tuple(_pool(name, row or {}) for name, row in (estate.get("pools") or {}).items()),
         facts=make_facts(estate),
         locks=make_locks(estate["locks"], READ_AT) if "locks" in estate else None,
+        tag_categories=_tag_categories(estate["tag_categories"]) if "tag_categories" in estate else None,
     )
 
 
@@ -109,6 +113,28 @@ def _storage_policies(estate: Row) -> tuple[StoragePolicy, ...] | None:
         )
         for name, datastores in estate["storage_policies"].items()
     )
+
+
+def _tag_categories(rows: Row) -> tuple[TagCategory, ...]:
+    """Return categories by name: a list of tags, or `tags` with `single` and `types`."""
+    full = {name: row if isinstance(row, Mapping) else {"tags": row} for name, row in rows.items()}
+    return tuple(
+        TagCategory(
+            name=name,
+            id=f"urn:category:{name}",
+            is_single=row.get("single", False),
+            types=frozenset(row.get("types") or ()),
+            tags=tuple(Tag(category=name, name=tag, id=f"urn:tag:{name}/{tag}") for tag in row["tags"]),
+        )
+        for name, row in full.items()
+    )
+
+
+def _with_tags(vm: Vm) -> Vm:
+    """Return a VM whose tags were read: none where its row says none."""
+    if vm.detail is None or vm.detail.tags is not None:
+        return vm
+    return vm.model_copy(update={"detail": vm.detail.model_copy(update={"tags": {}})})
 
 
 def _last(path: str) -> str:
@@ -409,6 +435,7 @@ def _detail(row: Row) -> VmDetail:
         extra_config=extra,
         options=row.get("options") or {},
         attributes=row.get("attributes") or {},
+        tags={name: tuple(tags) for name, tags in row["tags"].items()} if "tags" in row else None,
         tpm_key=11000 if row.get("vtpm") else None,
         tools_status=row.get("tools", ""),
         vgpus=tuple(

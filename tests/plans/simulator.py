@@ -59,6 +59,7 @@ from vgpu_cfg.model.plan.change import (
     SetHostRule,
     SetOverrides,
     SetRule,
+    SetTags,
     SetVCenterOption,
     ShutDownHost,
     StageGuest,
@@ -236,6 +237,8 @@ class _World:
                 vm = self._vm(change.vm)
                 found = {**(vm.detail.attributes if vm.detail else {}), **change.values}
                 self._set_detail(vm, {"attributes": {name: text for name, text in found.items() if text}})
+            case SetTags():
+                self._set_tags(self._vm(change.vm), change)
             case SetOverrides():
                 for one in change.overrides:
                     self.clusters[change.cluster_moid].override(self._vm(one.vm).moid, one.settings)
@@ -384,6 +387,14 @@ class _World:
     def _set_detail(self, vm: Vm, update: Mapping[str, Any]) -> None:
         detail = (vm.detail or VmDetail()).model_copy(update=dict(update))
         self.vms[vm.moid] = vm.model_copy(update={"detail": detail})
+
+    def _set_tags(self, vm: Vm, change: SetTags) -> None:
+        found = {name: set(tags) for name, tags in ((vm.detail or VmDetail()).tags or {}).items()}
+        for tag in change.detach:
+            found[tag.category].remove(tag.name)
+        for tag in change.attach:
+            found.setdefault(tag.category, set()).add(tag.name)
+        self._set_detail(vm, {"tags": {name: tuple(sorted(tags)) for name, tags in found.items() if tags}})
 
     def _power_on(self, vm: Vm, change: PowerOnVm) -> None:
         assert not vm.is_on

@@ -31,6 +31,7 @@ from vgpu_cfg.execution.vms.steps import (
     set_host_rule,
     set_overrides,
     set_rule,
+    set_tags,
     upgrade_vm,
 )
 from vgpu_cfg.model.plan.change import (
@@ -59,6 +60,7 @@ from vgpu_cfg.model.plan.change import (
     SetHostRule,
     SetOverrides,
     SetRule,
+    SetTags,
     SetVCenterOption,
     ShutDownHost,
     StageGuest,
@@ -116,6 +118,8 @@ def make_step(
             return relocate_vm(change, session)
         case SetAttributes():
             return set_attributes(change, session)
+        case SetTags():
+            return set_tags(change, session)
         case SetCordon():
             return set_cordon(change, session)
         case SetOverrides():

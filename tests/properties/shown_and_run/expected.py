@@ -25,6 +25,7 @@ OF_A_VM = frozenset({"CloneVM_Task", "CreateVM_Task", "ReconfigVM_Task", "Upgrad
 SET = "set a VM"
 """What all of them are called here: which one carries an edit is the server's doing as much as the plan's."""
 
+_TAGGING = ("detach-multiple-tags-from-object", "attach-multiple-tags-to-object")
 _VGPU_MODES = {"same_size": "sameSize", "mixed_size": "mixedSize"}
 _VSAN: Mapping[str, str] = {"ensureAccessibility": "ensureObjectAccessibility"}
 _CLUSTER = "ReconfigureComputeResource_Task"
@@ -99,6 +100,11 @@ def _calls(change: Change) -> Iterator[Call]:
             yield SET, change["vm"]["name"], _sets(change)
         case "power_on_vm" | "power_off_vm" | "destroy_vm" | "stage_guest":
             yield from _of_vm(change)
+        case "set_tags":
+            for method in _TAGGING:
+                leaves = [one for one in _sets(change) if one[0].startswith(method.partition("-")[0])]
+                if leaves:
+                    yield method, change["vm"]["name"], leaves
         case "rename_vm":
             yield "Rename_Task", change["vm"]["name"], _sets(change)
         case "move_vm_to_folder":

@@ -75,6 +75,14 @@ vms:
   nics: [NICS]
   extra_config: {sched.swap.vmxSwapEnabled: "FALSE"}
 """
+TAGS = """\
+version: 1
+name: tags
+vcenter: lab:mixed-fleet
+defaults: {template: ubuntu-22.04-efi, cluster: a100, folder: training, cpus: 4, memory: 16GiB, power: false}
+vms:
+- {name: "t-{01..02}", tags: {Backup: BACKUP, Team: TEAM}}
+"""
 
 
 def _filled(text: str, **values: str) -> str:
@@ -107,6 +115,10 @@ CASES: Mapping[str, Sequence[str | Path]] = {
     "pvrdma": (on_the_switch("{network: roce-111, type: pvrdma, ip: pool, rdma: host}", VMKNICS),),
     "guest by ssh": (one("ssh"),),
     "guest by guest operations": (one("guest-operations"),),
+    "tags": (
+        _filled(TAGS, BACKUP="daily", TEAM="[research, teaching]"),
+        _filled(TAGS, BACKUP="weekly", TEAM="[teaching]"),
+    ),
     "changed": (Path("plans/before.yaml"), Path("plans/after.yaml")),
     "prepare-hosts.yaml": (Path("examples/prepare-hosts.yaml"), Path("plans/hosts-off-first.yaml")),
 }
@@ -115,7 +127,7 @@ NAMES = sorted({*EXAMPLES, *CASES})
 WITHOUT_VMS = ("prepare-hosts.yaml", "networks", "options")
 FIRST = {
     "changed", "devices", "guest by guest operations", "guest by ssh", "mig-mix.yaml", "networks", "options",
-    "rules", "two-vgpus.yaml",
+    "rules", "tags", "two-vgpus.yaml",
 }  # fmt: skip
 """What every run tries: small cases, among them one of each kind of write."""
 LATER = pytest.mark.long("shown is run, on all examples: tests/properties/shown_and_run")

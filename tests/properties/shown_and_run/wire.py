@@ -22,6 +22,7 @@ from tests.cli.host_watch import READING, is_reading
 from vgpu_cfg.lab.guest.login import LabGuestShell
 from vgpu_cfg.lab.shell.shell import LabShell
 from vgpu_cfg.parsers.rdma.mlxconfig import parse_mst_status
+from vgpu_cfg.vsphere.wire.rest import RestClient
 from vgpu_cfg.vsphere.wire.stub import TransportStub
 
 if TYPE_CHECKING:
@@ -93,6 +94,13 @@ class Wire:
         """Return a line with a tool's bare name for its path, and a device's address for mst's name of it."""
         words = [self.mst_names.get((machine, word), word) for word in shlex.split(line)]
         return shlex.join([words[0].rpartition("/")[2], *words[1:]])
+
+    def rest(self, action: str, body: Mapping[str, Any]) -> None:
+        """Note what the REST side is asked to do with the tags of a VM, unless it only reads."""
+        verb = action.partition("-")[0]
+        if verb != "list":
+            leaves = tuple((f"{verb}[{tag}]", tag) for tag in body["tag_ids"])
+            self.sent.append(Sent(action, body["object_id"]["id"], leaves))
 
     def names(self, machine: str, line: str, answer: str) -> None:
         """Note what mst calls the devices of a host, as its status tells."""
@@ -256,6 +264,7 @@ def listening(monkeypatch: pytest.MonkeyPatch) -> Iterator[Wire]:
     """Hear everything that is sent to vCenter, to shells of hosts and to guests, inside."""
     wire = Wire()
     call, host_line, guest_line = TransportStub._call, LabShell.execute, LabGuestShell.execute
+    act = RestClient.act
 
     def heard_call(stub: TransportStub, target: Any, info: Any, arguments: Any) -> Any:
         named = {part.name: value for part, value in zip(info.params, arguments, strict=False)}
@@ -263,6 +272,10 @@ def listening(monkeypatch: pytest.MonkeyPatch) -> Iterator[Wire]:
         value = call(stub, target, info, arguments)
         wire.answer(info.wsdlName, target, value)
         return value
+
+    def heard_act(client: RestClient, path: str, action: str, body: Mapping[str, Any], what: str) -> Any:
+        wire.rest(action, body)
+        return act(client, path, action, body, what)
 
     def heard_host(shell: LabShell, line: str) -> tuple[int, str, str]:
         wire.line(HOST_SHELL, shell._moid, line)
@@ -276,6 +289,7 @@ def listening(monkeypatch: pytest.MonkeyPatch) -> Iterator[Wire]:
 
     with monkeypatch.context() as patch:
         patch.setattr(TransportStub, "_call", heard_call)
+        patch.setattr(RestClient, "act", heard_act)
         patch.setattr(LabShell, "execute", heard_host)
         patch.setattr(LabGuestShell, "execute", heard_guest)
         yield wire

@@ -13,6 +13,7 @@ from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.model.guests.guest import GuestSpec
 from vgpu_cfg.model.observed.drs import VmGroup, VmHostRule
 from vgpu_cfg.model.observed.inventory import Inventory, StoragePolicy
+from vgpu_cfg.model.observed.tags import Tag
 from vgpu_cfg.model.observed.vm import OwnerMark, PowerState, VirtualDisk, Vm
 from vgpu_cfg.model.plan import change as kinds
 from vgpu_cfg.model.plan.change import (
@@ -27,6 +28,7 @@ from vgpu_cfg.model.plan.change import (
     ReconfigureVm,
     RemoveVmGroup,
     SetHostRule,
+    SetTags,
     StageGuest,
     Subject,
     UpgradeVm,
@@ -47,6 +49,7 @@ ANSWERS: Mapping[str, str] = {
     "reconfigure_vm": PLAYED,
     "mark_vm": HERE,
     "set_attributes": PLAYED,
+    "set_tags": HERE,
     "set_overrides": PLAYED,
     "power_on_vm": PLAYED,
     "power_off_vm": PLAYED,
@@ -193,6 +196,38 @@ def test_a_rule_that_went_comes_back_with_its_group() -> None:
     assert told(undone(with_rules(groups=(group,)), with_rules(), removed)) == [
         ("VG555", "remove VM group g in gpu: a VM group without a rule is not made again")
     ]
+
+
+def tagged(**tags: tuple[str, ...]) -> Inventory:
+    vm = vm_at("vm-1")
+    assert vm.detail is not None
+    return estate(vm.model_copy(update={"detail": vm.detail.model_copy(update={"tags": tags})}))
+
+
+DAILY, WEEKLY = (Tag(category="Backup", name=name, id=f"urn:{name}") for name in ("daily", "weekly"))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "detach", "attach"),
+    [
+        ({"Backup": ("weekly",)}, {"Backup": ("daily",)}, (DAILY,), (WEEKLY,)),
+        ({}, {"Backup": ("daily",)}, (DAILY,), ()),
+        ({"Backup": ("daily", "weekly")}, {"Backup": ("daily",)}, (), (WEEKLY,)),
+    ],
+    ids=["one for another", "it had none", "it had it already"],
+)
+def test_tags_that_the_run_gave_go_and_those_that_it_took_come_back(
+    before: Any, after: Any, detach: Any, attach: Any
+) -> None:
+    change = of_vm(SetTags, detach=(WEEKLY,), attach=(DAILY,))
+    (back,) = undone(tagged(**before), tagged(**after), change).changes
+    assert isinstance(back, SetTags)
+    assert (back.detach, back.attach) == (detach, attach)
+
+
+def test_tags_that_are_as_before_are_left() -> None:
+    change = of_vm(SetTags, detach=(WEEKLY,), attach=(DAILY,))
+    assert undone(tagged(Backup=("weekly",)), tagged(Backup=("weekly",)), change).changes == ()
 
 
 GUEST = GuestSpec(plan="demo", vm="hvd-01")

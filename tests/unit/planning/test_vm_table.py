@@ -276,7 +276,7 @@ def test_keys_are_of_one_row_each() -> None:
 
 def test_every_option_of_a_plan_file_has_a_row() -> None:
     stated = {setting.plan_key for setting in VM_SETTINGS}
-    assert OPTIONS - stated == {"attributes"}, "their names are the plan file's own"
+    assert OPTIONS - stated == {"attributes", "tags"}, "their names are the plan file's own"
     assert stated <= {"", "memory", *DesiredVm.model_fields}
 
 

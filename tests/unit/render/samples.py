@@ -18,6 +18,7 @@ from vgpu_cfg.model.observed.inventory import (
     PciDevice,
     VCenter,
 )
+from vgpu_cfg.model.observed.tags import Tag
 from vgpu_cfg.model.observed.vm import OwnerMark, PowerState, VgpuDevice, Vm, VmDetail
 from vgpu_cfg.model.plan.change import (
     Change,
@@ -40,6 +41,7 @@ from vgpu_cfg.model.plan.change import (
     SetHostRule,
     SetOverrides,
     SetRule,
+    SetTags,
     Subject,
     UpgradeVm,
     VmOverride,
@@ -209,6 +211,15 @@ def everything() -> Plan:
             needs=("reconfigure hvd-03",),
             vm=shop,
             values={"owner": "ml-team", "until": ""},
+        ),
+        SetTags(
+            id="set tags of hvd-03",
+            subject=vm_subject("hvd-03"),
+            edits=(Edit(key="Backup", before="weekly", after="daily"),),
+            needs=("reconfigure hvd-03",),
+            vm=shop,
+            detach=(Tag(category="Backup", name="weekly", id="urn:2"),),
+            attach=(Tag(category="Backup", name="daily", id="urn:1"),),
         ),
         SetOverrides(
             id="set VM overrides in gpu",

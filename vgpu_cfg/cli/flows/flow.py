@@ -93,6 +93,7 @@ def scope_of(desired: DesiredPlan) -> ReadScope:
         system_ids=any(_has_fixed_passthrough(vm) for vm in desired.vms),
         key_providers=any(vm.vtpm for vm in desired.vms),
         storage_policies=frozenset(name for vm in desired.vms for name in vm.storage_policies),
+        tag_categories=frozenset(name for vm in desired.vms for name in vm.tags or {}),
     )
 
 

@@ -23,6 +23,7 @@ from vgpu_cfg.model.plan.change import (
     SetHostRule,
     SetOverrides,
     SetRule,
+    SetTags,
     UpgradeVm,
 )
 from vgpu_cfg.model.plan.vm_spec import VmSpec
@@ -176,6 +177,24 @@ def set_attributes(change: SetAttributes, session: RunSession) -> Step:
     if lacking:
         raise NotConfirmed(
             f"{vm.name} does not show its custom attributes {', '.join(lacking)}",
+            subject=vm.name,
+            remedy=f"look at {vm.name} in vCenter for who else sets them; then {PLAN_AGAIN}",
+        )
+    return StepResult(vm_moid=vm.moid)
+
+
+def set_tags(change: SetTags, session: RunSession) -> Step:
+    """Take tags from a VM and give it others, and see that it has them; no task is started."""
+    yield from ()
+    vm = session.present(change.vm)
+    detach, attach = ([tag.id for tag in tags] for tags in (change.detach, change.attach))
+    session.begin(lambda: session.writer.set_tags(vm.moid, detach, attach))
+    found = session.reader.read_attached_tags([vm.moid]).get(vm.moid, frozenset())
+    wrong = [f"lacks {tag}" for tag in change.attach if tag.id not in found]
+    wrong += [f"still has {tag}" for tag in change.detach if tag.id in found]
+    if wrong:
+        raise NotConfirmed(
+            f"{vm.name} does not show its tags: it {', '.join(wrong)}",
             subject=vm.name,
             remedy=f"look at {vm.name} in vCenter for who else sets them; then {PLAN_AGAIN}",
         )

@@ -19,6 +19,7 @@ from pydantic import Field
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.guests.guest import GuestSpec
+from vgpu_cfg.model.observed.tags import Tag
 from vgpu_cfg.model.observed.vm import SettingValue
 from vgpu_cfg.model.plan.base import ChangeBase, Edit, Impact, Subject, VmRef, is_nothing
 from vgpu_cfg.model.plan.host_change import (
@@ -82,6 +83,7 @@ __all__ = [
     "SetHostRule",
     "SetOverrides",
     "SetRule",
+    "SetTags",
     "SetVCenterOption",
     "SettingTarget",
     "Severity",
@@ -171,6 +173,18 @@ class SetAttributes(ChangeBase):
     kind: Literal["set_attributes"] = "set_attributes"
     vm: VmRef
     values: Mapping[str, str]
+
+
+class SetTags(ChangeBase):
+    """Take tags from a VM and give it others, in this order: of some categories it has one at most.
+
+    Plain calls to vCenter's REST side, no task.
+    """
+
+    kind: Literal["set_tags"] = "set_tags"
+    vm: VmRef
+    detach: tuple[Tag, ...] = ()
+    attach: tuple[Tag, ...] = ()
 
 
 class VmOverride(Frozen):
@@ -321,6 +335,7 @@ Change = Annotated[
     | ReconfigureVm
     | MarkVm
     | SetAttributes
+    | SetTags
     | SetOverrides
     | PowerOnVm
     | PowerOffVm

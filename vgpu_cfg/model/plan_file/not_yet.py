@@ -16,5 +16,4 @@ NOT_YET_KEYS: Final[dict[str, str]] = {
     "vms.template.library": UNPLANNED,
     "vms.template.item": UNPLANNED,
     "vms.guest.spec": UNPLANNED,
-    "vms.tags": UNPLANNED,
 }

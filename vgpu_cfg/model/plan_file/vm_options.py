@@ -12,8 +12,9 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, StringConstraints
 
 from vgpu_cfg.model.frozen import Frozen
-from vgpu_cfg.model.plan_file.fields import Stated, TakesEffect, key
+from vgpu_cfg.model.plan_file.fields import Stated, TakesEffect, Texts, key
 
+CategoryName = Annotated[str, StringConstraints(min_length=1, max_length=256)]
 AttributeName = Annotated[str, StringConstraints(min_length=1, max_length=80)]
 
 
@@ -77,6 +78,10 @@ class VmOptions(Frozen):
     ha: Stated[HaOptions] = key("What vSphere HA does with this VM.", TakesEffect.LIVE, "the cluster's")
     attributes: Stated[dict[AttributeName, AttributeValue]] = key(
         "Custom attributes of the VM, by name; an empty text clears one.", TakesEffect.LIVE
+    )
+    tags: Stated[dict[CategoryName, Texts]] = key(
+        "Tags of the VM by their category: one, or a list; an empty list takes away those of the category.",
+        TakesEffect.LIVE,
     )
 
 

@@ -35,6 +35,7 @@ from vgpu_cfg.model.plan.change import (
     SetHostRule,
     SetOverrides,
     SetRule,
+    SetTags,
     SetVCenterOption,
     ShutDownHost,
     StageGuest,
@@ -152,6 +153,8 @@ def _needed(change: Change, at: _Surroundings) -> Iterator[Needed]:
             yield from _of_relocation(change)
         case SetAttributes():
             yield from at.attributes(at.vm(change.vm), table.SET_ATTRIBUTES, _VM, change.values)
+        case SetTags():
+            yield Needed(table.SET_TAGS, at.vm(change.vm))
         case SetRule() | SetHostRule() | RemoveRule() | RemoveVmGroup() | SetOverrides() | SetClusterOption():
             yield Needed(table.EDIT_CLUSTER, change.cluster_moid)
         case EnterMaintenance():

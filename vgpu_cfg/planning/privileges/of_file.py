@@ -68,6 +68,7 @@ def _of_vms(desired: DesiredPlan) -> Iterator[Need]:
         _OF_TPMS: any(vm.vtpm for vm in desired.vms),
         frozenset({table.DISK_POLICY}): any(vm.storage_policies for vm in desired.vms),
         _OF_ATTRIBUTES: any(vm.attributes for vm in desired.vms),
+        frozenset({table.SET_TAGS}): any(vm.tags for vm in desired.vms),
         frozenset({table.GUEST_OPERATIONS}): _takes_passwords(desired),
     }
     for need in table.OF_VMS:

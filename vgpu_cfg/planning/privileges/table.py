@@ -4,7 +4,8 @@ The tables of docs/reference/permissions.md are these rows. Sources: privilege i
 of methods and of their parameters; the vSphere API reference of CreateVM_Task, CloneVM_Task, ReconfigVM_Task,
 RelocateVM_Task, Rename_Task, MoveIntoFolder_Task, UpdateOptions, ReconfigureDvs_Task,
 ReconfigureDVPortgroup_Task, LogUserEvent and SetField; vSphere Security 8.0, "Required Privileges for Common
-Tasks" and its tables of defined privileges. What is in none of them is marked as recalled.
+Tasks" and its tables of defined privileges; vSphere Automation API, TagAssociation.
+What is in none of them is marked as recalled.
 """
 
 from __future__ import annotations
@@ -106,6 +107,12 @@ DEFINE_ATTRIBUTES = Need(
     ("Global.ManageCustomFields",),
     Place.ROOT,
 )
+SET_TAGS = Need(
+    "Tags of a VM; the account needs the first on each tag, too",
+    ("InventoryService.Tagging.AttachTag", "InventoryService.Tagging.ObjectAttachable"),
+    Place.VM,
+    where=_OR_FOLDER,
+)
 GROW_DISK = Need(
     "A disk grows",
     ("VirtualMachine.Config.DiskExtend",),
@@ -184,6 +191,7 @@ OF_VMS = (
     FIRST_TPM,
     SET_ATTRIBUTES,
     DEFINE_ATTRIBUTES,
+    SET_TAGS,
     GROW_DISK,
     DISK_POLICY,
     *OF_SETTINGS.values(),

@@ -22,6 +22,7 @@ from vgpu_cfg.model.plan.change import (
     RelocateVm,
     RenameVm,
     SetAttributes,
+    SetTags,
     StageGuest,
     Subject,
     UpgradeVm,
@@ -32,9 +33,10 @@ from vgpu_cfg.planning.rollback.run import FailedRun
 from vgpu_cfg.planning.rollback.undo_reconfigure import reconfigured_back
 from vgpu_cfg.planning.rollback.undo_sites import overrides_again
 from vgpu_cfg.planning.vms.destroy import plan_removal
-from vgpu_cfg.planning.vms.new_vms import change_id
+from vgpu_cfg.planning.vms.new_vms import change_id, set_tags
 from vgpu_cfg.planning.vms.relocate import relocation, rename, to_folder
 from vgpu_cfg.planning.vms.settings.edits import spec_leaves
+from vgpu_cfg.planning.vms.tags import tag_edit
 
 OfVm = (
     CreateVm
@@ -42,6 +44,7 @@ OfVm = (
     | ReconfigureVm
     | MarkVm
     | SetAttributes
+    | SetTags
     | PowerOnVm
     | PowerOffVm
     | DestroyVm
@@ -73,6 +76,8 @@ def undo_vm(change: OfVm, run: FailedRun) -> Iterable[Change]:
             return _unmarked(change, now, run)
         case SetAttributes():
             return _attributes_back(change, before, now)
+        case SetTags():
+            return _tags_back(change, before, now)
         case PowerOnVm():
             return _off_again(change, before, now, run)
         case PowerOffVm():
@@ -165,6 +170,27 @@ def _attributes_back(change: SetAttributes, before: Vm, now: Vm) -> Iterable[Cha
     return [
         SetAttributes(id=change_id("set attributes of", now.name), edits=edits, values=values, **common(now))
     ]
+
+
+def _tags_back(change: SetTags, before: Vm, now: Vm) -> Iterable[Change]:
+    """Give back the tags that the run took, and take those that it gave, as far as the VM shows them.
+
+    Where its tags are not told all of the change is taken back: what is done already does no harm.
+    """
+    was, found = ((vm.detail or VmDetail()).tags for vm in (before, now))
+    edits = []
+    for category in dict.fromkeys(tag.category for tag in (*change.detach, *change.attach)):
+        had = None if was is None else was.get(category, ())
+        has = None if found is None else found.get(category, ())
+        gave = (tag for tag in change.attach if tag.category == category and tag.name not in (had or ()))
+        took = (tag for tag in change.detach if tag.category == category and (had is None or tag.name in had))
+        detach = tuple(tag for tag in gave if has is None or tag.name in has)
+        attach = tuple(tag for tag in took if tag.name not in (has or ()))
+        if detach or attach:
+            edits.append(tag_edit(category, has or (), had or (), detach, attach))
+    if not edits:
+        return ()
+    return [set_tags(VmRef(name=now.name, moid=now.moid), subject_of(now), edits, (), now.host_moid)]
 
 
 def _off_again(change: PowerOnVm, before: Vm, now: Vm, run: FailedRun) -> Iterable[Change]:

@@ -35,6 +35,7 @@ from vgpu_cfg.planning.vms.settings.extra_config_rows import MARK_ROW
 from vgpu_cfg.planning.vms.settings.kept_keys import dropped_keys, kept_keys
 from vgpu_cfg.planning.vms.settings.setting import Carrier, Topic, VmSetting, Wanted
 from vgpu_cfg.planning.vms.settings.table import VM_SETTINGS
+from vgpu_cfg.planning.vms.tags import compare_tags
 
 _ORDER = {topic: place for place, topic in enumerate(Topic)}
 _OTHER_KEYS = ", with other keys"
@@ -54,6 +55,7 @@ def compare_vm(vm: PlacedVm, network_names: Mapping[str, str]) -> VmEdits:
         edits=tuple(sorted(edits, key=lambda one: _ORDER[one.topic])),
         overrides=tuple(_overrides(vm)),
         attributes=tuple(_attributes(vm)),
+        tags=tuple(compare_tags(vm)),
         shrinking=tuple(disks.shrinking),
         grows_disk=disks.grows,
     )

@@ -29,7 +29,7 @@ from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.findings.wording import gib, listed
 from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
-from vgpu_cfg.planning.vms.new_vms import change_id, set_attributes, version_edit, with_needs
+from vgpu_cfg.planning.vms.new_vms import change_id, set_attributes, set_tags, version_edit, with_needs
 from vgpu_cfg.planning.vms.settings.edits import VmEdits, joined, shown, undone
 
 
@@ -101,6 +101,8 @@ def plan_existing(
         )
     if edits.attributes:
         add(set_attributes(common["vm"], subject, edits, (), vm.host_moid))
+    if edits.tags:
+        add(set_tags(common["vm"], subject, edits.tags, (), vm.host_moid))
     if shall_run and (is_cycle or not vm.is_on):
         add(
             PowerOnVm(

@@ -22,12 +22,13 @@ from vgpu_cfg.model.plan.change import (
     PowerOnVm,
     ReconfigureVm,
     SetAttributes,
+    SetTags,
     Subject,
     UpgradeVm,
     VmRef,
 )
 from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
-from vgpu_cfg.planning.vms.settings.edits import VmEdit, VmEdits, joined, shown
+from vgpu_cfg.planning.vms.settings.edits import TagEdit, VmEdit, VmEdits, joined, shown
 
 LINKED_CLONE = "createNewChildDiskBacking"
 """vim `RelocateSpec.diskMoveType` of a clone that shares its template's disks."""
@@ -78,6 +79,8 @@ def plan_new(
         changes += _upgrade(resolved, place, late, create)
     if edits.attributes:
         changes.append(set_attributes(vm, subject, edits, (changes[-1].id,), host.moid))
+    if edits.tags:
+        changes.append(set_tags(vm, subject, edits.tags, (changes[-1].id,), host.moid))
     if resolved.desired.power is DesiredPower.ON:
         changes.append(
             PowerOnVm(
@@ -105,6 +108,22 @@ def set_attributes(
         host_moid=host_moid,
         vm=vm,
         values={edit.key: edit.after or "" for edit in edits.attributes},
+    )
+
+
+def set_tags(
+    vm: VmRef, subject: Subject, edits: Sequence[TagEdit], needs: tuple[str, ...], host_moid: str | None
+) -> SetTags:
+    """Return the change that gives a VM tags and takes others from it."""
+    return SetTags(
+        id=change_id("set tags of", vm.name),
+        subject=subject,
+        edits=tuple(one.edit for one in edits),
+        needs=needs,
+        host_moid=host_moid,
+        vm=vm,
+        detach=tuple(tag for one in edits for tag in one.detach),
+        attach=tuple(tag for one in edits for tag in one.attach),
     )
 
 

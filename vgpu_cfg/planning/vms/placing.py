@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from vgpu_cfg.catalog import Board
 from vgpu_cfg.model.desired import ScratchSource
 from vgpu_cfg.model.observed.inventory import Cluster, VCenter
+from vgpu_cfg.model.observed.tags import TagCategory
 from vgpu_cfg.model.observed.vm import PassthroughDevice
 from vgpu_cfg.model.plan.vm_spec import NewDynamicPassthrough, NewPassthrough, NewVgpu
 from vgpu_cfg.model.plan_file import DeviceEntry
@@ -43,6 +44,7 @@ class Surroundings:
     cluster: Cluster | None = None
     initial: HostState | None = None
     final: HostState | None = None
+    tag_categories: tuple[TagCategory, ...] | None = None
 
 
 def place_vm(
@@ -86,6 +88,7 @@ def place_vm(
         cores_per_numa_node=cores_per_node(resolved, affinity) if shapes_nodes else None,
         addresses=addresses,
         key_providers=surroundings.vcenter.key_providers,
+        tag_categories=surroundings.tag_categories,
         held_mmio_gb=mmio_size_gb(resolved.held_boards) if resolved.sheds_gpus else None,
         follows_held_gpus=follows_held_gpus(resolved),
     )

@@ -61,6 +61,7 @@ from vgpu_cfg.planning.vms.relocate import relocation
 from vgpu_cfg.planning.vms.rules import Member
 from vgpu_cfg.planning.vms.settings.edits import VmEdits
 from vgpu_cfg.planning.vms.settings.overrides import Overridden
+from vgpu_cfg.planning.vms.tags import check_tags
 
 
 @dataclass(slots=True)
@@ -115,6 +116,7 @@ class VmPlanner:
             cluster=self._cluster_of(resolved.host),
             initial=initial,
             final=final,
+            tag_categories=self.observed.tag_categories,
         )
         addresses = self._addresses_of(resolved, nic_ids)
         wanted = place_vm(resolved, surroundings, self._final_version(resolved), functions, addresses)
@@ -176,6 +178,7 @@ class VmPlanner:
         place = NewPlace(host, pool, resolved.datastore, version)
         pin = numa_pin(resolved, placed.initial[resolved.fit.host], resolved.fit, wanted.affinity or ())
         check_options(wanted, self.findings)
+        check_tags(wanted, self.findings)
         edits = compare_vm(wanted, self.networks)
         changes = plan_new(resolved, edits, place, pin)
         result.changes += changes
@@ -203,6 +206,7 @@ class VmPlanner:
             )
         pin = self._pin_of_existing(resolved, wanted, placed)
         check_options(wanted, self.findings)
+        check_tags(wanted, self.findings)
         report_dropped(wanted, self.findings)
         edits = compare_vm(wanted, self.networks)
         changes = after(

@@ -30,6 +30,7 @@ from vgpu_cfg.model.plan.change import (
     SetHostRule,
     SetOverrides,
     SetRule,
+    SetTags,
     SetVCenterOption,
     StageGuest,
     UpgradeVm,
@@ -165,6 +166,7 @@ def _parts(
             | ReconfigureVm()
             | MarkVm()
             | SetAttributes()
+            | SetTags()
             | SetOverrides()
             | PowerOffVm()
             | DestroyVm()

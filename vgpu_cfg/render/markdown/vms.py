@@ -5,9 +5,10 @@ Options of govc are those of its release 0.52; what it cannot say is left to the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import assert_never
 
+from vgpu_cfg.model.observed.tags import Tag
 from vgpu_cfg.model.observed.vm import OWN_PREFIX, SettingValue
 from vgpu_cfg.model.plan.change import (
     CloneFrom,
@@ -27,6 +28,7 @@ from vgpu_cfg.model.plan.change import (
     SetHostRule,
     SetOverrides,
     SetRule,
+    SetTags,
     StageGuest,
     StartQueue,
     UpgradeVm,
@@ -61,6 +63,7 @@ VmChange = (
     | ReconfigureVm
     | MarkVm
     | SetAttributes
+    | SetTags
     | SetOverrides
     | PowerOffVm
     | DestroyVm
@@ -93,6 +96,8 @@ def vm_parts(change: VmChange) -> tuple[Part, ...]:
             return (move_part(change),)
         case SetAttributes():
             return (_set_attributes(change),)
+        case SetTags():
+            return (_set_tags(change),)
         case SetOverrides():
             return (_set_overrides(change),)
         case PowerOffVm():
@@ -315,6 +320,27 @@ def _set_attributes(change: SetAttributes) -> Part:
         expected="nothing is printed",
         verify=(command("govc", "fields.info", name),),
         undo=tuple(command("govc", "fields.set", edit.key, edit.before or "", name) for edit in change.edits),
+        rows=_rows(change.edits),
+    )
+
+
+def _set_tags(change: SetTags) -> Part:
+    """Tell which tags go and come; govc takes a VM by its path here, and no name that is met twice."""
+    name = change.vm.name
+    path = f'"$({command("govc", "find", "/", "-type", "m", "-name", name)})"'
+
+    def lines(verb: str, tags: Sequence[Tag]) -> tuple[str, ...]:
+        return tuple(
+            f"{command('govc', f'tags.{verb}', '-c', tag.category, tag.name)} {path}" for tag in tags
+        )
+
+    return Part(
+        what=f"Set the tags of {name}. It may run.",
+        client=f"{name} > Summary > Tags > Assign",
+        commands=lines("detach", change.detach) + lines("attach", change.attach),
+        expected="nothing is printed",
+        verify=(f"govc tags.attached.ls -r {path}",),
+        undo=lines("detach", change.attach) + lines("attach", change.detach),
         rows=_rows(change.edits),
     )
 

@@ -26,6 +26,7 @@ from vgpu_cfg.model.plan.change import (
     SetAttributes,
     SetCordon,
     SetOverrides,
+    SetTags,
     SettingTarget,
     SetVCenterOption,
     ShutDownHost,
@@ -166,7 +167,7 @@ def plan_counts(plan: Plan) -> list[str]:
     changed = {
         change.subject.name
         for change in plan.changes
-        if isinstance(change, ReconfigureVm | MarkVm | UpgradeVm | SetAttributes)
+        if isinstance(change, ReconfigureVm | MarkVm | UpgradeVm | SetAttributes | SetTags)
     } - new
     switched = (
         {change.subject.name for change in plan.changes if isinstance(change, PowerOnVm | PowerOffVm)}
@@ -213,5 +214,6 @@ def canary_text(canary: Canary) -> str:
 def is_task(change: Change) -> bool:
     """Whether a change is a task of vCenter's, as a reader counts them: a write to a host is a plain call."""
     return not isinstance(
-        change, ManualStep | ChangeHost | RestartService | SetAttributes | SetCordon | SetVCenterOption
+        change,
+        ManualStep | ChangeHost | RestartService | SetAttributes | SetTags | SetCordon | SetVCenterOption,
     )

@@ -49,6 +49,7 @@ def _done_text(change: Change) -> str:
                 "remove_rule": "rule removed",
                 "set_overrides": "overrides set",
                 "set_attributes": "attributes set",
+                "set_tags": "tags set",
                 "remove_vm_group": "VM group removed",
                 "power_on_vm": "powered on",
                 "power_off_vm": "powered off",

@@ -33,6 +33,7 @@ _WORDS = {
     "reconfigure_vm": ("set", "reconfigured"),
     "mark_vm": ("set", "marked"),
     "set_attributes": ("set", "attributes set"),
+    "set_tags": ("set", "tags set"),
     "set_overrides": ("set", "overrides set"),
     "power_on_vm": ("make", "switched on"),
     "power_off_vm": ("down", "switched off"),

@@ -18,6 +18,12 @@ from vgpu_cfg.suggestions.situation import Situation
 
 _MOST = 3
 _MISSPELT = 0.7
+_OF_TAGS = (
+    Code.TAG_CATEGORY_ABSENT,
+    Code.TAG_ABSENT,
+    Code.TAG_CATEGORY_SINGLE,
+    Code.TAG_CATEGORY_OF_OTHERS,
+)
 
 
 def propose_names(situation: Situation) -> Iterator[Candidate]:
@@ -76,6 +82,9 @@ def _each_place(situation: Situation) -> Iterator[Candidate]:
         yield from _among(situation, ("label",), labels)
     if any(situation.errors(Code.DEVICE_NOT_MATCHED)):
         yield from _matches(situation)
+    if any(situation.errors(*_OF_TAGS)):
+        for loc, tags in _mappings(situation.document.data, "tags"):
+            yield from _tags(situation, loc, tags)
 
 
 def _corrected(loc: Loc, name: str, key: str, objects: list[Any]) -> Iterator[Candidate]:
@@ -122,6 +131,42 @@ def _matches(situation: Situation) -> Iterator[Candidate]:
             models = sorted({_model(nic.pci.device_name) for nic in nics if nic.pci is not None})
             for model in models:
                 yield _rename(loc, name, model, "model")
+
+
+def _tags(situation: Situation, loc: Loc, tags: dict[str, Any]) -> Iterator[Candidate]:
+    """Put categories and tags that can be given in place of those in one `tags` that cannot."""
+    for name, value in tags.items():
+        category = situation.observed.tag_category(name)
+        if category is None:
+            categories = [one.name for one in situation.observed.tag_categories or () if one.is_for_vms]
+            for close in close_to(name, categories, _MOST):
+                renamed = {close if key == name else key: one for key, one in tags.items()}
+                idea = _rename(loc, name, close, "category of tags")
+                yield replace(idea, edits=(Edit(loc, renamed),))
+            continue
+        if not category.is_for_vms:
+            others = {key: one for key, one in tags.items() if key != name}
+            yield Candidate(FixKind.LEAVE, f"no tag of {name}", edits=(Edit(loc, others),))
+        texts = list(_own_texts(value, (*loc, name)))
+        for _, tag in texts[:_MOST] if category.is_single and len(texts) > 1 else ():
+            yield Candidate(FixKind.LEAVE, f"only the tag {tag} of {name}", edits=(Edit((*loc, name), tag),))
+        for at, tag in texts:
+            if category.tag(tag) is None:
+                for close in close_to(tag, [one.name for one in category.tags], _MOST):
+                    yield _rename(at, tag, close, f"tag of {name}")
+
+
+def _mappings(data: Any, wanted: str, loc: Loc = ()) -> Iterator[tuple[Loc, dict[str, Any]]]:
+    """Yield every mapping under a key."""
+    if isinstance(data, dict):
+        for key, value in data.items():
+            if key == wanted and isinstance(value, dict):
+                yield (*loc, str(key)), value
+            else:
+                yield from _mappings(value, wanted, (*loc, str(key)))
+    elif isinstance(data, list):
+        for index, value in enumerate(data):
+            yield from _mappings(value, wanted, (*loc, index))
 
 
 def _model(device_name: str) -> str:

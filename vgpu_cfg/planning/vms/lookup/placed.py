@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from vgpu_cfg.model.desired import DesiredVm
 from vgpu_cfg.model.observed.inventory import Cluster, Host
+from vgpu_cfg.model.observed.tags import TagCategory
 from vgpu_cfg.model.observed.vm import SettingValue, VmDetail
 from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
 from vgpu_cfg.planning.vms.lookup.wanted import (
@@ -27,9 +28,9 @@ class PlacedVm:
     them bear the keys of. `functions` are the NICs that are no virtual ones. `affinity` None leaves the NUMA
     affinity alone, an empty one removes it. Over `nodes` NUMA nodes the CPUs are split into sockets.
     `cores_per_numa_node` is 0 where ESXi shall shape the virtual NUMA nodes, None where they stay as they
-    are. `addresses` is what is kept of the NICs on the VM, None where that is left alone. `key_providers` are
-    those of the vCenter, None where they were not read. `held_mmio_gb` is what this tool gives to the GPUs
-    that the VM has now, `follows_held_gpus` whether its affinity may come from them.
+    are. `addresses` is what is kept of the NICs on the VM, None where that is left alone. `key_providers` and
+    `tag_categories` are those of the vCenter, None where they were not read. `held_mmio_gb` is what this tool
+    gives to the GPUs that the VM has now, `follows_held_gpus` whether its affinity may come from them.
     """
 
     resolved: ResolvedVm
@@ -49,6 +50,7 @@ class PlacedVm:
     cores_per_numa_node: int | None = None
     addresses: str | None = None
     key_providers: tuple[str, ...] | None = None
+    tag_categories: tuple[TagCategory, ...] | None = None
     held_mmio_gb: int | None = None
     follows_held_gpus: bool = False
 

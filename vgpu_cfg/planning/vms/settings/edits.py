@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from vgpu_cfg.model.observed.tags import Tag
 from vgpu_cfg.model.observed.vm import SettingValue
 from vgpu_cfg.model.plan.change import Edit
 from vgpu_cfg.model.plan.vm_spec import DeviceEdit, PolicyRef, RemoveDevice, VmSpec
@@ -42,16 +43,27 @@ class ClusterEdit:
 
 
 @dataclass(frozen=True, slots=True)
+class TagEdit:
+    """What becomes of a VM's tags of one category: what a reader sees, and the tags that go and come."""
+
+    edit: Edit
+    detach: tuple[Tag, ...] = ()
+    attach: tuple[Tag, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class VmEdits:
     """All edits that a VM needs, in the order in which they are shown.
 
-    `overrides` go to its cluster, `attributes` to vCenter's custom attributes. `shrinking` names disks that
+    `overrides` go to its cluster, `attributes` to vCenter's custom attributes, `tags` to its REST side.
+    `shrinking` names disks that
     are larger than what is asked, as (MiB now, MiB asked); `grows_disk` tells whether one is made larger.
     """
 
     edits: tuple[VmEdit, ...] = ()
     overrides: tuple[ClusterEdit, ...] = ()
     attributes: tuple[Edit, ...] = ()
+    tags: tuple[TagEdit, ...] = ()
     shrinking: tuple[tuple[int, int], ...] = ()
     grows_disk: bool = False
 

@@ -1,7 +1,7 @@
 """Which keys of the plan file a VM's owner mark names: those that its file stated when it was last marked.
 
-So a key that was dropped from the file is told from one that never stood there. A pair and an attribute are
-keys of their own.
+So a key that was dropped from the file is told from one that never stood there. A pair, an attribute and a
+category of tags are keys of their own.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from vgpu_cfg.planning.vms.settings.setting import Carrier
 from vgpu_cfg.planning.vms.settings.table import VM_SETTINGS
 
 _DEVICES = frozenset({"gpus", "nics", "disks", "storage_policy"})
-_PAIR, _ATTRIBUTE = "extra_config.", "attributes."
+_PAIR, _ATTRIBUTE, _TAGS = "extra_config.", "attributes.", "tags."
 
 
 def kept_keys(vm: DesiredVm) -> tuple[str, ...]:
@@ -24,7 +24,8 @@ def kept_keys(vm: DesiredVm) -> tuple[str, ...]:
     rows = {row.plan_key for row in VM_SETTINGS if row.plan_key and not row.is_of_creation}
     pairs = {f"{_PAIR}{key}" for key in vm.extra_config}
     attributes = {f"{_ATTRIBUTE}{name}" for name in vm.attributes or {}}
-    return tuple(sorted((vm.managed & (rows | _DEVICES)) | pairs | attributes))
+    tags = {f"{_TAGS}{category}" for category in vm.tags or {}}
+    return tuple(sorted((vm.managed & (rows | _DEVICES)) | pairs | attributes | tags))
 
 
 def dropped_keys(vm: PlacedVm) -> dict[str, str]:
@@ -40,6 +41,8 @@ def _shown(key: str, vm: PlacedVm) -> str:
         return current(key.removeprefix(_PAIR), base) or "unset"
     if key.startswith(_ATTRIBUTE):
         return base.attributes.get(key.removeprefix(_ATTRIBUTE)) or "unset"
+    if key.startswith(_TAGS):
+        return "not read, as no plan file names it"
     match key:
         case "gpus":
             return counted(len(base.vgpus) + len(base.passthrough_gpus), "GPU")

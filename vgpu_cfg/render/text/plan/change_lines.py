@@ -39,6 +39,7 @@ from vgpu_cfg.model.plan.change import (
     SetHostRule,
     SetOverrides,
     SetRule,
+    SetTags,
     SetVCenterOption,
     ShutDownHost,
     StageGuest,
@@ -60,6 +61,7 @@ _Headed = (
     | ReconfigureVm
     | MarkVm
     | SetAttributes
+    | SetTags
     | SetOverrides
     | PowerOnVm
     | PowerOffVm
@@ -102,7 +104,7 @@ IN_HEAD = frozenset(
 
 def is_in_head(change: Change, edit: Edit) -> bool:
     """Whether the line of the change itself tells an edit; attributes and pairs may be named as those are."""
-    is_named_freely = isinstance(change, ReconfigureVm | MarkVm | SetAttributes) or _is_pair(edit)
+    is_named_freely = isinstance(change, ReconfigureVm | MarkVm | SetAttributes | SetTags) or _is_pair(edit)
     return edit.key in IN_HEAD and not is_named_freely
 
 
@@ -132,6 +134,7 @@ def sign_of(change: Change) -> str:
             | ReconfigureVm()
             | MarkVm()
             | SetAttributes()
+            | SetTags()
             | SetOverrides()
             | ChangeHost()
             | SetCordon()
@@ -220,6 +223,8 @@ def _verb_and_text(change: _Headed, placement: Placement | None) -> tuple[str, T
             return "move", Text.assemble(f"{move_text(change)}: ", _told_in_head(change.edits))
         case SetAttributes():
             return "attributes", Text("")
+        case SetTags():
+            return "tags", Text("")
         case SetOverrides():
             return "overrides", Text("what the cluster does with single VMs", "dim")
         case PowerOnVm():
@@ -342,7 +347,7 @@ def _edit_rows(change: Change, placement: Placement | None) -> Iterable[tuple[st
         case ChangeNetwork():
             words = (changed(edit) if edit.before else Text(edit_value(edit)) for edit in change.edits)
             yield from zip((edit.key for edit in change.edits), words, strict=True)
-        case ReconfigureVm() | MarkVm() | SetAttributes() | SetOverrides() | SetCordon():
+        case ReconfigureVm() | MarkVm() | SetAttributes() | SetTags() | SetOverrides() | SetCordon():
             yield from ((edit.key, changed(edit)) for edit in edits)
         case StageGuest():
             yield "by", Text(way_text(change), "dim")
