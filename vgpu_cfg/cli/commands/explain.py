@@ -72,7 +72,6 @@ def explain(
 
 
 def _page(word: str) -> tuple[Check | Failure, CheckPage]:
-    from vgpu_cfg.documents import did_you_mean
     from vgpu_cfg.errors import NotFound
     from vgpu_cfg.knowledge.check_pages import read_page
     from vgpu_cfg.knowledge.verify_failures import FAILURES, failure_of
@@ -81,6 +80,8 @@ def _page(word: str) -> tuple[Check | Failure, CheckPage]:
     code = word.upper()
     check = check_of(code) or failure_of(code)
     if check is None:
+        from vgpu_cfg.documents import did_you_mean
+
         known = [one.value for one in (*CHECKS, *FAILURES)]
         remedy = did_you_mean(code, known) or "docs/reference/checks/README.md lists them all"
         raise NotFound(f"there is no check {code}", subject="checks", remedy=remedy)
@@ -98,10 +99,11 @@ def _show_pages(pages: list[tuple[Check | Failure, CheckPage]], output: OutputFo
     from rich.text import Text
 
     from vgpu_cfg.cli.output import show
-    from vgpu_cfg.render.data.explain import pages_data
-    from vgpu_cfg.render.text.explain import render_page
+    from vgpu_cfg.render.text.check_page import render_page
 
     if output is OutputFormat.JSON:
+        from vgpu_cfg.render.data.explain import pages_data
+
         show.data(pages_data(pages))
         return
 
