@@ -26,8 +26,9 @@ from vgpu_cfg.lab.vcenter import Lab
 from vgpu_cfg.model.plan_file import LoginEntry
 from vgpu_cfg.ports import GuestShell, GuestTarget, Transport
 from vgpu_cfg.vsphere.guest_operations import GuestOperations
+from vgpu_cfg.vsphere.wire.allowances import believing
 from vgpu_cfg.vsphere.wire.session import Session
-from vgpu_cfg.vsphere.wire.transport import HttpsTransport, Trust, believing
+from vgpu_cfg.vsphere.wire.transport import HttpsTransport, Trust
 
 ESTATE = """\
 about: One host with three guests.

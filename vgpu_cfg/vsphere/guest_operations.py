@@ -27,10 +27,10 @@ from vgpu_cfg.model.plan_file import LoginEntry
 from vgpu_cfg.ports import Clock, GuestShell, GuestTarget, Transport
 from vgpu_cfg.shells.channel import Executed
 from vgpu_cfg.shells.root import RootShell
+from vgpu_cfg.vsphere.wire.allowances import believing
 from vgpu_cfg.vsphere.wire.collector import Paths, Start, collect_from
 from vgpu_cfg.vsphere.wire.faults import to_guest_error
 from vgpu_cfg.vsphere.wire.session import Session
-from vgpu_cfg.vsphere.wire.transport import believing
 
 SHELL = "/bin/sh"
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.2, 2.0

@@ -17,10 +17,10 @@ from xml.sax.saxutils import escape
 from pyVmomi import vim, vmodl
 
 from vgpu_cfg.errors import NotFound, NotOffered, NotPermitted, VCenterError
+from vgpu_cfg.vsphere.wire.allowances import patient
 from vgpu_cfg.vsphere.wire.declared_types import retrieve_executer, soap_argument
 from vgpu_cfg.vsphere.wire.faults import is_not_offered, to_error
 from vgpu_cfg.vsphere.wire.session import Session
-from vgpu_cfg.vsphere.wire.transport import patient
 
 SOFTWARE_SECONDS = 900.0
 """How long a command of `esxcli software` may take: it answers only once packages are fetched and installed.

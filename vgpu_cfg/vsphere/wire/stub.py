@@ -18,9 +18,9 @@ from pyVmomi.SoapAdapter import SoapStubAdapterBase
 
 from vgpu_cfg.errors import AnswerLost, NotSent, Unreachable, VCenterError
 from vgpu_cfg.ports import Transport
+from vgpu_cfg.vsphere.wire.allowances import PATIENCE, patient
 from vgpu_cfg.vsphere.wire.decoding import Decoder, UnreadableAnswer
 from vgpu_cfg.vsphere.wire.outage import Outage
-from vgpu_cfg.vsphere.wire.transport import PATIENCE, patient
 
 SDK_PATH = "/sdk"
 SESSION_COOKIE = "vmware_soap_session"

@@ -10,9 +10,7 @@ import hashlib
 import re
 import ssl
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -22,44 +20,16 @@ from urllib3.exceptions import HTTPError, InsecureRequestWarning, ReadTimeoutErr
 
 from vgpu_cfg.errors import AnswerLate, CertificateRejected, NotSent, TooMuch, Unreachable, VCenterError
 from vgpu_cfg.model.limits import Limits
+from vgpu_cfg.vsphere.wire.allowances import CERTIFICATE, PATIENCE
 from vgpu_cfg.vsphere.wire.budget import Budget, BudgetConnection, BudgetSocket, spending
 
 DEFAULT_PORT = 443
 CHUNK_BYTES = 256 * 1024
 
-PATIENCE: ContextVar[float] = ContextVar("patience", default=0.0)
-"""How many seconds what is asked takes by itself, beside the connection's own limit: see `patient`."""
-
-CERTIFICATE: ContextVar[str | None] = ContextVar("certificate", default=None)
-"""The thumbprint by which another host than vCenter is believed: see `believing`."""
-
 _SHA256_DIGITS, _SHA1_DIGITS = 64, 40
 _HOST = re.compile(r"[A-Za-z0-9_.~-]+|[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*(%[A-Za-z0-9_.~-]+)?")
 """A name, an IPv4 address, or an IPv6 address with or without a zone."""
 _MISMATCH = "Fingerprints did not match"
-
-
-@contextmanager
-def patient(seconds: float) -> Iterator[None]:
-    """Give what is asked inside so many seconds more than any other exchange: it takes them by itself."""
-    before = PATIENCE.set(seconds)
-    try:
-        yield
-    finally:
-        PATIENCE.reset(before)
-
-
-@contextmanager
-def believing(thumbprint: str | None) -> Iterator[None]:
-    """Believe another host than vCenter, where one is asked inside, by the certificate with this thumbprint.
-
-    With None it is believed as vCenter is, except for a thumbprint, which is vCenter's alone.
-    """
-    before = CERTIFICATE.set(thumbprint)
-    try:
-        yield
-    finally:
-        CERTIFICATE.reset(before)
 
 
 @dataclass(frozen=True, slots=True)

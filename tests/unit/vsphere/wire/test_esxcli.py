@@ -17,8 +17,8 @@ from tests.unit.vsphere.facts_vcenter import (
 )
 from tests.unit.vsphere.soap_answers import Answer, fault, soap
 from vgpu_cfg.errors import NotFound, NotOffered, NotPermitted, Unreachable, VCenterError
+from vgpu_cfg.vsphere.wire.allowances import PATIENCE
 from vgpu_cfg.vsphere.wire.esxcli import Esxcli, call_esxcli
-from vgpu_cfg.vsphere.wire.transport import PATIENCE
 
 XSI = 'xmlns:x="http://www.w3.org/2001/XMLSchema-instance"'
 Call = Callable[..., str]

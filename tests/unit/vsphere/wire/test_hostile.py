@@ -14,10 +14,11 @@ from vgpu_cfg.errors import AnswerLate, NotSent, TooMuch, Unreachable
 from vgpu_cfg.lab import open_lab
 from vgpu_cfg.lab.vcenter import Lab
 from vgpu_cfg.model.limits import MIB, Limits
+from vgpu_cfg.vsphere.wire.allowances import patient
 from vgpu_cfg.vsphere.wire.budget import Budget
 from vgpu_cfg.vsphere.wire.outage import Outage
 from vgpu_cfg.vsphere.wire.session import Session
-from vgpu_cfg.vsphere.wire.transport import HttpsTransport, Trust, patient
+from vgpu_cfg.vsphere.wire.transport import HttpsTransport, Trust
 
 pytestmark = pytest.mark.enable_socket
 
