@@ -185,8 +185,7 @@ def set_attributes(change: SetAttributes, session: RunSession) -> Step:
 
 def set_tags(change: SetTags, session: RunSession) -> Step:
     """Take tags from a VM and give it others, and see that it has them; no task is started."""
-    yield from ()
-    vm = session.present(change.vm)
+    vm = yield from session.present(change.vm)
     detach, attach = ([tag.id for tag in tags] for tags in (change.detach, change.attach))
     session.begin(lambda: session.writer.set_tags(vm.moid, detach, attach))
     found = session.reader.read_attached_tags([vm.moid]).get(vm.moid, frozenset())
