@@ -49,7 +49,7 @@ def _take(document: Document, path: Path, name: str, found: Sources, including: 
     if including:
         document = _without_plan_keys(document, found)
     chain = (*including, path.resolve())
-    for index, text in _includes(document):
+    for index, text in includes_of(document):
         loc = ("include", index) if isinstance(document.data["include"], list) else ("include",)
         shown = os.path.normpath(Path(name).parent / text)
         problem = _include_problem(path.parent / text, text, shown, chain, found.reach)
@@ -66,7 +66,7 @@ def _take(document: Document, path: Path, name: str, found: Sources, including: 
     found.documents.append(document)
 
 
-def _includes(document: Document) -> Iterator[tuple[int, str]]:
+def includes_of(document: Document) -> Iterator[tuple[int, str]]:
     """Yield the usable texts of `include`; what is not usable the header's model tells."""
     included = document.data.get("include")
     texts = [included] if isinstance(included, str) else included

@@ -39,11 +39,24 @@ class PlanRequest:
         return SecretStore(self.desired.secrets, self.folder)
 
 
+def _refuse_folder(path: Path) -> None:
+    """Raise DocumentError with the plans of a folder, for a command that takes one plan."""
+    from vgpu_cfg.errors import DocumentError, DocumentFault
+    from vgpu_cfg.plan_loading.folder import find_plans
+
+    plans = ", ".join(map(str, find_plans(path)))
+    fault = DocumentFault(str(path), 1, 1, "this is a folder, and here one plan is wanted")
+    remedy = f"name one: {plans}; `plan`, `status` and `validate` take the folder"
+    raise DocumentError([fault], remedy=remedy)
+
+
 def read_request(path: Path, variables: dict[str, str], variable_files: tuple[Path, ...]) -> PlanRequest:
     """Read a plan file, or a plan.json that `plan -o` wrote.
 
     Raises DocumentError with every fault of the file.
     """
+    if path.is_dir():
+        _refuse_folder(path)
     if path.suffix == ".json":
         if variables or variable_files:
             raise typer.BadParameter(
