@@ -104,6 +104,7 @@ class Site:
 
     def fixes(self, plan: PlanFile) -> str:
         """Say what would let a refused plan be carried out."""
+        from vgpu_cfg.cli.flows.flow import server_of
         from vgpu_cfg.cli.flows.suggestion import find_fixes
         from vgpu_cfg.render.layout.lines import plain
         from vgpu_cfg.render.text.fixes import render_fixes
@@ -112,7 +113,8 @@ class Site:
             answer = self.planned(plan)
             command = f"vgpu-cfg plan {plan.path} --suggest={plan.path.stem}-fixed{plan.path.suffix}"
             with surroundings(self._folder):
-                found = find_fixes(self.request_of(plan), self.flags, answer)
+                request = self.request_of(plan)
+                found = find_fixes(request, server_of(self.flags, request.desired), answer)
             self._fixes[plan] = plain(render_fixes(found, WIDTH, command=command))
         return self._fixes[plan]
 

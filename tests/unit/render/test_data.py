@@ -56,7 +56,7 @@ SEVERAL = Several("context", "fit", (OneOfSeveral("prod-a", "vc01", error=Unreac
 OPEN_MAPS = ("room", "used", "extra_config", "total")
 ROWS = (
     "vms|hosts|cordons|gpus|nics|numa_nodes|datastores|profiles|outcomes|faults|pool|off|idle|moves|restarts|"
-    "stays|steps|switches|files|workers|differences|left|changes|rows|wiring|ats|models|contexts"
+    "stays|steps|switches|files|workers|differences|left|changes|rows|wiring|ats|models|contexts|plans"
 )
 ROW_KEY = re.compile(rf"({ROWS})\[\]\.((runs|stranded|limits|gains|parts|ports|proposals)\[\]\.|guest\.)?\w+")
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "json-output.md"
@@ -131,6 +131,7 @@ def documents() -> dict[str, dict[str, Any]]:
         | runbook_data(with_rdma(prepared), lookup, VIEWS, occasion=NO_OCCASION),
         "hand-over": hand_over_data("horovod", handed_over(), {"hostfile": "hvd-01 slots=1\n"}, ("-np 1",)),
         "contexts": several_data(SEVERAL, [None]),
+        "plans": several_data(replace(SEVERAL, noun="plan"), [None]),
         "error": error_data(DocumentError([DocumentFault("plan.yaml", 1, 1, "no", "yes")])),
     }
 

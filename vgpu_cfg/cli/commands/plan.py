@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -24,6 +25,7 @@ from vgpu_cfg.cli.options.shared import (
     PlanArgument,
     PlanFormat,
     PlanOutputOption,
+    PlansArgument,
     PowerCycleOption,
     PruneOption,
     ReportFormat,
@@ -41,9 +43,12 @@ from vgpu_cfg.model.runs import OnFailure
 from vgpu_cfg.settings.flags import ConnectionFlags
 
 if TYPE_CHECKING:
+    from vgpu_cfg.cli.flows.request import PlanRequest
     from vgpu_cfg.cli.flows.run_flow import ApplyOptions
+    from vgpu_cfg.cli.output import answers
     from vgpu_cfg.model.plan.change import Plan
     from vgpu_cfg.settings.connection import Connection
+    from vgpu_cfg.settings.secrets import SecretStore
 
 _SaveOption = Annotated[
     Path | None,
@@ -132,11 +137,15 @@ _StatusPageOption = Annotated[
 _VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="Show what is right already, too.")]
 
 
+_NAME_ONE = "it is about one plan: name one file of the folder"
+
+
 def register(app: typer.Typer) -> None:
     """Add the commands, in the order in which a newcomer meets them."""
-    app.command(epilog="vgpu-cfg validate examples/full-vgpu.yaml")(validate)
+    app.command(epilog="vgpu-cfg validate examples/full-vgpu.yaml\n\nvgpu-cfg validate site/")(validate)
     app.command(
         epilog="vgpu-cfg plan examples/four-10c.yaml\n\nvgpu-cfg plan plan.yaml --set net=prod -o plan.json"
+        "\n\nvgpu-cfg plan site/ --exit-code"
     )(plan)
     app.command(epilog="vgpu-cfg apply plan.yaml\n\nvgpu-cfg apply plan.json --yes --parallel 16")(apply)
     app.command(
@@ -149,7 +158,7 @@ def register(app: typer.Typer) -> None:
 
 @planned
 def validate(
-    path: PlanArgument,
+    path: PlansArgument,
     *,
     output: ReportOption = ReportFormat.TEXT,
     variables: dict[str, str],
@@ -157,19 +166,27 @@ def validate(
 ) -> None:
     """Check a plan file by itself, without a vCenter: every fault with its line."""
     from vgpu_cfg.cli.flows.request import read_request
-    from vgpu_cfg.cli.output import show, show_report
+    from vgpu_cfg.cli.output import answers, show_report
 
+    if path.is_dir():
+        from vgpu_cfg.cli.several.plans import read_plans, validate_plans
+        from vgpu_cfg.cli.several.telling import tell_all
+
+        refuse_of_several({"--output": output is ReportFormat.JUNIT}, _NAME_ONE)
+        requests = read_plans(path, variables, variable_files)
+        told = validate_plans(requests, lambda file, request: answers.validated(file, request.desired))
+        raise typer.Exit(tell_all(told, "plan", "validate", OutputFormat(output.value)))
     desired = read_request(path, variables, variable_files).desired
     if output is ReportFormat.JUNIT:
         show_report.validated(desired)
         return
-    show.validated(path, desired, OutputFormat(output.value))
+    answers.validated(path, desired).tell(OutputFormat(output.value))
 
 
 @connected(recordings=True, quotas=True)
 @planned
 def plan(
-    path: PlanArgument,
+    path: PlansArgument,
     *,
     out: _SaveOption = None,
     sign: _SignOption = None,
@@ -202,15 +219,43 @@ def plan(
     from vgpu_cfg.cli.kept.saved_plan import save_plan
     from vgpu_cfg.cli.kept.whole_file import refuse_unwritable
     from vgpu_cfg.cli.output import show, show_report
+    from vgpu_cfg.cli.several.plans import ask_plans, plan_answer, read_plans
+    from vgpu_cfg.cli.several.telling import tell_all
 
     names = names_to_delete(delete, prune=prune)
     if html is not None:
         refuse_unwritable(html, "--html")
     if sign is not None and out is None:
         raise typer.BadParameter("it goes with -o: a saved plan is what is signed", param_hint="--sign")
+    if path.is_dir():
+        of_one_plan = {
+            "--out": out,
+            "--delete": names,
+            "--only": only,
+            "--rotate": rotate,
+            "--open-shell": open_shell,
+            "--suggest": suggest,
+            "--html": html,
+            "--output": output in (PlanFormat.MARKDOWN, PlanFormat.JUNIT),
+        }
+        refuse_of_several(of_one_plan, _NAME_ONE)
+        shown = CommandOptions(
+            connection, variables, variable_files, allow_power_cycle, allow_move, allow_destroy=allow_destroy
+        )
+
+        def code_of(made: Plan) -> int:
+            return flow.exit_code_of_differences(made, strict=strict) if exit_code or strict else 0
+
+        def ask(request: PlanRequest, server: Connection) -> answers.Answer:
+            occasioned = replace(shown, occasion=stand_in(server))
+            return plan_answer(request, server, occasioned, code_of, verbose=verbose)
+
+        told = ask_plans(read_plans(path, variables, variable_files), connection, ask)
+        raise typer.Exit(tell_all(told, "plan", "plan", OutputFormat(output.value)))
     request = read_request(path, variables, variable_files)
     if out is not None:
         request = proposed(request, out)
+    server = flow.server_of(connection, request.desired)
     options = CommandOptions(
         connection,
         variables,
@@ -219,7 +264,7 @@ def plan(
         allow_move,
         names,
         tuple(only or ()),
-        stand_in(flow.locate(request, connection)[0]),
+        stand_in(server),
         allow_destroy,
         rotate=rotated(rotate, request.desired),
     )
@@ -227,7 +272,7 @@ def plan(
     made = answer.plan
     is_fixable = bool(made.errors) and request.reviewed is None
     is_asked = output is not PlanFormat.JUNIT or suggest is not None or html is not None
-    fixes = find_fixes(request, connection, answer) if is_fixable and is_asked else None
+    fixes = find_fixes(request, server, answer) if is_fixable and is_asked else None
     if out is not None:
         save_plan(made, out)
     if html is not None:
@@ -346,7 +391,7 @@ def _on_failure(*, rolls_back: bool, stops: bool) -> OnFailure:
 @connected(recordings=True, several=True, quotas=True)
 @planned
 def status(
-    path: PlanArgument,
+    path: PlansArgument,
     *,
     exit_code: _ExitCodeOption = False,
     strict: _StrictOption = False,
@@ -365,28 +410,33 @@ def status(
     from vgpu_cfg.cli.kept.whole_file import refuse_unwritable
     from vgpu_cfg.cli.output import answers, show_report
     from vgpu_cfg.cli.several.contexts import ask_contexts
+    from vgpu_cfg.cli.several.plans import ask_plans, read_plans
     from vgpu_cfg.cli.several.telling import tell_all
     from vgpu_cfg.planning.findings.options import PlanOptions
 
     if html is not None:
         refuse_unwritable(html, "--html")
-    request = read_request(path, variables, variable_files)
     options = PlanOptions(allow_power_cycle=True)
 
     def code_of(made: Plan) -> int:
         return flow.exit_code_of_differences(made, strict=strict) if exit_code or strict else 0
 
+    def ask(request: PlanRequest, secrets: SecretStore, server: Connection) -> answers.Answer:
+        found, differences = look_at(server, flow.meant_at(server, request.desired), options, secrets)
+        code = code_of(found.plan)
+        return answers.status(found.plan, found.observed, differences, verbose=verbose, exit_code=code)
+
+    of_one = {"--html": html, "--output": output is ReportFormat.JUNIT}
+    if path.is_dir():
+        refuse_of_several(of_one, _NAME_ONE)
+        requests = read_plans(path, variables, variable_files)
+        told = ask_plans(requests, connection, lambda one, server: ask(one, one.secrets(), server))
+        raise typer.Exit(tell_all(told, "plan", "status", OutputFormat(output.value)))
+    request = read_request(path, variables, variable_files)
     if connection.contexts:
-        refuse_of_several({"--html": html, "--output": output is ReportFormat.JUNIT})
+        refuse_of_several(of_one)
         secrets = request.secrets()
-
-        def ask(server: Connection) -> answers.Answer:
-            desired = flow.meant_at(server, request.desired)
-            found, differences = look_at(server, desired, options, secrets)
-            code = code_of(found.plan)
-            return answers.status(found.plan, found.observed, differences, verbose=verbose, exit_code=code)
-
-        told = ask_contexts(connection, ask, plan=request.desired)
+        told = ask_contexts(connection, lambda server: ask(request, secrets, server), plan=request.desired)
         raise typer.Exit(tell_all(told, "context", "status", OutputFormat(output.value)))
     answer, differences = look(request, connection, options)
     made = answer.plan

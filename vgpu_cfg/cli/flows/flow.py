@@ -114,18 +114,25 @@ def read_for(desired: DesiredPlan, reader: InventoryReader) -> Inventory:
 
 def refuse_errors(plan: Plan, fixes: Suggestion | None = None) -> None:
     """Raise DoesNotFit where a finding stands against the plan; `fixes` were shown above."""
+    refusal = refusal_of(plan, fixes)
+    if refusal is not None:
+        raise refusal
+
+
+def refusal_of(plan: Plan, fixes: Suggestion | None = None) -> DoesNotFit | None:
+    """Return what stands against carrying a plan out, None where nothing does."""
     from vgpu_cfg.render.views.findings import alike
 
     errors = plan.errors
     if not errors:
-        return
+        return None
     first, *others = alike(errors)
     more = f" (and {len(others)} more above)" if others else ""
     remedy = first.remedy or f"see docs/reference/checks/{first.code}.md"
     if fixes is not None and fixes.fixes:
         leave = " with your leave" if fixes.fixes[0].needs_leave else ""
         remedy = f"see FIX on standard output: it was tried, and works{leave}"
-    raise DoesNotFit(
+    return DoesNotFit(
         f"{first.code} {first.message}{more}",
         subject=f"{first.subject.kind} {first.subject.name}",
         remedy=remedy,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,12 +9,11 @@ import typer
 
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.cli import compose
-from vgpu_cfg.cli.flows.flow import Planned, locate, read_for, scope_of
+from vgpu_cfg.cli.flows.flow import Planned, meant_at, read_for, scope_of
 from vgpu_cfg.cli.flows.host_facts import with_facts, with_open_shells
 from vgpu_cfg.cli.flows.request import PlanRequest
 from vgpu_cfg.cli.kept.whole_file import write_whole
 from vgpu_cfg.errors import VgpuCfgError
-from vgpu_cfg.settings.flags import ConnectionFlags
 
 if TYPE_CHECKING:
     from vgpu_cfg.model.desired import DesiredPlan
@@ -26,14 +24,14 @@ if TYPE_CHECKING:
     from vgpu_cfg.settings.secrets import SecretStore
 
 
-def find_fixes(request: PlanRequest, flags: ConnectionFlags, refused: Planned) -> Suggestion:
+def find_fixes(request: PlanRequest, connection: Server, refused: Planned) -> Suggestion:
     """Find what would let a refused plan be carried out.
 
     A saved plan has no file to be edited: its plan file is what to ask about.
     """
     from vgpu_cfg.suggestions import PlanSource, suggest
 
-    connection, desired = locate(request, flags)
+    desired = meant_at(connection, request.desired)
     with compose.connect_reader(connection) as reader:
         estate = _Estate(reader, connection, refused, desired, request.secrets())
         source = PlanSource(
@@ -42,7 +40,7 @@ def find_fixes(request: PlanRequest, flags: ConnectionFlags, refused: Planned) -
             options=refused.options,
             observe=estate.observe,
             refused=refused.plan,
-            mean=lambda again: locate(replace(request, desired=again), flags)[1],
+            mean=lambda again: meant_at(connection, again),
             variables=request.variables,
             variable_files=request.variable_files,
         )

@@ -142,6 +142,9 @@ OnlyOption = Annotated[
     ),
 ]
 PlanArgument = Annotated[Path, typer.Argument(metavar="PLAN", help="The plan file.", show_default=False)]
+PlansArgument = Annotated[
+    Path, typer.Argument(metavar="PLAN", help="The plan file, or a folder of plans.", show_default=False)
+]
 
 _CONNECTION_OPTIONS: dict[str, Any] = {
     "server": Annotated[
@@ -342,11 +345,13 @@ def _one_or_several(words: list[str]) -> dict[str, Any]:
     return {"context": words[0] if words else None}
 
 
-def refuse_of_several(said: Mapping[str, object]) -> None:
-    """Raise BadParameter for an option that was said, and is about one vCenter."""
+def refuse_of_several(
+    said: Mapping[str, object], why: str = "it is about one vCenter: name one context"
+) -> None:
+    """Raise BadParameter for an option that was said, and cannot be about several."""
     for option, value in said.items():
         if value:
-            raise typer.BadParameter("it is about one vCenter: name one context", param_hint=option)
+            raise typer.BadParameter(why, param_hint=option)
 
 
 def planned(command: Callable[..., None]) -> Callable[..., None]:

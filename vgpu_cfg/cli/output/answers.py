@@ -7,20 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vgpu_cfg.catalog import load_catalog
-from vgpu_cfg.cli.options.hosts import cluster_names
+from rich.text import Text
+
 from vgpu_cfg.cli.options.shared import OutputFormat
 from vgpu_cfg.cli.output import show
 
 if TYPE_CHECKING:
-    from rich.text import Text
-
+    from vgpu_cfg.errors import VgpuCfgError
+    from vgpu_cfg.model.desired import DesiredPlan
     from vgpu_cfg.model.observed.inventory import Inventory
     from vgpu_cfg.model.plan.change import Plan
     from vgpu_cfg.model.plan.difference import Difference
     from vgpu_cfg.model.plan.lost import LostHost
+    from vgpu_cfg.model.plan.suggestion import Suggestion
     from vgpu_cfg.model.quotas import Quotas
     from vgpu_cfg.model.use_choice import UseBy, UseSort
     from vgpu_cfg.planning.pool.shapes import Fits
@@ -36,6 +38,7 @@ class Answer:
     """What is to be said. `lines` lays it out for a width, `data` is its JSON.
 
     `figures` are what can be added up over several answers, by their JSON keys; so can the rows of `pool`.
+    `refusal` says what stands against what was asked, beside it on standard error.
     """
 
     lines: Callable[[int], Iterable[Text]]
@@ -43,6 +46,7 @@ class Answer:
     figures: Mapping[str, int] = field(default_factory=dict)
     pool: Sequence[PoolRow] = ()
     exit_code: int = 0
+    refusal: VgpuCfgError | None = None
 
     def tell(self, output: OutputFormat) -> None:
         """Print it on standard output."""
@@ -54,6 +58,7 @@ class Answer:
 
 def inventory(observed: Inventory, wants_host: WantsHost, *, verbose: bool) -> Answer:
     """Tell an estate, or the hosts of it that are wanted."""
+    from vgpu_cfg.catalog import load_catalog
     from vgpu_cfg.render.text.inventory import render_inventory
     from vgpu_cfg.render.views.inventory import view_inventory
 
@@ -90,6 +95,7 @@ def pool(
 
     Of `quotas` all is told that the server holds, whichever hosts are wanted.
     """
+    from vgpu_cfg.catalog import load_catalog
     from vgpu_cfg.planning.pool.quotas import share_uses
     from vgpu_cfg.planning.pool.summary import IDLE_BELOW_PERCENT, read_pool
     from vgpu_cfg.planning.pool.use import use_rows
@@ -131,6 +137,8 @@ def fits(
 
     `as_it_is` is how many fit without the hosts that are thought of, None where there are none.
     """
+    from vgpu_cfg.catalog import load_catalog
+    from vgpu_cfg.cli.options.hosts import cluster_names
     from vgpu_cfg.planning.pool.gpus import pooled_gpus
     from vgpu_cfg.render.data.pool import fit_data
     from vgpu_cfg.render.text.fit import render_fit
@@ -185,3 +193,63 @@ def status(
         },
         exit_code=exit_code,
     )
+
+
+def plan(
+    made: Plan,
+    *,
+    command: str,
+    fix_command: str,
+    verbose: bool,
+    exit_code: int,
+    fixes: Suggestion | None,
+    refusal: VgpuCfgError | None,
+) -> Answer:
+    """Tell a plan that is only shown; `fixes` would let a refused one be carried out."""
+    from vgpu_cfg.render.data.documents import plan_data
+    from vgpu_cfg.render.text.fixes import render_fixes
+    from vgpu_cfg.render.text.plan.whole import PlanShown, render_plan
+
+    def lines(width: int) -> Iterable[Text]:
+        yield from render_plan(made, width, PlanShown(command, is_only_shown=True, with_all=verbose))
+        if fixes is not None:
+            yield from render_fixes(fixes, width, command=fix_command, is_written="")
+
+    return Answer(
+        lines,
+        lambda: plan_data(made, fixes),
+        {"vms": len(made.desired.vms), "changes": len(made.changes), "errors": len(made.errors)},
+        exit_code=exit_code if refusal is None else refusal.exit_code,
+        refusal=refusal,
+    )
+
+
+def validated(path: Path, desired: DesiredPlan) -> Answer:
+    """Tell that a plan file is valid, and what is in it."""
+    from vgpu_cfg.render.data.format import FORMAT
+    from vgpu_cfg.render.layout.lines import counted, fold
+
+    def data() -> Data:
+        return {
+            "kind": "validate",
+            "format": FORMAT,
+            "name": desired.name,
+            "vcenter": desired.vcenter,
+            "vms": [vm.name for vm in desired.vms],
+            "host_entries": len(desired.hosts),
+            "networks": [network.name for network in desired.networks],
+        }
+
+    count, entries = len(desired.vms), len(desired.hosts)
+    gpus = sum(len(vm.gpus) for vm in desired.vms)
+    parts = [f"{counted(count, 'VM')} with {counted(gpus, 'GPU')}"] if count else []
+    if entries:
+        parts.append(f"{entries} {'entry' if entries == 1 else 'entries'} of hosts")
+    if desired.networks:
+        parts.append(counted(len(desired.networks), "network"))
+
+    def lines(width: int) -> Iterable[Text]:
+        yield from fold(Text(f"{path}: valid. {', '.join(parts) or 'nothing in it'}."), width, hang=2)
+        yield Text(f"NEXT   vgpu-cfg plan {path}")
+
+    return Answer(lines, data, {"vms": count, "gpus": gpus, "host_entries": entries})

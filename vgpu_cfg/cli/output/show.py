@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from vgpu_cfg.cli.options.shared import OutputFormat
 from vgpu_cfg.model.occasion import NO_OCCASION, Occasion
 from vgpu_cfg.model.signs import as_json
 from vgpu_cfg.render.layout.console import make_console, print_lines, width_of
-from vgpu_cfg.render.layout.lines import counted, fold
+from vgpu_cfg.render.layout.lines import fold
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from vgpu_cfg.cli.compose import ServedLab
     from vgpu_cfg.errors import VgpuCfgError
     from vgpu_cfg.execution import HostTools
-    from vgpu_cfg.model.desired import DesiredPlan
     from vgpu_cfg.model.observed.inventory import Host, Inventory
     from vgpu_cfg.model.plan.as_found import AsFound
     from vgpu_cfg.model.plan.change import Plan
@@ -44,16 +42,19 @@ def data(value: Any) -> None:
     sys.stdout.write(as_json(value, indent=2) + "\n")
 
 
-def error(found: VgpuCfgError, output: OutputFormat) -> None:
-    """Print an error on standard error: what, where and what to do, a line each, or as JSON."""
+def error(found: VgpuCfgError, output: OutputFormat, *, of: str = "") -> None:
+    """Print an error on standard error: what, where and what to do, a line each, or as JSON.
+
+    `of` says which of several it is of.
+    """
     if output is OutputFormat.JSON:
         from vgpu_cfg.render.data.error import error_data
 
-        sys.stderr.write(as_json(error_data(found)) + "\n")
+        sys.stderr.write(as_json(error_data(found, of=of)) + "\n")
         return
     from vgpu_cfg.render.text.errors import render_error
 
-    lines(lambda width: render_error(found, width), sys.stderr)
+    lines(lambda width: render_error(found, width, of=of), sys.stderr)
 
 
 def document(kind: str, **values: Any) -> None:
@@ -61,34 +62,6 @@ def document(kind: str, **values: Any) -> None:
     from vgpu_cfg.render.data.format import FORMAT
 
     data({"kind": kind, "format": FORMAT, **values})
-
-
-def validated(path: Path, desired: DesiredPlan, output: OutputFormat) -> None:
-    """Say that a plan file is valid, and what is in it."""
-    if output is OutputFormat.JSON:
-        document(
-            "validate",
-            name=desired.name,
-            vcenter=desired.vcenter,
-            vms=[vm.name for vm in desired.vms],
-            host_entries=len(desired.hosts),
-            networks=[network.name for network in desired.networks],
-        )
-        return
-    count = len(desired.vms)
-    gpus = sum(len(vm.gpus) for vm in desired.vms)
-    parts = [f"{counted(count, 'VM')} with {counted(gpus, 'GPU')}"] if count else []
-    entries = len(desired.hosts)
-    if entries:
-        parts.append(f"{entries} {'entry' if entries == 1 else 'entries'} of hosts")
-    if desired.networks:
-        parts.append(counted(len(desired.networks), "network"))
-    lines(
-        lambda width: [
-            *fold(_text(f"{path}: valid. {', '.join(parts) or 'nothing in it'}."), width, hang=2),
-            _text(f"NEXT   vgpu-cfg plan {path}"),
-        ]
-    )
 
 
 def plan(

@@ -1,3 +1,3 @@
-"""How one command is put to several vCenters, and what their answers come to together."""
+"""How one command is put to several vCenters or plans, and what their answers come to together."""
 
 from __future__ import annotations

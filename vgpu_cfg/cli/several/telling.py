@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -33,9 +32,9 @@ def tell_all(told: Sequence[Told], noun: str, command: str, output: OutputFormat
     else:
         show.lines(lambda width: _lines(told, view, width))
     sys.stdout.flush()
-    for one in told:
-        if isinstance(one.error, VgpuCfgError):
-            show.error(_at(one.error, noun, one.name), output)
+    for row in view.rows:
+        if row.error is not None:
+            show.error(row.error, output, of=f"{noun} {row.name}")
     for one in told:
         if one.error is not None and not isinstance(one.error, VgpuCfgError):
             raise one.error
@@ -56,7 +55,7 @@ def _row(one: Told) -> OneOfSeveral:
             error = one.error if isinstance(one.error, VgpuCfgError) else None
             return OneOfSeveral(one.name, one.server, error=error, exit_code=error.exit_code if error else 1)
         case Answer() as answer:
-            return OneOfSeveral(one.name, one.server, figures=answer.figures, exit_code=answer.exit_code)
+            return OneOfSeveral(one.name, one.server, answer.figures, answer.refusal, answer.exit_code)
 
 
 def _lines(told: Sequence[Told], view: Several, width: int) -> Iterator[Text]:
@@ -67,10 +66,3 @@ def _lines(told: Sequence[Told], view: Several, width: int) -> Iterator[Text]:
             yield from heading(view.noun, one.name, width)
             yield from one.answer.lines(width)
     yield from render_sums(view, width)
-
-
-def _at(error: VgpuCfgError, noun: str, name: str) -> VgpuCfgError:
-    """Return an error that says of which of them it is, too."""
-    told = copy.copy(error)
-    told.subject = f"{error.subject} ({noun} {name})" if error.subject else f"{noun} {name}"
-    return told

@@ -11,14 +11,17 @@ from vgpu_cfg.render.data.format import FORMAT, Data
 _FINDING = re.compile(r"(VG\d{3}) (.*)", re.DOTALL)
 
 
-def error_data(error: VgpuCfgError) -> Data:
-    """Return an error; its code is that of a finding where one stands behind it, else the error's kind."""
+def error_data(error: VgpuCfgError, *, of: str = "") -> Data:
+    """Return an error; its code is that of a finding where one stands behind it, else the error's kind.
+
+    `of` says which of several it is of, after the subject.
+    """
     found = _FINDING.fullmatch(error.message)
     return mishap_data(
         found[1] if found else type(error).__name__,
         found[2] if found else error.message,
         error.exit_code,
-        subject=error.subject,
+        subject=f"{error.subject} ({of})".lstrip() if of else error.subject,
         remedy=error.remedy,
         faults=[asdict(fault) for fault in error.shown] if isinstance(error, DocumentError) else [],
         faults_left_out=error.left_out if isinstance(error, DocumentError) else 0,

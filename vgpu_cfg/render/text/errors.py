@@ -14,8 +14,11 @@ _LONG_QUOTE = re.compile(r"'([^']{100})[^']{100,}'")
 _REMEDY = "fix the file and run `vgpu-cfg validate` on it"
 
 
-def render_error(error: VgpuCfgError, width: int) -> list[Text]:
-    """Lay out an error for standard error; a line that has nothing to say is left out."""
+def render_error(error: VgpuCfgError, width: int, *, of: str = "") -> list[Text]:
+    """Lay out an error for standard error; a line that has nothing to say is left out.
+
+    `of` says which of several it is of.
+    """
     lines: list[Text] = []
     if isinstance(error, DocumentError):
         lines = [_fault_line(str(fault)) for fault in error.shown]
@@ -34,7 +37,8 @@ def render_error(error: VgpuCfgError, width: int) -> list[Text]:
     lines += _labelled(
         "STOP" if is_stop else "ERROR", error.message, width, "bold yellow" if is_stop else "bold red"
     )
-    lines += _labelled("WHERE", error.subject, width)
+    where = f"{error.subject} ({of})".lstrip() if of else error.subject
+    lines += _labelled("WHERE", where, width)
     lines += _labelled("DO", error.remedy, width)
     return lines
 

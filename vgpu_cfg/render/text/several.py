@@ -30,7 +30,16 @@ def render_sums(view: Several, width: int) -> list[Text]:
     count = f"{len(view.answered)} of {len(view.rows)}" if view.answered != view.rows else "all"
     sums: list[Cell] = [Text(str(number), style="bold") for number in total.values()]
     rows.append([Text(count, style="bold"), "", *sums, ""])
-    return [*lines, *table(columns, rows, width, indent=0)]
+    return [*lines, *table(columns, rows, width, indent=0), *_notes(view, width)]
+
+
+def _notes(view: Several, width: int) -> list[Text]:
+    """Say what the sums are not: plans of one vCenter do not know of each other."""
+    servers = [row.server for row in view.answered]
+    if view.noun != "plan" or view.command != "plan" or len(set(servers)) == len(servers):
+        return []
+    words = "each plan is made for what is there now: what one would take of a vCenter is free for the next"
+    return fold(Text(f"  {words}", style="dim"), width, hang=2)
 
 
 def _figures(row: OneOfSeveral, total: dict[str, int]) -> list[Cell]:
