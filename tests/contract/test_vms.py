@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.contract.vcenters import Desk, VCenter, fresh, lab_vcenter
+from tests.contract.vcenters import Desk, FixedClock, VCenter, fresh, lab_vcenter
 from vgpu_cfg.errors import NotFound, VCenterError
 from vgpu_cfg.execution.vms.moves import is_at
 from vgpu_cfg.model.observed.drs import ClusterRule
@@ -39,6 +39,7 @@ from vgpu_cfg.model.plan.vm_spec import (
     VmSpec,
 )
 from vgpu_cfg.ports import ReadScope, TaskState, TaskUpdate
+from vgpu_cfg.vsphere.reading.reader import VCenterReader
 
 MAC = "00:50:56:12:34:56"
 
@@ -469,6 +470,22 @@ def test_how_far_a_task_is_is_told_once_there_was_no_news_for_a_while() -> None:
         (further,) = desk.writer.wait_for_tasks([task], 8)
         assert (begun.progress, further.state, further.progress) == (None, TaskState.RUNNING, 25)
         assert desk.done(task).progress == 100
+
+
+def test_a_second_reading_tells_what_a_first_one_would(desk: Desk, place: Place) -> None:
+    kept, changed, started, gone = (
+        desk.made(desk.writer.create_vm(place.from_scratch(SMALL))) for _ in range(4)
+    )
+    scope = ReadScope(everything=True)
+    desk.reader.read_inventory(scope)
+    desk.done(desk.writer.reconfigure_vm(changed, VmSpec(settings={"memory": 2048})))
+    desk.done(desk.writer.power_on_vm(started))
+    desk.done(desk.writer.destroy_vm(gone))
+    made = desk.made(desk.writer.create_vm(place.from_scratch(SMALL)))
+    again = desk.reader.read_inventory(scope)
+    assert again == VCenterReader(desk.session, FixedClock()).read_inventory(scope)
+    assert {kept, changed, started, made} <= again.vm_by_moid.keys()
+    assert gone not in again.vm_by_moid
 
 
 def test_waiting_for_nothing_is_over_at_once(desk: Desk) -> None:

@@ -116,6 +116,12 @@ FIRST_PASS = (
 )
 """Every object once, light."""
 
+VM_MOVING = tuple(path for path in VM_DETAIL if not path.startswith("config."))
+"""What is read of a VM in detail, and lies outside of its configuration."""
+
+FIRST_PASS_AGAIN = (*FIRST_PASS[:-1], Paths(VM, (*VM_LIGHT, "config.changeVersion", *VM_MOVING)))
+"""Every object once more: of VMs what tells whether their configuration has changed, and what else moves."""
+
 CLOSE_PASS = (Paths(HOST, HOST_DETAIL), Paths(VM, VM_DETAIL))
 """Hosts that have GPUs, or may have, with the VMs there, and the VMs that the plan is about."""
 

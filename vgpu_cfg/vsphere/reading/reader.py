@@ -31,6 +31,7 @@ from vgpu_cfg.vsphere.host_facts.narrowed import narrowed, preparable
 from vgpu_cfg.vsphere.host_facts.reader import ALL_GROUPS, read_facts
 from vgpu_cfg.vsphere.reading import passes
 from vgpu_cfg.vsphere.reading import places as reader_places
+from vgpu_cfg.vsphere.reading.again import unchanged
 from vgpu_cfg.vsphere.reading.direct_path import read_direct_path
 from vgpu_cfg.vsphere.reading.gpu_use import NOT_RECORDED as COUNTERS_NOT_RECORDED
 from vgpu_cfg.vsphere.reading.gpu_use import read_gpu_use
@@ -91,22 +92,29 @@ class VCenterReader:
         self._places = Places(())
         self._hosts: Mapping[str, Host] = {}
         self._vms: Mapping[str, Vm] = {}
+        self._scope: ReadScope | None = None
         self._policies = PolicyReader(session)
         self._has_policies = False
 
     def read_inventory(self, scope: ReadScope) -> Inventory:
-        """Read hosts, GPUs, VMs and what VMs can be placed on."""
+        """Read hosts, GPUs, VMs and what VMs can be placed on.
+
+        Where the same was read before, VMs whose configuration has not changed are not asked for it again.
+        """
         read_at = self._clock.now()
-        places = Places(collect_all(self._session, passes.FIRST_PASS))
+        is_again = scope == self._scope
+        wanted = passes.FIRST_PASS_AGAIN if is_again else passes.FIRST_PASS
+        places = Places(collect_all(self._session, wanted))
         self._places = places
-        hosts, items, details = self._read_closely(places, scope)
+        same = unchanged(places.of_type("VirtualMachine"), self._vms) if is_again else None
+        hosts, items, details = self._read_closely(places, scope, same)
         vms = {
             item.moid: make_vm(places, item, details.get(item.moid))
             for item in places.of_type("VirtualMachine")
         }
         vms = self._add_origins(mark_nics(vms, hosts), scope)
         hosts = self._complete(places, hosts, items, vms, scope)
-        self._hosts, self._vms = {host.moid: host for host in hosts}, vms
+        self._hosts, self._vms, self._scope = {host.moid: host for host in hosts}, vms, scope
         inventory = self._inventory(places, read_at, hosts, vms)
         if scope.key_providers:
             inventory = _with_vcenter(inventory, key_providers=read_key_providers(self._session))
@@ -244,27 +252,33 @@ class VCenterReader:
         return collect_from(self._session, wanted, starts) if starts else []
 
     def _read_closely(
-        self, places: Places, scope: ReadScope
+        self, places: Places, scope: ReadScope, same: Mapping[str, VmDetail] | None = None
     ) -> tuple[list[Host], dict[str, Item], dict[str, VmDetail | None]]:
         """Return the hosts, the properties read of them, and the details of VMs, in one round trip.
 
         In detail are read the VMs on hosts with GPUs, on hosts that the scope names, and those of the plan.
         Where a host turns out to have GPUs that no list named, its VMs take one round trip more. Details are
-        made page by page: what a server says of thousands of VMs is much, what is kept is not.
+        made page by page: what a server says of thousands of VMs is much, what is kept is not. Those that are
+        the `same`, in a reading that is made again, are not read.
         """
         items = {item.moid: item for item in places.of_type("HostSystem")}
         searched = set(_searched(places, list(items.values()), scope))
         on = {moid for moid, item in items.items() if lists_nvidia(item)}
         on.update(items if scope.everything else reader_places.named_hosts(places, scope.hosts))
-        hosts = (moid for moid in items if moid in on or moid in searched)
+        # Through its host a VM is read without being named; in a reading that is made again few are read.
+        through = on if same is None else set[str]()
+        details: dict[str, VmDetail | None] = {**(same or {})}
+        hosts = (moid for moid in items if moid in through or moid in searched)
         vms = (
             item.moid
             for item in places.of_type("VirtualMachine")
-            if item.moid_of("runtime.host") not in on and (scope.everything or _is_named(places, item, scope))
+            if item.moid not in details
+            and (host := item.moid_of("runtime.host")) not in through
+            and (host in on or scope.everything or _is_named(places, item, scope))
         )
         starts = chain(
             (
-                Start(passes.HOST, moid, follow="vm" if moid in on else None, is_read=moid in searched)
+                Start(passes.HOST, moid, follow="vm" if moid in through else None, is_read=moid in searched)
                 for moid in hosts
             ),
             (Start(passes.VM, moid) for moid in vms),
@@ -275,7 +289,6 @@ class VCenterReader:
                 return item
             return item.moid, make_detail(item, scope.extra_config_keys, option_names=scope.option_names)
 
-        details: dict[str, VmDetail | None] = {}
         for found in made_from(self._session, passes.CLOSE_PASS, starts, kept):
             if isinstance(found, Item):
                 known = items[found.moid]

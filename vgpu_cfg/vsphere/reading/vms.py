@@ -124,19 +124,26 @@ def make_detail(item: Item, keys: frozenset[str], *, option_names: bool = False)
         disks=tuple(_disks(devices)),
         controllers=tuple(_controllers(devices)),
         options=dict(_options(item)),
-        attributes=custom_attributes(item),
         tpm_key=next(
             (device.key for device in devices if isinstance(device, vim.vm.device.VirtualTPM)), None
         ),
-        resource_pool_moid=item.moid_of("resourcePool") or "",
-        datastore_moids=item.moids_of("datastore"),
-        snapshot_moid=item.moid_of("snapshot.currentSnapshot"),
-        cpu_mhz=item.get("summary.quickStats.overallCpuUsage"),
-        max_cpu_mhz=item.get("runtime.maxCpuUsage"),
-        uptime_seconds=item.get("summary.quickStats.uptimeSeconds"),
-        guest=guest_seen(item),
-        tools_status=item.get("guest.toolsVersionStatus2") or "",
+        **moving(item),
     )
+
+
+def moving(item: Item) -> dict[str, Any]:
+    """Return those fields of a VM's detail that are no part of its configuration."""
+    return {
+        "attributes": custom_attributes(item),
+        "resource_pool_moid": item.moid_of("resourcePool") or "",
+        "datastore_moids": item.moids_of("datastore"),
+        "snapshot_moid": item.moid_of("snapshot.currentSnapshot"),
+        "cpu_mhz": item.get("summary.quickStats.overallCpuUsage"),
+        "max_cpu_mhz": item.get("runtime.maxCpuUsage"),
+        "uptime_seconds": item.get("summary.quickStats.uptimeSeconds"),
+        "guest": guest_seen(item),
+        "tools_status": item.get("guest.toolsVersionStatus2") or "",
+    }
 
 
 def _extra_config(item: Item, keys: frozenset[str]) -> Iterable[tuple[str, str]]:
