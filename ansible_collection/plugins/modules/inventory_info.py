@@ -1,0 +1,75 @@
+#!/usr/bin/python
+"""Tell of hosts, GPUs and VMs, and of the GPUs as a pool."""
+
+from __future__ import annotations
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.vgpu_cfg.vsphere.plugins.module_utils.command import CONNECTION, run
+
+DOCUMENTATION = r"""
+module: inventory_info
+short_description: Tell of hosts, GPUs and VMs of a vCenter, by vgpu-cfg
+description:
+  - Reads a whole vCenter, or what O(host) and O(cluster) leave of it, and changes nothing.
+options:
+  gpus:
+    description: Tell of the GPUs as a pool; what is used, free and stranded.
+    type: bool
+    default: false
+  host:
+    description: Only hosts that match one of these globs.
+    type: list
+    elements: str
+    default: []
+  cluster:
+    description: Only clusters that match one of these globs.
+    type: list
+    elements: str
+    default: []
+extends_documentation_fragment:
+  - vgpu_cfg.vsphere.connection
+attributes:
+  check_mode:
+    support: full
+    description: The same.
+author: the maintainers of vgpu-cfg
+"""
+
+EXAMPLES = r"""
+- name: What is there, and what is free
+  vgpu_cfg.vsphere.inventory_info:
+    context: prod
+    gpus: true
+  register: pool
+"""
+
+RETURN = r"""
+told:
+  description: All that C(vgpu-cfg inventory --output json) prints, as its reference describes it.
+  returned: always
+  type: dict
+"""
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec=CONNECTION
+        | {
+            "gpus": {"type": "bool", "default": False},
+            "host": {"type": "list", "elements": "str", "default": []},
+            "cluster": {"type": "list", "elements": "str", "default": []},
+        },
+        supports_check_mode=True,
+    )
+    words = ["inventory"]
+    if module.params["gpus"]:
+        words.append("--gpus")
+    for option in ("host", "cluster"):
+        for glob in module.params[option]:
+            words += ["--" + option, glob]
+    module.exit_json(changed=False, told=run(module, words)[1])
+
+
+if __name__ == "__main__":
+    main()

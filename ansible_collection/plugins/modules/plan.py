@@ -1,0 +1,102 @@
+#!/usr/bin/python
+"""Show what a plan file changes."""
+
+from __future__ import annotations
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.vgpu_cfg.vsphere.plugins.module_utils.command import (
+    CONNECTION,
+    LEAVE,
+    PLAN_FILE,
+    REFUSED,
+    diff_of,
+    leave_words,
+    plan_words,
+    run,
+)
+
+DOCUMENTATION = r"""
+module: plan
+short_description: Show what a plan file of vgpu-cfg changes
+description:
+  - Reads vCenter and says what C(apply) would do. It changes nothing.
+  - A plan that is refused is no failure of the task; O(fail_on_errors) makes it one.
+options:
+  dest:
+    description: Save the plan here, to be reviewed and given to C(apply) as its O(plan).
+    type: path
+  fail_on_errors:
+    description: Fail where a finding stands against the plan.
+    type: bool
+    default: false
+extends_documentation_fragment:
+  - vgpu_cfg.vsphere.connection
+  - vgpu_cfg.vsphere.plan_file
+  - vgpu_cfg.vsphere.leave
+attributes:
+  check_mode:
+    support: full
+    description: The same; nothing is written but O(dest), and not that in check mode.
+  diff_mode:
+    support: full
+    description: Shows the edits.
+author: the maintainers of vgpu-cfg
+"""
+
+EXAMPLES = r"""
+- name: What would change?
+  vgpu_cfg.vsphere.plan:
+    plan: plan.yaml
+  register: planned
+
+- ansible.builtin.assert:
+    that: planned.is_in_sync
+"""
+
+RETURN = r"""
+is_in_sync:
+  description: Whether nothing differs from the plan file.
+  returned: always
+  type: bool
+digest:
+  description: Eight hex digits; two plans of one digest do the same.
+  returned: always
+  type: str
+errors:
+  description: How many findings stand against the plan.
+  returned: always
+  type: int
+told:
+  description: All that C(vgpu-cfg plan --output json) prints.
+  returned: always
+  type: dict
+"""
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec=CONNECTION
+        | PLAN_FILE
+        | LEAVE
+        | {"dest": {"type": "path"}, "fail_on_errors": {"type": "bool", "default": False}},
+        supports_check_mode=True,
+    )
+    words = ["plan", *plan_words(module.params), *leave_words(module.params)]
+    is_saved = module.params["dest"] is not None and not module.check_mode
+    if is_saved:
+        words += ["--out", module.params["dest"]]
+    ends = (0,) if module.params["fail_on_errors"] else (0, REFUSED)
+    told = run(module, words, ends)[1]
+    module.exit_json(
+        changed=False,
+        is_in_sync=told["is_in_sync"],
+        digest=told["digest"],
+        errors=told["errors"],
+        told=told,
+        diff=diff_of(told["plan"]),
+    )
+
+
+if __name__ == "__main__":
+    main()
