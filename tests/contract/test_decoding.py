@@ -12,6 +12,8 @@ from tests.decodings import judge
 from vgpu_cfg.lab import estate_names
 from vgpu_cfg.model.identity import PlanIdentity
 from vgpu_cfg.ports import ReadScope
+from vgpu_cfg.vsphere.reading.reader import EVERYTHING
+from vgpu_cfg.vsphere.wire.stub import TransportStub
 
 
 def test_what_a_reading_a_task_and_a_refusal_answer(
@@ -35,3 +37,20 @@ def test_what_each_estate_of_the_lab_answers(estate: str, monkeypatch: pytest.Mo
     with lab_vcenter(estate).desk() as desk:
         desk.inventory()
     assert judged.answers > 5
+
+
+def test_a_reading_finds_in_the_kept_parts_what_pyvmomis_values_hold(
+    vcenter: VCenter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with vcenter.desk() as desk:
+        kept = desk.inventory(EVERYTHING)
+        monkeypatch.setattr(TransportStub, "readers", lambda *_: {})
+        assert desk.inventory(EVERYTHING) == kept
+
+
+@pytest.mark.parametrize("estate", estate_names())
+def test_so_it_is_of_each_estate_of_the_lab(estate: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with lab_vcenter(estate).desk() as desk:
+        kept = desk.inventory(EVERYTHING)
+        monkeypatch.setattr(TransportStub, "readers", lambda *_: {})
+        assert desk.inventory(EVERYTHING) == kept

@@ -20,7 +20,7 @@ def guest_seen(item: Item) -> GuestSeen | None:
     status = item.get("guest.toolsRunningStatus")
     if status is None and item.get("guest.net") is None and item.get("guest.hostName") is None:
         return None
-    return GuestSeen(
+    return GuestSeen.one_of_many(
         tools_running=str(status) == TOOLS_RUNNING,
         host_name=item.get("guest.hostName") or "",
         address=item.get("guest.ipAddress") or "",
@@ -32,7 +32,7 @@ def _nics(nets: Iterable[Any]) -> Iterable[GuestNicSeen]:
     """Yield the guest's NICs; one without a MAC address is none of the VM's, such as docker0."""
     for net in nets:
         if net.macAddress:
-            yield GuestNicSeen(
+            yield GuestNicSeen.one_of_many(
                 mac=net.macAddress.casefold(), addresses=tuple(_addresses(net)), network=net.network or ""
             )
 

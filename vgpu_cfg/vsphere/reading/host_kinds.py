@@ -68,7 +68,9 @@ def sharing_of(profile: str) -> Sharing | None:
         return None
 
 
-def read_max_hardware_versions(computes: Mapping[str, Item], hosts: Sequence[Host]) -> dict[str, int]:
+def read_max_hardware_versions(
+    session: Session, computes: Mapping[str, Item], hosts: Sequence[Host]
+) -> dict[str, int]:
     """Return the newest hardware version of each host: one round trip per ESXi build.
 
     A host's build decides it. The clusters of hosts are asked one by one, up to the last build; `computes`
@@ -80,7 +82,7 @@ def read_max_hardware_versions(computes: Mapping[str, Item], hosts: Sequence[Hos
     for host in hosts:
         by_compute[host.compute_moid].append(host)
     for moid, theirs in by_compute.items():
-        browser = _browser(computes.get(moid))
+        browser = _browser(session, computes.get(moid))
         if browser is None or all(_build(host) in by_build for host in theirs):
             continue
         by_host |= _newest(browser, moid)
@@ -148,7 +150,7 @@ def read_system_ids(session: Session, hosts: Iterable[Host], computes: Mapping[s
     """Return the system id of each host, which a fixed passthrough device must name."""
     found: dict[str, str] = {}
     for host in hosts:
-        browser = _browser(computes.get(host.compute_moid))
+        browser = _browser(session, computes.get(host.compute_moid))
         if browser is None or host.connection is not Connection.CONNECTED:
             continue
         subject = vim.HostSystem(host.moid, session.stub)
@@ -159,7 +161,7 @@ def read_system_ids(session: Session, hosts: Iterable[Host], computes: Mapping[s
 
 
 def _profiles(session: Session, item: Item) -> tuple[ProfileInfo, ...] | None:
-    manager = item.get("configManager.graphicsManager")
+    manager = _object(session, item, "configManager.graphicsManager", vim.host.GraphicsManager)
     if manager is None or not session.speaks(PROFILE_INFO_API):
         return None
     answer = _offered(manager.RetrieveVgpuProfileInfo)
@@ -178,14 +180,16 @@ def _profiles(session: Session, item: Item) -> tuple[ProfileInfo, ...] | None:
 
 
 def _device_groups(session: Session, item: Item) -> tuple[DeviceGroupInfo, ...]:
-    manager = item.get("configManager.assignableHardwareManager")
+    manager = _object(
+        session, item, "configManager.assignableHardwareManager", vim.host.AssignableHardwareManager
+    )
     if manager is None or not session.speaks(DEVICE_GROUP_API):
         return ()
     return tuple(make_group(group) for group in _offered(manager.RetrieveVendorDeviceGroupInfo) or ())
 
 
 def _max_vgpus(session: Session, host: Host, compute: Item | None) -> Mapping[int, int]:
-    browser = _browser(compute)
+    browser = _browser(session, compute)
     if browser is None or host.max_hardware_version is None:
         return {}
     question = vim.EnvironmentBrowser.ConfigOptionQuerySpec(
@@ -202,8 +206,16 @@ def _max_vgpus(session: Session, host: Host, compute: Item | None) -> Mapping[in
     return {}
 
 
-def _browser(compute: Item | None) -> Any:
-    return None if compute is None else compute.get("environmentBrowser")
+def _browser(session: Session, compute: Item | None) -> Any:
+    return (
+        None if compute is None else _object(session, compute, "environmentBrowser", vim.EnvironmentBrowser)
+    )
+
+
+def _object(session: Session, item: Item, path: str, kind: Any) -> Any:
+    """Return what a property refers to, to be called; None where it refers to nothing."""
+    moid = item.moid_of(path)
+    return None if moid is None else kind(moid, session.stub)
 
 
 def _offered(call: Callable[[], Answer]) -> Answer | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any, TypeVar
 
 from pyVmomi import vim
@@ -31,6 +32,7 @@ from vgpu_cfg.vsphere.reading.places import Places
 from vgpu_cfg.vsphere.wire.collector import Item
 
 _WITHOUT_DOMAIN = re.compile(r"[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
+_SRIOV: Any = vim.host.SriovInfo
 _MIG_MODE = "multiInstanceGpu"
 _VGPU_MODES: Mapping[str, VgpuMode] = {
     "sameSize": VgpuMode.SAME_SIZE,
@@ -59,7 +61,7 @@ def make_host(places: Places, item: Item) -> Host:
     graphics = item.get("config.graphicsConfig")
     parent = places.find(item.moid_of("parent"))
     standalone = parent is not None and parent.type_name == "ComputeResource"
-    return Host(
+    return Host.one_of_many(
         **places.common(item),
         datacenter=places.datacenter(item.moid),
         cluster_moid=None if parent is None or standalone else parent.moid,
@@ -114,7 +116,7 @@ def _numa(item: Item) -> tuple[tuple[NumaNode, ...], Mapping[str, int]]:
     info = item.get("hardware.numaInfo")
     threads = _threads_per_core(item)
     nodes = tuple(
-        NumaNode(
+        NumaNode.one_of_many(
             node_id=node.typeId & 0xFF,
             cores=len(node.cpuID or ()) // threads,
             memory_mib=(getattr(node, "memorySize", None) or node.memoryRangeLength or 0) >> 20,
@@ -132,7 +134,7 @@ def _pci_devices(item: Item, node_of: Mapping[str, int]) -> tuple[PciDevice, ...
         address = pci_address(found.id)
         state = passthrough.get(address)
         devices.append(
-            PciDevice(
+            _function(
                 pci_id=address,
                 vendor_id=found.vendorId & 0xFFFF,
                 device_id=found.deviceId & 0xFFFF,
@@ -153,12 +155,18 @@ def _pci_devices(item: Item, node_of: Mapping[str, int]) -> tuple[PciDevice, ...
     return tuple(devices)
 
 
+@lru_cache(4096)
+def _function(**fields: Any) -> PciDevice:
+    """Make a PCI function: once for all hosts that have the same, down to its address."""
+    return PciDevice(**fields)
+
+
 def _sriov(state: Any) -> Sriov | None:
     """Return the virtual functions of a PCI function, None where the host says nothing of them.
 
     What was requested counts only while SR-IOV is enabled: the number stays when it is switched off.
     """
-    if not isinstance(state, vim.host.SriovInfo):
+    if not isinstance(state, _SRIOV):
         return None
     return Sriov(
         is_capable=bool(state.sriovCapable),
@@ -188,7 +196,7 @@ def _gpus(item: Item, devices: Mapping[str, PciDevice], node_of: Mapping[str, in
         listed.add(address)
         override = configured.get(address)
         mode = str(getattr(entry, "vgpuMode", None) or "")
-        yield Gpu(
+        yield Gpu.one_of_many(
             pci=devices.get(address) or _unlisted(address, entry.deviceName, node_of),
             name=entry.deviceName or "",
             memory_mib=(entry.memorySizeInKB or 0) >> 10,
@@ -229,7 +237,7 @@ def _sharing(mode: str) -> Sharing | None:
 def _nics(item: Item, devices: Mapping[str, PciDevice], node_of: Mapping[str, int]) -> Iterable[HostNic]:
     for nic in item.get("config.network.pnic") or ():
         address = pci_address(nic.pci) if nic.pci else ""
-        yield HostNic(
+        yield HostNic.one_of_many(
             device=nic.device or "",
             mac=nic.mac or "",
             driver=nic.driver or "",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from vgpu_cfg.model.observed.vm import MARK_PLAN_KEY, MARK_VM_KEY
 from vgpu_cfg.planning.vms.settings.table import READ_PATHS
+from vgpu_cfg.vsphere.reading.parts import NO_PARTS, OF_HOSTS, OF_VMS
 from vgpu_cfg.vsphere.wire.collector import Paths
 
 HOST = "vim.HostSystem"
@@ -98,41 +99,46 @@ HOST_DETAIL = (
 )
 
 FIRST_PASS = (
-    Paths("vim.Datacenter", ("name", "parent", "vmFolder")),
-    Paths("vim.Folder", ("name", "parent")),
-    Paths("vim.ComputeResource", ("name", "parent", "host", "resourcePool", "environmentBrowser")),
+    Paths("vim.Datacenter", ("name", "parent", "vmFolder"), NO_PARTS),
+    Paths("vim.Folder", ("name", "parent"), NO_PARTS),
+    Paths("vim.ComputeResource", ("name", "parent", "host", "resourcePool", "environmentBrowser"), NO_PARTS),
     # Whole: its declared type has none of a cluster's fields, so no path into them is sure to be taken.
     Paths(CLUSTER, ("configurationEx",)),
-    Paths(HOST, HOST_LIGHT),
-    Paths("vim.ResourcePool", ("name", "parent", "owner")),
+    Paths(HOST, HOST_LIGHT, OF_HOSTS),
+    Paths("vim.ResourcePool", ("name", "parent", "owner"), NO_PARTS),
     Paths(
         "vim.Datastore",
         ("name", "parent", "summary.type", "summary.freeSpace", "summary.capacity", "summary.accessible"),
+        NO_PARTS,
     ),
-    Paths("vim.Network", ("name", "parent")),
-    Paths("vim.dvs.DistributedVirtualPortgroup", ("key", "config.distributedVirtualSwitch", "config.uplink")),
-    Paths("vim.DistributedVirtualSwitch", ("name", "uuid", "config.uplinkPortgroup")),
-    Paths(VM, VM_LIGHT),
+    Paths("vim.Network", ("name", "parent"), NO_PARTS),
+    Paths(
+        "vim.dvs.DistributedVirtualPortgroup",
+        ("key", "config.distributedVirtualSwitch", "config.uplink"),
+        NO_PARTS,
+    ),
+    Paths("vim.DistributedVirtualSwitch", ("name", "uuid", "config.uplinkPortgroup"), NO_PARTS),
+    Paths(VM, VM_LIGHT, OF_VMS),
 )
 """Every object once, light."""
 
 VM_MOVING = tuple(path for path in VM_DETAIL if not path.startswith("config."))
 """What is read of a VM in detail, and lies outside of its configuration."""
 
-FIRST_PASS_AGAIN = (*FIRST_PASS[:-1], Paths(VM, (*VM_LIGHT, "config.changeVersion", *VM_MOVING)))
+FIRST_PASS_AGAIN = (*FIRST_PASS[:-1], Paths(VM, (*VM_LIGHT, "config.changeVersion", *VM_MOVING), OF_VMS))
 """Every object once more: of VMs what tells whether their configuration has changed, and what else moves."""
 
-CLOSE_PASS = (Paths(HOST, HOST_DETAIL), Paths(VM, VM_DETAIL))
+CLOSE_PASS = (Paths(HOST, HOST_DETAIL, OF_HOSTS), Paths(VM, VM_DETAIL, OF_VMS))
 """Hosts that have GPUs, or may have, with the VMs there, and the VMs that the plan is about."""
 
-HOST_AGAIN = (Paths(HOST, HOST_LIGHT + HOST_DETAIL),)
+HOST_AGAIN = (Paths(HOST, HOST_LIGHT + HOST_DETAIL, OF_HOSTS),)
 """A few hosts once more, whole."""
 
-VM_AGAIN = (Paths(VM, VM_LIGHT + VM_DETAIL),)
+VM_AGAIN = (Paths(VM, VM_LIGHT + VM_DETAIL, OF_VMS),)
 """A few VMs once more, whole."""
 
 TIES = (Paths(CLUSTER, ("configurationEx",)),)
 """The rules and groups of a cluster."""
 
-HOLDERS = (Paths(HOST, ("config.graphicsInfo",)),)
+HOLDERS = (Paths(HOST, ("config.graphicsInfo",), OF_HOSTS),)
 """Which VMs hold which GPUs now."""

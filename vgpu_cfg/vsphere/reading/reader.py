@@ -313,7 +313,7 @@ class VCenterReader:
         """Add what is asked per cluster and per kind of host, and what follows from the VMs."""
         computes = {item.moid: item for item in places.of_type("ComputeResource", "ClusterComputeResource")}
         with_gpus = [host for host in hosts if host.gpus]
-        newest = read_max_hardware_versions(computes, with_gpus)
+        newest = read_max_hardware_versions(self._session, computes, with_gpus)
         with_gpus = [
             host.model_copy(update={"max_hardware_version": newest.get(host.moid)}) for host in with_gpus
         ]

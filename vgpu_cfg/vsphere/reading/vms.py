@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any
 
 from pyVmomi import vim
@@ -37,10 +38,21 @@ from vgpu_cfg.vsphere.wire.paths import plain
 OWN_KEYS = ("numa.", "pciPassthru", "vgpu_cfg.", "cpuid.coresPerSocket")
 """Prefixes of the extraConfig keys that are always kept."""
 
+_DEVICES_KEPT = 4096
 _HARDWARE = re.compile(r"vmx-(\d+)")
 
-_passthrough = vim.vm.device.VirtualPCIPassthrough
-_DVX = getattr(_passthrough, "DvxBackingInfo", None)
+# pyvmomi looks each of its types up anew wherever it is named.
+_PASSTHROUGH: Any = vim.vm.device.VirtualPCIPassthrough
+_VGPU: Any = _PASSTHROUGH.VmiopBackingInfo
+_FIXED: Any = _PASSTHROUGH.DeviceBackingInfo
+_DYNAMIC: Any = _PASSTHROUGH.DynamicBackingInfo
+_DVX: Any = _PASSTHROUGH.DvxBackingInfo
+_CARD: Any = vim.vm.device.VirtualEthernetCard
+_DISTRIBUTED: Any = _CARD.DistributedVirtualPortBackingInfo
+_STANDARD: Any = _CARD.NetworkBackingInfo
+_OPAQUE: Any = _CARD.OpaqueNetworkBackingInfo
+_DISK: Any = vim.vm.device.VirtualDisk
+_TPM: Any = vim.vm.device.VirtualTPM
 _NIC_KINDS: Mapping[str, str] = {
     "VirtualSriovEthernetCard": "sriov",
     "VirtualVmxnet3Vrdma": "pvrdma",
@@ -65,7 +77,7 @@ def make_vm(places: Places, item: Item, detail: VmDetail | None) -> Vm:
     """Make a VM of its light properties and, where its configuration was read, its detail."""
     state = str(item.get("runtime.powerState", PowerState.OFF.value))
     name = places.name(item)
-    return Vm(
+    return Vm.one_of_many(
         moid=item.moid,
         name=name,
         inventory_path=places.path_under(item.moid_of("parent"), item.get("name", item.moid)),
@@ -97,7 +109,7 @@ def make_detail(item: Item, keys: frozenset[str], *, option_names: bool = False)
     if devices is None:
         return None
     kept = dict(_extra_config(item, keys))
-    return VmDetail(
+    return VmDetail.one_of_many(
         change_version=item.get("config.changeVersion", ""),
         hardware_version=hardware_version(item.get("config.version")),
         guest_id=item.get("config.guestId", ""),
@@ -124,9 +136,7 @@ def make_detail(item: Item, keys: frozenset[str], *, option_names: bool = False)
         disks=tuple(_disks(devices)),
         controllers=tuple(_controllers(devices)),
         options=dict(_options(item)),
-        tpm_key=next(
-            (device.key for device in devices if isinstance(device, vim.vm.device.VirtualTPM)), None
-        ),
+        tpm_key=next((device.key for device in devices if isinstance(device, _TPM)), None),
         **moving(item),
     )
 
@@ -170,15 +180,33 @@ def _options(item: Item) -> Iterable[tuple[str, SettingValue]]:
 def vgpus(devices: Iterable[Any]) -> Iterable[VgpuDevice]:
     """Yield those of a VM's devices that are vGPUs."""
     for device in devices:
-        backing = device.backing if isinstance(device, _passthrough) else None
-        if isinstance(backing, _passthrough.VmiopBackingInfo):
-            yield VgpuDevice(
+        backing = device.backing if isinstance(device, _PASSTHROUGH) else None
+        if isinstance(backing, _VGPU):
+            yield _vgpu(
                 key=device.key,
                 profile=backing.vgpu or "",
                 group_key=_group_key(device),
                 migrates=getattr(backing, "migrateSupported", None),
                 numa_node=_numa_node(device),
             )
+
+
+# Thousands of VMs have the same of these devices, down to the keys: each is made once.
+
+
+@lru_cache(_DEVICES_KEPT)
+def _vgpu(**fields: Any) -> VgpuDevice:
+    return VgpuDevice(**fields)
+
+
+@lru_cache(_DEVICES_KEPT)
+def _disk(key: int, capacity_mib: int, controller_key: int) -> VirtualDisk:
+    return VirtualDisk(key=key, capacity_mib=capacity_mib, controller_key=controller_key)
+
+
+@lru_cache(_DEVICES_KEPT)
+def _controller(key: int, kind: str) -> DiskController:
+    return DiskController(key=key, kind=kind)
 
 
 def _group_key(device: Any) -> int | None:
@@ -209,29 +237,27 @@ def _numa_node(device: Any) -> int | None:
 def passthroughs(devices: Iterable[Any]) -> Iterable[PassthroughDevice]:
     """Yield those of a VM's devices that are functions of its host, fixed or dynamic."""
     for device in devices:
-        match device.backing if isinstance(device, _passthrough) else None:
-            case _passthrough.DeviceBackingInfo() as fixed:
-                yield PassthroughDevice(
-                    key=device.key,
-                    pci_id=pci_address(fixed.id or ""),
-                    system_id=fixed.systemId or None,
-                    numa_node=_numa_node(device),
-                    group_key=_group_key(device),
-                )
-            case _passthrough.DynamicBackingInfo() as dynamic:
-                allowed = dynamic.allowedDevice or ()
-                narrowed = tuple(map(_sub_ids, allowed))
-                yield PassthroughDevice(
-                    key=device.key,
-                    allowed=tuple((entry.vendorId & 0xFFFF, entry.deviceId & 0xFFFF) for entry in allowed),
-                    sub_ids=narrowed if any(ids != _ANY for ids in narrowed) else (),
-                    group_key=_group_key(device),
-                    label=dynamic.customLabel or None,
-                    assigned_id=pci_address(dynamic.assignedId) if dynamic.assignedId else None,
-                    numa_node=_numa_node(device),
-                )
-            case _:
-                pass
+        backing = device.backing if isinstance(device, _PASSTHROUGH) else None
+        if isinstance(backing, _FIXED):
+            yield PassthroughDevice.one_of_many(
+                key=device.key,
+                pci_id=pci_address(backing.id or ""),
+                system_id=backing.systemId or None,
+                numa_node=_numa_node(device),
+                group_key=_group_key(device),
+            )
+        elif isinstance(backing, _DYNAMIC):
+            allowed = backing.allowedDevice or ()
+            narrowed = tuple(map(_sub_ids, allowed))
+            yield PassthroughDevice.one_of_many(
+                key=device.key,
+                allowed=tuple((entry.vendorId & 0xFFFF, entry.deviceId & 0xFFFF) for entry in allowed),
+                sub_ids=narrowed if any(ids != _ANY for ids in narrowed) else (),
+                group_key=_group_key(device),
+                label=backing.customLabel or None,
+                assigned_id=pci_address(backing.assignedId) if backing.assignedId else None,
+                numa_node=_numa_node(device),
+            )
 
 
 _ANY: SubIds = (None, None, None)
@@ -249,8 +275,8 @@ def _sub_ids(entry: Any) -> SubIds:
 def dvx(devices: Iterable[Any]) -> Iterable[DvxDevice]:
     """Yield those of a VM's devices that are Enhanced DirectPath devices, and no NICs."""
     for device in devices:
-        backing = device.backing if isinstance(device, _passthrough) else None
-        if _DVX is not None and isinstance(backing, _DVX):
+        backing = device.backing if isinstance(device, _PASSTHROUGH) else None
+        if isinstance(backing, _DVX):
             yield DvxDevice(
                 key=device.key,
                 device_class=backing.deviceClass or "",
@@ -262,9 +288,9 @@ def dvx(devices: Iterable[Any]) -> Iterable[DvxDevice]:
 def nics(devices: Iterable[Any]) -> Iterable[VirtualNic]:
     """Yield those of a VM's devices that are virtual NICs."""
     for device in devices:
-        if isinstance(device, vim.vm.device.VirtualEthernetCard):
-            kind = type(device)._wsdlName
-            yield VirtualNic(
+        if isinstance(device, _CARD):
+            kind = device._wsdlName
+            yield VirtualNic.one_of_many(
                 key=device.key,
                 kind=_NIC_KINDS.get(kind, kind.removeprefix("Virtual").lower()),
                 network=_network(device.backing),
@@ -284,30 +310,21 @@ def _physical_function(device: Any) -> str | None:
 
 
 def _network(backing: Any) -> str:
-    card = vim.vm.device.VirtualEthernetCard
-    match backing:
-        case card.DistributedVirtualPortBackingInfo():
-            return backing.port.portgroupKey or ""
-        case card.NetworkBackingInfo():
-            return "" if backing.network is None else str(backing.network._moId)
-        case card.OpaqueNetworkBackingInfo():
-            return backing.opaqueNetworkId or ""
-        case _:
-            return ""
+    if isinstance(backing, _DISTRIBUTED):
+        return backing.port.portgroupKey or ""
+    if isinstance(backing, _STANDARD):
+        return "" if backing.network is None else str(backing.network._moId)
+    return backing.opaqueNetworkId or "" if isinstance(backing, _OPAQUE) else ""
 
 
 def _disks(devices: Iterable[Any]) -> Iterable[VirtualDisk]:
     for device in devices:
-        if isinstance(device, vim.vm.device.VirtualDisk):
-            yield VirtualDisk(
-                key=device.key,
-                capacity_mib=device.capacityInKB >> 10,
-                controller_key=device.controllerKey or 0,
-            )
+        if isinstance(device, _DISK):
+            yield _disk(device.key, device.capacityInKB >> 10, device.controllerKey or 0)
 
 
 def _controllers(devices: Iterable[Any]) -> Iterable[DiskController]:
     for device in devices:
         for kind, word in _CONTROLLER_KINDS.items():
             if isinstance(device, kind):
-                yield DiskController(key=device.key, kind=word)
+                yield _controller(device.key, word)

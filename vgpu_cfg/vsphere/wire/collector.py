@@ -10,14 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from typing import Any, TypeVar
 
 from pyVmomi import VmomiSupport, vim, vmodl
 
 from vgpu_cfg.errors import TooMuch
+from vgpu_cfg.vsphere.wire.ahead import Ahead
 from vgpu_cfg.vsphere.wire.faults import is_session_over, translated
+from vgpu_cfg.vsphere.wire.kept import Read, Shape
 from vgpu_cfg.vsphere.wire.session import Session
+from vgpu_cfg.vsphere.wire.stub import Answer
 
 PAGE_SIZE = 2000
 MOST_EMPTY_PAGES = 3
@@ -26,26 +29,32 @@ MOST_RESTARTS = 5
 MOST_RENEWALS = 3
 """So often is a reading begun anew whose session has ended: a vCenter may restart more than once."""
 
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 Made = TypeVar("Made")
+_COLLECTOR: Any = vmodl.query.PropertyCollector
+_RETRIEVE, _CONTINUE = (
+    method.info for method in (_COLLECTOR.RetrievePropertiesEx, _COLLECTOR.ContinueRetrievePropertiesEx)
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Paths:
     """The property paths that are read of a type, by its vmodl name ("vim.VirtualMachine").
 
-    Paths of a type hold for its subtypes too.
+    Paths of a type hold for its subtypes too. With `kept`, a table of what is kept of the parts of a
+    property, values are plain (`wire.kept`); without it they are pyvmomi's.
     """
 
     type_name: str
     paths: tuple[str, ...]
+    kept: Mapping[str, Shape] | None = field(default=None, hash=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
     """One object's answer: WSDL type, managed object id, and those properties that are set.
 
-    `faults` says of properties that were refused why. Values and faults are pyvmomi's; they do
+    `faults` says of properties that were refused why. Values are as `Paths` says, faults pyvmomi's; they do
     not leave this room.
     """
 
@@ -134,7 +143,7 @@ def made_from(
         return renewing(session, attempt)
 
 
-def renewing(session: Session, attempt: Callable[[], Answer]) -> Answer:
+def renewing(session: Session, attempt: Callable[[], Result]) -> Result:
     """Run a reading; where the session has ended, log in again and start the reading anew."""
     for _ in range(MOST_RENEWALS):
         renewals = session.renewals
@@ -155,25 +164,69 @@ def _itself(item: Item) -> Item:
 def _retrieve(
     session: Session, wanted: Sequence[Paths], starts: Sequence[Any], make: Callable[[Item], Made]
 ) -> list[Made]:
-    collector = session.service_content.propertyCollector
-    specs = [_property_spec(paths, session.stub.version) for paths in wanted]
+    collector, stub = session.service_content.propertyCollector, session.stub
+    specs = [_property_spec(paths.type_name, paths.paths, stub.version) for paths in wanted]
     options = vmodl.query.PropertyCollector.RetrieveOptions(maxObjects=PAGE_SIZE)
     # Objects that went away since they were listed are no error; vcsim reports them all the same.
     spec = vmodl.query.PropertyCollector.FilterSpec(
         propSet=specs, objectSet=list(starts), reportMissingObjectsInResults=True
     )
+    readers: dict[str, Read] = {}
+    for paths, known in zip(wanted, specs, strict=True):
+        if paths.kept is not None:
+            readers |= stub.readers(paths.type_name, known.pathSet, paths.kept)
     pages = Pages(session.limits.answer_pages, session.address)
-    page = collector.RetrievePropertiesEx([spec], options)
     made: list[Made] = []
-    while page is not None:
-        made.extend(make(_item(found)) for found in page.objects)
-        token, is_empty = page.token, not page.objects
-        if not token:
-            break
-        pages.turn(token, is_empty=is_empty)
-        page = None  # it is large: the next one need not lie beside it
-        page = collector.ContinueRetrievePropertiesEx(token)
+    answer: Answer | None = stub.send(collector, _RETRIEVE, ([spec], options))
+    while answer is not None:
+        page = _Page(pages, lambda mark: stub.send(collector, _CONTINUE, (mark,)))
+        try:
+            for found in stub.objects(_RETRIEVE, answer, readers, page.leads_to):
+                made.append(make(Item(*found)))
+                page.goes_on()
+        except Exception:
+            page.end()
+            raise
+        answer = None  # it is large: the next one need not lie beside it
+        answer = page.next()
     return made
+
+
+class _Page:
+    """One page of an answer, and the next, which is fetched while this one is read.
+
+    It is asked for once this one is known to hold something: of pages without anything only a few may come.
+    """
+
+    def __init__(self, pages: Pages, fetch: Callable[[str], Answer]) -> None:
+        self._pages = pages
+        self._fetch = fetch
+        self._mark = ""
+        self._ahead: Ahead[Answer] | None = None
+
+    def leads_to(self, mark: str) -> None:
+        """Take the mark of the next page."""
+        self._mark = mark
+
+    def goes_on(self) -> None:
+        """Fetch the next page beside, where there is one and its mark is known."""
+        if self._mark and self._ahead is None:
+            self._turn(is_empty=False)
+
+    def next(self) -> Answer | None:
+        """Return the next page, None after the last."""
+        if self._mark and self._ahead is None:
+            self._turn(is_empty=True)
+        return None if self._ahead is None else self._ahead.result()
+
+    def end(self) -> None:
+        """Wait for what is under way: the connection is used by nothing else meanwhile."""
+        if self._ahead is not None:
+            self._ahead.wait()
+
+    def _turn(self, *, is_empty: bool) -> None:
+        self._pages.turn(self._mark, is_empty=is_empty)
+        self._ahead = Ahead(partial(self._fetch, self._mark))
 
 
 class Pages:
@@ -208,22 +261,12 @@ class Pages:
 
 
 @cache
-def _property_spec(paths: Paths, version: str) -> Any:
+def _property_spec(type_name: str, paths: tuple[str, ...], version: str) -> Any:
     """Name the paths that a version has. pyvmomi checks each of them, so once must do."""
     return vmodl.query.PropertyCollector.PropertySpec(
-        type=VmomiSupport.GetVmodlType(paths.type_name),
+        type=VmomiSupport.GetVmodlType(type_name),
         all=False,
-        pathSet=[path for path in paths.paths if is_known(paths.type_name, path, version)],
-    )
-
-
-def _item(found: Any) -> Item:
-    return Item(
-        type_name=found.obj._wsdlName,
-        moid=str(found.obj._moId),
-        # Some servers send what is unset as an empty value.
-        values={entry.name: entry.val for entry in found.propSet or () if entry.val is not None},
-        faults={entry.path: entry.fault for entry in found.missingSet or ()},
+        pathSet=[path for path in paths if is_known(type_name, path, version)],
     )
 
 

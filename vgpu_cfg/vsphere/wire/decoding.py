@@ -1,38 +1,47 @@
-"""How the bytes of an answer become pyvmomi's values, many times faster than by its own reader.
+"""How the bytes of an answer become values, many times faster than by pyvmomi's own reader.
 
-The values are the same: those of the types that pyvmomi describes, unset where it leaves them unset, and
-an answer that it refuses is refused here. What is known of a type (its fields, what they start as, how a
-text becomes a value) is looked up once, and values are made without asking again for each whether it fits.
+Those of a call are the same that it makes: of the types that pyvmomi describes, unset where it leaves them
+unset, and an answer that it refuses is refused here. What is known of a type (its fields, what they start
+as, how a text becomes a value) is looked up once, and values are made without asking again for each whether
+it fits. Of a page of properties only what is kept is made (`kept`), object by object.
 """
 
 from __future__ import annotations
 
-import base64
 import gc
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
-from xml.etree.ElementTree import Element, XMLPullParser
+from xml.etree.ElementTree import Element, TreeBuilder, XMLParser, XMLPullParser
 
-from pyVmomi import Iso8601, SoapAdapter, VmomiSupport, vmodl
+from pyVmomi import SoapAdapter, VmomiSupport, vmodl
 
-Make = Callable[[Element], Any]
+from vgpu_cfg.vsphere.wire.kept import Keeper, Read, Shape
+from vgpu_cfg.vsphere.wire.leaves import TYPE_ATTRIBUTE, Make, converter, leaf_maker, split_tag
 
 _ENVELOPE = "{http://schemas.xmlsoap.org/soap/envelope/}"
-_TYPE = "{http://www.w3.org/2001/XMLSchema-instance}type"
 _BODY = f"{_ENVELOPE}Body"
 _OF_A_FAULT = "Fault"
 _VIM = f"{{{VmomiSupport.XMLNS_VMODL_BASE}}}"
 _RETURNED = f"{_VIM}returnval"
-_OBJECTS = f"{_VIM}objects"
-_PAGE: Any = vmodl.query.PropertyCollector.RetrieveResult
+_PAGE = f"{_BODY}/*/{_RETURNED}"
+_OBJECTS, _TOKEN, _OBJECT = f"{_VIM}objects", f"{_VIM}token", f"{_VIM}obj"
+_PROPERTY, _NAME, _VALUE = f"{_VIM}propSet", f"{_VIM}name", f"{_VIM}val"
+_MISSING = f"{_VIM}missingSet"
+_MISSING_PROPERTY: Any = vmodl.query.PropertyCollector.MissingProperty
 _PIECE = 1 << 18
 """So many bytes are parsed at a time."""
 _LOCALIZED = VmomiSupport.GetVmodlType("vmodl.LocalizedMethodFault")
-_BOOLEANS = {"1": True, "true": True, "0": False, "false": False}
 _NAMES_BY_THEMSELVES = (VmomiSupport.ManagedMethod, VmomiSupport.PropertyPath, type)
 """Types whose values say what they are by their text: what a server says of their type does not count."""
+
+
+Found = tuple[str, str, dict[str, Any], dict[str, Any]]
+"""An object of a page: its WSDL type, its id, its properties by their paths, and why others were refused."""
+
+
+_text = leaf_maker(str)
 
 
 class UnreadableAnswer(ValueError):
@@ -48,46 +57,74 @@ class Decoder:
         self._lookup: Callable[..., Any] = untyped(stub).LookupWsdlType
         self._makers: dict[tuple[Any, bool], Make] = {}
         self._dynamic: dict[tuple[str, str], Any] = {}
+        self._keeper = Keeper(lambda said: self._kind(object, said, _OBJECTS))
+        self._readers: dict[tuple[str, int], dict[str, Read | None]] = {}
 
     def read(self, answer: bytes, result: Any) -> Any:
         """Return the value of an answer, or the fault that it carries.
 
         Raises UnreadableAnswer.
         """
-        try:
-            with _uncollected():
-                return self._read(answer, result)
-        except (SyntaxError, AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
-            raise UnreadableAnswer(str(error)) from error
+        with _uncollected(), _readable():
+            parser: XMLPullParser[Any] = XMLPullParser(("start",))
+            parser.feed(answer)
+            root = next((_element(event) for event in parser.read_events()), None)
+            parser.close()
+            return self._within(_body(root), result)
 
-    def _read(self, answer: bytes, result: Any) -> Any:
-        parser: XMLPullParser[Any] = XMLPullParser(("start",))
-        root: Element | None = None
-        objects: list[Any] = []
-        for at in range(0, len(answer), _PIECE):
-            parser.feed(answer[at : at + _PIECE])
-            for event in parser.read_events():
-                root = _element(event) if root is None else root
-            if result is _PAGE and root is not None:
-                objects.extend(self._whole_objects(root))
-        parser.close()
-        body = None if root is None else root.find(_BODY)
-        if body is None:
-            raise ValueError("it is no SOAP")
-        value = self._within(body, result)
-        if objects:
-            value.objects[:0] = objects
-        return value
+    def objects(
+        self, answer: bytes, readers: Mapping[str, Read], turn: Callable[[str], None]
+    ) -> Iterator[Found]:
+        """Yield the objects of a page of properties, in its order, while it is parsed.
 
-    def _whole_objects(self, root: Element) -> list[Any]:
-        """Take what is there as a whole of a page's objects out of the tree, which never holds a page."""
-        page = root.find(f"{_BODY}/*/{_RETURNED}")
-        if page is None:
-            return []
-        whole = page[:-1]
-        page[:-1] = [element for element in whole if element.tag != _OBJECTS]
-        objects = self._slot(_PAGE, _OBJECTS, is_localized=False).declared
-        return [self._value(objects, element) for element in whole if element.tag == _OBJECTS]
+        `readers` read the properties of their paths, pyvmomi's values are made of the others. `turn` is told
+        what leads to the next page as soon as that is known. Raises UnreadableAnswer, and the fault that the
+        answer carries.
+        """
+        with _uncollected():
+            for element in _parsed(answer):
+                if element.tag == _OBJECTS:
+                    with _readable():
+                        found = self._object(element, readers)
+                    yield found
+                elif element.tag == _TOKEN:
+                    turn(element.text or "")
+                elif element.tag == f"{_ENVELOPE}{_OF_A_FAULT}":
+                    with _readable():
+                        fault = self._fault(element)
+                    raise fault
+
+    def readers(self, type_name: str, paths: Iterable[str], kept: Mapping[str, Shape]) -> dict[str, Read]:
+        """Return what reads the properties of a type whose kept parts are known, by their paths."""
+        key = (type_name, id(kept))
+        if key not in self._readers:
+            self._readers[key] = {}
+        known = self._readers[key]
+        for path in paths:
+            if path not in known:
+                known[path] = self._keeper.reader(type_name, path, kept)
+        return {path: read for path in paths if (read := known[path]) is not None}
+
+    def _object(self, element: Element, readers: Mapping[str, Read]) -> Found:
+        type_name = moid = ""
+        values: dict[str, Any] = {}
+        faults: dict[str, Any] = {}
+        for child in element:
+            tag = child.tag
+            if tag == _PROPERTY:
+                name, told = child.findtext(_NAME, ""), child.find(_VALUE)
+                if told is None:
+                    continue  # some servers send what is unset as an empty value
+                read = readers.get(name)
+                value = self._value(object, told) if read is None else read(told)
+                if value is not None:
+                    values[name] = value
+            elif tag == _OBJECT:
+                type_name, moid = child.attrib["type"].rpartition(":")[2], child.text or ""
+            elif tag == _MISSING:
+                missing = self._value(_MISSING_PROPERTY, child)
+                faults[missing.path] = missing.fault
+        return type_name, moid, values, faults
 
     def _within(self, body: Element, result: Any) -> Any:
         for element in body:
@@ -111,7 +148,7 @@ class Decoder:
     def _fault(self, element: Element) -> Any:
         fault = None
         for one in element.iterfind("detail/*"):
-            namespace, name = _split(one.tag)
+            namespace, name = split_tag(one.tag)
             fault = self._value(self._lookup(namespace, name.removesuffix(_OF_A_FAULT)), one, is_bare=True)
             break
         if fault is None:
@@ -120,7 +157,7 @@ class Decoder:
         return fault
 
     def _value(self, declared: Any, element: Element, *, is_bare: bool = False) -> Any:
-        kind = self._kind(declared, element.get(_TYPE), element.tag)
+        kind = self._kind(declared, element.get(TYPE_ATTRIBUTE), element.tag)
         return self._maker(kind, is_bare=is_bare)(element)
 
     def _kind(self, declared: Any, said: str | None, tag: str) -> Any:
@@ -143,7 +180,7 @@ class Decoder:
         other's do.
         """
         name = said.rpartition(":")[2]
-        namespace = VmomiSupport.XMLNS_XSD if name[:1].islower() else _split(tag)[0]
+        namespace = VmomiSupport.XMLNS_XSD if name[:1].islower() else split_tag(tag)[0]
         key = (namespace, name)
         found = self._dynamic.get(key)
         if found is None:
@@ -164,14 +201,14 @@ class Decoder:
         if issubclass(kind, list):
             return self._list_maker(kind)
         if not issubclass(kind, VmomiSupport.DataObject):
-            return _leaf_maker(_converter(kind))
+            return leaf_maker(converter(kind))
         if kind is _LOCALIZED or (issubclass(kind, Exception) and not is_bare):
             make = self._object_maker(_LOCALIZED)
             return lambda element: _delocalized(make(element))
         return self._object_maker(kind)
 
     def _reference(self, element: Element) -> Any:
-        namespace = _split(element.tag)[0]
+        namespace = split_tag(element.tag)[0]
         kind = self._said(element.attrib["type"], f"{{{namespace}}}")
         guid = element.get("serverGuid")
         if guid is not None and self._stub.SupportServerGUIDs():
@@ -201,7 +238,7 @@ class Decoder:
                 slot = slots.get(tag)
                 if slot is None:
                     slot = slots[tag] = self._slot(kind, tag, is_localized=is_localized)
-                said = child.get(_TYPE)
+                said = child.get(TYPE_ATTRIBUTE)
                 if said is None:
                     value = slot.make(child)
                     if slot.is_sure:
@@ -225,7 +262,7 @@ class Decoder:
         return make
 
     def _slot(self, kind: Any, tag: str, *, is_localized: bool) -> _Slot:
-        name = _split(tag)[1]
+        name = split_tag(tag)[1]
         info = kind._GetPropertyInfo(name)
         is_bare = is_localized and name == "fault"
         static = self._kind(info.type, None, tag)
@@ -281,74 +318,51 @@ def _is_plain(kind: Any) -> bool:
     return issubclass(kind, (str, int, float, datetime, bytes)) and not issubclass(kind, type)
 
 
-def _leaf_maker(convert: Callable[[str], Any]) -> Make:
-    def make(element: Element) -> Any:
-        if len(element):
-            raise TypeError(f"the value of {_split(element.tag)[1]} has parts")
-        return convert(element.text or "")
-
-    return make
-
-
-_text = _leaf_maker(str)
-
-
-def _converter(kind: Any) -> Callable[[str], Any]:
-    """Return what makes a value of a type without parts from its text, as pyvmomi does."""
-    if kind is bool:
-        return _bool
-    if kind is VmomiSupport.binary:
-        return lambda text: kind(base64.b64decode(text))
-    if kind is datetime:
-        return _moment
-    if kind is type:
-        return _type_named
-    if kind is VmomiSupport.ManagedMethod:
-        return _method_named
-    if issubclass(kind, VmomiSupport.Enum):
-        return lambda text: getattr(kind, text)
-    return kind  # type: ignore[no-any-return]  # a type that makes its values from text itself
-
-
-def _bool(text: str) -> bool:
-    found = _BOOLEANS.get(text.lower())
-    if found is None:
-        raise TypeError(f"{text!r} is neither true nor false")
-    return found
-
-
-def _moment(text: str) -> datetime:
-    found: datetime | None = Iso8601.ParseISO8601(text)
-    if found is None:
-        raise TypeError(f"{text!r} is no moment")
-    return found
-
-
-def _type_named(text: str) -> Any:
-    return VmomiSupport.GuessWsdlType(text.rpartition(":")[2]) if text else None
-
-
-def _method_named(text: str) -> Any:
-    name = text.rpartition(":")[2]
-    try:
-        return VmomiSupport.GuessWsdlMethod(name)
-    except KeyError:
-        return VmomiSupport.UnknownManagedMethod(name)
-
-
 def _delocalized(value: Any) -> Any:
     """Return the fault inside of what localises it, with its message."""
     value.fault.msg = value.localizedMessage
     return value.fault
 
 
+@contextmanager
+def _readable() -> Iterator[None]:
+    """Raise UnreadableAnswer for what goes wrong while an answer is read."""
+    try:
+        yield
+    except (SyntaxError, AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
+        raise UnreadableAnswer(str(error)) from error
+
+
+def _parsed(answer: bytes) -> Iterator[Element]:
+    """Yield the parts of a page once each is whole, or the fault; the tree never holds a page."""
+    builder = TreeBuilder()
+    parser = XMLParser(target=builder)  # noqa: S314 - what entities may grow to, expat limits itself
+    root: Any = None
+    for at in range(0, len(answer), _PIECE):
+        with _readable():
+            parser.feed(answer[at : at + _PIECE])
+        # CPython's builder gives its root away before it has ended; to be told of each element takes longer.
+        root = builder.close()
+        page = None if root is None else root.find(_PAGE)
+        if page is not None and len(page) > 1:
+            whole = page[:-1]
+            del page[:-1]
+            yield from whole
+    with _readable():
+        parser.close()
+        body = _body(root)
+    page = body.find(f"*/{_RETURNED}")
+    yield from body if page is None else page
+
+
+def _body(root: Element | None) -> Element:
+    body = None if root is None else root.find(_BODY)
+    if body is None:
+        raise ValueError("it is no SOAP")
+    return body
+
+
 def _element(event: Any) -> Element:
     """Return what begins in an event of the parser."""
     element: Element = event[1]
     return element
-
-
-def _split(tag: str) -> tuple[str, str]:
-    """Return namespace and name of a tag."""
-    namespace, _, name = tag.rpartition("}")
-    return namespace[1:], name

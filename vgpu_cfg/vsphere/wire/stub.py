@@ -7,7 +7,7 @@ where none is found, its error goes to the caller, who must look at what the cal
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 from http import HTTPStatus
 from http.cookies import CookieError, SimpleCookie
@@ -19,8 +19,12 @@ from pyVmomi.SoapAdapter import SoapStubAdapterBase
 from vgpu_cfg.errors import AnswerLost, NotSent, Unreachable, VCenterError
 from vgpu_cfg.ports import Transport
 from vgpu_cfg.vsphere.wire.allowances import PATIENCE, patient
-from vgpu_cfg.vsphere.wire.decoding import Decoder, UnreadableAnswer
+from vgpu_cfg.vsphere.wire.decoding import Decoder, Found, UnreadableAnswer
+from vgpu_cfg.vsphere.wire.kept import Read, Shape
 from vgpu_cfg.vsphere.wire.outage import Outage
+
+Answer = tuple[int, bytes]
+"""Status and content of an answer that is not decoded yet."""
 
 SDK_PATH = "/sdk"
 SESSION_COOKIE = "vmware_soap_session"
@@ -143,6 +147,29 @@ class TransportStub(SoapStubAdapterBase):
         return self.outage.ride(lambda: self._exchange("GET", path, {}, b""), lambda _lost: True)[1]
 
     def _call(self, mo: Any, info: Any, args: Any) -> Any:
+        return self._decode(info, *self.send(mo, info, args))
+
+    def objects(
+        self, info: Any, answer: Answer, readers: Mapping[str, Read], turn: Callable[[str], None]
+    ) -> Iterator[Found]:
+        """Yield the objects of a page of properties; faults are raised as pyvmomi's own.
+
+        See `Decoder.objects`. Raises VCenterError for what is no such page.
+        """
+        status, content = answer
+        try:
+            yield from self._decoder.objects(content, readers, turn)
+        except UnreadableAnswer as error:
+            raise self._unreadable(info, error) from error
+        if status != HTTPStatus.OK:
+            raise self._unexplained(info)
+
+    def readers(self, type_name: str, paths: Iterable[str], kept: Mapping[str, Shape]) -> dict[str, Read]:
+        """Return what reads the properties of a type whose kept parts are known, by their paths."""
+        return self._decoder.readers(type_name, paths, kept)
+
+    def send(self, mo: Any, info: Any, args: Any) -> Answer:
+        """Send one call and return what comes back as it is."""
         untyped: Any = self
         body: bytes = untyped.SerializeRequest(mo, info, args)
         headers = {
@@ -167,7 +194,7 @@ class TransportStub(SoapStubAdapterBase):
                 if not reads and self.outage.is_known:
                     raise self._lost(lost) from lost
                 raise
-        return self._decode(info, status, answer)
+        return status, answer
 
     def _lost(self, lost: Unreachable) -> Unreachable:
         """Wait for the server; return what to raise of a call that it may have carried out."""
@@ -196,21 +223,26 @@ class TransportStub(SoapStubAdapterBase):
         return status, answer
 
     def _decode(self, info: Any, status: int, answer: bytes) -> Any:
-        method: str = info.wsdlName
         try:
             value = self._decoder.read(answer, info.result)
         except UnreadableAnswer as error:
-            raise VCenterError(
-                f"the answer to {method} cannot be read: {error}",
-                subject=self._address,
-                remedy="if this is a vCenter, report it with `vgpu-cfg record`'s file",
-            ) from error
+            raise self._unreadable(info, error) from error
         if status == HTTPStatus.OK:
             return value
         if isinstance(value, vmodl.MethodFault):
             raise value
-        raise VCenterError(
-            f"{method} failed without saying why",
+        raise self._unexplained(info)
+
+    def _unreadable(self, info: Any, error: UnreadableAnswer) -> VCenterError:
+        return VCenterError(
+            f"the answer to {info.wsdlName} cannot be read: {error}",
+            subject=self._address,
+            remedy="if this is a vCenter, report it with `vgpu-cfg record`'s file",
+        )
+
+    def _unexplained(self, info: Any) -> VCenterError:
+        return VCenterError(
+            f"{info.wsdlName} failed without saying why",
             subject=self._address,
             remedy="see what vCenter's events say of it, then run the command again",
         )

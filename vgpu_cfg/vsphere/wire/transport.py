@@ -12,6 +12,7 @@ import ssl
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from io import BytesIO
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -182,18 +183,18 @@ class HttpsTransport:
             redirect=False,
             preload_content=False,
         )
-        content = bytearray()
+        content = BytesIO()  # it gives its bytes away without a copy of them
         try:
             while part := answer.read(CHUNK_BYTES):
-                content += part
-                if len(content) > budget.most_bytes:
+                content.write(part)
+                if content.tell() > budget.most_bytes:
                     budget.flood()
         except BaseException:
             answer.close()
             raise
         finally:
             answer.release_conn()
-        return answer.status, answer.headers, bytes(content)
+        return answer.status, answer.headers, content.getvalue()
 
     def _failure(self, error: HTTPError | OSError, budget: Budget) -> VCenterError:
         """Say what a failed exchange means, by what had been sent and received."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Mapping
 
 import pytest
 from pyVmomi import vim, vmodl
@@ -11,11 +12,11 @@ from pyVmomi import vim, vmodl
 from tests.unit.vsphere.facts_vcenter import AnsweringTransport, session_on
 from tests.unit.vsphere.scripted import Scripted, content, item, user_session
 from tests.unit.vsphere.soap_answers import Answer, soap
-from vgpu_cfg.errors import TooMuch
+from vgpu_cfg.errors import TooMuch, Unreachable
 from vgpu_cfg.model.limits import Limits
 from vgpu_cfg.vsphere.host_facts import passes as facts_paths
 from vgpu_cfg.vsphere.reading import passes
-from vgpu_cfg.vsphere.wire.collector import Item, Paths, Start, collect_from, is_known
+from vgpu_cfg.vsphere.wire.collector import Item, Paths, Start, collect_from, is_known, made_from
 from vgpu_cfg.vsphere.wire.session import Session
 
 V65 = "vim.version.version11"
@@ -161,3 +162,105 @@ def test_pages_come_to_an_end(server: Endless, turned: int, why: str) -> None:
         collect_from(session, [Paths("vim.VirtualMachine", ("name",))], [start])
     assert server.turned == turned
     assert "VGPU_CFG_ANSWER_PAGES" in caught.value.remedy
+
+
+# ---------------------------------------------------------------- pages that are fetched meanwhile
+
+
+class Paged:
+    """A vCenter whose reading has two pages; the second is what `second` returns."""
+
+    def __init__(self, second: Callable[[], Answer]) -> None:
+        self.asked = threading.Event()
+        self._second = second
+
+    def exchange(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> Answer:
+        if b"ContinueRetrieve" in body:
+            self.asked.set()
+            return self._second()
+        if b"RetrievePropertiesEx" not in body:
+            return Scripted(answers=SERVICE).exchange(method, path, headers, body)
+        return page_of("vm-1", "vm-2", token="1")
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def page_of(*moids: str, token: str | None = None) -> Answer:
+    found = [item(vim.VirtualMachine(moid), {}) for moid in moids]
+    page = vmodl.query.PropertyCollector.RetrieveResult(objects=found)
+    if token is not None:
+        page.token = token
+    return soap("RetrievePropertiesEx", page)
+
+
+def moids_of(server: Paged, make: Callable[[Item], str]) -> list[str]:
+    start = Start("vim.VirtualMachine", "vm-1")
+    with Session(server, "vc01", "u", "p") as session:
+        return made_from(session, [Paths("vim.VirtualMachine", ("name",))], [start], make)
+
+
+def test_the_next_page_is_fetched_while_one_is_read_and_comes_after_it() -> None:
+    server = Paged(lambda: page_of("vm-3"))
+
+    def make(found: Item) -> str:
+        if found.moid == "vm-2":
+            assert server.asked.wait(60)
+        return found.moid
+
+    assert moids_of(server, make) == ["vm-1", "vm-2", "vm-3"]
+
+
+def test_a_page_that_does_not_come_is_told_after_the_one_before_it() -> None:
+    def lost() -> Answer:
+        raise Unreachable("it broke", subject="vc01", remedy="")
+
+    made: list[str] = []
+
+    def make(found: Item) -> str:
+        made.append(found.moid)
+        return found.moid
+
+    with pytest.raises(Unreachable, match="it broke"):
+        moids_of(Paged(lost), make)
+    assert made == ["vm-1", "vm-2"]
+
+
+def test_whoever_interrupts_does_not_wait_for_the_page_under_way() -> None:
+    release = threading.Event()
+
+    def late() -> Answer:
+        assert release.wait(60)
+        return page_of()
+
+    server = Paged(late)
+
+    def make(found: Item) -> str:
+        if found.moid == "vm-2":
+            assert server.asked.wait(60)
+            raise KeyboardInterrupt
+        return found.moid
+
+    with pytest.raises(KeyboardInterrupt):
+        moids_of(server, make)
+    assert not release.is_set()
+    release.set()
+
+
+def test_what_goes_wrong_with_a_page_waits_for_the_one_under_way() -> None:
+    ended: list[bool] = []
+
+    def second() -> Answer:
+        ended.append(True)
+        return page_of()
+
+    server = Paged(second)
+
+    def make(found: Item) -> str:
+        if found.moid == "vm-2":
+            raise ValueError(found.moid)
+        return found.moid
+
+    with pytest.raises(ValueError, match="vm-2"):
+        moids_of(server, make)
+    assert ended == [True]

@@ -11,7 +11,9 @@ from pyVmomi import VmomiSupport, vim, vmodl
 
 from tests.decodings import Judged, is_refused_by_both, stub_of
 from tests.unit.vsphere.soap_answers import ENVELOPE, VERSION, fault
+from vgpu_cfg.vsphere.reading.parts import OF_HOSTS, OF_VMS
 from vgpu_cfg.vsphere.wire.decoding import Decoder, UnreadableAnswer
+from vgpu_cfg.vsphere.wire.kept import Moid
 
 ENTITIES: Any = VmomiSupport.GetVmodlType("vim.ManagedEntity[]")
 
@@ -92,9 +94,94 @@ def test_a_page_that_is_parsed_in_pieces(token: int, stub: Any) -> None:
     ]
     objects.insert(token, "<token>1</token>")
     page = answer(f"<returnval>{''.join(objects)}</returnval>")
-    found = Judged(stub).read(page, vmodl.query.PropertyCollector.RetrieveResult)
-    assert found.token == "1"
-    assert [str(one.obj._moId) for one in found.objects] == [f"vm-{number}" for number in range(4000)]
+    marks: list[str] = []
+    found = list(Judged(stub).objects(page, {}, marks.append))
+    assert marks == ["1"]
+    assert [moid for _, moid, _, _ in found] == [f"vm-{number}" for number in range(4000)]
+
+
+DEVICE = '<VirtualDevice xsi:type="{}"><key>2000</key>{}</VirtualDevice>'
+DISK = DEVICE.format(
+    "VirtualDisk", "<controllerKey>1000</controllerKey><capacityInKB>64</capacityInKB>"
+) + DEVICE.format("VirtualKeyboard", "")
+
+
+def one_property(kind: str, path: str, value: str) -> bytes:
+    return answer(
+        f'<returnval><objects><obj type="{kind}">x-1</obj>'
+        f"<propSet><name>{path}</name><val xsi:type={value}</val></propSet></objects></returnval>"
+    )
+
+
+def kept_of(decoder: Decoder, kind: str, path: str, value: str) -> Any:
+    """Return what is kept of a property."""
+    table = OF_VMS if kind == "VirtualMachine" else OF_HOSTS
+    readers = decoder.readers(f"vim.{kind}", (path,), table)
+    ((_, _, values, _),) = decoder.objects(one_property(kind, path, value), readers, lambda _mark: None)
+    return values.get(path)
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "value", "expected"),
+    [
+        ("VirtualMachine", "name", '"xsd:string">a &amp; b', "a & b"),
+        ("VirtualMachine", "config.hardware.memoryMB", '"xsd:int">64', 64),
+        ("VirtualMachine", "config.template", '"xsd:boolean">true', True),
+        ("VirtualMachine", "runtime.powerState", '"VirtualMachinePowerState">poweredOn', "poweredOn"),
+        ("VirtualMachine", "runtime.host", '"ManagedObjectReference" type="HostSystem">host-1', "host-1"),
+        (
+            "VirtualMachine",
+            "datastore",
+            '"ArrayOfManagedObjectReference"><ManagedObjectReference type="Datastore">d'
+            "</ManagedObjectReference>",
+            ["d"],
+        ),
+        ("HostSystem", "config.sharedPassthruGpuTypes", '"ArrayOfString"><string>a</string>', ["a"]),
+        ("HostSystem", "config.sharedPassthruGpuTypes", '"ArrayOfString">', []),
+    ],
+)
+def test_of_a_page_plain_values_are_kept(kind: str, path: str, value: str, expected: Any, stub: Any) -> None:
+    found = kept_of(Judged(stub), kind, path, value)
+    assert found == expected
+    assert type(found) in (str, int, bool, list, Moid)
+
+
+def test_of_parts_only_those_of_the_table_are_kept(stub: Any) -> None:
+    devices = f'"ArrayOfVirtualDevice">{DISK}'
+    (disk,) = kept_of(Judged(stub), "VirtualMachine", "config.hardware.device", devices)
+    assert isinstance(disk, vim.vm.device.VirtualDisk)
+    assert (disk.key, disk.controllerKey, disk.capacityInKB) == (2000, 1000, 64)
+    assert "deviceInfo" not in vars(disk)
+
+
+def test_a_word_that_is_not_known_stays_a_word(stub: Any) -> None:
+    word = '"HostSystemConnectionState">teleported'
+    assert kept_of(Decoder(stub), "HostSystem", "runtime.connectionState", word) == "teleported"
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "value"),
+    [
+        ("VirtualMachine", "config.hardware.device", f'"ArrayOfVirtualDevice">{DEVICE.format("Teapot", "")}'),
+        ("VirtualMachine", "config.hardware.memoryMB", '"xsd:int">much'),
+        ("VirtualMachine", "config.template", '"xsd:boolean">perhaps'),
+    ],
+)
+def test_what_is_kept_and_does_not_fit_is_refused(kind: str, path: str, value: str, stub: Any) -> None:
+    with pytest.raises(UnreadableAnswer):
+        kept_of(Decoder(stub), kind, path, value)
+
+
+def test_a_page_that_is_a_fault_raises_it(stub: Any) -> None:
+    lacking = fault(vim.fault.NotAuthenticated(privilegeId="a.b"))[2]
+    with pytest.raises(vim.fault.NotAuthenticated):
+        list(Judged(stub).objects(lacking, {}, lambda _mark: None))
+
+
+@pytest.mark.parametrize("text", [b"", b"<html><body>busy</body></html>", answer("<returnval>")[:-60]])
+def test_a_page_that_is_none_is_refused(text: bytes, stub: Any) -> None:
+    with pytest.raises(UnreadableAnswer):
+        list(Decoder(stub).objects(text, {}, lambda _mark: None))
 
 
 def test_an_unknown_subtype_is_refused_by_name(stub: Any) -> None:

@@ -1,0 +1,77 @@
+"""How the text of an element becomes a value without parts, as pyvmomi makes it."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+from xml.etree.ElementTree import Element
+
+from pyVmomi import Iso8601, VmomiSupport
+
+Make = Callable[[Element], Any]
+
+TYPE_ATTRIBUTE = "{http://www.w3.org/2001/XMLSchema-instance}type"
+"""In which an element says its type."""
+_BOOLEANS = {"1": True, "true": True, "0": False, "false": False}
+
+
+def split_tag(tag: str) -> tuple[str, str]:
+    """Return namespace and name of a tag."""
+    namespace, _, name = tag.rpartition("}")
+    return namespace[1:], name
+
+
+def leaf_maker(convert: Callable[[str], Any]) -> Make:
+    """Return what reads an element without parts by converting its text."""
+
+    def make(element: Element) -> Any:
+        if len(element):
+            raise TypeError(f"the value of {split_tag(element.tag)[1]} has parts")
+        return convert(element.text or "")
+
+    return make
+
+
+def converter(kind: Any) -> Callable[[str], Any]:
+    """Return what makes a value of a type without parts from its text, as pyvmomi does."""
+    if kind is bool:
+        return _bool
+    if kind is VmomiSupport.binary:
+        return lambda text: kind(base64.b64decode(text))
+    if kind is datetime:
+        return _moment
+    if kind is type:
+        return _type_named
+    if kind is VmomiSupport.ManagedMethod:
+        return _method_named
+    if issubclass(kind, VmomiSupport.Enum):
+        return lambda text: getattr(kind, text)
+    return kind  # type: ignore[no-any-return]  # a type that makes its values from text itself
+
+
+def _bool(text: str) -> bool:
+    found = _BOOLEANS.get(text.lower())
+    if found is None:
+        raise TypeError(f"{text!r} is neither true nor false")
+    return found
+
+
+def _moment(text: str) -> datetime:
+    found: datetime | None = Iso8601.ParseISO8601(text)
+    if found is None:
+        raise TypeError(f"{text!r} is no moment")
+    return found
+
+
+def _type_named(text: str) -> Any:
+    return VmomiSupport.GuessWsdlType(text.rpartition(":")[2]) if text else None
+
+
+def _method_named(text: str) -> Any:
+    name = text.rpartition(":")[2]
+    try:
+        return VmomiSupport.GuessWsdlMethod(name)
+    except KeyError:
+        return VmomiSupport.UnknownManagedMethod(name)
