@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import json
 import os
+import re
 import resource
 import subprocess
 import sys
@@ -16,7 +17,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 from xml.parsers import expat
 
@@ -31,72 +32,97 @@ from vgpu_cfg.vsphere.wire.transport import HttpsTransport, Trust
 
 PROGRAM = (sys.executable, "-m", "vgpu_cfg", "lab", "serve")
 _MB = 1_000_000
+_TOKEN = re.compile(rb"<token[^>]*>([^<]*)</token>")
 
 
 @dataclass(slots=True)
 class Reading:
-    """One reading. CPU seconds are this process's; `parser_seconds` are those of expat alone on the bytes."""
+    """One reading. CPU seconds and memory are this process's.
+
+    `floor_seconds` are those in which the same answers were fetched once more and parsed by expat alone,
+    which took `parser_seconds` of them.
+    """
 
     hosts: int = 0
     vms: int = 0
     trips: int = 0
     answered_mb: float = 0
     cpu_seconds: float = 0
+    seconds: float = 0
     parser_seconds: float = 0
+    floor_seconds: float = 0
     memory_mb: float = 0
 
 
 @dataclass
-class Measured:
-    """A Transport that counts what is answered, and times a bare parser on it."""
+class Counted:
+    """A Transport that keeps what was asked, counts what is answered, and can ask it all once more."""
 
     transport: Transport
     answered: int = 0
-    parser_seconds: float = 0
+    asked: list[tuple[str, str, Mapping[str, str], bytes]] = field(default_factory=list)
 
     def exchange(
         self, method: str, path: str, headers: Mapping[str, str], body: bytes
     ) -> tuple[int, Mapping[str, str], bytes]:
         answer = self.transport.exchange(method, path, headers, body)
+        self.asked.append((method, path, headers, body))
         self.answered += len(answer[2])
-        begun = time.process_time()
-        expat.ParserCreate().Parse(answer[2], True)
-        self.parser_seconds += time.process_time() - begun
         return answer
 
     def close(self) -> None:
         self.transport.close()
 
+    def floor(self) -> tuple[float, float]:
+        """Fetch everything again for a bare parser; return the seconds of both, and those of the parser."""
+        begun, parser_seconds, token = time.perf_counter(), 0.0, b""
+        for method, path, headers, body in self.asked:
+            if b"<Login " in body:
+                continue
+            again = _TOKEN.sub(b"<token>" + token + b"</token>", body)
+            answer = self.transport.exchange(method, path, headers, again)[2]
+            token = found[1] if (found := _TOKEN.search(answer)) else b""
+            parsing = time.process_time()
+            expat.ParserCreate().Parse(answer, True)
+            parser_seconds += time.process_time() - parsing
+        return time.perf_counter() - begun, parser_seconds
+
 
 def read_once(address: str, thumbprint: str) -> Reading:
     """Read everything that is read without a plan."""
     limits = Limits(timeout_seconds=600)
-    measured = Measured(HttpsTransport(address, trust=Trust(thumbprint=thumbprint), limits=limits))
-    begun = time.process_time()
-    with Session(measured, address, LAB_USER, LAB_PASSWORD) as session:
+    counted = Counted(HttpsTransport(address, trust=Trust(thumbprint=thumbprint), limits=limits))
+    cpu, begun = time.process_time(), time.perf_counter()
+    with Session(counted, address, LAB_USER, LAB_PASSWORD) as session:
         found = VCenterReader(session, SystemClock()).read_inventory(ReadScope())
+        spent, seconds = time.process_time() - cpu, time.perf_counter() - begun
         trips = session.round_trips
-    spent = time.process_time() - begun - measured.parser_seconds
+        memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        answered = counted.answered
+        floor_seconds, parser_seconds = counted.floor()
     return Reading(
         hosts=len(found.hosts),
         vms=len(found.vms),
         trips=trips,
-        answered_mb=measured.answered / _MB,
+        answered_mb=answered / _MB,
         cpu_seconds=spent,
-        parser_seconds=measured.parser_seconds,
-        memory_mb=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / _MB,
+        seconds=seconds,
+        parser_seconds=parser_seconds,
+        floor_seconds=floor_seconds,
+        memory_mb=memory / _MB,
     )
 
 
 def print_readings(sizes: tuple[tuple[int, int], ...]) -> None:
     """Print a row for each number of hosts, of eight GPUs each, and VMs."""
-    head = ("round trips", "MB", "CPU s", "expat alone", "memory MB")
+    head = ("round trips", "MB", "CPU s", "expat alone", "x the floor", "memory MB")
     print(f"\n{'read':24}{'VMs':>7}" + "".join(f"{words:>13}" for words in head))
     for hosts, vms in sizes:
         row = _read_apart(f"fleet-{hosts}x8-{vms}vms")
         print(
             f"{row.hosts:>5,} hosts{'':13}{row.vms:>7,}{row.trips:>13}{row.answered_mb:>13.1f}"
-            f"{row.cpu_seconds:>13.1f}{row.parser_seconds:>13.1f}{row.memory_mb:>13.0f}"
+            f"{row.cpu_seconds:>13.1f}{row.parser_seconds:>13.1f}{row.seconds / row.floor_seconds:>13.2f}"
+            f"{row.memory_mb:>13.0f}"
         )
 
 
