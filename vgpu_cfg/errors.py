@@ -11,6 +11,7 @@
     │   │                        CertificateRejected · NotFound · Ambiguous · VersionTooOld · NotOffered
     │   │                        NotRecorded · TasksForgotten · TooMuch
     │   ├── HostShellError
+    │   ├── BmcError
     │   └── GuestError           GuestNotReady
     ├── ChangeError          6   a change was begun and did not come true
     │   ├── TaskFailed
@@ -184,6 +185,10 @@ class NotOffered(VCenterError):
 
 class NotRecorded(VCenterError):
     """A recording has no answer to this request."""
+
+
+class BmcError(ReachError):
+    """A server's management controller (BMC) did not answer as it should."""
 
 
 class HostShellError(ReachError):

@@ -33,7 +33,7 @@ from vgpu_cfg.model.plan.change import (
     SetRule,
     SetVCenterOption,
 )
-from vgpu_cfg.model.plan.host_change import HostWrite
+from vgpu_cfg.model.plan.host_change import BmcRef, HostWrite
 from vgpu_cfg.model.plan.vm_move import Destination
 from vgpu_cfg.model.plan.vm_spec import VmSpec
 from vgpu_cfg.model.plan_file import AccessEntry, LoginEntry
@@ -432,6 +432,26 @@ class HostShells(Protocol):
 
     def connect(self, host_name: str, access: AccessEntry) -> HostShell:
         """Log in, as the plan file says. Raises `HostShellError` where that fails."""
+        ...
+
+
+class ServerPower(Protocol):
+    """The power of one server, as its management controller has it. Raises `BmcError`, `Unreachable`."""
+
+    def is_off(self) -> bool:
+        """Whether the server is off: not on its way down, nor on its way up."""
+        ...
+
+    def switch_on(self) -> None:
+        """Switch it on; it returns before the server has booted."""
+        ...
+
+
+class ServerPowers(Protocol):
+    """Speaks to servers' management controllers."""
+
+    def connect(self, bmc: BmcRef) -> ServerPower:
+        """Find the server that a BMC manages. Raises `BmcError`, `Unreachable`, `CertificateRejected`."""
         ...
 
 

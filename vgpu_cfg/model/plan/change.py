@@ -25,6 +25,7 @@ from vgpu_cfg.model.plan.base import ChangeBase, Edit, Impact, Subject, VmRef, i
 from vgpu_cfg.model.plan.host_change import (
     ChangeHost,
     ChangeNetwork,
+    ColdBootHost,
     EnterMaintenance,
     ExitMaintenance,
     HostRef,
@@ -49,6 +50,7 @@ __all__ = [
     "ChangeHost",
     "ChangeNetwork",
     "CloneFrom",
+    "ColdBootHost",
     "CreateVm",
     "Destination",
     "DestroyVm",
@@ -351,6 +353,7 @@ Change = Annotated[
     | ChangeHost
     | RestartService
     | RebootHost
+    | ColdBootHost
     | ShutDownHost
     | ExitMaintenance
     | SetCordon

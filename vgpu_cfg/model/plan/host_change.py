@@ -231,6 +231,24 @@ class ShutDownHost(HostChangeBase):
     kind: Literal["shut_down_host"] = "shut_down_host"
 
 
+class BmcRef(Frozen):
+    """A server's management controller: where it is, and who logs in; `password` is a secret's name."""
+
+    address: str
+    user: str
+    password: str | None = None
+    thumbprint: str | None = None
+    system: str = ""
+
+
+class ColdBootHost(HostChangeBase):
+    """Shut the host down, and have its BMC switch it on once it is off; `settles` must hold then."""
+
+    kind: Literal["cold_boot_host"] = "cold_boot_host"
+    bmc: BmcRef
+    settles: tuple[SettingTarget, ...] = ()
+
+
 class ExitMaintenance(HostChangeBase):
     """Read back every setting of the run, leave maintenance mode, clear the mark and the alarm.
 
@@ -242,6 +260,10 @@ class ExitMaintenance(HostChangeBase):
     settles: tuple[SettingTarget, ...] = ()
     is_held: bool = False
     timeout_seconds: int = 600
+
+
+RESTART_KINDS = ("reboot_host", "cold_boot_host", "shut_down_host")
+"""The kinds of change that take a host down and, by themselves or by a hand, up again."""
 
 
 class SetCordon(HostChangeBase):

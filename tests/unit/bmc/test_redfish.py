@@ -1,0 +1,130 @@
+"""What is asked of a BMC, and what is made of answers that no good BMC gives."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from vgpu_cfg.bmc.redfish import RedfishPowers
+from vgpu_cfg.errors import BmcError
+from vgpu_cfg.model.plan.host_change import BmcRef
+from vgpu_cfg.ports import ServerPower
+
+SYSTEMS = "/redfish/v1/Systems"
+ONE = f"{SYSTEMS}/437XR1138R2"
+RESET = f"{ONE}/Actions/ComputerSystem.Reset"
+BMC = BmcRef(address="bmc-01", user="admin", password="bmc")
+
+
+def members(*paths: Any) -> dict[str, Any]:
+    return {"Members": [{"@odata.id": path} for path in paths]}
+
+
+def system(state: Any = "Off", **action: Any) -> dict[str, Any]:
+    reset = {"target": RESET, "ResetType@Redfish.AllowableValues": ["On", "ForceOff"]} | action
+    return {"PowerState": state, "Actions": {"#ComputerSystem.Reset": reset}}
+
+
+class FakeBmc:
+    """Answers by path; `asked` are the requests, `left_open` how many transports were not closed."""
+
+    def __init__(self, answers: Mapping[str, Any]) -> None:
+        self.answers = {SYSTEMS: members(ONE), ONE: system(), RESET: (204, b"")} | dict(answers)
+        self.asked: list[tuple[str, str, Mapping[str, str], bytes]] = []
+        self.left_open = 0
+
+    def open(self, _bmc: BmcRef) -> FakeBmc:
+        self.left_open += 1
+        return self
+
+    def exchange(
+        self, method: str, path: str, headers: Mapping[str, str], body: bytes
+    ) -> tuple[int, Mapping[str, str], bytes]:
+        self.asked.append((method, path, headers, body))
+        found = self.answers[path]
+        status, content = found if isinstance(found, tuple) else (200, json.dumps(found).encode())
+        return status, {}, content
+
+    def close(self) -> None:
+        self.left_open -= 1
+
+    def power(self, bmc: BmcRef = BMC) -> ServerPower:
+        return RedfishPowers(self.open, {"bmc": "hidden"}).connect(bmc)
+
+
+def use(server: FakeBmc) -> None:
+    power = server.power()
+    power.is_off()
+    power.switch_on()
+
+
+def test_a_server_is_switched_on_once_with_the_account_and_every_connection_is_closed() -> None:
+    server = FakeBmc({})
+    power = server.power()
+    assert power.is_off()
+    power.switch_on()
+    (posted,) = [one for one in server.asked if one[0] == "POST"]
+    assert (posted[1], json.loads(posted[3])) == (RESET, {"ResetType": "On"})
+    pairs = {one[2]["Authorization"] for one in server.asked}
+    assert pairs == {f"Basic {base64.b64encode(b'admin:hidden').decode()}"}
+    assert server.left_open == 0
+
+
+@pytest.mark.parametrize("state", ["On", "PoweringOff", "PoweringOn", "Paused"])
+def test_only_off_is_off(state: str) -> None:
+    assert not FakeBmc({ONE: system(state)}).power().is_off()
+
+
+def test_a_bmc_that_lists_no_reset_types_is_asked_all_the_same() -> None:
+    server = FakeBmc({ONE: {"PowerState": "Off"}})
+    server.power().switch_on()
+    assert server.asked[-1][:2] == ("POST", RESET)
+
+
+def test_of_several_systems_the_named_one_is_meant() -> None:
+    server = FakeBmc({SYSTEMS: members(f"{SYSTEMS}/other", ONE)})
+    assert server.power(BMC.model_copy(update={"system": "437XR1138R2"})).is_off()
+
+
+@pytest.mark.parametrize(
+    ("answers", "words"),
+    [
+        ({SYSTEMS: members(ONE, f"{SYSTEMS}/2")}, "manages 2 systems; write `system` as one of: 2, 437XR"),
+        ({SYSTEMS: members()}, "manages no system"),
+        ({SYSTEMS: {"Members": "all"}}, "manages no system"),
+        ({SYSTEMS: members("https://elsewhere/redfish/v1/Systems/1")}, "which is none of its own"),
+        ({SYSTEMS: members("/redfish/../admin")}, "which is none of its own"),
+        ({SYSTEMS: members(None)}, "which is none of its own"),
+        ({SYSTEMS: (200, b"<html>")}, "is no JSON"),
+        ({SYSTEMS: (200, b"[" * 100_000)}, "is no JSON"),
+        ({SYSTEMS: (200, b"[]")}, "is no object"),
+        ({SYSTEMS: (401, b"")}, "does not let admin do that"),
+        ({SYSTEMS: (404, b"")}, "has no GET"),
+        ({SYSTEMS: (302, b"")}, "was answered with 302"),
+        ({ONE: system("Asleep")}, "tells the power state 'Asleep'"),
+        ({ONE: system(None)}, "tells the power state 'None'"),
+        ({ONE: system(**{"ResetType@Redfish.AllowableValues": ["ForceOn"]})}, "offers ForceOn, and not On"),
+        ({ONE: system(target="https://elsewhere/")}, "which is none of its own"),
+        ({RESET: (503, b'{"error": {"message": "busy\\n now"}}')}, "was answered with 503: busy now"),
+        ({RESET: (500, b'{"error": [')}, "was answered with 500"),
+    ],
+)
+def test_what_no_good_bmc_says_is_an_error_that_says_what_to_do(answers: Any, words: str) -> None:
+    server = FakeBmc(answers)
+    with pytest.raises(BmcError) as caught:
+        use(server)
+    assert words in f"{caught.value.message}; {caught.value.remedy}"
+    assert caught.value.subject == "bmc-01"
+    assert caught.value.remedy
+    assert "hidden" not in f"{caught.value.message}{caught.value.remedy}"
+    assert server.left_open == 0
+
+
+def test_a_system_that_is_not_there_is_told_with_those_that_are() -> None:
+    with pytest.raises(BmcError, match="no system '9'") as caught:
+        FakeBmc({}).power(BMC.model_copy(update={"system": "9"}))
+    assert "437XR1138R2" in caught.value.remedy
