@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from vgpu_cfg.execution import RunClock
     from vgpu_cfg.lab.vcenter import Lab
     from vgpu_cfg.model.limits import Limits
+    from vgpu_cfg.model.plan.host_change import BmcRef
     from vgpu_cfg.model.plan_file import AccessEntry
     from vgpu_cfg.ports import (
         ChangeWriter,
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
         LockKeeper,
         MakeId,
         RunLog,
+        ServerPowers,
         Transport,
     )
     from vgpu_cfg.render.markdown.parts import LabAccess
@@ -168,6 +170,10 @@ def _no_guests(_keys: PlanKeyRing, _secrets: Mapping[str, str]) -> GuestShells:
     raise ValueError("whoever made this estate reaches no guests")
 
 
+def _no_powers(_secrets: Mapping[str, str]) -> ServerPowers | None:
+    return None
+
+
 def _make_run() -> str:
     return secrets.token_hex(_RUN_BYTES)
 
@@ -194,6 +200,7 @@ class Estate:
     run_log: RunLog
     locks: LockKeeper
     run: str = field(default_factory=_make_run)
+    powers: Callable[[Mapping[str, str]], ServerPowers | None] = _no_powers
     guest_logins: Callable[[PlanKeyRing, Mapping[str, str]], GuestShells] = _no_guests
     is_lab: bool = False
     make_id: MakeId = make_id
@@ -223,6 +230,7 @@ def connect_writer(connection: Connection) -> Iterator[Estate]:
             lambda secrets: make_logins(connection, secrets, lab),
             VCenterRunLog(session),
             VCenterLocks(session),
+            powers=lambda secrets: make_powers(connection, secrets, lab),
             guest_logins=lambda keys, secrets: FirstThatAnswers(
                 GuestOperations(session, transport, clock, secrets),
                 _make_guest_logins(keys, secrets, lab, session.limits),
@@ -241,6 +249,33 @@ def make_logins(connection: Connection, secrets: Mapping[str, str], lab: Lab | N
     return EsxiShells(
         secrets, state_folder() / "known_hosts", ssh_config=_ssh_config(), limits=connection.limits
     )
+
+
+def make_powers(connection: Connection, secrets: Mapping[str, str], lab: Lab | None = None) -> ServerPowers:
+    """Build what speaks to BMCs: Redfish over HTTPS, or the lab's own BMCs in this process.
+
+    A BMC is believed as vCenter's authorities say, or by the thumbprint that the plan file names.
+    """
+    from vgpu_cfg.bmc.redfish import RedfishPowers, reached
+
+    if connection.is_lab:
+        from vgpu_cfg.lab.operations.hosts.bmc import LabBmc
+
+        played = lab or open_lab_of(connection.lab_estate)
+        return RedfishPowers(lambda bmc: LabBmc(played, bmc.address), secrets, LAB_PASSWORD)
+    from vgpu_cfg.vsphere.wire.transport import HttpsTransport, Trust
+
+    def transport(bmc: BmcRef) -> Transport:
+        trust = Trust(ca_file=connection.ca_file, thumbprint=bmc.thumbprint)
+        return reached(bmc, lambda: HttpsTransport(bmc.address, trust=trust, limits=_bmc_limits()))
+
+    return RedfishPowers(transport, secrets)
+
+
+def _bmc_limits() -> Limits:
+    from vgpu_cfg.model.limits import Limits
+
+    return Limits(timeout_seconds=60, answer_mib=4)
 
 
 def _make_guest_logins(

@@ -38,6 +38,7 @@ from vgpu_cfg.model.plan.change import (
     Change,
     ChangeHost,
     ChangeNetwork,
+    ColdBootHost,
     CreateVm,
     DestroyVm,
     EnterMaintenance,
@@ -72,6 +73,7 @@ _OfHosts = (
     | ChangeHost
     | RestartService
     | RebootHost
+    | ColdBootHost
     | ShutDownHost
     | ExitMaintenance
     | SetClusterOption
@@ -157,6 +159,7 @@ def _make_step_for_hosts(change: _OfHosts, hosts: HostSession) -> Step:
             | ChangeHost()
             | RestartService()
             | RebootHost()
+            | ColdBootHost()
             | ShutDownHost()
             | ExitMaintenance()
         ):

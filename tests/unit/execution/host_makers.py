@@ -8,11 +8,14 @@ from typing import Any
 from tests.fakes.fake_hosts import FakeHosts
 from tests.fakes.fake_locks import undisputed
 from tests.unit.execution.makers import PLAN, plan_of
+from vgpu_cfg.errors import VgpuCfgError
 from vgpu_cfg.execution import HostTools, RunOptions, run_plan
 from vgpu_cfg.model.observed.host_facts import FactGroup
 from vgpu_cfg.model.plan.change import Change, Impact, ManualStep, Subject
 from vgpu_cfg.model.plan.host_change import (
+    BmcRef,
     ChangeHost,
+    ColdBootHost,
     EnterMaintenance,
     EsxcliWrite,
     ExitMaintenance,
@@ -149,6 +152,36 @@ def restart(name: str = "esx-01", *needs: str) -> RestartService:
 
 def shut_down(name: str = "esx-01", *needs: str) -> ShutDownHost:
     return ShutDownHost(**_common("shut down", name, needs, {}))
+
+
+def cold_boot(name: str = "esx-01", *needs: str) -> ColdBootHost:
+    bmc = BmcRef(address=f"bmc-{name}", user="root", password="bmc")
+    return ColdBootHost(**_common("cold boot", name, needs, {"bmc": bmc, "settles": (FIRMWARE,)}))
+
+
+class FakePower:
+    """The BMC of the one host of a fake estate: it is off once the host has gone, and can be switched on."""
+
+    def __init__(self, server: FakeHosts, error: VgpuCfgError | None = None) -> None:
+        self.host = server.host("esx-01")
+        self.server = server
+        self.error = error
+        self.pressed = 0
+
+    def connect(self, bmc: BmcRef) -> FakePower:
+        assert bmc.address == "bmc-esx-01"
+        if self.error is not None:
+            raise self.error
+        return self
+
+    def is_off(self) -> bool:
+        self.server.read_hosts([self.host.moid])  # what is due comes about
+        return not self.host.connected
+
+    def switch_on(self) -> None:
+        assert self.is_off()
+        self.pressed += 1
+        self.server.switch_on(self.host.name)
 
 
 def leave(

@@ -106,6 +106,7 @@ def host_tools(
         clock=estate.clock,
         locks=locks,
         logins=estate.logins(secrets),
+        powers=estate.powers(secrets),
         access=shell_access(desired, observed, catalog, options),
         secrets=secrets,
         view_of=lambda host, facts: make_view(host, observed.model_copy(update={"facts": facts}), catalog),
@@ -237,6 +238,8 @@ def host_secrets(desired: DesiredPlan, secrets: SecretStore, *, is_lab: bool) ->
     for entry in desired.hosts:
         if entry.access.ssh != "off":
             names.update(dict.fromkeys(name for name in (entry.access.password, entry.access.key) if name))
+        if entry.access.bmc.addresses and entry.access.bmc.password:
+            names[entry.access.bmc.password] = None
         if entry.licence:
             names[entry.licence] = None
     found: dict[str, str] = {}

@@ -9,15 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime
 
-from vgpu_cfg.errors import LoginFailed, NotConfirmed, StalePlan, Unreachable, VgpuCfgError
+from vgpu_cfg.errors import BmcError, LoginFailed, NotConfirmed, StalePlan, Unreachable, VgpuCfgError
 from vgpu_cfg.execution.hosts.assess import COLD_BOOT, AssessedSetting, State
 from vgpu_cfg.execution.hosts.manual import is_done
 from vgpu_cfg.execution.hosts.session import HostSession, is_connected
 from vgpu_cfg.execution.run.session import PLAN_AGAIN
 from vgpu_cfg.execution.run.step import NeedsManualStep, Step, StepResult, Waiting, wait
 from vgpu_cfg.model.observed.host_facts import is_same_boot
-from vgpu_cfg.model.plan.host_change import HostRef, RebootHost, ShutDownHost
+from vgpu_cfg.model.plan.host_change import ColdBootHost, HostRef, RebootHost, ShutDownHost
 from vgpu_cfg.planning.host_settings.entry import HostView
+from vgpu_cfg.ports import ServerPower
 
 _TELL_EVERY_SECONDS = 180.0
 """How often a wait for a reboot says that it goes on."""
@@ -45,6 +46,68 @@ def reboot_host(change: RebootHost, hosts: HostSession) -> Step:
     yield from _confirm_booted(change, hosts)
     hosts.marks.waits_no_more(ref.moid, *change.settles)
     return StepResult()
+
+
+def cold_boot_host(change: ColdBootHost, hosts: HostSession) -> Step:
+    """Shut a host in maintenance mode down, have its BMC switch it on, and see what it booted with.
+
+    The BMC is asked before the host goes down: one that does not answer leaves it as it is. One that an
+    earlier run took down is switched on.
+    """
+    ref = change.host
+    if hosts.tools.powers is None:
+        raise BmcError("nobody here speaks to BMCs", subject=ref.name, remedy=PLAN_AGAIN)
+    power = hosts.tools.powers.connect(change.bmc)
+    view = hosts.read(ref)
+    mark = hosts.marks.own(ref.moid)
+    is_down = not is_connected(view.host) and mark is not None
+    before = None if is_down else view.facts.boot_time
+    if not is_down:
+        view = yield from hosts.read_awake(ref, change.settles)
+        before = view.facts.boot_time
+        assessed = hosts.assess(view, change.settles)
+        if assessed and all(one.state is State.HOLDS for one in assessed):
+            hosts.keep_readings(change, assessed)
+            hosts.marks.waits_no_more(ref.moid, *change.settles)
+            return StepResult(is_needed=False, message="what waited for it is in force already")
+        power.is_off()
+        _check_down(view, hosts)
+        hosts.run.check_going_on()
+        hosts.marks.keep(ref.moid, restart="shutdown")
+        yield from _bring_down(
+            ref, f"shut {ref.name} down", lambda: hosts.tools.writer.shut_down_host(ref.moid), hosts
+        )
+    yield from _await_off(ref, power, hosts)
+    hosts.run.note(change.id, f"it is off; its BMC {change.bmc.address} switches it on")
+    power.switch_on()
+    back = yield from _await_boot(change, before, hosts, was_away=True)
+    hosts.shells.has_restarted(ref.moid, back.facts)
+    hosts.marks.keep(ref.moid, restart="")
+    if change.settles:
+        yield from hosts.confirm(
+            change,
+            ref,
+            change.settles,
+            in_force=True,
+            seconds=hosts.run.options.boot_settle_seconds,
+        )
+    hosts.marks.waits_no_more(ref.moid, *change.settles)
+    return StepResult()
+
+
+def _await_off(ref: HostRef, power: ServerPower, hosts: HostSession) -> Waiting[None]:
+    """Wait until a server is off, as its BMC says. Raises NotConfirmed."""
+    deadline = _now(hosts) + hosts.run.options.restart_seconds
+    while not power.is_off():
+        if _now(hosts) >= deadline:
+            raise NotConfirmed(
+                f"{ref.name} is not off {_minutes(hosts)} after it was told to shut down, as its BMC says;"
+                " it is left in maintenance mode",
+                subject=ref.name,
+                remedy="see its console; then " + PLAN_AGAIN,
+            )
+        yield from wait(hosts.run.options.host_poll_seconds)
+        hosts.run.check_going_on()
 
 
 def shut_down_host(change: ShutDownHost, hosts: HostSession) -> Step:
@@ -117,12 +180,20 @@ def _has_booted_since(change: RebootHost, view: HostView, hosts: HostSession) ->
     return bool(since) and is_stated and not any(is_same_boot(one, booted) for one in since)
 
 
-def _await_boot(change: RebootHost, before: datetime | None, hosts: HostSession) -> Waiting[HostView]:
-    """Wait until the host answers again; without a boot time, until it has been away and is back."""
+def _await_boot(
+    change: RebootHost | ColdBootHost,
+    before: datetime | None,
+    hosts: HostSession,
+    *,
+    was_away: bool = False,
+) -> Waiting[HostView]:
+    """Wait until the host answers again; without a boot time, until it has been away and is back.
+
+    `was_away`: it was seen to be off.
+    """
     ref, begun = change.host, _now(hosts)
     deadline = begun + hosts.run.options.restart_seconds
     noted_until = begun + _TELL_EVERY_SECONDS
-    was_away = False
     while True:
         yield from wait(hosts.run.options.host_poll_seconds)
         hosts.run.check_going_on()

@@ -8,13 +8,14 @@ from typing import assert_never
 from vgpu_cfg.errors import HostShellError, NotOffered, StalePlan, Unreachable, VgpuCfgError
 from vgpu_cfg.execution.hosts.assess import RESTARTS, AssessedSetting, State
 from vgpu_cfg.execution.hosts.maintenance import enter_maintenance, exit_maintenance
-from vgpu_cfg.execution.hosts.power import reboot_host, shut_down_host
+from vgpu_cfg.execution.hosts.power import cold_boot_host, reboot_host, shut_down_host
 from vgpu_cfg.execution.hosts.session import HostSession
 from vgpu_cfg.execution.hosts.vmnics import keep_names
 from vgpu_cfg.execution.run.session import PLAN_AGAIN, succeeded
 from vgpu_cfg.execution.run.step import Step, StepResult, Waiting, wait_for
 from vgpu_cfg.model.plan.host_change import (
     ChangeHost,
+    ColdBootHost,
     EnterMaintenance,
     EsxcliWrite,
     ExitMaintenance,
@@ -28,7 +29,15 @@ from vgpu_cfg.model.plan.host_change import (
 )
 from vgpu_cfg.planning.host_settings.entry import HostView
 
-HostStep = EnterMaintenance | ChangeHost | RestartService | RebootHost | ShutDownHost | ExitMaintenance
+HostStep = (
+    EnterMaintenance
+    | ChangeHost
+    | RestartService
+    | RebootHost
+    | ColdBootHost
+    | ShutDownHost
+    | ExitMaintenance
+)
 
 
 def make_host_step(change: HostStep, hosts: HostSession) -> Step:
@@ -45,6 +54,8 @@ def make_host_step(change: HostStep, hosts: HostSession) -> Step:
             step = restart_service(change, hosts)
         case RebootHost():
             step = reboot_host(change, hosts)
+        case ColdBootHost():
+            step = cold_boot_host(change, hosts)
         case ShutDownHost():
             step = shut_down_host(change, hosts)
         case ExitMaintenance():

@@ -15,7 +15,7 @@ from vgpu_cfg.model.observed.host_facts import ClusterFacts, EstateFacts, HostFa
 from vgpu_cfg.model.observed.inventory import Host
 from vgpu_cfg.model.plan_file import AccessEntry
 from vgpu_cfg.planning.host_settings.entry import HostSetting, HostView
-from vgpu_cfg.ports import HostShells, HostWriter, RunClock
+from vgpu_cfg.ports import HostShells, HostWriter, RunClock, ServerPowers
 
 
 def plain_view(host: Host, facts: EstateFacts) -> HostView:
@@ -39,8 +39,8 @@ def table_entry(key: str) -> HostSetting:
 class HostTools:
     """What changes hosts in the name of a plan, and how what they show is checked.
 
-    `logins` opens shells, and `access` says by host moid how far that may go. `secrets` maps a
-    secret's name to its value. Of what `locks` hold no other run changes
+    `logins` opens shells, and `access` says by host moid how far that may go; `powers` speaks to BMCs.
+    `secrets` maps a secret's name to its value. Of what `locks` hold no other run changes
     anything. `view_of` makes a view of what was read of a host: the planner's own, where it needs the
     catalogue. `settings` looks a setting up. Use it as a context, so that shells are closed however a run
     ends.
@@ -51,6 +51,7 @@ class HostTools:
     clock: RunClock
     locks: RunLocks
     logins: HostShells | None = None
+    powers: ServerPowers | None = None
     access: Mapping[str, AccessEntry] = field(default_factory=dict)
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
     view_of: Callable[[Host, EstateFacts], HostView] = plain_view

@@ -14,8 +14,10 @@ from tests.unit.execution.host_makers import (
     FIRMWARE,
     MIG,
     NVIDIA,
+    FakePower,
     by_hand,
     change,
+    cold_boot,
     enter,
     estate,
     in_order,
@@ -24,8 +26,10 @@ from tests.unit.execution.host_makers import (
     reboot,
     run,
     shut_down,
+    tools_for,
 )
 from tests.unit.execution.makers import statuses
+from vgpu_cfg.errors import BmcError
 from vgpu_cfg.execution import exit_code_of
 from vgpu_cfg.model.observed.host_facts import EstateFacts, FactGroup
 
@@ -318,3 +322,55 @@ def test_a_step_that_was_acknowledged_spares_the_host_another_shutdown() -> None
     report, _ = run(server, *in_order(shut_down(), step))
     assert set(statuses(report).values()) == {"not_needed"}
     assert server.asked("shut_down_host") == []
+
+
+# --------------------------------------------------------- cold boot by a BMC
+
+
+def boots_cold(server: FakeHosts, power: FakePower) -> Any:
+    server.host("esx-01").configured["firmware"] = "True"
+    return run(server, cold_boot(), tools=tools_for(server, powers=power))[0]
+
+
+def test_a_bmc_switches_a_host_on_once_it_is_off_and_the_values_are_read_back() -> None:
+    server = prepared(waiting={"firmware": "2026-01-01T00:00:00Z"})
+    power = FakePower(server)
+    report = boots_cold(server, power)
+    assert statuses(report) == {"cold boot esx-01": "done"}
+    assert (power.pressed, server.host("esx-01").boots) == (1, 1)
+    assert only(report).readings[0].runtime == "True"
+    assert exit_code_of(report) == 0
+    mark = server.host("esx-01").mark
+    assert mark is not None
+    assert (mark.restart, mark.waiting) == ("", {})
+
+
+def test_what_holds_already_needs_no_cold_boot() -> None:
+    server = prepared()
+    server.host("esx-01").runtime["firmware"] = "True"
+    power = FakePower(server)
+    assert statuses(boots_cold(server, power)) == {"cold boot esx-01": "not_needed"}
+    assert (power.pressed, server.asked("shut_down_host")) == (0, [])
+
+
+def test_a_bmc_that_does_not_answer_leaves_the_host_up() -> None:
+    server = prepared()
+    power = FakePower(server, BmcError("no", subject="bmc-esx-01", remedy="see it"))
+    assert statuses(boots_cold(server, power)) == {"cold boot esx-01": "failed"}
+    assert server.asked("shut_down_host") == []
+
+
+def test_a_host_that_an_earlier_run_shut_down_is_switched_on() -> None:
+    server = prepared(restart="shutdown")
+    server.host("esx-01").connected = False
+    power = FakePower(server)
+    assert statuses(boots_cold(server, power)) == {"cold boot esx-01": "done"}
+    assert (power.pressed, server.asked("shut_down_host")) == (1, [])
+
+
+def test_a_host_that_does_not_go_off_is_not_switched_on() -> None:
+    server = prepared()
+    server.never_back = True
+    power = FakePower(server)
+    assert statuses(boots_cold(server, power)) == {"cold boot esx-01": "failed"}
+    assert power.pressed == 0
