@@ -24,6 +24,7 @@ from vgpu_cfg.model.observed.host_facts import (
 from vgpu_cfg.model.observed.inventory import Gpu, Host, HostNic, PciDevice, Sriov
 from vgpu_cfg.model.plan.change import (
     ChangeHost,
+    ColdBootHost,
     EnterMaintenance,
     ExitMaintenance,
     RebootHost,
@@ -44,7 +45,15 @@ from vgpu_cfg.model.plan.host_change import (
 )
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode
 
-HostChange = EnterMaintenance | ExitMaintenance | ChangeHost | RestartService | RebootHost | ShutDownHost
+HostChange = (
+    EnterMaintenance
+    | ExitMaintenance
+    | ChangeHost
+    | RestartService
+    | RebootHost
+    | ColdBootHost
+    | ShutDownHost
+)
 _ATS = "VMkernel.Boot.atsSupport"
 
 
@@ -70,7 +79,7 @@ class SimulatedHost:
             case RestartService():
                 assert change.service == "xorg"
                 self._graphics_in_force()
-            case RebootHost() | ShutDownHost():
+            case RebootHost() | ColdBootHost() | ShutDownHost():
                 assert self.host.is_in_maintenance_mode, f"{self.host.name} reboots outside maintenance mode"
                 self._boot()
             case _:

@@ -32,6 +32,7 @@ from vgpu_cfg.model.plan.change import (
 from vgpu_cfg.model.plan.host_change import (
     ChangeHost,
     ChangeNetwork,
+    ColdBootHost,
     EnterMaintenance,
     EsxcliWrite,
     ExitMaintenance,
@@ -51,6 +52,7 @@ Edits = Mapping[str, Sequence[str]]
 _OWN_IMPACT: Mapping[type, Impact] = {
     EnterMaintenance: Impact.HOST_MAINTENANCE,
     RebootHost: Impact.HOST_REBOOT,
+    ColdBootHost: Impact.HOST_COLD_BOOT,
     RestartService: Impact.SERVICE_RESTART,
     ShutDownHost: Impact.HOST_COLD_BOOT,
     PowerOffVm: Impact.POWER_CYCLE,

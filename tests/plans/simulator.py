@@ -36,6 +36,7 @@ from vgpu_cfg.model.plan.change import (
     Change,
     ChangeHost,
     ChangeNetwork,
+    ColdBootHost,
     CreateVm,
     DestroyVm,
     EnterMaintenance,
@@ -250,6 +251,7 @@ class _World:
                 | ChangeHost()
                 | RestartService()
                 | RebootHost()
+                | ColdBootHost()
                 | ShutDownHost()
             ):
                 self._do_host(change)

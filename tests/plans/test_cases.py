@@ -19,6 +19,7 @@ from vgpu_cfg.model.plan.change import ManualStep, Plan
 from vgpu_cfg.model.plan.host_change import (
     ChangeHost,
     ChangeNetwork,
+    ColdBootHost,
     ExitMaintenance,
     RebootHost,
     RestartService,
@@ -132,7 +133,7 @@ def assert_what_is_set_is_read_back(case: str) -> None:
     for change in plan_of(case).changes:
         if isinstance(change, ChangeHost):
             written.setdefault(change.host.moid, set()).update(change.settings)
-        if isinstance(change, RestartService | RebootHost | ExitMaintenance):
+        if isinstance(change, RestartService | RebootHost | ColdBootHost | ExitMaintenance):
             settled.setdefault(change.host.moid, set()).update(change.settles)
     assert all(written.get(host, set()) <= settings for host, settings in settled.items())
 

@@ -50,6 +50,7 @@ HOST_MODELS = [
     "BiosEntry",
     "ClusterOptionsEntry",
     "AccessEntry",
+    "BmcEntry",
     "DisruptionEntry",
     "EstimateEntry",
 ]

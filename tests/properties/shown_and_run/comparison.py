@@ -32,6 +32,7 @@ _STEPS = {
     "enter_maintenance": "enter maintenance mode",
     "exit_maintenance": "leave maintenance mode",
     "reboot_host": "reboot",
+    "cold_boot_host": "cold boot",
     "shut_down_host": "shut down",
     "restart_service": "restart",
     "stage_guest": "guest",

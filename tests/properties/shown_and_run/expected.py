@@ -162,7 +162,7 @@ def _of_host(change: Change) -> Iterator[Call]:
             yield "ExitMaintenanceMode_Task", moid, [("timeout", str(change["timeout_seconds"]), None)]
         case "reboot_host":
             yield "RebootHost_Task", moid, []
-        case "shut_down_host":
+        case "shut_down_host" | "cold_boot_host":
             yield "ShutdownHost_Task", moid, []
         case "restart_service":
             yield "RestartService", moid, [("id", change["service"], None)]

@@ -65,6 +65,7 @@ ANSWERS: Mapping[str, str] = {
     "change_host": PLAYED,
     "restart_service": PLAYED,
     "reboot_host": PLAYED,
+    "cold_boot_host": HERE,
     "shut_down_host": HERE,
     "exit_maintenance": PLAYED,
     "set_cordon": OF_OTHER_COMMANDS,

@@ -86,6 +86,28 @@ class BiosEntry(Frozen):
     iommu: Stated[bool] = key("The IOMMU: Intel VT-d or AMD-Vi.", BY_HAND, "not checked")
 
 
+class BmcEntry(Frozen):
+    """The management controllers (BMC) of servers, spoken to by Redfish: they switch a host on again."""
+
+    addresses: dict[Text, Text] = key(
+        "The address of each host's BMC, by the host's name in vCenter: bmc-01, or bmc-01:8443.",
+        NEXT_RUN,
+        "none",
+        value=dict,
+    )
+    user: Text = key("The account of the BMCs; it may switch the power.", NEXT_RUN, value="root")
+    password: Stated[NamedSecret] = key("The secret that holds its password.", NEXT_RUN)
+    thumbprints: dict[Text, Text] = key(
+        "By a host's name, the SHA-256 of its BMC's certificate; it replaces the authorities.",
+        NEXT_RUN,
+        "the authorities",
+        value=dict,
+    )
+    system: OptionalText = key(
+        "The Redfish id of the server, of a BMC that has several.", NEXT_RUN, "the only one"
+    )
+
+
 class AccessEntry(Frozen):
     """How the host's shell is reached, for what neither vCenter nor esxcli can do."""
 
@@ -100,6 +122,12 @@ class AccessEntry(Frozen):
         "known: only a key that is in known_hosts. pin: a host's first key is written there.",
         NEXT_RUN,
         value="known",
+    )
+    bmc: BmcEntry = key(
+        "The servers' management controllers, which switch them on after a cold boot's shutdown.",
+        NEXT_RUN,
+        "none",
+        value=BmcEntry,
     )
     # The last one: below it the function of its name is out of reach.
     key: Stated[NamedSecret] = key("The secret that holds a private key.", NEXT_RUN)

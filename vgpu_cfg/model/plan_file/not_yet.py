@@ -12,7 +12,6 @@ from typing import Final
 UNPLANNED: Final = "not planned yet"
 
 NOT_YET_KEYS: Final[dict[str, str]] = {
-    "hosts.access.bmc": UNPLANNED,
     "vms.template.library": UNPLANNED,
     "vms.template.item": UNPLANNED,
     "vms.guest.spec": UNPLANNED,

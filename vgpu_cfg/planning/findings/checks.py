@@ -315,6 +315,7 @@ CHECKS: dict[Code, Check] = {
         (Code.BOARD_ENDED, "the host driver's release serves a board no longer", _W, _F),
         (Code.BRANCH_ENDED, "the host driver's branch has reached its end of life", _I, _V),
         (Code.DRIVER_WITHOUT_CANARY, "several hosts get another driver, and none goes first", _I, _V),
+        (Code.BMC_UNNAMED, "a host that boots cold has no BMC, as others of its entry do", _W, _V),
         (Code.GUEST_NOT_LINUX, "a guest to be staged is no Linux", _E, _V),
         (Code.GUEST_NO_SYSTEM, "a guest to be staged has no system yet", _E, _V),
         (Code.ONLY_CLOUD_INIT, "cloud-init is the only way into a guest", _I, _V),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from vgpu_cfg.model.guests.modules import MODULE_ORDER
 from vgpu_cfg.model.plan.change import Change, Impact, ManualStep, StageGuest, Subject
+from vgpu_cfg.model.plan.host_change import RESTART_KINDS
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.wording import listed
@@ -99,7 +100,7 @@ def restart_steps(restarts: Sequence[PendingRestart], changes: Sequence[Change])
 
     A host that the plan itself restarts needs no manual step.
     """
-    restarted = {change.host_moid for change in changes if change.kind in ("reboot_host", "shut_down_host")}
+    restarted = {change.host_moid for change in changes if change.kind in RESTART_KINDS}
     steps: dict[str, ManualStep] = {}
     for hand in restarts:
         if hand.host_moid in restarted or hand.host_moid in steps:

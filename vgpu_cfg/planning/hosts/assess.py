@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from vgpu_cfg.catalog import Board, ProfileEntry
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.inventory import Connection, Host, Inventory, ProfileInfo
 from vgpu_cfg.model.plan.change import Impact, ManualStep
+from vgpu_cfg.model.plan.host_change import ColdBootHost, HostRef
 from vgpu_cfg.model.plan.severity import Severity
 from vgpu_cfg.model.plan.unknown import UnknownHost
 from vgpu_cfg.planning.findings.checks import Code
@@ -16,6 +18,7 @@ from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.findings.wording import is_at_least, version_tuple
 from vgpu_cfg.planning.host_settings.resolved_host import Drift, DriftKind, ResolvedHost
+from vgpu_cfg.planning.hosts.bmc import bmc_of, check_bmc
 from vgpu_cfg.planning.hosts.compare import compare_host
 from vgpu_cfg.planning.hosts.drift_checks import check_bios, check_restarts
 from vgpu_cfg.planning.hosts.evacuate import Evacuation, plan_evacuation, plan_graphics_pause
@@ -33,7 +36,7 @@ from vgpu_cfg.planning.hosts.host_checks import (
     check_taken_back,
 )
 from vgpu_cfg.planning.hosts.phases import Phases, make_phases
-from vgpu_cfg.planning.hosts.sequence import is_by_hand
+from vgpu_cfg.planning.hosts.sequence import IN_BIOS, is_by_hand
 from vgpu_cfg.planning.hosts.unknown import unknown_of
 
 
@@ -63,7 +66,7 @@ class AssessedHost:
     resolved: ResolvedHost
     host: Host | None = None
     work: HostWork | None = None
-    step: ManualStep | None = None
+    step: ManualStep | ColdBootHost | None = None
     absence: Absence | None = None
     unknown: UnknownHost | None = None
     is_in_sync: bool = False
@@ -126,6 +129,7 @@ class HostAssessor:
         if not is_held and any(drift.restarts for drift in manual_first):
             self._warn_of_who_stays(resolved, findings)
         is_allowed = check_disruption(resolved, phases, findings)
+        check_bmc(resolved, boots_cold=any(phases.cold), findings=findings)
         evacuation = Evacuation()
         if not is_held and (phases.needs_empty_host or phases.touches_graphics):
             if phases.needs_empty_host:
@@ -168,17 +172,25 @@ class HostAssessor:
         is_own = mark is not None and mark.is_of(self.desired.identity)
         if mark is None or not is_own or not mark.maintenance or mark.restart == "reboot":
             return
-        reported = mark.reason if mark.reason.startswith(f"power {resolved.name} on") else ""
-        result.step = ManualStep(
-            id=f"cold boot {resolved.name}",
-            subject=resolved.subject,
-            text=reported or f"power {resolved.name} on by hand: this plan shut it down for a cold boot",
-            proof=f"{resolved.name} is connected in vCenter",
-            is_shown=True,
-            impact=Impact.HOST_COLD_BOOT,
-            host_moid=resolved.view.host.moid,
-        )
+        bmc = bmc_of(resolved.entry, resolved.name)
         host = resolved.view.host
+        reported = mark.reason if mark.reason.startswith(f"power {resolved.name} on") else ""
+        common: dict[str, Any] = {
+            "id": f"cold boot {resolved.name}",
+            "subject": resolved.subject,
+            "impact": Impact.HOST_COLD_BOOT,
+            "host_moid": host.moid,
+        }
+        if bmc is not None and IN_BIOS not in reported:
+            ref = HostRef(name=host.name, moid=host.moid)
+            result.step = ColdBootHost(host=ref, bmc=bmc, **common)
+        else:
+            result.step = ManualStep(
+                text=reported or f"power {resolved.name} on by hand: this plan shut it down for a cold boot",
+                proof=f"{resolved.name} is connected in vCenter",
+                is_shown=True,
+                **common,
+            )
         update = {"is_in_maintenance_mode": False, "connection": Connection.CONNECTED}
         result.host = host.model_copy(update=update)
 

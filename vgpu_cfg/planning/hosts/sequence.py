@@ -11,6 +11,7 @@ from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.plan.change import (
     Change,
     ChangeHost,
+    ColdBootHost,
     Edit,
     EnterMaintenance,
     ExitMaintenance,
@@ -28,6 +29,7 @@ from vgpu_cfg.model.plan.change import (
 from vgpu_cfg.model.plan.host_change import HostWrite, ShellWrite
 from vgpu_cfg.planning.host_settings.entry import HostView, target
 from vgpu_cfg.planning.host_settings.resolved_host import DISTURBS, Drift, DriftKind, ResolvedHost
+from vgpu_cfg.planning.hosts.bmc import bmc_of
 from vgpu_cfg.planning.hosts.evacuate import Evacuation
 from vgpu_cfg.planning.hosts.phases import Phases, make_calls
 from vgpu_cfg.planning.vms.new_vms import change_id
@@ -50,6 +52,10 @@ def host_seconds(resolved: ResolvedHost, phases: Phases) -> int:
     """Return how long a host is thought to be away for its changes."""
     estimate = resolved.entry.disruption.estimate
     return 60 * (estimate.maintenance + phases.restarts * estimate.reboot)
+
+
+IN_BIOS = "; on the way, in its BIOS"
+"""What tells a step by hand that does more than to switch a host on."""
 
 
 def is_by_hand(resolved: ResolvedHost, drift: Drift) -> bool:
@@ -275,16 +281,28 @@ class HostSequence:
                 )
             )
             return
+        by_hand = [drift for drift in phase if _is_cold_by_hand(self.resolved, drift)]
+        bmc = bmc_of(self.resolved.entry, self.resolved.name)
+        if bmc is not None and not by_hand:
+            self._append(
+                ColdBootHost(
+                    id=f"cold boot {self.resolved.name}{number}",
+                    bmc=bmc,
+                    settles=settles,
+                    impact=Impact.HOST_COLD_BOOT,
+                    **self._common,
+                )
+            )
+            return
         self._append(
             ShutDownHost(
                 id=f"shut down {self.resolved.name}{number}", impact=Impact.HOST_COLD_BOOT, **self._common
             )
         )
-        by_hand = [drift for drift in phase if _is_cold_by_hand(self.resolved, drift)]
         texts = [drift.setting.by_hand(self.resolved.view, drift.desired) for drift in by_hand]
         text = f"power {self.resolved.name} on by hand"
         if texts:
-            text = f"{text}; on the way, in its BIOS: {'; '.join(texts)}"
+            text = f"{text}{IN_BIOS}: {'; '.join(texts)}"
         self._append(
             ManualStep(
                 id=f"cold boot {self.resolved.name}{number}",

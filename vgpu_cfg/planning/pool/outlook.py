@@ -14,6 +14,7 @@ from vgpu_cfg.model.observed.vm import OwnerMark, PassthroughDevice, PowerState,
 from vgpu_cfg.model.plan.change import (
     Change,
     ChangeHost,
+    ColdBootHost,
     CreateVm,
     DestroyVm,
     ExitMaintenance,
@@ -98,7 +99,9 @@ class _Outlook:
                 self._change(_key(change.vm), power_state=PowerState.OFF)
             case ChangeHost(settings=targets) | ManualStep(proves=targets):
                 self._set(change.host_moid or change.subject.moid or "", targets)
-            case RestartService(settles=targets) | RebootHost(settles=targets):
+            case (
+                RestartService(settles=targets) | RebootHost(settles=targets) | ColdBootHost(settles=targets)
+            ):
                 self._set(change.host.moid, targets)
             case ExitMaintenance(is_held=False):
                 self._update(change.host.moid, is_in_maintenance_mode=False)

@@ -12,6 +12,7 @@ from vgpu_cfg.model.plan.change import (
     Change,
     ChangeHost,
     ChangeNetwork,
+    ColdBootHost,
     CreateVm,
     DestroyVm,
     EnterMaintenance,
@@ -161,7 +162,7 @@ def _needed(change: Change, at: _Surroundings) -> Iterator[Needed]:
             yield Needed(table.ALARM, change.host.moid)
             yield Needed(table.MAINTENANCE, change.host.moid)
             yield from _of_mark(change.host.moid, at)
-        case ExitMaintenance() | RebootHost() | ShutDownHost():
+        case ExitMaintenance() | RebootHost() | ColdBootHost() | ShutDownHost():
             yield Needed(table.MAINTENANCE, change.host.moid)
             yield from _of_mark(change.host.moid, at)
         case ChangeHost():

@@ -14,6 +14,7 @@ from enum import StrEnum
 
 from vgpu_cfg.model.guests.guest import REPORT_KEY, GuestReport, ModuleState
 from vgpu_cfg.model.plan.change import Change, CreateVm, ManualStep, ReconfigureVm
+from vgpu_cfg.model.plan.host_change import RESTART_KINDS
 from vgpu_cfg.planning.capacity.topology import Topology
 from vgpu_cfg.planning.findings.wording import is_at_least, listed
 from vgpu_cfg.planning.host_settings.entry import HostView, Reading
@@ -87,9 +88,7 @@ def ats_chain(
             else ()
         )
     }
-    restarts = any(
-        change.host_moid == host and change.kind in ("reboot_host", "shut_down_host") for change in changes
-    )
+    restarts = any(change.host_moid == host and change.kind in RESTART_KINDS for change in changes)
     kernel = _kernel(view, reported)
     firmware = _firmware(placed, view, reported)
     return (

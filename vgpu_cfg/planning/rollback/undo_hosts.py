@@ -15,6 +15,7 @@ from vgpu_cfg.model.observed.vm import PowerState
 from vgpu_cfg.model.plan.change import (
     Change,
     ChangeHost,
+    ColdBootHost,
     EnterMaintenance,
     ExitMaintenance,
     Impact,
@@ -38,7 +39,15 @@ from vgpu_cfg.planning.hosts.sequence import HostSequence, is_by_hand
 from vgpu_cfg.planning.hosts.window import parse_window
 from vgpu_cfg.planning.rollback.run import FailedRun
 
-OfHost = EnterMaintenance | ChangeHost | RestartService | RebootHost | ShutDownHost | ExitMaintenance
+OfHost = (
+    EnterMaintenance
+    | ChangeHost
+    | RestartService
+    | RebootHost
+    | ColdBootHost
+    | ShutDownHost
+    | ExitMaintenance
+)
 
 _Wanted = dict[str, tuple[HostSetting, DesiredSetting]]
 

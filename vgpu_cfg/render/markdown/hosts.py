@@ -14,6 +14,7 @@ from typing import assert_never
 from vgpu_cfg.model.plan.change import (
     ChangeHost,
     ChangeNetwork,
+    ColdBootHost,
     EnterMaintenance,
     ExitMaintenance,
     ManualStep,
@@ -62,6 +63,7 @@ HostChange = (
     | ChangeHost
     | RestartService
     | RebootHost
+    | ColdBootHost
     | ShutDownHost
     | ExitMaintenance
     | SetCordon
@@ -88,6 +90,8 @@ def host_parts(
             return (_restart(change, settings_lookup),)
         case RebootHost():
             return (_reboot(change, settings_lookup),)
+        case ColdBootHost():
+            return (_cold_boot(change, settings_lookup),)
         case ShutDownHost():
             return (_shut_down(change),)
         case ExitMaintenance():
@@ -176,6 +180,23 @@ def _reboot(change: RebootHost, settings_lookup: SettingsLookup) -> Part:
         expected=f"{name} is back, still in maintenance mode, and the values of this step are in force",
         verify=(command("govc", "host.info", "-host", name),),
         rows=rows,
+    )
+
+
+def _cold_boot(change: ColdBootHost, settings_lookup: SettingsLookup) -> Part:
+    name, bmc = change.host.name, change.bmc
+    return Part(
+        what=f"Shut {name} down, which must be in maintenance mode; once it is off, switch it on by its BMC "
+        f"{bmc.address} as {bmc.user}.",
+        why="a reboot does not do: what was set is loaded only when the power comes back",
+        client=f"{name} > Actions > Power > Shut Down; then the BMC's own page, Power On",
+        commands=(
+            command("govc", "host.shutdown", name),
+            f"# once it is off: POST ResetType On to the action ComputerSystem.Reset of https://{bmc.address}",
+        ),
+        expected=f"{name} is back, still in maintenance mode, and the values of this step are in force",
+        verify=(command("govc", "host.info", "-host", name),),
+        rows=_rows(change.settles, settings_lookup),
     )
 
 

@@ -9,6 +9,7 @@ from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.plan.change import (
     Change,
     ChangeHost,
+    ColdBootHost,
     EnterMaintenance,
     ExitMaintenance,
     ManualStep,
@@ -126,7 +127,8 @@ def _set(steps: Sequence[tuple[Change, Outcome]]) -> set[str]:
 def _cold_boots(steps: Sequence[tuple[Change, Outcome]]) -> int:
     """Count the cold boots that were shown to be done: the manual step after a shutdown."""
     downs = {change.id for change, _ in steps if isinstance(change, ShutDownHost)}
-    return sum(
+    by_bmc = sum(isinstance(change, ColdBootHost) for change in _done(steps))
+    return by_bmc + sum(
         isinstance(change, ManualStep) and bool(downs & {*change.needs}) and outcome.status in _SETTLED
         for change, outcome in steps
     )

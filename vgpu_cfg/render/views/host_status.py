@@ -11,6 +11,7 @@ from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.plan.change import (
     Change,
     ChangeHost,
+    ColdBootHost,
     Diagnostic,
     ManualStep,
     Plan,
@@ -172,7 +173,7 @@ def _pending(changes: Sequence[Change], facts: HostFacts) -> tuple[str, ...]:
     settled = [
         target
         for change in changes
-        if isinstance(change, RebootHost | RestartService)
+        if isinstance(change, RebootHost | ColdBootHost | RestartService)
         for target in change.settles
         if target.id not in written
     ]

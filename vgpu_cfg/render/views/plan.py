@@ -10,6 +10,7 @@ from vgpu_cfg.model.plan.change import (
     Canary,
     Change,
     ChangeHost,
+    ColdBootHost,
     CreateVm,
     DestroyVm,
     EnterMaintenance,
@@ -78,6 +79,9 @@ class HostEffort:
         return ", ".join(words)
 
 
+_COLD = ShutDownHost | ColdBootHost
+
+
 def effort_of(name: str, changes: Numbered, plan: Sequence[Change]) -> HostEffort:
     """Count what is done to a host; `changes` are its own, `plan` all of them."""
     own = [change for _, change in changes]
@@ -89,7 +93,7 @@ def effort_of(name: str, changes: Numbered, plan: Sequence[Change]) -> HostEffor
         name=name,
         settings=len(touched),
         reboots=sum(isinstance(change, RebootHost) for change in own),
-        cold_boots=sum(isinstance(change, ShutDownHost) for change in own) or _waits_for_power(own),
+        cold_boots=sum(isinstance(change, _COLD) for change in own) or _waits_for_power(own),
         services=tuple(dict.fromkeys(change.service for change in own if isinstance(change, RestartService))),
         enters=enters,
         moved=enters.evacuates if enters is not None else (),
@@ -126,6 +130,8 @@ def waits_for(target: SettingTarget, later: Numbered, *, is_numbered: bool = Fal
                 return f"reboot {number}" if is_numbered else "reboot"
             case RestartService(settles=settles) if target.id in {one.id for one in settles}:
                 return f"restart of {change.service}"
+            case ColdBootHost(settles=settles) if target.id in {one.id for one in settles}:
+                return f"cold boot {number}" if is_numbered else "cold boot"
             case ShutDownHost():
                 is_down = True
             case ManualStep(proves=proves) if is_down and target.id in {one.id for one in proves}:

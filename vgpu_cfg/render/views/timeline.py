@@ -49,6 +49,7 @@ _WORDS = {
     "change_host": ("set", "settings"),
     "restart_service": ("restart", "service restarts"),
     "reboot_host": ("restart", "reboots"),
+    "cold_boot_host": ("restart", "cold boots"),
     "shut_down_host": ("restart", "shut down for a cold boot"),
     "exit_maintenance": ("down", "leaves maintenance mode"),
     "set_cordon": ("set", "cordon"),

@@ -14,6 +14,7 @@ from vgpu_cfg.model.plan.change import (
     ChangeHost,
     ChangeNetwork,
     CloneFrom,
+    ColdBootHost,
     CreateVm,
     DestroyVm,
     Edit,
@@ -76,6 +77,7 @@ _Headed = (
     | EnterMaintenance
     | RestartService
     | RebootHost
+    | ColdBootHost
     | ShutDownHost
     | ExitMaintenance
     | SetCordon
@@ -144,7 +146,14 @@ def sign_of(change: Change) -> str:
             return "~"
         case StageGuest():
             return "+" if change.with_clone else "~"
-        case EnterMaintenance() | ExitMaintenance() | RestartService() | RebootHost() | ShutDownHost():
+        case (
+            EnterMaintenance()
+            | ExitMaintenance()
+            | RestartService()
+            | RebootHost()
+            | ColdBootHost()
+            | ShutDownHost()
+        ):
             return " "
         case ChangeNetwork():
             return "+" if _is_made(change) else "~"
@@ -250,6 +259,9 @@ def _verb_and_text(change: _Headed, placement: Placement | None) -> tuple[str, T
             return "restart", Text(f"service {change.service}, then read back")
         case RebootHost():
             return "reboot", Text("then read back")
+        case ColdBootHost():
+            by = f"its BMC {change.bmc.address} switches it on, then read back"
+            return "cold boot", Text(f"shut down; once it is off {by}")
         case ShutDownHost():
             return "shut down", Text("the host, for the manual step that follows")
         case ExitMaintenance():

@@ -10,6 +10,7 @@ from rich.text import Text
 from vgpu_cfg.model.plan.change import (
     Change,
     ChangeHost,
+    ColdBootHost,
     Edit,
     EnterMaintenance,
     ManualStep,
@@ -32,7 +33,7 @@ def host_lines(changes: Numbered, width: int, number_width: int, *, with_all: bo
     keys = [edit.key for _, change in changes if isinstance(change, ChangeHost) for edit in change.edits]
     topic_width = min(MOST_TOPIC_WIDTH, max((len(key) + 2 for key in keys), default=0))
     lines: list[Text] = []
-    restarts = sum(isinstance(change, RebootHost | ShutDownHost) for _, change in changes)
+    restarts = sum(isinstance(change, RebootHost | ColdBootHost | ShutDownHost) for _, change in changes)
     for index, (number, change) in enumerate(changes):
         endings: tuple[str, ...] = ()
         if isinstance(change, ChangeHost) and len(change.edits) == len(change.settings):
