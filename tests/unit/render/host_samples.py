@@ -11,6 +11,7 @@ from vgpu_cfg.model.plan.change import (
     Change,
     ChangeHost,
     ChangeNetwork,
+    ColdBootHost,
     Diagnostic,
     Edit,
     EnterMaintenance,
@@ -31,6 +32,7 @@ from vgpu_cfg.model.plan.change import (
     VmRef,
 )
 from vgpu_cfg.model.plan.host_change import (
+    BmcRef,
     EditSwitch,
     EsxcliWrite,
     GraphicsWrite,
@@ -185,6 +187,14 @@ def cold_boot(name: str, *moved: str, first: Sequence[str] = ()) -> tuple[Change
         cold_boot_step(name),
         leave(name, FIRMWARE, PASSED, *RIGHT[:1]),
         first=first,
+    )
+
+
+def by_its_bmc(name: str) -> ColdBootHost:
+    """A cold boot without a hand."""
+    bmc = BmcRef(address=f"bmc-{name}", user="operator", password="bmc")
+    return ColdBootHost(
+        id=f"cold boot {name}", bmc=bmc, settles=(FIRMWARE,), impact=Impact.HOST_COLD_BOOT, **common(name)
     )
 
 

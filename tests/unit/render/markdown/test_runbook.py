@@ -108,6 +108,7 @@ PLANS = (
     samples.everything(),
     host_samples.everything(),
     host_samples.with_cold_boot(),
+    samples.plan_of(host_samples.by_its_bmc("esx-01")),
     samples.plan_of(RULE, GROUP),
     guest_samples.all_new(),
     guest_samples.one_added(),
