@@ -268,3 +268,13 @@ def test_it_makes_tags_and_sees_what_the_lab_attached(govc: MakeGovc) -> None:
         run("vm.power", "-off", "research-01")
         run("vm.destroy", "research-01")
         assert run("tags.attached.ls", "research").split() == []
+
+
+def test_it_sees_the_labs_content_libraries_and_what_a_vm_template_is(govc: MakeGovc) -> None:
+    with served("mixed-fleet") as server:
+        run = govc(server)
+        assert run("library.ls").split() == ["/gold"]
+        assert set(run("library.ls", "/gold/").split()) == {"/gold/appliance", "/gold/ubuntu-22.04-nvidia"}
+        assert json.loads(run("library.info", "-json", "/gold/appliance"))[0]["type"] == "ovf"
+        moid = json.loads(run("library.vmtx.info", "-json", "/gold/ubuntu-22.04-nvidia"))["vm_template"]
+        assert run("ls", "-L", f"VirtualMachine:{moid}").split() == ["/dc1/vm/ubuntu-22.04-efi"]

@@ -36,6 +36,7 @@ from vgpu_cfg.lab.state.inventory import (
     VirtualMachine,
     VmOverride,
 )
+from vgpu_cfg.lab.state.libraries import VM_TEMPLATE, add_item, add_library
 from vgpu_cfg.lab.state.tags import add_category, add_tag, objects_of
 
 KEY_PROVIDER_KINDS = {"native": "nativeProvider", "standard": "vCenter"}
@@ -106,12 +107,25 @@ class _Builder:
             host = self._host(template.host, "", ("templates", index))
             if host is not None:
                 self._add_machine(template, template.name, host, ("templates", index))
+        for index, library in enumerate(self.estate.vcenter.libraries):
+            self._add_library(library, ("vcenter", "libraries", index))
         for index, vm in enumerate(self.estate.vms):
             for name in vm.all_names:
                 self._add_vm(vm, name, ("vms", index))
         self._stop_at_faults()
         self.state.count_as_unchanged()
         return self.state
+
+    def _add_library(self, part: file.LibraryPart, loc: Loc) -> None:
+        templates = {vm.name: vm.moid for vm in self.state.all(VirtualMachine) if vm.is_template}
+        made = add_library(self.state, part.name)
+        for index, item in enumerate(part.items):
+            if item.template and item.template not in templates:
+                self._complain((*loc, "items", index), f"there is no template {item.template!r}")
+            elif item.template:
+                add_item(self.state, made, item.name, VM_TEMPLATE, templates[item.template])
+            else:
+                add_item(self.state, made, item.name, item.type)
 
     def _add_stock(self) -> None:
         for store in self.estate.datastores:

@@ -405,6 +405,21 @@ class DirectPathPart(Part):
     reserved: dict[str, int] = Field(default_factory=dict)
 
 
+class LibraryItemPart(Part):
+    """An item of a content library: one of the estate's templates, or else of some type."""
+
+    name: str
+    template: str = ""
+    type: str = "ovf"
+
+
+class LibraryPart(Part):
+    """A content library."""
+
+    name: str
+    items: tuple[LibraryItemPart, ...] = ()
+
+
 class TagCategoryPart(Part):
     """A category of tags. With `single` an object has one of them; `types` are whose they are, empty: all."""
 
@@ -426,6 +441,7 @@ class VcenterPart(Part):
     direct_path: tuple[DirectPathPart, ...] = ()
     storage_policies: tuple[StoragePolicyPart, ...] = ()
     tag_categories: tuple[TagCategoryPart, ...] = ()
+    libraries: tuple[LibraryPart, ...] = ()
 
     @model_validator(mode="after")
     def _one_default_provider(self) -> VcenterPart:

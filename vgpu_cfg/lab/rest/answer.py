@@ -11,6 +11,8 @@ from urllib.parse import parse_qs, unquote, urlsplit
 Answer = tuple[int, Mapping[str, str], bytes]
 
 JSON = {"Content-Type": "application/json"}
+BY_BARE_ID = "/library-items"
+"""What a path ends with below which an id stands without `id:`."""
 
 
 class Refused(Exception):
@@ -30,13 +32,14 @@ class Refused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request: its method, the path without the id that it may end with, the action, and the body."""
+    """One request: its method, the path without the id that it may end with, action, body, query."""
 
     method: str
     path: str
     id: str = ""
     action: str = ""
     body: Mapping[str, Any] = field(default_factory=dict)
+    query: Mapping[str, str] = field(default_factory=dict)
 
     def mapping(self, key: str) -> Mapping[str, Any]:
         """Return a part of the body. Raises Refused where it is no mapping."""
@@ -60,15 +63,16 @@ class Request:
 def read_request(method: str, url: str, body: bytes) -> Request:
     """Take a request apart; `url` begins behind `/rest`. Raises Refused for a body that is no JSON."""
     parts = urlsplit(url)
+    query = {name: values[0] for name, values in parse_qs(parts.query).items()}
     path, _, last = unquote(parts.path).rstrip("/").rpartition("/")
-    is_id = last.startswith("id:")
-    action = parse_qs(parts.query).get("~action", [""])[0]
+    is_id = last.startswith("id:") or path.endswith(BY_BARE_ID)
     return Request(
         method,
         path if is_id else f"{path}/{last}",
         last.removeprefix("id:") if is_id else "",
-        action,
+        query.get("~action", ""),
         _content(body),
+        query,
     )
 
 

@@ -15,7 +15,7 @@ import zlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from vgpu_cfg.lab.rest import tagging
+from vgpu_cfg.lab.rest import content, tagging
 from vgpu_cfg.lab.rest.answer import Answer, Refused, Request, answered, read_request
 from vgpu_cfg.lab.simulation.clock import as_datetime
 from vgpu_cfg.lab.simulation.sessions import Credentials, Session
@@ -39,6 +39,11 @@ _HANDLERS: Mapping[tuple[str, bool], Handler] = {
     (tagging.TAG, True): tagging.tag,
     (tagging.ASSOCIATION, False): tagging.association,
     (tagging.ASSOCIATION, True): tagging.association_of,
+    (content.LIBRARY, False): content.libraries,
+    (content.LIBRARY, True): content.library,
+    (content.ITEM, False): content.items,
+    (content.ITEM, True): content.item,
+    (content.TEMPLATES, True): content.template,
 }
 """What answers a path, by whether an id follows."""
 

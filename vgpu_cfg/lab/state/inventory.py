@@ -306,6 +306,7 @@ class LabState:
     """Tasks queued or running."""
     custom_values: dict[str, Any] = field(default_factory=dict)
     tagging: dict[str, Any] = field(default_factory=dict)
+    libraries: dict[str, Any] = field(default_factory=dict)
     settings: dict[str, bool | int | str] = field(default_factory=dict)
     """Advanced settings of vCenter itself."""
     licences: tuple[str, ...] = ()

@@ -32,6 +32,7 @@ PLAIN_FIELDS = (
     "removed",
     "custom_values",
     "tagging",
+    "libraries",
     "settings",
     "licences",
     "statistics_level",

@@ -34,6 +34,7 @@ import (
 	_ "github.com/vmware/govmomi/cli/host/service"
 	_ "github.com/vmware/govmomi/cli/host/vnic"
 	_ "github.com/vmware/govmomi/cli/host/vswitch"
+	_ "github.com/vmware/govmomi/cli/library"
 	_ "github.com/vmware/govmomi/cli/ls"
 	_ "github.com/vmware/govmomi/cli/metric"
 	_ "github.com/vmware/govmomi/cli/metric/interval"

@@ -28,6 +28,7 @@ from vgpu_cfg.lab.state.inventory import (
     Task,
     VirtualMachine,
 )
+from vgpu_cfg.lab.state.libraries import forget_item_of
 from vgpu_cfg.lab.state.tags import forget_tags_of
 
 
@@ -123,6 +124,7 @@ def forget_vm(lab: Simulation, vm: VirtualMachine) -> None:
     state.waking.pop(vm.moid, None)
     state.custom_values.get("values", {}).pop(vm.moid, None)
     forget_tags_of(state, vm.moid)
+    forget_item_of(state, vm.moid)
     for moid in vm.snapshots:
         state.remove(state.objects[moid])
     state.remove(vm)
