@@ -81,6 +81,7 @@ class ReadScope(Frozen):
     matches one of `vm_globs`, or whose folder one of `folder_globs`, is read in detail, too; with
     `option_names` it is kept what other extraConfig pairs are called. `tag_categories` are those whose tags
     are read, and which VMs of `plan` and `vm_names` have: without any, vCenter's REST side is asked nothing.
+    Nor without `library_items` (library, name), whose templates are read in detail.
     """
 
     plan: PlanIdentity | None = None
@@ -97,6 +98,7 @@ class ReadScope(Frozen):
     folder_globs: tuple[str, ...] = ()
     option_names: bool = False
     tag_categories: frozenset[str] = frozenset()
+    library_items: frozenset[tuple[str, str]] = frozenset()
 
 
 class InventoryReader(Protocol):

@@ -24,6 +24,7 @@ from vgpu_cfg.model.observed.drs import ClusterRule, HostGroup, VmGroup, VmHostR
 from vgpu_cfg.model.observed.gpu_use import UseReading
 from vgpu_cfg.model.observed.graphics import AssignmentPolicy, GraphicsType
 from vgpu_cfg.model.observed.host_facts import EstateFacts
+from vgpu_cfg.model.observed.libraries import LibraryItem
 from vgpu_cfg.model.observed.managed_object import ManagedObject
 from vgpu_cfg.model.observed.tags import TagCategory
 from vgpu_cfg.model.observed.vm import SettingValue, SubIds, Vm, VmDetail
@@ -412,7 +413,7 @@ class Inventory(Frozen):
 
     `facts` is empty unless the plan prepares hosts. `locks`, `gpu_use` and `licences` (names, by the
     moid of the host) are None where nobody asked for them. `tag_categories` are all of the vCenter's,
-    with the tags of those that were asked for; None where they were not read.
+    with the tags of those that were asked for; None where they were not read, as are `library_items`.
     """
 
     vcenter: VCenter
@@ -430,6 +431,7 @@ class Inventory(Frozen):
     gpu_use: UseReading | None = None
     licences: Mapping[str, tuple[str, ...]] | None = None
     tag_categories: tuple[TagCategory, ...] | None = None
+    library_items: tuple[LibraryItem, ...] | None = None
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """Copy it as every value is copied, but for the indexes: those of the copy are its own."""

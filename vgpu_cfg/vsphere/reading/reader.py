@@ -43,6 +43,7 @@ from vgpu_cfg.vsphere.reading.host_kinds import (
 )
 from vgpu_cfg.vsphere.reading.hosts import gpu_holders, lists_nvidia, make_host
 from vgpu_cfg.vsphere.reading.key_providers import read_key_providers
+from vgpu_cfg.vsphere.reading.libraries import read_library_items
 from vgpu_cfg.vsphere.reading.licences import read_licences
 from vgpu_cfg.vsphere.reading.locks import read_locks
 from vgpu_cfg.vsphere.reading.nics import mark_nics
@@ -106,8 +107,10 @@ class VCenterReader:
         wanted = passes.FIRST_PASS_AGAIN if is_again else passes.FIRST_PASS
         places = Places(collect_all(self._session, wanted))
         self._places = places
+        library = read_library_items(self._session, scope.library_items) if scope.library_items else None
+        templates = frozenset(one.template_moid for one in library or () if one.template_moid)
         same = unchanged(places.of_type("VirtualMachine"), self._vms) if is_again else None
-        hosts, items, details = self._read_closely(places, scope, same)
+        hosts, items, details = self._read_closely(places, scope, templates, same)
         vms = {
             item.moid: make_vm(places, item, details.get(item.moid))
             for item in places.of_type("VirtualMachine")
@@ -116,6 +119,7 @@ class VCenterReader:
         hosts = self._complete(places, hosts, items, vms, scope)
         self._hosts, self._vms, self._scope = {host.moid: host for host in hosts}, vms, scope
         inventory = self._inventory(places, read_at, hosts, vms)
+        inventory = inventory.model_copy(update={"library_items": library})
         if scope.key_providers:
             inventory = _with_vcenter(inventory, key_providers=read_key_providers(self._session))
         if scope.tag_categories:
@@ -252,11 +256,16 @@ class VCenterReader:
         return collect_from(self._session, wanted, starts) if starts else []
 
     def _read_closely(
-        self, places: Places, scope: ReadScope, same: Mapping[str, VmDetail] | None = None
+        self,
+        places: Places,
+        scope: ReadScope,
+        templates: frozenset[str],
+        same: Mapping[str, VmDetail] | None = None,
     ) -> tuple[list[Host], dict[str, Item], dict[str, VmDetail | None]]:
         """Return the hosts, the properties read of them, and the details of VMs, in one round trip.
 
-        In detail are read the VMs on hosts with GPUs, on hosts that the scope names, and those of the plan.
+        In detail are read the VMs on hosts with GPUs, on hosts that the scope names, those of the plan, and
+        `templates`.
         Where a host turns out to have GPUs that no list named, its VMs take one round trip more. Details are
         made page by page: what a server says of thousands of VMs is much, what is kept is not. Those that are
         the `same`, in a reading that is made again, are not read.
@@ -274,7 +283,7 @@ class VCenterReader:
             for item in places.of_type("VirtualMachine")
             if item.moid not in details
             and (host := item.moid_of("runtime.host")) not in through
-            and (host in on or scope.everything or _is_named(places, item, scope))
+            and (host in on or scope.everything or item.moid in templates or _is_named(places, item, scope))
         )
         starts = chain(
             (
