@@ -35,6 +35,7 @@ from vgpu_cfg.model.observed.inventory import (
     StoragePolicy,
     VCenter,
 )
+from vgpu_cfg.model.observed.libraries import LibraryItem
 from vgpu_cfg.model.observed.managed_object import ManagedObject
 from vgpu_cfg.model.observed.tags import Tag, TagCategory
 from vgpu_cfg.model.observed.vm import (
@@ -98,6 +99,7 @@ def make_inventory(estate: Row) -> Inventory:
         resource_pools=tuple(_pool(name, row or {}) for name, row in (estate.get("pools") or {}).items()),
         facts=make_facts(estate),
         locks=make_locks(estate["locks"], READ_AT) if "locks" in estate else None,
+        library_items=_library_items(estate["library_items"]) if "library_items" in estate else None,
         tag_categories=_tag_categories(estate["tag_categories"]) if "tag_categories" in estate else None,
     )
 
@@ -112,6 +114,22 @@ def _storage_policies(estate: Row) -> tuple[StoragePolicy, ...] | None:
             datastore_moids=frozenset(f"datastore-{one}" for one in datastores or ()),
         )
         for name, datastores in estate["storage_policies"].items()
+    )
+
+
+def _library_items(rows: Row) -> tuple[LibraryItem, ...]:
+    """Return what was found of items by `library/name`; tests/plans/README.md has the keys."""
+    return tuple(
+        LibraryItem(
+            library=path.partition("/")[0],
+            name=path.partition("/")[2],
+            kind=row.get("kind", ""),
+            template_moid=f"vm-{row['template']}" if "template" in row else None,
+            has_library=row.get("library", True),
+            others=tuple(row.get("others") or ()),
+            count=row.get("count", 1),
+        )
+        for path, row in rows.items()
     )
 
 

@@ -210,29 +210,6 @@ def test_the_guides_case_is_supported_whole(tmp_path: Path) -> None:
         assert vm.guest.ofed is not None
 
 
-def test_of_the_others_only_what_nobody_plans_yet_is_refused(tmp_path: Path) -> None:
-    found = {
-        name: {fault.message.split("`")[1] for fault in refusals(name, tmp_path)}
-        for name in PLANS
-        if name != "horovod"
-    }
-    assert found == {
-        "students": {"library", "item", "storage_policy"},
-        "hgx": {"storage_policy"},
-        "fleet": {"storage_policy"},
-        "rack": {"bmc"},
-    }
-
-
-@pytest.mark.parametrize("name", [name for name in PLANS if name != "horovod"])
-def test_all_that_is_said_is_what_is_not_supported_yet(name: str, tmp_path: Path) -> None:
-    assert [
-        fault.message
-        for fault in refusals(name, tmp_path)
-        if "is not supported by this release" not in fault.message
-    ] == []
-
-
 def test_of_the_rack_only_the_bmc_waits(tmp_path: Path) -> None:
     assert [fault.message for fault in refusals("rack", tmp_path)] == [
         "`bmc` is not supported by this release (not planned yet)"

@@ -63,6 +63,7 @@ GOOD = [
     "vms: [{name: a, template: t, numa: [0, 1], nics: [n, {network: m, mac: '00:50:56:00:00:0{k}'}]}]",
     "vars: {a: 5, b: true}\nvms: [{name: a, template: t, cpus: '${a}', lock: '${b}', numa: '${a}'}]",
     "vms: [{name: a, template: t, vtpm: true, drs: off, ha: {restart: low}, attributes: {a: ml}}]",
+    "vms: [{name: a, template: {library: gold, item: u24}, clone: linked}]",
     "vms: [{name: a, template: t, tags: {Backup: daily, Team: [ml, vision], Rack: []}}]",
     "vms: [{name: a, template: t, cpu_hot_add: true, boot_delay: 5, latency_sensitivity: high}]",
     "vms: [{name: a, template: t, power: leave, expires: 2027-03-31, ignore: [power], lock: true}]",

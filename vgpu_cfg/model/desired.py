@@ -38,11 +38,18 @@ from vgpu_cfg.model.quotas import Quotas
 
 
 class TemplateSource(Frozen):
-    """Clone this template, by name or inventory path; `linked` shares its disks."""
+    """Clone this template, by name or inventory path; `linked` shares its disks.
+
+    Of a content library it is the item of that name.
+    """
 
     kind: Literal["template"] = "template"
     path_or_name: str
     linked: bool = False
+    library: str | None = None
+
+    def __str__(self) -> str:
+        return self.path_or_name if self.library is None else f"{self.library}/{self.path_or_name}"
 
 
 class ScratchSource(Frozen):

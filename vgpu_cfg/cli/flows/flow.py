@@ -80,12 +80,14 @@ def scope_of(desired: DesiredPlan) -> ReadScope:
     from vgpu_cfg.model.desired import TemplateSource
     from vgpu_cfg.ports import HostScope, ReadScope
 
+    templates = [vm.source for vm in desired.vms if isinstance(vm.source, TemplateSource)]
     return ReadScope(
         plan=desired.identity,
         datacenter=desired.datacenter,
         vm_names=frozenset(vm.name for vm in desired.vms) | desired.moved.keys(),
-        template_names=frozenset(
-            vm.source.path_or_name for vm in desired.vms if isinstance(vm.source, TemplateSource)
+        template_names=frozenset(one.path_or_name for one in templates if one.library is None),
+        library_items=frozenset(
+            (one.library, one.path_or_name) for one in templates if one.library is not None
         ),
         extra_config_keys=frozenset(key for vm in desired.vms for key in vm.extra_config),
         # A host's VMs say what may be moved from it and who holds its devices, whether it has GPUs or not.

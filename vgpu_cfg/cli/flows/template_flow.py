@@ -71,7 +71,7 @@ def look_at_templates(
 
 
 def _template(vm: DesiredVm) -> str:
-    return vm.source.path_or_name if isinstance(vm.source, TemplateSource) else ""
+    return str(vm.source) if isinstance(vm.source, TemplateSource) else ""
 
 
 def _vms_by_template(desired: DesiredPlan, globs: Sequence[str]) -> dict[str, list[DesiredVm]]:

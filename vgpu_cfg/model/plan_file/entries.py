@@ -7,9 +7,10 @@ planned with as it is. The JSON schema is made from them.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import ConfigDict, Field, ValidationInfo, model_validator
+from pydantic import ConfigDict, Discriminator, Field, Tag, ValidationInfo, model_validator
 
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.identity import ID_PATTERN
@@ -76,6 +77,30 @@ class Scratch(Frozen):
     """A VM that is made empty instead of cloned; it needs `cpus`, `memory` and a disk with a `size`."""
 
     scratch: Text = Field(description="vSphere's name of the guest system, such as ubuntu64Guest.")
+
+
+class LibraryTemplate(Frozen):
+    """A VM template of a content library."""
+
+    library: Text = Field(description="The name of the content library.")
+    item: Text = Field(description="The name of the item, whose type is vm-template.")
+
+
+def _kind_of_template(value: object) -> str:
+    """Say which form a template is written in, so that complaints are about that one."""
+    if isinstance(value, Mapping):
+        return "library" if {"library", "item"} & value.keys() else "scratch"
+    if isinstance(value, LibraryTemplate):
+        return "library"
+    return "scratch" if isinstance(value, Scratch) else "text"
+
+
+TemplateKey = Annotated[
+    Annotated[Text, Tag("text")]
+    | Annotated[Scratch, Tag("scratch")]
+    | Annotated[LibraryTemplate, Tag("library")],
+    Discriminator(_kind_of_template),
+]
 
 
 class DeviceEntry(Frozen):
@@ -258,8 +283,9 @@ class PlaceEntry(Frozen):
 class VmKeys(VmOptions):
     """Every key of a VM that `vms`, `defaults` and `except` may hold."""
 
-    template: Text | Scratch = key(
-        "What the VM is cloned from: a template's name or inventory path, or {scratch: guest id}.",
+    template: TemplateKey = key(
+        "What the VM is cloned from: a template's name or inventory path, {library: name, item: name}, or "
+        "{scratch: guest id}.",
         AT_CREATION,
     )
     clone: Literal["full", "linked"] = key("A linked clone shares the template's disks.", AT_CREATION, "full")

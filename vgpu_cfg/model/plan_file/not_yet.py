@@ -12,7 +12,5 @@ from typing import Final
 UNPLANNED: Final = "not planned yet"
 
 NOT_YET_KEYS: Final[dict[str, str]] = {
-    "vms.template.library": UNPLANNED,
-    "vms.template.item": UNPLANNED,
     "vms.guest.spec": UNPLANNED,
 }

@@ -16,6 +16,7 @@ from vgpu_cfg.model.observed.managed_object import ManagedObject
 from vgpu_cfg.model.observed.names import unescaped
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.plan.change import Subject
+from vgpu_cfg.planning.estate.libraries import template_of_library
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.wording import listed
@@ -134,6 +135,11 @@ class Site:
         """Return the VM's template, or the VM that it names in its place; None for one from scratch."""
         if not isinstance(vm.source, TemplateSource):
             return None
+        if vm.source.library is not None:
+            found, objection = template_of_library(vm.source, self.observed)
+            if objection is not None:
+                self._findings.refuse_vm(objection.code, vm, objection.message, objection.remedy)
+            return found
         name = vm.source.path_or_name
         codes = (Code.TEMPLATE_NOT_FOUND, Code.TEMPLATE_AMBIGUOUS)
         if find_named(name, self.templates) or not (others := find_named(name, self.vms)):

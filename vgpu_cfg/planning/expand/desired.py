@@ -19,6 +19,7 @@ from vgpu_cfg.model.desired import (
 from vgpu_cfg.model.plan_file import (
     DiskEntry,
     GpuEntry,
+    LibraryTemplate,
     NicEntry,
     Scratch,
     VmKeys,
@@ -172,7 +173,10 @@ def _source(keys: VmKeys) -> TemplateSource | ScratchSource | None:
         return None
     if isinstance(keys.template, Scratch):
         return ScratchSource(guest_id=keys.template.scratch)
-    return TemplateSource(path_or_name=keys.template, linked=keys.clone == "linked")
+    linked = keys.clone == "linked"
+    if isinstance(keys.template, LibraryTemplate):
+        return TemplateSource(path_or_name=keys.template.item, linked=linked, library=keys.template.library)
+    return TemplateSource(path_or_name=keys.template, linked=linked)
 
 
 def _gpus(entry: GpuEntry, number: int) -> Iterator[GpuEntry]:

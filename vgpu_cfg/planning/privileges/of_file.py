@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import assert_never
 
-from vgpu_cfg.model.desired import DesiredPlan
+from vgpu_cfg.model.desired import DesiredPlan, TemplateSource
 from vgpu_cfg.planning.privileges import table
 from vgpu_cfg.planning.privileges.commands import Command
 from vgpu_cfg.planning.privileges.need import Need
@@ -56,6 +56,8 @@ def _reading(desired: DesiredPlan) -> Iterator[Need]:
         yield table.READ_KEY_PROVIDERS
     if any(vm.storage_policies for vm in desired.vms):
         yield table.READ_STORAGE_POLICIES
+    if any(isinstance(vm.source, TemplateSource) and vm.source.library is not None for vm in desired.vms):
+        yield table.READ_LIBRARY
 
 
 def _of_vms(desired: DesiredPlan) -> Iterator[Need]:

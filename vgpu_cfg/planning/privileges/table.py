@@ -54,6 +54,12 @@ READ_STORAGE_POLICIES = Need(
     without="the plan is refused",
 )
 
+READ_LIBRARY = Need(
+    "An item of a content library, for a plan with `template: {library, item}`",
+    ("System.Read",),
+    Place.ROOT,
+    where="the content library, by a global permission",
+)
 CLONE_TEMPLATE = Need(
     "A VM is cloned from a template", ("VirtualMachine.Provisioning.DeployTemplate",), Place.TEMPLATE
 )

@@ -177,6 +177,7 @@ def _head(resolved: ResolvedVm, place: NewPlace) -> list[Edit]:
         made = Edit(
             key="linked clone" if is_linked else "clone",
             after=resolved.template.name,
+            note=_library_note(resolved),
             sets={"name": resolved.name, **(linked if is_linked else {})},
         )
     else:
@@ -205,6 +206,13 @@ def _head(resolved: ResolvedVm, place: NewPlace) -> list[Edit]:
             sets={"folder": resolved.folder.moid} if is_clone else {},
         ),
     ]
+
+
+def _library_note(resolved: ResolvedVm) -> str:
+    """Say which item of a content library a template is, where the plan file names it so."""
+    source = resolved.desired.source
+    of_library = isinstance(source, TemplateSource) and source.library is not None
+    return f"the library item {source}" if of_library else ""
 
 
 def _guest_id(resolved: ResolvedVm) -> str:

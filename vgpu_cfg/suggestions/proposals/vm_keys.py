@@ -286,6 +286,9 @@ def _templates(situation: Situation) -> Iterator[Candidate]:
         Code.GUEST_NO_SYSTEM,
         Code.PVRDMA_GUEST,
         Code.NO_SOURCE,
+        Code.LIBRARY_ITEM_ABSENT,
+        Code.LIBRARY_ITEM_NO_TEMPLATE,
+        Code.LIBRARIES_NOT_READ,
     )
     for vm in situation.lines(*wanted):
         own = vm.source.path_or_name if isinstance(vm.source, TemplateSource) else ""

@@ -19,7 +19,7 @@ PAGE = ROOT / "docs" / "reference" / "permissions.md"
 SECTIONS = {
     "reads": (
         *(table.READ_LOG, table.READ_MODULES, table.READ_PACKAGES),
-        *(table.READ_KEY_PROVIDERS, table.READ_STORAGE_POLICIES),
+        *(table.READ_KEY_PROVIDERS, table.READ_STORAGE_POLICIES, table.READ_LIBRARY),
     ),
     "apply": table.OF_VMS,
     "verify": table.TO_VERIFY,

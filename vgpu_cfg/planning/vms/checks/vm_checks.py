@@ -12,6 +12,7 @@ from vgpu_cfg.model.rdma import asks_gpudirect
 from vgpu_cfg.planning.capacity.hardware import least_version, passthrough_limit, vgpu_limit
 from vgpu_cfg.planning.capacity.mmio import SIZE_KEY, USE_KEY
 from vgpu_cfg.planning.capacity.nic_needs import NicKind
+from vgpu_cfg.planning.estate.libraries import template_of_library
 from vgpu_cfg.planning.estate.site import Site, find_named
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
@@ -150,6 +151,11 @@ def check_made_anew(vm: DesiredVm, site: Site, findings: Findings) -> None:
     """Warn of what the plan file names, and a VM that exists could not be made from any more."""
     missing: list[str] = []
     remedies: list[str] = []
+    if isinstance(vm.source, TemplateSource) and vm.source.library is not None:
+        _, objection = template_of_library(vm.source, site.observed)
+        if objection is not None and site.observed.library_items is not None:
+            missing.append(objection.message)
+            remedies.append(objection.remedy)
     for noun, name, objects in _made_from(vm, site):
         found = find_named(name, objects)
         if not found:
@@ -167,7 +173,7 @@ def check_made_anew(vm: DesiredVm, site: Site, findings: Findings) -> None:
 
 def _made_from(vm: DesiredVm, site: Site) -> Iterator[tuple[str, str, Sequence[ManagedObject]]]:
     """Yield what a new VM is made from: what it is, its name, and the things that could be meant."""
-    if isinstance(vm.source, TemplateSource):
+    if isinstance(vm.source, TemplateSource) and vm.source.library is None:
         name = vm.source.path_or_name
         is_vm = not find_named(name, site.templates) and find_named(name, site.vms)
         yield "template", name, site.vms if is_vm else site.templates

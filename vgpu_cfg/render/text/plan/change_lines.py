@@ -326,7 +326,9 @@ def _create_text(change: CreateVm) -> Text:
     stars = {edit.key for edit in change.edits if edit.is_default}
     source, location = change.source, change.location
     if isinstance(source, CloneFrom):
-        origin = source.template.name + (" (linked)" if source.snapshot_moid else "")
+        notes = ["linked"] if source.snapshot_moid else []
+        notes += [edit.note for edit in change.edits if edit.key in ("clone", "linked clone") and edit.note]
+        origin = source.template.name + (f" ({', '.join(notes)})" if notes else "")
     else:
         origin = f"empty, for {source.guest_id}"
     places = {

@@ -1,0 +1,69 @@
+"""Which template of the inventory an item of a content library is, and why one cannot be cloned.
+
+Only items that are VM templates can: what they hold is read as of any template, so that a plan knows it. What
+an OVF holds is told by a vCenter when it is deployed, and no sooner.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from vgpu_cfg.documents import did_you_mean
+from vgpu_cfg.model.desired import TemplateSource
+from vgpu_cfg.model.observed.inventory import Inventory
+from vgpu_cfg.model.observed.libraries import VM_TEMPLATE, LibraryItem
+from vgpu_cfg.model.observed.vm import Vm
+from vgpu_cfg.planning.findings.codes import Code
+
+
+@dataclass(frozen=True, slots=True)
+class LibraryObjection:
+    """Why no template comes of an item: a finding of this code."""
+
+    code: Code
+    message: str
+    remedy: str
+
+
+def template_of_library(
+    source: TemplateSource, observed: Inventory
+) -> tuple[Vm | None, LibraryObjection | None]:
+    """Return the template that a source of a content library is, or why there is none."""
+    wanted = (source.library or "", source.path_or_name)
+    known = {(one.library, one.name): one for one in observed.library_items or ()}
+    item = known.get(wanted)
+    if item is None:
+        message = f"nobody told whether there is a library item {source}"
+        remedy = "a recording holds no content libraries: plan against the vCenter itself"
+        return None, LibraryObjection(Code.LIBRARIES_NOT_READ, message, remedy)
+    template = observed.vm_by_moid.get(item.template_moid or "")
+    if template is not None and item.count == 1:
+        return template, None
+    return None, _objection(item)
+
+
+def _objection(item: LibraryItem) -> LibraryObjection:
+    if not item.has_library:
+        remedy = did_you_mean(item.library, item.others, noun="libraries") or "`govc library.ls` lists them"
+        message = f"there is no content library {item.library!r}"
+        return LibraryObjection(Code.LIBRARY_ITEM_ABSENT, message, remedy)
+    if not item.kind:
+        remedy = did_you_mean(item.name, item.others, noun="items") or "`govc library.ls` lists what is there"
+        message = f"the content library {item.library} has no item {item.name!r}"
+        return LibraryObjection(Code.LIBRARY_ITEM_ABSENT, message, remedy)
+    if item.count > 1:
+        message = f"{item.count} items are called {item.name!r} in content libraries called {item.library!r}"
+        return LibraryObjection(Code.LIBRARY_ITEM_ABSENT, message, "give one of the libraries another name")
+    if item.kind != VM_TEMPLATE:
+        message = (
+            f"the item {item.library}/{item.name} is of type {item.kind}: what a VM of it would have is known"
+            " only once it is there"
+        )
+        remedy = (
+            "deploy it once by hand, clone that VM into the library as a VM template, or make a template of "
+            "it, and name that"
+        )
+        return LibraryObjection(Code.LIBRARY_ITEM_NO_TEMPLATE, message, remedy)
+    message = f"the VM template of the item {item.library}/{item.name} is not among those that were read"
+    remedy = "see that the account may read it in the inventory, or name a template of the inventory"
+    return LibraryObjection(Code.LIBRARY_ITEM_NO_TEMPLATE, message, remedy)
