@@ -158,6 +158,24 @@ def test_it_sets_the_options_of_a_vm(govc: MakeGovc) -> None:
         run("vm.power", "-on", "a")
 
 
+def test_it_takes_away_what_is_around_a_vm_and_crashes_at_nothing(govc: MakeGovc) -> None:
+    with served("two-a100") as server:
+        run = govc(server)
+        run("vm.clone", "-vm", "ubuntu-22.04-efi", "-on=false", "-host", "esx-a100-01.lab", "a")
+        for name in ("first", "second"):
+            run("snapshot.create", "-vm", "a", name)
+        run("snapshot.remove", "-vm", "a", "first")
+        assert run("snapshot.tree", "-vm", "a").split()[0] == "second"
+        run("snapshot.remove", "-vm", "a", "*")
+        assert run("snapshot.tree", "-vm", "a").split() == []
+        run("pool.create", "/dc1/host/gpu/Resources/team")
+        run("pool.destroy", "/dc1/host/gpu/Resources/team")
+        assert "team" not in run("find", "/", "-type", "p")
+        assert "vsphere.local" in run("role.usage", "Admin").casefold()
+        with pytest.raises(AssertionError, match="does not carry out MakeDirectory"):
+            run("datastore.mkdir", "-ds", "vsan", "folder")
+
+
 def test_it_finds_the_key_providers(govc: MakeGovc, tmp_path: Path) -> None:
     estate = tmp_path / "estate.yaml"
     estate.write_text(

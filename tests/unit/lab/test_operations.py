@@ -9,7 +9,15 @@ from pyVmomi import vim, vmodl
 
 from tests.unit.lab.rig import TEMPLATE, Rig, add, change, disk, gpu_spec, options, passthrough, vmxnet3
 from vgpu_cfg.lab.state.devices import disks_of, nics_of, vgpu_backing, vgpus_of
-from vgpu_cfg.lab.state.inventory import Cluster, Datastore, Folder, Network, VirtualMachine
+from vgpu_cfg.lab.state.inventory import (
+    Cluster,
+    Datastore,
+    Folder,
+    Network,
+    ResourcePool,
+    VirtualMachine,
+)
+from vgpu_cfg.lab.state.vm import Snapshot
 
 ConfigSpec = vim.vm.ConfigSpec
 
@@ -400,3 +408,36 @@ def test_resource_pools(rig: Rig) -> None:
     assert (made.parent, made.owner) == (root, rig.find(Cluster).moid)
     with pytest.raises(vim.fault.DuplicateName):
         rig.lab.call(root, "CreateResourcePool", name="research", spec=spec)
+
+
+def test_a_snapshot_that_goes_leaves_those_behind_it_or_takes_them_along(rig: Rig) -> None:
+    vm = rig.clone("a")
+    first, second, third = (
+        rig.done(vm, "CreateSnapshot_Task", name=name, memory=False, quiesce=False)
+        for name in ("first", "second", "third")
+    )
+    shown = rig.lab.state.get
+    rig.done(shown(second, Snapshot), "RemoveSnapshot_Task", removeChildren=False)
+    assert vm.snapshots == [first, third]
+    assert (shown(third, Snapshot).previous, vm.current_snapshot) == (first, third)
+    again = rig.done(vm, "CreateSnapshot_Task", name="fourth", memory=False, quiesce=False)
+    assert shown(again, Snapshot).number == 4
+    rig.done(shown(third, Snapshot), "RemoveSnapshot_Task", removeChildren=True)
+    assert (vm.snapshots, vm.current_snapshot) == ([first], first)
+    rig.done(vm, "RemoveAllSnapshots_Task")
+    assert (vm.snapshots, vm.current_snapshot) == ([], None)
+
+
+def test_what_a_pool_holds_goes_to_the_one_above_it(rig: Rig) -> None:
+    vm = rig.clone("a")
+    root = rig.lab.state.get(vm.resource_pool or "", ResourcePool)
+    pool = rig.lab.call(root, "CreateResourcePool", name="team", spec=vim.ResourceConfigSpec())
+    below = rig.lab.call(pool, "CreateResourcePool", name="below", spec=vim.ResourceConfigSpec())
+    root.vms.pop(vm.moid)
+    pool.vms[vm.moid], vm.resource_pool = None, pool.moid
+    rig.done(pool, "Destroy_Task")
+    assert (vm.resource_pool, below.parent) == (root.moid, root.moid)
+    assert vm.moid in root.vms
+    assert root.pools[-1] == below.moid
+    assert pool.moid not in rig.lab.state.objects
+    assert isinstance(rig.refused(root, "Destroy_Task"), vmodl.fault.NotSupported)

@@ -226,6 +226,14 @@ def retrieve_all_permissions(context: Context, thing: Managed) -> list[Any]:
     return [found for moid in moids for found in permissions_on(context, moid)]
 
 
+@answers("AuthorizationManager", "RetrieveRolePermissions")
+def retrieve_role_permissions(context: Context, thing: Managed, *, roleId: int) -> list[Any]:
+    """List the permissions that give a role."""
+    if roleId not in (NO_ACCESS, READ_ONLY, ADMIN):
+        _role(context, roleId)
+    return [found for found in retrieve_all_permissions(context, thing) if found.roleId == roleId]
+
+
 def _known(privileges: list[str]) -> tuple[str, ...]:
     if set(privileges) - set(PRIVILEGES):
         raise refusals.bad_argument("privIds")

@@ -46,9 +46,11 @@ CONTENT = {
     "licenseManager": "LicenseManager",
     "perfManager": "PerfMgr",
     "hostProfileManager": "HostProfileManager",
+    "fileManager": "FileManager",
     "guestOperationsManager": "guestOperationsManager",
 }
-"""vim `ServiceContent` property → moid. Only what answers is advertised."""
+"""vim `ServiceContent` property → moid. Only what answers is advertised, and what clients take for granted:
+without a file manager govc crashes, with one that carries nothing out it says so."""
 
 
 DIRECT_PATH = ("directPathProfileManager", "DirectPathProfileManager")

@@ -25,6 +25,7 @@ SINGLETONS = {
     "LicenseAssignmentManager": "LicenseAssignmentManager",
     "PerfMgr": "PerformanceManager",
     "HostProfileManager": "HostProfileManager",
+    "FileManager": "FileManager",
     "guestOperationsManager": "GuestOperationsManager",
     "guestOperationsAuthManager": "GuestAuthManager",
     "guestOperationsProcessManager": "GuestProcessManager",

@@ -15,6 +15,7 @@ from pyVmomi import vim, vmodl
 from vgpu_cfg.lab.simulation import past_events
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state.inventory import Managed, Task, VirtualMachine
+from vgpu_cfg.lab.state.vm import Snapshot
 
 Work = Callable[..., Any]
 
@@ -29,6 +30,8 @@ EXCLUSIVE = frozenset(
         "Destroy_Task",
         "UpgradeVM_Task",
         "CreateSnapshot_Task",
+        "RemoveAllSnapshots_Task",
+        "RemoveSnapshot_Task",
         "MigrateVM_Task",
         "RelocateVM_Task",
     }
@@ -67,13 +70,15 @@ def start(
 ) -> Task:
     """Begin a task and return it at once."""
     state, now = lab.state, lab.clock.now()
+    # A snapshot is no entity of the inventory: a task on it is shown on its VM.
+    entity = state.objects[subject.parent] if isinstance(subject, Snapshot) and subject.parent else subject
     task = Task(
         moid=state.new_moid("task"),
         name=method,
         subject=subject.moid,
         work=work,
-        entity=subject.moid,
-        entity_name=subject.name,
+        entity=entity.moid,
+        entity_name=entity.name,
         description_id=description_id,
         event_chain_id=state.last_number,
         cancelable=cancelable,
@@ -163,13 +168,13 @@ def _run_queued(lab: Simulation) -> None:
 
 
 def _rival(lab: Simulation, task: Task) -> Task | None:
-    if task.name not in EXCLUSIVE or lab.state.find(task.subject, VirtualMachine) is None:
+    if task.name not in EXCLUSIVE or lab.state.find(task.entity, VirtualMachine) is None:
         return None
     return next(
         (
             other
             for other in _open(lab)
-            if other.subject == task.subject
+            if other.entity == task.entity
             and other.state == "running"
             and other is not task
             and other.name in EXCLUSIVE
@@ -190,7 +195,8 @@ def _finish(lab: Simulation, task: Task) -> None:
     if scripted is not None:
         _end(lab, task, fault=scripted.make())
         return
-    was = past_events.before(lab, subject)
+    entity = lab.state.objects.get(task.entity, subject)
+    was = past_events.before(lab, entity)
     try:
         result = WORK[task.work, task.name](lab, subject, **task.arguments)
     except Blocked as wait:
@@ -205,7 +211,7 @@ def _finish(lab: Simulation, task: Task) -> None:
             fault=vmodl.fault.SystemError(reason=reason, msg=f"A general system error occurred: {reason}"),
         )
     else:
-        past_events.record_task(lab, task, subject, was, result)
+        past_events.record_task(lab, task, entity, was, result)
         _end(lab, task, result=result.moid if isinstance(result, Managed) else result)
 
 

@@ -33,7 +33,7 @@ from vgpu_cfg.lab.operations.hosts import network as host_network
 from vgpu_cfg.lab.operations.hosts import power as host_power
 from vgpu_cfg.lab.operations.hosts import services as host_services
 from vgpu_cfg.lab.operations.hosts import software as host_software
-from vgpu_cfg.lab.operations.vms import clone, create, migrate, power, reconfigure
+from vgpu_cfg.lab.operations.vms import clone, create, migrate, power, reconfigure, snapshots
 from vgpu_cfg.lab.operations.vms import lifecycle as vm_lifecycle
 
 MODULES = (
@@ -67,6 +67,7 @@ MODULES = (
     portgroups,
     power,
     reconfigure,
+    snapshots,
     retrieve,
     search,
     sessions,

@@ -1,4 +1,4 @@
-"""What else becomes of a VM: renamed, turned into a template and back, snapshots, unregistered, destroyed."""
+"""What else becomes of a VM: renamed, turned into a template and back, unregistered, destroyed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ from vgpu_cfg.lab.state.inventory import (
     Managed,
     Network,
     ResourcePool,
-    Snapshot,
     Task,
     VirtualMachine,
 )
@@ -69,7 +68,10 @@ def _may_destroy(lab: Simulation, thing: Managed) -> None:
     check=_may_destroy,
 )
 def destroy(lab: Simulation, thing: Managed) -> None:
-    """Destroy a VM that is off with all its disks, or a folder with nothing in it but VMs that are off."""
+    """Destroy a VM that is off with all its disks, a folder with nothing but such VMs in it, or a pool.
+
+    What a resource pool holds goes to the pool above it; a cluster's own pool cannot be destroyed.
+    """
     match thing:
         case VirtualMachine():
             if thing.is_on:
@@ -87,8 +89,25 @@ def destroy(lab: Simulation, thing: Managed) -> None:
             above.children.pop(thing.moid, None)
             lab.state.touch(above)
             lab.state.remove(thing)
+        case ResourcePool() if lab.state.find(thing.parent, ResourcePool) is not None:
+            _destroy_pool(lab, thing)
         case _:
             raise vmodl.fault.NotSupported(msg="The operation is not supported on the object.")
+
+
+def _destroy_pool(lab: Simulation, pool: ResourcePool) -> None:
+    above = lab.state.get(pool.parent, ResourcePool)
+    above.pools.remove(pool.moid)
+    for moid in pool.vms:
+        lab.state.get(moid, VirtualMachine).resource_pool = above.moid
+        lab.state.touch(lab.state.objects[moid])
+    for moid in pool.pools:
+        lab.state.objects[moid].parent = above.moid
+        lab.state.touch(lab.state.objects[moid])
+    above.vms |= pool.vms
+    above.pools += pool.pools
+    lab.state.touch(above)
+    lab.state.remove(pool)
 
 
 @operation("VirtualMachine", "UnregisterVM")
@@ -180,35 +199,6 @@ def _leave_pool(lab: Simulation, vm: VirtualMachine) -> None:
         pool.vms.pop(vm.moid, None)
         lab.state.touch(pool)
     vm.resource_pool = None
-
-
-@task("VirtualMachine", "CreateSnapshot_Task", description_id="VirtualMachine.createSnapshot", seconds=3.0)
-def create_snapshot(
-    lab: Simulation,
-    vm: VirtualMachine,
-    *,
-    name: str,
-    description: str | None = None,
-    memory: bool = False,
-    quiesce: bool = False,
-) -> Snapshot:
-    """Keep a snapshot's name and place; disks are not copied."""
-    del memory, quiesce
-    made = Snapshot(
-        moid=lab.state.new_moid("snapshot"),
-        name=name,
-        parent=vm.moid,
-        number=len(vm.snapshots) + 1,
-        created=lab.clock.now(),
-        description=description or "",
-        previous=vm.current_snapshot,
-    )
-    lab.state.add(made)
-    vm.snapshots.append(made.moid)
-    vm.current_snapshot = made.moid
-    lab.state.touch(vm)
-    stamp_change(lab, vm)
-    return made
 
 
 @operation("Task", "CancelTask")
