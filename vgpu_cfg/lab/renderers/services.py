@@ -194,6 +194,7 @@ SERVICES: dict[str, dict[str, Render]] = {
     "LicenseAssignmentManager": {},
     "PerformanceManager": PERFORMANCE_MANAGER,
     "HostProfileManager": {"profile": profiles},
+    "FileManager": {},
     "HostProfile": HOST_PROFILE,
     "GuestOperationsManager": {
         "authManager": constant(vim_class("GuestAuthManager")("guestOperationsAuthManager")),

@@ -1,4 +1,4 @@
-"""Snapshots of a VM: which there are, in which order. Disks and settings are not kept: none is reverted to."""
+"""Snapshots of a VM: which there are, in which order. What disks and settings were is not kept."""
 
 from __future__ import annotations
 
