@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from vgpu_cfg.late_dataclasses import dataclass
 
 MELLANOX = 0x15B3
 """The PCI vendor of every NIC here."""

@@ -15,11 +15,12 @@ import secrets
 import stat
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from vgpu_cfg.documents import PRIVATE, make_private_folder, put_whole, take_name
 from vgpu_cfg.errors import LoginFailed
+from vgpu_cfg.late_dataclasses import dataclass
 
 SEED_BYTES = 32
 FINGERPRINT_DIGITS = 16

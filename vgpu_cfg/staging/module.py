@@ -8,8 +8,9 @@ line to the user and the exit status says how it went (see docs/reference/guest-
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.guests.guest import GuestFile, GuestSpec
 from vgpu_cfg.model.guests.host_keys import UNKNOWN
 from vgpu_cfg.shells.keys import PlanKeyRing

@@ -7,9 +7,10 @@ time, so that it finds the same on every machine.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from vgpu_cfg.documents import changed_lines
+from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.plan.change import Plan
 from vgpu_cfg.model.plan.suggestion import Fix, FixKind, Suggestion
 from vgpu_cfg.suggestions.candidate import Candidate, Cost

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from fnmatch import fnmatchcase
 
+from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.verification import Thresholds
 
 

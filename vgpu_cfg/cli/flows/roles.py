@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from vgpu_cfg.cli import compose
@@ -11,6 +10,7 @@ from vgpu_cfg.cli.flows.host_facts import closed_shells
 from vgpu_cfg.cli.flows.privileges import refuse_lacking
 from vgpu_cfg.cli.flows.request import PlanRequest
 from vgpu_cfg.cli.output import show
+from vgpu_cfg.late_dataclasses import dataclass
 
 if TYPE_CHECKING:
     from vgpu_cfg.model.desired import DesiredPlan

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import TracebackType
 from typing import Self
 
 from vgpu_cfg.execution.hosts.shell_access import ShellAccess
 from vgpu_cfg.execution.records.lock import RunLocks
 from vgpu_cfg.execution.records.marks import HostMarks
+from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.identity import PlanIdentity
 from vgpu_cfg.model.observed.host_facts import ClusterFacts, EstateFacts, HostFacts
 from vgpu_cfg.model.observed.inventory import Host

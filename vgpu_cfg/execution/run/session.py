@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import TypeVar
 
@@ -12,6 +12,7 @@ from vgpu_cfg.execution.records.lock import RunLocks
 from vgpu_cfg.execution.run.start_queues import StartQueues
 from vgpu_cfg.execution.run.step import Looked, Waiting, look
 from vgpu_cfg.knowledge.faults import explain_fault
+from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.at_once import PARALLEL, PER_HOST
 from vgpu_cfg.model.identity import new_id
 from vgpu_cfg.model.observed.vm import AFFINITY_KEY, MARK_PLAN_KEY, MARK_VM_KEY, Vm, VmDetail

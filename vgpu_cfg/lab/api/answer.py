@@ -7,7 +7,6 @@ left out and a required field that nobody set is an error here, not at the clien
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass
 from functools import lru_cache
 from io import StringIO
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 from pyVmomi import SoapAdapter, VmomiSupport
 
 from vgpu_cfg.lab.api.versions import NAMESPACE, is_at_least
+from vgpu_cfg.late_dataclasses import dataclass
 
 DECLARED = {**SoapAdapter.SOAP_NSMAP, NAMESPACE: ""}
 """XML namespaces that the envelope and the answer's element declare, with their prefixes."""

@@ -8,7 +8,6 @@ averages of level 4, are the lab's own.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from pyVmomi import vim
@@ -17,6 +16,7 @@ from vgpu_cfg.lab.api.references import Service
 from vgpu_cfg.lab.renderers.entity import constant
 from vgpu_cfg.lab.renderers.table import Render
 from vgpu_cfg.lab.simulation.context import Context
+from vgpu_cfg.late_dataclasses import dataclass
 
 LEVEL = 4
 _UNITS = {

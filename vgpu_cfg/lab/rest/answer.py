@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
+
+from vgpu_cfg.late_dataclasses import dataclass
 
 Answer = tuple[int, Mapping[str, str], bytes]
 

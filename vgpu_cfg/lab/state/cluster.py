@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, ClassVar, Literal
 
 from vgpu_cfg.lab.state.managed import Managed
+from vgpu_cfg.late_dataclasses import dataclass
 
 
 @dataclass(slots=True)

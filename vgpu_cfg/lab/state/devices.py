@@ -9,7 +9,6 @@ the `n` of `pciPassthru<n>`), SR-IOV NICs 13031 downwards, NVMe controllers 3100
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import zip_longest
 from typing import Any
@@ -17,6 +16,7 @@ from typing import Any
 from pyVmomi import VmomiSupport, vim
 
 from vgpu_cfg.lab.state.inventory import Network
+from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.vgpu import VgpuProfile
 
 Devices = dict[int, Any]

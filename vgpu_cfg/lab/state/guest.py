@@ -6,8 +6,10 @@ only runs does not.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
+
+from vgpu_cfg.late_dataclasses import dataclass
 
 GuestPower = Literal["off", "booting", "up"]
 CloudState = Literal["", "running", "done", "error"]

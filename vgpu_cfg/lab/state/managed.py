@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
+
+from vgpu_cfg.late_dataclasses import dataclass
 
 
 @dataclass(slots=True, kw_only=True)

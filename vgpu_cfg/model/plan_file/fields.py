@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
 from types import NoneType, UnionType
@@ -23,6 +22,7 @@ from pydantic import (
 )
 from pydantic_core import core_schema
 
+from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.frozen import FROM_FILE
 from vgpu_cfg.model.plan_file.values import (
     check_code,

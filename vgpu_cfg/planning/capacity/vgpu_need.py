@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 
 from vgpu_cfg.catalog import Catalog, ProfileEntry
+from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.vgpu import Sharing
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from fnmatch import fnmatchcase
+
+from vgpu_cfg.late_dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,10 @@ is bound to it. Mandatory rules of the cluster and what is protected are kept.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Self
 
+from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.observed.inventory import Cluster, Host, Inventory
 from vgpu_cfg.model.observed.vm import Vm, VmDetail
 from vgpu_cfg.model.plan_file import DeviceEntry, GpuEntry

@@ -6,10 +6,11 @@ Clusters, host group, globs, networks and datastores decide, in this order.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Self
 
 from vgpu_cfg.documents import did_you_mean
+from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.desired import DesiredVm
 from vgpu_cfg.model.observed.inventory import Cluster, Connection, Datastore, Host, Inventory, Network
 from vgpu_cfg.model.plan_file import PlaceEntry

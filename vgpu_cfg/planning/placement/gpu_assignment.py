@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.plan_values import Spread
 from vgpu_cfg.planning.capacity.passthrough_slots import match_slots
 from vgpu_cfg.planning.capacity.peer_groups import has_group_api

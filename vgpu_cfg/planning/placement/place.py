@@ -7,10 +7,11 @@ they come in. Three verdicts: placed, proven impossible, undecided.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import Protocol
 
+from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.planning.placement.demand import Demand, Shape
 from vgpu_cfg.planning.placement.host_state import Fit, HostState
 

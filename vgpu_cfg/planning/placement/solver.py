@@ -9,8 +9,9 @@ without a place is made small: none is a placement, one or more a proof, or the 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.plan_values import NumaPolicy, Spread
 from vgpu_cfg.planning.capacity.nic_needs import nic_options
 from vgpu_cfg.planning.capacity.peer_groups import has_group_api

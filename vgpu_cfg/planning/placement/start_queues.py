@@ -7,10 +7,11 @@ none that is certain, which is a finding.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 
 from vgpu_cfg.catalog import Catalog
+from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.plan.change import Change, GpuLoad, PowerOnVm, StartQueue
 from vgpu_cfg.planning.capacity.gpu_state import GpuState, Held
 from vgpu_cfg.planning.capacity.peer_groups import has_group_api

@@ -7,10 +7,10 @@ takes, and with its framebuffer; a GPU that is passed through counts whole.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 
 from vgpu_cfg.catalog import Board, Catalog
+from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.desired import DesiredPlan, DesiredPower
 from vgpu_cfg.model.observed.inventory import Folder, Host, Inventory
 from vgpu_cfg.model.observed.vm import Vm

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.inventory import Cluster, Host, Inventory, ResourcePool
 from vgpu_cfg.model.observed.vm import AFFINITY_KEY, Vm

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from vgpu_cfg.errors import DocumentError, VgpuCfgError
+from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.plan.change import Plan
 from vgpu_cfg.model.plan.severity import Severity
 from vgpu_cfg.model.plan.suggestion import Suggestion

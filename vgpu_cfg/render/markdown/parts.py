@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.render.layout.commands import is_command
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from vgpu_cfg.errors import VgpuCfgError
+from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.planning.pool.summary import PoolRow
 
 

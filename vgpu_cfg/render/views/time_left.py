@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from graphlib import TopologicalSorter
 
+from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.plan.change import Change
 from vgpu_cfg.model.plan.report import Event, EventKind, OutcomeStatus
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.use_choice import UseBy, UseSort
 from vgpu_cfg.planning.pool.use import UseRow
 

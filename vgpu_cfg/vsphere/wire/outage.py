@@ -8,11 +8,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
 from vgpu_cfg.errors import AnswerLate, Unreachable
+from vgpu_cfg.late_dataclasses import dataclass
 
 Answer = TypeVar("Answer")
 

@@ -7,8 +7,9 @@ never shrunk and never removed: what is in it is not ours to lose.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.desired import DesiredDisk, DesiredDiskGrowth, DesiredNewDisk
 from vgpu_cfg.model.observed.vm import VirtualNic, VmDetail
 from vgpu_cfg.model.plan.change import Edit

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from vgpu_cfg.catalog import Board
+from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.desired import DesiredVm, ScratchSource, TemplateSource
 from vgpu_cfg.model.observed.inventory import (
     Cluster,

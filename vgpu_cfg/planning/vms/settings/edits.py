@@ -6,8 +6,9 @@ What is shown and what is sent are made here at once, so that neither can be wit
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.observed.tags import Tag
 from vgpu_cfg.model.observed.vm import SettingValue
 from vgpu_cfg.model.plan.change import Edit
