@@ -24,10 +24,12 @@ from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.occasion import NO_OCCASION
 from vgpu_cfg.model.plan.as_found import AsFound, Left
 from vgpu_cfg.model.plan.change import Plan
+from vgpu_cfg.model.quotas import Share
 from vgpu_cfg.model.vgpu import VgpuProfile
 from vgpu_cfg.planning.moves.movables import Stay
 from vgpu_cfg.planning.moves.rebalance import Move, MoveMethod, Rebalance, RebalanceResult, Restart
 from vgpu_cfg.planning.pool.hours import Hours, HoursRow
+from vgpu_cfg.planning.pool.quotas import ShareUse
 from vgpu_cfg.planning.pool.shapes import CurrentHosts
 from vgpu_cfg.planning.pool.summary import read_pool
 from vgpu_cfg.planning.site_changes import compare_sites
@@ -56,7 +58,7 @@ SEVERAL = Several("context", "fit", (OneOfSeveral("prod-a", "vc01", error=Unreac
 OPEN_MAPS = ("room", "used", "extra_config", "total")
 ROWS = (
     "vms|hosts|cordons|gpus|nics|numa_nodes|datastores|profiles|outcomes|faults|pool|off|idle|moves|restarts|"
-    "stays|steps|switches|files|workers|differences|left|changes|rows|wiring|ats|models|contexts|plans"
+    "stays|steps|switches|files|workers|differences|left|changes|rows|wiring|ats|models|contexts|plans|shares"
 )
 ROW_KEY = re.compile(rf"({ROWS})\[\]\.((runs|stranded|limits|gains|parts|ports|proposals)\[\]\.|guest\.)?\w+")
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "json-output.md"
@@ -101,7 +103,12 @@ def documents() -> dict[str, dict[str, Any]]:
         "status": data.status_data(view_status(plan, observed)),
         "export-update": data.as_found_data(AS_FOUND, "plan.yaml", is_written=True),
         "inventory": data.inventory_data(wired(view_inventory(cordoned(observed), catalog))),
-        "pool": pool_data(read_pool(crowded(), catalog), crowded(), cordon_rows(cordoned(observed).hosts)),
+        "pool": pool_data(
+            read_pool(crowded(), catalog),
+            crowded(),
+            cordon_rows(cordoned(observed).hosts),
+            (ShareUse(Share(kind="owner", name="ml", gpus=2), 1, 0, ("a",)),),
+        ),
         "usage": hours_data(
             Hours(crowded().read_at, crowded().read_at, (HoursRow("a", ("a",), 1, 2),)), "vm", "vc"
         ),
