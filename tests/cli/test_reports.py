@@ -85,7 +85,7 @@ def test_the_comment_of_a_plan_that_fits(vgpu_cfg: CommandLine) -> None:
     comment = vgpu_cfg.done("plan", PLAN, *SITE, "--output=markdown").out
     lines = comment.splitlines()
     assert lines[0] == "### Would change: `training` on `lab:mixed-fleet`"
-    assert "**Disruption**: none; 12 other hosts and 13 other VMs are not touched." in lines
+    assert "**Disruption**: none; 12 other hosts and 14 other VMs are not touched." in lines
     row = "| VM notebook-{01..03} | new | esx-a100-02.lab | cpus 8, memory 64 GiB, gpu grid_a100d-20c |"
     assert row in lines
     assert lines[-1].startswith("Next: `vgpu-cfg apply ")
