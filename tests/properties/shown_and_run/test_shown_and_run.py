@@ -79,9 +79,11 @@ TAGS = """\
 version: 1
 name: tags
 vcenter: lab:mixed-fleet
-defaults: {template: ubuntu-22.04-efi, cluster: a100, folder: training, cpus: 4, memory: 16GiB, power: false}
+defaults: {cluster: a100, folder: training, cpus: 4, memory: 16GiB, power: false}
 vms:
-- {name: "t-{01..02}", tags: {Backup: BACKUP, Team: TEAM}}
+- name: t-{01..02}
+  template: {library: gold, item: ubuntu-22.04-nvidia}
+  tags: {Backup: BACKUP, Team: TEAM}
 """
 
 

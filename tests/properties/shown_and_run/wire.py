@@ -98,7 +98,7 @@ class Wire:
     def rest(self, action: str, body: Mapping[str, Any]) -> None:
         """Note what the REST side is asked to do with the tags of a VM, unless it only reads."""
         verb = action.partition("-")[0]
-        if verb != "list":
+        if verb not in ("list", "find"):
             leaves = tuple((f"{verb}[{tag}]", tag) for tag in body["tag_ids"])
             self.sent.append(Sent(action, body["object_id"]["id"], leaves))
 
