@@ -38,7 +38,7 @@ def find_plans(folder: Path) -> tuple[Path, ...]:
             plans.append(path)
     plans = [path for path in plans if path.resolve() not in included]
     if not plans:
-        hint = "a plan is a .yaml file with `version` and `name` at its top level"
+        hint = "a plan has `version` and `name`"
         fault = DocumentFault(str(folder), 1, 1, "no file of this folder is a plan", hint)
         raise DocumentError([fault], remedy="name the folder that holds the plan files, or a plan file")
     return tuple(plans)
