@@ -11,7 +11,7 @@ import types
 import typing
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
-from pyVmomi import SoapAdapter, VmomiSupport, vmodl
+from pyVmomi import SoapAdapter, VmomiSupport
 
 from vgpu_cfg.lab.state import host as host_state
 from vgpu_cfg.lab.state import inventory as state
@@ -33,16 +33,18 @@ _KINDS: dict[str, type[Managed]] = {
 }  # fmt: skip
 
 _HINTS: dict[type, dict[str, Any]] = {}
+_NAMES: dict[type, tuple[str, ...]] = {}
 
 _NOT_KEPT = frozenset({"seed"})
+_PLAIN = frozenset({str, int, float, bool, type(None)})
 
 
 def encode_object(thing: Managed) -> dict[str, Any]:
     """Return a managed object as JSON values. A VM's devices are made if they were not yet."""
     if isinstance(thing, vm_state.VirtualMachine):
         _ = thing.devices
-    fields = (field.name for field in dataclasses.fields(thing) if field.name not in _NOT_KEPT)
-    return {TYPE: type(thing).__name__, **{name: _encode(getattr(thing, name)) for name in fields}}
+    kept = (name for name in _names(type(thing)) if name not in _NOT_KEPT)
+    return {TYPE: type(thing).__name__, **{name: _encode(getattr(thing, name)) for name in kept}}
 
 
 def decode_object(parts: dict[str, Any]) -> Managed:
@@ -64,25 +66,21 @@ def decode_values(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _encode(value: Any) -> Any:
-    if isinstance(
-        value, (VmomiSupport.ManagedObject, VmomiSupport.DataObject, vmodl.MethodFault)
-    ) or _is_vmodl_list(value):
-        return {VMODL: _to_xml(value)}
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: _encode(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    kind: Any = type(value)
+    if kind in _PLAIN:  # nearly all are
+        return value
+    if kind is list:
+        return [_encode(item) for item in value]
+    if isinstance(value, tuple):
+        return {TUPLE: [_encode(item) for item in value]}
     if isinstance(value, dict):
         if all(isinstance(key, str) and not key.startswith("$") for key in value):
             return {key: _encode(item) for key, item in value.items()}
         return {KEYED: [[key, _encode(item)] for key, item in value.items()]}
-    if isinstance(value, tuple):
-        return {TUPLE: [_encode(item) for item in value]}
-    if isinstance(value, list):
-        return [_encode(item) for item in value]
-    if isinstance(value, bool) or value is None:
-        return value
+    if dataclasses.is_dataclass(kind):
+        return {name: _encode(getattr(value, name)) for name in _names(kind)}
     if isinstance(value, (int, float, str)):
-        plain = type(value)
-        return value if plain in (int, float, str) else plain.__mro__[1](value)
+        return kind.__mro__[1](value)
     return {VMODL: _to_xml(value)}
 
 
@@ -117,14 +115,16 @@ def _dataclass_of(hint: Any) -> Any:
     return None
 
 
+def _names(kind: Any) -> tuple[str, ...]:
+    if kind not in _NAMES:
+        _NAMES[kind] = tuple(field.name for field in dataclasses.fields(kind))
+    return _NAMES[kind]
+
+
 def _hints(kind: type) -> dict[str, Any]:
     if kind not in _HINTS:
         _HINTS[kind] = get_type_hints(kind)
     return _HINTS[kind]
-
-
-def _is_vmodl_list(value: Any) -> bool:
-    return isinstance(value, list) and type(value) is not list
 
 
 def _to_xml(value: Any) -> str:
