@@ -176,6 +176,25 @@ def test_validate_loads_nothing_that_plans() -> None:
     assert loaded_by("validate examples/four-10c.yaml", *HEAVY) == []
 
 
+def test_explain_loads_no_documents_and_nothing_of_an_estate() -> None:
+    assert loaded_by("explain VG107", *HEAVY, "ruamel.yaml", "vgpu_cfg.model.observed", "urllib3") == []
+
+
+def test_a_plan_on_a_recording_loads_no_way_to_a_vcenter_no_lab_and_no_json() -> None:
+    recording = "tests/recorded/recordings/lab-old-api.json.gz"
+    words = f"plan examples/four-10c.yaml --from {recording}"
+    others = (
+        "vgpu_cfg.lab",
+        "vgpu_cfg.execution",
+        "vgpu_cfg.render.data",
+        "urllib3",
+        "paramiko",
+        "asyncio",
+        "jinja2",
+    )
+    assert loaded_by(words, *others) == []
+
+
 HEAVY = (
     "vgpu_cfg.planning.vms",
     "vgpu_cfg.model.plan.change",
