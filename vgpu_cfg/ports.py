@@ -37,6 +37,7 @@ from vgpu_cfg.model.plan.host_change import BmcRef, HostWrite
 from vgpu_cfg.model.plan.vm_move import Destination
 from vgpu_cfg.model.plan.vm_spec import VmSpec
 from vgpu_cfg.model.plan_file import AccessEntry, LoginEntry
+from vgpu_cfg.model.reservations import Reservation
 
 
 class Transport(Protocol):
@@ -318,6 +319,10 @@ class ChangeWriter(Protocol):
 
     def set_host_attributes(self, host_moid: str, values: Mapping[str, str]) -> None:
         """Set custom attributes of a host, or clear them with an empty text. Starts no task."""
+        ...
+
+    def set_reservation(self, reservation: Reservation | None, alarm: str) -> bool:
+        """Make, change or remove a reservation; `alarm` is what is there. False where it is not as it was."""
         ...
 
     def remove_rule(self, change: RemoveRule) -> str:

@@ -6,12 +6,13 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from tests.contract.conftest import Govc, Server
 from tests.contract.test_govc import served
 from tests.contract.vcenters import Desk, FixedClock, VCenter, fresh, lab_vcenter
 from vgpu_cfg.model.locks import LockHolder, LockName
+from vgpu_cfg.model.reservations import Reservation, ReservedGpus
 from vgpu_cfg.ports import Transport
 from vgpu_cfg.vsphere.reading.reader import VCenterReader
 from vgpu_cfg.vsphere.wire.session import Session
@@ -73,6 +74,32 @@ def test_a_lock_is_made_once_told_whole_and_free_again_once_it_is_removed(vcente
         again = second.make(name, holder("two"))
         assert again is not None
         second.remove(again)
+
+
+def test_a_reservation_is_made_once_told_whole_changed_and_given_back(vcenter: VCenter) -> None:
+    held = ReservedGpus(cluster="domain-c7", label="gpu", board="A100", gpus=2)
+    reservation = Reservation(
+        plan=fresh("course"), begins=SINCE, ends=SINCE + timedelta(days=2), holds=(held,)
+    )
+    longer = reservation.model_copy(update={"ends": SINCE + timedelta(days=9)})
+    with desk_of(vcenter) as desk, desk_of(vcenter) as other:
+        assert desk.writer.set_reservation(reservation, "")
+        assert not other.writer.set_reservation(longer, "")
+        found = desk.reader.read_locks()
+        assert found is not None
+        kept = found.reservations.named(reservation.alarm_name)
+        assert kept is not None
+        assert kept.reservation == reservation
+        assert kept.moid not in {lock.moid for lock in found.held}
+        assert other.writer.set_reservation(longer, kept.moid)
+        again = desk.reader.read_locks()
+        assert again is not None
+        assert again.reservations.named(longer.alarm_name) == kept.model_copy(update={"reservation": longer})
+        assert desk.writer.set_reservation(None, kept.moid)
+        assert not other.writer.set_reservation(longer, kept.moid)
+        last = desk.reader.read_locks()
+        assert last is not None
+        assert last.reservations.named(longer.alarm_name) is None
 
 
 def test_of_many_who_ask_at_once_one_gets_it(vcenter: VCenter) -> None:

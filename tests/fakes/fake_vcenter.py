@@ -50,6 +50,7 @@ from vgpu_cfg.model.plan.vm_spec import (
     RemoveDevice,
     VmSpec,
 )
+from vgpu_cfg.model.reservations import Reservation
 from vgpu_cfg.ports import ReadScope, TaskState, TaskUpdate
 
 START = datetime(2026, 3, 2, 21, 4, 11, tzinfo=UTC)
@@ -357,6 +358,9 @@ class FakeVCenter:
         self.calls.append(("set_host_attributes", host_moid))
         if "host_attributes" not in self.drops:
             self.host_attributes[host_moid] |= values
+
+    def set_reservation(self, reservation: Reservation | None, alarm: str) -> bool:
+        raise NotImplementedError  # tests of it have a whole lab
 
     def remove_vm_group(self, change: RemoveVmGroup) -> str:
         def finish() -> None:

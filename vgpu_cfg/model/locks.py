@@ -10,6 +10,7 @@ from pydantic import ConfigDict, StringConstraints, ValidationError
 
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.moments import Moment
+from vgpu_cfg.model.reservations import KeptReservation, Reservations
 
 HEAD: Final = "vgpu-cfg lock: "
 """What the name of a lock begins with, among the alarms of others."""
@@ -77,11 +78,20 @@ class Lock(Frozen):
 
 
 class Locks(Frozen):
-    """All locks of a vCenter, at `now` by its clock; `server` is how it was addressed."""
+    """All locks of a vCenter, at `now` by its clock; `server` is how it was addressed.
+
+    `reserved` are no locks: they are read with them.
+    """
 
     now: Moment
     held: tuple[Lock, ...] = ()
     server: str = ""
+    reserved: tuple[KeptReservation, ...] = ()
+
+    @property
+    def reservations(self) -> Reservations:
+        """What plans have reserved, which is kept beside the locks."""
+        return Reservations(now=self.now, kept=self.reserved)
 
     @property
     def runs(self) -> tuple[str, ...]:

@@ -73,10 +73,14 @@ class VCenterLocks:
 
 
 def _spec(name: LockName, holder: LockHolder, beats: int) -> Any:
-    """Return the alarm: vCenter asks for an expression, and a disabled alarm comes to none."""
+    return disabled_alarm(name.text, lock_text(name, holder, beats))
+
+
+def disabled_alarm(name: str, description: str) -> Any:
+    """Return an alarm that tells people something: vCenter asks for an expression, which comes to nothing."""
     return vim.alarm.AlarmSpec(
-        name=name.text,
-        description=lock_text(name, holder, beats),
+        name=name,
+        description=description,
         enabled=False,
         expression=vim.alarm.OrAlarmExpression(
             expression=[

@@ -21,6 +21,7 @@ from vgpu_cfg.model.plan.change import (
 )
 from vgpu_cfg.model.plan.vm_move import Destination
 from vgpu_cfg.model.plan.vm_spec import VmSpec
+from vgpu_cfg.model.reservations import Reservation
 from vgpu_cfg.ports import TaskUpdate
 from vgpu_cfg.vsphere.wire.collector import Paths, Start, collect_from
 from vgpu_cfg.vsphere.wire.faults import translated
@@ -28,6 +29,7 @@ from vgpu_cfg.vsphere.wire.session import Session
 from vgpu_cfg.vsphere.writing.attributes import set_host_attributes, set_vm_attributes
 from vgpu_cfg.vsphere.writing.devices import needs_current
 from vgpu_cfg.vsphere.writing.overrides import override_specs
+from vgpu_cfg.vsphere.writing.reservations import write_reservation
 from vgpu_cfg.vsphere.writing.specs import clone_spec, config_spec, needed_api, scratch_spec
 from vgpu_cfg.vsphere.writing.system_ids import with_system_ids
 from vgpu_cfg.vsphere.writing.tags import set_vm_tags
@@ -193,6 +195,10 @@ class VCenterWriter:
     def set_host_attributes(self, host_moid: str, values: Mapping[str, str]) -> None:
         """Set custom attributes of a host."""
         set_host_attributes(self._session, host_moid, values)
+
+    def set_reservation(self, reservation: Reservation | None, alarm: str) -> bool:
+        """Make, change or remove a reservation; False where it is not as it was. Starts no task."""
+        return write_reservation(self._session, reservation, alarm)
 
     def remove_rule(self, change: RemoveRule) -> str:
         """Remove a rule."""

@@ -1,0 +1,113 @@
+"""What vCenter keeps of reservations: which plan holds how many GPUs where, from when till when."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from typing import Final
+
+from pydantic import ConfigDict, Field, ValidationError
+
+from vgpu_cfg.model.frozen import Frozen
+from vgpu_cfg.model.identity import PlanIdentity
+from vgpu_cfg.model.moments import Moment
+
+RESERVATION_HEAD: Final = "vgpu-cfg reservation: "
+"""What the name of a reservation begins with, among the alarms of others; the plan's name follows."""
+_MOMENT = "%Y-%m-%d %H:%M"
+
+
+class ReservedGpus(Frozen):
+    """Whole GPUs of one board in one cluster, which is named by its moid and called `label`."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    cluster: str
+    label: str = ""
+    board: str
+    gpus: int = Field(ge=1)
+
+    def __str__(self) -> str:
+        noun = "GPU" if self.gpus == 1 else "GPUs"
+        return f"{self.gpus} {noun} of {self.board} in {self.label or self.cluster}"
+
+
+class Reservation(Frozen):
+    """What a plan holds, known by its id as well as by its name. What later versions add is passed over."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    plan: str
+    id: str = ""
+    begins: Moment
+    ends: Moment
+    holds: tuple[ReservedGpus, ...]
+
+    @property
+    def alarm_name(self) -> str:
+        """The name of the alarm that keeps it: no two can have one."""
+        return f"{RESERVATION_HEAD}{self.plan}"
+
+    @property
+    def period(self) -> str:
+        """From when till when, in words."""
+        return f"{self.begins:{_MOMENT}} to {self.ends:{_MOMENT}} UTC"
+
+    @property
+    def words(self) -> str:
+        """All of it in one line."""
+        return f"{', '.join(map(str, self.holds))}, {self.period}"
+
+    @property
+    def text(self) -> str:
+        """What the alarm says: a sentence for people, then all of it as JSON."""
+        told = self.model_dump(mode="json", exclude_defaults=True)
+        return f"GPUs that a plan of vgpu-cfg holds {json.dumps(told, separators=(',', ':'))}"
+
+    def is_of(self, plan: PlanIdentity) -> bool:
+        """Whether it is a plan's: by its id, or by the name where it holds none."""
+        return self.id == plan.id if self.id and plan.id else self.plan == plan.name
+
+    def gpus_of(self, cluster: str, board: str) -> int:
+        """Return how many GPUs of a board it holds in a cluster."""
+        return sum(one.gpus for one in self.holds if (one.cluster, one.board) == (cluster, board))
+
+    def is_on(self, moment: datetime) -> bool:
+        """Whether it holds at a moment; the end itself is outside."""
+        return self.begins <= moment < self.ends
+
+
+class KeptReservation(Frozen):
+    """A reservation as vCenter keeps it: `account` wrote it last.
+
+    `reservation` is None where the text tells none: somebody has edited it.
+    """
+
+    moid: str
+    name: str
+    reservation: Reservation | None
+    account: str = ""
+
+
+class Reservations(Frozen):
+    """All reservations of a vCenter, at `now` by its clock."""
+
+    now: Moment
+    kept: tuple[KeptReservation, ...] = ()
+
+    def named(self, name: str) -> KeptReservation | None:
+        """Return the one whose alarm has this name."""
+        return next((one for one in self.kept if one.name == name), None)
+
+    def of_plan(self, plan: PlanIdentity) -> KeptReservation | None:
+        """Return a plan's own."""
+        return next((one for one in self.kept if one.reservation and one.reservation.is_of(plan)), None)
+
+
+def parse_reservation(name: str, text: str) -> Reservation | None:
+    """Read what an alarm of this name says; None where that is no reservation, or not that of its name."""
+    try:
+        found = Reservation.model_validate(json.loads(text[text.index("{") :]))
+    except (ValueError, ValidationError, RecursionError):
+        return None
+    return found if found.alarm_name == name and found.begins < found.ends else None
