@@ -13,7 +13,7 @@ from typing import Any
 
 from tests.plans.cluster_rows import make_cluster
 from tests.plans.host_rows import device_ids, make_bridge, make_facts, make_group, make_nic
-from tests.plans.lock_rows import make_locks
+from tests.plans.lock_rows import make_locks, make_reservations
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.model.observed.cordon import CORDON_ATTRIBUTE, Cordon
 from vgpu_cfg.model.observed.graphics import GraphicsType
@@ -101,6 +101,9 @@ def make_inventory(estate: Row) -> Inventory:
         locks=make_locks(estate["locks"], READ_AT) if "locks" in estate else None,
         library_items=_library_items(estate["library_items"]) if "library_items" in estate else None,
         tag_categories=_tag_categories(estate["tag_categories"]) if "tag_categories" in estate else None,
+        reservations=make_reservations(estate["reservations"], READ_AT, PLAN_ID)
+        if "reservations" in estate
+        else None,
     )
 
 

@@ -1,4 +1,4 @@
-"""Locks of runs from the words of a table: which run has locked what, and how long it said nothing."""
+"""Locks of runs and reservations of plans from the words of a table: who holds what, since or till when."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from vgpu_cfg.model.locks import Lock, LockHolder, LockName, Locks
+from vgpu_cfg.model.reservations import KeptReservation, Reservation, Reservations
 
 
 def make_locks(rows: dict[str, Any], now: datetime) -> Locks:
@@ -28,3 +29,20 @@ def make_locks(rows: dict[str, Any], now: datetime) -> Locks:
             name = LockName.model_validate({"kind": kind, "key": key, "label": label})
             held.append(Lock(moid=f"alarm-{len(held)}", name=name, holder=holder, beat_at=beat_at))
     return Locks(now=now, held=tuple(held))
+
+
+def make_reservations(rows: dict[str, Any], now: datetime, plan_id: str) -> Reservations:
+    """Build what vCenter keeps; a row is a plan with `gpus` of `board` in `cluster`, `from` and `until`."""
+    kept = []
+    for plan, row in rows.items():
+        cluster = row.get("cluster", "gpu")
+        held = {"cluster": f"cluster-{cluster}", "label": cluster, "board": row["board"], "gpus": row["gpus"]}
+        content = {"plan": plan, "begins": row["from"], "ends": row["until"], "holds": [held]}
+        own = {"id": plan_id} if plan == "demo" else {}
+        reservation = Reservation.model_validate(content | own)
+        kept.append(
+            KeptReservation(
+                moid=f"alarm-{plan}", name=reservation.alarm_name, reservation=reservation, account="anna"
+            )
+        )
+    return Reservations(now=now, kept=tuple(kept))

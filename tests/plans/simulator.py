@@ -59,6 +59,7 @@ from vgpu_cfg.model.plan.change import (
     SetCordon,
     SetHostRule,
     SetOverrides,
+    SetReservation,
     SetRule,
     SetTags,
     SetVCenterOption,
@@ -83,6 +84,7 @@ from vgpu_cfg.model.plan.vm_spec import (
     SetDiskPolicy,
     VmSpec,
 )
+from vgpu_cfg.model.reservations import KeptReservation
 
 NEW_GROUP = 1000
 """Added to the key of a device group while a spec is carried out."""
@@ -154,7 +156,7 @@ class _World:
             for cluster in observed.clusters
         }
         self.made: dict[str, str] = {}
-        self.facts = observed.facts
+        self.facts, self.reservations = observed.facts, observed.reservations
         self.staged: dict[str, dict[str, str]] = {}
         self.turns = StartQueues()
         self.fingerprints: Mapping[str, str] = {}
@@ -189,6 +191,16 @@ class _World:
                 assert facts.drs_options.get("VgpuMMAutomationTimeoutSecs") == "-1", vm.name
                 assert self.facts.vcenter_options.get("vgpu.hotmigrate.enabled") == "true", vm.name
 
+    def _reserve(self, change: SetReservation) -> None:
+        before = self.reservations
+        assert before is not None
+        kept = [one for one in before.kept if one.moid != change.alarm]
+        if change.reservation is not None:
+            name = change.reservation.alarm_name
+            assert name not in {one.name for one in kept}
+            kept.append(KeptReservation(moid="alarm-own", name=name, reservation=change.reservation))
+        self.reservations = before.model_copy(update={"kept": tuple(kept)})
+
     def _set_cluster_option(self, change: SetClusterOption) -> None:
         found = self.facts.clusters[change.cluster_moid]
         options = {name: value for name, value in found.drs_options.items() if name != change.option}
@@ -207,6 +219,7 @@ class _World:
             "hosts": tuple(self.hosts.values()),
             "clusters": clusters,
             "facts": self.facts,
+            "reservations": self.reservations,
         }
         kept = {name: getattr(self.observed, name) for name in Inventory.model_fields}
         return Inventory(**(kept | update))
@@ -262,6 +275,8 @@ class _World:
                 self.facts = self.facts.model_copy(update={"vcenter_options": options})
             case SetCordon():
                 raise AssertionError("no plan file cordons a host")
+            case SetReservation():
+                self._reserve(change)
             case ChangeNetwork():
                 raise AssertionError("the cases here leave networks as they are")
             case StageGuest():

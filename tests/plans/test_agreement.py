@@ -63,7 +63,8 @@ def assert_commands_agree_which_vms_there_are_and_where(case: str) -> None:
             assert status[name].host == view.host == placed.get(name, view.host)
     there = {name for name, view in verified.items() if view.is_there}
     assert {*plan.in_sync} <= there
-    if is_in_sync(plan) and not options_of(case).only:
+    is_waiting = any(found.code == Code.RESERVED_FIRST for found in plan.diagnostics)
+    if is_in_sync(plan) and not options_of(case).only and not is_waiting:
         assert there == {vm.name for vm in desired.vms} == {*plan.in_sync}
 
 
@@ -118,8 +119,8 @@ def assert_a_runbook_has_the_steps_of_the_plan(case: str) -> None:
 @pytest.mark.parametrize("case", CASES)
 def test_as_many_are_placed_as_fit(case: str) -> None:
     desired, options = desired_of(case), options_of(case)
-    if desired.hosts or options.only:
-        return  # `fit` counts on hosts as they are
+    if desired.hosts or options.only or inventory_of(case).reservations is not None:
+        return  # `fit` counts on hosts as they are now
     hosts = CurrentHosts(inventory_of(case), load_catalog())
     lines = {vm.line: vm for vm in reversed(desired.vms) if vm.gpus}
     for vm in lines.values():

@@ -20,6 +20,7 @@ from vgpu_cfg.execution.run.step import Step
 from vgpu_cfg.execution.vms.cordons import set_cordon
 from vgpu_cfg.execution.vms.moves import move_vm_to_folder, relocate_vm, rename_vm
 from vgpu_cfg.execution.vms.power import power_off_vm, power_on_vm
+from vgpu_cfg.execution.vms.reservations import set_reservation
 from vgpu_cfg.execution.vms.steps import (
     create_vm,
     destroy_vm,
@@ -60,6 +61,7 @@ from vgpu_cfg.model.plan.change import (
     SetCordon,
     SetHostRule,
     SetOverrides,
+    SetReservation,
     SetRule,
     SetTags,
     SetVCenterOption,
@@ -124,6 +126,8 @@ def make_step(
             return set_tags(change, session)
         case SetCordon():
             return set_cordon(change, session)
+        case SetReservation():
+            return set_reservation(change, session)
         case SetOverrides():
             return set_overrides(change, session)
         case SetRule():

@@ -10,7 +10,7 @@ and only those are compared with a VM that exists.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import date
+from datetime import date, datetime
 from enum import StrEnum
 from typing import Annotated, Literal
 
@@ -265,6 +265,10 @@ class ProtectingContext(Frozen):
     most_deletions: int | None = None
 
 
+def _is_none(value: object) -> bool:
+    return value is None
+
+
 class DesiredPlan(Frozen):
     """Everything that one plan file asks of one vCenter.
 
@@ -275,6 +279,7 @@ class DesiredPlan(Frozen):
     runs a command, anew each time, and never from a plan.
     `moved` maps names that VMs had to those that they have now.
     `checks` gives findings (by their VG code) another severity, where the check allows it.
+    From `begins` to `ends` the plan holds its GPUs; it has both or neither.
     """
 
     name: str
@@ -294,6 +299,8 @@ class DesiredPlan(Frozen):
     site: DesiredSite | None = None
     training: DesiredTraining | None = None
     verify: VerifyEntry | None = None
+    begins: datetime | None = Field(default=None, exclude_if=_is_none)
+    ends: datetime | None = Field(default=None, exclude_if=_is_none)
 
     @property
     def identity(self) -> PlanIdentity:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import field
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,8 @@ class Header:
     checks: dict[str, Any] = field(default_factory=dict)
     secrets: dict[str, SecretReference] = field(default_factory=dict)
     verify: VerifyEntry | None = None
+    begins: datetime | None = None
+    ends: datetime | None = None
     faults: list[DocumentFault] = field(default_factory=list)
 
 
@@ -67,7 +70,21 @@ def read_header(documents: Sequence[Document]) -> Header:
     if not any("vcenter" in document.data for document in documents):
         hint = "a context's name, an address, or lab:two-a100 to try it out"
         header.faults.append(main.fault((), "the key 'vcenter' is missing", hint))
+    header.faults += _faults_of_period(header, main)
     return header
+
+
+def _faults_of_period(header: Header, main: Document) -> list[DocumentFault]:
+    """Find a reservation without a beginning or an end, or with an end that is not after it."""
+    if header.begins is None and header.ends is None:
+        return []
+    if header.begins is None or header.ends is None:
+        there, missing = ("from", "until") if header.ends is None else ("until", "from")
+        hint = f"write `{missing}`, too: a reservation has a beginning and an end"
+        return [main.fault((there,), f"`{there}` stands without `{missing}`", hint, at_key=True)]
+    if header.ends <= header.begins:
+        return [main.fault(("until",), "`until` is not after `from`", "give it a later time")]
+    return []
 
 
 def _take(header: Header, stated: FileHeader, folder: str) -> None:
@@ -90,6 +107,10 @@ def _take(header: Header, stated: FileHeader, folder: str) -> None:
     header.checks.update(stated.checks if "checks" in given else {})
     if "secrets" in given:
         header.secrets.update({name: one.seen_from(folder) for name, one in stated.secrets.items()})
+    if "from_" in given:
+        header.begins = stated.from_
+    if "until" in given:
+        header.ends = stated.until
     if "verify" in given:
         said = stated.verify.model_dump(exclude_unset=True)
         header.verify = (header.verify or VerifyEntry()).model_copy(update=said)

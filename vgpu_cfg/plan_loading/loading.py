@@ -130,6 +130,8 @@ def _load(
         site=site.site,
         training=training.training,
         verify=header.verify,
+        begins=header.begins,
+        ends=header.ends,
     )
     return LoadedPlan(path, desired, tuple(sources.documents), _digest(desired))
 

@@ -7,7 +7,16 @@ from collections.abc import Iterable, Iterator
 from vgpu_cfg.model.identity import PlanIdentity
 from vgpu_cfg.model.locks import LockName
 from vgpu_cfg.model.observed.inventory import Inventory
-from vgpu_cfg.model.plan.change import Change, ManualStep, MarkVm, RelocateVm, SetCordon, StageGuest, Subject
+from vgpu_cfg.model.plan.change import (
+    Change,
+    ManualStep,
+    MarkVm,
+    RelocateVm,
+    SetCordon,
+    SetReservation,
+    StageGuest,
+    Subject,
+)
 from vgpu_cfg.model.plan.host_change import HostChangeBase
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
@@ -98,6 +107,8 @@ def _hosts_of(change: Change) -> Iterator[str]:
 
 
 def _pools_of(change: Change, observed: Inventory) -> Iterator[str]:
+    if isinstance(change, SetReservation) and change.reservation is not None:
+        yield from (one.cluster for one in change.reservation.holds)
     cluster = getattr(change, "cluster_moid", None)
     if cluster is not None:
         yield cluster

@@ -20,7 +20,7 @@ from vgpu_cfg.planning.estate.lost import can_go
 from vgpu_cfg.planning.estate.naming import as_named
 from vgpu_cfg.planning.estate.orphans import orphans_to_delete, report_orphans
 from vgpu_cfg.planning.estate.ownership import Ownership, assess_ownership, marked_moids, others_moids
-from vgpu_cfg.planning.estate.site import check_networks
+from vgpu_cfg.planning.estate.site import Site, check_networks
 from vgpu_cfg.planning.findings.blocked import blocked_changes
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
@@ -37,6 +37,7 @@ from vgpu_cfg.planning.placement.candidates import forbidden_by
 from vgpu_cfg.planning.placement.place import Placed
 from vgpu_cfg.planning.placement.start_queues import narrow_queues
 from vgpu_cfg.planning.pool.quotas import report_quotas
+from vgpu_cfg.planning.pool.reservations import is_waiting, plan_reservation, report_waiting
 from vgpu_cfg.planning.rdma.checks import RdmaChecks
 from vgpu_cfg.planning.remedies.cordons import report_cordons
 from vgpu_cfg.planning.remedies.failures import report_failures
@@ -74,6 +75,7 @@ from vgpu_cfg.planning.vms.selection import only_chosen
 from vgpu_cfg.planning.vms.sequence import check_left_out, order_power_ons
 from vgpu_cfg.planning.vms.settings.overrides import plan_overrides
 from vgpu_cfg.planning.vms.vm_plans import VmPlanner, VmPlans
+from vgpu_cfg.planning.vms.whole_vms import plan_about_vms
 
 
 def make_plan(
@@ -84,8 +86,21 @@ def make_plan(
     Errors among the plan's diagnostics mean that it must not be carried out; the changes are
     those that would be made nevertheless.
     """
+    if is_waiting(desired, observed):
+        return _plan_until_it_begins(desired, as_named(desired, observed), catalog)
     plan = _Planning(with_nearness(desired), observed, catalog, options or PlanOptions()).run()
     return plan.model_copy(update={"desired": desired})
+
+
+def _plan_until_it_begins(desired: DesiredPlan, observed: Inventory, catalog: Catalog) -> Plan:
+    """Plan for a time that is still to come: its GPUs are reserved, and nothing else is done."""
+    findings = Findings.for_plan(desired)
+    report_waiting(desired, findings)
+    changes = list(plan_reservation(desired, observed, catalog, (), findings))
+    report_locks(desired.identity, changes, observed, findings)
+    plan = plan_about_vms(desired, Site(desired, observed, findings), changes, findings)
+    blocked = blocked_changes(changes, plan.diagnostics, findings.vms_with_errors())
+    return plan.model_copy(update={"blocked": blocked})
 
 
 class _Planning:
@@ -343,6 +358,10 @@ class _Planning:
         in_sync, unknown = self.host_plans.in_sync, self.host_plans.unknown
         known = {*in_sync, *(one.host.name for one in unknown)}
         vcenter = self.observed.vcenter
+        reserved = plan_reservation(
+            self.desired, self.as_read, self.catalog, result.placements, self.findings
+        )
+        changes = [*reserved, *changes]
         report_locks(self.desired.identity, changes, self.as_read, self.findings)
         holders = (*resolved_vms, *self.lost_vms)
         report_quotas(self.desired, self.as_read, self.catalog, holders, deleted, chosen, self.findings)

@@ -22,6 +22,7 @@ def register(app: typer.Typer) -> None:
     app.command(
         epilog="vgpu-cfg inventory --server lab:mixed-fleet\n\n"
         "vgpu-cfg inventory --gpus --from vcenter.json\n\n"
+        "vgpu-cfg inventory --reservations --server vc01.example.com\n\n"
         "vgpu-cfg inventory --html estate.html --from vcenter.json\n\n"
         "vgpu-cfg inventory --from new.json --compare vcenter.json\n\n"
         "vgpu-cfg inventory --gpus --context 'prod-*'"
@@ -74,6 +75,12 @@ def inventory(
     watch: Annotated[
         bool, typer.Option("--watch", help="With --gpus: keep the use on the terminal until Ctrl-C.")
     ] = False,
+    reservations: Annotated[
+        bool,
+        typer.Option(
+            "--reservations", help="Which plans hold GPUs from when till when, and what is free then."
+        ),
+    ] = False,
     compare: Annotated[
         Path | None,
         typer.Option("--compare", metavar="OLD", help="What changed since this recording was made."),
@@ -115,7 +122,7 @@ def inventory(
     if connection.contexts:
         refuse_of_several({"--compare": compare, "--html": html, "--watch": watch})
     if compare is not None:
-        if gpus or hosts or clusters or html:
+        if gpus or hosts or clusters or html or reservations:
             raise typer.BadParameter(
                 "it compares all of a site: leave --gpus, --host, --cluster and --html out",
                 param_hint="--compare",
@@ -127,6 +134,11 @@ def inventory(
         return
     if html is not None:
         refuse_unwritable(html, "--html")
+    if reservations:
+        if gpus or hosts:
+            raise typer.BadParameter("it goes without --gpus and --host", param_hint="--reservations")
+        _show_reservations(flow.read_all(connection, reservations=True), tuple(clusters or ()), output, html)
+        return
 
     def wanted(observed: Inventory) -> Callable[[str], bool]:
         return wanted_hosts(observed, hosts=hosts or (), clusters=clusters or ())
@@ -175,6 +187,33 @@ def _write_page(path: Path, observed: Inventory, wants_host: Callable[[str], boo
     from vgpu_cfg.render.views.estate_map import view_map
 
     write_whole(path, render_inventory_page(view_map(observed, load_catalog(), wants_host=wants_host)))
+
+
+def _show_reservations(
+    observed: Inventory, clusters: tuple[str, ...], output: OutputFormat, html: Path | None
+) -> None:
+    from vgpu_cfg.catalog import load_catalog
+    from vgpu_cfg.cli.kept.whole_file import write_whole
+    from vgpu_cfg.cli.output import show_pool
+    from vgpu_cfg.errors import NotFound
+    from vgpu_cfg.planning.findings.options import matches_any
+    from vgpu_cfg.planning.pool.calendar import read_calendar
+    from vgpu_cfg.render.data.pool import reservations_data
+    from vgpu_cfg.render.page.reservations import render_reservations_page
+
+    server = observed.vcenter.address
+    if observed.reservations is None:
+        message = "a recording does not tell what was reserved"
+        raise NotFound(message, subject=server, remedy="ask the vCenter itself")
+    found = read_calendar(
+        observed,
+        load_catalog(),
+        observed.reservations,
+        lambda name: not clusters or matches_any(name, clusters),
+    )
+    if html is not None:
+        write_whole(html, render_reservations_page(found, server, reservations_data(found, server)))
+    show_pool.reservations(found, server, output)
 
 
 def profiles(

@@ -13,7 +13,7 @@ import typer
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.cli import compose
 from vgpu_cfg.cli.flows.canary_flow import CanaryFindings, check_hosts
-from vgpu_cfg.cli.flows.flow import locate, read_for, refuse_errors
+from vgpu_cfg.cli.flows.flow import locate, read_for, refuse_errors, with_reservations
 from vgpu_cfg.cli.flows.guest_access import GuestSecrets, guest_secrets, with_fingerprints
 from vgpu_cfg.cli.flows.host_facts import (
     closed_shells,
@@ -62,6 +62,8 @@ if TYPE_CHECKING:
 
 def apply(request: PlanRequest, flags: ConnectionFlags, options: PlanOptions, how: ApplyOptions) -> int:
     """Plan, show, ask, carry out, read back; return the exit code."""
+    from vgpu_cfg.planning.pool.reservations import is_waiting
+
     connection, desired = locate(request, flags)
     refuse_unstated(connection, how.occasion)
     refuse_unsigned(request, connection, how.options.signers)
@@ -71,13 +73,16 @@ def apply(request: PlanRequest, flags: ConnectionFlags, options: PlanOptions, ho
         applying = _Applying(request, with_id(desired), estate, locks, secrets, options, how)
         observed = applying.after_reboots()
         agreed = ""
-        if secrets.commands:
+        is_early = is_waiting(applying.desired, observed)
+        if secrets.commands and not is_early:
             first = applying.plan_without_commands(observed, connection)
             if not applying.agree_to_commands(first, observed):
                 return nothing_to_do(first, how)
             agreed = first.digest
-        applying.guests = guest_secrets(applying.desired, observed, options, secrets, is_lab=estate.is_lab)
-        observed = applying.open_hosts(observed, closing)
+        if not is_early:
+            secure = guest_secrets(applying.desired, observed, options, secrets, is_lab=estate.is_lab)
+            applying.guests = secure
+            observed = applying.open_hosts(observed, closing)
         plan = applying.plan_for(observed)
         if plan.digest != agreed:
             show_plan(plan, how)
@@ -211,7 +216,8 @@ class _Applying:
 
     def _read(self) -> Inventory:
         reader = self.estate.reader
-        return with_facts(self.desired, read_for(self.desired, reader), reader, self.options)
+        observed = with_facts(self.desired, read_for(self.desired, reader), reader, self.options)
+        return with_reservations(observed, reader)
 
     def _remember(self, observed: Inventory) -> None:
         """Keep on the hosts what their shells told, so that the next plan knows it without them."""
@@ -304,7 +310,11 @@ def _take_out(
     refuse_unsigned(request, connection, how.options.signers)
     with compose.connect_writer(connection) as estate, ExitStack() as closing:
         locks = closing.enter_context(locked(desired.identity, estate, verb))
-        observed = read_for(desired, estate.reader)
+
+        def read() -> Inventory:
+            return with_reservations(read_for(desired, estate.reader), estate.reader)
+
+        observed = read()
         plan = make(desired, observed, options)
         show_plan(plan, how)
         refuse_errors(plan)
@@ -317,7 +327,7 @@ def _take_out(
             plan,
             observed,
             lambda after: make(desired, after, options),
-            lambda: read_for(desired, estate.reader),
+            read,
             f"{done} {these(plan)}?",
             verb,
             locks,

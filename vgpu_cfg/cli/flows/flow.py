@@ -114,6 +114,12 @@ def read_for(desired: DesiredPlan, reader: InventoryReader) -> Inventory:
     return as_named(desired, reader.read_inventory(scope_of(desired)))
 
 
+def with_reservations(observed: Inventory, reader: InventoryReader) -> Inventory:
+    """Add what plans have reserved, for a run: it knows of locks by taking its own."""
+    locks = reader.read_locks()
+    return observed.model_copy(update={"reservations": locks.reservations if locks is not None else None})
+
+
 def refuse_errors(plan: Plan, fixes: Suggestion | None = None) -> None:
     """Raise DoesNotFit where a finding stands against the plan; `fixes` were shown above."""
     refusal = refusal_of(plan, fixes)
@@ -195,7 +201,9 @@ def plan_with(
 ) -> Planned:
     """Plan for what a reader tells, for somebody who only looks: with the locks of runs that go on."""
     observed = read_to_plan(desired, reader, connection, options, secrets)
-    observed = observed.model_copy(update={"locks": reader.read_locks()})
+    locks = reader.read_locks()
+    reservations = locks.reservations if locks is not None else None
+    observed = observed.model_copy(update={"locks": locks, "reservations": reservations})
     return _planned(desired, observed, connection, options, secrets)
 
 
@@ -250,11 +258,12 @@ def read_all(
     use_days: float | None = None,
     with_chains: bool = False,
     with_licences: bool = False,
+    reservations: bool = False,
 ) -> Inventory:
     """Read a whole estate, with `use_days` also the use of its GPUs, now and over so many days.
 
     With `with_chains` also what hosts tell of the ATS chains of their VMs; with `with_licences` those of
-    vCenter's licences that hosts have.
+    vCenter's licences that hosts have; with `reservations` what plans have reserved.
 
     Raises NotFound for a datacenter that it has not.
     """
@@ -267,6 +276,8 @@ def read_all(
             observed = observed.model_copy(update={"gpu_use": use})
         if with_chains:
             observed = _with_kernels(observed, reader)
+        if reservations:
+            observed = with_reservations(observed, reader)
         if with_licences:
             observed = observed.model_copy(update={"licences": reader.read_licences()})
     known = [found.name for found in observed.datacenters]

@@ -72,6 +72,7 @@ class _Estate:
         try:
             found = read_for(desired, self._reader) if read is None else read
             found = with_facts(desired, found, self._reader, self._options)
+            found = found.model_copy(update={"reservations": self._known[0][2].reservations})
             found = with_open_shells(desired, found, self._connection, self._options, self._secrets)
         except VgpuCfgError:
             found = self._known[0][2]

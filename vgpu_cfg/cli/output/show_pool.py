@@ -13,7 +13,19 @@ from vgpu_cfg.cli.output import show
 if TYPE_CHECKING:
     from vgpu_cfg.model.observed.inventory import Inventory
     from vgpu_cfg.model.use_choice import UseBy, UseSort
+    from vgpu_cfg.planning.pool.calendar import ReservationCalendar
     from vgpu_cfg.planning.pool.hours import Hours
+
+
+def reservations(found: ReservationCalendar, server: str, output: OutputFormat) -> None:
+    """Print what plans have reserved, and what is free when."""
+    from vgpu_cfg.render.data.pool import reservations_data
+    from vgpu_cfg.render.text.reservations import render_reservations
+
+    if output is OutputFormat.JSON:
+        show.data(reservations_data(found, server))
+        return
+    show.lines(lambda width: render_reservations(found, server, width))
 
 
 def watch_use(

@@ -28,6 +28,7 @@ from vgpu_cfg.model.observed.libraries import LibraryItem
 from vgpu_cfg.model.observed.managed_object import ManagedObject
 from vgpu_cfg.model.observed.tags import TagCategory
 from vgpu_cfg.model.observed.vm import SettingValue, SubIds, Vm, VmDetail
+from vgpu_cfg.model.reservations import Reservations
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode
 
 NVIDIA_VENDOR_ID = 0x10DE
@@ -411,8 +412,8 @@ class VCenter(Frozen):
 class Inventory(Frozen):
     """One reading of a vCenter. Tuples are in vCenter's order; the indexes below are derived.
 
-    `facts` is empty unless the plan prepares hosts. `locks`, `gpu_use` and `licences` (names, by the
-    moid of the host) are None where nobody asked for them. `tag_categories` are all of the vCenter's,
+    `facts` is empty unless the plan prepares hosts. `locks`, `reservations`, `gpu_use` and `licences` (names,
+    by the moid of the host) are None where nobody asked for them. `tag_categories` are all of the vCenter's,
     with the tags of those that were asked for; None where they were not read, as are `library_items`.
     """
 
@@ -428,6 +429,7 @@ class Inventory(Frozen):
     resource_pools: tuple[ResourcePool, ...] = ()
     facts: EstateFacts = Field(default_factory=EstateFacts)
     locks: Locks | None = None
+    reservations: Reservations | None = None
     gpu_use: UseReading | None = None
     licences: Mapping[str, tuple[str, ...]] | None = None
     tag_categories: tuple[TagCategory, ...] | None = None

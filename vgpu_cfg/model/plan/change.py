@@ -42,6 +42,7 @@ from vgpu_cfg.model.plan.severity import Severity
 from vgpu_cfg.model.plan.unknown import UnknownHost
 from vgpu_cfg.model.plan.vm_move import Destination, MoveVmToFolder, RelocateVm, RenameVm
 from vgpu_cfg.model.plan.vm_spec import VmSpec
+from vgpu_cfg.model.reservations import Reservation
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode
 
 __all__ = [
@@ -84,6 +85,7 @@ __all__ = [
     "SetCordon",
     "SetHostRule",
     "SetOverrides",
+    "SetReservation",
     "SetRule",
     "SetTags",
     "SetVCenterOption",
@@ -310,6 +312,17 @@ class StageGuest(ChangeBase):
     after: tuple[str, ...] = ()
 
 
+class SetReservation(ChangeBase):
+    """Reserve GPUs for the plan, change what is reserved, or give it back: an alarm of vCenter's root folder.
+
+    `reservation` is None where it is given back; `alarm` is the moid of what is there, "" for nothing.
+    """
+
+    kind: Literal["set_reservation"] = "set_reservation"
+    reservation: Reservation | None
+    alarm: str = ""
+
+
 class ManualStep(ChangeBase):
     """A step that no API reaches, told in words; `apply` stops before what needs it.
 
@@ -361,6 +374,7 @@ Change = Annotated[
     | SetVCenterOption
     | ChangeNetwork
     | StageGuest
+    | SetReservation
     | ManualStep,
     Field(discriminator="kind"),
 ]

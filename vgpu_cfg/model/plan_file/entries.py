@@ -36,6 +36,7 @@ from vgpu_cfg.model.plan_file.fields import (
     Text,
     Texts,
     VariableName,
+    ZonedMoment,
     in_words,
     is_from_file,
     key,
@@ -424,6 +425,10 @@ class FileHeader(Frozen):
         propertyNames={"pattern": CHECK_PATTERN},
     )
     verify: VerifyEntry = key("What measured bandwidth must reach, as shares of the line rate.")
+    from_: Annotated[Stated[ZonedMoment], Field(alias="from")] = key(
+        "From when the plan holds its GPUs: before it `apply` reserves them, and makes no VM."
+    )
+    until: Stated[ZonedMoment] = key("Till when the plan holds its GPUs; it goes with `from`.")
 
 
 class PlanFile(FileHeader):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Callable, Mapping
-from datetime import date
+from datetime import date, datetime
 from enum import StrEnum
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
@@ -24,6 +24,7 @@ from pydantic_core import core_schema
 
 from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.frozen import FROM_FILE
+from vgpu_cfg.model.moments import in_utc
 from vgpu_cfg.model.plan_file.values import (
     check_code,
     check_plan_id,
@@ -205,6 +206,21 @@ def _date(value: object) -> date:
         raise ValueError(message) from None
 
 
+def _zoned_moment(value: object) -> datetime:
+    try:
+        if isinstance(value, bool | int | float):
+            raise ValueError
+        found = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
+        if found.tzinfo is None:
+            raise ValueError
+        return in_utc(found)
+    except ValueError:
+        message = (
+            f"{str(value)!r} is no time with its zone\nwrite it as 2027-01-11T08:00+01:00, or with Z for UTC"
+        )
+        raise ValueError(message) from None
+
+
 def _config_value(value: object) -> object:
     """Write numbers and truth as vmx files do; a fraction must be quoted, since its digits matter."""
     match value:
@@ -297,6 +313,15 @@ Numa = Annotated[
 ]
 Day = Annotated[
     date, BeforeValidator(_date, json_schema_input_type=Annotated[str, Field(pattern=r"^\d{4}-\d\d-\d\d$")])
+]
+ZonedMoment = Annotated[
+    datetime,
+    BeforeValidator(
+        _zoned_moment,
+        json_schema_input_type=Annotated[
+            str, Field(pattern=r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?(Z|[+-]\d\d:\d\d)$")
+        ],
+    ),
 ]
 PciAddress = Annotated[
     str | None,

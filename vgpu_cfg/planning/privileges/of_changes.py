@@ -35,6 +35,7 @@ from vgpu_cfg.model.plan.change import (
     SetCordon,
     SetHostRule,
     SetOverrides,
+    SetReservation,
     SetRule,
     SetTags,
     SetVCenterOption,
@@ -178,6 +179,8 @@ def _needed(change: Change, at: _Surroundings) -> Iterator[Needed]:
             yield Needed(table.ADVANCED, at.vm(change.vm))
             if change.spec.login.password:
                 yield Needed(table.GUEST_OPERATIONS, at.vm(change.vm))
+        case SetReservation():
+            yield from _at_root(table.LOCK, at)
         case SetVCenterOption():
             yield from _at_root(table.VCENTER_OPTION, at)
         case ManualStep():

@@ -17,6 +17,7 @@ from vgpu_cfg.model.plan.change import (
     SetCordon,
     SetHostRule,
     SetOverrides,
+    SetReservation,
     SetRule,
     SetVCenterOption,
     Subject,
@@ -36,6 +37,7 @@ OfSite = (
     | RemoveRule
     | RemoveVmGroup
     | SetCordon
+    | SetReservation
     | SetClusterOption
     | SetVCenterOption
     | ChangeNetwork
@@ -53,6 +55,8 @@ def undo_site(change: OfSite, run: FailedRun) -> Iterable[Change]:
             return _rule_again(change, change.rule_name, run)
         case RemoveVmGroup():
             return _group_again(change, run)
+        case SetReservation():
+            return run.cannot(change, "what is reserved stays so", "`vgpu-cfg destroy` gives it back")
         case SetCordon():
             return _cordon_back(change, run)
         case SetClusterOption():

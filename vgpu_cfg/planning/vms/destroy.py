@@ -29,6 +29,7 @@ from vgpu_cfg.planning.estate.ownership import (
     refuse_to_delete,
 )
 from vgpu_cfg.planning.estate.protection import Protection
+from vgpu_cfg.planning.estate.reserved import give_back
 from vgpu_cfg.planning.estate.site import Site
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
@@ -111,6 +112,8 @@ def make_destroy_plan(desired: DesiredPlan, observed: Inventory, options: PlanOp
     for vm in leaving:
         changes += plan_removal(vm)
     changes += steps
+    if not chosen.only:
+        changes += give_back(desired, observed, changes)
     return plan_about_vms(desired, site, changes, findings, orphans=owned.orphans)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from vgpu_cfg.model.observed.gpu_use import GpuUse, PastUse
 from vgpu_cfg.model.observed.inventory import Inventory
+from vgpu_cfg.planning.pool.calendar import ReservationCalendar
 from vgpu_cfg.planning.pool.gpus import PooledGpu
 from vgpu_cfg.planning.pool.hours import Hours
 from vgpu_cfg.planning.pool.quotas import ShareUse
@@ -62,6 +63,34 @@ def _share(use: ShareUse) -> dict[str, Any]:
         "held_framebuffer_mib": use.framebuffer_mib,
         "vms": list(use.vms),
         "origin": share.origin,
+    }
+
+
+def reservations_data(found: ReservationCalendar, server: str) -> Data:
+    """Return all reservations, and what is free at each of their beginnings and ends."""
+    return {
+        "kind": "reservations",
+        "format": FORMAT,
+        "server": server,
+        "now": found.now.isoformat(),
+        "reservations": [
+            asdict(row) | {"begins": row.begins.isoformat(), "ends": row.ends.isoformat()}
+            for row in found.rows
+        ],
+        "free": [
+            {
+                "cluster": pool.cluster,
+                "board": pool.board,
+                "at": moment.at.isoformat(),
+                "gpus": moment.total,
+                "staying": moment.staying,
+                "reserved": sum(gpus for _, gpus in moment.reserved),
+                "free": moment.free,
+            }
+            for pool in found.pools
+            for moment in pool.moments
+        ],
+        "unread": list(found.unread),
     }
 
 

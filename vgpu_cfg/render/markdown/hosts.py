@@ -22,6 +22,7 @@ from vgpu_cfg.model.plan.change import (
     RestartService,
     SetClusterOption,
     SetCordon,
+    SetReservation,
     SettingTarget,
     SetVCenterOption,
     ShutDownHost,
@@ -42,6 +43,7 @@ from vgpu_cfg.model.plan.host_change import (
     SwitchWrite,
     VmknicWrite,
 )
+from vgpu_cfg.model.reservations import RESERVATION_HEAD
 from vgpu_cfg.planning.expand.ranges import fold_names
 from vgpu_cfg.planning.host_settings.entry import DesiredSetting, HostSetting, HostView
 from vgpu_cfg.render.layout.commands import command, is_command, proofs
@@ -67,6 +69,7 @@ HostChange = (
     | ShutDownHost
     | ExitMaintenance
     | SetCordon
+    | SetReservation
     | SetClusterOption
     | SetVCenterOption
     | ChangeNetwork
@@ -98,6 +101,8 @@ def host_parts(
             return (_exit(change, settings_lookup),)
         case SetCordon():
             return (_cordon(change),)
+        case SetReservation():
+            return (_reservation(change),)
         case SetClusterOption():
             return (_cluster_option(change),)
         case SetVCenterOption():
@@ -149,6 +154,27 @@ def _cordon(change: SetCordon) -> Part:
         ),
         expected="nothing is printed",
         verify=(command("govc", "fields.info", name),),
+    )
+
+
+def _reservation(change: SetReservation) -> Part:
+    rows = tuple((edit.key, edit.before or "", edit.after or "") for edit in change.edits)
+    where = "vCenter > Configure > Alarm Definitions"
+    if change.reservation is None:
+        return Part(
+            what="Give back the GPUs that this plan has reserved: remove the alarm.",
+            client=f"{where}, filter for {RESERVATION_HEAD.strip()}",
+            commands=(command("govc", "alarm.rm", change.alarm),),
+            expected="nothing is printed",
+            rows=rows,
+        )
+    return Part(
+        what=f"Reserve {change.reservation.words}: the alarm {change.reservation.alarm_name!r} keeps it. "
+        "Nothing is disturbed, and vCenter enforces none of it.",
+        why="other plans leave these GPUs to this one",
+        client=f"{where}: a disabled alarm of that name, whose description is {change.reservation.text}",
+        expected="it is listed there",
+        rows=rows,
     )
 
 

@@ -27,6 +27,7 @@ from vgpu_cfg.model.plan.change import (
     SetAttributes,
     SetCordon,
     SetOverrides,
+    SetReservation,
     SetTags,
     SettingTarget,
     SetVCenterOption,
@@ -161,6 +162,7 @@ def host_counts(plan: Sequence[Change]) -> list[str]:
         (kinds["set_cluster_option"] + kinds["set_vcenter_option"], "option"),
         (kinds["change_network"], "network change"),
         (kinds["set_cordon"], "cordon"),
+        (kinds["set_reservation"], "reservation"),
     ]
     return [counted(number, noun) for number, noun in counts if number]
 
@@ -221,5 +223,12 @@ def is_task(change: Change) -> bool:
     """Whether a change is a task of vCenter's, as a reader counts them: a write to a host is a plain call."""
     return not isinstance(
         change,
-        ManualStep | ChangeHost | RestartService | SetAttributes | SetTags | SetCordon | SetVCenterOption,
+        ManualStep
+        | ChangeHost
+        | RestartService
+        | SetAttributes
+        | SetTags
+        | SetCordon
+        | SetReservation
+        | SetVCenterOption,
     )

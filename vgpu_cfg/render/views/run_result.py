@@ -60,6 +60,7 @@ def _done_text(change: Change) -> str:
                 "move_vm_to_folder": "moved to its folder",
                 "relocate_vm": "moved",
                 "set_cordon": "cordon set",
+                "set_reservation": "reservation set",
                 "set_cluster_option": "option set",
                 "set_vcenter_option": "option set",
                 "change_network": "network changed",

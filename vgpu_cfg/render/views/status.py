@@ -24,6 +24,7 @@ from vgpu_cfg.model.plan.lost import LostHost, LostVm
 from vgpu_cfg.planning.drift.differences import differences_of, only_about
 from vgpu_cfg.planning.estate.own import own_vms
 from vgpu_cfg.planning.estate.ownership import is_marked
+from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.sync import is_in_sync
 from vgpu_cfg.render.layout.edits import edit_text
 from vgpu_cfg.render.layout.lines import counted
@@ -132,7 +133,9 @@ def view_status(
     desired = {vm.name: vm for vm in plan.desired.vms}
     stages = {change.vm.name: change for change in plan.changes if isinstance(change, StageGuest)}
     guests = {name: guest_status(vm, desired.get(name), stages.get(name)) for name, vm in own.items()}
-    names = [*dict.fromkeys([*(vm.name for vm in plan.desired.vms), *plan.orphans])]
+    is_waiting = any(found.code == Code.RESERVED_FIRST for found in plan.diagnostics)
+    wanted = (vm.name for vm in plan.desired.vms if not is_waiting or vm.name in own)
+    names = [*dict.fromkeys([*wanted, *plan.orphans])]
     rows = tuple(
         replace(
             _row(name, own.get(name), observed, holders, _drift(name, plan, changes.get(name, [])))

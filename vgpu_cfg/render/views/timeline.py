@@ -53,6 +53,7 @@ _WORDS = {
     "shut_down_host": ("restart", "shut down for a cold boot"),
     "exit_maintenance": ("down", "leaves maintenance mode"),
     "set_cordon": ("set", "cordon"),
+    "set_reservation": ("set", "reservation"),
     "set_cluster_option": ("set", "option set"),
     "set_vcenter_option": ("set", "option set"),
     "change_network": ("set", "network changed"),

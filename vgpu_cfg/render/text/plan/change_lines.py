@@ -39,6 +39,7 @@ from vgpu_cfg.model.plan.change import (
     SetCordon,
     SetHostRule,
     SetOverrides,
+    SetReservation,
     SetRule,
     SetTags,
     SetVCenterOption,
@@ -81,6 +82,7 @@ _Headed = (
     | ShutDownHost
     | ExitMaintenance
     | SetCordon
+    | SetReservation
     | StageGuest
     | ManualStep
 )
@@ -124,6 +126,8 @@ def sign_of(change: Change) -> str:
             return "+" if change.rule_key is None else "~"
         case DestroyVm() | RemoveRule() | RemoveVmGroup():
             return "-"
+        case SetReservation():
+            return "-" if change.reservation is None else "~" if change.alarm else "+"
         case ManualStep():
             return "!"
         case PowerOnVm() | PowerOffVm():
@@ -255,6 +259,10 @@ def _verb_and_text(change: _Headed, placement: Placement | None) -> tuple[str, T
         case SetCordon():
             closes = any(change.values.values())
             return "cordon" if closes else "uncordon", Text("nothing new is placed here" if closes else "")
+        case SetReservation():
+            if change.reservation is None:
+                return "give back", Text("others may take them", "dim")
+            return "reserve", Text("other plans leave these GPUs to this one", "dim")
         case RestartService():
             return "restart", Text(f"service {change.service}, then read back")
         case RebootHost():
@@ -361,7 +369,15 @@ def _edit_rows(change: Change, placement: Placement | None) -> Iterable[tuple[st
         case ChangeNetwork():
             words = (changed(edit) if edit.before else Text(edit_value(edit)) for edit in change.edits)
             yield from zip((edit.key for edit in change.edits), words, strict=True)
-        case ReconfigureVm() | MarkVm() | SetAttributes() | SetTags() | SetOverrides() | SetCordon():
+        case (
+            ReconfigureVm()
+            | MarkVm()
+            | SetAttributes()
+            | SetTags()
+            | SetOverrides()
+            | SetCordon()
+            | SetReservation()
+        ):
             yield from ((edit.key, changed(edit)) for edit in edits)
         case StageGuest():
             yield "by", Text(way_text(change), "dim")

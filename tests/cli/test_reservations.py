@@ -1,0 +1,81 @@
+"""Reservations on the lab: written before a plan's time, kept from others, no lock, and given back."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from tests.cli.command_line import CommandLine
+
+LAB = ("--server", "lab:two-a100")
+TWO = "examples/two-vgpus.yaml"
+
+
+def timed(run: CommandLine, begins: str, ends: str = "2099-01-31T18:00Z") -> Path:
+    """Write a plan of one VM with its time."""
+    text = (run.folder / "examples/full-vgpu.yaml").read_text(encoding="utf-8")
+    return run.write("timed.yaml", text.replace("vms:", f"from: {begins}\nuntil: {ends}\nvms:"))
+
+
+def reserved(run: CommandLine) -> list[dict[str, Any]]:
+    found = json.loads(run.done("inventory", "--reservations", *LAB, "--output", "json").out)
+    rows: list[dict[str, Any]] = found["reservations"]
+    return rows
+
+
+def test_a_plan_is_reserved_for_then_made_then_given_back(vgpu_cfg: CommandLine) -> None:
+    plan = timed(vgpu_cfg, "2098-01-01T08:00+01:00")
+    vgpu_cfg.done("plan", plan, "-o", "plan.json")
+    saved = json.loads((vgpu_cfg.folder / "plan.json").read_text(encoding="utf-8"))
+    assert [change["kind"] for change in saved["changes"]] == ["set_reservation"]
+    vgpu_cfg.done("apply", "--yes", "plan.json")
+    assert [(row["plan"], row["gpus"], row["state"], row["running"]) for row in reserved(vgpu_cfg)] == [
+        ("full-vgpu", 1, "later", 0)
+    ]
+    assert vgpu_cfg("plan", plan, "--exit-code").code == 0
+    assert "no run has locked anything" in vgpu_cfg.done("unlock", *LAB).out
+    refused = vgpu_cfg("plan", TWO, COLUMNS="300")
+    assert (refused.code, "the plan full-vgpu" in refused.err) == (4, True)
+    timed(vgpu_cfg, "2020-01-01T08:00Z")
+    made = vgpu_cfg.done("apply", "--yes", plan)
+    assert "reservation set" in made.out
+    (row,) = reserved(vgpu_cfg)
+    assert (row["state"], row["running"]) == ("now", 1)
+    assert vgpu_cfg("plan", plan, "--exit-code").code == 0
+    vgpu_cfg.done("destroy", "--yes", plan)
+    assert reserved(vgpu_cfg) == []
+    assert vgpu_cfg("plan", TWO).code == 0
+
+
+def test_what_is_reserved_is_written_as_a_page_too(vgpu_cfg: CommandLine) -> None:
+    vgpu_cfg.done("apply", "--yes", timed(vgpu_cfg, "2098-01-01T08:00Z"))
+    vgpu_cfg.done("inventory", "--reservations", *LAB, "--html", "reserved.html")
+    page = (vgpu_cfg.folder / "reserved.html").read_text(encoding="utf-8")
+    assert "1 of A100 in gpu" in page
+    assert "2098-01-01 08:00" in page
+    assert reserved(vgpu_cfg) != []
+
+
+def test_what_does_not_go_together_is_told(vgpu_cfg: CommandLine) -> None:
+    vgpu_cfg.done("record", "all.json", *LAB)
+    for words, code, said in (
+        (("--gpus", *LAB), 2, "without --gpus and --host"),
+        (("--from", "all.json"), 5, "a recording does not tell what was reserved"),
+    ):
+        ran = vgpu_cfg("inventory", "--reservations", *words, COLUMNS="200")
+        assert (ran.code, said in ran.err) == (code, True), ran.err
+
+
+def test_a_time_is_whole_and_names_its_zone(vgpu_cfg: CommandLine) -> None:
+    for begins, ends, said in (
+        ("2098-01-01T08:00", "2099-01-01T08:00Z", "is no time with its zone"),
+        ("2098-01-01T08:00Z", "2098-01-01T09:00+01:00", "`until` is not after `from`"),
+        ("tomorrow", "2099-01-01T08:00Z", "'tomorrow' is no time with its zone"),
+    ):
+        ran = vgpu_cfg("validate", timed(vgpu_cfg, begins, ends))
+        assert (ran.code, said in ran.err) == (3, True), ran.err
+    text = (vgpu_cfg.folder / "timed.yaml").read_text(encoding="utf-8")
+    half = text.replace("until: 2099-01-01T08:00Z\n", "").replace("tomorrow", "2098-01-01T08:00Z")
+    vgpu_cfg.write("half.yaml", half)
+    assert "`from` stands without `until`" in vgpu_cfg("validate", "half.yaml").err

@@ -1,0 +1,328 @@
+"""What a plan reserves, what others have reserved, and whether all of it is there at every moment.
+
+Counted are whole GPUs by cluster and board, and never too few: vGPUs of one profile take as many GPUs as they
+fill, rounded up, and share none with another profile. Of what runs each GPU counts that anything stands on. A
+VM of no reservation is taken to stay; one of a reserved plan goes when the reservation ends.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from vgpu_cfg.catalog import Catalog
+from vgpu_cfg.model.desired import DesiredPlan, DesiredPower
+from vgpu_cfg.model.identity import PlanIdentity
+from vgpu_cfg.model.observed.inventory import Connection, Host, Inventory
+from vgpu_cfg.model.observed.vm import Vm
+from vgpu_cfg.model.plan.change import Placement, SetReservation, Subject
+from vgpu_cfg.model.plan_file import DeviceEntry, GpuEntry
+from vgpu_cfg.model.reservations import KeptReservation, Reservation, Reservations, ReservedGpus
+from vgpu_cfg.planning.capacity.host_capacity import CapacityReader, PassthroughSlot
+from vgpu_cfg.planning.capacity.passthrough_slots import is_match
+from vgpu_cfg.planning.estate.reserved import change_of_reservation
+from vgpu_cfg.planning.estate.site import Site
+from vgpu_cfg.planning.expand.ranges import fold_names
+from vgpu_cfg.planning.findings.codes import Code
+from vgpu_cfg.planning.findings.collection import Findings
+from vgpu_cfg.planning.findings.wording import counted
+
+Pool = tuple[str, str]
+"""The GPUs of one board (its key) in one cluster (its moid)."""
+_MOMENT = "%Y-%m-%d %H:%M"
+_ANOTHER_TIME = (
+    "take fewer, or another time (`from`, `until`); `vgpu-cfg inventory --reservations` lists all of them"
+)
+
+
+def now_of(observed: Inventory) -> datetime:
+    """Return what time it is: by vCenter's clock where it was asked."""
+    return observed.reservations.now if observed.reservations is not None else observed.read_at
+
+
+def is_waiting(desired: DesiredPlan, observed: Inventory) -> bool:
+    """Whether the time of a plan is still to come: then its GPUs are reserved, and nothing else is done."""
+    return desired.begins is not None and now_of(observed) < desired.begins
+
+
+def report_waiting(desired: DesiredPlan, findings: Findings) -> None:
+    """Say when a plan begins, and what becomes of it until then."""
+    begins = f"it begins at {desired.begins:{_MOMENT}} UTC"
+    message = f"{begins}: until then `apply` reserves its GPUs, and makes no VM"
+    findings.add(Code.RESERVED_FIRST, Subject(kind="plan", name=desired.name), message)
+
+
+def plan_reservation(
+    desired: DesiredPlan,
+    observed: Inventory,
+    catalog: Catalog,
+    placements: Sequence[Placement],
+    findings: Findings,
+) -> Iterator[SetReservation]:
+    """Yield what must change of the plan's reservation; refuse what others have reserved.
+
+    `placements` are where the plan's VMs go or are; none before its time.
+    """
+    kept = observed.reservations
+    if kept is None:
+        return
+    own, now = kept.of_plan(desired.identity), kept.now
+    if not kept.kept and desired.ends is None:
+        return
+    gpus, wanted = EstateGpus(observed, catalog), None
+    if desired.ends is not None and desired.ends <= now:
+        _report_end(desired, observed, findings)
+    elif desired.begins is not None and desired.ends is not None:
+        wanted = _wanted(desired, observed, gpus, findings)
+    if wanted is not None and own is None and (other := kept.named(wanted.alarm_name)) is not None:
+        message = f"another plan of this name has reserved GPUs: {_words(other)}"
+        remedy = "give this plan another name, or take that plan's id"
+        findings.add(Code.GPUS_RESERVED, Subject(kind="plan", name=desired.name), message, remedy)
+        return
+    _refuse_overbooking(desired, gpus, kept, wanted, placements, findings)
+    if (own.reservation if own is not None else None) != wanted:
+        yield change_of_reservation(desired, own, wanted)
+
+
+def _report_end(desired: DesiredPlan, observed: Inventory, findings: Findings) -> None:
+    running = [vm.name for vm in observed.vms if vm.is_on and vm.is_of(desired.identity)]
+    if running:
+        ended = f"its reservation ended at {desired.ends:{_MOMENT}} UTC"
+        message = f"{ended}, and VMs of it run on: {fold_names(running)}"
+        remedy = "write a later `until`, or give the GPUs back: `vgpu-cfg destroy`; nothing stops by itself"
+        findings.add(Code.RESERVATION_ENDED, Subject(kind="plan", name=desired.name), message, remedy)
+
+
+# ---------------------------------------------------------------- what a plan needs
+
+
+def _wanted(
+    desired: DesiredPlan, observed: Inventory, gpus: EstateGpus, findings: Findings
+) -> Reservation | None:
+    """Return what a plan reserves; what cannot be told is an error of its VM."""
+    site = Site(desired, observed, Findings())
+    needs: Counter[tuple[Pool, str]] = Counter()
+    shares: dict[str, int] = {}
+    is_told = True
+    for vm in desired.vms:
+        if vm.power is DesiredPower.OFF or not vm.gpus:
+            continue
+        clusters = site.clusters_of(vm) if len(vm.clusters) == 1 else ()
+        if len(clusters) != 1:
+            message = "GPUs are reserved in one cluster, and it does not name one alone"
+            findings.refuse_vm(Code.CANNOT_RESERVE, vm, message, "write one `cluster`")
+            is_told = False
+            continue
+        for gpu in vm.gpus:
+            found = _need(gpu, gpus, clusters[0].moid)
+            if isinstance(found, str):
+                findings.refuse_vm(Code.CANNOT_RESERVE, vm, found, "name one profile, or one model")
+                is_told = False
+                continue
+            board, profile, shares[profile] = found
+            needs[(clusters[0].moid, board), profile] += 1
+    if not is_told or not needs or desired.begins is None or desired.ends is None:
+        return None
+    counts: Counter[Pool] = Counter()
+    for (pool, profile), count in needs.items():
+        counts[pool] += -(-count // shares[profile])
+    labels = {cluster.moid: cluster.name for cluster in observed.clusters}
+    holds = tuple(
+        ReservedGpus(cluster=cluster, label=labels.get(cluster, ""), board=board, gpus=count)
+        for (cluster, board), count in sorted(counts.items())
+    )
+    return Reservation(
+        plan=desired.name, id=desired.id, begins=desired.begins, ends=desired.ends, holds=holds
+    )
+
+
+def _need(gpu: GpuEntry, gpus: EstateGpus, cluster: str) -> tuple[str, str, int] | str:
+    """Return the board, the profile and how many of it a GPU takes, or why that cannot be told."""
+    if gpu.pin:
+        return "a GPU by its PCI address cannot be reserved: reservations count GPUs"
+    if gpu.kind == "vgpu":
+        if len(gpu.profile) != 1:
+            return "of a list of profiles nobody can tell which it will be"
+        needs = gpus.reader.needs(gpu.profile[0].name)
+        boards = [key for key in needs if (cluster, key) in gpus.totals]
+        if len(boards) != 1:
+            return f"{gpu.profile[0].name} is not of one board of the cluster"
+        return boards[0], gpu.profile[0].name, needs[boards[0]].max_per_gpu
+    boards = sorted(gpus.boards_for(gpu.device, cluster))
+    if len(boards) != 1:
+        return f"a GPU with {gpu.device} is not of one board of the cluster"
+    return boards[0], "", 1
+
+
+# ---------------------------------------------------------------- what is there, and when
+
+
+@dataclass(frozen=True, slots=True)
+class StandingGpu:
+    """A GPU that something stands on, and the VMs: None for what no VM of the host is."""
+
+    pool: Pool
+    key: tuple[str, str]
+    vms: tuple[Vm | None, ...]
+
+
+class EstateGpus:
+    """The GPUs of an estate by pool, on hosts of clusters that respond, and what stands on them."""
+
+    def __init__(self, observed: Inventory, catalog: Catalog) -> None:
+        self.observed, self.reader = observed, CapacityReader(observed, catalog)
+        self.totals: Counter[Pool] = Counter()
+        self.pools: dict[tuple[str, str], Pool] = {}
+        self.standing: list[StandingGpu] = []
+        self._slots: dict[str, list[PassthroughSlot]] = {}
+        for host in observed.hosts:
+            if host.cluster_moid and host.connection is Connection.CONNECTED:
+                self._take(host, host.cluster_moid)
+
+    def _take(self, host: Host, cluster: str) -> None:
+        capacity = self.reader.read(host)
+        self._slots.setdefault(cluster, []).extend(capacity.slots)
+        holders = {gpu.pci_id: {one.vm for one in gpu.held} for gpu in capacity.gpus}
+        for slot in capacity.slots:
+            if slot.holder and slot.pci.pci_id in holders:
+                holders[slot.pci.pci_id].add(slot.holder)
+        vms = {vm.name: vm for vm in self.observed.vms_by_host.get(host.moid, ())}
+        for gpu in host.gpus:
+            board = self.reader.board_of(gpu.pci)
+            if board is None:
+                continue
+            pool = (cluster, board.key)
+            self.totals[pool] += 1
+            self.pools[host.moid, gpu.pci_id] = pool
+            if names := holders[gpu.pci_id]:
+                found = tuple(vms.get(name) for name in sorted(names))
+                self.standing.append(StandingGpu(pool, (host.moid, gpu.pci_id), found))
+
+    def boards_for(self, device: DeviceEntry, cluster: str) -> set[str]:
+        """Return the boards of a cluster that a request for a whole GPU could mean."""
+        slots = (slot for slot in self._slots.get(cluster, ()) if is_match(slot, device))
+        return {slot.board.key for slot in slots if slot.board is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """What holds the GPUs of a pool at a moment: VMs that stay, and reservations with what each holds."""
+
+    at: datetime
+    total: int
+    staying: int
+    reserved: tuple[tuple[Reservation, int], ...]
+
+    @property
+    def free(self) -> int:
+        """How many are left; less than none where they are overbooked."""
+        return self.total - self.staying - sum(gpus for _, gpus in self.reserved)
+
+
+class Calendar:
+    """How many GPUs of each pool are free when, by what stands on them now and by reservations.
+
+    VMs of the moids `without` are left out.
+    """
+
+    def __init__(
+        self,
+        gpus: EstateGpus,
+        reservations: Sequence[Reservation],
+        now: datetime,
+        without: Collection[str] = (),
+    ) -> None:
+        self.now, self.reservations = now, reservations
+        self._totals = gpus.totals
+        self.staying: set[tuple[str, str]] = set()
+        self._staying: Counter[Pool] = Counter()
+        self._running: Counter[tuple[Pool, str]] = Counter()
+        for one in gpus.standing:
+            owners = {self._owner(vm) for vm in one.vms if vm is None or vm.moid not in without}
+            if "" in owners:
+                self._staying[one.pool] += 1
+                self.staying.add(one.key)
+            elif owners:
+                self._running[one.pool, min(owners)] += 1
+
+    def _owner(self, vm: Vm | None) -> str:
+        """Name the reservation that a VM belongs to and that holds now, by its alarm; "" for none."""
+        if vm is None or vm.mark is None:
+            return ""
+        mark = PlanIdentity(name=vm.mark.plan, id=vm.mark.id)
+        found = (one for one in self.reservations if one.is_of(mark) and one.is_on(self.now))
+        return next((one.alarm_name for one in found), "")
+
+    def running(self, pool: Pool, reservation: Reservation) -> int:
+        """Count the GPUs of a pool that VMs of a reservation which holds now stand on, and no others."""
+        return self._running[pool, reservation.alarm_name]
+
+    def moments(self, pool: Pool, begins: datetime, ends: datetime | None) -> tuple[Moment, ...]:
+        """Look at a pool at the beginning of a time, and whenever a reservation begins in it.
+
+        In between GPUs are only given back. A reserved plan that runs on more than it reserved holds those.
+        """
+        met = [one for one in self.reservations if one.ends > begins and (ends is None or one.begins < ends)]
+        starts = sorted({begins, *(one.begins for one in met if one.begins > begins)})
+        return tuple(self.at(pool, moment) for moment in starts)
+
+    def at(self, pool: Pool, moment: datetime) -> Moment:
+        """Look at a pool at one moment."""
+        held = tuple(
+            (one, count)
+            for one in self.reservations
+            if one.is_on(moment) and (count := max(one.gpus_of(*pool), self._running[pool, one.alarm_name]))
+        )
+        return Moment(moment, self._totals[pool], self._staying[pool], held)
+
+
+def _refuse_overbooking(
+    desired: DesiredPlan,
+    gpus: EstateGpus,
+    kept: Reservations,
+    wanted: Reservation | None,
+    placements: Sequence[Placement],
+    findings: Findings,
+) -> None:
+    """Refuse a plan that takes what others have reserved, now or at any moment of its time."""
+    others = [one for one in kept.kept if one.reservation is not None and one.reservation.ends > kept.now]
+    found = [one.reservation for one in others if one.reservation is not None]
+    reservations = [one for one in found if not one.is_of(desired.identity)]
+    if not reservations and wanted is None:
+        return
+    own = {vm.moid for vm in gpus.observed.vms if vm.is_of(desired.identity)}
+    calendar = Calendar(gpus, reservations, kept.now, own)
+    was = next((one for one in found if one.is_of(desired.identity)), None)
+    before = Counter(one.pool for one in gpus.standing if {vm.moid for vm in one.vms if vm} & own)
+    keys = {(one.host_moid, pci_id) for one in placements for pci_id in one.gpu_pci_ids}
+    placed = Counter(gpus.pools[key] for key in keys if key in gpus.pools and key not in calendar.staying)
+    begins = max(kept.now, wanted.begins) if wanted is not None else kept.now
+    accounts = {one.name: one.account for one in others}
+    for pool in sorted({*placed, *((one.cluster, one.board) for one in (wanted.holds if wanted else ()))}):
+        take = max(placed[pool], wanted.gpus_of(*pool) if wanted is not None else 0)
+        if take <= before[pool] or (was == wanted and was is not None and take <= was.gpus_of(*pool)):
+            continue
+        for moment in calendar.moments(pool, begins, wanted.ends if wanted is not None else None):
+            if moment.free < take and (moment.reserved or wanted is not None):
+                cluster = gpus.observed.cluster_by_moid.get(pool[0])
+                where = f"{pool[1]} in {cluster.name if cluster else pool[0]}"
+                message = f"{counted(take, 'GPU')} of {where} would be taken, and {_held(moment, accounts)}"
+                subject = Subject(kind="plan", name=desired.name)
+                findings.add(Code.GPUS_RESERVED, subject, message, _ANOTHER_TIME)
+                break
+
+
+def _held(moment: Moment, accounts: Mapping[str, str]) -> str:
+    """Say who holds what of a pool at a moment, and till when."""
+    held = [f"VMs of no reservation stand on {moment.staying}"] if moment.staying else []
+    for one, count in moment.reserved:
+        by = accounts.get(one.alarm_name, "")
+        held.append(f"the plan {one.plan}{f' ({by})' if by else ''} has reserved {count}, {one.period}")
+    of = f"{max(0, moment.free)} of {moment.total} are free at {moment.at:{_MOMENT}} UTC"
+    return f"{of}: {'; '.join(held)}" if held else of
+
+
+def _words(kept: KeptReservation) -> str:
+    return kept.reservation.words if kept.reservation is not None else "its text cannot be read"

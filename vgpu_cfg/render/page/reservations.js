@@ -1,0 +1,1 @@
+// Tables alone: they stand in the page.
