@@ -28,6 +28,7 @@ from vgpu_cfg.model.plan.change import (
     ReconfigureVm,
     RemoveVmGroup,
     SetHostRule,
+    SetReservation,
     SetTags,
     StageGuest,
     Subject,
@@ -36,6 +37,7 @@ from vgpu_cfg.model.plan.change import (
 )
 from vgpu_cfg.model.plan.report import Outcome, OutcomeStatus
 from vgpu_cfg.model.plan.vm_spec import PolicyRef, SetDiskPolicy, VmSpec
+from vgpu_cfg.model.reservations import KeptReservation, Reservation, Reservations, ReservedGpus
 from vgpu_cfg.planning.rollback.no_way_back import with_no_way_back
 from vgpu_cfg.planning.rollback.rollback import make_rollback
 
@@ -69,6 +71,7 @@ ANSWERS: Mapping[str, str] = {
     "shut_down_host": HERE,
     "exit_maintenance": PLAYED,
     "set_cordon": OF_OTHER_COMMANDS,
+    "set_reservation": HERE,
     "set_cluster_option": PLAYED,
     "set_vcenter_option": PLAYED,
     "change_network": PLAYED,
@@ -311,3 +314,34 @@ def test_what_has_no_way_back_is_told_before_the_run() -> None:
     plan = with_no_way_back(plan_of(of_vm(UpgradeVm, hardware_version=21), of_vm(PowerOffVm)))
     assert told(plan) == [("VG557", "UpgradeVm hvd-01: a hardware version is never lowered")]
     assert with_no_way_back(plan_of(of_vm(PowerOffVm))).diagnostics == ()
+
+
+def test_what_was_reserved_is_given_back_or_as_it_was() -> None:
+    held = ReservedGpus(cluster="cluster-gpu", label="gpu", board="A100", gpus=2)
+    ends = READ_AT + timedelta(days=2)
+    first = Reservation(plan="demo", begins=READ_AT, ends=ends, holds=(held,))
+    longer = first.model_copy(update={"ends": ends + timedelta(days=1)})
+
+    def kept(*reservations: Reservation) -> Inventory:
+        found = tuple(
+            KeptReservation(moid="alarm-7", name=one.alarm_name, reservation=one) for one in reservations
+        )
+        return estate().model_copy(update={"reservations": Reservations(now=READ_AT, kept=found)})
+
+    def change(after: Reservation | None, alarm: str) -> SetReservation:
+        subject = Subject(kind="plan", name="demo")
+        return SetReservation(id="reserve GPUs", subject=subject, reservation=after, alarm=alarm)
+
+    for before, after, made in (
+        (kept(), kept(first), change(first, "")),
+        (kept(first), kept(longer), change(longer, "alarm-7")),
+        (kept(first), kept(), change(None, "alarm-7")),
+    ):
+        (back,) = undone(before, after, made).changes
+        assert isinstance(back, SetReservation)
+        assert before.reservations is not None
+        assert after.reservations is not None
+        was = [one.reservation for one in before.reservations.kept] or [None]
+        assert [back.reservation] == was
+        assert back.alarm == ("alarm-7" if after.reservations.kept else "")
+    assert undone(kept(first), kept(first), change(longer, "alarm-7")).changes == ()

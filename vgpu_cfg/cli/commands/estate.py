@@ -120,7 +120,9 @@ def inventory(
     if exit_code and compare is None:
         raise typer.BadParameter("it belongs to --compare", param_hint="--exit-code")
     if connection.contexts:
-        refuse_of_several({"--compare": compare, "--html": html, "--watch": watch})
+        refuse_of_several(
+            {"--compare": compare, "--html": html, "--watch": watch, "--reservations": reservations}
+        )
     if compare is not None:
         if gpus or hosts or clusters or html or reservations:
             raise typer.BadParameter(
@@ -137,7 +139,8 @@ def inventory(
     if reservations:
         if gpus or hosts:
             raise typer.BadParameter("it goes without --gpus and --host", param_hint="--reservations")
-        _show_reservations(flow.read_all(connection, reservations=True), tuple(clusters or ()), output, html)
+        observed = flow.read_all(resolve_connection(connection), reservations=True)
+        _show_reservations(observed, tuple(clusters or ()), output, html)
         return
 
     def wanted(observed: Inventory) -> Callable[[str], bool]:

@@ -20,13 +20,7 @@ def change_of_reservation(
     needs: Iterable[Change] = (),
 ) -> SetReservation:
     """Return the change from what is kept of a plan's reservation to what shall be, None for nothing."""
-    before = own.reservation.words if own is not None and own.reservation is not None else None
-    edit = Edit(
-        key="reserved",
-        before=before,
-        after=wanted.words if wanted is not None else None,
-        sets={ALARM: wanted.text} if wanted is not None else {},
-    )
+    edit = edit_of_reservation(own.reservation if own is not None else None, wanted)
     return SetReservation(
         id="give back what is reserved" if wanted is None else "reserve GPUs",
         subject=Subject(kind="plan", name=desired.name),
@@ -34,6 +28,16 @@ def change_of_reservation(
         needs=tuple(change.id for change in needs),
         reservation=wanted,
         alarm=own.moid if own is not None else "",
+    )
+
+
+def edit_of_reservation(before: Reservation | None, after: Reservation | None) -> Edit:
+    """Say what is reserved before and after, None for nothing."""
+    return Edit(
+        key="reserved",
+        before=before.words if before is not None else None,
+        after=after.words if after is not None else None,
+        sets={ALARM: after.text} if after is not None else {},
     )
 
 

@@ -25,6 +25,7 @@ from vgpu_cfg.model.plan.change import (
     VmRef,
 )
 from vgpu_cfg.model.plan.host_change import EditSwitch, MakeSwitch, SetPortgroup
+from vgpu_cfg.planning.estate.reserved import edit_of_reservation
 from vgpu_cfg.planning.rollback.run import FailedRun
 from vgpu_cfg.planning.vms.rules import must_word, remaining
 from vgpu_cfg.planning.vms.settings.edits import setting_leaves
@@ -56,7 +57,7 @@ def undo_site(change: OfSite, run: FailedRun) -> Iterable[Change]:
         case RemoveVmGroup():
             return _group_again(change, run)
         case SetReservation():
-            return run.cannot(change, "what is reserved stays so", "`vgpu-cfg destroy` gives it back")
+            return _reservation_back(change, run)
         case SetCordon():
             return _cordon_back(change, run)
         case SetClusterOption():
@@ -255,6 +256,22 @@ def _vcenter_option_back(change: SetVCenterOption, run: FailedRun) -> Iterable[C
         value = int(was)
     edit = Edit(key=change.option, before=now, after=was)
     return [change.model_copy(update={"value": value, "edits": (edit,), "needs": ()})]
+
+
+def _reservation_back(change: SetReservation, run: FailedRun) -> Iterable[Change]:
+    before, after = run.before.reservations, run.after.reservations
+    if before is None or after is None:
+        return run.cannot(change, "what was reserved before is not known")
+    was = next((one for one in before.kept if one.moid == change.alarm), None)
+    name = change.reservation.alarm_name if change.reservation is not None else was.name if was else ""
+    now = after.named(name)
+    wanted = was.reservation if was is not None else None
+    here = now.reservation if now is not None else None
+    if wanted == here:
+        return ()
+    edit = edit_of_reservation(here, wanted)
+    alarm = now.moid if now is not None else ""
+    return [change.model_copy(update={"reservation": wanted, "alarm": alarm, "edits": (edit,), "needs": ()})]
 
 
 def _cordon_back(change: SetCordon, run: FailedRun) -> Iterable[Change]:
