@@ -28,8 +28,10 @@ from vgpu_cfg.model.quotas import Share
 from vgpu_cfg.model.vgpu import VgpuProfile
 from vgpu_cfg.planning.moves.movables import Stay
 from vgpu_cfg.planning.moves.rebalance import Move, MoveMethod, Rebalance, RebalanceResult, Restart
+from vgpu_cfg.planning.pool.calendar import PoolCalendar, ReservationCalendar, ReservedRow
 from vgpu_cfg.planning.pool.hours import Hours, HoursRow
 from vgpu_cfg.planning.pool.quotas import ShareUse
+from vgpu_cfg.planning.pool.reservations import Moment
 from vgpu_cfg.planning.pool.shapes import CurrentHosts
 from vgpu_cfg.planning.pool.summary import read_pool
 from vgpu_cfg.planning.site_changes import compare_sites
@@ -40,7 +42,7 @@ from vgpu_cfg.render.data import documents as data
 from vgpu_cfg.render.data.absence import absence_data
 from vgpu_cfg.render.data.error import error_data
 from vgpu_cfg.render.data.hand_over import hand_over_data
-from vgpu_cfg.render.data.pool import fit_data, hours_data, pool_data
+from vgpu_cfg.render.data.pool import fit_data, hours_data, pool_data, reservations_data
 from vgpu_cfg.render.data.rebalance import rebalance_data
 from vgpu_cfg.render.data.several import several_data
 from vgpu_cfg.render.data.site_changes import site_changes_data
@@ -58,10 +60,18 @@ SEVERAL = Several("context", "fit", (OneOfSeveral("prod-a", "vc01", error=Unreac
 OPEN_MAPS = ("room", "used", "extra_config", "total")
 ROWS = (
     "vms|hosts|cordons|gpus|nics|numa_nodes|datastores|profiles|outcomes|faults|pool|off|idle|moves|restarts|"
-    "stays|steps|switches|files|workers|differences|left|changes|rows|wiring|ats|models|contexts|plans|shares"
+    "stays|steps|switches|files|workers|differences|left|changes|rows|wiring|ats|models|contexts|plans|shares|"
+    "reservations|free"
 )
 ROW_KEY = re.compile(rf"({ROWS})\[\]\.((runs|stranded|limits|gains|parts|ports|proposals)\[\]\.|guest\.)?\w+")
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "json-output.md"
+
+
+def reserved() -> ReservationCalendar:
+    now = crowded().read_at
+    row = ReservedRow("course", "gpu", "A100", 2, 0, now, now, "later", "anna")
+    pool = PoolCalendar("gpu", "A100", (Moment(now, 4, 1, ()),))
+    return ReservationCalendar(now, (row,), (pool,))
 
 
 def cordoned(observed: Inventory) -> Inventory:
@@ -109,6 +119,7 @@ def documents() -> dict[str, dict[str, Any]]:
             cordon_rows(cordoned(observed).hosts),
             (ShareUse(Share(kind="owner", name="ml", gpus=2), 1, 0, ("a",)),),
         ),
+        "reservations": reservations_data(reserved(), "vc"),
         "usage": hours_data(
             Hours(crowded().read_at, crowded().read_at, (HoursRow("a", ("a",), 1, 2),)), "vm", "vc"
         ),
