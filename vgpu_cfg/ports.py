@@ -132,6 +132,10 @@ class InventoryReader(Protocol):
         """
         ...
 
+    def read_host(self, moid: str, groups: frozenset[FactGroup]) -> tuple[Host | None, EstateFacts]:
+        """Read one host as `read_hosts` and `read_facts` do, but for vCenter's options, in one reading."""
+        ...
+
     def read_hosts(self, moids: Iterable[str]) -> tuple[Host, ...]:
         """Read some hosts again, in one or two round trips; what has gone is left out.
 

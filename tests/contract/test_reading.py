@@ -11,6 +11,7 @@ from tests.contract.vcenters import Desk, FixedClock, VCenter, fresh, lab_vcente
 from vgpu_cfg.errors import VCenterError
 from vgpu_cfg.lab import estate_names
 from vgpu_cfg.model.identity import PlanIdentity
+from vgpu_cfg.model.observed.host_facts import FactGroup
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.plan.change import CloneFrom, CreateVm, Location, Subject, VmRef
 from vgpu_cfg.model.plan.vm_spec import VmSpec
@@ -384,6 +385,19 @@ def test_the_holders_of_a_gpu_are_told_while_they_run() -> None:
         assert desk.reader.read_gpu_holders([host.moid, "host-90001"]) == {
             host.moid: {gpu.pci_id: () for gpu in host.gpus}
         }
+
+
+def test_a_host_is_read_together_with_its_facts() -> None:
+    groups = frozenset({FactGroup.BASE})
+    with lab_vcenter("two-a100").desk() as desk:
+        (host,) = desk.inventory().hosts
+        apart = desk.reader.read_hosts([host.moid]), desk.reader.read_facts([host.moid], groups)
+        before = desk.session.round_trips
+        found, facts = desk.reader.read_host(host.moid, groups)
+        assert desk.session.round_trips == before + 2
+        assert (found,) == apart[0]
+        assert facts == apart[1].model_copy(update={"vcenter_options": {}})
+        assert desk.reader.read_host("host-90001", groups)[0] is None
 
 
 def test_vms_and_the_holders_of_gpus_are_read_in_one_call() -> None:

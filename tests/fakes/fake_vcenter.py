@@ -177,6 +177,9 @@ class FakeVCenter:
     def read_facts(self, host_moids: Sequence[str], groups: frozenset[FactGroup]) -> EstateFacts:
         return EstateFacts()
 
+    def read_host(self, moid: str, groups: frozenset[FactGroup]) -> tuple[Host | None, EstateFacts]:
+        return next(iter(self.read_hosts([moid])), None), self.read_facts([moid], groups)
+
     def read_hosts(self, moids: Iterable[str]) -> tuple[Host, ...]:
         return tuple(
             Host(moid=moid, name=moid, cordons=parse_cordons(self.host_attributes[moid]))

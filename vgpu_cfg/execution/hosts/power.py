@@ -195,7 +195,7 @@ def _await_boot(
     deadline = begun + hosts.run.options.restart_seconds
     noted_until = begun + _TELL_EVERY_SECONDS
     while True:
-        yield from wait(hosts.run.options.host_poll_seconds)
+        yield from wait(_until_next_look(_now(hosts) - begun, hosts))
         hosts.run.check_going_on()
         if _now(hosts) >= noted_until:
             hosts.run.note(change.id, f"not back yet, {round((_now(hosts) - begun) / 60)} min after it began")
@@ -217,6 +217,12 @@ def _await_boot(
                 subject=ref.name,
                 remedy="see its console; once it is back, " + PLAN_AGAIN,
             )
+
+
+def _until_next_look(seconds: float, hosts: HostSession) -> float:
+    """Return when a host is looked at again that has been away for so long: within a tenth of that."""
+    options = hosts.run.options
+    return min(max(options.host_poll_seconds, float(round(seconds / 10))), options.host_poll_most_seconds)
 
 
 def _answer(ref: HostRef, hosts: HostSession) -> HostView | None:

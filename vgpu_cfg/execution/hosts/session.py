@@ -59,8 +59,9 @@ class HostSession:
         and vCenter does not report what it is about, its mark included; HostShellError.
         """
         groups = {FactGroup.BASE}.union(*(self.tools.settings(target.setting).facts for target in targets))
-        host = self.look(ref)
-        estate = self.run.reader.read_facts([ref.moid], frozenset(groups - SHELL_GROUPS))
+        host, estate = self.run.reader.read_host(ref.moid, frozenset(groups - SHELL_GROUPS))
+        if host is None:
+            raise has_gone(ref)
         facts = estate.hosts.get(ref.moid, HostFacts())
         if is_connected(host) and FactGroup.BASE in facts.unread:
             raise NotConfirmed(
@@ -81,7 +82,7 @@ class HostSession:
         """Read the host alone, without facts: one or two calls."""
         found = self.run.reader.read_hosts([ref.moid])
         if not found:
-            raise StalePlan(f"the host {ref.name} has gone", subject=ref.name, remedy=PLAN_AGAIN)
+            raise has_gone(ref)
         return found[0]
 
     def read_awake(self, ref: HostRef, targets: Sequence[SettingTarget] = ()) -> Waiting[HostView]:
@@ -272,6 +273,11 @@ class HostSession:
 
     def _now(self) -> float:
         return self.run.clock.now().timestamp()
+
+
+def has_gone(ref: HostRef) -> StalePlan:
+    """Return what to raise for a host that vCenter no longer has."""
+    return StalePlan(f"the host {ref.name} has gone", subject=ref.name, remedy=PLAN_AGAIN)
 
 
 def is_connected(host: Host) -> bool:

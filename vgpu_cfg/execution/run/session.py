@@ -40,7 +40,8 @@ class RunOptions:
     `done_by_hand` names the manual steps that count as done. A guest gets
     `shutdown_seconds` to shut down; then it is switched off if `force_power_off`.
     `settle_seconds` is how long a host may take to show which GPU a VM got, or what was written to it.
-    A host gets `restart_seconds` to go down or to come back, is asked every `host_poll_seconds`, and
+    A host gets `restart_seconds` to go down or to come back, is asked every `host_poll_seconds`, more rarely
+    the longer it takes, but every `host_poll_most_seconds`, and
     then has `boot_settle_seconds` to show what it booted with; a command on its shell gets
     `command_seconds`.
     A guest at work is asked every `guest_poll_seconds`, one that does not answer every
@@ -61,7 +62,8 @@ class RunOptions:
     gather_part: float = 0.1
     gather_seconds: float = 5.0
     restart_seconds: float = 2700.0
-    host_poll_seconds: float = 10.0
+    host_poll_seconds: float = 20.0
+    host_poll_most_seconds: float = 30.0
     boot_settle_seconds: float = 120.0
     command_seconds: float = 600.0
     guest_poll_seconds: float = 10.0

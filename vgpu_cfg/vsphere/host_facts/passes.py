@@ -5,6 +5,8 @@ Like the list of a whole reading it does not depend on the plan, so that a recor
 
 from __future__ import annotations
 
+from functools import cache
+
 from vgpu_cfg.vsphere.wire.collector import Paths
 
 HOST = "vim.HostSystem"
@@ -49,6 +51,13 @@ HOST_PASS = (
     Paths(LICENCES, ("licenseAssignmentManager",)),
 )
 """Hosts with their clusters, and what is kept at vCenter itself, in one round trip."""
+
+
+@cache
+def host_pass(paths: tuple[str, ...]) -> tuple[Paths, ...]:
+    """Return the pass over hosts with more of their properties."""
+    return (Paths(HOST, tuple(dict.fromkeys((*HOST_BASE, *paths)))), *HOST_PASS[1:])
+
 
 NETWORK_PASS = (
     Paths("vim.Network", ("name",)),

@@ -51,9 +51,20 @@ def read_facts(session: Session, host_moids: Sequence[str], groups: frozenset[Fa
     not tell is absent. Raises VCenterError where the connection or the session is lost, or the bulk
     reading fails.
     """
+    facts, _ = read_with(session, host_moids, groups, ())
+    return facts.model_copy(update={"vcenter_options": _vcenter_options(session)})
+
+
+def read_with(
+    session: Session, host_moids: Sequence[str], groups: frozenset[FactGroup], paths: Sequence[str]
+) -> tuple[EstateFacts, Mapping[str, Item]]:
+    """Read facts as `read_facts`, but for vCenter's options, and what of `paths` the hosts have.
+
+    The items are by moid, and hold more besides.
+    """
     requested = groups & ALL_GROUPS | {FactGroup.BASE}
     networks = Networks(collect_all(session, passes.NETWORK_PASS))
-    items = {item.moid: item for item in _read_bulk(session, dict.fromkeys(host_moids), requested)}
+    items = {item.moid: item for item in _read_bulk(session, dict.fromkeys(host_moids), requested, paths)}
     computes = {item.moid: item for item in items.values() if item.type_name in _COMPUTE_TYPES}
     fields = _first(items, "CustomFieldsManager")
     licences = _first(items, "LicenseManager")
@@ -77,22 +88,24 @@ def read_facts(session: Session, host_moids: Sequence[str], groups: frozenset[Fa
         )
     if FactGroup.OWNERS in requested:
         hosts = _with_owners(session, hosts, items, computes)
-    return EstateFacts(
+    facts = EstateFacts(
         hosts=hosts,
         clusters={moid: cluster_facts(item) for moid, item in computes.items()},
-        vcenter_options=_vcenter_options(session),
         switches=networks.switches,
     )
+    return facts, items
 
 
-def _read_bulk(session: Session, moids: Iterable[str], requested: frozenset[FactGroup]) -> list[Item]:
+def _read_bulk(
+    session: Session, moids: Iterable[str], requested: frozenset[FactGroup], paths: Sequence[str]
+) -> list[Item]:
     content = session.service_content
     starts = [Start(passes.HOST, moid, follow="parent", is_read=True) for moid in moids]
     if content.customFieldsManager is not None:
         starts.append(Start(passes.CUSTOM_FIELDS, str(content.customFieldsManager._moId)))
     if FactGroup.LICENCE in requested and content.licenseManager is not None:
         starts.append(Start(passes.LICENCES, str(content.licenseManager._moId)))
-    return collect_from(session, passes.HOST_PASS, starts)
+    return collect_from(session, passes.host_pass(tuple(paths)), starts)
 
 
 def _first(items: Mapping[str, Item], type_name: str) -> Item | None:

@@ -28,7 +28,7 @@ from vgpu_cfg.vsphere.history.happened import NOT_RECORDED, read_past
 from vgpu_cfg.vsphere.history.maintenance import read_maintenance
 from vgpu_cfg.vsphere.history.origins import read_origins
 from vgpu_cfg.vsphere.host_facts.narrowed import narrowed, preparable
-from vgpu_cfg.vsphere.host_facts.reader import ALL_GROUPS, read_facts
+from vgpu_cfg.vsphere.host_facts.reader import ALL_GROUPS, read_facts, read_with
 from vgpu_cfg.vsphere.reading import passes
 from vgpu_cfg.vsphere.reading import places as reader_places
 from vgpu_cfg.vsphere.reading.again import unchanged
@@ -203,6 +203,12 @@ class VCenterReader:
         """
         items = self._items(passes.HOST_AGAIN, passes.HOST, moids)
         return tuple(self._again(make_host(self._places, item)) for item in items)
+
+    def read_host(self, moid: str, groups: frozenset[FactGroup]) -> tuple[Host | None, EstateFacts]:
+        """Read one host again with its facts, in two round trips and what its groups ask."""
+        facts, items = read_with(self._session, [moid], groups, passes.HOST_LIGHT + passes.HOST_DETAIL)
+        item = items.get(moid)
+        return None if item is None else self._again(make_host(self._places, item)), facts
 
     def _again(self, host: Host) -> Host:
         before = self._hosts.get(host.moid)
@@ -450,6 +456,10 @@ class RecordedReader:
         """Return hosts as they were recorded."""
         known = self.read_inventory(ReadScope()).host_by_moid
         return tuple(known[moid] for moid in dict.fromkeys(moids) if moid in known)
+
+    def read_host(self, moid: str, groups: frozenset[FactGroup]) -> tuple[Host | None, EstateFacts]:
+        """Return a host and its facts as they were recorded."""
+        return next(iter(self.read_hosts([moid])), None), self.read_facts([moid], groups)
 
     def read_ties(self, cluster_moid: str) -> ClusterTies:
         """Return the rules and VM groups of a cluster as they were recorded."""

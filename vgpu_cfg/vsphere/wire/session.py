@@ -41,6 +41,7 @@ class Session:
     `password` may be a function: it is called when the login is made, not before, and again
     where the session has to be renewed. So is `token`, which goes before it: a SAML token of vCenter's single
     sign-on, which says who logs in (bearer: LoginByToken of the vSphere API reference).
+    `attribute_keys` holds keys of custom attributes by their names, for each type of objects.
     """
 
     def __init__(
@@ -57,6 +58,7 @@ class Session:
         self.address = address
         self.user = user
         self.renewals = 0
+        self.attribute_keys: dict[str, dict[str, int]] = {}
         self._transport = transport
         self._password = password
         self._token = token

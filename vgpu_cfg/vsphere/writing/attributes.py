@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pyVmomi import vim
+from pyVmomi import vim, vmodl
 
 from vgpu_cfg.model.observed.host_facts import HostAttribute
 from vgpu_cfg.vsphere.wire.custom_fields import fields_for
@@ -20,7 +20,7 @@ from vgpu_cfg.vsphere.wire.session import Session
 def set_host_attribute(session: Session, host_moid: str, attribute: HostAttribute, text: str | None) -> None:
     """Set an attribute of a host, or clear it with None or an empty text.
 
-    Two round trips, three where the attribute has to be defined first.
+    One round trip; one more for the first attribute of a session, and for one that has to be defined.
     """
     set_host_attributes(session, host_moid, {str(attribute): text or ""})
 
@@ -48,7 +48,10 @@ def _set(session: Session, entity: Any, values: Mapping[str, str]) -> None:
     manager = session.service_content.customFieldsManager
     if manager is None:
         raise not_offered("this vCenter keeps no custom attributes", session.address)
-    keys = _keys(session, manager, type(entity)._wsdlName)
+    kind = type(entity)._wsdlName
+    keys = session.attribute_keys.setdefault(kind, {})
+    if not keys.keys() >= values.keys():
+        keys.update(_keys(session, manager, kind))
     for name, text in values.items():
         key = keys.get(name)
         if key is None and not text:
@@ -59,7 +62,16 @@ def _set(session: Session, entity: Any, values: Mapping[str, str]) -> None:
             except vim.fault.DuplicateName:
                 entity.setCustomValue(name, text)
                 continue
+        _set_field(session, manager, entity, key, text)
+
+
+def _set_field(session: Session, manager: Any, entity: Any, key: int, text: str) -> None:
+    """Set an attribute by its key; where somebody has defined it anew since, the next call learns that."""
+    try:
         manager.SetField(entity, key, text)
+    except vmodl.MethodFault:
+        session.attribute_keys.clear()
+        raise
 
 
 def _keys(session: Session, manager: Any, kind: str) -> dict[str, int]:

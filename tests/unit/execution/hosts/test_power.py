@@ -54,7 +54,8 @@ def test_a_reboot_is_over_when_the_host_answers_with_another_boot_time() -> None
     assert statuses(report) == {"reboot esx-01": "done"}
     assert outcome.started_at is not None
     assert outcome.ended_at is not None
-    assert 300 <= (outcome.ended_at - outcome.started_at).total_seconds() <= 330
+    # It is away for 300 seconds, and looked at every 20 to 30.
+    assert 300 <= (outcome.ended_at - outcome.started_at).total_seconds() <= 340
     assert (outcome.readings[0].configured, outcome.readings[0].runtime) == ("TRUE", "TRUE")
     mark = server.host("esx-01").mark
     assert mark is not None
