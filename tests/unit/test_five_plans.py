@@ -1,16 +1,10 @@
-"""Five plans that this format is made for: what of them loads already, and what is refused by its name."""
+"""Five plans that this format is made for: all that they say is taken."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
-from vgpu_cfg.documents import dump, parse_text
-from vgpu_cfg.errors import DocumentError, DocumentFault
-from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.plan_loading import load_plan
-from vgpu_cfg.plan_loading.refusals import without_unsupported
 
 HOROVOD = """
 version: 1
@@ -159,7 +153,11 @@ hosts:
     roce: {trust: dscp, dscp: 26, priority: 3}
   driver: {kind: nvd-aie, version: "580.95.*", by: lifecycle}
   bios: {sriov: true, above_4g: true}
-  access: {ssh: open-and-close, user: root, password: {secret: esxi}, bmc: {secret: bmc}}
+  access:
+    ssh: open-and-close
+    user: root
+    password: {secret: esxi}
+    bmc: {addresses: {esx-r12-01.example.com: bmc-r12-01}, password: {secret: bmc}}
   disruption: {max_hosts_down: 4, allow: [maintenance, reboot, cold_boot], vsan: noAction, canary: 1}
 networks:
 - {name: roce-111, switch: dvs-roce, vlan: 111, mtu: 9000}
@@ -172,18 +170,6 @@ def written(folder: Path, text: str) -> Path:
     path.write_text(text, encoding="utf-8")
     (folder / "site.yaml").write_text("vars: {unused: x}\n", encoding="utf-8")
     return path
-
-
-def supported(name: str, folder: Path) -> DesiredPlan:
-    """Load a plan without what is refused."""
-    kept = without_unsupported(parse_text(PLANS[name], name), [])
-    return load_plan(written(folder, dump(kept.data))).desired
-
-
-def refusals(name: str, folder: Path) -> list[DocumentFault]:
-    with pytest.raises(DocumentError) as caught:
-        load_plan(written(folder, PLANS[name]))
-    return list(caught.value.faults)
 
 
 def test_the_guides_case_is_supported_whole(tmp_path: Path) -> None:
@@ -210,14 +196,8 @@ def test_the_guides_case_is_supported_whole(tmp_path: Path) -> None:
         assert vm.guest.ofed is not None
 
 
-def test_of_the_rack_only_the_bmc_waits(tmp_path: Path) -> None:
-    assert [fault.message for fault in refusals("rack", tmp_path)] == [
-        "`bmc` is not supported by this release (not planned yet)"
-    ]
-
-
-def test_the_rest_loads(tmp_path: Path) -> None:
-    found = {name: supported(name, tmp_path) for name in PLANS}
+def test_all_of_them_load(tmp_path: Path) -> None:
+    found = {name: load_plan(written(tmp_path, text)).desired for name, text in PLANS.items()}
     assert {
         name: [(one.cluster or one.names, one.prepare) for one in plan.hosts] for name, plan in found.items()
     } == {
@@ -237,4 +217,5 @@ def test_the_rest_loads(tmp_path: Path) -> None:
     assert [nic.network for nic in found["hgx"].vms[0].nics[1:]] == [f"rail-{k}" for k in range(1, 9)]
     assert [vm.nics[0].network for vm in found["students"].vms[6:8]] == ["lab-a", "lab-b"]
     assert all(vm.guest is not None and vm.nics[0].ip == "pool" for vm in found["students"].vms)
+    assert {str(vm.source) for vm in found["students"].vms} == {"gold/ubuntu-24.04-efi-nvidia"}
     assert (found["rack"].networks[0].switch, found["rack"].networks[0].mtu) == ("dvs-roce", 9000)
