@@ -240,7 +240,8 @@ def run(tool: Tool, proxy: CountingProxy, environment: Mapping[str, str]) -> Too
             done = subprocess.run(
                 command,
                 env=environment,
-                cwd=ROOT,
+                # The toolkit writes a log to where it is started.
+                cwd=environment["HOME"],
                 capture_output=True,
                 text=True,
                 check=False,
