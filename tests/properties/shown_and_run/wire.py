@@ -12,6 +12,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 from xml.sax.saxutils import unescape
 
@@ -264,7 +265,7 @@ def listening(monkeypatch: pytest.MonkeyPatch) -> Iterator[Wire]:
     """Hear everything that is sent to vCenter, to shells of hosts and to guests, inside."""
     wire = Wire()
     call, host_line, guest_line = TransportStub._call, LabShell.execute, LabGuestShell.execute
-    act = RestClient.act
+    act, objects = RestClient.act, TransportStub.objects
 
     def heard_call(stub: TransportStub, target: Any, info: Any, arguments: Any) -> Any:
         named = {part.name: value for part, value in zip(info.params, arguments, strict=False)}
@@ -272,6 +273,11 @@ def listening(monkeypatch: pytest.MonkeyPatch) -> Iterator[Wire]:
         value = call(stub, target, info, arguments)
         wire.answer(info.wsdlName, target, value)
         return value
+
+    def heard_objects(stub: TransportStub, info: Any, answer: Any, readers: Any, turn: Any) -> Any:
+        if answer[0] == HTTPStatus.OK:
+            wire.answer(info.wsdlName, None, stub._decode(info, *answer))
+        return objects(stub, info, answer, readers, turn)
 
     def heard_act(client: RestClient, path: str, action: str, body: Mapping[str, Any], what: str) -> Any:
         wire.rest(action, body)
@@ -289,6 +295,7 @@ def listening(monkeypatch: pytest.MonkeyPatch) -> Iterator[Wire]:
 
     with monkeypatch.context() as patch:
         patch.setattr(TransportStub, "_call", heard_call)
+        patch.setattr(TransportStub, "objects", heard_objects)
         patch.setattr(RestClient, "act", heard_act)
         patch.setattr(LabShell, "execute", heard_host)
         patch.setattr(LabGuestShell, "execute", heard_guest)
