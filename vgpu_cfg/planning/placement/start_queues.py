@@ -6,9 +6,11 @@ none that is certain, which is a finding.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 from enum import Enum
+from functools import lru_cache
 
 from vgpu_cfg.catalog import Catalog
 from vgpu_cfg.late_dataclasses import dataclass
@@ -16,9 +18,10 @@ from vgpu_cfg.model.plan.change import Change, GpuLoad, PowerOnVm, StartQueue
 from vgpu_cfg.planning.capacity.gpu_state import GpuState, Held
 from vgpu_cfg.planning.capacity.peer_groups import has_group_api
 from vgpu_cfg.planning.capacity.vgpu_need import VgpuNeed, needs_of
+from vgpu_cfg.planning.placement.demand import Variant
 from vgpu_cfg.planning.placement.host_state import HostState
 from vgpu_cfg.planning.placement.power_order import Start
-from vgpu_cfg.planning.placement.start_search import SearchTooLarge, StartSearch
+from vgpu_cfg.planning.placement.start_search import MOST_POSITIONS, SearchTooLarge, StartSearch
 
 
 class StartOrder(Enum):
@@ -39,18 +42,42 @@ class BoardStarts:
     order: StartOrder
 
 
-def order_starts(host: HostState, starts: Sequence[Start]) -> Iterator[BoardStarts]:
-    """Order the starts of a host, each board by itself; `host` is as it is before any of them."""
+def order_starts(
+    host: HostState, starts: Sequence[Start], most_positions: int = MOST_POSITIONS
+) -> Iterator[BoardStarts]:
+    """Order the starts of a host, each board by itself; `host` is as it is before any of them.
+
+    No more positions than `most_positions` are looked at for each board: beyond, the order is unknown.
+    """
     for board_key in sorted({start.variant[0].board_key for start in starts}):
         own = tuple(start for start in starts if start.variant[0].board_key == board_key)
-        yield BoardStarts(host, board_key, own, _order(host, board_key, own))
+        gpus, peer_sets = board_gpus(host, board_key)
+        counts = Counter(start.variant for start in own)
+        content = StartContent(
+            tuple(gpu.signature() for gpu in gpus), peer_sets, frozenset(counts.items()), tuple(gpus)
+        )
+        yield BoardStarts(host, board_key, own, assess_starts(content, most_positions))
 
 
-def _order(host: HostState, board_key: str, starts: Sequence[Start]) -> StartOrder:
-    gpus, peer_sets = board_gpus(host, board_key)
-    variants = [start.variant for start in starts]
-    search = StartSearch.of(variants, gpus, peer_sets)
-    position, left = search.position(gpus), search.counted(variants)
+@dataclass(frozen=True, slots=True)
+class StartContent:
+    """What decides in which order VMs can start: what the GPUs hold, their peers, and the vGPUs to come.
+
+    Hosts of equal content are judged once; `gpus` are those of one of them.
+    """
+
+    signature: tuple[tuple[object, ...], ...]
+    peer_sets: tuple[frozenset[int], ...]
+    starts: frozenset[tuple[Variant, int]]
+    gpus: tuple[GpuState, ...] = field(compare=False)
+
+
+@lru_cache(maxsize=4_096)
+def assess_starts(content: StartContent, most_positions: int) -> StartOrder:
+    """Look for an order in which all start, whatever ESXi chooses."""
+    variants = [variant for variant, count in content.starts for _ in range(count)]
+    search = StartSearch.of(variants, content.gpus, content.peer_sets, most_positions)
+    position, left = search.position(content.gpus), search.counted(variants)
     try:
         if search.is_safe_by_size(position, left):
             return StartOrder.BY_SIZE

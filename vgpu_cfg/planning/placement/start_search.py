@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import field
 from math import ceil
+from operator import add
 
 from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.vgpu import VgpuMode
@@ -25,6 +26,8 @@ Remaining = tuple[int, ...]
 Cache = dict[tuple[Position, Remaining], bool]
 Predicate = Callable[[Position, Remaining], bool]
 
+MOST_POSITIONS = 20_000
+"""So many of each kind of judgement are looked at."""
 _MOST_VMS = 120
 """More are not looked through: every start is a level of the search."""
 
@@ -44,24 +47,41 @@ class StartSearch:
     kinds: tuple[Variant, ...]
     gpus: Sequence[GpuState]
     peer_sets: tuple[frozenset[int], ...] = ()
-    most_positions: int = 20_000
+    most_positions: int = MOST_POSITIONS
     _numbers: dict[tuple[object, ...], int] = field(default_factory=dict)
+    _by_future: dict[tuple[object, ...], int] = field(default_factory=dict)
     _states: list[GpuState] = field(default_factory=list)
     _steps: dict[tuple[int, VgpuNeed], int | None] = field(default_factory=dict)
     _rooms: dict[tuple[int, VgpuNeed], int] = field(default_factory=dict)
     _startable: Cache = field(default_factory=dict)
     _safe: Cache = field(default_factory=dict)
+    _needs: tuple[VgpuNeed, ...] = field(init=False)
+    _weights: tuple[tuple[int, ...], ...] = field(init=False)
+    _weights_of_kinds: tuple[tuple[int, ...], ...] = field(init=False)
+    _most: dict[int, tuple[int, ...]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._needs = tuple(dict.fromkeys(need for kind in self.kinds for need in kind))
+        by_need = {need: tuple(_weights(need, self._needs)) for need in self._needs}
+        self._weights = tuple(by_need.values())
+        self._weights_of_kinds = tuple(
+            tuple(map(sum, zip(*(by_need[need] for need in kind), strict=True))) for kind in self.kinds
+        )
 
     @classmethod
     def of(
-        cls, variants: Iterable[Variant], gpus: Sequence[GpuState], peer_sets: tuple[frozenset[int], ...] = ()
+        cls,
+        variants: Iterable[Variant],
+        gpus: Sequence[GpuState],
+        peer_sets: tuple[frozenset[int], ...] = (),
+        most_positions: int = MOST_POSITIONS,
     ) -> StartSearch:
         """Make the search for VMs with these vGPUs."""
         kinds = sorted(
             set(variants), key=lambda kind: (*start_size(kind), [need.name for need in kind]), reverse=True
         )
         uses_sets = any(need.peers is not None for kind in kinds for need in kind)
-        return cls(tuple(kinds), gpus, peer_sets if uses_sets else ())
+        return cls(tuple(kinds), gpus, peer_sets if uses_sets else (), most_positions)
 
     def counted(self, variants: Iterable[Variant]) -> Remaining:
         """Count VMs by kind."""
@@ -80,6 +100,8 @@ class StartSearch:
             return True
         if (quick := self._quickly(position, left)) is not None:
             return quick
+        if not self._has_room(position, left):
+            return False
         if sum(left) > _MOST_VMS:
             raise SearchTooLarge
         known = self._startable.get((position, left))
@@ -94,6 +116,8 @@ class StartSearch:
             return True
         if self._is_simple():
             return self._is_simply_safe(position, left)
+        if not self._has_room(position, left):
+            return False
         if sum(left) > _MOST_VMS:
             raise SearchTooLarge
         known = self._safe.get((position, left))
@@ -172,6 +196,28 @@ class StartSearch:
             if (single := self._step(number, need)) is not None:
                 yield self._ordered([*at[:index], single, *at[index + 1 :]])
 
+    def _has_room(self, position: Position, left: Remaining) -> bool:
+        """Whether all could start if ESXi chose as it should, as far as sums tell: most losses show here."""
+        rooms = map(sum, zip(*(self._most_of(number) for number in position), strict=True))
+        for place, room in enumerate(rooms):
+            if room < sum(
+                count * weights[place] for count, weights in zip(left, self._weights_of_kinds, strict=True)
+            ):
+                return False
+        return True
+
+    def _most_of(self, number: int) -> tuple[int, ...]:
+        """Return, by each weight, the most that a GPU can take from a state on."""
+        if number not in self._most:
+            ways = [
+                tuple(map(add, weights, self._most_of(after)))
+                for need, weights in zip(self._needs, self._weights, strict=True)
+                if (after := self._step(number, need)) is not None
+            ]
+            none = (0,) * len(self._weights[0])
+            self._most[number] = tuple(map(max, none, *ways)) if ways else none
+        return self._most[number]
+
     def _quickly(self, position: Position, left: Remaining) -> bool | None:
         """Decide without a search: one kind of single vGPUs, or sizes that lock a GPU each."""
         kinds = [kind for kind, count in zip(self.kinds, left, strict=True) if count]
@@ -228,23 +274,32 @@ class StartSearch:
 
     def _step(self, number: int, need: VgpuNeed) -> int | None:
         if (number, need) not in self._steps:
-            after = None
-            if self._states[number].refuse(need) is None:
-                gpu = self._states[number].copy()
-                gpu.take(need, "")
-                after = self._number(gpu)
-            self._steps[number, need] = after
+            after = self._after(self._states[number], need)
+            self._steps[number, need] = None if after is None else self._number(after)
         return self._steps[number, need]
 
     def _number(self, gpu: GpuState) -> int:
+        """Return the number of a GPU's state: the same for states that can take the same from here on."""
         held = sorted(
             (one.need.name if one.need else "", -1 if one.start is None else one.start) for one in gpu.held
         )
-        key = (gpu.board_key, gpu.sharing, gpu.mode, gpu.obstacle, tuple(held))
+        key = (gpu.board_key, gpu.sharing, gpu.mode, gpu.obstacle, gpu.is_cordoned, tuple(held))
         if key not in self._numbers:
-            self._numbers[key] = len(self._states)
-            self._states.append(gpu.copy())
+            steps = [self._after(gpu, need) for need in self._needs]
+            future = (bool(held), gpu.is_idle, *(None if one is None else self._number(one) for one in steps))
+            if future not in self._by_future:
+                self._by_future[future] = len(self._states)
+                self._states.append(gpu.copy())
+            self._numbers[key] = self._by_future[future]
         return self._numbers[key]
+
+    @staticmethod
+    def _after(gpu: GpuState, need: VgpuNeed) -> GpuState | None:
+        if gpu.refuse(need) is not None:
+            return None
+        after = gpu.copy()
+        after.take(need, "")
+        return after
 
     def _ordered(self, numbers: list[int]) -> Position:
         return tuple(numbers) if self.peer_sets else tuple(sorted(numbers))
@@ -253,6 +308,16 @@ class StartSearch:
         if len(cache) >= self.most_positions:
             raise SearchTooLarge
         cache[key] = known
+
+
+def _weights(need: VgpuNeed, needs: Sequence[VgpuNeed]) -> Iterator[int]:
+    """Yield what a vGPU weighs: memory, slices, and one for each size that it has or exceeds."""
+    yield need.framebuffer_mib
+    yield need.mig_size
+    yield need.mig_compute
+    for other in needs:
+        yield int(need.framebuffer_mib >= other.framebuffer_mib)
+        yield int(need == other)
 
 
 def start_size(variant: Variant) -> tuple[int, int, int]:
