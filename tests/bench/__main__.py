@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
 
+from tests.bench.exact_fit import print_exact_fits
 from tests.bench.guests import print_guests
 from tests.bench.hosts import print_hosts
 from tests.bench.placement import print_placement
@@ -53,6 +54,8 @@ PROFILE = VgpuProfile.parse("grid_a100-10c")
 HOSTS = 100
 GPUS_PER_HOST = 8
 PLACEMENTS = [(25, 125), (50, 250), (100, 500), (200, 1000), (100, 2000), (100, 4000)]
+EXACT_FITS = [(24, range(1, 11)), (100, range(1, 11))]
+"""Hosts and the seeds of their instances."""
 PREPARED = [(10, 50), (100, 500)]
 READ = ((10, 100), (100, 1_000), (1_000, 10_000))
 """Hosts and VMs of the estates that are read."""
@@ -127,7 +130,11 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--quick", action="store_true", help="10 VMs and 4 hosts only, and no large estate")
     parser.add_argument("--start-up", action="store_true", help="only what a command takes until it answers")
     parser.add_argument("--scale", action="store_true", help="only how reading, loading and planning grow")
+    parser.add_argument("--exact-fits", action="store_true", help="only placing VMs that fit exactly")
     chosen = parser.parse_args(arguments)
+    if chosen.exact_fits:
+        print_exact_fits(EXACT_FITS)
+        return 0
     if chosen.start_up:
         print_start_up()
         return 0
