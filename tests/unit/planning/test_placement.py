@@ -349,7 +349,7 @@ def test_vms_that_must_have_a_node_each_do_not_share_one() -> None:
     assert not place(states({"a": {"gpus": a100s(2)}}), demands(2, apart)).failed
 
 
-def test_what_the_solver_refutes_is_impossible_though_it_places_nothing_itself() -> None:
+def test_a_nic_on_the_node_of_the_gpu_is_part_of_the_program() -> None:
     gpus = [
         {"board": "A100", "pci": "0000:10:00.0", "node": 0},
         {"board": "A100", "pci": "0000:11:00.0", "node": 1},
@@ -357,8 +357,8 @@ def test_what_the_solver_refutes_is_impossible_though_it_places_nothing_itself()
     nics = [{"pci": f"0000:4{number}:00.0", "node": 0, "passthrough": True} for number in range(2)]
     near = shape("grid_a100-40c", nics=(NicNeed(NicKind.PASSTHROUGH, near_gpu=True, must_be_near=True),))
     hosts = states({"a": {"gpus": gpus, "nics": nics}})
-    assert SolverPlacer().place(hosts, demands(3, near)).is_refuted
-    found = place(hosts, demands(3, near))
-    assert set(found.fits) == {"vm-0"}
-    assert found.failed["vm-1"][1] is NoPlace.IMPOSSIBLE
-    assert not SolverPlacer().place(hosts, demands(2, near)).is_refuted, "the program does not know nodes"
+    found = SolverPlacer().place(hosts, demands(2, near))
+    assert (len(found.fits), found.least_left, found.is_proof) == (1, 1, True)
+    beside = [*nics[:1], {"pci": "0000:51:00.0", "node": 1, "passthrough": True}]
+    found = SolverPlacer().place(states({"a": {"gpus": gpus, "nics": beside}}), demands(2, near))
+    assert (len(found.fits), found.least_left) == (2, 0)

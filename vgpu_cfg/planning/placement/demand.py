@@ -68,12 +68,17 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """A VM that must get a place. `stays` tells that it exists on the one host of its shape."""
+    """A VM that must get a place.
+
+    `stays` tells that it exists on the one host of its shape, `starts` that it is to run: then
+    placement sees to it that it starts whichever GPUs ESXi chooses for it and the others.
+    """
 
     vm: str
     line: str
     shape: Shape
     stays: bool = False
+    starts: bool = False
 
 
 def counted_names(variant: Sequence[VgpuNeed]) -> str:

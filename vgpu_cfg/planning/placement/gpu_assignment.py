@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 
 from vgpu_cfg.late_dataclasses import dataclass
+from vgpu_cfg.model.plan_file import DeviceEntry
 from vgpu_cfg.model.plan_values import Spread
 from vgpu_cfg.planning.capacity.passthrough_slots import match_slots
 from vgpu_cfg.planning.capacity.peer_groups import has_group_api
@@ -18,10 +19,11 @@ from vgpu_cfg.planning.placement.place import in_order
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """A VM for a host, with one of its variants."""
+    """A VM for a host, with one of its variants; `seats` are the NUMA nodes of its vGPUs, then devices."""
 
     demand: Demand
     variant: Variant
+    seats: tuple[int | None, ...]
 
 
 @dataclass(slots=True)
@@ -34,8 +36,23 @@ class HostShare:
 
 
 def assign_gpus(host: HostState, share: HostShare) -> tuple[HostState, dict[str, Fit]] | None:
-    """Give every VM of a host its GPUs and devices; None where that cannot be done like this."""
-    return _simply(host, share) or _as_counted(host, share)
+    """Give every VM of a host its GPUs and devices; None where that cannot be done like this.
+
+    The simple way stands unless the program's own answer asks less of NUMA nodes, and of NICs that are far.
+    """
+    simple = _simply(host, share)
+    if simple is not None and not any(_price(fit) != (0, 0, 0) for fit in simple[1].values()):
+        return simple
+    found = [one for one in (simple, _as_counted(host, share)) if one is not None]
+    return min(found, key=lambda one: _total(one[1].values()), default=None)
+
+
+def _price(fit: Fit) -> tuple[int, int, int]:
+    return (int(fit.numa_level == 2), fit.far_nics, int(fit.numa_level == 1))
+
+
+def _total(fits: Iterable[Fit]) -> tuple[int, ...]:
+    return tuple(sum(figures) for figures in zip(*(_price(fit) for fit in fits), strict=True))
 
 
 def _simply(host: HostState, share: HostShare) -> tuple[HostState, dict[str, Fit]] | None:
@@ -60,7 +77,10 @@ def _as_counted(host: HostState, share: HostShare) -> tuple[HostState, dict[str,
         return None
     chosen: dict[str, tuple[int, ...]] = {}
     held: dict[int, list[tuple[VgpuNeed, str, str]]] = {}
-    for one in share.assignments:
+    assignments = sorted(
+        share.assignments, key=lambda one: not any(nic.near_gpu for nic in one.demand.shape.nics)
+    )
+    for one in assignments:
         gpus = _gpus_for(host, one, left, sets)
         if gpus is None:
             return None
@@ -74,7 +94,7 @@ def _as_counted(host: HostState, share: HostShare) -> tuple[HostState, dict[str,
             return None
         state.gpus[gpu] = filled
     empty = host.copy()
-    for one in share.assignments:
+    for one in assignments:
         demand = one.demand
         empty.nodes = state.nodes
         empty.holders, empty.given, empty.node_lines = state.holders, state.given, state.node_lines
@@ -96,7 +116,7 @@ def _gpus_for(
     line = shape.line if shape.spread is Spread.GPUS and shape.must else ""
     gpus: list[int] = []
     joined: dict[int, list[int]] = {}
-    for need in one.variant:
+    for need, node in zip(one.variant, one.seats, strict=False):
         if need.peers is not None and has_group_api(host.host):
             if need.peers not in joined:
                 size = sum(other.peers == need.peers for other in one.variant)
@@ -104,7 +124,9 @@ def _gpus_for(
                     (
                         members
                         for members in sets
-                        if len(members) == size and host.gpus[min(members)].board_key == need.board_key
+                        if len(members) == size
+                        and host.gpus[min(members)].board_key == need.board_key
+                        and (node is None or host.gpus[min(members)].node == node)
                     ),
                     None,
                 )
@@ -115,7 +137,8 @@ def _gpus_for(
             gpus.append(joined[need.peers].pop(0))
             continue
         item = PatternItem(need, line)
-        found = next((entry for entry in left if entry[1].get(item, 0) > 0), None)
+        able = [entry for entry in left if entry[1].get(item, 0) > 0]
+        found = next((entry for entry in able if node in (None, host.gpus[entry[0]].node)), None)
         if found is None:
             return None
         found[1][item] -= 1
@@ -124,14 +147,27 @@ def _gpus_for(
 
 
 def _slots(host: HostState, assignments: Sequence[Assignment]) -> dict[str, tuple[str, ...]] | None:
-    """Return the functions that each VM is passed through, None where they do not suffice."""
-    fixed = {address for one in assignments for address in one.demand.shape.fixed}
-    free = [slot for slot in host.free_slots() if slot.pci.pci_id not in fixed]
-    requests = [(one.demand.vm, need) for one in assignments for need in one.demand.shape.dynamic]
-    matched = match_slots(free, [need for _, need in requests])
-    if matched is None:
-        return None
+    """Return the functions that each VM is passed through, None where they do not suffice.
+
+    Those of a node are given to VMs that are to have them there before the others are.
+    """
     given = {one.demand.vm: list(one.demand.shape.fixed) for one in assignments}
-    for (vm, _), address in zip(requests, matched, strict=True):
-        given[vm].append(address)
+    taken = {address for addresses in given.values() for address in addresses}
+    requests: dict[int | None, list[tuple[str, DeviceEntry]]] = {}
+    for one in assignments:
+        seats = one.seats[len(one.variant) :]
+        for need, node in zip(one.demand.shape.dynamic, seats, strict=True):
+            requests.setdefault(node, []).append((one.demand.vm, need))
+    for node in sorted(requests, key=lambda one: (one is None, one)):
+        free = [
+            slot
+            for slot in host.free_slots()
+            if slot.pci.pci_id not in taken and node in (None, slot.pci.numa_node)
+        ]
+        matched = match_slots(free, [need for _, need in requests[node]])
+        if matched is None:
+            return None
+        for (vm, _), address in zip(requests[node], matched, strict=True):
+            given[vm].append(address)
+            taken.add(address)
     return {vm: tuple(addresses) for vm, addresses in given.items()}

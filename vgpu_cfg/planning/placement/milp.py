@@ -27,11 +27,15 @@ class SolverStatus(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Solution:
-    """The values of the variables in their order; `bound` is what no solution's cost goes below."""
+    """The values of the variables in their order; `bound` is what no solution's cost goes below.
+
+    `nodes` counts how many of the search were looked at.
+    """
 
     outcome: SolverStatus
     values: tuple[int, ...] = ()
     bound: float = -INFINITY
+    nodes: int = 0
 
 
 @dataclass(slots=True)
@@ -111,14 +115,15 @@ class Program:
         solver.run()
         status, info = solver.getModelStatus(), solver.getInfo()
         kinds = highspy.HighsModelStatus
+        nodes = max(0, int(info.mip_node_count))
         if status in (kinds.kInfeasible, kinds.kUnboundedOrInfeasible):
-            return Solution(SolverStatus.NONE)
+            return Solution(SolverStatus.NONE, nodes=nodes)
         has_values = info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible
         if not has_values:
-            return Solution(SolverStatus.UNKNOWN, bound=info.mip_dual_bound)
+            return Solution(SolverStatus.UNKNOWN, bound=info.mip_dual_bound, nodes=nodes)
         values = tuple(round(value) for value in solver.getSolution().col_value)
         outcome = SolverStatus.BEST if status == kinds.kOptimal else SolverStatus.FOUND
-        return Solution(outcome, values, info.mip_dual_bound)
+        return Solution(outcome, values, info.mip_dual_bound, nodes)
 
     def _model(self) -> Any:
         import highspy

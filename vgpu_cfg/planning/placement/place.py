@@ -30,7 +30,8 @@ class NoPlace(StrEnum):
 class Attempt:
     """What one placer came to. `is_proof` tells that no placement leaves fewer VMs without a place.
 
-    `is_refuted` tells, of an attempt that places nothing itself, that no placement of all VMs exists.
+    `is_refuted` tells, of an attempt that places nothing itself, that no placement of all VMs exists;
+    `least_left` is how many VMs have no place in any placement, as far as that is proven.
     `initial` are the hosts before any VM was put on them.
     """
 
@@ -40,6 +41,7 @@ class Attempt:
     left: list[Demand] = field(default_factory=list)
     is_proof: bool = False
     is_refuted: bool = False
+    least_left: int = 0
 
 
 class Placer(Protocol):
@@ -54,7 +56,8 @@ class Placer(Protocol):
 class Placed:
     """The outcome for all VMs. `initial` are the hosts before any VM of the plan was put on them.
 
-    `kept` is what the VMs ask to stay free.
+    `kept` is what the VMs ask to stay free, `least_left` how many VMs at least have no place, as far as that
+    is proven.
     """
 
     initial: list[HostState]
@@ -62,6 +65,7 @@ class Placed:
     fits: dict[str, Fit]
     failed: dict[str, tuple[Demand, NoPlace]]
     kept: KeptFree = ()
+    least_left: int = 0
 
 
 def in_order(demands: Iterable[Demand]) -> list[Demand]:
@@ -90,10 +94,11 @@ def place(
     attempt = first.place(hosts, demands)
     failed = _proven_impossible(hosts, attempt.left)
     left = [demand for demand in attempt.left if demand.vm not in failed]
-    verdict = NoPlace.UNDECIDED
+    verdict, least_left = NoPlace.UNDECIDED, 0
     possible = [demand for demand in demands if demand.vm not in failed]
     for placer in others if left else ():
         other = placer.place(hosts, possible)
+        least_left = max(least_left, other.least_left)
         if not other.left or other.is_proof:
             attempt, left, verdict = other, other.left, NoPlace.IMPOSSIBLE
             break
@@ -102,7 +107,7 @@ def place(
             break
     polish(attempt, demands)
     failed |= {demand.vm: (demand, verdict) for demand in left}
-    return Placed(initial, attempt.hosts, attempt.fits, failed, kept_free(demands))
+    return Placed(initial, attempt.hosts, attempt.fits, failed, kept_free(demands), least_left)
 
 
 def _proven_impossible(

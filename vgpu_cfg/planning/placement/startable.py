@@ -13,6 +13,8 @@ from vgpu_cfg.planning.placement.power_order import Start
 from vgpu_cfg.planning.placement.start_queues import BoardStarts, StartOrder, order_starts
 
 _MOST_TRIES = 4
+_MANY = 300
+"""So many VMs are not placed anew: the solver has shared them out so that they start where it could."""
 
 
 def place_startable(
@@ -25,12 +27,15 @@ def place_startable(
 
     A placement of fewer VMs is never taken for that, and where no try succeeds the first one stands.
     """
+    demands = [replace(demand, starts=demand.vm in starting) for demand in demands]
     first = place(hosts, demands, placers, improve)
     placed, apart = first, set[tuple[int, Variant]]()
     for _ in range(_MOST_TRIES):
         lost = list(_lost(placed, starting))
         if not lost:
             return replace(placed, failed=first.failed)
+        if len(demands) > _MANY:
+            break
         for found in lost:
             smallest = min(found.starts, key=lambda start: (start.size, start.vm))
             apart.add((found.host.index, smallest.variant))

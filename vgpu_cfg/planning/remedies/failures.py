@@ -28,7 +28,7 @@ def report_failures(
         demand, verdict = failure
         if demand.shape not in refusals:
             refusals[demand.shape] = _refusal(demand.shape, placed, baseline)
-        _report(resolved, refusals[demand.shape], verdict, findings)
+        _report(resolved, refusals[demand.shape], verdict, _reached(placed), findings)
 
 
 def _refusal(shape: Shape, placed: Placed, baseline: Baseline) -> Refusal:
@@ -37,11 +37,20 @@ def _refusal(shape: Shape, placed: Placed, baseline: Baseline) -> Refusal:
     return explain_refusal(placed.initial if is_alone else placed.hosts, shape, baseline.claims)
 
 
-def _report(resolved: ResolvedVm, refusal: Refusal, verdict: NoPlace, findings: Findings) -> None:
+def _reached(placed: Placed) -> str:
+    """Say how far the search came: how many VMs are left, and how many at least are by the proof."""
+    left = sum(verdict is NoPlace.UNDECIDED for _, verdict in placed.failed.values())
+    total = len(placed.fits) + len(placed.failed)
+    return f"{left:,} of {total:,} VMs are left, at least {placed.least_left:,} are by what is proven"
+
+
+def _report(
+    resolved: ResolvedVm, refusal: Refusal, verdict: NoPlace, reached: str, findings: Findings
+) -> None:
     if verdict is NoPlace.UNDECIDED:
         message = (
             "no placement was found within the search's limit, and none was proven impossible; "
-            f"{refusal.message}"
+            f"{reached}; {refusal.message}"
         )
         remedy = "split the plan, name hosts with `place.hosts`, or free room"
         findings.refuse_vm(Code.UNDECIDED, resolved.desired, message, remedy, refusal.hindrances)

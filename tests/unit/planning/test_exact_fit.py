@@ -1,0 +1,74 @@
+"""VMs that fill hosts to the last GPU and NIC are placed, and how far an open search came is told."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from tests.bench.exact_fit import make_instance
+from tests.unit.planning.test_placement import a100s, demands, shape, states
+from vgpu_cfg.planning.placement.greedy import GreedyPlacer
+from vgpu_cfg.planning.placement.kinds import Kinds
+from vgpu_cfg.planning.placement.place import NoPlace, place
+from vgpu_cfg.planning.placement.placers import PLACERS
+from vgpu_cfg.planning.placement.power_order import Start
+from vgpu_cfg.planning.placement.solver import SolverPlacer
+from vgpu_cfg.planning.placement.start_queues import StartOrder, assess_starts, order_starts
+from vgpu_cfg.planning.placement.startable import place_startable
+
+
+def test_vms_that_fit_exactly_are_placed_and_start_whatever_esxi_chooses() -> None:
+    made = make_instance(6, 2)
+    assert GreedyPlacer().place(made.hosts, made.demands).left, "the greedy way must fail here"
+    found = place_startable(made.hosts, made.demands, PLACERS, {one.vm for one in made.demands})
+    assert not found.failed
+    for index, host in enumerate(found.initial):
+        starts = [Start(vm, fit.variant) for vm, fit in found.fits.items() if fit.host == index]
+        assert StartOrder.UNKNOWN not in {one.order for one in order_starts(host, starts)}
+
+
+def test_like_hosts_are_counted_together_whatever_they_are_called() -> None:
+    rows = {"a": {"gpus": a100s(2)}, "b": {"gpus": a100s(2)}, "c": {"gpus": a100s(1)}}
+    kinds = Kinds(states(rows), demands(4, shape("grid_a100-20c", hosts=3)))
+    assert [part.hosts for part in kinds.parts] == [(0, 1), (2,)]
+    held = {"x": {"host": "b", "gpus": ["grid_a100-20c"], "on": ["0000:10:00.0"]}}
+    kinds = Kinds(states(rows, held), demands(4, shape("grid_a100-20c", hosts=3)))
+    assert [part.hosts for part in kinds.parts] == [(0,), (1,), (2,)]
+
+
+def test_hosts_of_one_content_are_assessed_once() -> None:
+    hosts = states({name: {"gpus": a100s(2, sharing="mig")} for name in "abc"})
+    starts = [
+        Start(vm, shape(profile).variants[0])
+        for vm, profile in (("x", "grid_a100-3-20c"), ("y", "grid_a100-4-20c"))
+    ]
+    before = assess_starts.cache_info()
+    orders = {one.order for host in hosts for one in order_starts(host, starts)}
+    after = assess_starts.cache_info()
+    assert len(orders) == 1
+    assert (after.misses - before.misses, after.hits - before.hits) in ((1, 2), (0, 3))
+    list(order_starts(hosts[0], starts[:1]))
+    assert (
+        assess_starts.cache_info().misses + assess_starts.cache_info().hits == after.misses + after.hits + 1
+    )
+
+
+def test_a_search_that_is_left_open_says_how_many_have_no_place_at_least() -> None:
+    hosts = states({"a": {"gpus": a100s()}, "b": {"gpus": a100s()}})
+    wanted = demands(3, shape("grid_a100-40c", hosts=2))
+    proven = SolverPlacer().place(hosts, wanted)
+    assert (len(proven.left), proven.least_left) == (1, 1)
+    found = place(hosts, wanted, (GreedyPlacer(), SolverPlacer(most_variables=1)))
+    assert {verdict for _, verdict in found.failed.values()} == {NoPlace.UNDECIDED}
+    assert found.least_left == 0
+
+
+def test_a_vm_goes_to_the_node_that_has_cores_for_it() -> None:
+    gpus = [
+        {"board": "A100", "pci": f"0000:{0x10 + place:02x}:00.0", "node": place // 2} for place in range(4)
+    ]
+    large = dataclasses.replace(shape("grid_a100-40c"), cpus=24)
+    small = dataclasses.replace(shape("grid_a100-40c"), cpus=8)
+    found = SolverPlacer().place(
+        states({"a": {"gpus": gpus}}), [*demands(2, large, "l"), *demands(2, small, "s")]
+    )
+    assert {fit.numa_level for fit in found.fits.values()} == {0}
