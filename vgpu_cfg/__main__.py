@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 
 COLLECT_AFTER = 500_000
 """New objects until the garbage collector looks at them: a command keeps nearly all to its end.
@@ -11,6 +12,8 @@ A plan of a few VMs makes some 300,000, most of them while modules are loaded.
 """
 
 gc.set_threshold(COLLECT_AFTER)
+# pydantic looks through all installed packages for plugins of its own: a tenth of a start, none is for us.
+os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
 
 from vgpu_cfg.cli.app import main  # noqa: E402 - its imports make objects, too
 
