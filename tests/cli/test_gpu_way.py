@@ -33,7 +33,6 @@ GPUS = {
 _THERE = "what is there: as vCenter told it, and read from that"
 _SHOWN = "what is shown of it"
 BESIDE = {
-    "DynamicProperty": _THERE,
     "GpuState": _THERE,
     "Host": _THERE,
     "NumaNode": _THERE,
@@ -86,6 +85,9 @@ class Way:
     def _tells(self, value: object) -> bool:
         if isinstance(value, tuple | list):
             return any(map(self._tells, value))
+        # What has no text of its own is no text; pyvmomi cannot even print a part that is kept of an answer.
+        if isinstance(value, DataObject) or type(value).__str__ is object.__str__:
+            return False
         return str(value) == self._text
 
 

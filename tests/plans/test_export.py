@@ -31,6 +31,15 @@ ANY_FILE_CHANGES = {
     "host-group-rule-follows-the-line": "the plan's own rules are not as it made them",
     "host-group-rule-was-turned-round": "the plan's own rules are not as it made them",
     "rule-follows-the-line": "the plan's own rules are not as it made them",
+    **dict.fromkeys(
+        (
+            "reservation-before-that-of-others",
+            "reservation-in-its-time",
+            "reservation-not-over",
+            "reservation-over",
+        ),
+        "an exported file names no time, so what the plan reserved is given back",
+    ),
 }
 """Cases in which the next plan of any file has something to do, and what."""
 NOT_TODAY = frozenset({Code.HOST_CORDONED, Code.GPU_CORDONED})
@@ -57,6 +66,10 @@ NOT_MADE_AGAIN_AFTER = {
             "host-vm-waits-for-its-host",
         ),
         "the simulated host offers the profiles of before its preparation",
+    ),
+    **dict.fromkeys(
+        ("reservation-before-that-of-others",),
+        "others have reserved the GPUs for later, and an exported file names no end",
     ),
     **dict.fromkeys(
         ("host-memory-margin-relaxed", "eight-gpu-server-relaxed", "vcenter-cannot-create-it-now-relaxed"),

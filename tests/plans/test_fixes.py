@@ -28,6 +28,16 @@ DOCS = Path(__file__).parents[2] / "docs"
 TABLE = Path(__file__).parent / "fixes.yaml"
 FIXES: dict[str, list[str]] = read_document(TABLE, name=TABLE.name).data if TABLE.exists() else {}
 REWRITES = bool(os.environ.get("REWRITE_FIXES"))
+NOTHING_HELPS = {
+    "quota-of-owner-exceeded": "who keeps the shares raises one, or somebody gives GPUs back",
+    "quota-in-parts-exceeded": "the same",
+    "quota-in-framebuffer-exceeded": "the same",
+    "reservation-of-others-met-by-a-plan-without-end": "another time, which only its user can choose",
+    "reservation-of-a-list": "the same",
+    "policies-of-a-vm-are-not-told": "an account that is told them",
+    "policies-were-not-read": "a vCenter, where a recording was read",
+}
+"""Cases that no edit or act helps which could be tried here; their findings say in words what does."""
 FREE = frozenset({FixKind.FILE, FixKind.OUTSIDE})
 
 
@@ -110,7 +120,7 @@ def test_a_fix_that_is_advised_works(case: str) -> None:
 @pytest.mark.skipif(REWRITES, reason="the table is being written")
 def test_every_case_that_is_refused_has_its_fix_in_the_table() -> None:
     assert set(FIXES) == {case for case in CASES if plan_of(case).errors}
-    assert all(FIXES.values())
+    assert {case for case, fixes in FIXES.items() if not fixes} == set(NOTHING_HELPS)
 
 
 @pytest.mark.skipif(not REWRITES, reason="REWRITE_FIXES=1 writes the table")

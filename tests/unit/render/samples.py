@@ -40,6 +40,7 @@ from vgpu_cfg.model.plan.change import (
     SetAttributes,
     SetHostRule,
     SetOverrides,
+    SetReservation,
     SetRule,
     SetTags,
     Subject,
@@ -49,6 +50,7 @@ from vgpu_cfg.model.plan.change import (
 )
 from vgpu_cfg.model.plan.severity import Severity
 from vgpu_cfg.model.plan.vm_spec import VmSpec
+from vgpu_cfg.model.reservations import Reservation, ReservedGpus
 from vgpu_cfg.model.vgpu import Sharing
 
 READ_AT = datetime(2026, 3, 2, 21, 4, 11, tzinfo=UTC)
@@ -220,6 +222,17 @@ def everything() -> Plan:
             vm=shop,
             detach=(Tag(category="Backup", name="weekly", id="urn:2"),),
             attach=(Tag(category="Backup", name="daily", id="urn:1"),),
+        ),
+        SetReservation(
+            id="reserve GPUs",
+            subject=Subject(kind="plan", name="horovod"),
+            edits=(Edit(key="reserved", after="2 GPUs of A100 in gpu, 2027-01-04 to 2027-03-31"),),
+            reservation=Reservation(
+                plan="horovod",
+                begins=datetime(2027, 1, 4, 7, tzinfo=UTC),
+                ends=datetime(2027, 3, 31, 16, tzinfo=UTC),
+                holds=(ReservedGpus(cluster="domain-1", label="gpu", board="A100", gpus=2),),
+            ),
         ),
         SetOverrides(
             id="set VM overrides in gpu",
