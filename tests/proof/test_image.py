@@ -61,7 +61,7 @@ def test_it_runs_as_nobody_special_and_writes_its_state_alone(image: Stage) -> N
     assert run(image, ["id", "-u"]).strip() == "10001"
     assert "vgpu-cfg" in vgpu_cfg(image, *image.command)
     assert vgpu_cfg(image, "--version").startswith("vgpu-cfg ")
-    (image.root / "work" / "plan.yaml").write_bytes(PLAN.read_bytes())
+    (image.root / "plans" / "plan.yaml").write_bytes(PLAN.read_bytes())
     assert "NEXT" in vgpu_cfg(image, "plan", "plan.yaml")
     assert [path.name for path in (image.root / "state").iterdir()] == ["lab"]
     for place in ("/config/x", "/opt/vgpu-cfg/x", "/usr/x"):
