@@ -10,6 +10,7 @@ from uuid import NAMESPACE_DNS, NAMESPACE_URL, uuid5
 from pyVmomi import vim, vmodl
 
 from vgpu_cfg.errors import DocumentError, DocumentFault
+from vgpu_cfg.lab.building.customization_specs import make_customization_spec
 from vgpu_cfg.lab.building.host_maker import make_host
 from vgpu_cfg.lab.building.site import Site, new_site
 from vgpu_cfg.lab.estates import estate as file
@@ -87,6 +88,9 @@ class _Builder:
             )
             for one in center.storage_policies
         )
+        self.state.customization_specs = {
+            one.name: make_customization_spec(one) for one in center.customization_specs
+        }
         self.tags: dict[tuple[str, str], str] = {}
         for category in center.tag_categories:
             cardinality = "SINGLE" if category.single else "MULTIPLE"

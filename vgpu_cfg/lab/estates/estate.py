@@ -7,6 +7,7 @@ estate says only what it is about.
 from __future__ import annotations
 
 import re
+from ipaddress import ip_interface
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
@@ -51,6 +52,15 @@ def _nic_model(value: str) -> str:
         hint = documents.did_you_mean(value, NIC_MODELS)
         raise ValueError(f"the lab knows no NIC {value!r}\n{hint}")
     return value
+
+
+def _nic_setting(value: str) -> str:
+    try:
+        if value in ("dhcp", "ask") or "/" in str(ip_interface(value)):
+            return value
+    except ValueError:
+        pass
+    raise ValueError(f"{value!r} is no setting of a NIC: write dhcp, ask, or an address like 10.0.0.5/24")
 
 
 def _day(value: tuple[float, ...]) -> tuple[float, ...]:
@@ -397,6 +407,22 @@ class StoragePolicyPart(Part):
     datastores: tuple[str, ...] = ()
 
 
+class CustomizationSpecPart(Part):
+    """A customisation specification. `hostname` and each of `nics` may be left to whoever uses it: `ask`.
+
+    `password` says for whose key one in it is encrypted: this vCenter's own, or another's.
+    """
+
+    name: str
+    description: str = ""
+    type: Literal["Linux", "Windows"] = "Linux"
+    hostname: str = "vm"
+    domain: str = "example.com"
+    dns: tuple[str, ...] = ()
+    nics: tuple[Annotated[str, AfterValidator(_nic_setting)], ...] = ("dhcp",)
+    password: Literal["", "own", "foreign"] = ""
+
+
 class DirectPathPart(Part):
     """A DirectPath profile of a vGPU type, and what of it is reserved on hosts, by name."""
 
@@ -440,6 +466,7 @@ class VcenterPart(Part):
     key_providers: tuple[KeyProviderPart, ...] = ()
     direct_path: tuple[DirectPathPart, ...] = ()
     storage_policies: tuple[StoragePolicyPart, ...] = ()
+    customization_specs: tuple[CustomizationSpecPart, ...] = ()
     tag_categories: tuple[TagCategoryPart, ...] = ()
     libraries: tuple[LibraryPart, ...] = ()
 

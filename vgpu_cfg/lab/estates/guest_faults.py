@@ -7,6 +7,7 @@ WORDS = {
     "clock": "seconds by which its clock is ahead; behind with a minus",
     "compute": "the compute mode of its GPUs, as in Prohibited",
     "counts": "what its RDMA NICs count besides in each transfer, as in rx_symbol_err_phy 900; a line each",
+    "customization": "what fails of its customisation: network, identity or unknown",
     "driver": "missing: no module for its kernel; else the version of newer libraries beside the module",
     "files": "another content of a file that the kernel makes up, as in /proc/uptime 4.1; a line each",
     "firewall": "closed: nobody else reaches its exporters",

@@ -6,7 +6,7 @@ tasks: it is done when somebody waits for that long.
 
 from __future__ import annotations
 
-from vgpu_cfg.lab.guest import cloud_init
+from vgpu_cfg.lab.guest import cloud_init, customization
 from vgpu_cfg.lab.guest.shell.processes import finish
 from vgpu_cfg.lab.guest.staging import command as staging
 from vgpu_cfg.lab.guest.system.creation import guest_of, stop
@@ -65,6 +65,7 @@ def _wake(lab: Simulation, vm: VirtualMachine) -> None:
     if guest.phase == "booting":
         guest.phase, guest.boots = "up", guest.boots + 1
         guest.has_nouveau = guest.nouveau and not guest.driver and bool(gpus_of_guest(lab.state, vm))
+        customization.boot(lab, vm)
         cloud_init.boot(lab, vm)
         staging.resume(lab, vm)
         if guest.staging is not None and guest.staging.is_over:

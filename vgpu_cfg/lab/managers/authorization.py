@@ -78,7 +78,9 @@ PRIVILEGES = (
     "VirtualMachine.Inventory.Delete",
     "VirtualMachine.Inventory.Move",
     "VirtualMachine.Provisioning.Clone",
+    "VirtualMachine.Provisioning.Customize",
     "VirtualMachine.Provisioning.DeployTemplate",
+    "VirtualMachine.Provisioning.ReadCustSpecs",
 )
 """What there is, as far as anything here asks for it. Of an administrator any other counts as granted."""
 

@@ -11,6 +11,7 @@ from vgpu_cfg.lab.api.references import Service, vim_class
 from vgpu_cfg.lab.api.versions import is_at_least
 from vgpu_cfg.lab.renderers.alarms import ALARM, ALARM_MANAGER
 from vgpu_cfg.lab.renderers.crypto import CRYPTO_MANAGER
+from vgpu_cfg.lab.renderers.customization import CUSTOMIZATION_SPEC_MANAGER
 from vgpu_cfg.lab.renderers.entity import constant, custom_fields, under
 from vgpu_cfg.lab.renderers.hosts.graphics import host_of
 from vgpu_cfg.lab.renderers.hosts.host import FIREWALL, services
@@ -39,6 +40,7 @@ CONTENT = {
     "searchIndex": "SearchIndex",
     "taskManager": "TaskManager",
     "customFieldsManager": "CustomFieldsManager",
+    "customizationSpecManager": "CustomizationSpecManager",
     "cryptoManager": "CryptoManager",
     "setting": "VpxSettings",
     "alarmManager": "AlarmManager",
@@ -158,6 +160,7 @@ SERVICES: dict[str, dict[str, Render]] = {
     "SearchIndex": {},
     "AuthorizationManager": {"roleList": _roles},
     "CustomFieldsManager": {"field": lambda context, _thing: custom_fields(context)},
+    "CustomizationSpecManager": CUSTOMIZATION_SPEC_MANAGER,
     "CryptoManagerKmip": CRYPTO_MANAGER,
     "DirectPathProfileManager": {},
     "PropertyCollector": {"filter": _filters},

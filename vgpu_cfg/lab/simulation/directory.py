@@ -16,6 +16,7 @@ SINGLETONS = {
     "AuthorizationManager": "AuthorizationManager",
     "TaskManager": "TaskManager",
     "CustomFieldsManager": "CustomFieldsManager",
+    "CustomizationSpecManager": "CustomizationSpecManager",
     "CryptoManager": "CryptoManagerKmip",
     "DirectPathProfileManager": "DirectPathProfileManager",
     "VpxSettings": "OptionManager",

@@ -9,6 +9,7 @@ from vgpu_cfg.lab.managers import (
     browser,
     config_options,
     custom_fields,
+    customization_specs,
     direct_path,
     event_history,
     executer,
@@ -33,7 +34,7 @@ from vgpu_cfg.lab.operations.hosts import network as host_network
 from vgpu_cfg.lab.operations.hosts import power as host_power
 from vgpu_cfg.lab.operations.hosts import services as host_services
 from vgpu_cfg.lab.operations.hosts import software as host_software
-from vgpu_cfg.lab.operations.vms import clone, create, migrate, power, reconfigure, snapshots
+from vgpu_cfg.lab.operations.vms import clone, create, customize, migrate, power, reconfigure, snapshots
 from vgpu_cfg.lab.operations.vms import lifecycle as vm_lifecycle
 
 MODULES = (
@@ -45,6 +46,8 @@ MODULES = (
     config_options,
     create,
     custom_fields,
+    customization_specs,
+    customize,
     direct_path,
     event_history,
     executer,

@@ -317,6 +317,8 @@ class LabState:
     key_providers: tuple[KeyProvider, ...] = ()
     direct_path: tuple[DirectPathProfile, ...] = ()
     storage_policies: tuple[StoragePolicy, ...] = ()
+    customization_specs: dict[str, Any] = field(default_factory=dict)
+    """What it keeps to customise guests with (vim `CustomizationSpecItem`), by name."""
     leaving: dict[str, float] = field(default_factory=dict)
     """Hosts that were told to reboot, and when they are gone (moid → seconds of the lab's clock)."""
     booting: dict[str, float] = field(default_factory=dict)

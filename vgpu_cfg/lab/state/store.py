@@ -19,7 +19,7 @@ from vgpu_cfg.errors import DocumentError, DocumentFault
 from vgpu_cfg.lab.state.as_json import decode_object, decode_values, encode_object, encode_values
 from vgpu_cfg.lab.state.inventory import LabState, Managed
 
-FORMAT = 7
+FORMAT = 8
 STATE_FILE = "state.json"
 LOCK_FILE = "state.lock"
 PLAIN_FIELDS = (
@@ -39,6 +39,7 @@ PLAIN_FIELDS = (
     "key_providers",
     "direct_path",
     "storage_policies",
+    "customization_specs",
     "leaving",
     "booting",
     "waking",

@@ -83,6 +83,8 @@ class VirtualMachine(Managed):
     """Id of the storage policy of the VM's home."""
     disk_policies: dict[int, str] = field(default_factory=dict)
     """Ids of those of its disks, by their keys."""
+    customization: Any = None
+    """What its guest is customised with at its next start (vim `CustomizationSpec`)."""
     log: list[str] = field(default_factory=list)
     """Last lines of vmware.log worth telling."""
     seed: Callable[[], dict[int, Any]] | None = field(default=None, repr=False)

@@ -12,6 +12,7 @@ from pyVmomi import vim
 from vgpu_cfg.lab.guest.system.creation import copy_of
 from vgpu_cfg.lab.operations.refs import resolve, resolve_or_none
 from vgpu_cfg.lab.operations.vms.create import new_uuids, register
+from vgpu_cfg.lab.operations.vms.customize import keep
 from vgpu_cfg.lab.operations.vms.device_groups import change_devices
 from vgpu_cfg.lab.operations.vms.drafts import apply_spec, check_name, draft_of
 from vgpu_cfg.lab.operations.vms.place import (
@@ -31,6 +32,7 @@ from vgpu_cfg.lab.operations.vms.privileges import (
     needed_for_clone,
 )
 from vgpu_cfg.lab.rules import refusals
+from vgpu_cfg.lab.rules.customization import check_customization
 from vgpu_cfg.lab.simulation.operations import task
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state.devices import Devices, copy_with, disks_of, dynamic_of, has_tpm, mac_of, nics_of
@@ -60,7 +62,11 @@ def _check_arguments(lab: Simulation, source: VirtualMachine, *, folder: Any, na
     """Refuse at once what the user may not do, what has gone, and a template that gets no pool."""
     location = spec.location
     needed = (
-        (vim.VirtualMachine(source.moid), VirtualMachine, needed_for_clone(is_template=source.is_template)),
+        (
+            vim.VirtualMachine(source.moid),
+            VirtualMachine,
+            needed_for_clone(is_template=source.is_template, is_customized=spec.customization is not None),
+        ),
         (location.folder or folder, Folder, NEEDED_ON_FOLDER),
         (location.pool, ResourcePool, NEEDED_ON_POOL),
         (location.datastore, Datastore, NEEDED_ON_DATASTORE),
@@ -120,6 +126,9 @@ def clone_vm(lab: Simulation, source: VirtualMachine, *, folder: Any, name: str,
     change_devices(state, vm, host, location.deviceChange or [])
     if spec.config is not None:
         apply_spec(lab, vm, host, spec.config)
+    if spec.customization is not None:
+        check_customization(vm, spec.customization)
+        keep(vm, spec.customization)
     register(lab, vm, folder=into, pool=None if spec.template else pool, host=host, store=store)
     if spec.powerOn:
         power_on(lab, vm)
@@ -164,6 +173,7 @@ def _copy(lab: Simulation, source: VirtualMachine, name: str, store: Datastore) 
         datastore=store.moid,
         home=name,
         log=[],
+        customization=None,
         made_guest=copy_of(source.made_guest),
     )
     number = int(moid.rsplit("-", 1)[1])

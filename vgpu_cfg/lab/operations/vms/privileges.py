@@ -93,9 +93,11 @@ NEEDED_ON_NETWORK = ("Network.Assign",)
 """What CreateVM_Task needs on the network of a new VM; that a changed NIC needs it likewise is assumed."""
 
 
-def needed_for_clone(*, is_template: bool) -> tuple[str, ...]:
+def needed_for_clone(*, is_template: bool, is_customized: bool) -> tuple[str, ...]:
     """Return what CloneVM_Task needs on its source."""
-    return ("VirtualMachine.Provisioning." + ("DeployTemplate" if is_template else "Clone"),)
+    copied = "DeployTemplate" if is_template else "Clone"
+    needed = (copied, "Customize") if is_customized else (copied,)
+    return tuple(f"VirtualMachine.Provisioning.{one}" for one in needed)
 
 
 def needed_for_move(*, is_on: bool) -> tuple[str, ...]:

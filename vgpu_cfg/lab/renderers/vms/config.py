@@ -11,6 +11,7 @@ from vgpu_cfg.lab.renderers.entity import attribute, constant
 from vgpu_cfg.lab.renderers.inventory import unlimited
 from vgpu_cfg.lab.renderers.table import Render
 from vgpu_cfg.lab.renderers.vms.devices import devices
+from vgpu_cfg.lab.rules.customization import PENDING_KEY
 from vgpu_cfg.lab.rules.hardware import OLDEST_VNUMA_VERSION, reservation_mib
 from vgpu_cfg.lab.simulation.clock import as_datetime
 from vgpu_cfg.lab.simulation.context import Context
@@ -81,7 +82,7 @@ def _flags(_context: Context, thing: VirtualMachine) -> Any:
 
 
 def _tools(_context: Context, thing: VirtualMachine) -> Any:
-    return thing.extra.get("tools") or vim.vm.ToolsConfigInfo(
+    info = thing.extra.get("tools") or vim.vm.ToolsConfigInfo(
         toolsVersion=12389,
         afterPowerOn=True,
         afterResume=True,
@@ -90,6 +91,9 @@ def _tools(_context: Context, thing: VirtualMachine) -> Any:
         toolsUpgradePolicy="manual",
         syncTimeWithHost=False,
     )
+    if thing.customization is None:
+        return info
+    return copy_with(info, pendingCustomization=thing.extra_config.get(PENDING_KEY))
 
 
 def _power_ops(_context: Context, thing: VirtualMachine) -> Any:
