@@ -23,6 +23,7 @@ def render_reservations_page(found: ReservationCalendar, server: str, told: dict
         about=f"at {found.now:%Y-%m-%d %H:%M} UTC; whole GPUs, and vCenter enforces none of it",
         tiles=tiles,
         body="reservations.html.j2",
+        shared=("changes",),
         data=told,
         more={"found": found},
     )
