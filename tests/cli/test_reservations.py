@@ -48,6 +48,15 @@ def test_a_plan_is_reserved_for_then_made_then_given_back(vgpu_cfg: CommandLine)
     assert vgpu_cfg("plan", TWO).code == 0
 
 
+def test_a_plan_that_is_forgotten_holds_nothing(vgpu_cfg: CommandLine) -> None:
+    plan = timed(vgpu_cfg, "2020-01-01T08:00Z")
+    vgpu_cfg.done("apply", "--yes", plan)
+    vgpu_cfg.done("forget", "--yes", plan, "--only", "big-01")
+    assert [row["plan"] for row in reserved(vgpu_cfg)] == ["full-vgpu"]
+    assert "give back" in vgpu_cfg.done("forget", "--yes", plan).out
+    assert reserved(vgpu_cfg) == []
+
+
 def test_what_is_reserved_is_written_as_a_page_too(vgpu_cfg: CommandLine) -> None:
     vgpu_cfg.done("apply", "--yes", timed(vgpu_cfg, "2098-01-01T08:00Z"))
     vgpu_cfg.done("inventory", "--reservations", *LAB, "--html", "reserved.html")

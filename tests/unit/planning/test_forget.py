@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from tests.plans.estate import READ_AT
 from tests.plans.simulator import carry_out
 from tests.unit.planning.desired_plans import codes, estate, own, plan_for, planned, vm
 from vgpu_cfg.model.observed.inventory import Inventory
@@ -127,3 +129,20 @@ def test_a_host_that_the_plan_works_on_is_finished_first() -> None:
     assert codes(forgotten(observed, wanted=plan_for(vm("a"))).errors) == ["VG234"]
     other = host | {"facts": {"mark": mark | {"plan": "other"}}}
     assert not forgotten(estate({"a": OFF}, hosts={"esx-01": other}), wanted=plan_for(vm("a"))).errors
+
+
+@pytest.mark.parametrize("only", [(), ("a",)])
+def test_what_is_reserved_goes_with_all_of_the_vms_and_stays_with_some(only: tuple[str, ...]) -> None:
+    own_time = {"demo": {"board": "A100", "gpus": 1, "from": READ_AT, "until": READ_AT + timedelta(days=1)}}
+    theirs = {"other": own_time["demo"]}
+    plan = forgotten(estate({"a": OFF}, reservations=own_time | theirs), *only, wanted=plan_for(vm("a")))
+    assert ids(plan) == ["forget a", *([] if only else ["give back what is reserved"])]
+    assert plan.changes[-1].needs == (() if only else ("forget a",))
+
+
+def test_a_plan_before_its_time_gives_back_what_it_reserved() -> None:
+    own_time = {"demo": {"board": "A100", "gpus": 1, "from": READ_AT, "until": READ_AT + timedelta(days=1)}}
+    wanted = plan_for(vm("a"))
+    plan = forgotten(estate({}, reservations=own_time), wanted=wanted)
+    assert (ids(plan), plan.errors) == (["give back what is reserved"], ())
+    assert codes(forgotten(estate({}, reservations=own_time), "a", wanted=wanted).errors) == ["VG011"]

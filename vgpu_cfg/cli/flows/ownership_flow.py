@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from vgpu_cfg.cli import compose
-from vgpu_cfg.cli.flows.flow import locate, read_to_plan, refuse_errors
+from vgpu_cfg.cli.flows.flow import locate, read_to_plan, refuse_errors, with_reservations
 from vgpu_cfg.cli.flows.guest_access import with_fingerprints
 from vgpu_cfg.cli.flows.locked import locked
 from vgpu_cfg.cli.flows.plan_id import keep_id, with_id
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from vgpu_cfg.model.observed.inventory import Inventory
     from vgpu_cfg.model.plan.change import Plan
     from vgpu_cfg.planning.findings.options import PlanOptions
+    from vgpu_cfg.ports import InventoryReader
     from vgpu_cfg.settings.connection import Connection
     from vgpu_cfg.settings.secrets import SecretStore
 
@@ -39,7 +40,7 @@ class _Marking:
     """One way of changing whose VMs are: how it is planned, what is asked before, and what is typed for it.
 
     `then` makes the plan that `apply` would come to after it, None where nobody wants to know. `check` is the
-    command that shows what came of it.
+    command that shows what came of it. What plans have reserved is read where it `gives_back`.
     """
 
     make: Callable[[DesiredPlan, Inventory, PlanOptions], Plan]
@@ -48,6 +49,7 @@ class _Marking:
     more: tuple[str, ...] = ()
     then: Callable[[Plan, Inventory, Connection, PlanOptions, SecretStore], Plan] | None = None
     check: str = "plan"
+    gives_back: bool = False
 
 
 def take_in(
@@ -77,7 +79,7 @@ def give_up(
     """Show which VMs the plan gives up; ask, and take its marks away."""
     from vgpu_cfg.planning.vms.forget_vms import make_forget_plan
 
-    marking = _Marking(make_forget_plan, "Give up what is shown above", "forget", check="")
+    marking = _Marking(make_forget_plan, "Give up what is shown above", "forget", check="", gives_back=True)
     return _run(request, flags, options, how, marking, dry_run=dry_run)
 
 
@@ -95,10 +97,14 @@ def _run(
         refuse_unstated(connection, how.occasion)
     secrets = request.secrets()
 
+    def read(reader: InventoryReader) -> Inventory:
+        observed = read_to_plan(desired, reader, connection, options, secrets)
+        return with_reservations(observed, reader) if marking.gives_back else observed
+
     if dry_run:
         desired = with_id(desired)
         with compose.connect_reader(connection) as reader:
-            observed = read_to_plan(desired, reader, connection, options, secrets)
+            observed = read(reader)
         plan = marking.make(desired, observed, options)
         _show_dry(plan, _then(marking, plan, observed, connection, options, secrets), how, marking)
         refuse_errors(plan)
@@ -107,7 +113,7 @@ def _run(
     with compose.connect_writer(connection) as estate, ExitStack() as closing:
         locks = closing.enter_context(locked(desired.identity, estate, marking.verb))
         desired = with_id(desired)
-        observed = read_to_plan(desired, estate.reader, connection, options, secrets)
+        observed = read(estate.reader)
         plan = marking.make(desired, observed, options)
         show_plan(plan, how)
         refuse_errors(plan)
@@ -120,7 +126,7 @@ def _run(
             plan,
             observed,
             lambda after: marking.make(desired, after, options),
-            lambda: read_to_plan(desired, estate.reader, connection, options, secrets),
+            lambda: read(estate.reader),
             f"{marking.question}, with {these(plan)}?",
             marking.verb,
             locks,

@@ -1,4 +1,4 @@
-"""The plan that gives VMs up: their marks go, and what DRS was told of them; they stay as they are, and run.
+"""The plan that gives VMs up: marks, rules and what is reserved go; the VMs stay as they are, and run.
 
 Overrides of a VM in its cluster stay: they are the VM's own, whoever asked for them. Of a host nothing is the
 plan's but the mark during work on it, and that work is finished first.
@@ -12,6 +12,7 @@ from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import MARK_PLAN_KEY, MARK_VM_KEY, OWN_PREFIX, Vm
 from vgpu_cfg.model.plan.change import (
+    Change,
     Edit,
     MarkVm,
     Plan,
@@ -22,6 +23,7 @@ from vgpu_cfg.model.plan.change import (
     Subject,
 )
 from vgpu_cfg.planning.estate.lost import GIVEN_UP, can_go
+from vgpu_cfg.planning.estate.reserved import give_back
 from vgpu_cfg.planning.estate.site import Site
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
@@ -40,19 +42,22 @@ _Tie = SetRule | SetHostRule | RemoveRule | RemoveVmGroup
 def make_forget_plan(desired: DesiredPlan, observed: Inventory, options: PlanOptions) -> Plan:
     """Plan to give up the plan's VMs that `only` selects; a locked or protected one loses nothing by it.
 
-    One on a host that does not respond keeps its marks and its rules: nothing reaches it.
+    Without `only` the plan's reservation is given back with them. One on a host that does not respond keeps
+    its marks and its rules: nothing reaches it.
     """
     findings = Findings.for_plan(desired)
     site = Site(desired, observed, findings)
-    leaving = chosen_own_vms(desired, observed, options)
-    if not leaving:
-        refuse_nothing(desired, options, findings)
-    leaving, steps = can_go(leaving, observed, desired.identity, findings, GIVEN_UP)
+    chosen = chosen_own_vms(desired, observed, options)
+    leaving, steps = can_go(chosen, observed, desired.identity, findings, GIVEN_UP)
     _refuse_marked_hosts(desired, observed, findings)
     _report_overrides(leaving, observed, findings)
     ties = list(_ties(desired, observed, leaving))
     needs = tuple(tie.id for tie in ties)
-    changes = [*ties, *(_unmarking(vm, needs) for vm in leaving), *steps]
+    changes: list[Change] = [*ties, *(_unmarking(vm, needs) for vm in leaving), *steps]
+    if not options.only:
+        changes += give_back(desired, observed, changes)
+    if not chosen and not changes:
+        refuse_nothing(desired, options, findings)
     return plan_about_vms(desired, site, changes, findings)
 
 
