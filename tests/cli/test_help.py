@@ -195,6 +195,19 @@ def test_a_plan_on_a_recording_loads_no_way_to_a_vcenter_no_lab_and_no_json() ->
     assert loaded_by(words, *others) == []
 
 
+def test_a_command_ends_without_a_last_search_for_garbage() -> None:
+    code = (
+        "import atexit, gc\n"
+        "atexit.register(lambda: print(gc.get_freeze_count() > len(gc.get_objects())))\n"
+        "from vgpu_cfg.__main__ import main\n"
+        "main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, "--version"], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout.endswith("True\n")
+
+
 HEAVY = (
     "vgpu_cfg.planning.vms",
     "vgpu_cfg.model.plan.change",
