@@ -115,6 +115,10 @@ class InventoryReader(Protocol):
         """Read some VMs again, in detail, in one round trip; what has gone is left out."""
         ...
 
+    def read_vms_on(self, host_moid: str) -> tuple[Vm, ...]:
+        """Read the VMs that are on a host now, in detail, in one round trip; none where it has gone."""
+        ...
+
     def read_gpu_holders(self, host_moids: Iterable[str]) -> Mapping[str, Mapping[str, tuple[str, ...]]]:
         """Return per host, per GPU address, the moids of the VMs that hold it now."""
         ...

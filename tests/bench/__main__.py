@@ -194,12 +194,16 @@ def measure(count: int, delay: float = 0.0) -> list[Row]:
             return result
 
         def look() -> Plan:
-            return make_plan(desired, reader.read_inventory(scope_of(desired)), catalog, PlanOptions())
+            # As another command reads, which knows nothing yet.
+            found = VCenterReader(session, BenchClock()).read_inventory(scope_of(desired))
+            return make_plan(desired, found, catalog, PlanOptions())
 
         observed = counted("read", lambda: reader.read_inventory(scope_of(desired)))
         counted(
             "fit",
-            lambda: CurrentHosts(reader.read_inventory(ReadScope()), catalog).fit_profile(PROFILE, every),
+            lambda: CurrentHosts(
+                VCenterReader(session, BenchClock()).read_inventory(ReadScope()), catalog
+            ).fit_profile(PROFILE, every),
         )
         plan = counted("plan", lambda: make_plan(desired, observed, catalog, PlanOptions()))
         if plan.errors:

@@ -94,10 +94,10 @@ def measure_guests(count: int) -> list[GuestRow]:
     )
     tools = GuestTools(stager=stager, shells=shells)
     with Session(lab, "lab:bench", LAB_USER, LAB_PASSWORD) as session:
-        reader, writer = VCenterReader(session, clock), VCenterWriter(session)
+        writer = VCenterWriter(session)
 
         def applied(what: str, workers: int) -> None:
-            desired = _desired(workers)
+            desired, reader = _desired(workers), VCenterReader(session, clock)
             trips, tasks, begun = session.round_trips, lab.counters["tasks"], time.perf_counter()
             options = secrets.in_options(PlanOptions())
             plan = make_plan(desired, read_for(desired, reader), load_catalog(), options)

@@ -118,13 +118,14 @@ def measure_hosts(count: int) -> list[HostRow]:
         def planned(observed: Inventory) -> Plan:
             return make_plan(desired, observed, catalog, options)
 
-        def look() -> Inventory:
+        def look(reader: VCenterReader) -> Inventory:
             return with_facts(desired, read_for(desired, reader), reader, options)
 
         def look_closely(tools: HostTools) -> Inventory:
-            return with_shell_facts(desired, look(), tools, options)
+            # As another command reads, which knows nothing yet.
+            return with_shell_facts(desired, look(VCenterReader(session, clock)), tools, options)
 
-        observed = counted("plan", look)
+        observed = counted("plan", lambda: look(reader))
         locks, secrets = undisputed(), SecretStore({}, Path(folder))
         with host_tools(desired, observed, estate, options, locks, secrets) as tools:
             observed = counted("plan --open-shell", lambda: look_closely(tools))

@@ -136,6 +136,35 @@ def test_every_estate_is_read_within_the_budget(estate: str) -> None:
         assert desk.session.round_trips <= BUDGET + len(builds) + len(kinds)
 
 
+@pytest.mark.parametrize("estate", ["two-a100", "mixed-fleet"])
+def test_kinds_of_hosts_are_asked_once_until_single_hosts_are_read(estate: str) -> None:
+    with lab_vcenter(estate).desk() as desk:
+        first, spent = desk.inventory(), []
+        for is_changing in (False, True):
+            if is_changing:
+                desk.reader.read_hosts([first.hosts[0].moid])
+            before = desk.session.round_trips
+            assert desk.inventory().hosts == first.hosts
+            spent.append(desk.session.round_trips - before)
+    # One more where a host has GPUs that no list names.
+    assert spent[0] <= 3
+    assert spent[1] >= spent[0] + 4
+
+
+def test_the_vms_on_a_host_are_read_in_one_call() -> None:
+    with lab_vcenter("fleet-3x2-12vms").desk() as desk:
+        found = desk.inventory(EVERYTHING)
+        before = desk.session.round_trips
+        for count, host in enumerate(found.hosts, 1):
+            there = desk.reader.read_vms_on(host.moid)
+            assert sorted(there, key=lambda vm: vm.moid) == sorted(
+                found.vms_by_host.get(host.moid, ()), key=lambda vm: vm.moid
+            )
+            assert desk.session.round_trips == before + count
+        assert desk.reader.read_vms_on("host-90001") == ()
+    assert any(found.vms_by_host.values())
+
+
 def test_the_budget_does_not_grow_with_clusters_of_one_build() -> None:
     spent = []
     for hosts in (8, 300):
@@ -394,7 +423,7 @@ def test_a_host_is_read_together_with_its_facts() -> None:
         apart = desk.reader.read_hosts([host.moid]), desk.reader.read_facts([host.moid], groups)
         before = desk.session.round_trips
         found, facts = desk.reader.read_host(host.moid, groups)
-        assert desk.session.round_trips == before + 2
+        assert desk.session.round_trips == before + 1
         assert (found,) == apart[0]
         assert facts == apart[1].model_copy(update={"vcenter_options": {}})
         assert desk.reader.read_host("host-90001", groups)[0] is None

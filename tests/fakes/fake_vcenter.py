@@ -149,6 +149,9 @@ class FakeVCenter:
         self._settle_guests()
         return tuple(self._seen(self.vms[moid]) for moid in moids if moid in self.vms)
 
+    def read_vms_on(self, host_moid: str) -> tuple[Vm, ...]:
+        return self.read_vms([moid for moid, vm in self.vms.items() if vm.host_moid == host_moid])
+
     def read_gpu_holders(self, host_moids: Iterable[str]) -> Mapping[str, Mapping[str, tuple[str, ...]]]:
         return {
             host: {

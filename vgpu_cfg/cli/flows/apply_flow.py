@@ -101,7 +101,8 @@ def apply(request: PlanRequest, flags: ConnectionFlags, options: PlanOptions, ho
 class _Applying:
     """What `apply` has at hand from its first reading to the last: plan file, estate, and what is allowed.
 
-    `guests` and `tools` come once it is clear that secrets may be fetched, and shells be opened.
+    `guests` and `tools` come once it is clear that secrets may be fetched, and shells be opened. `reserves`
+    says whether GPUs are reserved, or shall be, as far as is known.
     """
 
     request: PlanRequest
@@ -113,6 +114,7 @@ class _Applying:
     how: ApplyOptions
     guests: GuestSecrets | None = None
     tools: HostTools | None = None
+    reserves: bool = True
 
     def plan_for(self, observed: Inventory) -> Plan:
         """Plan by what is read and fetched; where a rollback is asked for, with what it could not undo."""
@@ -200,8 +202,11 @@ class _Applying:
         return observed
 
     def read_back(self) -> Inventory:
-        """Read the estate again, with what the hosts' shells tell."""
-        after = self._read()
+        """Read the estate again, with what the hosts' shells tell.
+
+        Where nothing is reserved, by this plan or others, that is not asked again.
+        """
+        after = self._read() if self.reserves else self._read_estate()
         if self.tools is not None:
             self.locks.beat()  # shells are opened, and what they tell is kept
             after = with_shell_facts(self.desired, after, self.tools, self.options)
@@ -215,9 +220,14 @@ class _Applying:
             self.guests.settle(self.desired, observed, plan)
 
     def _read(self) -> Inventory:
+        observed = with_reservations(self._read_estate(), self.estate.reader)
+        kept = observed.reservations
+        self.reserves = self.desired.ends is not None or (kept is not None and bool(kept.kept))
+        return observed
+
+    def _read_estate(self) -> Inventory:
         reader = self.estate.reader
-        observed = with_facts(self.desired, read_for(self.desired, reader), reader, self.options)
-        return with_reservations(observed, reader)
+        return with_facts(self.desired, read_for(self.desired, reader), reader, self.options)
 
     def _remember(self, observed: Inventory) -> None:
         """Keep on the hosts what their shells told, so that the next plan knows it without them."""

@@ -26,7 +26,6 @@ from vgpu_cfg.model.observed.inventory import Host
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.plan.host_change import EnterMaintenance, ExitMaintenance, HostRef
 from vgpu_cfg.planning.host_settings.entry import HostView
-from vgpu_cfg.ports import ReadScope
 
 _WITHOUT_LIMIT_SECONDS = 86400
 """How long an entry is looked out for that a killed run has begun, where vCenter has no limit on it."""
@@ -160,15 +159,11 @@ def _check_mode(host: Host, change: EnterMaintenance) -> None:
 
 
 def _check_vms(host: Host, change: EnterMaintenance, hosts: HostSession) -> None:
-    """See that nothing has come to run there that would have to be switched off: two readings in bulk."""
+    """See that nothing has come to run there that would have to be switched off: one reading of its VMs."""
     run = hosts.run
-    observed = run.reader.read_inventory(
-        ReadScope(plan=run.plan.desired.identity, datacenter=run.plan.target.datacenter or None)
-    )
-    running = [vm.moid for vm in observed.vms if vm.is_on and vm.host_moid == host.moid]
-    seen = run.reader.read_vms(running) if running else ()
+    seen = [vm for vm in run.reader.read_vms_on(host.moid) if vm.is_on]
     for vm in seen:
-        if vm.is_on and vm.host_moid == host.moid and _is_stuck(vm, change):
+        if _is_stuck(vm, change):
             raise StalePlan(
                 f"{vm.name} runs on {host.name} and cannot be moved away: {_tie_of(vm)}",
                 subject=host.name,

@@ -1,6 +1,6 @@
 """How the facts of hosts are read: in bulk what the property collector gives, the rest host by host.
 
-The round trips, whatever the number of hosts: three (and a page for each 2,000 objects) for
+The round trips, whatever the number of hosts: one (and a page for each 2,000 objects) for
 networks and switches, one for hosts, clusters and custom fields, one per option of vCenter. With
 OWNERS one more per cluster and one for the names of profiles. Per host: see `questions`.
 """
@@ -32,7 +32,7 @@ from vgpu_cfg.vsphere.host_facts.questions import (
     HostSilent,
     associated_profiles,
 )
-from vgpu_cfg.vsphere.wire.collector import Item, Start, collect_all, collect_from
+from vgpu_cfg.vsphere.wire.collector import Item, Start, collect_all, collect_beside, collect_from
 from vgpu_cfg.vsphere.wire.faults import to_error
 from vgpu_cfg.vsphere.wire.session import Session
 
@@ -41,6 +41,7 @@ ALL_GROUPS = frozenset(FactGroup) - SHELL_GROUPS
 
 _GONE = "the host is not in vCenter's inventory"
 _COMPUTE_TYPES = ("ComputeResource", "ClusterComputeResource")
+_NO_NETWORKS = (*_COMPUTE_TYPES, "HostSystem", "CustomFieldsManager", "LicenseManager")
 
 
 def read_facts(session: Session, host_moids: Sequence[str], groups: frozenset[FactGroup]) -> EstateFacts:
@@ -51,20 +52,34 @@ def read_facts(session: Session, host_moids: Sequence[str], groups: frozenset[Fa
     not tell is absent. Raises VCenterError where the connection or the session is lost, or the bulk
     reading fails.
     """
-    facts, _ = read_with(session, host_moids, groups, ())
+    requested = groups & ALL_GROUPS | {FactGroup.BASE}
+    networks = collect_all(session, passes.NETWORK_PASS)
+    starts = _starts(session, dict.fromkeys(host_moids), requested)
+    hosts = collect_from(session, passes.HOST_PASS, starts)
+    facts = _facts(session, host_moids, requested, [*networks, *hosts])
     return facts.model_copy(update={"vcenter_options": _vcenter_options(session)})
 
 
 def read_with(
-    session: Session, host_moids: Sequence[str], groups: frozenset[FactGroup], paths: Sequence[str]
-) -> tuple[EstateFacts, Mapping[str, Item]]:
-    """Read facts as `read_facts`, but for vCenter's options, and what of `paths` the hosts have.
+    session: Session, moid: str, groups: frozenset[FactGroup], paths: Sequence[str]
+) -> tuple[EstateFacts, Item | None]:
+    """Read facts of one host as `read_facts`, but for vCenter's options, and what of `paths` the host has.
 
-    The items are by moid, and hold more besides.
+    Networks, switches and the host take one round trip together. The host's item holds more besides, and is
+    None where it has gone.
     """
     requested = groups & ALL_GROUPS | {FactGroup.BASE}
-    networks = Networks(collect_all(session, passes.NETWORK_PASS))
-    items = {item.moid: item for item in _read_bulk(session, dict.fromkeys(host_moids), requested, paths)}
+    starts, wanted = _starts(session, [moid], requested), passes.host_pass(tuple(paths))
+    items = collect_beside(session, passes.NETWORK_PASS, wanted, starts)
+    return _facts(session, [moid], requested, items), next((one for one in items if one.moid == moid), None)
+
+
+def _facts(
+    session: Session, host_moids: Sequence[str], requested: frozenset[FactGroup], found: Sequence[Item]
+) -> EstateFacts:
+    """Make facts of what was read in bulk, and ask the hosts for the rest."""
+    networks = Networks(item for item in found if item.type_name not in _NO_NETWORKS)
+    items = {item.moid: item for item in found if item.type_name in _NO_NETWORKS}
     computes = {item.moid: item for item in items.values() if item.type_name in _COMPUTE_TYPES}
     fields = _first(items, "CustomFieldsManager")
     licences = _first(items, "LicenseManager")
@@ -88,24 +103,21 @@ def read_with(
         )
     if FactGroup.OWNERS in requested:
         hosts = _with_owners(session, hosts, items, computes)
-    facts = EstateFacts(
+    return EstateFacts(
         hosts=hosts,
         clusters={moid: cluster_facts(item) for moid, item in computes.items()},
         switches=networks.switches,
     )
-    return facts, items
 
 
-def _read_bulk(
-    session: Session, moids: Iterable[str], requested: frozenset[FactGroup], paths: Sequence[str]
-) -> list[Item]:
+def _starts(session: Session, moids: Iterable[str], requested: frozenset[FactGroup]) -> list[Start]:
     content = session.service_content
     starts = [Start(passes.HOST, moid, follow="parent", is_read=True) for moid in moids]
     if content.customFieldsManager is not None:
         starts.append(Start(passes.CUSTOM_FIELDS, str(content.customFieldsManager._moId)))
     if FactGroup.LICENCE in requested and content.licenseManager is not None:
         starts.append(Start(passes.LICENCES, str(content.licenseManager._moId)))
-    return collect_from(session, passes.host_pass(tuple(paths)), starts)
+    return starts
 
 
 def _first(items: Mapping[str, Item], type_name: str) -> Item | None:

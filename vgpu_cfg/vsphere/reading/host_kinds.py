@@ -69,16 +69,25 @@ def sharing_of(profile: str) -> Sharing | None:
         return None
 
 
+@dataclass(slots=True)
+class KnownKinds:
+    """What a session was told of builds and kinds of hosts, which is not asked again."""
+
+    newest: dict[Kind, int] = field(default_factory=dict)
+    limits: dict[Kind, Mapping[int, int]] = field(default_factory=dict)
+    kinds: dict[Kind, KindFacts] = field(default_factory=dict)
+
+
 def read_max_hardware_versions(
-    session: Session, computes: Mapping[str, Item], hosts: Sequence[Host]
+    session: Session, computes: Mapping[str, Item], hosts: Sequence[Host], known: KnownKinds
 ) -> dict[str, int]:
-    """Return the newest hardware version of each host: one round trip per ESXi build.
+    """Return the newest hardware version of each host: one round trip per ESXi build that is not known.
 
     A host's build decides it. The clusters of hosts are asked one by one, up to the last build; `computes`
     are their properties by moid.
     """
     by_host: dict[str, int] = {}
-    by_build: dict[Kind, int] = {}
+    by_build = known.newest
     by_compute: dict[str, list[Host]] = defaultdict(list)
     for host in hosts:
         by_compute[host.compute_moid].append(host)
@@ -112,28 +121,32 @@ def _newest(browser: Any, compute: str) -> dict[str, int]:
 
 
 def read_kinds(
-    session: Session, hosts: Sequence[Host], items: Mapping[str, Item], computes: Mapping[str, Item]
+    session: Session,
+    hosts: Sequence[Host],
+    items: Mapping[str, Item],
+    computes: Mapping[str, Item],
+    known: KnownKinds,
 ) -> dict[str, KindFacts]:
     """Return, by host, what its kind has in common; `items` and `computes` are properties by moid.
 
-    Two round trips per kind, and one per ESXi build for how many vGPUs a VM may have. Hosts that
-    are not connected are not asked; they get what others of their kind told.
+    Two round trips per kind, and one per ESXi build for how many vGPUs a VM may have, unless they are
+    known. Hosts that are not connected are not asked; they get what others of their kind told.
     """
-    limits: dict[Kind, Mapping[int, int]] = {}
+    limits = known.limits
     kinds: dict[Kind, list[Host]] = defaultdict(list)
     for host in hosts:
         kinds[kind_of(host)].append(host)
     facts: dict[str, KindFacts] = {}
-    for alike in kinds.values():
-        found = KindFacts()
-        for host in alike:
+    for kind, alike in kinds.items():
+        found = known.kinds.get(kind, KindFacts())
+        for host in alike if kind not in known.kinds else ():
             if host.connection is not Connection.CONNECTED:
                 continue
             try:
                 build = (host.version, host.build, host.max_hardware_version)
                 if build not in limits:
                     limits[build] = _max_vgpus(session, host, computes.get(host.compute_moid))
-                found = KindFacts(
+                found = known.kinds[kind] = KindFacts(
                     profiles=_profiles(session, items[host.moid]),
                     device_groups=_device_groups(session, items[host.moid]),
                     max_vgpus_by_hardware_version=limits[build],

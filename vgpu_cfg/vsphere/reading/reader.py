@@ -37,6 +37,7 @@ from vgpu_cfg.vsphere.reading.gpu_use import NOT_RECORDED as COUNTERS_NOT_RECORD
 from vgpu_cfg.vsphere.reading.gpu_use import read_gpu_use
 from vgpu_cfg.vsphere.reading.host_kinds import (
     KindFacts,
+    KnownKinds,
     read_kinds,
     read_max_hardware_versions,
     read_system_ids,
@@ -94,6 +95,7 @@ class VCenterReader:
         self._hosts: Mapping[str, Host] = {}
         self._vms: Mapping[str, Vm] = {}
         self._scope: ReadScope | None = None
+        self._known = KnownKinds()
         self._policies = PolicyReader(session)
         self._has_policies = False
 
@@ -161,6 +163,11 @@ class VCenterReader:
         """
         return self._vms_of(self._items(passes.VM_AGAIN, passes.VM, moids), extra_config_keys)
 
+    def read_vms_on(self, host_moid: str) -> tuple[Vm, ...]:
+        """Read the VMs that are on a host now, in detail, in one round trip; none where it has gone."""
+        start = Start(passes.HOST, host_moid, follow="vm")
+        return self._vms_of(collect_from(self._session, passes.VM_AGAIN, [start]), frozenset())
+
     def _vms_of(self, items: Iterable[Item], extra_config_keys: frozenset[str]) -> tuple[Vm, ...]:
         vms = {item.moid: make_vm(self._places, item, make_detail(item, extra_config_keys)) for item in items}
         found = mark_nics(vms, self._hosts.values()).values()
@@ -199,15 +206,17 @@ class VCenterReader:
         """Read some hosts again, in one round trip; what has gone is left out.
 
         What hosts of a kind have in common stays as the last `read_inventory` had it, as do names and
-        places, which only that reading knows.
+        places, which only that reading knows. The next one asks for it anew: who reads single hosts changes
+        them, and a driver shows in no bulk property.
         """
+        self._known = KnownKinds()
         items = self._items(passes.HOST_AGAIN, passes.HOST, moids)
         return tuple(self._again(make_host(self._places, item)) for item in items)
 
     def read_host(self, moid: str, groups: frozenset[FactGroup]) -> tuple[Host | None, EstateFacts]:
-        """Read one host again with its facts, in two round trips and what its groups ask."""
-        facts, items = read_with(self._session, [moid], groups, passes.HOST_LIGHT + passes.HOST_DETAIL)
-        item = items.get(moid)
+        """Read one host again with its facts, in one round trip and what its groups ask."""
+        self._known = KnownKinds()
+        facts, item = read_with(self._session, moid, groups, passes.HOST_LIGHT + passes.HOST_DETAIL)
         return None if item is None else self._again(make_host(self._places, item)), facts
 
     def _again(self, host: Host) -> Host:
@@ -328,11 +337,11 @@ class VCenterReader:
         """Add what is asked per cluster and per kind of host, and what follows from the VMs."""
         computes = {item.moid: item for item in places.of_type("ComputeResource", "ClusterComputeResource")}
         with_gpus = [host for host in hosts if host.gpus]
-        newest = read_max_hardware_versions(self._session, computes, with_gpus)
+        newest = read_max_hardware_versions(self._session, computes, with_gpus, self._known)
         with_gpus = [
             host.model_copy(update={"max_hardware_version": newest.get(host.moid)}) for host in with_gpus
         ]
-        kinds = read_kinds(self._session, with_gpus, items, computes)
+        kinds = read_kinds(self._session, with_gpus, items, computes, self._known)
         direct_path = read_direct_path(self._session, with_gpus)
         complete = {
             host.moid: infer_sharing(
@@ -426,6 +435,10 @@ class RecordedReader:
         inventory = self.read_inventory(ReadScope(extra_config_keys=extra_config_keys))
         wanted = dict.fromkeys(moids)
         return tuple(inventory.vm_by_moid[moid] for moid in wanted if moid in inventory.vm_by_moid)
+
+    def read_vms_on(self, host_moid: str) -> tuple[Vm, ...]:
+        """Return the VMs that were on a host when it was recorded."""
+        return tuple(self.read_inventory(ReadScope()).vms_by_host.get(host_moid, ()))
 
     def read_gpu_holders(self, host_moids: Iterable[str]) -> Mapping[str, Mapping[str, tuple[str, ...]]]:
         """Return who held which GPU when it was recorded."""

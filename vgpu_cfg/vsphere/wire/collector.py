@@ -108,10 +108,7 @@ def collect_all(session: Session, wanted: Sequence[Paths]) -> list[Item]:
 
 
 def _in_view(session: Session, wanted: Sequence[Paths]) -> list[Item]:
-    collector = vmodl.query.PropertyCollector
-    through = collector.TraversalSpec(name="view", type=vim.view.ContainerView, path="view", skip=False)
-    start = collector.ObjectSpec(obj=session.view, skip=True, selectSet=[through])
-    return _retrieve(session, wanted, [start], _itself)
+    return _retrieve(session, [_filter(session, wanted, [_view_spec(session)])], wanted, _itself)
 
 
 def collect_from(session: Session, wanted: Sequence[Paths], starts: Iterable[Start]) -> list[Item]:
@@ -119,17 +116,41 @@ def collect_from(session: Session, wanted: Sequence[Paths], starts: Iterable[Sta
     return made_from(session, wanted, starts, _itself)
 
 
+def collect_beside(
+    session: Session, everywhere: Sequence[Paths], wanted: Sequence[Paths], starts: Iterable[Start]
+) -> list[Item]:
+    """Do in one round trip what `collect_all` does of some types, and `collect_from` of some objects.
+
+    Nothing is read where all of the objects have gone.
+    """
+    names = {paths.type_name.rpartition(".")[2] for paths in everywhere}
+    is_kept = session.has_view
+    found = made_from(session, wanted, starts, _itself, everywhere)
+    if not is_kept or not found or any(item.type_name in names for item in found):
+        return found
+    session.forget_view()
+    return made_from(session, wanted, starts, _itself, everywhere)
+
+
 def made_from(
-    session: Session, wanted: Sequence[Paths], starts: Iterable[Start], make: Callable[[Item], Made]
+    session: Session,
+    wanted: Sequence[Paths],
+    starts: Iterable[Start],
+    make: Callable[[Item], Made],
+    everywhere: Sequence[Paths] = (),
 ) -> list[Made]:
     """Read as `collect_from` does; of each object only what `make` makes of it is kept.
 
-    Where a reading begins anew, what was made is made again.
+    Where a reading begins anew, what was made is made again. What is wanted `everywhere` is read of all
+    objects of the inventory.
     """
     left = list(starts)
 
     def attempt() -> list[Made]:
-        return _retrieve(session, wanted, [_object_spec(session, start) for start in left], make)
+        filters = [_filter(session, wanted, [_object_spec(session, start) for start in left])]
+        if everywhere:
+            filters.append(_filter(session, everywhere, [_view_spec(session)]))
+        return _retrieve(session, filters, (*wanted, *everywhere), make)
 
     with translated("reading the inventory", session.address):
         for _ in range(MOST_RESTARTS):
@@ -162,23 +183,29 @@ def _itself(item: Item) -> Item:
     return item
 
 
-def _retrieve(
-    session: Session, wanted: Sequence[Paths], starts: Sequence[Any], make: Callable[[Item], Made]
-) -> list[Made]:
-    collector, stub = session.service_content.propertyCollector, session.stub
-    specs = [_property_spec(paths.type_name, paths.paths, stub.version) for paths in wanted]
-    options = vmodl.query.PropertyCollector.RetrieveOptions(maxObjects=PAGE_SIZE)
+def _filter(session: Session, wanted: Sequence[Paths], starts: Sequence[Any]) -> Any:
     # Objects that went away since they were listed are no error; vcsim reports them all the same.
-    spec = vmodl.query.PropertyCollector.FilterSpec(
-        propSet=specs, objectSet=list(starts), reportMissingObjectsInResults=True
+    return vmodl.query.PropertyCollector.FilterSpec(
+        propSet=[_property_spec(paths.type_name, paths.paths, session.stub.version) for paths in wanted],
+        objectSet=list(starts),
+        reportMissingObjectsInResults=True,
     )
+
+
+def _retrieve(
+    session: Session, filters: Sequence[Any], wanted: Sequence[Paths], make: Callable[[Item], Made]
+) -> list[Made]:
+    """Read what filters select; `wanted` is what all of them together ask for."""
+    collector, stub = session.service_content.propertyCollector, session.stub
+    options = vmodl.query.PropertyCollector.RetrieveOptions(maxObjects=PAGE_SIZE)
     readers: dict[str, Read] = {}
-    for paths, known in zip(wanted, specs, strict=True):
+    for paths in wanted:
         if paths.kept is not None:
+            known = _property_spec(paths.type_name, paths.paths, stub.version)
             readers |= stub.readers(paths.type_name, known.pathSet, paths.kept)
     pages = Pages(session.limits.answer_pages, session.address)
     made: list[Made] = []
-    answer: Answer | None = stub.send(collector, _RETRIEVE, ([spec], options))
+    answer: Answer | None = stub.send(collector, _RETRIEVE, (list(filters), options))
     while answer is not None:
         page = _Page(pages, lambda mark: stub.send(collector, _CONTINUE, (mark,)))
         try:
@@ -269,6 +296,12 @@ def _property_spec(type_name: str, paths: tuple[str, ...], version: str) -> Any:
         all=False,
         pathSet=[path for path in paths if is_known(type_name, path, version)],
     )
+
+
+def _view_spec(session: Session) -> Any:
+    collector = vmodl.query.PropertyCollector
+    through = collector.TraversalSpec(name="view", type=vim.view.ContainerView, path="view", skip=False)
+    return collector.ObjectSpec(obj=session.view, skip=True, selectSet=[through])
 
 
 def _object_spec(session: Session, start: Start) -> Any:
