@@ -82,7 +82,9 @@ class ReadScope(Frozen):
     matches one of `vm_globs`, or whose folder one of `folder_globs`, is read in detail, too; with
     `option_names` it is kept what other extraConfig pairs are called. `tag_categories` are those whose tags
     are read, and which VMs of `plan` and `vm_names` have: without any, vCenter's REST side is asked nothing.
-    Nor without `library_items` (library, name), whose templates are read in detail.
+    Nor without `library_items` (library, name), whose templates are read in detail. Without `for_planning`
+    it is not asked what only placing VMs needs, two round trips per ESXi build: the newest hardware version,
+    and how many vGPUs a VM may have. With `counters` vCenter's performance counters come along.
     """
 
     plan: PlanIdentity | None = None
@@ -100,6 +102,8 @@ class ReadScope(Frozen):
     option_names: bool = False
     tag_categories: frozenset[str] = frozenset()
     library_items: frozenset[tuple[str, str]] = frozenset()
+    for_planning: bool = True
+    counters: bool = False
 
 
 class InventoryReader(Protocol):

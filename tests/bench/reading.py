@@ -94,7 +94,7 @@ def read_once(address: str, thumbprint: str) -> Reading:
     counted = Counted(HttpsTransport(address, trust=Trust(thumbprint=thumbprint), limits=limits))
     cpu, begun = time.process_time(), time.perf_counter()
     with Session(counted, address, LAB_USER, LAB_PASSWORD) as session:
-        found = VCenterReader(session, SystemClock()).read_inventory(ReadScope())
+        found = VCenterReader(session, SystemClock()).read_inventory(ReadScope(for_planning=False))
         spent, seconds = time.process_time() - cpu, time.perf_counter() - begun
         trips = session.round_trips
         memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

@@ -34,3 +34,18 @@ def test_a_run_asks_for_reservations_again_where_there_are_any(vgpu_cfg: Command
     watch.forget()
     vgpu_cfg.done("apply", "--yes", ONE)
     assert watch.calls["GetAlarm"] == 2
+
+
+def test_an_inventory_does_not_ask_what_only_placing_needs(vgpu_cfg: CommandLine, watch: Watch) -> None:
+    lab = ("--server", "lab:two-a100")
+    vgpu_cfg.done("inventory", *lab)
+    whole = watch.calls.copy()
+    assert whole["QueryConfigOptionDescriptor"] == whole["QueryConfigOptionEx"] == 0
+    watch.forget()
+    vgpu_cfg.done("inventory", "--gpus", *lab)
+    assert watch.calls["QueryConfigOptionDescriptor"] == watch.calls["QueryConfigOptionEx"] == 0
+    # Counters come along with what is read anyway, and their newest values are one question.
+    assert watch.calls - whole == {"QueryPerf": 1}
+    watch.forget()
+    vgpu_cfg.done("fit", "grid_a100-10c", *lab)
+    assert watch.calls["QueryConfigOptionDescriptor"] == watch.calls["QueryConfigOptionEx"] == 1

@@ -173,7 +173,7 @@ def _answer(
     lost: tuple[LostHost, ...] = ()
     match wanted:
         case _OfProfile(profile):
-            observed, request = flow.read_all(server), profile.name
+            observed, request = flow.read_all(server, for_planning=True), profile.name
 
             def fits_in(estate: Inventory) -> Fits:
                 return CurrentHosts(estate, load_catalog()).fit_profile(profile, wants_host)

@@ -259,18 +259,23 @@ def read_all(
     with_chains: bool = False,
     with_licences: bool = False,
     reservations: bool = False,
+    for_planning: bool = False,
 ) -> Inventory:
     """Read a whole estate, with `use_days` also the use of its GPUs, now and over so many days.
 
     With `with_chains` also what hosts tell of the ATS chains of their VMs; with `with_licences` those of
-    vCenter's licences that hosts have; with `reservations` what plans have reserved.
+    vCenter's licences that hosts have; with `reservations` what plans have reserved; `for_planning` with what
+    only placing VMs needs.
 
     Raises NotFound for a datacenter that it has not.
     """
     from vgpu_cfg.ports import ReadScope
 
     with compose.connect_reader(connection) as reader:
-        observed = reader.read_inventory(ReadScope(datacenter=connection.datacenter))
+        scope = ReadScope(
+            datacenter=connection.datacenter, for_planning=for_planning, counters=use_days is not None
+        )
+        observed = reader.read_inventory(scope)
         if use_days is not None:
             use = reader.read_gpu_use(observed.hosts, use_days)
             observed = observed.model_copy(update={"gpu_use": use})

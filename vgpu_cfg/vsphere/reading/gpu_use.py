@@ -23,7 +23,7 @@ from pyVmomi import vim, vmodl
 from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.observed.gpu_use import GpuUse, PastUse, UseReading
 from vgpu_cfg.model.observed.inventory import Connection, Host
-from vgpu_cfg.vsphere.wire.collector import Paths, Start, collect_from, renewing
+from vgpu_cfg.vsphere.wire.collector import Item, Paths, Start, collect_from, renewing
 from vgpu_cfg.vsphere.wire.faults import is_session_over, to_error
 from vgpu_cfg.vsphere.wire.session import Session
 
@@ -32,14 +32,18 @@ NO_SAMPLES = "no host has a sample of its GPUs' counters, which NVIDIA's host dr
 NOT_RECORDED = "a recording holds no performance counters"
 NOT_ALLOWED = "the account may not read performance counters"
 
-HOSTS_AT_ONCE = 64
+HOSTS_AT_ONCE = 256
+"""So many hosts are asked at once for their own samples: Telegraf's default for vCenter 6.5 and later
+(`max_query_objects`, vSphere plugin)."""
 METRICS_AT_ONCE = 64
 """So many counters of devices a question about what vCenter keeps may have (KB 2107096: the default of
 config.vpxd.stats.maxQueryMetrics; recalled)."""
 REALTIME_SECONDS = 20
 """The interval of a host's own samples (Web Services SDK Programming Guide, "Performance")."""
 
+_IN_AN_HOUR = 3600 // REALTIME_SECONDS
 _MANAGER = "vim.PerformanceManager"
+_LIST = (Paths(_MANAGER, ("perfCounter", "historicalInterval")),)
 _ROLLUPS = ("average", "latest", "none")
 """Which form of a counter is asked for, the best first."""
 _FIELDS = {
@@ -65,16 +69,24 @@ class _Counter:
     level: int
 
 
-def read_gpu_use(session: Session, hosts: Sequence[Host], days: float | None = None) -> UseReading:
-    """Read how the GPUs of hosts are used now and, with `days`, were used.
+def beside_of(session: Session) -> tuple[tuple[Paths, ...], list[Start]]:
+    """Say what of counters another reading may bring along: nothing where vCenter has none."""
+    manager = session.service_content.perfManager
+    return (_LIST, [Start(_MANAGER, str(manager._moId))]) if manager is not None else ((), [])
 
-    Two round trips for 64 hosts; with `days` two more, or one more for each 64 GPUs where vCenter keeps more
-    than an hour. What vCenter does not tell is said in `unread` and `past_unread`. Raises `VCenterError`
-    where the connection is lost.
+
+def read_gpu_use(
+    session: Session, hosts: Sequence[Host], days: float | None = None, known: Item | None = None
+) -> UseReading:
+    """Read how the GPUs of hosts are used now and, with `days`, were used; `known` are the counters.
+
+    One round trip for 256 hosts and, unless they are known, one for the counters; with `days` one more for
+    each 64 GPUs where vCenter keeps more than an hour. What vCenter does not tell is said in `unread` and
+    `past_unread`. Raises `VCenterError` where the connection is lost.
     """
     asked = [host for host in hosts if host.gpus and host.connection is Connection.CONNECTED]
     try:
-        return renewing(session, lambda: _read(session, asked, days))
+        return renewing(session, lambda: _read(session, asked, days, known))
     except vmodl.MethodFault as fault:
         if is_session_over(fault):
             raise to_error(fault, "reading performance counters", session.address) from fault
@@ -83,29 +95,33 @@ def read_gpu_use(session: Session, hosts: Sequence[Host], days: float | None = N
         return UseReading(unread=NOT_ALLOWED if refused else words)
 
 
-def _read(session: Session, hosts: Sequence[Host], days: float | None) -> UseReading:
+def _read(session: Session, hosts: Sequence[Host], days: float | None, known: Item | None) -> UseReading:
     manager = session.service_content.perfManager
     if manager is None:
         return UseReading(unread=NOT_KEPT)
-    start = Start(_MANAGER, str(manager._moId))
-    (item,) = collect_from(session, (Paths(_MANAGER, ("perfCounter", "historicalInterval")),), [start])
+    item = known or collect_from(session, *beside_of(session))[0]
     counters = _counters(item.get("perfCounter") or ())
     if not counters:
         return UseReading(unread=NOT_KEPT)
+    busy = next((one for one in counters.values() if one.field == "utilization_percent"), None)
+    interval, reason = None, ""
+    if days is not None and busy is not None:
+        interval, reason = _interval(item.get("historicalInterval") or (), busy, days)
+    # What hosts keep themselves comes with what they tell of now.
+    of_hour = busy if days is not None and interval is None else None
     newest: dict[tuple[str, str], dict[str, float]] = {}
+    past: dict[tuple[str, str], PastUse] = {}
     unplaced: dict[str, set[str]] = {}
     for some in _batches(hosts, HOSTS_AT_ONCE, lambda _host: 1):
-        specs = [_spec(host, counters.values(), REALTIME_SECONDS, most=1) for host in some]
+        specs = [spec for host in some for spec in _specs_of_now(host, counters.values(), of_hour)]
         for host, found in _answers(manager, specs, some):
             for counter, pci_id, samples in _placed(found, counters, host, unplaced):
                 newest.setdefault((host.moid, pci_id), {})[counter.field] = samples[-1][1] * counter.scale
+                if counter is of_hour:
+                    past[host.moid, pci_id] = _past_use(samples, counter, REALTIME_SECONDS)
     if not newest:
         return UseReading(unread=NO_SAMPLES, unplaced={moid: len(names) for moid, names in unplaced.items()})
-    past: dict[tuple[str, str], PastUse] = {}
-    reason = ""
-    busy = next((one for one in counters.values() if one.field == "utilization_percent"), None)
-    if days is not None and busy is not None:
-        interval, reason = _interval(item.get("historicalInterval") or (), busy, days)
+    if days is not None and busy is not None and interval is not None:
         past = _read_past(session, manager, hosts, busy, interval, days)
     uses = (_use(moid, pci_id, values, past.get((moid, pci_id))) for (moid, pci_id), values in newest.items())
     return UseReading(
@@ -145,28 +161,37 @@ def _interval(told: Iterable[Any], counter: _Counter, days: float) -> tuple[Any,
 def _read_past(
     session: Session, manager: Any, hosts: Sequence[Host], counter: _Counter, interval: Any, days: float
 ) -> dict[tuple[str, str], PastUse]:
-    """Read what is kept of one counter: by vCenter in an interval, or by hosts for an hour."""
-    step = REALTIME_SECONDS if interval is None else int(interval.samplingPeriod)
-    begin = None
-    if interval is not None:
-        now = vim.ServiceInstance("ServiceInstance", session.stub).CurrentTime()
-        begin = now - timedelta(days=days)
-    size = HOSTS_AT_ONCE if interval is None else METRICS_AT_ONCE
+    """Read what vCenter keeps of one counter in an interval."""
+    step = int(interval.samplingPeriod)
+    begin = vim.ServiceInstance("ServiceInstance", session.stub).CurrentTime() - timedelta(days=days)
     found: dict[tuple[str, str], PastUse] = {}
-    for some in _batches(hosts, size, lambda host: 1 if interval is None else len(host.gpus)):
+    for some in _batches(hosts, METRICS_AT_ONCE, lambda host: len(host.gpus)):
         specs = [_spec(host, [counter], step, begin=begin) for host in some]
         for host, answer in _answers(manager, specs, some):
             for _, pci_id, samples in _placed(answer, {counter.key: counter}, host, {}):
-                values = [value * counter.scale for _, value in samples]
-                found[host.moid, pci_id] = PastUse(
-                    average_percent=round(sum(values) / len(values), 2),
-                    peak_percent=round(max(values), 2),
-                    # A sample's time is the end of what it sums up (PerfSampleInfo.timestamp).
-                    since=samples[0][0] - timedelta(seconds=step),
-                    until=samples[-1][0],
-                    samples=len(values),
-                )
+                found[host.moid, pci_id] = _past_use(samples, counter, step)
     return found
+
+
+def _past_use(samples: Sequence[tuple[datetime, float]], counter: _Counter, step: int) -> PastUse:
+    values = [value * counter.scale for _, value in samples]
+    return PastUse(
+        average_percent=round(sum(values) / len(values), 2),
+        peak_percent=round(max(values), 2),
+        # A sample's time is the end of what it sums up (PerfSampleInfo.timestamp).
+        since=samples[0][0] - timedelta(seconds=step),
+        until=samples[-1][0],
+        samples=len(values),
+    )
+
+
+def _specs_of_now(host: Host, counters: Iterable[_Counter], of_hour: _Counter | None) -> Iterator[Any]:
+    """Ask for a host's newest samples, and for all that it keeps of one counter."""
+    others = [one for one in counters if one is not of_hour]
+    if others:
+        yield _spec(host, others, REALTIME_SECONDS, most=1)
+    if of_hour is not None:
+        yield _spec(host, [of_hour], REALTIME_SECONDS, most=_IN_AN_HOUR)
 
 
 def _spec(

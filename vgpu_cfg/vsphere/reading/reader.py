@@ -34,7 +34,7 @@ from vgpu_cfg.vsphere.reading import places as reader_places
 from vgpu_cfg.vsphere.reading.again import unchanged
 from vgpu_cfg.vsphere.reading.direct_path import read_direct_path
 from vgpu_cfg.vsphere.reading.gpu_use import NOT_RECORDED as COUNTERS_NOT_RECORDED
-from vgpu_cfg.vsphere.reading.gpu_use import read_gpu_use
+from vgpu_cfg.vsphere.reading.gpu_use import beside_of, read_gpu_use
 from vgpu_cfg.vsphere.reading.host_kinds import (
     KindFacts,
     KnownKinds,
@@ -59,7 +59,15 @@ from vgpu_cfg.vsphere.reading.sharing import infer_sharing
 from vgpu_cfg.vsphere.reading.storage_policies import PolicyReader
 from vgpu_cfg.vsphere.reading.tags import names_of, read_attached, read_categories
 from vgpu_cfg.vsphere.reading.vms import make_detail, make_vm, owner_mark
-from vgpu_cfg.vsphere.wire.collector import Item, Paths, Start, collect_all, collect_from, made_from
+from vgpu_cfg.vsphere.wire.collector import (
+    Item,
+    Paths,
+    Start,
+    collect_all,
+    collect_beside,
+    collect_from,
+    made_from,
+)
 from vgpu_cfg.vsphere.wire.session import Session
 
 MOST_HOSTS_WITHOUT_LISTED_GPU = 64
@@ -96,6 +104,7 @@ class VCenterReader:
         self._vms: Mapping[str, Vm] = {}
         self._scope: ReadScope | None = None
         self._known = KnownKinds()
+        self._counters: Item | None = None
         self._policies = PolicyReader(session)
         self._has_policies = False
 
@@ -107,7 +116,7 @@ class VCenterReader:
         read_at = self._clock.now()
         is_again = scope == self._scope
         wanted = passes.FIRST_PASS_AGAIN if is_again else passes.FIRST_PASS
-        places = Places(collect_all(self._session, wanted))
+        places = Places(self._read_all(wanted, with_counters=scope.counters))
         self._places = places
         library = read_library_items(self._session, scope.library_items) if scope.library_items else None
         templates = frozenset(one.template_moid for one in library or () if one.template_moid)
@@ -127,6 +136,16 @@ class VCenterReader:
         if scope.tag_categories:
             inventory = self._with_tags(inventory, scope)
         return self._with_policies(inventory, scope) if scope.storage_policies else inventory
+
+    def _read_all(self, wanted: Sequence[Paths], *, with_counters: bool) -> list[Item]:
+        """Read every object and, beside them, the performance counters, which are kept."""
+        self._counters = None
+        beside, starts = beside_of(self._session) if with_counters else ((), [])
+        if not starts:
+            return collect_all(self._session, wanted)
+        items = collect_beside(self._session, wanted, beside, starts)
+        self._counters = next((one for one in items if one.moid == starts[0].moid), None)
+        return [one for one in items if one is not self._counters]
 
     def _with_policies(self, inventory: Inventory, scope: ReadScope) -> Inventory:
         """Add the storage policies, and which of them the plan's own VMs have."""
@@ -240,7 +259,7 @@ class VCenterReader:
 
     def read_gpu_use(self, hosts: Sequence[Host], days: float | None = None) -> UseReading:
         """Read how the GPUs of hosts are used now and, with `days`, were used."""
-        return read_gpu_use(self._session, hosts, days)
+        return read_gpu_use(self._session, hosts, days, self._counters)
 
     def read_licences(self) -> Mapping[str, tuple[str, ...]] | None:
         """Return the names of vCenter's licences by host, None where they are not told."""
@@ -337,10 +356,11 @@ class VCenterReader:
         """Add what is asked per cluster and per kind of host, and what follows from the VMs."""
         computes = {item.moid: item for item in places.of_type("ComputeResource", "ClusterComputeResource")}
         with_gpus = [host for host in hosts if host.gpus]
-        newest = read_max_hardware_versions(self._session, computes, with_gpus, self._known)
-        with_gpus = [
-            host.model_copy(update={"max_hardware_version": newest.get(host.moid)}) for host in with_gpus
-        ]
+        if scope.for_planning:
+            newest = read_max_hardware_versions(self._session, computes, with_gpus, self._known)
+            with_gpus = [
+                host.model_copy(update={"max_hardware_version": newest.get(host.moid)}) for host in with_gpus
+            ]
         kinds = read_kinds(self._session, with_gpus, items, computes, self._known)
         direct_path = read_direct_path(self._session, with_gpus)
         complete = {
