@@ -2,7 +2,7 @@
 
     script/build-contract
     script/build-peers
-    .venv/bin/python -m tests.bench.side_by_side [--quick] [--vms 100 1000] [--delay 0 5 50]
+    .venv/bin/python -m tests.bench.side_by_side [--quick] [--vms 100 1000] [--delay 0 5 50] [--limit 300]
 
 Each tool is asked the same in its own words, as a process of its own, behind a proxy that counts. A tool that
 is not there is named and left out. Seconds hold the start of each process; tools that do one thing a call are
@@ -31,7 +31,6 @@ from vgpu_cfg.settings.connection import LAB_PASSWORD, LAB_USER
 ROOT = Path(__file__).resolve().parents[2]
 GOVC = ROOT / ".cache" / "contract" / "govc"
 PEERS = ROOT / ".cache" / "peers"
-LIMIT_SECONDS = 300.0
 MADE = 4
 """How many VMs are made."""
 TEMPLATE = "ubuntu-22.04-efi"
@@ -76,6 +75,9 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.side_by_side", description=__doc__)
     parser.add_argument("--vms", type=int, nargs="*", default=[100, 1000])
     parser.add_argument("--delay", type=int, nargs="*", default=[0, 5, 50], help="milliseconds a round trip")
+    parser.add_argument(
+        "--limit", type=float, default=300.0, help="seconds that a tool is given for a question"
+    )
     parser.add_argument("--quick", action="store_true", help="100 VMs, without delay")
     chosen = parser.parse_args(arguments)
     sizes, delays = ([100], [0]) if chosen.quick else (chosen.vms, chosen.delay)
@@ -85,11 +87,19 @@ def main(arguments: Sequence[str]) -> int:
         for vms in sizes:
             with lab_of(vms) as account:
                 print_rows(
-                    f"lab, {vms:,} VMs", questions(account, Path(folder), has_gpus=True), account, delays
+                    f"lab, {vms:,} VMs",
+                    questions(account, Path(folder), has_gpus=True),
+                    account,
+                    delays,
+                    chosen.limit,
                 )
             with vcsim_of(vms) as account:
                 print_rows(
-                    f"vcsim, {vms:,} VMs", questions(account, Path(folder), has_gpus=False), account, delays
+                    f"vcsim, {vms:,} VMs",
+                    questions(account, Path(folder), has_gpus=False),
+                    account,
+                    delays,
+                    chosen.limit,
                 )
     return 0
 
@@ -110,6 +120,12 @@ def vcsim_of(vms: int) -> Iterator[Account]:
         yield Account(proxy, server.user, server.password)
 
 
+def govc(name: str, *commands: Sequence[str]) -> Tool:
+    """Return govc with its commands."""
+    missing = None if GOVC.is_file() else "script/build-contract builds govc"
+    return Tool(name, [[str(GOVC), *words] for words in commands], missing)
+
+
 def questions(account: Account, folder: Path, *, has_gpus: bool) -> Mapping[str, Sequence[Tool]]:
     """Say how each tool is asked each question."""
     own = [sys.executable, "-m", "vgpu_cfg"]
@@ -119,12 +135,11 @@ def questions(account: Account, folder: Path, *, has_gpus: bool) -> Mapping[str,
     inventory.write_text("plugin: vmware.vmware.vms\nvalidate_certs: false\n", encoding="utf-8")
     ansible = PEERS / "ansible" / "bin"
     no_ansible = None if (PEERS / "ansible_collections").is_dir() else "script/build-peers fetches Ansible"
-    no_govc = None if GOVC.is_file() else "script/build-contract builds govc"
     asked: dict[str, Sequence[Tool]] = {
         "who is there": [
             Tool("vgpu-cfg inventory", [[*own, "inventory", "--output", "json"]]),
-            Tool("govc vm.info", [[str(GOVC), "vm.info", "-json", "*"]], no_govc),
-            Tool("govc find", [[str(GOVC), "find", "/", "-type", "m"]], no_govc),
+            govc("govc vm.info", ["vm.info", "-json", "*"]),
+            govc("govc find", ["find", "/", "-type", "m"]),
             Tool(
                 "ansible vmware.vms",
                 [[str(ansible / "ansible-inventory"), "-i", str(inventory), "--list"]],
@@ -140,7 +155,7 @@ def questions(account: Account, folder: Path, *, has_gpus: bool) -> Mapping[str,
     if has_gpus:
         asked["GPUs of all hosts"] = [
             Tool("vgpu-cfg inventory --gpus", [[*own, "inventory", "--gpus", "--output", "json"]]),
-            Tool("govc collect", [[str(GOVC), "collect", "-json", "-type", "h", "/", *_GPU_FACTS]], no_govc),
+            govc("govc collect", ["collect", "-json", "-type", "h", "/", *_GPU_FACTS]),
         ]
         asked[f"{MADE} VMs with a vGPU"] = making(account, folder)
     return asked
@@ -160,10 +175,10 @@ def making(account: Account, folder: Path) -> Sequence[Tool]:
     for number in range(MADE):
         vm = f"govc-{number}"
         by_govc += [
-            [str(GOVC), "vm.clone", "-vm", TEMPLATE, "-on=false", "-c", "4", "-m", "16384", vm],
-            [str(GOVC), "vm.change", "-vm", vm, "-memory-pin"],
-            [str(GOVC), "gpu.vm.add", "-vm", vm, "-profile", PROFILE],
-            [str(GOVC), "vm.power", "-on", vm],
+            ["vm.clone", "-vm", TEMPLATE, "-on=false", "-c", "4", "-m", "16384", vm],
+            ["vm.change", "-vm", vm, "-memory-pin"],
+            ["gpu.vm.add", "-vm", vm, "-profile", PROFILE],
+            ["vm.power", "-on", vm],
         ]
         vm = f"vhpc-{number}"
         by_toolkit += [
@@ -189,17 +204,20 @@ def making(account: Account, folder: Path) -> Sequence[Tool]:
             [*toolkit, "vgpu", "--vm", vm, "--add", "--profile", PROFILE],
             [*toolkit, "power", "--vm", vm, "--on"],
         ]
-    no_govc = None if GOVC.is_file() else "script/build-contract builds govc"
     no_toolkit = None if (PEERS / "vhpc").is_dir() else "script/build-peers fetches vhpc-toolkit"
     return [
         Tool("vgpu-cfg apply", [apply]),
-        Tool("govc", by_govc, no_govc),
+        govc("govc", *by_govc),
         Tool("vhpc-toolkit", by_toolkit, no_toolkit),
     ]
 
 
 def print_rows(
-    where: str, asked: Mapping[str, Sequence[Tool]], account: Account, delays: Sequence[int]
+    where: str,
+    asked: Mapping[str, Sequence[Tool]],
+    account: Account,
+    delays: Sequence[int],
+    limit_seconds: float,
 ) -> None:
     """Run every tool and print what it took, as a multiple of vgpu-cfg's seconds in the last column."""
     with tempfile.TemporaryDirectory() as home:
@@ -210,7 +228,7 @@ def print_rows(
                 account.proxy.delay_seconds = delay / 1000
                 own: float | None = None
                 for tool in tools:
-                    took = run(tool, account.proxy, environment)
+                    took = run(tool, account.proxy, environment, limit_seconds)
                     own = took.seconds if own is None else own
                     _print_row(f"{where}: {question}", tool, delay, took, own)
 
@@ -227,15 +245,15 @@ def _print_row(what: str, tool: Tool, delay: int, took: Took, own: float) -> Non
     print(f"{begin}{counts}{times}", flush=True)
 
 
-def run(tool: Tool, proxy: CountingProxy, environment: Mapping[str, str]) -> Took:
-    """Run a tool's commands one after the other."""
+def run(tool: Tool, proxy: CountingProxy, environment: Mapping[str, str], limit_seconds: float) -> Took:
+    """Run a tool's commands one after the other, all of them within so many seconds."""
     proxy.taken()
     if tool.missing is not None:
         return Took(Passed(), 0, failed=f"SKIPPED: {tool.missing}")
     begun, worked = time.perf_counter(), _cpu_of_children()
     failed = None
     for command in tool.commands:
-        left = LIMIT_SECONDS - (time.perf_counter() - begun)
+        left = limit_seconds - (time.perf_counter() - begun)
         try:
             done = subprocess.run(
                 command,
@@ -248,7 +266,7 @@ def run(tool: Tool, proxy: CountingProxy, environment: Mapping[str, str]) -> Too
                 timeout=max(left, 0.1),
             )
         except subprocess.TimeoutExpired:
-            failed = f"not done in {LIMIT_SECONDS:.0f} s, after {proxy.taken().requests:,} round trips"
+            failed = f"not done in {limit_seconds:.0f} s, after {proxy.taken().requests:,} round trips"
             break
         # The toolkit ends with 0 whatever came of it.
         if done.returncode != 0 or "[ERROR]" in done.stderr:
