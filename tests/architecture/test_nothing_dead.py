@@ -60,6 +60,7 @@ USED_BY_OTHERS = {
     Definition("vgpu_cfg.lab.soap.request", "_RequestReader", "EndElementHandler"): _OF_EXPAT,
     Definition("vgpu_cfg.lab.soap.server", "_Handler", "do_DELETE"): _OF_HTTP,
     Definition("vgpu_cfg.lab.soap.server", "_Handler", "do_GET"): _OF_HTTP,
+    Definition("vgpu_cfg.lab.soap.server", "_Handler", "do_HEAD"): _OF_HTTP,
     Definition("vgpu_cfg.lab.soap.server", "_Handler", "do_PATCH"): _OF_HTTP,
     Definition("vgpu_cfg.lab.soap.server", "_Handler", "do_POST"): _OF_HTTP,
     Definition("vgpu_cfg.lab.soap.server", "_Handler", "do_PUT"): _OF_HTTP,

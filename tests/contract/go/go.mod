@@ -10,5 +10,6 @@ require (
 	github.com/google/uuid v1.6.0 // indirect
 	github.com/kr/text v0.2.0 // indirect
 	github.com/rogpeppe/go-internal v1.13.1 // indirect
+	github.com/xlab/treeprint v1.2.0 // indirect
 	golang.org/x/text v0.28.0 // indirect
 )

@@ -14,6 +14,7 @@ from tests.unit.lab.switch_rig import SwitchRig
 from vgpu_cfg.lab.state.host_defaults import MANAGEMENT_NETWORK
 from vgpu_cfg.lab.state.inventory import Host
 
+PORT_GROUP: Any = vim.host.PortGroup.Specification
 STATIC = {"dhcp": False, "ipAddress": "10.9.0.5", "subnetMask": "255.255.0.0"}
 
 
@@ -256,3 +257,59 @@ def test_what_a_host_has_is_kept_in_a_saved_lab(tmp_path: Path) -> None:
     assert host.vmknics == rig.state().vmknics
     assert len(host.vmknics) == 2
     assert [nic.uplink_of for nic in host.nics] == ["vSwitch0", rig.switch._moId, ""]
+
+
+def test_a_standard_switch_and_a_portgroup_are_made_changed_and_removed() -> None:
+    rig = HostRig()
+    system = network(rig)
+    system.AddVirtualSwitch("vSwitch9", vim.host.VirtualSwitch.Specification(numPorts=128, mtu=9000))
+    made = PORT_GROUP(name="pg", vlanId=9, vswitchName="vSwitch9", policy=vim.host.NetworkPolicy())
+    system.AddPortGroup(made)
+    for again, what in ((system.AddPortGroup, made), (system.AddVirtualSwitch, "vSwitch9")):
+        with pytest.raises(vim.fault.AlreadyExists):
+            again(what)
+    made.name, made.vlanId = "pg2", 10
+    system.UpdatePortGroup("pg", made)
+    shown = {group.spec.name: group.spec.vlanId for group in rig.host().config.network.portgroup}
+    assert shown["pg2"] == 10
+    assert "pg" not in shown
+    system.AddVirtualNic("pg2", spec())
+    with pytest.raises(vim.fault.ResourceInUse):
+        system.RemovePortGroup("pg2")
+    with pytest.raises(vim.fault.ResourceInUse):
+        system.RemoveVirtualSwitch("vSwitch9")
+    system.RemoveVirtualNic("vmk1")
+    system.RemovePortGroup("pg2")
+    system.RemoveVirtualSwitch("vSwitch9")
+    for gone, name in ((system.RemovePortGroup, "pg2"), (system.RemoveVirtualSwitch, "vSwitch9")):
+        with pytest.raises(vim.fault.NotFound):
+            gone(name)
+
+
+def test_what_a_portgroup_cannot_be_is_refused() -> None:
+    system = network(HostRig())
+    made = PORT_GROUP(name="pg", vlanId=4096, vswitchName="vSwitch0", policy=vim.host.NetworkPolicy())
+    with pytest.raises(vmodl.fault.InvalidArgument):
+        system.AddPortGroup(made)
+    made.vlanId, made.vswitchName = 4095, "none"
+    with pytest.raises(vim.fault.NotFound):
+        system.AddPortGroup(made)
+
+
+def test_nothing_is_heard_on_the_wires_of_nics() -> None:
+    system = network(HostRig())
+    hints = system.QueryNetworkHint([])
+    assert [hint.device for hint in hints][:1] == ["vmnic0"]
+    with pytest.raises(vim.fault.NotFound):
+        system.QueryNetworkHint(["vmnic99"])
+
+
+def test_a_host_keeps_the_ntp_servers_that_it_is_told() -> None:
+    rig = HostRig()
+    clock = rig.host().configManager.dateTimeSystem
+    servers = vim.host.NtpConfig(server=["time.lab"])
+    clock.UpdateDateTimeConfig(vim.host.DateTimeConfig(ntpConfig=servers))
+    assert clock.dateTimeInfo.ntpConfig.server == ["time.lab"]
+    assert clock.QueryDateTime() is not None
+    with pytest.raises(vmodl.fault.InvalidArgument):
+        clock.UpdateDateTimeConfig(vim.host.DateTimeConfig(timeZone="Europe/Berlin"))

@@ -441,3 +441,38 @@ def test_what_a_pool_holds_goes_to_the_one_above_it(rig: Rig) -> None:
     assert root.pools[-1] == below.moid
     assert pool.moid not in rig.lab.state.objects
     assert isinstance(rig.refused(root, "Destroy_Task"), vmodl.fault.NotSupported)
+
+
+def test_a_vm_that_is_suspended_gives_back_its_gpu(rig: Rig) -> None:
+    vm = rig.clone("a", "grid_a100-40c")
+    rig.done(vm, "PowerOnVM_Task")
+    rig.done(vm, "SuspendVM_Task")
+    assert (vm.power_state, [gpu.uses for gpu in rig.host().gpus]) == ("suspended", [[], []])
+    assert isinstance(rig.refused(vm, "SuspendVM_Task"), vim.fault.InvalidPowerState)
+    rig.done(vm, "PowerOnVM_Task")
+    rig.done(vm, "SuspendVM_Task")
+    rig.done(vm, "PowerOffVM_Task")
+    assert vm.power_state == "poweredOff"
+
+
+@pytest.mark.parametrize("memory", [False, True])
+def test_a_revert_brings_the_settings_of_the_snapshot_back(rig: Rig, *, memory: bool) -> None:
+    vm = rig.clone("a", "grid_a100-10c", extra={"guestinfo.role": "worker"})
+    rig.done(vm, "PowerOnVM_Task")
+    first = rig.done(vm, "CreateSnapshot_Task", name="first", memory=memory, quiesce=False)
+    rig.done(vm, "CreateSnapshot_Task", name="second", memory=False, quiesce=False)
+    rig.done(vm, "PowerOffVM_Task")
+    spec = ConfigSpec(numCPUs=2, extraConfig=options(**{"guestinfo.role": "chief"}))
+    rig.done(vm, "ReconfigVM_Task", spec=spec)
+    before = vm.change_version
+    rig.done(rig.lab.state.get(first, Snapshot), "RevertToSnapshot_Task")
+    assert (vm.cpus, vm.extra_config["guestinfo.role"], vm.current_snapshot) == (8, "worker", first)
+    assert vm.power_state == ("poweredOn" if memory else "poweredOff")
+    assert vm.change_version != before
+
+
+def test_a_vm_without_snapshots_has_none_to_revert_to(rig: Rig) -> None:
+    vm = rig.clone("a")
+    assert isinstance(rig.refused(vm, "RevertToCurrentSnapshot_Task"), vim.fault.NotFound)
+    rig.done(vm, "CreateSnapshot_Task", name="first", memory=False, quiesce=False)
+    rig.done(vm, "RevertToCurrentSnapshot_Task")

@@ -13,6 +13,7 @@ from uuid import NAMESPACE_DNS, uuid5
 from vgpu_cfg.lab.estates.stock import RELEASES
 from vgpu_cfg.lab.state.devices import DeviceSeed, NicSeed, mac_of, seed_devices
 from vgpu_cfg.lab.state.inventory import (
+    CHILD_TYPES,
     Cluster,
     Datacenter,
     Datastore,
@@ -30,13 +31,6 @@ from vgpu_cfg.late_dataclasses import dataclass
 
 VCENTER_SETTINGS: dict[str, bool | int | str] = {"vgpu.hotmigrate.enabled": False}
 """Advanced settings that a new vCenter has, as far as anything here asks for them."""
-
-ALL_CHILD_TYPES = {
-    "vm": ("Folder", "VirtualMachine", "VirtualApp"),
-    "host": ("Folder", "ComputeResource"),
-    "datastore": ("Folder", "Datastore", "StoragePod"),
-    "network": ("Folder", "Network", "DistributedVirtualSwitch"),
-}
 
 
 @dataclass(slots=True)
@@ -66,7 +60,7 @@ class Site:
                     moid=self.state.new_moid("group-v"),
                     name=name,
                     parent=at.moid,
-                    child_types=ALL_CHILD_TYPES["vm"],
+                    child_types=CHILD_TYPES["vm"],
                 )
                 at.children[found.moid] = None
                 self.take(found)
@@ -257,7 +251,7 @@ def new_site(estate: str, *, vcenter: str, release: str, datacenter: str) -> Sit
     site.take(center)
     for kind, letter in (("vm", "v"), ("host", "h"), ("datastore", "s"), ("network", "n")):
         moid = state.new_moid(f"group-{letter}")
-        site.take(Folder(moid=moid, name=kind, parent=center.moid, child_types=ALL_CHILD_TYPES[kind]))
+        site.take(Folder(moid=moid, name=kind, parent=center.moid, child_types=CHILD_TYPES[kind]))
         setattr(center, f"{kind}_folder", moid)
     return site
 

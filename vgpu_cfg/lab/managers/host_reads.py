@@ -1,8 +1,10 @@
-"""What is answered without changing anything: the service content, and a host's graphics and devices."""
+"""What is answered without changing anything: the service content, a host's graphics, devices and NICs."""
 
 from __future__ import annotations
 
 from typing import Any
+
+from pyVmomi import vim
 
 from vgpu_cfg.lab.api.versions import version_name
 from vgpu_cfg.lab.managers import offers
@@ -13,6 +15,7 @@ from vgpu_cfg.lab.simulation.clock import as_datetime
 from vgpu_cfg.lab.simulation.context import Context
 from vgpu_cfg.lab.simulation.methods import answers
 from vgpu_cfg.lab.state.inventory import Managed
+from vgpu_cfg.lab.state.standard_switches import visible_nics
 
 
 @answers("ServiceInstance", "RetrieveServiceContent")
@@ -30,6 +33,11 @@ def current_time(context: Context, thing: Managed) -> Any:
 def _at_host(context: Context, thing: Managed, found: list[Any]) -> list[Any]:
     version = version_name(host_of(thing).api_version) or context.version
     return [cut(info, version) for info in found]
+
+
+@answers("ManagedEntity", "Reload")
+def reload(context: Context, thing: Managed) -> None:
+    """Do nothing: the lab is never stale."""
 
 
 @answers("HostGraphicsManager", "RetrieveVgpuDeviceInfo")
@@ -58,6 +66,15 @@ def refresh_graphics_manager(context: Context, thing: Managed) -> None:
 @answers("HostPciPassthruSystem", "Refresh")
 def refresh_pci_passthru(context: Context, thing: Managed) -> None:
     """Do nothing, for the same reason."""
+
+
+@answers("HostNetworkSystem", "QueryNetworkHint")
+def query_network_hint(context: Context, thing: Managed, *, device: list[str]) -> list[Any]:
+    """Tell of NICs that nothing was heard on their wires. Raises NotFound."""
+    known = [nic.device for nic in visible_nics(host_of(thing))]
+    if not {*device} <= {*known}:
+        raise vim.fault.NotFound(msg="The object or item referred to could not be found.")
+    return [vim.host.PhysicalNic.NetworkHint(device=name) for name in device or known]
 
 
 @answers("HostAssignableHardwareManager", "RetrieveVendorDeviceGroupInfo")

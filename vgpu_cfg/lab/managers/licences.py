@@ -1,4 +1,4 @@
-"""The licence assignment manager: which host has which key. No count is enforced."""
+"""The licences that vCenter knows, and which host has which. No count is enforced."""
 
 from __future__ import annotations
 
@@ -14,6 +14,33 @@ from vgpu_cfg.lab.simulation.methods import answers
 from vgpu_cfg.lab.state.inventory import Host, Managed
 
 _KEY = re.compile(r"[0-9A-Z]{5}(-[0-9A-Z]{5}){4}")
+
+
+@answers("LicenseManager", "AddLicense")
+def add_license(context: Context, thing: Managed, *, licenseKey: str, labels: list[Any]) -> Any:
+    """Let vCenter know a key. Raises InvalidArgument for no key."""
+    found = decode_license(context, thing, licenseKey=licenseKey)
+    context.state.licences = tuple(dict.fromkeys((*context.state.licences, licenseKey)))
+    context.state.touch()
+    return found
+
+
+@answers("LicenseManager", "RemoveLicense")
+def remove_license(context: Context, thing: Managed, *, licenseKey: str) -> None:
+    """Forget a key. Raises InvalidArgument for one that a host has, or that is not known: assumed."""
+    in_use = any(host.licence == licenseKey for host in context.state.all(Host))
+    if in_use or licenseKey not in context.state.licences:
+        raise refusals.bad_argument("licenseKey")
+    context.state.licences = tuple(key for key in context.state.licences if key != licenseKey)
+    context.state.touch()
+
+
+@answers("LicenseManager", "DecodeLicense")
+def decode_license(context: Context, thing: Managed, *, licenseKey: str) -> Any:
+    """Tell what a key is for. Raises InvalidArgument for no key."""
+    if not _KEY.fullmatch(licenseKey):
+        raise refusals.bad_argument("licenseKey")
+    return licence_info(context, licenseKey)
 
 
 @answers("LicenseAssignmentManager", "QueryAssignedLicenses")

@@ -54,10 +54,11 @@ def _apply(lab: Simulation, cluster: Cluster, spec: Any) -> None:
         change_drs(lab.state, cluster, change)
     for change in spec.dasVmConfigSpec or ():
         change_das(lab.state, cluster, change)
-    _change_services(cluster, spec)
+    change_services(cluster, spec)
 
 
-def _change_services(cluster: Cluster, spec: Any) -> None:
+def change_services(cluster: Cluster, spec: Any) -> None:
+    """Set what a spec says of DRS and HA."""
     drs, das = spec.drsConfig, spec.dasConfig
     if drs is not None:
         if drs.enabled is not None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pyVmomi import vim
 
 from vgpu_cfg.lab.renderers.entity import ENTITY, GREEN, attribute, constant, under, vim_type
 from vgpu_cfg.lab.renderers.table import Render
 from vgpu_cfg.lab.rules.hardware import cpu_capacity_mhz, reservation_mib
 from vgpu_cfg.lab.simulation.context import Context, reference_to, referred
+from vgpu_cfg.lab.state.devices import merged
 from vgpu_cfg.lab.state.inventory import (
     Cluster,
     Datacenter,
@@ -30,6 +33,11 @@ def unlimited(*, reservation: int = 0, expandable: bool = True) -> vim.ResourceA
         shares=vim.SharesInfo(shares=4000, level="normal"),
         overheadLimit=-1,
     )
+
+
+def _allocation(asked: Any) -> vim.ResourceAllocationInfo:
+    """Return what a pool has: what somebody set, and what a new one has of the rest."""
+    return unlimited() if asked is None else merged(unlimited(), asked)
 
 
 def _in_datacenter(kind: type[Datastore | Network]) -> Render:
@@ -88,8 +96,8 @@ _RUNTIME: dict[str, Render] = {
 }
 
 _CONFIG: dict[str, Render] = {
-    "cpuAllocation": lambda _context, _thing: unlimited(),
-    "memoryAllocation": lambda _context, _thing: unlimited(),
+    "cpuAllocation": lambda _context, thing: _allocation(thing.cpu),
+    "memoryAllocation": lambda _context, thing: _allocation(thing.memory),
 }
 
 RESOURCE_POOL: dict[str, Render] = {

@@ -23,7 +23,7 @@ def network_summary(thing: Network) -> Any:
     return vim.Network.Summary(network=kind(thing.moid), name=thing.name, accessible=True, ipPoolName="")
 
 
-def _port_config(thing: Network) -> Any:
+def port_config(thing: Network) -> Any:
     if thing.trunk:
         ranges = [vim.NumericRange(start=start, end=end) for start, end in thing.trunk]
         vlan: Any = _Switch.TrunkVlanSpec(inherited=False, vlanId=ranges)
@@ -38,7 +38,7 @@ def _portgroup_config(context: Context, thing: Network) -> Any:
         name=thing.name,
         numPorts=thing.ports,
         distributedVirtualSwitch=reference_to(context, thing.switch),
-        defaultPortConfig=_port_config(thing),
+        defaultPortConfig=port_config(thing),
         description=thing.description,
         type=thing.binding,
         backingType="standard",

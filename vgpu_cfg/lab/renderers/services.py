@@ -17,6 +17,7 @@ from vgpu_cfg.lab.renderers.hosts.graphics import host_of
 from vgpu_cfg.lab.renderers.hosts.host import FIREWALL, services
 from vgpu_cfg.lab.renderers.hosts.network import VNIC_MANAGER_INFO
 from vgpu_cfg.lab.renderers.hosts.options import option_definitions, options
+from vgpu_cfg.lab.renderers.hosts.systems import AUTO_START_MANAGER, DATE_TIME_SYSTEM, STORAGE_SYSTEM
 from vgpu_cfg.lab.renderers.licences import LICENSE_MANAGER
 from vgpu_cfg.lab.renderers.performance import PERFORMANCE_MANAGER
 from vgpu_cfg.lab.renderers.profiles import HOST_PROFILE, profiles
@@ -49,10 +50,19 @@ CONTENT = {
     "perfManager": "PerfMgr",
     "hostProfileManager": "HostProfileManager",
     "fileManager": "FileManager",
+    "virtualDiskManager": "virtualDiskManager",
+    "diagnosticManager": "DiagMgr",
+    "extensionManager": "ExtensionManager",
+    "ovfManager": "OvfManager",
+    "storageResourceManager": "StorageResourceManager",
+    "vStorageObjectManager": "VStorageObjectManager",
+    "dvSwitchManager": "DVSManager",
+    "scheduledTaskManager": "ScheduledTaskManager",
+    "userDirectory": "UserDirectory",
     "guestOperationsManager": "guestOperationsManager",
 }
 """vim `ServiceContent` property → moid. Only what answers is advertised, and what clients take for granted:
-without a file manager govc crashes, with one that carries nothing out it says so."""
+without such managers govc crashes, with one that carries nothing out it says so."""
 
 
 DIRECT_PATH = ("directPathProfileManager", "DirectPathProfileManager")
@@ -176,6 +186,7 @@ SERVICES: dict[str, dict[str, Render]] = {
     },
     "ListView": {"view": content},
     "EnvironmentBrowser": {},
+    "HostDatastoreBrowser": {},
     "HostAssignableHardwareManager": {},
     "HostServiceSystem": {"serviceInfo.service": services},
     "HostFirewallSystem": under("firewallInfo", FIREWALL),
@@ -198,6 +209,19 @@ SERVICES: dict[str, dict[str, Render]] = {
     "PerformanceManager": PERFORMANCE_MANAGER,
     "HostProfileManager": {"profile": profiles},
     "FileManager": {},
+    "VirtualDiskManager": {},
+    "DiagnosticManager": {},
+    "ExtensionManager": {},
+    "OvfManager": {},
+    "StorageResourceManager": {},
+    "VcenterVStorageObjectManager": {},
+    "DistributedVirtualSwitchManager": {},
+    "ScheduledTaskManager": {"scheduledTask": constant([])},
+    "UserDirectory": {"domainList": constant([])},
+    "HostDateTimeSystem": DATE_TIME_SYSTEM,
+    "HostStorageSystem": STORAGE_SYSTEM,
+    "HostAutoStartManager": AUTO_START_MANAGER,
+    "HostDatastoreSystem": {"datastore": lambda context, thing: referred(context, host_of(thing).datastores)},
     "HostProfile": HOST_PROFILE,
     "GuestOperationsManager": {
         "authManager": constant(vim_class("GuestAuthManager")("guestOperationsAuthManager")),

@@ -9,6 +9,7 @@ from pyVmomi import vim
 from vgpu_cfg.lab.renderers.entity import ENTITY, attribute
 from vgpu_cfg.lab.renderers.table import Render
 from vgpu_cfg.lab.simulation.context import Context, referred
+from vgpu_cfg.lab.simulation.directory import BROWSER
 from vgpu_cfg.lab.state.inventory import Datastore
 
 MIB = 1024 * 1024
@@ -91,5 +92,5 @@ DATASTORE: dict[str, Render] = {
     "host": _mounts,
     "vm": lambda context, thing: referred(context, thing.vms),
     "capability": attribute(capability),
+    "browser": attribute(lambda thing: vim.host.DatastoreBrowser(f"{BROWSER}-{thing.moid}")),
 }
-"""Without `browser`: the lab has no files to browse."""

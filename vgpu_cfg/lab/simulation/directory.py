@@ -5,7 +5,7 @@ from __future__ import annotations
 from vgpu_cfg.lab.api.references import Service
 from vgpu_cfg.lab.simulation.context import Context
 from vgpu_cfg.lab.simulation.host_profiles import PREFIX, profiles_of
-from vgpu_cfg.lab.state.inventory import Cluster, Host, Managed
+from vgpu_cfg.lab.state.inventory import Cluster, Datastore, Host, Managed
 
 SINGLETONS = {
     "ServiceInstance": "ServiceInstance",
@@ -27,6 +27,15 @@ SINGLETONS = {
     "PerfMgr": "PerformanceManager",
     "HostProfileManager": "HostProfileManager",
     "FileManager": "FileManager",
+    "virtualDiskManager": "VirtualDiskManager",
+    "DiagMgr": "DiagnosticManager",
+    "ExtensionManager": "ExtensionManager",
+    "OvfManager": "OvfManager",
+    "StorageResourceManager": "StorageResourceManager",
+    "VStorageObjectManager": "VcenterVStorageObjectManager",
+    "DVSManager": "DistributedVirtualSwitchManager",
+    "ScheduledTaskManager": "ScheduledTaskManager",
+    "UserDirectory": "UserDirectory",
     "guestOperationsManager": "GuestOperationsManager",
     "guestOperationsAuthManager": "GuestAuthManager",
     "guestOperationsProcessManager": "GuestProcessManager",
@@ -56,12 +65,19 @@ OF_HOST = {
     "imageConfigManager": "HostImageConfigManager",
     "virtualNicManager": "HostVirtualNicManager",
     "hostAccessManager": "HostAccessManager",
+    "storageSystem": "HostStorageSystem",
+    "datastoreSystem": "HostDatastoreSystem",
+    "dateTimeSystem": "HostDateTimeSystem",
+    "autoStartManager": "HostAutoStartManager",
     "managedMethodExecuter": "ReflectManagedMethodExecuter",
 }
 """A host's managers: what their moid begins with → wsdl type. `graphicsManager-12` is that of `host-12`."""
 
 OF_CLUSTER = {"envbrowser": "EnvironmentBrowser"}
 """A compute resource's managers, named likewise."""
+
+BROWSER = "datastoreBrowser"
+"""What the moid of a datastore's browser begins with, before that of the datastore."""
 
 
 def find(context: Context, moid: str, *, storage: bool = False) -> Managed | None:
@@ -94,4 +110,9 @@ def _owned(context: Context, moid: str) -> Service | None:
         owner = context.state.find(f"host-{number}", Host)
     elif dash and prefix in OF_CLUSTER:
         owner = context.state.find(f"domain-{number}", Cluster)
+    elif dash and prefix == BROWSER:
+        store = context.state.find(number, Datastore)
+        return (
+            None if store is None else Service(moid=moid, name=moid, kind="HostDatastoreBrowser", owner=store)
+        )
     return None if owner is None else service_of(owner, prefix)

@@ -22,6 +22,7 @@ KEPT_EVENTS = 2000
 _OF_POWER = {
     "PowerOnVM_Task": "VmPoweredOnEvent",
     "PowerOffVM_Task": "VmPoweredOffEvent",
+    "SuspendVM_Task": "VmSuspendedEvent",
     "ResetVM_Task": "VmResettingEvent",
 }
 _ARGUMENTS: Mapping[type[Managed], tuple[str, Any]] = {

@@ -1,4 +1,4 @@
-"""Files of datastores over HTTPS, `GET /folder/<path>?dcPath=…&dsName=…`: the lab has each VM's vmware.log.
+"""Files of datastores over HTTPS, `/folder/<path>?dcPath=…&dsName=…`: what somebody put, and VMs' logs.
 
 A log has the reason of a power-on that failed. What its lines begin with, on 7.0 and from 8.0 on, is
 recorded (Dell 000199172 and field reports), as are `PCIPassthru: total number …` and the lines about the
@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from vgpu_cfg.lab.operations.files import put
 from vgpu_cfg.lab.simulation.clock import as_datetime
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state.host import Host
@@ -26,40 +27,50 @@ FIRST_NEW_FORM = 8
 Answer = tuple[int, Mapping[str, str], bytes]
 
 
-def fetch(lab: Simulation, url: str, cookie: str | None) -> Answer:
-    """Answer a GET of a file: 401 without a session, 404 for what is not there."""
+def exchange(lab: Simulation, method: str, url: str, body: bytes, cookie: str | None) -> Answer:
+    """Answer a GET, HEAD or PUT of a file: 401 without a session, 404 for what is not there."""
     with lab.transaction():
         if lab.sessions.find(cookie, lab.clock.now()) is None:
             asks = {"WWW-Authenticate": 'Basic realm="VMware HTTP server"'}
             return 401, {**PLAIN, **asks}, b"401 Unauthorized\n"
-        text = _find(lab, url)
-    if text is None:
+        parts = urlsplit(url)
+        store = _store(lab, parts.query)
+        path = unquote(parts.path).removeprefix(PREFIX)
+        if store is not None and method == "PUT":
+            put(lab, store, path, body.decode("latin-1"))
+            return 201, PLAIN, b""
+        found = _find(lab, store, path) if store is not None else None
+    if found is None:
         return 404, PLAIN, b"404 Not Found\n"
-    return 200, PLAIN, text.encode()
+    return 200, PLAIN, found
 
 
-def _find(lab: Simulation, url: str) -> str | None:
-    parts = urlsplit(url)
-    query = parse_qs(parts.query)
-    wanted = (query.get("dcPath", [""])[0].strip("/"), query.get("dsName", [""])[0])
-    folder, _, name = unquote(parts.path).removeprefix(PREFIX).rpartition("/")
-    if name != LOG:
-        return None
-    for vm in lab.state.all(VirtualMachine):
-        if (vm.home or vm.name) == folder and _place(lab, vm) == wanted:
-            return log_text(lab, vm)
+def _store(lab: Simulation, query: str) -> Datastore | None:
+    """Return the datastore that a query means by the paths of its datacenter and its own name."""
+    names = parse_qs(query)
+    wanted = (names.get("dcPath", [""])[0].strip("/"), names.get("dsName", [""])[0])
+    stores = lab.state.all(Datastore)
+    return next((store for store in stores if (_path_of_datacenter(lab, store), store.name) == wanted), None)
+
+
+def _find(lab: Simulation, store: Datastore, path: str) -> bytes | None:
+    if path in store.files:
+        return store.files[path].encode("latin-1")
+    folder, _, name = path.rpartition("/")
+    for vm in (lab.state.get(moid, VirtualMachine) for moid in store.vms):
+        if (vm.home or vm.name) == folder and name == LOG:
+            text = log_text(lab, vm)
+            return None if text is None else text.encode()
     return None
 
 
-def _place(lab: Simulation, vm: VirtualMachine) -> tuple[str, str]:
-    """Return the inventory path of a VM's datacenter, and the name of its datastore."""
-    datastore = lab.state.find(vm.datastore, Datastore)
-    at = lab.state.datacenter_of(vm)
+def _path_of_datacenter(lab: Simulation, store: Datastore) -> str:
+    at = lab.state.datacenter_of(store)
     names: list[str] = []
     while at is not None and at.parent is not None:
         names.insert(0, at.name)
         at = lab.state.objects.get(at.parent)  # type: ignore[assignment]  # above a datacenter are folders
-    return "/".join(names), datastore.name if datastore is not None else ""
+    return "/".join(names)
 
 
 def log_text(lab: Simulation, vm: VirtualMachine) -> str | None:

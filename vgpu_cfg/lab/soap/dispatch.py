@@ -80,8 +80,8 @@ def _answer(
     credentials: Credentials,
 ) -> Answer:
     lowered = {name.lower(): value for name, value in headers.items()}
-    if method == "GET" and path.startswith(files.PREFIX):
-        return files.fetch(lab, path, _cookie(lowered))
+    if method in ("GET", "HEAD", "PUT") and path.startswith(files.PREFIX):
+        return files.exchange(lab, method, path, body, _cookie(lowered))
     if method in ("GET", "PUT") and path.partition("?")[0] == transfers.PATH:
         return transfers.exchange(lab, method, path, body)
     if path.startswith(f"{rest.PREFIX}/"):
@@ -290,9 +290,15 @@ def _invoke(context: Context, thing: Managed, call: MethodCall) -> Any:
         if (name, call.name) in METHODS:
             return METHODS[name, call.name](context, thing, **call.arguments)
         if (name, call.name) in OPERATIONS:
-            subject = thing.owner if isinstance(thing, Service) and thing.owner is not None else thing
-            return OPERATIONS[name, call.name](context.lab, subject, **call.arguments)
+            return OPERATIONS[name, call.name](context.lab, _subject(context, thing), **call.arguments)
     raise vmodl.fault.NotSupported(msg=f"The lab does not carry out {call.name}")
+
+
+def _subject(context: Context, thing: Managed) -> Managed:
+    """Return what of the state an operation is on: for a manager what it manages, which may be all."""
+    if not isinstance(thing, Service):
+        return thing
+    return thing.owner if thing.owner is not None else context.state.objects[context.state.root]
 
 
 def _as_wire(value: Any) -> Any:

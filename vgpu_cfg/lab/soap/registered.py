@@ -23,10 +23,13 @@ from vgpu_cfg.lab.managers import (
     search,
     sessions,
     storage_policies,
+    switch_ports,
     task_history,
     user_events,
 )
-from vgpu_cfg.lab.operations import cluster, folders, portgroups, switches
+from vgpu_cfg.lab.operations import cluster, files, folders, pools, portgroups, switches
+from vgpu_cfg.lab.operations.hosts import clock as host_clock
+from vgpu_cfg.lab.operations.hosts import connection as host_connection
 from vgpu_cfg.lab.operations.hosts import devices as host_devices
 from vgpu_cfg.lab.operations.hosts import graphics as host_graphics
 from vgpu_cfg.lab.operations.hosts import modules as host_modules
@@ -34,6 +37,7 @@ from vgpu_cfg.lab.operations.hosts import network as host_network
 from vgpu_cfg.lab.operations.hosts import power as host_power
 from vgpu_cfg.lab.operations.hosts import services as host_services
 from vgpu_cfg.lab.operations.hosts import software as host_software
+from vgpu_cfg.lab.operations.hosts import standard_switches as host_standard_switches
 from vgpu_cfg.lab.operations.vms import clone, create, customize, migrate, power, reconfigure, snapshots
 from vgpu_cfg.lab.operations.vms import lifecycle as vm_lifecycle
 
@@ -51,8 +55,11 @@ MODULES = (
     direct_path,
     event_history,
     executer,
+    files,
     folders,
     guest_operations,
+    host_clock,
+    host_connection,
     host_devices,
     host_graphics,
     host_modules,
@@ -62,11 +69,13 @@ MODULES = (
     host_reads,
     host_services,
     host_software,
+    host_standard_switches,
     key_providers,
     licences,
     migrate,
     options,
     performance,
+    pools,
     portgroups,
     power,
     reconfigure,
@@ -75,6 +84,7 @@ MODULES = (
     search,
     sessions,
     storage_policies,
+    switch_ports,
     switches,
     task_history,
     updates,

@@ -62,7 +62,7 @@ def _invalid_request(message: str) -> BadRequestError:
 def read_request(body: bytes, namespace: str = NAMESPACE) -> MethodCall:
     """Decode a SOAP envelope for the API of a namespace.
 
-    Raises BadRequestError, its fault InvalidRequest or MethodNotFound.
+    Raises BadRequestError, its fault InvalidRequest.
     Every declared parameter is in `arguments`: unset ones as None, unset arrays as empty ones.
     """
     reader = _RequestReader(namespace)
@@ -142,8 +142,9 @@ class _RequestReader(SoapAdapter.ExpatDeserializerNSHandlers):
         try:
             info = reflect.METHODS.get(name) or VmomiSupport.GetWsdlMethod(self.namespace, name).info
         except KeyError:
-            fault = vmodl.fault.MethodNotFound(method=name, msg=f"The method {name} is not known")
-            raise BadRequestError(fault) from None
+            # So a vCenter says it, with these words (yavijava's issue 181, node-soap's issue 668).
+            message = f"Unable to resolve WSDL method name {name} for namespace name {self.namespace}"
+            raise _invalid_request(message) from None
         arguments = {p.name: p.type() if issubclass(p.type, list) else None for p in info.params}
         self.call = MethodCall(name, info, None, arguments)
 

@@ -145,6 +145,9 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         self._answer("GET", b"")
 
+    def do_HEAD(self) -> None:
+        self._answer("HEAD", b"")
+
     def do_POST(self) -> None:
         self._take("POST")
 
@@ -210,4 +213,5 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header(name, value if owner.certificate is not None else value.replace(" Secure;", ""))
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()
-        self.wfile.write(content)
+        if method != "HEAD":
+            self.wfile.write(content)

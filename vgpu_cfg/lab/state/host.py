@@ -267,6 +267,7 @@ class Host(Managed):
     vmknics: dict[str, Vmknic] = field(default_factory=dict)
     switches: dict[str, StandardSwitch] = field(default_factory=dict)
     opaque_switches: list[OpaqueSwitch] = field(default_factory=list)
+    ntp_servers: tuple[str, ...] = ()
     licence: str = ""
     profile: str = ""
     """Name of the host profile that is attached."""

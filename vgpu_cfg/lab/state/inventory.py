@@ -28,6 +28,7 @@ from vgpu_cfg.lab.state.vm import Snapshot, VirtualMachine
 from vgpu_cfg.late_dataclasses import dataclass
 
 __all__ = [
+    "CHILD_TYPES",
     "Alarm",
     "AlarmState",
     "BiosFacts",
@@ -59,6 +60,14 @@ __all__ = [
 ]
 
 ManagedT = TypeVar("ManagedT", bound=Managed)
+
+CHILD_TYPES = {
+    "vm": ("Folder", "VirtualMachine", "VirtualApp"),
+    "host": ("Folder", "ComputeResource"),
+    "datastore": ("Folder", "Datastore", "StoragePod"),
+    "network": ("Folder", "Network", "DistributedVirtualSwitch"),
+}
+"""What stands in the folders of a datacenter, by the kind of folder."""
 
 UPLINK_NAMES = ("Uplink 1", "Uplink 2", "Uplink 3", "Uplink 4")
 """The uplinks that the vSphere Client gives a new switch; that the API alone does so is unproven."""
@@ -144,19 +153,27 @@ class DirectPathProfile:
 
 @dataclass(slots=True, kw_only=True)
 class ResourcePool(Managed):
-    """A resource pool. `owner` is its cluster, `parent` the pool above it or the cluster."""
+    """A resource pool. `owner` is its cluster, `parent` the pool above it or the cluster.
+
+    `cpu` and `memory` are vim `ResourceAllocationInfo` with what somebody set; nothing judges them.
+    """
 
     wsdl_type: ClassVar[str] = "ResourcePool"
     moid_prefix: ClassVar[str] = "resgroup"
 
     owner: str
+    cpu: Any = None
+    memory: Any = None
     pools: list[str] = field(default_factory=list)
     vms: dict[str, None] = field(default_factory=dict)
 
 
 @dataclass(slots=True, kw_only=True)
 class Datastore(Managed):
-    """A datastore; `kind` as vim `DatastoreSummary.type`."""
+    """A datastore; `kind` as vim `DatastoreSummary.type`.
+
+    `files` maps paths of what somebody put there to its bytes as Latin-1 text; a folder's path ends in "/".
+    """
 
     wsdl_type: ClassVar[str] = "Datastore"
     moid_prefix: ClassVar[str] = "datastore"
@@ -167,6 +184,7 @@ class Datastore(Managed):
     accessible: bool = True
     hosts: list[str] = field(default_factory=list)
     vms: dict[str, None] = field(default_factory=dict)
+    files: dict[str, str] = field(default_factory=dict)
 
     @property
     def url(self) -> str:

@@ -16,7 +16,10 @@ Firmware = Literal["bios", "efi"]
 
 @dataclass(slots=True, kw_only=True)
 class Snapshot(Managed):
-    """A snapshot; `parent` is the VM. `previous` is the snapshot before it."""
+    """A snapshot; `parent` is the VM. `previous` is the snapshot before it.
+
+    `kept` are settings of the VM by their names here; `was_on` where its memory was kept, too.
+    """
 
     wsdl_type: ClassVar[str] = "VirtualMachineSnapshot"
     moid_prefix: ClassVar[str] = "snapshot"
@@ -25,6 +28,8 @@ class Snapshot(Managed):
     created: float
     description: str = ""
     previous: str | None = None
+    kept: dict[str, Any] = field(default_factory=dict)
+    was_on: bool = False
 
 
 @dataclass(slots=True, kw_only=True)

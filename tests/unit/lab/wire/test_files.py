@@ -141,3 +141,15 @@ def test_a_session_that_ended_reads_nothing(reader: Reader) -> None:
     for session in reader.rig.lab.sessions.all():
         reader.rig.lab.sessions.end(session)
     assert reader.get(reader.url("bad"))[0] == 401
+
+
+def test_what_is_put_is_got_again() -> None:
+    reader = Reader(Rig())
+    url = reader.url("iso").replace("vmware.log", "a.txt")
+    assert reader.get(url)[0] == 404
+    headers = {"Cookie": reader.cookie}
+    assert reader.rig.lab.exchange("PUT", url, headers, "é".encode())[0] == 201
+    assert reader.get(url) == (200, "é")
+    assert reader.rig.lab.exchange("HEAD", url, headers, b"")[0] == 200
+    assert reader.rig.lab.exchange("PUT", url, {}, b"x")[0] == 401
+    assert reader.rig.lab.exchange("PUT", url.replace("dsName=", "dsName=no"), headers, b"x")[0] == 404

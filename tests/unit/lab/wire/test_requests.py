@@ -81,7 +81,7 @@ def test_a_property_access_is_a_fetch(stub: Any) -> None:
         (b"<a/>", vmodl.fault.InvalidRequest),
         (ENVELOPE.format("").encode(), vmodl.fault.InvalidRequest),
         (ENVELOPE.format('<CurrentTime xmlns="urn:vim25"/>').encode(), vmodl.fault.InvalidRequest),
-        (ENVELOPE.format('<Nonsense xmlns="urn:vim25"/>').encode(), vmodl.fault.MethodNotFound),
+        (ENVELOPE.format('<Nonsense xmlns="urn:vim25"/>').encode(), vmodl.fault.InvalidRequest),
         (
             ENVELOPE.format(
                 '<CurrentTime xmlns="urn:vim25"><_this type="ServiceInstance">ServiceInstance</_this>'

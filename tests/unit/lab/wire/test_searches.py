@@ -139,3 +139,38 @@ def test_every_manager_that_is_advertised_is_there(instance: Any) -> None:
             propSet=[vmodl.query.PropertyCollector.PropertySpec(type=type(manager), all=True)],
         )
         assert len(content.propertyCollector.RetrieveProperties([spec])) == 1
+
+
+def test_licences_are_added_and_removed(instance: Any) -> None:
+    manager, key = instance.content.licenseManager, "AAAAA-00000-00000-00000-00001"
+    assert manager.AddLicense(key, []).licenseKey == key
+    assert key in [licence.licenseKey for licence in manager.licenses]
+    manager.RemoveLicense(key)
+    assert key not in [licence.licenseKey for licence in manager.licenses]
+    for method, word in ((manager.RemoveLicense, key), (manager.DecodeLicense, "no key")):
+        with pytest.raises(vmodl.fault.InvalidArgument):
+            method(word)
+
+
+def test_a_datastore_is_browsed_below_a_folder(lab: Lab, instance: Any) -> None:
+    store = one(instance, vim.Datastore, "vsan")
+    task = store.browser.SearchDatastoreSubFolders_Task("[vsan] ", None)
+    lab.run_until_idle()
+    found = {one.folderPath: [file.path for file in one.file] for one in task.info.result}
+    assert found["[vsan] ubuntu-22.04-efi/"][0] == "ubuntu-22.04-efi.vmx"
+    assert found["[vsan] "] == ["ubuntu-22.04-efi"]
+
+
+def test_ports_of_a_switch_are_told_by_portgroup(instance: Any) -> None:
+    switch = one(instance, vim.dvs.VmwareDistributedVirtualSwitch, "dvs-mgmt")
+    group = one(instance, vim.dvs.DistributedVirtualPortgroup, "dv-train")
+    kind: Any = vim.dvs.PortCriteria
+    criteria = kind(portgroupKey=[group.key], inside=True)
+    ports = switch.FetchDVPorts(criteria)
+    assert {port.portgroupKey for port in ports} == {group.key}
+    assert len(ports) == group.config.numPorts
+    assert ports[0].config.setting.vlan.vlanId == 40
+    criteria.connected = True
+    assert switch.FetchDVPorts(criteria) == []
+    criteria = kind(portKey=[ports[1].key])
+    assert [port.key for port in switch.FetchDVPorts(criteria)] == [ports[1].key]

@@ -6,6 +6,7 @@ from typing import Any
 
 from pyVmomi import vim, vmodl
 
+from vgpu_cfg.lab.operations import pools, removal
 from vgpu_cfg.lab.operations.refs import required, resolve_or_none
 from vgpu_cfg.lab.operations.vms.drafts import check_name, stamp_change
 from vgpu_cfg.lab.operations.vms.place import check_reachable
@@ -18,7 +19,9 @@ from vgpu_cfg.lab.simulation.tasks import cancel
 from vgpu_cfg.lab.state.devices import network_of, nics_of
 from vgpu_cfg.lab.state.inventory import (
     Cluster,
+    Datacenter,
     Datastore,
+    DistributedSwitch,
     Folder,
     Host,
     Managed,
@@ -68,9 +71,10 @@ def _may_destroy(lab: Simulation, thing: Managed) -> None:
     check=_may_destroy,
 )
 def destroy(lab: Simulation, thing: Managed) -> None:
-    """Destroy a VM that is off with all its disks, a folder with nothing but such VMs in it, or a pool.
+    """Destroy a VM that does not run with all its disks, a folder with nothing but such VMs in it, or a pool.
 
-    What a resource pool holds goes to the pool above it; a cluster's own pool cannot be destroyed.
+    What else there is goes where nothing is left in it (`removal`). What a resource pool holds goes to the
+    pool above it; a cluster's own pool cannot be destroyed.
     """
     match thing:
         case VirtualMachine():
@@ -85,29 +89,24 @@ def destroy(lab: Simulation, thing: Managed) -> None:
                     raise refusals.wrong_power_state(vm, "poweredOff")
             for child in children:
                 destroy(lab, child)
-            above = lab.state.get(thing.parent, Folder)
-            above.children.pop(thing.moid, None)
-            lab.state.touch(above)
-            lab.state.remove(thing)
+            removal.take_out(lab, thing)
+        case Host():
+            removal.check_host(lab, thing)
+            for moid in list(thing.vms):
+                forget_vm(lab, lab.state.get(moid, VirtualMachine))
+            removal.remove_host(lab, thing)
+        case Cluster() if not thing.is_standalone:
+            removal.remove_cluster(lab, thing)
+        case Datacenter():
+            removal.remove_datacenter(lab, thing)
+        case DistributedSwitch():
+            removal.remove_switch(lab, thing)
+        case Network() if thing.is_distributed:
+            removal.remove_portgroup(lab, thing)
         case ResourcePool() if lab.state.find(thing.parent, ResourcePool) is not None:
-            _destroy_pool(lab, thing)
+            pools.destroy_pool(lab, thing)
         case _:
             raise vmodl.fault.NotSupported(msg="The operation is not supported on the object.")
-
-
-def _destroy_pool(lab: Simulation, pool: ResourcePool) -> None:
-    above = lab.state.get(pool.parent, ResourcePool)
-    above.pools.remove(pool.moid)
-    for moid in pool.vms:
-        lab.state.get(moid, VirtualMachine).resource_pool = above.moid
-        lab.state.touch(lab.state.objects[moid])
-    for moid in pool.pools:
-        lab.state.objects[moid].parent = above.moid
-        lab.state.touch(lab.state.objects[moid])
-    above.vms |= pool.vms
-    above.pools += pool.pools
-    lab.state.touch(above)
-    lab.state.remove(pool)
 
 
 @operation("VirtualMachine", "UnregisterVM")

@@ -1,4 +1,4 @@
-"""Power: on where the rules let a VM run, off, reset, and the guest's own shutdown.
+"""Power: on where the rules let a VM run, off, suspended, reset, and the guest's own shutdown.
 
 A power-on and a power-off move the VM's change version, as on a real vCenter (vmware/vic, pull
 request 2510, for the power-on; for the power-off it is assumed).
@@ -82,13 +82,31 @@ def is_in_reach(lab: Simulation, vm: VirtualMachine, host: Host) -> bool:
 
 @task("VirtualMachine", "PowerOffVM_Task", description_id="VirtualMachine.powerOff", seconds=2.0)
 def power_off(lab: Simulation, vm: VirtualMachine) -> None:
-    """Stop a VM at once."""
-    if not vm.is_on:
+    """Stop a VM at once; one that is suspended loses what it kept."""
+    if vm.power_state == "poweredOff":
         raise refusals.wrong_power_state(vm, "poweredOff")
+    halt(lab, vm)
+    stamp_change(lab, vm)
+
+
+def halt(lab: Simulation, vm: VirtualMachine) -> None:
+    """Let a VM and its guest stop. Raises where its host does not answer."""
     check_reachable(lab.state, vm)
     admission.stop(lab.state, vm)
     life.halt(lab, vm)
-    stamp_change(lab, vm)
+
+
+@task("VirtualMachine", "SuspendVM_Task", description_id="VirtualMachine.suspend", seconds=3.0)
+def suspend(lab: Simulation, vm: VirtualMachine) -> None:
+    """Suspend a VM that runs: it gives back what it holds, as one that is off.
+
+    In the lab its guest boots anew when it is powered on again.
+    """
+    if not vm.is_on:
+        raise refusals.wrong_power_state(vm, "poweredOn")
+    halt(lab, vm)
+    vm.power_state = "suspended"
+    lab.state.touch(vm)
 
 
 @task("VirtualMachine", "ResetVM_Task", description_id="VirtualMachine.reset", seconds=2.0)

@@ -1,15 +1,25 @@
-"""Snapshots of a VM: which there are, in which order. What disks and settings were is not kept."""
+"""Snapshots of a VM: which there are, in which order, its settings then. What was on disks is not kept."""
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
-from pyVmomi import vmodl
+from pyVmomi import vim, vmodl
 
-from vgpu_cfg.lab.operations.vms.drafts import stamp_change
+from vgpu_cfg.lab.operations.vms.drafts import commit, draft_of, stamp_change
+from vgpu_cfg.lab.operations.vms.power import halt, power_on
 from vgpu_cfg.lab.simulation.operations import task
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state.vm import Snapshot, VirtualMachine
+
+_KEPT = (
+    "cpus", "cores_per_socket", "memory_mib", "memory_reservation_mib", "memory_reservation_locked",
+    "cpu_reservation_mhz", "latency_sensitivity", "cpu_hot_add", "memory_hot_add", "firmware", "secure_boot",
+    "boot_delay_ms", "hardware_version", "guest_id", "annotation", "extra_config", "extra", "device_groups",
+    "home_policy", "disk_policies", "made_devices",
+)  # fmt: skip
+"""What of a VM a snapshot keeps."""
 
 
 @task("VirtualMachine", "CreateSnapshot_Task", description_id="VirtualMachine.createSnapshot", seconds=3.0)
@@ -22,8 +32,9 @@ def create_snapshot(
     memory: bool = False,
     quiesce: bool = False,
 ) -> Snapshot:
-    """Keep a snapshot's name and place; disks are not copied."""
-    del memory, quiesce
+    """Keep a snapshot's name and place, and the VM's settings; disks are not copied."""
+    del quiesce
+    draft = draft_of(vm)
     made = Snapshot(
         moid=lab.state.new_moid("snapshot"),
         name=name,
@@ -32,6 +43,8 @@ def create_snapshot(
         created=lab.clock.now(),
         description=description or "",
         previous=vm.current_snapshot,
+        kept={name: getattr(draft, name) for name in _KEPT},
+        was_on=memory and vm.is_on,
     )
     lab.state.add(made)
     vm.snapshots.append(made.moid)
@@ -39,6 +52,42 @@ def create_snapshot(
     lab.state.touch(vm)
     stamp_change(lab, vm)
     return made
+
+
+@task("VirtualMachineSnapshot", "RevertToSnapshot_Task", description_id="vm.Snapshot.revert", seconds=3.0)
+def revert(
+    lab: Simulation, snapshot: Snapshot, *, host: Any = None, suppressPowerOn: bool | None = None
+) -> None:
+    """Give a VM the settings that it had, and let it run again where its memory was kept.
+
+    Without its memory it is off afterwards (vSphere API reference, RevertToSnapshot_Task).
+    """
+    vm = lab.state.get(snapshot.parent, VirtualMachine)
+    if vm.power_state != "poweredOff":
+        halt(lab, vm)
+    draft = draft_of(vm)
+    for name, value in snapshot.kept.items():
+        setattr(draft, name, copy.copy(value))
+    draft.current_snapshot = snapshot.moid
+    commit(lab, vm, draft)
+    if snapshot.was_on and not suppressPowerOn:
+        power_on(lab, vm, host=host)
+
+
+@task(
+    "VirtualMachine",
+    "RevertToCurrentSnapshot_Task",
+    description_id="VirtualMachine.revertToCurrentSnapshot",
+    seconds=3.0,
+)
+def revert_to_current(
+    lab: Simulation, vm: VirtualMachine, *, host: Any = None, suppressPowerOn: bool | None = None
+) -> None:
+    """Revert to the snapshot that the VM follows. Raises NotFound where it has none."""
+    current = lab.state.find(vm.current_snapshot, Snapshot)
+    if current is None:
+        raise vim.fault.NotFound(msg="The object or item referred to could not be found.")
+    revert(lab, current, host=host, suppressPowerOn=suppressPowerOn)
 
 
 @task("VirtualMachineSnapshot", "RemoveSnapshot_Task", description_id="vm.Snapshot.remove", seconds=2.0)

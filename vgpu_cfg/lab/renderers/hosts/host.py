@@ -36,6 +36,10 @@ CONFIG_MANAGER = {
     "imageConfigManager": "imageConfigManager",
     "virtualNicManager": "virtualNicManager",
     "hostAccessManager": "hostAccessManager",
+    "storageSystem": "storageSystem",
+    "datastoreSystem": "datastoreSystem",
+    "dateTimeSystem": "dateTimeSystem",
+    "autoStartManager": "autoStartManager",
 }
 """vim `HostConfigManager` property → what the manager's moid begins with."""
 

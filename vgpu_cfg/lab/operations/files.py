@@ -1,0 +1,216 @@
+"""Files of datastores: those that somebody put there, and by their names those of VMs.
+
+The faults are those of the types that vim declares for each method; which of them a file server of which kind
+takes is assumed. When a file was changed is not kept: all show the moment of the question.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from fnmatch import fnmatchcase
+from typing import Any
+
+from pyVmomi import vim
+
+from vgpu_cfg.lab.operations.vms.place import datastore_of
+from vgpu_cfg.lab.simulation.clock import as_datetime
+from vgpu_cfg.lab.simulation.operations import operation, task
+from vgpu_cfg.lab.simulation.simulation import Simulation
+from vgpu_cfg.lab.state.devices import disks_of
+from vgpu_cfg.lab.state.inventory import Datastore, LabState, Managed, VirtualMachine
+
+_NEEDED = ("Datastore.FileManagement",)
+
+
+# ---------------------------------------------------------------- what is there
+
+
+def listed(state: LabState, store: Datastore) -> dict[str, int]:
+    """Return every path on a datastore with its bytes; one of a folder ends in "/"."""
+    found = {path: len(content) for path, content in store.files.items()}
+    for moid in store.vms:
+        found |= dict.fromkeys(_files_of(state.get(moid, VirtualMachine)), 0)
+    above = {path[: at + 1] for path in found for at, sign in enumerate(path) if sign == "/"}
+    return dict.fromkeys(sorted(above), 0) | found
+
+
+def _files_of(vm: VirtualMachine) -> Iterator[str]:
+    home = vm.home or vm.name
+    yield f"{home}/{vm.name}.vmx"
+    for disk in disks_of(vm.devices):
+        name = getattr(disk.backing, "fileName", None) or ""
+        if name:
+            yield name.partition("] ")[2] or name
+
+
+def split(lab: Simulation, path: str) -> tuple[Datastore, str]:
+    """Return the datastore of a path like `[vsan] web/web.vmx`, and what stands behind it."""
+    if not path.startswith("[") or "]" not in path:
+        raise vim.fault.InvalidDatastorePath(datastorePath=path, msg=f"Invalid datastore path '{path}'.")
+    return datastore_of(lab, path, None), path.partition("]")[2].strip().strip("/")
+
+
+def _not_found(path: str) -> Any:
+    return vim.fault.FileNotFound(file=path, msg=f"File {path} was not found")
+
+
+@task(
+    "HostDatastoreBrowser",
+    "SearchDatastore_Task",
+    description_id="host.DatastoreBrowser.search",
+    seconds=0.5,
+)
+def search(lab: Simulation, store: Datastore, *, datastorePath: str, searchSpec: Any = None) -> Any:
+    """List a folder of a datastore. Raises FileNotFound."""
+    _, folder = split(lab, datastorePath)
+    return _results(lab, store, folder, searchSpec)
+
+
+@task(
+    "HostDatastoreBrowser",
+    "SearchDatastoreSubFolders_Task",
+    description_id="host.DatastoreBrowser.searchSubFolders",
+    seconds=0.5,
+)
+def search_below(lab: Simulation, store: Datastore, *, datastorePath: str, searchSpec: Any = None) -> Any:
+    """List a folder of a datastore and all below it. Raises FileNotFound."""
+    _, folder = split(lab, datastorePath)
+    top = f"{folder}/" if folder else ""
+    below = [path.rstrip("/") for path in listed(lab.state, store) if path.endswith("/")]
+    names = [folder, *(path for path in below if path.startswith(top) and path != folder)]
+    many: Any = vim.host.DatastoreBrowser.SearchResults
+    return many.Array([_results(lab, store, name, searchSpec) for name in names])
+
+
+def _results(lab: Simulation, store: Datastore, folder: str, spec: Any) -> Any:
+    found = listed(lab.state, store)
+    top = f"{folder}/" if folder else ""
+    if top and top not in found:
+        raise _not_found(f"[{store.name}] {folder}")
+    inside = {path.removeprefix(top): size for path, size in found.items() if path.startswith(top)}
+    wanted = [name.lower() for name in getattr(spec, "matchPattern", None) or ("*",)]
+    names = (name for name in inside if name and "/" not in name.rstrip("/"))
+    return vim.host.DatastoreBrowser.SearchResults(
+        datastore=vim.Datastore(store.moid),
+        folderPath=f"[{store.name}] {top}",
+        file=[
+            _info(name, inside[name], as_datetime(lab.clock.now()))
+            for name in names
+            if any(fnmatchcase(name.rstrip("/").lower(), pattern) for pattern in wanted)
+        ],
+    )
+
+
+def _info(name: str, size: int, moment: datetime) -> Any:
+    browser = vim.host.DatastoreBrowser
+    kinds: dict[str, Any] = {
+        "/": browser.FolderInfo,
+        ".vmx": browser.VmConfigInfo,
+        ".vmdk": browser.VmDiskInfo,
+    }
+    kinds |= {".iso": browser.IsoImageInfo, ".log": browser.VmLogInfo}
+    kind = next((made for end, made in kinds.items() if name.endswith(end)), browser.FileInfo)
+    return kind(path=name.rstrip("/"), fileSize=size, modification=moment)
+
+
+# ---------------------------------------------------------------- what is changed
+
+
+@operation("FileManager", "MakeDirectory")
+def make_directory(
+    lab: Simulation,
+    root: Managed,
+    *,
+    name: str,
+    datacenter: Any = None,
+    createParentDirectories: bool | None = None,
+) -> None:
+    """Make a folder. Raises FileAlreadyExists, FileNotFound where the one above is not there.
+
+    At the top of a vSAN datastore no folder can be made so: CannotCreateFile (`Datastore.capability`,
+    topLevelDirectoryCreateSupported).
+    """
+    del root, datacenter
+    store, path = _may_change(lab, name)
+    above = path.rpartition("/")[0]
+    found = listed(lab.state, store)
+    if f"{path}/" in found or path in found:
+        raise _exists(name)
+    if above and f"{above}/" not in found and not createParentDirectories:
+        raise _not_found(f"[{store.name}] {above}")
+    if not above and store.kind == "vsan":
+        raise vim.fault.CannotCreateFile(file=name, msg="Cannot complete file creation operation.")
+    put(lab, store, f"{path}/", "")
+
+
+@task(
+    "FileManager", "DeleteDatastoreFile_Task", description_id="FileManager.deleteDatastoreFile", seconds=1.0
+)
+def delete_file(lab: Simulation, root: Managed, *, name: str, datacenter: Any = None) -> None:
+    """Delete a file, or a folder with all in it. Raises FileNotFound, FileLocked for what a VM uses."""
+    del root, datacenter
+    store, path = _may_change(lab, name)
+    for found in _taken(lab, store, name, path):
+        store.files.pop(found, None)
+    lab.state.touch(store)
+
+
+@task("FileManager", "MoveDatastoreFile_Task", description_id="FileManager.moveDatastoreFile", seconds=1.0)
+def move_file(
+    lab: Simulation, root: Managed, *, sourceName: str, destinationName: str, **others: Any
+) -> None:
+    """Move a file or a folder. Raises FileNotFound, FileAlreadyExists unless forced, FileLocked."""
+    copy_file(lab, root, sourceName=sourceName, destinationName=destinationName, **others)
+    delete_file(lab, root, name=sourceName)
+
+
+@task("FileManager", "CopyDatastoreFile_Task", description_id="FileManager.copyDatastoreFile", seconds=1.0)
+def copy_file(
+    lab: Simulation,
+    root: Managed,
+    *,
+    sourceName: str,
+    destinationName: str,
+    sourceDatacenter: Any = None,
+    destinationDatacenter: Any = None,
+    force: bool | None = None,
+) -> None:
+    """Copy a file or a folder. Raises FileNotFound, FileAlreadyExists unless forced, FileLocked."""
+    del root, sourceDatacenter, destinationDatacenter
+    source, path = _may_change(lab, sourceName)
+    into, name = _may_change(lab, destinationName)
+    there = listed(lab.state, into)
+    if not force and (name in there or f"{name}/" in there):
+        raise _exists(destinationName)
+    for found in _taken(lab, source, sourceName, path):
+        put(lab, into, name + found.removeprefix(path), source.files.get(found, ""))
+
+
+def put(lab: Simulation, store: Datastore, path: str, content: str) -> None:
+    """Put a file or a folder on a datastore."""
+    store.files[path] = content
+    lab.state.touch(store)
+
+
+def _may_change(lab: Simulation, name: str) -> tuple[Datastore, str]:
+    store, path = split(lab, name)
+    lab.check_privileges(vim.Datastore(store.moid), _NEEDED)
+    return store, path
+
+
+def _taken(lab: Simulation, store: Datastore, name: str, path: str) -> list[str]:
+    """Return a file, or a folder with what is in it."""
+    found = listed(lab.state, store)
+    taken = [one for one in found if one == path or one.startswith(f"{path}/")]
+    if not path or not taken:
+        raise _not_found(name)
+    if any(one not in store.files and not one.endswith("/") for one in taken):
+        raise vim.fault.FileLocked(file=name, msg=f"Unable to access file {name} since it is locked")
+    return taken
+
+
+def _exists(name: str) -> Any:
+    return vim.fault.FileAlreadyExists(
+        file=name, msg="The specified key, name, or identifier already exists."
+    )
