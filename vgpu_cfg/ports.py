@@ -113,6 +113,13 @@ class InventoryReader(Protocol):
         """Read hosts, GPUs, VMs and what VMs can be placed on."""
         ...
 
+    def read_part(self, scope: ReadScope, vm_moids: Iterable[str]) -> Inventory:
+        """Read some VMs and their hosts again, as `read_inventory` does; the rest is as it was read before.
+
+        All is read where the same was not read before, or where it cannot be told what belongs to the VMs.
+        """
+        ...
+
     def read_vms(
         self, moids: Iterable[str], extra_config_keys: frozenset[str] = frozenset()
     ) -> tuple[Vm, ...]:

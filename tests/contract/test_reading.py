@@ -493,3 +493,44 @@ def test_licences_are_told_by_host(vcenter: VCenter) -> None:
         assert desk.session.round_trips - before <= 2
     assert found is not None
     assert vcenter.kind == "vcsim" or found == dict.fromkeys(hosts, ("Evaluation Mode",))
+
+
+def test_a_part_that_is_read_again_makes_the_whole() -> None:
+    vcenter = lab_vcenter("fleet-6x2-12vms")
+    scope = ReadScope(plan=PlanIdentity(name="p"))
+    marked = VmSpec(extra_config={"vgpu_cfg.plan": "p"})
+    with vcenter.desk() as desk, vcenter.desk() as other:
+        made, gone = (clone(desk, vcenter, marked, name=name) for name in ("first", "third"))
+        before = desk.inventory(scope)
+        desk.done(desk.writer.power_on_vm(made))
+        new = clone(other, vcenter, marked, name="second")
+        desk.done(desk.writer.destroy_vm(gone))
+        spent = desk.session.round_trips
+        part = desk.reader.read_part(scope, [made, new, gone])
+        # Who has gone costs one more.
+        assert desk.session.round_trips == spent + 3
+        whole = desk.inventory(scope)
+    assert part.vm_by_moid.keys() == whole.vm_by_moid.keys() != before.vm_by_moid.keys()
+    for moid in (made, new):
+        again, read = part.vm_by_moid[moid], whole.vm_by_moid[moid]
+        assert (again.inventory_path, again.host_moid, again.is_on) == (
+            read.inventory_path,
+            read.host_moid,
+            moid == made,
+        )
+        assert again.detail is not None
+        assert read.detail is not None
+        assert again.detail.change_version == read.detail.change_version
+    assert part.hosts == whole.hosts
+    assert (part.clusters, part.networks, part.folders) == (whole.clusters, whole.networks, whole.folders)
+
+
+@pytest.mark.parametrize(
+    "scope", [ReadScope(vm_names=frozenset({"x"})), ReadScope(tag_categories=frozenset({"c"}))]
+)
+def test_all_is_read_where_a_part_is_not_enough(scope: ReadScope) -> None:
+    with lab_vcenter("fleet-6x2-12vms").desk() as desk:
+        desk.inventory(ReadScope() if not scope.tag_categories else scope)
+        spent = desk.session.round_trips
+        assert desk.reader.read_part(scope, []) == desk.inventory(scope)
+        assert desk.session.round_trips >= spent + 2 * 2

@@ -143,6 +143,10 @@ class FakeVCenter:
             vms=tuple(self._seen(vm) for vm in self.vms.values()),
         )
 
+    def read_part(self, scope: ReadScope, vm_moids: Iterable[str]) -> Inventory:
+        del vm_moids
+        return self.read_inventory(scope)
+
     def read_vms(
         self, moids: Iterable[str], extra_config_keys: frozenset[str] = frozenset()
     ) -> tuple[Vm, ...]:

@@ -13,7 +13,7 @@ import typer
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.cli import compose
 from vgpu_cfg.cli.flows.canary_flow import CanaryFindings, check_hosts
-from vgpu_cfg.cli.flows.flow import locate, read_for, refuse_errors, with_reservations
+from vgpu_cfg.cli.flows.flow import locate, read_for, refuse_errors, scope_of, with_reservations
 from vgpu_cfg.cli.flows.guest_access import GuestSecrets, guest_secrets, with_fingerprints
 from vgpu_cfg.cli.flows.host_facts import (
     closed_shells,
@@ -47,6 +47,11 @@ from vgpu_cfg.model.observed.inventory import Connection
 from vgpu_cfg.model.runs import OnFailure
 from vgpu_cfg.planning.expand.ranges import fold_names
 from vgpu_cfg.settings.flags import ConnectionFlags
+
+_OF_VMS_ALONE = frozenset(
+    {"create_vm", "reconfigure_vm", "upgrade_vm", "mark_vm", "power_on_vm", "power_off_vm", "stage_guest"}
+)
+"""Changes that are seen at the VM, and at the host that it is on."""
 
 if TYPE_CHECKING:
     from vgpu_cfg.cli.compose import Estate
@@ -213,6 +218,23 @@ class _Applying:
         self._remember(after)
         return after
 
+    def read_done(self, report: Report, plan: Plan, observed: Inventory) -> Inventory:
+        """Read back what a run has done: the plan's VMs with their hosts, where it has changed nothing else.
+
+        All is read where anything was not done, or may be seen elsewhere.
+        """
+        from vgpu_cfg.model.plan.report import OutcomeStatus
+        from vgpu_cfg.planning.estate.naming import as_named
+
+        done = [one.vm_moid for one in report.outcomes if one.status is OutcomeStatus.DONE and one.vm_moid]
+        is_of_vms = all(change.kind in _OF_VMS_ALONE for change in plan.changes)
+        reaches_further = reaches_beyond_vms(self.desired) or self.options.allow_move or self.reserves
+        if reaches_further or not is_of_vms or len(done) < len(plan.changes) or report.rollback is not None:
+            return self.read_back()
+        own = [vm.moid for vm in observed.vms if vm.is_of(self.desired.identity)]
+        found = self.estate.reader.read_part(scope_of(self.desired), [*own, *done])
+        return as_named(self.desired, found)
+
     def settle(self, observed: Inventory, plan: Plan) -> None:
         """Where nothing is to be done keep what was found, and forget keys that no guest needs any more."""
         self._remember(observed)
@@ -259,6 +281,7 @@ class _Applying:
             keep=lambda: keep_id(self.desired, self.request.folder),
             undo=undo,
             check_canary=check_canary,
+            read_done=lambda report: self.read_done(report, plan, observed),
         )
 
 

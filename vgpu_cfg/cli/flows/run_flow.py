@@ -102,10 +102,10 @@ class Work:
     """A plan that is about to be carried out, and how the estate is read and planned for again.
 
     `keep` writes down what must outlive the run, before its first change. `undo` plans how the run is taken
-    back, by its report and what was read since. `check_canary` says what checks find on a canary. An empty
-    `question` was answered. `verb` with `more` is what to type for it again, `check` the command that shows
-    what came of it. `tell` says what came of work that no plan file asks for, by its report, by what was read
-    back and the journal.
+    back, by its report and what was read since. `read_done` reads back what its report tells of, where that
+    is less than all. `check_canary` says what checks find on a canary. An empty `question` was answered.
+    `verb` with `more` is what to type for it again, `check` the command that shows what came of it. `tell`
+    says what came of work that no plan file asks for, by its report, by what was read back and the journal.
     """
 
     plan: Plan
@@ -123,6 +123,7 @@ class Work:
     more: tuple[str, ...] = ()
     check: str = "plan"
     tell: Callable[[Report, Inventory | None, str], None] | None = None
+    read_done: Callable[[Report], Inventory] | None = None
 
 
 def show_plan(plan: Plan, how: ApplyOptions) -> None:
@@ -169,7 +170,7 @@ def decide_and_run(work: Work, estate: Estate, how: ApplyOptions, *, is_reviewed
     shells = ["--open-shell"] if work.tools and work.tools.opens_shells else []
     plan_again = settled.command("plan", *shells)
     code = exit_code_of(report)
-    after = _read_back(work)
+    after = _read_back(work, report)
     left = work.plan_for(after) if after is not None else None
     if work.guests is not None and after is not None and left is not None:
         work.guests.settle(plan.desired, after, left)
@@ -219,10 +220,10 @@ def _by_hand(report: Report, how: ApplyOptions) -> str:
     return how.command("destroy", *(f"--only={name}" for name in names)) if names else ""
 
 
-def _read_back(work: Work) -> Inventory | None:
+def _read_back(work: Work, report: Report) -> Inventory | None:
     """Read the estate after a run; a server, or a lock, that has gone away by then spoils only the table."""
     try:
-        return work.read_back()
+        return work.read_back() if work.read_done is None else work.read_done(report)
     except VgpuCfgError as error:
         show.say(f"the result could not be read back: {error.message}")
         return None

@@ -103,6 +103,7 @@ class VCenterReader:
         self._hosts: Mapping[str, Host] = {}
         self._vms: Mapping[str, Vm] = {}
         self._scope: ReadScope | None = None
+        self._inventory: Inventory | None = None
         self._known = KnownKinds()
         self._counters: Item | None = None
         self._policies = PolicyReader(session)
@@ -129,13 +130,53 @@ class VCenterReader:
         vms = self._add_origins(mark_nics(vms, hosts), scope)
         hosts = self._complete(places, hosts, items, vms, scope)
         self._hosts, self._vms, self._scope = {host.moid: host for host in hosts}, vms, scope
-        inventory = self._inventory(places, read_at, hosts, vms)
+        inventory = self._made_of(places, read_at, hosts, vms)
         inventory = inventory.model_copy(update={"library_items": library})
         if scope.key_providers:
             inventory = _with_vcenter(inventory, key_providers=read_key_providers(self._session))
         if scope.tag_categories:
             inventory = self._with_tags(inventory, scope)
-        return self._with_policies(inventory, scope) if scope.storage_policies else inventory
+        inventory = self._with_policies(inventory, scope) if scope.storage_policies else inventory
+        self._inventory = inventory
+        return inventory
+
+    def read_part(self, scope: ReadScope, vm_moids: Iterable[str]) -> Inventory:
+        """Read some VMs, then their hosts, in two round trips; the rest is as `read_inventory` has read it.
+
+        All is read where that was of another scope, where the scope has more to ask of VMs, and where a VM's
+        host or folder is not known.
+        """
+        before, moids = self._inventory, dict.fromkeys(vm_moids)
+        asks_more = scope.storage_policies or scope.tag_categories or scope.library_items
+        if before is None or scope != self._scope or asks_more:
+            return self.read_inventory(scope)
+        read_at = self._clock.now()
+        items = self._items(passes.VM_AGAIN, passes.VM, moids)
+        at = {item.moid_of("runtime.host") for item in items}
+        at.update(self._vms[moid].host_moid for moid in moids if moid in self._vms)
+        folders = {item.moid_of("parent") for item in items}
+        if not (at - {None} <= self._hosts.keys() and all(map(self._places.find, folders))):
+            return self.read_inventory(scope)
+        read = self._items(passes.HOST_AGAIN, passes.HOST, sorted(moid for moid in at if moid))
+        hosts = {**self._hosts, **{item.moid: make_host(self._places, item) for item in read}}
+        seen = {
+            item.moid: make_vm(
+                self._places,
+                item,
+                make_detail(item, scope.extra_config_keys, option_names=scope.option_names),
+            )
+            for item in items
+        }
+        kept = {moid: vm for moid, vm in self._vms.items() if moid in seen or moid not in moids}
+        self._vms = {**kept, **mark_nics(seen, hosts.values())}
+        self._hosts = {**hosts, **{item.moid: self._again(hosts[item.moid]) for item in read}}
+        update = {
+            "read_at": read_at,
+            "hosts": tuple(self._hosts.values()),
+            "vms": tuple(self._vms.values()),
+        }
+        self._inventory = before.model_copy(update=update)
+        return self._inventory
 
     def _read_all(self, wanted: Sequence[Paths], *, with_counters: bool) -> list[Item]:
         """Read every object and, beside them, the performance counters, which are kept."""
@@ -403,7 +444,7 @@ class VCenterReader:
         board = self._catalog.by_pci(device.vendor_id, device.device_id, device.subsystem_id)
         return () if board is None else board.prefixes
 
-    def _inventory(
+    def _made_of(
         self, places: Places, read_at: datetime, hosts: Sequence[Host], vms: Mapping[str, Vm]
     ) -> Inventory:
         return Inventory(
@@ -447,6 +488,10 @@ class RecordedReader:
             whole = EVERYTHING.model_copy(update=update)
             self._inventory = self._reader.read_inventory(whole)
         return self._inventory
+
+    def read_part(self, scope: ReadScope, vm_moids: Iterable[str]) -> Inventory:  # noqa: ARG002 - nothing has changed
+        """Return what was recorded."""
+        return self.read_inventory(scope)
 
     def read_vms(
         self, moids: Iterable[str], extra_config_keys: frozenset[str] = frozenset()
