@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from vgpu_cfg.catalog import Board, Catalog
 from vgpu_cfg.model.desired import DesiredPlan
@@ -28,7 +29,6 @@ from vgpu_cfg.planning.findings.differences import DIFFERENCES_OF_VMS
 from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.guests.plan import GuestPlanner
 from vgpu_cfg.planning.host_settings.cluster import plan_cluster_options
-from vgpu_cfg.planning.hosts.choose import Chooser, Chosen
 from vgpu_cfg.planning.hosts.plan import HostPlanner, join_changes
 from vgpu_cfg.planning.locks import report_locks
 from vgpu_cfg.planning.networks.compare import plan_networks
@@ -76,6 +76,9 @@ from vgpu_cfg.planning.vms.sequence import check_left_out, order_power_ons
 from vgpu_cfg.planning.vms.settings.overrides import plan_overrides
 from vgpu_cfg.planning.vms.vm_plans import VmPlanner, VmPlans
 from vgpu_cfg.planning.vms.whole_vms import plan_about_vms
+
+if TYPE_CHECKING:
+    from vgpu_cfg.planning.hosts.choose import Chosen
 
 
 def make_plan(
@@ -219,6 +222,8 @@ class _Planning:
         alternatives = self.host_planner.alternatives
         if not alternatives.resolved_hosts:
             return {}
+        from vgpu_cfg.planning.hosts.choose import Chooser
+
         reader = StateReader(self.observed, resolved_vms, deleted, self.findings)
         chooser = Chooser(alternatives, self.observed, self.catalog, baseline, resolved_vms, reader)
         chosen = chooser.choose(placed)

@@ -219,8 +219,6 @@ def plan(
     from vgpu_cfg.cli.kept.saved_plan import save_plan
     from vgpu_cfg.cli.kept.whole_file import refuse_unwritable
     from vgpu_cfg.cli.output import show, show_report
-    from vgpu_cfg.cli.several.plans import ask_plans, plan_answer, read_plans
-    from vgpu_cfg.cli.several.telling import tell_all
 
     names = names_to_delete(delete, prune=prune)
     if html is not None:
@@ -228,6 +226,9 @@ def plan(
     if sign is not None and out is None:
         raise typer.BadParameter("it goes with -o: a saved plan is what is signed", param_hint="--sign")
     if path.is_dir():
+        from vgpu_cfg.cli.several.plans import ask_plans, plan_answer, read_plans
+        from vgpu_cfg.cli.several.telling import tell_all
+
         of_one_plan = {
             "--out": out,
             "--delete": names,

@@ -2,7 +2,21 @@
 
 from __future__ import annotations
 
-from vgpu_cfg.planning.placement.greedy import GreedyPlacer
-from vgpu_cfg.planning.placement.solver import SolverPlacer
+from collections.abc import Sequence
 
-PLACERS = (GreedyPlacer(), SolverPlacer())
+from vgpu_cfg.planning.placement.demand import Demand
+from vgpu_cfg.planning.placement.greedy import GreedyPlacer
+from vgpu_cfg.planning.placement.host_state import HostState
+from vgpu_cfg.planning.placement.place import Attempt
+
+
+class _Solver:
+    """The solver, loaded where the greedy way has left VMs without a place."""
+
+    def place(self, hosts: Sequence[HostState], demands: Sequence[Demand]) -> Attempt:
+        from vgpu_cfg.planning.placement.solver import SolverPlacer
+
+        return SolverPlacer().place(hosts, demands)
+
+
+PLACERS = (GreedyPlacer(), _Solver())

@@ -6,13 +6,16 @@ Of a GPU that several share, the counters bound each: none uses more of it than 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.observed.gpu_use import PastUse
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.use_choice import UseBy
-from vgpu_cfg.planning.pool.gpus import PooledGpu
+
+if TYPE_CHECKING:
+    from vgpu_cfg.planning.pool.gpus import PooledGpu
 
 USE_DAYS = 7.0
 """Over so many days use is looked at where nobody says otherwise; vCenter keeps half hours for a week."""

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.placement.demand import Shape
 from vgpu_cfg.planning.placement.place import NoPlace, Placed
-from vgpu_cfg.planning.remedies.refusals import Refusal, explain_refusal
 from vgpu_cfg.planning.vms.lookup.baseline import Baseline
 from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
+
+if TYPE_CHECKING:
+    from vgpu_cfg.planning.remedies.refusals import Refusal
 
 
 def report_failures(
@@ -33,6 +36,8 @@ def report_failures(
 
 def _refusal(shape: Shape, placed: Placed, baseline: Baseline) -> Refusal:
     """Tell what holds the VM's place: others' VMs where it fits nowhere anyway, else also the plan's."""
+    from vgpu_cfg.planning.remedies.refusals import explain_refusal
+
     is_alone = not any(placed.initial[index].fit(shape) for index, _ in shape.hosts)
     return explain_refusal(placed.initial if is_alone else placed.hosts, shape, baseline.claims)
 

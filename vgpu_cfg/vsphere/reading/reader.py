@@ -24,17 +24,12 @@ from vgpu_cfg.model.observed.past import Past, PastScope
 from vgpu_cfg.model.observed.vm import Vm, VmDetail
 from vgpu_cfg.planning.findings.options import matches_any
 from vgpu_cfg.ports import Clock, ReadScope
-from vgpu_cfg.vsphere.history.happened import NOT_RECORDED, read_past
-from vgpu_cfg.vsphere.history.maintenance import read_maintenance
 from vgpu_cfg.vsphere.history.origins import read_origins
 from vgpu_cfg.vsphere.host_facts.narrowed import narrowed, preparable
-from vgpu_cfg.vsphere.host_facts.reader import ALL_GROUPS, read_facts, read_with
 from vgpu_cfg.vsphere.reading import passes
 from vgpu_cfg.vsphere.reading import places as reader_places
 from vgpu_cfg.vsphere.reading.again import unchanged
 from vgpu_cfg.vsphere.reading.direct_path import read_direct_path
-from vgpu_cfg.vsphere.reading.gpu_use import NOT_RECORDED as COUNTERS_NOT_RECORDED
-from vgpu_cfg.vsphere.reading.gpu_use import beside_of, read_gpu_use
 from vgpu_cfg.vsphere.reading.host_kinds import (
     KindFacts,
     KnownKinds,
@@ -181,7 +176,11 @@ class VCenterReader:
     def _read_all(self, wanted: Sequence[Paths], *, with_counters: bool) -> list[Item]:
         """Read every object and, beside them, the performance counters, which are kept."""
         self._counters = None
-        beside, starts = beside_of(self._session) if with_counters else ((), [])
+        if not with_counters:
+            return collect_all(self._session, wanted)
+        from vgpu_cfg.vsphere.reading.gpu_use import beside_of
+
+        beside, starts = beside_of(self._session)
         if not starts:
             return collect_all(self._session, wanted)
         items = collect_beside(self._session, wanted, beside, starts)
@@ -255,11 +254,15 @@ class VCenterReader:
 
     def read_everything(self) -> tuple[Inventory, EstateFacts]:
         """Read all that a recording holds, whatever plan is made of it later."""
+        from vgpu_cfg.vsphere.host_facts.reader import ALL_GROUPS
+
         inventory = self.read_inventory(EVERYTHING)
         return inventory, self.read_facts(preparable(inventory), ALL_GROUPS)
 
     def read_facts(self, host_moids: Sequence[str], groups: frozenset[FactGroup]) -> EstateFacts:
         """Read what preparing these hosts needs, of them and their clusters; never their shells."""
+        from vgpu_cfg.vsphere.host_facts.reader import read_facts
+
         return read_facts(self._session, host_moids, groups)
 
     def read_hosts(self, moids: Iterable[str]) -> tuple[Host, ...]:
@@ -275,6 +278,8 @@ class VCenterReader:
 
     def read_host(self, moid: str, groups: frozenset[FactGroup]) -> tuple[Host | None, EstateFacts]:
         """Read one host again with its facts, in one round trip and what its groups ask."""
+        from vgpu_cfg.vsphere.host_facts.reader import read_with
+
         self._known = KnownKinds()
         facts, item = read_with(self._session, moid, groups, passes.HOST_LIGHT + passes.HOST_DETAIL)
         return None if item is None else self._again(make_host(self._places, item)), facts
@@ -292,14 +297,20 @@ class VCenterReader:
 
     def read_past(self, scope: PastScope) -> Past:
         """Read what vCenter's events tell of some VMs, hosts and clusters."""
+        from vgpu_cfg.vsphere.history.happened import read_past
+
         return read_past(self._session, scope)
 
     def read_maintenance(self, host_moids: Sequence[str]) -> Mapping[str, MaintenanceEntry]:
         """Return who took hosts into maintenance mode, and by which run, as far as vCenter's events tell."""
+        from vgpu_cfg.vsphere.history.maintenance import read_maintenance
+
         return read_maintenance(self._session, host_moids)
 
     def read_gpu_use(self, hosts: Sequence[Host], days: float | None = None) -> UseReading:
         """Read how the GPUs of hosts are used now and, with `days`, were used."""
+        from vgpu_cfg.vsphere.reading.gpu_use import read_gpu_use
+
         return read_gpu_use(self._session, hosts, days, self._counters)
 
     def read_licences(self) -> Mapping[str, tuple[str, ...]] | None:
@@ -525,6 +536,8 @@ class RecordedReader:
 
         Raises NotRecorded where the recording is older than facts are.
         """
+        from vgpu_cfg.vsphere.host_facts.reader import ALL_GROUPS
+
         inventory = self.read_inventory(ReadScope())
         if self._facts is None:
             self._facts = self._reader.read_facts(preparable(inventory), ALL_GROUPS)
@@ -548,6 +561,8 @@ class RecordedReader:
 
     def read_past(self, scope: PastScope) -> Past:  # noqa: ARG002 - a recording has no events
         """Return nothing: a recording holds no events."""
+        from vgpu_cfg.vsphere.history.happened import NOT_RECORDED
+
         return Past(unread=NOT_RECORDED)
 
     def read_maintenance(self, host_moids: Sequence[str]) -> Mapping[str, MaintenanceEntry]:  # noqa: ARG002 - a recording has no events
@@ -556,7 +571,9 @@ class RecordedReader:
 
     def read_gpu_use(self, hosts: Sequence[Host], days: float | None = None) -> UseReading:  # noqa: ARG002 - a recording has no counters
         """Return nothing: a recording holds no performance counters."""
-        return UseReading(unread=COUNTERS_NOT_RECORDED)
+        from vgpu_cfg.vsphere.reading.gpu_use import NOT_RECORDED
+
+        return UseReading(unread=NOT_RECORDED)
 
     def read_licences(self) -> None:
         """Return nothing: a recording holds no question about all of them."""
