@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import subprocess
 import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 import typer.main
@@ -187,12 +190,47 @@ def test_a_plan_on_a_recording_loads_no_way_to_a_vcenter_no_lab_and_no_json() ->
         "vgpu_cfg.lab",
         "vgpu_cfg.execution",
         "vgpu_cfg.render.data",
+        "vgpu_cfg.cli.several",
         "urllib3",
         "paramiko",
         "asyncio",
         "jinja2",
     )
     assert loaded_by(words, *others) == []
+
+
+def test_a_plan_that_fits_loads_no_solver_no_reasons_and_no_reading_that_it_does_not_ask_for() -> None:
+    others = (
+        "vgpu_cfg.planning.placement.solver",
+        "vgpu_cfg.planning.placement.kinds",
+        "vgpu_cfg.planning.hosts.choose",
+        "vgpu_cfg.planning.remedies.refusals",
+        "vgpu_cfg.planning.pool.gpus",
+        "vgpu_cfg.planning.drift",
+        "vgpu_cfg.vsphere.history.happened",
+        "vgpu_cfg.vsphere.host_facts.reader",
+        "vgpu_cfg.vsphere.reading.gpu_use",
+    )
+    assert loaded_by("plan examples/four-10c.yaml", *others) == []
+
+
+def test_a_plan_that_does_not_fit_loads_the_solver_and_the_reasons(tmp_path: Path) -> None:
+    plan = tmp_path / "plan.yaml"
+    plan.write_text(
+        Path("examples/four-10c.yaml").read_text(encoding="utf-8").replace("01..04", "01..05"), "utf-8"
+    )
+    others = ("vgpu_cfg.planning.placement.solver", "vgpu_cfg.planning.remedies.refusals")
+    assert loaded_by(f"plan {plan}", *others, exit_code=4) == list(others)
+
+
+def test_a_plan_on_the_lab_loads_nothing_of_what_its_guests_run() -> None:
+    others = (
+        "vgpu_cfg.lab.guest.shell",
+        "vgpu_cfg.lab.guest.staging",
+        "vgpu_cfg.lab.guest.tools",
+        "vgpu_cfg.lab.nvidia.smi",
+    )
+    assert loaded_by("plan examples/four-10c.yaml", *others) == []
 
 
 def test_a_command_ends_without_a_last_search_for_garbage() -> None:
@@ -219,7 +257,7 @@ HEAVY = (
 )
 
 
-def loaded_by(words: str, *names: str) -> list[str]:
+def loaded_by(words: str, *names: str, exit_code: int = 0) -> list[str]:
     """Run a command in a process of its own and return which of the modules it loaded."""
     code = (
         "import sys, atexit, vgpu_cfg.cli.app as app\n"
@@ -229,7 +267,14 @@ def loaded_by(words: str, *names: str) -> list[str]:
         f"sys.argv = ['vgpu-cfg', *{words.split()}]\n"
         "app.main()"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
-    )
-    return done.stderr.split()
+    with TemporaryDirectory() as folder:
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+            env={**os.environ, "VGPU_CFG_STATE_FOLDER": folder},
+        )
+    assert done.returncode == exit_code, done.stderr
+    return done.stderr.splitlines()[-1].split()

@@ -6,12 +6,8 @@ tasks: it is done when somebody waits for that long.
 
 from __future__ import annotations
 
-from vgpu_cfg.lab.guest import cloud_init, customization
-from vgpu_cfg.lab.guest.shell.processes import finish
-from vgpu_cfg.lab.guest.staging import command as staging
 from vgpu_cfg.lab.guest.system.creation import guest_of, stop
 from vgpu_cfg.lab.guest.system.gpus import gpus_of_guest
-from vgpu_cfg.lab.guest.tools.table import find
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state.inventory import VirtualMachine
 
@@ -24,6 +20,8 @@ def boot(lab: Simulation, vm: VirtualMachine) -> None:
 
     The firmware waits for the boot delay first, at a power-on as at a restart (VirtualMachineBootOptions).
     """
+    from vgpu_cfg.lab.guest.staging import command as staging
+
     guest = guest_of(vm)
     stop(guest, goes_on=guest.staging is not None and staging.PENDING in guest.files)
     guest.phase = "booting"
@@ -61,6 +59,9 @@ def next_event(lab: Simulation) -> float | None:
 
 
 def _wake(lab: Simulation, vm: VirtualMachine) -> None:
+    from vgpu_cfg.lab.guest import cloud_init, customization
+    from vgpu_cfg.lab.guest.staging import command as staging
+
     guest = guest_of(vm)
     if guest.phase == "booting":
         guest.phase, guest.boots = "up", guest.boots + 1
@@ -81,6 +82,10 @@ def _wake(lab: Simulation, vm: VirtualMachine) -> None:
 
 def _after(lab: Simulation, vm: VirtualMachine) -> None:
     """Finish who waited for a staging that is over, and restart where it asked for that."""
+    from vgpu_cfg.lab.guest.shell.processes import finish
+    from vgpu_cfg.lab.guest.staging import command as staging
+    from vgpu_cfg.lab.guest.tools.table import find
+
     running = guest_of(vm).staging
     if running is None or not running.is_over:
         return

@@ -8,10 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from urllib.parse import parse_qs, urlsplit
 
-from vgpu_cfg.lab.guest.shell.session import Session
 from vgpu_cfg.lab.guest.system import files
 from vgpu_cfg.lab.guest.system.creation import guest_of
-from vgpu_cfg.lab.guest.tools.table import find
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state.inventory import VirtualMachine
 
@@ -25,6 +23,9 @@ Answer = tuple[int, Mapping[str, str], bytes]
 
 def exchange(lab: Simulation, method: str, url: str, body: bytes) -> Answer:
     """Answer a PUT or a GET of an address that was handed out: 404 for any other, 400 for a wrong size."""
+    from vgpu_cfg.lab.guest.shell.session import Session
+    from vgpu_cfg.lab.guest.tools.table import find
+
     query = parse_qs(urlsplit(url).query)
     number, token = query.get("id", [""])[0], query.get("token", [""])[0]
     with lab.transaction():

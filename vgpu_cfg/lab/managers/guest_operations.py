@@ -7,16 +7,13 @@ then the account in the guest. Texts of faults are recalled.
 from __future__ import annotations
 
 import posixpath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyVmomi import vim, vmodl
 
-from vgpu_cfg.lab.guest.shell import processes
-from vgpu_cfg.lab.guest.shell.session import Session
 from vgpu_cfg.lab.guest.system import files
 from vgpu_cfg.lab.guest.system.accounts import ROOT, takes_password
 from vgpu_cfg.lab.guest.system.creation import guest_of
-from vgpu_cfg.lab.guest.tools.table import PROGRAM_FOLDERS, find
 from vgpu_cfg.lab.guest.transfers import URL
 from vgpu_cfg.lab.rules import refusals
 from vgpu_cfg.lab.simulation.clock import as_datetime
@@ -25,6 +22,9 @@ from vgpu_cfg.lab.simulation.methods import answers
 from vgpu_cfg.lab.simulation.transfers import Transfer
 from vgpu_cfg.lab.state.guest import Process
 from vgpu_cfg.lab.state.inventory import Host, Managed, VirtualMachine
+
+if TYPE_CHECKING:
+    from vgpu_cfg.lab.guest.shell.session import Session
 
 UNAVAILABLE = "The guest operations agent could not be contacted."
 DENIED = "Failed to authenticate with the guest operating system using the supplied credentials."
@@ -35,6 +35,9 @@ TEMPORARY = "/tmp"  # noqa: S108 - of a simulated guest
 
 def _session(context: Context, vm: Any, auth: Any) -> Session:
     """Return a shell of whoever asks. Raises GuestOperationsUnavailable, InvalidGuestLogin."""
+    from vgpu_cfg.lab.guest.shell.session import Session
+    from vgpu_cfg.lab.guest.tools.table import find
+
     found = context.state.find(vm._moId, VirtualMachine)
     if found is None:
         raise vmodl.fault.ManagedObjectNotFound(
@@ -85,6 +88,9 @@ def start_program(context: Context, thing: Managed, *, vm: Any, auth: Any, spec:
 
     VMware's tools put path and arguments together and hand the line to a shell.
     """
+    from vgpu_cfg.lab.guest.shell import processes
+    from vgpu_cfg.lab.guest.tools.table import PROGRAM_FOLDERS
+
     session = _session(context, vm, auth)
     folder, name = posixpath.split(spec.programPath)
     if folder not in PROGRAM_FOLDERS or session.find(session, spec.programPath) is None:
@@ -102,6 +108,8 @@ def start_program(context: Context, thing: Managed, *, vm: Any, auth: Any, spec:
 @answers("GuestProcessManager", "ListProcessesInGuest")
 def list_processes(context: Context, thing: Managed, *, vm: Any, auth: Any, pids: Any) -> list[Any]:
     """List the programs that run, or that ended within five minutes."""
+    from vgpu_cfg.lab.guest.shell import processes
+
     session = _session(context, vm, auth)
     wanted = set(pids or ())
     known = processes.known(context.lab, session.vm)
@@ -124,6 +132,8 @@ def _process(process: Process) -> Any:
 @answers("GuestProcessManager", "TerminateProcessInGuest")
 def terminate_process(context: Context, thing: Managed, *, vm: Any, auth: Any, pid: int) -> None:
     """End a program. Raises GuestProcessNotFound."""
+    from vgpu_cfg.lab.guest.shell import processes
+
     session = _session(context, vm, auth)
     found = next((one for one in processes.known(context.lab, session.vm) if one.pid == pid), None)
     if found is None:
