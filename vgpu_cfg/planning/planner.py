@@ -317,9 +317,8 @@ class _Planning:
             host = baseline.hosts[index]
             check_host(host, baseline.claims[index], users, baseline.unread[index], self.findings)
             check_topology(self.topologies.of(host), self.findings)
-        for index in {
-            index for resolved in resolved_vms if resolved.shape for index, _ in resolved.shape.hosts
-        }:
+        asked = {id(one.shape.hosts): one.shape.hosts for one in resolved_vms if one.shape}
+        for index in {index for ranked in asked.values() for index, _ in ranked}:
             check_boards(baseline.hosts[index], baseline.unknown_boards[index], self.findings)
         check_lone_members(resolved_vms, self.hosts, self.observed.vms, self.catalog, self.findings)
 

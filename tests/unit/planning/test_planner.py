@@ -49,6 +49,20 @@ def test_a_new_vm_is_one_clone_with_everything_in_it() -> None:
     assert plan.placements[0].is_certain
 
 
+def test_vms_that_are_alike_share_what_is_shown_of_them() -> None:
+    plan = planned(plan_for(vm("a", "grid_a100-10c"), vm("b", "grid_a100-10c")), estate())
+    first, second = (change for change in plan.changes if isinstance(change, CreateVm))
+    own = {"clone", "owner_mark"}
+    together = zip(first.edits, second.edits, strict=True)
+    assert [one.key for one, other in together if one is not other and one.key not in own] == []
+
+
+def test_vms_that_differ_share_nothing_of_it() -> None:
+    plan = planned(plan_for(vm("a", "grid_a100-10c"), vm("b", "grid_a100-10c", cpus=8)), estate())
+    first, second = (change for change in plan.changes if isinstance(change, CreateVm))
+    assert [edit.after for one in (first, second) for edit in one.edits if edit.key == "cpus"] == ["16", "8"]
+
+
 @pytest.mark.parametrize("is_default", [False, True])
 def test_defaults_are_marked_and_statements_are_not(is_default: bool) -> None:
     wanted = vm("a", "grid_a100-20c", defaulted=frozenset({"folder"} if is_default else ()))

@@ -25,7 +25,7 @@ from vgpu_cfg.model.plan_file import VmKeys
 from vgpu_cfg.model.plan_file.entries import MANAGED
 from vgpu_cfg.model.plan_file.vm_options import OPTIONS
 from vgpu_cfg.planning.findings.options import PlanOptions
-from vgpu_cfg.planning.vms.compare import compare_vm
+from vgpu_cfg.planning.vms.compare import SharedEdits, compare_vm, wanted_settings
 from vgpu_cfg.planning.vms.lookup.placed import PlacedVm
 from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
 from vgpu_cfg.planning.vms.settings.edits import joined, setting_spec
@@ -139,7 +139,7 @@ def test_a_vm_that_has_all_needs_nothing(complete: tuple[VmDetail, Cluster]) -> 
     existing = Vm(moid="vm-1", name="a", inventory_path="/a", folder_moid="folder-1", detail=detail)
     desired = ALL.model_copy(update={"gpus": (), "nics": ()})
     vm = replace(placed(desired, detail, existing), cluster=cluster)
-    found = compare_vm(vm, {})
+    found = compare_vm(vm, wanted_settings(vm), SharedEdits())
     assert (found.edits, found.overrides, found.attributes) == ((), (), ())
 
 
@@ -157,7 +157,7 @@ def test_a_vm_that_lacks_one_needs_that_one(setting: VmSetting, complete: tuple[
     existing = Vm(moid="vm-1", name="a", inventory_path="/a", folder_moid="folder-1", detail=detail)
     desired = ALL.model_copy(update={"nics": ALL.nics if "P2P" in setting.key.upper() else ()})
     vm = replace(placed(desired, detail, existing), cluster=cluster, gpus=())
-    edits = compare_vm(vm, {})
+    edits = compare_vm(vm, wanted_settings(vm), SharedEdits())
     keys = [one.edit.key for one in edits.edits] + [one.edit.key for one in edits.overrides]
     assert keys == [setting.key]
     spec = joined(edits.edits)

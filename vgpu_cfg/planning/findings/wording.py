@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 _SHOWN = 3
 _NUMBER = re.compile(r"([0-9]+)")
@@ -50,6 +51,7 @@ def node_list(nodes: Iterable[int]) -> str:
     return ",".join(str(node) for node in sorted(set(nodes)))
 
 
+@lru_cache(maxsize=256)
 def version_tuple(version: str) -> tuple[int, ...]:
     """Take "8.0.3" apart; what is no number counts as 0, an empty text is ()."""
     return tuple(int(part) if part.isdigit() else 0 for part in version.split(".")) if version else ()

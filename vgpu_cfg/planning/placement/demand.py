@@ -40,6 +40,10 @@ class Shape:
     line: str = ""
     nics: tuple[NicNeed, ...] = ()
 
+    def __hash__(self) -> int:
+        """Leave out the hosts, which may be thousands: shapes that differ in nothing else are few."""
+        return hash((self.variants, self.fixed, self.cpus, self.memory_mib, self.line, self.nics))
+
     @property
     def has_gpus(self) -> bool:
         """Whether it asks for a GPU of any kind."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import field, replace
 from typing import Self
 
@@ -249,9 +249,9 @@ class HostState:
         """What the host's NICs can still give."""
         return NicStock(self.host, self.slots, self.functions, self.holders, self.given, self.uplinks)
 
-    def gpu_nodes(self, gpus: Iterable[int], slots: Iterable[str]) -> list[int | None]:
+    def gpu_nodes(self, gpus: Iterable[int], slots: Collection[str]) -> list[int | None]:
         """Return the NUMA nodes of GPUs by index, and of passed-through ones by address."""
-        nodes = {slot.pci.pci_id: slot.pci.numa_node for slot in self.slots}
+        nodes = {slot.pci.pci_id: slot.pci.numa_node for slot in self.slots} if slots else {}
         return [*(self.gpus[index].node for index in gpus), *(nodes.get(pci_id) for pci_id in slots)]
 
     def refuse_nics(self, shape: Shape) -> Code | None:
@@ -276,7 +276,7 @@ class HostState:
 
     def draws_to_cordoned(self, need: VgpuNeed) -> bool:
         """Whether ESXi, which alone chooses the GPU of a vGPU, could choose one that is cordoned."""
-        return any(gpu.refuse(need) is Code.GPU_CORDONED for gpu in self.gpus)
+        return any(gpu.is_cordoned and gpu.refuse(need) is Code.GPU_CORDONED for gpu in self.gpus)
 
     def groups_of(self, variant: Variant) -> tuple[tuple[int, str], ...] | None:
         """Name the device groups for the NVLink peers of a VM, None where the host lacks one.
@@ -355,6 +355,8 @@ class HostState:
 
         The first begins with the first GPU that suits, the others with each NUMA node.
         """
+        if not (shape.fixed or shape.dynamic):
+            return [()]
         if self.refuse_slots(shape) is not None:
             return []
         nodes = {slot.pci.numa_node for slot in self.slots} if shape.dynamic and shape.nics else ()

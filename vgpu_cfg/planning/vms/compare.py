@@ -6,11 +6,13 @@ that the plan file states. Settings are the rows of the table; devices are compa
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import field, replace
 from functools import partial
+from typing import Any, TypeVar
 
-from vgpu_cfg.model.observed.vm import SettingValue
+from vgpu_cfg.late_dataclasses import dataclass
+from vgpu_cfg.model.observed.vm import SettingValue, VmDetail
 from vgpu_cfg.model.plan.change import Edit
 from vgpu_cfg.model.plan.vm_spec import NewTpm, RemoveDevice, VmSpec
 from vgpu_cfg.planning.findings.codes import Code
@@ -37,23 +39,54 @@ from vgpu_cfg.planning.vms.settings.setting import Carrier, Topic, VmSetting, Wa
 from vgpu_cfg.planning.vms.settings.table import VM_SETTINGS
 from vgpu_cfg.planning.vms.tags import compare_tags
 
+T = TypeVar("T")
 _ORDER = {topic: place for place, topic in enumerate(Topic)}
 _OTHER_KEYS = ", with other keys"
 
 
-def compare_vm(vm: PlacedVm, network_names: Mapping[str, str]) -> VmEdits:
-    """List the edits that make a VM what it shall be; `network_names` spells the networks of its NICs."""
-    edits = [edit for setting in VM_SETTINGS if (edit := _setting_edit(setting, vm)) is not None]
+Asked = Sequence[tuple[VmSetting, Wanted | None]]
+"""The rows of the table with what each asks of a VM."""
+
+
+@dataclass(frozen=True, slots=True)
+class SharedEdits:
+    """Edits that VMs of one template need alike, made once; `network_names` spells the networks of NICs."""
+
+    network_names: Mapping[str, str] = field(default_factory=dict)
+    _made: dict[tuple[int, Hashable], tuple[VmDetail, Any]] = field(default_factory=dict)
+
+    def once(self, vm: PlacedVm, what: Hashable, make: Callable[[], T]) -> T:
+        """Return what is made of a template for a new VM; `what` names all else that it is made from."""
+        if not vm.is_new:
+            return make()
+        key = (id(vm.base), what)
+        found = self._made.get(key)
+        if found is None:
+            found = self._made[key] = vm.base, make()
+        made: T = found[1]
+        return made
+
+
+def wanted_settings(vm: PlacedVm) -> Asked:
+    """Return what each row of the table asks of a VM."""
+    return [(setting, setting.desired(vm)) for setting in VM_SETTINGS]
+
+
+def compare_vm(vm: PlacedVm, asked: Asked, shared: SharedEdits) -> VmEdits:
+    """List the edits that make a VM what it shall be."""
+    edits = [
+        edit for setting, wanted in asked if (edit := _setting_edit(setting, wanted, vm, shared)) is not None
+    ]
     wanted = vm.desired.disks if vm.manages("disks") else ()
     disks = compare_disks(wanted, vm.base, vm.inherited_disks, partial(policy_of, vm))
-    edits += _device_edits(vm, dict(network_names))
+    edits += _device_edits(vm, shared)
     edits += [*disks.edits, *compare_policies(vm, disks.there)]
     edits += _stated_pairs(vm)
     if edits and (mark := _mark_of_other_keys(vm, edits)) is not None:
         edits.append(mark)
     return VmEdits(
         edits=tuple(sorted(edits, key=lambda one: _ORDER[one.topic])),
-        overrides=tuple(_overrides(vm)),
+        overrides=tuple(_overrides(vm, asked)),
         attributes=tuple(_attributes(vm)),
         tags=tuple(compare_tags(vm)),
         shrinking=tuple(disks.shrinking),
@@ -91,30 +124,31 @@ def report_dropped(vm: PlacedVm, findings: Findings) -> None:
         findings.add_vm(Code.NO_LONGER_MANAGED, vm.desired, message, remedy)
 
 
-def check_options(vm: PlacedVm, findings: Findings) -> None:
+def check_options(vm: PlacedVm, asked: Asked, findings: Findings) -> None:
     """Say of each setting that is asked for why it must not be given."""
-    for setting in VM_SETTINGS:
-        wanted = setting.desired(vm)
+    for setting, wanted in asked:
         found = setting.objects(vm, wanted.value) if wanted is not None else None
         if found is not None:
             findings.add_vm(found.code, vm.desired, found.message, found.remedy)
 
 
-def differing_at_creation(vm: PlacedVm) -> Iterator[str]:
+def differing_at_creation(vm: PlacedVm, asked: Asked) -> Iterator[str]:
     """Yield the keys that a VM which exists does not show, and that only a new one gets."""
-    for setting in VM_SETTINGS:
-        if setting.is_of_creation and setting.plan_key and not vm.is_new:
-            wanted = setting.desired(vm)
-            if wanted is not None and not setting.holds(wanted.value, vm.base):
-                yield setting.plan_key
+    for setting, wanted in asked:
+        is_told = setting.is_of_creation and setting.plan_key and not vm.is_new
+        if is_told and wanted is not None and not setting.holds(wanted.value, vm.base):
+            yield setting.plan_key
 
 
-def _setting_edit(setting: VmSetting, vm: PlacedVm) -> VmEdit | None:
+def _setting_edit(
+    setting: VmSetting, wanted: Wanted | None, vm: PlacedVm, shared: SharedEdits
+) -> VmEdit | None:
     """Compare one row; None where nothing is to be done."""
     if setting.carrier is Carrier.CLUSTER or (setting.is_of_creation and not vm.is_new):
         return None
-    wanted = setting.desired(vm)
-    return _edit_without_devices(setting, vm) if wanted is None else _edit(setting, wanted, vm)
+    if wanted is None:
+        return _edit_without_devices(setting, vm)
+    return shared.once(vm, (setting.key, wanted), lambda: _edit(setting, wanted, vm))
 
 
 def _edit(setting: VmSetting, wanted: Wanted, vm: PlacedVm) -> VmEdit | None:
@@ -189,10 +223,14 @@ def _tpm_edit(setting: VmSetting, wanted: Wanted, edit: Edit, vm: PlacedVm, *, i
     return device_edit(setting.topic, edit, [removal])
 
 
-def _device_edits(vm: PlacedVm, names: dict[str, str]) -> Iterator[VmEdit]:
+def _device_edits(vm: PlacedVm, shared: SharedEdits) -> Iterator[VmEdit]:
     """Yield the edits of GPUs and NICs."""
     if vm.manages("gpus"):
-        yield from compare_gpus(vm.gpus, vm.base, vm.gpu_notes, vm.device_groups)
+        what = (vm.gpus, vm.gpu_notes, tuple(sorted(vm.device_groups.items())))
+        yield from shared.once(
+            vm, what, lambda: compare_gpus(vm.gpus, vm.base, vm.gpu_notes, vm.device_groups)
+        )
+    names = dict(shared.network_names)
     if vm.manages("nics") and vm.nics is not None:
         yield from compare_functions(vm.functions, vm.base, names)
         yield from compare_pvrdma(vm.nics, vm.base, names)
@@ -207,12 +245,13 @@ def _stated_pairs(vm: PlacedVm) -> Iterator[VmEdit]:
             yield pair_edit(key, found, value)
 
 
-def _overrides(vm: PlacedVm) -> Iterable[ClusterEdit]:
+def _overrides(vm: PlacedVm, asked: Asked) -> Iterable[ClusterEdit]:
     """Yield what the VM's cluster must be told of it."""
-    for setting in VM_SETTINGS:
-        wanted = setting.desired(vm) if setting.carrier is Carrier.CLUSTER else None
+    for setting, wanted in asked:
+        if setting.carrier is not Carrier.CLUSTER or wanted is None:
+            continue
         found = vm.overrides.get(setting.key)
-        if wanted is not None and wanted.value != found:
+        if wanted.value != found:
             before = None if found is None else setting.text(found)
             yield ClusterEdit(
                 edit=Edit(

@@ -7,6 +7,7 @@ not know: it is cloned without them, upgraded, and given its devices by one reco
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.desired import DesiredPower, ScratchSource, TemplateSource
@@ -62,8 +63,8 @@ def plan_new(
     is_scratch = resolved.template is None
     upgrades = not is_scratch and (base_version or 0) < (place.hardware_version or 0)
     defaulted = resolved.desired.defaulted
-    late = [one for one in edits.edits if one.is_late] if upgrades else []
-    now = [one for one in edits.edits if one not in late]
+    late = [one for one in edits.edits if one.is_late and upgrades]
+    now = [one for one in edits.edits if not (one.is_late and upgrades)]
     create = CreateVm(
         id=change_id("create", name),
         subject=subject,
@@ -152,11 +153,13 @@ def _upgrade(resolved: ResolvedVm, place: NewPlace, late: Sequence[VmEdit], crea
     return [upgrade, devices]
 
 
+@lru_cache(maxsize=4096)
 def power_edit(before: str, after: str, *, is_default: bool = False) -> Edit:
     """Return the edit of a VM's power state."""
     return Edit(key="power", before=before, after=after, is_default=is_default)
 
 
+@lru_cache(maxsize=4096)
 def version_edit(before: int | None, after: int) -> Edit:
     """Return the edit that raises the hardware version."""
     return Edit(
@@ -187,25 +190,31 @@ def _head(resolved: ResolvedVm, place: NewPlace) -> list[Edit]:
     is_clone = resolved.template is not None
     return [
         made,
-        Edit(
-            key="host",
-            after=place.host.name,
-            sets={"location.host" if is_clone else "host": place.host.moid}
-            | {"location.pool" if is_clone else "pool": place.pool_moid},
-        ),
-        Edit(
-            key="datastore",
-            after=place.datastore.name,
+        _host_edit(place.host.name, place.host.moid, place.pool_moid, is_clone=is_clone),
+        _place_edit(
+            "datastore",
+            place.datastore.name,
+            sets=("location.datastore", place.datastore.moid) if is_clone else None,
             is_default="datastore" in defaulted,
-            sets={"location.datastore": place.datastore.moid} if is_clone else {},
         ),
-        Edit(
-            key="folder",
-            after=resolved.folder.inventory_path or resolved.folder.name,
+        _place_edit(
+            "folder",
+            resolved.folder.inventory_path or resolved.folder.name,
+            sets=("folder", resolved.folder.moid) if is_clone else None,
             is_default="folder" in defaulted,
-            sets={"folder": resolved.folder.moid} if is_clone else {},
         ),
     ]
+
+
+@lru_cache(maxsize=4096)
+def _host_edit(name: str, moid: str, pool_moid: str, *, is_clone: bool) -> Edit:
+    where = "location." if is_clone else ""
+    return Edit(key="host", after=name, sets={f"{where}host": moid, f"{where}pool": pool_moid})
+
+
+@lru_cache(maxsize=4096)
+def _place_edit(key: str, name: str, *, sets: tuple[str, str] | None, is_default: bool) -> Edit:
+    return Edit(key=key, after=name, is_default=is_default, sets=dict([sets] if sets else []))
 
 
 def _library_note(resolved: ResolvedVm) -> str:
@@ -223,14 +232,17 @@ def _source(resolved: ResolvedVm) -> CloneFrom | MakeFromScratch:
     if resolved.template is None:
         return MakeFromScratch(guest_id=_guest_id(resolved))
     is_linked = isinstance(resolved.desired.source, TemplateSource) and resolved.desired.source.linked
-    return CloneFrom(
-        template=VmRef(name=resolved.template.name, moid=resolved.template.moid),
-        snapshot_moid=resolved.base.snapshot_moid if is_linked else None,
-    )
+    snapshot_moid = resolved.base.snapshot_moid if is_linked else None
+    return _clone_from(resolved.template.name, resolved.template.moid, snapshot_moid)
+
+
+@lru_cache(maxsize=4096)
+def _clone_from(name: str, moid: str, snapshot_moid: str | None) -> CloneFrom:
+    return CloneFrom(template=VmRef(name=name, moid=moid), snapshot_moid=snapshot_moid)
 
 
 def _location(resolved: ResolvedVm, place: NewPlace) -> Location:
-    return Location(
+    return _located(
         folder_moid=resolved.folder.moid,
         folder_path=resolved.folder.inventory_path or resolved.folder.name,
         host_moid=place.host.moid,
@@ -239,6 +251,11 @@ def _location(resolved: ResolvedVm, place: NewPlace) -> Location:
         datastore_moid=place.datastore.moid,
         datastore_name=place.datastore.name,
     )
+
+
+@lru_cache(maxsize=4096)
+def _located(**where: str) -> Location:
+    return Location(**where)
 
 
 def with_needs(change: Change, needs: tuple[str, ...]) -> Change:

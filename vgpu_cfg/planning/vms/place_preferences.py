@@ -22,7 +22,7 @@ from vgpu_cfg.planning.findings.wording import counted, listed, node_list
 from vgpu_cfg.planning.placement.candidates import forbidden_by, host_group_not_found
 from vgpu_cfg.planning.placement.host_state import Fit, HostState
 from vgpu_cfg.planning.vms.checks.place_checks import with_way
-from vgpu_cfg.planning.vms.lookup.affinity import assignable_nodes, choosable_gpus, held_nodes
+from vgpu_cfg.planning.vms.lookup.affinity import assignable_nodes, held_nodes
 from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
 from vgpu_cfg.planning.vms.rules import is_of_plan
 
@@ -98,10 +98,9 @@ def check_spread_numa(resolved: ResolvedVm, fit: Fit, initial: HostState, findin
     vm = resolved.desired
     if vm.place.spread is not Spread.NUMA or vm.numa.policy is not NumaPolicy.FOLLOW_GPU:
         return
-    choosable = set(choosable_gpus(initial, fit)) if fit.variant else set()
     per_node: dict[int | None, int] = {}
     for gpu in initial.gpus:
-        if gpu.pci_id in choosable:
+        if gpu.pci_id in resolved.choosable:
             per_node[gpu.node] = per_node.get(gpu.node, 0) + 1
     is_whole = all(need.is_full for need in fit.variant) and max(per_node.values(), default=0) <= 1
     nodes = set(per_node) if not is_whole else set()

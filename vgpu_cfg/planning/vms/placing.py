@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 
 from vgpu_cfg.catalog import Board
 from vgpu_cfg.late_dataclasses import dataclass
@@ -18,9 +19,9 @@ from vgpu_cfg.planning.capacity.mmio import mmio_size_gb
 from vgpu_cfg.planning.capacity.numa import NodeState
 from vgpu_cfg.planning.capacity.passthrough_slots import is_match
 from vgpu_cfg.planning.findings.wording import counted, whole_gib
-from vgpu_cfg.planning.placement.host_state import Fit, HostState
+from vgpu_cfg.planning.placement.host_state import HostState
 from vgpu_cfg.planning.vms.devices.nic_devices import fixed_device, plan_functions
-from vgpu_cfg.planning.vms.lookup.affinity import choosable_gpus, follows_held_gpus, wanted_affinity
+from vgpu_cfg.planning.vms.lookup.affinity import follows_held_gpus, wanted_affinity
 from vgpu_cfg.planning.vms.lookup.gpu_match import DeviceNames, held_groups, is_wanted_device
 from vgpu_cfg.planning.vms.lookup.nic_match import functions_of
 from vgpu_cfg.planning.vms.lookup.placed import PlacedVm
@@ -76,7 +77,7 @@ def place_vm(
         cluster=surroundings.cluster,
         hardware_version=hardware_version,
         gpus=gpus,
-        gpu_notes=tuple(_gpu_note(gpu, resolved.fit, initial) for gpu in gpus),
+        gpu_notes=tuple(_gpu_note(gpu, resolved) for gpu in gpus),
         device_groups=groups,
         mmio_gb=mmio_size_gb(_boards(resolved, final)),
         nics=_vmxnet3(resolved),
@@ -114,7 +115,7 @@ def _gpus(
                     yield NewVgpu(profile=name, uvm=gpu.uvm, group=key, sequence=part)
                     continue
                 if gpu.nvlink is None or gpu.nvlink not in groups:
-                    yield NewVgpu(profile=name, uvm=gpu.uvm)
+                    yield _plain_vgpu(name, uvm=gpu.uvm)
                     continue
                 yield NewVgpu(profile=name, uvm=gpu.uvm, group=gpu.nvlink, sequence=members[gpu.nvlink])
                 members[gpu.nvlink] += 1
@@ -125,6 +126,11 @@ def _gpus(
                 if own is not None:
                     left.remove(own)
                 yield _dynamic(gpu.device, own, host)
+
+
+@lru_cache(maxsize=256)
+def _plain_vgpu(profile: str, *, uvm: bool) -> NewVgpu:
+    return NewVgpu(profile=profile, uvm=uvm)
 
 
 def _fixed(pci_id: str, host: HostState | None) -> NewPassthrough:
@@ -185,10 +191,10 @@ def _inherited_disks(resolved: ResolvedVm) -> frozenset[int]:
     return frozenset(sorted(disk.key for disk in resolved.base.disks)[:1])
 
 
-def _gpu_note(gpu: WantedGpu, fit: Fit | None, initial: HostState | None) -> str:
-    if not isinstance(gpu, NewVgpu) or fit is None or initial is None:
+def _gpu_note(gpu: WantedGpu, resolved: ResolvedVm) -> str:
+    fit, choosable = resolved.fit, resolved.choosable
+    if not isinstance(gpu, NewVgpu) or fit is None:
         return ""
-    choosable = choosable_gpus(initial, fit)
     if len(choosable) == len(set(fit.gpus)):
         return f"on {', '.join(choosable)}"
     if gpu.group is not None:

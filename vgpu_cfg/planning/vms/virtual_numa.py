@@ -13,7 +13,6 @@ from dataclasses import replace
 from vgpu_cfg.model.plan.vm_spec import NewDynamicPassthrough, NewPassthrough
 from vgpu_cfg.model.plan_values import NumaPolicy
 from vgpu_cfg.planning.placement.host_state import HostState
-from vgpu_cfg.planning.vms.lookup.affinity import choosable_gpus
 from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
 from vgpu_cfg.planning.vms.lookup.wanted import PlannedFunction, WantedGpu
 
@@ -92,5 +91,4 @@ def _nodes_of(device: WantedGpu, resolved: ResolvedVm, initial: HostState) -> se
                 and (not device.label or slot.pci.hardware_label == device.label)
             }
         case _:
-            choosable = choosable_gpus(initial, resolved.fit) if resolved.fit is not None else ()
-            return {one.node for one in initial.gpus if one.pci_id in choosable}
+            return {one.node for one in initial.gpus if one.pci_id in resolved.choosable}

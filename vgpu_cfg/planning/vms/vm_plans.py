@@ -38,7 +38,14 @@ from vgpu_cfg.planning.vms.checks.vm_checks import (
     hardware_of_options,
     least_hardware,
 )
-from vgpu_cfg.planning.vms.compare import check_options, compare_vm, differing_at_creation, report_dropped
+from vgpu_cfg.planning.vms.compare import (
+    SharedEdits,
+    check_options,
+    compare_vm,
+    differing_at_creation,
+    report_dropped,
+    wanted_settings,
+)
 from vgpu_cfg.planning.vms.existing_vms import after, assess_changes, plan_existing
 from vgpu_cfg.planning.vms.lookup.affinity import (
     choosable_gpus,
@@ -101,13 +108,15 @@ class VmPlanner:
         self.options, self.findings, self.topologies = options, findings, topologies
         self.addresses, self.names = addresses, names
         self.site = lookup.reporting
-        self.networks = {one.portgroup_key or one.moid: one.name for one in observed.networks}
+        self.shared = SharedEdits({one.portgroup_key or one.moid: one.name for one in observed.networks})
         self._common_versions: dict[str, int | None] = {}
 
     def plan_vm(self, resolved: ResolvedVm, placed: Placed, result: VmPlans) -> None:
         """Plan one VM, once all have their places."""
         initial = placed.initial[resolved.fit.host] if resolved.fit else None
         final = placed.hosts[resolved.fit.host] if resolved.fit else None
+        if resolved.fit is not None and initial is not None:
+            resolved.choosable = choosable_gpus(initial, resolved.fit)
         functions = wanted_functions(resolved, final)
         nic_ids = _nic_ids(resolved, functions)
         surroundings = Surroundings(
@@ -160,11 +169,10 @@ class VmPlanner:
     def _check_nics(
         self, resolved: ResolvedVm, fit: Fit, initial: HostState, final: HostState, wanted: PlacedVm
     ) -> None:
-        needs = resolved.shape.nics if resolved.shape is not None else ()
-        nodes = final.gpu_nodes(fit.gpus, fit.slots)
-        choosable = set(choosable_gpus(initial, fit)) if fit.gpus else set()
-        possible = [gpu.node for gpu in initial.gpus if gpu.pci_id in choosable]
-        check_functions(resolved.desired, needs, fit.nics, final.stock, nodes, self.findings, possible)
+        if needs := resolved.shape.nics if resolved.shape is not None else ():
+            nodes = final.gpu_nodes(fit.gpus, fit.slots)
+            possible = [gpu.node for gpu in initial.gpus if gpu.pci_id in resolved.choosable]
+            check_functions(resolved.desired, needs, fit.nics, final.stock, nodes, self.findings, possible)
         check_bound(resolved.desired, wanted.functions, final.host, self.findings)
 
     def _plan_new(
@@ -174,13 +182,14 @@ class VmPlanner:
         pool = self.site.pool_of(resolved.desired, cluster) if cluster is not None else None
         if cluster is None or pool is None or resolved.datastore is None or resolved.fit is None:
             return
-        version = self._hardware_version(resolved, host, cluster)
+        version = wanted.hardware_version
         check_hardware(resolved, host, version, self.findings)
         place = NewPlace(host, pool, resolved.datastore, version)
         pin = numa_pin(resolved, placed.initial[resolved.fit.host], resolved.fit, wanted.affinity or ())
-        check_options(wanted, self.findings)
+        settings = wanted_settings(wanted)
+        check_options(wanted, settings, self.findings)
         check_tags(wanted, self.findings)
-        edits = compare_vm(wanted, self.networks)
+        edits = compare_vm(wanted, settings, self.shared)
         changes = plan_new(resolved, edits, place, pin)
         result.changes += changes
         self._override(resolved, cluster, edits, change_id("create", resolved.name), result)
@@ -189,7 +198,8 @@ class VmPlanner:
     def _plan_existing(
         self, resolved: ResolvedVm, vm: Vm, wanted: PlacedVm, placed: Placed, result: VmPlans
     ) -> None:
-        check_creation_keys(resolved, differing_at_creation(wanted), self.lookup, self.findings)
+        settings = wanted_settings(wanted)
+        check_creation_keys(resolved, differing_at_creation(wanted, settings), self.lookup, self.findings)
         check_made_anew(resolved.desired, self.site, self.findings)
         check_running(resolved, self.lookup.silent, self.findings)
         cluster = self._cluster_of(resolved.host)
@@ -206,10 +216,10 @@ class VmPlanner:
                 resolved, resolved.host, upgrade_to or resolved.base.hardware_version, self.findings
             )
         pin = self._pin_of_existing(resolved, wanted, placed)
-        check_options(wanted, self.findings)
+        check_options(wanted, settings, self.findings)
         check_tags(wanted, self.findings)
         report_dropped(wanted, self.findings)
-        edits = compare_vm(wanted, self.networks)
+        edits = compare_vm(wanted, settings, self.shared)
         changes = after(
             self.names.get(vm.name, ()), plan_existing(resolved, vm, edits, pin, upgrade_to, move)
         )

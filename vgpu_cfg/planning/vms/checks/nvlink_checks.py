@@ -22,7 +22,6 @@ from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.wording import counted, is_at_least, listed
 from vgpu_cfg.planning.placement.host_state import Fit, HostState
-from vgpu_cfg.planning.vms.lookup.affinity import choosable_gpus
 from vgpu_cfg.planning.vms.lookup.guest_system import is_linux
 from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
 
@@ -81,7 +80,7 @@ def check_peers_place(resolved: ResolvedVm, fit: Fit, initial: HostState, findin
                 f"from {'.'.join(map(str, since))} on"
             )
             findings.add_vm(Code.NVSWITCH_NEEDS_NEWER_ESXI, resolved.desired, message, "update ESXi")
-    choosable = choosable_gpus(initial, fit)
+    choosable = resolved.choosable
     if not is_at_least(host.version, DEVICE_GROUPS_FROM_ESXI) and len(choosable) > len(set(fit.gpus)):
         message = (
             f"{host.name} has no device groups before vSphere 8: ESXi chooses {len(set(fit.gpus))} of "

@@ -304,11 +304,13 @@ def _check_maximum(vm: DesiredVm, fit: Fit, host: HostState, findings: Findings)
 
 def _check_memory(resolved: ResolvedVm, fit: Fit, host: HostState, findings: Findings) -> None:
     """Tell of a VM with less memory than framebuffer: what trains loads and checkpoints through memory."""
+    if resolved.desired.guest is None:
+        return
     boards = {slot.pci.pci_id: slot.board for slot in host.slots if not slot.is_nic}
     whole = [board for pci_id in fit.slots if (board := boards.get(pci_id)) is not None]
     framebuffer_mib = sum(need.framebuffer_mib for need in fit.variant)
     framebuffer_mib += sum(board.framebuffer_mib for board in whole)
-    if resolved.desired.guest is not None and resolved.memory_mib < framebuffer_mib:
+    if resolved.memory_mib < framebuffer_mib:
         message = f"it has {gib(resolved.memory_mib)} of memory, and its GPUs {gib(framebuffer_mib)}"
         remedy = (
             f"write memory: {whole_gib(framebuffer_mib)}, or leave it so where nothing passes through memory"
@@ -318,10 +320,12 @@ def _check_memory(resolved: ResolvedVm, fit: Fit, host: HostState, findings: Fin
 
 def _check_direct_path(vm: DesiredVm, fit: Fit, host: HostState, findings: Findings) -> None:
     """Warn where vCenter counts fewer vGPUs of a profile left on the host than the plan puts there."""
+    if not host.host.direct_path:
+        return
     planned = Counter(
         held.need.name for gpu in host.gpus for held in gpu.held if held.is_planned and held.need is not None
     )
-    for one in host.host.direct_path or ():
+    for one in host.host.direct_path:
         left = max(0, one.remaining - one.unused_reservation)
         is_own = any(need.name == one.vgpu_profile for need in fit.variant)
         if is_own and planned[one.vgpu_profile] > left:

@@ -29,7 +29,6 @@ from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.wording import listed, node_list
 from vgpu_cfg.planning.placement.host_state import Fit, HostState
-from vgpu_cfg.planning.vms.lookup.affinity import choosable_gpus
 from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
 
 
@@ -100,11 +99,13 @@ def check_nics_near(
     initial, final = states
     needs = resolved.shape.nics if resolved.shape is not None else ()
     nics = [nic for need, nic in zip(needs, fit.nics, strict=True) if need.near_gpu]
+    if not nics:
+        return
     nodes = final.gpu_nodes(fit.gpus, fit.slots)
     named = {need.pin for need in needs if need.pin is not None}
     reported = set(far_nics(needs, fit.nics, final.stock, nodes)) - named
-    gpus = _gpus_of(fit, initial, set(nodes))
-    if not nics or not gpus:
+    gpus = _gpus_of(resolved, fit, initial, set(nodes))
+    if not gpus:
         return
     pairs: dict[tuple[str, int, int | None, bool], _Pair] = {}
     ways = [(gpu, *_nearest(gpu, nics, topology)) for gpu in gpus]
@@ -148,9 +149,9 @@ def check_one_node(resolved: ResolvedVm, fit: Fit, initial: HostState, findings:
         return
 
 
-def _gpus_of(fit: Fit, initial: HostState, nodes: set[int | None]) -> dict[str, bool]:
+def _gpus_of(resolved: ResolvedVm, fit: Fit, initial: HostState, nodes: set[int | None]) -> dict[str, bool]:
     """Name the GPUs that the VM has or may be given, with whether it is these; of the planned nodes only."""
-    choosable = choosable_gpus(initial, fit) if fit.variant else ()
+    choosable = resolved.choosable
     is_open = len(choosable) > len(set(fit.gpus))
     near = {gpu.pci_id for gpu in initial.gpus if gpu.node in nodes}
     found = {pci_id: not is_open for pci_id in choosable if pci_id in near}

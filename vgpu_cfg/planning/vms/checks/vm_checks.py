@@ -25,6 +25,7 @@ from vgpu_cfg.planning.vms.lookup.wanted import PVRDMA, WantedNic
 from vgpu_cfg.planning.vms.settings.extra_config_rows import P2P_KEYS
 from vgpu_cfg.planning.vms.settings.table import VM_SETTINGS
 
+_OF_VERSIONS = tuple(setting for setting in VM_SETTINGS if setting.hardware and setting.plan_key)
 _RESERVATION_KEYS = frozenset({"sched.mem.min", "sched.mem.minsize", "sched.mem.pin", "sched.mem.max"})
 
 
@@ -93,9 +94,8 @@ def least_hardware(resolved: ResolvedVm) -> int:
 
 def hardware_of_options(resolved: ResolvedVm) -> Iterator[int]:
     """Yield the versions that brought the options which the plan file states."""
-    for setting in VM_SETTINGS:
-        is_compared = bool(setting.hardware and setting.plan_key) and resolved.manages(setting.plan_key)
-        if is_compared and getattr(resolved.desired, setting.plan_key):
+    for setting in _OF_VERSIONS:
+        if resolved.manages(setting.plan_key) and getattr(resolved.desired, setting.plan_key):
             yield setting.hardware
 
 

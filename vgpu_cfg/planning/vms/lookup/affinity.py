@@ -42,7 +42,7 @@ def is_choice_certain(resolved: ResolvedVm, initial: HostState, fit: Fit) -> boo
     Where its vGPUs could also stand together on one GPU, or more devices than it asks for could
     be assigned by Dynamic DirectPath I/O, it can get others.
     """
-    choosable = choosable_gpus(initial, fit)
+    choosable = resolved.choosable
     is_whole = all(need.max_per_gpu == 1 for need in fit.variant) and len(choosable) == len(fit.gpus)
     return (len(choosable) <= 1 or is_whole) and len(assignable_nodes(resolved, initial)) <= 1
 
@@ -67,9 +67,8 @@ def numa_pin(resolved: ResolvedVm, initial: HostState, fit: Fit, nodes: Sequence
     """Return the pin for a power-on, None where no choice of GPU could call for another affinity."""
     if resolved.desired.numa.policy is not NumaPolicy.FOLLOW_GPU or not fit.variant or not fit.nodes:
         return None
-    choosable = choosable_gpus(initial, fit)
     node_by_gpu = {gpu.pci_id: gpu.node for gpu in initial.gpus}
-    possible = {node_by_gpu[pci_id] for pci_id in choosable}
+    possible = {node_by_gpu[pci_id] for pci_id in resolved.choosable}
     is_certain = len(possible) == 1 or is_choice_certain(resolved, initial, fit)
     if (is_certain and possible == set(nodes)) or is_covering(nodes, possible):
         return None
@@ -104,7 +103,7 @@ def wanted_affinity(
         return fit.nodes
     follows = resolved.desired.numa.policy is NumaPolicy.FOLLOW_GPU
     node_by_gpu = {gpu.pci_id: gpu.node for gpu in initial.gpus}
-    possible = {node_by_gpu[pci_id] for pci_id in choosable_gpus(initial, fit)} if fit.variant else set()
+    possible = {node_by_gpu[pci_id] for pci_id in resolved.choosable}
     is_single = len(fit.nodes) == len(current) == 1
     if is_single and (current[0] in possible if follows else not resolved.desired.numa.nodes):
         return current

@@ -84,6 +84,8 @@ def staying_groups(vgpus: Iterable[tuple[str, str]], detail: VmDetail) -> frozen
     A group goes whole, so it stays where all of its vGPUs are wanted, by its name or plainly, and where it
     has none.
     """
+    if not detail.device_groups:
+        return frozenset()
     left = Counter(vgpus)
     found = set()
     for key in detail.mixed_groups:
@@ -105,6 +107,8 @@ def going_groups(gpus: Sequence[GpuEntry], detail: VmDetail) -> frozenset[int]:
 
 def new_groups(gpus: Sequence[GpuEntry], detail: VmDetail | None) -> dict[int, str]:
     """Return, by the place of its vGPU among `gpus`, each device group that is asked for and not held yet."""
+    if not any(gpu.group for gpu in gpus):
+        return {}
     held: Counter[str] = Counter()
     if detail is not None:
         asked = [as_asked(gpu) for gpu in gpus if gpu.kind == "vgpu" and gpu.nvlink is None]

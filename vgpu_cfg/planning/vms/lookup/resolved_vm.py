@@ -19,7 +19,7 @@ from vgpu_cfg.model.observed.inventory import (
 from vgpu_cfg.model.observed.vm import Vm, VmDetail
 from vgpu_cfg.model.plan.vm_spec import NicBacking
 from vgpu_cfg.model.plan_file import GpuEntry
-from vgpu_cfg.planning.estate.protection import Protection
+from vgpu_cfg.planning.estate.protection import Covering
 from vgpu_cfg.planning.estate.site import Site
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
@@ -62,7 +62,8 @@ class ResolvedVm:
     `nics` is None where the plan leaves them to the template. `fit` is set by placement.
     `held_boards` are the boards behind the GPUs of a VM that keeps them, or gives them up. `move` is how the
     plan moves a VM that is elsewhere than the plan file says, `possible_move` how it could, `why_stays` why
-    it cannot. `policies` are the storage policies that it names, by the plan file's names for them, and
+    it cannot. `choosable` are the addresses of the GPUs that ESXi could choose for its vGPUs where it is
+    placed. `policies` are the storage policies that it names, by the plan file's names for them, and
     `known_policies` all of the vCenter's.
     """
 
@@ -82,6 +83,7 @@ class ResolvedVm:
     is_stuck: bool = False
     shape: Shape | None = None
     fit: Fit | None = None
+    choosable: tuple[str, ...] = ()
     host: Host | None = None
     network_moids: frozenset[str] = field(default_factory=frozenset)
     held_boards: tuple[Board | None, ...] = ()
@@ -207,15 +209,15 @@ def resolve_vm(
     return resolved
 
 
-def leave_protected(resolved: ResolvedVm, protection: Protection, findings: Findings) -> None:
-    """Take protected clusters out; one that the plan file names itself is a contradiction."""
-    found = [(cluster, protection.of_cluster(cluster)) for cluster in resolved.clusters]
-    protected = [cluster for cluster, covering in found if covering is not None]
-    for _, covering in found if resolved.desired.clusters and resolved.existing is None else ():
-        if covering is not None:
+def leave_protected(resolved: ResolvedVm, protected: Mapping[str, Covering], findings: Findings) -> None:
+    """Take protected clusters out, by moid; one that the plan file names itself is a contradiction."""
+    is_named = bool(resolved.desired.clusters) and resolved.existing is None
+    for cluster in resolved.clusters if is_named else ():
+        if (covering := protected.get(cluster.moid)) is not None:
             remedy = covering.remedy("name another cluster", "name another cluster")
             findings.refuse_vm(Code.PROTECTED, resolved.desired, covering.message, remedy)
-    resolved.clusters = tuple(cluster for cluster in resolved.clusters if cluster not in protected)
+    if protected:
+        resolved.clusters = tuple(one for one in resolved.clusters if one.moid not in protected)
     resolved.cannot_be_placed |= not resolved.clusters and resolved.existing is None
 
 

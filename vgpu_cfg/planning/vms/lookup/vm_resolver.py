@@ -14,7 +14,7 @@ from vgpu_cfg.model.plan_file import PlaceEntry
 from vgpu_cfg.planning.capacity.host_capacity import CapacityReader
 from vgpu_cfg.planning.estate.lost import lost_host
 from vgpu_cfg.planning.estate.ownership import Ownership
-from vgpu_cfg.planning.estate.protection import Protection
+from vgpu_cfg.planning.estate.protection import Covering, Protection
 from vgpu_cfg.planning.estate.site import Site
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
@@ -31,7 +31,10 @@ from vgpu_cfg.planning.vms.lookup.shapes import make_shape
 
 @dataclass(slots=True)
 class VmResolver:
-    """What is read once of an estate for a plan, and the plan's VMs looked up in it."""
+    """What is read once of an estate for a plan, and the plan's VMs looked up in it.
+
+    `in_order` are the plan's VMs in the order in which they are asked about; `protected_clusters` go by moid.
+    """
 
     desired: DesiredPlan
     observed: Inventory
@@ -44,6 +47,8 @@ class VmResolver:
     hosts: list[Host] = field(init=False)
     candidates: Candidates = field(init=False)
     protection: Protection = field(init=False)
+    protected_clusters: dict[str, Covering] = field(init=False)
+    in_order: list[DesiredVm] = field(init=False)
 
     def __post_init__(self) -> None:
         self.site = Site(self.desired, self.observed, self.findings)
@@ -52,22 +57,21 @@ class VmResolver:
         self.reader = CapacityReader(self.observed, self.catalog)
         self.hosts = hosts_in_order(self.observed)
         self.protection = Protection.of(self.desired)
+        covered = ((one.moid, self.protection.of_cluster(one)) for one in self.observed.clusters)
+        self.protected_clusters = {moid: covering for moid, covering in covered if covering is not None}
+        self.in_order = sorted(self.desired.vms, key=lambda vm: (as_counted(vm.name), vm.name))
         self.candidates = Candidates.among(self.hosts, self.observed)
 
     def folders(self) -> dict[str, Folder | None]:
         """Return the folder of every VM of the plan by its name."""
-        return {vm.name: self.site.folder_of(vm) for vm in self.in_order()}
-
-    def in_order(self) -> list[DesiredVm]:
-        """Return the plan's VMs in the order in which they are asked about."""
-        return sorted(self.desired.vms, key=lambda vm: (as_counted(vm.name), vm.name))
+        return {vm.name: self.site.folder_of(vm) for vm in self.in_order}
 
     def resolved_vms(self, folders: Mapping[str, Folder | None], owned: Ownership) -> Iterator[ResolvedVm]:
         """Yield the plan's VMs, looked up; those that are protected or not the plan's are findings.
 
         Those on hosts that do not respond are none of them: see `lost_vms`.
         """
-        for vm in self.in_order():
+        for vm in self.in_order:
             folder = folders[vm.name]
             existing = owned.existing.get(vm.name)
             if self.is_protected(vm, folder, existing) or self._lost_host(vm.name, owned) is not None:
@@ -80,7 +84,7 @@ class VmResolver:
     def lost_vms(self, folders: Mapping[str, Folder | None], owned: Ownership) -> Iterator[ResolvedVm]:
         """Yield the plan's VMs on hosts that do not respond, as vCenter saw them last; it reports nothing."""
         lookup = replace(self.lookup, reporting=self.lookup.silent)
-        for vm in self.in_order():
+        for vm in self.in_order:
             host, folder = self._lost_host(vm.name, owned), folders[vm.name]
             if host is None or folder is None:
                 continue
@@ -116,7 +120,7 @@ class VmResolver:
         resolved.host = self.observed.host_by_moid.get(existing.host_moid or "") if existing else None
         own = resolved.kept_devices or resolved.base
         resolved.keeps_gpus &= has_wanted_functions(resolved.nics, own, resolved.host)
-        leave_protected(resolved, self.protection, self.findings)
+        leave_protected(resolved, self.protected_clusters, self.findings)
         self._assess_move(resolved)
         return resolved
 
@@ -128,7 +132,7 @@ class VmResolver:
         cluster = self.observed.cluster_of(host)
         silent = Findings()
         ranked = self.candidates.of(self._query_of_move(resolved), resolved.desired, silent)
-        protected = self.protection.of_cluster(cluster) if cluster is not None else None
+        protected = self.protected_clusters.get(cluster.moid) if cluster is not None else None
         if protected is not None:
             resolved.why_stays = protected.message
         elif bound := why_bound(vm, resolved.base, host):
