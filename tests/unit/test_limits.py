@@ -73,22 +73,22 @@ def test_a_recording_is_bounded_packed_and_unpacked(tmp_path: Path, monkeypatch:
 @pytest.mark.parametrize(
     "text",
     [
-        "vms: [{name: 'a-{1..5000}', template: t}]",
+        "vms: [{name: 'a-{1..20001}', template: t}]",
         "vms: [{name: 'a-{1..900000000}', template: t}]",
-        "vms: [{name: 'a-{1..3000}', template: t}, {name: 'b-{1..3000}', template: t}]",
-        "vms: [{name: a, template: t, except: {'a-{1..9000}': {}}}]",
-        "networks: ['n-{1..9000}']",
-        "networks: [{name: 'n-{1..9000}'}]",
-        "hosts: [{names: ['esx-{1..9000}']}]",
-        "moved: [{from: 'a-{1..3000}', to: 'b-{1..3000}'}]",
-        "training: {workers: 'a-{1..9000}'}",
+        "vms: [{name: 'a-{1..15000}', template: t}, {name: 'b-{1..15000}', template: t}]",
+        "vms: [{name: a, template: t, except: {'a-{1..30000}': {}}}]",
+        "networks: ['n-{1..30000}']",
+        "networks: [{name: 'n-{1..30000}'}]",
+        "hosts: [{names: ['esx-{1..30000}']}]",
+        "moved: [{from: 'a-{1..15000}', to: 'b-{1..15000}'}]",
+        "training: {workers: 'a-{1..30000}'}",
     ],
 )
 def test_a_line_that_stands_for_too_many_names_is_not_written_out(text: str, plan: Path) -> None:
     plan.write_text(HEADER + text)
     told = fault_of(plan)
     assert re.search(
-        r":\d+:\d+: with this name the plan file writes out [\d,]+ names, of 4,000 at most", told
+        r":\d+:\d+: with this name the plan file writes out [\d,]+ names, of 20,000 at most", told
     )
     assert "VGPU_CFG_MOST_NAMES" in told
 

@@ -47,7 +47,7 @@ MOST_FILE_BYTES = Limit("VGPU_CFG_MOST_FILE_BYTES", 512 << 10)
 """Of a file that people write: a plan file, what it includes, variables, the config file, an estate."""
 MOST_DATA_BYTES = Limit("VGPU_CFG_MOST_DATA_BYTES", 128 << 20)
 """Of a file that this program writes: a recording (packed and unpacked), a saved plan, a journal."""
-MOST_NAMES = Limit("VGPU_CFG_MOST_NAMES", 4_000)
+MOST_NAMES = Limit("VGPU_CFG_MOST_NAMES", 20_000)
 """Of the names that a plan file writes out: VMs, hosts, networks."""
 
 

@@ -24,6 +24,7 @@ def report_failures(
 ) -> None:
     """Say of every VM without a place why it has none; like VMs have the same reason."""
     refusals: dict[Shape, Refusal] = {}
+    reached = _reached(placed)
     for resolved in resolved_vms:
         failure = placed.failed.get(resolved.name)
         if failure is None:
@@ -31,7 +32,7 @@ def report_failures(
         demand, verdict = failure
         if demand.shape not in refusals:
             refusals[demand.shape] = _refusal(demand.shape, placed, baseline)
-        _report(resolved, refusals[demand.shape], verdict, _reached(placed), findings)
+        _report(resolved, refusals[demand.shape], verdict, reached, findings)
 
 
 def _refusal(shape: Shape, placed: Placed, baseline: Baseline) -> Refusal:
