@@ -19,6 +19,7 @@ _MARGIN = 2 + _CODE_WIDTH
 _IN_THE_WAY = "in the way"
 _DO = "do"
 _MOST_HINDRANCES = 6
+_MOST_OF_A_CODE = 16
 _LEAST_ROOM = 24
 """Reasons stand under what they are about where less than this is left beside it."""
 
@@ -26,7 +27,7 @@ _LEAST_ROOM = 24
 def render_findings(findings: Sequence[Diagnostic], width: int, *, with_all: bool = False) -> list[Text]:
     """Lay out a block of findings under a heading that counts them; empty where there are none.
 
-    Those of severity info are only counted unless `with_all`.
+    Unless `with_all`, those of severity info are only counted, and of many of one code the first are told.
     """
     if not findings:
         return []
@@ -39,8 +40,13 @@ def render_findings(findings: Sequence[Diagnostic], width: int, *, with_all: boo
     shown = [found for found in merged if with_all or found.severity is not Severity.INFO]
     hint = "" if len(shown) == len(merged) else "  (-v shows all)"
     lines = [Text.assemble(("FINDINGS", "bold"), f"  {', '.join(counts)}", (hint, "dim"))]
-    for found in shown:
-        lines += render_finding(found, width, with_all=with_all)
+    for (code, _), same in groupby(shown, key=lambda found: (found.code, found.severity)):
+        alike_ones = list(same)
+        told = alike_ones if with_all else alike_ones[:_MOST_OF_A_CODE]
+        for found in told:
+            lines += render_finding(found, width, with_all=with_all)
+        if left := len(alike_ones) - len(told):
+            lines.append(Text(f"{'':{_MARGIN}}and {left:,} more of {code} (-v shows all)", "dim"))
     return lines
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 
 from rich.text import Text
@@ -33,6 +34,7 @@ _COLUMNS = (
     Column("NODE"),
 )
 _GUEST_COLUMN = Column("GUEST", is_flexible=True)
+_MOST_VMS = 100
 _HOST_STYLES = {"held": "magenta", "in sync": "green"}
 _STATE_STYLES = {"on": "green", "off": "yellow", "missing": "red", "disconnected": "red"}
 _HOST_COLUMNS = (Column("HOST", is_flexible=True), Column("STATE"), Column("MODE"))
@@ -50,7 +52,7 @@ def render_status(view: StatusView, width: int, *, with_all: bool = False) -> li
     if view.hosts:
         lines += [Text(""), *_host_rows(view, width)]
     if view.vms:
-        lines += [Text(""), *_rows(view, width)]
+        lines += [Text(""), *_rows(view, width, with_all=with_all)]
     if view.differences:
         lines += [Text(""), *render_differences(view.differences, width, with_all=with_all)]
     if view.others:
@@ -66,19 +68,34 @@ def render_status(view: StatusView, width: int, *, with_all: bool = False) -> li
     return lines
 
 
-def _rows(view: StatusView, width: int) -> list[Text]:
-    hosts = without_domain(row.host for row in view.vms)
-    has_guests = any(row.guest is not None for row in view.vms)
+def _rows(view: StatusView, width: int, *, with_all: bool) -> list[Text]:
+    """Lay out a row per VM; of very many those that are to be looked at first, and the others' states."""
+    told: tuple[VmRow, ...] = view.vms
+    left: tuple[VmRow, ...] = ()
+    if len(view.vms) > _MOST_VMS and not with_all:
+        in_order = sorted(view.vms, key=_is_plain)
+        told, left = tuple(in_order[:_MOST_VMS]), tuple(in_order[_MOST_VMS:])
+    hosts = without_domain(row.host for row in told)
+    has_guests = any(row.guest is not None for row in told)
     columns = (*_COLUMNS, _GUEST_COLUMN) if has_guests else _COLUMNS
-    cells = [_cells(row, hosts, with_guest=has_guests) for row in view.vms]
+    cells = [_cells(row, hosts, with_guest=has_guests) for row in told]
     heading, *rows = table_rows(columns, cells, width)
     lines = heading
-    for row, shown in zip(view.vms, rows, strict=True):
+    for row, shown in zip(told, rows, strict=True):
         lines += shown
         if row.guest is not None:
             problem = (Text(f"! {words}", "red") for words in guest_lines(row.guest))
             lines += [Text("    ") + part for text in problem for part in fold(text, width - 4, hang=2)]
+    if left:
+        states = Counter(row.word for row in left)
+        words = ", ".join(f"{count:,} {word}" for word, count in states.items())
+        lines.append(Text(f"and {len(left):,} more VMs: {words} (-v shows all)", "dim"))
     return lines
+
+
+def _is_plain(row: VmRow) -> bool:
+    """Whether a VM is on and as the plan file says, and its guest, too."""
+    return row.word == "on" and row.is_in_sync and not (row.guest is not None and any(guest_lines(row.guest)))
 
 
 def _host_rows(view: StatusView, width: int) -> list[Text]:
