@@ -11,10 +11,10 @@ from pyVmomi import vim, vmodl
 
 from tests.cli.command_line import CommandLine
 from tests.extent import each
-from vgpu_cfg.cli.flows import apply_flow, flow
 from vgpu_cfg.execution import stop_on_interrupt
 from vgpu_cfg.lab.simulation.faults import make_fault
 from vgpu_cfg.lab.state.inventory import VirtualMachine
+from vgpu_cfg.vsphere.reading.reader import VCenterReader
 from vgpu_cfg.vsphere.wire.faults import is_session_over
 from vgpu_cfg.vsphere.writing.writer import VCenterWriter
 
@@ -159,16 +159,10 @@ def test_either_signal_stops_a_run_gently_and_then_at_once(number: int) -> None:
 def test_ctrl_c_while_the_result_is_read_back_does_not_lose_the_report(
     vgpu_cfg: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read = flow.read_for
-    readings: list[str] = []
+    def interrupted(*_asked: object) -> None:
+        raise KeyboardInterrupt
 
-    def read_once(*asked: Any) -> Any:
-        if readings:
-            raise KeyboardInterrupt
-        readings.append("before the run")
-        return read(*asked)
-
-    monkeypatch.setattr(apply_flow, "read_for", read_once)
+    monkeypatch.setattr(VCenterReader, "read_part", interrupted)
     ran = vgpu_cfg("apply", "--yes", PLAN)
     assert ran.code == 0, ran.told
     assert "the result was not read back: interrupted" in ran.told
