@@ -14,12 +14,13 @@ from __future__ import annotations
 import argparse
 import os
 import resource
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,6 +38,8 @@ TEMPLATE = "ubuntu-22.04-efi"
 PROFILE = "grid_a100-10c"
 CLUSTER, HOST = "gpu", "esx-0001.lab"
 """Where the toolkit is told to make VMs: it looks for no host that has the profile."""
+POOL = f"{CLUSTER}/Resources"
+"""Where govc is told to: it wants to know where there are several clusters."""
 VHPC = "import warnings; warnings.simplefilter('ignore'); from vhpc_toolkit.command import command; command()"
 
 Commands = Sequence[Sequence[str]]
@@ -175,7 +178,7 @@ def making(account: Account, folder: Path) -> Sequence[Tool]:
     for number in range(MADE):
         vm = f"govc-{number}"
         by_govc += [
-            ["vm.clone", "-vm", TEMPLATE, "-on=false", "-c", "4", "-m", "16384", vm],
+            ["vm.clone", "-vm", TEMPLATE, "-on=false", "-c", "4", "-m", "16384", "-pool", POOL, vm],
             ["vm.change", "-vm", vm, "-memory-pin"],
             ["gpu.vm.add", "-vm", vm, "-profile", PROFILE],
             ["vm.power", "-on", vm],
@@ -254,18 +257,8 @@ def run(tool: Tool, proxy: CountingProxy, environment: Mapping[str, str], limit_
     failed = None
     for command in tool.commands:
         left = limit_seconds - (time.perf_counter() - begun)
-        try:
-            done = subprocess.run(
-                command,
-                env=environment,
-                # The toolkit writes a log to where it is started.
-                cwd=environment["HOME"],
-                capture_output=True,
-                text=True,
-                check=False,
-                timeout=max(left, 0.1),
-            )
-        except subprocess.TimeoutExpired:
+        done = _done(command, environment, max(left, 0.1))
+        if done is None:
             failed = f"not done in {limit_seconds:.0f} s, after {proxy.taken().requests:,} round trips"
             break
         # The toolkit ends with 0 whatever came of it.
@@ -274,6 +267,43 @@ def run(tool: Tool, proxy: CountingProxy, environment: Mapping[str, str], limit_
             failed = f"failed: {' '.join(command[1:3])}: {words[-1][:160]}"
             break
     return Took(proxy.taken(), time.perf_counter() - begun, _cpu_of_children() - worked, failed)
+
+
+def _done(
+    command: Sequence[str], environment: Mapping[str, str], seconds: float
+) -> subprocess.CompletedProcess[str] | None:
+    """Run a command; None where it took too long, and all that it started is gone then."""
+    with subprocess.Popen(
+        command,
+        env=environment,
+        # The toolkit writes a log to where it is started.
+        cwd=environment["HOME"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            out, error = process.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            # Ansible's workers would go on asking, and be counted as the next tool's.
+            for pid in _family(process.pid):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            process.communicate(timeout=30)
+            return None
+    return subprocess.CompletedProcess(command, process.returncode, out, error)
+
+
+def _family(pid: int) -> list[int]:
+    """Return a process and all below it, the uppermost first, as `ps` tells them."""
+    words = ["ps", "-e", "-o", "pid=", "-o", "ppid="]
+    told = subprocess.run(words, capture_output=True, text=True, check=True, timeout=30).stdout
+    above = {int(one): int(parent) for one, parent in (line.split() for line in told.splitlines())}
+    family = [pid]
+    for one in family:
+        family += [child for child, parent in above.items() if parent == one]
+    return family
 
 
 def _cpu_of_children() -> float:
