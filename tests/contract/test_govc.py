@@ -12,7 +12,7 @@ import pytest
 
 from tests.contract.conftest import Govc, Server, running_vcsim
 from vgpu_cfg.lab import estate_names, open_lab
-from vgpu_cfg.lab.simulation.clock import VirtualClock
+from vgpu_cfg.lab.simulation.clock import LabClock, VirtualClock
 from vgpu_cfg.lab.simulation.sessions import LAB_CREDENTIALS
 from vgpu_cfg.lab.soap.server import LabServer
 from vgpu_cfg.vsphere.wire.session import Session
@@ -23,9 +23,12 @@ MakeGovc = Callable[[Server], Govc]
 
 
 @contextmanager
-def served(estate: str) -> Iterator[Server]:
-    """Serve an estate over HTTPS for the length of a block."""
-    with LabServer(open_lab(estate, clock=VirtualClock())) as server:
+def served(estate: str, clock: LabClock | None = None) -> Iterator[Server]:
+    """Serve an estate over HTTPS for the length of a block, on a clock that never waits.
+
+    Who polls a task without waiting for it needs another, which goes on.
+    """
+    with LabServer(open_lab(estate, clock=clock or VirtualClock())) as server:
         assert server.certificate is not None
         yield Server(
             url=server.url,
