@@ -28,7 +28,6 @@ PAGES = TESTS.parent / "docs" / "reference" / "checks"
 IS_REWRITING = os.environ.get("REWRITE_PAGES") == "1"
 
 ASSERTED_ELSEWHERE: dict[Code, str] = {
-    Code.UNDECIDED: "unit/planning/test_placement.py: the solver decides all that is small enough to show",
     Code.NOT_UNDONE: "cli/test_rollback.py: only a run that failed is taken back",
     Code.NOT_UNDONE_ON_PURPOSE: "unit/planning/test_rollback.py",
     Code.NO_WAY_BACK: "unit/planning/test_rollback.py: it is told where a rollback is asked for",
