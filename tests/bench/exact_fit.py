@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from random import Random
 from typing import Any
 
@@ -19,9 +20,10 @@ from vgpu_cfg.planning.capacity.nic_needs import NicKind, NicNeed
 from vgpu_cfg.planning.capacity.vgpu_need import VgpuNeed, needs_of
 from vgpu_cfg.planning.placement.demand import Demand, Shape, Variant
 from vgpu_cfg.planning.placement.host_state import HostState
+from vgpu_cfg.planning.placement.place import Placed
 from vgpu_cfg.planning.placement.placers import PLACERS
 from vgpu_cfg.planning.placement.power_order import Start
-from vgpu_cfg.planning.placement.start_queues import StartOrder, order_starts
+from vgpu_cfg.planning.placement.start_queues import StartOrder, assess_starts, order_starts
 from vgpu_cfg.planning.placement.startable import place_startable
 
 GPUS_PER_HOST = 8
@@ -29,8 +31,8 @@ _MOST_POSITIONS = 1_000
 FUNCTION = NicNeed(NicKind.SRIOV, near_gpu=True, must_be_near=True)
 WHOLE = NicNeed(NicKind.PASSTHROUGH, near_gpu=True, must_be_near=True)
 SWITCH = "nvidia_h100xm-80c"
-_MEMORY_SHARE = 0.95
-"""The part of what VMs may reserve of a host's memory that they do: a GPU is dearer than memory."""
+MEMORY_SHARES = (0.95, 1.0)
+"""The parts of what VMs may reserve of a host's memory that they do: nearly all, and all to the last GiB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,11 +112,15 @@ class _Content:
         return Shape(ranked, (self.variant,), cpus=cpus, memory_mib=self.memory_mib, nics=self.nics)
 
 
-def make_instance(hosts: int, seed: int) -> Instance:
+def make_instance(hosts: int, seed: int, memory_share: float = MEMORY_SHARES[0]) -> Instance:
     """Fill hosts of all kinds in turn so that all VMs start, and shuffle the VMs."""
     random = Random(seed)  # noqa: S311 - a benchmark that is the same every time
     states = list(_empty_hosts(hosts))
-    contents = [one for index, state in enumerate(states) for one in _filled(state, _kind(index), random)]
+    contents = [
+        one
+        for index, state in enumerate(states)
+        for one in _filled(state, _kind(index), memory_share, random)
+    ]
     random.shuffle(contents)
     return Instance(
         states,
@@ -153,7 +159,7 @@ def _empty_hosts(count: int) -> Iterator[HostState]:
         yield HostState.of(index, reader.read(host))
 
 
-def _filled(host: HostState, kind: Kind, random: Random) -> list[_Content]:
+def _filled(host: HostState, kind: Kind, memory_share: float, random: Random) -> list[_Content]:
     """Fill a host until nothing more fits and all of it can be started for certain."""
     while True:
         trial = host.copy()
@@ -161,7 +167,7 @@ def _filled(host: HostState, kind: Kind, random: Random) -> list[_Content]:
         starts = [Start(str(number), one.variant) for number, one in enumerate(found)]
         orders = [one.order for one in order_starts(host, starts, most_positions=_MOST_POSITIONS)]
         if StartOrder.UNKNOWN not in orders:
-            return _enlarged(found, int(host.free_mib * _MEMORY_SHARE), random)
+            return _enlarged(found, int(host.free_mib * memory_share), random)
 
 
 def _enlarged(contents: Sequence[_Content], free_mib: int, random: Random) -> list[_Content]:
@@ -208,18 +214,35 @@ def _need(profile: str) -> VgpuNeed:
     return next(iter(needs_of(profile, load_catalog()).values()))
 
 
+def uncertain_hosts(found: Placed) -> int:
+    """Count the hosts whose VMs start in no certain order."""
+    by_host: dict[int, list[Start]] = {}
+    for vm, fit in found.fits.items():
+        if fit.variant:
+            by_host.setdefault(fit.host, []).append(Start(vm, fit.variant))
+    return sum(
+        any(one.order is StartOrder.UNKNOWN for one in order_starts(found.initial[index], starts))
+        for index, starts in by_host.items()
+    )
+
+
 def print_exact_fits(sizes: Sequence[tuple[int, Sequence[int]]]) -> None:
-    """Print a table: hosts, VMs, seed, how many got no place and are not proven to have none, CPU seconds."""
-    print(f"\n{'exactly fitting':24}{'hosts':>7}{'VMs':>8}{'seed':>6}{'without':>10}{'seconds':>10}")
+    """Print a table: share of memory, hosts, VMs, seed, VMs without a place, uncertain hosts, CPU seconds.
+
+    Without a place are those that got none and are not proven to have none.
+    """
+    titles = f"{'memory':>7}{'hosts':>7}{'VMs':>8}{'seed':>6}{'without':>10}{'uncertain':>11}{'seconds':>10}"
+    print(f"\n{'exactly fitting':24}{titles}")
     for hosts, seeds in sizes:
-        for seed in seeds:
-            made = make_instance(hosts, seed)
+        for share, seed in product(MEMORY_SHARES, seeds):
+            made = make_instance(hosts, seed, share)
+            assess_starts.cache_clear()  # what making the instance found out is not known to a plan
             begun = time.process_time()
             found = place_startable(made.hosts, made.demands, PLACERS, {one.vm for one in made.demands})
             seconds = time.process_time() - begun
             verdicts = ", ".join(sorted({verdict for _, verdict in found.failed.values()})) or "placed"
-            count = len(made.demands)
             print(
-                f"{verdicts:24}{hosts:>7,}{count:>8,}{seed:>6}{len(found.failed):>10,}{seconds:>10.2f}",
+                f"{verdicts:24}{share:>7.0%}{hosts:>7,}{len(made.demands):>8,}{seed:>6}"
+                f"{len(found.failed):>10,}{uncertain_hosts(found):>11,}{seconds:>10.2f}",
                 flush=True,
             )

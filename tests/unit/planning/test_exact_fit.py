@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 
-from tests.bench.exact_fit import make_instance
+import pytest
+
+from tests.bench.exact_fit import MEMORY_SHARES, make_instance, uncertain_hosts
 from tests.unit.planning.test_placement import a100s, demands, shape, states
 from vgpu_cfg.planning.placement.greedy import GreedyPlacer
 from vgpu_cfg.planning.placement.kinds import Kinds
@@ -12,7 +14,7 @@ from vgpu_cfg.planning.placement.place import NoPlace, place
 from vgpu_cfg.planning.placement.placers import PLACERS
 from vgpu_cfg.planning.placement.power_order import Start
 from vgpu_cfg.planning.placement.solver import SolverPlacer
-from vgpu_cfg.planning.placement.start_queues import StartOrder, assess_starts, order_starts
+from vgpu_cfg.planning.placement.start_queues import assess_starts, order_starts
 from vgpu_cfg.planning.placement.startable import place_startable
 
 
@@ -21,9 +23,22 @@ def test_vms_that_fit_exactly_are_placed_and_start_whatever_esxi_chooses() -> No
     assert GreedyPlacer().place(made.hosts, made.demands).left, "the greedy way must fail here"
     found = place_startable(made.hosts, made.demands, PLACERS, {one.vm for one in made.demands})
     assert not found.failed
-    for index, host in enumerate(found.initial):
-        starts = [Start(vm, fit.variant) for vm, fit in found.fits.items() if fit.host == index]
-        assert StartOrder.UNKNOWN not in {one.order for one in order_starts(host, starts)}
+    assert uncertain_hosts(found) == 0
+
+
+def test_vms_that_fit_to_the_last_gib_are_placed_too() -> None:
+    made = make_instance(24, 1, MEMORY_SHARES[-1])
+    found = place_startable(made.hosts, made.demands, PLACERS, {one.vm for one in made.demands})
+    assert (len(found.failed), uncertain_hosts(found)) == (0, 0)
+    for host in found.hosts:
+        assert host.free_mib >= 0
+
+
+@pytest.mark.long("a hundred hosts")
+def test_a_fleet_that_fits_exactly_is_placed() -> None:
+    made = make_instance(100, 3)
+    found = place_startable(made.hosts, made.demands, PLACERS, {one.vm for one in made.demands})
+    assert (len(found.failed), uncertain_hosts(found)) == (0, 0)
 
 
 def test_like_hosts_are_counted_together_whatever_they_are_called() -> None:

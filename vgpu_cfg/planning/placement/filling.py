@@ -1,8 +1,9 @@
 """From how many VMs hosts of a kind get together to what each of them gets, and which of its GPUs.
 
-Many hosts are halved first, each half with room enough by its counts; of few each is a program of its own
-beside the others. What comes out is tried by the rules of `HostState` and, where its VMs are started, by the
-game of starts; a content that does not work is forbidden to all, and they are filled anew.
+Hosts are given modes first, sets of patterns that start side by side. Then the patterns of GPUs are dealt out
+like cards, and which VM goes where is one program; where that fails, patterns and VMs are one program. What
+comes out is tried by the rules of `HostState` and, where its VMs are started, by the game of starts. Content
+that does not work is forbidden, and its host is filled anew with a few others.
 """
 
 from __future__ import annotations
@@ -16,12 +17,13 @@ from vgpu_cfg.planning.placement.gpu_assignment import Assignment, HostShare, as
 from vgpu_cfg.planning.placement.host_block import HostBlock
 from vgpu_cfg.planning.placement.host_state import Fit, HostState
 from vgpu_cfg.planning.placement.kinds import Counts, Kinds, Part, add_block, count_vms
-from vgpu_cfg.planning.placement.milp import Program
+from vgpu_cfg.planning.placement.milp import Program, Solution
 from vgpu_cfg.planning.placement.power_order import Start
+from vgpu_cfg.planning.placement.start_modes import ANY_MODE, StartMode
 from vgpu_cfg.planning.placement.start_queues import StartOrder, order_starts
 
-_FEW = 6
-"""So many hosts are filled at once; more are halved."""
+_DEALT_NODES = 1
+"""Where patterns are dealt, either the rest falls into place or another way is better."""
 _MOST_TRIES = 24
 """How often hosts are filled anew where contents turn out not to work."""
 _MOST_FORBIDDEN = 8
@@ -37,6 +39,15 @@ Refused = list[tuple[tuple[int, ...], int]]
 """Columns of which the sum is a number; a host must not have all such sums again."""
 
 
+@dataclass(frozen=True, slots=True)
+class Group:
+    """So many hosts of a mode, with what they get together."""
+
+    mode: StartMode
+    hosts: int
+    together: Values = ()
+
+
 @dataclass(slots=True)
 class Filler:
     """Fills parts with `waiting`, the VMs of each shape that have no place yet."""
@@ -47,56 +58,97 @@ class Filler:
     filled: dict[int, Filled] = field(default_factory=dict)
     _known: dict[tuple[int, tuple[int, ...]], Refused | None] = field(default_factory=dict)
 
-    def fill(self, part: Part, counts: Counts) -> bool:
-        """Fill the hosts of a part, and say whether that could be done."""
-        contents = self._contents(len(part.hosts), self.kinds.blocks[part.hosts[0]], counts)
-        if contents is None:
+    def fill(self, part: Part, together: Values) -> bool:
+        """Fill the hosts of a part with what they get together, and say whether that could be done."""
+        first, block = part.hosts[0], self.kinds.blocks[part.hosts[0]]
+        counts, groups = count_vms(block, together), [Group(ANY_MODE, len(part.hosts), together)]
+        by_modes = self._by_modes(part, together)
+        contents = (
+            self._dealt(block, by_modes, counts)
+            or self._apart(block, by_modes)
+            or self._solved(block, by_modes, counts)
+            or self._dealt(block, groups, counts)
+            or self._solved(block, groups, counts)
+        )
+        if not contents:
             return False
-        contents = self._shared_anew(part.hosts[0], contents)
+        contents = self._shared_anew(first, contents)
         return all(self._put(index, values) for index, values in zip(part.hosts, contents, strict=True))
 
-    def _contents(self, hosts: int, block: HostBlock, counts: Counts) -> list[Values] | None:
-        """Find what each of so many hosts of a kind gets, None where that was not found."""
-        found: list[Values] = []
-        left = counts
-        while hosts - len(found) > _FEW:
-            *some, rest = self._solved(block, [1] * _FEW + [hosts - len(found) - _FEW], left) or [()]
-            if not some:
-                break
-            found += some
-            left = count_vms(block, rest)
-        last = self._solved(block, [1] * (hosts - len(found)), left) if hosts - len(found) <= _FEW else []
-        return [*found, *last] if last else self._solved(block, [1] * hosts, counts) or None
+    def _by_modes(self, part: Part, together: Values) -> list[Group]:
+        """Let as many hosts as can be keep to a mode; empty where no way was found, or there is one mode."""
+        block, most = self.kinds.blocks[part.hosts[0]], len(part.hosts)
+        modes = self.kinds.modes(part.hosts[0]) if most > 1 else []
+        if not modes:
+            return []
+        program, choices = Program(), [*modes, ANY_MODE]
+        sizes = [program.variable(most, cost=float(mode is ANY_MODE)) for mode in choices]
+        program.row([(size, 1.0) for size in sizes], least=most, most=most)
+        offsets = [add_block(program, block, most, size) for size in sizes]
+        mean = sum(gib * together[column] for column, gib in self._memory(block, 0)) / most
+        for mode, offset, size in zip(choices, offsets, sizes, strict=True):
+            mode.bind(program, block, offset, size)
+            self._price_beyond(program, block, offset, size, mean)
+        self._share(program, block, count_vms(block, together), offsets)
+        found = program.solve(most_nodes=self.most_nodes).values
+        return [
+            Group(mode, found[size], found[offset : offset + len(block.most)])
+            for mode, offset, size in zip(choices, offsets, sizes, strict=True)
+            if found and found[size]
+        ]
+
+    def _apart(self, block: HostBlock, groups: Sequence[Group]) -> list[Values]:
+        """Share out to each group what it gets together, empty where that fails for one."""
+        contents: list[Values] = []
+        for group in groups:
+            counts = count_vms(block, group.together)
+            own = self._dealt(block, [group], counts) or self._solved(block, [group], counts)
+            if not own:
+                return []
+            contents += own
+        return contents
+
+    def _dealt(self, block: HostBlock, groups: Sequence[Group], counts: Counts) -> list[Values]:
+        """Deal the patterns out to hosts like cards, then look which VMs go where; empty where that fails."""
+        if block.sets or not groups:
+            return []
+        program, offsets = Program(), list[int]()
+        for group in groups:
+            for hand in deal(block, group):
+                offsets.append(add_block(program, block, 1))
+                for gpu_class in block.gpu_classes:
+                    for column in gpu_class.columns:
+                        program.fix(offsets[-1] + column, hand.get(column, 0))
+        self._share(program, block, counts, offsets)
+        return _by_host(program.solve(most_nodes=_DEALT_NODES), block, offsets)
 
     def _solved(
-        self, block: HostBlock, sizes: Sequence[int], counts: Counts, refused: Sequence[Refused] = ()
+        self, block: HostBlock, groups: Sequence[Group], counts: Counts, refused: Sequence[Refused] = ()
     ) -> list[Values]:
-        """Share VMs out to so many hosts each, empty where that was not found."""
-        program = Program()
-        offsets = [add_block(program, block, size) for size in sizes]
+        """Share VMs out to hosts that keep to their modes, empty where that was not found."""
+        program, offsets = Program(), list[int]()
+        for group in groups:
+            for _ in range(group.hosts):
+                offsets.append(add_block(program, block, 1))
+                group.mode.bind(program, block, offsets[-1])
+                for why in refused:
+                    _forbid(program, block, offsets[-1], why)
+        if not groups:
+            return []
         self._share(program, block, counts, offsets)
-        if sizes[-1] > 1:
-            self._keep_slack(program, block, sizes, offsets)
-        for offset in offsets:
-            for why in refused:
-                _forbid(program, block, offset, why)
-        found = program.solve(most_nodes=self.most_nodes, gap=0.1)
-        return [found.values[offset : offset + len(block.most)] for offset in offsets] if found.values else []
+        return _by_host(program.solve(most_nodes=self.most_nodes, gap=0.1), block, offsets)
 
-    def _keep_slack(
-        self, program: Program, block: HostBlock, sizes: Sequence[int], offsets: Sequence[int]
-    ) -> None:
-        """Leave as much memory a host to the hosts that are counted together as to the others."""
-        slack = program.variable(1_000_000, cost=-1.0)
-        for own in (range(len(sizes) - 1), range(len(sizes) - 1, len(sizes))):
-            terms = [
-                (offsets[place] + choice.column, self.kinds.shapes[choice.shape].memory_mib / _GIB)
-                for place in own
-                for choice in block.choices
-            ]
-            count = sum(sizes[place] for place in own)
-            free_mib = block.free_mib
-            program.row([*terms, (slack, float(count))], most=count * free_mib / _GIB)
+    def _memory(self, block: HostBlock, first: int) -> list[tuple[int, float]]:
+        """Return the terms that sum up the memory, in GiB, of the VMs of a block at these variables."""
+        return [
+            (first + choice.column, self.kinds.shapes[choice.shape].memory_mib / _GIB)
+            for choice in block.choices
+        ]
+
+    def _price_beyond(self, program: Program, block: HostBlock, first: int, hosts: int, mean: float) -> None:
+        """Price memory beyond the mean of a host, so that no mode's hosts are full while others have room."""
+        over = program.variable(1_000_000, cost=1e-4)
+        program.row([*self._memory(block, first), (hosts, -mean), (over, -1.0)], most=0)
 
     def _shared_anew(self, first: int, contents: Sequence[Values]) -> list[Values]:
         """Share out anew what stands on a host whose content does not work and on a few others."""
@@ -116,7 +168,7 @@ class Filler:
             for place in own:
                 for key, count in count_vms(block, found[place]).items():
                     counts[key] = counts.get(key, 0) + count
-            anew = self._solved(block, [1] * len(own), counts, refused[-_MOST_FORBIDDEN:])
+            anew = self._solved(block, [Group(ANY_MODE, len(own))], counts, refused[-_MOST_FORBIDDEN:])
             refused += [why for values in anew if (why := self._check(first, values)) and why not in refused]
             before = sum(place in bad for place in own)
             if anew and sum(self._check(first, values) is not None for values in anew) < before:
@@ -194,6 +246,28 @@ class Filler:
                 counts = dict(zip(self.kinds.book.items, pattern, strict=True))
                 share.gpus += [(free.pop(0), counts) for _ in range(values[column])]
         return share
+
+
+def deal(block: HostBlock, group: Group) -> list[dict[int, int]]:
+    """Deal the patterns of a group out to its hosts, evenly; return how often each has a column's."""
+    hands: list[dict[int, int]] = [{} for _ in range(group.hosts)]
+    turn = 0
+    for gpu_class in block.gpu_classes:
+        held = [0] * group.hosts
+        for column in sorted(gpu_class.columns, key=lambda one: one not in group.mode.once):
+            for _ in range(group.together[column]):
+                if column in group.mode.once:
+                    place, turn = turn, turn + 1
+                else:
+                    place = min(range(group.hosts), key=lambda one: (held[one], one))
+                held[place] += 1
+                hands[place][column] = hands[place].get(column, 0) + 1
+    return hands
+
+
+def _by_host(found: Solution, block: HostBlock, offsets: Sequence[int]) -> list[Values]:
+    """Cut a solution into the values of each host, empty where there is none."""
+    return [found.values[first : first + len(block.most)] for first in offsets] if found.values else []
 
 
 def _forbid(program: Program, block: HostBlock, first: int, refused: Refused) -> None:

@@ -21,6 +21,7 @@ from vgpu_cfg.planning.placement.host_state import HostState
 from vgpu_cfg.planning.placement.milp import Program
 from vgpu_cfg.planning.placement.patterns import PatternBook, PatternItem
 from vgpu_cfg.planning.placement.place import in_order
+from vgpu_cfg.planning.placement.start_modes import StartMode, find_modes
 
 _COUNTS = 1000
 """How many VMs are left counts before which they are: of two, the harder one gets the place."""
@@ -68,6 +69,7 @@ class Kinds:
     parts: list[Part] = field(default_factory=list)
     book: PatternBook = field(default_factory=lambda: PatternBook(()))
     _asking: list[tuple[tuple[tuple[int, int], ...], int]] = field(default_factory=list)
+    _modes: dict[BlockKey, list[StartMode]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for demand in sorted(in_order(self.demands), key=lambda one: not one.stays):
@@ -120,6 +122,13 @@ class Kinds:
             if host.refuse_variant(variant) is None and host.may_create(variant):
                 yield number
 
+    def modes(self, index: int) -> list[StartMode]:
+        """Return the modes of a host, found once for its kind."""
+        key = self.blocks[index].key()
+        if key not in self._modes:
+            self._modes[key] = find_modes(self.hosts[index], self.blocks[index], self.book.items)
+        return self._modes[key]
+
     def program(self, parts: Sequence[Part]) -> KindProgram:
         """Make the program that leaves as few VMs without a place as can be."""
         program = Program()
@@ -155,13 +164,17 @@ class Kinds:
             for choice in block.choices:
                 yield offset + choice.column, block.costs[choice.column] + 0.001 * part.hosts[0]
 
-    def counts(self, made: KindProgram, values: Sequence[int]) -> list[Counts]:
-        """Return how many VMs each part gets."""
+    def values(self, made: KindProgram, values: Sequence[int]) -> list[tuple[int, ...]]:
+        """Return the values of each part's block."""
         blocks = [self.blocks[part.hosts[0]] for part in made.parts]
         return [
-            count_vms(block, values[offset : offset + len(block.most)])
+            tuple(values[offset : offset + len(block.most)])
             for block, offset in zip(blocks, made.offsets, strict=True)
         ]
+
+    def has_vms(self, part: Part, values: Sequence[int]) -> bool:
+        """Whether a part gets any VM."""
+        return any(values[choice.column] for choice in self.blocks[part.hosts[0]].choices)
 
     def least_left(self, bound: float) -> int:
         """Return how many VMs at least have no place, by a bound of the program's cost."""
@@ -169,13 +182,20 @@ class Kinds:
         return ceil((bound - _TOO_LITTLE) / heaviest) if bound > _TOO_LITTLE else 0
 
 
-def add_block(program: Program, block: HostBlock, times: int) -> int:
-    """Add the columns and rows of so many hosts of a kind together; return the first variable."""
+def add_block(program: Program, block: HostBlock, times: int, hosts: int | None = None) -> int:
+    """Add the columns and rows of so many hosts of a kind together; return the first variable.
+
+    With a variable `hosts` that is how many there are, at most so many.
+    """
     first = program.size
     for most in block.most:
         program.variable(most * times)
     for terms, most in block.rows:
-        program.row([(first + column, weight) for column, weight in terms], most=most * times)
+        shifted = [(first + column, weight) for column, weight in terms]
+        if hosts is None:
+            program.row(shifted, most=most * times)
+        else:
+            program.row([*shifted, (hosts, -float(most))], most=0)
     return first
 
 

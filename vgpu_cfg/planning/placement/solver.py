@@ -70,11 +70,10 @@ class SolverPlacer:
         attempt = Attempt([host.copy() for host in kinds.hosts], kinds.hosts)
         for solution in solutions:
             filler = Filler(kinds, self.most_filling_nodes, [list(group) for group in kinds.groups.values()])
-            counts = kinds.counts(made, solution.values)
             failing = [
                 part
-                for part, own in zip(made.parts, counts, strict=True)
-                if own and not filler.fill(part, own)
+                for part, own in zip(made.parts, kinds.values(made, solution.values), strict=True)
+                if kinds.has_vms(part, own) and not filler.fill(part, own)
             ]
             if not failing:
                 for index, (host, fits) in filler.filled.items():
