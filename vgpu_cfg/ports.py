@@ -16,6 +16,7 @@ from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.guests.guest import GuestBundle, GuestSpec
 from vgpu_cfg.model.identity import PlanIdentity
 from vgpu_cfg.model.locks import LockHolder, LockName, Locks
+from vgpu_cfg.model.observed.customization import CustomizationSeen
 from vgpu_cfg.model.observed.drs import ClusterTies
 from vgpu_cfg.model.observed.gpu_use import UseReading
 from vgpu_cfg.model.observed.host_facts import EstateFacts, FactGroup, HostAttribute, ShellFacts
@@ -85,6 +86,7 @@ class ReadScope(Frozen):
     Nor without `library_items` (library, name), whose templates are read in detail. Without `for_planning`
     it is not asked what only placing VMs needs, two round trips per ESXi build: the newest hardware version,
     and how many vGPUs a VM may have. With `counters` vCenter's performance counters come along.
+    `customization_specs` are the names of those that are read.
     """
 
     plan: PlanIdentity | None = None
@@ -104,6 +106,7 @@ class ReadScope(Frozen):
     library_items: frozenset[tuple[str, str]] = frozenset()
     for_planning: bool = True
     counters: bool = False
+    customization_specs: frozenset[str] = frozenset()
 
 
 class InventoryReader(Protocol):
@@ -190,6 +193,10 @@ class InventoryReader(Protocol):
 
     def read_attached_tags(self, vm_moids: Sequence[str]) -> Mapping[str, frozenset[str]]:
         """Return the ids of the tags that VMs have, of whatever category, in one round trip."""
+        ...
+
+    def read_customization(self, vm_moid: str) -> CustomizationSeen:
+        """Return how far the customisation of a VM's guest is, in one round trip."""
         ...
 
     def read_missing_privileges(self, needed: Mapping[str, Sequence[str]]) -> Mapping[str, tuple[str, ...]]:

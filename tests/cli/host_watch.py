@@ -37,9 +37,9 @@ READING = frozenset({
     "CreateCollectorForEvents", "CreateContainerView", "CreateFilter", "CreateListView",
     "CreatePropertyCollector", "CurrentTime", "DestroyCollector", "DestroyView", "Fetch",
     "FindAssociatedProfile",
-    "GetAlarm", "HasPrivilegeOnEntities", "Login", "Logout",
+    "GetAlarm", "GetCustomizationSpec", "HasPrivilegeOnEntities", "Login", "Logout",
     "ModifyListView", "QueryAssignedLicenses", "QueryConfigOptionDescriptor", "QueryConfigOptionEx",
-    "QueryConfigTarget", "QueryConfiguredModuleOptionString", "QueryOptions",
+    "QueryConfigTarget", "QueryConfiguredModuleOptionString", "QueryEvents", "QueryOptions",
     "ReadNextEvents", "RetrieveManagedMethodExecuter", "RetrievePropertiesEx", "RetrieveServiceContent",
     "RetrieveVendorDeviceGroupInfo", "RetrieveVgpuProfileInfo", "WaitForUpdatesEx", "fetchSoftwarePackages",
 })  # fmt: skip

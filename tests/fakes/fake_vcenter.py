@@ -17,6 +17,7 @@ from uuid import NAMESPACE_URL, uuid5
 from tests.fakes.vm_settings import with_settings
 from vgpu_cfg.errors import VCenterError
 from vgpu_cfg.model.observed.cordon import parse_cordons
+from vgpu_cfg.model.observed.customization import CustomizationSeen
 from vgpu_cfg.model.observed.drs import ClusterRule, ClusterTies, VmGroup, VmHostRule
 from vgpu_cfg.model.observed.gpu_use import UseReading
 from vgpu_cfg.model.observed.host_facts import EstateFacts, FactGroup
@@ -91,6 +92,7 @@ class FakeVCenter:
     rules: dict[str, tuple[str, ...]] = field(default_factory=dict)
     overrides: dict[str, dict[str, SettingValue]] = field(default_factory=dict)
     tags: dict[str, frozenset[str]] = field(default_factory=dict)
+    customizations: list[CustomizationSeen] = field(default_factory=list)
     vm_groups: dict[str, tuple[str, ...]] = field(default_factory=dict)
     most_at_once: int = 0
     most_on_host: Counter[str] = field(default_factory=Counter)
@@ -226,6 +228,9 @@ class FakeVCenter:
 
     def read_attached_tags(self, vm_moids: Sequence[str]) -> Mapping[str, frozenset[str]]:
         return {moid: self.tags.get(moid, frozenset()) for moid in vm_moids}
+
+    def read_customization(self, vm_moid: str) -> CustomizationSeen:
+        return self.customizations.pop(0) if self.customizations else CustomizationSeen()
 
     def read_missing_privileges(self, needed: Mapping[str, Sequence[str]]) -> Mapping[str, tuple[str, ...]]:
         return {}

@@ -20,6 +20,7 @@ from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.identity import PlanIdentity
 from vgpu_cfg.model.locks import Locks
 from vgpu_cfg.model.observed.cordon import Cordon
+from vgpu_cfg.model.observed.customization import CustomizationSpec
 from vgpu_cfg.model.observed.drs import ClusterRule, HostGroup, VmGroup, VmHostRule, VmOverrides
 from vgpu_cfg.model.observed.gpu_use import UseReading
 from vgpu_cfg.model.observed.graphics import AssignmentPolicy, GraphicsType
@@ -414,7 +415,8 @@ class Inventory(Frozen):
 
     `facts` is empty unless the plan prepares hosts. `locks`, `reservations`, `gpu_use` and `licences` (names,
     by the moid of the host) are None where nobody asked for them. `tag_categories` are all of the vCenter's,
-    with the tags of those that were asked for; None where they were not read, as are `library_items`.
+    with the tags of those that were asked for; None where they were not read, as are `library_items` and
+    `customization_specs`.
     """
 
     vcenter: VCenter
@@ -434,6 +436,7 @@ class Inventory(Frozen):
     licences: Mapping[str, tuple[str, ...]] | None = None
     tag_categories: tuple[TagCategory, ...] | None = None
     library_items: tuple[LibraryItem, ...] | None = None
+    customization_specs: tuple[CustomizationSpec, ...] | None = None
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """Copy it as every value is copied, but for the indexes: those of the copy are its own."""

@@ -15,6 +15,7 @@ from typing import Any
 
 from vgpu_cfg.catalog import Catalog, load_catalog
 from vgpu_cfg.model.locks import Locks
+from vgpu_cfg.model.observed.customization import CustomizationSeen
 from vgpu_cfg.model.observed.drs import ClusterTies
 from vgpu_cfg.model.observed.gpu_use import UseReading
 from vgpu_cfg.model.observed.host_facts import EstateFacts, FactGroup
@@ -127,6 +128,11 @@ class VCenterReader:
         self._hosts, self._vms, self._scope = {host.moid: host for host in hosts}, vms, scope
         inventory = self._made_of(places, read_at, hosts, vms)
         inventory = inventory.model_copy(update={"library_items": library})
+        if scope.customization_specs:
+            from vgpu_cfg.vsphere.reading.customization_specs import read_customization_specs
+
+            specs = read_customization_specs(self._session, scope.customization_specs)
+            inventory = inventory.model_copy(update={"customization_specs": specs})
         if scope.key_providers:
             inventory = _with_vcenter(inventory, key_providers=read_key_providers(self._session))
         if scope.tag_categories:
@@ -324,6 +330,12 @@ class VCenterReader:
     def read_attached_tags(self, vm_moids: Sequence[str]) -> Mapping[str, frozenset[str]]:
         """Return the ids of the tags that VMs have, of whatever category."""
         return read_attached(self._session, vm_moids)
+
+    def read_customization(self, vm_moid: str) -> CustomizationSeen:
+        """Return how far the customisation of a VM's guest is."""
+        from vgpu_cfg.vsphere.history.customization import read_customization
+
+        return read_customization(self._session, vm_moid)
 
     def read_missing_privileges(self, needed: Mapping[str, Sequence[str]]) -> Mapping[str, tuple[str, ...]]:
         """Return, per entity moid, those of the needed privileges that the account lacks."""
@@ -586,6 +598,10 @@ class RecordedReader:
     def read_attached_tags(self, vm_moids: Sequence[str]) -> Mapping[str, frozenset[str]]:  # noqa: ARG002 - a recording has no tags
         """Return nothing: a recording holds no answer of the REST side."""
         return {}
+
+    def read_customization(self, vm_moid: str) -> CustomizationSeen:  # noqa: ARG002 - a recording has no events
+        """Return that nothing is told: a recording holds no events."""
+        return CustomizationSeen()
 
     def read_missing_privileges(self, needed: Mapping[str, Sequence[str]]) -> Mapping[str, tuple[str, ...]]:  # noqa: ARG002 - a recording has no account
         """Return nothing: a recording says nothing of privileges."""

@@ -48,7 +48,7 @@ _HARMLESS = frozenset({"Login", "LoginByToken", "CurrentTime", "SetField", "Reco
 what is given the same value twice, or removed twice, is as it was to be."""
 
 _READ_PREFIXES = (
-    *("Retrieve", "Query", "Fetch", "fetch", "Has", "Find", "CheckForUpdates", "WaitForUpdates"),
+    *("Retrieve", "Query", "Fetch", "fetch", "Get", "Has", "Find", "CheckForUpdates", "WaitForUpdates"),
     *("PbmRetrieve", "PbmQuery", "PbmCheck"),
 )
 _SESSION_BOUND = frozenset(

@@ -20,6 +20,7 @@ SECTIONS = {
     "reads": (
         *(table.READ_LOG, table.READ_MODULES, table.READ_PACKAGES),
         *(table.READ_KEY_PROVIDERS, table.READ_STORAGE_POLICIES, table.READ_LIBRARY),
+        table.READ_CUSTOMIZATION_SPECS,
     ),
     "apply": table.OF_VMS,
     "verify": table.TO_VERIFY,

@@ -1,0 +1,48 @@
+"""How the customisation of a guest goes, by the events that vCenter keeps of its VM.
+
+Source: vSphere API reference, CustomizationEvent and the types below it. vcsim tells the same ones.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from pyVmomi import vim
+
+from vgpu_cfg.model.observed.customization import CustomizationSeen
+from vgpu_cfg.vsphere.wire.faults import translated
+from vgpu_cfg.vsphere.wire.session import Session
+
+STARTED: Final = "CustomizationStartedEvent"
+SUCCEEDED: Final = "CustomizationSucceeded"
+FAILED: Final = (
+    "CustomizationFailed",
+    "CustomizationSysprepFailed",
+    "CustomizationLinuxIdentityFailed",
+    "CustomizationNetworkSetupFailed",
+    "CustomizationUnknownFailure",
+)
+
+
+def read_customization(session: Session, vm_moid: str) -> CustomizationSeen:
+    """Return how far a guest's customisation is, by the newest event of it: one round trip."""
+    one: Any = vim.event.EventFilterSpec.ByEntity
+    spec = vim.event.EventFilterSpec(
+        entity=one(entity=vim.VirtualMachine(vm_moid), recursion="self"),
+        eventTypeId=[STARTED, SUCCEEDED, *FAILED],
+    )
+    with translated("reading how a guest's customisation goes", vm_moid):
+        events = session.service_content.eventManager.QueryEvents(spec) or ()
+    newest = max(events, key=lambda event: (event.createdTime, event.key), default=None)
+    return CustomizationSeen() if newest is None else _seen(newest)
+
+
+def _seen(event: Any) -> CustomizationSeen:
+    kind = str(type(event)._wsdlName)
+    words = (event.fullFormattedMessage or "", getattr(event, "reason", None) or "")
+    return CustomizationSeen(
+        state="running" if kind == STARTED else "succeeded" if kind == SUCCEEDED else "failed",
+        event=kind,
+        message=" ".join(word for word in words if word),
+        log=event.logLocation or "",
+    )
