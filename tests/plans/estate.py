@@ -16,6 +16,7 @@ from tests.plans.host_rows import device_ids, make_bridge, make_facts, make_grou
 from tests.plans.lock_rows import make_locks, make_reservations
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.model.observed.cordon import CORDON_ATTRIBUTE, Cordon
+from vgpu_cfg.model.observed.customization import CustomizationSpec, SpecNic
 from vgpu_cfg.model.observed.graphics import GraphicsType
 from vgpu_cfg.model.observed.inventory import (
     NVIDIA_VENDOR_ID,
@@ -99,6 +100,9 @@ def make_inventory(estate: Row) -> Inventory:
         resource_pools=tuple(_pool(name, row or {}) for name, row in (estate.get("pools") or {}).items()),
         facts=make_facts(estate),
         locks=make_locks(estate["locks"], READ_AT) if "locks" in estate else None,
+        customization_specs=_customization_specs(estate["customization_specs"])
+        if "customization_specs" in estate
+        else None,
         library_items=_library_items(estate["library_items"]) if "library_items" in estate else None,
         tag_categories=_tag_categories(estate["tag_categories"]) if "tag_categories" in estate else None,
         reservations=make_reservations(estate["reservations"], READ_AT, PLAN_ID)
@@ -118,6 +122,30 @@ def _storage_policies(estate: Row) -> tuple[StoragePolicy, ...] | None:
         )
         for name, datastores in estate["storage_policies"].items()
     )
+
+
+def _customization_specs(rows: Row) -> tuple[CustomizationSpec, ...]:
+    """Return customisation specifications by name; tests/plans/README.md has the keys."""
+    known = tuple(name for name, row in rows.items() if row is not None)
+    return tuple(
+        CustomizationSpec(name=name, is_there=False, others=known)
+        if row is None
+        else CustomizationSpec(
+            name=name,
+            kind=row.get("kind", "linux"),
+            change_version=row.get("version", "1"),
+            domain=row.get("domain", ""),
+            nics=tuple(_spec_nic(text) for text in row.get("nics", ["dhcp"])),
+            is_foreign=row.get("foreign", False),
+        )
+        for name, row in rows.items()
+    )
+
+
+def _spec_nic(text: str) -> SpecNic:
+    kinds = {"dhcp": "dhcp", "ask": "ask", "other": "other"}
+    kind = kinds.get(text, "fixed")
+    return SpecNic.model_validate({"kind": kind, "address": text if kind == "fixed" else ""})
 
 
 def _library_items(rows: Row) -> tuple[LibraryItem, ...]:

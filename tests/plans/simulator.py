@@ -33,6 +33,7 @@ from vgpu_cfg.model.observed.vm import (
     VmDetail,
 )
 from vgpu_cfg.model.plan.change import (
+    AwaitCustomization,
     Change,
     ChangeHost,
     ChangeNetwork,
@@ -279,6 +280,8 @@ class _World:
                 self._reserve(change)
             case ChangeNetwork():
                 raise AssertionError("the cases here leave networks as they are")
+            case AwaitCustomization():
+                pass
             case StageGuest():
                 self._stage(self._vm(change.vm), change)
             case ManualStep():

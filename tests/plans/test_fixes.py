@@ -29,6 +29,16 @@ TABLE = Path(__file__).parent / "fixes.yaml"
 FIXES: dict[str, list[str]] = read_document(TABLE, name=TABLE.name).data if TABLE.exists() else {}
 REWRITES = bool(os.environ.get("REWRITE_FIXES"))
 NOTHING_HELPS = {
+    "customisation-unread": "who gives the account its privileges lets it read them",
+    "customisation-of-another-system": "which specification is meant, only its user knows",
+    "customisation-of-another-form": "the same",
+    "customisation-of-another-vcenter": "its passwords are typed in again in vCenter",
+    "customisation-with-a-long-computer-name": "what the VM is called, its user decides",
+    "customisation-with-a-domain-of-windows": "the specification joins a domain, in vCenter",
+    "customisation-with-too-many-nics": "which specification is meant, only its user knows",
+    "customisation-with-too-few-nics": "which addresses the NICs get, only its user knows",
+    "customisation-that-asks-for-an-address": "the same",
+    "customisation-with-one-address-for-two": "the same",
     "quota-of-owner-exceeded": "who keeps the shares raises one, or somebody gives GPUs back",
     "quota-in-parts-exceeded": "the same",
     "quota-in-framebuffer-exceeded": "the same",

@@ -176,6 +176,50 @@ def test_what_the_layers_contradict_in_is_told_where_it_stands(load: Loader) -> 
 USER_DATA = "#cloud-config\npackages: [nfs-common]\n"
 
 
+STAGED = "by: ssh, login: {user: root, key: {secret: k}}"
+
+
+@pytest.mark.parametrize(
+    ("guest", "staged"), [("spec: farm, hostname: h, domain: d.lab", False), (f"spec: farm, {STAGED}", True)]
+)
+def test_a_specification_alone_stages_nothing(guest: str, staged: bool, load: Loader) -> None:
+    text = "secrets: {k: 'env:K'}\nvms: [{name: a, template: t, guest: {" + guest + "}}]\n"
+    (vm,) = load(HEADER + text).desired.vms
+    assert (guest_of(vm).spec, guest_of(vm).is_staged) == ("farm", staged)
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ("guest: {spec: farm, by: cloud-init}", "`spec` is for guests without cloud-init"),
+        ("guest: {spec: farm, time: ntp.lab}", "gives host name and addresses alone, not `time`"),
+        ("guest: {spec: farm, users: anna}", "gives host name and addresses alone, not `users`"),
+        (
+            "guest: {spec: farm}, nics: [{type: passthrough, ip: dhcp}]",
+            "a NIC that is passed through is no adapter",
+        ),
+        (
+            "guest: {spec: farm}, nics: [{network: n, type: pvrdma, rdma: host}]",
+            "RDMA needs more of an adapter's settings",
+        ),
+    ],
+)
+def test_what_a_specification_cannot_give_is_refused(keys: str, message: str, load: Loader) -> None:
+    with pytest.raises(DocumentError, match=message):
+        load(HEADER + "vms: [{name: a, template: t, " + keys + "}]\n")
+
+
+def test_a_specification_is_of_clones_and_trains_nobody(load: Loader) -> None:
+    scratch = (
+        "{name: a, template: {scratch: ubuntu64Guest}, cpus: 2, memory: 4GiB, disks: [{size: 9GiB}], guest: "
+    )
+    with pytest.raises(DocumentError, match="customised as a clone of a template"):
+        load(HEADER + "vms: [" + scratch + "{spec: farm}}]\n")
+    worker = "vms: [{name: a, template: t, gpus: grid_a100-40c, guest: {spec: farm}}]\n"
+    with pytest.raises(DocumentError, match=r"'a' has a `guest\.spec` alone"):
+        load(HEADER + worker + "training: {workers: a}\n")
+
+
 def test_user_data_is_read_from_beside_the_file_that_names_it(load: Loader) -> None:
     files = {
         "site/site.yaml": "defaults: {template: t, guest: {user_data: 'of-{n}.yaml'}}\n",

@@ -18,6 +18,7 @@ from vgpu_cfg.execution.hosts.steps import make_host_step
 from vgpu_cfg.execution.run.session import RunSession
 from vgpu_cfg.execution.run.step import Step
 from vgpu_cfg.execution.vms.cordons import set_cordon
+from vgpu_cfg.execution.vms.customization import await_customization
 from vgpu_cfg.execution.vms.moves import move_vm_to_folder, relocate_vm, rename_vm
 from vgpu_cfg.execution.vms.power import power_off_vm, power_on_vm
 from vgpu_cfg.execution.vms.reservations import set_reservation
@@ -36,6 +37,7 @@ from vgpu_cfg.execution.vms.steps import (
     upgrade_vm,
 )
 from vgpu_cfg.model.plan.change import (
+    AwaitCustomization,
     Change,
     ChangeHost,
     ChangeNetwork,
@@ -138,6 +140,8 @@ def make_step(
             return remove_rule(change, session)
         case RemoveVmGroup():
             return remove_vm_group(change, session)
+        case AwaitCustomization():
+            return await_customization(change, session)
         case StageGuest():
             if guests is None:
                 raise ValueError(f"{change.id} needs what reaches guests")

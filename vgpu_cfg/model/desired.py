@@ -127,9 +127,11 @@ class DesiredGuest(Frozen):
     `user_data` is the text of the user's own #cloud-config. `domain` is "" without one. `driver`, `ofed`
     and `runtime` are None where this tool shall not see to them; a package of which nothing is said is
     what the template has. `is_exposed` lets secrets stand in the VM's configuration for its first boot.
+    `spec` is the customisation specification that its host name and addresses are filled into, "" for none.
     """
 
     by: Literal["cloud-init", "guest-operations", "ssh"] = "cloud-init"
+    spec: str = ""
     host_name: str
     domain: str = ""
     login: LoginEntry = LoginEntry()
@@ -145,6 +147,11 @@ class DesiredGuest(Frozen):
     time: tuple[str, ...] = ()
     wait_seconds: int = 1800
     is_exposed: bool = False
+
+    @property
+    def is_staged(self) -> bool:
+        """Whether this tool brings anything into it: with `spec` only where a way is stated."""
+        return not self.spec or self.by != "cloud-init"
 
 
 class DesiredSite(SiteEntry):

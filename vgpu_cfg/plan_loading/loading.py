@@ -17,7 +17,6 @@ from vgpu_cfg.plan_loading.extent import beyond
 from vgpu_cfg.plan_loading.header import read_header
 from vgpu_cfg.plan_loading.id_file import id_file_of, read_id_file
 from vgpu_cfg.plan_loading.reach import Reach
-from vgpu_cfg.plan_loading.refusals import without_unsupported
 from vgpu_cfg.plan_loading.sources import read_sources
 from vgpu_cfg.plan_loading.user_data import UserDataFiles
 from vgpu_cfg.plan_loading.variables import read_variables, unused_overrides
@@ -75,8 +74,6 @@ def _load(
         name for document in sources.documents for name in _mapping(document.data.get("vars"))
     }
     documents = [known.replaced_in(document) for document in sources.documents]
-    refused: list[DocumentFault] = []
-    documents = [without_unsupported(document, refused) for document in documents]
     header = read_header(documents)
     main = documents[-1]
     if fault := beyond(documents, MOST_NAMES):
@@ -99,7 +96,7 @@ def _load(
         secrets=secrets,
         has_vms=bool(main.data.get("vms")),
     )
-    early = [*sources.faults, *known.faults, *unused_overrides(known, overrides, declared), *refused]
+    early = [*sources.faults, *known.faults, *unused_overrides(known, overrides, declared)]
     late = [
         *expansion.faults,
         *networks.faults,

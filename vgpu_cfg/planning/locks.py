@@ -8,6 +8,7 @@ from vgpu_cfg.model.identity import PlanIdentity
 from vgpu_cfg.model.locks import LockName
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.plan.change import (
+    AwaitCustomization,
     Change,
     ManualStep,
     MarkVm,
@@ -23,7 +24,7 @@ from vgpu_cfg.planning.findings.collection import Findings
 
 _MOMENT = "%Y-%m-%d %H:%M:%S"
 
-_LEAVE_THE_POOL = (MarkVm, StageGuest, SetCordon)
+_LEAVE_THE_POOL = (MarkVm, AwaitCustomization, StageGuest, SetCordon)
 """What names a host, and gives nobody less of its GPUs while it goes on."""
 
 

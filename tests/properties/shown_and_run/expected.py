@@ -121,7 +121,7 @@ def _calls(change: Change) -> Iterator[Call]:
         case "change_host":
             for method, leaves in _write(change["write"], change):
                 yield method, change["host"]["moid"], leaves
-        case "manual_step":
+        case "manual_step" | "await_customization":
             return
         case _:
             yield from _of_host(change)

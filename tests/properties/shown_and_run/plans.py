@@ -283,3 +283,62 @@ POLICIES = Case(
     ),
 )
 """Storage policies of new VMs, and others for them beside a disk that grows."""
+
+
+# ------------------------------------------------------------ customisation
+
+
+def _customized(*vms: Row) -> Row:
+    common = {"cluster": "gpu", "folder": "training", "datastore": "vsan", "cpus": 2, "memory": "8GiB"}
+    return {
+        "version": 1,
+        "name": "customised",
+        "vcenter": f"lab:{ESTATE}",
+        "networks": [
+            {
+                "name": "vm-network",
+                "subnet": "10.0.0.0/24",
+                "gateway": "10.0.0.1",
+                "dns": ["10.0.0.2", "10.0.0.3"],
+                "pool": "10.0.0.11-10.0.0.20",
+            }
+        ],
+        "defaults": common | {"gpus": "grid_a100-10c"},
+        "vms": list(vms),
+    }
+
+
+CUSTOMIZED = Case(
+    estate=_estate(has_driver=True, graphics="sharedDirect", passthrough=False, drs="manual", functions=False)
+    | {
+        "vcenter": {
+            "customization_specs": [
+                {"name": "linux", "hostname": "ask", "dns": ["10.0.0.53"], "nics": ["ask"]},
+                {"name": "windows", "type": "Windows", "nics": ["ask"], "password": "own"},
+                {"name": "alone", "type": "Windows", "nics": ["10.0.0.9/24"]},
+            ]
+        },
+        "templates": [
+            {"name": "ubuntu", "cpus": 4, "memory": "8GiB", "guest": {"cloud_init": False}},
+            {"name": "win", "cpus": 4, "memory": "8GiB", "guest_id": "windows2019srvNext_64Guest"},
+        ],
+    },
+    plans=(
+        _customized(
+            {
+                "name": "a",
+                "template": "ubuntu",
+                "nics": [{"network": "vm-network", "ip": "pool"}, {"network": "dv-train", "ip": "dhcp"}],
+                "guest": {"spec": "linux", "domain": "lab.example"},
+            },
+            {
+                "name": "b",
+                "template": "win",
+                "nics": [{"network": "vm-network", "ip": "10.0.0.30/24"}],
+                "guest": {"spec": "windows", "hostname": "gpu-b"},
+            },
+            {"name": "c", "template": "win", "guest": {"spec": "alone"}, "power": False},
+        ),
+    ),
+)
+"""Guests that are customised, with addresses and without."""

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, Phase, assume, example, given, settings
 from tests.cli.command_line import CommandLine
 from tests.extent import examples
 from tests.properties.shown_and_run.comparison import faults_of
-from tests.properties.shown_and_run.plans import ESTATE, POLICIES, Case, cases
+from tests.properties.shown_and_run.plans import CUSTOMIZED, ESTATE, POLICIES, Case, cases
 from tests.properties.shown_and_run.reviewed import run_reviewed
 
 SECRETS = {"ESXI_PASSWORD": "lab", "LICENCE_KEY": "AB0C1-DE2F3-GH4I5-JK6L7-MN8O9"}
@@ -60,6 +60,7 @@ def test_what_is_sent_to_hosts_clusters_and_networks_was_shown(case: Case) -> No
 
 @few(2, 8)
 @example(POLICIES)
+@example(CUSTOMIZED)
 @given(cases(of_hosts=False))
 def test_what_is_sent_to_vms_was_shown(case: Case) -> None:
     faults = faults_in(case, of_vms=True)

@@ -36,6 +36,7 @@ HOST_SHELL, GUEST_SHELL = "host shell", "guest shell"
 _LEFT_OUT = re.compile(r"^(spec\.)?(config\.)?")
 _EXECUTE = "ExecuteSoap"
 _EXECUTER = "RetrieveManagedMethodExecuter"
+_GET_SPEC = "GetCustomizationSpec"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,8 @@ class Wire:
     read: dict[tuple[str, str], Any] = field(default_factory=dict)
     executers: dict[str, str] = field(default_factory=dict)
     mst_names: dict[tuple[str, str], str] = field(default_factory=dict)
+    spec: frozenset[Leaf] = frozenset()
+    """The customisation specification that was read last, in the paths of a clone."""
 
     def call(self, method: str, target: Any, arguments: Mapping[str, Any]) -> None:
         """Note a call that is about to be sent, unless it only reads."""
@@ -77,6 +80,8 @@ class Wire:
 
     def answer(self, method: str, target: Any, value: Any) -> None:
         """Note what an answer tells, as far as writes send it back."""
+        if method == _GET_SPEC and value is not None:
+            self.spec = frozenset(leaves_of(value.spec, "customization"))
         if method == _EXECUTER and value is not None:
             self.executers[str(value._moId)] = str(target._moId)
         if method in ("RetrievePropertiesEx", "ContinueRetrievePropertiesEx") and value is not None:
@@ -123,7 +128,8 @@ class Wire:
         name, made = _REPLACED[method]
         moid = host_of(on) or on
         found = self.read.get((moid, name), ())
-        return frozenset(made(found, arguments))
+        kept = frozenset(made(found, arguments))
+        return kept | self.spec if method == "CloneVM_Task" else kept
 
 
 def _bare(elements: str) -> list[str]:

@@ -17,6 +17,7 @@ from vgpu_cfg.model.observed.tags import Tag
 from vgpu_cfg.model.observed.vm import OwnerMark, PowerState, VirtualDisk, Vm
 from vgpu_cfg.model.plan import change as kinds
 from vgpu_cfg.model.plan.change import (
+    AwaitCustomization,
     Change,
     CreateVm,
     DestroyVm,
@@ -72,6 +73,7 @@ ANSWERS: Mapping[str, str] = {
     "exit_maintenance": PLAYED,
     "set_cordon": OF_OTHER_COMMANDS,
     "set_reservation": HERE,
+    "await_customization": HERE,
     "set_cluster_option": PLAYED,
     "set_vcenter_option": PLAYED,
     "change_network": PLAYED,
@@ -244,10 +246,11 @@ STANDING = estate(vm_at("vm-1"))
         (of_vm(UpgradeVm, hardware_version=21), "a hardware version is never lowered"),
         (of_vm(DestroyVm), "a VM that was deleted is gone with its disks"),
         (of_vm(StageGuest, spec=GUEST, modules=("hosts",)), "the guest stays there"),
+        (of_vm(AwaitCustomization, wait_seconds=60), "what a customisation set in the guest stays there"),
         (of_vm(MarkVm, spec=VmSpec(), mark="none"), "the VM carries no mark any more"),
         (ManualStep(id="by hand", subject=Subject(kind="host", name="esx-01"), text="turn it"), "by hand"),
     ],
-    ids=["upgrade", "delete", "guest", "mark", "by hand"],
+    ids=["upgrade", "delete", "guest", "customisation", "mark", "by hand"],
 )
 def test_what_nothing_undoes_is_told(change: Change, words: str) -> None:
     plan = undone(STANDING, STANDING, change)

@@ -21,6 +21,7 @@ from vgpu_cfg.model.observed.inventory import (
 from vgpu_cfg.model.observed.tags import Tag
 from vgpu_cfg.model.observed.vm import OwnerMark, PowerState, VgpuDevice, Vm, VmDetail
 from vgpu_cfg.model.plan.change import (
+    AwaitCustomization,
     Change,
     CloneFrom,
     CreateVm,
@@ -222,6 +223,14 @@ def everything() -> Plan:
             vm=shop,
             detach=(Tag(category="Backup", name="weekly", id="urn:2"),),
             attach=(Tag(category="Backup", name="daily", id="urn:1"),),
+        ),
+        AwaitCustomization(
+            id="customise hvd-01",
+            subject=vm_subject("hvd-01"),
+            edits=(Edit(key="customisation", after="done", note="farm"),),
+            needs=("power on hvd-01",),
+            vm=VmRef(name="hvd-01"),
+            wait_seconds=1800,
         ),
         SetReservation(
             id="reserve GPUs",

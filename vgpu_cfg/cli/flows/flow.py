@@ -78,8 +78,10 @@ def quotas_of(connection: Connection) -> tuple[Quotas, ...]:
 def scope_of(desired: DesiredPlan) -> ReadScope:
     """Say what a reading must cover for a plan."""
     from vgpu_cfg.model.desired import TemplateSource
+    from vgpu_cfg.model.observed.customization import PENDING_KEY
     from vgpu_cfg.ports import HostScope, ReadScope
 
+    specs = frozenset(vm.guest.spec for vm in desired.vms if vm.guest is not None and vm.guest.spec)
     templates = [vm.source for vm in desired.vms if isinstance(vm.source, TemplateSource)]
     return ReadScope(
         plan=desired.identity,
@@ -89,7 +91,9 @@ def scope_of(desired: DesiredPlan) -> ReadScope:
         library_items=frozenset(
             (one.library, one.path_or_name) for one in templates if one.library is not None
         ),
-        extra_config_keys=frozenset(key for vm in desired.vms for key in vm.extra_config),
+        customization_specs=specs,
+        extra_config_keys=frozenset(key for vm in desired.vms for key in vm.extra_config)
+        | ({PENDING_KEY} if specs else frozenset()),
         # A host's VMs say what may be moved from it and who holds its devices, whether it has GPUs or not.
         hosts=tuple(HostScope(cluster=entry.cluster, names=entry.names) for entry in desired.hosts),
         system_ids=any(_has_fixed_passthrough(vm) for vm in desired.vms),

@@ -90,7 +90,7 @@ class GuestSecrets:
 
 def has_guests(desired: DesiredPlan) -> bool:
     """Whether a plan sets up any guest."""
-    return any(vm.guest is not None for vm in desired.vms)
+    return any(vm.guest is not None and vm.guest.is_staged for vm in desired.vms)
 
 
 def secret_names(desired: DesiredPlan) -> tuple[str, ...]:

@@ -10,7 +10,16 @@ from vgpu_cfg.errors import PlanError
 from vgpu_cfg.execution.run.canaries import Canaries
 from vgpu_cfg.execution.run.start_queues import StartQueues
 from vgpu_cfg.execution.run.waves import Waves
-from vgpu_cfg.model.plan.change import Canary, Change, CreateVm, PowerOffVm, PowerOnVm, RelocateVm, StageGuest
+from vgpu_cfg.model.plan.change import (
+    AwaitCustomization,
+    Canary,
+    Change,
+    CreateVm,
+    PowerOffVm,
+    PowerOnVm,
+    RelocateVm,
+    StageGuest,
+)
 
 
 class Scheduler:
@@ -260,4 +269,4 @@ def is_provisioning(change: Change) -> bool:
 
 def _counts_for_host(change: Change) -> bool:
     """Whether a change counts among those that burden its host: a guest works for half an hour by itself."""
-    return change.host_moid is not None and not isinstance(change, StageGuest)
+    return change.host_moid is not None and not isinstance(change, StageGuest | AwaitCustomization)

@@ -22,6 +22,7 @@ from vgpu_cfg.model.guests.guest import GuestSpec
 from vgpu_cfg.model.observed.tags import Tag
 from vgpu_cfg.model.observed.vm import SettingValue
 from vgpu_cfg.model.plan.base import ChangeBase, Edit, Impact, Subject, VmRef, is_nothing
+from vgpu_cfg.model.plan.customization import Customization
 from vgpu_cfg.model.plan.host_change import (
     ChangeHost,
     ChangeNetwork,
@@ -46,6 +47,7 @@ from vgpu_cfg.model.reservations import Reservation
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode
 
 __all__ = [
+    "AwaitCustomization",
     "Change",
     "ChangeBase",
     "ChangeHost",
@@ -129,13 +131,17 @@ class Location(Frozen):
 
 
 class CreateVm(ChangeBase):
-    """Clone or create a VM with everything it needs in one ConfigSpec, powered off."""
+    """Clone or create a VM with everything it needs in one ConfigSpec, powered off.
+
+    With `customization` its guest is customised at its first start.
+    """
 
     kind: Literal["create_vm"] = "create_vm"
     vm: VmRef
     source: Annotated[CloneFrom | MakeFromScratch, Field(discriminator="kind")]
     location: Location
     spec: VmSpec
+    customization: Customization | None = Field(default=None, exclude_if=is_nothing)
 
 
 class UpgradeVm(ChangeBase):
@@ -293,6 +299,14 @@ class RemoveVmGroup(ChangeBase):
     group_name: str
 
 
+class AwaitCustomization(ChangeBase):
+    """Wait until vCenter tells how a guest's customisation has ended, which its first start begins."""
+
+    kind: Literal["await_customization"] = "await_customization"
+    vm: VmRef
+    wait_seconds: int
+
+
 class StageGuest(ChangeBase):
     """Bring the named modules into a VM's guest, see that they are there, and mark the VM with them.
 
@@ -373,6 +387,7 @@ Change = Annotated[
     | SetClusterOption
     | SetVCenterOption
     | ChangeNetwork
+    | AwaitCustomization
     | StageGuest
     | SetReservation
     | ManualStep,

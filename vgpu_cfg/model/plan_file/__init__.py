@@ -56,7 +56,6 @@ from vgpu_cfg.model.plan_file.host_values import split_window
 from vgpu_cfg.model.plan_file.network_entries import NetworkEntry, SwitchEntry
 from vgpu_cfg.model.plan_file.network_values import parse_nic_address
 from vgpu_cfg.model.plan_file.nic_entries import NicDeviceEntry, NicEntry
-from vgpu_cfg.model.plan_file.not_yet import NOT_YET_KEYS
 from vgpu_cfg.model.plan_file.schema import plan_file_schema
 from vgpu_cfg.model.plan_file.site_entries import AptEntry, ProxyEntry, SiteEntry
 from vgpu_cfg.model.plan_file.training_entries import (
@@ -70,7 +69,6 @@ from vgpu_cfg.model.plan_file.training_entries import (
 from vgpu_cfg.model.plan_file.values import check_vm_name, parse_mac, size_text
 
 __all__ = [
-    "NOT_YET_KEYS",
     "NVIDIA_REGISTRY",
     "AccessEntry",
     "AptEntry",

@@ -138,6 +138,12 @@ class GuestEntry(Frozen):
         NEXT_RUN,
         value="cloud-init",
     )
+    spec: OptionalText = key(
+        "For guests without cloud-init: the customisation specification in vCenter by which a clone gets its "
+        "host name and addresses at its first start.",
+        TakesEffect.AT_CREATION,
+        "none",
+    )
     secrets: Literal["follow", "exposed"] = key(
         "follow: what is secret comes after the first boot, by guest operations or ssh; exposed: cloud-init "
         "brings it, and whoever may read the VM's configuration in vCenter can read it there.",

@@ -74,7 +74,7 @@ class NicIdentities:
     def _assess(self, vm: DesiredVm, found: list[Identity]) -> None:
         """Complain where the guest is to be set up and cannot tell its NICs apart."""
         alike = [index for index, one in enumerate(found) if one == ("", "")]
-        if vm.guest is None or not alike:
+        if vm.guest is None or not vm.guest.is_staged or not alike:
             return
         numbers = " and ".join(str(index + 1) for index in alike)
         what = f"NIC {numbers} apart from others" if len(alike) == 1 else f"its NICs {numbers} apart"

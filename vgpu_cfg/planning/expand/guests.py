@@ -18,6 +18,7 @@ from vgpu_cfg.model.plan_file import (
     LicenceEntry,
     OfedEntry,
     PackageEntry,
+    Scratch,
     UserEntry,
     VmKeys,
     host_name_of,
@@ -51,6 +52,7 @@ def make_guest(name: str, keys: VmKeys, user_data: str = "") -> DesiredGuest | N
     entry = entry or GuestEntry()
     return DesiredGuest(
         by=entry.by,
+        spec=entry.spec or "",
         host_name=entry.hostname or host_name_of(name),
         domain=entry.domain or "",
         login=entry.login,
@@ -86,6 +88,7 @@ def _ofed(entry: OfedEntry | str) -> OfedEntry | None:
 def check_guest(keys: VmKeys, layers: Layers, context: VmContext) -> Iterator[DocumentFault]:
     """Yield what is wrong between the keys of `guest`, once all layers are merged."""
     entry = keys.guest
+    yield from _check_spec(keys, entry, layers)
     yield from _check_login(entry, layers)
     yield from _check_users(entry, layers)
     yield from _check_packages(entry, layers)
@@ -100,6 +103,36 @@ def check_guest(keys: VmKeys, layers: Layers, context: VmContext) -> Iterator[Do
         yield layers.fault(("guest", "user_data"), message, "remove one of them")
     elif entry.user_data:
         yield from _check_user_data(layers, entry.user_data, entry.users, context)
+
+
+_OF_SPECS = frozenset({"spec", "hostname", "domain", "wait"})
+"""What of `guest` a customisation specification takes in; everything else is staged."""
+
+
+def _check_spec(keys: VmKeys, entry: GuestEntry, layers: Layers) -> Iterator[DocumentFault]:
+    """Yield what a guest that is customised by a specification cannot have."""
+    if not entry.spec:
+        return
+    given = entry.model_fields_set
+    ssh = "write by: ssh, or by: guest-operations, with a `login` of the template"
+    if entry.by == "cloud-init" and "by" in given:
+        message = "`spec` is for guests without cloud-init, and this one is set up by cloud-init"
+        yield layers.fault(("guest", "by"), message, "remove one of them")
+    elif entry.by == "cloud-init":
+        for name in sorted(stated_in(keys) - _OF_SPECS):
+            message = f"a customisation specification gives host name and addresses alone, not `{name}`"
+            yield layers.fault(("guest", name), message, f"{ssh}; or remove it")
+    if "template" in keys.model_fields_set and isinstance(keys.template, Scratch):
+        message = "a guest is customised as a clone of a template, and this VM is made from scratch"
+        yield layers.fault(("guest", "spec"), message, "name a template, or remove it")
+    for index, nic in enumerate(keys.nics or ()):
+        has_rdma = "rdma" in nic.model_fields_set
+        if nic.kind == "passthrough" and (nic.ip or has_rdma) and entry.by == "cloud-init":
+            message = "a NIC that is passed through is no adapter that a specification could customise"
+            yield layers.fault(("nics", index), message, f"{ssh}; or remove its `ip` and `rdma`")
+        elif nic.kind != "passthrough" and has_rdma:
+            message = "RDMA needs more of an adapter's settings than a customisation specification has"
+            yield layers.fault(("nics", index, "rdma"), message, "remove it, or `guest.spec`")
 
 
 def _check_login(entry: GuestEntry, layers: Layers) -> Iterator[DocumentFault]:

@@ -100,6 +100,7 @@ def check_team(entry: TrainingEntry, team: Team, part: Part, context: VmContext)
                 break
     else:
         yield from _check_slots(entry.slots, team, part)
+    yield from _check_staged(team, part)
     yield from _check_runtimes(entry, team, part)
     yield from _check_ports(entry, team, part)
     if entry.elastic:
@@ -117,6 +118,16 @@ def _check_slots(slots: int, team: Team, part: Part) -> Iterator[DocumentFault]:
             gpus = f"{len(vm.gpus)} GPU{'s' * (len(vm.gpus) > 1)}"
             message = f"{slots} processes would share the {gpus} of {vm.name!r}, and NCCL takes one on each"
             yield part.fault(("slots",), message, "remove it: one process runs on each GPU")
+            return
+
+
+def _check_staged(team: Team, part: Part) -> Iterator[DocumentFault]:
+    """Complain of a VM that trains and whose guest only a customisation specification speaks to."""
+    for vm in team.members:
+        if vm.guest is not None and not vm.guest.is_staged:
+            message = f"what training needs is staged in guests, and {vm.name!r} has a `guest.spec` alone"
+            hint = "write by: ssh, or by: guest-operations, with a `login` of its template"
+            yield part.fault(("workers",), message, hint)
             return
 
 

@@ -61,9 +61,11 @@ class OwnGuest:
 def own_modules(own: OwnGuest) -> Iterator[GuestModule]:
     """Yield the modules, in no order."""
     guest = own.guest
-    yield HostNameModule(host_name=guest.host_name, domain=guest.domain)
+    if not guest.spec:
+        yield HostNameModule(host_name=guest.host_name, domain=guest.domain)
     yield UsersModule(users=guest.users, machine_user="" if guest.login.user else MACHINE_USER)
-    reported = tuple(nic.guest for nic in own.nics if nic.is_stated)
+    # What vCenter's customisation gives an adapter, nobody sets a second time.
+    reported = tuple(nic.guest for nic in own.nics if nic.is_stated and (nic.is_whole or not guest.spec))
     if reported:
         yield NetworkModule(nics=reported)
     if guest.time:

@@ -93,7 +93,7 @@ def make_team(desired: DesiredPlan, addresses: Addresses) -> Team | None:
 
     def peer(name: str) -> Peer | None:
         vm = by_name.get(name)
-        if vm is None or vm.guest is None:
+        if vm is None or vm.guest is None or not vm.guest.is_staged:
             return None
         nic = _reached_by(nics[name], meeting)
         address, subnet = (nic.address, nic.subnet) if nic is not None else ("", "")

@@ -28,7 +28,7 @@ def guest_specs(
     team: Team | None = None,
     wirings: Mapping[str, Wiring] | None = None,
 ) -> dict[str, GuestSpec]:
-    """Return the spec of each VM that has a guest, by the VM's name.
+    """Return the spec of each VM whose guest is staged, by the VM's name.
 
     `takes` are, by VM, the guest drivers that its host takes. `team` is what `make_team` made of the same
     plan and addresses, where it was made already. `wirings` say how the devices of VMs hang in their hosts.
@@ -48,7 +48,7 @@ def guest_specs(
             (wirings or {}).get(vm.name, NO_WIRING),
         )
         for vm in desired.vms
-        if vm.guest is not None
+        if vm.guest is not None and vm.guest.is_staged
     }
 
 

@@ -26,7 +26,10 @@ from vgpu_cfg.planning.hosts.host_checks import check_drivers, check_window, rep
 from vgpu_cfg.planning.hosts.sequence import HostSequence, exit_id, host_seconds
 from vgpu_cfg.planning.vms.new_vms import with_needs
 
-_ON_A_HOST = ("create_vm", "upgrade_vm", "reconfigure_vm", "relocate_vm", "power_on_vm", "stage_guest")
+_ON_A_HOST = (
+    *("create_vm", "upgrade_vm", "reconfigure_vm", "relocate_vm", "power_on_vm"),
+    *("await_customization", "stage_guest"),
+)
 
 
 @dataclass(slots=True)

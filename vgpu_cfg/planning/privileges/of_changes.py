@@ -9,6 +9,7 @@ from vgpu_cfg.model.observed.host_facts import HostAttribute
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.plan.base import VmRef
 from vgpu_cfg.model.plan.change import (
+    AwaitCustomization,
     Change,
     ChangeHost,
     ChangeNetwork,
@@ -183,7 +184,7 @@ def _needed(change: Change, at: _Surroundings) -> Iterator[Needed]:
             yield from _at_root(table.LOCK, at)
         case SetVCenterOption():
             yield from _at_root(table.VCENTER_OPTION, at)
-        case ManualStep():
+        case ManualStep() | AwaitCustomization():
             return
         case _:
             assert_never(change)
@@ -267,6 +268,8 @@ def _of_creation(change: CreateVm, at: _Surroundings) -> Iterator[Needed]:
     if source.kind == "clone" and source.template.moid is not None:
         moid = source.template.moid
         yield Needed(table.CLONE_TEMPLATE if at.is_template(moid) else table.CLONE_VM, moid)
+        if change.customization is not None:
+            yield Needed(table.CUSTOMIZE, moid)
         yield Needed(table.CREATE_FROM_EXISTING, location.folder_moid)
         yield Needed(table.ADD_DISK, location.folder_moid)
     else:

@@ -86,6 +86,8 @@ def _reading(asked: Asked) -> Iterator[Needed]:
         yield Needed(table.READ_KEY_PROVIDERS, root)
     if any(vm.storage_policies for vm in asked.plan.desired.vms):
         yield Needed(table.READ_STORAGE_POLICIES, root)
+    if any(vm.guest is not None and vm.guest.spec for vm in asked.plan.desired.vms):
+        yield Needed(table.READ_CUSTOMIZATION_SPECS, root)
     for moid in _datastores(asked):
         yield Needed(table.READ_LOG, moid)
 

@@ -58,6 +58,8 @@ def _reading(desired: DesiredPlan) -> Iterator[Need]:
         yield table.READ_STORAGE_POLICIES
     if any(isinstance(vm.source, TemplateSource) and vm.source.library is not None for vm in desired.vms):
         yield table.READ_LIBRARY
+    if any(vm.guest is not None and vm.guest.spec for vm in desired.vms):
+        yield table.READ_CUSTOMIZATION_SPECS
 
 
 def _of_vms(desired: DesiredPlan) -> Iterator[Need]:
@@ -68,6 +70,7 @@ def _of_vms(desired: DesiredPlan) -> Iterator[Need]:
         _OF_CLONES: "template" in sources,
         _OF_SCRATCH: "scratch" in sources,
         _OF_TPMS: any(vm.vtpm for vm in desired.vms),
+        frozenset({table.CUSTOMIZE}): any(vm.guest is not None and vm.guest.spec for vm in desired.vms),
         frozenset({table.DISK_POLICY}): any(vm.storage_policies for vm in desired.vms),
         _OF_ATTRIBUTES: any(vm.attributes for vm in desired.vms),
         frozenset({table.SET_TAGS}): any(vm.tags for vm in desired.vms),

@@ -60,6 +60,18 @@ READ_LIBRARY = Need(
     Place.ROOT,
     where="the content library, by a global permission",
 )
+READ_CUSTOMIZATION_SPECS = Need(
+    "The customisation specifications, for a plan with `guest.spec`",
+    ("VirtualMachine.Provisioning.ReadCustSpecs",),
+    Place.ROOT,
+    without="the plan is refused",
+)
+CUSTOMIZE = Need(
+    "The guest of a clone is customised",
+    ("VirtualMachine.Provisioning.Customize",),
+    Place.TEMPLATE,
+    recalled=frozenset({"VirtualMachine.Provisioning.Customize"}),
+)
 CLONE_TEMPLATE = Need(
     "A VM is cloned from a template", ("VirtualMachine.Provisioning.DeployTemplate",), Place.TEMPLATE
 )
@@ -185,6 +197,7 @@ EDIT_CLUSTER = Need(
 OF_VMS = (
     CLONE_TEMPLATE,
     CLONE_VM,
+    CUSTOMIZE,
     CREATE_FROM_EXISTING,
     CREATE,
     ASSIGN_TO_POOL,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from vgpu_cfg.model.plan.change import (
+    AwaitCustomization,
     Change,
     ChangeHost,
     ChangeNetwork,
@@ -39,6 +40,8 @@ def _why_not(change: Change) -> Iterator[str]:
             yield "a deleted VM does not come back"
         case UpgradeVm() if change.vm.moid is not None:
             yield "a hardware version is never lowered"
+        case AwaitCustomization() if change.vm.moid is not None:
+            yield "what a customisation sets in the guest stays there"
         case StageGuest() if change.vm.moid is not None:
             yield "what is brought into the guest stays there"
         case ReconfigureVm() if change.vm.moid is not None:

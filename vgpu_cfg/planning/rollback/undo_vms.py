@@ -9,6 +9,7 @@ from typing import Any
 from vgpu_cfg.model.observed.inventory import Datastore, Folder, ResourcePool
 from vgpu_cfg.model.observed.vm import PowerState, Vm, VmDetail
 from vgpu_cfg.model.plan.change import (
+    AwaitCustomization,
     Change,
     CreateVm,
     DestroyVm,
@@ -51,6 +52,7 @@ OfVm = (
     | RenameVm
     | MoveVmToFolder
     | RelocateVm
+    | AwaitCustomization
     | StageGuest
 )
 _GONE = "the VM has gone since"
@@ -89,6 +91,12 @@ def undo_vm(change: OfVm, run: FailedRun) -> Iterable[Change]:
             return _folder_back(change, before, now, run)
         case RelocateVm():
             return _moved_back(change, before, now, run)
+        case AwaitCustomization():
+            return run.cannot(
+                change,
+                "what a customisation set in the guest stays there",
+                "a snapshot or a backup from before has the guest as it was",
+            )
         case StageGuest():
             return run.cannot(
                 change,

@@ -28,6 +28,8 @@ from vgpu_cfg.model.plan.change import (
     UpgradeVm,
     VmRef,
 )
+from vgpu_cfg.model.plan.customization import Customization
+from vgpu_cfg.planning.vms.customization import await_customization, edits_of
 from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
 from vgpu_cfg.planning.vms.settings.edits import TagEdit, VmEdit, VmEdits, joined, shown
 
@@ -55,8 +57,12 @@ def plan_new(
     edits: VmEdits,
     place: NewPlace,
     pin: NumaPin | None,
+    customization: Customization | None = None,
 ) -> list[Change]:
-    """List the changes that make a VM, and power it on where it shall run; `edits` are to its template."""
+    """List the changes that make a VM, and power it on where it shall run; `edits` are to its template.
+
+    With `customization` its guest is customised at its first start, and that is waited for.
+    """
     name = resolved.name
     subject, vm, host = Subject(kind="vm", name=name), VmRef(name=name), place.host
     base_version = resolved.base.hardware_version
@@ -65,15 +71,17 @@ def plan_new(
     defaulted = resolved.desired.defaulted
     late = [one for one in edits.edits if one.is_late and upgrades]
     now = [one for one in edits.edits if not (one.is_late and upgrades)]
+    customized = edits_of(customization) if customization is not None else ()
     create = CreateVm(
         id=change_id("create", name),
         subject=subject,
-        edits=(*_head(resolved, place), *shown(now)),
+        edits=(*_head(resolved, place), *shown(now), *customized),
         host_moid=host.moid,
         vm=vm,
         source=_source(resolved),
         location=_location(resolved, place),
         spec=joined(now),
+        customization=customization,
     )
     changes: list[Change] = [create]
     if upgrades:
@@ -83,17 +91,18 @@ def plan_new(
     if edits.tags:
         changes.append(set_tags(vm, subject, edits.tags, (changes[-1].id,), host.moid))
     if resolved.desired.power is DesiredPower.ON:
-        changes.append(
-            PowerOnVm(
-                id=change_id("power on", name),
-                subject=subject,
-                edits=(power_edit("off", "on", is_default="power" in defaulted),),
-                needs=(changes[-1].id,),
-                host_moid=host.moid,
-                vm=vm,
-                pin=pin,
-            )
+        power_on = PowerOnVm(
+            id=change_id("power on", name),
+            subject=subject,
+            edits=(power_edit("off", "on", is_default="power" in defaulted),),
+            needs=(changes[-1].id,),
+            host_moid=host.moid,
+            vm=vm,
+            pin=pin,
         )
+        changes.append(power_on)
+        if customization is not None and resolved.desired.guest is not None:
+            changes.append(await_customization(power_on, resolved.desired.guest, before=None))
     return changes
 
 

@@ -10,8 +10,9 @@ from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.inventory import Cluster, Host, Inventory, ResourcePool
 from vgpu_cfg.model.observed.vm import AFFINITY_KEY, Vm
 from vgpu_cfg.model.plan.change import Change, NumaPin, Placement, RelocateVm, StartQueue, VmRef
+from vgpu_cfg.model.plan.customization import Customization
 from vgpu_cfg.model.plan_values import NumaPolicy
-from vgpu_cfg.planning.addresses.nic_addresses import AddressBook
+from vgpu_cfg.planning.addresses.nic_addresses import AddressBook, NicAddress
 from vgpu_cfg.planning.capacity.hardware import highest_version
 from vgpu_cfg.planning.capacity.numa import nodes_of_affinity
 from vgpu_cfg.planning.capacity.topology import Topologies
@@ -46,6 +47,7 @@ from vgpu_cfg.planning.vms.compare import (
     report_dropped,
     wanted_settings,
 )
+from vgpu_cfg.planning.vms.customization import SpecInUse, of_existing, plan_customization
 from vgpu_cfg.planning.vms.existing_vms import after, assess_changes, plan_existing
 from vgpu_cfg.planning.vms.lookup.affinity import (
     choosable_gpus,
@@ -128,7 +130,8 @@ class VmPlanner:
             final=final,
             tag_categories=self.observed.tag_categories,
         )
-        addresses = self._addresses_of(resolved, nic_ids)
+        nics = self._nics_of(resolved, nic_ids) if resolved.nics is not None else ()
+        addresses = self.addresses.record_of(resolved.desired, nics) if resolved.nics is not None else None
         wanted = place_vm(resolved, surroundings, self._final_version(resolved), functions, addresses)
         check_mmio(resolved.desired, wanted, self.findings)
         if resolved.fit is not None and initial is not None and final is not None:
@@ -144,7 +147,8 @@ class VmPlanner:
         if resolved.existing is not None:
             self._plan_existing(resolved, resolved.existing, wanted, placed, result)
         elif resolved.fit is not None and resolved.host is not None:
-            self._plan_new(resolved, resolved.host, wanted, placed, result)
+            customization = plan_customization(resolved, nics, self._spec_of(resolved), self.findings)
+            self._plan_new(resolved, resolved.host, wanted, placed, result, customization)
         if resolved.host is not None and (resolved.fit is not None or resolved.existing is not None):
             result.placements.append(self._placement(resolved, resolved.host, placed, nic_ids))
 
@@ -157,14 +161,17 @@ class VmPlanner:
         nic_ids = _nic_ids(resolved, wanted_functions(resolved, None))
         result.placements.append(self._placement(resolved, resolved.host, placed, nic_ids))
 
-    def _addresses_of(self, resolved: ResolvedVm, nic_ids: tuple[str, ...]) -> str | None:
-        """Return what is kept of the VM's NICs on it, None where the plan leaves its NICs alone."""
-        if resolved.nics is None:
-            return None
+    def _nics_of(self, resolved: ResolvedVm, nic_ids: tuple[str, ...]) -> tuple[NicAddress, ...]:
+        """Return the VM's NICs with their addresses, in the plan file's order."""
         host = resolved.host.moid if resolved.host is not None else None
-        return self.addresses.record_of(
-            resolved.desired, self.addresses.nics_of(resolved.desired, host, nic_ids)
-        )
+        return self.addresses.nics_of(resolved.desired, host, nic_ids)
+
+    def _spec_of(self, resolved: ResolvedVm) -> SpecInUse:
+        """Return the customisation specification that a VM names."""
+        name = resolved.desired.guest.spec if resolved.desired.guest is not None else ""
+        known = {one.name: one for one in self.observed.customization_specs or ()}
+        users = sum(vm.guest is not None and vm.guest.spec == name for vm in self.desired.vms)
+        return SpecInUse(known.get(name), users)
 
     def _check_nics(
         self, resolved: ResolvedVm, fit: Fit, initial: HostState, final: HostState, wanted: PlacedVm
@@ -176,7 +183,13 @@ class VmPlanner:
         check_bound(resolved.desired, wanted.functions, final.host, self.findings)
 
     def _plan_new(
-        self, resolved: ResolvedVm, host: Host, wanted: PlacedVm, placed: Placed, result: VmPlans
+        self,
+        resolved: ResolvedVm,
+        host: Host,
+        wanted: PlacedVm,
+        placed: Placed,
+        result: VmPlans,
+        customization: Customization | None,
     ) -> None:
         cluster = self._cluster_of(host)
         pool = self.site.pool_of(resolved.desired, cluster) if cluster is not None else None
@@ -190,7 +203,7 @@ class VmPlanner:
         check_options(wanted, settings, self.findings)
         check_tags(wanted, self.findings)
         edits = compare_vm(wanted, settings, self.shared)
-        changes = plan_new(resolved, edits, place, pin)
+        changes = plan_new(resolved, edits, place, pin, customization)
         result.changes += changes
         self._override(resolved, cluster, edits, change_id("create", resolved.name), result)
         result.members.append(Member(resolved, cluster, change_id("create", resolved.name)))
@@ -223,6 +236,7 @@ class VmPlanner:
         changes = after(
             self.names.get(vm.name, ()), plan_existing(resolved, vm, edits, pin, upgrade_to, move)
         )
+        changes += of_existing(resolved, changes, self.findings)
         assess_changes(resolved, vm, edits, changes, self.options, self.findings)
         if cluster is not None:
             self._override(resolved, cluster, edits, moved_by or "", result)

@@ -10,6 +10,7 @@ from heapq import heappop, heappush
 from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.occasion import NO_OCCASION, Occasion
 from vgpu_cfg.model.plan.change import (
+    AwaitCustomization,
     Canary,
     Change,
     ChangeHost,
@@ -175,6 +176,7 @@ def _parts(
             | SetHostRule()
             | RemoveRule()
             | RemoveVmGroup()
+            | AwaitCustomization()
             | StageGuest()
         ):
             return vm_parts(change)

@@ -11,6 +11,7 @@ from typing import assert_never
 from vgpu_cfg.model.observed.tags import Tag
 from vgpu_cfg.model.observed.vm import OWN_PREFIX, SettingValue
 from vgpu_cfg.model.plan.change import (
+    AwaitCustomization,
     CloneFrom,
     CreateVm,
     DestroyVm,
@@ -53,6 +54,7 @@ from vgpu_cfg.planning.expand.ranges import fold_names
 from vgpu_cfg.planning.vms.settings.table import rows_of
 from vgpu_cfg.render.layout.commands import command
 from vgpu_cfg.render.layout.edits import edit_value
+from vgpu_cfg.render.markdown.customization import awaiting_part, customization_part
 from vgpu_cfg.render.markdown.guests import guest_part
 from vgpu_cfg.render.markdown.parts import Part
 from vgpu_cfg.render.markdown.vm_moves import move_part
@@ -74,6 +76,7 @@ VmChange = (
     | SetHostRule
     | RemoveRule
     | RemoveVmGroup
+    | AwaitCustomization
     | StageGuest
 )
 
@@ -104,6 +107,8 @@ def vm_parts(change: VmChange) -> tuple[Part, ...]:
             return (_power_off(change),)
         case DestroyVm():
             return (_destroy(change),)
+        case AwaitCustomization():
+            return (awaiting_part(change),)
         case StageGuest():
             return (guest_part(change),)
         case SetRule():
@@ -152,7 +157,10 @@ def _create(change: CreateVm) -> tuple[Part, ...]:
             verify=(command("govc", "vm.info", name),),
             undo=undo,
         )
-    return (made, *_configure(name, change.spec, change.edits, heading="Configure"))
+    configured = _configure(name, change.spec, change.edits, heading="Configure")
+    if change.customization is None:
+        return (made, *configured)
+    return (made, *configured, customization_part(name, change.customization))
 
 
 def _upgrade(change: UpgradeVm) -> Part:

@@ -36,7 +36,8 @@ class GuestStatus:
 
 def guest_status(vm: Vm, desired: DesiredVm | None, change: StageGuest | None) -> GuestStatus | None:
     """Return how a VM's guest stands; None where the plan stages none. `change` is what the plan would do."""
-    if vm.detail is None or desired is None or desired.guest is None or "guest" in desired.ignore:
+    is_staged = desired is not None and desired.guest is not None and desired.guest.is_staged
+    if vm.detail is None or desired is None or not is_staged or "guest" in desired.ignore:
         return None
     options, seen = vm.detail.extra_config, vm.detail.guest
     mark = parse_mark(options.get(GUEST_MARK_KEY, ""))

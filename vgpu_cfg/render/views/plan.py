@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.plan.change import (
+    AwaitCustomization,
     Canary,
     Change,
     ChangeHost,
@@ -223,7 +224,8 @@ def is_task(change: Change) -> bool:
     """Whether a change is a task of vCenter's, as a reader counts them: a write to a host is a plain call."""
     return not isinstance(
         change,
-        ManualStep
+        AwaitCustomization
+        | ManualStep
         | ChangeHost
         | RestartService
         | SetAttributes

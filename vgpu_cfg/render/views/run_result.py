@@ -65,6 +65,7 @@ def _done_text(change: Change) -> str:
                 "set_vcenter_option": "option set",
                 "change_network": "network changed",
                 "restart_service": "service restarted",
+                "await_customization": "customised",
                 "stage_guest": "staged",
                 "manual_step": "done by hand",
             }.get(change.kind, "")

@@ -57,6 +57,7 @@ _WORDS = {
     "set_cluster_option": ("set", "option set"),
     "set_vcenter_option": ("set", "option set"),
     "change_network": ("set", "network changed"),
+    "await_customization": ("set", "guest customised"),
     "stage_guest": ("set", "guest set up"),
     "manual_step": ("hand", "by hand"),
 }

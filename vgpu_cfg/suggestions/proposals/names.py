@@ -55,6 +55,9 @@ def _each_place(situation: Situation) -> Iterator[Candidate]:
     if any(situation.errors(Code.STORAGE_POLICY_NOT_FOUND)):
         policies = [one.name for one in situation.observed.vcenter.storage_policies or ()]
         yield from _among(situation, ("storage_policy",), policies)
+    if any(situation.errors(Code.CUSTOMIZATION_NOT_FOUND)):
+        missing = [one for one in situation.observed.customization_specs or () if not one.is_there]
+        yield from _among(situation, ("spec",), [name for one in missing[:1] for name in one.others])
     if any(situation.errors(Code.HOST_GROUP_NOT_FOUND)):
         yield from _among(situation, ("host_group", "host_groups"), groups)
     if any(situation.errors(Code.DATACENTER_NOT_FOUND, Code.DATACENTER_NOT_NAMED)):

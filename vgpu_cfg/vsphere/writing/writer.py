@@ -27,6 +27,7 @@ from vgpu_cfg.vsphere.wire.collector import Paths, Start, collect_from
 from vgpu_cfg.vsphere.wire.faults import translated
 from vgpu_cfg.vsphere.wire.session import Session
 from vgpu_cfg.vsphere.writing.attributes import set_host_attributes, set_vm_attributes
+from vgpu_cfg.vsphere.writing.customization import filled_spec
 from vgpu_cfg.vsphere.writing.devices import needs_current
 from vgpu_cfg.vsphere.writing.overrides import override_specs
 from vgpu_cfg.vsphere.writing.reservations import write_reservation
@@ -60,6 +61,8 @@ class VCenterWriter:
                 template = self._vm(source.template.moid, source.template.name)
                 devices = self._devices(source.template.moid or "", change.spec, source.template.name)
                 spec = clone_spec(change, source, devices, instance_uuid)
+                if change.customization is not None:
+                    spec.customization = filled_spec(self._session, change.customization, name)
                 folder = vim.Folder(change.location.folder_moid, self._session.stub)
                 with translated(f"cloning {source.template.name} to {name}", name):
                     return _moid(template.CloneVM_Task(folder, escaped(name), spec))

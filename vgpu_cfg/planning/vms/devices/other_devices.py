@@ -62,36 +62,48 @@ def compare_pvrdma(wanted: Sequence[WantedNic], detail: VmDetail, names: dict[st
     yield from _compare_kind(PVRDMA, wanted, detail, names)
 
 
+def matched_nics(
+    kind: str, wanted: Sequence[WantedNic], detail: VmDetail
+) -> tuple[list[tuple[WantedNic, VirtualNic | None]], list[VirtualNic]]:
+    """Return which NIC each of `wanted` of a kind becomes, None for a new one, and those left over."""
+    usable = [nic for nic in detail.own_nics if nic.group_key is None and nic.kind.casefold() == kind]
+    matched: list[tuple[WantedNic, VirtualNic | None]] = []
+    for want in wanted:
+        if want.kind == kind:
+            same = [nic for nic in usable if nic.network == want.network]
+            found = min(same, key=lambda nic: not _has_mac(nic, want.mac), default=None)
+            if found is not None:
+                usable.remove(found)
+            matched.append((want, found))
+    for index, (want, found) in enumerate(matched):
+        if found is None and usable:
+            matched[index] = want, usable.pop(0)
+    return matched, usable
+
+
 def _compare_kind(
     kind: str, wanted: Sequence[WantedNic], detail: VmDetail, names: dict[str, str]
 ) -> Iterator[VmEdit]:
     is_late = kind == PVRDMA
-    usable = [nic for nic in detail.own_nics if nic.group_key is None and nic.kind.casefold() == kind]
-    missing: list[WantedNic] = []
-    for want in wanted:
-        if want.kind != kind:
+    matched, usable = matched_nics(kind, wanted, detail)
+    for want, found in matched:
+        if found is None or found.network != want.network or _has_mac(found, want.mac):
             continue
-        same = [nic for nic in usable if nic.network == want.network]
-        found = min(same, key=lambda nic: not _has_mac(nic, want.mac), default=None)
-        if found is None:
-            missing.append(want)
-            continue
-        usable.remove(found)
-        if not _has_mac(found, want.mac):
-            is_default = want.mac == want.new_mac
-            edit = Edit(
-                key="nic mac",
-                before=found.mac,
-                after=want.mac,
-                is_default=is_default,
-                note=want.backing.network_name,
-            )
-            device = EditNic(key=found.key, backing=want.backing, mac=want.mac)
-            yield device_edit(Topic.NIC, edit, [device], is_late=is_late)
-    for want in missing:
+        is_default = want.mac == want.new_mac
+        edit = Edit(
+            key="nic mac",
+            before=found.mac,
+            after=want.mac,
+            is_default=is_default,
+            note=want.backing.network_name,
+        )
+        device = EditNic(key=found.key, backing=want.backing, mac=want.mac)
+        yield device_edit(Topic.NIC, edit, [device], is_late=is_late)
+    for want, found in matched:
         name = want.backing.network_name
-        if usable:
-            found = usable.pop(0)
+        if found is not None and found.network == want.network:
+            continue
+        if found is not None:
             edit = Edit(
                 key="nic",
                 before=names.get(found.network, found.network),

@@ -24,7 +24,7 @@ def check_template(vm: DesiredVm, template: Vm, base: VmDetail, findings: Findin
         )
         remedy = "install open-vm-tools in it; `verify --template` shows whether they are there and never ran"
         findings.add_vm(Code.TEMPLATE_NO_TOOLS, vm, message, remedy)
-    is_ours = vm.guest is not None and vm.guest.by == "cloud-init"
+    is_ours = vm.guest is not None and vm.guest.by == "cloud-init" and vm.guest.is_staged
     if base.extra_config.get(USERDATA_KEY, "") not in ("", REDACTED) and not is_ours:
         message = (
             f"the template {template.name} holds user data of its own ({USERDATA_KEY}): its clone carries "
@@ -45,6 +45,8 @@ def check_template(vm: DesiredVm, template: Vm, base: VmDetail, findings: Findin
 def _without(vm: DesiredVm) -> str:
     """Say what a guest cannot be given where it has no tools."""
     by = vm.guest.by if vm.guest is not None else ""
+    if vm.guest is not None and vm.guest.spec:
+        return "its customisation never begins"
     if by == "guest-operations":
         return "no guest operation reaches the guest, and it is not staged"
     if by == "ssh":

@@ -10,6 +10,7 @@ from typing import assert_never
 from rich.text import Text
 
 from vgpu_cfg.model.plan.change import (
+    AwaitCustomization,
     Change,
     ChangeHost,
     ChangeNetwork,
@@ -83,6 +84,7 @@ _Headed = (
     | ExitMaintenance
     | SetCordon
     | SetReservation
+    | AwaitCustomization
     | StageGuest
     | ManualStep
 )
@@ -130,7 +132,7 @@ def sign_of(change: Change) -> str:
             return "-" if change.reservation is None else "~" if change.alarm else "+"
         case ManualStep():
             return "!"
-        case PowerOnVm() | PowerOffVm():
+        case PowerOnVm() | PowerOffVm() | AwaitCustomization():
             return " "
         case (
             UpgradeVm()
@@ -216,6 +218,8 @@ def _head(change: Change, placement: Placement | None) -> list[tuple[str, Text]]
 
 def _verb_and_text(change: _Headed, placement: Placement | None) -> tuple[str, Text]:
     match change:
+        case AwaitCustomization():
+            return "customise", Text(f"until it is done, {duration(change.wait_seconds)} at most", "dim")
         case StageGuest():
             return "guest", Text(guest_text(change))
         case CreateVm():

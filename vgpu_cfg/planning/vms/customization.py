@@ -1,0 +1,240 @@
+"""How a new VM's guest is customised by vCenter's specification: what is filled in, what stands against it.
+
+Host name and stated addresses are filled in, everything else is the specification's. Settings go to adapters
+in the order of their PCI slots (vSphere API reference, CustomizationAdapterMapping): that is taken to be the
+order of the template's adapters by their keys, then of new ones, virtual functions last. What a guest was
+customised with is told nowhere afterwards, so that a VM that exists is not compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from ipaddress import ip_interface
+
+from vgpu_cfg.documents import did_you_mean
+from vgpu_cfg.late_dataclasses import dataclass
+from vgpu_cfg.model.desired import DesiredGuest
+from vgpu_cfg.model.observed.customization import PENDING_KEY, CustomizationSpec
+from vgpu_cfg.model.observed.vm import VmDetail
+from vgpu_cfg.model.plan.change import AwaitCustomization, Change, Edit, PowerOnVm
+from vgpu_cfg.model.plan.customization import Customization, NicCustomization
+from vgpu_cfg.planning.addresses.nic_addresses import NicAddress
+from vgpu_cfg.planning.findings.codes import Code
+from vgpu_cfg.planning.findings.collection import Findings
+from vgpu_cfg.planning.vms.devices.other_devices import matched_nics
+from vgpu_cfg.planning.vms.lookup.guest_system import is_linux
+from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
+from vgpu_cfg.planning.vms.lookup.wanted import PVRDMA, VMXNET3, WantedFunction, WantedNic
+
+LONGEST_COMPUTER_NAME = 15
+"""Characters of a Windows computer name (Microsoft, "Naming conventions in Active Directory")."""
+KEY = "customisation"
+_ADAPTER = "customization.nicSettingMap[*].adapter"
+
+
+@dataclass(frozen=True, slots=True)
+class SpecInUse:
+    """A specification that a VM names, None where none was read, and how many VMs of the plan name it."""
+
+    spec: CustomizationSpec | None
+    users: int = 1
+
+
+def plan_customization(
+    resolved: ResolvedVm, nics: Sequence[NicAddress], found: SpecInUse, findings: Findings
+) -> Customization | None:
+    """Return what a new VM's guest is customised with; None where nothing is, or an error stands against it.
+
+    `nics` are those of the plan file, in its order, with their addresses.
+    """
+    guest, spec = resolved.desired.guest, found.spec
+    if guest is None or not guest.spec:
+        return None
+    if spec is None:
+        message = f"nobody told what the customisation specification {guest.spec!r} says"
+        remedy = (
+            "let the account have VirtualMachine.Provisioning.ReadCustSpecs on the root folder; a recording "
+            "holds no specifications"
+        )
+        findings.refuse_vm(Code.CUSTOMIZATION_UNREAD, resolved.desired, message, remedy)
+        return None
+    if not spec.is_there:
+        message = f"vCenter has no customisation specification {guest.spec!r}"
+        remedy = did_you_mean(guest.spec, spec.others, noun="specifications") or "make it in vCenter first"
+        findings.refuse_vm(Code.CUSTOMIZATION_NOT_FOUND, resolved.desired, message, remedy)
+        return None
+    wrongs = [(Code.CUSTOMIZATION_UNFIT, *one) for one in _unfit(guest, spec, resolved.base)]
+    adapters = _adapters(resolved)
+    filled = [_filled(nics[place] if place is not None else None) for place in adapters]
+    wrongs += [(Code.CUSTOMIZATION_NICS, *one) for one in _wrong_nics(filled, found.users, spec)]
+    for code, message, remedy in wrongs:
+        findings.refuse_vm(code, resolved.desired, message, remedy)
+    if wrongs or spec.kind == "other":
+        return None
+    stated = [nics[place] for place in adapters if place is not None and nics[place].addresses]
+    return Customization(
+        spec=spec.name,
+        change_version=spec.change_version,
+        kind=spec.kind,
+        host_name=guest.host_name,
+        domain=guest.domain or spec.domain,
+        sets_domain=bool(guest.domain),
+        dns=tuple(dict.fromkeys(server for nic in stated for server in nic.dns)),
+        nics=tuple(filled),
+    )
+
+
+def edits_of(asked: Customization) -> Iterator[Edit]:
+    """Yield what a reader is told of a customisation, with what each sets in the request."""
+    is_windows = asked.kind == "windows"
+    yield Edit(key=KEY, after=asked.spec, note="vCenter's specification, at the first start")
+    name = "userData.computerName" if is_windows else "hostName"
+    sets = {f"customization.identity.{name}.name": asked.host_name}
+    yield Edit(key="host name", after=asked.host_name, sets=sets)
+    if asked.sets_domain:
+        yield Edit(key="domain", after=asked.domain, sets={"customization.identity.domain": asked.domain})
+    servers = {"dnsServerList": ", ".join(asked.dns)} if asked.dns else {}
+    if servers and not is_windows:
+        sets = {f"customization.globalIPSettings.{path}": text for path, text in servers.items()}
+        yield Edit(key="name servers", after=", ".join(asked.dns), sets=sets)
+    for number, nic in enumerate(asked.nics, 1):
+        words = nic.ip or "as the specification has it"
+        note = ", ".join(
+            part for part in (nic.network, f"gateway {nic.gateway}" if nic.gateway else "") if part
+        )
+        leaves = _leaves(nic) | (servers if nic.ip and is_windows else {})
+        sets = {f"{_ADAPTER}.{path}": text for path, text in leaves.items()}
+        yield Edit(key=f"address {number}", after=words, is_default=not nic.ip, note=note, sets=sets)
+
+
+def await_customization(
+    power_on: PowerOnVm, guest: DesiredGuest, *, before: str | None
+) -> AwaitCustomization:
+    """Return the change that waits for a customisation after the start that begins it."""
+    return AwaitCustomization(
+        id=f"customise {power_on.vm.name}",
+        subject=power_on.subject,
+        edits=(Edit(key=KEY, before=before, after="done", note=guest.spec),),
+        needs=(power_on.id,),
+        host_moid=power_on.host_moid,
+        vm=power_on.vm,
+        wait_seconds=guest.wait_seconds,
+    )
+
+
+def of_existing(resolved: ResolvedVm, changes: Sequence[Change], findings: Findings) -> list[Change]:
+    """Return what is waited for where a VM that exists starts with a customisation that waits for that.
+
+    Of any other it is said that nobody compares what its guest was customised with.
+    """
+    guest = resolved.desired.guest
+    if guest is None or not guest.spec or not resolved.manages("guest"):
+        return []
+    power_on = next((one for one in changes if isinstance(one, PowerOnVm)), None)
+    if power_on is not None and resolved.base.extra_config.get(PENDING_KEY):
+        return [await_customization(power_on, guest, before="waiting")]
+    message = (
+        f"it is there already: `guest.spec` ({guest.spec}) customises a guest once, with its clone, and no "
+        "one tells afterwards what it was given, so that this is not compared"
+    )
+    remedy = "to have it customised anew, delete the VM and plan again; `ignore: [guest]` silences this"
+    findings.add_vm(Code.CUSTOMIZED_ONCE, resolved.desired, message, remedy)
+    return []
+
+
+def _unfit(guest: DesiredGuest, spec: CustomizationSpec, base: VmDetail) -> Iterator[tuple[str, str]]:
+    """Yield why a specification is none for a guest."""
+    of_linux = is_linux(base.guest_id)
+    if spec.kind == "other":
+        message = f"the specification {spec.name} is of a form into which no host name is filled"
+        yield message, "make one of the form that the vSphere Client makes for Linux or Windows"
+        return
+    if of_linux is not None and of_linux != (spec.kind == "linux"):
+        system = spec.kind.capitalize()
+        message = (
+            f"the specification {spec.name} is for {system}, and the template's system is {base.guest_id}"
+        )
+        yield message, "name a specification for that"
+    if spec.is_foreign:
+        message = f"the specification {spec.name} has passwords that are encrypted for another vCenter's key"
+        yield message, "type them in again: Policies and Profiles > VM Customization Specifications > Edit"
+    if spec.kind == "windows" and len(guest.host_name) > LONGEST_COMPUTER_NAME:
+        message = f"a Windows computer name has {LONGEST_COMPUTER_NAME} characters at most, and "
+        yield f"{message}{guest.host_name!r} has more", "write a shorter `guest.hostname`"
+    if spec.kind == "windows" and guest.domain:
+        message = f"the specification {spec.name} is for Windows, whose domain is joined and not just named"
+        yield message, "remove `guest.domain`, and let the specification say which domain is joined"
+
+
+def _wrong_nics(
+    filled: Sequence[NicCustomization], users: int, spec: CustomizationSpec
+) -> Iterator[tuple[str, str]]:
+    """Yield what a specification and a VM's adapters lack for each other; vCenter wants as many of both."""
+    has, wants = len(spec.nics), len(filled)
+    if has > wants:
+        message = (
+            f"the specification {spec.name} has settings for {_nics(has)}, and the VM has {_nics(wants)}"
+        )
+        yield message, "name a specification for as many, or give the VM as many `nics`"
+    for number, nic in enumerate(filled, 1):
+        if nic.ip:
+            continue
+        if number > has:
+            message = (
+                f"the specification {spec.name} has settings for {_nics(has)}, and none for NIC {number}"
+            )
+            yield f"{message} of the VM", "write `ip` for each of its `nics`: pool, dhcp or an address"
+            continue
+        own = spec.nics[number - 1]
+        if own.kind == "ask":
+            message = f"the specification {spec.name} leaves the address of NIC {number} to whoever uses it"
+            yield message, "write `ip` for each of its `nics`: pool, dhcp or an address"
+        elif own.kind == "fixed" and users > 1:
+            message = f"the specification {spec.name} gives NIC {number} the address {own.address}"
+            yield (
+                f"{message}, and {users} VMs use it",
+                "write `ip` for each of its `nics`: pool or an address",
+            )
+
+
+def _nics(count: int) -> str:
+    return "one NIC" if count == 1 else f"{count or 'no'} NICs"
+
+
+def _adapters(resolved: ResolvedVm) -> list[int | None]:
+    """Return the adapters that the clone will have, by their places in the plan file, None for none there."""
+    base, nics = resolved.base, resolved.nics
+    if nics is None:
+        return [None] * len(base.nics)
+    order: list[tuple[tuple[int, int], int | None]] = [
+        ((0, nic.key), None) for nic in base.nics if nic.dvx_class or nic.group_key is not None
+    ]
+    for kind in (VMXNET3, PVRDMA):
+        places = [at for at, nic in enumerate(nics) if isinstance(nic, WantedNic) and nic.kind == kind]
+        wanted = [nic for nic in nics if isinstance(nic, WantedNic)]
+        matched, _ = matched_nics(kind, wanted, base)
+        for place, (_, found) in zip(places, matched, strict=True):
+            order.append(((1, place) if found is None else (0, found.key), place))
+    order += [
+        ((2, place), place)
+        for place, nic in enumerate(nics)
+        if isinstance(nic, WantedFunction) and nic.function.kind == "sriov"
+    ]
+    return [place for _, place in sorted(order, key=lambda one: one[0])]
+
+
+def _filled(nic: NicAddress | None) -> NicCustomization:
+    if nic is None or not nic.is_stated:
+        return NicCustomization(network=nic.network if nic is not None else "")
+    if not nic.addresses:
+        return NicCustomization(network=nic.network, ip="dhcp")
+    return NicCustomization(network=nic.network, ip=nic.addresses[0], gateway=nic.gateway)
+
+
+def _leaves(nic: NicCustomization) -> dict[str, str]:
+    """Return what goes over the wire for an adapter, by its path; DHCP is a type, and no value."""
+    if nic.ip in ("", "dhcp"):
+        return {}
+    address = ip_interface(nic.ip)
+    gateway = {"gateway": nic.gateway} if nic.gateway else {}
+    return {"ip.ipAddress": str(address.ip), "subnetMask": str(address.netmask), **gateway}
