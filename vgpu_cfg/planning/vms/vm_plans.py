@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 
@@ -112,6 +113,8 @@ class VmPlanner:
         self.site = lookup.reporting
         self.shared = SharedEdits({one.portgroup_key or one.moid: one.name for one in observed.networks})
         self._common_versions: dict[str, int | None] = {}
+        self._specs = {one.name: one for one in observed.customization_specs or ()}
+        self._spec_users = Counter(vm.guest.spec for vm in desired.vms if vm.guest is not None)
 
     def plan_vm(self, resolved: ResolvedVm, placed: Placed, result: VmPlans) -> None:
         """Plan one VM, once all have their places."""
@@ -169,9 +172,7 @@ class VmPlanner:
     def _spec_of(self, resolved: ResolvedVm) -> SpecInUse:
         """Return the customisation specification that a VM names."""
         name = resolved.desired.guest.spec if resolved.desired.guest is not None else ""
-        known = {one.name: one for one in self.observed.customization_specs or ()}
-        users = sum(vm.guest is not None and vm.guest.spec == name for vm in self.desired.vms)
-        return SpecInUse(known.get(name), users)
+        return SpecInUse(self._specs.get(name), self._spec_users[name])
 
     def _check_nics(
         self, resolved: ResolvedVm, fit: Fit, initial: HostState, final: HostState, wanted: PlacedVm
