@@ -11,10 +11,10 @@ from pyVmomi import vim
 
 from tests.contract.conftest import Govc, running_vcsim
 from tests.contract.test_govc import MakeGovc, served
-from tests.contract.vcenters import Desk, VCenter, lab_vcenter
+from tests.contract.vcenters import Desk, VCenter, lab_vcenter, location_on
 from vgpu_cfg.errors import StalePlan
 from vgpu_cfg.model.observed.customization import CustomizationSpec, SpecNic
-from vgpu_cfg.model.plan.change import CloneFrom, CreateVm, Location, Subject, VmRef
+from vgpu_cfg.model.plan.change import CloneFrom, CreateVm, Subject, VmRef
 from vgpu_cfg.model.plan.customization import Customization, NicCustomization
 from vgpu_cfg.model.plan.vm_spec import VmSpec
 from vgpu_cfg.ports import ReadScope
@@ -208,15 +208,7 @@ def test_a_clone_carries_it(estate: str, template: str, ends: str) -> None:
                     host_moid=host.moid,
                     vm=VmRef(name="a"),
                     source=CloneFrom(template=VmRef(name=template, moid=source.moid)),
-                    location=Location(
-                        folder_moid=next(one.moid for one in observed.folders if one.is_root),
-                        folder_path="",
-                        host_moid=host.moid,
-                        host_name=host.name,
-                        resource_pool_moid=observed.clusters[0].resource_pool_moid,
-                        datastore_moid=observed.datastores[0].moid,
-                        datastore_name=observed.datastores[0].name,
-                    ),
+                    location=location_on(observed, host),
                     spec=VmSpec(),
                     customization=_asked(spec),
                 )

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from tests.contract.vcenters import Desk, FixedClock, VCenter, fresh, lab_vcenter
+from tests.contract.vcenters import Desk, FixedClock, VCenter, fresh, lab_vcenter, location_on
 from vgpu_cfg.errors import VCenterError
 from vgpu_cfg.lab import estate_names
 from vgpu_cfg.model.identity import PlanIdentity
 from vgpu_cfg.model.observed.host_facts import FactGroup
 from vgpu_cfg.model.observed.inventory import Inventory
-from vgpu_cfg.model.plan.change import CloneFrom, CreateVm, Location, Subject, VmRef
+from vgpu_cfg.model.plan.change import CloneFrom, CreateVm, Subject, VmRef
 from vgpu_cfg.model.plan.vm_spec import VmSpec
 from vgpu_cfg.model.vgpu import Sharing
 from vgpu_cfg.ports import ReadScope, Transport
@@ -318,23 +318,13 @@ def clone(desk: Desk, vcenter: VCenter, spec: VmSpec, name: str = "") -> str:
     found = desk.inventory()
     host = found.hosts[0]
     template = next(vm for vm in found.vms if vm.name == vcenter.template)
-    folder = next(folder for folder in found.folders if folder.is_root)
-    store = next(store for store in found.datastores if store.moid in host.datastore_moids)
     name = name or fresh()
     change = CreateVm(
         id=f"create {name}",
         subject=Subject(kind="vm", name=name),
         vm=VmRef(name=name),
         source=CloneFrom(template=VmRef(name=template.name, moid=template.moid)),
-        location=Location(
-            folder_moid=folder.moid,
-            folder_path=folder.inventory_path,
-            host_moid=host.moid,
-            host_name=host.name,
-            resource_pool_moid=found.cluster_by_moid[host.compute_moid].resource_pool_moid,
-            datastore_moid=store.moid,
-            datastore_name=store.name,
-        ),
+        location=location_on(found, host),
         spec=spec,
     )
     return desk.made(desk.writer.create_vm(change))

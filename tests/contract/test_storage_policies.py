@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.contract.test_govc import MakeGovc, served
-from tests.contract.vcenters import VCenter, lab_vcenter
-from vgpu_cfg.model.plan.change import CloneFrom, CreateVm, Location, Subject, VmRef
+from tests.contract.vcenters import VCenter, lab_vcenter, location_on
+from vgpu_cfg.model.plan.change import CloneFrom, CreateVm, Subject, VmRef
 from vgpu_cfg.model.plan.vm_spec import NewDisk, PolicyRef, SetDiskPolicy, VmSpec
 from vgpu_cfg.ports import ReadScope
 
@@ -73,14 +73,8 @@ def test_what_a_clone_is_given_is_read_back_and_changed(lab: VCenter) -> None:
                     host_moid=host.moid,
                     vm=VmRef(name="a"),
                     source=CloneFrom(template=VmRef(name=template.name, moid=template.moid)),
-                    location=Location(
-                        folder_moid=next(one.moid for one in observed.folders if one.is_root),
-                        folder_path="",
-                        host_moid=host.moid,
-                        host_name=host.name,
-                        resource_pool_moid=observed.clusters[0].resource_pool_moid,
-                        datastore_moid=stores["nvme"],
-                        datastore_name="nvme",
+                    location=location_on(observed, host).model_copy(
+                        update={"datastore_moid": stores["nvme"], "datastore_name": "nvme"}
                     ),
                     spec=spec,
                 )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.contract.vcenters import Desk, FixedClock, VCenter, fresh, lab_vcenter
+from tests.contract.vcenters import Desk, FixedClock, VCenter, fresh, lab_vcenter, location_on
 from vgpu_cfg.errors import NotFound, VCenterError
 from vgpu_cfg.execution.vms.moves import is_at
 from vgpu_cfg.model.observed.drs import ClusterRule
@@ -105,17 +105,7 @@ def place_of(vcenter: VCenter, desk: Desk, host: Host | None = None) -> Place:
     found = desk.inventory()
     host = host or next(host for host in found.hosts if host.cluster_moid is not None)
     assert host.cluster_moid is not None
-    folder = next(folder for folder in found.folders if folder.is_root)
-    store = next(store for store in found.datastores if store.moid in host.datastore_moids)
-    location = Location(
-        folder_moid=folder.moid,
-        folder_path=folder.inventory_path,
-        host_moid=host.moid,
-        host_name=host.name,
-        resource_pool_moid=found.cluster_by_moid[host.compute_moid].resource_pool_moid,
-        datastore_moid=store.moid,
-        datastore_name=store.name,
-    )
+    location = location_on(found, host)
     template = next(vm for vm in found.vms if vm.name == vcenter.template)
     return Place(found, location, host.cluster_moid, template)
 

@@ -20,8 +20,9 @@ from vgpu_cfg.lab.simulation.clock import VirtualClock
 from vgpu_cfg.lab.simulation.sessions import LAB_CREDENTIALS
 from vgpu_cfg.lab.soap.server import LabServer
 from vgpu_cfg.model.limits import Limits
-from vgpu_cfg.model.observed.inventory import Inventory
+from vgpu_cfg.model.observed.inventory import Host, Inventory
 from vgpu_cfg.model.observed.vm import Vm
+from vgpu_cfg.model.plan.change import Location
 from vgpu_cfg.ports import ReadScope, TaskUpdate, Transport
 from vgpu_cfg.vsphere.reading.reader import VCenterReader
 from vgpu_cfg.vsphere.wire.outage import Outage
@@ -172,3 +173,18 @@ def https_server(request: pytest.FixtureRequest) -> Iterator[HttpsServer]:
             served.thumbprint,
             served.certificate.certificate_pem.decode(),
         )
+
+
+def location_on(found: Inventory, host: Host) -> Location:
+    """Return a place on a host: the root folder, the host's pool, and the first datastore that it has."""
+    folder = next(folder for folder in found.folders if folder.is_root)
+    store = next(store for store in found.datastores if store.moid in host.datastore_moids)
+    return Location(
+        folder_moid=folder.moid,
+        folder_path=folder.inventory_path,
+        host_moid=host.moid,
+        host_name=host.name,
+        resource_pool_moid=found.cluster_by_moid[host.compute_moid].resource_pool_moid,
+        datastore_moid=store.moid,
+        datastore_name=store.name,
+    )
