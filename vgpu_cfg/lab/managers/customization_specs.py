@@ -73,7 +73,7 @@ def rename(context: Context, thing: Managed, *, name: str, newName: str) -> None
 def _found(context: Context, name: str) -> Any:
     item = context.state.customization_specs.get(name)
     if item is None:
-        raise vim.fault.NotFound(msg="The object or item referred to could not be found.")
+        raise refusals.not_found()
     return item
 
 

@@ -11,6 +11,7 @@ from vgpu_cfg.lab.managers import offers
 from vgpu_cfg.lab.renderers.hosts.graphics import host_of
 from vgpu_cfg.lab.renderers.services import service_content
 from vgpu_cfg.lab.renderers.table import cut
+from vgpu_cfg.lab.rules import refusals
 from vgpu_cfg.lab.simulation.clock import as_datetime
 from vgpu_cfg.lab.simulation.context import Context
 from vgpu_cfg.lab.simulation.methods import answers
@@ -73,7 +74,7 @@ def query_network_hint(context: Context, thing: Managed, *, device: list[str]) -
     """Tell of NICs that nothing was heard on their wires. Raises NotFound."""
     known = [nic.device for nic in visible_nics(host_of(thing))]
     if not {*device} <= {*known}:
-        raise vim.fault.NotFound(msg="The object or item referred to could not be found.")
+        raise refusals.not_found()
     return [vim.host.PhysicalNic.NetworkHint(device=name) for name in device or known]
 
 

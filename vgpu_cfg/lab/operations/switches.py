@@ -163,11 +163,9 @@ def _read_member(state: LabState, switch: DistributedSwitch, host: Host, entry: 
     is_member = host.moid in switch.hosts
     match entry.operation:
         case "add" if is_member:
-            raise vim.fault.AlreadyExists(
-                name=host.name, msg="The specified key, name, or identifier already exists."
-            )
+            raise refusals.already_exists(host.name)
         case "edit" | "remove" if not is_member:
-            raise vim.fault.NotFound(msg="The object or item referred to could not be found.")
+            raise refusals.not_found()
         case "remove":
             used = used_portgroup(state, switch, host)
             if used is not None:

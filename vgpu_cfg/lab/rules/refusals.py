@@ -201,6 +201,16 @@ def bad_argument(path: str) -> Exception:
     )
 
 
+def not_found() -> Exception:
+    """Say that what a call names by a key or a name of its own is not there."""
+    return vim.fault.NotFound(msg="The object or item referred to could not be found.")
+
+
+def already_exists(name: str) -> Exception:
+    """Say that what a call would make by a key or a name of its own is there."""
+    return vim.fault.AlreadyExists(name=name, msg="The specified key, name, or identifier already exists.")
+
+
 def duplicate_name(name: str, thing: Any) -> Exception:
     """Say that the folder has something of that name."""
     return vim.fault.DuplicateName(name=name, object=thing, msg=f"The name '{name}' already exists.")

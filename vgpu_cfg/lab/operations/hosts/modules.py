@@ -6,6 +6,7 @@ from typing import Any
 
 from pyVmomi import vim
 
+from vgpu_cfg.lab.rules import refusals
 from vgpu_cfg.lab.simulation.operations import operation
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state.host_parts import KernelModule
@@ -52,5 +53,5 @@ def update_options(lab: Simulation, host: Host, *, name: str, options: str) -> N
 def find_module(host: Host, name: str) -> KernelModule:
     """Return a module of a host. Raises NotFound."""
     if name not in host.modules:
-        raise vim.fault.NotFound(msg="The object or item referred to could not be found.")
+        raise refusals.not_found()
     return host.modules[name]

@@ -111,9 +111,7 @@ def _place(state: LabState, host: Host, name: str, nic: Any) -> tuple[str, str]:
 
 def _check_alone(host: Host, portgroup: str) -> None:
     if portgroup and any(vmknic.portgroup == portgroup for vmknic in host.vmknics.values()):
-        raise vim.fault.AlreadyExists(
-            name=portgroup, msg="The specified key, name, or identifier already exists."
-        )
+        raise refusals.already_exists(portgroup)
 
 
 def _take(vmknic: Vmknic, nic: Any) -> None:
@@ -151,7 +149,7 @@ def _is_netmask(text: str) -> bool:
 
 def _vmknic(host: Host, device: str) -> Vmknic:
     if device not in host.vmknics:
-        raise _not_found()
+        raise refusals.not_found()
     return host.vmknics[device]
 
 
@@ -171,7 +169,7 @@ def update_switch(lab: Simulation, host: Host, *, vswitchName: str, spec: Any) -
     NIC that another switch has.
     """
     if vswitchName not in host.switches:
-        raise _not_found()
+        raise refusals.not_found()
     switch = host.switches[vswitchName]
     devices = _read_bridge(host, switch, spec.bridge)
     _check_order(spec.policy, devices)
@@ -213,7 +211,3 @@ def _check_order(policy: Any, devices: list[str]) -> None:
 
 def _order(policy: Any) -> Any:
     return getattr(getattr(policy, "nicTeaming", None), "nicOrder", None)
-
-
-def _not_found() -> Exception:
-    return vim.fault.NotFound(msg="The object or item referred to could not be found.")

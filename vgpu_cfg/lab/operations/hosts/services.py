@@ -102,15 +102,11 @@ def _switch(lab: Simulation, host: Host, key: str, *, running: bool) -> None:
 
 def _service(host: Host, key: str) -> HostService:
     if key not in host.services:
-        raise _not_found()
+        raise refusals.not_found()
     return host.services[key]
 
 
 def _ruleset(host: Host, key: str) -> FirewallRuleset:
     if key not in host.rulesets:
-        raise _not_found()
+        raise refusals.not_found()
     return host.rulesets[key]
-
-
-def _not_found() -> Exception:
-    return vim.fault.NotFound(msg="The object or item referred to could not be found.")

@@ -26,7 +26,7 @@ HIGHEST_VLAN = 4095
 def add_switch(lab: Simulation, host: Host, *, vswitchName: str, spec: Any = None) -> None:
     """Make a standard switch. Raises AlreadyExists, and what changing one raises."""
     if vswitchName in host.switches:
-        raise _exists(vswitchName)
+        raise refusals.already_exists(vswitchName)
     host.switches[vswitchName] = StandardSwitch(vswitchName)
     if spec is not None:
         try:
@@ -56,7 +56,7 @@ def add_portgroup(lab: Simulation, host: Host, *, portgrp: Any) -> None:
     """Make a portgroup. Raises AlreadyExists, NotFound for its switch, InvalidArgument for its VLAN."""
     switch = _switch(host, portgrp.vswitchName)
     if portgrp.name in standard_portgroups(lab.state, host):
-        raise _exists(portgrp.name)
+        raise refusals.already_exists(portgrp.name)
     switch.portgroups[portgrp.name] = _vlan(portgrp)
     lab.state.touch(host)
 
@@ -68,7 +68,7 @@ def update_portgroup(lab: Simulation, host: Host, *, pgName: str, portgrp: Any) 
     if portgrp.vswitchName != switch.name:
         raise refusals.bad_argument("portgrp.vswitchName")
     if portgrp.name != pgName and portgrp.name in standard_portgroups(lab.state, host):
-        raise _exists(portgrp.name)
+        raise refusals.already_exists(portgrp.name)
     vlan = _vlan(portgrp)
     del switch.portgroups[pgName]
     switch.portgroups[portgrp.name] = vlan
@@ -90,14 +90,14 @@ def remove_portgroup(lab: Simulation, host: Host, *, pgName: str) -> None:
 
 def _switch(host: Host, name: str) -> StandardSwitch:
     if name not in host.switches:
-        raise _not_found()
+        raise refusals.not_found()
     return host.switches[name]
 
 
 def _switch_with(host: Host, portgroup: str) -> StandardSwitch:
     found = next((switch for switch in host.switches.values() if portgroup in switch.portgroups), None)
     if found is None:
-        raise _not_found()
+        raise refusals.not_found()
     return found
 
 
@@ -105,14 +105,6 @@ def _vlan(spec: Any) -> int:
     if not 0 <= spec.vlanId <= HIGHEST_VLAN:
         raise refusals.bad_argument("portgrp.vlanId")
     return int(spec.vlanId)
-
-
-def _not_found() -> Exception:
-    return vim.fault.NotFound(msg="The object or item referred to could not be found.")
-
-
-def _exists(name: str) -> Exception:
-    return vim.fault.AlreadyExists(name=name, msg="The specified key, name, or identifier already exists.")
 
 
 def _in_use(name: str) -> Exception:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from pyVmomi import vim, vmodl
+from pyVmomi import vmodl
 
 from vgpu_cfg.lab.operations.vms.drafts import commit, draft_of, stamp_change
 from vgpu_cfg.lab.operations.vms.power import halt, power_on
+from vgpu_cfg.lab.rules import refusals
 from vgpu_cfg.lab.simulation.operations import task
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state.vm import Snapshot, VirtualMachine
@@ -86,7 +87,7 @@ def revert_to_current(
     """Revert to the snapshot that the VM follows. Raises NotFound where it has none."""
     current = lab.state.find(vm.current_snapshot, Snapshot)
     if current is None:
-        raise vim.fault.NotFound(msg="The object or item referred to could not be found.")
+        raise refusals.not_found()
     revert(lab, current, host=host, suppressPowerOn=suppressPowerOn)
 
 
