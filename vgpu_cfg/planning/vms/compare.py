@@ -230,7 +230,7 @@ def _device_edits(vm: PlacedVm, shared: SharedEdits) -> Iterator[VmEdit]:
         yield from shared.once(
             vm, what, lambda: compare_gpus(vm.gpus, vm.base, vm.gpu_notes, vm.device_groups)
         )
-    names = dict(shared.network_names)
+    names = shared.network_names
     if vm.manages("nics") and vm.nics is not None:
         yield from compare_functions(vm.functions, vm.base, names)
         yield from compare_pvrdma(vm.nics, vm.base, names)

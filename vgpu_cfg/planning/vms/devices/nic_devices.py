@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from vgpu_cfg.model.observed.inventory import Host, PciDevice
 from vgpu_cfg.model.observed.vm import VirtualNic, VmDetail
@@ -37,7 +37,7 @@ def plan_functions(
 
 
 def compare_functions(
-    wanted: Sequence[PlannedFunction], detail: VmDetail, names: dict[str, str]
+    wanted: Sequence[PlannedFunction], detail: VmDetail, names: Mapping[str, str]
 ) -> Iterator[VmEdit]:
     """Yield the edits that give a VM exactly these functions; `names` spells the networks of those it has."""
     kept = {plan.keeps for plan in wanted}
@@ -65,7 +65,7 @@ def function_text(device: NewFunction) -> str:
             return f"virtual function of {device.function} on {device.backing.network_name}"
 
 
-def own_text(device: FunctionDevice, names: dict[str, str]) -> str:
+def own_text(device: FunctionDevice, names: Mapping[str, str]) -> str:
     """Spell a device that a VM has."""
     if isinstance(device, VirtualNic):
         of = f" of {device.function}" if device.function else ""

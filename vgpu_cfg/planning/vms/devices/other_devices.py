@@ -6,7 +6,7 @@ never shrunk and never removed: what is in it is not ours to lose.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
 
 from vgpu_cfg.late_dataclasses import dataclass
@@ -45,7 +45,7 @@ class DiskEdits:
     grows: bool = False
 
 
-def compare_nics(wanted: Sequence[WantedNic], detail: VmDetail, names: dict[str, str]) -> Iterator[VmEdit]:
+def compare_nics(wanted: Sequence[WantedNic], detail: VmDetail, names: Mapping[str, str]) -> Iterator[VmEdit]:
     """Yield the edits that give a VM exactly these NICs; `names` spells the networks of those it has.
 
     Of `wanted` only vmxnet3 ones count. Virtual functions and paravirtual RDMA NICs are not looked at: see
@@ -57,7 +57,9 @@ def compare_nics(wanted: Sequence[WantedNic], detail: VmDetail, names: dict[str,
     yield from _compare_kind(VMXNET3, wanted, detail, names)
 
 
-def compare_pvrdma(wanted: Sequence[WantedNic], detail: VmDetail, names: dict[str, str]) -> Iterator[VmEdit]:
+def compare_pvrdma(
+    wanted: Sequence[WantedNic], detail: VmDetail, names: Mapping[str, str]
+) -> Iterator[VmEdit]:
     """Yield the edits that give a VM exactly the paravirtual RDMA NICs among `wanted`."""
     yield from _compare_kind(PVRDMA, wanted, detail, names)
 
@@ -82,7 +84,7 @@ def matched_nics(
 
 
 def _compare_kind(
-    kind: str, wanted: Sequence[WantedNic], detail: VmDetail, names: dict[str, str]
+    kind: str, wanted: Sequence[WantedNic], detail: VmDetail, names: Mapping[str, str]
 ) -> Iterator[VmEdit]:
     is_late = kind == PVRDMA
     matched, usable = matched_nics(kind, wanted, detail)
@@ -177,7 +179,7 @@ def _add(want: DesiredNewDisk, policy: PolicyRef | None, result: DiskEdits) -> N
     result.edits.append(device_edit(Topic.DISK, edit, [device]))
 
 
-def _removal(nic: VirtualNic, names: dict[str, str]) -> VmEdit:
+def _removal(nic: VirtualNic, names: Mapping[str, str]) -> VmEdit:
     was = f"{nic.kind} NIC on {names.get(nic.network, nic.network or 'no network')}"
     return device_edit(Topic.NIC, Edit(key="nic", before=was), [RemoveDevice(key=nic.key, was=was)])
 
