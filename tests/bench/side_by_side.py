@@ -32,6 +32,7 @@ from vgpu_cfg.settings.connection import LAB_PASSWORD, LAB_USER
 ROOT = Path(__file__).resolve().parents[2]
 GOVC = ROOT / ".cache" / "contract" / "govc"
 PEERS = ROOT / ".cache" / "peers"
+ANSIBLE = ROOT / ".cache" / "ansible"
 MADE = 4
 """How many VMs are made."""
 TEMPLATE = "ubuntu-22.04-efi"
@@ -136,8 +137,8 @@ def questions(account: Account, folder: Path, *, has_gpus: bool) -> Mapping[str,
     playbook.write_text(_PLAYBOOK, encoding="utf-8")
     inventory = folder / "estate.vms.yml"
     inventory.write_text("plugin: vmware.vmware.vms\nvalidate_certs: false\n", encoding="utf-8")
-    ansible = PEERS / "ansible" / "bin"
-    no_ansible = None if (PEERS / "ansible_collections").is_dir() else "script/build-peers fetches Ansible"
+    ansible = ANSIBLE / "env" / "bin"
+    no_ansible = None if (ANSIBLE / "fetched").is_file() else "script/build-ansible fetches Ansible"
     asked: dict[str, Sequence[Tool]] = {
         "who is there": [
             Tool("vgpu-cfg inventory", [[*own, "inventory", "--output", "json"]]),
@@ -340,8 +341,8 @@ def environment_of(account: Account, folder: Path) -> Mapping[str, str]:
         "VMWARE_USER": account.user,
         "VMWARE_PASSWORD": account.password,
         "VMWARE_VALIDATE_CERTS": "false",
-        "ANSIBLE_COLLECTIONS_PATH": str(PEERS),
-        "ANSIBLE_PYTHON_INTERPRETER": str(PEERS / "ansible" / "bin" / "python"),
+        "ANSIBLE_COLLECTIONS_PATH": str(ANSIBLE),
+        "ANSIBLE_PYTHON_INTERPRETER": str(ANSIBLE / "env" / "bin" / "python"),
         "ANSIBLE_LOCALHOST_WARNING": "false",
         "LC_ALL": "C.UTF-8",
     }
