@@ -31,13 +31,20 @@ Subnet = IPv4Network | IPv6Network
 
 @dataclass(slots=True)
 class _AddressPool:
-    """One network's pool, as it is given out. `short` are the VMs for which nothing was left."""
+    """One network's pool, as it is given out. `short` are the VMs for which nothing was left.
+
+    `unasked` are the addresses that were not looked at yet: who has one keeps it while a plan is made.
+    """
 
     network: DesiredNetwork
     subnet: Subnet
     first: Address
     last: Address
     short: list[str] = field(default_factory=list)
+    unasked: Iterator[Address] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.unasked = self.addresses()
 
     @property
     def size(self) -> int:
@@ -192,7 +199,7 @@ class AddressPools:
         return True
 
     def _give(self, vm: DesiredVm, index: int, pool: _AddressPool) -> None:
-        for address in pool.addresses():
+        for address in pool.unasked:
             if not self._seen.get(address) and self._take(vm, index, pool, address):
                 return
         pool.short.append(vm.name)

@@ -84,8 +84,7 @@ class GuestPlanner:
             staged = self._plan_guest(resolved, update, knowledge)
             if staged:
                 stages[resolved.name] = staged
-                if resolved.name in in_sync:
-                    in_sync.remove(resolved.name)
+        in_sync[:] = [name for name in in_sync if name not in stages]
         self._restarts = pending_restarts(updates)
         return _beside_their_vms(changes, stages)
 

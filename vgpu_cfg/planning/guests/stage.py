@@ -269,6 +269,11 @@ def order_stages(changes: Sequence[Change], team: Team | None) -> list[Change]:
     made = {change.vm.name for change in stages if change.with_clone}
     is_split = {change.vm.name for change in stages if change.rest}
     starts = {change.vm.name: change.id for change in changes if isinstance(change, PowerOnVm)}
+    telling = {change.id: place for place, change in enumerate(stages) if not change.peers}
+    told_by: dict[str, list[str]] = {}
+    for change in stages:
+        if change.id in telling:
+            told_by.setdefault(change.vm.name, []).append(change.id)
     ordered: list[Change] = []
     followers: list[Change] = []
     for change in changes:
@@ -277,12 +282,12 @@ def order_stages(changes: Sequence[Change], team: Team | None) -> list[Change]:
             continue
         name = change.vm.name
         peers = {peer.name for peer in change.peers} - {name}
-        after = tuple(one.id for one in stages if one.vm.name in peers and not one.peers)
+        after = sorted((one for peer in peers for one in told_by.get(peer, ())), key=telling.__getitem__)
         is_second = name in is_split and not change.rest
         needs = [starts[name]] if name in starts and not is_second else []
         if name not in made and not change.rest:
             needs += [last[one] for one in _before(name, team) if one in last]
-        placed = with_needs(change, tuple(needs)).model_copy(update={"after": after})
+        placed = with_needs(change, tuple(needs)).model_copy(update={"after": tuple(after)})
         (followers if is_second else ordered).append(placed)
     return [*ordered, *followers]
 
