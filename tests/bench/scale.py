@@ -1,7 +1,7 @@
 """How the work of a plan grows with its VMs, from loading to drawing: CPU seconds, and the power of it.
 
-*Findings* is planning where each VM has an error of its own shape, *guests* where each has a NIC with an address of
-a pool and a guest that is set up; *order* is a run that hands out every change.
+*Findings* is planning where each VM has an error of its own shape, *guests* where each has a NIC with an
+address of a pool and a guest that is set up; *order* is a run that hands out every change.
 """
 
 from __future__ import annotations

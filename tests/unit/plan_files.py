@@ -34,6 +34,12 @@ def load_fixture(tmp_path: Path) -> Loader:
     return write_and_load
 
 
+def asked(loaded: LoadedPlan) -> str:
+    """Return what a plan file asks, without where in it that stands."""
+    origins: dict[str, Any] = {section: {"__all__": {"origin"}} for section in ("hosts", "networks", "vms")}
+    return loaded.desired.model_dump_json(exclude={**origins, "training": {"origin"}})
+
+
 @pytest.fixture(name="load_vm")
 def load_vm_fixture(load: Loader) -> VmLoader:
     """Load one VM called a, cloned from t, with the keys given."""

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from vgpu_cfg.documents import MOST_NAMES, Document, Part
 from vgpu_cfg.errors import DocumentError, DocumentFault
@@ -42,7 +39,6 @@ class LoadedPlan:
     path: Path
     desired: DesiredPlan
     documents: tuple[Document, ...]
-    sha256: str
 
 
 def load_plan(
@@ -130,7 +126,7 @@ def _load(
         begins=header.begins,
         ends=header.ends,
     )
-    return LoadedPlan(path, desired, tuple(sources.documents), _digest(desired))
+    return LoadedPlan(path, desired, tuple(sources.documents))
 
 
 def _kept_id(path: Path, stated: str, main: Document) -> tuple[str, list[DocumentFault]]:
@@ -163,11 +159,3 @@ def _without_repeats(early: Sequence[DocumentFault], late: Sequence[DocumentFaul
 
 def _mapping(value: object) -> Mapping[str, object]:
     return value if isinstance(value, Mapping) else {}
-
-
-def _digest(desired: DesiredPlan) -> str:
-    origins: dict[str, Any] = {section: {"__all__": {"origin"}} for section in ("hosts", "networks", "vms")}
-    content = desired.model_dump(
-        mode="json", exclude={**origins, "training": {"origin"}, "id": True, "id_file": True}
-    )
-    return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()

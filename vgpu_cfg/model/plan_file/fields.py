@@ -6,6 +6,7 @@ import unicodedata
 from collections.abc import Callable, Mapping
 from datetime import date, datetime
 from enum import StrEnum
+from functools import lru_cache
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
@@ -160,7 +161,13 @@ def _profile(value: object) -> VgpuProfile:
     if not isinstance(value, str):
         message = "a profile is text such as grid_a100-40c"
         raise ValueError(message)
-    return VgpuProfile.parse(value)
+    return _parsed(value)
+
+
+@lru_cache(maxsize=1024)
+def _parsed(name: str) -> VgpuProfile:
+    """Take a profile's name apart once, however many VMs it is written out for."""
+    return VgpuProfile.parse(name)
 
 
 def _at_least_one(profiles: tuple[VgpuProfile, ...], info: ValidationInfo) -> tuple[VgpuProfile, ...]:

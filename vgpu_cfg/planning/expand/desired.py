@@ -30,7 +30,7 @@ from vgpu_cfg.model.plan_file.vm_options import stated_options
 from vgpu_cfg.model.plan_values import DesiredNuma, NumaPolicy, Spread
 from vgpu_cfg.planning.expand.addresses import check_nic_networks, counted
 from vgpu_cfg.planning.expand.context import VmContext, value_of
-from vgpu_cfg.planning.expand.guests import check_guest, make_guest
+from vgpu_cfg.planning.expand.guests import check_guest, host_name, make_guest
 from vgpu_cfg.planning.expand.merging import Layers
 
 _NO_STATE = frozenset({"ignore", "lock", "expires"})
@@ -70,6 +70,14 @@ def make_vm(name: str, line: str, keys: VmKeys, origin: str, user_data: str = ""
         defaulted=frozenset(VmKeys.model_fields) - stated - _NO_STATE,
         origin=origin,
     )
+
+
+def with_name(name: str, vm: DesiredVm, keys: VmKeys) -> DesiredVm:
+    """Return another VM of the keys that a VM was made of: all but what follows from its name is shared."""
+    own: dict[str, object] = {"name": name}
+    if vm.guest is not None:
+        own["guest"] = vm.guest.model_copy(update={"host_name": host_name(name, keys)})
+    return vm.model_copy(update=own)
 
 
 def check_keys(keys: VmKeys, layers: Layers, context: VmContext) -> Iterator[DocumentFault]:

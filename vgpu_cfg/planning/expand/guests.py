@@ -53,7 +53,7 @@ def make_guest(name: str, keys: VmKeys, user_data: str = "") -> DesiredGuest | N
     return DesiredGuest(
         by=entry.by,
         spec=entry.spec or "",
-        host_name=entry.hostname or host_name_of(name),
+        host_name=host_name(name, keys),
         domain=entry.domain or "",
         login=entry.login,
         users=entry.users,
@@ -69,6 +69,12 @@ def make_guest(name: str, keys: VmKeys, user_data: str = "") -> DesiredGuest | N
         wait_seconds=entry.wait,
         is_exposed=entry.secrets == "exposed",
     )
+
+
+def host_name(name: str, keys: VmKeys) -> str:
+    """Return the host name of a VM's guest: the stated one, else that which follows from the VM's name."""
+    entry: GuestEntry | None = value_of(keys, "guest")
+    return (entry.hostname if entry is not None else "") or host_name_of(name)
 
 
 def _licence(entry: LicenceEntry) -> DesiredLicence:

@@ -13,7 +13,7 @@ from vgpu_cfg.model.desired import DesiredVm
 from vgpu_cfg.model.plan_file import VmEntry, VmKeys, check_vm_name
 from vgpu_cfg.planning.expand.addresses import check_same_addresses
 from vgpu_cfg.planning.expand.context import VmContext
-from vgpu_cfg.planning.expand.desired import check_keys, make_vm
+from vgpu_cfg.planning.expand.desired import check_keys, make_vm, with_name
 from vgpu_cfg.planning.expand.guests import read_user_data, stated_in
 from vgpu_cfg.planning.expand.merging import Layers, fill_part, first_of_each_place
 from vgpu_cfg.planning.expand.ranges import SAMPLE_MEMBER, Member, has_templates, read_members
@@ -66,21 +66,29 @@ def _expand_line(line: Part, defaults: Sequence[Part], out: Expansion, context: 
     members = _members(line, out)
     exceptions = _exceptions(line, members, out)
     keys_only = Part(own.document, own.loc, {key: own.data[key] for key in own.data if key != "name"})
+    layers = [*defaults, keys_only, *(part for _, part in exceptions)]
+    differing = {id(part) for part in layers if has_templates(part.data)}
     seen: set[tuple[str, int, int]] = set()
-    checked: dict[tuple[int, ...], _Checked | None] = {}
+    first: dict[tuple[int, ...], tuple[DesiredVm, VmKeys] | None] = {}
     for member in members or (SAMPLE_MEMBER,):
         chosen = [part for names, part in exceptions if member.name in names]
         parts = [*defaults, keys_only, *chosen]
         signature = tuple(id(part) for part in parts)
-        if signature not in checked or any(has_templates(part.data) for part in parts):
+        if signature in first and differing.isdisjoint(signature):
+            like = first[signature]
+            made = None if like is None else (with_name(member.name, *like), like[1])
+        else:
             assessed, faults = _member_keys(parts, own, member, context)
             out.faults += first_of_each_place(faults, seen)
-            checked[signature] = assessed
-        assessed = checked[signature]
-        if assessed is not None and members:
-            keys, user_data = assessed
-            out.vms.append(make_vm(member.name, str(line.data["name"]), keys, line.origin, user_data))
-            out.guest_keys[member.name] = stated_in(keys)
+            made = None
+            if assessed is not None and members:
+                keys, user_data = assessed
+                name = str(line.data["name"])
+                made = make_vm(member.name, name, keys, line.origin, user_data), keys
+            first[signature] = made
+        if made is not None:
+            out.vms.append(made[0])
+            out.guest_keys[member.name] = stated_in(made[1])
 
 
 def _member_keys(

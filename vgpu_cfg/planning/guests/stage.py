@@ -271,9 +271,9 @@ def order_stages(changes: Sequence[Change], team: Team | None) -> list[Change]:
     starts = {change.vm.name: change.id for change in changes if isinstance(change, PowerOnVm)}
     telling = {change.id: place for place, change in enumerate(stages) if not change.peers}
     told_by: dict[str, list[str]] = {}
-    for change in stages:
-        if change.id in telling:
-            told_by.setdefault(change.vm.name, []).append(change.id)
+    for stage in stages:
+        if stage.id in telling:
+            told_by.setdefault(stage.vm.name, []).append(stage.id)
     ordered: list[Change] = []
     followers: list[Change] = []
     for change in changes:
