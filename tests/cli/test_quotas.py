@@ -32,3 +32,31 @@ def test_what_is_held_after_a_plan_is_what_the_pool_tells_then(vgpu_cfg: Command
     assert "1 GPU of A100 held after this plan, of at most 1 GPU" in status
     refused = vgpu_cfg("inventory", *shares, "--server", "lab:two-a100")
     assert (refused.code, "it belongs to --gpus" in refused.err) == (2, True)
+
+
+def test_fit_says_how_many_a_share_still_allows_and_plan_keeps_to_it(vgpu_cfg: CommandLine) -> None:
+    vgpu_cfg.write("quotas.yaml", "{version: 1, folders: {training: {A100: 1}}, owners: {ml: {A100: 2}}}")
+    shares = ("--quotas", "quotas.yaml")
+    asked = ("fit", "--plan", FULL, "--output", "json")
+    assert json.loads(vgpu_cfg.done(*asked).out)["allowed"] == 2
+    answer = json.loads(vgpu_cfg.done(*asked, *shares).out)
+    assert [(one["name"], one["fit"]) for one in answer["shares"]] == [("training", 1)]
+    assert (answer["total"], answer["allowed"]) == (2, 1)
+    vgpu_cfg.done("apply", "--yes", FULL, *shares)
+    none = vgpu_cfg("fit", "--plan", FULL, *shares, "--exit-code", COLUMNS="300")
+    assert none.code == 10
+    held = "folder training: 1 GPU of A100 held already, of at most 1 GPU (quotas.yaml:1) by big-01"
+    assert f"SHARE 0 for {held}" in none.told
+    assert "1 more fits on 1 host; a plan may take 0 of them; vCenter enforces none of it" in none.told
+    whoever = vgpu_cfg.done("fit", "grid_a100-40c", "--server", "lab:two-a100", *shares, "--exit-code").told
+    assert "0 for folder training" in whoever
+    assert "1 for owner ml: 0 GPUs of A100 held already, of at most 2 GPUs" in whoever
+
+
+def test_shares_of_one_context_are_told_beside_one_without(vgpu_cfg: CommandLine) -> None:
+    vgpu_cfg.write("quotas.yaml", "{version: 1, folders: {training: {A100: 0}}}")
+    a, b = "a: {server: lab:two-a100, quotas: quotas.yaml}", "b: {server: lab:mig-a100}"
+    config = str(vgpu_cfg.write("config.yaml", f"contexts: {{{a}, {b}}}"))
+    asked = ("fit", "--plan", FULL, "--context", "*", "--output", "json")
+    total = json.loads(vgpu_cfg.done(*asked, VGPU_CFG_CONFIG=config).out)["total"]
+    assert (total["fit"], total["allowed"]) == (2, 0)

@@ -88,3 +88,39 @@ def test_a_time_is_whole_and_names_its_zone(vgpu_cfg: CommandLine) -> None:
     half = text.replace("until: 2099-01-01T08:00Z\n", "").replace("tomorrow", "2098-01-01T08:00Z")
     vgpu_cfg.write("half.yaml", half)
     assert "`from` stands without `until`" in vgpu_cfg("validate", "half.yaml").err
+
+
+def test_fit_says_what_a_plan_is_refused_for(vgpu_cfg: CommandLine) -> None:
+    free = vgpu_cfg.done("fit", "grid_a100-40c", *LAB)
+    vgpu_cfg.done("apply", "--yes", timed(vgpu_cfg, "2098-01-01T08:00Z"))
+    ran = vgpu_cfg("fit", "grid_a100-40c", *LAB, "--exit-code", COLUMNS="300")
+    words = "of A100 in gpu 1 of 2 are free at 2098-01-01 08:00 UTC: the plan full-vgpu"
+    assert f"RESERVED 1 from 2098-01-01 08:00 UTC on: {words}" in ran.told
+    assert (ran.code, "a plan without an end may take 1 of them" in ran.told) == (0, True)
+    assert "1 of 2 are free at 2098-01-01 08:00 UTC: the plan full-vgpu" in vgpu_cfg("plan", TWO).told
+    none = vgpu_cfg("fit", "--plan", TWO, "--exit-code", "--output", "json")
+    answer = json.loads(none.out)
+    assert (none.code, answer["total"], answer["allowed"]) == (10, 1, 0)
+    (row,) = answer["reserved"]
+    assert (row["fit"], row["cluster"], row["board"], row["free"]) == (0, "gpu", "A100", 1)
+    assert [(one["plan"], one["gpus"]) for one in row["by"]] == [("full-vgpu", 1)]
+    vgpu_cfg.done("destroy", "--yes", "timed.yaml")
+    assert vgpu_cfg.done("fit", "grid_a100-40c", *LAB).out == free.out
+
+
+def test_fit_asks_a_plan_in_its_own_time(vgpu_cfg: CommandLine) -> None:
+    vgpu_cfg.done("apply", "--yes", timed(vgpu_cfg, "2098-01-01T08:00Z", "2098-01-02T08:00Z"))
+    two = (vgpu_cfg.folder / TWO).read_text(encoding="utf-8")
+
+    def allowed(begins: str, ends: str) -> int:
+        when = f"from: {begins}\nuntil: {ends}\nvms:"
+        answer = vgpu_cfg.done(
+            "fit", "--plan", vgpu_cfg.write("two.yaml", two.replace("vms:", when)), "--output", "json"
+        )
+        found: int = json.loads(answer.out)["allowed"]
+        return found
+
+    assert allowed("2020-01-01T08:00Z", "2098-01-01T08:00Z") == 1
+    assert allowed("2020-01-01T08:00Z", "2098-01-01T09:00Z") == 0
+    assert allowed("2098-01-01T08:00Z", "2098-01-02T08:00Z") == 0
+    assert allowed("2098-01-02T08:00Z", "2098-01-03T08:00Z") == 1

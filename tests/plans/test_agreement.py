@@ -37,6 +37,7 @@ WIDE = 400
 TWICE = re.compile(r"(?:^|\s)(\S+) -> \1\*?(?=$|  | \()")
 MOST_COPIES = examples(4, 16)
 """Where more fit, nobody counts them."""
+AGAINST = (Code.SHARE_EXCEEDED, Code.GPUS_RESERVED, Code.CANNOT_RESERVE)
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -128,6 +129,31 @@ def test_as_many_are_placed_as_fit(case: str) -> None:
         if found.total <= MOST_COPIES:
             assert copies_made(case, vm, found.total) == found.total
             assert copies_made(case, vm, found.total + 1) <= found.total
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.startswith(("quota", "reservation"))])
+def test_as_many_are_allowed_as_are_not_refused(case: str) -> None:
+    desired, observed = desired_of(case), inventory_of(case)
+    if options_of(case).only:
+        return
+    names = {vm.mark.vm for vm in observed.vms if vm.mark and vm.is_of(desired.identity)}
+    there = tuple(vm for vm in desired.vms if vm.name in names)
+    for vm in {vm.line: vm for vm in desired.vms if vm.gpus}.values():
+        found = CurrentHosts(observed, load_catalog()).fit_vm(desired, vm, lambda _: True)
+        if found.errors:
+            assert refused(case, (*there, vm))
+            continue
+        more = [vm.model_copy(update={"name": f"copy-{number}"}) for number in range(found.allowed + 1)]
+        assert not refused(case, (*there, *more[:-1]))
+        if found.rooms.allowed is not None and (found.allowed < found.total or found.rooms.is_waiting):
+            assert refused(case, (*there, *more))
+
+
+def refused(case: str, vms: tuple[DesiredVm, ...]) -> list[str]:
+    """Return what a plan of these VMs is refused for, of shares and of what is reserved."""
+    desired = desired_of(case).model_copy(update={"vms": vms})
+    found = make_plan(desired, inventory_of(case), load_catalog(), options_of(case)).errors
+    return [one.code for one in found if one.code in AGAINST]
 
 
 def copies_made(case: str, vm: DesiredVm, count: int) -> int:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal
 
 from vgpu_cfg.model.frozen import Frozen
+
+ALL_OTHERS: Final = "all others"
+"""Who has the share of whoever is named by no other."""
 
 
 class Share(Frozen):
@@ -25,7 +28,7 @@ class Share(Frozen):
     @property
     def holder(self) -> str:
         """Who has it, in words."""
-        return "all others" if self.kind == "others" else f"{self.kind} {self.name}"
+        return ALL_OTHERS if self.kind == "others" else f"{self.kind} {self.name}"
 
 
 class Quotas(Frozen):

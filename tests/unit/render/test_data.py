@@ -3,12 +3,14 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.plans.estate import make_inventory
+from tests.plans.lock_rows import make_reservations
 from tests.unit.execution import makers
 from tests.unit.planning.desired_plans import plan_for
 from tests.unit.planning.desired_plans import vm as desired_vm
@@ -24,7 +26,7 @@ from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.occasion import NO_OCCASION
 from vgpu_cfg.model.plan.as_found import AsFound, Left
 from vgpu_cfg.model.plan.change import Plan
-from vgpu_cfg.model.quotas import Share
+from vgpu_cfg.model.quotas import Quotas, Share
 from vgpu_cfg.model.vgpu import VgpuProfile
 from vgpu_cfg.planning.moves.movables import Stay
 from vgpu_cfg.planning.moves.rebalance import Move, MoveMethod, Rebalance, RebalanceResult, Restart
@@ -61,7 +63,7 @@ OPEN_MAPS = ("room", "used", "extra_config", "total")
 ROWS = (
     "vms|hosts|cordons|gpus|nics|numa_nodes|datastores|profiles|outcomes|faults|pool|off|idle|moves|restarts|"
     "stays|steps|switches|files|workers|differences|left|changes|rows|wiring|ats|models|contexts|plans|shares|"
-    "reservations|free"
+    "reservations|free|reserved"
 )
 ROW_KEY = re.compile(rf"({ROWS})\[\]\.((runs|stranded|limits|gains|parts|ports|proposals)\[\]\.|guest\.)?\w+")
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "json-output.md"
@@ -165,14 +167,14 @@ def handed_over() -> HostList:
     return HostList(plan="demo", workers=(worker,))
 
 
-def crowded() -> Inventory:
-    """Observe a GPU that a small VM binds, and a VM that is off."""
-    gpu = {"board": "A100", "pci": "0000:21:00.0"}
+def crowded(*idle: str) -> Inventory:
+    """Observe a GPU that a small VM binds, and a VM that is off; also GPUs that are `idle`."""
+    gpus = [{"board": "A100", "pci": pci_id} for pci_id in ("0000:21:00.0", *idle)]
     vms = {
         "small": {"gpus": ["grid_a100-4c"], "on": ["0000:21:00.0"], "cpu_mhz": 9},
         "off": {"gpus": ["grid_a100-4c"], "power": "poweredOff"},
     }
-    return make_inventory({"hosts": {"esx-01": {"gpus": [gpu]}}, "vms": vms})
+    return make_inventory({"hosts": {"esx-01": {"gpus": gpus}}, "vms": vms})
 
 
 def absent() -> Absence:
@@ -182,9 +184,14 @@ def absent() -> Absence:
 
 
 def fit_view() -> FitView:
-    observed, catalog = crowded(), load_catalog()
+    observed, catalog = crowded("0000:e2:00.0"), load_catalog()
     profile = VgpuProfile.parse("grid_a100-40c")
-    found = CurrentHosts(observed, catalog).fit_profile(profile, lambda _: True)
+    time = {"from": observed.read_at, "until": observed.read_at + timedelta(days=1)}
+    reserved = make_reservations({"course": {"board": "A100", "gpus": 1} | time}, observed.read_at, "")
+    share = Share(kind="others", called="A100", boards=("A100",), gpus=1)
+    found = CurrentHosts(observed.model_copy(update={"reservations": reserved}), catalog).fit_profile(
+        profile, lambda _: True, (Quotas(file="quotas.yaml", shares=(share,)),)
+    )
     return FitView("vc.example", "", profile.name, found, {}, {})
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,6 +15,7 @@ from vgpu_cfg.settings.flags import ConnectionFlags
 
 if TYPE_CHECKING:
     from vgpu_cfg.cli.output.answers import Answer
+    from vgpu_cfg.cli.several.asking import Told
     from vgpu_cfg.model.desired import DesiredPlan, DesiredVm
     from vgpu_cfg.model.observed.inventory import Inventory
     from vgpu_cfg.model.plan.lost import LostHost
@@ -35,7 +37,7 @@ def register(app: typer.Typer) -> None:
     )(fit)
 
 
-@connected(recordings=True, several=True)
+@connected(recordings=True, several=True, quotas=True)
 @planned
 def fit(
     profile: Annotated[
@@ -79,7 +81,9 @@ def fit(
             help="With --without: also write a page, the estate as it is, in maintenance and after a death.",
         ),
     ] = None,
-    exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit 10 where not one fits.")] = False,
+    exit_code: Annotated[
+        bool, typer.Option("--exit-code", help="Exit 10 where not one fits, or none is allowed.")
+    ] = False,
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Show every host, those without such a board, too.")
     ] = False,
@@ -98,7 +102,7 @@ def fit(
     if connection.contexts:
         refuse_of_several({"--add": add, "--without": without})
     if without is not None:
-        if profile or plan or vm or add or hosts or clusters or exit_code:
+        if profile or plan or vm or add or hosts or clusters or exit_code or connection.quotas:
             raise typer.BadParameter("it stands alone, with --output and --html", param_hint="--without")
         from vgpu_cfg.cli.flows.upkeep_flow import show_absence
 
@@ -125,8 +129,10 @@ def fit(
 
         told = ask_contexts(connection, ask, plan=wanted.plan)
         refuse_vain(choice, told)
+        if any(_ALLOWED in one.answer.figures for one in told if one.answer is not None):
+            told = tuple(_with_allowed(one) for one in told)
         code = tell_all(told, "context", "fit", output)
-        found = sum(one.answer.figures["fit"] for one in told if one.answer is not None)
+        found = sum(_allowed(one.answer) for one in told if one.answer is not None)
         raise typer.Exit(code or (flow.EXIT_DIFFERENCES if exit_code and not found else 0))
 
     def wants(observed: Inventory) -> Callable[[str], bool]:
@@ -134,8 +140,24 @@ def fit(
 
     answer = _answer(wanted, flow.server_of(connection, wanted.plan), wants, added, verbose=verbose)
     answer.tell(output)
-    if exit_code and not answer.figures["fit"]:
+    if exit_code and not _allowed(answer):
         raise typer.Exit(flow.EXIT_DIFFERENCES)
+
+
+_ALLOWED = "allowed"
+"""The figure of how many may be taken, which an answer has where shares or reservations limit it."""
+
+
+def _allowed(answer: Answer) -> int:
+    return answer.figures.get(_ALLOWED, answer.figures["fit"])
+
+
+def _with_allowed(one: Told) -> Told:
+    """Let an answer that nothing limits have the figure, too: beside others that are."""
+    if one.answer is None:
+        return one
+    figures = {**one.answer.figures, _ALLOWED: _allowed(one.answer)}
+    return replace(one, answer=replace(one.answer, figures=figures))
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,14 +195,16 @@ def _answer(
     lost: tuple[LostHost, ...] = ()
     match wanted:
         case _OfProfile(profile):
-            observed, request = flow.read_all(server, for_planning=True), profile.name
+            observed = flow.read_all(server, for_planning=True, reservations=True)
+            request, quotas = profile.name, flow.quotas_of(server)
 
             def fits_in(estate: Inventory) -> Fits:
-                return CurrentHosts(estate, load_catalog()).fit_profile(profile, wants_host)
+                return CurrentHosts(estate, load_catalog()).fit_profile(profile, wants_host, quotas)
 
         case _OfVm(plan, line):
             desired = flow.meant_at(server, plan)
-            observed, request = flow.read_at(server, desired), f"{line.line} of {desired.name}"
+            observed = flow.read_at(server, desired, reservations=True)
+            request = f"{line.line} of {desired.name}"
             alike = {one.name for one in desired.vms if one.line == line.line}
             lost = find_lost(desired, observed, load_catalog(), alike.__contains__)
 

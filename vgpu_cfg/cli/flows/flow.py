@@ -250,10 +250,11 @@ def read_of(request: PlanRequest, flags: ConnectionFlags) -> tuple[DesiredPlan, 
     return desired, read_at(connection, desired)
 
 
-def read_at(connection: Connection, desired: DesiredPlan) -> Inventory:
-    """Read at a server what a plan needs that is meant there."""
+def read_at(connection: Connection, desired: DesiredPlan, *, reservations: bool = False) -> Inventory:
+    """Read at a server what a plan needs that is meant there, with `reservations` also what plans hold."""
     with compose.connect_reader(connection) as reader:
-        return read_for(desired, reader)
+        observed = read_for(desired, reader)
+        return with_reservations(observed, reader) if reservations else observed
 
 
 def read_all(

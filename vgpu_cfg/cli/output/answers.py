@@ -141,6 +141,7 @@ def fits(
     from vgpu_cfg.catalog import load_catalog
     from vgpu_cfg.cli.options.hosts import cluster_names
     from vgpu_cfg.planning.pool.gpus import pooled_gpus
+    from vgpu_cfg.planning.pool.reservations import now_of
     from vgpu_cfg.render.data.pool import fit_data
     from vgpu_cfg.render.text.fit import render_fit
     from vgpu_cfg.render.views.fit import FitView
@@ -161,12 +162,12 @@ def fits(
         lost=lost,
         added=grown.added,
         as_it_is=as_it_is,
+        now=now_of(observed),
     )
-    return Answer(
-        lambda width: render_fit(view, width, with_all=verbose),
-        lambda: fit_data(view),
-        {"fit": found.total, "hosts": sum(fit.count > 0 for fit in found.hosts)},
-    )
+    figures = {"fit": found.total, "hosts": sum(fit.count > 0 for fit in found.hosts)}
+    if found.rooms.allowed is not None:
+        figures["allowed"] = found.allowed
+    return Answer(lambda width: render_fit(view, width, with_all=verbose), lambda: fit_data(view), figures)
 
 
 def status(

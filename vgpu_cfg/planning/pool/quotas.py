@@ -6,8 +6,9 @@ takes, and with its framebuffer; a GPU that is passed through counts whole.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
+from functools import partial
 
 from vgpu_cfg.catalog import Board, Catalog
 from vgpu_cfg.late_dataclasses import dataclass
@@ -15,7 +16,7 @@ from vgpu_cfg.model.desired import DesiredPlan, DesiredPower
 from vgpu_cfg.model.observed.inventory import Folder, Host, Inventory
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.plan.change import Subject
-from vgpu_cfg.model.quotas import Quotas, Share
+from vgpu_cfg.model.quotas import ALL_OTHERS, Quotas, Share
 from vgpu_cfg.planning.capacity.host_capacity import CapacityReader
 from vgpu_cfg.planning.capacity.vgpu_need import VgpuNeed
 from vgpu_cfg.planning.expand.ranges import fold_names
@@ -23,6 +24,8 @@ from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import matches_any
 from vgpu_cfg.planning.findings.wording import as_counted, gib
+from vgpu_cfg.planning.placement.host_state import Fit
+from vgpu_cfg.planning.pool.bisection import most_that
 from vgpu_cfg.planning.pool.use import OWNER_ATTRIBUTE, owner_of
 from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
 
@@ -63,10 +66,21 @@ class ShareUse:
         """What is held, in the unit of the share."""
         return self.gpus if self.share.gpus is not None else self.framebuffer_mib
 
+    def allows(self, then: ShareUse) -> bool:
+        """Whether so much may be held after this: no more than the share, or than now."""
+        return then.held <= max(self.limit, self.held)
+
     @property
     def limit(self) -> float:
         """The most that may be."""
         return (self.share.gpus if self.share.gpus is not None else self.share.framebuffer_mib) or 0
+
+    @property
+    def words(self) -> str:
+        """Say how much is held of how much, and by whom."""
+        held = f"{self.share.holder}: {self.worded(self.held)} of {self.share.called} held already"
+        by = f" by {_named(self.vms)}" if self.vms else ""
+        return f"{held}, of at most {self.worded(self.limit)} ({self.share.origin}){by}"
 
     def worded(self, amount: float) -> str:
         """Spell an amount in the unit of the share."""
@@ -83,6 +97,41 @@ def share_uses(quotas: Sequence[Quotas], observed: Inventory, catalog: Catalog) 
     """Count what is held of every share now."""
     held = HoldingReader(observed, catalog).running()
     return tuple(use for one in quotas for use in _uses(one, held.values()))
+
+
+@dataclass(frozen=True, slots=True)
+class ShareRoom:
+    """A share as it is held now, and how many more VMs it allows of those that fit."""
+
+    use: ShareUse
+    more: int
+
+
+def share_rooms(
+    quotas: Quotas,
+    running: Collection[HoldingVm],
+    copy: HoldingVm | None,
+    copies: Callable[[int], Iterable[HoldingVm]],
+    most: int,
+) -> Iterator[ShareRoom]:
+    """Count for each share in question how many VMs like a `copy` it allows, `most` where it limits none.
+
+    `copies` tells what so many of them hold. Without a `copy` they are of whoever has the share.
+    """
+    members = _members(quotas, running)
+    anywhere = quotas.model_copy(update={"clusters": ()})
+    of_copy = _members(anywhere, [copy]) if copy is not None else members
+
+    def passes(now: ShareUse, count: int) -> bool:
+        added = _within(quotas, copies(count))
+        then = _use(now.share, [*members[now.share.holder], *added])
+        return now.allows(then)
+
+    for share in quotas.shares:
+        concerned = copy is None or bool(of_copy[share.holder])
+        if concerned and _use(share, _within(quotas, copies(most))).held:
+            now = _use(share, members[share.holder])
+            yield ShareRoom(now, most_that(partial(passes, now), most))
 
 
 def report_quotas(
@@ -129,15 +178,14 @@ def _report(
         if ours:
             message = f"{held} held after this plan, {most}; {ENFORCES_NONE}"
             findings.add(Code.SHARE_KEPT, subject, message)
-    elif then.held > now.held:
+    elif not now.allows(then):
         added = f"{then.worded(then.held - now.held)} more by this plan, with {_named(ours)}"
         message = f"{held} would be held, {most}: {then.worded(now.held)} now{by}, {added}"
         remedy = f"take less, or ask whoever keeps the file for a larger share: {ENFORCES_NONE}"
         findings.add(Code.SHARE_EXCEEDED, subject, message, remedy)
     elif ours:
-        message = f"{held} held already, {most}{by}"
         remedy = f"give some of it back, or ask for a larger share: {ENFORCES_NONE}"
-        findings.add(Code.SHARE_EXCEEDED_ALREADY, subject, message, remedy)
+        findings.add(Code.SHARE_EXCEEDED_ALREADY, subject, now.words, remedy)
 
 
 def _named(names: Iterable[str]) -> str:
@@ -146,14 +194,24 @@ def _named(names: Iterable[str]) -> str:
 
 def _uses(quotas: Quotas, holdings: Iterable[HoldingVm]) -> list[ShareUse]:
     """Count what is held of each share of a file."""
-    within = [one for one in holdings if not quotas.clusters or matches_any(one.cluster, quotas.clusters)]
+    members = _members(quotas, holdings)
+    return [_use(share, members[share.holder]) for share in quotas.shares]
+
+
+def _members(quotas: Quotas, holdings: Iterable[HoldingVm]) -> dict[str, list[HoldingVm]]:
+    """Return the VMs that count to each holder of a file; all others hold the rest."""
+    within = _within(quotas, holdings)
     members: dict[str, list[HoldingVm]] = {}
     for share in quotas.shares:
         if share.kind != "others" and share.holder not in members:
             members[share.holder] = [one for one in within if _has(share, one)]
     covered = {id(one) for found in members.values() for one in found}
-    rest = [one for one in within if id(one) not in covered]
-    return [_use(share, members.get(share.holder, rest)) for share in quotas.shares]
+    return members | {ALL_OTHERS: [one for one in within if id(one) not in covered]}
+
+
+def _within(quotas: Quotas, holdings: Iterable[HoldingVm]) -> list[HoldingVm]:
+    """Leave out what is held elsewhere than in the clusters whose GPUs a file shares out."""
+    return [one for one in holdings if not quotas.clusters or matches_any(one.cluster, quotas.clusters)]
 
 
 def _has(share: Share, one: HoldingVm) -> bool:
@@ -210,9 +268,7 @@ class HoldingReader:
         if not devices:
             return None
         cluster = resolved.clusters[0].name if resolved.clusters and resolved.host is None else ""
-        return self._holding(
-            resolved.name, _owner_after(resolved), resolved.folder, resolved.host, devices, cluster
-        )
+        return self._holding(*_whose(resolved), resolved.host, devices, cluster)
 
     def _holding(
         self,
@@ -230,13 +286,25 @@ class HoldingReader:
     def _planned_devices(self, resolved: ResolvedVm) -> Iterator[Held]:
         shape, fit = resolved.shape, resolved.fit
         if fit is not None and resolved.host is not None and (fit.variant or fit.slots):
-            yield from (_of_need(need) for need in fit.variant)
-            boards = self._boards(resolved.host)
-            yield from (_whole(boards.get(pci_id)) for pci_id in fit.slots if pci_id in boards)
+            yield from self._devices_of(fit, resolved.host)
         elif resolved.existing is not None:
             yield from self._devices(resolved.existing)
         elif shape is not None:
             yield from (_of_need(need) for variant in shape.variants[:1] for need in variant)
+
+    def found_by(self, resolved: ResolvedVm) -> HoldingVm | None:
+        """Return by what a share of a new VM of a plan is found, None where it shall not run."""
+        return self._holding(*_whose(resolved), None, ()) if _shall_run(resolved) else None
+
+    def placed(self, fit: Fit, host: Host) -> HoldingVm:
+        """Return what a VM without a name, an owner and a folder holds at a place."""
+        return self._holding("", "", None, host, tuple(self._devices_of(fit, host)))
+
+    def _devices_of(self, fit: Fit, host: Host) -> Iterator[Held]:
+        """Yield what a VM gets of GPUs at a place."""
+        yield from (_of_need(need) for need in fit.variant)
+        boards = self._boards(host) if fit.slots else {}
+        yield from (_whole(boards[pci_id]) for pci_id in fit.slots if pci_id in boards)
 
     def _devices(self, vm: Vm) -> Iterator[Held]:
         """Yield what a VM has of GPUs."""
@@ -278,6 +346,10 @@ def _shall_run(resolved: ResolvedVm) -> bool:
     if is_left or resolved.desired.power is DesiredPower.OFF:
         return is_left and resolved.existing is not None and resolved.existing.is_on
     return True
+
+
+def _whose(resolved: ResolvedVm) -> tuple[str, str, Folder | None]:
+    return resolved.name, _owner_after(resolved), resolved.folder
 
 
 def _owner_after(resolved: ResolvedVm) -> str:

@@ -8,7 +8,7 @@ VM of no reservation is taken to stay; one of a reserved plan goes when the rese
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime
 
 from vgpu_cfg.catalog import Catalog
@@ -68,22 +68,37 @@ def plan_reservation(
     kept = observed.reservations
     if kept is None:
         return
-    own, now = kept.of_plan(desired.identity), kept.now
+    own = kept.of_plan(desired.identity)
     if not kept.kept and desired.ends is None:
         return
-    gpus, wanted = EstateGpus(observed, catalog), None
-    if desired.ends is not None and desired.ends <= now:
+    if desired.ends is not None and desired.ends <= kept.now:
         _report_end(desired, observed, findings)
-    elif desired.begins is not None and desired.ends is not None:
-        wanted = _wanted(desired, observed, gpus, findings)
-    if wanted is not None and own is None and (other := kept.named(wanted.alarm_name)) is not None:
-        message = f"another plan of this name has reserved GPUs: {_words(other)}"
-        remedy = "give this plan another name, or take that plan's id"
-        findings.add(Code.GPUS_RESERVED, Subject(kind="plan", name=desired.name), message, remedy)
+    gpus = EstateGpus(observed, catalog)
+    wanted = reservation_wanted(desired, gpus, kept, findings)
+    if wanted is not None and own is None and kept.named(wanted.alarm_name) is not None:
         return
     _refuse_overbooking(desired, gpus, kept, wanted, placements, findings)
     if (own.reservation if own is not None else None) != wanted:
         yield change_of_reservation(desired, own, wanted)
+
+
+def reservation_wanted(
+    desired: DesiredPlan, gpus: EstateGpus, kept: Reservations, findings: Findings
+) -> Reservation | None:
+    """Return what a plan reserves, None before and after all; what keeps it from that is an error.
+
+    Its name may stand for another plan's: that is an error, too.
+    """
+    if desired.begins is None or desired.ends is None or desired.ends <= kept.now:
+        return None
+    wanted = _wanted(desired, gpus, findings)
+    if wanted is None or kept.of_plan(desired.identity) is not None:
+        return wanted
+    if (other := kept.named(wanted.alarm_name)) is not None:
+        message = f"another plan of this name has reserved GPUs: {_words(other)}"
+        remedy = "give this plan another name, or take that plan's id"
+        findings.add(Code.GPUS_RESERVED, Subject(kind="plan", name=desired.name), message, remedy)
+    return wanted
 
 
 def _report_end(desired: DesiredPlan, observed: Inventory, findings: Findings) -> None:
@@ -98,10 +113,9 @@ def _report_end(desired: DesiredPlan, observed: Inventory, findings: Findings) -
 # ---------------------------------------------------------------- what a plan needs
 
 
-def _wanted(
-    desired: DesiredPlan, observed: Inventory, gpus: EstateGpus, findings: Findings
-) -> Reservation | None:
+def _wanted(desired: DesiredPlan, gpus: EstateGpus, findings: Findings) -> Reservation | None:
     """Return what a plan reserves; what cannot be told is an error of its VM."""
+    observed = gpus.observed
     site = Site(desired, observed, Findings())
     needs: Counter[tuple[Pool, str]] = Counter()
     shares: dict[str, int] = {}
@@ -278,6 +292,77 @@ class Calendar:
         return Moment(moment, self._totals[pool], self._staying[pool], held)
 
 
+@dataclass(frozen=True, slots=True)
+class Shortage:
+    """A moment at which a plan would hold more GPUs of a pool than others leave."""
+
+    pool: Pool
+    take: int
+    moment: Moment
+
+
+class Booking:
+    """What a plan may take of the GPUs beside VMs that stay and what others have reserved.
+
+    VMs of the plan's own identity count by what is asked of them, and not as they run.
+    """
+
+    def __init__(self, plan: PlanIdentity, gpus: EstateGpus, kept: Reservations) -> None:
+        held = [one for one in kept.kept if one.reservation is not None and one.reservation.ends > kept.now]
+        found = [one.reservation for one in held if one.reservation is not None]
+        self.gpus, self.kept = gpus, kept
+        self.others = [one for one in found if not one.is_of(plan)]
+        self._was = next((one for one in found if one.is_of(plan)), None)
+        self._accounts = {one.name: one.account for one in held}
+        own = {vm.moid for vm in gpus.observed.vms if vm.is_of(plan)}
+        self.calendar = Calendar(gpus, self.others, kept.now, own)
+        self.own_standing = [one for one in gpus.standing if {vm.moid for vm in one.vms if vm} & own]
+        self._before = Counter(one.pool for one in self.own_standing)
+
+    def shortages(self, wanted: Reservation | None, taken: Collection[tuple[str, str]]) -> Iterator[Shortage]:
+        """Yield where a plan that reserves what is `wanted`, and whose VMs take these GPUs, takes too much.
+
+        A GPU is a host's moid and its address. Each pool's moments are in order.
+        """
+        if not self.others and wanted is None:
+            return
+        staying, pools = self.calendar.staying, self.gpus.pools
+        placed = Counter(pools[key] for key in taken if key in pools and key not in staying)
+        held = Counter({(one.cluster, one.board): one.gpus for one in wanted.holds} if wanted else {})
+        begins = max(self.calendar.now, wanted.begins) if wanted is not None else self.calendar.now
+        ends = wanted.ends if wanted is not None else None
+        for pool in sorted({*placed, *held}):
+            take = max(placed[pool], held[pool])
+            is_kept = self._was is not None and self._was == wanted and take <= self._was.gpus_of(*pool)
+            if is_kept or take <= self._before[pool]:
+                continue
+            for moment in self.calendar.moments(pool, begins, ends):
+                if moment.free < take and (moment.reserved or wanted is not None):
+                    yield Shortage(pool, take, moment)
+
+    def where(self, pool: Pool) -> str:
+        """Name a pool: its board and its cluster."""
+        return f"{pool[1]} in {self.cluster_of(pool)}"
+
+    def cluster_of(self, pool: Pool) -> str:
+        """Name a pool's cluster."""
+        cluster = self.gpus.observed.cluster_by_moid.get(pool[0])
+        return cluster.name if cluster else pool[0]
+
+    def account_of(self, reservation: Reservation) -> str:
+        """Return who wrote a reservation last, "" where that is not told."""
+        return self._accounts.get(reservation.alarm_name, "")
+
+    def words(self, moment: Moment) -> str:
+        """Say who holds what of a pool at a moment, and till when."""
+        held = [f"VMs of no reservation stand on {moment.staying}"] if moment.staying else []
+        for one, count in moment.reserved:
+            by = self.account_of(one)
+            held.append(f"the plan {one.plan}{f' ({by})' if by else ''} has reserved {count}, {one.period}")
+        of = f"{max(0, moment.free)} of {moment.total} are free at {moment.at:{_MOMENT}} UTC"
+        return f"{of}: {'; '.join(held)}" if held else of
+
+
 def _refuse_overbooking(
     desired: DesiredPlan,
     gpus: EstateGpus,
@@ -287,41 +372,18 @@ def _refuse_overbooking(
     findings: Findings,
 ) -> None:
     """Refuse a plan that takes what others have reserved, now or at any moment of its time."""
-    others = [one for one in kept.kept if one.reservation is not None and one.reservation.ends > kept.now]
-    found = [one.reservation for one in others if one.reservation is not None]
-    reservations = [one for one in found if not one.is_of(desired.identity)]
-    if not reservations and wanted is None:
-        return
-    own = {vm.moid for vm in gpus.observed.vms if vm.is_of(desired.identity)}
-    calendar = Calendar(gpus, reservations, kept.now, own)
-    was = next((one for one in found if one.is_of(desired.identity)), None)
-    before = Counter(one.pool for one in gpus.standing if {vm.moid for vm in one.vms if vm} & own)
-    keys = {(one.host_moid, pci_id) for one in placements for pci_id in one.gpu_pci_ids}
-    placed = Counter(gpus.pools[key] for key in keys if key in gpus.pools and key not in calendar.staying)
-    begins = max(kept.now, wanted.begins) if wanted is not None else kept.now
-    accounts = {one.name: one.account for one in others}
-    for pool in sorted({*placed, *((one.cluster, one.board) for one in (wanted.holds if wanted else ()))}):
-        take = max(placed[pool], wanted.gpus_of(*pool) if wanted is not None else 0)
-        if take <= before[pool] or (was == wanted and was is not None and take <= was.gpus_of(*pool)):
-            continue
-        for moment in calendar.moments(pool, begins, wanted.ends if wanted is not None else None):
-            if moment.free < take and (moment.reserved or wanted is not None):
-                cluster = gpus.observed.cluster_by_moid.get(pool[0])
-                where = f"{pool[1]} in {cluster.name if cluster else pool[0]}"
-                message = f"{counted(take, 'GPU')} of {where} would be taken, and {_held(moment, accounts)}"
-                subject = Subject(kind="plan", name=desired.name)
-                findings.add(Code.GPUS_RESERVED, subject, message, _ANOTHER_TIME)
-                break
-
-
-def _held(moment: Moment, accounts: Mapping[str, str]) -> str:
-    """Say who holds what of a pool at a moment, and till when."""
-    held = [f"VMs of no reservation stand on {moment.staying}"] if moment.staying else []
-    for one, count in moment.reserved:
-        by = accounts.get(one.alarm_name, "")
-        held.append(f"the plan {one.plan}{f' ({by})' if by else ''} has reserved {count}, {one.period}")
-    of = f"{max(0, moment.free)} of {moment.total} are free at {moment.at:{_MOMENT}} UTC"
-    return f"{of}: {'; '.join(held)}" if held else of
+    booking = Booking(desired.identity, gpus, kept)
+    taken = {(one.host_moid, pci_id) for one in placements for pci_id in one.gpu_pci_ids}
+    told = set[Pool]()
+    for short in booking.shortages(wanted, taken):
+        if short.pool not in told:
+            told.add(short.pool)
+            where = booking.where(short.pool)
+            message = (
+                f"{counted(short.take, 'GPU')} of {where} would be taken, and {booking.words(short.moment)}"
+            )
+            subject = Subject(kind="plan", name=desired.name)
+            findings.add(Code.GPUS_RESERVED, subject, message, _ANOTHER_TIME)
 
 
 def _words(kept: KeptReservation) -> str:

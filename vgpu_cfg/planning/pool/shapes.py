@@ -7,16 +7,20 @@ from dataclasses import field, replace
 
 from vgpu_cfg.catalog import Catalog
 from vgpu_cfg.late_dataclasses import dataclass
-from vgpu_cfg.model.desired import DesiredPlan, DesiredVm
+from vgpu_cfg.model.desired import DesiredPlan, DesiredPower, DesiredVm
 from vgpu_cfg.model.observed.inventory import Host, Inventory
 from vgpu_cfg.model.plan.change import Diagnostic
 from vgpu_cfg.model.plan_file import GpuEntry
+from vgpu_cfg.model.quotas import Quotas
 from vgpu_cfg.model.vgpu import VgpuProfile
 from vgpu_cfg.planning.capacity.host_capacity import CapacityReader
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.placement.demand import Shape, make_variants
 from vgpu_cfg.planning.placement.host_state import HostState
+from vgpu_cfg.planning.pool.copies import Copies
 from vgpu_cfg.planning.pool.fit import HostFit, how_many
+from vgpu_cfg.planning.pool.quotas import HoldingReader
+from vgpu_cfg.planning.pool.rooms import Rooms, rooms_of_profile, rooms_of_vm
 from vgpu_cfg.planning.vms.checks.gpu_checks import OfferedBy, check_gpus
 from vgpu_cfg.planning.vms.lookup.baseline import Baseline, hosts_in_order, make_baseline
 from vgpu_cfg.planning.vms.lookup.vm_resolver import VmResolver
@@ -26,7 +30,8 @@ from vgpu_cfg.planning.vms.lookup.vm_resolver import VmResolver
 class Fits:
     """The answer: a row per host in question, with what was asked in numbers.
 
-    `errors` are findings that keep the VM off every host, whatever is free; then there are no rows.
+    `errors` are findings that keep the VM off every host, whatever is free; then there are no rows. `rooms`
+    says how many of them a plan may take, by shares and reservations.
     """
 
     hosts: tuple[HostFit, ...]
@@ -34,11 +39,17 @@ class Fits:
     cpus: int = 0
     memory_mib: int = 0
     errors: tuple[Diagnostic, ...] = ()
+    rooms: Rooms = field(default_factory=Rooms)
 
     @property
     def total(self) -> int:
         """How many fit in all."""
-        return sum(fit.count for fit in self.hosts)
+        return _total(self.hosts)
+
+    @property
+    def allowed(self) -> int:
+        """How many a plan may take."""
+        return self.total if self.rooms.allowed is None else self.rooms.allowed
 
 
 @dataclass(slots=True)
@@ -57,7 +68,9 @@ class CurrentHosts:
         baseline: Baseline = make_baseline(self.hosts, self.observed, (), (), self.reader, Findings())
         self.states = baseline.states
 
-    def fit_profile(self, profile: VgpuProfile, wants_host: Callable[[str], bool]) -> Fits:
+    def fit_profile(
+        self, profile: VgpuProfile, wants_host: Callable[[str], bool], quotas: Sequence[Quotas] = ()
+    ) -> Fits:
         """Count one more vGPU of a profile, on hosts that are wanted by name and usable.
 
         Only GPUs decide: a profile says nothing of CPUs and memory.
@@ -67,7 +80,9 @@ class CurrentHosts:
             (index, 0) for index, host in enumerate(self.hosts) if host.is_usable and wants_host(host.name)
         )
         shape = Shape(hosts=usable, variants=make_variants(requested, self.reader.needs))
-        return Fits(how_many(self.states, shape), (profile.name,))
+        found = how_many(self.states, shape)
+        rooms = rooms_of_profile(self._copies(shape, self.states, found), quotas, _total(found))
+        return Fits(found, (profile.name,), rooms=rooms)
 
     def fit_vm(self, desired: DesiredPlan, vm: DesiredVm, wants_host: Callable[[str], bool]) -> Fits:
         """Count one more VM like one of a plan file, as if none of them existed by that name.
@@ -92,14 +107,30 @@ class CurrentHosts:
         states: Sequence[HostState] = make_baseline(
             self.hosts, self.observed, (), (), self.reader, findings
         ).states
-        found = how_many(states, shape) if shape is not None else ()
-        errors = _errors(findings) if shape is None else ()
-        return Fits(found, profiles, resolved.cpus, resolved.memory_mib, errors)
+        if shape is None:
+            return Fits((), profiles, resolved.cpus, resolved.memory_mib, _errors(findings))
+        found = how_many(states, shape)
+        copies = self._copies(shape, states, found, starts=vm.power is DesiredPower.ON)
+        holding = copies.reader.found_by(resolved)
+        against = Findings.for_plan(desired)
+        rooms = rooms_of_vm(copies, desired, vm, holding, _total(found), against)
+        return Fits(found, profiles, resolved.cpus, resolved.memory_mib, _errors(against), rooms)
+
+    def _copies(
+        self, shape: Shape, states: Sequence[HostState], found: Sequence[HostFit], *, starts: bool = True
+    ) -> Copies:
+        taking = [index for (index, _), fit in zip(shape.hosts, found, strict=True) if fit.count]
+        reader = HoldingReader(self.observed, self.catalog, self.reader)
+        return Copies(self.observed, self.hosts, states, shape, taking, reader, starts)
 
     def _narrowed(self, shape: Shape | None, wants_host: Callable[[str], bool]) -> Shape | None:
         if shape is None:
             return None
         return replace(shape, hosts=tuple(one for one in shape.hosts if wants_host(self.hosts[one[0]].name)))
+
+
+def _total(found: Sequence[HostFit]) -> int:
+    return sum(fit.count for fit in found)
 
 
 def _errors(findings: Findings) -> tuple[Diagnostic, ...]:

@@ -14,6 +14,7 @@ from vgpu_cfg.planning.pool.calendar import ReservationCalendar
 from vgpu_cfg.planning.pool.gpus import PooledGpu
 from vgpu_cfg.planning.pool.hours import Hours
 from vgpu_cfg.planning.pool.quotas import ShareUse
+from vgpu_cfg.planning.pool.rooms import LaterRoom
 from vgpu_cfg.planning.pool.stranding import Stranding
 from vgpu_cfg.planning.pool.summary import GpuPool, reclaim_steps
 from vgpu_cfg.render.data.format import FORMAT, Data
@@ -138,10 +139,36 @@ def fit_data(view: FitView) -> Data:
         "total": fits.total,
         "total_as_it_is": fits.total if view.as_it_is is None else view.as_it_is,
         "added": [{"asked": words, "hosts": list(names)} for words, names in view.added.items()],
+        "allowed": fits.allowed,
+        "shares": [_share(one.use) | {"fit": one.more} for one in fits.rooms.shares],
+        "reserved": [_later(one) for one in fits.rooms.later],
         "next_step": view.next_step,
         "left_out": [host.name for host in view.left_out],
         "lost_hosts": [one.model_dump(mode="json") for one in view.lost],
         "hosts": [_host(view, number) for number in range(len(fits.hosts))],
+    }
+
+
+def _later(one: LaterRoom) -> Data:
+    moment = one.moment
+    return {
+        "at": moment.at.isoformat(),
+        "fit": one.count,
+        "cluster": one.cluster,
+        "board": one.board,
+        "gpus": moment.total,
+        "staying": moment.staying,
+        "free": moment.free,
+        "by": [
+            {
+                "plan": held.plan,
+                "account": account,
+                "gpus": gpus,
+                "begins": held.begins.isoformat(),
+                "ends": held.ends.isoformat(),
+            }
+            for (held, gpus), account in zip(moment.reserved, one.accounts, strict=True)
+        ],
     }
 
 

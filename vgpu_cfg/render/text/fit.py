@@ -11,6 +11,8 @@ from vgpu_cfg.planning.expand.ranges import fold_names
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.pool.fit import HostFit
 from vgpu_cfg.planning.pool.gpus import PooledGpu
+from vgpu_cfg.planning.pool.quotas import ENFORCES_NONE
+from vgpu_cfg.planning.pool.shapes import Fits
 from vgpu_cfg.render.layout.lines import Cell, Column, both_ends, counted, fold_hosts, hanging, size, table
 from vgpu_cfg.render.text.lost import lost_lines
 from vgpu_cfg.render.views.fit import FitView
@@ -45,6 +47,7 @@ def render_fit(view: FitView, width: int, *, with_all: bool = False) -> list[Tex
     lines += lost_lines(view.lost, width)
     if view.fits.total:
         lines += _gains(view, width)
+    lines += _rooms(view, width)
     lines += hanging("TOTAL", _total(view), width, indent=0, style="bold")
     if view.next_step:
         lines += hanging("DO", view.next_step, width, indent=0, style="bold")
@@ -107,10 +110,34 @@ def _gains(view: FitView, width: int) -> list[Text]:
     return lines
 
 
+def _rooms(view: FitView, width: int) -> list[Text]:
+    """Say what shares leave of them, and from when on fewer may be taken, since others have reserved GPUs."""
+    rooms, now = view.fits.rooms, view.now
+    lines: list[Text] = []
+    for one in rooms.shares:
+        lines += hanging("SHARE", f"{one.more} for {one.use.words}", width, indent=0)
+    for later in rooms.later:
+        since = "" if later.moment.at == now else f" from {later.moment.at:%Y-%m-%d %H:%M} UTC on"
+        lines += hanging("RESERVED", f"{later.count}{since}: {later.text}", width, indent=0)
+    return lines
+
+
 def _total(view: FitView) -> str:
-    if view.as_it_is is None:
-        return _count(view)
-    return f"{_count(view)}; {view.as_it_is} on what is there"
+    rooms = view.fits.rooms
+    parts = [
+        _count(view),
+        "" if view.as_it_is is None else f"{view.as_it_is} on what is there",
+        "" if rooms.allowed is None else _allowed(view.fits),
+        ENFORCES_NONE if rooms.shares or rooms.later else "",
+    ]
+    return "; ".join(part for part in parts if part)
+
+
+def _allowed(fits: Fits) -> str:
+    if fits.rooms.is_waiting:
+        return f"the plan can reserve GPUs for {fits.allowed}"
+    whose = "a plan without an end" if fits.rooms.lasts and fits.rooms.later else "a plan"
+    return f"{whose} may take {'all' if fits.allowed == fits.total else fits.allowed} of them"
 
 
 def _count(view: FitView) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field
+from datetime import datetime
 
 from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.observed.inventory import Host
@@ -18,8 +19,8 @@ class FitView:
     """What was asked, of which server, and the answer; `gpus` are those of the hosts by moid.
 
     `left_out` are hosts that were asked for and take no VM; `lost` do not respond, and have VMs of the
-    plan's line that was asked for. `added` are names of hosts that are only thought of, by their words,
-    `as_it_is` how many fit without these.
+    plan's line that was asked for; `now` is the time by vCenter's clock. `added` are names of hosts that are
+    only thought of, by their words, `as_it_is` how many fit without these.
     """
 
     server: str
@@ -32,6 +33,7 @@ class FitView:
     lost: Sequence[LostHost] = ()
     added: Mapping[str, Sequence[str]] = field(default_factory=dict)
     as_it_is: int | None = None
+    now: datetime | None = None
 
     @property
     def next_step(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import field, replace
 
 from vgpu_cfg.late_dataclasses import dataclass
@@ -13,6 +13,7 @@ from vgpu_cfg.planning.capacity.host_capacity import CapacityReader, Claim, Host
 from vgpu_cfg.planning.capacity.numa import nodes_of_affinity
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
+from vgpu_cfg.planning.placement.demand import Demand
 from vgpu_cfg.planning.placement.expectation import expect_gpus
 from vgpu_cfg.planning.placement.host_state import HOST_MEMORY_SHARE, HostState
 from vgpu_cfg.planning.placement.place import Placed
@@ -141,12 +142,16 @@ def _unknown_boards(capacity: HostCapacity) -> list[str]:
 
 def place_vms(baseline: Baseline, resolved_vms: Sequence[ResolvedVm]) -> Placed:
     """Give every VM that needs one its place; those without one are among the placed's failures."""
-    demands = demands_of(resolved_vms)
-    placed = expect_gpus(
-        place_startable(baseline.states, demands, PLACERS, starting_of(resolved_vms)), demands
-    )
+    placed = place_demands(baseline.states, demands_of(resolved_vms), starting_of(resolved_vms))
     for resolved in resolved_vms:
         resolved.fit = placed.fits.get(resolved.name)
         if resolved.fit is not None:
             resolved.host = baseline.hosts[resolved.fit.host]
     return placed
+
+
+def place_demands(
+    states: Sequence[HostState], demands: Sequence[Demand], starting: Collection[str]
+) -> Placed:
+    """Place what is demanded, on the GPUs that can be expected; VMs `starting` are to run."""
+    return expect_gpus(place_startable(states, demands, PLACERS, starting), demands)

@@ -1,0 +1,182 @@
+"""How many of those that fit a plan may take: what shares of the GPUs leave, and what others have reserved.
+
+It is asked as planning would judge so many of them, on the places that planning would give them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import field
+from datetime import datetime
+from functools import partial
+
+from vgpu_cfg.late_dataclasses import dataclass
+from vgpu_cfg.model.desired import DesiredPlan, DesiredVm
+from vgpu_cfg.model.identity import PlanIdentity
+from vgpu_cfg.model.quotas import Quotas
+from vgpu_cfg.model.reservations import Reservation
+from vgpu_cfg.planning.findings.collection import Findings
+from vgpu_cfg.planning.pool.bisection import most_that
+from vgpu_cfg.planning.pool.copies import Copies
+from vgpu_cfg.planning.pool.quotas import HoldingVm, ShareRoom, share_rooms
+from vgpu_cfg.planning.pool.reservations import (
+    Booking,
+    EstateGpus,
+    Moment,
+    Shortage,
+    is_waiting,
+    reservation_wanted,
+)
+
+_NOBODY = PlanIdentity(name="")
+
+
+@dataclass(frozen=True, slots=True)
+class LaterRoom:
+    """A moment from which on fewer may be taken, for what is free of a board in a cluster then.
+
+    `text` says that; `accounts` are those who wrote the moment's reservations last, in their order.
+    """
+
+    count: int
+    cluster: str
+    board: str
+    text: str
+    moment: Moment
+    accounts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Rooms:
+    """What limits how many may be taken: shares, and moments in their order, each with fewer than before.
+
+    `allowed` is how many a plan may take, None where nothing limits it; of a profile, for good and whoever
+    owns its VMs; `lasts` tells that it has no end. With `is_waiting` the plan's time is still to come: its
+    GPUs are reserved then, and what is free now does not matter.
+    """
+
+    shares: tuple[ShareRoom, ...] = ()
+    later: tuple[LaterRoom, ...] = ()
+    allowed: int | None = None
+    is_waiting: bool = False
+    lasts: bool = True
+
+
+def rooms_of_profile(copies: Copies, quotas: Sequence[Quotas], most: int) -> Rooms:
+    """Say what limits VMs of a profile, whoever owns them, that stay for good."""
+    shares = tuple(_shares(copies, quotas, None, most))
+    kept = copies.observed.reservations
+    if kept is None:
+        return Rooms(shares)
+    booking = Booking(_NOBODY, EstateGpus(copies.observed, copies.reader.catalog), kept)
+    later = tuple(_later(_Asked(booking, copies), most))
+    return Rooms(shares, later, later[-1].count if later else None)
+
+
+def rooms_of_vm(
+    copies: Copies,
+    desired: DesiredPlan,
+    vm: DesiredVm,
+    holding: HoldingVm | None,
+    most: int,
+    findings: Findings,
+) -> Rooms:
+    """Say what limits more VMs like one of a plan, beside those of the plan that are there.
+
+    `holding` tells by what a share of it is found, None where it shall not run. What keeps the plan from
+    reserving anything is an error among the findings.
+    """
+    observed = copies.observed
+    waits = is_waiting(desired, observed)
+    shares = () if waits or holding is None else tuple(_shares(copies, desired.quotas, holding, most))
+    later: tuple[LaterRoom, ...] = ()
+    if observed.reservations is not None:
+        gpus = EstateGpus(observed, copies.reader.catalog)
+        booking = Booking(desired.identity, gpus, observed.reservations)
+        names = {one.mark.vm for one in observed.vms if one.mark and one.is_of(desired.identity)}
+        there = tuple(one for one in desired.vms if one.name in names)
+        asked = _Asked(booking, copies, desired, vm, there, waits)
+        asked.reserved(1, findings)
+        later = tuple(_later(asked, _most_ever(copies, gpus) if waits else most))
+    counts = [*(one.more for one in shares), *(one.count for one in later[-1:])]
+    return Rooms(shares, later, min(counts, default=None), waits, lasts=desired.ends is None)
+
+
+def _most_ever(copies: Copies, gpus: EstateGpus) -> int:
+    """Return a number that no estate takes of them, however little runs."""
+    parts = (need.max_per_gpu for variant in copies.shape.variants for need in variant)
+    return sum(gpus.totals.values()) * max(parts, default=1) + 1
+
+
+def _shares(
+    copies: Copies, quotas: Sequence[Quotas], holding: HoldingVm | None, most: int
+) -> Iterator[ShareRoom]:
+    if not quotas or not most:
+        return
+    running = copies.reader.running().values()
+    for one in quotas:
+        yield from share_rooms(one, running, holding, partial(copies.held, clusters=one.clusters), most)
+
+
+@dataclass(slots=True)
+class _Asked:
+    """What a plan takes and reserves with so many copies, beside its VMs that are `there`.
+
+    Without a plan nothing is reserved, and the copies stay for good.
+    """
+
+    booking: Booking
+    copies: Copies
+    desired: DesiredPlan | None = None
+    vm: DesiredVm | None = None
+    there: tuple[DesiredVm, ...] = ()
+    waits: bool = False
+    _standing: frozenset[tuple[str, str]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        names = {vm.name for vm in self.there}
+        self._standing = frozenset(
+            one.key for one in self.booking.own_standing if {vm.name for vm in one.vms if vm} & names
+        )
+
+    def reserved(self, count: int, findings: Findings) -> Reservation | None:
+        """Return what the plan reserves."""
+        if self.desired is None or self.vm is None:
+            return None
+        vms = (*self.there, *(self.vm,) * count)
+        meant = self.desired.model_copy(update={"vms": vms})
+        return reservation_wanted(meant, self.booking.gpus, self.booking.kept, findings)
+
+    def shortages(self, count: int) -> list[Shortage]:
+        """Return where it takes too much."""
+        taken = frozenset() if self.waits else self.copies.taken(count)
+        return self._shortages(count, taken)
+
+    def at_worst(self, most: int) -> list[Shortage]:
+        """Return where it would take too much with every GPU that so many copies could get."""
+        return self._shortages(most, frozenset() if self.waits else self.copies.possible)
+
+    def _shortages(self, count: int, taken: Collection[tuple[str, str]]) -> list[Shortage]:
+        standing = frozenset() if self.waits else self._standing
+        return list(self.booking.shortages(self.reserved(count, Findings()), standing.union(taken)))
+
+
+def _later(asked: _Asked, most: int) -> Iterator[LaterRoom]:
+    """Yield the moments from which on fewer may be taken than before, `most` at first."""
+    booking, left = asked.booking, most
+
+    def short_at(at: datetime, count: int) -> list[Shortage]:
+        return [short for short in asked.shortages(count) if short.moment.at == at]
+
+    def passes(at: datetime, count: int) -> bool:
+        return not short_at(at, count)
+
+    for at in sorted({short.moment.at for short in asked.at_worst(most)}):
+        count = most_that(partial(passes, at), left)
+        if count < left:
+            short = short_at(at, count + 1)[0]
+            text = f"of {booking.where(short.pool)} {booking.words(short.moment)}"
+            accounts = tuple(booking.account_of(one) for one, _ in short.moment.reserved)
+            cluster = booking.cluster_of(short.pool)
+            yield LaterRoom(count, cluster, short.pool[1], text, short.moment, accounts)
+            left = count
