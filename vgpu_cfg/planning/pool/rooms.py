@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import field
 from datetime import datetime
+from fractions import Fraction
 from functools import partial
 
 from vgpu_cfg.late_dataclasses import dataclass
@@ -152,6 +153,12 @@ class _Asked:
         taken = frozenset() if self.waits else self.copies.taken(count)
         return self._shortages(count, taken)
 
+    def guess(self, free: int) -> int:
+        """Return about how many so many free GPUs are enough for."""
+        variant = self.copies.shape.variants[:1]
+        gpus = sum((Fraction(1, need.max_per_gpu) for need in variant[0]), Fraction()) if variant else 1
+        return int(max(0, free) / gpus)
+
     def at_worst(self, most: int) -> list[Shortage]:
         """Return where it would take too much with every GPU that so many copies could get."""
         return self._shortages(most, frozenset() if self.waits else self.copies.possible)
@@ -171,8 +178,11 @@ def _later(asked: _Asked, most: int) -> Iterator[LaterRoom]:
     def passes(at: datetime, count: int) -> bool:
         return not short_at(at, count)
 
-    for at in sorted({short.moment.at for short in asked.at_worst(most)}):
-        count = most_that(partial(passes, at), left)
+    free: dict[datetime, int] = {}
+    for worst in asked.at_worst(most):
+        free[worst.moment.at] = min(worst.moment.free, free.get(worst.moment.at, worst.moment.free))
+    for at in sorted(free):
+        count = most_that(partial(passes, at), left, asked.guess(free[at]))
         if count < left:
             short = short_at(at, count + 1)[0]
             text = f"of {booking.where(short.pool)} {booking.words(short.moment)}"
