@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyVmomi import vim
+from pyVmomi import vim, vmodl
 
 from tests.unit.lab.host_rig import A100_HOST, OTHER_A100_HOST, HostRig, rig_of
 from vgpu_cfg.lab.state.host_defaults import bundle_vibs
@@ -230,3 +230,29 @@ def test_the_management_network_shows() -> None:
     assert selected["management"] == [vmk0.key]
     assert not selected["vsan"]
     assert len({rig.host(name).config.network.vnic[0].spec.mac for name in (A100_HOST, OTHER_A100_HOST)}) == 2
+
+
+def test_who_gets_in_through_a_ruleset_is_set() -> None:
+    rig = HostRig()
+    firewall = rig.host().configManager.firewallSystem
+    network = vim.host.Ruleset.IpNetwork(network="192.0.2.0", prefixLength=24)
+
+    def allowed() -> Any:
+        return next(one for one in firewall.firewallInfo.ruleset if one.key == "sshServer").allowedHosts
+
+    def update(key: str = "sshServer", **fields: Any) -> None:
+        firewall.UpdateRuleset(
+            key, vim.host.Ruleset.RulesetSpec(allowedHosts=vim.host.Ruleset.IpList(**fields))
+        )
+
+    assert allowed().allIp
+    update(allIp=False, ipAddress=["198.51.100.7"], ipNetwork=[network])
+    shown = allowed()
+    assert (shown.allIp, list(shown.ipAddress)) == (False, ["198.51.100.7"])
+    assert [(one.network, one.prefixLength) for one in shown.ipNetwork] == [("192.0.2.0", 24)]
+    with pytest.raises(vmodl.fault.InvalidArgument):
+        update(allIp=False, ipAddress=["nobody"])
+    with pytest.raises(vim.fault.NotFound):
+        update("nothing", allIp=True)
+    update(allIp=True)
+    assert allowed().allIp

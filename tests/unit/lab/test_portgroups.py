@@ -184,3 +184,50 @@ def test_portgroups_are_kept_in_a_saved_lab(tmp_path: Path) -> None:
     kept = {net.moid: net for net in rig.opened_again().state.all(Network)}
     assert kept == {net.moid: net for net in rig.lab.state.all(Network)}
     assert ((1, 9),) in [net.trunk for net in kept.values()]
+
+
+def teaming(policy: str | None = None, active: tuple[str, ...] = (), standby: tuple[str, ...] = ()) -> Any:
+    order = Shapes.UplinkPortOrderPolicy(
+        inherited=False, activeUplinkPort=list(active), standbyUplinkPort=list(standby)
+    )
+    return Shapes.VmwarePortConfigPolicy(
+        uplinkTeamingPolicy=Shapes.UplinkPortTeamingPolicy(
+            inherited=False,
+            policy=vim.StringPolicy(inherited=False, value=policy) if policy else None,
+            uplinkPortOrder=order if active or standby else None,
+        )
+    )
+
+
+def test_teaming_is_kept_and_a_vlan_beside_it() -> None:
+    rig = SwitchRig()
+    made = rig.portgroup(111)
+    shown = made.config.defaultPortConfig.uplinkTeamingPolicy
+    uplinks = list(rig.switch.config.uplinkPortPolicy.uplinkPortName)
+    assert (shown.policy.value, list(shown.uplinkPortOrder.activeUplinkPort)) == (
+        "loadbalance_srcid",
+        uplinks,
+    )
+    first, second = uplinks[:2]
+    sent = teaming("failover_explicit", (first,), (second,))
+    assert change(rig, made, defaultPortConfig=sent).state == "success"
+    assert change(rig, made, defaultPortConfig=teaming(active=(second,))).state == "success"
+    shown = made.config.defaultPortConfig
+    order = shown.uplinkTeamingPolicy.uplinkPortOrder
+    assert (shown.uplinkTeamingPolicy.policy.value, shown.vlan.vlanId) == ("failover_explicit", 111)
+    assert (list(order.activeUplinkPort), list(order.standbyUplinkPort)) == ([second], [])
+
+
+@pytest.mark.parametrize(
+    ("policy", "active", "standby"),
+    [("round_robin", 0, None), ("failover_explicit", "no such", None), ("failover_explicit", 0, 0)],
+)
+def test_teaming_that_cannot_be_is_refused(policy: str, active: Any, standby: Any) -> None:
+    rig = SwitchRig()
+    uplinks = list(rig.switch.config.uplinkPortPolicy.uplinkPortName)
+    named = [
+        tuple(uplinks[one] if one == 0 else one for one in (each,) if one is not None)
+        for each in (active, standby)
+    ]
+    info = add(rig, Portgroup(name="odd", defaultPortConfig=teaming(policy, *named)))
+    assert isinstance(info.error, vmodl.fault.InvalidArgument)

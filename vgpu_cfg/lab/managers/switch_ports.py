@@ -35,12 +35,13 @@ def fetch_ports(context: Context, thing: DistributedSwitch, *, criteria: Any) ->
 
 def _ports(context: Context, switch: DistributedSwitch, group: Network) -> Iterator[Any]:
     vms = list(group.vms)
+    setting = port_config(context, group)
     number = int(group.moid.rpartition("-")[2]) * 1000
     for at in range(max(group.ports, len(vms))):
         vm = vim.VirtualMachine(vms[at]) if at < len(vms) else None
         yield vim.dvs.DistributedVirtualPort(
             key=str(number + at),
-            config=vim.dvs.DistributedVirtualPort.ConfigInfo(configVersion="0", setting=port_config(group)),
+            config=vim.dvs.DistributedVirtualPort.ConfigInfo(configVersion="0", setting=setting),
             dvsUuid=switch.uuid,
             portgroupKey=group.moid,
             connectee=vim.dvs.PortConnectee(connectedEntity=vm, type="vmVnic") if vm is not None else None,

@@ -1,4 +1,8 @@
-"""ReconfigureComputeResource_Task: a cluster's services, DRS rules and groups, all of a spec or nothing."""
+"""A cluster's services, DRS rules and groups, changed by a spec: all of it or nothing.
+
+ReconfigureCluster_Task is the older of the two methods (vSphere API reference, ClusterComputeResource): its
+spec has all but groups.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,7 @@ from uuid import NAMESPACE_URL, uuid5
 
 from pyVmomi import vim
 
+from vgpu_cfg.lab.operations.availability import change_availability
 from vgpu_cfg.lab.operations.overrides import change_das, change_drs
 from vgpu_cfg.lab.operations.refs import resolve
 from vgpu_cfg.lab.rules import refusals
@@ -16,7 +21,7 @@ from vgpu_cfg.lab.simulation.operations import task
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state.inventory import Cluster, Group, Host, LabState, Rule, VirtualMachine
 
-_CHANGED = ("rules", "groups", "overrides", "drs_options", "drs_enabled", "drs_behavior", "ha_enabled")
+_CHANGED = ("rules", "groups", "overrides", "drs_options", "drs_enabled", "drs_behavior", "ha_enabled", "das")
 """What a spec changes of a cluster."""
 
 
@@ -30,7 +35,7 @@ def reconfigure_cluster(lab: Simulation, cluster: Cluster, *, spec: Any, modify:
     """Apply a ClusterConfigSpecEx. Only `modify` true is taken: the lab resets no cluster."""
     if not modify:
         raise refusals.bad_argument("modify")
-    if cluster.is_standalone or not isinstance(spec, vim.cluster.ConfigSpecEx):
+    if cluster.is_standalone or not isinstance(spec, vim.cluster.ConfigSpecEx | vim.cluster.ConfigSpec):
         raise refusals.bad_argument("spec")
     draft = replace(
         cluster,
@@ -45,8 +50,16 @@ def reconfigure_cluster(lab: Simulation, cluster: Cluster, *, spec: Any, modify:
     lab.state.touch(cluster)
 
 
+task(
+    "ClusterComputeResource",
+    "ReconfigureCluster_Task",
+    description_id="ClusterComputeResource.reconfigure",
+    seconds=1.0,
+)(reconfigure_cluster)
+
+
 def _apply(lab: Simulation, cluster: Cluster, spec: Any) -> None:
-    for change in spec.groupSpec or ():
+    for change in getattr(spec, "groupSpec", None) or ():
         _change_group(lab.state, cluster, change)
     for change in spec.rulesSpec or ():
         _change_rule(lab.state, cluster, change)
@@ -67,8 +80,8 @@ def change_services(cluster: Cluster, spec: Any) -> None:
             cluster.drs_behavior = str(drs.defaultVmBehavior)
         for option in drs.option or ():
             _set_option(cluster, option.key, option.value)
-    if das is not None and das.enabled is not None:
-        cluster.ha_enabled = bool(das.enabled)
+    if das is not None:
+        change_availability(cluster, das)
 
 
 def _set_option(cluster: Cluster, key: str, value: Any) -> None:

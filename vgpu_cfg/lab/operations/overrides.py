@@ -14,15 +14,11 @@ from typing import Any
 
 from pyVmomi import vim
 
+from vgpu_cfg.lab.operations.availability import check_settings
 from vgpu_cfg.lab.operations.refs import moid_of, resolve
 from vgpu_cfg.lab.rules import refusals
 from vgpu_cfg.lab.state.devices import merged
 from vgpu_cfg.lab.state.inventory import Cluster, LabState, VirtualMachine, VmOverride
-
-_PRIORITIES = ("disabled", "lowest", "low", "medium", "high", "highest", "clusterRestartPriority")
-"""The words of vim `ClusterDasVmSettingsRestartPriority`."""
-_MONITORING = ("vmMonitoringDisabled", "vmMonitoringOnly", "vmAndAppMonitoring")
-"""Those of vim `ClusterDasConfigInfoVmMonitoringState`."""
 
 
 def change_drs(state: LabState, cluster: Cluster, change: Any) -> None:
@@ -62,11 +58,7 @@ def change_das(state: LabState, cluster: Cluster, change: Any) -> None:
     sent = merged(vim.cluster.DasVmSettings(), change.info.dasSettings)
     if not sent.restartPriority and change.info.restartPriority:
         sent.restartPriority = str(change.info.restartPriority)
-    monitoring = sent.vmToolsMonitoringSettings
-    if sent.restartPriority and sent.restartPriority not in _PRIORITIES:
-        raise refusals.bad_argument(f"{path}.info.dasSettings.restartPriority")
-    if monitoring is not None and monitoring.vmMonitoring and monitoring.vmMonitoring not in _MONITORING:
-        raise refusals.bad_argument(f"{path}.info.dasSettings.vmToolsMonitoringSettings.vmMonitoring")
+    check_settings(sent, f"{path}.info.dasSettings")
     _keep(cluster, moid, replace(old, das_settings=merged(old.das_settings, sent)))
 
 

@@ -1,7 +1,7 @@
-"""Distributed portgroups made and changed: their names, VLANs and ports.
+"""Distributed portgroups made and changed: their names, VLANs, teaming and ports.
 
-Of a port's settings only the VLAN is kept: teaming, security and shaping go unjudged and show their
-default. Private VLANs are not carried out.
+Of a port's settings security and shaping are kept and shown, and go unjudged. Private VLANs are not carried
+out. That an uplink which the switch has not is refused, and as an invalid argument, is assumed.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from vgpu_cfg.lab.operations.vms.drafts import check_name
 from vgpu_cfg.lab.rules import refusals
 from vgpu_cfg.lab.simulation.operations import task
 from vgpu_cfg.lab.simulation.simulation import Simulation
+from vgpu_cfg.lab.state.devices import is_set, merged
 from vgpu_cfg.lab.state.inventory import DistributedSwitch, Folder, Host, Network
 from vgpu_cfg.lab.state.switch_members import show_to
 
@@ -23,6 +24,14 @@ _Vlan = tuple[int, tuple[tuple[int, int], ...]]
 """A VLAN, 0 for none, and the ranges of a trunk."""
 
 BINDINGS = ("earlyBinding", "lateBinding", "ephemeral")
+POLICIES = (
+    "loadbalance_ip",
+    "loadbalance_srcmac",
+    "loadbalance_srcid",
+    "failover_explicit",
+    "loadbalance_loadbased",
+)
+"""The words of vim `DistributedVirtualSwitchNicTeamingPolicyMode`."""
 HIGHEST_VLAN = 4094
 
 
@@ -83,6 +92,7 @@ def reconfigure_portgroup(lab: Simulation, portgroup: Network, *, spec: Any) -> 
         check_name(state, state.get(portgroup.parent, Folder), spec.name, portgroup.moid)
     vlan = _vlan_of(spec, (portgroup.vlan, portgroup.trunk))
     _check_type(spec)
+    _check_teaming(state.get(portgroup.switch, DistributedSwitch), spec)
     portgroup.name = spec.name or portgroup.name
     _apply(portgroup, spec, vlan)
     portgroup.config_version += 1
@@ -121,12 +131,24 @@ def _check(lab: Simulation, switch: DistributedSwitch, specs: Iterable[Any]) -> 
     for spec in specs:
         check_name(lab.state, folder, spec.name or "")
         _check_type(spec)
+        _check_teaming(switch, spec)
         _vlan_of(spec, (0, ()))
 
 
 def _check_type(spec: Any) -> None:
     if spec.type not in (None, *BINDINGS):
         raise refusals.bad_argument("spec.type")
+
+
+def _check_teaming(switch: DistributedSwitch, spec: Any) -> None:
+    """Raise InvalidArgument for a policy that there is not, or an order of uplinks of elsewhere."""
+    teaming, path = getattr(spec.defaultPortConfig, "uplinkTeamingPolicy", None), "spec.defaultPortConfig"
+    policy, order = getattr(teaming, "policy", None), getattr(teaming, "uplinkPortOrder", None)
+    if policy is not None and policy.value and policy.value not in POLICIES:
+        raise refusals.bad_argument(f"{path}.uplinkTeamingPolicy.policy")
+    named = (*order.activeUplinkPort, *order.standbyUplinkPort) if order is not None else ()
+    if not {*named} <= {*switch.uplink_names} or len({*named}) != len(named):
+        raise refusals.bad_argument(f"{path}.uplinkTeamingPolicy.uplinkPortOrder")
 
 
 def _make(lab: Simulation, switch: DistributedSwitch, spec: Any) -> Network:
@@ -137,12 +159,26 @@ def _make(lab: Simulation, switch: DistributedSwitch, spec: Any) -> Network:
 
 def _apply(portgroup: Network, spec: Any, vlan: _Vlan) -> None:
     portgroup.vlan, portgroup.trunk = vlan
+    _keep_settings(portgroup, spec.defaultPortConfig)
     if spec.numPorts is not None:
         portgroup.ports = int(spec.numPorts)
     if spec.autoExpand is not None:
         portgroup.auto_expand = bool(spec.autoExpand)
     portgroup.binding = spec.type or portgroup.binding
     portgroup.description = portgroup.description if spec.description is None else spec.description
+
+
+def _keep_settings(portgroup: Network, sent: Any) -> None:
+    """Keep what is set beside the VLAN; an order of uplinks replaces the one before."""
+    kind: Any = vim.dvs.VmwareDistributedVirtualSwitch.VmwarePortConfigPolicy
+    names = [info.name for info in kind._GetPropertyList() if info.name != "vlan"]
+    if not isinstance(sent, kind) or not any(is_set(getattr(sent, name)) for name in names):
+        return
+    portgroup.settings = merged(portgroup.settings or kind(), sent)
+    portgroup.settings.vlan = None
+    order = getattr(sent.uplinkTeamingPolicy, "uplinkPortOrder", None)
+    if order is not None:
+        portgroup.settings.uplinkTeamingPolicy.uplinkPortOrder = order
 
 
 def _vlan_of(spec: Any, now: _Vlan) -> _Vlan:

@@ -12,6 +12,7 @@ from vgpu_cfg.lab.renderers.table import Render
 from vgpu_cfg.lab.rules.drs import rule_info
 from vgpu_cfg.lab.simulation.context import Context, reference_to, referred
 from vgpu_cfg.lab.simulation.directory import service_of
+from vgpu_cfg.lab.state.devices import merged
 from vgpu_cfg.lab.state.inventory import Cluster, Group, Host
 
 MIB = 1024 * 1024
@@ -25,14 +26,28 @@ def _hosts(context: Context, thing: Cluster, *, usable: bool = False) -> list[Ho
 
 
 def _das_config(_context: Context, thing: Cluster) -> Any:
-    return vim.cluster.DasConfigInfo(
-        enabled=thing.ha_enabled,
+    """Render HA. What nobody set is as the API reference has it; the vSphere Client may send other values."""
+    monitoring = vim.cluster.VmToolsMonitoringSettings(
+        vmMonitoring="vmMonitoringDisabled",
+        clusterSettings=True,
+        failureInterval=30,
+        minUpTime=120,
+        maxFailures=3,
+        maxFailureWindow=-1,
+    )
+    unset = vim.cluster.DasConfigInfo(
         hostMonitoring="enabled",
         vmMonitoring="vmMonitoringDisabled",
         failoverLevel=1,
         admissionControlEnabled=False,
+        defaultVmSettings=vim.cluster.DasVmSettings(
+            restartPriority="medium", isolationResponse="powerOff", vmToolsMonitoringSettings=monitoring
+        ),
         option=[],
     )
+    shown = merged(unset, thing.das)
+    shown.enabled = thing.ha_enabled
+    return shown
 
 
 def _drs_config(_context: Context, thing: Cluster) -> Any:

@@ -10,6 +10,7 @@ from vgpu_cfg.lab.renderers.entity import ENTITY, attribute, constant
 from vgpu_cfg.lab.renderers.table import Render
 from vgpu_cfg.lab.simulation.clock import VIRTUAL_START, as_datetime
 from vgpu_cfg.lab.simulation.context import Context, reference_to, referred
+from vgpu_cfg.lab.state.devices import merged
 from vgpu_cfg.lab.state.inventory import DistributedSwitch, Network
 from vgpu_cfg.lab.state.switch_members import port_keys
 
@@ -23,13 +24,37 @@ def network_summary(thing: Network) -> Any:
     return vim.Network.Summary(network=kind(thing.moid), name=thing.name, accessible=True, ipPoolName="")
 
 
-def port_config(thing: Network) -> Any:
+def port_config(context: Context, thing: Network) -> Any:
+    """Render what a portgroup's ports are set to; what nobody set is what a new portgroup has in the API."""
     if thing.trunk:
         ranges = [vim.NumericRange(start=start, end=end) for start, end in thing.trunk]
         vlan: Any = _Switch.TrunkVlanSpec(inherited=False, vlanId=ranges)
     else:
         vlan = _Switch.VlanIdSpec(inherited=False, vlanId=thing.vlan)
-    return _Switch.VmwarePortConfigPolicy(vlan=vlan, blocked=vim.BoolPolicy(inherited=False, value=False))
+    switch = context.state.get(thing.switch, DistributedSwitch)
+    order = _Switch.UplinkPortOrderPolicy(
+        inherited=False, activeUplinkPort=list(switch.uplink_names), standbyUplinkPort=[]
+    )
+    unset = _Switch.VmwarePortConfigPolicy(
+        blocked=vim.BoolPolicy(inherited=False, value=False),
+        uplinkTeamingPolicy=_Switch.UplinkPortTeamingPolicy(
+            inherited=False,
+            policy=vim.StringPolicy(inherited=False, value="loadbalance_srcid"),
+            reversePolicy=vim.BoolPolicy(inherited=False, value=True),
+            notifySwitches=vim.BoolPolicy(inherited=False, value=True),
+            rollingOrder=vim.BoolPolicy(inherited=False, value=False),
+            uplinkPortOrder=order,
+        ),
+    )
+    shown = merged(unset, thing.settings)
+    shown.vlan = vlan
+    shown.uplinkTeamingPolicy.uplinkPortOrder = _order(thing) or order
+    return shown
+
+
+def _order(thing: Network) -> Any:
+    teaming = getattr(thing.settings, "uplinkTeamingPolicy", None)
+    return getattr(teaming, "uplinkPortOrder", None)
 
 
 def _portgroup_config(context: Context, thing: Network) -> Any:
@@ -38,7 +63,7 @@ def _portgroup_config(context: Context, thing: Network) -> Any:
         name=thing.name,
         numPorts=thing.ports,
         distributedVirtualSwitch=reference_to(context, thing.switch),
-        defaultPortConfig=port_config(thing),
+        defaultPortConfig=port_config(context, thing),
         description=thing.description,
         type=thing.binding,
         backingType="standard",

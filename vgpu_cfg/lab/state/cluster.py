@@ -8,6 +8,9 @@ from typing import Any, ClassVar, Literal
 from vgpu_cfg.lab.state.managed import Managed
 from vgpu_cfg.late_dataclasses import dataclass
 
+DISABLED = "disabled"
+"""vim's word for a restart priority, and for a service of HA, that is off."""
+
 
 @dataclass(slots=True)
 class Rule:
@@ -54,7 +57,10 @@ class VmOverride:
 
 @dataclass(slots=True, kw_only=True)
 class Cluster(Managed):
-    """A cluster or, where `is_standalone`, the compute resource of a single host. `parent` is a folder."""
+    """A cluster or, where `is_standalone`, the compute resource of a single host. `parent` is a folder.
+
+    `das` is a vim `DasConfigInfo` with what was set of HA beside `ha_enabled`.
+    """
 
     wsdl_type: ClassVar[str] = "ClusterComputeResource"
     moid_prefix: ClassVar[str] = "domain"
@@ -67,6 +73,7 @@ class Cluster(Managed):
     drs_enabled: bool = True
     drs_behavior: str = "manual"
     ha_enabled: bool = True
+    das: Any = None
     rules: list[Rule] = field(default_factory=list)
     groups: list[Group] = field(default_factory=list)
     overrides: dict[str, VmOverride] = field(default_factory=dict)
@@ -75,3 +82,15 @@ class Cluster(Managed):
     """A lifecycle image owns the software of its hosts."""
     config_managed: bool = False
     """A configuration profile owns the settings of its hosts."""
+
+    def is_restarted(self, vm: str) -> bool:
+        """Whether HA starts a VM elsewhere when its host fails: as set for it, else as for all."""
+        if not self.ha_enabled or getattr(self.das, "hostMonitoring", None) == DISABLED:
+            return False
+        override = self.overrides.get(vm)
+        settings = (
+            override.das_settings if override is not None else None,
+            getattr(self.das, "defaultVmSettings", None),
+        )
+        words = [one.restartPriority for one in settings if one is not None and one.restartPriority]
+        return next((word for word in words if word != "clusterRestartPriority"), "") != DISABLED

@@ -72,13 +72,17 @@ class HostService:
 
 @dataclass(slots=True)
 class FirewallRuleset:
-    """A ruleset of the host's firewall: TCP ports from `port` to `end_port`."""
+    """A ruleset of the host's firewall: TCP ports from `port` to `end_port`.
+
+    `allowed` are addresses, and networks such as `192.0.2.0/24`, that alone get in; None lets all in.
+    """
 
     label: str
     enabled: bool
     port: int
     end_port: int | None = None
     service: str = ""
+    allowed: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -219,7 +219,8 @@ class Network(Managed):
 
     A distributed portgroup's key is its moid. Its type on the wire comes from `type_on_wire`. `vlan` 0
     is none; a portgroup with `trunk` lets ranges of VLANs through instead. `ports` and the rest are a
-    distributed portgroup's: vim `DVPortgroupConfigInfo`.
+    distributed portgroup's: vim `DVPortgroupConfigInfo`. `settings` is a vim `VmwarePortConfigPolicy` with
+    what was set beside the VLAN: teaming, security, shaping.
     """
 
     wsdl_type: ClassVar[str] = "Network"
@@ -234,6 +235,7 @@ class Network(Managed):
     binding: str = "earlyBinding"
     description: str = ""
     config_version: int = 0
+    settings: Any = None
     hosts: list[str] = field(default_factory=list)
     vms: dict[str, None] = field(default_factory=dict)
 

@@ -28,9 +28,7 @@ def fail_over(lab: Simulation, host: Host) -> None:
 
 
 def _is_restarted(cluster: Cluster, vm: VirtualMachine) -> bool:
-    override = cluster.overrides.get(vm.moid)
-    settings = override.das_settings if override is not None else None
-    return not fixed_of(vm.devices) and getattr(settings, "restartPriority", None) != "disabled"
+    return not fixed_of(vm.devices) and cluster.is_restarted(vm.moid)
 
 
 def _restart_elsewhere(lab: Simulation, cluster: Cluster, vm: VirtualMachine) -> None:

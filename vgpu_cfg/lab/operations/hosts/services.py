@@ -6,6 +6,9 @@ is refused. That refusal's fault, and what a service says that runs already, are
 
 from __future__ import annotations
 
+from ipaddress import ip_interface
+from typing import Any
+
 from pyVmomi import vim
 
 from vgpu_cfg.lab.rules import refusals
@@ -71,6 +74,21 @@ def enable_ruleset(lab: Simulation, host: Host, *, id: str) -> None:  # noqa: A0
 def disable_ruleset(lab: Simulation, host: Host, *, id: str) -> None:  # noqa: A002 - the API's name
     """Close the ports of a ruleset. Raises NotFound."""
     _ruleset(host, id).enabled = False
+    lab.state.touch(host)
+
+
+@operation("HostFirewallSystem", "UpdateRuleset")
+def update_ruleset(lab: Simulation, host: Host, *, id: str, spec: Any) -> None:  # noqa: A002 - the API's name
+    """Set who gets in through a ruleset. Raises NotFound, InvalidArgument for what is no address."""
+    ruleset, hosts = _ruleset(host, id), spec.allowedHosts
+    networks = [f"{one.network}/{one.prefixLength}" for one in hosts.ipNetwork or ()]
+    allowed = (*(hosts.ipAddress or ()), *networks)
+    for one in allowed:
+        try:
+            ip_interface(one)
+        except ValueError:
+            raise refusals.bad_argument("spec.allowedHosts") from None
+    ruleset.allowed = None if hosts.allIp else allowed
     lab.state.touch(host)
 
 

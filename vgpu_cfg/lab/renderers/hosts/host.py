@@ -131,10 +131,23 @@ def rulesets(_context: Context, thing: Managed) -> list[Any]:
             ],
             service=ruleset.service or None,
             enabled=ruleset.enabled,
-            allowedHosts=vim.host.Ruleset.IpList(allIp=True),
+            allowedHosts=_allowed_hosts(ruleset.allowed),
         )
         for key, ruleset in host_of(thing).rulesets.items()
     ]
+
+
+def _allowed_hosts(allowed: tuple[str, ...] | None) -> Any:
+    parts = [one.partition("/") for one in allowed or ()]
+    return vim.host.Ruleset.IpList(
+        allIp=allowed is None,
+        ipAddress=[address for address, slash, _ in parts if not slash],
+        ipNetwork=[
+            vim.host.Ruleset.IpNetwork(network=network, prefixLength=int(length))
+            for network, slash, length in parts
+            if slash
+        ],
+    )
 
 
 FIREWALL: dict[str, Render] = {
