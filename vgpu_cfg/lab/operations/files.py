@@ -6,6 +6,7 @@ takes is assumed. When a file was changed is not kept: all show the moment of th
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from datetime import datetime
 from fnmatch import fnmatchcase
@@ -17,6 +18,7 @@ from vgpu_cfg.lab.operations.vms.place import datastore_of
 from vgpu_cfg.lab.simulation.clock import as_datetime
 from vgpu_cfg.lab.simulation.operations import operation, task
 from vgpu_cfg.lab.simulation.simulation import Simulation
+from vgpu_cfg.lab.state.as_json import decode_object
 from vgpu_cfg.lab.state.devices import disks_of
 from vgpu_cfg.lab.state.inventory import Datastore, LabState, Managed, VirtualMachine
 
@@ -31,13 +33,26 @@ def listed(state: LabState, store: Datastore) -> dict[str, int]:
     found = {path: len(content) for path, content in store.files.items()}
     for moid in store.vms:
         found |= dict.fromkeys(_files_of(state.get(moid, VirtualMachine)), 0)
+    found |= dict.fromkeys(_left(store), 0)
     above = {path[: at + 1] for path in found for at, sign in enumerate(path) if sign == "/"}
     return dict.fromkeys(sorted(above), 0) | found
 
 
+def config_file(vm: VirtualMachine) -> str:
+    """Return the path of the file that describes a VM, on its datastore."""
+    return f"{vm.home or vm.name}/{vm.name}.vmx"
+
+
+def _left(store: Datastore) -> Iterator[str]:
+    """Yield the files of VMs that are registered no more."""
+    for text in store.left.values():
+        vm = decode_object(json.loads(text))
+        if isinstance(vm, VirtualMachine):
+            yield from _files_of(vm)
+
+
 def _files_of(vm: VirtualMachine) -> Iterator[str]:
-    home = vm.home or vm.name
-    yield f"{home}/{vm.name}.vmx"
+    yield config_file(vm)
     for disk in disks_of(vm.devices):
         name = getattr(disk.backing, "fileName", None) or ""
         if name:
@@ -153,6 +168,7 @@ def delete_file(lab: Simulation, root: Managed, *, name: str, datacenter: Any = 
     store, path = _may_change(lab, name)
     for found in _taken(lab, store, name, path):
         store.files.pop(found, None)
+        store.left.pop(found, None)
     lab.state.touch(store)
 
 
@@ -205,7 +221,8 @@ def _taken(lab: Simulation, store: Datastore, name: str, path: str) -> list[str]
     taken = [one for one in found if one == path or one.startswith(f"{path}/")]
     if not path or not taken:
         raise _not_found(name)
-    if any(one not in store.files and not one.endswith("/") for one in taken):
+    free = {*store.files, *_left(store)}
+    if any(one not in free and not one.endswith("/") for one in taken):
         raise vim.fault.FileLocked(file=name, msg=f"Unable to access file {name} since it is locked")
     return taken
 

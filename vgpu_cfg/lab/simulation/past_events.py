@@ -98,6 +98,8 @@ def _of_task(lab: Simulation, task: Task, subject: Managed, was: Before, result:
     match task.name, subject:
         case (("CloneVM_Task" | "CreateVM_Task"), _) if isinstance(result, Vm):
             return _made(subject, was, result)
+        case "RegisterVM_Task", _ if isinstance(result, Vm):
+            return result, "VmRegisteredEvent", None, {}
         case "ReconfigVM_Task", Vm():
             return subject, "VmReconfiguredEvent", None, {"configSpec": task.arguments["spec"]}
         case "Rename_Task", Vm():

@@ -27,7 +27,7 @@ from vgpu_cfg.lab.managers import (
     task_history,
     user_events,
 )
-from vgpu_cfg.lab.operations import cluster, files, folders, pools, portgroups, switches
+from vgpu_cfg.lab.operations import cluster, files, folders, pools, portgroups, registration, switches
 from vgpu_cfg.lab.operations.hosts import clock as host_clock
 from vgpu_cfg.lab.operations.hosts import connection as host_connection
 from vgpu_cfg.lab.operations.hosts import devices as host_devices
@@ -38,7 +38,15 @@ from vgpu_cfg.lab.operations.hosts import power as host_power
 from vgpu_cfg.lab.operations.hosts import services as host_services
 from vgpu_cfg.lab.operations.hosts import software as host_software
 from vgpu_cfg.lab.operations.hosts import standard_switches as host_standard_switches
-from vgpu_cfg.lab.operations.vms import clone, create, customize, migrate, power, reconfigure, snapshots
+from vgpu_cfg.lab.operations.vms import (
+    clone,
+    create,
+    customize,
+    migrate,
+    power,
+    reconfigure,
+    snapshots,
+)
 from vgpu_cfg.lab.operations.vms import lifecycle as vm_lifecycle
 
 MODULES = (
@@ -79,6 +87,7 @@ MODULES = (
     portgroups,
     power,
     reconfigure,
+    registration,
     snapshots,
     retrieve,
     search,

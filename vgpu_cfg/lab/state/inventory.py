@@ -173,6 +173,7 @@ class Datastore(Managed):
     """A datastore; `kind` as vim `DatastoreSummary.type`.
 
     `files` maps paths of what somebody put there to its bytes as Latin-1 text; a folder's path ends in "/".
+    `left` maps those of VMs that are registered no more to what the VMs were, as JSON.
     """
 
     wsdl_type: ClassVar[str] = "Datastore"
@@ -185,6 +186,7 @@ class Datastore(Managed):
     hosts: list[str] = field(default_factory=list)
     vms: dict[str, None] = field(default_factory=dict)
     files: dict[str, str] = field(default_factory=dict)
+    left: dict[str, str] = field(default_factory=dict)
 
     @property
     def url(self) -> str:

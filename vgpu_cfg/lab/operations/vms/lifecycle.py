@@ -1,4 +1,4 @@
-"""What else becomes of a VM: renamed, turned into a template and back, unregistered, destroyed."""
+"""What else becomes of a VM: renamed, turned into a template and back, destroyed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from vgpu_cfg.lab.operations.vms.drafts import check_name, stamp_change
 from vgpu_cfg.lab.operations.vms.place import check_reachable
 from vgpu_cfg.lab.operations.vms.privileges import NEEDED_FOR_DESTROY, NEEDED_FOR_RENAME
 from vgpu_cfg.lab.rules import refusals
-from vgpu_cfg.lab.simulation import past_events
 from vgpu_cfg.lab.simulation.operations import operation, task
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.simulation.tasks import cancel
@@ -107,15 +106,6 @@ def destroy(lab: Simulation, thing: Managed) -> None:
             pools.destroy_pool(lab, thing)
         case _:
             raise vmodl.fault.NotSupported(msg="The operation is not supported on the object.")
-
-
-@operation("VirtualMachine", "UnregisterVM")
-def unregister(lab: Simulation, vm: VirtualMachine) -> None:
-    """Take a VM out of the inventory; nobody can register it again in the lab."""
-    if vm.is_on:
-        raise refusals.wrong_power_state(vm, "poweredOff")
-    past_events.record(lab, vm, "VmRemovedEvent")
-    forget_vm(lab, vm)
 
 
 def forget_vm(lab: Simulation, vm: VirtualMachine) -> None:

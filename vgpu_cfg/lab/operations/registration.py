@@ -1,0 +1,107 @@
+"""VMs taken out of the inventory with their files left, and registered again from them.
+
+What vCenter keeps of a VM, and the files do not, is gone: its moid, tags, custom attributes and rules. That
+snapshots are gone, too, is the lab's own. What is refused, and with which fault, is as in govmomi's vcsim.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from pyVmomi import vim
+
+from vgpu_cfg.lab.operations.files import config_file, split
+from vgpu_cfg.lab.operations.refs import required, resolve_or_none
+from vgpu_cfg.lab.operations.vms.create import register
+from vgpu_cfg.lab.operations.vms.drafts import check_name
+from vgpu_cfg.lab.operations.vms.lifecycle import forget_vm
+from vgpu_cfg.lab.operations.vms.place import (
+    check_in_pool,
+    check_reaches,
+    check_usable,
+    choose_host,
+    profiles_in,
+)
+from vgpu_cfg.lab.rules import refusals
+from vgpu_cfg.lab.simulation import past_events
+from vgpu_cfg.lab.simulation.operations import operation, task
+from vgpu_cfg.lab.simulation.simulation import Simulation
+from vgpu_cfg.lab.state.as_json import decode_object, encode_object
+from vgpu_cfg.lab.state.inventory import Datastore, Folder, Host, ResourcePool, VirtualMachine
+
+
+@operation("VirtualMachine", "UnregisterVM")
+def unregister(lab: Simulation, vm: VirtualMachine) -> None:
+    """Take a VM out of the inventory; its files stay."""
+    if vm.is_on:
+        raise refusals.wrong_power_state(vm, "poweredOff")
+    past_events.record(lab, vm, "VmRemovedEvent")
+    forget_vm(lab, vm)
+    store = lab.state.find(vm.datastore, Datastore)
+    if store is not None:
+        vm.snapshots, vm.current_snapshot = [], None
+        store.left[config_file(vm)] = json.dumps(encode_object(vm))
+        lab.state.touch(store)
+
+
+def _check(
+    lab: Simulation,
+    folder: Folder,
+    *,
+    path: str,
+    asTemplate: bool,
+    name: str | None = None,
+    pool: Any = None,
+    host: Any = None,
+) -> None:
+    del name
+    if "VirtualMachine" not in folder.child_types:
+        raise refusals.bad_argument("folder")
+    if asTemplate and host is None:
+        raise refusals.bad_argument("host")
+    if asTemplate is (pool is not None):
+        raise refusals.bad_argument("pool")
+    if not path:
+        raise refusals.bad_argument("path")
+
+
+@task("Folder", "RegisterVM_Task", description_id="Folder.registerVm", seconds=2.0, check=_check)
+def register_vm(
+    lab: Simulation,
+    folder: Folder,
+    *,
+    path: str,
+    asTemplate: bool,
+    name: str | None = None,
+    pool: Any = None,
+    host: Any = None,
+) -> VirtualMachine:
+    """Register what a file like `[vsan] web/web.vmx` describes. Raises NotFound, AlreadyExists."""
+    state = lab.state
+    store, file = split(lab, path)
+    if file not in store.left:
+        there = (state.get(moid, VirtualMachine) for moid in store.vms)
+        known = next((vm for vm in there if config_file(vm) == file), None)
+        raise refusals.already_exists(known.name) if known is not None else refusals.not_found()
+    vm = decode_object(json.loads(store.left[file]))
+    if not isinstance(vm, VirtualMachine):
+        raise TypeError(f"{file} is no VM")
+    vm.name = name or vm.name
+    check_name(state, folder, vm.name)
+    asked = resolve_or_none(state, host, Host)
+    into = None if asTemplate else required(state, pool, ResourcePool, "pool")
+    if asked is not None:
+        chosen = asked
+    elif into is not None:
+        chosen = choose_host(lab, into, store, profiles_in(vm), vm.hardware_version)
+    else:
+        raise refusals.bad_argument("host")
+    check_usable(chosen)
+    check_reaches(store, chosen, vim.Datastore(store.moid))
+    if into is not None:
+        check_in_pool(chosen, into)
+    vm.moid, vm.is_template, vm.host_is_chosen = state.new_moid("vm"), asTemplate, asked is None
+    vm.resource_pool = None
+    del store.left[file]
+    return register(lab, vm, folder=folder, pool=into, host=chosen, store=store)
