@@ -20,16 +20,17 @@ from vgpu_cfg.lab.managers.authorization import PRIVILEGES
 from vgpu_cfg.model.desired import DesiredVm
 from vgpu_cfg.model.observed.drs import VmOverrides
 from vgpu_cfg.model.observed.inventory import Cluster, Folder, Host
-from vgpu_cfg.model.observed.vm import SettingValue, Vm, VmDetail
+from vgpu_cfg.model.observed.vm import MARK_VM_KEY, SettingValue, Vm, VmDetail
 from vgpu_cfg.model.plan_file import VmKeys
 from vgpu_cfg.model.plan_file.entries import MANAGED
 from vgpu_cfg.model.plan_file.vm_options import OPTIONS
 from vgpu_cfg.planning.findings.options import PlanOptions
-from vgpu_cfg.planning.vms.compare import SharedEdits, compare_vm, wanted_settings
+from vgpu_cfg.planning.vms.compare import Needs, SharedNeeds, compare_vm
 from vgpu_cfg.planning.vms.lookup.placed import PlacedVm
 from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
 from vgpu_cfg.planning.vms.settings.edits import joined, setting_spec
 from vgpu_cfg.planning.vms.settings.setting import Carrier, VmSetting
+from vgpu_cfg.planning.vms.settings.sharing import OWN_KEYS, likeness
 from vgpu_cfg.planning.vms.settings.table import VM_SETTINGS, overrides, vm_setting
 from vgpu_cfg.vsphere.wire.paths import leaves_of, set_path
 
@@ -134,12 +135,46 @@ def test_what_is_asked_differs_before_and_not_after(setting: VmSetting) -> None:
     assert setting.text_of(after) == setting.text(value) or setting.found_text is not None
 
 
+def test_no_row_but_those_of_each_vm_reads_what_differs_within_a_line() -> None:
+    read: set[str] = set()
+
+    class Watched(DesiredVm):
+        def __getattribute__(self, name: str) -> Any:
+            read.add(name)
+            return super().__getattribute__(name)
+
+    vm = placed(Watched.model_validate(ALL.model_dump()))
+    read.clear()
+    Needs.of(vm)
+    assert read & OWN_KEYS == {"nics", "defaulted"}  # told apart by whether RDMA is asked, and by value
+    read.clear()
+    compare_vm(vm, Needs.of(placed()))
+    assert read & OWN_KEYS >= {"name", "attributes"}
+
+
+def test_new_vms_that_are_alike_but_for_their_names_share_what_they_need() -> None:
+    needs, base = SharedNeeds(), VmDetail()
+    first, second = placed(ALL, base), placed(ALL.model_copy(update={"name": "b", "line": "b"}), base)
+    assert needs.of(second) is needs.of(first)
+    marks = [joined(compare_vm(vm, needs.of(vm)).edits).extra_config[MARK_VM_KEY] for vm in (first, second)]
+    assert marks == ["a", "b"]
+
+
+@pytest.mark.parametrize("key", [key for key in DesiredVm.model_fields if key not in OWN_KEYS])
+def test_new_vms_that_differ_in_a_key_share_nothing(key: str) -> None:
+    base = VmDetail()
+    vm = placed(ALL, base)
+    other = replace(vm.resolved, desired=ALL.model_copy(update={key: object()}))
+    assert likeness(replace(vm, resolved=other)) != likeness(vm)
+    assert likeness(replace(vm, resolved=replace(vm.resolved))) == likeness(vm)
+
+
 def test_a_vm_that_has_all_needs_nothing(complete: tuple[VmDetail, Cluster]) -> None:
     detail, cluster = complete
     existing = Vm(moid="vm-1", name="a", inventory_path="/a", folder_moid="folder-1", detail=detail)
     desired = ALL.model_copy(update={"gpus": (), "nics": ()})
     vm = replace(placed(desired, detail, existing), cluster=cluster)
-    found = compare_vm(vm, wanted_settings(vm), SharedEdits())
+    found = compare_vm(vm, Needs.of(vm))
     assert (found.edits, found.overrides, found.attributes) == ((), (), ())
 
 
@@ -157,7 +192,7 @@ def test_a_vm_that_lacks_one_needs_that_one(setting: VmSetting, complete: tuple[
     existing = Vm(moid="vm-1", name="a", inventory_path="/a", folder_moid="folder-1", detail=detail)
     desired = ALL.model_copy(update={"nics": ALL.nics if "P2P" in setting.key.upper() else ()})
     vm = replace(placed(desired, detail, existing), cluster=cluster, gpus=())
-    edits = compare_vm(vm, wanted_settings(vm), SharedEdits())
+    edits = compare_vm(vm, Needs.of(vm))
     keys = [one.edit.key for one in edits.edits] + [one.edit.key for one in edits.overrides]
     assert keys == [setting.key]
     spec = joined(edits.edits)

@@ -6,13 +6,12 @@ that the plan file states. Settings are the rows of the table; devices are compa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from functools import partial
-from typing import Any, TypeVar
 
 from vgpu_cfg.late_dataclasses import dataclass
-from vgpu_cfg.model.observed.vm import SettingValue, VmDetail
+from vgpu_cfg.model.observed.vm import SettingValue
 from vgpu_cfg.model.plan.change import Edit
 from vgpu_cfg.model.plan.vm_spec import NewTpm, RemoveDevice, VmSpec
 from vgpu_cfg.planning.findings.codes import Code
@@ -20,11 +19,12 @@ from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.wording import listed
 from vgpu_cfg.planning.vms.devices.gpu_devices import compare_gpus
 from vgpu_cfg.planning.vms.devices.nic_devices import compare_functions
-from vgpu_cfg.planning.vms.devices.other_devices import compare_disks, compare_nics, compare_pvrdma
+from vgpu_cfg.planning.vms.devices.other_devices import DiskEdits, compare_disks, compare_nics, compare_pvrdma
 from vgpu_cfg.planning.vms.devices.storage_policies import compare_policies, policy_of
 from vgpu_cfg.planning.vms.lookup.placed import PlacedVm
 from vgpu_cfg.planning.vms.settings.edits import (
     ClusterEdit,
+    TagEdit,
     VmEdit,
     VmEdits,
     device_edit,
@@ -33,64 +33,93 @@ from vgpu_cfg.planning.vms.settings.edits import (
     setting_spec,
 )
 from vgpu_cfg.planning.vms.settings.extra_config import current
-from vgpu_cfg.planning.vms.settings.extra_config_rows import MARK_ROW
+from vgpu_cfg.planning.vms.settings.extra_config_rows import MARK_ROW, OWN_ROWS
 from vgpu_cfg.planning.vms.settings.kept_keys import dropped_keys, kept_keys
 from vgpu_cfg.planning.vms.settings.setting import Carrier, Topic, VmSetting, Wanted
+from vgpu_cfg.planning.vms.settings.sharing import likeness
 from vgpu_cfg.planning.vms.settings.table import VM_SETTINGS
 from vgpu_cfg.planning.vms.tags import compare_tags
 
-T = TypeVar("T")
 _ORDER = {topic: place for place, topic in enumerate(Topic)}
 _OTHER_KEYS = ", with other keys"
 
 
 Asked = Sequence[tuple[VmSetting, Wanted | None]]
 """The rows of the table with what each asks of a VM."""
+_OWN = {row.key for row in OWN_ROWS}
 
 
 @dataclass(frozen=True, slots=True)
-class SharedEdits:
-    """Edits that VMs of one template need alike, made once; `network_names` spells the networks of NICs."""
+class Needs:
+    """What is asked of VMs that are alike, and the edits that all of them need; `vm` is the first of them.
 
-    network_names: Mapping[str, str] = field(default_factory=dict)
-    _made: dict[tuple[int, Hashable], tuple[VmDetail, Any]] = field(default_factory=dict)
+    Of what differs from VM to VM it has nothing: the rows of `OWN_ROWS`, NICs and attributes.
+    """
 
-    def once(self, vm: PlacedVm, what: Hashable, make: Callable[[], T]) -> T:
-        """Return what is made of a template for a new VM; `what` names all else that it is made from."""
+    vm: PlacedVm
+    asked: Asked
+    settings: tuple[VmEdit, ...]
+    gpus: tuple[VmEdit, ...]
+    disks: DiskEdits
+    others: tuple[VmEdit, ...]
+    overrides: tuple[ClusterEdit, ...]
+    tags: tuple[TagEdit, ...]
+
+    @classmethod
+    def of(cls, vm: PlacedVm) -> Needs:
+        """Compare one VM with its template, or with what it shows."""
+        asked = [(setting, setting.desired(vm)) for setting in VM_SETTINGS if setting.key not in _OWN]
+        wanted = vm.desired.disks if vm.manages("disks") else ()
+        disks = compare_disks(wanted, vm.base, vm.inherited_disks, partial(policy_of, vm))
+        manages = vm.manages("gpus")
+        return cls(
+            vm,
+            asked,
+            settings=tuple(_setting_edits(asked, vm)),
+            gpus=tuple(compare_gpus(vm.gpus, vm.base, vm.gpu_notes, vm.device_groups)) if manages else (),
+            disks=disks,
+            others=(*compare_policies(vm, disks.there), *_stated_pairs(vm)),
+            overrides=tuple(_overrides(vm, asked)),
+            tags=tuple(compare_tags(vm)),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SharedNeeds:
+    """What new VMs need, worked out once for all that are alike; one that exists is like no other."""
+
+    _known: dict[Hashable, Needs] = field(default_factory=dict)
+
+    def of(self, vm: PlacedVm) -> Needs:
+        """Return what a VM needs."""
         if not vm.is_new:
-            return make()
-        key = (id(vm.base), what)
-        found = self._made.get(key)
-        if found is None:
-            found = self._made[key] = vm.base, make()
-        made: T = found[1]
-        return made
+            return Needs.of(vm)
+        key = likeness(vm)
+        if key not in self._known:
+            self._known[key] = Needs.of(vm)
+        return self._known[key]
 
 
-def wanted_settings(vm: PlacedVm) -> Asked:
-    """Return what each row of the table asks of a VM."""
-    return [(setting, setting.desired(vm)) for setting in VM_SETTINGS]
-
-
-def compare_vm(vm: PlacedVm, asked: Asked, shared: SharedEdits) -> VmEdits:
-    """List the edits that make a VM what it shall be."""
+def compare_vm(vm: PlacedVm, needs: Needs, network_names: Mapping[str, str] | None = None) -> VmEdits:
+    """List the edits that make a VM what it shall be; `network_names` spells the networks of its NICs."""
+    own = [(row, row.desired(vm)) for row in OWN_ROWS]
     edits = [
-        edit for setting, wanted in asked if (edit := _setting_edit(setting, wanted, vm, shared)) is not None
+        *needs.settings,
+        *_setting_edits(own, vm),
+        *needs.gpus,
+        *_nic_edits(vm, network_names or {}),
+        *needs.disks.edits,
+        *needs.others,
     ]
-    wanted = vm.desired.disks if vm.manages("disks") else ()
-    disks = compare_disks(wanted, vm.base, vm.inherited_disks, partial(policy_of, vm))
-    edits += _device_edits(vm, shared)
-    edits += [*disks.edits, *compare_policies(vm, disks.there)]
-    edits += _stated_pairs(vm)
     if edits and (mark := _mark_of_other_keys(vm, edits)) is not None:
         edits.append(mark)
     return VmEdits(
         edits=tuple(sorted(edits, key=lambda one: _ORDER[one.topic])),
-        overrides=tuple(_overrides(vm, asked)),
+        overrides=needs.overrides,
         attributes=tuple(_attributes(vm)),
-        tags=tuple(compare_tags(vm)),
-        shrinking=tuple(disks.shrinking),
-        grows_disk=disks.grows,
+        tags=needs.tags,
+        shrinking=tuple(needs.disks.shrinking),
+        grows_disk=needs.disks.grows,
     )
 
 
@@ -140,15 +169,14 @@ def differing_at_creation(vm: PlacedVm, asked: Asked) -> Iterator[str]:
             yield setting.plan_key
 
 
-def _setting_edit(
-    setting: VmSetting, wanted: Wanted | None, vm: PlacedVm, shared: SharedEdits
-) -> VmEdit | None:
-    """Compare one row; None where nothing is to be done."""
-    if setting.carrier is Carrier.CLUSTER or (setting.is_of_creation and not vm.is_new):
-        return None
-    if wanted is None:
-        return _edit_without_devices(setting, vm)
-    return shared.once(vm, (setting.key, wanted), lambda: _edit(setting, wanted, vm))
+def _setting_edits(asked: Asked, vm: PlacedVm) -> Iterator[VmEdit]:
+    """Yield the edits of rows for which something is to be done."""
+    for setting, wanted in asked:
+        if setting.carrier is Carrier.CLUSTER or (setting.is_of_creation and not vm.is_new):
+            continue
+        edit = _edit_without_devices(setting, vm) if wanted is None else _edit(setting, wanted, vm)
+        if edit is not None:
+            yield edit
 
 
 def _edit(setting: VmSetting, wanted: Wanted, vm: PlacedVm) -> VmEdit | None:
@@ -223,14 +251,7 @@ def _tpm_edit(setting: VmSetting, wanted: Wanted, edit: Edit, vm: PlacedVm, *, i
     return device_edit(setting.topic, edit, [removal])
 
 
-def _device_edits(vm: PlacedVm, shared: SharedEdits) -> Iterator[VmEdit]:
-    """Yield the edits of GPUs and NICs."""
-    if vm.manages("gpus"):
-        what = (vm.gpus, vm.gpu_notes, tuple(sorted(vm.device_groups.items())))
-        yield from shared.once(
-            vm, what, lambda: compare_gpus(vm.gpus, vm.base, vm.gpu_notes, vm.device_groups)
-        )
-    names = shared.network_names
+def _nic_edits(vm: PlacedVm, names: Mapping[str, str]) -> Iterator[VmEdit]:
     if vm.manages("nics") and vm.nics is not None:
         yield from compare_functions(vm.functions, vm.base, names)
         yield from compare_pvrdma(vm.nics, vm.base, names)

@@ -41,12 +41,11 @@ from vgpu_cfg.planning.vms.checks.vm_checks import (
     least_hardware,
 )
 from vgpu_cfg.planning.vms.compare import (
-    SharedEdits,
+    SharedNeeds,
     check_options,
     compare_vm,
     differing_at_creation,
     report_dropped,
-    wanted_settings,
 )
 from vgpu_cfg.planning.vms.customization import SpecInUse, of_existing, plan_customization
 from vgpu_cfg.planning.vms.existing_vms import after, assess_changes, plan_existing
@@ -111,7 +110,8 @@ class VmPlanner:
         self.options, self.findings, self.topologies = options, findings, topologies
         self.addresses, self.names = addresses, names
         self.site = lookup.reporting
-        self.shared = SharedEdits({one.portgroup_key or one.moid: one.name for one in observed.networks})
+        self._network_names = {one.portgroup_key or one.moid: one.name for one in observed.networks}
+        self._needs = SharedNeeds()
         self._common_versions: dict[str, int | None] = {}
         self._specs = {one.name: one for one in observed.customization_specs or ()}
         self._spec_users = Counter(vm.guest.spec for vm in desired.vms if vm.guest is not None)
@@ -200,10 +200,10 @@ class VmPlanner:
         check_hardware(resolved, host, version, self.findings)
         place = NewPlace(host, pool, resolved.datastore, version)
         pin = numa_pin(resolved, placed.initial[resolved.fit.host], resolved.fit, wanted.affinity or ())
-        settings = wanted_settings(wanted)
-        check_options(wanted, settings, self.findings)
+        needs = self._needs.of(wanted)
+        check_options(wanted, needs.asked, self.findings)
         check_tags(wanted, self.findings)
-        edits = compare_vm(wanted, settings, self.shared)
+        edits = compare_vm(wanted, needs, self._network_names)
         changes = plan_new(resolved, edits, place, pin, customization)
         result.changes += changes
         self._override(resolved, cluster, edits, change_id("create", resolved.name), result)
@@ -212,8 +212,8 @@ class VmPlanner:
     def _plan_existing(
         self, resolved: ResolvedVm, vm: Vm, wanted: PlacedVm, placed: Placed, result: VmPlans
     ) -> None:
-        settings = wanted_settings(wanted)
-        check_creation_keys(resolved, differing_at_creation(wanted, settings), self.lookup, self.findings)
+        needs = self._needs.of(wanted)
+        check_creation_keys(resolved, differing_at_creation(wanted, needs.asked), self.lookup, self.findings)
         check_made_anew(resolved.desired, self.site, self.findings)
         check_running(resolved, self.lookup.silent, self.findings)
         cluster = self._cluster_of(resolved.host)
@@ -230,10 +230,10 @@ class VmPlanner:
                 resolved, resolved.host, upgrade_to or resolved.base.hardware_version, self.findings
             )
         pin = self._pin_of_existing(resolved, wanted, placed)
-        check_options(wanted, settings, self.findings)
+        check_options(wanted, needs.asked, self.findings)
         check_tags(wanted, self.findings)
         report_dropped(wanted, self.findings)
-        edits = compare_vm(wanted, settings, self.shared)
+        edits = compare_vm(wanted, needs, self._network_names)
         changes = after(
             self.names.get(vm.name, ()), plan_existing(resolved, vm, edits, pin, upgrade_to, move)
         )

@@ -152,6 +152,19 @@ MARK_ROW = VmSetting(
     is_always=True,
 )
 
+ADDRESSES_ROW = _pair(
+    ADDRESSES_KEY,
+    _addresses,
+    "the addresses that the VM's NICs were given",
+    lambda value, detail: (current(ADDRESSES_KEY, detail) or "") == value,
+    source="this tool's own",
+    follows=("nics",),
+    is_live=True,
+)
+
+OWN_ROWS = (ADDRESSES_ROW, MARK_ROW)
+"""What differs from VM to VM of a line."""
+
 EXTRA_CONFIG_SETTINGS = (
     replace(
         _pair(
@@ -192,14 +205,5 @@ EXTRA_CONFIG_SETTINGS = (
         )
         for key in P2P_KEYS
     ),
-    _pair(
-        ADDRESSES_KEY,
-        _addresses,
-        "the addresses that the VM's NICs were given",
-        lambda value, detail: (current(ADDRESSES_KEY, detail) or "") == value,
-        source="this tool's own",
-        follows=("nics",),
-        is_live=True,
-    ),
-    MARK_ROW,
+    *OWN_ROWS,
 )
