@@ -129,6 +129,6 @@ def taken_apart(value: Any) -> Any:
         return (kind, untyped._GetMoId(), untyped._GetServerGuid())
     if isinstance(value, VmomiSupport.DataObject):
         return (kind, [(name, taken_apart(part)) for name, part in sorted(vars(value).items())])
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return (kind, [taken_apart(part) for part in value])
     return (kind, value)

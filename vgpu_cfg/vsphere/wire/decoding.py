@@ -19,6 +19,7 @@ from pyVmomi import SoapAdapter, VmomiSupport, vmodl
 
 from vgpu_cfg.vsphere.wire.kept import Keeper, Read, Shape
 from vgpu_cfg.vsphere.wire.leaves import TYPE_ATTRIBUTE, Make, converter, leaf_maker, split_tag
+from vgpu_cfg.vsphere.wire.repeats import Repeats
 
 _ENVELOPE = "{http://schemas.xmlsoap.org/soap/envelope/}"
 _BODY = f"{_ENVELOPE}Body"
@@ -30,8 +31,6 @@ _OBJECTS, _TOKEN, _OBJECT = f"{_VIM}objects", f"{_VIM}token", f"{_VIM}obj"
 _PROPERTY, _NAME, _VALUE = f"{_VIM}propSet", f"{_VIM}name", f"{_VIM}val"
 _MISSING = f"{_VIM}missingSet"
 _MISSING_PROPERTY: Any = vmodl.query.PropertyCollector.MissingProperty
-_PIECE = 1 << 18
-"""So many bytes are parsed at a time."""
 _LOCALIZED = VmomiSupport.GetVmodlType("vmodl.LocalizedMethodFault")
 _NAMES_BY_THEMSELVES = (VmomiSupport.ManagedMethod, VmomiSupport.PropertyPath, type)
 """Types whose values say what they are by their text: what a server says of their type does not count."""
@@ -82,10 +81,11 @@ class Decoder:
         answer carries.
         """
         with _uncollected():
-            for element in _parsed(answer):
+            repeats = Repeats(answer, readers)
+            for element in _parsed(repeats):
                 if element.tag == _OBJECTS:
                     with _readable():
-                        found = self._object(element, readers)
+                        found = self._object(element, readers, repeats)
                     yield found
                 elif element.tag == _TOKEN:
                     turn(element.text or "")
@@ -93,6 +93,8 @@ class Decoder:
                     with _readable():
                         fault = self._fault(element)
                     raise fault
+            with _readable():
+                repeats.end()
 
     def readers(self, type_name: str, paths: Iterable[str], kept: Mapping[str, Shape]) -> dict[str, Read]:
         """Return what reads the properties of a type whose kept parts are known, by their paths."""
@@ -105,18 +107,20 @@ class Decoder:
                 known[path] = self._keeper.reader(type_name, path, kept)
         return {path: read for path in paths if (read := known[path]) is not None}
 
-    def _object(self, element: Element, readers: Mapping[str, Read]) -> Found:
+    def _object(self, element: Element, readers: Mapping[str, Read], repeats: Repeats) -> Found:
         type_name = moid = ""
-        values: dict[str, Any] = {}
-        faults: dict[str, Any] = {}
+        left = repeats.next(len(element.findall(_PROPERTY)))
+        values, faults = left.values, dict[str, Any]()
+        properties = iter(left.properties)
         for child in element:
             tag = child.tag
             if tag == _PROPERTY:
+                new = next(properties)
                 name, told = child.findtext(_NAME, ""), child.find(_VALUE)
                 if told is None:
                     continue  # some servers send what is unset as an empty value
                 read = readers.get(name)
-                value = self._value(object, told) if read is None else read(told)
+                value = self._value(object, told) if read is None else new.read(name, read, told)
                 if value is not None:
                     values[name] = value
             elif tag == _OBJECT:
@@ -333,14 +337,14 @@ def _readable() -> Iterator[None]:
         raise UnreadableAnswer(str(error)) from error
 
 
-def _parsed(answer: bytes) -> Iterator[Element]:
+def _parsed(pieces: Iterable[bytes]) -> Iterator[Element]:
     """Yield the parts of a page once each is whole, or the fault; the tree never holds a page."""
     builder = TreeBuilder()
     parser = XMLParser(target=builder)  # noqa: S314 - what entities may grow to, expat limits itself
     root: Any = None
-    for at in range(0, len(answer), _PIECE):
+    for piece in pieces:
         with _readable():
-            parser.feed(answer[at : at + _PIECE])
+            parser.feed(piece)
         # CPython's builder gives its root away before it has ended; to be told of each element takes longer.
         root = builder.close()
         page = None if root is None else root.find(_PAGE)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import field
-from functools import partial
 from sys import intern
 from typing import Any
 from xml.etree.ElementTree import Element
@@ -57,6 +56,16 @@ class Kept:
 Shape = tuple[Kept, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Each:
+    """Reads a list; `one` reads an element of it."""
+
+    one: Read
+
+    def __call__(self, element: Element) -> list[Any]:
+        return [value for child in element if (value := self.one(child)) is not None]
+
+
 class Keeper:
     """Makes what reads the kept values of one server's answers. `look_up` finds a type by its wire name."""
 
@@ -73,7 +82,7 @@ class Keeper:
         if not shape and issubclass(kind, VmomiSupport.DataObject):
             return None
         read = self._reader(kind, shape)
-        return read if is_one else partial(_each, read)
+        return read if is_one else Each(read)
 
     def _reader(self, declared: Any, shape: Shape) -> Read:
         if issubclass(declared, VmomiSupport.DataObject):
@@ -137,10 +146,6 @@ def _declared(type_name: str, path: str) -> Any:
     for step in path.partition("[")[0].split("."):
         owner = owner._GetPropertyInfo(step).type
     return owner
-
-
-def _each(read: Read, element: Element) -> list[Any]:
-    return [value for child in element if (value := read(child)) is not None]
 
 
 def _nothing(element: Element) -> None:
