@@ -1,4 +1,4 @@
-"""The two methods that pyvmomi does not ship, by which vCenter hands esxcli to a host: their parameters.
+"""The methods that pyvmomi does not ship, by which vCenter hands esxcli to a host: their parameters.
 
 A type of theirs that is known in this process already (a client's declaration) is used as it is; the
 fields are as govmomi and recorded clients have them.
@@ -73,6 +73,7 @@ _declare()
 
 METHODS: dict[str, Any] = {
     "RetrieveManagedMethodExecuter": _method(vim.HostSystem, "System.Read", ()),
+    "RetrieveDynamicTypeManager": _method(vim.HostSystem, "System.Read", ()),
     "ExecuteSoap": _method(
         reflect_type(EXECUTER),
         "System.View",
@@ -86,4 +87,4 @@ METHODS: dict[str, Any] = {
         ),
     ),
 }
-"""Method → what pyvmomi would tell of it. Which privilege the second takes nobody has written down."""
+"""Method → what pyvmomi would tell of it. Which privilege `ExecuteSoap` takes nobody has written down."""

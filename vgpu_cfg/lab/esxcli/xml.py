@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from xml.sax.saxutils import escape
 
 from vgpu_cfg.lab.esxcli.answers import Answer, PlainValue, Record, Row, Rows
+from vgpu_cfg.lab.esxcli.options import FLAGS, OPTIONS
 
 _SPACES = (
     'xmlns="urn:vim25" xmlns:xsd="http://www.w3.org/2001/XMLSchema"'
@@ -33,6 +34,35 @@ def response(method: str, answer: Answer) -> str:
                 f'<DataObject xsi:type="{prefix}{kind}">{_fields(row)}</DataObject>' for row in rows
             )
             return f'<obj {_SPACES} xsi:type="ArrayOfDataObject">{inside}</obj>'
+
+
+def namespace_info(name: str) -> str | None:
+    """Return the XML that describes the commands of a name space, None where it has none.
+
+    The elements are those that govmomi reads (`cli/esx`, CommandInfo). Real hosts add a text of help, and
+    hints for tables.
+    """
+    found = [one for one in OPTIONS if one.rpartition(".")[0] == name]
+    methods = "".join(f"<method>{_item(one)}{_parameters(one)}{_SIMPLE}</method>" for one in found)
+    return f"<obj {_SPACES}>{_item(name)}{methods}</obj>" if found else None
+
+
+_SIMPLE = "<hints><key>formatter</key><value>simple</value></hints>"
+
+
+def _item(name: str) -> str:
+    last = name.rpartition(".")[2]
+    return f"<name>{last if name in OPTIONS else name}</name><displayName>{last}</displayName><help></help>"
+
+
+def _parameters(command: str) -> str:
+    letters = {long: letter for letter, longs in OPTIONS[command].items() for long in longs.split()}
+    return "".join(
+        f"<param><name>{long.replace('-', '')}</name><displayName>{long}</displayName><help></help>"
+        + (f"<aliases>-{letter}</aliases>" if letter else "")
+        + f"<aliases>--{long}</aliases><flag>{str(long in FLAGS).lower()}</flag></param>"
+        for long, letter in letters.items()
+    )
 
 
 def result(text: str) -> str:

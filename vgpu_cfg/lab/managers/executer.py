@@ -23,6 +23,8 @@ MODULES = (devices, graphics, software, system)
 PREFIX = "managedMethodExecuter"
 HANDLER = "ha-cli-handler-"
 NAMESPACE = "vim.EsxCLI."
+INFORMER, FETCH_INFO = "ha-dynamic-type-manager-local-cli-cliinfo", "vim.CLIInfo.FetchCLIInfo"
+"""What tells of the commands of a name space, which govc asks before it calls one."""
 _ELEMENT = re.compile(r"<(?P<tag>\w+)(?:\s[^>]*)?>(?P<text>[^<]*)</(?P=tag)>")
 _QUOTES = {"&quot;": '"', "&apos;": "'"}
 
@@ -36,6 +38,15 @@ def retrieve_executer(context: Context, thing: Host) -> RawXml:
     return RawXml(f'<returnval type="{EXECUTER}">{service_of(thing, PREFIX).moid}</returnval>')
 
 
+@answers("HostSystem", "RetrieveDynamicTypeManager")
+def retrieve_type_manager(context: Context, thing: Host) -> RawXml:
+    """Return what tells of esxcli's types: govc wants it, and asks it nothing. Raises HostNotConnected."""
+    away = refusals.host_away(thing)
+    if away is not None:
+        raise away
+    return RawXml(f'<returnval type="InternalDynamicTypeManager">dynamicTypeManager-{thing.moid}</returnval>')
+
+
 @answers(EXECUTER, "ExecuteSoap")
 def execute_soap(
     context: Context, thing: Managed, *, moid: str, version: str, method: str, argument: list[Any]
@@ -44,6 +55,9 @@ def execute_soap(
     del version
     name = method.removeprefix(NAMESPACE)
     arguments = {each.name: _values(each.val) for each in argument or ()}
+    if (moid, method) == (INFORMER, FETCH_INFO):
+        described = xml.namespace_info("".join(arguments.get("typeName", ())).removeprefix(NAMESPACE))
+        return RawXml(xml.unknown() if described is None else xml.result(described))
     if not method.startswith(NAMESPACE) or moid != HANDLER + name.rpartition(".")[0].replace(".", "-"):
         return RawXml(xml.unknown())
     try:

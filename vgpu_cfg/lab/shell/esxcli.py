@@ -11,36 +11,13 @@ from collections.abc import Iterator, Sequence
 
 from vgpu_cfg.lab.esxcli import devices, graphics, software, system
 from vgpu_cfg.lab.esxcli.answers import COMMANDS, Answer, CommandError, PlainValue, Record, Row, Rows, run
+from vgpu_cfg.lab.esxcli.options import FLAGS, OPTIONS, long_options
 from vgpu_cfg.lab.nvidia.replies import Reply, complain, say
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state.host import Host
 
 MODULES = (devices, graphics, software, system)
 """Importing them fills the table of commands."""
-
-FLAGS = frozenset(
-    {"append", "force", "rebooting-image", "dry-run", "maintenance-mode", "no-live-install", "no-sig-check"}
-)
-"""Long options without a value."""
-
-OPTIONS: dict[str, dict[str, str]] = {
-    "graphics.host.get": {},
-    "graphics.host.set": {"": "default-type shared-passthru-assignment-policy"},
-    "graphics.device.list": {},
-    "hardware.pci.list": {},
-    "system.module.parameters.list": {"m": "module"},
-    "system.module.parameters.set": {"m": "module", "p": "parameter-string", "a": "append", "f": "force"},
-    "system.settings.kernel.list": {"o": "option"},
-    "system.settings.kernel.set": {"s": "setting", "v": "value"},
-    "software.vib.list": {"": "rebooting-image"},
-    "software.vib.install": {
-        "d": "depot",
-        "f": "force",
-        "": "dry-run maintenance-mode no-live-install no-sig-check",
-    },
-    "network.nic.dcb.status.get": {"n": "nic-name"},
-}
-"""Command → short option → long one; those without a short one stand under the empty name."""
 
 REQUIRED = {
     "system.module.parameters.list": ("module",),
@@ -78,7 +55,7 @@ def run_esxcli(lab: Simulation, host: Host, arguments: Sequence[str]) -> Reply:
 def _options(name: str, words: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Yield long options with their values: `-m x`, `-m=x`, `--module x`, `--module=x`."""
     short, rest = OPTIONS[name], iter(words)
-    known = {long for longs in short.values() for long in longs.split()}
+    known = set(long_options(name))
     for word in rest:
         option, equals, value = word.partition("=")
         long = (

@@ -12,6 +12,9 @@ import pytest
 from pyVmomi import vim, vmodl
 
 from tests.unit.lab.host_rig import A100_HOST, BUNDLE_8, CX6_0, L40S_HOST, HostRig
+from vgpu_cfg.lab.esxcli.answers import COMMANDS
+from vgpu_cfg.lab.esxcli.options import OPTIONS
+from vgpu_cfg.lab.esxcli.xml import namespace_info
 from vgpu_cfg.vsphere.wire.declared_types import retrieve_executer, soap_argument
 
 XSI = "{http://www.w3.org/2001/XMLSchema-instance}type"
@@ -219,3 +222,19 @@ def test_lab_and_client_declare_the_same_types_in_any_order(order: tuple[str, ..
         [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60
     )
     assert (done.returncode, done.stdout.strip()) == (0, "b"), done.stderr
+
+
+def test_a_name_space_is_told_with_the_options_of_its_commands() -> None:
+    text = namespace_info("system.settings.kernel")
+    assert text is not None
+    told = ET.fromstring(text)  # noqa: S314 - the lab's own text
+    spaces = {"v": "urn:vim25"}
+    methods = {one.findtext("v:name", namespaces=spaces): one for one in told.iterfind("v:method", spaces)}
+    assert set(methods) == {"list", "set"}
+    options = [
+        (one.findtext("v:name", namespaces=spaces), [each.text for each in one.iterfind("v:aliases", spaces)])
+        for one in methods["set"].iterfind("v:param", spaces)
+    ]
+    assert options == [("setting", ["-s", "--setting"]), ("value", ["-v", "--value"])]
+    assert namespace_info("system.settings") is None
+    assert set(COMMANDS) == set(OPTIONS)
