@@ -38,6 +38,7 @@ from vgpu_cfg.model.observed.inventory import (
 )
 from vgpu_cfg.model.observed.libraries import LibraryItem
 from vgpu_cfg.model.observed.managed_object import ManagedObject
+from vgpu_cfg.model.observed.past import PastEvent
 from vgpu_cfg.model.observed.tags import Tag, TagCategory
 from vgpu_cfg.model.observed.vm import (
     DiskController,
@@ -103,6 +104,7 @@ def make_inventory(estate: Row) -> Inventory:
         customization_specs=_customization_specs(estate["customization_specs"])
         if "customization_specs" in estate
         else None,
+        failed_customizations=_failures(estate.get("failed_customizations") or {}),
         library_items=_library_items(estate["library_items"]) if "library_items" in estate else None,
         tag_categories=_tag_categories(estate["tag_categories"]) if "tag_categories" in estate else None,
         reservations=make_reservations(estate["reservations"], READ_AT, PLAN_ID)
@@ -122,6 +124,14 @@ def _storage_policies(estate: Row) -> tuple[StoragePolicy, ...] | None:
         )
         for name, datastores in estate["storage_policies"].items()
     )
+
+
+def _failures(rows: Mapping[str, str]) -> dict[str, PastEvent]:
+    """Return the last events of guests whose customisation failed, by VM."""
+    return {
+        f"vm-{name}": PastEvent(kind=kind, moid=f"vm-{name}", name=name, at=READ_AT)
+        for name, kind in rows.items()
+    }
 
 
 def _customization_specs(rows: Row) -> tuple[CustomizationSpec, ...]:

@@ -115,7 +115,31 @@ def read_for(desired: DesiredPlan, reader: InventoryReader) -> Inventory:
     """Read what a plan needs, with its own VMs under the names that it has for them."""
     from vgpu_cfg.planning.estate.naming import as_named
 
-    return as_named(desired, reader.read_inventory(scope_of(desired)))
+    observed = as_named(desired, reader.read_inventory(scope_of(desired)))
+    return _with_failed_customizations(desired, observed, reader)
+
+
+def _with_failed_customizations(
+    desired: DesiredPlan, observed: Inventory, reader: InventoryReader
+) -> Inventory:
+    """Add which guests' customisation failed, by vCenter's events, where VMs that are there name one."""
+    from vgpu_cfg.model.observed.customization import CUSTOMIZATION_FAILURES, CUSTOMIZATION_SUCCEEDED
+    from vgpu_cfg.model.observed.past import PastScope
+
+    asked = (vm for vm in desired.vms if vm.guest is not None and vm.guest.spec)
+    names = {vm.name for vm in asked if "guest" not in vm.ignore}
+    vms = [vm for vm in observed.vms if vm.mark and vm.mark.vm in names and vm.is_of(desired.identity)]
+    if not vms:
+        return observed
+    folders = {vm.folder_moid or "" for vm in vms}
+    scope = PastScope(
+        vm_moids=tuple(vm.moid for vm in vms),
+        folder_moid=folders.pop() if len(folders) == 1 else "",
+        kinds=(CUSTOMIZATION_SUCCEEDED, *CUSTOMIZATION_FAILURES),
+    )
+    last = {event.moid: event for event in reader.read_past(scope).events}
+    failed = {moid: event for moid, event in last.items() if event.kind != CUSTOMIZATION_SUCCEEDED}
+    return observed.model_copy(update={"failed_customizations": failed})
 
 
 def with_reservations(observed: Inventory, reader: InventoryReader) -> Inventory:

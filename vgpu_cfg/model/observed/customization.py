@@ -9,6 +9,16 @@ from vgpu_cfg.model.frozen import Frozen
 PENDING_KEY: Final = "tools.deployPkg.fileName"
 """The extraConfig key of a VM whose guest is to be customised at its next start (VM Operator reads it)."""
 
+CUSTOMIZATION_SUCCEEDED: Final = "CustomizationSucceeded"
+CUSTOMIZATION_FAILURES: Final = (
+    "CustomizationFailed",
+    "CustomizationSysprepFailed",
+    "CustomizationLinuxIdentityFailed",
+    "CustomizationNetworkSetupFailed",
+    "CustomizationUnknownFailure",
+)
+"""The events that tell of a failed one: CustomizationFailed and those below it (vSphere API reference)."""
+
 
 class SpecNic(Frozen):
     """What a specification says of a NIC: DHCP, one address for all, ask whoever uses it, or another way."""

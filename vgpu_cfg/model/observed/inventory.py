@@ -27,6 +27,7 @@ from vgpu_cfg.model.observed.graphics import AssignmentPolicy, GraphicsType
 from vgpu_cfg.model.observed.host_facts import EstateFacts
 from vgpu_cfg.model.observed.libraries import LibraryItem
 from vgpu_cfg.model.observed.managed_object import ManagedObject
+from vgpu_cfg.model.observed.past import PastEvent
 from vgpu_cfg.model.observed.tags import TagCategory
 from vgpu_cfg.model.observed.vm import SettingValue, SubIds, Vm, VmDetail
 from vgpu_cfg.model.reservations import Reservations
@@ -416,7 +417,8 @@ class Inventory(Frozen):
     `facts` is empty unless the plan prepares hosts. `locks`, `reservations`, `gpu_use` and `licences` (names,
     by the moid of the host) are None where nobody asked for them. `tag_categories` are all of the vCenter's,
     with the tags of those that were asked for; None where they were not read, as are `library_items` and
-    `customization_specs`.
+    `customization_specs`. `failed_customizations` are the last events of guests whose customisation failed,
+    by the moids of their VMs, where the plan names specifications.
     """
 
     vcenter: VCenter
@@ -437,6 +439,7 @@ class Inventory(Frozen):
     tag_categories: tuple[TagCategory, ...] | None = None
     library_items: tuple[LibraryItem, ...] | None = None
     customization_specs: tuple[CustomizationSpec, ...] | None = None
+    failed_customizations: Mapping[str, PastEvent] = Field(default_factory=dict)
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """Copy it as every value is copied, but for the indexes: those of the copy are its own."""

@@ -8,13 +8,14 @@ customised with is told nowhere afterwards, so that a VM that exists is not comp
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from ipaddress import ip_interface
 
 from vgpu_cfg.documents import did_you_mean
 from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.desired import DesiredGuest
 from vgpu_cfg.model.observed.customization import PENDING_KEY, CustomizationSpec
+from vgpu_cfg.model.observed.past import PastEvent
 from vgpu_cfg.model.observed.vm import VmDetail
 from vgpu_cfg.model.plan.change import AwaitCustomization, Change, Edit, PowerOnVm
 from vgpu_cfg.model.plan.customization import Customization, NicCustomization
@@ -122,10 +123,16 @@ def await_customization(
     )
 
 
-def of_existing(resolved: ResolvedVm, changes: Sequence[Change], findings: Findings) -> list[Change]:
+def of_existing(
+    resolved: ResolvedVm,
+    changes: Sequence[Change],
+    failed: Mapping[str, PastEvent],
+    findings: Findings,
+) -> list[Change]:
     """Return what is waited for where a VM that exists starts with a customisation that waits for that.
 
-    Of any other it is said that nobody compares what its guest was customised with.
+    Of any other it is said that its customisation `failed` (by its VM's moid), or that nobody compares what
+    its guest was customised with.
     """
     guest = resolved.desired.guest
     if guest is None or not guest.spec or not resolved.manages("guest"):
@@ -133,6 +140,18 @@ def of_existing(resolved: ResolvedVm, changes: Sequence[Change], findings: Findi
     power_on = next((one for one in changes if isinstance(one, PowerOnVm)), None)
     if power_on is not None and resolved.base.extra_config.get(PENDING_KEY):
         return [await_customization(power_on, guest, before="waiting")]
+    event = failed.get(resolved.existing.moid) if resolved.existing is not None else None
+    if event is not None:
+        message = (
+            f"vCenter says that its guest's customisation failed at {event.at:%Y-%m-%d %H:%M} UTC "
+            f"({event.kind}): host name and addresses may still be the template's"
+        )
+        remedy = (
+            "`govc events` has the reason and names the guest's log; then delete the VM and plan again, or "
+            "set the guest right by hand: `ignore: [guest]` silences this"
+        )
+        findings.add_vm(Code.CUSTOMIZATION_FAILED, resolved.desired, message, remedy)
+        return []
     message = (
         f"it is there already: `guest.spec` ({guest.spec}) customises a guest once, with its clone, and no "
         "one tells afterwards what it was given, so that this is not compared"

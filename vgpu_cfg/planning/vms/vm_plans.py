@@ -237,7 +237,7 @@ class VmPlanner:
         changes = after(
             self.names.get(vm.name, ()), plan_existing(resolved, vm, edits, pin, upgrade_to, move)
         )
-        changes += of_existing(resolved, changes, self.findings)
+        changes += of_existing(resolved, changes, self.observed.failed_customizations, self.findings)
         assess_changes(resolved, vm, edits, changes, self.options, self.findings)
         if cluster is not None:
             self._override(resolved, cluster, edits, moved_by or "", result)

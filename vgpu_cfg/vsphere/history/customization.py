@@ -9,19 +9,15 @@ from typing import Any, Final
 
 from pyVmomi import vim
 
-from vgpu_cfg.model.observed.customization import CustomizationSeen
+from vgpu_cfg.model.observed.customization import (
+    CUSTOMIZATION_FAILURES,
+    CUSTOMIZATION_SUCCEEDED,
+    CustomizationSeen,
+)
 from vgpu_cfg.vsphere.wire.faults import translated
 from vgpu_cfg.vsphere.wire.session import Session
 
 STARTED: Final = "CustomizationStartedEvent"
-SUCCEEDED: Final = "CustomizationSucceeded"
-FAILED: Final = (
-    "CustomizationFailed",
-    "CustomizationSysprepFailed",
-    "CustomizationLinuxIdentityFailed",
-    "CustomizationNetworkSetupFailed",
-    "CustomizationUnknownFailure",
-)
 
 
 def read_customization(session: Session, vm_moid: str) -> CustomizationSeen:
@@ -29,7 +25,7 @@ def read_customization(session: Session, vm_moid: str) -> CustomizationSeen:
     one: Any = vim.event.EventFilterSpec.ByEntity
     spec = vim.event.EventFilterSpec(
         entity=one(entity=vim.VirtualMachine(vm_moid), recursion="self"),
-        eventTypeId=[STARTED, SUCCEEDED, *FAILED],
+        eventTypeId=[STARTED, CUSTOMIZATION_SUCCEEDED, *CUSTOMIZATION_FAILURES],
     )
     with translated("reading how a guest's customisation goes", vm_moid):
         events = session.service_content.eventManager.QueryEvents(spec) or ()
@@ -41,7 +37,7 @@ def _seen(event: Any) -> CustomizationSeen:
     kind = str(type(event)._wsdlName)
     words = (event.fullFormattedMessage or "", getattr(event, "reason", None) or "")
     return CustomizationSeen(
-        state="running" if kind == STARTED else "succeeded" if kind == SUCCEEDED else "failed",
+        state="running" if kind == STARTED else "succeeded" if kind == CUSTOMIZATION_SUCCEEDED else "failed",
         event=kind,
         message=" ".join(word for word in words if word),
         log=event.logLocation or "",
