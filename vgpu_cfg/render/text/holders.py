@@ -7,6 +7,7 @@ from rich.text import Text
 from vgpu_cfg.planning.expand.ranges import fold_names
 from vgpu_cfg.planning.pool.summary import GpuPool, IdleVm, reclaim_steps
 from vgpu_cfg.render.layout.lines import Cell, Column, counted, duration, fold, hanging, table
+from vgpu_cfg.render.layout.many import foremost, others
 from vgpu_cfg.render.layout.profiles import ladder
 from vgpu_cfg.render.text.use import over, percent
 
@@ -31,10 +32,11 @@ _IDLE_COLUMNS = (
 _DAY = 86_400
 
 
-def render_off(pool: GpuPool, width: int) -> list[Text]:
+def render_off(pool: GpuPool, width: int, *, with_all: bool = False) -> list[Text]:
     """List the VMs that have GPU devices and do not run; nothing where there is none."""
     if not pool.off:
         return []
+    told, left = foremost(pool.off, lambda _: True, with_all=with_all)
     rows: list[list[Cell]] = [
         [
             holder.vm,
@@ -43,26 +45,29 @@ def render_off(pool: GpuPool, width: int) -> list[Text]:
             _devices(holder.devices),
             holder.plan,
         ]
-        for holder in pool.off
+        for holder in told
     ]
     lines = [Text(""), Text("HAVE GPU DEVICES AND DO NOT RUN", style="bold")]
     lines += table(_OFF_COLUMNS, rows, width)
+    lines += others("VMs", ("" for _ in left), width)
     return [
         *lines,
         *_note("vCenter reserves no GPU for them: what they would need counts as free above.", width),
     ]
 
 
-def render_idle(pool: GpuPool, width: int) -> list[Text]:
+def render_idle(pool: GpuPool, width: int, *, with_all: bool = False) -> list[Text]:
     """List the VMs that run with GPU devices and seem idle, and what would take them back; else nothing."""
     lines: list[Text] = []
     if pool.idle:
         parts = sorted({"CPUS" if one.past is None else "GPUS" for one in pool.idle}, reverse=True)
         title = f"RUN WITH GPU DEVICES AND USE LESS THAN {pool.idle_below:g} % OF THEIR {' OR '.join(parts)}"
         lines += [Text(""), Text(title, style="bold")]
-        lines += table(_IDLE_COLUMNS, [_idle_cells(one) for one in pool.idle], width)
+        told, left = foremost(pool.idle, lambda _: True, with_all=with_all)
+        lines += table(_IDLE_COLUMNS, [_idle_cells(one) for one in told], width)
+        lines += others("VMs", ("" for _ in left), width)
         lines += _certainty(pool, width)
-        lines += _reclaim(pool, width)
+        lines += _reclaim(pool, width, with_all=with_all)
     if pool.cpu_untold:
         who = f"{counted(len(pool.cpu_untold), 'VM that runs', 'VMs that run')} with GPU devices"
         lines += _note(
@@ -102,13 +107,14 @@ def _certainty(pool: GpuPool, width: int) -> list[Text]:
     return lines
 
 
-def _reclaim(pool: GpuPool, width: int) -> list[Text]:
+def _reclaim(pool: GpuPool, width: int, *, with_all: bool) -> list[Text]:
     """List what would take their GPUs back; nothing is done."""
     lines = [Text(""), Text("WOULD GIVE THEM BACK", style="bold")]
-    for step in reclaim_steps(pool):
+    told, left = foremost(reclaim_steps(pool), lambda _: True, with_all=with_all)
+    for step in told:
         words = f"ask {step.ask}, then {step.then}: frees {_devices(step.frees)}"
-        lines += hanging(step.vm, words, width, label_width=max(len(one.vm) for one in pool.idle))
-    return lines
+        lines += hanging(step.vm, words, width, label_width=max(len(one.vm) for one in told))
+    return lines + others("VMs", ("" for _ in left), width)
 
 
 def _uptime(seconds: int | None) -> str:

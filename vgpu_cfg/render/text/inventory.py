@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from rich.text import Text
@@ -9,6 +10,7 @@ from rich.text import Text
 from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.planning.findings.wording import listed
 from vgpu_cfg.render.layout.lines import Cell, Column, both_ends, counted, fold, size, table, table_rows
+from vgpu_cfg.render.layout.many import MOST_ROWS, foremost, others
 from vgpu_cfg.render.text.cordons import render_cordons
 from vgpu_cfg.render.views.inventory import GpuRow, HostRow, InventoryView, profile_text
 from vgpu_cfg.render.views.topology import nic_text, nvlink_text, short
@@ -23,10 +25,13 @@ def render_inventory(view: InventoryView, width: int, *, with_all: bool = False)
     left = Text.assemble((view.server, "bold"), f"  vCenter {view.version}, API {view.api_version}")
     right = Text(f"{counted(len(view.hosts), 'host')}, {counted(gpus, 'GPU')}")
     lines = both_ends(left, right, width)
-    lines += _titled("HOSTS", _hosts(hosts), width)
+    told, rest = foremost(hosts, lambda host: host.state == "ok", with_all=with_all)
+    lines += _titled("HOSTS", _hosts(told), width)
+    lines += others("hosts", (host.state for host in rest), width)
     lines += render_cordons(view.cordons, width)
-    lines += _gpus(view, width)
-    lines += _links(view, width)
+    shown = _hosts_with_gpus(view, with_all=with_all)
+    lines += _gpus(view, shown, width)
+    lines += _links(view, shown, width)
     lines += _titled("DEVICE GROUPS", _device_groups(view), width)
     lines += _titled("VGPUS", _profiles(view), width)
     if with_all:
@@ -93,12 +98,31 @@ def _hosts(hosts: Sequence[HostRow]) -> _Table:
     return _Table(columns, rows)
 
 
-def _gpus(view: InventoryView, width: int) -> list[Text]:
+def _hosts_with_gpus(view: InventoryView, *, with_all: bool) -> set[str]:
+    """Name the hosts of which each GPU is told: of very many those first that have one with an obstacle."""
+    if len(view.gpus) <= MOST_ROWS or with_all:
+        return {gpu.host for gpu in view.gpus}
+    counts = Counter(gpu.host for gpu in view.gpus)
+    hindered = {gpu.host for gpu in view.gpus if gpu.obstacle}
+    shown: set[str] = set()
+    for host in sorted(counts, key=lambda host: host not in hindered):
+        if sum(counts[one] for one in shown) >= MOST_ROWS:
+            break
+        shown.add(host)
+    return shown
+
+
+def _state(gpu: GpuRow) -> str:
+    return "not ready" if gpu.obstacle else "held" if gpu.holders else "free"
+
+
+def _gpus(view: InventoryView, shown: set[str], width: int) -> list[Text]:
     """Lay out one table per host, all with the same columns, under the host's name and NUMA nodes."""
     if not view.gpus:
         return []
     lines = [Text(""), Text("GPUS", style="bold")]
-    cells = [_gpu_cells(gpu) for gpu in view.gpus]
+    told = [gpu for gpu in view.gpus if gpu.host in shown]
+    cells = [_gpu_cells(gpu) for gpu in told]
     heading, *body = table_rows(_GPU_COLUMNS, cells, width, indent=4)
     lines += heading
     nodes: dict[str, list[str]] = {}
@@ -106,13 +130,15 @@ def _gpus(view: InventoryView, width: int) -> list[Text]:
         words = f"node {row.node}: {row.cores} cores, {size(row.memory_mib)}"
         nodes.setdefault(row.host, []).append(words)
     host = ""
-    for gpu, entry in zip(view.gpus, body, strict=True):
+    for gpu, entry in zip(told, body, strict=True):
         if gpu.host != host:
             host = gpu.host
             reported = f"   {'; '.join(nodes.get(host, ()))}".rstrip()
             lines += fold(Text.assemble("  ", (host, "bold"), (reported, "dim")), width, hang=4)
         lines += entry
-    return lines
+    left = [gpu for gpu in view.gpus if gpu.host not in shown]
+    hosts = counted(len({gpu.host for gpu in left}), "host")
+    return lines + others(f"GPUs of {hosts}", (_state(gpu) for gpu in left), width)
 
 
 def _gpu_cells(gpu: GpuRow) -> list[Cell]:
@@ -126,7 +152,7 @@ def _gpu_cells(gpu: GpuRow) -> list[Cell]:
     ]
 
 
-def _links(view: InventoryView, width: int) -> list[Text]:
+def _links(view: InventoryView, shown: set[str], width: int) -> list[Text]:
     """Lay out whom NVLink joins and which NICs are near, GPUs of a host that are alike in one row."""
     grouped: dict[tuple[str, str, str, str], list[str]] = {}
     for gpu in view.gpus:
@@ -136,7 +162,7 @@ def _links(view: InventoryView, width: int) -> list[Text]:
             nvlink_text(gpu.nvlink, gpu.module),
             nic_text(gpu.nics_near),
         )
-        if any(row[2:]):
+        if any(row[2:]) and gpu.host in shown:
             grouped.setdefault(row, []).append(short(gpu.pci_id))
     columns = (
         Column("HOST", is_flexible=True),
@@ -151,6 +177,7 @@ def _links(view: InventoryView, width: int) -> list[Text]:
         rows.append(["" if host == last else host, ", ".join(gpus), node, nvlink, nics])
         last = host
     lines = _titled("LINKS", _Table(columns, rows), width)
+    lines += others("hosts", ("" for _ in {gpu.host for gpu in view.gpus} - shown), width) if rows else []
     for found in view.disagreements:
         lines += fold(Text(f"  {found.code} {found.host}: {found.message}", "yellow"), width, hang=4)
     return lines

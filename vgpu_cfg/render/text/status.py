@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 
 from rich.text import Text
@@ -17,6 +16,7 @@ from vgpu_cfg.render.layout.lines import (
     table_rows,
     without_domain,
 )
+from vgpu_cfg.render.layout.many import foremost, others
 from vgpu_cfg.render.text.differences import MOST_SHOWN, render_differences
 from vgpu_cfg.render.text.findings import render_findings
 from vgpu_cfg.render.text.guests import guest_lines, guest_state
@@ -34,7 +34,6 @@ _COLUMNS = (
     Column("NODE"),
 )
 _GUEST_COLUMN = Column("GUEST", is_flexible=True)
-_MOST_VMS = 100
 _HOST_STYLES = {"held": "magenta", "in sync": "green"}
 _STATE_STYLES = {"on": "green", "off": "yellow", "missing": "red", "disconnected": "red"}
 _HOST_COLUMNS = (Column("HOST", is_flexible=True), Column("STATE"), Column("MODE"))
@@ -70,11 +69,7 @@ def render_status(view: StatusView, width: int, *, with_all: bool = False) -> li
 
 def _rows(view: StatusView, width: int, *, with_all: bool) -> list[Text]:
     """Lay out a row per VM; of very many those that are to be looked at first, and the others' states."""
-    told: tuple[VmRow, ...] = view.vms
-    left: tuple[VmRow, ...] = ()
-    if len(view.vms) > _MOST_VMS and not with_all:
-        in_order = sorted(view.vms, key=_is_plain)
-        told, left = tuple(in_order[:_MOST_VMS]), tuple(in_order[_MOST_VMS:])
+    told, left = foremost(view.vms, _is_plain, with_all=with_all)
     hosts = without_domain(row.host for row in told)
     has_guests = any(row.guest is not None for row in told)
     columns = (*_COLUMNS, _GUEST_COLUMN) if has_guests else _COLUMNS
@@ -86,11 +81,7 @@ def _rows(view: StatusView, width: int, *, with_all: bool) -> list[Text]:
         if row.guest is not None:
             problem = (Text(f"! {words}", "red") for words in guest_lines(row.guest))
             lines += [Text("    ") + part for text in problem for part in fold(text, width - 4, hang=2)]
-    if left:
-        states = Counter(row.word for row in left)
-        words = ", ".join(f"{count:,} {word}" for word, count in states.items())
-        lines.append(Text(f"and {len(left):,} more VMs: {words} (-v shows all)", "dim"))
-    return lines
+    return lines + others("VMs", (row.word for row in left), width)
 
 
 def _is_plain(row: VmRow) -> bool:

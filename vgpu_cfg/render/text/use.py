@@ -22,6 +22,7 @@ from vgpu_cfg.render.layout.lines import (
     size,
     table_rows,
 )
+from vgpu_cfg.render.layout.many import foremost, others
 from vgpu_cfg.render.views.use import UseTable
 
 UNMEASURED = "not measurable"
@@ -65,8 +66,9 @@ def render_use(
     if shown.sort is not None:
         sort = shown.sort
         rows.sort(key=lambda row: _place(row, sort))
+    told, left = foremost(rows, lambda _: True, with_all=with_all or height is not None)
     first = Column(shown.by.value.upper(), is_flexible=True)
-    entries = table_rows((first, *_COLUMNS), [_cells(row, shown.by) for row in rows], width)
+    entries = table_rows((first, *_COLUMNS), [_cells(row, shown.by) for row in told], width)
     lines = [Text(""), Text("USE", style="bold")]
     notes = _folded(_notes(pool, shown, at_rest=len(measured) - len(rows)), width)
     if height is not None:
@@ -75,7 +77,8 @@ def render_use(
             notes = (
                 _folded([f"{counted(cut, 'more row')}: for them a taller window, or --by."], width) + notes
             )
-    return [*lines, *(line for entry in entries for line in entry), *notes]
+    rest = others("rows", ("" for _ in left), width)
+    return [*lines, *(line for entry in entries for line in entry), *rest, *notes]
 
 
 def _is_at_rest(row: UseRow) -> bool:

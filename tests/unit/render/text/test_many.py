@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from tests.unit.execution import makers
 from vgpu_cfg.model.plan.change import Diagnostic, Subject
+from vgpu_cfg.model.plan.report import Outcome, OutcomeStatus, Report
 from vgpu_cfg.model.plan.severity import Severity
 from vgpu_cfg.render.layout.lines import plain
 from vgpu_cfg.render.text.findings import render_findings
+from vgpu_cfg.render.text.inventory import render_inventory
+from vgpu_cfg.render.text.run.summary import render_summary
 from vgpu_cfg.render.text.status import render_status
+from vgpu_cfg.render.views.inventory import GpuRow, HostRow, InventoryView
 from vgpu_cfg.render.views.status import StatusView, VmRow
 
 
@@ -54,3 +61,58 @@ def test_of_more_vms_those_that_differ_are_told_and_the_others_counted() -> None
     assert "a-09998" in text
     assert "and 9,900 more VMs: 9,900 on (-v shows all)" in text
     assert plain(render_status(view, 100, with_all=True)).count("a-0") == 10_000
+
+
+GPU = GpuRow("", "0000:21:00.0", "A100", "A100", 81_920, 0, "same size", (), 81_920, {}, "8 x 10c", "")
+
+
+def estate(hosts: int, *bad: int) -> InventoryView:
+    gpus = tuple(
+        replace(GPU, host=f"esx-{number:04}", obstacle="not shared" if number in bad else "")
+        for number in range(hosts)
+        for _ in range(8)
+    )
+    rows = tuple(
+        HostRow(f"esx-{number:04}", "gpu", "8.0.3", "", "", "ok", "sharedDirect", "", 64, 1_024, 2, 8, 3, 4)
+        for number in range(hosts)
+    )
+    return InventoryView("lab", "8.0.3", "8.0.3.0", "", rows, (), gpus, (), (), (), ())
+
+
+def test_an_inventory_tells_of_a_hundred_hosts_and_some_hundred_gpus_and_counts_the_others() -> None:
+    text = plain(render_inventory(estate(1_000, 998), 100))
+    assert "and 900 more hosts: 900 ok (-v shows all)" in text
+    assert text.count("0000:21:00.0") == 13 * 8
+    assert text.count("not shared") == 8  # of the 999th host, which is to be looked at
+    assert "and 7,896 more GPUs of 987 hosts: 7,896 free (-v shows all)" in text
+    whole = plain(render_inventory(estate(1_000, 998), 100, with_all=True))
+    assert (whole.count("0000:21:00.0"), "-v shows all" in whole) == (8_000, False)
+
+
+def test_an_inventory_of_a_hundred_gpus_tells_of_each() -> None:
+    text = plain(render_inventory(estate(12), 100))
+    assert (text.count("0000:21:00.0"), "-v shows all" in text) == (96, False)
+
+
+def run_of(count: int, *failing: int) -> str:
+    changes = [makers.power_on(f"a-{number:05}") for number in range(count)]
+    outcomes = tuple(
+        Outcome(
+            change_id=change.id,
+            subject=change.subject,
+            status=OutcomeStatus.FAILED if number in failing else OutcomeStatus.DONE,
+        )
+        for number, change in enumerate(changes)
+    )
+    return plain(
+        render_summary(makers.plan_of(*changes), Report(plan="p", digest="", outcomes=outcomes), 100)
+    )
+
+
+def test_the_end_of_a_run_has_a_row_for_a_hundred_vms_and_counts_the_others() -> None:
+    table, _, failures = run_of(5_000, 4_998).partition("FAILED  step")
+    assert table.count("a-0") == 100
+    assert "a-04998" in table
+    assert "a-04998" in failures
+    assert "and 4,900 more VMs: 4,900 done (in the journal)" in table
+    assert run_of(100).count("a-0") == 100

@@ -23,6 +23,7 @@ from vgpu_cfg.render.layout.lines import (
     table,
     without_domain,
 )
+from vgpu_cfg.render.layout.many import foremost, others
 from vgpu_cfg.render.text.run.hosts import render_hosts
 from vgpu_cfg.render.text.run.rollback import render_rollback
 from vgpu_cfg.render.text.status import guest_text, node_text, state_text
@@ -80,7 +81,8 @@ def render_summary(  # noqa: PLR0913 - what was done, and each command that may 
     lines += render_hosts(hosts_done, width)
     rows = [row for row in result_rows(plan, report, after) if row.status is not OutcomeStatus.SKIPPED]
     if rows:
-        hosts = without_domain(row.vm.host for row in rows if row.vm is not None)
+        first, others_left = foremost(rows, _is_as_planned)
+        hosts = without_domain(row.vm.host for row in first if row.vm is not None)
         gone = {
             outcome.subject.name
             for outcome in report.outcomes
@@ -88,10 +90,12 @@ def render_summary(  # noqa: PLR0913 - what was done, and each command that may 
             and outcome.status in (OutcomeStatus.DONE, OutcomeStatus.NOT_NEEDED)
         } | set(report.rollback.gone if report.rollback is not None else ())
         lines += [Text("")] if hosts_done else []
-        has_guests = any(row.vm is not None and row.vm.guest is not None for row in rows)
+        has_guests = any(row.vm is not None and row.vm.guest is not None for row in first)
         columns = (*_COLUMNS[:-2], _GUEST_COLUMN, *_COLUMNS[-2:]) if has_guests else _COLUMNS
-        cells = [_cells(row, hosts, gone, with_guest=has_guests) for row in rows]
+        cells = [_cells(row, hosts, gone, with_guest=has_guests) for row in first]
         lines += table(columns, cells, width)
+        states = (row.vm.word if row.vm is not None else row.status.value for row in others_left)
+        lines += others("VMs", states, width, where="in the journal")
     standing = standing_text(plan, report, hosts_done)
     if standing:
         lines += [Text(""), *(Text("  ") + part for part in fold(Text(standing), width - 2))]
@@ -124,6 +128,10 @@ def render_summary(  # noqa: PLR0913 - what was done, and each command that may 
         commands = {"CHECK": check_command}
     told = {"CHANGE": report.occasion.text, **commands, "LOG": journal}
     return [*lines, *_tail(told, width)]
+
+
+def _is_as_planned(row: ResultRow) -> bool:
+    return row.status in (OutcomeStatus.DONE, OutcomeStatus.NOT_NEEDED)
 
 
 def _canaries(report: Report, width: int) -> list[Text]:
