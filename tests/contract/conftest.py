@@ -150,21 +150,26 @@ def govc(home: Path) -> Callable[[Server], Govc]:
     return for_server
 
 
+def vcenter_at(server: Server) -> VCenter:
+    """Return a vcsim as what this tool reads."""
+    return VCenter(
+        kind="vcsim",
+        user=server.user,
+        password=server.password,
+        connect=lambda: HttpsTransport(
+            f"{server.host}:{server.port}",
+            trust=Trust(thumbprint=server.thumbprint),
+            limits=Limits(timeout_seconds=30),
+        ),
+        template="",
+    )
+
+
 @pytest.fixture(scope="module")
 def own_vcsim() -> Iterator[VCenter]:
     """A vcsim of the module's own, for what changes it."""
     with running_vcsim() as server:
-        yield VCenter(
-            kind="vcsim",
-            user=server.user,
-            password=server.password,
-            connect=lambda: HttpsTransport(
-                f"{server.host}:{server.port}",
-                trust=Trust(thumbprint=server.thumbprint),
-                limits=Limits(timeout_seconds=30),
-            ),
-            template="",
-        )
+        yield vcenter_at(server)
 
 
 @pytest.fixture
