@@ -1,19 +1,24 @@
 """What the REST side answers of content libraries: which there are, their items, and what VM templates hold.
 
-Sources: the vSphere Automation API reference (Library, Library.Item, VmTemplate.LibraryItems), and what govc
-asks. Nothing is deployed here.
+Sources: the vSphere Automation API reference (Library, LocalLibrary, Library.Item, VmTemplate.LibraryItems),
+and what govc asks. Libraries are made, changed and deleted; nothing is brought into one or deployed here.
+That privileges on libraries are asked for at the root is assumed.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from vgpu_cfg.lab.rest.answer import Refused, Request
+from vgpu_cfg.lab.simulation.clock import VIRTUAL_START, as_datetime
 from vgpu_cfg.lab.simulation.simulation import Simulation
-from vgpu_cfg.lab.state.inventory import VirtualMachine
-from vgpu_cfg.lab.state.libraries import VM_TEMPLATE, items_of, libraries_of
+from vgpu_cfg.lab.state.inventory import Datastore, VirtualMachine
+from vgpu_cfg.lab.state.libraries import VM_TEMPLATE, add_library, items_of, libraries_of
 
 LIBRARY = "/com/vmware/content/library"
+LOCAL = "/com/vmware/content/local-library"
+SUBSCRIBED = "/com/vmware/content/subscribed-library"
 ITEM = "/com/vmware/content/library/item"
 TEMPLATES = "/vcenter/vm-template/library-items"
 
@@ -28,9 +33,64 @@ def libraries(lab: Simulation, request: Request) -> Any:
 
 
 def library(lab: Simulation, request: Request) -> Any:
-    """Tell of a library."""
+    """Tell of a library, or change its name and description."""
     found = _known(libraries_of(lab.state), request.id)
-    return {"id": request.id, "type": "LOCAL", "description": "", "storage_backings": [], **found}
+    if request.action:
+        raise Refused(400, "unsupported", f"The lab does not {request.action} a library.")
+    if request.method == "PATCH":
+        spec = request.mapping("update_spec")
+        found |= {key: str(spec[key]) for key in ("name", "description") if spec.get(key)}
+        lab.state.touch()
+        return None
+    always = {"id": request.id, "type": "LOCAL", "description": "", "storage_backings": [], "version": "1"}
+    return {**always, "creation_time": _moment(VIRTUAL_START), **found}
+
+
+def local_libraries(lab: Simulation, request: Request) -> Any:
+    """List the libraries, which all are local, or make one on a datastore."""
+    if request.method == "GET":
+        return list(libraries_of(lab.state))
+    spec = request.mapping("create_spec")
+    name = str(spec.get("name") or "")
+    backings = [dict(one) for one in spec.get("storage_backings") or () if isinstance(one, Mapping)]
+    if not name or not backings:
+        raise Refused(400, "invalid_argument", "A library has a name and a place.")
+    if len(backings) > 1:
+        raise Refused(400, "unsupported", "A library has one storage backing.")
+    _need(lab, lab.state.root, "ContentLibrary.CreateLocalLibrary")
+    for one in backings:
+        store = lab.state.find(str(one.get("datastore_id", "")), Datastore)
+        if store is None:
+            raise Refused(400, "invalid_argument", f"{one.get('datastore_id')} is no datastore.")
+        _need(lab, store.moid, "Datastore.AllocateSpace")
+    made = add_library(lab.state, name)
+    libraries_of(lab.state)[made] |= {
+        "description": str(spec.get("description") or ""),
+        "storage_backings": backings,
+        "creation_time": _moment(lab.clock.now()),
+    }
+    lab.state.touch()
+    return made
+
+
+def local_library(lab: Simulation, request: Request) -> Any:
+    """Tell of a library, change it, or delete it with its items."""
+    if request.method != "DELETE":
+        return library(lab, request)
+    _known(libraries_of(lab.state), request.id)
+    _need(lab, lab.state.root, "ContentLibrary.DeleteLocalLibrary")
+    for one in [one for one, item in items_of(lab.state).items() if item["library_id"] == request.id]:
+        del items_of(lab.state)[one]
+    del libraries_of(lab.state)[request.id]
+    lab.state.touch()
+    return None
+
+
+def subscribed_libraries(_lab: Simulation, request: Request) -> Any:
+    """List the subscribed libraries: there are none, and none can be made."""
+    if request.method == "GET":
+        return []
+    raise Refused(400, "unsupported", "The lab has no subscribed libraries.")
 
 
 def items(lab: Simulation, request: Request) -> Any:
@@ -49,7 +109,8 @@ def items(lab: Simulation, request: Request) -> Any:
 def item(lab: Simulation, request: Request) -> Any:
     """Tell of an item."""
     found = _known(items_of(lab.state), request.id)
-    return {"id": request.id, **{key: found[key] for key in ("name", "type", "library_id")}, "cached": True}
+    told = {key: found[key] for key in ("name", "type", "library_id")}
+    return {"id": request.id, **told, "cached": True, "creation_time": _moment(VIRTUAL_START)}
 
 
 def template(lab: Simulation, request: Request) -> Any:
@@ -67,6 +128,15 @@ def template(lab: Simulation, request: Request) -> Any:
         "vm_home_storage": {"datastore": vm.datastore},
         "vm_template": vm.moid,
     }
+
+
+def _need(lab: Simulation, moid: str, privilege: str) -> None:
+    if lab.lacks(moid, privilege):
+        raise Refused(403, "unauthorized", "Permission to perform this operation was denied.")
+
+
+def _moment(at: float) -> str:
+    return f"{as_datetime(at):%Y-%m-%dT%H:%M:%S.000Z}"
 
 
 def _known(things: dict[str, dict[str, Any]], one: str) -> dict[str, Any]:

@@ -41,6 +41,9 @@ _HANDLERS: Mapping[tuple[str, bool], Handler] = {
     (tagging.ASSOCIATION, True): tagging.association_of,
     (content.LIBRARY, False): content.libraries,
     (content.LIBRARY, True): content.library,
+    (content.LOCAL, False): content.local_libraries,
+    (content.LOCAL, True): content.local_library,
+    (content.SUBSCRIBED, False): content.subscribed_libraries,
     (content.ITEM, False): content.items,
     (content.ITEM, True): content.item,
     (content.TEMPLATES, True): content.template,
@@ -64,18 +67,23 @@ def answer(
     """Answer a request, whose path begins with `/rest`; header names are in small letters."""
     try:
         request = read_request(method, url.removeprefix(PREFIX), body)
-        with lab.transaction():
-            return _answer(lab, request, headers, credentials)
+        return answered(carry_out(lab, request, headers, credentials))
     except Refused as refused:
         return refused.answer
 
 
-def _answer(
+def carry_out(lab: Simulation, request: Request, headers: Mapping[str, str], credentials: Credentials) -> Any:
+    """Do what a request asks, and return the value that it is answered with. Raises Refused."""
+    with lab.transaction():
+        return _carry_out(lab, request, headers, credentials)
+
+
+def _carry_out(
     lab: Simulation, request: Request, headers: Mapping[str, str], credentials: Credentials
-) -> Answer:
+) -> Any:
     session = lab.sessions.find(token_of(headers), lab.clock.now())
     if request.path == SESSION and request.method == "POST" and not request.action:
-        return answered(_log_in(lab, headers, credentials))
+        return _log_in(lab, headers, credentials)
     if session is None:
         raise Refused(401, "unauthenticated", "Authentication required.")
     if request.path == SESSION:
@@ -84,20 +92,18 @@ def _answer(
     if handler is None:
         raise Refused(404, "not_found", f"The lab answers nothing at {request.path}")
     lab.user, lab.is_administrator = session.user, session.is_administrator
-    return answered(handler(lab, request))
+    return handler(lab, request)
 
 
-def _of_session(lab: Simulation, request: Request, session: Session) -> Answer:
+def _of_session(lab: Simulation, request: Request, session: Session) -> Any:
     if request.method == "DELETE":
         lab.sessions.end(session)
-        return answered(None)
+        return None
     moments = {"created_time": session.login_time, "last_accessed_time": session.last_active}
-    return answered(
-        {
-            "user": session.user,
-            **{name: f"{as_datetime(at):%Y-%m-%dT%H:%M:%SZ}" for name, at in moments.items()},
-        }
-    )
+    return {
+        "user": session.user,
+        **{name: f"{as_datetime(at):%Y-%m-%dT%H:%M:%SZ}" for name, at in moments.items()},
+    }
 
 
 def _log_in(lab: Simulation, headers: Mapping[str, str], credentials: Credentials) -> str:

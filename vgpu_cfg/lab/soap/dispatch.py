@@ -23,6 +23,7 @@ from vgpu_cfg.lab.api.versions import (
 from vgpu_cfg.lab.collector.read import ANONYMOUS, not_authenticated
 from vgpu_cfg.lab.collector.retrieve import fetch
 from vgpu_cfg.lab.guest import transfers
+from vgpu_cfg.lab.rest import json_rpc
 from vgpu_cfg.lab.rest import service as rest
 from vgpu_cfg.lab.rules import refusals
 from vgpu_cfg.lab.rules.refusals import object_gone
@@ -87,6 +88,8 @@ def _answer(
     if path.startswith(f"{rest.PREFIX}/"):
         return _answer_rest(lab, method, path, lowered, body, credentials)
     path = path.partition("?")[0]
+    if method == "POST" and path.rstrip("/") == json_rpc.PATH:
+        return json_rpc.answer(lab, lowered, body, credentials)
     if method == "GET" and path == VERSIONS_PATH:
         return 200, {"Content-Type": XML}, service_versions_xml(lab.state.api_version)
     if method == "POST" and path.rstrip("/") in SDK_PATHS:

@@ -1,7 +1,7 @@
 """How the state keeps content libraries, as plain values by their ids.
 
-In `LabState.libraries`: `libraries` id → {name}, `items` id → {name, type, library_id, vm_template}, the last
-the moid of a VM template, "" for any other item.
+In `LabState.libraries`: `libraries` id → {name, and what else was set}, `items` id → {name, type, library_id,
+vm_template}, the last the moid of a VM template, "" for any other item.
 """
 
 from __future__ import annotations
@@ -28,8 +28,10 @@ def items_of(state: LabState) -> dict[str, dict[str, Any]]:
 
 
 def add_library(state: LabState, name: str) -> str:
-    """Add a library, and return its id."""
+    """Add a library, and return its id; several may have one name."""
     made = str(uuid.uuid5(_NAMES, name))
+    while made in libraries_of(state):
+        made = str(uuid.uuid5(_NAMES, made))
     libraries_of(state)[made] = {"name": name}
     return made
 

@@ -1,0 +1,144 @@
+"""The lab's REST side, and JSON-RPC beside it: libraries made, changed and deleted; calls and refusals."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+import pytest
+
+from tests.unit.lab.wire.client import open_virtual
+from vgpu_cfg.lab.state.inventory import Datastore
+from vgpu_cfg.lab.vcenter import Lab
+from vgpu_cfg.settings.connection import LAB_PASSWORD, LAB_USER
+
+LOCAL = "/rest/com/vmware/content/local-library"
+LIBRARY = "/rest/com/vmware/content/library"
+
+
+class Client:
+    """Asks a lab by REST, and by JSON-RPC with the same session."""
+
+    def __init__(self, lab: Lab) -> None:
+        self.lab = lab
+        both = base64.b64encode(f"{LAB_USER}:{LAB_PASSWORD}".encode()).decode()
+        headers = {"Authorization": f"Basic {both}"}
+        _, _, body = lab.exchange("POST", "/rest/com/vmware/cis/session", headers, b"")
+        self.session = json.loads(body)["value"]
+
+    def rest(self, method: str, path: str, **body: Any) -> tuple[int, Any]:
+        headers = {"vmware-api-session-id": self.session}
+        status, _, answer = self.lab.exchange(method, path, headers, json.dumps(body).encode())
+        told = json.loads(answer) if answer else {}
+        return status, told.get("value") if status == 200 else told["type"].rpartition(".")[2]
+
+    def call(self, service: str, operation: str, **given: Any) -> Any:
+        """Return the result of a call: `output` or `error`."""
+        context = {"schemeId": "com.vmware.vapi.std.security.session_id", "sessionId": self.session}
+        return self.ask(service, operation, context, given)["result"]
+
+    def ask(self, service: str, operation: str, context: Any, given: Any) -> Any:
+        asked = {
+            "serviceId": service,
+            "operationId": operation,
+            "input": {"STRUCTURE": {"operation-input": given}},
+            "ctx": {"appCtx": {}, "securityCtx": context},
+        }
+        body = {"jsonrpc": "2.0", "id": "7", "method": "invoke", "params": asked}
+        status, _, answer = self.lab.exchange("POST", "/api", {}, json.dumps(body).encode())
+        assert status == 200
+        told = json.loads(answer)
+        assert told["id"] == "7"
+        return told
+
+
+@pytest.fixture
+def client() -> Client:
+    return Client(open_virtual("two-a100"))
+
+
+def backing(client: Client) -> list[dict[str, str]]:
+    (store,) = client.lab.state.all(Datastore)
+    return [{"type": "DATASTORE", "datastore_id": store.moid}]
+
+
+def test_a_library_is_made_changed_and_deleted(client: Client) -> None:
+    spec = {"name": "isos", "type": "LOCAL", "storage_backings": backing(client)}
+    _, made = client.rest("POST", LOCAL, create_spec=spec)
+    assert client.rest("GET", LOCAL) == (200, [made])
+    assert client.rest("PATCH", f"{LIBRARY}/id:{made}", update_spec={"description": "images"})[0] == 200
+    _, shown = client.rest("GET", f"{LOCAL}/id:{made}")
+    assert (shown["name"], shown["description"], shown["storage_backings"]) == (
+        "isos",
+        "images",
+        backing(client),
+    )
+    _, other = client.rest("POST", LOCAL, create_spec=spec)
+    assert other != made
+    assert client.rest("DELETE", f"{LOCAL}/id:{made}") == (200, None)
+    assert client.rest("GET", LIBRARY) == (200, [other])
+
+
+@pytest.mark.parametrize(
+    ("changed", "kind"),
+    [
+        ({"name": ""}, "invalid_argument"),
+        ({"storage_backings": []}, "invalid_argument"),
+        ({"storage_backings": [{"datastore_id": "datastore-999"}]}, "invalid_argument"),
+        ({"storage_backings": [{}, {}]}, "unsupported"),
+    ],
+)
+def test_a_library_that_cannot_be_is_refused(client: Client, changed: dict[str, Any], kind: str) -> None:
+    spec = {"name": "isos", "storage_backings": backing(client), **changed}
+    assert client.rest("POST", LOCAL, create_spec=spec) == (400, kind)
+    assert client.rest("GET", LOCAL) == (200, [])
+    assert client.rest("DELETE", f"{LOCAL}/id:none") == (404, "not_found")
+    assert client.rest("POST", "/rest/com/vmware/content/subscribed-library") == (400, "unsupported")
+
+
+def test_a_call_names_the_kinds_of_its_values(client: Client) -> None:
+    spec = {"name": "team", "description": "", "cardinality": "SINGLE", "associable_types": []}
+    made = client.call(
+        "com.vmware.cis.tagging.category",
+        "create",
+        create_spec={"STRUCTURE": {"com.vmware.cis.tagging.category.create_spec": spec}},
+    )["output"]
+    found = client.call("com.vmware.cis.tagging.category", "get", category_id=made)["output"]
+    shown = found["STRUCTURE"]["com.vmware.cis.tagging.category_model"]
+    assert (shown["id"], shown["name"], shown["cardinality"]) == (made, "team", "SINGLE")
+    library = {"name": {"OPTIONAL": "isos"}, "description": {"OPTIONAL": None}}
+    store = {"STRUCTURE": {"x": {name: {"OPTIONAL": one} for name, one in backing(client)[0].items()}}}
+    made = client.call(
+        "com.vmware.content.local_library",
+        "create",
+        create_spec={"STRUCTURE": {"x": {**library, "storage_backings": {"OPTIONAL": [store]}}}},
+    )["output"]
+    told = client.call("com.vmware.content.library", "get", library_id=made)["output"]["STRUCTURE"]
+    assert told["com.vmware.content.library_model"]["name"] == {"OPTIONAL": "isos"}
+    assert client.call("com.vmware.content.library.item", "list", library_id=made)["output"] == []
+
+
+def test_a_session_is_opened_by_a_call_and_a_refusal_is_a_result(client: Client) -> None:
+    context = {
+        "schemeId": "com.vmware.vapi.std.security.user_pass",
+        "userName": LAB_USER,
+        "password": LAB_PASSWORD,
+    }
+    session = client.ask("com.vmware.cis.session", "create", context, {})["result"]["output"]
+    assert set(session) == {"SECRET"}
+    for wrong in ({**context, "password": "no"}, {}):
+        (refused,) = client.ask("com.vmware.cis.session", "create", wrong, {})["result"]["error"]["ERROR"]
+        assert refused == "com.vmware.vapi.std.errors.unauthenticated"
+    (missing,) = client.call("com.vmware.content.library", "get", library_id="none")["error"][
+        "ERROR"
+    ].values()
+    assert missing["error_type"] == {"OPTIONAL": "NOT_FOUND"}
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"[]", b"{}", b'{"params": 1}', b'{"params": {"ctx": {}, "input": []}}']
+)
+def test_what_is_no_call_is_told_so(client: Client, body: bytes) -> None:
+    status, _, answer = client.lab.exchange("POST", "/api", {}, body)
+    assert (status, json.loads(answer)["error"]["code"]) == (200, -32600)
