@@ -12,7 +12,7 @@ from tests.plans.estate import PLAN_ID
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.cli.compose import LabRunClock
 from vgpu_cfg.cli.flows.flow import read_for
-from vgpu_cfg.cli.flows.guest_access import GuestSecrets
+from vgpu_cfg.cli.flows.preparing.guest_access import GuestSecrets
 from vgpu_cfg.cli.guest_logins import LabGuestShells
 from vgpu_cfg.execution import GuestTools, run_plan
 from vgpu_cfg.lab import open_lab

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.cli.command_line import CommandLine, Ran
-from vgpu_cfg.cli.flows import template_flow
+from vgpu_cfg.cli.flows.running import template_flow
 from vgpu_cfg.errors import GuestError
 
 PLAN = "plans/odd-templates.yaml"

@@ -15,7 +15,7 @@ from tests.fakes.fake_locks import undisputed
 from tests.unit.planning.privileges.needed import needed_privileges
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.cli.compose import Estate, LabRunClock
-from vgpu_cfg.cli.flows.host_facts import host_tools, with_facts
+from vgpu_cfg.cli.flows.preparing.host_facts import host_tools, with_facts
 from vgpu_cfg.execution import exit_code_of, run_plan
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.inventory import Inventory

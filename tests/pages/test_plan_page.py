@@ -18,7 +18,7 @@ from tests.plans.planned import inventory_of, plan_of
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.render.data.documents import plan_data
 from vgpu_cfg.render.page.plan import render_plan_page
-from vgpu_cfg.render.views.plan_picture import view_plan_picture
+from vgpu_cfg.render.views.pictures.plan_picture import view_plan_picture
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -22,8 +22,8 @@ from vgpu_cfg.documents import dump
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.plan.change import Plan
 from vgpu_cfg.planning.expand.ranges import fold_names
-from vgpu_cfg.render.views.plan import canary_text
-from vgpu_cfg.render.views.unknown import view_unknown
+from vgpu_cfg.render.views.plan.unknown import view_unknown
+from vgpu_cfg.render.views.plan.whole import canary_text
 
 Edits = dict[str, dict[str, Any]]
 """By change, and by key: its text, or several; None where the change must not have such an edit."""

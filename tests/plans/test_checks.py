@@ -21,7 +21,7 @@ from vgpu_cfg.model.plan.change import Diagnostic
 from vgpu_cfg.planning.findings.checks import CHECKS
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.render.layout.console import plain
-from vgpu_cfg.render.text.findings import render_finding
+from vgpu_cfg.render.text.plan.findings import render_finding
 
 TESTS = Path(__file__).parents[1]
 PAGES = TESTS.parent / "docs" / "reference" / "checks"

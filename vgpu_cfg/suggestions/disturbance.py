@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.plan.change import Plan, PowerOffVm
 from vgpu_cfg.planning.expand.ranges import fold_names
-from vgpu_cfg.render.views.plan import HostEffort, host_efforts
+from vgpu_cfg.render.views.plan.whole import HostEffort, host_efforts
 
 
 def disturbed(plan: Plan, observed: Inventory) -> tuple[str, ...]:

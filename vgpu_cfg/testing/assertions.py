@@ -141,7 +141,7 @@ def _fail(plan: PlanFile, site: Site, what: str, *parts: str) -> None:
 
 def _findings(found: Sequence[Diagnostic]) -> str:
     from vgpu_cfg.render.layout.lines import plain
-    from vgpu_cfg.render.text.findings import render_findings
+    from vgpu_cfg.render.text.plan.findings import render_findings
 
     return plain(render_findings(found, WIDTH, with_all=True))
 

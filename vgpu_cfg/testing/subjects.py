@@ -16,7 +16,7 @@ from vgpu_cfg.testing.surroundings import WIDTH, surroundings, told
 
 if TYPE_CHECKING:
     from vgpu_cfg.cli.flows.flow import Planned
-    from vgpu_cfg.cli.flows.request import PlanRequest
+    from vgpu_cfg.cli.flows.preparing.request import PlanRequest
     from vgpu_cfg.planning.findings.options import PlanOptions
 
 
@@ -39,7 +39,7 @@ class PlanFile:
         allow_destroy: int = 0,
     ) -> None:
         __tracebackhide__ = True
-        from vgpu_cfg.cli.flows.request import read_request
+        from vgpu_cfg.cli.flows.preparing.request import read_request
 
         self.path = Path(path)
         self._options = (allow_power_cycle, allow_move, tuple(delete), allow_destroy)
@@ -107,7 +107,7 @@ class Site:
         from vgpu_cfg.cli.flows.flow import server_of
         from vgpu_cfg.cli.flows.suggestion import find_fixes
         from vgpu_cfg.render.layout.lines import plain
-        from vgpu_cfg.render.text.fixes import render_fixes
+        from vgpu_cfg.render.text.plan.fixes import render_fixes
 
         if plan not in self._fixes:
             answer = self.planned(plan)
@@ -160,20 +160,20 @@ class LabEstate(Site):
         written beside the plan file: the plan has an id of its own on labs, unless the file states one.
         """
         __tracebackhide__ = True
-        from vgpu_cfg.cli.flows import apply_flow
+        from vgpu_cfg.cli.flows.running import apply_flow
 
         self._run("apply", plan, apply_flow.apply, tuple(done))
 
     def destroy(self, plan: PlanFile) -> None:
         """Delete the plan's VMs and rules. Raises AssertionError as `apply` does."""
         __tracebackhide__ = True
-        from vgpu_cfg.cli.flows import apply_flow
+        from vgpu_cfg.cli.flows.running import apply_flow
 
         self._run("destroy", plan, apply_flow.destroy, ())
 
     def _run(self, verb: str, plan: PlanFile, command: Callable[..., int], done: tuple[str, ...]) -> None:
         __tracebackhide__ = True
-        from vgpu_cfg.cli.flows.run_flow import ApplyOptions
+        from vgpu_cfg.cli.flows.running.run_flow import ApplyOptions
         from vgpu_cfg.cli.options.shared import CommandOptions, OutputFormat
 
         how = ApplyOptions(

@@ -16,7 +16,7 @@ from vgpu_cfg.model.observed.inventory import Connection, Inventory
 from vgpu_cfg.model.plan_file import ProtectEntry
 from vgpu_cfg.planning.upkeep.absence import Absence, How, think_away
 from vgpu_cfg.planning.upkeep.targets import away_of
-from vgpu_cfg.render.views.absence import view_absence
+from vgpu_cfg.render.views.estate.absence import view_absence
 
 A, B = "0000:21:00.0", "0000:e2:00.0"
 TWO = [{"board": "A100", "pci": A}, {"board": "A100", "pci": B}]

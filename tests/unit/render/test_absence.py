@@ -27,8 +27,8 @@ from vgpu_cfg.ports import ReadScope
 from vgpu_cfg.render.data.absence import absence_data
 from vgpu_cfg.render.layout.lines import counted, plain
 from vgpu_cfg.render.page.absence import render_absence_page
-from vgpu_cfg.render.text.absence import render_absence
-from vgpu_cfg.render.views.absence_picture import view_absence_picture
+from vgpu_cfg.render.text.pool.absence import render_absence
+from vgpu_cfg.render.views.pictures.absence_picture import view_absence_picture
 from vgpu_cfg.vsphere.reading.reader import VCenterReader
 from vgpu_cfg.vsphere.wire.session import Session
 

@@ -50,12 +50,12 @@ from vgpu_cfg.render.data.several import several_data
 from vgpu_cfg.render.data.site_changes import site_changes_data
 from vgpu_cfg.render.data.sizing import room_data
 from vgpu_cfg.render.markdown.as_data import runbook_data
-from vgpu_cfg.render.views.cordons import cordon_rows
-from vgpu_cfg.render.views.fit import FitView
-from vgpu_cfg.render.views.inventory import InventoryView, view_inventory
+from vgpu_cfg.render.views.estate.cordons import cordon_rows
+from vgpu_cfg.render.views.estate.fit import FitView
+from vgpu_cfg.render.views.estate.inventory import InventoryView, view_inventory
+from vgpu_cfg.render.views.estate.wiring import AtsLinkRow, AtsRow, WiredRow
 from vgpu_cfg.render.views.several import OneOfSeveral, Several
 from vgpu_cfg.render.views.status import view_status
-from vgpu_cfg.render.views.wiring import AtsLinkRow, AtsRow, WiredRow
 
 AS_FOUND = AsFound(text="", lines=("+ cpus: 8",), vms=("a",), left=(Left(vm="b", what="VM", why="gone"),))
 SEVERAL = Several("context", "fit", (OneOfSeveral("prod-a", "vc01", error=Unreachable("no route")),))

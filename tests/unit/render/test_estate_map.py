@@ -12,7 +12,7 @@ from tests.unit.render.page_data import data_in
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.planning.pool.gpus import pooled_gpus
 from vgpu_cfg.render.page.inventory import render_inventory_page
-from vgpu_cfg.render.views.estate_map import EstateMap, MapGpu, view_map
+from vgpu_cfg.render.views.pictures.estate_map import EstateMap, MapGpu, view_map
 
 HOSTILE = "</script><script>alert(1)</script>&amp;\u202ex"
 

@@ -11,7 +11,7 @@ from tests.plans.planned import plan_of
 from tests.plans.tables import CASES
 from vgpu_cfg.model.plan.change import EnterMaintenance, ExitMaintenance, Plan, StageGuest, Subject
 from vgpu_cfg.model.plan.report import Outcome, OutcomeStatus, Report
-from vgpu_cfg.render.views.timeline import plan_timeline, run_timeline, turns_of
+from vgpu_cfg.render.views.run.timeline import plan_timeline, run_timeline, turns_of
 
 SOON = CASES[::40]
 LATER = pytest.mark.long("the order of the turns, in all cases: tests/unit/render/test_timeline.py")

@@ -14,8 +14,8 @@ from vgpu_cfg.render.markdown.runbook import render_runbook
 from vgpu_cfg.render.text.plan.unknown import render_unknown
 from vgpu_cfg.render.text.plan.whole import render_plan
 from vgpu_cfg.render.text.status import render_status
+from vgpu_cfg.render.views.plan.unknown import view_unknown
 from vgpu_cfg.render.views.status import view_status
-from vgpu_cfg.render.views.unknown import view_unknown
 
 ONLY_UNKNOWN = "host-shell-closed-and-nothing-else"
 WITH_CHANGES = "host-shell-closed"

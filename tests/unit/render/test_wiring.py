@@ -6,10 +6,10 @@ from tests.plans.estate import make_inventory
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.render.layout.console import plain
-from vgpu_cfg.render.text.inventory import render_inventory
-from vgpu_cfg.render.views.estate_map import view_map
-from vgpu_cfg.render.views.inventory import view_inventory
-from vgpu_cfg.render.views.wiring import WiredRow, above_text
+from vgpu_cfg.render.text.estate.inventory import render_inventory
+from vgpu_cfg.render.views.estate.inventory import view_inventory
+from vgpu_cfg.render.views.estate.wiring import WiredRow, above_text
+from vgpu_cfg.render.views.pictures.estate_map import view_map
 
 GPU, NIC = "0000:21:00.0", "0000:24:00.0"
 

@@ -24,13 +24,13 @@ from vgpu_cfg.model.plan_file import AccessEntry
 from vgpu_cfg.render.layout.console import make_console, plain
 from vgpu_cfg.render.markdown.as_run import render_as_run
 from vgpu_cfg.render.markdown.runbook import render_runbook
-from vgpu_cfg.render.text.inventory import render_inventory
+from vgpu_cfg.render.text.estate.inventory import render_inventory
+from vgpu_cfg.render.text.estate.profiles import render_profiles
 from vgpu_cfg.render.text.plan.whole import PlanShown, render_plan
-from vgpu_cfg.render.text.profiles import render_profiles
 from vgpu_cfg.render.text.run.progress import PlainDisplay
 from vgpu_cfg.render.text.run.summary import render_summary
 from vgpu_cfg.render.text.status import render_status
-from vgpu_cfg.render.views.inventory import view_inventory
+from vgpu_cfg.render.views.estate.inventory import view_inventory
 from vgpu_cfg.render.views.status import view_status
 
 FOLDER = Path(__file__).with_name("transcripts")

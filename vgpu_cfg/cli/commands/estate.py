@@ -187,7 +187,7 @@ def _write_page(path: Path, observed: Inventory, wants_host: Callable[[str], boo
     from vgpu_cfg.catalog import load_catalog
     from vgpu_cfg.cli.kept.whole_file import write_whole
     from vgpu_cfg.render.page.inventory import render_inventory_page
-    from vgpu_cfg.render.views.estate_map import view_map
+    from vgpu_cfg.render.views.pictures.estate_map import view_map
 
     write_whole(path, render_inventory_page(view_map(observed, load_catalog(), wants_host=wants_host)))
 

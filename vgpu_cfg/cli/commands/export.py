@@ -90,7 +90,7 @@ def export(
     if dry_run or yes or variables or variable_files or output is not OutputFormat.TEXT:
         message = "--dry-run, --yes, --set, --vars and --output go with --update"
         raise typer.BadParameter(message, param_hint="export")
-    from vgpu_cfg.cli.flows import export_flow
+    from vgpu_cfg.cli.flows.files import export_flow
     from vgpu_cfg.cli.kept.whole_file import write_whole
     from vgpu_cfg.cli.output import show
     from vgpu_cfg.planning.exporting.selection import Choice
@@ -115,7 +115,8 @@ def _update(
     variable_files: tuple[Path, ...],
 ) -> None:
     """Write what was found into a plan file; end with the code of differences where some are left."""
-    from vgpu_cfg.cli.flows import flow, update_flow
+    from vgpu_cfg.cli.flows import flow
+    from vgpu_cfg.cli.flows.files import update_flow
 
     if not update_flow.update(path, connection, variables, variable_files, options):
         raise typer.Exit(flow.EXIT_DIFFERENCES)

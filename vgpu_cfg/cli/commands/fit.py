@@ -94,7 +94,7 @@ def fit(
 ) -> None:
     """Count how many more of a profile, or of a VM of a plan file, fit on each host, and say why no more."""
     from vgpu_cfg.cli.flows import flow
-    from vgpu_cfg.cli.flows.request import read_request
+    from vgpu_cfg.cli.flows.preparing.request import read_request
     from vgpu_cfg.cli.options.hosts import HostChoice, wanted_hosts
     from vgpu_cfg.cli.several.contexts import ask_contexts, refuse_vain
     from vgpu_cfg.cli.several.telling import tell_all

@@ -82,7 +82,7 @@ def hand_over(
     """Write the plan's hosts as a host file, an inventory or a pool for another tool."""
     from vgpu_cfg.catalog import load_catalog
     from vgpu_cfg.cli.flows import flow
-    from vgpu_cfg.cli.flows.request import read_request
+    from vgpu_cfg.cli.flows.preparing.request import read_request
     from vgpu_cfg.cli.kept.whole_file import write_whole
     from vgpu_cfg.cli.output import show
     from vgpu_cfg.planning.expand.ranges import fold_names

@@ -47,7 +47,7 @@ def history(
 ) -> None:
     """Show who ran what, when, from where and how it ended, from any machine."""
     from vgpu_cfg.cli.flows.history import look_back
-    from vgpu_cfg.cli.flows.request import read_request
+    from vgpu_cfg.cli.flows.preparing.request import read_request
     from vgpu_cfg.cli.output import show_history
 
     age = None if since is None else age_of(since)

@@ -25,7 +25,7 @@ from vgpu_cfg.model.occasion import Occasion
 from vgpu_cfg.settings.flags import ConnectionFlags
 
 if TYPE_CHECKING:
-    from vgpu_cfg.cli.flows.run_flow import ApplyOptions
+    from vgpu_cfg.cli.flows.running.run_flow import ApplyOptions
 
 
 def register(app: typer.Typer) -> None:
@@ -59,8 +59,8 @@ def import_(
     occasion: Occasion,
 ) -> None:
     """Make VMs the plan's that are there already, by name and folder; show what apply would change then."""
-    from vgpu_cfg.cli.flows import ownership_flow
-    from vgpu_cfg.cli.flows.request import read_request
+    from vgpu_cfg.cli.flows.files import ownership_flow
+    from vgpu_cfg.cli.flows.preparing.request import read_request
 
     request = read_request(path, variables, variable_files)
     said = CommandOptions(connection, variables, variable_files, only=tuple(only or ()), occasion=occasion)
@@ -86,8 +86,8 @@ def forget(
     occasion: Occasion,
 ) -> None:
     """Give VMs up: take the plan's marks and rules away from them; they run on as they are."""
-    from vgpu_cfg.cli.flows import ownership_flow
-    from vgpu_cfg.cli.flows.request import read_request
+    from vgpu_cfg.cli.flows.files import ownership_flow
+    from vgpu_cfg.cli.flows.preparing.request import read_request
 
     request = read_request(path, variables, variable_files)
     said = CommandOptions(connection, variables, variable_files, only=tuple(only or ()), occasion=occasion)
@@ -96,6 +96,6 @@ def forget(
 
 
 def _how(path: Path, said: CommandOptions, output: OutputFormat, *, yes: bool, parallel: int) -> ApplyOptions:
-    from vgpu_cfg.cli.flows.run_flow import ApplyOptions
+    from vgpu_cfg.cli.flows.running.run_flow import ApplyOptions
 
     return ApplyOptions(path=path, yes=yes, parallel=parallel, per_host=parallel, output=output, options=said)

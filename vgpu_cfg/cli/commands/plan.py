@@ -43,8 +43,8 @@ from vgpu_cfg.model.runs import OnFailure
 from vgpu_cfg.settings.flags import ConnectionFlags
 
 if TYPE_CHECKING:
-    from vgpu_cfg.cli.flows.request import PlanRequest
-    from vgpu_cfg.cli.flows.run_flow import ApplyOptions
+    from vgpu_cfg.cli.flows.preparing.request import PlanRequest
+    from vgpu_cfg.cli.flows.running.run_flow import ApplyOptions
     from vgpu_cfg.cli.output import answers
     from vgpu_cfg.model.plan.change import Plan
     from vgpu_cfg.settings.connection import Connection
@@ -165,7 +165,7 @@ def validate(
     variable_files: tuple[Path, ...],
 ) -> None:
     """Check a plan file by itself, without a vCenter: every fault with its line."""
-    from vgpu_cfg.cli.flows.request import read_request
+    from vgpu_cfg.cli.flows.preparing.request import read_request
     from vgpu_cfg.cli.output import answers, show_report
 
     if path.is_dir():
@@ -210,9 +210,9 @@ def plan(
 ) -> None:
     """Show what would change, and why; nothing is changed."""
     from vgpu_cfg.cli.flows import flow
-    from vgpu_cfg.cli.flows.plan_id import proposed
-    from vgpu_cfg.cli.flows.request import read_request
-    from vgpu_cfg.cli.flows.signed import sign_plan
+    from vgpu_cfg.cli.flows.preparing.plan_id import proposed
+    from vgpu_cfg.cli.flows.preparing.request import read_request
+    from vgpu_cfg.cli.flows.preparing.signed import sign_plan
     from vgpu_cfg.cli.flows.suggestion import find_fixes, write_suggestion
     from vgpu_cfg.cli.kept import pages
     from vgpu_cfg.cli.kept.occasions import stand_in
@@ -325,9 +325,9 @@ def apply(
     occasion: Occasion,
 ) -> None:
     """Apply a plan: show it, ask, carry it out, read back the result."""
-    from vgpu_cfg.cli.flows import apply_flow
-    from vgpu_cfg.cli.flows.request import read_request
-    from vgpu_cfg.cli.flows.run_flow import ApplyOptions
+    from vgpu_cfg.cli.flows.preparing.request import read_request
+    from vgpu_cfg.cli.flows.running import apply_flow
+    from vgpu_cfg.cli.flows.running.run_flow import ApplyOptions
     from vgpu_cfg.cli.kept.whole_file import refuse_unwritable
 
     names = names_to_delete(delete, prune=prune)
@@ -405,7 +405,7 @@ def status(
 ) -> None:
     """Show what the plan owns, where it runs, what has drifted, and by whose hand."""
     from vgpu_cfg.cli.flows import flow
-    from vgpu_cfg.cli.flows.request import read_request
+    from vgpu_cfg.cli.flows.preparing.request import read_request
     from vgpu_cfg.cli.flows.status_flow import look, look_at
     from vgpu_cfg.cli.kept import pages
     from vgpu_cfg.cli.kept.whole_file import refuse_unwritable
@@ -472,9 +472,10 @@ def destroy(
     occasion: Occasion,
 ) -> None:
     """Delete the VMs that the plan file names and owns, and their rules."""
-    from vgpu_cfg.cli.flows import apply_flow, flow
-    from vgpu_cfg.cli.flows.request import read_request
-    from vgpu_cfg.cli.flows.run_flow import ApplyOptions
+    from vgpu_cfg.cli.flows import flow
+    from vgpu_cfg.cli.flows.preparing.request import read_request
+    from vgpu_cfg.cli.flows.running import apply_flow
+    from vgpu_cfg.cli.flows.running.run_flow import ApplyOptions
     from vgpu_cfg.cli.output import show
 
     request = read_request(path, variables, variable_files)

@@ -67,12 +67,12 @@ def privileges(
     variable_files: tuple[Path, ...],
 ) -> None:
     """Tell which privileges a plan needs at vCenter, on which objects, and write the roles."""
-    from vgpu_cfg.cli.flows.request import read_request
+    from vgpu_cfg.cli.flows.preparing.request import read_request
     from vgpu_cfg.cli.flows.roles import WhatFor, roles_for, roles_of_file
     from vgpu_cfg.cli.output import show
     from vgpu_cfg.render.data.privileges import privileges_data
     from vgpu_cfg.render.role_scripts import govc_script, powercli_script
-    from vgpu_cfg.render.text.privileges import render_privileges
+    from vgpu_cfg.render.text.estate.privileges import render_privileges
 
     if check and (any_state or connection.recording is not None):
         raise typer.BadParameter("only a vCenter knows what an account has", param_hint="--check")

@@ -33,14 +33,14 @@ def rebalance(
     """Propose the fewest moves of running VMs after which every VM of a plan fits."""
     from vgpu_cfg.catalog import load_catalog
     from vgpu_cfg.cli.flows import flow
-    from vgpu_cfg.cli.flows.request import read_request
+    from vgpu_cfg.cli.flows.preparing.request import read_request
     from vgpu_cfg.cli.output import show
     from vgpu_cfg.errors import DoesNotFit
     from vgpu_cfg.planning.findings.options import PlanOptions
     from vgpu_cfg.planning.moves.rebalance import RebalanceResult, plan_rebalance
     from vgpu_cfg.planning.remedies.lost_hosts import find_lost
     from vgpu_cfg.render.data.rebalance import rebalance_data
-    from vgpu_cfg.render.text.rebalance import render_rebalance
+    from vgpu_cfg.render.text.pool.rebalance import render_rebalance
 
     if not dry_run:
         raise typer.BadParameter("it only proposes: say --dry-run", param_hint="--dry-run")

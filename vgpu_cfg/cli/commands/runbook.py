@@ -33,7 +33,7 @@ from vgpu_cfg.settings.folders import state_folder
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from vgpu_cfg.cli.flows.request import PlanRequest
+    from vgpu_cfg.cli.flows.preparing.request import PlanRequest
     from vgpu_cfg.model.plan.change import Plan
     from vgpu_cfg.model.plan.report import Event, Report
 
@@ -72,7 +72,7 @@ def runbook(
     """Print the plan as a runbook in Markdown: every step with why, commands, proof and undo."""
     from vgpu_cfg.cli import compose
     from vgpu_cfg.cli.flows import flow
-    from vgpu_cfg.cli.flows.request import read_request
+    from vgpu_cfg.cli.flows.preparing.request import read_request
     from vgpu_cfg.cli.output import show
     from vgpu_cfg.render.markdown.as_data import as_run_data, runbook_data
     from vgpu_cfg.render.markdown.as_run import render_as_run

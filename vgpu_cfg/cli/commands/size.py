@@ -79,7 +79,7 @@ def size(
     from vgpu_cfg.cli.output import show
     from vgpu_cfg.planning.sizing.candidates import size_framebuffer, size_model
     from vgpu_cfg.render.data.sizing import size_data
-    from vgpu_cfg.render.text.sizing import render_size
+    from vgpu_cfg.render.text.pool.sizing import render_size
 
     if (parameters is None) == (framebuffer is None):
         raise typer.BadParameter("say --parameters or --framebuffer", param_hint="--parameters")
@@ -109,12 +109,12 @@ def _show_room(
     from vgpu_cfg.catalog import load_catalog
     from vgpu_cfg.catalog.servers import load_board_power, load_servers
     from vgpu_cfg.cli.flows import flow
-    from vgpu_cfg.cli.flows.request import read_request
+    from vgpu_cfg.cli.flows.preparing.request import read_request
     from vgpu_cfg.cli.options.hosts import wanted_hosts
     from vgpu_cfg.cli.output import show
     from vgpu_cfg.planning.sizing.standing import standing_hosts
     from vgpu_cfg.render.data.sizing import room_data
-    from vgpu_cfg.render.text.sizing import render_room
+    from vgpu_cfg.render.text.pool.sizing import render_room
     from vgpu_cfg.settings.connection import resolve_connection
 
     if Path(of).is_file():

@@ -36,7 +36,7 @@ def unlock(
     connection: ConnectionFlags,
 ) -> None:
     """Remove the locks that a run left which has died; without a run, list who has locked what."""
-    from vgpu_cfg.cli.flows import unlock_flow
+    from vgpu_cfg.cli.flows.running import unlock_flow
 
     if run is None:
         unlock_flow.list_locks(connection, output)

@@ -20,7 +20,7 @@ from vgpu_cfg.cli.options.shared import (
 from vgpu_cfg.settings.flags import ConnectionFlags
 
 if TYPE_CHECKING:
-    from vgpu_cfg.cli.flows.request import PlanRequest
+    from vgpu_cfg.cli.flows.preparing.request import PlanRequest
     from vgpu_cfg.model.verification import Baseline, CheckResult, PastRun, Thresholds, Verification
 
 EXIT_FAILED, EXIT_UNPROVEN = 8, 9
@@ -117,7 +117,7 @@ def verify(
     variable_files: tuple[Path, ...],
 ) -> None:
     """Check inside hosts and guests that training will work; exit 8 where a check fails, 9 if it cannot."""
-    from vgpu_cfg.cli.flows.request import read_request
+    from vgpu_cfg.cli.flows.preparing.request import read_request
     from vgpu_cfg.cli.flows.verify_flow import Wanted, verify_plan
     from vgpu_cfg.cli.kept.baselines import add_to_history, read_baseline, read_history
     from vgpu_cfg.verification import Choice
@@ -242,7 +242,7 @@ def _show_target(
     if output is ReportFormat.JSON:
         show.data(branch_plan_data(found))
     else:
-        from vgpu_cfg.render.text.branches import render_branch_plan
+        from vgpu_cfg.render.text.estate.branches import render_branch_plan
 
         show.lines(lambda width: render_branch_plan(found, width))
     if found.lacks:
@@ -259,11 +259,11 @@ def _show_templates(
     yes: bool,
 ) -> None:
     """Look into a clone of each template; exit 8 where one lacks what is asked, 6 where a clone is left."""
-    from vgpu_cfg.cli.flows.run_flow import ApplyOptions
-    from vgpu_cfg.cli.flows.template_flow import look_at_templates
+    from vgpu_cfg.cli.flows.running.run_flow import ApplyOptions
+    from vgpu_cfg.cli.flows.running.template_flow import look_at_templates
     from vgpu_cfg.cli.options.shared import OutputFormat
     from vgpu_cfg.cli.output import show
-    from vgpu_cfg.render.text.templates import render_template_looks
+    from vgpu_cfg.render.text.estate.templates import render_template_looks
 
     if output is not ReportFormat.TEXT:
         raise typer.BadParameter(

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 import typer
 
 from vgpu_cfg.cli import compose
-from vgpu_cfg.cli.flows.guest_access import with_fingerprints
-from vgpu_cfg.cli.flows.host_facts import (
+from vgpu_cfg.cli.flows.preparing.guest_access import with_fingerprints
+from vgpu_cfg.cli.flows.preparing.host_facts import (
     closed_shells,
     host_tools,
     with_facts,
     with_open_shells,
     with_shell_facts,
 )
-from vgpu_cfg.cli.flows.locked import locked, shell_locks
-from vgpu_cfg.cli.flows.privileges import refuse_closed_shells
-from vgpu_cfg.cli.flows.request import PlanRequest
+from vgpu_cfg.cli.flows.preparing.locked import locked, shell_locks
+from vgpu_cfg.cli.flows.preparing.privileges import refuse_closed_shells
+from vgpu_cfg.cli.flows.preparing.request import PlanRequest
 from vgpu_cfg.cli.output import show
 from vgpu_cfg.documents import did_you_mean
 from vgpu_cfg.errors import DoesNotFit, NotFound
@@ -157,7 +157,7 @@ def refuse_errors(plan: Plan, fixes: Suggestion | None = None) -> None:
 
 def refusal_of(plan: Plan, fixes: Suggestion | None = None) -> DoesNotFit | None:
     """Return what stands against carrying a plan out, None where nothing does."""
-    from vgpu_cfg.render.views.findings import alike
+    from vgpu_cfg.render.views.plan.findings import alike
 
     errors = plan.errors
     if not errors:

@@ -16,7 +16,7 @@ from vgpu_cfg.settings.folders import state_folder
 from vgpu_cfg.settings.journals import journal_settings
 
 if TYPE_CHECKING:
-    from vgpu_cfg.cli.flows.request import PlanRequest
+    from vgpu_cfg.cli.flows.preparing.request import PlanRequest
     from vgpu_cfg.execution import PastRun, Wanted
     from vgpu_cfg.settings.flags import ConnectionFlags
     from vgpu_cfg.vsphere.history.run_entries import RunEntryReader

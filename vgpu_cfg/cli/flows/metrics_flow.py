@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from vgpu_cfg.cli.flows import flow
 from vgpu_cfg.cli.flows.history import look_back
-from vgpu_cfg.cli.flows.request import read_request
+from vgpu_cfg.cli.flows.preparing.request import read_request
 from vgpu_cfg.cli.flows.status_flow import look
 from vgpu_cfg.settings.connection import resolve_connection
 from vgpu_cfg.settings.flags import ConnectionFlags

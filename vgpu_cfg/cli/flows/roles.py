@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from vgpu_cfg.cli import compose
 from vgpu_cfg.cli.flows.flow import locate, plan_with
-from vgpu_cfg.cli.flows.host_facts import closed_shells
-from vgpu_cfg.cli.flows.privileges import refuse_lacking
-from vgpu_cfg.cli.flows.request import PlanRequest
+from vgpu_cfg.cli.flows.preparing.host_facts import closed_shells
+from vgpu_cfg.cli.flows.preparing.privileges import refuse_lacking
+from vgpu_cfg.cli.flows.preparing.request import PlanRequest
 from vgpu_cfg.cli.output import show
 from vgpu_cfg.late_dataclasses import dataclass
 

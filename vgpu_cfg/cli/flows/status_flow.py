@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from vgpu_cfg.cli import compose
 from vgpu_cfg.cli.flows.flow import Planned, locate, plan_with
-from vgpu_cfg.cli.flows.request import PlanRequest
+from vgpu_cfg.cli.flows.preparing.request import PlanRequest
 from vgpu_cfg.settings.flags import ConnectionFlags
 
 if TYPE_CHECKING:

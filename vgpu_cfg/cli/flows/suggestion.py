@@ -10,8 +10,8 @@ import typer
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.cli import compose
 from vgpu_cfg.cli.flows.flow import Planned, meant_at, read_for, scope_of
-from vgpu_cfg.cli.flows.host_facts import with_facts, with_open_shells
-from vgpu_cfg.cli.flows.request import PlanRequest
+from vgpu_cfg.cli.flows.preparing.host_facts import with_facts, with_open_shells
+from vgpu_cfg.cli.flows.preparing.request import PlanRequest
 from vgpu_cfg.cli.kept.whole_file import write_whole
 from vgpu_cfg.errors import VgpuCfgError
 

@@ -10,7 +10,7 @@ from vgpu_cfg.errors import GuestError
 from vgpu_cfg.planning.findings.options import matches_any
 
 if TYPE_CHECKING:
-    from vgpu_cfg.cli.flows.request import PlanRequest
+    from vgpu_cfg.cli.flows.preparing.request import PlanRequest
     from vgpu_cfg.model.compatibility import BranchPlan
     from vgpu_cfg.model.desired import DesiredVm
     from vgpu_cfg.model.guests.guest import GuestSpec

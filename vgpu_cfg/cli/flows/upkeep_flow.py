@@ -10,8 +10,8 @@ import typer
 
 from vgpu_cfg.cli import compose
 from vgpu_cfg.cli.flows.flow import refuse_errors
-from vgpu_cfg.cli.flows.locked import locked
-from vgpu_cfg.cli.flows.run_flow import ApplyOptions, Work, decide_and_run, show_plan, these
+from vgpu_cfg.cli.flows.preparing.locked import locked
+from vgpu_cfg.cli.flows.running.run_flow import ApplyOptions, Work, decide_and_run, show_plan, these
 from vgpu_cfg.cli.kept.occasions import refuse_unstated
 from vgpu_cfg.cli.options.shared import CommandOptions, OutputFormat
 from vgpu_cfg.cli.output import show
@@ -129,7 +129,7 @@ def show_absence(flags: ConnectionFlags, name: str, output: OutputFormat, html: 
     from vgpu_cfg.planning.upkeep.absence import think_away
     from vgpu_cfg.planning.upkeep.targets import away_of, host_of_nic
     from vgpu_cfg.render.data.absence import absence_data
-    from vgpu_cfg.render.text.absence import render_absence
+    from vgpu_cfg.render.text.pool.absence import render_absence
 
     if html is not None:
         refuse_unwritable(html, "--html")

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from vgpu_cfg.cli import compose
 from vgpu_cfg.cli.flows import flow
-from vgpu_cfg.cli.flows.guest_access import login_shells
-from vgpu_cfg.cli.flows.host_facts import host_secrets
+from vgpu_cfg.cli.flows.preparing.guest_access import login_shells
+from vgpu_cfg.cli.flows.preparing.host_facts import host_secrets
 from vgpu_cfg.errors import GuestError, NotFound
 from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.planning.expand.ranges import fold_names
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from vgpu_cfg.cli.compose import Estate
-    from vgpu_cfg.cli.flows.request import PlanRequest
+    from vgpu_cfg.cli.flows.preparing.request import PlanRequest
     from vgpu_cfg.model.desired import DesiredPlan
     from vgpu_cfg.model.guests.guest import GuestSpec
     from vgpu_cfg.model.observed.inventory import Inventory

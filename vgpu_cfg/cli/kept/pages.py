@@ -21,7 +21,7 @@ def plan(path: Path, made: Plan, observed: Inventory, fixes: Suggestion | None) 
     from vgpu_cfg.cli.kept.whole_file import write_whole
     from vgpu_cfg.render.data.documents import plan_data
     from vgpu_cfg.render.page.plan import render_plan_page
-    from vgpu_cfg.render.views.plan_picture import view_plan_picture
+    from vgpu_cfg.render.views.pictures.plan_picture import view_plan_picture
 
     picture = view_plan_picture(made, observed, load_catalog())
     write_whole(path, render_plan_page(made, plan_data(made, fixes), picture))
@@ -32,7 +32,7 @@ def absence(path: Path, found: Absence, told: dict[str, Any], observed: Inventor
     from vgpu_cfg.catalog import load_catalog
     from vgpu_cfg.cli.kept.whole_file import write_whole
     from vgpu_cfg.render.page.absence import render_absence_page
-    from vgpu_cfg.render.views.absence_picture import view_absence_picture
+    from vgpu_cfg.render.views.pictures.absence_picture import view_absence_picture
 
     write_whole(path, render_absence_page(found, told, view_absence_picture(found, observed, load_catalog())))
 

@@ -60,8 +60,8 @@ class Answer:
 def inventory(observed: Inventory, wants_host: WantsHost, *, verbose: bool) -> Answer:
     """Tell an estate, or the hosts of it that are wanted."""
     from vgpu_cfg.catalog import load_catalog
-    from vgpu_cfg.render.text.inventory import render_inventory
-    from vgpu_cfg.render.views.inventory import view_inventory
+    from vgpu_cfg.render.text.estate.inventory import render_inventory
+    from vgpu_cfg.render.views.estate.inventory import view_inventory
 
     view = view_inventory(observed, load_catalog(), wants_host=wants_host)
 
@@ -101,9 +101,9 @@ def pool(
     from vgpu_cfg.planning.pool.summary import IDLE_BELOW_PERCENT, read_pool
     from vgpu_cfg.planning.pool.use import use_rows
     from vgpu_cfg.render.data.pool import pool_data
-    from vgpu_cfg.render.text.gpus import render_pool
-    from vgpu_cfg.render.views.cordons import cordon_rows
-    from vgpu_cfg.render.views.use import UseTable
+    from vgpu_cfg.render.text.pool.gpus import render_pool
+    from vgpu_cfg.render.views.estate.cordons import cordon_rows
+    from vgpu_cfg.render.views.estate.use import UseTable
 
     below = IDLE_BELOW_PERCENT if idle_below is None else idle_below
     found = read_pool(observed, load_catalog(), wants_host=wants_host, idle_below=below)
@@ -143,8 +143,8 @@ def fits(
     from vgpu_cfg.planning.pool.gpus import pooled_gpus
     from vgpu_cfg.planning.pool.reservations import now_of
     from vgpu_cfg.render.data.pool import fit_data
-    from vgpu_cfg.render.text.fit import render_fit
-    from vgpu_cfg.render.views.fit import FitView
+    from vgpu_cfg.render.text.pool.fit import render_fit
+    from vgpu_cfg.render.views.estate.fit import FitView
 
     observed = grown.observed
     counted = {fit.host.moid: fit.host for fit in found.hosts}
@@ -209,7 +209,7 @@ def plan(
 ) -> Answer:
     """Tell a plan that is only shown; `fixes` would let a refused one be carried out."""
     from vgpu_cfg.render.data.documents import plan_data
-    from vgpu_cfg.render.text.fixes import render_fixes
+    from vgpu_cfg.render.text.plan.fixes import render_fixes
     from vgpu_cfg.render.text.plan.whole import PlanShown, render_plan
 
     def lines(width: int) -> Iterable[Text]:

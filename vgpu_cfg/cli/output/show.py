@@ -112,7 +112,7 @@ def marking(verb: str, made: Plan, then: Plan | None) -> None:
 
 def fixes(found: Suggestion, *, command: str, is_written: str) -> None:
     """Print what would let a refused plan be carried out."""
-    from vgpu_cfg.render.text.fixes import render_fixes
+    from vgpu_cfg.render.text.plan.fixes import render_fixes
 
     lines(lambda width: render_fixes(found, width, command=command, is_written=is_written))
 
@@ -182,7 +182,7 @@ def upkeep(
 ) -> None:
     """Print what became of work on hosts; without a report there was nothing to do."""
     from vgpu_cfg.model.plan.report import Report
-    from vgpu_cfg.render.text.upkeep import Drained, render_upkeep
+    from vgpu_cfg.render.text.run.upkeep import Drained, render_upkeep
 
     if output is OutputFormat.JSON:
         from vgpu_cfg.render.data.documents import report_data
@@ -195,7 +195,7 @@ def upkeep(
 
 def found(written: AsFound, path: str, *, is_only_shown: bool) -> None:
     """Print what of the found goes into a plan file."""
-    from vgpu_cfg.render.text.as_found import render_found
+    from vgpu_cfg.render.text.plan.as_found import render_found
 
     lines(lambda width: render_found(written, path, width, is_only_shown=is_only_shown))
 
@@ -209,7 +209,7 @@ def found_data(written: AsFound, path: str, *, is_written: bool) -> None:
 
 def profiles(entries: Sequence[ProfileEntry], output: OutputFormat) -> None:
     """Print profiles of the catalogue."""
-    from vgpu_cfg.render.text.profiles import render_profiles
+    from vgpu_cfg.render.text.estate.profiles import render_profiles
 
     if output is OutputFormat.JSON:
         from vgpu_cfg.render.data.documents import profiles_data

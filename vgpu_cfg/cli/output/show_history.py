@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 def runs(found: Sequence[PastRun], output: OutputFormat, *, server: str, notes: Sequence[str]) -> None:
     """Print runs of a server ("" for any), the newest first; `notes` say what was not read."""
     from vgpu_cfg.render.data.history import history_data
-    from vgpu_cfg.render.text.history import render_history
-    from vgpu_cfg.render.views.past_runs import view_run
+    from vgpu_cfg.render.text.run.history import render_history
+    from vgpu_cfg.render.views.run.past_runs import view_run
 
     rows = [view_run(run.entry, run.began_at, run.ended_at, run.known_from) for run in found]
     if output is OutputFormat.JSON:
@@ -30,9 +30,9 @@ def one_run(run: PastRun, output: OutputFormat, *, server: str, notes: Sequence[
     """Print a run with its steps, as far as a journal of it is within reach."""
     from vgpu_cfg.execution import read_journal
     from vgpu_cfg.render.data.history import run_data
-    from vgpu_cfg.render.text.history import render_run
-    from vgpu_cfg.render.views.past_runs import view_run
-    from vgpu_cfg.render.views.run_steps import steps_done
+    from vgpu_cfg.render.text.run.history import render_run
+    from vgpu_cfg.render.views.run.past_runs import view_run
+    from vgpu_cfg.render.views.run.run_steps import steps_done
 
     row = view_run(run.entry, run.began_at, run.ended_at, run.known_from)
     record = read_journal(run.journal) if run.journal is not None else None

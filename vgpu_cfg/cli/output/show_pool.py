@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def reservations(found: ReservationCalendar, server: str, output: OutputFormat) -> None:
     """Print what plans have reserved, and what is free when."""
     from vgpu_cfg.render.data.pool import reservations_data
-    from vgpu_cfg.render.text.reservations import render_reservations
+    from vgpu_cfg.render.text.pool.reservations import render_reservations
 
     if output is OutputFormat.JSON:
         show.data(reservations_data(found, server))
@@ -42,8 +42,8 @@ def watch_use(
     from vgpu_cfg.planning.pool.summary import read_pool
     from vgpu_cfg.planning.pool.use import use_rows
     from vgpu_cfg.render.layout.console import make_console
-    from vgpu_cfg.render.text.use import render_use
-    from vgpu_cfg.render.views.use import UseTable
+    from vgpu_cfg.render.text.pool.use import render_use
+    from vgpu_cfg.render.views.estate.use import UseTable
 
     def frame() -> Frame:
         observed = read()
@@ -57,7 +57,7 @@ def watch_use(
 def hours(found: Hours, by: str, server: str, output: OutputFormat, *, as_csv: bool) -> None:
     """Print GPU-hours as a table, as JSON or as comma-separated values."""
     from vgpu_cfg.render.data.pool import hours_csv, hours_data
-    from vgpu_cfg.render.text.hours import render_hours
+    from vgpu_cfg.render.text.pool.hours import render_hours
 
     if as_csv:
         sys.stdout.write(hours_csv(found, by))
@@ -71,7 +71,7 @@ def site_changes(before: Inventory, after: Inventory, output: OutputFormat) -> b
     """Print what changed between two readings; return whether nothing did."""
     from vgpu_cfg.planning.site_changes import compare_sites
     from vgpu_cfg.render.data.site_changes import site_changes_data
-    from vgpu_cfg.render.text.site_changes import render_site_changes
+    from vgpu_cfg.render.text.plan.site_changes import render_site_changes
 
     changes = compare_sites(before, after)
     if output is OutputFormat.JSON:

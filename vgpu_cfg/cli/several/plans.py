@@ -10,7 +10,7 @@ import typer
 
 from vgpu_cfg.cli import compose
 from vgpu_cfg.cli.flows.flow import meant_at, plan_with, refusal_of, server_of
-from vgpu_cfg.cli.flows.request import PlanRequest, read_request
+from vgpu_cfg.cli.flows.preparing.request import PlanRequest, read_request
 from vgpu_cfg.cli.options.shared import CommandOptions
 from vgpu_cfg.cli.output import answers
 from vgpu_cfg.cli.output.answers import Answer

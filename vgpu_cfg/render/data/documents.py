@@ -19,11 +19,11 @@ from vgpu_cfg.model.plan.suggestion import Suggestion
 from vgpu_cfg.planning.sync import is_in_sync, is_known
 from vgpu_cfg.render.data.format import FORMAT, Data
 from vgpu_cfg.render.layout.boards import pci_text
-from vgpu_cfg.render.views.host_result import HostRow, host_rows
-from vgpu_cfg.render.views.inventory import InventoryView
-from vgpu_cfg.render.views.plan import HostEffort, host_efforts
+from vgpu_cfg.render.views.estate.inventory import InventoryView
+from vgpu_cfg.render.views.plan.whole import HostEffort, host_efforts
+from vgpu_cfg.render.views.run.host_result import HostRow, host_rows
+from vgpu_cfg.render.views.run.vm_result import result_rows
 from vgpu_cfg.render.views.status import StatusView
-from vgpu_cfg.render.views.vm_result import result_rows
 
 
 def plan_data(plan: Plan, fixes: Suggestion | None = None) -> Data:

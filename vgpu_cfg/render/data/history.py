@@ -8,8 +8,8 @@ from datetime import datetime
 from typing import Any
 
 from vgpu_cfg.render.data.format import FORMAT
-from vgpu_cfg.render.views.past_runs import RunRow
-from vgpu_cfg.render.views.run_steps import StepDone
+from vgpu_cfg.render.views.run.past_runs import RunRow
+from vgpu_cfg.render.views.run.run_steps import StepDone
 
 
 def history_data(rows: Sequence[RunRow], server: str, notes: Sequence[str]) -> dict[str, Any]:

@@ -18,8 +18,8 @@ from vgpu_cfg.planning.pool.rooms import LaterRoom
 from vgpu_cfg.planning.pool.stranding import Stranding
 from vgpu_cfg.planning.pool.summary import GpuPool, reclaim_steps
 from vgpu_cfg.render.data.format import FORMAT, Data
-from vgpu_cfg.render.views.cordons import CordonRow
-from vgpu_cfg.render.views.fit import FitView
+from vgpu_cfg.render.views.estate.cordons import CordonRow
+from vgpu_cfg.render.views.estate.fit import FitView
 
 
 def pool_data(

@@ -14,8 +14,8 @@ from vgpu_cfg.planning.networks.switch_ports import switch_needs
 from vgpu_cfg.render.markdown.hosts import SettingsLookup
 from vgpu_cfg.render.markdown.runbook import runbook_steps
 from vgpu_cfg.render.markdown.switches import SwitchView, switch_view
-from vgpu_cfg.render.views.findings import alike
-from vgpu_cfg.render.views.run_steps import steps_done
+from vgpu_cfg.render.views.plan.findings import alike
+from vgpu_cfg.render.views.run.run_steps import steps_done
 
 
 def runbook_data(

@@ -10,8 +10,8 @@ from vgpu_cfg.model.plan.change import ManualStep, Plan
 from vgpu_cfg.model.plan.report import Event, Report
 from vgpu_cfg.render.layout.lines import counted, duration
 from vgpu_cfg.render.markdown.quoting import environment, tidy
-from vgpu_cfg.render.views.host_result import HostRow, host_rows, standing_text
-from vgpu_cfg.render.views.run_steps import moment_text, steps_done
+from vgpu_cfg.render.views.run.host_result import HostRow, host_rows, standing_text
+from vgpu_cfg.render.views.run.run_steps import moment_text, steps_done
 
 
 def render_as_run(

@@ -14,10 +14,10 @@ from vgpu_cfg.planning.expand.ranges import fold_names
 from vgpu_cfg.planning.sync import is_in_sync
 from vgpu_cfg.render.layout.lines import counted
 from vgpu_cfg.render.markdown.quoting import code, environment, inline, prose, tidy
-from vgpu_cfg.render.views.change_rows import ChangeRow, change_rows
-from vgpu_cfg.render.views.disruption import other_disruptions
-from vgpu_cfg.render.views.findings import alike
-from vgpu_cfg.render.views.plan import host_efforts, plan_counts
+from vgpu_cfg.render.views.plan.change_rows import ChangeRow, change_rows
+from vgpu_cfg.render.views.plan.disruption import other_disruptions
+from vgpu_cfg.render.views.plan.findings import alike
+from vgpu_cfg.render.views.plan.whole import host_efforts, plan_counts
 
 MOST_BYTES = 65_536
 """What GitHub takes, which says characters; GitLab takes 1,048,576. Bytes are the stricter count."""

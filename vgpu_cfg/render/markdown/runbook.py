@@ -46,8 +46,8 @@ from vgpu_cfg.render.markdown.parts import LabAccess, Part, RunbookStep
 from vgpu_cfg.render.markdown.quoting import environment, tidy
 from vgpu_cfg.render.markdown.switches import switch_view
 from vgpu_cfg.render.markdown.vms import power_on_part, vm_parts
-from vgpu_cfg.render.views.plan import HostEffort, canary_text, host_efforts, plan_counts, waits_for
-from vgpu_cfg.render.views.unknown import at_most
+from vgpu_cfg.render.views.plan.unknown import at_most
+from vgpu_cfg.render.views.plan.whole import HostEffort, canary_text, host_efforts, plan_counts, waits_for
 
 _KINDS = {"host": "host", "vm": "VM", "cluster": "cluster", "network": "network"}
 

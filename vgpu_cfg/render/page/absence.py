@@ -10,8 +10,8 @@ from vgpu_cfg.planning.upkeep.absence import Absence, How
 from vgpu_cfg.render.layout.lines import counted, duration, size
 from vgpu_cfg.render.page.frame import Tile, render_frame
 from vgpu_cfg.render.page.moments import moment_words
-from vgpu_cfg.render.views.absence import view_absence
-from vgpu_cfg.render.views.absence_picture import AbsencePicture
+from vgpu_cfg.render.views.estate.absence import view_absence
+from vgpu_cfg.render.views.pictures.absence_picture import AbsencePicture
 
 
 def render_absence_page(found: Absence, told: dict[str, Any], picture: AbsencePicture) -> str:

@@ -8,7 +8,7 @@ from datetime import datetime
 from vgpu_cfg.render.layout.lines import counted, size
 from vgpu_cfg.render.page.frame import Tile, render_frame
 from vgpu_cfg.render.page.moments import moment_words
-from vgpu_cfg.render.views.estate_map import EstateMap
+from vgpu_cfg.render.views.pictures.estate_map import EstateMap
 
 
 def render_inventory_page(found: EstateMap) -> str:

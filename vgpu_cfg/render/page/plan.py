@@ -11,10 +11,10 @@ from vgpu_cfg.planning.sync import is_in_sync
 from vgpu_cfg.render.layout.lines import counted
 from vgpu_cfg.render.page.frame import Tile, render_frame
 from vgpu_cfg.render.page.moments import moment_words
-from vgpu_cfg.render.views.findings import error_count
-from vgpu_cfg.render.views.plan import plan_counts
-from vgpu_cfg.render.views.plan_picture import PlanPicture
-from vgpu_cfg.render.views.timeline import plan_timeline
+from vgpu_cfg.render.views.pictures.plan_picture import PlanPicture
+from vgpu_cfg.render.views.plan.findings import error_count
+from vgpu_cfg.render.views.plan.whole import plan_counts
+from vgpu_cfg.render.views.run.timeline import plan_timeline
 
 
 def render_plan_page(plan: Plan, told: dict[str, Any], picture: PlanPicture) -> str:

@@ -13,11 +13,11 @@ from vgpu_cfg.planning.expand.ranges import fold_names
 from vgpu_cfg.render.layout.lines import duration
 from vgpu_cfg.render.page.frame import Tile, render_frame
 from vgpu_cfg.render.page.moments import moment_words
-from vgpu_cfg.render.views.host_result import host_rows, other_left_behind
-from vgpu_cfg.render.views.run_result import run_counts, run_verdict
-from vgpu_cfg.render.views.run_steps import StepDone, steps_done
-from vgpu_cfg.render.views.timeline import run_timeline
-from vgpu_cfg.render.views.vm_result import seconds_of
+from vgpu_cfg.render.views.run.host_result import host_rows, other_left_behind
+from vgpu_cfg.render.views.run.run_result import run_counts, run_verdict
+from vgpu_cfg.render.views.run.run_steps import StepDone, steps_done
+from vgpu_cfg.render.views.run.timeline import run_timeline
+from vgpu_cfg.render.views.run.vm_result import seconds_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import Any
 from vgpu_cfg.model.plan.difference import Difference
 from vgpu_cfg.render.page.frame import Tile, render_frame
 from vgpu_cfg.render.page.moments import moment_words
-from vgpu_cfg.render.views.inventory import profile_text
+from vgpu_cfg.render.views.estate.inventory import profile_text
 from vgpu_cfg.render.views.status import StatusView, verdict_of
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.text import Text
 
 from vgpu_cfg.render.layout.lines import Cell, Column, fold, table
-from vgpu_cfg.render.text.gpus import render_pool_rows
+from vgpu_cfg.render.text.pool.gpus import render_pool_rows
 from vgpu_cfg.render.views.several import OneOfSeveral, Several
 
 

@@ -17,12 +17,12 @@ from vgpu_cfg.render.layout.lines import (
     without_domain,
 )
 from vgpu_cfg.render.layout.many import foremost, others
-from vgpu_cfg.render.text.differences import MOST_SHOWN, render_differences
-from vgpu_cfg.render.text.findings import render_findings
 from vgpu_cfg.render.text.guests import guest_lines, guest_state
+from vgpu_cfg.render.text.plan.differences import MOST_SHOWN, render_differences
+from vgpu_cfg.render.text.plan.findings import render_findings
 from vgpu_cfg.render.text.plan.unknown import render_unknown
+from vgpu_cfg.render.views.estate.inventory import profile_text
 from vgpu_cfg.render.views.host_status import HostStatus
-from vgpu_cfg.render.views.inventory import profile_text
 from vgpu_cfg.render.views.status import StatusView, VmRow, state_word, verdict_of
 
 _COLUMNS = (

@@ -28,10 +28,10 @@ from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.sync import is_in_sync
 from vgpu_cfg.render.layout.edits import edit_text
 from vgpu_cfg.render.layout.lines import counted
-from vgpu_cfg.render.views.findings import error_count
 from vgpu_cfg.render.views.guest_status import GuestStatus, guest_status
 from vgpu_cfg.render.views.host_status import HostStatus, view_hosts
-from vgpu_cfg.render.views.unknown import UnknownRow, view_unknown
+from vgpu_cfg.render.views.plan.findings import error_count
+from vgpu_cfg.render.views.plan.unknown import UnknownRow, view_unknown
 
 
 @dataclass(frozen=True, slots=True)

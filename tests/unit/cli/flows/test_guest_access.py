@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from tests.fakes.fake_vcenter import START
-from vgpu_cfg.cli.flows import guest_access
-from vgpu_cfg.cli.flows.guest_access import GuestSecrets, has_guests, secret_names
+from vgpu_cfg.cli.flows.preparing import guest_access
+from vgpu_cfg.cli.flows.preparing.guest_access import GuestSecrets, has_guests, secret_names
 from vgpu_cfg.errors import LoginFailed
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.guests.base import PLAN_KEYS

@@ -5,7 +5,7 @@ from datetime import timedelta
 from tests.unit.render import host_reports, host_samples, samples
 from vgpu_cfg.model.plan.report import Event, EventKind, OutcomeStatus
 from vgpu_cfg.render.markdown.as_run import render_as_run
-from vgpu_cfg.render.views.run_steps import steps_done
+from vgpu_cfg.render.views.run.run_steps import steps_done
 
 PLAN = host_samples.two_with_one_reboot()
 DONE = host_reports.all_done(PLAN)

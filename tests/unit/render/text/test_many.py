@@ -11,11 +11,11 @@ from vgpu_cfg.model.plan.change import Diagnostic, Subject
 from vgpu_cfg.model.plan.report import Outcome, OutcomeStatus, Report
 from vgpu_cfg.model.plan.severity import Severity
 from vgpu_cfg.render.layout.lines import plain
-from vgpu_cfg.render.text.findings import render_findings
-from vgpu_cfg.render.text.inventory import render_inventory
+from vgpu_cfg.render.text.estate.inventory import render_inventory
+from vgpu_cfg.render.text.plan.findings import render_findings
 from vgpu_cfg.render.text.run.summary import render_summary
 from vgpu_cfg.render.text.status import render_status
-from vgpu_cfg.render.views.inventory import GpuRow, HostRow, InventoryView
+from vgpu_cfg.render.views.estate.inventory import GpuRow, HostRow, InventoryView
 from vgpu_cfg.render.views.status import StatusView, VmRow
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from vgpu_cfg.planning.moves.movables import Stay
 from vgpu_cfg.planning.moves.rebalance import Move, MoveMethod, Rebalance, RebalanceResult, Restart
-from vgpu_cfg.render.text.rebalance import render_rebalance
+from vgpu_cfg.render.text.pool.rebalance import render_rebalance
 
 HOT = Move("a", "vm-1", "esx-01", "esx-02", MoveMethod.VMOTION, ("grid_a100-10c",), stun_ms=900)
 COLD = Move(

@@ -34,7 +34,7 @@ from vgpu_cfg.render.text.guests import guest_difference
 from vgpu_cfg.render.text.plan.change_lines import change_lines, is_in_head, sign_of, topic_of
 from vgpu_cfg.render.text.plan.hosts import host_difference, host_lines, host_shape
 from vgpu_cfg.render.text.plan.unlike import UnlikeVm, Values, is_tabled, render_unlike, values_of
-from vgpu_cfg.render.views.plan import BLOCKED, effort_of, is_task
+from vgpu_cfg.render.views.plan.whole import BLOCKED, effort_of, is_task
 
 _FOLDED = {"vm": "VM", "host": "host"}
 """Kinds of subjects of which like ones are folded, and how they are counted."""

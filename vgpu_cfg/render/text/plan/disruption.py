@@ -9,8 +9,8 @@ from rich.text import Text
 from vgpu_cfg.model.plan.change import EnterMaintenance, Plan
 from vgpu_cfg.planning.expand.ranges import fold_names
 from vgpu_cfg.render.layout.lines import Column, counted, fold, hanging, short, table_rows, without_domain
-from vgpu_cfg.render.views.disruption import other_disruptions
-from vgpu_cfg.render.views.plan import BLOCKED, HostEffort, host_efforts
+from vgpu_cfg.render.views.plan.disruption import other_disruptions
+from vgpu_cfg.render.views.plan.whole import BLOCKED, HostEffort, host_efforts
 
 _COLUMNS = (Column("HOST", is_flexible=True), Column("WHAT", is_flexible=True), Column("", is_flexible=True))
 _MOST_HOSTS = 16

@@ -22,7 +22,7 @@ from vgpu_cfg.planning.expand.ranges import fold_names
 from vgpu_cfg.render.layout.edits import edit_value
 from vgpu_cfg.render.layout.lines import counted, fold
 from vgpu_cfg.render.text.plan.change_lines import MOST_TOPIC_WIDTH, change_lines
-from vgpu_cfg.render.views.plan import Numbered, effort_of, waits_for
+from vgpu_cfg.render.views.plan.whole import Numbered, effort_of, waits_for
 
 _STEP_WIDTH = 13
 _MARGIN = 6

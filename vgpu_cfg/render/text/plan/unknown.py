@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from vgpu_cfg.planning.expand.ranges import fold_names
 from vgpu_cfg.render.layout.lines import counted, hanging
-from vgpu_cfg.render.views.unknown import UnknownRow
+from vgpu_cfg.render.views.plan.unknown import UnknownRow
 
 if TYPE_CHECKING:
     from rich.text import Text

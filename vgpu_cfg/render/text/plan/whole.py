@@ -14,7 +14,6 @@ from vgpu_cfg.planning.expand.ranges import fold_names
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.sync import is_in_sync
 from vgpu_cfg.render.layout.lines import both_ends, counted, fold, hanging, short
-from vgpu_cfg.render.text.findings import render_findings
 from vgpu_cfg.render.text.plan.change_lines import sign_of
 from vgpu_cfg.render.text.plan.changes import (
     Block,
@@ -25,10 +24,11 @@ from vgpu_cfg.render.text.plan.changes import (
     render_followers,
 )
 from vgpu_cfg.render.text.plan.disruption import manual_numbers, render_disruption
+from vgpu_cfg.render.text.plan.findings import render_findings
 from vgpu_cfg.render.text.plan.unknown import render_unknown
-from vgpu_cfg.render.views.findings import error_count
-from vgpu_cfg.render.views.plan import canary_text, plan_counts
-from vgpu_cfg.render.views.unknown import view_unknown
+from vgpu_cfg.render.views.plan.findings import error_count
+from vgpu_cfg.render.views.plan.unknown import view_unknown
+from vgpu_cfg.render.views.plan.whole import canary_text, plan_counts
 
 _LEGEND = (
     ("+", "new", "green"),

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from rich.text import Text
 
 from vgpu_cfg.render.layout.lines import Cell, Column, duration, fold, table_rows, without_domain
-from vgpu_cfg.render.views.host_result import HostRow, reading_text
+from vgpu_cfg.render.views.run.host_result import HostRow, reading_text
 
 _COLUMNS = (
     Column("HOST", is_flexible=True),

@@ -18,7 +18,7 @@ from vgpu_cfg.model.plan.report import Event, EventKind, OutcomeStatus
 from vgpu_cfg.model.signs import shown
 from vgpu_cfg.render.layout.console import print_lines, width_of
 from vgpu_cfg.render.layout.lines import duration, fold, harmless
-from vgpu_cfg.render.views.time_left import TimeLeft, words_of
+from vgpu_cfg.render.views.run.time_left import TimeLeft, words_of
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -27,16 +27,16 @@ from vgpu_cfg.render.layout.many import foremost, others
 from vgpu_cfg.render.text.run.hosts import render_hosts
 from vgpu_cfg.render.text.run.rollback import render_rollback
 from vgpu_cfg.render.text.status import guest_text, node_text, state_text
-from vgpu_cfg.render.views.host_result import (
+from vgpu_cfg.render.views.estate.inventory import profile_text
+from vgpu_cfg.render.views.run.host_result import (
     host_rows,
     is_settled,
     other_left_behind,
     reading_text,
     standing_text,
 )
-from vgpu_cfg.render.views.inventory import profile_text
-from vgpu_cfg.render.views.run_result import run_counts, run_verdict
-from vgpu_cfg.render.views.vm_result import ResultRow, result_rows, seconds_of
+from vgpu_cfg.render.views.run.run_result import run_counts, run_verdict
+from vgpu_cfg.render.views.run.vm_result import ResultRow, result_rows, seconds_of
 
 _COLUMNS = (
     Column("VM"),

@@ -1,0 +1,110 @@
+"""How what was found goes into a plan file: planned, shown, asked for, and written whole or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from vgpu_cfg.cli.flows.flow import locate, plan_once
+from vgpu_cfg.cli.flows.preparing.request import PlanRequest, read_request
+from vgpu_cfg.cli.flows.running.run_flow import ask
+from vgpu_cfg.cli.options.shared import OutputFormat
+from vgpu_cfg.cli.options.update import UpdateOptions
+from vgpu_cfg.cli.output import show
+from vgpu_cfg.documents import did_you_mean
+from vgpu_cfg.errors import DocumentError, DocumentFault, NotFound, UnsafePlan
+from vgpu_cfg.settings.flags import ConnectionFlags
+
+if TYPE_CHECKING:
+    from vgpu_cfg.model.desired import DesiredPlan
+    from vgpu_cfg.model.plan.as_found import AsFound
+
+
+def update(
+    path: Path,
+    flags: ConnectionFlags,
+    variables: dict[str, str],
+    variable_files: tuple[Path, ...],
+    options: UpdateOptions,
+) -> bool:
+    """Write what was found of some VMs into their plan file; whether nothing of them differs any more.
+
+    Raises NotFound where no VM of the file matches.
+    """
+    request = read_request(path, variables, variable_files)
+    if request.reviewed is not None:
+        fault = DocumentFault(str(path), 1, 1, "a saved plan is no plan file")
+        raise DocumentError([fault], remedy="name the plan file that it was made from")
+    names = _named(request.desired, options.globs)
+    before = path.read_bytes()
+    found = _write_found(request, flags, names)
+    will_write = bool(found.lines) and not options.dry_run
+    if options.output is OutputFormat.TEXT:
+        show.found(found, str(path), is_only_shown=options.dry_run)
+    if will_write:
+        ask(f"Write {path}?", yes=options.yes)
+        _replace(path, before, found.text)
+    if options.output is OutputFormat.JSON:
+        show.found_data(found, str(path), is_written=will_write)
+    elif will_write:
+        show.say(f"{path}: written")
+    return not found.left
+
+
+def _named(desired: DesiredPlan, globs: Sequence[str]) -> tuple[str, ...]:
+    from vgpu_cfg.planning.findings.options import matches_any
+
+    known = [vm.name for vm in desired.vms]
+    for glob in globs:
+        if not any(matches_any(name, [glob]) for name in known):
+            raise NotFound(
+                f"the plan file has no VM {glob!r}",
+                subject=desired.name,
+                remedy=did_you_mean(glob, known, noun="VMs"),
+            )
+    return tuple(name for name in known if matches_any(name, globs))
+
+
+def _write_found(request: PlanRequest, flags: ConnectionFlags, names: Sequence[str]) -> AsFound:
+    from vgpu_cfg.catalog import load_catalog
+    from vgpu_cfg.planning.findings.options import PlanOptions
+    from vgpu_cfg.suggestions import PlanSource, write_found
+
+    planned = plan_once(request, flags, PlanOptions(allow_power_cycle=True))
+    source = PlanSource(
+        path=request.path,
+        catalog=load_catalog(),
+        options=planned.options,
+        observe=lambda _desired: planned.observed,
+        mean=lambda again: locate(replace(request, desired=again), flags)[1],
+        variables=request.variables,
+        variable_files=request.variable_files,
+    )
+    return write_found(source, names)
+
+
+def _replace(path: Path, before: bytes, text: str) -> None:
+    """Replace the file whole, with its own line ends.
+
+    Raises UnsafePlan where somebody changed it meanwhile.
+    """
+    if path.read_bytes() != before:
+        raise UnsafePlan(
+            "the file was changed while this command looked at it",
+            subject=str(path),
+            remedy="nothing was written: type the command again",
+        )
+    target = path.resolve()
+    unfinished = target.with_name(f".{target.name}.unfinished")
+    try:
+        unfinished.unlink(missing_ok=True)  # of a command that was killed, or a link that somebody put there
+        with unfinished.open("x", encoding="utf-8", newline="\r\n" if b"\r\n" in before else "\n") as file:
+            file.write(text)
+        unfinished.chmod(target.stat().st_mode)
+        unfinished.replace(target)
+    except OSError as error:
+        unfinished.unlink(missing_ok=True)
+        fault = DocumentFault(str(path), 1, 1, f"the file cannot be written: {error.strerror or error}")
+        raise DocumentError([fault], remedy="let the file's folder be written to") from error

@@ -1,0 +1,109 @@
+"""How a saved plan is signed, and who signed one that is applied: by OpenSSH's ssh-keygen, over its bytes.
+
+Its manual describes `-Y sign`, `-Y find-principals`, `-Y verify`, and what a file of allowed signers holds.
+A signature stands beside the plan, in `<plan>.json.sig`, and is made for one purpose, its namespace.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from vgpu_cfg.cli.output import show
+from vgpu_cfg.errors import DocumentError, DocumentFault, UnsafePlan
+from vgpu_cfg.settings.folders import config_file
+
+if TYPE_CHECKING:
+    from vgpu_cfg.cli.flows.preparing.request import PlanRequest
+    from vgpu_cfg.settings.connection import Connection
+
+NAMESPACE = "vgpu-cfg"
+"""What signatures are made for: one that was made for anything else is none."""
+SUFFIX = ".sig"
+_KEYGEN = "ssh-keygen"
+_PATIENCE_SECONDS = 60
+_LONGEST_SIGNATURE = 65_536
+
+
+def sign_plan(path: Path, key: Path) -> Path:
+    """Sign a saved plan with a private key, or with a public one whose private half an agent has.
+
+    ssh-keygen itself asks for a passphrase. Raises DocumentError where it does not sign.
+    """
+    signature = path.with_name(path.name + SUFFIX)
+    signature.unlink(missing_ok=True)  # ssh-keygen would ask whether to write over it
+    words = ["-Y", "sign", "-n", NAMESPACE, "-f", str(key.expanduser().absolute()), str(path.absolute())]
+    done = _keygen(words, b"", None)
+    if done.returncode != 0 or not signature.exists():
+        fault = DocumentFault(str(path), 1, 1, f"it cannot be signed with {key}: {_last_words(done)}")
+        raise DocumentError([fault], remedy="name your key, or the public half of one that your agent holds")
+    return signature
+
+
+def refuse_unsigned(request: PlanRequest, connection: Connection, signers: Path | None) -> None:
+    """Raise UnsafePlan unless the plan was saved, and signed by somebody whom each file of signers allows.
+
+    That of the command line counts, and those of every context of the server, however it was named.
+    """
+    asked = [(signers, "--require-signature")] if signers is not None else []
+    asked += [
+        (one.signers, f"the context {one.name} in {config_file()}")
+        for one in connection.requiring
+        if one.signers is not None
+    ]
+    for file, who in asked:
+        if request.reviewed is None:
+            raise UnsafePlan(
+                f"{who} wants a signed plan, and this is a plan file",
+                subject=str(request.path),
+                remedy="save it with `vgpu-cfg plan -o plan.json --sign KEY`, and apply that",
+            )
+        show.say(f"{request.path}: signed by {_signer(request, file.expanduser(), who)}")
+
+
+def _signer(request: PlanRequest, signers: Path, who: str) -> str:
+    """Return which allowed signer signed the plan's bytes as they were read."""
+    signature = request.path.with_name(request.path.name + SUFFIX)
+    if not signers.is_file():
+        raise typer.BadParameter(f"{signers} is no file of allowed signers ({who})", param_hint=who)
+    if not signature.is_file() or signature.stat().st_size > _LONGEST_SIGNATURE:
+        raise UnsafePlan(
+            f"{who} wants a signed plan, and no signature stands beside this one",
+            subject=str(signature),
+            remedy=f"`{_KEYGEN} -Y sign -n {NAMESPACE} -f KEY {request.path}` signs what you have reviewed",
+        )
+    allowed = ["-s", str(signature.absolute()), "-f", str(signers.absolute())]
+    found = _keygen(["-Y", "find-principals", *allowed], b"", request.path)
+    for name in found.stdout.decode(errors="replace").splitlines():
+        words = ["-Y", "verify", "-n", NAMESPACE, "-I", name, *allowed]
+        if not name.startswith("-") and _keygen(words, request.content, request.path).returncode == 0:
+            return name
+    raise UnsafePlan(
+        f"the signature is not that of a signer whom {who} allows, or the plan was changed since",
+        subject=str(signature),
+        remedy=f"see who signed it and whether {signers} names them; "
+        "a plan that was changed is to be reviewed and signed again",
+    )
+
+
+def _keygen(words: Sequence[str], content: bytes, subject: Path | None) -> subprocess.CompletedProcess[bytes]:
+    try:
+        return subprocess.run(  # noqa: S603 - no shell; file names are absolute, and a name is no option
+            [_KEYGEN, *words], input=content, capture_output=True, timeout=_PATIENCE_SECONDS, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        reason = "it does not answer" if isinstance(error, subprocess.TimeoutExpired) else error.strerror
+        raise UnsafePlan(
+            f"{_KEYGEN} cannot be run: {reason}",
+            subject=str(subject or _KEYGEN),
+            remedy="install OpenSSH 8.9 or newer, or see that its ssh-keygen is the first one in PATH",
+        ) from error
+
+
+def _last_words(done: subprocess.CompletedProcess[bytes]) -> str:
+    lines = done.stderr.decode(errors="replace").strip().splitlines()
+    return lines[-1] if lines else f"ssh-keygen ended with {done.returncode}"

@@ -1,0 +1,1 @@
+"""How a plan is decided on, carried out, read back and taken back."""

@@ -1,0 +1,369 @@
+"""How a plan file is applied, and taken away again: read, planned, shown, checked, handed to the run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Literal
+
+import typer
+
+from vgpu_cfg.catalog import load_catalog
+from vgpu_cfg.cli import compose
+from vgpu_cfg.cli.flows.flow import locate, read_for, refuse_errors, scope_of, with_reservations
+from vgpu_cfg.cli.flows.preparing.guest_access import GuestSecrets, guest_secrets, with_fingerprints
+from vgpu_cfg.cli.flows.preparing.host_facts import (
+    closed_shells,
+    host_tools,
+    reaches_beyond_vms,
+    remember,
+    with_facts,
+    with_shell_facts,
+)
+from vgpu_cfg.cli.flows.preparing.locked import locked, shell_locks
+from vgpu_cfg.cli.flows.preparing.plan_id import keep_id, with_id
+from vgpu_cfg.cli.flows.preparing.privileges import refuse_closed_shells, refuse_missing
+from vgpu_cfg.cli.flows.preparing.request import PlanRequest
+from vgpu_cfg.cli.flows.preparing.signed import refuse_unsigned
+from vgpu_cfg.cli.flows.running.canary_flow import CanaryFindings, check_hosts
+from vgpu_cfg.cli.flows.running.run_flow import (
+    ApplyOptions,
+    Work,
+    ask,
+    decide_and_run,
+    nothing_to_do,
+    show_plan,
+    these,
+)
+from vgpu_cfg.cli.kept.occasions import refuse_unstated
+from vgpu_cfg.cli.kept.saved_plan import check_reviewed
+from vgpu_cfg.cli.output import show
+from vgpu_cfg.documents import did_you_mean
+from vgpu_cfg.errors import UnsafePlan
+from vgpu_cfg.late_dataclasses import dataclass
+from vgpu_cfg.model.observed.inventory import Connection
+from vgpu_cfg.model.runs import OnFailure
+from vgpu_cfg.planning.expand.ranges import fold_names
+from vgpu_cfg.settings.flags import ConnectionFlags
+
+_OF_VMS_ALONE = frozenset(
+    {"create_vm", "reconfigure_vm", "upgrade_vm", "mark_vm", "power_on_vm", "power_off_vm", "stage_guest"}
+)
+"""Changes that are seen at the VM, and at the host that it is on."""
+
+if TYPE_CHECKING:
+    from vgpu_cfg.cli.compose import Estate
+    from vgpu_cfg.execution import HostTools, RunLocks
+    from vgpu_cfg.model.desired import DesiredPlan
+    from vgpu_cfg.model.observed.inventory import Inventory
+    from vgpu_cfg.model.plan.change import Canary, Plan
+    from vgpu_cfg.model.plan.report import Report
+    from vgpu_cfg.planning.findings.options import PlanOptions
+    from vgpu_cfg.settings.connection import Connection as Server
+    from vgpu_cfg.settings.secrets import SecretStore
+
+
+def apply(request: PlanRequest, flags: ConnectionFlags, options: PlanOptions, how: ApplyOptions) -> int:
+    """Plan, show, ask, carry out, read back; return the exit code."""
+    from vgpu_cfg.planning.pool.reservations import is_waiting
+
+    connection, desired = locate(request, flags)
+    refuse_unstated(connection, how.occasion)
+    refuse_unsigned(request, connection, how.options.signers)
+    secrets = request.secrets()
+    with compose.connect_writer(connection) as estate, ExitStack() as closing:
+        locks = closing.enter_context(locked(desired.identity, estate, "apply"))
+        applying = _Applying(request, with_id(desired), estate, locks, secrets, options, how)
+        observed = applying.after_reboots()
+        agreed = ""
+        is_early = is_waiting(applying.desired, observed)
+        if secrets.commands and not is_early:
+            first = applying.plan_without_commands(observed, connection)
+            if not applying.agree_to_commands(first, observed):
+                return nothing_to_do(first, how)
+            agreed = first.digest
+        if not is_early:
+            secure = guest_secrets(applying.desired, observed, options, secrets, is_lab=estate.is_lab)
+            applying.guests = secure
+            observed = applying.open_hosts(observed, closing)
+        plan = applying.plan_for(observed)
+        if plan.digest != agreed:
+            show_plan(plan, how)
+        refuse_errors(plan)
+        check_reviewed(request.reviewed, plan)
+        _refuse_unknown_steps(plan, how.done)
+        if not plan.changes:
+            applying.settle(observed, plan)
+            return nothing_to_do(plan, how)
+        _refuse_closed_window(plan, observed)
+        work = applying.work(plan, observed, "" if plan.digest == agreed else f"Make {these(plan)}?")
+        return decide_and_run(work, estate, how, is_reviewed=request.reviewed is not None)
+
+
+@dataclass(slots=True)
+class _Applying:
+    """What `apply` has at hand from its first reading to the last: plan file, estate, and what is allowed.
+
+    `guests` and `tools` come once it is clear that secrets may be fetched, and shells be opened. `reserves`
+    says whether GPUs are reserved, or shall be, as far as is known.
+    """
+
+    request: PlanRequest
+    desired: DesiredPlan
+    estate: Estate
+    locks: RunLocks
+    secrets: SecretStore
+    options: PlanOptions
+    how: ApplyOptions
+    guests: GuestSecrets | None = None
+    tools: HostTools | None = None
+    reserves: bool = True
+
+    def plan_for(self, observed: Inventory) -> Plan:
+        """Plan by what is read and fetched; where a rollback is asked for, with what it could not undo."""
+        return self._made(observed, self._told(self.options))
+
+    def plan_after(self, observed: Inventory) -> Plan:
+        """Plan for what is left: what was replaced is not replaced once more."""
+        return self._made(observed, self._told(replace(self.options, rotate=())))
+
+    def plan_without_commands(self, observed: Inventory, connection: Server) -> Plan:
+        """Plan as one who only looks does: without the secrets that commands print."""
+        known = with_fingerprints(self.desired, observed, self.options, connection, self.secrets)
+        return self._made(observed, known)
+
+    def _told(self, options: PlanOptions) -> PlanOptions:
+        return options if self.guests is None else self.guests.in_options(options)
+
+    def _made(self, observed: Inventory, options: PlanOptions) -> Plan:
+        from vgpu_cfg.planning.planner import make_plan
+        from vgpu_cfg.planning.rollback.no_way_back import with_no_way_back
+
+        plan = make_plan(self.desired, observed, load_catalog(), options)
+        return with_no_way_back(plan) if self.how.on_failure is OnFailure.ROLL_BACK else plan
+
+    def agree_to_commands(self, plan: Plan, observed: Inventory) -> bool:
+        """Show what is planned without secrets that commands print, check it, ask whether they may be run.
+
+        Returns whether there is anything to run them for.
+        """
+        show_plan(plan, self.how)
+        refuse_errors(plan)
+        if not plan.unknown:
+            _refuse_unknown_steps(plan, self.how.done)
+        if not (plan.changes or plan.unknown or self.options.rotate):
+            return False
+        _refuse_closed_window(plan, observed)
+        refuse_missing(plan, observed, self.estate.reader)
+        commands = " and ".join(f"`{words}`" for words in self.secrets.commands)
+        make = f", and make {these(plan)}" if plan.changes else ""
+        ask(f"Run {commands} for secrets{make}?", yes=self.how.yes)
+        self.secrets.allow_commands()
+        return True
+
+    def after_reboots(self) -> Inventory:
+        """Read the estate; hosts that an earlier run of this plan has told to reboot are waited for first."""
+        from vgpu_cfg.execution import RunOptions
+
+        limits = RunOptions()
+        deadline = self.estate.clock.now() + timedelta(seconds=limits.restart_seconds)
+        reported = False
+        while True:
+            observed = self._read()
+            away = [
+                observed.host_by_moid[moid].name
+                for moid, facts in observed.facts.hosts.items()
+                if facts.mark is not None
+                and facts.mark.is_of(self.desired.identity)
+                and facts.mark.restart == "reboot"
+                and observed.host_by_moid[moid].connection is not Connection.CONNECTED
+            ]
+            if not away or self.estate.clock.now() >= deadline:
+                return observed
+            if not reported:
+                show.say(f"{fold_names(away)}: told to reboot by an earlier run; waiting until it answers")
+                reported = True
+            self.estate.clock.pause(limits.host_poll_seconds)
+
+    def open_hosts(self, observed: Inventory, closing: ExitStack) -> Inventory:
+        """Open the shells of the plan's hosts until `closing` ends, and add what they tell.
+
+        Before the first is opened the account's leave is looked at, and the hosts are locked.
+        """
+        if not reaches_beyond_vms(self.desired):
+            return observed
+        tools = host_tools(self.desired, observed, self.estate, self.options, self.locks, self.secrets)
+        self.tools = closing.enter_context(tools)
+        closed = closed_shells(self.desired, observed, self.options)
+        if closed:
+            refuse_closed_shells(closed, observed, self.estate.reader, self.plan_for(observed))
+        self.locks.take(*shell_locks(tools, observed))
+        if tools.opens_shells:
+            keep_id(self.desired, self.request.folder)
+        observed = with_shell_facts(self.desired, observed, tools, self.options)
+        show.shells_opened(tools)
+        return observed
+
+    def read_back(self) -> Inventory:
+        """Read the estate again, with what the hosts' shells tell.
+
+        Where nothing is reserved, by this plan or others, that is not asked again.
+        """
+        after = self._read() if self.reserves else self._read_estate()
+        if self.tools is not None:
+            self.locks.beat()  # shells are opened, and what they tell is kept
+            after = with_shell_facts(self.desired, after, self.tools, self.options)
+        self._remember(after)
+        return after
+
+    def read_done(self, report: Report, plan: Plan, observed: Inventory) -> Inventory:
+        """Read back what a run has done: the plan's VMs with their hosts, where it has changed nothing else.
+
+        All is read where anything was not done, or may be seen elsewhere.
+        """
+        from vgpu_cfg.model.plan.report import OutcomeStatus
+        from vgpu_cfg.planning.estate.naming import as_named
+
+        done = [one.vm_moid for one in report.outcomes if one.status is OutcomeStatus.DONE and one.vm_moid]
+        is_of_vms = all(change.kind in _OF_VMS_ALONE for change in plan.changes)
+        reaches_further = reaches_beyond_vms(self.desired) or self.options.allow_move or self.reserves
+        if reaches_further or not is_of_vms or len(done) < len(plan.changes) or report.rollback is not None:
+            return self.read_back()
+        own = [vm.moid for vm in observed.vms if vm.is_of(self.desired.identity)]
+        found = self.estate.reader.read_part(scope_of(self.desired), [*own, *done])
+        return as_named(self.desired, found)
+
+    def settle(self, observed: Inventory, plan: Plan) -> None:
+        """Where nothing is to be done keep what was found, and forget keys that no guest needs any more."""
+        self._remember(observed)
+        if self.guests is not None:
+            self.guests.settle(self.desired, observed, plan)
+
+    def _read(self) -> Inventory:
+        observed = with_reservations(self._read_estate(), self.estate.reader)
+        kept = observed.reservations
+        self.reserves = self.desired.ends is not None or (kept is not None and bool(kept.kept))
+        return observed
+
+    def _read_estate(self) -> Inventory:
+        reader = self.estate.reader
+        return with_facts(self.desired, read_for(self.desired, reader), reader, self.options)
+
+    def _remember(self, observed: Inventory) -> None:
+        """Keep on the hosts what their shells told, so that the next plan knows it without them."""
+        if self.tools is not None:
+            for line in remember(self.desired, observed, self.tools, self.options):
+                show.say(line)
+
+    def work(self, plan: Plan, observed: Inventory, question: str) -> Work:
+        """Return the plan as it is to be carried out."""
+        from vgpu_cfg.planning.rollback.rollback import make_rollback
+
+        def undo(report: Report, after: Inventory) -> Plan:
+            told = self._told(self.options)
+            return make_rollback(plan, report.outcomes, observed, after, load_catalog(), told)
+
+        def check_canary(canary: Canary, after: Inventory) -> CanaryFindings:
+            return check_hosts(canary, plan, after, self.estate, self.secrets)
+
+        return Work(
+            plan,
+            observed,
+            self.plan_after,
+            self.read_back,
+            question,
+            "apply",
+            self.locks,
+            self.tools,
+            self.guests,
+            keep=lambda: keep_id(self.desired, self.request.folder),
+            undo=undo,
+            check_canary=check_canary,
+            read_done=lambda report: self.read_done(report, plan, observed),
+        )
+
+
+def _refuse_unknown_steps(plan: Plan, done: tuple[str, ...]) -> None:
+    """Raise BadParameter for a step that the plan does not hold."""
+    steps = [change.id for change in plan.changes if change.kind == "manual_step"]
+    for step in done:
+        if step not in steps:
+            hint = did_you_mean(step, steps, noun="manual steps") if steps else "the plan has no manual step"
+            raise typer.BadParameter(f"the plan has no step {step!r}: {hint}", param_hint="--done")
+
+
+def _refuse_closed_window(plan: Plan, observed: Inventory) -> None:
+    """Raise UnsafePlan where hosts would be taken down, or VMs be moved, outside of their hosts' window."""
+    from vgpu_cfg.planning.hosts.window import parse_window
+
+    for change in plan.changes:
+        windows: tuple[str, ...] = ()
+        if change.kind == "enter_maintenance" and change.window and not change.is_held:
+            windows = (change.window,)
+        elif change.kind == "relocate_vm":
+            windows = change.windows
+        for window in windows:
+            if not parse_window(window).is_open(observed.read_at):
+                raise UnsafePlan(
+                    f"the maintenance window {window!r} is not open",
+                    subject=change.subject.name,
+                    remedy="apply within it, or change `disruption.window`",
+                )
+
+
+def destroy(request: PlanRequest, flags: ConnectionFlags, options: PlanOptions, how: ApplyOptions) -> int:
+    """Plan the removal of the plan's VMs, show, ask, carry out; hosts stay as they are."""
+    from vgpu_cfg.planning.vms.destroy import make_destroy_plan
+
+    return _take_out(request, flags, options, how, make_destroy_plan, "destroy")
+
+
+def shut_down_expired(
+    request: PlanRequest, flags: ConnectionFlags, options: PlanOptions, how: ApplyOptions
+) -> int:
+    """Plan to shut down the plan's VMs that are past their date, show, ask, carry out; no more is done."""
+    from vgpu_cfg.planning.vms.expiry import make_expiry_plan
+
+    return _take_out(request, flags, options, how, make_expiry_plan, "apply")
+
+
+def _take_out(
+    request: PlanRequest,
+    flags: ConnectionFlags,
+    options: PlanOptions,
+    how: ApplyOptions,
+    make: Callable[[DesiredPlan, Inventory, PlanOptions], Plan],
+    verb: Literal["apply", "destroy"],
+) -> int:
+    """Carry out a plan that only takes VMs out of service, or away."""
+    connection, desired = locate(request, flags)
+    refuse_unstated(connection, how.occasion)
+    refuse_unsigned(request, connection, how.options.signers)
+    with compose.connect_writer(connection) as estate, ExitStack() as closing:
+        locks = closing.enter_context(locked(desired.identity, estate, verb))
+
+        def read() -> Inventory:
+            return with_reservations(read_for(desired, estate.reader), estate.reader)
+
+        observed = read()
+        plan = make(desired, observed, options)
+        show_plan(plan, how)
+        refuse_errors(plan)
+        if not plan.changes:
+            return nothing_to_do(plan, how)
+        done = (
+            "Delete what is shown above, with" if verb == "destroy" else "Shut down what is shown above, with"
+        )
+        work = Work(
+            plan,
+            observed,
+            lambda after: make(desired, after, options),
+            read,
+            f"{done} {these(plan)}?",
+            verb,
+            locks,
+            check="status",
+        )
+        return decide_and_run(work, estate, how)

@@ -1,0 +1,309 @@
+"""How a plan is decided on, carried out and read back."""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from vgpu_cfg.cli.flows.preparing.guest_access import GuestSecrets
+from vgpu_cfg.cli.flows.preparing.privileges import refuse_missing
+from vgpu_cfg.cli.flows.preparing.recorded import recorded_run
+from vgpu_cfg.cli.flows.running.canary_flow import CanaryFindings, CanaryWatch
+from vgpu_cfg.cli.flows.running.rollback_flow import Undoing, roll_back
+from vgpu_cfg.cli.kept import pages
+from vgpu_cfg.cli.options.shared import CommandOptions, OutputFormat
+from vgpu_cfg.cli.output import show
+from vgpu_cfg.cli.output.terminal import confirm
+from vgpu_cfg.errors import Interrupted, NobodyToAsk, NotConfirmed, VgpuCfgError
+from vgpu_cfg.late_dataclasses import dataclass
+from vgpu_cfg.model.plan.report import Event, OutcomeStatus, Report
+from vgpu_cfg.model.runs import OnFailure
+from vgpu_cfg.settings.journals import journal_settings
+
+if TYPE_CHECKING:
+    from vgpu_cfg.cli.compose import Estate
+    from vgpu_cfg.execution import HostTools, RunLocks
+    from vgpu_cfg.model.observed.inventory import Inventory
+    from vgpu_cfg.model.occasion import Occasion
+    from vgpu_cfg.model.plan.change import Canary, Plan
+    from vgpu_cfg.render.text.run.progress import RunDisplay
+
+
+def ask(question: str, *, yes: bool) -> None:
+    """Ask before going ahead.
+
+    Raises Interrupted where the answer is no, and NobodyToAsk where there is no terminal.
+    """
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise NobodyToAsk(
+            "nothing was changed: there is no terminal to ask on",
+            subject=question,
+            remedy="look at the plan above and give --yes",
+        )
+    if not confirm(question):
+        raise Interrupted("nothing was changed", subject=question, remedy="nothing; you said no")
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyOptions:
+    """How a run goes: where the plan came from, and what the command line allows.
+
+    `options` is what the command line said that another command on the same plan must say too; `done`
+    names the manual steps that the user says are done, `html` the page that is written of the run.
+    """
+
+    path: Path
+    yes: bool
+    parallel: int
+    per_host: int
+    output: OutputFormat
+    options: CommandOptions
+    done: tuple[str, ...] = ()
+    html: Path | None = None
+
+    @property
+    def occasion(self) -> Occasion:
+        """What the run is made for."""
+        return self.options.occasion
+
+    @property
+    def on_failure(self) -> OnFailure:
+        """What the first failure of a change means for the rest."""
+        return self.options.on_failure
+
+    @property
+    def is_json(self) -> bool:
+        """Whether standard output belongs to a program."""
+        return self.output is OutputFormat.JSON
+
+    def command(self, verb: str, *more: str) -> str:
+        """Return what to type for another command on the same plan."""
+        return self.options.command(verb, self.path, *more)
+
+    def after(self, deleted: frozenset[str]) -> ApplyOptions:
+        """Return how the next run goes: a VM that is gone cannot be named with `--delete` again."""
+        left = tuple(name for name in self.options.delete if name not in deleted)
+        return replace(self, options=replace(self.options, delete=left))
+
+    def without_rotation(self) -> ApplyOptions:
+        """Return how what comes after the run goes: what was replaced is not replaced once more."""
+        return replace(self, options=replace(self.options, rotate=()))
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """A plan that is about to be carried out, and how the estate is read and planned for again.
+
+    `keep` writes down what must outlive the run, before its first change. `undo` plans how the run is taken
+    back, by its report and what was read since. `read_done` reads back what its report tells of, where that
+    is less than all. `check_canary` says what checks find on a canary. An empty `question` was answered.
+    `verb` with `more` is what to type for it again, `check` the command that shows what came of it. `tell`
+    says what came of work that no plan file asks for, by its report, by what was read back and the journal.
+    """
+
+    plan: Plan
+    observed: Inventory
+    plan_for: Callable[[Inventory], Plan]
+    read_back: Callable[[], Inventory]
+    question: str
+    verb: str
+    locks: RunLocks
+    tools: HostTools | None = None
+    guests: GuestSecrets | None = None
+    keep: Callable[[], None] = lambda: None
+    undo: Callable[[Report, Inventory], Plan] | None = None
+    check_canary: Callable[[Canary, Inventory], CanaryFindings] = lambda _canary, _after: CanaryFindings()
+    more: tuple[str, ...] = ()
+    check: str = "plan"
+    tell: Callable[[Report, Inventory | None, str], None] | None = None
+    read_done: Callable[[Report], Inventory] | None = None
+
+
+def show_plan(plan: Plan, how: ApplyOptions) -> None:
+    """Show a plan that is about to be carried out; a program gets its report alone."""
+    if how.is_json and not plan.errors:
+        if not how.yes and plan.changes:
+            show.plan_to_decide_on(plan, how.occasion)
+    else:
+        show.plan(plan, how.output, command="", verbose=False, is_only_shown=False, occasion=how.occasion)
+
+
+def nothing_to_do(plan: Plan, how: ApplyOptions) -> int:
+    """Tell a program that a plan has no changes; return the exit code."""
+    nothing = Report(plan=plan.name, digest=plan.digest, occasion=how.occasion)
+    if how.html is not None:
+        pages.run(how.html, plan, nothing, None, ())
+    if how.is_json:
+        show.report(plan, nothing, None, how.output, journal="", next_command="", check_command="")
+    return 0
+
+
+def these(plan: Plan) -> str:
+    """Count a plan's changes for a question."""
+    count = len(plan.changes)
+    return "this change" if count == 1 else f"these {count} changes"
+
+
+def decide_and_run(work: Work, estate: Estate, how: ApplyOptions, *, is_reviewed: bool = False) -> int:
+    """Ask, carry a plan out, read back and tell; return the exit code."""
+    from vgpu_cfg.execution import exit_code_of
+    from vgpu_cfg.planning.locks import change_locks
+
+    plan = work.plan
+    refuse_missing(plan, work.observed, estate.reader)
+    journal_settings()  # what cannot be used is told before the question
+    work.locks.take(*change_locks(plan.changes, work.observed))
+    ask(work.question, yes=how.yes or not work.question)
+    work.locks.beat()  # an answer may take a night
+    work.keep()
+    events: list[Event] = []
+    report, journal = _carry_out(work, estate, how, events)
+    how = how.after(_deleted(plan, report))
+    settled = how.without_rotation()
+    shells = ["--open-shell"] if work.tools and work.tools.opens_shells else []
+    plan_again = settled.command("plan", *shells)
+    code = exit_code_of(report)
+    after = _read_back(work, report)
+    left = work.plan_for(after) if after is not None else None
+    if work.guests is not None and after is not None and left is not None:
+        work.guests.settle(plan.desired, after, left)
+    if work.tell is not None:
+        work.tell(report, after, journal)
+    else:
+        show.report(
+            plan,
+            report,
+            after,
+            how.output,
+            journal=journal,
+            # A reviewed plan that was done in part is out of date: it is to be made and reviewed again.
+            next_command=f"{how.command('plan', *shells)} -o {shlex.quote(str(how.path))}"
+            if is_reviewed
+            else how.command(work.verb, *work.more),
+            check_command=settled.command(work.check) if work.check else "",
+            prove_command=settled.command("verify") if work.verb == "apply" else "",
+            undo_command=_by_hand(report, how),
+        )
+    if how.html is not None:
+        pages.run(how.html, plan, report, after, events)
+    if code == 0 and left is not None and left.changes:
+        first = left.changes[0]
+        raise NotConfirmed(
+            f"every change was made, and {len(left.changes)} would be made again, such as: {first.id}",
+            subject=f"{first.subject.kind} {first.subject.name}",
+            remedy=f"{plan_again} shows what vCenter did not keep"
+            if work.tell is None
+            else "run the same command again: it plans again from what is there now",
+        )
+    return code
+
+
+def _deleted(plan: Plan, report: Report) -> frozenset[str]:
+    """Return the names and inventory paths of the VMs that a run has deleted."""
+    gone = (OutcomeStatus.DONE, OutcomeStatus.NOT_NEEDED)
+    done = {outcome.change_id for outcome in report.outcomes if outcome.status in gone}
+    deletions = [one for one in plan.changes if one.kind == "destroy_vm" and one.id in done]
+    paths = {edit.before for change in deletions for edit in change.edits if edit.before is not None}
+    return frozenset({*paths, *(change.vm.name for change in deletions)})
+
+
+def _by_hand(report: Report, how: ApplyOptions) -> str:
+    """Return what removes the VMs that a rollback was to delete and that are there; empty for none."""
+    names = () if report.rollback is None else report.rollback.not_gone
+    return how.command("destroy", *(f"--only={name}" for name in names)) if names else ""
+
+
+def _read_back(work: Work, report: Report) -> Inventory | None:
+    """Read the estate after a run; a server, or a lock, that has gone away by then spoils only the table."""
+    try:
+        return work.read_back() if work.read_done is None else work.read_done(report)
+    except VgpuCfgError as error:
+        show.say(f"the result could not be read back: {error.message}")
+        return None
+    except KeyboardInterrupt:
+        show.say("the result was not read back: interrupted")
+        return None
+
+
+def _carry_out(work: Work, estate: Estate, how: ApplyOptions, events: list[Event]) -> tuple[Report, str]:
+    """Carry a plan out, and fill in its events; return the report and where the journal is."""
+    from vgpu_cfg.execution import RunOptions, run_plan, stop_on_interrupt
+    from vgpu_cfg.render.layout.console import make_console
+    from vgpu_cfg.render.text.run.progress import make_display, tee
+
+    plan, clock = work.plan, estate.clock
+    guests = None
+    if work.guests is not None:
+        # The keys outlive the run: they are kept before the first guest gets them.
+        work.guests.seeds.keep()
+        guests = work.guests.tools(estate)
+    console = make_console(sys.stderr if how.is_json else sys.stdout)
+    display = make_display(console, plan)
+    on_the_way_back = RunOptions(parallel=how.parallel, per_host=how.per_host)
+    options = RunOptions(
+        parallel=how.parallel,
+        per_host=how.per_host,
+        done_by_hand=frozenset(how.done),
+        on_failure=how.on_failure,
+    )
+    with (
+        recorded_run(
+            plan, work.observed, estate, command=work.verb, occasion=how.occasion, say=display.say
+        ) as record,
+        stop_on_interrupt(
+            lambda: display.say("stopping: running tasks are waited for; Ctrl-C again leaves them")
+        ) as stop,
+        estate.outage.watched(display.say, stop),
+    ):
+        journal = record.journal
+        watch = CanaryWatch(plan, work.read_back, work.plan_for, work.check_canary, how.yes)
+
+        def carry(plan: Plan, display: RunDisplay, options: RunOptions) -> Report:
+            with display:
+                return run_plan(
+                    plan,
+                    estate.reader,
+                    estate.writer,
+                    clock,
+                    locks=work.locks,
+                    hosts=work.tools,
+                    guests=guests,
+                    user=work.observed.vcenter.user,
+                    make_id=estate.make_id,
+                    options=options,
+                    on_event=tee(journal.record_event, events.append, _while_read(display)),
+                    stop=stop,
+                    pass_canary=lambda canary: watch.pass_canary(canary, display, stop),
+                )
+
+        report = carry(plan, display, options)
+        if how.on_failure is OnFailure.ROLL_BACK and work.undo is not None:
+            undoing = Undoing(
+                work.locks,
+                work.read_back,
+                work.undo,
+                lambda back: carry(back, make_display(console, back), on_the_way_back),
+                journal,
+                how.is_json,
+            )
+            report = roll_back(report, undoing)
+        report = record.end(report)
+    return report, "" if journal.problem else str(journal.path)
+
+
+def _while_read(display: Callable[[Event], None]) -> Callable[[Event], None]:
+    """Show events for as long as somebody reads them: a pipe that closes must not break off a run."""
+
+    def take(event: Event) -> None:
+        # On a closed pipe rich turns the console silent and asks to leave.
+        with contextlib.suppress(BrokenPipeError, SystemExit):
+            display(event)
+
+    return take

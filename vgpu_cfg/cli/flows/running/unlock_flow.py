@@ -1,0 +1,82 @@
+"""How the locks of runs are listed, and those of a dead run removed: shown, asked about, looked at again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from vgpu_cfg.cli import compose
+from vgpu_cfg.cli.flows.running.run_flow import ask
+from vgpu_cfg.cli.options.shared import OutputFormat
+from vgpu_cfg.cli.output import show_locks
+from vgpu_cfg.errors import Locked, NotFound
+from vgpu_cfg.settings.connection import resolve_connection
+from vgpu_cfg.settings.flags import ConnectionFlags
+from vgpu_cfg.settings.folders import state_folder
+
+if TYPE_CHECKING:
+    from vgpu_cfg.model.locks import Locks
+
+
+def list_locks(flags: ConnectionFlags, output: OutputFormat) -> None:
+    """Show who has locked what; nothing is changed."""
+    connection = resolve_connection(flags)
+    with compose.connect_reader(connection) as reader:
+        found = reader.read_locks()
+    if found is not None:
+        show_locks.locks(found, output, server=connection.server)
+
+
+def unlock(flags: ConnectionFlags, start: str, output: OutputFormat, *, force: bool, yes: bool) -> None:
+    """Remove the locks of one run, by its id or the beginning of it.
+
+    Raises NotFound where no run of that id holds any, Locked where it was heard of and `force` is not given.
+    """
+    connection = resolve_connection(flags)
+    with compose.connect_writer(connection) as estate:
+        found = estate.locks.read()
+        run = _chosen(found, start, connection.server)
+        is_json = output is OutputFormat.JSON
+        if not is_json or not yes:
+            show_locks.of_run(found, run, to_people=is_json)
+        _refuse_alive(found, run, force=force)
+        count = len(found.of_run(run))
+        ask(f"Remove {'this lock' if count == 1 else f'these {count} locks'}?", yes=yes)
+        found = estate.locks.read()  # an answer may take a night
+        _refuse_alive(found, run, force=force)
+        removed = found.of_run(run)
+        for lock in reversed(removed):
+            estate.locks.remove(lock.moid)
+    show_locks.removed(run, removed, output)
+
+
+def _chosen(found: Locks, start: str, server: str) -> str:
+    runs = [run for run in found.runs if run.startswith(start)]
+    if start in runs or len(runs) == 1:
+        return start if start in runs else runs[0]
+    if runs:
+        raise NotFound(
+            f"{len(runs)} runs that hold locks have an id that begins with {start!r}",
+            subject=server,
+            remedy=f"give more of it: {', '.join(runs)}",
+        )
+    raise NotFound(
+        f"no run with the id {start!r} holds a lock",
+        subject=server,
+        remedy=f"these do: {', '.join(found.runs)}" if found.runs else "nothing: no run holds any",
+    )
+
+
+def _refuse_alive(found: Locks, run: str, *, force: bool) -> None:
+    from vgpu_cfg.execution import has_ended, this_machine
+
+    folder = state_folder() / "locks"
+    holders = [lock.holder for lock in found.of_run(run) if lock.holder is not None]
+    if force or not holders or found.is_silent(run) or has_ended(folder, holders[0], this_machine()):
+        return
+    seconds = round((found.now - found.beat_of(run)).total_seconds())
+    raise Locked(
+        f"the run {run} was heard of {seconds} s ago: it may well go on",
+        subject=f"run {run}",
+        remedy="stop it where it runs (Ctrl-C, or end its job). Where you know that its process is no more, "
+        "--force removes its locks now",
+    )

@@ -1,0 +1,112 @@
+"""How findings read: the code, whom it is about and what; below it what stands in the way, and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+
+from rich.text import Text
+
+from vgpu_cfg.model.plan.change import Diagnostic, Hindrance
+from vgpu_cfg.model.plan.severity import Severity
+from vgpu_cfg.render.layout.lines import counted, fold
+from vgpu_cfg.render.views.plan.findings import alike
+
+_STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.INFO: "cyan"}
+_ORDER = tuple(_STYLES)
+_CODE_WIDTH = 7
+_MARGIN = 2 + _CODE_WIDTH
+_IN_THE_WAY = "in the way"
+_DO = "do"
+_MOST_HINDRANCES = 6
+_MOST_OF_A_CODE = 16
+_LEAST_ROOM = 24
+"""Reasons stand under what they are about where less than this is left beside it."""
+
+
+def render_findings(findings: Sequence[Diagnostic], width: int, *, with_all: bool = False) -> list[Text]:
+    """Lay out a block of findings under a heading that counts them; empty where there are none.
+
+    Unless `with_all`, those of severity info are only counted, and of many of one code the first are told.
+    """
+    if not findings:
+        return []
+    merged = alike(findings)
+    counts = [
+        counted(number, severity.value)
+        for severity in _ORDER
+        if (number := sum(found.severity is severity for found in merged)) or severity is not Severity.INFO
+    ]
+    shown = [found for found in merged if with_all or found.severity is not Severity.INFO]
+    hint = "" if len(shown) == len(merged) else "  (-v shows all)"
+    lines = [Text.assemble(("FINDINGS", "bold"), f"  {', '.join(counts)}", (hint, "dim"))]
+    for (code, _), same in groupby(shown, key=lambda found: (found.code, found.severity)):
+        alike_ones = list(same)
+        told = alike_ones if with_all else alike_ones[:_MOST_OF_A_CODE]
+        for found in told:
+            lines += render_finding(found, width, with_all=with_all)
+        if left := len(alike_ones) - len(told):
+            lines.append(Text(f"{'':{_MARGIN}}and {left:,} more of {code} (-v shows all)", "dim"))
+    return lines
+
+
+def render_finding(found: Diagnostic, width: int, *, with_all: bool = False) -> list[Text]:
+    """Lay out one finding."""
+    head = (found.code, _STYLES[found.severity], found.subject.name)
+    return lay_out(head, found.message, found.remedy, width, hindrances=found.hindrances, with_all=with_all)
+
+
+def lay_out(
+    head: tuple[str, str, str],
+    message: str,
+    remedy: str,
+    width: int,
+    *,
+    hindrances: Sequence[Hindrance] = (),
+    with_all: bool = False,
+) -> list[Text]:
+    """Lay out what was found: `head` is its code, the code's style and whom it is about."""
+    code, style, name = head
+    room = width - _MARGIN
+    margin = Text(" " * _MARGIN)
+    what = fold(Text.assemble((name, "bold"), f": {message}"), room)
+    lines = [Text.assemble("  ", (f"{code:<{_CODE_WIDTH}}", style)) + what[0]]
+    lines += [margin + part for part in what[1:]]
+    label_width = (len(_IN_THE_WAY) if hindrances else len(_DO)) + 2
+    told = _hindrance_lines(hindrances, room - label_width, with_all=with_all)
+    lines += _labelled(_IN_THE_WAY, told, label_width)
+    if remedy:
+        lines += _labelled(_DO, fold(Text(remedy), room - label_width), label_width)
+    return lines
+
+
+def _labelled(label: str, body: Sequence[Text], label_width: int) -> list[Text]:
+    margin = " " * _MARGIN
+    return [
+        Text.assemble(margin, (f"{'' if number else label:<{label_width}}", "dim")) + part
+        for number, part in enumerate(body)
+    ]
+
+
+def _hindrance_lines(hindrances: Sequence[Hindrance], room: int, *, with_all: bool) -> list[Text]:
+    """Lay out a table of whom or what, and why; the first column is told once where it stays the same."""
+    shown = hindrances if with_all else hindrances[:_MOST_HINDRANCES]
+    longest = max((len(one.subject) for one in shown), default=0)
+    is_beside = room - longest - 2 >= _LEAST_ROOM
+    lines: list[Text] = []
+    for subject, same in groupby(shown, key=lambda one: one.subject):
+        reasons = [reason for one in same for reason in _reason_lines(one, room, longest if is_beside else 0)]
+        if is_beside:
+            starts = [subject, *[""] * (len(reasons) - 1)]
+            lines += [
+                Text(f"{start:<{longest}}  ") + reason for start, reason in zip(starts, reasons, strict=True)
+            ]
+        else:
+            lines += [*fold(Text(subject), room), *(Text("  ") + reason for reason in reasons)]
+    if left := len(hindrances) - len(shown):
+        lines.append(Text(f"and {left} more (-v shows all)", "dim"))
+    return lines
+
+
+def _reason_lines(one: Hindrance, room: int, beside: int) -> list[Text]:
+    return fold(Text(one.reason), room - beside - 2, hang=2)

@@ -1,0 +1,247 @@
+"""How the pool of GPUs reads: a line per board and mode, then the GPUs host by host."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate, groupby
+
+from rich.text import Text
+
+from vgpu_cfg.late_dataclasses import dataclass
+from vgpu_cfg.model.observed.inventory import VCenter
+from vgpu_cfg.planning.pool.gpus import PooledGpu, PoolMode
+from vgpu_cfg.planning.pool.quotas import ShareUse
+from vgpu_cfg.planning.pool.summary import GpuPool, PoolRow
+from vgpu_cfg.render.layout.lines import (
+    Cell,
+    Column,
+    both_ends,
+    counted,
+    fold,
+    fold_hosts,
+    hanging,
+    size,
+    table,
+    table_rows,
+)
+from vgpu_cfg.render.layout.many import MOST_ROWS, others
+from vgpu_cfg.render.layout.profiles import label_of, ladder
+from vgpu_cfg.render.text.estate.cordons import render_cordons
+from vgpu_cfg.render.text.pool.holders import render_idle, render_off
+from vgpu_cfg.render.text.pool.shares import render_shares
+from vgpu_cfg.render.text.pool.use import render_use
+from vgpu_cfg.render.views.estate.cordons import CordonRow
+from vgpu_cfg.render.views.estate.use import UseTable
+
+_POOL_COLUMNS = (
+    Column("BOARD", is_flexible=True),
+    Column("MODE"),
+    Column("HOSTS", is_right=True, drop=1),
+    Column("GPUS", is_right=True),
+    Column("IDLE", is_right=True),
+    Column("USED", is_flexible=True),
+    Column("FREE, ONE OF", is_flexible=True),
+    Column("LOST", is_right=True),
+    Column("LOCKED", is_right=True),
+)
+_GPU_COLUMNS = (
+    Column("PCI"),
+    Column("BOARD", is_flexible=True, drop=1),
+    Column("MODE"),
+    Column("RUNS", is_flexible=True),
+    Column("FREE, ONE OF", is_flexible=True),
+    Column("STRANDED", is_flexible=True),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Alike:
+    """GPUs of one host that differ in nothing but their address."""
+
+    gpus: tuple[PooledGpu, ...]
+
+    @property
+    def pci(self) -> str:
+        first, count = self.gpus[0].pci_id, len(self.gpus)
+        return first if count == 1 else f"{first} +{count - 1}"
+
+
+def render_pool(
+    pool: GpuPool,
+    vcenter: VCenter,
+    width: int,
+    *,
+    use: UseTable | None = None,
+    cordons: Sequence[CordonRow] = (),
+    shares: Sequence[ShareUse] = (),
+    with_all: bool = False,
+) -> list[Text]:
+    """Lay out the pool; without `with_all` idle hosts are named in one line and like GPUs folded."""
+    hosts = len({gpu.host_moid for gpu in pool.gpus})
+    left = Text.assemble((vcenter.address, "bold"), f"  vCenter {vcenter.version}, API {vcenter.api_version}")
+    right = Text(f"{counted(hosts, 'host')} with {counted(len(pool.gpus), 'GPU')}")
+    lines = both_ends(left, right, width)
+    if not pool.gpus:
+        return [*lines, Text(""), Text("No host has a GPU that vSphere lists.")]
+    lines += [Text(""), Text("POOL", style="bold"), *render_pool_rows(pool.rows, width)]
+    lines += _by_host(pool.gpus, width, with_all=with_all)
+    if use is not None:
+        lines += render_use(pool, use, width, with_all=with_all)
+    lines += [*render_shares(shares, width), *render_cordons(cordons, width)]
+    return [*lines, *render_off(pool, width, with_all=with_all), *render_idle(pool, width, with_all=with_all)]
+
+
+def render_pool_rows(rows: Sequence[PoolRow], width: int) -> list[Text]:
+    """Lay out a pool's rows by board and mode, and what their columns mean."""
+    return [*table(_POOL_COLUMNS, [_pool_cells(row) for row in rows], width), *_notes(rows, width)]
+
+
+def _pool_cells(row: PoolRow) -> list[Cell]:
+    used = ladder(row.used)
+    if row.whole_held:
+        used = ", ".join(filter(None, [counted(row.whole_held, "whole GPU"), used]))
+    free = ladder(row.room) or ("none" if row.idle == 0 else "")
+    if row.mode is PoolMode.PASSTHROUGH:
+        free = counted(row.idle, "whole GPU") if row.idle else "none"
+    if row.not_ready == row.gpus:
+        free = "not ready"
+    return [
+        row.board,
+        str(row.mode),
+        str(row.hosts),
+        str(row.gpus),
+        str(row.idle),
+        used,
+        Text(free, style="dim" if free in ("none", "not ready") else "green"),
+        Text(size(row.lost_mib) if row.lost_mib else "", style="red"),
+        Text(size(row.bound_mib) if row.bound_mib else "", style="yellow"),
+    ]
+
+
+def _notes(rows: Sequence[PoolRow], width: int) -> list[Text]:
+    """Say what the columns mean where they hold something, and what is stranded besides memory."""
+    notes = []
+    if any(row.lost_mib for row in rows):
+        notes.append("LOST is free memory that no profile can use now.")
+    if any(row.bound_mib for row in rows):
+        notes.append("LOCKED is free memory that only the size which runs on that GPU can use.")
+    for row in rows:
+        if row.free_4g is not None:
+            starts = f"{counted(row.free_4g, '4g instance')} can start"
+            rest = row.lost_compute_slices
+            more = f", {counted(rest, 'compute slice')} left over without memory" if rest else ""
+            notes.append(f"{row.board} in MIG mode: {starts}{more}.")
+        if row.nvlink_lost:
+            words = counted(row.nvlink_lost, "idle GPU has an NVLink peer", "idle GPUs have an NVLink peer")
+            notes.append(f"{row.board}: {words} that is used alone.")
+        if row.not_ready:
+            noun = counted(row.not_ready, "GPU is", "GPUs are")
+            notes.append(f"{row.board}, {row.mode}: {noun} not ready.")
+    return [line for note in notes for line in fold(Text(f"  {note}", style="dim"), width, hang=2)]
+
+
+def _by_host(gpus: Sequence[PooledGpu], width: int, *, with_all: bool) -> list[Text]:
+    hosts = [(host, tuple(group)) for host, group in groupby(gpus, key=lambda gpu: gpu.host)]
+    shown = [pair for pair in hosts if with_all or not all(_is_plainly_idle(gpu) for gpu in pair[1])]
+    idle = [pair for pair in hosts if pair not in shown]
+    lines: list[Text] = []
+    if shown:
+        told, left = _foremost(shown, with_all=with_all)
+        rows = [(host, alike) for host, group in told for alike in _alike(group, with_all=with_all)]
+        cells = [_gpu_cells(alike) for _, alike in rows]
+        heading, *body = table_rows(_GPU_COLUMNS, cells, width, indent=4)
+        lines += [Text(""), Text("GPUS", style="bold"), *heading]
+        before = ""
+        for (host, alike), entry in zip(rows, body, strict=True):
+            if host != before:
+                cluster = alike.gpus[0].cluster
+                lines.append(Text.assemble("  ", (host, "bold"), (f"   {cluster}" if cluster else "", "dim")))
+                before = host
+            lines += entry
+        hosts_left = counted(len(left), "host")
+        lines += others(f"GPUs of {hosts_left}", (_state(gpu) for _, group in left for gpu in group), width)
+    if idle:
+        count = sum(len(group) for _, group in idle)
+        names = fold_hosts(host for host, _ in idle)
+        text = f"{counted(count, 'GPU')} on {counted(len(idle), 'host')} without a VM: {names}"
+        lines += [Text(""), *hanging("IDLE", text, width, indent=0, style="bold")]
+    return lines
+
+
+def _foremost(
+    hosts: Sequence[tuple[str, tuple[PooledGpu, ...]]], *, with_all: bool
+) -> tuple[list[tuple[str, tuple[PooledGpu, ...]]], list[tuple[str, tuple[PooledGpu, ...]]]]:
+    """Return the hosts of which each GPU is told, and the others: first those where memory is stranded."""
+    if with_all or sum(len(group) for _, group in hosts) <= MOST_ROWS:
+        return list(hosts), []
+    in_order = sorted(hosts, key=lambda pair: not any(gpu.stranded or gpu.obstacle for gpu in pair[1]))
+    rows = accumulate(len(group) for _, group in in_order)
+    most = 1 + sum(count < MOST_ROWS for count in rows)
+    return in_order[:most], in_order[most:]
+
+
+def _state(gpu: PooledGpu) -> str:
+    return "not ready" if gpu.obstacle else "idle" if gpu.is_idle else "used"
+
+
+def _is_plainly_idle(gpu: PooledGpu) -> bool:
+    return gpu.is_idle and not gpu.stranded
+
+
+def _alike(gpus: Iterable[PooledGpu], *, with_all: bool) -> Iterator[_Alike]:
+    """Gather GPUs that follow one another and have nothing to tell apart."""
+
+    def key(gpu: PooledGpu) -> tuple[object, ...]:
+        if with_all or gpu.runs:
+            return (gpu.pci_id,)
+        stranded = tuple(one.text for one in gpu.stranded)
+        return (gpu.board, gpu.mode, tuple(gpu.room.items()), stranded, gpu.obstacle, gpu.label)
+
+    for _, group in groupby(gpus, key=key):
+        yield _Alike(tuple(group))
+
+
+def _gpu_cells(alike: _Alike) -> list[Cell]:
+    gpu = alike.gpus[0]
+    room = gpu.room
+    if gpu.runs and gpu.mode is PoolMode.SAME_SIZE:
+        room = {name: count for name, count in room.items() if name in gpu.used}
+    free = ladder(room) or "none"
+    if gpu.is_idle and gpu.mode is not PoolMode.MIG:
+        free = "all of it"
+    return [
+        alike.pci,
+        gpu.board,
+        f"{gpu.mode} ({gpu.label})" if gpu.label else str(gpu.mode),
+        _runs(gpu),
+        Text(gpu.obstacle or free, style=_style(gpu, free)),
+        _stranded(gpu),
+    ]
+
+
+def _style(gpu: PooledGpu, free: str) -> str:
+    if gpu.obstacle:
+        return "yellow"
+    return "dim" if free == "none" else "green"
+
+
+def _runs(gpu: PooledGpu) -> str:
+    """Write who runs there, VMs of one profile together: "2×10c: a, b"."""
+    by_profile: dict[str, list[str]] = {}
+    for run in gpu.runs:
+        by_profile.setdefault(run.profile, []).append(run.vm)
+    parts = []
+    for profile, vms in by_profile.items():
+        names = ", ".join(vms[:2]) + (f" and {len(vms) - 2} more" if len(vms) > 2 else "")
+        count = f"{len(vms)}×" if len(vms) > 1 else ""
+        parts.append(f"{count}{label_of(profile)}: {names}" if profile else f"{names} (whole)")
+    return "; ".join(parts)
+
+
+def _stranded(gpu: PooledGpu) -> Text:
+    parts: list[tuple[str, str] | str] = []
+    for one in gpu.stranded:
+        if parts:
+            parts.append("; ")
+        parts.append((one.text, "yellow" if one.is_bound else "red"))
+    return Text.assemble(*parts)

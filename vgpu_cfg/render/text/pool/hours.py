@@ -1,0 +1,55 @@
+"""How GPU-hours read: a row per plan, folder or owner, and how far vCenter's history reaches."""
+
+from __future__ import annotations
+
+from rich.text import Text
+
+from vgpu_cfg.planning.expand.ranges import fold_names
+from vgpu_cfg.planning.pool.hours import Hours, HoursRow
+from vgpu_cfg.render.layout.lines import Cell, Column, both_ends, counted, fold, table
+from vgpu_cfg.render.views.run.run_steps import moment_text
+
+
+def render_hours(found: Hours, by: str, width: int, *, server: str) -> list[Text]:
+    """Lay out who held how much."""
+    total = sum(row.gpu_hours for row in found.rows)
+    left = Text(f"{total:,.1f} GPU-hours", "bold")
+    right = Text(f"{server}, {moment_text(found.since)} to {moment_text(found.until)}", "dim")
+    columns = (
+        Column(by.partition(":")[2].upper() or by.upper(), is_flexible=True),
+        Column("GPU-HOURS", is_right=True),
+        Column("SHARE", is_right=True, drop=1),
+        Column("DEVICE-HOURS", is_right=True, drop=2),
+        Column("VMS", is_flexible=True, drop=3),
+    )
+    lines = both_ends(left, right, width)
+    if found.rows:
+        lines += table(columns, [_cells(row, total, by) for row in found.rows], width)
+    return [*lines, *_notes(found, width)]
+
+
+def _cells(row: HoursRow, total: float, by: str) -> list[Cell]:
+    return [
+        row.name or f"(no {by.partition(':')[2] or by})",
+        f"{row.gpu_hours:,.1f}",
+        f"{100 * row.gpu_hours / total:.0f} %" if total else "",
+        f"{row.device_hours:,.1f}",
+        fold_names(sorted(row.vms)) if by != "vm" else "",
+    ]
+
+
+def _notes(found: Hours, width: int) -> list[Text]:
+    notes = ["A VM holds its GPUs while it is on. Its devices of now count; VMs that are gone do not."]
+    if found.unread:
+        notes.append(f"Events were not read: {found.unread}. Only VMs that run count, by their uptime.")
+    elif found.reaches is not None:
+        notes.append(
+            f"vCenter's events reach back to {moment_text(found.reaches)}: before that only VMs "
+            "that have run ever since count."
+        )
+    if found.uncounted:
+        names = ", ".join(found.uncounted)
+        notes.append(
+            f"{counted(len(found.uncounted), 'profile')} not in the catalogue, as whole GPUs: {names}."
+        )
+    return [line for note in notes for line in fold(Text(f"  {note}", style="dim"), width, hang=2)]

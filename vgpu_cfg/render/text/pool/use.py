@@ -1,0 +1,154 @@
+"""How the use of GPUs reads: a row per GPU, VM, plan or owner, or why it is not measurable."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from rich.text import Text
+
+from vgpu_cfg.model.observed.gpu_use import PastUse
+from vgpu_cfg.model.use_choice import UseBy, UseSort
+from vgpu_cfg.planning.expand.ranges import fold_names
+from vgpu_cfg.planning.pool.summary import GpuPool
+from vgpu_cfg.planning.pool.use import UseRow
+from vgpu_cfg.render.layout.lines import (
+    Cell,
+    Column,
+    counted,
+    duration,
+    fold,
+    fold_hosts,
+    hanging,
+    size,
+    table_rows,
+)
+from vgpu_cfg.render.layout.many import foremost, others
+from vgpu_cfg.render.views.estate.use import UseTable
+
+UNMEASURED = "not measurable"
+_COLUMNS = (
+    Column("NOW", is_right=True),
+    Column("MEMORY", is_right=True),
+    Column("TEMP", is_right=True, drop=3),
+    Column("POWER", is_right=True, drop=2),
+    Column("MEAN", is_right=True),
+    Column("PEAK", is_right=True, drop=4),
+    Column("VMS", is_flexible=True, drop=1),
+)
+_VALUES: Mapping[UseSort, Callable[[UseRow], float | None]] = {
+    UseSort.USE: lambda row: row.utilization_percent,
+    UseSort.MEAN: lambda row: row.past_percent,
+    UseSort.MEMORY: lambda row: row.memory_used_mib,
+    UseSort.TEMPERATURE: lambda row: row.temperature_celsius,
+    UseSort.POWER: lambda row: row.power_watts,
+}
+
+
+def _place(row: UseRow, sort: UseSort) -> tuple[float, str]:
+    value = _VALUES[sort](row) if sort in _VALUES else None
+    return (1.0 if value is None else -value), row.name
+
+
+def render_use(
+    pool: GpuPool, shown: UseTable, width: int, *, height: int | None = None, with_all: bool = False
+) -> list[Text]:
+    """Lay out how GPUs are used, or say why that is not measurable.
+
+    Without `with_all` GPUs that nothing runs on and that did nothing are only counted. No more rows are
+    shown than a window of `height` lines holds, the first of them.
+    """
+    if not pool.gpus:
+        return []
+    if pool.use_unread:
+        return [Text(""), *hanging("USE", f"{UNMEASURED}: {pool.use_unread}", width, indent=0, style="bold")]
+    measured = [row for row in shown.rows if row.unmeasured < row.gpus]
+    rows = [row for row in measured if with_all or not _is_at_rest(row)]
+    if shown.sort is not None:
+        sort = shown.sort
+        rows.sort(key=lambda row: _place(row, sort))
+    told, left = foremost(rows, lambda _: True, with_all=with_all or height is not None)
+    first = Column(shown.by.value.upper(), is_flexible=True)
+    entries = table_rows((first, *_COLUMNS), [_cells(row, shown.by) for row in told], width)
+    lines = [Text(""), Text("USE", style="bold")]
+    notes = _folded(_notes(pool, shown, at_rest=len(measured) - len(rows)), width)
+    if height is not None:
+        entries, cut = _fitting(entries, height - len(lines) - len(notes) - 1)
+        if cut:
+            notes = (
+                _folded([f"{counted(cut, 'more row')}: for them a taller window, or --by."], width) + notes
+            )
+    rest = others("rows", ("" for _ in left), width)
+    return [*lines, *(line for entry in entries for line in entry), *rest, *notes]
+
+
+def _is_at_rest(row: UseRow) -> bool:
+    return not row.vms and not row.utilization_percent and not row.peak_percent
+
+
+def _fitting(entries: list[list[Text]], room: int) -> tuple[list[list[Text]], int]:
+    """Return as many entries as have room, the headings and one at least, and how many rows were left out."""
+    used = 0
+    for index, entry in enumerate(entries):
+        used += len(entry)
+        if used > room and index > 1:
+            return entries[:index], len(entries) - index
+    return entries, 0
+
+
+def _cells(row: UseRow, by: UseBy) -> list[Cell]:
+    has_none = row.shared == row.gpus and by is not UseBy.GPU
+    return [
+        row.name or f"(no {by})",
+        "shared" if has_none else percent(row.utilization_percent),
+        "" if row.memory_used_mib is None else size(row.memory_used_mib),
+        "" if row.temperature_celsius is None else f"{row.temperature_celsius} °C",
+        "" if row.power_watts is None else f"{row.power_watts} W",
+        "" if row.past_percent is None else percent(row.past_percent),
+        "" if row.peak_percent is None else percent(row.peak_percent),
+        fold_names(sorted(row.vms)) if by is not UseBy.VM else "",
+    ]
+
+
+def percent(value: float | None) -> str:
+    """Write a percentage, or that there is none."""
+    return UNMEASURED if value is None else f"{value:.1f} %"
+
+
+def over(past: PastUse) -> str:
+    """Say over how long something was measured."""
+    days = past.span_seconds / 86_400
+    return f"{days:.0f} days" if days >= 1.5 else duration(past.span_seconds)
+
+
+def _notes(pool: GpuPool, shown: UseTable, *, at_rest: int) -> list[str]:
+    pasts = [gpu.use.past for gpu in pool.gpus if gpu.use is not None and gpu.use.past is not None]
+    notes = []
+    if at_rest:
+        do = counted(at_rest, "GPU that nothing runs on does", "GPUs that nothing runs on do")
+        notes.append(f"{do} nothing: --verbose lists them.")
+    if pasts:
+        longest = max(pasts, key=lambda past: past.span_seconds)
+        many = counted(longest.samples, "sample")
+        notes.append(f"MEAN and PEAK are those of the last {over(longest)}, in {many}.")
+    if pool.past_unread:
+        notes.append(f"Use over days is {UNMEASURED}: {pool.past_unread}.")
+    notes += _unmeasured(pool, shown)
+    if any(row.shared for row in shown.rows):
+        notes.append("Counters are of whole GPUs: whose the use of a shared one is, nobody can say.")
+    return notes
+
+
+def _unmeasured(pool: GpuPool, shown: UseTable) -> Iterator[str]:
+    unknown = [gpu for gpu in pool.gpus if gpu.use is None]
+    if unknown:
+        are = "is" if len(unknown) == 1 else "are"
+        where = fold_hosts(dict.fromkeys(gpu.host for gpu in unknown))
+        counts = f"{len(unknown)} of {counted(len(pool.gpus), 'GPU')}"
+        yield f"{counts} {are} {UNMEASURED}: vCenter tells nothing of them ({where})."
+    names = [row.name or f"(no {shown.by})" for row in shown.rows if 0 < row.gpus == row.unmeasured]
+    if names and shown.by is not UseBy.GPU:
+        yield f"So the use of {fold_hosts(names)} is {UNMEASURED}."
+
+
+def _folded(notes: Sequence[str], width: int) -> list[Text]:
+    return [line for note in notes for line in fold(Text(f"  {note}", style="dim"), width, hang=2)]

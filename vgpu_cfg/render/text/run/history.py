@@ -1,0 +1,95 @@
+"""How runs of the past read: a table, the newest first, and one run with its steps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.text import Text
+
+from vgpu_cfg.render.layout.lines import Cell, Column, both_ends, counted, duration, hanging, table
+from vgpu_cfg.render.views.run.past_runs import RunRow
+from vgpu_cfg.render.views.run.run_steps import StepDone, moment_text
+
+_COLUMNS = (
+    Column("BEGAN"),
+    Column("COMMAND"),
+    Column("PLAN", is_flexible=True),
+    Column("WHO", is_flexible=True),
+    Column("RESULT", is_flexible=True),
+    Column("TOOK", is_right=True, drop=2),
+    Column("CHANGE", is_flexible=True),
+    Column("RUN"),
+    Column("KNOWN FROM", is_flexible=True, drop=1),
+)
+_STEPS = (
+    Column("", is_right=True),
+    Column("STEP", is_flexible=True),
+    Column("RESULT", is_flexible=True),
+    Column("BEGAN", drop=1),
+    Column("TOOK", is_right=True),
+)
+_STYLES = {"done": "green", "failed": "bold red", "waiting": "magenta", "stopped": "yellow", "": "yellow"}
+
+
+def render_history(rows: Sequence[RunRow], width: int, *, server: str, notes: Sequence[str]) -> list[Text]:
+    """Lay runs out, the newest first as they are given."""
+    where = server or "any vCenter"
+    if not rows:
+        return [*hanging("RUNS", f"none is known of {where}", width, indent=0), *_notes(notes, width)]
+    head = both_ends(Text(counted(len(rows), "run"), "bold"), Text(f"{where}, newest first", "dim"), width)
+    return [*head, *table(_COLUMNS, [_cells(row) for row in rows], width), *_notes(notes, width)]
+
+
+def render_run(
+    row: RunRow, steps: Sequence[StepDone] | None, width: int, *, notes: Sequence[str], journal: str
+) -> list[Text]:
+    """Lay one run out; `steps` is None where no journal of it is within reach."""
+    took = "" if row.seconds is None else f", {duration(row.seconds)}"
+    ended = moment_text(row.ended_at) + took if row.ended_at else ""
+    account = f", as {row.account}" if row.account and row.account != row.who else ""
+    tasks = f", {counted(row.tasks, 'task')}" if row.tasks else ""
+    facts = {
+        "plan": " ".join(part for part in (row.plan, row.digest) if part),
+        "who": row.who + account,
+        "change": row.occasion.text,
+        "began": moment_text(row.began_at) if row.began_at else "",
+        "ended": ended,
+        "result": row.result_text + tasks,
+        "known": f"from {', '.join(row.known_from)}",
+    }
+    lines = [Text.assemble((f"run {row.run}", "bold"), f"  {row.command}".rstrip())]
+    for label, text in facts.items():
+        lines += hanging(label, text, width) if text else []
+    if steps is None:
+        reason = "the steps are in a journal, and none of this run is within reach from here"
+        lines += hanging("NOTE", reason, width, indent=0, label_width=6)
+    elif steps:
+        lines += [Text(""), *table(_STEPS, [_step_cells(step) for step in steps], width)]
+    lines += _notes(notes, width)
+    if journal:
+        lines += [Text(""), *hanging("LOG", journal, width, indent=0, label_width=6, style="dim")]
+    return lines
+
+
+def _cells(row: RunRow) -> list[Cell]:
+    began = row.began_at or row.ended_at
+    return [
+        f"{began.astimezone():%Y-%m-%d %H:%M}" if began else "",
+        row.command,
+        row.plan,
+        row.who,
+        Text(row.result_text, _STYLES.get(row.result, "")),
+        "" if row.seconds is None else duration(row.seconds),
+        row.occasion.text,
+        row.short_id,
+        ", ".join(row.known_from),
+    ]
+
+
+def _step_cells(step: StepDone) -> list[Cell]:
+    style = "bold red" if step.result == "FAILED" else ""
+    return [str(step.number), step.title, Text(step.result, style), step.began, step.took]
+
+
+def _notes(notes: Sequence[str], width: int) -> list[Text]:
+    return [line for note in notes for line in hanging("NOTE", note, width, indent=0, label_width=6)]

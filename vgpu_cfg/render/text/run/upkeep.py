@@ -1,0 +1,100 @@
+"""How work on hosts reads once it is done: what is cordoned, where each VM went, and what to do then."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Self
+
+from rich.text import Text
+
+from vgpu_cfg.late_dataclasses import dataclass
+from vgpu_cfg.model.observed.inventory import Host, Inventory
+from vgpu_cfg.model.plan.change import Change, Edit, Plan, PowerOffVm, PowerOnVm, RelocateVm, SetCordon
+from vgpu_cfg.model.plan.report import OutcomeStatus, Report
+from vgpu_cfg.planning.vms.lookup.moving import running_vms
+from vgpu_cfg.render.layout.commands import command
+from vgpu_cfg.render.layout.lines import fold, hanging
+from vgpu_cfg.render.text.plan.findings import render_findings
+
+_SETTLED = (OutcomeStatus.DONE, OutcomeStatus.NOT_NEEDED)
+
+
+@dataclass(frozen=True, slots=True)
+class Drained:
+    """A host that was to be emptied, as it is now, and the VMs that run there still."""
+
+    host: Host
+    running: tuple[str, ...]
+
+    @classmethod
+    def of(cls, host: Host, after: Inventory) -> Self:
+        """Look at a host after the run."""
+        return cls(host, tuple(vm.name for vm in running_vms(host, after)))
+
+
+def render_upkeep(
+    plan: Plan,
+    report: Report | None,
+    width: int,
+    *,
+    drained: Drained | None = None,
+    journal: str = "",
+) -> list[Text]:
+    """Lay out what was done, nothing without a report; of a `drained` host say how it is now."""
+    findings = render_findings(plan.diagnostics, width)
+    apart = [Text(""), *findings] if findings else []
+    ending = _left(drained, width) if drained is not None else []
+    if report is None:
+        return [Text(f"nothing to {plan.name}: it is so already"), *apart, *ending]
+    done = {outcome.change_id for outcome in report.outcomes if outcome.status in _SETTLED}
+    lines: list[Text] = []
+    for change in plan.changes:
+        for words in _told(change) if change.id in done else ():
+            lines += fold(Text(words), width, hang=2)
+    for outcome in report.failed:
+        lines += fold(Text(f"{outcome.change_id} failed: {outcome.message}", "red"), width, hang=2)
+        lines += hanging("do", outcome.remedy, width, style="bold") if outcome.remedy else []
+    log = hanging("LOG", journal, width, indent=0, label_width=6, style="dim") if journal else []
+    return [*lines, *apart, *ending, *log]
+
+
+def _told(change: Change) -> Iterator[str]:
+    """Say what a change came to; nothing of what only leads to another."""
+    match change:
+        case SetCordon():
+            yield from (_cordoned(change.host.name, edit) for edit in change.edits)
+        case RelocateVm():
+            how = "as it ran" if change.is_running else "while it was off"
+            yield f"{change.vm.name}: moved to {change.destination.host_name} {how}"
+        case PowerOnVm():
+            yield f"{change.vm.name}: started"
+        case PowerOffVm():
+            yield f"{change.vm.name}: switched off"
+        case _:
+            return
+
+
+def _cordoned(host: str, edit: Edit) -> str:
+    what = f"{host} {edit.key.removeprefix('cordon').strip()}".rstrip()
+    if edit.after is None:
+        return f"{what}: given back; it was cordoned: {edit.before}"
+    before = f"; before: {edit.before}" if edit.before else ""
+    return f"{what}: cordoned: {edit.after}{before}"
+
+
+def _left(drained: Drained, width: int) -> list[Text]:
+    """Say whether a host is empty now, and what to do with it."""
+    name = drained.host.name
+    if drained.running:
+        words = (
+            f"{name} still runs {', '.join(drained.running)}: the same command goes on, its options with it"
+        )
+        return [Text(""), *fold(Text(words, "bold yellow"), width, hang=2)]
+    enter = command("govc", "host.maintenance.enter", drained.host.inventory_path or name)
+    back = command("vgpu-cfg", "uncordon", f"host:{name}")
+    return [
+        Text(""),
+        *fold(Text(f"{name} runs no VM: it can enter maintenance mode", "bold green"), width, hang=2),
+        *hanging("NEXT", enter, width, indent=0, label_width=6),
+        *hanging("THEN", f"{back}   once the work is done", width, indent=0, label_width=6),
+    ]

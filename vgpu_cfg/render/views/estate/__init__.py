@@ -1,0 +1,1 @@
+"""An estate as rows: what there is, how it is wired, who uses it, what fits."""

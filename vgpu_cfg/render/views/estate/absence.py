@@ -1,0 +1,221 @@
+"""What is said of something that is thought away: a row for each VM with devices, and what holds for all."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Literal, TypeAlias, assert_never
+
+from vgpu_cfg.late_dataclasses import dataclass
+from vgpu_cfg.planning.expand.ranges import fold_names
+from vgpu_cfg.planning.upkeep.absence import Absence, Absent, Death, Going, How
+from vgpu_cfg.planning.upkeep.away import AwayCluster, AwayGpu, AwayHost, AwayNic
+from vgpu_cfg.planning.upkeep.loss import Loss
+from vgpu_cfg.planning.upkeep.uplinks import LostUplink
+from vgpu_cfg.render.layout.lines import counted, duration, size, without_domain
+from vgpu_cfg.render.layout.profiles import ladder
+from vgpu_cfg.render.views.estate.topology import short
+
+Tone: TypeAlias = Literal["", "warn", "bad"]
+
+_MANY = {
+    How.VMOTION: ("by vMotion", "by vMotion"),
+    How.COLD: ("off while it moves", "off while they move"),
+    How.RESTART: ("off and on again on its host", "off and on again on their hosts"),
+    How.OFF: ("off", "off"),
+    How.STAYS: ("stays", "stay"),
+}
+_TONES: dict[How, Tone] = {
+    How.VMOTION: "",
+    How.COLD: "warn",
+    How.RESTART: "warn",
+    How.OFF: "bad",
+    How.STAYS: "bad",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class AbsenceRow:
+    """A VM with devices; `host` is empty where all are of one. Tones say what is bad of its ways."""
+
+    vm: str
+    host: str
+    holds: str
+    way: str
+    way_tone: Tone
+    stun: str
+    after: str
+    after_tone: Tone
+
+
+@dataclass(frozen=True, slots=True)
+class AbsenceView:
+    """All of it in words: `lines` hold for several VMs, each with its label; `next_step` is what to type."""
+
+    title: str
+    rows: tuple[AbsenceRow, ...]
+    lines: tuple[tuple[str, str], ...]
+    next_step: str
+
+
+def view_absence(found: Absence) -> AbsenceView:
+    """Put it into words."""
+    is_part = found.cluster and not isinstance(found.away, AwayCluster)
+    hosts = without_domain(host.name for host in found.away.hosts)
+    is_one = len(found.away.hosts) == 1
+    return AbsenceView(
+        f"without {found.away.title}" + (f", of {found.cluster}" if is_part else ""),
+        tuple(_row(one, "" if is_one else hosts[one.host]) for one in found.with_devices),
+        tuple(_lines(found)),
+        _next(found),
+    )
+
+
+def _row(one: Absent, host: str) -> AbsenceRow:
+    stun = "unknown" if one.stun is None else duration(one.stun)
+    return AbsenceRow(
+        one.vm,
+        host,
+        _held(one),
+        way_words(one.drained),
+        _TONES[one.drained.how],
+        stun if one.drained.how is How.VMOTION else "",
+        after_words(one.died),
+        "" if one.died.to and one.died.dies is not False else "bad",
+    )
+
+
+def _lines(found: Absence) -> Iterator[tuple[str, str]]:
+    for why, names in _reasons(found).items():
+        yield "WHY", f"{fold_names(names)}: {why}"
+    if found.others:
+        yield "OTHERS", _others(found.others)
+    yield "TOTAL", _total(found)
+    yield "LOST", _lost(found)
+    yield from (("NVLINK", words) for words in _nvlink(found.loss))
+    yield from (("UPLINK", _uplink(uplink)) for uplink in found.uplinks)
+    yield "HA", _restarts(found)
+    yield from (("NOTE", note) for note in found.notes)
+
+
+def _held(one: Absent) -> str:
+    """Say what a VM holds of its host: vGPUs and whole GPUs, then functions of NICs."""
+    parts = [ladder(Counter(one.holds))] if one.holds else []
+    parts += [counted(one.functions, "virtual function")] if one.functions else []
+    parts += [f"{one.whole_nics}×whole NIC"] if one.whole_nics else []
+    return ", ".join(parts)
+
+
+def way_words(going: Going) -> str:
+    """Say how a VM leaves, and where to."""
+    match going.how:
+        case How.VMOTION:
+            return f"vMotion to {going.to}"
+        case How.COLD:
+            return f"off while it moves to {going.to}"
+        case How.RESTART:
+            return f"off and on again on {going.to}"
+        case How.OFF | How.STAYS:
+            return going.how.value
+    assert_never(going.how)
+
+
+def after_words(died: Death) -> str:
+    """Say what becomes of a VM after a death."""
+    if died.dies is False:
+        return f"runs on without {', '.join(died.loses)}"
+    return f"starts on {died.to}" if died.to else "starts nowhere"
+
+
+def _reasons(found: Absence) -> dict[str, list[str]]:
+    """Return the VMs for which something stands in the way, by what that is."""
+    reasons: dict[str, list[str]] = {}
+    for one in found.vms:
+        if why := one.drained.why or one.died.why:
+            reasons.setdefault(why, []).append(one.vm)
+    return reasons
+
+
+def _others(others: Sequence[Absent]) -> str:
+    ways = Counter("move by vMotion" if one.drained.how is How.VMOTION else "do not" for one in others)
+    nowhere = [one.vm for one in others if not one.died.to]
+    said = ", ".join(f"{count} {way}" for way, count in sorted(ways.items(), reverse=True))
+    words = f"{counted(len(others), 'VM')} without GPUs: {said}"
+    return f"{words}; after a death {fold_names(nowhere)} would start nowhere" if nowhere else words
+
+
+def _total(found: Absence) -> str:
+    """Say how many VMs go how, for how long at most, and what starts again after a death."""
+    sums = found.totals
+    if not sums.vms:
+        return "no VM loses anything" if found.away.host_stays else "no VM runs there"
+    ways = [f"{count} {_MANY[how][count > 1]}" for how, count in sums.ways.items() if count]
+    if sums.longest_stun_ms is not None:
+        ways[0] += f" (stopped for {duration(sums.longest_stun_ms / 1000)} at most)"
+    nowhere = sums.vms - sums.starts
+    after = [f"{sums.starts} could start again"] if sums.starts else []
+    after += [f"{nowhere} nowhere" if sums.starts else "none could start again"] if nowhere else []
+    return f"{counted(sums.vms, 'VM')}, in maintenance {', '.join(ways)}; after a death {', '.join(after)}"
+
+
+def _lost(found: Absence) -> str:
+    loss = found.loss
+    gpus = ", ".join(f"{count} × {name}" for name, count in loss.gpus.items()) or "no GPU"
+    memory = f" ({size(loss.memory_mib)}, {size(loss.free_mib)} of it free now)" if loss.memory_mib else ""
+    dying = found.totals.dies
+    dies = f"; by a death what {counted(dying, 'VM')} had in memory" if dying else ""
+    return f"{gpus}{memory}{dies}"
+
+
+def _nvlink(loss: Loss) -> Iterator[str]:
+    """Say which GPUs NVLink joins with what is lost, and how many sets of peers that leaves."""
+    for host, domain in loss.links:
+        names = ", ".join(short(pci_id) for pci_id in sorted(domain.gpus))
+        yield f"{domain.kind} of {names} on {host}{'' if domain.is_certain else ' (a guess)'}"
+    sets = [f"{one.left} of {one.now} of {one.size} GPUs" for one in loss.peer_sets if one.left < one.now]
+    if sets:
+        yield f"sets of peers that are left: {', '.join(sets)}"
+
+
+def _uplink(uplink: LostUplink) -> str:
+    """Say what a switch has left without a NIC, and who is cut off."""
+    if not uplink.is_last:
+        return f"{uplink.switch} keeps {', '.join(uplink.up)}"
+    why = f"{', '.join(uplink.others)} have no link" if uplink.others else "it has no other NIC"
+    users = [*uplink.names, *uplink.vmknics] if uplink.is_told else []
+    cut = f"; cut off: {', '.join(users)}" if users else ""
+    vms = f", and with them {fold_names(vm.name for vm in uplink.cut_off)}" if uplink.cut_off else ""
+    return f"{uplink.switch} loses its last one ({why}){cut}{vms}"
+
+
+def _restarts(found: Absence) -> str:
+    match found.away:
+        case AwayGpu():
+            return "starts VMs again whose host fails; for a GPU see NOTE"
+        case AwayNic():
+            return "starts VMs again whose host fails; that it does for a NIC is not proven"
+        case AwayCluster():
+            return "starts VMs again only on hosts of their own cluster, and none of it is left"
+        case AwayHost():
+            pass
+        case _:
+            assert_never(found.away)
+    if found.has_ha:
+        by_hand = [one.vm for one in found.vms if one.died.to and not one.died.by_ha]
+        but = f"; {fold_names(by_hand)} it leaves to somebody's hand" if by_hand else ""
+        room = "it starts VMs again where it finds room, as there is where one starts"
+        return f"on in {found.cluster}: {room}{but}"
+    return "off: somebody starts them by hand, when it is certain that the host is off"
+
+
+def _next(found: Absence) -> str:
+    match found.away:
+        case AwayHost():
+            return f"vgpu-cfg drain {found.away.word} --others --dry-run"
+        case AwayCluster():
+            return f"one host at a time: vgpu-cfg fit --without host:{found.away.hosts[0].name}"
+        case AwayGpu():
+            return f"vgpu-cfg cordon {found.away.word} --reason WHY"
+        case AwayNic():
+            return f"vgpu-cfg fit --without host:{found.away.host.name}"
+    assert_never(found.away)

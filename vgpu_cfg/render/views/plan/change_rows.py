@@ -1,0 +1,105 @@
+"""A plan's changes as few short rows, where there is no room for more: like VMs and hosts are one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from vgpu_cfg.late_dataclasses import dataclass
+from vgpu_cfg.model.plan.change import (
+    Change,
+    CreateVm,
+    DestroyVm,
+    ManualStep,
+    Plan,
+    PowerOffVm,
+    PowerOnVm,
+    StageGuest,
+)
+from vgpu_cfg.planning.expand.ranges import fold_names
+from vgpu_cfg.planning.findings.wording import as_counted
+from vgpu_cfg.render.layout.edits import edit_text
+from vgpu_cfg.render.layout.lines import short
+from vgpu_cfg.render.views.plan.whole import effort_of
+
+_KINDS = {"host": "host", "vm": "VM", "cluster": "cluster", "network": "network", "plan": "plan"}
+_MOST_EDITS = 8
+_TOLD_BY_PLACE = frozenset({"clone", "linked clone", "create", "host", "datastore", "folder", "power", "vm"})
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeRow:
+    """What becomes of one or of several things that are treated alike.
+
+    `verb` is "new", "changed", "removed", "switched", "guest" or "by hand"; `where` the hosts that VMs
+    go to or stay on; `what` the values that change, of a new VM only those that the plan file states.
+    """
+
+    kind: str
+    names: str
+    verb: str
+    where: str
+    what: str
+    is_blocked: bool
+
+
+def change_rows(plan: Plan) -> tuple[ChangeRow, ...]:
+    """Return a row for each host, VM, cluster and network that changes, in the plan's order."""
+    subjects: dict[tuple[str, str], list[tuple[int, Change]]] = {}
+    for number, change in enumerate(plan.changes, 1):
+        subjects.setdefault((change.subject.kind, change.subject.name), []).append((number, change))
+    hosts = {placement.vm: placement.host_name for placement in plan.placements}
+    alike: dict[ChangeRow, list[str]] = {}
+    for (kind, name), numbered in subjects.items():
+        changes = [change for _, change in numbered]
+        effort = effort_of(name, numbered, plan.changes).text if kind == "host" else ""
+        row = ChangeRow(
+            kind=_KINDS.get(kind, kind),
+            names="",
+            verb=_verb(changes),
+            where="",
+            what="; ".join(part for part in (effort, _what(changes)) if part),
+            is_blocked=any(change.id in plan.blocked for change in changes),
+        )
+        alike.setdefault(row, []).append(name)
+    return tuple(
+        replace(row, names=fold_names(names), where=_where(row, names, hosts)) for row, names in alike.items()
+    )
+
+
+def _where(row: ChangeRow, names: Sequence[str], hosts: Mapping[str, str]) -> str:
+    """Name the hosts that VMs go to or stay on."""
+    found = {hosts[name] for name in names if name in hosts} if row.kind == _KINDS["vm"] else set()
+    return fold_names(sorted(found, key=as_counted))
+
+
+def _verb(changes: Sequence[Change]) -> str:
+    if any(isinstance(change, CreateVm) for change in changes):
+        return "new"
+    if any(isinstance(change, DestroyVm) for change in changes):
+        return "removed"
+    if all(isinstance(change, PowerOnVm | PowerOffVm) for change in changes):
+        return "switched"
+    if all(isinstance(change, StageGuest) for change in changes):
+        return "guest"
+    if all(isinstance(change, ManualStep) for change in changes):
+        return "by hand"
+    return "changed"
+
+
+def _what(changes: Sequence[Change]) -> str:
+    words: dict[str, int] = {}
+    for change in changes:
+        is_new = isinstance(change, CreateVm)
+        texts = [
+            f"{edit.key} {edit.after}" if is_new else edit_text(edit)
+            for edit in change.edits
+            if not (edit.is_default or (is_new and edit.key in _TOLD_BY_PLACE))
+        ]
+        if isinstance(change, StageGuest):
+            texts = [f"guest {', '.join(change.modules)}"]
+        elif isinstance(change, ManualStep):
+            texts = [change.text]
+        for text in texts:
+            words[text] = words.get(text, 0) + 1
+    return short((f"{count} x {text}" if count > 1 else text for text, count in words.items()), _MOST_EDITS)

@@ -1,0 +1,295 @@
+"""A plan, or what became of it, along one line: when each host and VM is worked on, is down or is moved.
+
+Of a plan nobody knows the times, so its line counts turns: what can go at once has the same turn. Of a run
+it counts seconds.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+
+from vgpu_cfg.late_dataclasses import dataclass
+from vgpu_cfg.model.plan.change import (
+    Change,
+    DestroyVm,
+    EnterMaintenance,
+    ExitMaintenance,
+    Plan,
+    PowerOffVm,
+    PowerOnVm,
+    RelocateVm,
+    StageGuest,
+)
+from vgpu_cfg.model.plan.report import Outcome, OutcomeStatus, Report
+from vgpu_cfg.planning.expand.ranges import fold_names
+from vgpu_cfg.render.layout.lines import duration
+from vgpu_cfg.render.views.plan.whole import BLOCKED
+
+_WORDS = {
+    "create_vm": ("make", "made"),
+    "upgrade_vm": ("set", "hardware version raised"),
+    "reconfigure_vm": ("set", "reconfigured"),
+    "mark_vm": ("set", "marked"),
+    "set_attributes": ("set", "attributes set"),
+    "set_tags": ("set", "tags set"),
+    "set_overrides": ("set", "overrides set"),
+    "power_on_vm": ("make", "switched on"),
+    "power_off_vm": ("down", "switched off"),
+    "destroy_vm": ("delete", "deleted"),
+    "rename_vm": ("set", "renamed"),
+    "move_vm_to_folder": ("set", "put into its folder"),
+    "relocate_vm": ("move", "moved"),
+    "set_rule": ("set", "rule set"),
+    "set_host_rule": ("set", "rule set"),
+    "remove_rule": ("set", "rule removed"),
+    "remove_vm_group": ("set", "group removed"),
+    "enter_maintenance": ("down", "enters maintenance mode"),
+    "change_host": ("set", "settings"),
+    "restart_service": ("restart", "service restarts"),
+    "reboot_host": ("restart", "reboots"),
+    "cold_boot_host": ("restart", "cold boots"),
+    "shut_down_host": ("restart", "shut down for a cold boot"),
+    "exit_maintenance": ("down", "leaves maintenance mode"),
+    "set_cordon": ("set", "cordon"),
+    "set_reservation": ("set", "reservation"),
+    "set_cluster_option": ("set", "option set"),
+    "set_vcenter_option": ("set", "option set"),
+    "change_network": ("set", "network changed"),
+    "await_customization": ("set", "guest customised"),
+    "stage_guest": ("set", "guest set up"),
+    "manual_step": ("hand", "by hand"),
+}
+"""How each kind of change is drawn, and what is said of it."""
+
+_LEGEND = {
+    "span": "not there for others",
+    "down": "taken out of service, or given back",
+    "restart": "restart",
+    "move": "moved",
+    "delete": "deleted",
+    "hand": "by hand",
+    "make": "made or started",
+    "set": "set",
+    "failed": "failed",
+}
+
+_DISTURBS = ("down", "restart", "move", "delete", "hand")
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """A piece of a row, from `start` to `end` in the line's unit. `kind` says how it is drawn.
+
+    "span" is the time in which a host or VM is not there for others; "failed" a step that failed.
+    """
+
+    start: float
+    end: float
+    kind: str
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What is done to hosts or VMs that go alike. `about` is what is thought or known of its time."""
+
+    subject: str
+    names: str
+    bars: tuple[Bar, ...]
+    about: str = ""
+
+    @property
+    def is_disturbed(self) -> bool:
+        """Whether something of it stops, moves or goes."""
+        return any(bar.kind in _DISTURBS for bar in self.bars)
+
+    @property
+    def text(self) -> str:
+        """What the bars say, in their order, each word once."""
+        return ", ".join(dict.fromkeys(bar.words for bar in self.bars if bar.kind != "span"))
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """Rows in the order in which their work begins; `length` is where the line ends."""
+
+    length: float
+    rows: tuple[Row, ...]
+
+    def percent(self, value: float) -> float:
+        """Return a part of the line in percent."""
+        return round(100 * value / self.length, 3) if self.length else 0
+
+    @property
+    def legend(self) -> list[tuple[str, str]]:
+        """The kinds of bars that are drawn, with what each means."""
+        drawn = {bar.kind for row in self.rows for bar in row.bars}
+        return [(kind, words) for kind, words in _LEGEND.items() if kind in drawn]
+
+
+def plan_timeline(plan: Plan) -> Timeline:
+    """Lay a plan out by turns, as its needs and limits of hosts that are down allow."""
+    turns = turns_of(plan.changes)
+    times = {change.id: (float(turn), turn + 1.0) for change, turn in zip(plan.changes, turns, strict=True)}
+    about = {name: _estimates(own, plan.blocked) for name, own in _by_subject(plan.changes).items()}
+    return _timeline(plan.changes, times, about, {})
+
+
+def run_timeline(changes: Sequence[Change], report: Report) -> Timeline:
+    """Lay out what was begun of the changes, by the seconds since the first began."""
+    outcomes = {one.change_id: one for one in report.outcomes if one.started_at is not None}
+    first = min((one.started_at for one in outcomes.values() if one.started_at), default=None)
+    if first is None:
+        return Timeline(0, ())
+    times = {name: _seconds(one, first) for name, one in outcomes.items()}
+    done = [change for change in changes if change.id in times]
+    about = {
+        key: f"{moment_text(first, min(times[one.id][0] for one in own))}, "
+        f"took {duration(max(times[one.id][1] for one in own) - min(times[one.id][0] for one in own))}"
+        for key, own in _by_subject(done).items()
+    }
+    return _timeline(done, times, about, outcomes)
+
+
+def moment_text(first: datetime, seconds: float) -> str:
+    """Say when something began, by how long after the first."""
+    return f"+{duration(seconds)}" if seconds else f"{first:%H:%M:%S} UTC"
+
+
+def _seconds(outcome: Outcome, first: datetime) -> tuple[float, float]:
+    began = outcome.started_at or first
+    ended = outcome.ended_at or began
+    return (began - first).total_seconds(), (ended - first).total_seconds()
+
+
+def _timeline(
+    changes: Sequence[Change],
+    times: Mapping[str, tuple[float, float]],
+    about: Mapping[tuple[str, str], str],
+    outcomes: Mapping[str, Outcome],
+) -> Timeline:
+    length = max((end for _, end in times.values()), default=0)
+    alike: dict[tuple[str, tuple[Bar, ...], str], list[str]] = {}
+    for (kind, name), own in _by_subject(changes).items():
+        bars = tuple(_bars(own, times, outcomes, length))
+        alike.setdefault((kind, bars, about[kind, name]), []).append(name)
+    rows = [Row(kind, fold_names(names), bars, words) for (kind, bars, words), names in alike.items()]
+    rows.sort(key=lambda row: (min(bar.start for bar in row.bars), row.subject != "host"))
+    return Timeline(length, tuple(rows))
+
+
+def _by_subject(changes: Iterable[Change]) -> dict[tuple[str, str], list[Change]]:
+    found: dict[tuple[str, str], list[Change]] = {}
+    for change in changes:
+        found.setdefault((change.subject.kind, change.subject.name), []).append(change)
+    return found
+
+
+def _bars(
+    changes: Sequence[Change],
+    times: Mapping[str, tuple[float, float]],
+    outcomes: Mapping[str, Outcome],
+    length: float,
+) -> Iterator[Bar]:
+    """Yield the time in which it is away first, below, then its steps."""
+    yield from _spans(changes, times, outcomes, length)
+    for change in changes:
+        start, end = times[change.id]
+        kind, words = _WORDS[change.kind]
+        outcome = outcomes.get(change.id)
+        if outcome is not None and outcome.status is OutcomeStatus.FAILED:
+            kind, words = "failed", f"{words}: FAILED"
+        elif outcome is not None and outcome.status is OutcomeStatus.NOT_NEEDED:
+            words = f"{words}: was so already"
+        if outcome is not None and len(outcome.tasks) > 1:
+            words = f"{words}, {len(outcome.tasks)} tasks"
+        yield Bar(start, end, kind, words)
+
+
+def _spans(
+    changes: Sequence[Change],
+    times: Mapping[str, tuple[float, float]],
+    outcomes: Mapping[str, Outcome],
+    length: float,
+) -> Iterator[Bar]:
+    """Yield from when to when it is away: to the end of the line where nothing brings it back."""
+    gone: float | None = None
+    for change in changes:
+        outcome = outcomes.get(change.id)
+        if outcome is not None and outcome.status is OutcomeStatus.FAILED:
+            continue
+        if isinstance(change, EnterMaintenance | PowerOffVm):
+            gone = times[change.id][0]
+        elif isinstance(change, ExitMaintenance | PowerOnVm | DestroyVm) and gone is not None:
+            yield Bar(gone, times[change.id][1], "span", "away")
+            gone = None
+    if gone is not None:
+        yield Bar(gone, length, "span", "away, and not brought back")
+
+
+def _estimates(changes: Iterable[Change], blocked: Sequence[str]) -> str:
+    """Say what the plan thinks of the time it takes, and when it may begin."""
+    words: dict[str, None] = {}
+    for change in changes:
+        windows: tuple[str, ...] = ()
+        seconds = 0
+        if isinstance(change, EnterMaintenance):
+            windows, seconds = (change.window,), change.takes_seconds
+        elif isinstance(change, PowerOffVm | RelocateVm):
+            windows, seconds = change.windows, change.takes_seconds
+        if seconds:
+            words[f"thought to take {duration(seconds)}"] = None
+        if isinstance(change, RelocateVm) and change.stun_ms is not None:
+            words[f"stopped for about {duration(change.stun_ms / 1000)}"] = None
+        words |= {f"only in the window {window}": None for window in windows if window}
+        if change.id in blocked:
+            words[BLOCKED] = None
+    return ", ".join(words)
+
+
+def turns_of(changes: Sequence[Change]) -> list[int]:
+    """Return the turn of each change: after what it needs, and no more hosts of a wave down than can be."""
+    places = {change.id: place for place, change in enumerate(changes)}
+    waits, followers = [0] * len(changes), [list[int]() for _ in changes]
+    for place, change in enumerate(changes):
+        after = change.after if isinstance(change, StageGuest) else ()
+        for need in {*change.needs, *after} & places.keys():
+            waits[place] += 1
+            followers[places[need]].append(place)
+    turns = [0] * len(changes)
+    ready = [place for place, count in enumerate(waits) if not count]
+    queues: dict[str, deque[int]] = {}
+    down: dict[str, int] = {}
+    turn = 0
+    while ready or any(queues.values()):
+        begun = []
+        for place in ready:
+            change = changes[place]
+            if isinstance(change, EnterMaintenance) and not change.is_held:
+                queues.setdefault(change.wave, deque()).append(place)
+            else:
+                begun.append(place)
+        for wave, queue in queues.items():
+            while queue and _may_go_down(changes[queue[0]], down.get(wave, 0)):
+                down[wave] = down.get(wave, 0) + 1
+                begun.append(queue.popleft())
+        ready = []
+        for place in begun:
+            change = changes[place]
+            turns[place] = turn
+            if isinstance(change, ExitMaintenance) and not change.is_held:
+                down[change.wave] = down.get(change.wave, 0) - 1
+            for follower in followers[place]:
+                waits[follower] -= 1
+                if not waits[follower]:
+                    ready.append(follower)
+        if not begun:
+            break
+        turn += 1
+    return turns
+
+
+def _may_go_down(change: Change, down: int) -> bool:
+    return isinstance(change, EnterMaintenance) and (down < change.max_down or down <= 0)
