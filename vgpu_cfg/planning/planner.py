@@ -99,7 +99,7 @@ def _plan_until_it_begins(desired: DesiredPlan, observed: Inventory, catalog: Ca
     """Plan for a time that is still to come: its GPUs are reserved, and nothing else is done."""
     findings = Findings.for_plan(desired)
     report_waiting(desired, findings)
-    changes = list(plan_reservation(desired, observed, catalog, (), findings))
+    changes = list(plan_reservation(desired, observed, catalog, (), (), findings))
     report_locks(desired.identity, changes, observed, findings)
     plan = plan_about_vms(desired, Site(desired, observed, findings), changes, findings)
     blocked = blocked_changes(changes, plan.diagnostics, findings.vms_with_errors())
@@ -363,7 +363,7 @@ class _Planning:
         known = {*in_sync, *(one.host.name for one in unknown)}
         vcenter = self.observed.vcenter
         reserved = plan_reservation(
-            self.desired, self.as_read, self.catalog, result.placements, self.findings
+            self.desired, self.as_read, self.catalog, result.placements, deleted, self.findings
         )
         changes = [*reserved, *changes]
         report_locks(self.desired.identity, changes, self.as_read, self.findings)

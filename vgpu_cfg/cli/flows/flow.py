@@ -128,7 +128,7 @@ def _with_failed_customizations(
 
     asked = (vm for vm in desired.vms if vm.guest is not None and vm.guest.spec)
     names = {vm.name for vm in asked if "guest" not in vm.ignore}
-    vms = [vm for vm in observed.vms if vm.mark and vm.mark.vm in names and vm.is_of(desired.identity)]
+    vms = [vm for vm in observed.vms if vm.name in names and vm.is_of(desired.identity)]
     if not vms:
         return observed
     folders = {vm.folder_moid or "" for vm in vms}

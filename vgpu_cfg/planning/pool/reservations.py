@@ -59,27 +59,35 @@ def plan_reservation(
     observed: Inventory,
     catalog: Catalog,
     placements: Sequence[Placement],
+    deleted: Sequence[Vm],
     findings: Findings,
 ) -> Iterator[SetReservation]:
     """Yield what must change of the plan's reservation; refuse what others have reserved.
 
-    `placements` are where the plan's VMs go or are; none before its time.
+    `placements` are where the plan's VMs go or are, `deleted` those of it that go; none before its time.
     """
     kept = observed.reservations
     if kept is None:
         return
-    own = kept.of_plan(desired.identity)
+    reserved = kept.of_plan(desired.identity)
     if not kept.kept and desired.ends is None:
         return
     if desired.ends is not None and desired.ends <= kept.now:
         _report_end(desired, observed, findings)
     gpus = EstateGpus(observed, catalog)
     wanted = reservation_wanted(desired, gpus, kept, findings)
-    if wanted is not None and own is None and kept.named(wanted.alarm_name) is not None:
+    if wanted is not None and reserved is None and kept.named(wanted.alarm_name) is not None:
         return
-    _refuse_overbooking(desired, gpus, kept, wanted, placements, findings)
-    if (own.reservation if own is not None else None) != wanted:
-        yield change_of_reservation(desired, own, wanted)
+    own = named_moids(desired, observed) | {vm.moid for vm in deleted}
+    _refuse_overbooking(desired, Booking(desired.identity, gpus, kept, own), wanted, placements, findings)
+    if (reserved.reservation if reserved is not None else None) != wanted:
+        yield change_of_reservation(desired, reserved, wanted)
+
+
+def named_moids(desired: DesiredPlan, observed: Inventory) -> set[str]:
+    """Return the VMs that are a plan's own and that its file names."""
+    names = {vm.name for vm in desired.vms}
+    return {vm.moid for vm in observed.vms if vm.name in names and vm.is_of(desired.identity)}
 
 
 def reservation_wanted(
@@ -304,19 +312,20 @@ class Shortage:
 class Booking:
     """What a plan may take of the GPUs beside VMs that stay and what others have reserved.
 
-    VMs of the plan's own identity count by what is asked of them, and not as they run.
+    VMs of the moids `own`, which the plan names or deletes, count by what is asked of them, not as they run.
     """
 
-    def __init__(self, plan: PlanIdentity, gpus: EstateGpus, kept: Reservations) -> None:
+    def __init__(
+        self, plan: PlanIdentity, gpus: EstateGpus, kept: Reservations, own: Collection[str] = ()
+    ) -> None:
         held = [one for one in kept.kept if one.reservation is not None and one.reservation.ends > kept.now]
         found = [one.reservation for one in held if one.reservation is not None]
         self.gpus, self.kept = gpus, kept
         self.others = [one for one in found if not one.is_of(plan)]
         self._was = next((one for one in found if one.is_of(plan)), None)
         self._accounts = {one.name: one.account for one in held}
-        own = {vm.moid for vm in gpus.observed.vms if vm.is_of(plan)}
         self.calendar = Calendar(gpus, self.others, kept.now, own)
-        self.own_standing = [one for one in gpus.standing if {vm.moid for vm in one.vms if vm} & own]
+        self.own_standing = [one for one in gpus.standing if {vm.moid for vm in one.vms if vm} & {*own}]
         self._before = Counter(one.pool for one in self.own_standing)
 
     def shortages(self, wanted: Reservation | None, taken: Collection[tuple[str, str]]) -> Iterator[Shortage]:
@@ -365,14 +374,12 @@ class Booking:
 
 def _refuse_overbooking(
     desired: DesiredPlan,
-    gpus: EstateGpus,
-    kept: Reservations,
+    booking: Booking,
     wanted: Reservation | None,
     placements: Sequence[Placement],
     findings: Findings,
 ) -> None:
     """Refuse a plan that takes what others have reserved, now or at any moment of its time."""
-    booking = Booking(desired.identity, gpus, kept)
     taken = {(one.host_moid, pci_id) for one in placements for pci_id in one.gpu_pci_ids}
     told = set[Pool]()
     for short in booking.shortages(wanted, taken):

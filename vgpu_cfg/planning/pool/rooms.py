@@ -26,6 +26,7 @@ from vgpu_cfg.planning.pool.reservations import (
     Moment,
     Shortage,
     is_waiting,
+    named_moids,
     reservation_wanted,
 )
 
@@ -93,8 +94,9 @@ def rooms_of_vm(
     later: tuple[LaterRoom, ...] = ()
     if observed.reservations is not None:
         gpus = EstateGpus(observed, copies.reader.catalog)
-        booking = Booking(desired.identity, gpus, observed.reservations)
-        names = {one.mark.vm for one in observed.vms if one.mark and one.is_of(desired.identity)}
+        own = named_moids(desired, observed)
+        booking = Booking(desired.identity, gpus, observed.reservations, own)
+        names = {one.name for one in observed.vms if one.moid in own}
         there = tuple(one for one in desired.vms if one.name in names)
         asked = _Asked(booking, copies, desired, vm, there, waits)
         asked.reserved(1, findings)
