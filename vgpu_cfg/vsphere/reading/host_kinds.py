@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
+from functools import lru_cache
 from typing import Any, TypeVar
 
 from pyVmomi import vim, vmodl
@@ -61,6 +62,7 @@ def kind_of(host: Host) -> Kind:
     return (host.version, host.build, host.max_hardware_version, offers_mig, tuple(gpus))
 
 
+@lru_cache(1024)
 def sharing_of(profile: str) -> Sharing | None:
     """Return how a profile shares its GPU, None for a name that does not parse."""
     try:

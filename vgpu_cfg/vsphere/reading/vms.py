@@ -108,6 +108,7 @@ def make_detail(item: Item, keys: frozenset[str], *, option_names: bool = False)
     devices = item.get("config.hardware.device")
     if devices is None:
         return None
+    functions = [device for device in devices if isinstance(device, _PASSTHROUGH)]
     kept = dict(_extra_config(item, keys))
     return VmDetail.one_of_many(
         change_version=item.get("config.changeVersion", ""),
@@ -127,11 +128,11 @@ def make_detail(item: Item, keys: frozenset[str], *, option_names: bool = False)
                 if option_names and option.key not in kept
             )
         ),
-        vgpus=tuple(vgpus(devices)),
+        vgpus=tuple(vgpus(functions)),
         device_groups=dict(_device_groups(item)),
         cores_per_numa_node=_cores_per_numa_node(item),
-        passthrough=tuple(passthroughs(devices)),
-        dvx=tuple(dvx(devices)),
+        passthrough=tuple(passthroughs(functions)),
+        dvx=tuple(dvx(functions)),
         nics=tuple(nics(devices)),
         disks=tuple(_disks(devices)),
         controllers=tuple(_controllers(devices)),

@@ -342,12 +342,14 @@ def _parsed(pieces: Iterable[bytes]) -> Iterator[Element]:
     builder = TreeBuilder()
     parser = XMLParser(target=builder)  # noqa: S314 - what entities may grow to, expat limits itself
     root: Any = None
+    page: Any = None
     for piece in pieces:
         with _readable():
             parser.feed(piece)
-        # CPython's builder gives its root away before it has ended; to be told of each element takes longer.
-        root = builder.close()
-        page = None if root is None else root.find(_PAGE)
+        if page is None:
+            # CPython gives the root away before it has ended; to be told of each element takes longer.
+            root = builder.close()
+            page = None if root is None else root.find(_PAGE)
         if page is not None and len(page) > 1:
             whole = page[:-1]
             del page[:-1]
