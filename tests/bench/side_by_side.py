@@ -111,7 +111,7 @@ def main(arguments: Sequence[str]) -> int:
 @contextmanager
 def lab_of(vms: int) -> Iterator[Account]:
     """Serve a fleet with ten VMs on each host, and proxy it."""
-    with served(f"fleet-{vms // 10}x8-{vms}vms") as (address, _), proxy_to(address) as proxy:
+    with served(f"fleet-{vms // 10}x8-{vms}vms") as (address, *_), proxy_to(address) as proxy:
         yield Account(proxy, LAB_USER, LAB_PASSWORD)
 
 
