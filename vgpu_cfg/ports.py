@@ -85,7 +85,9 @@ class ReadScope(Frozen):
     are read, and which VMs of `plan` and `vm_names` have: without any, vCenter's REST side is asked nothing.
     Nor without `library_items` (library, name), whose templates are read in detail. Without `for_planning`
     it is not asked what only placing VMs needs, two round trips per ESXi build: the newest hardware version,
-    and how many vGPUs a VM may have. With `counters` vCenter's performance counters come along.
+    and how many vGPUs a VM may have. Without `asks_kinds` kinds of hosts are asked for profiles and device
+    groups only where what GPUs hold, and have room for, depends on it; what profiles say besides is not known
+    then. With `counters` vCenter's performance counters come along.
     `customization_specs` are the names of those that are read.
     """
 
@@ -105,6 +107,7 @@ class ReadScope(Frozen):
     tag_categories: frozenset[str] = frozenset()
     library_items: frozenset[tuple[str, str]] = frozenset()
     for_planning: bool = True
+    asks_kinds: bool = True
     counters: bool = False
     customization_specs: frozenset[str] = frozenset()
 

@@ -44,7 +44,13 @@ def test_an_inventory_does_not_ask_what_only_placing_needs(vgpu_cfg: CommandLine
     watch.forget()
     vgpu_cfg.done("inventory", "--gpus", *lab)
     assert watch.calls["QueryConfigOptionDescriptor"] == watch.calls["QueryConfigOptionEx"] == 0
-    # Counters come along with what is read anyway, and their newest values are one question.
+    # Counters come along with what is read anyway, and their newest values are one question. What kinds of
+    # hosts tell besides is not asked.
+    assert watch.calls - whole == {"QueryPerf": 1}
+    assert whole - watch.calls == {"RetrieveVgpuProfileInfo": 1, "RetrieveVendorDeviceGroupInfo": 1}
+    assert watch.calls.total() == 8
+    watch.forget()
+    vgpu_cfg.done("inventory", "--gpus", "-v", *lab)
     assert watch.calls - whole == {"QueryPerf": 1}
     watch.forget()
     vgpu_cfg.done("fit", "grid_a100-10c", *lab)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 import pytest
 
 from tests.contract.vcenters import Desk, FixedClock, VCenter, fresh, lab_vcenter, location_on
+from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.errors import VCenterError
 from vgpu_cfg.lab import estate_names
 from vgpu_cfg.model.identity import PlanIdentity
@@ -16,6 +17,8 @@ from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.plan.change import CloneFrom, CreateVm, Subject, VmRef
 from vgpu_cfg.model.plan.vm_spec import VmSpec
 from vgpu_cfg.model.vgpu import Sharing
+from vgpu_cfg.planning.pool.gpus import PooledGpu, pooled_gpus
+from vgpu_cfg.planning.pool.stranding import StrandedKind
 from vgpu_cfg.ports import ReadScope, Transport
 from vgpu_cfg.recording import PlayingTransport, RecordingTransport
 from vgpu_cfg.vsphere.reading import reader
@@ -134,6 +137,38 @@ def test_every_estate_is_read_within_the_budget(estate: str) -> None:
         }
         builds = {host.build for host in found.hosts if host.gpus}
         assert desk.session.round_trips <= BUDGET + len(builds) + len(kinds)
+
+
+@pytest.mark.parametrize("estate", [*estate_names(), "fleet-16x4-40vms", "fleet-16x4-400vms"])
+def test_a_pool_is_the_same_where_kinds_of_hosts_are_not_asked(estate: str) -> None:
+    pools, spent = [], []
+    for asks_kinds in (True, False):
+        with lab_vcenter(estate).desk() as desk:
+            found = desk.inventory(ReadScope(for_planning=False, asks_kinds=asks_kinds))
+            spent.append(desk.session.round_trips)
+        catalog = load_catalog()
+        switched = {board.key for board in catalog.boards.values() if board.is_nvswitch}
+        pools.append([_but_bridges(gpu, switched) for gpu in pooled_gpus(found, catalog)])
+    assert pools[0] == pools[1]
+    assert spent[1] <= spent[0]
+
+
+def _but_bridges(gpu: PooledGpu, switched: Collection[str]) -> PooledGpu:
+    """Leave out which bridges may be lost: whether there are any tells a host that is asked alone."""
+    if gpu.board_key in switched:
+        return gpu
+    return replace(gpu, stranded=tuple(one for one in gpu.stranded if one.kind is not StrandedKind.NVLINK))
+
+
+def test_kinds_of_hosts_that_tell_enough_by_their_lists_are_not_asked() -> None:
+    with lab_vcenter("fleet-40x8-200vms").desk() as desk:
+        found = desk.inventory(ReadScope(for_planning=False, asks_kinds=False))
+        assert len({host.gpus[0].name for host in found.hosts}) == 4
+        # Three to log in, the view, two passes.
+        assert desk.session.round_trips == 6
+        desk.inventory(ReadScope(for_planning=False))
+        # A pass each, and two calls for each kind, of which nothing is taken for known.
+        assert desk.session.round_trips == 6 + 2 + 2 * 4
 
 
 @pytest.mark.parametrize("estate", ["two-a100", "mixed-fleet"])

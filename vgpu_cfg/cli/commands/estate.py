@@ -151,7 +151,8 @@ def inventory(
             with_chains = html is not None or verbose or output is OutputFormat.JSON
             return flow.read_all(server, with_chains=with_chains)
         use_days = USE_DAYS if days is None else days
-        return flow.read_all(server, use_days=use_days, with_chains=html is not None)
+        is_page = html is not None
+        return flow.read_all(server, use_days=use_days, with_chains=is_page, asks_kinds=is_page or verbose)
 
     def answer(server: Connection, observed: Inventory, wants_host: Callable[[str], bool]) -> answers.Answer:
         if not gpus:

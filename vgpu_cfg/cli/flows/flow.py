@@ -289,12 +289,13 @@ def read_all(
     with_licences: bool = False,
     reservations: bool = False,
     for_planning: bool = False,
+    asks_kinds: bool = True,
 ) -> Inventory:
     """Read a whole estate, with `use_days` also the use of its GPUs, now and over so many days.
 
     With `with_chains` also what hosts tell of the ATS chains of their VMs; with `with_licences` those of
     vCenter's licences that hosts have; with `reservations` what plans have reserved; `for_planning` with what
-    only placing VMs needs.
+    only placing VMs needs, without `asks_kinds` not what kinds of hosts tell of profiles beyond their room.
 
     Raises NotFound for a datacenter that it has not.
     """
@@ -302,7 +303,10 @@ def read_all(
 
     with compose.connect_reader(connection) as reader:
         scope = ReadScope(
-            datacenter=connection.datacenter, for_planning=for_planning, counters=use_days is not None
+            datacenter=connection.datacenter,
+            for_planning=for_planning,
+            asks_kinds=asks_kinds,
+            counters=use_days is not None,
         )
         observed = reader.read_inventory(scope)
         if use_days is not None:

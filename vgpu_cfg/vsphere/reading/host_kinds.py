@@ -19,6 +19,7 @@ from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.observed.inventory import Connection, DeviceGroupInfo, Host, ProfileInfo
 from vgpu_cfg.model.vgpu import Sharing, VgpuProfile
 from vgpu_cfg.vsphere.reading.device_groups import make_group
+from vgpu_cfg.vsphere.reading.spared import Spared
 from vgpu_cfg.vsphere.reading.vms import hardware_version
 from vgpu_cfg.vsphere.wire.collector import Item
 from vgpu_cfg.vsphere.wire.config_target import system_id_of
@@ -128,11 +129,13 @@ def read_kinds(
     items: Mapping[str, Item],
     computes: Mapping[str, Item],
     known: KnownKinds,
+    spare: Callable[[Sequence[Host]], Spared] = lambda _alike: Spared(),
 ) -> dict[str, KindFacts]:
     """Return, by host, what its kind has in common; `items` and `computes` are properties by moid.
 
     Two round trips per kind, and one per ESXi build for how many vGPUs a VM may have, unless they are
-    known. Hosts that are not connected are not asked; they get what others of their kind told.
+    known. Hosts that are not connected are not asked; they get what others of their kind told. `spare` says
+    what need not be asked of the hosts of a kind; where it spares anything that is known for this once.
     """
     limits = known.limits
     kinds: dict[Kind, list[Host]] = defaultdict(list)
@@ -141,6 +144,7 @@ def read_kinds(
     facts: dict[str, KindFacts] = {}
     for kind, alike in kinds.items():
         found = known.kinds.get(kind, KindFacts())
+        spared = Spared() if kind in known.kinds else spare(alike)
         for host in alike if kind not in known.kinds else ():
             if host.connection is not Connection.CONNECTED:
                 continue
@@ -148,11 +152,13 @@ def read_kinds(
                 build = (host.version, host.build, host.max_hardware_version)
                 if build not in limits:
                     limits[build] = _max_vgpus(session, host, computes.get(host.compute_moid))
-                found = known.kinds[kind] = KindFacts(
-                    profiles=_profiles(session, items[host.moid]),
-                    device_groups=_device_groups(session, items[host.moid]),
+                found = KindFacts(
+                    profiles=_profiles(session, items[host.moid], spared.profiles),
+                    device_groups=() if spared.device_groups else _device_groups(session, items[host.moid]),
                     max_vgpus_by_hardware_version=limits[build],
                 )
+                if spared == Spared():
+                    known.kinds[kind] = found
             except vmodl.MethodFault as fault:
                 if not is_host_silent(fault):
                     raise to_error(fault, "reading what a host offers", host.inventory_path) from fault
@@ -176,10 +182,14 @@ def read_system_ids(session: Session, hosts: Iterable[Host], computes: Mapping[s
     return found
 
 
-def _profiles(session: Session, item: Item) -> tuple[ProfileInfo, ...] | None:
+def _profiles(
+    session: Session, item: Item, known: tuple[ProfileInfo, ...] | None
+) -> tuple[ProfileInfo, ...] | None:
     manager = _object(session, item, "configManager.graphicsManager", vim.host.GraphicsManager)
     if manager is None or not session.speaks(PROFILE_INFO_API):
         return None
+    if known is not None:
+        return known
     answer = _offered(manager.RetrieveVgpuProfileInfo)
     if answer is None:
         return None

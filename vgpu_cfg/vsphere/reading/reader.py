@@ -13,7 +13,7 @@ from datetime import datetime
 from itertools import chain
 from typing import Any
 
-from vgpu_cfg.catalog import Catalog, load_catalog
+from vgpu_cfg.catalog import Board, Catalog, load_catalog
 from vgpu_cfg.model.locks import Locks
 from vgpu_cfg.model.observed.customization import CustomizationSeen
 from vgpu_cfg.model.observed.drs import ClusterTies
@@ -52,6 +52,7 @@ from vgpu_cfg.vsphere.reading.privileges import (
     vmodl_name,
 )
 from vgpu_cfg.vsphere.reading.sharing import infer_sharing
+from vgpu_cfg.vsphere.reading.spared import Spared, spared_of
 from vgpu_cfg.vsphere.reading.storage_policies import PolicyReader
 from vgpu_cfg.vsphere.reading.tags import names_of, read_attached, read_categories
 from vgpu_cfg.vsphere.reading.vms import make_detail, make_vm, owner_mark
@@ -425,7 +426,15 @@ class VCenterReader:
             with_gpus = [
                 host.model_copy(update={"max_hardware_version": newest.get(host.moid)}) for host in with_gpus
             ]
-        kinds = read_kinds(self._session, with_gpus, items, computes, self._known)
+        on: dict[str, list[Vm]] = {}
+        for vm in () if scope.asks_kinds else vms.values():
+            if vm.is_on and vm.host_moid is not None:
+                on.setdefault(vm.host_moid, []).append(vm)
+
+        def spare(alike: Sequence[Host]) -> Spared:
+            return Spared() if scope.asks_kinds else spared_of(alike, on, self._board, self._prefixes)
+
+        kinds = read_kinds(self._session, with_gpus, items, computes, self._known, spare)
         direct_path = read_direct_path(self._session, with_gpus)
         complete = {
             host.moid: infer_sharing(
@@ -462,10 +471,13 @@ class VCenterReader:
         }
 
     def _prefixes(self, device: PciDevice) -> tuple[str, ...]:
+        board = self._board(device)
+        return () if board is None else board.prefixes
+
+    def _board(self, device: PciDevice) -> Board | None:
         if self._catalog is None:
             self._catalog = load_catalog()
-        board = self._catalog.by_pci(device.vendor_id, device.device_id, device.subsystem_id)
-        return () if board is None else board.prefixes
+        return self._catalog.by_pci(device.vendor_id, device.device_id, device.subsystem_id)
 
     def _made_of(
         self, places: Places, read_at: datetime, hosts: Sequence[Host], vms: Mapping[str, Vm]

@@ -1,0 +1,69 @@
+"""What kinds of hosts need not be asked where only what GPUs hold, and have room for, is shown.
+
+A profile that no host of a kind lists as startable has room on none of them, and what runs is known. What
+remains in doubt is asked: kinds without any such list, GPUs whose board or whose sharing is not known. Device
+groups are asked where a GPU of a baseboard with NVSwitches may have lost its peers; of others they tell that
+there may be a bridge, and not between which GPUs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from vgpu_cfg.catalog import Board
+from vgpu_cfg.late_dataclasses import dataclass
+from vgpu_cfg.model.observed.inventory import Host, PciDevice, ProfileInfo
+from vgpu_cfg.model.observed.vm import Vm
+from vgpu_cfg.vsphere.reading.sharing import Prefixes, infer_sharing
+
+BoardOf = Callable[[PciDevice], Board | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Spared:
+    """What need not be asked of a kind: its `profiles`, unless they are None, and its device groups."""
+
+    profiles: tuple[ProfileInfo, ...] | None = None
+    device_groups: bool = False
+
+
+def spared_of(
+    alike: Sequence[Host], vms: Mapping[str, Sequence[Vm]], board_of: BoardOf, prefixes: Prefixes
+) -> Spared:
+    """Say what need not be asked of hosts of one kind; `vms` are those that run, by their host's moid."""
+    if any(board_of(gpu.pci) is None for host in alike for gpu in host.gpus):
+        return Spared()
+    return Spared(
+        _listed(alike, vms, prefixes),
+        device_groups=not any(_may_lack_peers(host, vms.get(host.moid, ()), board_of) for host in alike),
+    )
+
+
+def _listed(
+    alike: Sequence[Host], vms: Mapping[str, Sequence[Vm]], prefixes: Prefixes
+) -> tuple[ProfileInfo, ...] | None:
+    """Return the profiles that hosts list as startable, and those that run; None where that leaves doubts."""
+    if not any(host.creatable_profiles for host in alike):
+        return None
+    names: dict[str, None] = {}
+    for host in alike:
+        here = {vm.moid: vm for vm in vms.get(host.moid, ())}
+        if any(
+            gpu.sharing is None and not gpu.is_passthrough for gpu in infer_sharing(host, here, prefixes).gpus
+        ):
+            return None
+        names.update(dict.fromkeys(host.creatable_profiles))
+        names.update(
+            (device.profile, None) for vm in here.values() if vm.detail for device in vm.detail.vgpus
+        )
+    return tuple(ProfileInfo(name=name) for name in names)
+
+
+def _may_lack_peers(host: Host, vms: Sequence[Vm], board_of: BoardOf) -> bool:
+    """Whether a GPU that NVSwitches join to others is idle, and others of its host may not be."""
+    boards = [board for gpu in host.gpus if not gpu.vm_moids and (board := board_of(gpu.pci)) is not None]
+    return (
+        len(host.gpus) > 1
+        and any(board.is_nvswitch for board in boards)
+        and (any(gpu.vm_moids for gpu in host.gpus) or any(vm.detail and vm.detail.vgpus for vm in vms))
+    )
