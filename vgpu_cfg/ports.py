@@ -38,7 +38,7 @@ from vgpu_cfg.model.plan.host_change import BmcRef, HostWrite
 from vgpu_cfg.model.plan.vm_move import Destination
 from vgpu_cfg.model.plan.vm_spec import VmSpec
 from vgpu_cfg.model.plan_file import AccessEntry, LoginEntry
-from vgpu_cfg.model.reservations import Reservation
+from vgpu_cfg.model.reservations import Reservation, Reservations
 
 
 class Transport(Protocol):
@@ -84,10 +84,11 @@ class ReadScope(Frozen):
     `option_names` it is kept what other extraConfig pairs are called. `tag_categories` are those whose tags
     are read, and which VMs of `plan` and `vm_names` have: without any, vCenter's REST side is asked nothing.
     Nor without `library_items` (library, name), whose templates are read in detail. Without `for_planning`
-    it is not asked what only placing VMs needs, two round trips per ESXi build: the newest hardware version,
-    and how many vGPUs a VM may have. Without `asks_kinds` kinds of hosts are asked for profiles and device
+    it is not asked what only placing VMs needs, two round trips per ESXi build: the newest hardware version
+    and, with `several_vgpus`, how many of these a VM may have: one it may. `kinds_of` are prefixes of
+    profiles, None for any: kinds of hosts that have no board of these are asked for profiles and device
     groups only where what GPUs hold, and have room for, depends on it; what profiles say besides is not known
-    then. With `counters` vCenter's performance counters come along.
+    of them. With `counters` vCenter's performance counters come along.
     `customization_specs` are the names of those that are read.
     """
 
@@ -107,7 +108,8 @@ class ReadScope(Frozen):
     tag_categories: frozenset[str] = frozenset()
     library_items: frozenset[tuple[str, str]] = frozenset()
     for_planning: bool = True
-    asks_kinds: bool = True
+    several_vgpus: bool = True
+    kinds_of: frozenset[str] | None = None
     counters: bool = False
     customization_specs: frozenset[str] = frozenset()
 
@@ -168,6 +170,10 @@ class InventoryReader(Protocol):
         """Read the rules and VM groups of a cluster again, in one round trip; none where it has gone."""
         ...
 
+    def read_portgroups(self, switch_moid: str) -> Mapping[str, str]:
+        """Read the portgroups of a distributed switch, moids by name, in one round trip."""
+        ...
+
     def read_past(self, scope: PastScope) -> Past:
         """Read what vCenter's events tell of some VMs, hosts and clusters, in few round trips.
 
@@ -192,6 +198,13 @@ class InventoryReader(Protocol):
 
     def read_locks(self) -> Locks | None:
         """Read the locks of runs, of whatever plans; None where that is not known."""
+        ...
+
+    def read_reservations(self, *, is_timed: bool = True) -> Reservations | None:
+        """Read what plans have reserved; None where that is not known.
+
+        Unless `is_timed` vCenter is not asked what time it is where nothing is reserved.
+        """
         ...
 
     def read_attached_tags(self, vm_moids: Sequence[str]) -> Mapping[str, frozenset[str]]:

@@ -35,7 +35,7 @@ SSH = "TSM-SSH"
 MARK = "vgpu_cfg.host"
 READING = frozenset({
     "CreateCollectorForEvents", "CreateContainerView", "CreateFilter", "CreateListView",
-    "CreatePropertyCollector", "CurrentTime", "DestroyCollector", "DestroyView", "Fetch",
+    "CurrentTime", "DestroyCollector", "DestroyPropertyFilter", "DestroyView", "Fetch",
     "FindAssociatedProfile",
     "GetAlarm", "GetCustomizationSpec", "HasPrivilegeOnEntities", "Login", "Logout",
     "ModifyListView", "QueryAssignedLicenses", "QueryConfigOptionDescriptor", "QueryConfigOptionEx",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
 from tests.cli.command_line import CommandLine
@@ -23,7 +25,9 @@ def watch(monkeypatch: pytest.MonkeyPatch) -> Watch:
 
 def test_a_run_asks_once_what_it_cannot_change(vgpu_cfg: CommandLine, watch: Watch) -> None:
     vgpu_cfg.done("apply", "--yes", ONE)
-    assert {name: watch.calls[name] for name in OF_KINDS} == dict.fromkeys(OF_KINDS, 1)
+    asked = dict.fromkeys(OF_KINDS, 1)
+    # One vGPU any VM may have.
+    assert {name: watch.calls[name] for name in OF_KINDS} == asked | {"QueryConfigOptionEx": 0}
     assert watch.calls["GetAlarm"] == watch.calls["CreateContainerView"] == 1
 
 
@@ -55,3 +59,75 @@ def test_an_inventory_does_not_ask_what_only_placing_needs(vgpu_cfg: CommandLine
     watch.forget()
     vgpu_cfg.done("fit", "grid_a100-10c", *lab)
     assert watch.calls["QueryConfigOptionDescriptor"] == watch.calls["QueryConfigOptionEx"] == 1
+
+
+CHANGED = """
+version: 1
+name: one
+vcenter: lab:fleet-8x8
+vms:
+- {{name: a, template: ubuntu-22.04-efi, cpus: 4, memory: {memory}GiB, gpus: {profile}, power: {power}}}
+"""
+SMALL, LARGE = "grid_a100-10c", "grid_a100-20c"
+NOTHING = {
+    # The session, and the list of versions before it.
+    "GET /sdk/vimServiceVersions.xml": 1,
+    "RetrieveServiceContent": 1,
+    "Login": 1,
+    "Logout": 1,
+    # Reading: of four kinds of hosts one has a board for the plan's profile. Two passes, and the alarms.
+    "CreateContainerView": 1,
+    "QueryConfigOptionDescriptor": 1,
+    "RetrieveVgpuProfileInfo": 1,
+    "RetrieveVendorDeviceGroupInfo": 1,
+    "GetAlarm": 1,
+    "RetrievePropertiesEx": 3,
+    # The locks of the plan, by its name and its id.
+    "HasPrivilegeOnEntities": 1,
+    "lock CreateAlarm": 2,
+    "lock RemoveAlarm": 2,
+}
+RUN = {
+    # The lock of the cluster, the run's two events, and what it has done, read back at its end.
+    "HasPrivilegeOnEntities": 1,
+    "lock CreateAlarm": 1,
+    "lock RemoveAlarm": 1,
+    "LogUserEvent": 2,
+    "CreateListView": 1,
+    "CreateFilter": 1,
+    "RetrievePropertiesEx": 1,
+}
+WAITS = "WaitForUpdatesEx"
+"""How often is waited depends on how long the lab takes."""
+
+
+def test_changing_one_vm_asks_once_what_it_needs(vgpu_cfg: CommandLine, watch: Watch) -> None:
+    def asked(memory: int, profile: str, power: str) -> Counter[str]:
+        watch.forget()
+        text = CHANGED.format(memory=memory, profile=profile, power=power)
+        vgpu_cfg.done("apply", "--yes", "--allow-power-cycle", vgpu_cfg.write("one.yaml", text))
+        return Counter({name: count for name, count in watch.calls.items() if name != WAITS})
+
+    made = asked(16, SMALL, "on")
+    tasks = {"CloneVM_Task": 1, "PowerOnVM_Task": 1, "ModifyListView": 1}
+    # No id yet; each task is read back. A template, and what was read back, are read again after a while.
+    reads = Counter(RetrievePropertiesEx=2 + 2)
+    assert made <= Counter(NOTHING) + Counter(RUN) + Counter(tasks) + reads
+    assert asked(16, SMALL, "on") == NOTHING
+    assert asked(16, SMALL, "off")["PowerOffVM_Task"] == 1
+    # A reconfiguration is guarded by the change version that was read: it is read back, and not read before.
+    once = Counter(NOTHING) + Counter(RUN) + Counter(ReconfigVM_Task=1, RetrievePropertiesEx=1)
+    assert asked(32, SMALL, "off") == once
+    # A device's edit says how the device is now.
+    assert asked(32, LARGE, "off") == once + Counter(RetrievePropertiesEx=1)
+
+
+def test_how_many_vgpus_a_vm_may_have_is_asked_for_several_of_them(
+    vgpu_cfg: CommandLine, watch: Watch
+) -> None:
+    for count in (1, 2):
+        watch.forget()
+        gpus = f"{{profile: {SMALL}, count: {count}}}"
+        text = CHANGED.replace("8x8", "8x4").format(memory=16, profile=gpus, power="on")
+        vgpu_cfg.done("plan", vgpu_cfg.write("one.yaml", text))
+        assert watch.calls["QueryConfigOptionEx"] == count - 1

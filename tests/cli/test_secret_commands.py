@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.cli.command_line import CommandLine
+from tests.cli.host_watch import watch_labs
 
 PLAN = """
 version: 1
@@ -84,3 +85,12 @@ def test_a_secret_that_is_empty_is_told_before_anything_is_changed(vgpu_cfg: Com
     assert ran.code == 5
     assert "the secret 'token' is empty" in ran.told
     assert vgpu_cfg.look("estates/guests.yaml").vms == before.vms
+
+
+def test_an_apply_asks_once_what_the_account_may_do(
+    vgpu_cfg: CommandLine, plan: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watch = watch_labs(monkeypatch)
+    vgpu_cfg.done("apply", "--yes", plan)
+    # To lock the plan, and to carry it out: not once more after the command was run.
+    assert watch.calls["HasPrivilegeOnEntities"] == 2

@@ -67,7 +67,12 @@ def test_a_slash_in_a_name_comes_back(workshop: Workshop) -> None:
     moid = make_switch(workshop, name)
     make(workshop, SetPortgroup(switch_name=name, switch_moid=moid, name=f"{name}-a", vlan=5))
     assert switch_named(workshop, name).moid == moid
-    assert network_named(workshop, f"{name}-a").switch_uuid == switch_named(workshop, name).uuid
+    made = network_named(workshop, f"{name}-a")
+    assert made.switch_uuid == switch_named(workshop, name).uuid
+    spent = workshop.desk.session.round_trips
+    assert workshop.desk.reader.read_portgroups(moid)[f"{name}-a"] == made.moid
+    assert workshop.desk.session.round_trips == spent + 1
+    assert workshop.desk.reader.read_portgroups("dvs-90001") == {}
 
 
 def test_a_name_that_is_taken_is_refused_for_switches_and_portgroups(workshop: Workshop) -> None:

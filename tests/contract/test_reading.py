@@ -142,9 +142,9 @@ def test_every_estate_is_read_within_the_budget(estate: str) -> None:
 @pytest.mark.parametrize("estate", [*estate_names(), "fleet-16x4-40vms", "fleet-16x4-400vms"])
 def test_a_pool_is_the_same_where_kinds_of_hosts_are_not_asked(estate: str) -> None:
     pools, spent = [], []
-    for asks_kinds in (True, False):
+    for kinds_of in (None, frozenset[str]()):
         with lab_vcenter(estate).desk() as desk:
-            found = desk.inventory(ReadScope(for_planning=False, asks_kinds=asks_kinds))
+            found = desk.inventory(ReadScope(for_planning=False, kinds_of=kinds_of))
             spent.append(desk.session.round_trips)
         catalog = load_catalog()
         switched = {board.key for board in catalog.boards.values() if board.is_nvswitch}
@@ -162,13 +162,17 @@ def _but_bridges(gpu: PooledGpu, switched: Collection[str]) -> PooledGpu:
 
 def test_kinds_of_hosts_that_tell_enough_by_their_lists_are_not_asked() -> None:
     with lab_vcenter("fleet-40x8-200vms").desk() as desk:
-        found = desk.inventory(ReadScope(for_planning=False, asks_kinds=False))
+        found = desk.inventory(ReadScope(for_planning=False, kinds_of=frozenset()))
         assert len({host.gpus[0].name for host in found.hosts}) == 4
         # Three to log in, the view, two passes.
         assert desk.session.round_trips == 6
-        desk.inventory(ReadScope(for_planning=False))
-        # A pass each, and two calls for each kind, of which nothing is taken for known.
-        assert desk.session.round_trips == 6 + 2 + 2 * 4
+        # Two passes, and two calls for the one kind that matters; then for the others, of which nothing is
+        # taken for known.
+        desk.inventory(ReadScope(for_planning=False, kinds_of=frozenset({"grid_a100"})))
+        assert desk.session.round_trips == 6 + 2 + 2
+        whole = desk.inventory(ReadScope(for_planning=False))
+        assert desk.session.round_trips == 6 + 4 + 2 * 4
+        assert all(host.profiles for host in whole.hosts)
 
 
 @pytest.mark.parametrize("estate", ["two-a100", "mixed-fleet"])
@@ -532,8 +536,8 @@ def test_a_part_that_is_read_again_makes_the_whole() -> None:
         desk.done(desk.writer.destroy_vm(gone))
         spent = desk.session.round_trips
         part = desk.reader.read_part(scope, [made, new, gone])
-        # Who has gone costs one more.
-        assert desk.session.round_trips == spent + 3
+        # VMs and hosts are one call, and who has gone costs one more.
+        assert desk.session.round_trips == spent + 2
         whole = desk.inventory(scope)
     assert part.vm_by_moid.keys() == whole.vm_by_moid.keys() != before.vm_by_moid.keys()
     for moid in (made, new):

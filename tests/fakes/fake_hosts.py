@@ -103,6 +103,10 @@ class FakeHosts(FakeVCenter):
         self._note("read_hosts", "")
         return tuple(self._seen_host(self.hosts[moid]) for moid in moids if moid in self.hosts)
 
+    def read_portgroups(self, switch_moid: str) -> Mapping[str, str]:
+        own = self.switches[switch_moid].portgroup_vlans if switch_moid in self.switches else {}
+        return {self.networks[moid].name: moid for moid in own if moid in self.networks}
+
     def read_facts(self, host_moids: Sequence[str], groups: frozenset[FactGroup]) -> EstateFacts:
         self._tick()
         self._note("read_facts", "")

@@ -220,11 +220,18 @@ class FakeVCenter:
     def read_licences(self) -> None:
         return
 
+    def read_portgroups(self, switch_moid: str) -> Mapping[str, str]:
+        del switch_moid
+        return {}
+
     def read_gpu_use(self, hosts: Sequence[Host], days: float | None = None) -> UseReading:
         return UseReading(unread="this vCenter has no performance counters of GPUs")
 
     def read_locks(self) -> None:
         return None
+
+    def read_reservations(self, *, is_timed: bool = True) -> None:
+        del is_timed
 
     def read_attached_tags(self, vm_moids: Sequence[str]) -> Mapping[str, frozenset[str]]:
         return {moid: self.tags.get(moid, frozenset()) for moid in vm_moids}

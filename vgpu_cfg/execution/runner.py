@@ -42,6 +42,7 @@ from vgpu_cfg.execution.steps import is_for_hosts, make_step
 from vgpu_cfg.execution.vms.owner_marks import is_marking
 from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.identity import new_id
+from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.plan.change import (
     Canary,
     Change,
@@ -74,6 +75,7 @@ def run_plan(  # noqa: PLR0913 - what a run needs, how it goes, and how it is wa
     guests: GuestTools | None = None,
     options: RunOptions | None = None,
     user: str = "",
+    observed: Inventory | None = None,
     make_id: MakeId = new_id,
     on_event: Callable[[Event], None] = lambda _: None,
     stop: Callable[[], bool] = lambda: False,
@@ -83,8 +85,8 @@ def run_plan(  # noqa: PLR0913 - what a run needs, how it goes, and how it is wa
 
     A plan that prepares hosts takes `hosts`, one that sets guests up `guests`; their shells are closed
     before this returns or raises. `locks` keep other runs away; once they have gone nothing more is begun.
-    `user` is the account at vCenter, which owner marks name, and `make_id` makes the instance UUIDs of new
-    VMs.
+    `user` is the account at vCenter, which owner marks name, `observed` what the plan was made of, and
+    `make_id` makes the instance UUIDs of new VMs.
     A plan with canaries takes `pass_canary`, which verifies one and says whether others may begin; it is
     asked while nothing is under way.
     Where `stop` turns true, or at a first KeyboardInterrupt, no further task is started
@@ -105,7 +107,15 @@ def run_plan(  # noqa: PLR0913 - what a run needs, how it goes, and how it is wa
     if not plan.desired.id and any(_is_marking(change) for change in plan.changes):
         raise ValueError("a plan that marks VMs needs an id")
     session = RunSession(
-        plan, reader, writer, clock, options or RunOptions(), locks, user=user, make_id=make_id
+        plan,
+        reader,
+        writer,
+        clock,
+        options or RunOptions(),
+        locks,
+        user=user,
+        make_id=make_id,
+        observed=observed,
     )
     guest_session = GuestSession(session, guests) if guests is not None else None
     try:

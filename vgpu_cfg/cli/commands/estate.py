@@ -152,7 +152,8 @@ def inventory(
             return flow.read_all(server, with_chains=with_chains)
         use_days = USE_DAYS if days is None else days
         is_page = html is not None
-        return flow.read_all(server, use_days=use_days, with_chains=is_page, asks_kinds=is_page or verbose)
+        kinds_of = None if is_page or verbose else frozenset[str]()
+        return flow.read_all(server, use_days=use_days, with_chains=is_page, kinds_of=kinds_of)
 
     def answer(server: Connection, observed: Inventory, wants_host: Callable[[str], bool]) -> answers.Answer:
         if not gpus:

@@ -100,7 +100,17 @@ def scope_of(desired: DesiredPlan) -> ReadScope:
         key_providers=any(vm.vtpm for vm in desired.vms),
         storage_policies=frozenset(name for vm in desired.vms for name in vm.storage_policies),
         tag_categories=frozenset(name for vm in desired.vms for name in vm.tags or {}),
+        several_vgpus=bool(desired.hosts) or any(len(vm.gpus) > 1 for vm in desired.vms),
+        kinds_of=_prefixes_of(desired),
     )
+
+
+def _prefixes_of(desired: DesiredPlan) -> frozenset[str] | None:
+    """Return the prefixes of a plan's profiles; None where it takes GPUs otherwise, or prepares hosts."""
+    gpus = [gpu for vm in desired.vms for gpu in vm.gpus]
+    if desired.hosts or any(gpu.kind != "vgpu" for gpu in gpus):
+        return None
+    return frozenset(profile.prefix for gpu in gpus for profile in gpu.profile)
 
 
 def _has_fixed_passthrough(vm: DesiredVm) -> bool:
@@ -142,10 +152,12 @@ def _with_failed_customizations(
     return observed.model_copy(update={"failed_customizations": failed})
 
 
-def with_reservations(observed: Inventory, reader: InventoryReader) -> Inventory:
-    """Add what plans have reserved, for a run: it knows of locks by taking its own."""
-    locks = reader.read_locks()
-    return observed.model_copy(update={"reservations": locks.reservations if locks is not None else None})
+def with_reservations(observed: Inventory, reader: InventoryReader, *, is_timed: bool = True) -> Inventory:
+    """Add what plans have reserved, for a run: it knows of locks by taking its own.
+
+    Unless `is_timed` nothing but that depends on what time it is at vCenter.
+    """
+    return observed.model_copy(update={"reservations": reader.read_reservations(is_timed=is_timed)})
 
 
 def refuse_errors(plan: Plan, fixes: Suggestion | None = None) -> None:
@@ -289,13 +301,13 @@ def read_all(
     with_licences: bool = False,
     reservations: bool = False,
     for_planning: bool = False,
-    asks_kinds: bool = True,
+    kinds_of: frozenset[str] | None = None,
 ) -> Inventory:
     """Read a whole estate, with `use_days` also the use of its GPUs, now and over so many days.
 
     With `with_chains` also what hosts tell of the ATS chains of their VMs; with `with_licences` those of
     vCenter's licences that hosts have; with `reservations` what plans have reserved; `for_planning` with what
-    only placing VMs needs, without `asks_kinds` not what kinds of hosts tell of profiles beyond their room.
+    only placing VMs needs, with `kinds_of` as a `ReadScope` has it.
 
     Raises NotFound for a datacenter that it has not.
     """
@@ -305,7 +317,7 @@ def read_all(
         scope = ReadScope(
             datacenter=connection.datacenter,
             for_planning=for_planning,
-            asks_kinds=asks_kinds,
+            kinds_of=kinds_of,
             counters=use_days is not None,
         )
         observed = reader.read_inventory(scope)

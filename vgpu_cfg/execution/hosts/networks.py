@@ -22,7 +22,6 @@ from vgpu_cfg.model.plan.host_change import (
     SetPortgroup,
     SetVCenterOption,
 )
-from vgpu_cfg.ports import ReadScope
 
 _BASE = frozenset({FactGroup.BASE})
 
@@ -95,14 +94,14 @@ def _edit_switch(change: ChangeNetwork, wanted: EditSwitch, hosts: HostSession) 
 def _set_portgroup(change: ChangeNetwork, wanted: SetPortgroup, hosts: HostSession) -> Step:
     facts = _read(hosts)
     switch = _switch_moid(wanted, facts, hosts)
-    moid = wanted.portgroup_moid or _portgroup_named(wanted.name, switch, facts, hosts)
+    moid = wanted.portgroup_moid or _portgroup_named(wanted.name, switch, hosts)
     if moid is not None:
         hosts.run.networks[wanted.name] = moid
         if _has_vlan(wanted, moid, facts):
             return StepResult(is_needed=False, message="it is so already")
     filled = wanted.model_copy(update={"switch_moid": switch, "portgroup_moid": moid})
     yield from _run_task(change.model_copy(update={"network": filled}), hosts)
-    made = moid or _portgroup_named(wanted.name, switch, _read(hosts), hosts)
+    made = moid or _portgroup_named(wanted.name, switch, hosts)
     if made is None:
         raise _not_shown(change)
     hosts.run.networks[wanted.name] = made
@@ -184,11 +183,6 @@ def _has_vlan(wanted: SetPortgroup, moid: str, facts: EstateFacts) -> bool:
     return wanted.vlan in vlans
 
 
-def _portgroup_named(name: str, switch_moid: str, facts: EstateFacts, hosts: HostSession) -> str | None:
-    """Find a portgroup of a switch by its name: one reading in bulk, since facts name none."""
-    switch = next((one for one in facts.switches if one.moid == switch_moid), None)
-    if switch is None:
-        return None
-    observed = hosts.run.reader.read_inventory(ReadScope(plan=hosts.run.plan.desired.identity))
-    found = (net.moid for net in observed.networks if net.name == name and net.moid in switch.portgroup_vlans)
-    return next(found, None)
+def _portgroup_named(name: str, switch_moid: str, hosts: HostSession) -> str | None:
+    """Find a portgroup of a switch by its name, which facts do not hold."""
+    return hosts.run.reader.read_portgroups(switch_moid).get(name)

@@ -15,6 +15,7 @@ from vgpu_cfg.knowledge.faults import explain_fault
 from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.at_once import PARALLEL, PER_HOST
 from vgpu_cfg.model.identity import new_id
+from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import AFFINITY_KEY, MARK_PLAN_KEY, MARK_VM_KEY, Vm, VmDetail
 from vgpu_cfg.model.plan.change import MarkVm, Plan, ReconfigureVm, VmRef
 from vgpu_cfg.model.plan.report import SettingReading
@@ -25,6 +26,9 @@ T = TypeVar("T")
 
 FRESH_SECONDS = 5.0
 """So old may be what was read back of a VM, and be taken for how it is before the next write."""
+PLANNED_SECONDS = 60.0
+"""So old may be what the plan was made of, where nobody's change is lost by going by it: vCenter refuses a
+request with a change version that is no more, and what a template holds is read once per run at most."""
 
 PLAN_AGAIN = "run the same command again: it plans again from what is there now"
 
@@ -87,6 +91,7 @@ class RunSession:
     """The state that the steps of one run share.
 
     `user` is the account at vCenter, which owner marks name; `make_id` makes the instance UUIDs of new VMs.
+    `observed` is what the plan was made of.
     `made` maps the names of VMs that this run made to their moids, `versions` a moid
     to its change version after this run's last change to it and `seen` to how the VM was
     read then, `half_made` the names of VMs that were made and do not yet show what was
@@ -107,6 +112,7 @@ class RunSession:
     locks: RunLocks
     user: str = ""
     make_id: MakeId = new_id
+    observed: Inventory | None = None
     note: Callable[[str, str], None] = lambda _change_id, _message: None
     is_stopping: bool = False
     made: dict[str, str] = field(default_factory=dict)
@@ -121,6 +127,7 @@ class RunSession:
     networks: dict[str, str] = field(default_factory=dict)
     readings: dict[str, tuple[SettingReading, ...]] = field(default_factory=dict)
     planned_versions: Mapping[str, str] = field(default_factory=dict)
+    planned_keys: frozenset[str] = frozenset()
     start_queues: StartQueues = field(default_factory=StartQueues)
 
     def __post_init__(self) -> None:
@@ -129,6 +136,7 @@ class RunSession:
             for change in self.plan.changes
             if isinstance(change, ReconfigureVm | MarkVm) and change.vm.moid and change.spec.change_version
         }
+        self.planned_keys = _with_own(key for vm in self.plan.desired.vms for key in vm.extra_config)
         self.start_queues = StartQueues(self.plan.contests)
 
     def check_going_on(self) -> None:
@@ -167,14 +175,34 @@ class RunSession:
         """Return the addresses of the GPUs of a host that a VM holds now."""
         return (yield from look(moid, _with_own(()), host_moid)).pci_ids
 
-    def _read_before(self, moid: str, keys: Iterable[str]) -> Waiting[Vm | None]:
-        """Read a VM before it is written to; what was read back since the run last waited holds, once."""
+    def _read_before(self, moid: str, keys: Iterable[str], *, is_guarded: bool = False) -> Waiting[Vm | None]:
+        """Read a VM before it is written to; what was read back since the run last waited holds, once.
+
+        Where the request `is_guarded` by the change version that the VM was planned at, so does what the plan
+        was made of: vCenter refuses it where the VM has been changed since.
+        """
         known = self.just_read.pop(moid, None)
         if known is not None and _with_own(keys) <= known.keys:
             age = (self.clock.now() - known.at).total_seconds()
             if age <= FRESH_SECONDS:
                 return known.vm
+        planned = self._as_planned(moid) if is_guarded else None
+        if planned is not None and _with_own(keys) <= self.planned_keys:
+            return planned
         return (yield from self.read_vm(moid, keys))
+
+    def _as_planned(self, moid: str) -> Vm | None:
+        """Return a VM as the plan was made of it, unless this run has changed it since, or it is old."""
+        found = self._observed(moid)
+        if found is None or found.detail is None or found.called or moid in self.versions:
+            return None
+        return found if found.detail.change_version == self.planned_versions.get(moid) else None
+
+    def _observed(self, moid: str) -> Vm | None:
+        observed = self.observed
+        if observed is None or (self.clock.now() - observed.read_at).total_seconds() > PLANNED_SECONDS:
+            return None
+        return observed.vm_by_moid.get(moid)
 
     def find_asked_for(self, name: str) -> Vm | None:
         """Return the VM that an earlier request of this run has made, whose answer was lost; None for none.
@@ -191,14 +219,16 @@ class RunSession:
                 return vm
         return None
 
-    def read_own_vm(self, vm: VmRef, keys: Iterable[str] = ()) -> Waiting[Vm | None]:
+    def read_own_vm(
+        self, vm: VmRef, keys: Iterable[str] = (), *, is_guarded: bool = False
+    ) -> Waiting[Vm | None]:
         """Read a VM again before it is written to, and see that it is still this plan's.
 
         Returns None where it has gone. Raises StalePlan where its owner mark says that it is another's,
         where somebody has made a template of it, or where it has changed since it was planned. Its own name
         tells only where the mark holds no id; where it is another, `called` has it.
         """
-        found = yield from self._read_before(self.moid_of(vm), keys)
+        found = yield from self._read_before(self.moid_of(vm), keys, is_guarded=is_guarded)
         if found is None:
             return None
         mark, plan = found.mark, self.plan.desired.identity
@@ -293,9 +323,16 @@ class RunSession:
                 remedy="take that VM out of it in vCenter, or leave it; then run the same command again",
             )
 
-    def present(self, vm: VmRef, keys: Iterable[str] = (), *, host_moid: str | None = None) -> Waiting[Vm]:
-        """Read an own VM that must be there, on `host_moid` if given."""
-        found = yield from self.read_own_vm(vm, keys)
+    def present(
+        self,
+        vm: VmRef,
+        keys: Iterable[str] = (),
+        *,
+        host_moid: str | None = None,
+        is_guarded: bool = False,
+    ) -> Waiting[Vm]:
+        """Read an own VM that must be there, on `host_moid` if given; `is_guarded`: see `_read_before`."""
+        found = yield from self.read_own_vm(vm, keys, is_guarded=is_guarded)
         if found is None:
             raise StalePlan(f"the VM {vm.name} has gone", subject=vm.name, remedy=PLAN_AGAIN)
         if host_moid is not None and found.host_moid != host_moid:
@@ -331,10 +368,13 @@ class RunSession:
         return found, seen.pci_ids
 
     def template_detail(self, moid: str) -> VmDetail:
-        """Return what a template holds, read once per run."""
+        """Return what a template holds, read once per run; what the plan was made of holds for a moment."""
         if moid not in self.templates:
-            found = self.reader.read_vms([moid])
-            detail = found[0].detail if found else None
+            known = self._observed(moid)
+            detail = known.detail if known is not None else None
+            if detail is None:
+                found = self.reader.read_vms([moid])
+                detail = found[0].detail if found else None
             self.templates[moid] = detail or VmDetail()
         return self.templates[moid]
 

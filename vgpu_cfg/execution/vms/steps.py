@@ -117,7 +117,9 @@ def upgrade_vm(change: UpgradeVm, session: RunSession) -> Step:
 def reconfigure_vm(change: ReconfigureVm, session: RunSession) -> Step:
     """Reconfigure a VM that is still what it was when it was planned."""
     spec = change.spec
-    vm = yield from session.present(change.vm, spec.extra_config, host_moid=change.host_moid)
+    vm = yield from session.present(
+        change.vm, spec.extra_config, host_moid=change.host_moid, is_guarded=bool(spec.change_version)
+    )
     before = vm.detail or VmDetail()
     spec = marked_again(spec, vm, session)
     own_version = session.versions.get(vm.moid)

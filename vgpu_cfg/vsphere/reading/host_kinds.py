@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from functools import lru_cache
 from typing import Any, TypeVar
 
@@ -130,12 +130,15 @@ def read_kinds(
     computes: Mapping[str, Item],
     known: KnownKinds,
     spare: Callable[[Sequence[Host]], Spared] = lambda _alike: Spared(),
+    *,
+    with_limits: bool = True,
 ) -> dict[str, KindFacts]:
     """Return, by host, what its kind has in common; `items` and `computes` are properties by moid.
 
-    Two round trips per kind, and one per ESXi build for how many vGPUs a VM may have, unless they are
-    known. Hosts that are not connected are not asked; they get what others of their kind told. `spare` says
-    what need not be asked of the hosts of a kind; where it spares anything that is known for this once.
+    Two round trips per kind and, `with_limits`, one per ESXi build for how many vGPUs a VM may have, unless
+    they are known. Hosts that are not connected are not asked; they get what others of their kind told.
+    `spare` says what need not be asked of the hosts of a kind; where it spares anything, what was told is
+    not kept.
     """
     limits = known.limits
     kinds: dict[Kind, list[Host]] = defaultdict(list)
@@ -143,29 +146,42 @@ def read_kinds(
         kinds[kind_of(host)].append(host)
     facts: dict[str, KindFacts] = {}
     for kind, alike in kinds.items():
-        found = known.kinds.get(kind, KindFacts())
-        spared = Spared() if kind in known.kinds else spare(alike)
-        for host in alike if kind not in known.kinds else ():
+        found = known.kinds.get(kind)
+        spared = Spared() if found is not None else spare(alike)
+        build = _offer(alike[0])
+        for host in alike:
+            is_limit_asked = with_limits and build not in limits
+            if found is not None and not is_limit_asked:
+                break
             if host.connection is not Connection.CONNECTED:
                 continue
             try:
-                build = (host.version, host.build, host.max_hardware_version)
-                if build not in limits:
+                if is_limit_asked:
                     limits[build] = _max_vgpus(session, host, computes.get(host.compute_moid))
-                found = KindFacts(
-                    profiles=_profiles(session, items[host.moid], spared.profiles),
-                    device_groups=() if spared.device_groups else _device_groups(session, items[host.moid]),
-                    max_vgpus_by_hardware_version=limits[build],
-                )
-                if spared == Spared():
-                    known.kinds[kind] = found
+                if found is None:
+                    found = KindFacts(
+                        profiles=_profiles(session, items[host.moid], spared.profiles),
+                        device_groups=()
+                        if spared.device_groups
+                        else _device_groups(session, items[host.moid]),
+                    )
             except vmodl.MethodFault as fault:
                 if not is_host_silent(fault):
                     raise to_error(fault, "reading what a host offers", host.inventory_path) from fault
-                continue
-            break
-        facts.update((host.moid, found) for host in alike)
+        if found is not None and spared == Spared():
+            known.kinds[kind] = found
+        told = (
+            KindFacts()
+            if found is None
+            else replace(found, max_vgpus_by_hardware_version=limits.get(build, {}))
+        )
+        facts.update((host.moid, told) for host in alike)
     return facts
+
+
+def _offer(host: Host) -> Kind:
+    """Return what decides how many vGPUs a VM may have on a host."""
+    return host.version, host.build, host.max_hardware_version
 
 
 def read_system_ids(session: Session, hosts: Iterable[Host], computes: Mapping[str, Item]) -> dict[str, str]:

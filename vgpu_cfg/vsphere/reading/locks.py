@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from datetime import datetime
+
 from pyVmomi import vim
 
 from vgpu_cfg.model.locks import Lock, Locks, parse_lock
-from vgpu_cfg.model.reservations import RESERVATION_HEAD, KeptReservation, parse_reservation
+from vgpu_cfg.model.reservations import RESERVATION_HEAD, KeptReservation, Reservations, parse_reservation
 from vgpu_cfg.vsphere.wire.collector import Item, Paths, Start, collect_from
 from vgpu_cfg.vsphere.wire.faults import translated
 from vgpu_cfg.vsphere.wire.session import Session
 
+_READING = "reading the locks of runs"
 _INFO = (
     Paths(
         "vim.alarm.Alarm",
@@ -23,19 +27,42 @@ def read_locks(session: Session) -> Locks:
 
     A vCenter has some hundred alarms of its own; their names and texts come along.
     """
+    with translated(_READING, session.address):
+        now = _now(session)
+    items = _alarms(session)
+    held = tuple(lock for item in items if (lock := _lock(item)) is not None)
+    return Locks(now=now, held=held, server=session.address, reserved=_reserved(items))
+
+
+def read_reservations(session: Session, now: datetime | None = None) -> Reservations:
+    """Read all reservations that the account may see: two round trips, and one for vCenter's time.
+
+    That is not asked where nothing is reserved and a time is given, `now`.
+    """
+    kept = _reserved(_alarms(session))
+    if kept or now is None:
+        with translated(_READING, session.address):
+            now = _now(session)
+    return Reservations(now=now, kept=kept)
+
+
+def _now(session: Session) -> datetime:
+    now: datetime = vim.ServiceInstance("ServiceInstance", session.stub).CurrentTime()
+    return now
+
+
+def _alarms(session: Session) -> list[Item]:
     content = session.service_content
-    with translated("reading the locks of runs", session.address):
-        now = vim.ServiceInstance("ServiceInstance", session.stub).CurrentTime()
-        if content.alarmManager is None:
-            return Locks(now=now, server=session.address)
+    if content.alarmManager is None:
+        return []
+    with translated(_READING, session.address):
         alarms = content.alarmManager.GetAlarm(content.rootFolder) or ()
     starts = [Start("vim.alarm.Alarm", str(alarm._moId)) for alarm in alarms]
-    items = collect_from(session, _INFO, starts) if starts else []
-    locks = (_lock(item) for item in items)
-    held = tuple(lock for lock in locks if lock is not None)
-    reserved = (_reservation(item) for item in items)
-    found = tuple(one for one in reserved if one is not None)
-    return Locks(now=now, held=held, server=session.address, reserved=found)
+    return collect_from(session, _INFO, starts) if starts else []
+
+
+def _reserved(items: Iterable[Item]) -> tuple[KeptReservation, ...]:
+    return tuple(one for item in items if (one := _reservation(item)) is not None)
 
 
 def _lock(item: Item) -> Lock | None:

@@ -13,6 +13,7 @@ from vgpu_cfg.vsphere.wire.collector import Paths
 HOST = "vim.HostSystem"
 VM = "vim.VirtualMachine"
 CLUSTER = "vim.ClusterComputeResource"
+SWITCH = "vim.DistributedVirtualSwitch"
 
 
 def extra_config_path(key: str) -> str:
@@ -139,6 +140,9 @@ VM_AGAIN = (Paths(VM, VM_LIGHT + VM_DETAIL, OF_VMS),)
 
 TIES = (Paths(CLUSTER, ("configurationEx",)),)
 """The rules and groups of a cluster."""
+
+PORTGROUPS = (Paths("vim.dvs.DistributedVirtualPortgroup", ("name",)),)
+"""What the portgroups of a switch are called."""
 
 HOLDERS = (Paths(HOST, ("config.graphicsInfo",), OF_HOSTS),)
 """Which VMs hold which GPUs now."""

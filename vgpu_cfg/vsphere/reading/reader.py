@@ -21,8 +21,10 @@ from vgpu_cfg.model.observed.gpu_use import UseReading
 from vgpu_cfg.model.observed.host_facts import EstateFacts, FactGroup
 from vgpu_cfg.model.observed.inventory import DirectPathCapacity, Host, Inventory, PciDevice
 from vgpu_cfg.model.observed.maintenance import MaintenanceEntry
+from vgpu_cfg.model.observed.names import unescaped
 from vgpu_cfg.model.observed.past import Past, PastScope
 from vgpu_cfg.model.observed.vm import Vm, VmDetail
+from vgpu_cfg.model.reservations import Reservations
 from vgpu_cfg.planning.findings.options import matches_any
 from vgpu_cfg.ports import Clock, ReadScope
 from vgpu_cfg.vsphere.history.origins import read_origins
@@ -42,7 +44,7 @@ from vgpu_cfg.vsphere.reading.hosts import gpu_holders, lists_nvidia, make_host
 from vgpu_cfg.vsphere.reading.key_providers import read_key_providers
 from vgpu_cfg.vsphere.reading.libraries import read_library_items
 from vgpu_cfg.vsphere.reading.licences import read_licences
-from vgpu_cfg.vsphere.reading.locks import read_locks
+from vgpu_cfg.vsphere.reading.locks import read_locks, read_reservations
 from vgpu_cfg.vsphere.reading.nics import mark_nics
 from vgpu_cfg.vsphere.reading.places import Places
 from vgpu_cfg.vsphere.reading.privileges import (
@@ -99,6 +101,7 @@ class VCenterReader:
         self._places = Places(())
         self._hosts: Mapping[str, Host] = {}
         self._vms: Mapping[str, Vm] = {}
+        self._seen_on: dict[str, str] = {}
         self._scope: ReadScope | None = None
         self._inventory: Inventory | None = None
         self._known = KnownKinds()
@@ -143,23 +146,28 @@ class VCenterReader:
         return inventory
 
     def read_part(self, scope: ReadScope, vm_moids: Iterable[str]) -> Inventory:
-        """Read some VMs, then their hosts, in two round trips; the rest is as `read_inventory` has read it.
+        """Read some VMs, and the hosts where they were last, in one round trip; the rest is as before.
 
-        All is read where that was of another scope, where the scope has more to ask of VMs, and where a VM's
-        host or folder is not known.
+        Hosts where a VM turns out to be take one more. All is read where `read_inventory` has read another
+        scope, where this one has more to ask of VMs, and where a VM's host or folder is not known.
         """
         before, moids = self._inventory, dict.fromkeys(vm_moids)
         asks_more = scope.storage_policies or scope.tag_categories or scope.library_items
         if before is None or scope != self._scope or asks_more:
             return self.read_inventory(scope)
         read_at = self._clock.now()
-        items = self._items(passes.VM_AGAIN, passes.VM, moids)
-        at = {item.moid_of("runtime.host") for item in items}
-        at.update(self._vms[moid].host_moid for moid in moids if moid in self._vms)
+        were = [self._vms[moid].host_moid for moid in moids if moid in self._vms]
+        were += [self._seen_on[moid] for moid in moids if moid in self._seen_on]
+        likely = dict.fromkeys(moid for moid in were if moid is not None and moid in self._hosts)
+        starts = [Start(passes.VM, moid) for moid in moids] + [Start(passes.HOST, moid) for moid in likely]
+        found = collect_from(self._session, passes.VM_AGAIN + passes.HOST_AGAIN, starts) if starts else []
+        items = [item for item in found if item.type_name == "VirtualMachine"]
+        read = [item for item in found if item.type_name == "HostSystem"]
+        at = {moid for item in items if (moid := item.moid_of("runtime.host"))}
         folders = {item.moid_of("parent") for item in items}
-        if not (at - {None} <= self._hosts.keys() and all(map(self._places.find, folders))):
+        if not (at <= self._hosts.keys() and all(map(self._places.find, folders))):
             return self.read_inventory(scope)
-        read = self._items(passes.HOST_AGAIN, passes.HOST, sorted(moid for moid in at if moid))
+        read += self._items(passes.HOST_AGAIN, passes.HOST, sorted(at - likely.keys()))
         hosts = {**self._hosts, **{item.moid: make_host(self._places, item) for item in read}}
         seen = {
             item.moid: make_vm(
@@ -236,6 +244,7 @@ class VCenterReader:
 
     def _vms_of(self, items: Iterable[Item], extra_config_keys: frozenset[str]) -> tuple[Vm, ...]:
         vms = {item.moid: make_vm(self._places, item, make_detail(item, extra_config_keys)) for item in items}
+        self._seen_on.update((vm.moid, vm.host_moid) for vm in vms.values() if vm.host_moid is not None)
         found = mark_nics(vms, self._hosts.values()).values()
         return tuple(self._policies.with_policies(found) if self._has_policies else found)
 
@@ -302,6 +311,12 @@ class VCenterReader:
         items = self._items(passes.TIES, passes.CLUSTER, [cluster_moid])
         return reader_places.ties(items[0]) if items else ClusterTies()
 
+    def read_portgroups(self, switch_moid: str) -> Mapping[str, str]:
+        """Read the portgroups of a distributed switch, moids by name, in one round trip."""
+        start = Start(passes.SWITCH, switch_moid, follow="portgroup")
+        found = collect_from(self._session, passes.PORTGROUPS, [start])
+        return {unescaped(item.get("name", item.moid)): item.moid for item in found}
+
     def read_past(self, scope: PastScope) -> Past:
         """Read what vCenter's events tell of some VMs, hosts and clusters."""
         from vgpu_cfg.vsphere.history.happened import read_past
@@ -327,6 +342,10 @@ class VCenterReader:
     def read_locks(self) -> Locks | None:
         """Read the locks of runs: three round trips."""
         return read_locks(self._session)
+
+    def read_reservations(self, *, is_timed: bool = True) -> Reservations | None:
+        """Read what plans have reserved: two round trips, and one for the time."""
+        return read_reservations(self._session, None if is_timed else self._clock.now())
 
     def read_attached_tags(self, vm_moids: Sequence[str]) -> Mapping[str, frozenset[str]]:
         """Return the ids of the tags that VMs have, of whatever category."""
@@ -427,14 +446,25 @@ class VCenterReader:
                 host.model_copy(update={"max_hardware_version": newest.get(host.moid)}) for host in with_gpus
             ]
         on: dict[str, list[Vm]] = {}
-        for vm in () if scope.asks_kinds else vms.values():
+        for vm in () if scope.kinds_of is None else vms.values():
             if vm.is_on and vm.host_moid is not None:
                 on.setdefault(vm.host_moid, []).append(vm)
 
         def spare(alike: Sequence[Host]) -> Spared:
-            return Spared() if scope.asks_kinds else spared_of(alike, on, self._board, self._prefixes)
+            wanted = scope.kinds_of
+            if wanted is None or any(wanted.intersection(self._prefixes(gpu.pci)) for gpu in alike[0].gpus):
+                return Spared()
+            return spared_of(alike, on, self._board, self._prefixes)
 
-        kinds = read_kinds(self._session, with_gpus, items, computes, self._known, spare)
+        kinds = read_kinds(
+            self._session,
+            with_gpus,
+            items,
+            computes,
+            self._known,
+            spare,
+            with_limits=scope.several_vgpus,
+        )
         direct_path = read_direct_path(self._session, with_gpus)
         complete = {
             host.moid: infer_sharing(
@@ -576,6 +606,10 @@ class RecordedReader:
         """Return a host and its facts as they were recorded."""
         return next(iter(self.read_hosts([moid])), None), self.read_facts([moid], groups)
 
+    def read_portgroups(self, switch_moid: str) -> Mapping[str, str]:  # noqa: ARG002 - nobody makes any there
+        """Return nothing: what a run looks for when it has made a portgroup is not recorded."""
+        return {}
+
     def read_ties(self, cluster_moid: str) -> ClusterTies:
         """Return the rules and VM groups of a cluster as they were recorded."""
         cluster = self.read_inventory(ReadScope()).cluster_by_moid.get(cluster_moid)
@@ -605,6 +639,10 @@ class RecordedReader:
 
     def read_locks(self) -> Locks | None:
         """Return nothing: a recording does not tell who worked when it was made."""
+        return None
+
+    def read_reservations(self, *, is_timed: bool = True) -> Reservations | None:  # noqa: ARG002 - none is recorded
+        """Return nothing: a recording does not tell what was reserved when it was made."""
         return None
 
     def read_attached_tags(self, vm_moids: Sequence[str]) -> Mapping[str, frozenset[str]]:  # noqa: ARG002 - a recording has no tags

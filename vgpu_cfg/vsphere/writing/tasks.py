@@ -2,7 +2,8 @@
 
 Nothing is polled but how far tasks are, once a wait has ended without news: as news it would wake whoever
 waits again and again. The list, the filter and the collector's version live as long as the
-session; where it has to be renewed they are made anew, and every task tells its state again.
+session; where it has to be renewed they are made anew, and every task tells its state again. The filter
+stands in the session's own property collector: nothing else of a session waits for updates.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class TaskWatch:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._renewals = session.renewals
-        self._collector: Any = None
+        self._filter: Any = None
         self._list: Any = None
         self._version = ""
         self._watched: set[str] = set()
@@ -60,10 +61,10 @@ class TaskWatch:
 
     def close(self) -> None:
         """Let go of the filter and the list; what goes wrong on the way out harms nobody."""
-        collector, view = self._collector, self._list
+        found, view = self._filter, self._list
         self._forget()
         for release in (
-            getattr(collector, "DestroyPropertyCollector", None),
+            getattr(found, "DestroyPropertyFilter", None),
             getattr(view, "DestroyView", None),
         ):
             if release is None:
@@ -94,7 +95,8 @@ class TaskWatch:
         self._watch(tasks)
         pages = Pages(self._session.limits.answer_pages, self._session.address)
         options = vmodl.query.PropertyCollector.WaitOptions(maxWaitSeconds=seconds)
-        update = self._collector.WaitForUpdatesEx(self._version, options)
+        collector = self._session.service_content.propertyCollector
+        update = collector.WaitForUpdatesEx(self._version, options)
         while update is not None:
             self._version = update.version
             for changed in update.filterSet or ():
@@ -103,11 +105,11 @@ class TaskWatch:
             if not getattr(update, "truncated", False):
                 break
             pages.turn(self._version, is_empty=not update.filterSet)
-            update = self._collector.WaitForUpdatesEx(self._version, options)
+            update = collector.WaitForUpdatesEx(self._version, options)
 
     def _watch(self, tasks: Sequence[str]) -> None:
         """Have the list hold the tasks asked about; those that are over are taken off on the way."""
-        if self._collector is None:
+        if self._filter is None:
             # A vCenter that restarted may have forgotten tasks: it tells that of what is put into a list.
             is_anew = self._session.renewals > 0
             self._build(() if is_anew else tasks)
@@ -126,19 +128,18 @@ class TaskWatch:
         content = self._session.service_content
         query = vmodl.query.PropertyCollector
         self._list = content.viewManager.CreateListView(self._refs(tasks))
-        self._collector = content.propertyCollector.CreatePropertyCollector()
         through = query.TraversalSpec(name="tasks", type=vim.view.ListView, path="view", skip=False)
         spec = query.FilterSpec(
             propSet=[query.PropertySpec(type=vim.Task, all=False, pathSet=list(_PATHS))],
             objectSet=[query.ObjectSpec(obj=self._list, skip=True, selectSet=[through])],
         )
-        self._collector.CreateFilter(spec, True)
+        self._filter = content.propertyCollector.CreateFilter(spec, True)
         self._version = ""
         self._watched = set(tasks)
 
     def _forget(self) -> None:
         self._renewals = self._session.renewals
-        self._collector = None
+        self._filter = None
         self._list = None
         self._version = ""
         self._watched = set()

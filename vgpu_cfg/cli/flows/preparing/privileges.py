@@ -17,18 +17,21 @@ if TYPE_CHECKING:
 
 def refuse_closed_shells(
     hosts: Sequence[str], observed: Inventory, reader: InventoryReader, foreseen: Plan | None = None
-) -> None:
+) -> frozenset[Needed]:
     """Raise NotPermitted where the account may not open the shells of hosts, before the first is opened.
 
-    Neither where it lacks what the plan takes that is `foreseen` without them. No hosts, no question.
+    Neither where it lacks what the plan takes that is `foreseen` without them. No hosts, no question. Returns
+    what the account was found to have.
     """
     from vgpu_cfg.planning.privileges.of_commands import needs_of_run, needs_of_shells
 
     if not hosts:
-        return
+        return frozenset()
     later = needs_of_run(foreseen, observed) if foreseen is not None else ()
     required = [one for one in later if not one.need.is_optional]
-    refuse_lacking([*needs_of_shells(hosts, observed), *required], observed, reader)
+    needed = [*needs_of_shells(hosts, observed), *required]
+    refuse_lacking(needed, observed, reader)
+    return frozenset(needed)
 
 
 def refuse_lacking(needed: Iterable[Needed], observed: Inventory, reader: InventoryReader) -> None:
@@ -38,11 +41,17 @@ def refuse_lacking(needed: Iterable[Needed], observed: Inventory, reader: Invent
         raise _not_permitted(lacking, observed)
 
 
-def refuse_missing(plan: Plan, observed: Inventory, reader: InventoryReader) -> None:
-    """Raise NotPermitted where the account lacks a privilege that a plan needs; tell what goes on without."""
+def refuse_missing(
+    plan: Plan, observed: Inventory, reader: InventoryReader, granted: frozenset[Needed] = frozenset()
+) -> frozenset[Needed]:
+    """Raise NotPermitted where the account lacks a privilege that a plan needs; tell what goes on without.
+
+    What it was found to have, `granted`, is not asked again. Returns that with what it was found to have now.
+    """
     from vgpu_cfg.planning.privileges.of_commands import needs_of_run
 
-    lacking = missing_of(needs_of_run(plan, observed), reader)
+    needed = [one for one in needs_of_run(plan, observed) if one not in granted]
+    lacking = missing_of(needed, reader)
     refused = {one: names for one, names in lacking.items() if not one.need.is_optional}
     if refused:
         raise _not_permitted(refused, observed)
@@ -51,6 +60,7 @@ def refuse_missing(plan: Plan, observed: Inventory, reader: InventoryReader) -> 
         told.setdefault(one.need.without, set()).update(names)
     for without, privileges in told.items():
         show.say(f"{_account(observed)} lacks {', '.join(sorted(privileges))}: {without}")
+    return granted.union(one for one in needed if one not in lacking)
 
 
 def missing_of(needed: Iterable[Needed], reader: InventoryReader) -> Mapping[Needed, tuple[str, ...]]:

@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from vgpu_cfg.model.plan.change import Canary, Plan
     from vgpu_cfg.model.plan.report import Report
     from vgpu_cfg.planning.findings.options import PlanOptions
+    from vgpu_cfg.planning.privileges.need import Needed
     from vgpu_cfg.settings.connection import Connection as Server
     from vgpu_cfg.settings.secrets import SecretStore
 
@@ -107,7 +108,7 @@ class _Applying:
     """What `apply` has at hand from its first reading to the last: plan file, estate, and what is allowed.
 
     `guests` and `tools` come once it is clear that secrets may be fetched, and shells be opened. `reserves`
-    says whether GPUs are reserved, or shall be, as far as is known.
+    says whether GPUs are reserved, or shall be, as far as is known, `granted` what privileges were found.
     """
 
     request: PlanRequest
@@ -120,6 +121,7 @@ class _Applying:
     guests: GuestSecrets | None = None
     tools: HostTools | None = None
     reserves: bool = True
+    granted: frozenset[Needed] = frozenset()
 
     def plan_for(self, observed: Inventory) -> Plan:
         """Plan by what is read and fetched; where a rollback is asked for, with what it could not undo."""
@@ -156,7 +158,7 @@ class _Applying:
         if not (plan.changes or plan.unknown or self.options.rotate):
             return False
         _refuse_closed_window(plan, observed)
-        refuse_missing(plan, observed, self.estate.reader)
+        self.granted = refuse_missing(plan, observed, self.estate.reader)
         commands = " and ".join(f"`{words}`" for words in self.secrets.commands)
         make = f", and make {these(plan)}" if plan.changes else ""
         ask(f"Run {commands} for secrets{make}?", yes=self.how.yes)
@@ -198,7 +200,8 @@ class _Applying:
         self.tools = closing.enter_context(tools)
         closed = closed_shells(self.desired, observed, self.options)
         if closed:
-            refuse_closed_shells(closed, observed, self.estate.reader, self.plan_for(observed))
+            foreseen = self.plan_for(observed)
+            self.granted |= refuse_closed_shells(closed, observed, self.estate.reader, foreseen)
         self.locks.take(*shell_locks(tools, observed))
         if tools.opens_shells:
             keep_id(self.desired, self.request.folder)
@@ -242,9 +245,10 @@ class _Applying:
             self.guests.settle(self.desired, observed, plan)
 
     def _read(self) -> Inventory:
-        observed = with_reservations(self._read_estate(), self.estate.reader)
+        is_timed = self.desired.ends is not None
+        observed = with_reservations(self._read_estate(), self.estate.reader, is_timed=is_timed)
         kept = observed.reservations
-        self.reserves = self.desired.ends is not None or (kept is not None and bool(kept.kept))
+        self.reserves = is_timed or (kept is not None and bool(kept.kept))
         return observed
 
     def _read_estate(self) -> Inventory:
@@ -282,6 +286,7 @@ class _Applying:
             undo=undo,
             check_canary=check_canary,
             read_done=lambda report: self.read_done(report, plan, observed),
+            granted=self.granted,
         )
 
 

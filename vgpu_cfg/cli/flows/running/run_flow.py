@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from vgpu_cfg.model.observed.inventory import Inventory
     from vgpu_cfg.model.occasion import Occasion
     from vgpu_cfg.model.plan.change import Canary, Plan
+    from vgpu_cfg.planning.privileges.need import Needed
     from vgpu_cfg.render.text.run.progress import RunDisplay
 
 
@@ -103,9 +104,10 @@ class Work:
 
     `keep` writes down what must outlive the run, before its first change. `undo` plans how the run is taken
     back, by its report and what was read since. `read_done` reads back what its report tells of, where that
-    is less than all. `check_canary` says what checks find on a canary. An empty `question` was answered.
-    `verb` with `more` is what to type for it again, `check` the command that shows what came of it. `tell`
-    says what came of work that no plan file asks for, by its report, by what was read back and the journal.
+    is less than all. `granted` was found to be granted. `check_canary` says what checks find on a canary. An
+    empty `question` was answered. `verb` with `more` is what to type for it again, `check` the command that
+    shows what came of it. `tell` says what came of work that no plan file asks for, by its report, by what
+    was read back and the journal.
     """
 
     plan: Plan
@@ -124,6 +126,7 @@ class Work:
     check: str = "plan"
     tell: Callable[[Report, Inventory | None, str], None] | None = None
     read_done: Callable[[Report], Inventory] | None = None
+    granted: frozenset[Needed] = frozenset()
 
 
 def show_plan(plan: Plan, how: ApplyOptions) -> None:
@@ -157,7 +160,7 @@ def decide_and_run(work: Work, estate: Estate, how: ApplyOptions, *, is_reviewed
     from vgpu_cfg.planning.locks import change_locks
 
     plan = work.plan
-    refuse_missing(plan, work.observed, estate.reader)
+    refuse_missing(plan, work.observed, estate.reader, work.granted)
     journal_settings()  # what cannot be used is told before the question
     work.locks.take(*change_locks(plan.changes, work.observed))
     ask(work.question, yes=how.yes or not work.question)
@@ -276,6 +279,7 @@ def _carry_out(work: Work, estate: Estate, how: ApplyOptions, events: list[Event
                     hosts=work.tools,
                     guests=guests,
                     user=work.observed.vcenter.user,
+                    observed=work.observed,
                     make_id=estate.make_id,
                     options=options,
                     on_event=tee(journal.record_event, events.append, _while_read(display)),
