@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
 
+from tests.bench.changes import print_changes
 from tests.bench.exact_fit import print_exact_fits
 from tests.bench.guests import print_guests
 from tests.bench.hosts import print_hosts
@@ -139,6 +140,7 @@ def main(arguments: Sequence[str]) -> int:
         print_start_up()
         return 0
     if chosen.scale:
+        print_changes()
         print_readings(READ)
         print_scale(PLAN, BenchClock())
         return 0
@@ -151,6 +153,7 @@ def main(arguments: Sequence[str]) -> int:
         hosts, vms = 1000, 10_000
         _, seconds = timed(lambda: open_lab(f"fleet-{hosts}x8-{vms}vms", clock=VirtualClock()))
         print(f"\nlab: start an estate of {hosts:,} hosts and {vms:,} VMs{seconds:>13.2f} s")
+    print_changes()
     print_readings(READ[:1] if chosen.quick else READ)
     print_start_up()
     return 0

@@ -159,7 +159,7 @@ def questions(account: Account, folder: Path, *, has_gpus: bool) -> Mapping[str,
     if has_gpus:
         asked["GPUs of all hosts"] = [
             Tool("vgpu-cfg inventory --gpus", [[*own, "inventory", "--gpus", "--output", "json"]]),
-            govc("govc collect", ["collect", "-json", "-type", "h", "/", *_GPU_FACTS]),
+            govc("govc collect", ["collect", "-json", "-type", "h", "/", *GPU_FACTS]),
         ]
         asked[f"{MADE} VMs with a vGPU"] = making(account, folder)
     return asked
@@ -348,7 +348,7 @@ def environment_of(account: Account, folder: Path) -> Mapping[str, str]:
     }
 
 
-_GPU_FACTS = ("name", "config.graphicsInfo", "config.graphicsConfig", "config.sharedGpuCapabilities")
+GPU_FACTS = ("name", "config.graphicsInfo", "config.graphicsConfig", "config.sharedGpuCapabilities")
 _PLAYBOOK = """
 - hosts: localhost
   connection: local
