@@ -121,11 +121,17 @@ def _has_fixed_passthrough(vm: DesiredVm) -> bool:
     )
 
 
-def read_for(desired: DesiredPlan, reader: InventoryReader) -> Inventory:
-    """Read what a plan needs, with its own VMs under the names that it has for them."""
+def read_for(desired: DesiredPlan, reader: InventoryReader, *, all_kinds: bool = False) -> Inventory:
+    """Read what a plan needs, with its own VMs under the names that it has for them.
+
+    With `all_kinds` also what hosts tell whose GPUs have none of its profiles.
+    """
     from vgpu_cfg.planning.estate.naming import as_named
 
-    observed = as_named(desired, reader.read_inventory(scope_of(desired)))
+    scope = scope_of(desired)
+    if all_kinds:
+        scope = scope.model_copy(update={"kinds_of": None, "several_vgpus": True})
+    observed = as_named(desired, reader.read_inventory(scope))
     return _with_failed_customizations(desired, observed, reader)
 
 
@@ -287,9 +293,12 @@ def read_of(request: PlanRequest, flags: ConnectionFlags) -> tuple[DesiredPlan, 
 
 
 def read_at(connection: Connection, desired: DesiredPlan, *, reservations: bool = False) -> Inventory:
-    """Read at a server what a plan needs that is meant there, with `reservations` also what plans hold."""
+    """Read at a server what a plan needs that is meant there, and what its profiles could be instead.
+
+    With `reservations` also what plans hold.
+    """
     with compose.connect_reader(connection) as reader:
-        observed = read_for(desired, reader)
+        observed = read_for(desired, reader, all_kinds=True)
         return with_reservations(observed, reader) if reservations else observed
 
 
