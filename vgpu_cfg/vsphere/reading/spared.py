@@ -1,9 +1,9 @@
 """What kinds of hosts need not be asked where only what GPUs hold, and have room for, is shown.
 
 A profile that no host of a kind lists as startable has room on none of them, and what runs is known. What
-remains in doubt is asked: kinds without any such list, GPUs whose board or whose sharing is not known. Device
-groups are asked where a GPU of a baseboard with NVSwitches may have lost its peers; of others they tell that
-there may be a bridge, and not between which GPUs.
+remains in doubt is asked: boards without any such profile, GPUs whose board or whose sharing is not known.
+Device groups are asked where a GPU of a baseboard with NVSwitches may have lost its peers; of others they
+tell that there may be a bridge, and not between which GPUs.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from vgpu_cfg.catalog import Board
 from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.observed.inventory import Host, PciDevice, ProfileInfo
 from vgpu_cfg.model.observed.vm import Vm
+from vgpu_cfg.model.vgpu import VgpuProfile
 from vgpu_cfg.vsphere.reading.sharing import Prefixes, infer_sharing
 
 BoardOf = Callable[[PciDevice], Board | None]
@@ -43,20 +44,28 @@ def _listed(
     alike: Sequence[Host], vms: Mapping[str, Sequence[Vm]], prefixes: Prefixes
 ) -> tuple[ProfileInfo, ...] | None:
     """Return the profiles that hosts list as startable, and those that run; None where that leaves doubts."""
-    if not any(host.creatable_profiles for host in alike):
-        return None
     names: dict[str, None] = {}
+    shared: list[PciDevice] = []
     for host in alike:
         here = {vm.moid: vm for vm in vms.get(host.moid, ())}
-        if any(
-            gpu.sharing is None and not gpu.is_passthrough for gpu in infer_sharing(host, here, prefixes).gpus
-        ):
-            return None
+        details = [vm.detail for vm in here.values() if vm.detail is not None]
         names.update(dict.fromkeys(host.creatable_profiles))
-        names.update(
-            (device.profile, None) for vm in here.values() if vm.detail for device in vm.detail.vgpus
-        )
+        names.update((device.profile, None) for detail in details for device in detail.vgpus)
+        gpus = [gpu for gpu in infer_sharing(host, here, prefixes).gpus if not gpu.is_passthrough]
+        if any(gpu.sharing is None for gpu in gpus):
+            return None
+        shared += (gpu.pci for gpu in gpus)
+    told = {prefix for name in names if (prefix := _prefix(name))}
+    if any(told.isdisjoint(prefixes(pci)) for pci in shared):
+        return None
     return tuple(ProfileInfo(name=name) for name in names)
+
+
+def _prefix(profile: str) -> str:
+    try:
+        return VgpuProfile.parse(profile).prefix
+    except ValueError:
+        return ""
 
 
 def _may_lack_peers(host: Host, vms: Sequence[Vm], board_of: BoardOf) -> bool:
