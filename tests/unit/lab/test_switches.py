@@ -295,3 +295,54 @@ def test_an_estate_with_a_switch_has_the_hosts_of_its_nics_as_members(tmp_path: 
     (proxy,) = rig.host("a.lab").config.network.proxySwitch
     assert [spec.pnicDevice for spec in proxy.spec.backing.pnicSpec] == [f"vmnic{at}" for at in range(1, 7)]
     assert len({spec.uplinkPortKey for spec in proxy.spec.backing.pnicSpec}) == 6
+
+
+def test_link_discovery_is_kept_and_what_cannot_be_refused() -> None:
+    rig = SwitchRig()
+    kind: Any = vim.host.LinkDiscoveryProtocolConfig
+    shown = rig.switch.config.linkDiscoveryProtocolConfig
+    assert (shown.protocol, shown.operation) == ("cdp", "listen")
+    assert rig.change(linkDiscoveryProtocolConfig=kind(protocol="lldp", operation="both")).state == "success"
+    shown = rig.switch.config.linkDiscoveryProtocolConfig
+    assert (shown.protocol, shown.operation) == ("lldp", "both")
+    private = vim.dvs.VmwareDistributedVirtualSwitch.PvlanConfigSpec(
+        operation="add",
+        pvlanEntry=vim.dvs.VmwareDistributedVirtualSwitch.PvlanMapEntry(
+            primaryVlanId=1, secondaryVlanId=1, pvlanType="promiscuous"
+        ),
+    )
+    assert isinstance(rig.refused(pvlanConfigSpec=[private]), vmodl.fault.NotSupported)
+    odd = kind(protocol="bgp", operation="both")
+    assert isinstance(rig.refused(linkDiscoveryProtocolConfig=odd), vmodl.fault.InvalidArgument)
+
+
+def test_uplink_ports_of_members_are_told_where_they_are_asked_for() -> None:
+    rig = SwitchRig()
+    rig.join()
+    asked = vim.dvs.PortCriteria(uplinkPort=True, host=[rig.host(A100_HOST)])
+    ports = rig.switch.FetchDVPorts(asked)
+    (uplinks,) = rig.switch.config.uplinkPortgroup
+    assert [port.config.name for port in ports] == list(rig.switch.config.uplinkPortPolicy.uplinkPortName)
+    assert [port.key for port in ports] == list(uplinks.portKeys)
+    elsewhere = vim.dvs.PortCriteria(uplinkPort=True, host=[rig.host(OTHER_A100_HOST)])
+    assert rig.switch.FetchDVPorts(elsewhere) == []
+
+
+def test_a_service_is_put_on_a_vmkernel_nic_and_taken_off() -> None:
+    rig = SwitchRig()
+    manager = rig.host(A100_HOST).configManager.virtualNicManager
+
+    def selected(service: str) -> int:
+        return len(manager.QueryNetConfig(service).selectedVnic)
+
+    assert (selected("vmotion"), selected("vsan")) == (1, 0)
+    manager.SelectVnicForNicType("vsan", "vmk0")
+    manager.DeselectVnicForNicType("vmotion", "vmk0")
+    assert (selected("vmotion"), selected("vsan")) == (0, 1)
+    for service, device in (("vsan", "vmk9"), ("coffee", "vmk0")):
+        with pytest.raises(vmodl.fault.InvalidArgument):
+            manager.SelectVnicForNicType(service, device)
+    with pytest.raises(vim.fault.HostConfigFault):
+        manager.DeselectVnicForNicType("management", "vmk0")
+    with pytest.raises(vmodl.fault.InvalidArgument):
+        manager.QueryNetConfig("coffee")

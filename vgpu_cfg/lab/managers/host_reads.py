@@ -9,12 +9,15 @@ from pyVmomi import vim
 from vgpu_cfg.lab.api.versions import version_name
 from vgpu_cfg.lab.managers import offers
 from vgpu_cfg.lab.renderers.hosts.graphics import host_of
+from vgpu_cfg.lab.renderers.hosts.network import net_config
+from vgpu_cfg.lab.renderers.network import switch_product
 from vgpu_cfg.lab.renderers.services import service_content
 from vgpu_cfg.lab.renderers.table import cut
 from vgpu_cfg.lab.rules import refusals
 from vgpu_cfg.lab.simulation.clock import as_datetime
 from vgpu_cfg.lab.simulation.context import Context
 from vgpu_cfg.lab.simulation.methods import answers
+from vgpu_cfg.lab.state.host_parts import VNIC_SERVICES
 from vgpu_cfg.lab.state.inventory import Managed
 from vgpu_cfg.lab.state.standard_switches import visible_nics
 
@@ -76,6 +79,22 @@ def query_network_hint(context: Context, thing: Managed, *, device: list[str]) -
     if not {*device} <= {*known}:
         raise refusals.not_found()
     return [vim.host.PhysicalNic.NetworkHint(device=name) for name in device or known]
+
+
+@answers("HostVirtualNicManager", "QueryNetConfig")
+def query_net_config(context: Context, thing: Managed, *, nicType: str) -> Any:
+    """Tell which VMkernel NICs carry a service. Raises InvalidArgument."""
+    if nicType not in VNIC_SERVICES:
+        raise refusals.bad_argument("nicType")
+    return net_config(context, host_of(thing), nicType)
+
+
+@answers("DistributedVirtualSwitchManager", "QueryAvailableDvsSpec")
+def query_available_dvs_spec(
+    context: Context, thing: Managed, *, recommended: bool | None = None
+) -> list[Any]:
+    """Tell of which version switches can be made: the lab makes those of one."""
+    return [switch_product()]
 
 
 @answers("HostAssignableHardwareManager", "RetrieveVendorDeviceGroupInfo")

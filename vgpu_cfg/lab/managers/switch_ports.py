@@ -9,15 +9,18 @@ from pyVmomi import vim
 
 from vgpu_cfg.lab.renderers.network import port_config
 from vgpu_cfg.lab.simulation.clock import as_datetime
-from vgpu_cfg.lab.simulation.context import Context
+from vgpu_cfg.lab.simulation.context import Context, reference_to
 from vgpu_cfg.lab.simulation.methods import answers
 from vgpu_cfg.lab.state.inventory import DistributedSwitch, Network
+from vgpu_cfg.lab.state.switch_members import port_keys
 
 
 @answers("DistributedVirtualSwitch", "FetchDVPorts")
 def fetch_ports(context: Context, thing: DistributedSwitch, *, criteria: Any) -> list[Any]:
-    """Return the ports that meet the criteria. Uplink ports are not among them."""
+    """Return the ports that meet the criteria. Uplink ports are among them where only those are asked for."""
     wanted = criteria or vim.dvs.PortCriteria()
+    if wanted.uplinkPort:
+        return _uplink_ports(context, thing, wanted)
     named = set(wanted.portgroupKey or ())
     is_inside = wanted.inside is not False
     found = (context.state.get(moid, Network) for moid in thing.portgroups)
@@ -27,9 +30,25 @@ def fetch_ports(context: Context, thing: DistributedSwitch, *, criteria: Any) ->
     return [
         port
         for port in ports
-        if (not keys or port.key in keys)
-        and wanted.connected in (None, port.connectee is not None)
-        and not wanted.uplinkPort
+        if (not keys or port.key in keys) and wanted.connected in (None, port.connectee is not None)
+    ]
+
+
+def _uplink_ports(context: Context, switch: DistributedSwitch, wanted: Any) -> list[Any]:
+    hosts = [host._moId for host in wanted.host or ()] or switch.hosts
+    return [
+        vim.dvs.DistributedVirtualPort(
+            key=key,
+            config=vim.dvs.DistributedVirtualPort.ConfigInfo(configVersion="0", name=name),
+            dvsUuid=switch.uuid,
+            portgroupKey=switch.uplink_portgroup,
+            proxyHost=reference_to(context, moid),
+            conflict=False,
+            lastStatusChange=as_datetime(context.lab.clock.now()),
+        )
+        for moid in switch.hosts
+        if moid in hosts
+        for key, name in port_keys(switch, moid).items()
     ]
 
 

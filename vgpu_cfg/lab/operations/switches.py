@@ -73,6 +73,7 @@ def create_switch(lab: Simulation, folder: Folder, *, spec: Any) -> DistributedS
         mtu=getattr(config, "maxMtu", None) or 1500,
     )
     made.uplink_names = _uplink_names(config) or made.uplink_names
+    made.discovery = _discovery(config) or made.discovery
     members = _read_members(state, made, config.host or ())
     state.add(made)
     folder.children[moid] = None
@@ -122,13 +123,16 @@ def reconfigure_switch(lab: Simulation, switch: DistributedSwitch, *, spec: Any)
     check_version(spec.configVersion, switch.config_version)
     if spec.name is not None:
         check_name(state, state.get(switch.parent, Folder), spec.name, switch.moid)
-    names = _uplink_names(spec)
+    names, discovery = _uplink_names(spec), _discovery(spec)
     if names and (switch.hosts or spec.host):
         raise vmodl.fault.NotSupported(msg="The lab changes no uplinks of a switch that has members")
+    if getattr(spec, "pvlanConfigSpec", None):
+        raise vmodl.fault.NotSupported(msg="The lab carries out no private VLANs")
     members = _read_members(state, switch, spec.host or ())
     switch.name = spec.name or switch.name
     switch.mtu = getattr(spec, "maxMtu", None) or switch.mtu
     switch.uplink_names = names or switch.uplink_names
+    switch.discovery = discovery or switch.discovery
     switch.config_version += 1
     _apply_members(state, switch, members)
     state.touch(switch, *(state.get(moid, Host) for moid in switch.hosts))
@@ -143,6 +147,16 @@ def _uplink_names(config: Any) -> tuple[str, ...]:
     if not 0 < len(names) <= MOST_UPLINKS:
         raise refusals.bad_argument("spec.uplinkPortPolicy")
     return names
+
+
+def _discovery(config: Any) -> tuple[str, str] | None:
+    """Return what a spec says of link discovery. Raises InvalidArgument for words that there are not."""
+    sent = getattr(config, "linkDiscoveryProtocolConfig", None)
+    if sent is None:
+        return None
+    if sent.protocol not in ("cdp", "lldp") or sent.operation not in ("none", "listen", "advertise", "both"):
+        raise refusals.bad_argument("spec.linkDiscoveryProtocolConfig")
+    return str(sent.protocol), str(sent.operation)
 
 
 # --------------------------------------------------------------------- members

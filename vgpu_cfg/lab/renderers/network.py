@@ -45,6 +45,15 @@ def port_config(context: Context, thing: Network) -> Any:
             rollingOrder=vim.BoolPolicy(inherited=False, value=False),
             uplinkPortOrder=order,
         ),
+        macManagementPolicy=_Switch.MacManagementPolicy(
+            inherited=False,
+            allowPromiscuous=False,
+            macChanges=False,
+            forgedTransmits=False,
+            macLearningPolicy=_Switch.MacLearningPolicy(
+                enabled=False, allowUnicastFlooding=True, limit=4096, limitPolicy="DROP"
+            ),
+        ),
     )
     shown = merged(unset, thing.settings)
     shown.vlan = vlan
@@ -67,8 +76,16 @@ def _portgroup_config(context: Context, thing: Network) -> Any:
         description=thing.description,
         type=thing.binding,
         backingType="standard",
-        policy=_Portgroup.PortgroupPolicy(
-            blockOverrideAllowed=True, livePortMovingAllowed=False, portConfigResetAtDisconnect=True
+        policy=_Switch.VMwarePortgroupPolicy(
+            blockOverrideAllowed=True,
+            shapingOverrideAllowed=False,
+            vendorConfigOverrideAllowed=False,
+            livePortMovingAllowed=False,
+            portConfigResetAtDisconnect=True,
+            vlanOverrideAllowed=False,
+            uplinkTeamingOverrideAllowed=False,
+            securityPolicyOverrideAllowed=False,
+            ipfixOverrideAllowed=False,
         ),
         configVersion=str(thing.config_version),
         autoExpand=thing.auto_expand,
@@ -76,7 +93,8 @@ def _portgroup_config(context: Context, thing: Network) -> Any:
     )
 
 
-def _product() -> Any:
+def switch_product() -> Any:
+    """Return the version of all distributed switches of the lab."""
     return vim.dvs.ProductSpec(name="DVS", vendor="VMware, Inc.", version="7.0.3", build="18644231")
 
 
@@ -116,7 +134,7 @@ def _member(context: Context, switch: DistributedSwitch, moid: str) -> Any:
             maxProxySwitchPorts=2560,
             backing=pnic_backing(switch, moid),
         ),
-        productInfo=_product(),
+        productInfo=switch_product(),
         status="up",
         statusDetail="",
         uplinkPortKey=list(port_keys(switch, moid)),
@@ -136,12 +154,15 @@ def _switch_config(context: Context, thing: DistributedSwitch) -> Any:
         uplinkPortgroup=referred(context, [thing.uplink_portgroup]),
         defaultPortConfig=_Switch.VmwarePortConfigPolicy(),
         host=[_member(context, thing, moid) for moid in thing.hosts],
-        productInfo=_product(),
+        productInfo=switch_product(),
         configVersion=str(thing.config_version),
         contact=vim.DistributedVirtualSwitch.ContactInfo(),
         createTime=as_datetime(VIRTUAL_START),
         networkResourceManagementEnabled=True,
         maxMtu=thing.mtu,
+        linkDiscoveryProtocolConfig=vim.host.LinkDiscoveryProtocolConfig(
+            protocol=thing.discovery[0], operation=thing.discovery[1]
+        ),
     )
 
 
@@ -151,13 +172,21 @@ def _switch_summary(context: Context, thing: DistributedSwitch) -> Any:
         name=thing.name,
         uuid=thing.uuid,
         numPorts=_ports(context, thing),
-        productInfo=_product(),
+        productInfo=switch_product(),
         hostMember=referred(context, thing.hosts),
         vm=_vms(context, thing),
         host=referred(context, thing.hosts),
         portgroupName=names,
         numHosts=len(thing.hosts),
     )
+
+
+def _port_keys(context: Context, thing: Network) -> list[str]:
+    """Render the ports of uplinks; those of others are told by FetchDVPorts alone."""
+    if not thing.is_uplink:
+        return []
+    switch = context.state.get(thing.switch, DistributedSwitch)
+    return [key for moid in switch.hosts for key in port_keys(switch, moid)]
 
 
 NETWORK: dict[str, Render] = {
@@ -171,7 +200,7 @@ DISTRIBUTED_PORTGROUP: dict[str, Render] = {
     **NETWORK,
     "key": attribute(lambda thing: thing.moid),
     "config": _portgroup_config,
-    "portKeys": constant([]),
+    "portKeys": _port_keys,
 }
 
 DISTRIBUTED_SWITCH: dict[str, Render] = {

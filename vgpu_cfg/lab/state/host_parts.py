@@ -11,6 +11,18 @@ OptionKind = Literal["bool", "int", "long", "string"]
 """vim option types `BoolOption`, `IntOption`, `LongOption`, `StringOption`."""
 
 
+VNIC_SERVICES = (
+    "vmotion",
+    "faultToleranceLogging",
+    "management",
+    "vsan",
+    "vSphereProvisioning",
+    "vSphereReplication",
+    "vSphereReplicationNFC",
+)
+"""Words of vim `HostVirtualNicManagerNicType`; vSphere has some more."""
+
+
 @dataclass(slots=True)
 class FirmwareParameter:
     """One parameter of a NIC's firmware, in the words of `mlxconfig`: `True(1)`, `ETH(2)`, `8`.

@@ -212,6 +212,8 @@ class DistributedSwitch(Managed):
     hosts: list[str] = field(default_factory=list)
     config_version: int = 1
     uplink_names: tuple[str, ...] = UPLINK_NAMES
+    discovery: tuple[str, str] = ("cdp", "listen")
+    """vim `LinkDiscoveryProtocolConfig`: its protocol and its operation."""
     uplinks: dict[str, dict[str, str]] = field(default_factory=dict)
 
 

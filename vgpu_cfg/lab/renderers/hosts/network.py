@@ -11,13 +11,12 @@ from vgpu_cfg.lab.renderers.hosts.graphics import host_of
 from vgpu_cfg.lab.renderers.network import pnic_backing
 from vgpu_cfg.lab.renderers.table import Render
 from vgpu_cfg.lab.simulation.context import Context
-from vgpu_cfg.lab.state.host_parts import StandardSwitch, Vmknic
+from vgpu_cfg.lab.state.host_parts import VNIC_SERVICES, StandardSwitch, Vmknic
 from vgpu_cfg.lab.state.inventory import DistributedSwitch, Host, Managed, Network, Nic
 from vgpu_cfg.lab.state.standard_switches import portgroups_on, uplinks_of, visible_nics
 from vgpu_cfg.lab.state.switch_members import port_keys
 
 PORTS = 2560
-VNIC_SERVICES = ("vmotion", "faultToleranceLogging", "management", "vsan", "vSphereProvisioning")
 
 
 def _pnic_key(nic: Nic) -> str:
@@ -162,16 +161,18 @@ def _vnics(context: Context, thing: Managed) -> list[Any]:
 
 def _net_configs(context: Context, thing: Managed) -> list[Any]:
     """Render which VMkernel NICs carry which service; every one could carry any."""
-    vmknics = list(host_of(thing).vmknics.values())
-    return [
-        vim.host.VirtualNicManager.NetConfig(
-            nicType=service,
-            multiSelectAllowed=True,
-            candidateVnic=[_vnic(context, vmknic) for vmknic in vmknics],
-            selectedVnic=[_vnic_key(vmknic) for vmknic in vmknics if service in vmknic.services],
-        )
-        for service in VNIC_SERVICES
-    ]
+    return [net_config(context, host_of(thing), service) for service in VNIC_SERVICES]
+
+
+def net_config(context: Context, host: Host, service: str) -> Any:
+    """Render which VMkernel NICs of a host carry a service."""
+    vmknics = list(host.vmknics.values())
+    return vim.host.VirtualNicManager.NetConfig(
+        nicType=service,
+        multiSelectAllowed=True,
+        candidateVnic=[_vnic(context, vmknic) for vmknic in vmknics],
+        selectedVnic=[_vnic_key(vmknic) for vmknic in vmknics if service in vmknic.services],
+    )
 
 
 def _proxy_switches(context: Context, thing: Managed) -> list[Any]:
