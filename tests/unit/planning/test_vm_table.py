@@ -30,7 +30,7 @@ from vgpu_cfg.planning.vms.lookup.placed import PlacedVm
 from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
 from vgpu_cfg.planning.vms.settings.edits import joined, setting_spec
 from vgpu_cfg.planning.vms.settings.setting import Carrier, VmSetting
-from vgpu_cfg.planning.vms.settings.sharing import OWN_KEYS, likeness
+from vgpu_cfg.planning.vms.settings.sharing import OWN_KEYS, Numbers, likeness
 from vgpu_cfg.planning.vms.settings.table import VM_SETTINGS, overrides, vm_setting
 from vgpu_cfg.vsphere.wire.paths import leaves_of, set_path
 
@@ -146,7 +146,7 @@ def test_no_row_but_those_of_each_vm_reads_what_differs_within_a_line() -> None:
     vm = placed(Watched.model_validate(ALL.model_dump()))
     read.clear()
     Needs.of(vm)
-    assert read & OWN_KEYS == {"nics", "defaulted"}  # told apart by whether RDMA is asked, and by value
+    assert read & OWN_KEYS == {"nics"}  # told apart by whether RDMA is asked
     read.clear()
     compare_vm(vm, Needs.of(placed()))
     assert read & OWN_KEYS >= {"name", "attributes"}
@@ -162,11 +162,11 @@ def test_new_vms_that_are_alike_but_for_their_names_share_what_they_need() -> No
 
 @pytest.mark.parametrize("key", [key for key in DesiredVm.model_fields if key not in OWN_KEYS])
 def test_new_vms_that_differ_in_a_key_share_nothing(key: str) -> None:
-    base = VmDetail()
-    vm = placed(ALL, base)
+    vm, numbers = placed(ALL, VmDetail()), Numbers()
     other = replace(vm.resolved, desired=ALL.model_copy(update={key: object()}))
-    assert likeness(replace(vm, resolved=other)) != likeness(vm)
-    assert likeness(replace(vm, resolved=replace(vm.resolved))) == likeness(vm)
+    assert likeness(replace(vm, resolved=other), numbers) != likeness(vm, numbers)
+    written_anew = replace(vm.resolved, desired=DesiredVm.model_validate(ALL.model_dump()))
+    assert likeness(replace(vm, resolved=written_anew), numbers) == likeness(vm, numbers)
 
 
 def test_a_vm_that_has_all_needs_nothing(complete: tuple[VmDetail, Cluster]) -> None:

@@ -80,12 +80,6 @@ def with_name(name: str, vm: DesiredVm, keys: VmKeys) -> DesiredVm:
     return vm.model_copy(update=own)
 
 
-def sharing(vm: DesiredVm, other: DesiredVm) -> DesiredVm:
-    """Return a VM that has the very values of another one wherever they are equal."""
-    equal = {key: value for key, value in other.__dict__.items() if value == vm.__dict__[key]}
-    return vm.model_copy(update=equal)
-
-
 def check_keys(keys: VmKeys, layers: Layers, context: VmContext) -> Iterator[DocumentFault]:
     """Yield what is wrong between keys that are right one by one."""
     given = keys.model_fields_set

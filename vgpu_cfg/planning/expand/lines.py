@@ -13,7 +13,7 @@ from vgpu_cfg.model.desired import DesiredVm
 from vgpu_cfg.model.plan_file import VmEntry, VmKeys, check_vm_name
 from vgpu_cfg.planning.expand.addresses import check_same_addresses
 from vgpu_cfg.planning.expand.context import VmContext
-from vgpu_cfg.planning.expand.desired import check_keys, make_vm, sharing, with_name
+from vgpu_cfg.planning.expand.desired import check_keys, make_vm, with_name
 from vgpu_cfg.planning.expand.guests import read_user_data, stated_in
 from vgpu_cfg.planning.expand.merging import Layers, fill_part, first_of_each_place
 from vgpu_cfg.planning.expand.ranges import SAMPLE_MEMBER, Member, has_templates, read_members
@@ -74,8 +74,8 @@ def _expand_line(line: Part, defaults: Sequence[Part], out: Expansion, context: 
         chosen = [part for names, part in exceptions if member.name in names]
         parts = [*defaults, keys_only, *chosen]
         signature = tuple(id(part) for part in parts)
-        like = first.get(signature)
         if signature in first and differing.isdisjoint(signature):
+            like = first[signature]
             made = None if like is None else (with_name(member.name, *like), like[1])
         else:
             assessed, faults = _member_keys(parts, own, member, context)
@@ -84,9 +84,8 @@ def _expand_line(line: Part, defaults: Sequence[Part], out: Expansion, context: 
             if assessed is not None and members:
                 keys, user_data = assessed
                 name = str(line.data["name"])
-                vm = make_vm(member.name, name, keys, line.origin, user_data)
-                made = vm if like is None else sharing(vm, like[0]), keys
-            first.setdefault(signature, made)
+                made = make_vm(member.name, name, keys, line.origin, user_data), keys
+            first[signature] = made
         if made is not None:
             out.vms.append(made[0])
             out.guest_keys[member.name] = stated_in(made[1])

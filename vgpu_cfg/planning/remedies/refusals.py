@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
+from functools import lru_cache
 
 from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.plan.change import Hindrance
@@ -75,8 +76,8 @@ def explain_refusal(
     `claims` are, per host index, the powered-off VMs of others.
     """
     found = [_refusal_of(hosts[index], shape, claims.get(index, ())) for index, _ in shape.hosts]
-    code = max((one.code for one in found), key=closeness, default=Code.NO_SUCH_BOARD)
     found.sort(key=lambda one: -closeness(one.code))
+    code = found[0].code if found else Code.NO_SUCH_BOARD
     message = f"{wanted_text(shape)} cannot be placed"
     remedy = next((one.remedy for one in found if one.code is code and one.remedy), REMEDIES.get(code, ""))
     return Refusal(code, message, remedy, _hindrances(found))
@@ -92,12 +93,18 @@ def _hindrances(found: Sequence[_HostRefusal]) -> tuple[Hindrance, ...]:
     for reasons, hosts in alike.items():
         if len(shown) >= _MOST_ROWS:
             break
-        subject = fold_names(sorted(hosts, key=as_counted))
+        subject = _folded(tuple(hosts))
         shown += [Hindrance(subject=subject, reason=reason) for reason in reasons]
         left -= len(hosts)
     if left:
         shown.append(Hindrance(subject=counted(left, "more host"), reason="cannot give it either"))
     return tuple(shown)
+
+
+@lru_cache(maxsize=64)
+def _folded(hosts: tuple[str, ...]) -> str:
+    """Write hosts in runs, each lot once: the same ones refuse VMs of many shapes."""
+    return fold_names(sorted(hosts, key=as_counted))
 
 
 def wanted_text(shape: Shape) -> str:

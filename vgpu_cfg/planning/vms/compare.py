@@ -36,7 +36,7 @@ from vgpu_cfg.planning.vms.settings.extra_config import current
 from vgpu_cfg.planning.vms.settings.extra_config_rows import MARK_ROW, OWN_ROWS
 from vgpu_cfg.planning.vms.settings.kept_keys import dropped_keys, kept_keys
 from vgpu_cfg.planning.vms.settings.setting import Carrier, Topic, VmSetting, Wanted
-from vgpu_cfg.planning.vms.settings.sharing import likeness
+from vgpu_cfg.planning.vms.settings.sharing import Numbers, likeness
 from vgpu_cfg.planning.vms.settings.table import VM_SETTINGS
 from vgpu_cfg.planning.vms.tags import compare_tags
 
@@ -88,13 +88,14 @@ class Needs:
 class SharedNeeds:
     """What new VMs need, worked out once for all that are alike; one that exists is like no other."""
 
+    _numbers: Numbers = field(default_factory=Numbers)
     _known: dict[Hashable, Needs] = field(default_factory=dict)
 
     def of(self, vm: PlacedVm) -> Needs:
         """Return what a VM needs."""
         if not vm.is_new:
             return Needs.of(vm)
-        key = likeness(vm)
+        key = likeness(vm, self._numbers)
         if key not in self._known:
             self._known[key] = Needs.of(vm)
         return self._known[key]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import field
 
 from vgpu_cfg.late_dataclasses import dataclass
@@ -112,6 +112,7 @@ class VmPlanner:
         self.site = lookup.reporting
         self._network_names = {one.portgroup_key or one.moid: one.name for one in observed.networks}
         self._needs = SharedNeeds()
+        self._choosable: dict[Hashable, tuple[str, ...]] = {}
         self._common_versions: dict[str, int | None] = {}
         self._specs = {one.name: one for one in observed.customization_specs or ()}
         self._spec_users = Counter(vm.guest.spec for vm in desired.vms if vm.guest is not None)
@@ -121,7 +122,7 @@ class VmPlanner:
         initial = placed.initial[resolved.fit.host] if resolved.fit else None
         final = placed.hosts[resolved.fit.host] if resolved.fit else None
         if resolved.fit is not None and initial is not None:
-            resolved.choosable = choosable_gpus(initial, resolved.fit)
+            resolved.choosable = self._choosable_gpus(initial, resolved.fit)
         functions = wanted_functions(resolved, final)
         nic_ids = _nic_ids(resolved, functions)
         surroundings = Surroundings(
@@ -154,6 +155,13 @@ class VmPlanner:
             self._plan_new(resolved, resolved.host, wanted, placed, result, customization)
         if resolved.host is not None and (resolved.fit is not None or resolved.existing is not None):
             result.placements.append(self._placement(resolved, resolved.host, placed, nic_ids))
+
+    def _choosable_gpus(self, initial: HostState, fit: Fit) -> tuple[str, ...]:
+        """Return the GPUs that ESXi could choose, found once for all VMs with the same GPUs of a host."""
+        key = (fit.host, fit.gpus, fit.variant, fit.groups)
+        if key not in self._choosable:
+            self._choosable[key] = choosable_gpus(initial, fit)
+        return self._choosable[key]
 
     def keep_lost(self, resolved: ResolvedVm, placed: Placed, result: VmPlans) -> None:
         """Leave a VM alone whose host does not respond: it stays there, and in its rules."""

@@ -2,30 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
+from dataclasses import field
 
+from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.desired import DesiredVm
 from vgpu_cfg.model.rdma import asks_gpudirect
 from vgpu_cfg.planning.vms.lookup.placed import PlacedVm
 
-OWN_KEYS = frozenset({"name", "line", "origin", "guest", "nics", "attributes", "managed", "defaulted"})
-"""What is not looked at of a VM of the plan: what differs within a line, and what is compared by value."""
+OWN_KEYS = frozenset({"name", "line", "origin", "guest", "nics", "attributes"})
+"""What is not looked at of a VM of the plan: it differs within a line."""
 
 _SHARED_KEYS = tuple(key for key in DesiredVm.model_fields if key not in OWN_KEYS)
 
 
-def likeness(vm: PlacedVm) -> Hashable:
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """Numbers for what plan files say: equal values have the same one. VMs of one line share their values."""
+
+    _by_id: dict[int, tuple[object, int]] = field(default_factory=dict)
+    _by_value: dict[Hashable, int] = field(default_factory=dict)
+
+    def of(self, value: object) -> int:
+        """Return the number of a value."""
+        known = self._by_id.get(id(value))
+        if known is None:
+            content = tuple(sorted(value.items())) if isinstance(value, Mapping) else value
+            number = self._by_value.setdefault((type(value), content), len(self._by_value))
+            known = self._by_id[id(value)] = value, number
+        return known[1]
+
+
+def likeness(vm: PlacedVm, numbers: Numbers) -> Hashable:
     """Return what is equal where new VMs need the same edits but for their NICs, attributes and own rows.
 
-    The values of the plan file are told by identity: VMs of one line share them. Who keeps a likeness must
-    keep the VM, too.
+    What is looked up in vCenter is told by identity: who keeps a likeness must keep the VM, too.
     """
     desired, resolved = vm.desired, vm.resolved
     said = desired.__dict__
     return (
-        *[id(said[key]) for key in _SHARED_KEYS],
-        desired.managed,
-        desired.defaulted,
+        *[numbers.of(said[key]) for key in _SHARED_KEYS],
         asks_gpudirect(desired),
         None if vm.nics is None else tuple(nic.kind for nic in vm.nics),
         vm.functions,
