@@ -1,7 +1,8 @@
 """What the REST side answers of content libraries: which there are, their items, and what VM templates hold.
 
 Sources: the vSphere Automation API reference (Library, LocalLibrary, Library.Item, VmTemplate.LibraryItems),
-and what govc asks. Libraries are made, changed and deleted; nothing is brought into one or deployed here.
+and what govc asks. Libraries are made, changed and deleted; VM templates are put into them, a clone that
+takes no time; files are not, and nothing is deployed here.
 That privileges on libraries are asked for at the root is assumed.
 """
 
@@ -10,11 +11,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from pyVmomi import vim, vmodl
+
+from vgpu_cfg.lab.operations.vms.clone import check_clone, clone_vm
+from vgpu_cfg.lab.operations.vms.lifecycle import forget_vm
 from vgpu_cfg.lab.rest.answer import Refused, Request
 from vgpu_cfg.lab.simulation.clock import VIRTUAL_START, as_datetime
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state.inventory import Datastore, VirtualMachine
-from vgpu_cfg.lab.state.libraries import VM_TEMPLATE, add_library, items_of, libraries_of
+from vgpu_cfg.lab.state.libraries import VM_TEMPLATE, add_item, add_library, items_of, libraries_of
 
 LIBRARY = "/com/vmware/content/library"
 LOCAL = "/com/vmware/content/local-library"
@@ -107,10 +112,55 @@ def items(lab: Simulation, request: Request) -> Any:
 
 
 def item(lab: Simulation, request: Request) -> Any:
-    """Tell of an item."""
+    """Tell of an item, or delete it; with a VM template its VM goes."""
     found = _known(items_of(lab.state), request.id)
+    if request.method == "DELETE":
+        _need(lab, lab.state.root, "ContentLibrary.DeleteLibraryItem")
+        vm = lab.state.find(found["vm_template"], VirtualMachine)
+        if vm is not None:
+            forget_vm(lab, vm)
+        items_of(lab.state).pop(request.id, None)
+        lab.state.touch()
+        return None
     told = {key: found[key] for key in ("name", "type", "library_id")}
-    return {"id": request.id, **told, "cached": True, "creation_time": _moment(VIRTUAL_START)}
+    moments = dict.fromkeys(("creation_time", "last_modified_time"), _moment(VIRTUAL_START))
+    return {"id": request.id, **told, "cached": True, **moments}
+
+
+def put_template(lab: Simulation, request: Request) -> Any:
+    """Make a VM template of a VM, as an item of a library: a clone, done at once. Raises Refused."""
+    spec = request.mapping("spec")
+    library_id, name = str(spec.get("library", "")), str(spec.get("name") or "")
+    if request.method != "POST" or not name:
+        raise Refused(400, "invalid_argument", "An item has a name.")
+    _known(libraries_of(lab.state), library_id)
+    taken = (item["name"] for item in items_of(lab.state).values() if item["library_id"] == library_id)
+    if name in taken:
+        raise Refused(400, "already_exists", f"The library has an item {name}.")
+    source = lab.state.find(str(spec.get("source_vm", "")), VirtualMachine)
+    if source is None:
+        raise Refused(404, "not_found", f"{spec.get('source_vm')} not found")
+    _need(lab, lab.state.root, "ContentLibrary.AddLibraryItem")
+    placement = spec.get("placement") or {}
+    host, store = placement.get("host"), (spec.get("vm_home_storage") or {}).get("datastore")
+    location = vim.vm.RelocateSpec(
+        host=vim.HostSystem(host) if host else None, datastore=vim.Datastore(store) if store else None
+    )
+    given: dict[str, Any] = {
+        "folder": vim.Folder(placement.get("folder") or source.parent),
+        "name": name,
+        "spec": vim.vm.CloneSpec(location=location, template=True, powerOn=False),
+    }
+    try:
+        check_clone(lab, source, **given)
+        made = clone_vm(lab, source, **given)
+    except vmodl.fault.SecurityError as fault:
+        raise Refused(403, "unauthorized", str(getattr(fault, "msg", ""))) from fault
+    except vmodl.MethodFault as fault:
+        raise Refused(400, "invalid_argument", str(getattr(fault, "msg", ""))) from fault
+    item_id = add_item(lab.state, library_id, name, VM_TEMPLATE, made.moid)
+    lab.state.touch()
+    return item_id
 
 
 def template(lab: Simulation, request: Request) -> Any:

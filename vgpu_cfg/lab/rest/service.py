@@ -46,6 +46,7 @@ _HANDLERS: Mapping[tuple[str, bool], Handler] = {
     (content.SUBSCRIBED, False): content.subscribed_libraries,
     (content.ITEM, False): content.items,
     (content.ITEM, True): content.item,
+    (content.TEMPLATES, False): content.put_template,
     (content.TEMPLATES, True): content.template,
 }
 """What answers a path, by whether an id follows."""

@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 
 from tests.unit.lab.wire.client import open_virtual
-from vgpu_cfg.lab.state.inventory import Datastore
+from vgpu_cfg.lab.state.inventory import Datastore, VirtualMachine
 from vgpu_cfg.lab.vcenter import Lab
 from vgpu_cfg.settings.connection import LAB_PASSWORD, LAB_USER
 
 LOCAL = "/rest/com/vmware/content/local-library"
 LIBRARY = "/rest/com/vmware/content/library"
+TEMPLATES = "/rest/vcenter/vm-template/library-items"
 
 
 class Client:
@@ -142,3 +143,21 @@ def test_a_session_is_opened_by_a_call_and_a_refusal_is_a_result(client: Client)
 def test_what_is_no_call_is_told_so(client: Client, body: bytes) -> None:
     status, _, answer = client.lab.exchange("POST", "/api", {}, body)
     assert (status, json.loads(answer)["error"]["code"]) == (200, -32600)
+
+
+def test_a_vm_template_is_put_into_a_library_and_goes_with_its_item(client: Client) -> None:
+    spec = {"name": "gold", "storage_backings": backing(client)}
+    _, library = client.rest("POST", LOCAL, create_spec=spec)
+    (source,) = (vm for vm in client.lab.state.all(VirtualMachine) if vm.is_template)
+    wanted = {"name": "ubuntu", "library": library, "source_vm": source.moid}
+    status, item = client.rest("POST", TEMPLATES, spec=wanted)
+    assert status == 200
+    _, told = client.rest("GET", f"{TEMPLATES}/{item}")
+    template = client.lab.state.get(told["vm_template"], VirtualMachine)
+    assert (template.name, template.is_template, template.parent) == ("ubuntu", True, source.parent)
+    assert client.rest("POST", TEMPLATES, spec=wanted) == (400, "already_exists")
+    assert client.rest("POST", TEMPLATES, spec={**wanted, "name": source.name}) == (400, "invalid_argument")
+    assert client.rest("POST", TEMPLATES, spec={**wanted, "source_vm": "vm-0"})[1] == "already_exists"
+    assert client.rest("DELETE", f"{LIBRARY}/item/id:{item}") == (200, None)
+    assert client.lab.state.find(template.moid, VirtualMachine) is None
+    assert client.rest("POST", TEMPLATES, spec={**wanted, "source_vm": "vm-0"}) == (404, "not_found")

@@ -58,7 +58,7 @@ def _seconds(lab: Simulation, source: VirtualMachine, *, folder: Any, name: str,
     return SECONDS_AT_LEAST + size_mib / MIB_PER_SECOND
 
 
-def _check_arguments(lab: Simulation, source: VirtualMachine, *, folder: Any, name: str, spec: Any) -> None:
+def check_clone(lab: Simulation, source: VirtualMachine, *, folder: Any, name: str, spec: Any) -> None:
     """Refuse at once what the user may not do, what has gone, and a template that gets no pool."""
     location = spec.location
     needed = (
@@ -99,7 +99,7 @@ def _check_tpm(lab: Simulation, source: VirtualMachine, policy: str | None) -> N
     "CloneVM_Task",
     description_id="VirtualMachine.clone",
     seconds=_seconds,
-    check=_check_arguments,
+    check=check_clone,
     cancelable=True,
 )
 def clone_vm(lab: Simulation, source: VirtualMachine, *, folder: Any, name: str, spec: Any) -> VirtualMachine:
