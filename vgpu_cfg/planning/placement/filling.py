@@ -1,14 +1,15 @@
 """From how many VMs hosts of a kind get together to what each of them gets, and which of its GPUs.
 
 Hosts are given modes first, sets of patterns that start side by side. Then the patterns of GPUs are dealt out
-like cards, and which VM goes where is one program; where that fails, patterns and VMs are one program. What
-comes out is tried by the rules of `HostState` and, where its VMs are started, by the game of starts. Content
-that does not work is forbidden, and its host is filled anew with a few others.
+like cards, and which VM goes where is one program; where that fails, patterns and VMs are one program. Memory
+that a host has not costs there and is not forbidden, so that nearly full hosts get something soon. What
+comes out is tried by the rules of `HostState` and, where its VMs are started, by the game of starts. A host
+that lacks memory or whose content does not work is filled anew with a few others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import field
 
 from vgpu_cfg.late_dataclasses import dataclass
@@ -24,8 +25,12 @@ from vgpu_cfg.planning.placement.start_queues import StartOrder, order_starts
 
 _DEALT_NODES = 1
 """Where patterns are dealt, either the rest falls into place or another way is better."""
-_MOST_TRIES = 24
+_MOST_TRIES = 60
 """How often hosts are filled anew where contents turn out not to work."""
+_MOST_IN_VAIN = 12
+"""After so many tries that helped nothing one host more is filled anew each time."""
+_MOST_OVER = 1_000_000
+"""So much memory that is not there may be asked of a host; it comes to about its GiB."""
 _MOST_FORBIDDEN = 8
 """So many contents are forbidden at a time, the last ones found."""
 _GIB = 1024
@@ -60,20 +65,22 @@ class Filler:
 
     def fill(self, part: Part, together: Values) -> bool:
         """Fill the hosts of a part with what they get together, and say whether that could be done."""
-        first, block = part.hosts[0], self.kinds.blocks[part.hosts[0]]
-        counts, groups = count_vms(block, together), [Group(ANY_MODE, len(part.hosts), together)]
-        by_modes = self._by_modes(part, together)
-        contents = (
-            self._dealt(block, by_modes, counts)
-            or self._apart(block, by_modes)
-            or self._solved(block, by_modes, counts)
-            or self._dealt(block, groups, counts)
-            or self._solved(block, groups, counts)
-        )
-        if not contents:
-            return False
-        contents = self._shared_anew(first, contents)
-        return all(self._put(index, values) for index, values in zip(part.hosts, contents, strict=True))
+        block = self.kinds.blocks[part.hosts[0]]
+        anyhow = [Group(ANY_MODE, len(part.hosts), together)]
+        for groups in (self._by_modes(part, together), anyhow):
+            contents = self._shared(part, groups, count_vms(block, together))
+            if contents and not any(_over(block, values) for values in contents):
+                return all(
+                    self._put(index, values) for index, values in zip(part.hosts, contents, strict=True)
+                )
+        return False
+
+    def _shared(self, part: Part, groups: Sequence[Group], counts: Counts) -> list[Values]:
+        """Share VMs out to the hosts of groups; empty where that fails, though memory may be too small."""
+        block = self.kinds.blocks[part.hosts[0]]
+        contents = self._dealt(block, groups, counts) or self._solved(block, groups, counts)
+        modes = [group.mode for group in groups for _ in range(group.hosts)]
+        return self._exchanged(part.hosts[0], modes, contents) if contents else []
 
     def _by_modes(self, part: Part, together: Values) -> list[Group]:
         """Let as many hosts as can be keep to a mode; empty where no way was found, or there is one mode."""
@@ -97,17 +104,6 @@ class Filler:
             if found and found[size]
         ]
 
-    def _apart(self, block: HostBlock, groups: Sequence[Group]) -> list[Values]:
-        """Share out to each group what it gets together, empty where that fails for one."""
-        contents: list[Values] = []
-        for group in groups:
-            counts = count_vms(block, group.together)
-            own = self._dealt(block, [group], counts) or self._solved(block, [group], counts)
-            if not own:
-                return []
-            contents += own
-        return contents
-
     def _dealt(self, block: HostBlock, groups: Sequence[Group], counts: Counts) -> list[Values]:
         """Deal the patterns out to hosts like cards, then look which VMs go where; empty where that fails."""
         if block.sets or not groups:
@@ -115,7 +111,7 @@ class Filler:
         program, offsets = Program(), list[int]()
         for group in groups:
             for hand in deal(block, group):
-                offsets.append(add_block(program, block, 1))
+                offsets.append(_add_host(program, block))
                 for gpu_class in block.gpu_classes:
                     for column in gpu_class.columns:
                         program.fix(offsets[-1] + column, hand.get(column, 0))
@@ -129,7 +125,7 @@ class Filler:
         program, offsets = Program(), list[int]()
         for group in groups:
             for _ in range(group.hosts):
-                offsets.append(add_block(program, block, 1))
+                offsets.append(_add_host(program, block))
                 group.mode.bind(program, block, offsets[-1])
                 for why in refused:
                     _forbid(program, block, offsets[-1], why)
@@ -150,31 +146,56 @@ class Filler:
         over = program.variable(1_000_000, cost=1e-4)
         program.row([*self._memory(block, first), (hosts, -mean), (over, -1.0)], most=0)
 
-    def _shared_anew(self, first: int, contents: Sequence[Values]) -> list[Values]:
-        """Share out anew what stands on a host whose content does not work and on a few others."""
+    def _exchanged(self, first: int, modes: Sequence[StartMode], contents: Sequence[Values]) -> list[Values]:
+        """Share out anew what stands on a host whose content does not work and on a few others.
+
+        What is no worse is kept: where all is nearly full, it may take several exchanges.
+        """
         block, found = self.kinds.blocks[first], list(contents)
         refused: list[Refused] = []
+        in_vain = 0
         for turn in range(_MOST_TRIES):
-            bad = [place for place, values in enumerate(found) if self._check(first, values)]
-            if not bad:
+            bad = [place for place, values in enumerate(found) if not self._works(first, values)]
+            if not bad or len(found) == 1:
                 break
-            others = [place for place in range(len(found)) if place != bad[0]]
-            start = 2 * turn % max(1, len(others))
-            own = [bad[0], *(others[start:] + others[:start])[: 1 + turn % 2]]
-            refused += [
-                why for place in own if (why := self._check(first, found[place])) and why not in refused
-            ]
+            worst = bad[turn % len(bad)]
+            others = [place for place in range(len(found)) if place != worst]
+            beside = 2 + in_vain // _MOST_IN_VAIN
+            start = beside * turn % len(others)
+            own = [worst, *(others[start:] + others[:start])[:beside]]
+            refused += self._refusals(first, [found[place] for place in own], refused)
             counts: Counts = {}
             for place in own:
                 for key, count in count_vms(block, found[place]).items():
                     counts[key] = counts.get(key, 0) + count
-            anew = self._solved(block, [Group(ANY_MODE, len(own))], counts, refused[-_MOST_FORBIDDEN:])
-            refused += [why for values in anew if (why := self._check(first, values)) and why not in refused]
-            before = sum(place in bad for place in own)
-            if anew and sum(self._check(first, values) is not None for values in anew) < before:
+            groups = [Group(modes[place], 1) for place in own]
+            anew = self._solved(block, groups, counts, refused[-_MOST_FORBIDDEN:])
+            refused += self._refusals(first, anew, refused)
+            before = self._faults(first, [found[place] for place in own])
+            after = self._faults(first, anew) if anew else None
+            in_vain = 0 if after and after < before else in_vain + 1
+            if after and after <= before:
                 for place, values in zip(own, anew, strict=True):
                     found[place] = values
         return found
+
+    def _works(self, first: int, values: Values) -> bool:
+        return not _over(self.kinds.blocks[first], values) and self._check(first, values) is None
+
+    def _faults(self, first: int, contents: Sequence[Values]) -> tuple[int, int]:
+        """Return how much memory is missing, and how many contents do not work."""
+        over = sum(_over(self.kinds.blocks[first], values) for values in contents)
+        return over, sum(not self._works(first, values) for values in contents)
+
+    def _refusals(
+        self, first: int, contents: Sequence[Values], known: Sequence[Refused]
+    ) -> Iterator[Refused]:
+        """Yield what of contents that have memory must not come again."""
+        for values in contents:
+            if not _over(self.kinds.blocks[first], values):
+                why = self._check(first, values)
+                if why and why not in known:
+                    yield why
 
     def _share(self, program: Program, block: HostBlock, counts: Counts, offsets: Sequence[int]) -> None:
         columns: dict[tuple[int, int], list[tuple[int, float]]] = {}
@@ -246,6 +267,22 @@ class Filler:
                 counts = dict(zip(self.kinds.book.items, pattern, strict=True))
                 share.gpus += [(free.pop(0), counts) for _ in range(values[column])]
         return share
+
+
+def _add_host(program: Program, block: HostBlock) -> int:
+    """Add one host, of which memory that it has not costs; return the first variable.
+
+    Where all is nearly full, a sharing with a little too much here and there is soon found, and then mended.
+    """
+    first = add_block(program, block, 1)
+    if block.over is not None:
+        program.open(first + block.over, _MOST_OVER, cost=1.0)
+    return first
+
+
+def _over(block: HostBlock, values: Values) -> int:
+    """Return how much memory the VMs of a host take beyond what is free, in units of the block."""
+    return 0 if block.over is None else values[block.over]
 
 
 def deal(block: HostBlock, group: Group) -> list[dict[int, int]]:

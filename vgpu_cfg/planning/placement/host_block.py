@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from itertools import combinations_with_replacement, product
-from math import ceil
+from math import ceil, gcd
 from typing import Any
 
 from vgpu_cfg.late_dataclasses import dataclass
@@ -72,7 +72,8 @@ class HostBlock:
     """The columns, each from 0 to `most`, and the rows, each a sum that is no more than a number.
 
     `uses` is the column that is 1 where the host gets GPU VMs, None where nobody asks. `sets` are the
-    sets of GPUs that could become NVLink peers, each with its column.
+    sets of GPUs that could become NVLink peers, each with its column. `over` is the column of memory that
+    is not there, 0 but while VMs are shared out.
     """
 
     most: list[int] = field(default_factory=list)
@@ -83,7 +84,7 @@ class HostBlock:
     sets: list[tuple[frozenset[int], int]] = field(default_factory=list)
     uses: int | None = None
     asking: tuple[int, ...] = ()
-    free_mib: int = 0
+    over: int | None = None
 
     def column(self, most: int, cost: float = 0.0) -> int:
         """Add a column, and return its number."""
@@ -222,9 +223,12 @@ class BlockMaker:
             yield places, list(combinations_with_replacement(_sorted(nodes), len(places)))
 
     def _memory(self) -> None:
-        terms = [(one.column, float(self._shape(one).memory_mib)) for one in self.block.choices]
-        self.block.free_mib = max(0, self.host.free_mib)
-        self.block.row(terms, self.block.free_mib)
+        """Count memory in the largest unit of which all VMs are multiples: less than one is of no use."""
+        sizes = {one.column: self._shape(one).memory_mib for one in self.block.choices}
+        unit = gcd(*sizes.values()) or 1
+        self.block.over, step = self.block.column(0), max(1, _GIB // unit)
+        terms = [(column, float(mib // unit)) for column, mib in sizes.items()]
+        self.block.row([*terms, (self.block.over, -float(step))], max(0, self.host.free_mib) // unit)
 
     def _gpus(self) -> None:
         """Let what VMs ask of GPUs, on which node, be no more than what the GPUs' patterns give."""

@@ -89,6 +89,10 @@ class Program:
         """Let a variable have one value only."""
         self._lower[variable] = self._upper[variable] = value
 
+    def open(self, variable: int, most: float, cost: float) -> None:
+        """Let a variable be as large as `most`, at a cost."""
+        self._upper[variable], self._costs[variable] = most, cost
+
     def solve(self, *, most_nodes: int, gap: float = 0.0, start: tuple[int, ...] = ()) -> Solution:
         """Find the solution that costs least; `gap` is the share of the cost that may be missed.
 
