@@ -35,8 +35,9 @@ def test_vms_that_fit_to_the_last_gib_are_placed_too() -> None:
 
 
 @pytest.mark.long("a hundred hosts")
-def test_a_fleet_that_fits_exactly_is_placed() -> None:
-    made = make_instance(100, 3)
+@pytest.mark.parametrize(("seed", "memory_share"), [(3, MEMORY_SHARES[0]), (3, 1.0), (4, 1.0)])
+def test_a_fleet_that_fits_exactly_is_placed(seed: int, memory_share: float) -> None:
+    made = make_instance(100, seed, memory_share)
     found = place_startable(made.hosts, made.demands, PLACERS, {one.vm for one in made.demands})
     assert (len(found.failed), uncertain_hosts(found)) == (0, 0)
 
@@ -48,6 +49,20 @@ def test_like_hosts_are_counted_together_whatever_they_are_called() -> None:
     held = {"x": {"host": "b", "gpus": ["grid_a100-20c"], "on": ["0000:10:00.0"]}}
     kinds = Kinds(states(rows, held), demands(4, shape("grid_a100-20c", hosts=3)))
     assert [part.hosts for part in kinds.parts] == [(0,), (1,), (2,)]
+
+
+def test_memory_that_no_vm_could_use_is_not_counted() -> None:
+    hosts = states({name: {"gpus": a100s(4)} for name in "ab"})
+    for host, spare in zip(hosts, (11, 13), strict=True):
+        host.free_mib = (2 * 16 + spare) * 1024
+    kinds = Kinds(hosts, demands(5, shape("grid_a100-20c", hosts=2)))
+    assert [part.hosts for part in kinds.parts] == [(0, 1)], "one GiB more takes no VM more"
+    counted_once = SolverPlacer(most_rounds=1)
+    found = counted_once.place(hosts, kinds.demands)
+    assert (len(found.left), found.least_left) == (1, 1)
+    hosts[1].free_mib += 4 * 1024
+    found = counted_once.place(hosts, kinds.demands)
+    assert (len(found.left), found.least_left) == (0, 0)
 
 
 def test_hosts_of_one_content_are_assessed_once() -> None:
@@ -74,7 +89,21 @@ def test_a_search_that_is_left_open_says_how_many_have_no_place_at_least() -> No
     assert (len(proven.left), proven.least_left) == (1, 1)
     found = place(hosts, wanted, (GreedyPlacer(), SolverPlacer(most_variables=1)))
     assert {verdict for _, verdict in found.failed.values()} == {NoPlace.UNDECIDED}
-    assert found.least_left == 0
+    assert (len(found.fits), found.most_placed) == (2, 3)
+
+
+def test_of_vms_that_are_proven_not_to_fit_all_is_told_how_many_could() -> None:
+    hosts = states({name: {"gpus": a100s(4)} for name in "ab"})
+    for host in hosts:
+        host.free_mib = 100 * 1024
+    small = demands(1, shape("grid_a100-20c", hosts=2, memory_mib=20 * 1024), "s")
+    wanted = [*demands(6, shape("grid_a100-20c", hosts=2, memory_mib=60 * 1024)), *small]
+    once = (GreedyPlacer(), SolverPlacer(most_rounds=1))
+    found = place(hosts, wanted, once)
+    assert (len(found.fits), found.most_placed) == (3, 4), "counted together, three of the large ones fit"
+    assert {verdict for _, verdict in found.failed.values()} == {NoPlace.IMPOSSIBLE}
+    found = place(hosts, wanted, PLACERS)
+    assert (len(found.fits), found.most_placed) == (3, 3), "counted one by one they do not"
 
 
 def test_a_vm_goes_to_the_node_that_has_cores_for_it() -> None:

@@ -28,9 +28,8 @@ class NoPlace(StrEnum):
 
 @dataclass(slots=True)
 class Attempt:
-    """What one placer came to. `is_proof` tells that no placement leaves fewer VMs without a place.
+    """What one placer came to. `is_proof` tells that no placement is better: of those left none has a place.
 
-    `is_refuted` tells, of an attempt that places nothing itself, that no placement of all VMs exists;
     `least_left` is how many VMs have no place in any placement, as far as that is proven.
     `initial` are the hosts before any VM was put on them.
     """
@@ -40,7 +39,6 @@ class Attempt:
     fits: dict[str, Fit] = field(default_factory=dict)
     left: list[Demand] = field(default_factory=list)
     is_proof: bool = False
-    is_refuted: bool = False
     least_left: int = 0
 
 
@@ -56,8 +54,8 @@ class Placer(Protocol):
 class Placed:
     """The outcome for all VMs. `initial` are the hosts before any VM of the plan was put on them.
 
-    `kept` is what the VMs ask to stay free, `least_left` how many VMs at least have no place, as far as that
-    is proven.
+    `kept` is what the VMs ask to stay free, `most_placed` how many VMs at most any placement has a place for,
+    as far as that is proven.
     """
 
     initial: list[HostState]
@@ -65,7 +63,7 @@ class Placed:
     fits: dict[str, Fit]
     failed: dict[str, tuple[Demand, NoPlace]]
     kept: KeptFree = ()
-    least_left: int = 0
+    most_placed: int = 0
 
 
 def in_order(demands: Iterable[Demand]) -> list[Demand]:
@@ -94,20 +92,21 @@ def place(
     attempt = first.place(hosts, demands)
     failed = _proven_impossible(hosts, attempt.left)
     left = [demand for demand in attempt.left if demand.vm not in failed]
-    verdict, least_left = NoPlace.UNDECIDED, 0
     possible = [demand for demand in demands if demand.vm not in failed]
+    least_left = 0
     for placer in others if left else ():
         other = placer.place(hosts, possible)
-        least_left = max(least_left, other.least_left)
-        if not other.left or other.is_proof:
-            attempt, left, verdict = other, other.left, NoPlace.IMPOSSIBLE
-            break
-        if other.is_refuted:
-            verdict = NoPlace.IMPOSSIBLE
+        least_left = max(least_left, len(other.left) if other.is_proof else other.least_left)
+        if other.is_proof or len(other.left) < len(left):
+            attempt, left = other, other.left
+        if not left or least_left:
             break
     polish(attempt, demands)
+    verdict = NoPlace.IMPOSSIBLE if least_left else NoPlace.UNDECIDED
     failed |= {demand.vm: (demand, verdict) for demand in left}
-    return Placed(initial, attempt.hosts, attempt.fits, failed, kept_free(demands), least_left)
+    return Placed(
+        initial, attempt.hosts, attempt.fits, failed, kept_free(demands), len(possible) - least_left
+    )
 
 
 def _proven_impossible(

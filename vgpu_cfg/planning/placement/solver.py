@@ -52,12 +52,11 @@ class SolverPlacer:
             attempt, failing = self._filled(kinds, made, found)
             if not failing:
                 attempt.least_left = result.least_left
-                attempt.is_proof = bool(attempt.left) and attempt.least_left > 0
+                attempt.is_proof = attempt.least_left > 0 and found.outcome is SolverStatus.BEST
                 return attempt
             if all(len(part.hosts) == 1 for part in failing):
                 break
             parts = [one for part in parts for one in (part.split() if part in failing else [part])]
-        result.is_refuted = result.least_left > 0
         return result
 
     def _filled(self, kinds: Kinds, made: KindProgram, found: Solution) -> tuple[Attempt, list[Part]]:

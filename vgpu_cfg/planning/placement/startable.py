@@ -33,7 +33,7 @@ def place_startable(
     for _ in range(_MOST_TRIES):
         lost = list(_lost(placed, starting))
         if not lost:
-            return replace(placed, failed=first.failed)
+            return replace(placed, failed=first.failed, most_placed=first.most_placed)
         if len(demands) > _MANY:
             break
         for found in lost:

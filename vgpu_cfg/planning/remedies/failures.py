@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from vgpu_cfg.planning.findings.checks import Code
@@ -24,7 +25,6 @@ def report_failures(
 ) -> None:
     """Say of every VM without a place why it has none; like VMs have the same reason."""
     refusals: dict[Shape, Refusal] = {}
-    reached = _reached(placed)
     for resolved in resolved_vms:
         failure = placed.failed.get(resolved.name)
         if failure is None:
@@ -32,31 +32,34 @@ def report_failures(
         demand, verdict = failure
         if demand.shape not in refusals:
             refusals[demand.shape] = _refusal(demand.shape, placed, baseline)
-        _report(resolved, refusals[demand.shape], verdict, reached, findings)
+        _report(resolved, refusals[demand.shape], verdict, findings)
 
 
 def _refusal(shape: Shape, placed: Placed, baseline: Baseline) -> Refusal:
-    """Tell what holds the VM's place: others' VMs where it fits nowhere anyway, else also the plan's."""
+    """Tell what holds the VM's place: others' VMs where it fits nowhere anyway, else also the plan's.
+
+    Where more VMs could be placed than are, as far as is proven, that is told first.
+    """
     from vgpu_cfg.planning.remedies.refusals import explain_refusal
 
-    is_alone = not any(placed.initial[index].fit(shape) for index, _ in shape.hosts)
-    return explain_refusal(placed.initial if is_alone else placed.hosts, shape, baseline.claims)
+    if not any(placed.initial[index].fit(shape) for index, _ in shape.hosts):
+        return explain_refusal(placed.initial, shape, baseline.claims)
+    found = explain_refusal(placed.hosts, shape, baseline.claims)
+    is_open = len(placed.fits) < placed.most_placed
+    return replace(found, message=f"{_reached(placed)}; {found.message}") if is_open else found
 
 
 def _reached(placed: Placed) -> str:
-    """Say how far the search came: how many VMs are left, and how many at least are by the proof."""
-    left = sum(verdict is NoPlace.UNDECIDED for _, verdict in placed.failed.values())
+    """Say how far the search came: how many VMs are placed, and how many could be as far as is proven."""
     total = len(placed.fits) + len(placed.failed)
-    return f"{left:,} of {total:,} VMs are left, at least {placed.least_left:,} are by what is proven"
+    return f"{len(placed.fits):,} of {total:,} VMs are placed, at most {placed.most_placed:,} could be"
 
 
-def _report(
-    resolved: ResolvedVm, refusal: Refusal, verdict: NoPlace, reached: str, findings: Findings
-) -> None:
+def _report(resolved: ResolvedVm, refusal: Refusal, verdict: NoPlace, findings: Findings) -> None:
     if verdict is NoPlace.UNDECIDED:
         message = (
             "no placement was found within the search's limit, and none was proven impossible; "
-            f"{reached}; {refusal.message}"
+            f"{refusal.message}"
         )
         remedy = "split the plan, name hosts with `place.hosts`, or free room"
         findings.refuse_vm(Code.UNDECIDED, resolved.desired, message, remedy, refusal.hindrances)
