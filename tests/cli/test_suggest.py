@@ -125,3 +125,20 @@ vms: [{name: a, template: ubuntu-22.04-efi, gpus: grid_a100-40c, cpus: 4, memory
     for fix in json.loads(refused.out)["fixes"]:
         assert "gpuu" not in fix["text"]
     assert read_document(vgpu_cfg.folder / "site.yaml").data["defaults"] == {"cluster": "gpuu"}
+
+
+@pytest.mark.parametrize(
+    ("vms", "told"),
+    [
+        pytest.param(5, "add 1 host like esx-one-01.lab", id="one more than fits"),
+        pytest.param(99, "none is known: 34 plans were tried", id="far more than fit"),
+    ],
+)
+def test_no_fix_is_looked_for_where_far_more_vms_are_left_than_fixes_place(
+    vgpu_cfg: CommandLine, vms: int, told: str
+) -> None:
+    line = f"{{name: 'v-{{01..{vms:02}}}', template: ubuntu-22.04-efi, gpus: grid_a100-10c}}"
+    vgpu_cfg.write("many.yaml", f"version: 1\nname: many\nvcenter: lab:one-a100\nvms: [{line}]\n")
+    refused = vgpu_cfg("plan", "many.yaml")
+    assert refused.code == 4
+    assert told in refused.out

@@ -103,17 +103,22 @@ class Search:
         """Add one idea after the other, each time the one that leaves the least; None where some is left.
 
         Where none leaves less, one will do that leaves other errors than were met before: behind what
-        stands in the way first, something else may stand.
+        stands in the way first, something else may stand. It ends where more VMs are left than the parts to
+        come could place, each as many as the best one did.
         """
         chosen: tuple[Candidate, ...] = ()
         trial = self.attempt(chosen)
         met: set[str] = set()
+        gain = 0
         while trial is not None and trial.plan.errors:
             met |= _codes(trial.plan)
             step = self._best(chosen, trial, kinds, most, met) if len(chosen) < _MOST_PARTS else None
             if step is None:
                 return None
+            gain = max(gain, _left(trial.plan)[0] - _left(step[1].plan)[0])
             chosen, trial = step
+            if 0 < gain * (_MOST_PARTS - len(chosen)) < _left(trial.plan)[0]:
+                return None
         return None if trial is None else self._pruned(chosen, trial)
 
     def _best(
