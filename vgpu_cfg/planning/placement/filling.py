@@ -27,7 +27,7 @@ _DEALT_NODES = 1
 """Where patterns are dealt, either the rest falls into place or another way is better."""
 _MOST_TRIES = 60
 """How often hosts are filled anew where contents turn out not to work."""
-_MOST_IN_VAIN = 12
+_MOST_IN_VAIN = 5
 """After so many tries that helped nothing one host more is filled anew each time."""
 _MOST_OVER = 1_000_000
 """So much memory that is not there may be asked of a host; it comes to about its GiB."""
