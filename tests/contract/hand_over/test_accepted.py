@@ -18,7 +18,9 @@ from vgpu_cfg.model.host_list import HostList, ListedHost, ListedHostGpu
 from vgpu_cfg.staging.export import FORMATS, ExportOptions
 
 HERE = Path(__file__).resolve().parent
-BUILT = HERE.parents[2] / ".cache" / "hand-over"
+CACHE = HERE.parents[2] / ".cache"
+BUILT = CACHE / "hand-over"
+ANSIBLE = CACHE / "ansible"
 pytestmark = pytest.mark.long("what judges hand-overs: script/build-hand-over fetches it")
 
 WHOLE = ListedHostGpu(profile="grid_a100-40c", board="A100", memory_mib=40960)
@@ -69,14 +71,13 @@ def judge(tmp_path: Path) -> Judge:
     """Return what runs one of the judges on words, in a folder and with a home of its own."""
     if not (BUILT / "installed").exists():
         pytest.skip("the tools are not there: script/build-hand-over says why")
+    if not (ANSIBLE / "fetched").exists():
+        pytest.skip("Ansible is not there: script/build-ansible says why")
 
     def run(program: str, *words: str | Path) -> subprocess.CompletedProcess[str]:
         script = HERE / "judges" / program
-        first = (
-            [BUILT / "env" / "bin" / "python", script]
-            if script.exists()
-            else [BUILT / "env" / "bin" / program]
-        )
+        programs = (ANSIBLE if program.startswith("ansible") else BUILT) / "env" / "bin"
+        first = [programs / "python", script] if script.exists() else [programs / program]
         return subprocess.run(
             [*first, *words],
             cwd=tmp_path,

@@ -21,8 +21,8 @@ from vgpu_cfg.settings.connection import LAB_USER
 
 ROOT = Path(__file__).resolve().parents[3]
 PASSWORD = "correct-horse"
-ANSIBLE = ROOT / ".cache" / "hand-over" / "env" / "bin"
-pytestmark = pytest.mark.long("what judges hand-overs: script/build-hand-over fetches it")
+ANSIBLE = ROOT / ".cache" / "ansible" / "env" / "bin"
+pytestmark = pytest.mark.long("ansible-core: script/build-ansible fetches it")
 BUILT = f"vgpu_cfg-vsphere-{__version__}.tar.gz"
 MODULES = ("plan", "apply", "status", "inventory_info")
 SPECIFICATION = """
@@ -52,7 +52,7 @@ Play = Callable[..., Results]
 def collections(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Build the collection and install what was built."""
     if not (ANSIBLE / "ansible-galaxy").is_file():
-        pytest.skip("ansible-core is not there: script/build-hand-over fetches it")
+        pytest.skip("ansible-core is not there: script/build-ansible fetches it")
     folder = tmp_path_factory.mktemp("collection")
     environment = os.environ | {"HOME": str(folder), "LC_ALL": "C.UTF-8"}
     for words in (
