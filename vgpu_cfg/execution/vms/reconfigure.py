@@ -17,6 +17,8 @@ MOST_REQUESTS = 3
 _REFUSED_FOR_VERSION = "ConcurrentAccess"
 _PASSING = {"guest": None, "cpu_mhz": None, "uptime_seconds": None}
 """What moves by itself while a VM runs."""
+_ELSEWHERE = {"tags": None}
+"""What only a reading of the estate tells; no change version guards it."""
 _COMPARED_KEYS = frozenset({AFFINITY_KEY, MARK_PLAN_KEY, MARK_VM_KEY})
 
 
@@ -46,8 +48,10 @@ def _essence(vm: Vm) -> Vm:
     if vm.detail is None:
         return vm
     kept = {key: value for key, value in vm.detail.extra_config.items() if key in _COMPARED_KEYS}
-    detail = vm.detail.model_copy(update={"change_version": "", "extra_config": kept, **_PASSING})
-    return vm.model_copy(update={"detail": detail})
+    detail = vm.detail.model_copy(
+        update={"change_version": "", "extra_config": kept, **_PASSING, **_ELSEWHERE}
+    )
+    return vm.model_copy(update={"detail": detail, "name": vm.called or vm.name, "called": ""})
 
 
 def _request(moid: str, spec: VmSpec, session: RunSession) -> Waiting[TaskUpdate]:

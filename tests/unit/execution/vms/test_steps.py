@@ -8,6 +8,7 @@ from tests.fakes.fake_locks import undisputed
 from tests.fakes.fake_vcenter import FakeVCenter
 from tests.unit.execution.makers import (
     PLAN,
+    SCOPE,
     TEMPLATE,
     TEMPLATE_DETAIL,
     add_own_vm,
@@ -23,6 +24,7 @@ from tests.unit.execution.makers import (
     statuses,
 )
 from vgpu_cfg.execution import missing_from, run_plan
+from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import PowerState, VgpuDevice, Vm, VmDetail
 from vgpu_cfg.model.plan.change import (
     RemoveRule,
@@ -35,6 +37,7 @@ from vgpu_cfg.model.plan.change import (
 )
 from vgpu_cfg.model.plan.report import Report
 from vgpu_cfg.model.plan.vm_spec import NewVgpu, RemoveDevice, VmSpec
+from vgpu_cfg.ports import ReadScope
 
 C40 = "grid_a100-40c"
 DROPPED_BY_CLONE = frozenset(
@@ -423,3 +426,77 @@ def test_a_vm_that_was_never_made_cannot_be_resolved() -> None:
     )
     report = run_plan(plan_of(rule), server, server, server, locks=undisputed())
     assert "has not been made" in report.outcomes[0].message
+
+
+# ------------------------------------------------------- as the plan was made of it
+
+
+def by_what_was_read(server: FakeVCenter, spec: VmSpec, seconds: float = 0.0) -> Report:
+    """Reconfigure `hvd-01` by how it is read now, so many seconds later."""
+    observed = server.read_inventory(SCOPE)
+    (vm,) = (one for one in observed.vms if one.name == "hvd-01")
+    assert vm.detail is not None
+    server.pause(seconds)
+    planned = spec.model_copy(update={"change_version": vm.detail.change_version})
+    return run(server, reconfigure("hvd-01", "vm-7", planned), observed=observed)[0]
+
+
+@pytest.mark.parametrize(("seconds", "looks"), [(0, 1), (60, 1), (61, 2)])
+def test_a_vm_is_looked_at_before_it_is_changed_where_its_reading_is_old(seconds: int, looks: int) -> None:
+    server = estate()
+    add_own_vm(server, "hvd-01", "vm-7")
+    report = by_what_was_read(server, VmSpec(settings={"cpus": 32}), seconds)
+    assert statuses(report) == {"reconfigure hvd-01": "done"}
+    assert len(server.looks) == looks
+
+
+def test_what_somebody_changed_since_the_reading_is_not_overwritten() -> None:
+    server = estate()
+    add_own_vm(server, "hvd-01", "vm-7")
+    observed = server.read_inventory(SCOPE)
+    planned = VmSpec(settings={"cpus": 32}, change_version=server.vm("hvd-01").detail.change_version)  # type: ignore[union-attr]  # it is there, or the test fails
+    server.change_vm("hvd-01", detail=VmDetail(cpus=5, extra_config=mark("hvd-01")))
+    report, _ = run(server, reconfigure("hvd-01", "vm-7", planned), observed=observed)
+    assert statuses(report) == {"reconfigure hvd-01": "failed"}
+    assert server.vm("hvd-01").detail.cpus == 5  # type: ignore[union-attr]  # it is there, or the test fails
+
+
+@pytest.mark.parametrize("tags", [None, {"team": ("ml",)}])
+def test_tags_which_only_the_estates_reading_tells_are_no_change_of_somebodys(
+    tags: dict[str, tuple[str, ...]] | None,
+) -> None:
+    class Tagged(FakeVCenter):
+        def read_inventory(self, scope: ReadScope) -> Inventory:
+            found = super().read_inventory(scope)
+            vms = (
+                vm.model_copy(update={"detail": vm.detail and vm.detail.model_copy(update={"tags": tags})})
+                for vm in found.vms
+            )
+            return found.model_copy(update={"vms": tuple(vms)})
+
+        def reconfigure_vm(self, moid: str, spec: VmSpec) -> str:
+            if not self.started("reconfigure_vm"):
+                self.change_vm("hvd-01")  # nothing but its version
+            return super().reconfigure_vm(moid, spec)
+
+    server = Tagged()
+    add_own_vm(server, "hvd-01", "vm-7")
+    report = by_what_was_read(server, VmSpec(settings={"cpus": 32}))
+    assert statuses(report) == {"reconfigure hvd-01": "done"}
+
+
+def test_a_late_version_harms_nothing_where_the_vm_has_another_name_in_vcenter() -> None:
+    class Late(FakeVCenter):
+        def reconfigure_vm(self, moid: str, spec: VmSpec) -> str:
+            if not self.started("reconfigure_vm"):
+                self.change_vm("other")
+            return super().reconfigure_vm(moid, spec)
+
+    server = Late()
+    add_own_vm(server, "hvd-01", "vm-7")
+    server.change_vm("hvd-01", name="other")
+    detail = server.vm("other").detail
+    assert detail is not None
+    spec = VmSpec(settings={"cpus": 32}, change_version=detail.change_version)
+    report, _ = run(server, reconfigure("hvd-01", "vm-7", spec))
+    assert statuses(report) == {"reconfigure hvd-01": "done"}
