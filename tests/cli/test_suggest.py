@@ -142,3 +142,21 @@ def test_no_fix_is_looked_for_where_far_more_vms_are_left_than_fixes_place(
     refused = vgpu_cfg("plan", "many.yaml")
     assert refused.code == 4
     assert told in refused.out
+
+
+def test_hosts_are_asked_for_profiles_where_a_vm_keeps_gpus_that_the_plan_does_not_state(
+    vgpu_cfg: CommandLine,
+) -> None:
+    def plan(name: str, vm: str) -> str:
+        whole = f"{vm}, template: ubuntu-22.04-efi, cpus: 4, memory: 16GiB"
+        text = f"version: 1\nname: {name}\nvcenter: lab:two-a100\nvms: [{{{whole}}}]\n"
+        return str(vgpu_cfg.write(f"{name}.yaml", text))
+
+    vgpu_cfg.done("apply", "--yes", plan("one", "name: a, gpus: grid_a100-10c, power: off"))
+    vgpu_cfg.done("apply", "--yes", plan("full", "name: 'f-{1..2}', gpus: grid_a100-40c"))
+    stated, kept = (
+        vgpu_cfg("plan", plan("one", f"name: a, power: on{gpus}")).out.partition("\nFIX")[2]
+        for gpus in (", gpus: grid_a100-10c", "")
+    )
+    assert "switches f-1" in stated
+    assert kept == stated

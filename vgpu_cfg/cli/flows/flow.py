@@ -100,17 +100,22 @@ def scope_of(desired: DesiredPlan) -> ReadScope:
         key_providers=any(vm.vtpm for vm in desired.vms),
         storage_policies=frozenset(name for vm in desired.vms for name in vm.storage_policies),
         tag_categories=frozenset(name for vm in desired.vms for name in vm.tags or {}),
-        several_vgpus=bool(desired.hosts) or any(len(vm.gpus) > 1 for vm in desired.vms),
+        several_vgpus=_may_have_any_gpus(desired) or any(len(vm.gpus) > 1 for vm in desired.vms),
         kinds_of=_prefixes_of(desired),
     )
 
 
 def _prefixes_of(desired: DesiredPlan) -> frozenset[str] | None:
-    """Return the prefixes of a plan's profiles; None where it takes GPUs otherwise, or prepares hosts."""
+    """Return the prefixes of a plan's profiles; None where it takes GPUs otherwise, or may take others."""
     gpus = [gpu for vm in desired.vms for gpu in vm.gpus]
-    if desired.hosts or any(gpu.kind != "vgpu" for gpu in gpus):
+    if _may_have_any_gpus(desired) or any(gpu.kind != "vgpu" for gpu in gpus):
         return None
     return frozenset(profile.prefix for gpu in gpus for profile in gpu.profile)
+
+
+def _may_have_any_gpus(desired: DesiredPlan) -> bool:
+    """Whether GPUs count that the plan file does not name: of hosts, or of a VM that keeps what it has."""
+    return bool(desired.hosts) or not all(vm.is_managed("gpus") for vm in desired.vms)
 
 
 def _has_fixed_passthrough(vm: DesiredVm) -> bool:
