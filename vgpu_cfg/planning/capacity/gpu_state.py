@@ -125,8 +125,16 @@ class GpuState:
     def signature(self) -> tuple[object, ...]:
         """Return what tells it from another GPU as far as room is concerned."""
         held = sorted((_name(one), -1 if one.start is None else one.start, one.line) for one in self.held)
+        return (*self._traits, tuple(held))
+
+    def exact_signature(self) -> tuple[object, ...]:
+        """Return what tells it from a GPU of another host: of its vGPUs all but whose they are, in order."""
+        return (*self._traits, tuple((one.need, one.start, one.line) for one in self.held))
+
+    @property
+    def _traits(self) -> tuple[object, ...]:
         traits = (self.board_key, self.sharing, self.mode, self.node, self.obstacle, self.mixes_series)
-        return (*traits, self.is_cordoned, tuple(held))
+        return (*traits, self.is_cordoned)
 
     def refuse(self, need: VgpuNeed) -> Code | None:
         """Say why it must not take one more such vGPU, None where it may: that it is cordoned comes last."""

@@ -9,6 +9,7 @@ from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.planning.placement.demand import Demand, Shape
 from vgpu_cfg.planning.placement.host_state import Fit, HostState
 from vgpu_cfg.planning.placement.place import Attempt, KeptFree, in_order, kept_free
+from vgpu_cfg.planning.placement.shared_fits import ShapeFits, SharedFits
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +27,9 @@ class GreedyPlacer:
         groups: dict[Shape, list[Demand]] = {}
         for demand in in_order(one for one in demands if not one.stays):
             groups.setdefault(demand.shape, []).append(demand)
+        shared = SharedFits(attempt.hosts)
         for shape, group in groups.items():
-            self._place_group(shape, group, attempt, kept)
+            self._place_group(shared.of(shape), group, attempt, kept)
         return attempt
 
     def _only_fit(self, attempt: Attempt, demand: Demand) -> Fit | None:
@@ -42,13 +44,15 @@ class GreedyPlacer:
         else:
             attempt.left.append(demand)
 
-    def _place_group(self, shape: Shape, group: Sequence[Demand], attempt: Attempt, kept: KeptFree) -> None:
+    def _place_group(
+        self, fits: ShapeFits, group: Sequence[Demand], attempt: Attempt, kept: KeptFree
+    ) -> None:
         """Rate every host once for VMs that are alike, and anew only the host that took one."""
-        ranks = dict(shape.hosts)
+        shape, ranks = fits.shape, dict(fits.shape.hosts)
         rated = [
             (score(fit, ranks[index], attempt.hosts[index], shape), fit.gpus, fit)
             for index in ranks
-            if (fit := attempt.hosts[index].fit(shape)) is not None
+            if (fit := fits.on(index)) is not None
         ]
         queue = [(points, gpus, number, fit) for number, (points, gpus, fit) in enumerate(rated)]
         heapify(queue)
@@ -64,7 +68,8 @@ class GreedyPlacer:
                 continue
             host = attempt.hosts[fit.host]
             self._put(demand, [fit], attempt)
-            if (again := host.fit(shape)) is not None:
+            fits.took(fit.host, demand.line)
+            if (again := fits.on(fit.host)) is not None:
                 number += 1
                 heappush(queue, (score(again, ranks[fit.host], host, shape), again.gpus, number, again))
 

@@ -154,6 +154,29 @@ class HostState:
             gpu.is_cordoned = False
         return twin
 
+    def signature(self) -> tuple[object, ...]:
+        """Return what tells it from another host as far as room for VMs without NICs or devices is concerned.
+
+        Addresses and names are none of it, but those of the lines that are here.
+        """
+        host = self.host
+        return (
+            (host.version, self.threads, vgpu_limit(host, highest_version(host)), host.profiles is None),
+            host.device_groups,
+            tuple(gpu.exact_signature() for gpu in self.gpus),
+            tuple(
+                (node.node_id, node.cores, node.usable_mib, node.free_cores, node.free_mib)
+                for node in self.nodes
+            ),
+            self.free_mib,
+            self.offered,
+            self.creatable,
+            self.peer_sets,
+            frozenset(self.residents.items()),
+            frozenset(self.node_lines.items()),
+            self.cordon is None,
+        )
+
     def release(self, demand: Demand, fit: Fit) -> None:
         """Take a VM away again that `commit` put here; the sizes in `planned` stay."""
         for index in set(fit.gpus):

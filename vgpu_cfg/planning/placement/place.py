@@ -12,8 +12,9 @@ from enum import StrEnum
 from typing import Protocol
 
 from vgpu_cfg.late_dataclasses import dataclass
-from vgpu_cfg.planning.placement.demand import Demand, Shape
+from vgpu_cfg.planning.placement.demand import Demand
 from vgpu_cfg.planning.placement.host_state import Fit, HostState
+from vgpu_cfg.planning.placement.shared_fits import SharedFits
 
 KeptFree = Sequence[tuple[Collection[int], int]]
 """Hosts by index, with how many of them stay without any GPU VM."""
@@ -113,7 +114,8 @@ def _proven_impossible(
     hosts: Sequence[HostState], left: Sequence[Demand]
 ) -> dict[str, tuple[Demand, NoPlace]]:
     """Name the VMs that have no place even where they are the only ones to be placed."""
-    fits_somewhere: dict[Shape, bool] = {}
-    for shape in dict.fromkeys(demand.shape for demand in left):
-        fits_somewhere[shape] = any(hosts[index].fit(shape) is not None for index, _ in shape.hosts)
+    shared = SharedFits(hosts)
+    fits_somewhere = {
+        shape: shared.of(shape).is_anywhere for shape in dict.fromkeys(demand.shape for demand in left)
+    }
     return {demand.vm: (demand, NoPlace.IMPOSSIBLE) for demand in left if not fits_somewhere[demand.shape]}

@@ -10,6 +10,7 @@ from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.placement.demand import Shape
 from vgpu_cfg.planning.placement.place import NoPlace, Placed
+from vgpu_cfg.planning.placement.shared_fits import ShapeFits, SharedFits
 from vgpu_cfg.planning.vms.lookup.baseline import Baseline
 from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
 
@@ -25,26 +26,27 @@ def report_failures(
 ) -> None:
     """Say of every VM without a place why it has none; like VMs have the same reason."""
     refusals: dict[Shape, Refusal] = {}
+    initial = SharedFits(placed.initial)
     for resolved in resolved_vms:
         failure = placed.failed.get(resolved.name)
         if failure is None:
             continue
         demand, verdict = failure
         if demand.shape not in refusals:
-            refusals[demand.shape] = _refusal(demand.shape, placed, baseline)
+            refusals[demand.shape] = _refusal(initial.of(demand.shape), placed, baseline)
         _report(resolved, refusals[demand.shape], verdict, findings)
 
 
-def _refusal(shape: Shape, placed: Placed, baseline: Baseline) -> Refusal:
+def _refusal(initial: ShapeFits, placed: Placed, baseline: Baseline) -> Refusal:
     """Tell what holds the VM's place: others' VMs where it fits nowhere anyway, else also the plan's.
 
     Where more VMs could be placed than are, as far as is proven, that is told first.
     """
     from vgpu_cfg.planning.remedies.refusals import explain_refusal
 
-    if not any(placed.initial[index].fit(shape) for index, _ in shape.hosts):
-        return explain_refusal(placed.initial, shape, baseline.claims)
-    found = explain_refusal(placed.hosts, shape, baseline.claims)
+    if not initial.is_anywhere:
+        return explain_refusal(placed.initial, initial.shape, baseline.claims)
+    found = explain_refusal(placed.hosts, initial.shape, baseline.claims)
     is_open = len(placed.fits) < placed.most_placed
     return replace(found, message=f"{_reached(placed)}; {found.message}") if is_open else found
 
