@@ -43,6 +43,8 @@ def library(lab: Simulation, request: Request) -> Any:
     if request.action:
         raise Refused(400, "unsupported", f"The lab does not {request.action} a library.")
     if request.method == "PATCH":
+        is_local = request.path == LOCAL
+        _need(lab, lab.state.root, f"ContentLibrary.Update{'LocalLibrary' if is_local else 'Library'}")
         spec = request.mapping("update_spec")
         found |= {key: str(spec[key]) for key in ("name", "description") if spec.get(key)}
         lab.state.touch()

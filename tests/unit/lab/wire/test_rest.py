@@ -82,6 +82,27 @@ def test_a_library_is_made_changed_and_deleted(client: Client) -> None:
 
 
 @pytest.mark.parametrize(
+    ("privilege", "method", "path"),
+    [
+        ("CreateLocalLibrary", "POST", LOCAL),
+        ("UpdateLocalLibrary", "PATCH", f"{LOCAL}/id:{{made}}"),
+        ("UpdateLibrary", "PATCH", f"{LIBRARY}/id:{{made}}"),
+        ("DeleteLocalLibrary", "DELETE", f"{LOCAL}/id:{{made}}"),
+    ],
+)
+def test_what_is_done_to_a_library_takes_its_privilege(
+    client: Client, privilege: str, method: str, path: str
+) -> None:
+    spec = {"name": "isos", "storage_backings": backing(client)}
+    _, made = client.rest("POST", LOCAL, create_spec=spec)
+    client.lab.faults.lacking.add(f"ContentLibrary.{privilege}")
+    asked = {"create_spec": spec, "update_spec": {"description": "images"}}
+    assert client.rest(method, path.format(made=made), **asked) == (403, "unauthorized")
+    client.lab.faults.lacking.clear()
+    assert client.rest(method, path.format(made=made), **asked)[0] == 200
+
+
+@pytest.mark.parametrize(
     ("changed", "kind"),
     [
         ({"name": ""}, "invalid_argument"),
