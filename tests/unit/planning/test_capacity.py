@@ -6,7 +6,8 @@ import pytest
 
 from tests.plans.estate import make_inventory
 from vgpu_cfg.catalog import load_catalog
-from vgpu_cfg.model.vgpu import Sharing
+from vgpu_cfg.model.plan_file import GpuEntry
+from vgpu_cfg.model.vgpu import Sharing, VgpuProfile
 from vgpu_cfg.planning.capacity.host_capacity import CapacityReader, HostCapacity
 from vgpu_cfg.planning.findings.checks import Code
 
@@ -193,3 +194,16 @@ def test_a_slot_that_serves_vgpus_says_so() -> None:
 def test_series_share_from_8_0_2_on() -> None:
     assert capacity({"gpus": [a100()]}).gpus[0].mixes_series
     assert not capacity({"version": "8.0.1", "gpus": [a100()]}).gpus[0].mixes_series
+
+
+def test_what_vms_of_a_line_ask_for_is_looked_up_once() -> None:
+    def asked(*profiles: str) -> tuple[GpuEntry, ...]:
+        return (GpuEntry(profile=tuple(VgpuProfile.parse(one) for one in profiles)),)
+
+    reader = CapacityReader(make_inventory({"hosts": {"esx-01": {"gpus": [a100()]}}}), CATALOG)
+    line = asked("grid_a100-10c", "nvidia_l40s-12c")
+    found = reader.variants(line)
+    assert [need.name for (need,) in found] == ["grid_a100-10c", "nvidia_l40s-12c"]
+    assert reader.variants(line) is found
+    assert reader.variants(asked("grid_a100-10c", "nvidia_l40s-12c")) == found
+    assert reader.variants(asked("grid_a100-20c")) != found

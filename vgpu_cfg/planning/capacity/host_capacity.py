@@ -7,7 +7,7 @@ what was observed allows.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -15,12 +15,13 @@ from vgpu_cfg.catalog import Board, Catalog
 from vgpu_cfg.model.observed.graphics import GraphicsType
 from vgpu_cfg.model.observed.inventory import Gpu, Host, Inventory, PciDevice
 from vgpu_cfg.model.observed.vm import Vm
+from vgpu_cfg.model.plan_file import GpuEntry
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode
 from vgpu_cfg.planning.capacity.gpu_state import GpuState, Held, Places, arrange
 from vgpu_cfg.planning.capacity.nic_functions import FunctionPool, read_functions, read_uplinks
 from vgpu_cfg.planning.capacity.peer_groups import peer_sets
 from vgpu_cfg.planning.capacity.topology import Topologies
-from vgpu_cfg.planning.capacity.vgpu_need import VgpuNeed, needs_of
+from vgpu_cfg.planning.capacity.vgpu_need import VgpuNeed, make_variants, needs_of
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.wording import is_at_least
 
@@ -98,12 +99,20 @@ class CapacityReader:
         self._topologies = Topologies(observed, catalog)
         self._boards: dict[tuple[int, int, int], Board | None] = {}
         self._needs: dict[str, dict[str, VgpuNeed]] = {}
+        self._variants: dict[int, tuple[Sequence[GpuEntry], tuple[tuple[VgpuNeed, ...], ...]]] = {}
 
     def needs(self, profile: str) -> dict[str, VgpuNeed]:
         """Return what a profile takes, by board key."""
         if profile not in self._needs:
             self._needs[profile] = needs_of(profile, self._catalog)
         return self._needs[profile]
+
+    def variants(self, gpus: Sequence[GpuEntry]) -> tuple[tuple[VgpuNeed, ...], ...]:
+        """List the ways to give a VM its vGPUs, once for all VMs of a line, which share what is asked."""
+        known = self._variants.get(id(gpus))
+        if known is None:
+            known = self._variants[id(gpus)] = gpus, make_variants(gpus, self.needs)
+        return known[1]
 
     def read(self, host: Host, *, without: frozenset[str] = frozenset()) -> HostCapacity:
         """Read one host, as if the VMs of these moids held nothing and claimed nothing."""

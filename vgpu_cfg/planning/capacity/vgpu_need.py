@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 
 from vgpu_cfg.catalog import Catalog, ProfileEntry
 from vgpu_cfg.late_dataclasses import dataclass
+from vgpu_cfg.model.plan_file import GpuEntry
 from vgpu_cfg.model.vgpu import Sharing
 
 
@@ -77,3 +80,35 @@ def vgpu_need(entry: ProfileEntry) -> VgpuNeed:
 def needs_of(profile: str, catalog: Catalog) -> dict[str, VgpuNeed]:
     """Return what a profile takes on each board that has it, by board key; empty where none has."""
     return {entry.board.key: vgpu_need(entry) for entry in catalog.by_profile(profile)}
+
+
+def make_variants(
+    gpus: Sequence[GpuEntry], needs: Callable[[str], Mapping[str, VgpuNeed]]
+) -> tuple[tuple[VgpuNeed, ...], ...]:
+    """List the ways to give a VM its vGPUs, the plan file's first choice first.
+
+    All vGPUs of a VM are of one board model and series. Empty where it has none, and
+    where nothing can satisfy all of them.
+    """
+    wanted = [gpu for gpu in gpus if gpu.kind == "vgpu"]
+    if not wanted:
+        return ()
+    variants: dict[tuple[VgpuNeed, ...], None] = {}
+    for profile in wanted[0].profile:
+        for board_key in needs(profile.name):
+            variant = [_peer(needs(profile.name)[board_key], wanted[0])]
+            for gpu in wanted[1:]:
+                found = (
+                    needs(one.name).get(board_key) for one in gpu.profile if one.series == profile.series
+                )
+                chosen = next((need for need in found if need is not None), None)
+                if chosen is None:
+                    break
+                variant.append(_peer(chosen, gpu))
+            if len(variant) == len(wanted):
+                variants[tuple(variant)] = None
+    return tuple(variants)
+
+
+def _peer(need: VgpuNeed, gpu: GpuEntry) -> VgpuNeed:
+    return need if gpu.nvlink is None else replace(need, peers=gpu.nvlink)

@@ -19,7 +19,7 @@ from vgpu_cfg.model.plan_values import NumaPolicy
 from vgpu_cfg.model.vgpu import VgpuProfile
 from vgpu_cfg.planning.capacity.host_capacity import CapacityReader
 from vgpu_cfg.planning.estate.protection import Protection
-from vgpu_cfg.planning.placement.demand import Demand, Shape, Variant, make_variants
+from vgpu_cfg.planning.placement.demand import Demand, Shape, Variant
 from vgpu_cfg.planning.vms.lookup.moving import holds_devices, running_vms, stun_ms, why_cold, why_tied
 from vgpu_cfg.planning.vms.lookup.nic_match import nic_needs
 
@@ -205,7 +205,7 @@ class Movables:
         except ValueError:
             return ()
         boards = {board.key for gpu in here.gpus if (board := self.reader.board_of(gpu.pci)) is not None}
-        variants = make_variants(requested, self.reader.needs)
+        variants = self.reader.variants(requested)
         return tuple(one for one in variants if all(need.board_key in boards for need in one))
 
     def _targets(self, vm: Vm, detail: VmDetail, source: int) -> Iterator[tuple[int, int]]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 
 from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.plan_file import DeviceEntry, GpuEntry
@@ -91,38 +90,6 @@ def counted_names(variant: Sequence[VgpuNeed]) -> str:
     for need in variant:
         counts[need.name] = counts.get(need.name, 0) + 1
     return " and ".join(name if count == 1 else f"{count} × {name}" for name, count in counts.items())
-
-
-def make_variants(
-    gpus: Sequence[GpuEntry], needs: Callable[[str], Mapping[str, VgpuNeed]]
-) -> tuple[Variant, ...]:
-    """List the ways to give a VM its vGPUs, the plan file's first choice first.
-
-    All vGPUs of a VM are of one board model and series. Empty where it has none, and
-    where nothing can satisfy all of them.
-    """
-    wanted = [gpu for gpu in gpus if gpu.kind == "vgpu"]
-    if not wanted:
-        return ()
-    variants: dict[Variant, None] = {}
-    for profile in wanted[0].profile:
-        for board_key in needs(profile.name):
-            variant = [_peer(needs(profile.name)[board_key], wanted[0])]
-            for gpu in wanted[1:]:
-                found = (
-                    needs(one.name).get(board_key) for one in gpu.profile if one.series == profile.series
-                )
-                chosen = next((need for need in found if need is not None), None)
-                if chosen is None:
-                    break
-                variant.append(_peer(chosen, gpu))
-            if len(variant) == len(wanted):
-                variants[tuple(variant)] = None
-    return tuple(variants)
-
-
-def _peer(need: VgpuNeed, gpu: GpuEntry) -> VgpuNeed:
-    return need if gpu.nvlink is None else replace(need, peers=gpu.nvlink)
 
 
 def fixed_addresses(gpus: Sequence[GpuEntry]) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from vgpu_cfg.model.quotas import Quotas
 from vgpu_cfg.model.vgpu import VgpuProfile
 from vgpu_cfg.planning.capacity.host_capacity import CapacityReader
 from vgpu_cfg.planning.findings.collection import Findings
-from vgpu_cfg.planning.placement.demand import Shape, make_variants
+from vgpu_cfg.planning.placement.demand import Shape
 from vgpu_cfg.planning.placement.host_state import HostState
 from vgpu_cfg.planning.pool.copies import Copies
 from vgpu_cfg.planning.pool.fit import HostFit, how_many
@@ -79,7 +79,7 @@ class CurrentHosts:
         usable = tuple(
             (index, 0) for index, host in enumerate(self.hosts) if host.is_usable and wants_host(host.name)
         )
-        shape = Shape(hosts=usable, variants=make_variants(requested, self.reader.needs))
+        shape = Shape(hosts=usable, variants=self.reader.variants(requested))
         found = how_many(self.states, shape)
         rooms = rooms_of_profile(self._copies(shape, self.states, found), quotas, _total(found))
         return Fits(found, (profile.name,), rooms=rooms)

@@ -17,7 +17,6 @@ from vgpu_cfg.planning.capacity.host_capacity import CapacityReader
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.wording import is_at_least, listed
-from vgpu_cfg.planning.placement.demand import make_variants
 from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
 
 MOST_CPUS_BESIDE_VGPU = 128
@@ -35,7 +34,7 @@ def check_gpus(
     if unknown:
         resolved.cannot_be_placed = True
         return
-    if vgpus and not make_variants(resolved.gpus, reader.needs):
+    if vgpus and not reader.variants(resolved.gpus):
         _refuse_mixture(vm, vgpus, findings)
         resolved.cannot_be_placed = True
         return

@@ -230,6 +230,8 @@ def check_spread(residents: Mapping[tuple[str, str], Sequence[ResolvedVm]], find
 
 
 def _check_server(vm: DesiredVm, fit: Fit, host: HostState, findings: Findings) -> None:
+    if not fit.slots and len(fit.gpus) <= 1:
+        return
     passed = [slot for slot in host.slots if slot.pci.pci_id in fit.slots and slot.pci.is_gpu]
     count = len(fit.gpus) + len(passed)
     gpus = {gpu.pci_id for gpu in host.gpus} | {slot.pci.pci_id for slot in host.slots if slot.pci.is_gpu}
@@ -357,7 +359,7 @@ def _check_numa(resolved: ResolvedVm, fit: Fit, host: HostState, findings: Findi
             f"{host.host.name}, and the plan file ties it to {node_list(fit.nodes)}"
         )
         findings.add_vm(Code.NUMA_ELSEWHERE, vm, message, "write `numa: follow-gpu`, or the GPU's node")
-    size = f"{counted(resolved.cpus, 'CPU')} and {gib(resolved.memory_mib)}"
+    size = f"{counted(resolved.cpus, 'CPU')} and {gib(resolved.memory_mib)}" if fit.numa_level else ""
     nodes = [node for node in host.nodes if node.node_id in fit.nodes]
     if fit.numa_level == 2:
         room = listed(

@@ -13,7 +13,6 @@ from vgpu_cfg.planning.placement.demand import (
     Variant,
     dynamic_needs,
     fixed_addresses,
-    make_variants,
 )
 from vgpu_cfg.planning.vms.lookup.nic_match import nic_needs
 from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
@@ -43,7 +42,7 @@ def make_shape(resolved: ResolvedVm, ranked: Ranked, reader: CapacityReader) -> 
 
 def _variants(resolved: ResolvedVm, reader: CapacityReader) -> tuple[Variant, ...]:
     """Return what a VM may get; one that moves as it runs gets GPUs of the boards that it leaves."""
-    variants = make_variants(resolved.gpus, reader.needs)
+    variants = reader.variants(resolved.gpus)
     if resolved.move is None or resolved.move.why_cold or not resolved.keeps_gpus:
         return variants
     found = (reader.board_of(gpu.pci) for gpu in resolved.move.source.gpus)

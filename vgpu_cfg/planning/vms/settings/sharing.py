@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import field
+from operator import itemgetter
 
 from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.desired import DesiredVm
@@ -13,7 +14,7 @@ from vgpu_cfg.planning.vms.lookup.placed import PlacedVm
 OWN_KEYS = frozenset({"name", "line", "origin", "guest", "nics", "attributes"})
 """What is not looked at of a VM of the plan: it differs within a line."""
 
-_SHARED_KEYS = tuple(key for key in DesiredVm.model_fields if key not in OWN_KEYS)
+_shared = itemgetter(*(key for key in DesiredVm.model_fields if key not in OWN_KEYS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,14 @@ class Numbers:
 
     _by_id: dict[int, tuple[object, int]] = field(default_factory=dict)
     _by_value: dict[Hashable, int] = field(default_factory=dict)
+    _by_ids: dict[tuple[int, ...], tuple[int, ...]] = field(default_factory=dict)
+
+    def of_all(self, values: Sequence[object]) -> tuple[int, ...]:
+        """Return the numbers of values, in their order."""
+        ids = tuple(map(id, values))
+        if ids not in self._by_ids:
+            self._by_ids[ids] = tuple(self.of(value) for value in values)
+        return self._by_ids[ids]
 
     def of(self, value: object) -> int:
         """Return the number of a value."""
@@ -39,9 +48,8 @@ def likeness(vm: PlacedVm, numbers: Numbers) -> Hashable:
     What is looked up in vCenter is told by identity: who keeps a likeness must keep the VM, too.
     """
     desired, resolved = vm.desired, vm.resolved
-    said = desired.__dict__
     return (
-        *[numbers.of(said[key]) for key in _SHARED_KEYS],
+        numbers.of_all(_shared(desired.__dict__)),
         asks_gpudirect(desired),
         None if vm.nics is None else tuple(nic.kind for nic in vm.nics),
         vm.functions,
