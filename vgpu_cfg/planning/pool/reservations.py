@@ -342,12 +342,18 @@ class Booking:
         ends = wanted.ends if wanted is not None else None
         for pool in sorted({*placed, *held}):
             take = max(placed[pool], held[pool])
-            is_kept = self._was is not None and self._was == wanted and take <= self._was.gpus_of(*pool)
-            if is_kept or take <= self._before[pool]:
+            if self._holds(pool, take, wanted) or take <= self._before[pool]:
                 continue
             for moment in self.calendar.moments(pool, begins, ends):
                 if moment.free < take and (moment.reserved or wanted is not None):
                     yield Shortage(pool, take, moment)
+
+    def _holds(self, pool: Pool, take: int, wanted: Reservation | None) -> bool:
+        """Whether the plan has reserved so much for all of that time already, however little others left."""
+        was = self._was
+        if was is None or wanted is None or take > was.gpus_of(*pool):
+            return False
+        return was.begins <= wanted.begins and wanted.ends <= was.ends
 
     def where(self, pool: Pool) -> str:
         """Name a pool: its board and its cluster."""
