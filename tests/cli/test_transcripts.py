@@ -42,6 +42,8 @@ def test_no_line_is_wider_than_the_terminal(case: str) -> None:
         ("12:13:14   [3/4] done    make a  1.2 s, 2 tasks", "hh:mm:ss  [3/4] done  make a  N s, 2 tasks"),
         ("DONE in 0.2 s.  1 made      plan b7996bf9", "DONE in N s.  1 made  plan <digest>"),
         ("LOG  a/b-b7996bf9-20260302T210411Z.jsonl", "LOG  a/b-<digest>-<moment>.jsonl"),
+        ("LOG  a/b-febdbfea-20260302T210411Z.jsonl", "LOG  a/b-<digest>-<moment>.jsonl"),
+        ("DONE in 0.2 s.  1 made      plan febdbfea", "DONE in N s.  1 made  plan <digest>"),
         ("  VM      STATE  TIME", "  VM  STATE  TIME"),
         ("  a-deadbeef  keeps   its margins  ", "  a-deadbeef  keeps   its margins"),
     ],

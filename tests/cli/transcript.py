@@ -19,7 +19,8 @@ _REPLACED = (
     (re.compile(r"\b\d{4}-\d\d-\d\d \d\d:\d\d UTC"), "<moment>"),
     (re.compile(r"\b\d\d:\d\d:\d\d\b(?!:)"), "hh:mm:ss"),
     (re.compile(rf"(\bin |  +|, ){_DURATION}"), r"\1N s"),
-    (re.compile(r"\b(plan |PLAN   |-)(?=[0-9a-f]*\d)[0-9a-f]{8}\b"), r"\1<digest>"),
+    (re.compile(r"\b(plan |PLAN   )[0-9a-f]{8}\b"), r"\1<digest>"),
+    (re.compile(r"\b-(?=[0-9a-f]*\d|[0-9a-f]{8}-<moment>)[0-9a-f]{8}\b"), "-<digest>"),
     (re.compile(r"^  \d{4}-\d\d-\d\d \d\d:\d\d(?=  |$)"), "  <moment>"),
     (re.compile(r"(?<=  )[0-9a-f]{8}(?=  |$)"), "<run>"),
 )
