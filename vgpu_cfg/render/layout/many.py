@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from itertools import accumulate
 from typing import TypeVar
 
 from rich.text import Text
@@ -16,7 +17,7 @@ MOST_ROWS = 100
 
 
 def foremost(
-    rows: Sequence[T], is_plain: Callable[[T], bool], *, with_all: bool = False
+    rows: Sequence[T], is_plain: Callable[[T], bool] = lambda _: True, *, with_all: bool = False
 ) -> tuple[Sequence[T], Sequence[T]]:
     """Return the rows that are told, and those that are only counted.
 
@@ -26,6 +27,20 @@ def foremost(
         return rows, ()
     in_order = sorted(rows, key=is_plain)
     return in_order[:MOST_ROWS], in_order[MOST_ROWS:]
+
+
+def foremost_groups(
+    groups: Sequence[tuple[str, Sequence[T]]], is_plain: Callable[[T], bool], *, with_all: bool = False
+) -> tuple[Sequence[tuple[str, Sequence[T]]], Sequence[tuple[str, Sequence[T]]]]:
+    """Return the named groups of which each row is told, and those of which rows are only counted.
+
+    Of more than a hundred rows those groups come first that have one which is not plain.
+    """
+    if with_all or sum(len(rows) for _, rows in groups) <= MOST_ROWS:
+        return groups, ()
+    in_order = sorted(groups, key=lambda group: all(map(is_plain, group[1])))
+    told = 1 + sum(count < MOST_ROWS for count in accumulate(len(rows) for _, rows in in_order))
+    return in_order[:told], in_order[told:]
 
 
 def others(noun: str, states: Iterable[str], width: int, *, where: str = "-v shows all") -> list[Text]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 
 from rich.text import Text
@@ -10,7 +9,7 @@ from rich.text import Text
 from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.planning.findings.wording import listed
 from vgpu_cfg.render.layout.lines import Cell, Column, both_ends, counted, fold, size, table, table_rows
-from vgpu_cfg.render.layout.many import MOST_ROWS, foremost, others
+from vgpu_cfg.render.layout.many import foremost, foremost_groups, others
 from vgpu_cfg.render.text.estate.cordons import render_cordons
 from vgpu_cfg.render.views.estate.inventory import GpuRow, HostRow, InventoryView, profile_text
 from vgpu_cfg.render.views.estate.topology import nic_text, nvlink_text, short
@@ -100,16 +99,11 @@ def _hosts(hosts: Sequence[HostRow]) -> _Table:
 
 def _hosts_with_gpus(view: InventoryView, *, with_all: bool) -> set[str]:
     """Name the hosts of which each GPU is told: of very many those first that have one with an obstacle."""
-    if len(view.gpus) <= MOST_ROWS or with_all:
-        return {gpu.host for gpu in view.gpus}
-    counts = Counter(gpu.host for gpu in view.gpus)
-    hindered = {gpu.host for gpu in view.gpus if gpu.obstacle}
-    shown: set[str] = set()
-    for host in sorted(counts, key=lambda host: host not in hindered):
-        if sum(counts[one] for one in shown) >= MOST_ROWS:
-            break
-        shown.add(host)
-    return shown
+    by_host: dict[str, list[GpuRow]] = {}
+    for gpu in view.gpus:
+        by_host.setdefault(gpu.host, []).append(gpu)
+    told, _ = foremost_groups(tuple(by_host.items()), lambda gpu: not gpu.obstacle, with_all=with_all)
+    return {host for host, _ in told}
 
 
 def _state(gpu: GpuRow) -> str:

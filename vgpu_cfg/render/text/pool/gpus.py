@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import accumulate, groupby
+from itertools import groupby
 
 from rich.text import Text
 
@@ -24,7 +24,7 @@ from vgpu_cfg.render.layout.lines import (
     table,
     table_rows,
 )
-from vgpu_cfg.render.layout.many import MOST_ROWS, others
+from vgpu_cfg.render.layout.many import foremost_groups, others
 from vgpu_cfg.render.layout.profiles import label_of, ladder
 from vgpu_cfg.render.text.estate.cordons import render_cordons
 from vgpu_cfg.render.text.pool.holders import render_idle, render_off
@@ -146,7 +146,7 @@ def _by_host(gpus: Sequence[PooledGpu], width: int, *, with_all: bool) -> list[T
     idle = [pair for pair in hosts if pair not in shown]
     lines: list[Text] = []
     if shown:
-        told, left = _foremost(shown, with_all=with_all)
+        told, left = foremost_groups(shown, lambda gpu: not (gpu.stranded or gpu.obstacle), with_all=with_all)
         rows = [(host, alike) for host, group in told for alike in _alike(group, with_all=with_all)]
         cells = [_gpu_cells(alike) for _, alike in rows]
         heading, *body = table_rows(_GPU_COLUMNS, cells, width, indent=4)
@@ -166,18 +166,6 @@ def _by_host(gpus: Sequence[PooledGpu], width: int, *, with_all: bool) -> list[T
         text = f"{counted(count, 'GPU')} on {counted(len(idle), 'host')} without a VM: {names}"
         lines += [Text(""), *hanging("IDLE", text, width, indent=0, style="bold")]
     return lines
-
-
-def _foremost(
-    hosts: Sequence[tuple[str, tuple[PooledGpu, ...]]], *, with_all: bool
-) -> tuple[list[tuple[str, tuple[PooledGpu, ...]]], list[tuple[str, tuple[PooledGpu, ...]]]]:
-    """Return the hosts of which each GPU is told, and the others: first those where memory is stranded."""
-    if with_all or sum(len(group) for _, group in hosts) <= MOST_ROWS:
-        return list(hosts), []
-    in_order = sorted(hosts, key=lambda pair: not any(gpu.stranded or gpu.obstacle for gpu in pair[1]))
-    rows = accumulate(len(group) for _, group in in_order)
-    most = 1 + sum(count < MOST_ROWS for count in rows)
-    return in_order[:most], in_order[most:]
 
 
 def _state(gpu: PooledGpu) -> str:

@@ -36,7 +36,7 @@ def render_off(pool: GpuPool, width: int, *, with_all: bool = False) -> list[Tex
     """List the VMs that have GPU devices and do not run; nothing where there is none."""
     if not pool.off:
         return []
-    told, left = foremost(pool.off, lambda _: True, with_all=with_all)
+    told, left = foremost(pool.off, with_all=with_all)
     rows: list[list[Cell]] = [
         [
             holder.vm,
@@ -63,7 +63,7 @@ def render_idle(pool: GpuPool, width: int, *, with_all: bool = False) -> list[Te
         parts = sorted({"CPUS" if one.past is None else "GPUS" for one in pool.idle}, reverse=True)
         title = f"RUN WITH GPU DEVICES AND USE LESS THAN {pool.idle_below:g} % OF THEIR {' OR '.join(parts)}"
         lines += [Text(""), Text(title, style="bold")]
-        told, left = foremost(pool.idle, lambda _: True, with_all=with_all)
+        told, left = foremost(pool.idle, with_all=with_all)
         lines += table(_IDLE_COLUMNS, [_idle_cells(one) for one in told], width)
         lines += others("VMs", ("" for _ in left), width)
         lines += _certainty(pool, width)
@@ -110,7 +110,7 @@ def _certainty(pool: GpuPool, width: int) -> list[Text]:
 def _reclaim(pool: GpuPool, width: int, *, with_all: bool) -> list[Text]:
     """List what would take their GPUs back; nothing is done."""
     lines = [Text(""), Text("WOULD GIVE THEM BACK", style="bold")]
-    told, left = foremost(reclaim_steps(pool), lambda _: True, with_all=with_all)
+    told, left = foremost(reclaim_steps(pool), with_all=with_all)
     for step in told:
         words = f"ask {step.ask}, then {step.then}: frees {_devices(step.frees)}"
         lines += hanging(step.vm, words, width, label_width=max(len(one.vm) for one in told))

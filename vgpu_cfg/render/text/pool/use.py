@@ -66,7 +66,7 @@ def render_use(
     if shown.sort is not None:
         sort = shown.sort
         rows.sort(key=lambda row: _place(row, sort))
-    told, left = foremost(rows, lambda _: True, with_all=with_all or height is not None)
+    told, left = foremost(rows, with_all=with_all or height is not None)
     first = Column(shown.by.value.upper(), is_flexible=True)
     entries = table_rows((first, *_COLUMNS), [_cells(row, shown.by) for row in told], width)
     lines = [Text(""), Text("USE", style="bold")]
