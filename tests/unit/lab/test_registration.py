@@ -10,7 +10,7 @@ from pyVmomi import vim, vmodl
 
 from tests.unit.lab.rig import Rig
 from tests.unit.lab.test_files import finished, names
-from vgpu_cfg.lab.operations.files import listed
+from vgpu_cfg.lab.operations.files import disk_files, listed
 from vgpu_cfg.lab.state.inventory import Datastore, Folder, Host, ResourcePool
 
 WEB = "[vsan] web/web.vmx"
@@ -102,6 +102,29 @@ def test_its_files_can_be_deleted(rig: Rig) -> None:
     assert finished(rig, "DeleteDatastoreFile_Task", name="[vsan] web") is None
     refused = rig.refused(rig.find(Folder, "training"), "RegisterVM_Task", **given(rig))
     assert isinstance(refused, vim.fault.NotFound)
+
+
+def test_a_disk_that_was_deleted_is_listed_no_more_and_keeps_the_vm_from_coming_back(rig: Rig) -> None:
+    rig.lab.call(rig.vm("web"), "UnregisterVM")
+    assert finished(rig, "DeleteDatastoreFile_Task", name="[vsan] web/web.vmdk") is None
+    assert names(rig, "[vsan] web") == ["web.vmx"]
+    refused = rig.refused(rig.find(Folder, "training"), "RegisterVM_Task", **given(rig))
+    assert isinstance(refused, vim.fault.FileNotFound)
+    assert refused.file == "[vsan] web/web.vmdk"
+
+
+def test_its_folder_can_be_moved_and_it_comes_back_from_there(rig: Rig) -> None:
+    rig.lab.call(rig.vm("web"), "UnregisterVM")
+    moved = {"sourceName": "[vsan] web", "destinationName": "[vsan] shelf"}
+    assert finished(rig, "MoveDatastoreFile_Task", **moved) is None
+    assert "web/" not in listed(rig.lab.state, rig.find(Datastore))
+    assert sorted(names(rig, "[vsan] shelf")) == ["web.vmdk", "web.vmx"]
+    registered(rig, path="[vsan] shelf/web.vmx")
+    back = rig.vm("web")
+    assert list(disk_files(back).values()) == ["[vsan] shelf/web.vmdk"]
+    assert isinstance(finished(rig, "DeleteDatastoreFile_Task", name="[vsan] shelf"), vim.fault.FileLocked)
+    rig.done(back, "Destroy_Task")
+    assert "shelf/web.vmdk" not in listed(rig.lab.state, rig.find(Datastore))
 
 
 def test_it_is_kept_in_a_saved_lab(tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ takes is assumed. When a file was changed is not kept: all show the moment of th
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from datetime import datetime
 from fnmatch import fnmatchcase
@@ -18,7 +17,6 @@ from vgpu_cfg.lab.operations.vms.place import datastore_of
 from vgpu_cfg.lab.simulation.clock import as_datetime
 from vgpu_cfg.lab.simulation.operations import operation, task
 from vgpu_cfg.lab.simulation.simulation import Simulation
-from vgpu_cfg.lab.state.as_json import decode_object
 from vgpu_cfg.lab.state.devices import disks_of
 from vgpu_cfg.lab.state.inventory import Datastore, LabState, Managed, VirtualMachine
 
@@ -33,7 +31,7 @@ def listed(state: LabState, store: Datastore) -> dict[str, int]:
     found = {path: len(content) for path, content in store.files.items()}
     for moid in store.vms:
         found |= dict.fromkeys(_files_of(state.get(moid, VirtualMachine)), 0)
-    found |= dict.fromkeys(_left(store), 0)
+    found |= dict.fromkeys(store.left, 0)
     above = {path[: at + 1] for path in found for at, sign in enumerate(path) if sign == "/"}
     return dict.fromkeys(sorted(above), 0) | found
 
@@ -43,20 +41,16 @@ def config_file(vm: VirtualMachine) -> str:
     return f"{vm.home or vm.name}/{vm.name}.vmx"
 
 
-def _left(store: Datastore) -> Iterator[str]:
-    """Yield the files of VMs that are registered no more."""
-    for text in store.left.values():
-        vm = decode_object(json.loads(text))
-        if isinstance(vm, VirtualMachine):
-            yield from _files_of(vm)
+def disk_files(vm: VirtualMachine) -> dict[int, str]:
+    """Return the paths of a VM's disks, with their datastores, by the disks' keys."""
+    named = {disk.key: getattr(disk.backing, "fileName", None) or "" for disk in disks_of(vm.devices)}
+    return {key: name for key, name in named.items() if name}
 
 
 def _files_of(vm: VirtualMachine) -> Iterator[str]:
     yield config_file(vm)
-    for disk in disks_of(vm.devices):
-        name = getattr(disk.backing, "fileName", None) or ""
-        if name:
-            yield name.partition("] ")[2] or name
+    for name in disk_files(vm).values():
+        yield name.partition("] ")[2] or name
 
 
 def split(lab: Simulation, path: str) -> tuple[Datastore, str]:
@@ -66,7 +60,8 @@ def split(lab: Simulation, path: str) -> tuple[Datastore, str]:
     return datastore_of(lab, path, None), path.partition("]")[2].strip().strip("/")
 
 
-def _not_found(path: str) -> Any:
+def not_found(path: str) -> Any:
+    """Say that a file is not there."""
     return vim.fault.FileNotFound(file=path, msg=f"File {path} was not found")
 
 
@@ -102,7 +97,7 @@ def _results(lab: Simulation, store: Datastore, folder: str, spec: Any) -> Any:
     found = listed(lab.state, store)
     top = f"{folder}/" if folder else ""
     if top and top not in found:
-        raise _not_found(f"[{store.name}] {folder}")
+        raise not_found(f"[{store.name}] {folder}")
     inside = {path.removeprefix(top): size for path, size in found.items() if path.startswith(top)}
     wanted = [name.lower() for name in getattr(spec, "matchPattern", None) or ("*",)]
     names = (name for name in inside if name and "/" not in name.rstrip("/"))
@@ -153,7 +148,7 @@ def make_directory(
     if f"{path}/" in found or path in found:
         raise _exists(name)
     if above and f"{above}/" not in found and not createParentDirectories:
-        raise _not_found(f"[{store.name}] {above}")
+        raise not_found(f"[{store.name}] {above}")
     if not above and store.kind == "vsan":
         raise vim.fault.CannotCreateFile(file=name, msg="Cannot complete file creation operation.")
     put(lab, store, f"{path}/", "")
@@ -200,7 +195,12 @@ def copy_file(
     if not force and (name in there or f"{name}/" in there):
         raise _exists(destinationName)
     for found in _taken(lab, source, sourceName, path):
-        put(lab, into, name + found.removeprefix(path), source.files.get(found, ""))
+        copied = name + found.removeprefix(path)
+        if found in source.left:
+            into.left[copied] = source.left[found]
+            lab.state.touch(into)
+        else:
+            put(lab, into, copied, source.files.get(found, ""))
 
 
 def put(lab: Simulation, store: Datastore, path: str, content: str) -> None:
@@ -220,8 +220,8 @@ def _taken(lab: Simulation, store: Datastore, name: str, path: str) -> list[str]
     found = listed(lab.state, store)
     taken = [one for one in found if one == path or one.startswith(f"{path}/")]
     if not path or not taken:
-        raise _not_found(name)
-    free = {*store.files, *_left(store)}
+        raise not_found(name)
+    free = {*store.files, *store.left}
     if any(one not in free and not one.endswith("/") for one in taken):
         raise vim.fault.FileLocked(file=name, msg=f"Unable to access file {name} since it is locked")
     return taken

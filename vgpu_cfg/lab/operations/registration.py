@@ -1,7 +1,8 @@
 """VMs taken out of the inventory with their files left, and registered again from them.
 
 What vCenter keeps of a VM, and the files do not, is gone: its moid, tags, custom attributes and rules. That
-snapshots are gone, too, is the lab's own. What is refused, and with which fault, is as in govmomi's vcsim.
+snapshots are gone, too, is the lab's own. What is refused, and with which fault, is as in govmomi's vcsim;
+that a VM without a disk of its own is not registered is assumed, of the faults that vim declares.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any
 
 from pyVmomi import vim
 
-from vgpu_cfg.lab.operations.files import config_file, split
+from vgpu_cfg.lab.operations.files import config_file, disk_files, not_found, put, split
 from vgpu_cfg.lab.operations.refs import required, resolve_or_none
 from vgpu_cfg.lab.operations.vms.create import register
 from vgpu_cfg.lab.operations.vms.drafts import check_name
@@ -28,6 +29,7 @@ from vgpu_cfg.lab.simulation import past_events
 from vgpu_cfg.lab.simulation.operations import operation, task
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state.as_json import decode_object, encode_object
+from vgpu_cfg.lab.state.devices import copy_with
 from vgpu_cfg.lab.state.inventory import Datastore, Folder, Host, ResourcePool, VirtualMachine
 
 
@@ -43,6 +45,8 @@ def unregister(lab: Simulation, vm: VirtualMachine) -> None:
         vm.snapshots, vm.current_snapshot = [], None
         store.left[config_file(vm)] = json.dumps(encode_object(vm))
         lab.state.touch(store)
+        for name in disk_files(vm).values():
+            put(lab, *split(lab, name), "")
 
 
 def _check(
@@ -89,6 +93,7 @@ def register_vm(
         raise TypeError(f"{file} is no VM")
     vm.name = name or vm.name
     check_name(state, folder, vm.name)
+    _follow_files(lab, vm, store, file)
     asked = resolve_or_none(state, host, Host)
     into = None if asTemplate else required(state, pool, ResourcePool, "pool")
     if asked is not None:
@@ -104,4 +109,23 @@ def register_vm(
     vm.moid, vm.is_template, vm.host_is_chosen = state.new_moid("vm"), asTemplate, asked is None
     vm.resource_pool = None
     del store.left[file]
+    for path in disk_files(vm).values():
+        on, disk = split(lab, path)
+        del on.files[disk]
     return register(lab, vm, folder=folder, pool=into, host=chosen, store=store)
+
+
+def _follow_files(lab: Simulation, vm: VirtualMachine, store: Datastore, file: str) -> None:
+    """Let a VM be where its file is, with the disks that lay beside it. Raises FileNotFound."""
+    before = lab.state.find(vm.datastore, Datastore)
+    beside = f"[{before.name if before is not None else ''}] {vm.home or vm.name}/"
+    vm.home, vm.datastore = file.rpartition("/")[0], store.moid
+    for key, path in disk_files(vm).items():
+        if path.startswith(beside):
+            path = f"[{store.name}] {vm.home}/{path.removeprefix(beside)}"
+            disk = vm.devices[key]
+            backing = copy_with(disk.backing, fileName=path, datastore=vim.Datastore(store.moid))
+            vm.devices[key] = copy_with(disk, backing=backing)
+        on, name = split(lab, path)
+        if name not in on.files:
+            raise not_found(path)

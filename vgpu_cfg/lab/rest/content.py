@@ -46,7 +46,9 @@ def library(lab: Simulation, request: Request) -> Any:
         is_local = request.path == LOCAL
         _need(lab, lab.state.root, f"ContentLibrary.Update{'LocalLibrary' if is_local else 'Library'}")
         spec = request.mapping("update_spec")
-        found |= {key: str(spec[key]) for key in ("name", "description") if spec.get(key)}
+        if spec.get("name") == "":
+            raise Refused(400, "invalid_argument", "A library has a name.")
+        found |= {key: str(spec[key]) for key in ("name", "description") if spec.get(key) is not None}
         lab.state.touch()
         return None
     always = {"id": request.id, "type": "LOCAL", "description": "", "storage_backings": [], "version": "1"}

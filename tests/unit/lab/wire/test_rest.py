@@ -75,6 +75,10 @@ def test_a_library_is_made_changed_and_deleted(client: Client) -> None:
         "images",
         backing(client),
     )
+    assert client.rest("PATCH", f"{LOCAL}/id:{made}", update_spec={"description": ""})[0] == 200
+    assert client.rest("GET", f"{LOCAL}/id:{made}")[1]["description"] == ""
+    nameless = client.rest("PATCH", f"{LOCAL}/id:{made}", update_spec={"name": ""})
+    assert nameless == (400, "invalid_argument")
     _, other = client.rest("POST", LOCAL, create_spec=spec)
     assert other != made
     assert client.rest("DELETE", f"{LOCAL}/id:{made}") == (200, None)
