@@ -406,6 +406,44 @@ def test_there_must_be_something_to_verify(vgpu_cfg: CommandLine) -> None:
     assert not (vgpu_cfg.folder / "out.html").exists()
 
 
+def test_a_vm_of_no_guest_that_does_not_run_as_the_plan_says_fails(vgpu_cfg: CommandLine) -> None:
+    head = "version: 1\nname: two\nvcenter: lab:two-a100\nvms:\n"
+    line = "- {{name: {}, template: ubuntu-22.04-efi, gpus: grid_a100-20c, power: {}}}\n"
+    vgpu_cfg.done("apply", vgpu_cfg.write("two.yaml", head + line.format("a", "on")), "--yes")
+    assert "all checks passed" in vgpu_cfg.done("verify", "two.yaml").told
+    text = head + line.format("a", "on") + line.format("b", "on") + line.format("c", "off")
+    vgpu_cfg.write("two.yaml", text)
+    ran = vgpu_cfg("verify", "two.yaml")
+    assert ran.code == 8
+    assert "VG657 b: guest answers: the VM is not there" in ran.told
+    vgpu_cfg.done("apply", "two.yaml", "--yes")
+    vgpu_cfg.done("verify", "two.yaml")
+    with (lab := vgpu_cfg.lab("two-a100")).transaction():
+        vm = vm_of(lab.state, "b")
+        vm.power_state = "poweredOff"
+        lab.state.touch(vm)
+    ran = vgpu_cfg("verify", "two.yaml")
+    assert ran.code == 8
+    assert "VG657 b: guest answers: the VM is off" in ran.told
+    only = vgpu_cfg.done("verify", "two.yaml", "--vm", "a").told
+    assert "esx-a100-01.lab" in only
+    assert "VG657" not in only
+
+
+def test_a_guest_that_the_plan_leaves_off_is_not_asked(trained: CommandLine) -> None:
+    def off(state: LabState) -> None:
+        vm_of(state, "hvd-02").power_state = "poweredOff"
+
+    text = (trained.folder / PLAN).read_text(encoding="utf-8")
+    trained.keep_id("off.yaml")
+    plan = trained.write("off.yaml", text.replace("  memory: 64GiB", "  memory: 64GiB\n  power: off"))
+    broken(trained, off)
+    ran = trained("verify", plan, "--quick", "--vm", "hvd-02", "--output", "json", **SECRETS)
+    assert ran.code == 0, ran.told
+    states = {one["state"] for one in json.loads(ran.out)["results"] if one["subject"]["name"] == "hvd-02"}
+    assert states == {"not_asked"}
+
+
 def test_a_choice_that_means_nothing_names_what_there_is(trained: CommandLine) -> None:
     hosts = trained("verify", PLAN, "--host", "nope", **SECRETS)
     vms = trained("verify", PLAN, "--vm", "nope", **SECRETS)

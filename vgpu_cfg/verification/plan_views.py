@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 
-from vgpu_cfg.model.desired import DesiredNic, DesiredPlan, DesiredVm
+from vgpu_cfg.model.desired import DesiredNic, DesiredPlan, DesiredPower, DesiredVm
 from vgpu_cfg.model.guests.guest import GuestSpec
 from vgpu_cfg.model.observed.host_facts import HostFacts
 from vgpu_cfg.model.observed.inventory import Connection, Host, Inventory
@@ -14,6 +14,7 @@ from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.plan_file import GpuEntry
 from vgpu_cfg.model.vgpu import Sharing, VgpuProfile
 from vgpu_cfg.planning.estate.own import own_vms
+from vgpu_cfg.planning.vms.expiry import is_expired
 from vgpu_cfg.verification.views import GuestView, HostView, WantedVm
 
 
@@ -26,18 +27,19 @@ def make_guest_views(
     rates_gbps: Mapping[int, int] | None = None,
     framebuffers_mib: Mapping[str, int] | None = None,
 ) -> tuple[GuestView, ...]:
-    """Return the plan's VMs that have a spec, in the plan's order."""
+    """Return the plan's VMs that have a spec, and of the others those that do not run, in the plan's order."""
     found = own_vms(desired, observed)
-    return tuple(
+    views = (
         replace(
-            _guest_view(vm, specs[vm.name], found.get(vm.name), observed),
+            _guest_view(vm, specs.get(vm.name), found.get(vm.name), observed),
+            shall_run=vm.power is DesiredPower.ON and not is_expired(vm, now.date()),
             now=now,
             rates_gbps=rates_gbps or {},
             framebuffers_mib=framebuffers_mib or {},
         )
         for vm in desired.vms
-        if vm.name in specs
     )
+    return tuple(view for view in views if view.name in specs or (view.shall_run and not view.runs))
 
 
 def make_host_views(
@@ -83,13 +85,13 @@ def _tenants(host: Host, observed: Inventory, own: set[str]) -> dict[str, tuple[
     }
 
 
-def _guest_view(vm: DesiredVm, spec: GuestSpec, seen: Vm | None, observed: Inventory) -> GuestView:
+def _guest_view(vm: DesiredVm, spec: GuestSpec | None, seen: Vm | None, observed: Inventory) -> GuestView:
     host = observed.host_by_moid.get(seen.host_moid or "") if seen is not None else None
     vgpus = [gpu for gpu in vm.gpus if gpu.kind == "vgpu"]
     held = seen.detail.vgpus if seen is not None and seen.detail is not None else ()
     return GuestView(
         name=vm.name,
-        spec=spec,
+        spec=spec if spec is not None else GuestSpec(plan="", vm=vm.name),
         host=host.name if host is not None else "",
         host_state="" if host is None or host.connection is Connection.CONNECTED else host.connection.words,
         is_there=seen is not None,

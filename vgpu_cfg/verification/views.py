@@ -98,9 +98,9 @@ class GuestView:
     `gpus` is how many it was given, of which `vgpus` are vGPUs. `wanted` holds of each GPU the names that
     the plan file takes: profiles of a vGPU, a part of the name of a whole one, none where any will do.
     `framebuffers_mib` maps profiles to their size. `peers` counts those that NVLink joins.
-    `gpudirect` asks for RDMA from GPU memory. `powered_on` is what vCenter says, `host_state` what is wrong
-    with its host, in words after the host's name, empty where nothing is. `rates_gbps` maps a PCI
-    device id to what such a NIC can. `now` is when the run began.
+    `gpudirect` asks for RDMA from GPU memory. `powered_on` is what vCenter says, `shall_run` what the
+    plan does; `host_state` is what is wrong with its host, in words after the host's name, empty where nothing
+    is. `rates_gbps` maps a PCI device id to what such a NIC can. `now` is when the run began.
     """
 
     name: str
@@ -108,6 +108,7 @@ class GuestView:
     host: str = ""
     is_there: bool = True
     powered_on: bool = True
+    shall_run: bool = True
     host_state: str = ""
     gpus: int = 0
     vgpus: int = 0
@@ -124,6 +125,11 @@ class GuestView:
     def knowing(self, learned: Learned) -> GuestView:
         """Return the same guest, with what was found out."""
         return replace(self, learned=learned)
+
+    @property
+    def runs(self) -> bool:
+        """Whether vCenter shows that the VM runs."""
+        return self.is_there and self.powered_on and not self.host_state
 
     @property
     def driver(self) -> DriverModule | None:

@@ -221,12 +221,11 @@ def _selected(
         if (not wanted.vms or matches_any(guest.name, wanted.vms))
         and (not wanted.hosts or matches_any(guest.host, wanted.hosts))
     )
-    running = {guest.host for guest in kept_guests}
     kept_hosts = tuple(
         host
         for host in hosts
         if (not wanted.hosts or matches_any(host.name, wanted.hosts))
-        and (not wanted.vms or host.name in running)
+        and (not wanted.vms or any(matches_any(vm.name, wanted.vms) for vm in host.vms))
     )
     return kept_hosts, kept_guests
 

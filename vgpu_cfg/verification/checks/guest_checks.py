@@ -11,6 +11,7 @@ from itertools import combinations
 
 from vgpu_cfg.knowledge.verify_failures import VerifyCode
 from vgpu_cfg.model.guests.guest import GuestReport, GuestSpec, ModuleState
+from vgpu_cfg.model.verification import CheckState
 from vgpu_cfg.parsers.errors import UnreadableOutput
 from vgpu_cfg.parsers.guest_system import parse_modules
 from vgpu_cfg.parsers.nvidia.guest_gpus import GuestGpu, parse_guest_query
@@ -57,6 +58,8 @@ def ask_reached(view: GuestView) -> Asking:
             meaning="whether the VM runs nobody knows",
             remedy=f"bring {view.host} back; `vgpu-cfg plan` says where the VM could start meanwhile",
         )
+    if not view.powered_on and not view.shall_run:
+        return Verdict(CheckState.NOT_ASKED, why="the VM is off, as the plan leaves it")
     if not view.powered_on:
         return failed(VerifyCode.GUEST_UNREACHED, "the VM is off", "a VM that runs", remedy="power it on")
     answer = yield Command(("uname", "-r"))
