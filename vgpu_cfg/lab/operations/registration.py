@@ -109,8 +109,8 @@ def register_vm(
     vm.moid, vm.is_template, vm.host_is_chosen = state.new_moid("vm"), asTemplate, asked is None
     vm.resource_pool = None
     del store.left[file]
-    for path in disk_files(vm).values():
-        on, disk = split(lab, path)
+    for name_of_disk in disk_files(vm).values():
+        on, disk = split(lab, name_of_disk)
         del on.files[disk]
     return register(lab, vm, folder=folder, pool=into, host=chosen, store=store)
 
@@ -120,7 +120,8 @@ def _follow_files(lab: Simulation, vm: VirtualMachine, store: Datastore, file: s
     before = lab.state.find(vm.datastore, Datastore)
     beside = f"[{before.name if before is not None else ''}] {vm.home or vm.name}/"
     vm.home, vm.datastore = file.rpartition("/")[0], store.moid
-    for key, path in disk_files(vm).items():
+    for key, written in disk_files(vm).items():
+        path = written
         if path.startswith(beside):
             path = f"[{store.name}] {vm.home}/{path.removeprefix(beside)}"
             disk = vm.devices[key]
