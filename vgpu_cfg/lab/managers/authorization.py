@@ -94,6 +94,9 @@ def _has(context: Context, user: str, entity: Any, privilege: str) -> bool:
 def _on_entities(context: Context, user: str, entities: list[Any], privileges: list[str]) -> list[Any]:
     entity_privilege: Any = vim.AuthorizationManager.EntityPrivilege
     availability: Any = vim.AuthorizationManager.PrivilegeAvailability
+    _check_entities(entities)
+    if not privileges:
+        raise refusals.bad_argument("privId")
     return [
         entity_privilege(
             entity=entity,
@@ -103,6 +106,12 @@ def _on_entities(context: Context, user: str, entities: list[Any], privileges: l
         )
         for entity in entities
     ]
+
+
+def _check_entities(entities: list[Any]) -> None:
+    """Raise InvalidArgument for what is no entity: the methods take any object, answers tell of entities."""
+    if not all(isinstance(entity, vim.ManagedEntity) for entity in entities):
+        raise refusals.bad_argument("entities")
 
 
 def _user_of(context: Context, session_id: str) -> str:
@@ -143,6 +152,7 @@ def fetch_user_privilege_on_entities(
     context: Context, thing: Managed, *, entities: list[Any], userName: str
 ) -> list[Any]:
     """List all that a user may do on each entity."""
+    _check_entities(entities)
     result: Any = vim.AuthorizationManager.UserPrivilegeResult
     return [
         result(entity=entity, privileges=[one for one in PRIVILEGES if _has(context, userName, entity, one)])

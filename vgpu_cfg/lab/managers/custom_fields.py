@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from pyVmomi import VmomiSupport, vim
+from pyVmomi import VmomiSupport, vim, vmodl
 
-from vgpu_cfg.lab.api.references import reference, vim_class, wire_type
+from vgpu_cfg.lab.api.references import Service, reference, vim_class, wire_type
 from vgpu_cfg.lab.renderers.entity import custom_fields
 from vgpu_cfg.lab.rules import refusals
 from vgpu_cfg.lab.rules.refusals import object_gone
@@ -81,7 +81,9 @@ def set_field(context: Context, thing: Managed, *, entity: Any, key: int, value:
 
 @answers("ExtensibleManagedObject", "setCustomValue")
 def set_custom_value(context: Context, thing: Managed, *, key: str, value: str) -> None:
-    """Set an attribute by its name."""
+    """Set an attribute by its name; that managers have none is assumed."""
+    if isinstance(thing, Service):
+        raise vmodl.fault.NotSupported(msg="The operation is not supported on the object.")
     for field in fields_of(context.state):
         if field["name"] == key:
             _set(context, thing, field["key"], value)

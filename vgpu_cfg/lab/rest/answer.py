@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import field
 from typing import Any
@@ -13,8 +14,19 @@ from vgpu_cfg.late_dataclasses import dataclass
 Answer = tuple[int, Mapping[str, str], bytes]
 
 JSON = {"Content-Type": "application/json"}
-BY_BARE_ID = "/library-items"
-"""What a path ends with below which an id stands without `id:`."""
+BY_BARE_ID = ("/vm-template/library-items", "/vcenter/vm")
+"""What paths end with below which an id stands without `id:`."""
+API = "/api"
+_OF_CIS = {"/session": "/cis/session"}
+_SHORT = ("/cis/", "/content/")
+"""What paths begin with below `/api` that `/rest` has below `/com/vmware`."""
+
+
+class Entries(dict[str, Any]):
+    """A map, which `/rest` and JSON-RPC write as a list of keys with their values."""
+
+
+_NUMBER = re.compile(r"\.\d+$")
 
 
 class Refused(Exception):
@@ -24,11 +36,12 @@ class Refused(Exception):
         super().__init__(message)
         self.status, self.kind, self.message = status, kind, message
 
-    @property
-    def answer(self) -> Answer:
-        """What goes back for it."""
+    def answer(self, *, short: bool = False) -> Answer:
+        """Return what goes back for it; `short` as below `/api`."""
         messages = [{"id": self.kind, "default_message": self.message, "args": []}]
-        content = {"type": f"com.vmware.vapi.std.errors.{self.kind}", "value": {"messages": messages}}
+        content: Any = {"type": f"com.vmware.vapi.std.errors.{self.kind}", "value": {"messages": messages}}
+        if short:
+            content = {"error_type": self.kind.upper(), "messages": messages}
         return self.status, JSON, json.dumps(content).encode()
 
 
@@ -42,6 +55,8 @@ class Request:
     action: str = ""
     body: Mapping[str, Any] = field(default_factory=dict)
     query: Mapping[str, str] = field(default_factory=dict)
+    filter: Mapping[str, Any] = field(default_factory=dict)
+    """Which things a list shall have: the names of filters with their values."""
 
     def mapping(self, key: str) -> Mapping[str, Any]:
         """Return a part of the body. Raises Refused where it is no mapping."""
@@ -63,19 +78,34 @@ class Request:
 
 
 def read_request(method: str, url: str, body: bytes) -> Request:
-    """Take a request apart; `url` begins behind `/rest`. Raises Refused for a body that is no JSON."""
+    """Take a request apart. Raises Refused for a body that is no JSON."""
     parts = urlsplit(url)
-    query = {name: values[0] for name, values in parse_qs(parts.query).items()}
-    path, _, last = unquote(parts.path).rstrip("/").rpartition("/")
-    is_id = last.startswith("id:") or path.endswith(BY_BARE_ID)
+    query = parse_qs(parts.query)
+    first = {name: values[0] for name, values in query.items()}
+    path = unquote(parts.path).rstrip("/")
+    if path.startswith(f"{API}/"):
+        path = path.removeprefix(API)
+        path = _OF_CIS.get(path, path)
+        path = f"/com/vmware{path}" if path.startswith(_SHORT) else path
+    above, _, last = path.removeprefix("/rest").rpartition("/")
+    is_id = last.startswith("id:") or above.endswith(BY_BARE_ID)
     return Request(
         method,
-        path if is_id else f"{path}/{last}",
+        above if is_id else f"{above}/{last}",
         last.removeprefix("id:") if is_id else "",
-        query.get("~action", ""),
+        first.get("~action", first.get("action", "")),
         _content(body),
-        query,
+        first,
+        _filter(query),
     )
+
+
+def _filter(query: Mapping[str, list[str]]) -> dict[str, list[str]]:
+    """Return the filters of a query: `names=a&names=b`, or `filter.names.1=a&filter.names.2=b`."""
+    found: dict[str, list[str]] = {}
+    for name, values in query.items():
+        found.setdefault(_NUMBER.sub("", name.removeprefix("filter.")), []).extend(values)
+    return found
 
 
 def _content(body: bytes) -> Mapping[str, Any]:
@@ -88,6 +118,24 @@ def _content(body: bytes) -> Mapping[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
+def listed(value: Any) -> Any:
+    """Return a value with its maps as lists of keys with their values."""
+    if isinstance(value, list):
+        return [listed(one) for one in value]
+    if isinstance(value, Entries):
+        return [{"key": key, "value": listed(one)} for key, one in value.items()]
+    if isinstance(value, dict):
+        return {name: listed(one) for name, one in value.items()}
+    return value
+
+
 def answered(value: Any) -> Answer:
     """Return what goes back for a value, wrapped; nothing for none."""
-    return 200, JSON, b"" if value is None else json.dumps({"value": value}).encode()
+    return 200, JSON, b"" if value is None else json.dumps({"value": listed(value)}).encode()
+
+
+def answered_short(method: str, value: Any) -> Answer:
+    """Return what goes back for a value below `/api`: itself; 201 for what was made."""
+    if value is None:
+        return 204, JSON, b""
+    return 201 if method == "POST" else 200, JSON, json.dumps(value).encode()

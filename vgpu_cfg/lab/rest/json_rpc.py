@@ -13,13 +13,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from vgpu_cfg.lab.rest import service
-from vgpu_cfg.lab.rest.answer import JSON, Answer, Refused, Request
+from vgpu_cfg.lab.rest.answer import JSON, Answer, Refused, Request, listed
 from vgpu_cfg.lab.simulation.sessions import Credentials
 from vgpu_cfg.lab.simulation.simulation import Simulation
 
 PATH = "/api"
 _METHODS = {"list": "GET", "get": "GET", "create": "POST", "update": "PATCH", "delete": "DELETE"}
-_IDS = ("tag_id", "category_id", "library_item_id", "library_id")
+_IDS = ("vm", "tag_id", "category_id", "library_item_id", "library_id")
 """What may stand beside a call's other values and say which thing it is about."""
 _STRUCTURES = {
     "cardinality": "com.vmware.cis.tagging.category_model",
@@ -30,11 +30,27 @@ _STRUCTURES = {
     "storage_backings": "com.vmware.content.library_model",
     "library_id": "com.vmware.content.library.item_model",
     "datastore_id": "com.vmware.content.library.storage_backing",
+    "key": "map-entry",
 }
-"""The field that only one structure has → its name; what has none of them names an object."""
+"""The field that only one structure has → its name; what has none of them names an object, or is of the
+inventory, whose structures the SDK takes by any name."""
 _OBJECT = "com.vmware.vapi.std.dynamic_ID"
 _OPTIONAL = {_STRUCTURES[field] for field in ("storage_backings", "library_id", "datastore_id")}
-"""Structures whose fields all are optional; in the others none is."""
+"""Structures whose fields all are optional."""
+_OPTIONAL_BESIDE = {
+    "connection_state": {"power_state"},
+    "cpu_count": {"cpu_count", "memory_size_MiB"},
+    "capacity": {"capacity", "free_space", "ide", "nvme", "sata", "scsi"},
+    "guest_OS": {"identity", "instant_clone_frozen", "nvme_adapters"},
+    "efi_legacy_boot": {"efi_legacy_boot", "network_protocol"},
+    "host_device": {"host_device"},
+    "upt_compatibility_enabled": {"upt_compatibility_enabled"},
+    "vmdk_file": {"vmdk_file"},
+    "mac_type": {"mac_address"},
+    "network_name": {"network", "network_name"},
+    "distributed_switch_uuid": {"network", "distributed_switch_uuid"},
+}
+"""A field by which a structure of the inventory is known → which of its fields are optional."""
 
 
 def answer(lab: Simulation, headers: Mapping[str, str], body: bytes, credentials: Credentials) -> Answer:
@@ -51,18 +67,23 @@ def answer(lab: Simulation, headers: Mapping[str, str], body: bytes, credentials
     except Refused as refused:
         return _answered(call.get("id"), result={"error": _error(refused)})
     is_secret = (request.method, request.path) == ("POST", service.SESSION)
-    return _answered(call.get("id"), result={"output": {"SECRET": value} if is_secret else _typed(value)})
+    return _answered(
+        call.get("id"), result={"output": {"SECRET": value} if is_secret else _typed(listed(value))}
+    )
 
 
 def _request(service_id: str, operation: str, given: dict[str, Any]) -> Request:
     """Return the request of REST that asks the same."""
     path = "/" + service_id.replace(".", "/").replace("_", "-")
+    if path.startswith("/com/vmware/vcenter/"):
+        path = path.removeprefix("/com/vmware").lower()
     if (path, operation) == ("/com/vmware/content/library/item", "list"):
         return Request("GET", path, query=given)
     of = next((name for name in _IDS if name in given), None)
     one = str(given.pop(of)) if of is not None else ""
     action = "" if operation in _METHODS else operation.replace("_", "-")
-    return Request(_METHODS.get(operation, "POST"), path, one, action, given)
+    method = _METHODS.get(operation, "POST")
+    return Request(method, path, one, action, given, filter=given.get("filter") or {})
 
 
 def _authentication(context: Mapping[str, Any]) -> dict[str, str]:
@@ -98,8 +119,11 @@ def _typed(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     name = next((name for field, name in _STRUCTURES.items() if field in value), _OBJECT)
+    optional = set(value) if name in _OPTIONAL else set()
+    for known, beside in _OPTIONAL_BESIDE.items():
+        optional |= beside if known in value else set()
     fields = {
-        field: {"OPTIONAL": _typed(one)} if name in _OPTIONAL else _typed(one) for field, one in value.items()
+        field: {"OPTIONAL": _typed(one)} if field in optional else _typed(one) for field, one in value.items()
     }
     return {"STRUCTURE": {name: fields}}
 

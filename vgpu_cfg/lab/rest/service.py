@@ -1,7 +1,8 @@
 """Which request to the REST side is answered by what, and by whose session.
 
-A session is made by Basic authentication, or for whom a token names (`SIGN token="…"`, gzipped, in base64).
-It is one of the lab's sessions, with its token where those of SOAP have a cookie.
+Below `/rest` a value is wrapped and a map is a list, below `/api` neither is. A session is made by Basic
+authentication, or for whom a token names (`SIGN token="…"`, gzipped, in base64). It is one of the lab's
+sessions, with its token where those of SOAP have a cookie.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ import zlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from vgpu_cfg.lab.rest import content, tagging
-from vgpu_cfg.lab.rest.answer import Answer, Refused, Request, answered, read_request
+from vgpu_cfg.lab.rest import content, inventory, tagging
+from vgpu_cfg.lab.rest.answer import API, Answer, Refused, Request, answered, answered_short, read_request
 from vgpu_cfg.lab.simulation.clock import as_datetime
 from vgpu_cfg.lab.simulation.sessions import Credentials, Session
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state import permissions
 
-PREFIX = "/rest"
+PREFIXES = ("/rest/", f"{API}/")
 SESSION = "/com/vmware/cis/session"
 SESSION_HEADER = "vmware-api-session-id"
 MOST_TOKEN_BYTES = 1024 * 1024
@@ -48,6 +49,7 @@ _HANDLERS: Mapping[tuple[str, bool], Handler] = {
     (content.ITEM, True): content.item,
     (content.TEMPLATES, False): content.put_template,
     (content.TEMPLATES, True): content.template,
+    **inventory.HANDLERS,
 }
 """What answers a path, by whether an id follows."""
 
@@ -65,12 +67,14 @@ def answer(
     body: bytes,
     credentials: Credentials,
 ) -> Answer:
-    """Answer a request, whose path begins with `/rest`; header names are in small letters."""
+    """Answer a request, whose path begins with `/rest` or `/api`; header names are in small letters."""
+    is_short = url.startswith(f"{API}/")
     try:
-        request = read_request(method, url.removeprefix(PREFIX), body)
-        return answered(carry_out(lab, request, headers, credentials))
+        request = read_request(method, url, body)
+        value = carry_out(lab, request, headers, credentials)
     except Refused as refused:
-        return refused.answer
+        return refused.answer(short=is_short)
+    return answered_short(method, value) if is_short else answered(value)
 
 
 def carry_out(lab: Simulation, request: Request, headers: Mapping[str, str], credentials: Credentials) -> Any:

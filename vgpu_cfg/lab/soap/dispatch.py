@@ -85,7 +85,7 @@ def _answer(
         return files.exchange(lab, method, path, body, _cookie(lowered))
     if method in ("GET", "PUT") and path.partition("?")[0] == transfers.PATH:
         return transfers.exchange(lab, method, path, body)
-    if path.startswith(f"{rest.PREFIX}/"):
+    if path.startswith(rest.PREFIXES):
         return _answer_rest(lab, method, path, lowered, body, credentials)
     path = path.partition("?")[0]
     if method == "POST" and path.rstrip("/") == json_rpc.PATH:

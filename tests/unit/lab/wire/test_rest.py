@@ -1,4 +1,4 @@
-"""The lab's REST side, and JSON-RPC beside it: libraries made, changed and deleted; calls and refusals."""
+"""The lab's REST side, and JSON-RPC beside it: libraries, lists of the inventory, calls and refusals."""
 
 from __future__ import annotations
 
@@ -9,7 +9,14 @@ from typing import Any
 import pytest
 
 from tests.unit.lab.wire.client import open_virtual
-from vgpu_cfg.lab.state.inventory import Datastore, VirtualMachine
+from vgpu_cfg.lab.state.inventory import (
+    CHILD_TYPES,
+    Datacenter,
+    Datastore,
+    Folder,
+    Host,
+    VirtualMachine,
+)
 from vgpu_cfg.lab.vcenter import Lab
 from vgpu_cfg.settings.connection import LAB_PASSWORD, LAB_USER
 
@@ -186,3 +193,68 @@ def test_a_vm_template_is_put_into_a_library_and_goes_with_its_item(client: Clie
     assert client.rest("DELETE", f"{LIBRARY}/item/id:{item}") == (200, None)
     assert client.lab.state.find(template.moid, VirtualMachine) is None
     assert client.rest("POST", TEMPLATES, spec={**wanted, "source_vm": "vm-0"}) == (404, "not_found")
+
+
+def lists(client: Client, path: str) -> list[str]:
+    """Return the names in a list of the inventory."""
+    status, found = client.rest("GET", f"/rest/vcenter/{path}")
+    assert status == 200
+    return [one["name"] for one in found]
+
+
+def test_the_inventory_is_listed_by_filters() -> None:
+    client = Client(open_virtual("mixed-fleet"))
+    state = client.lab.state
+    host, other = state.all(Host)[:2]
+    both = [host.name, other.name]
+    assert lists(client, "host") == [one.name for one in state.all(Host)]
+    assert lists(client, f"host?filter.hosts.1={host.moid}&filter.hosts.2={other.moid}") == both
+    assert lists(client, f"host?hosts={host.moid}&hosts={other.moid}") == both
+    assert lists(client, f"host?hosts={host.moid}&names={other.name}") == []
+    assert lists(client, "folder?filter.type=DATACENTER") == ["Datacenters"]
+    assert lists(client, f"datastore?filter.datacenters={state.all(Datacenter)[0].moid}") == [
+        store.name for store in state.all(Datastore)
+    ]
+    assert {one["power_state"] for one in client.rest("GET", "/rest/vcenter/host")[1]} == {"POWERED_ON"}
+    assert client.rest("GET", "/rest/vcenter/host?colour=red") == (400, "invalid_argument")
+
+
+def test_vms_are_listed_without_templates_and_told_whole(client: Client) -> None:
+    template = client.lab.state.all(VirtualMachine)[0]
+    assert (template.is_template, lists(client, "vm")) == (True, [])
+    template.is_template = False
+    assert lists(client, "vm?filter.power_states=POWERED_OFF") == [template.name]
+    assert lists(client, "vm?filter.power_states=POWERED_ON") == []
+    _, told = client.rest("GET", f"/rest/vcenter/vm/{template.moid}")
+    assert (told["cpu"]["count"], told["boot"]["type"], told["guest_OS"]) == (4, "EFI", "UBUNTU_64")
+    assert [one["key"] for one in told["nics"]] == ["4000"]
+    assert client.rest("GET", "/rest/vcenter/vm/vm-0") == (404, "not_found")
+    client.lab.faults.lacking.add("System.Read")
+    assert lists(client, "vm") == []
+
+
+def test_more_than_may_match_are_refused(client: Client) -> None:
+    state = client.lab.state
+    parent = state.all(Datacenter)[0].vm_folder
+    for number in range(1001):
+        state.add(Folder(moid=f"group-x{number}", name="f", parent=parent, child_types=CHILD_TYPES["vm"]))
+    assert client.rest("GET", "/rest/vcenter/folder") == (400, "unable_to_allocate_resource")
+
+
+def test_below_api_a_value_stands_alone_and_a_map_is_one(client: Client) -> None:
+    def ask(method: str, path: str, **headers: str) -> tuple[int, Any]:
+        status, _, answer = client.lab.exchange(method, f"/api{path}", headers, b"")
+        return status, json.loads(answer) if answer else None
+
+    both = base64.b64encode(f"{LAB_USER}:{LAB_PASSWORD}".encode()).decode()
+    status, session = ask("POST", "/session", Authorization=f"Basic {both}")
+    assert status == 201
+    mine = {"vmware-api-session-id": session}
+    template = client.lab.state.all(VirtualMachine)[0]
+    _, told = ask("GET", f"/vcenter/vm/{template.moid}", **mine)
+    assert told["nics"]["4000"]["backing"]["type"] == "STANDARD_PORTGROUP"
+    assert ask("GET", "/content/library", **mine) == (200, [])
+    status, refused = ask("GET", "/vcenter/vm/vm-0", **mine)
+    assert (status, refused["error_type"]) == (404, "NOT_FOUND")
+    assert ask("DELETE", "/session", **mine) == (204, None)
+    assert ask("GET", "/vcenter/vm", **mine)[0] == 401

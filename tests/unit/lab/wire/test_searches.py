@@ -100,6 +100,9 @@ def test_privileges_follow_the_script(lab: Lab, instance: Any) -> None:
     }
     (answer,) = manager.HasUserPrivilegeOnEntities(vms, "administrator@vsphere.local", wanted)
     assert [found.isGranted for found in answer.privAvailability] == [False, True]
+    for none in ([manager], "administrator@vsphere.local", wanted), (vms, "administrator@vsphere.local", []):
+        with pytest.raises(vmodl.fault.InvalidArgument):
+            manager.HasUserPrivilegeOnEntities(*none)
     (listed,) = manager.FetchUserPrivilegeOnEntities(vms, "administrator@vsphere.local")
     assert "VirtualMachine.Interact.PowerOn" not in listed.privileges
     assert "VirtualMachine.Config.CPUCount" in listed.privileges
@@ -112,6 +115,8 @@ def test_custom_attributes_are_defined_set_shown_and_dropped(instance: Any) -> N
         manager.AddCustomFieldDef("vgpu_cfg.done", vim.HostSystem)
     (host,) = everything(instance, vim.HostSystem)
     (vm,) = everything(instance, vim.VirtualMachine)
+    with pytest.raises(vmodl.fault.NotSupported):
+        host.configManager.firewallSystem.setCustomValue("vgpu_cfg.done", "x")
     manager.SetField(host, field.key, "bios:abc")
     assert [(found.key, found.value) for found in host.customValue] == [(field.key, "bios:abc")]
     assert [found.name for found in host.availableField] == ["vgpu_cfg.done"]
