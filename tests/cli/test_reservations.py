@@ -43,7 +43,8 @@ def test_a_plan_is_reserved_for_then_made_then_given_back(vgpu_cfg: CommandLine)
     (row,) = reserved(vgpu_cfg)
     assert (row["state"], row["running"]) == ("now", 1)
     assert vgpu_cfg("plan", plan, "--exit-code").code == 0
-    vgpu_cfg.done("destroy", "--yes", plan)
+    gone = vgpu_cfg.done("destroy", "--yes", plan)
+    assert ("reservation given back" in gone.out, "reservation set" in gone.out) == (True, False)
     assert reserved(vgpu_cfg) == []
     assert vgpu_cfg("plan", TWO).code == 0
 

@@ -44,7 +44,6 @@ NOTHING_HELPS = {
     "quota-in-framebuffer-exceeded": "the same",
     "reservation-of-others-met-by-a-plan-without-end": "another time, which only its user can choose",
     "reservation-beside-an-orphan": "the same, or whether the VM that is left over may go",
-    "reservation-of-a-list": "the same",
     "policies-of-a-vm-are-not-told": "an account that is told them",
     "policies-were-not-read": "a vCenter, where a recording was read",
 }

@@ -12,6 +12,7 @@ from vgpu_cfg.model.observed.host_facts import HostFacts
 from vgpu_cfg.model.observed.inventory import (
     NVIDIA_VENDOR_ID,
     Connection,
+    Folder,
     Gpu,
     Host,
     Inventory,
@@ -310,6 +311,20 @@ def served_by_driver(host: Host, names: Iterable[str]) -> Host:
             "profiles": tuple(ProfileInfo(name=name) for name in offered),
         }
     )
+
+
+def with_folders(paths: Iterable[str], root: Folder) -> Effect:
+    """Return the effect of VM folders that were made, by their inventory paths."""
+    made = tuple(
+        Folder(
+            moid=f"folder-new-{path}",
+            name=path.rpartition("/")[2],
+            inventory_path=path,
+            datacenter=root.datacenter,
+        )
+        for path in paths
+    )
+    return lambda observed: observed.model_copy(update={"folders": (*observed.folders, *made)})
 
 
 def with_network(network: Network, hosts: Iterable[Host]) -> Effect:

@@ -27,7 +27,7 @@ def make_guest_views(
     rates_gbps: Mapping[int, int] | None = None,
     framebuffers_mib: Mapping[str, int] | None = None,
 ) -> tuple[GuestView, ...]:
-    """Return the plan's VMs that have a spec, and of the others those that do not run, in the plan's order."""
+    """Return the plan's VMs that have a spec, and of the others those that do not run, in its order."""
     found = own_vms(desired, observed)
     views = (
         replace(

@@ -99,8 +99,8 @@ class GuestView:
     the plan file takes: profiles of a vGPU, a part of the name of a whole one, none where any will do.
     `framebuffers_mib` maps profiles to their size. `peers` counts those that NVLink joins.
     `gpudirect` asks for RDMA from GPU memory. `powered_on` is what vCenter says, `shall_run` what the
-    plan does; `host_state` is what is wrong with its host, in words after the host's name, empty where nothing
-    is. `rates_gbps` maps a PCI device id to what such a NIC can. `now` is when the run began.
+    plan does; `host_state` is what is wrong with its host, in words after the host's name, empty where
+    nothing is. `rates_gbps` maps a PCI device id to what such a NIC can. `now` is when the run began.
     """
 
     name: str

@@ -164,6 +164,8 @@ class Site:
             return found[0]
         if not found:
             remedy = did_you_mean(name, (one.name for one in objects), noun="names")
+            if codes[0] is Code.FOLDER_NOT_FOUND and not remedy.startswith("did you mean"):
+                remedy = "; ".join(filter(None, ("make it in vCenter, or name another", remedy)))
             self._findings.refuse_vm(codes[0], vm, f"there is no {noun} {name!r}", remedy)
             return None
         paths = listed((one.inventory_path or one.moid for one in found), shown=6)

@@ -29,6 +29,7 @@ from vgpu_cfg.suggestions.acts import (
     switched_off,
     together,
     updated,
+    with_folders,
     with_network,
 )
 from vgpu_cfg.suggestions.candidate import Candidate, Cost, Effect
@@ -439,6 +440,7 @@ def _objects(situation: Situation) -> Iterator[Candidate]:
                 update={"vcenter": observed.vcenter.model_copy(update={"key_providers": ("native",)})}
             ),
         )
+    yield from _folders(situation)
     if any(situation.errors(Code.NETWORK_NOT_FOUND)):
         known = {one.name for one in situation.observed.networks}
         for name in dict.fromkeys(_network_names(situation)):
@@ -469,6 +471,23 @@ def _objects(situation: Situation) -> Iterator[Candidate]:
             says = f"mount the datastore {datastore.name} on the hosts of {vm.line}"
             mounted = together(_mounted(host.moid, datastore.moid) for host in hosts)
             yield _act(says, mounted)
+
+
+def _folders(situation: Situation) -> Iterator[Candidate]:
+    """VM folders that the file names and nobody made yet, with those that they lie in."""
+    roots = [folder for folder in situation.site.folders if folder.is_root]
+    if len(roots) != 1:
+        return
+    root, known = roots[0], {folder.inventory_path for folder in situation.site.folders}
+    wanted = {vm.folder for vm in situation.lines(Code.FOLDER_NOT_FOUND) if vm.folder}
+    for folder in sorted(wanted):
+        names = folder.removeprefix(f"{root.inventory_path}/").split("/")
+        if not all(names):
+            continue
+        paths = ("/".join((root.inventory_path, *names[: length + 1])) for length in range(len(names)))
+        missing = [path for path in paths if path not in known]
+        says = f"make the VM folder {folder}"
+        yield _act(says, with_folders(missing, root), command=join(("govc", "folder.create", *missing)))
 
 
 def _mounted(host: str, datastore: str) -> Effect:

@@ -88,6 +88,11 @@ def _gpus(situation: Situation) -> Iterator[Candidate]:
         items = _items(situation, vm)
         alike = [{**item, "profile": items[0].get("profile")} for item in items]
         yield from _gpu_edit(situation, vm, "takes profiles of one board", alike)
+    for vm in situation.lines(Code.CANNOT_RESERVE):
+        lists = (gpu.profile for gpu in vm.gpus if len(gpu.profile) > 1)
+        for name in dict.fromkeys(str(one) for profiles in lists for one in profiles):
+            one = _each(situation, vm, partial(_of_list, name))
+            yield from _gpu_edit(situation, vm, f"takes {name} of its list", one, FixKind.FILE)
     for vm in situation.lines(Code.PASSTHROUGH_ABSENT, Code.PASSTHROUGH_SERVES_VGPUS, Code.PASSTHROUGH_TAKEN):
         yield from _pins(situation, vm)
     for vm in situation.lines(Code.NVSWITCH_PASSTHROUGH):
@@ -123,6 +128,12 @@ def _each(situation: Situation, vm: DesiredVm, change: Callable[[Item], list[Ite
 
 def _without(situation: Situation, vm: DesiredVm, key: str) -> list[Item]:
     return [{name: value for name, value in item.items() if name != key} for item in _items(situation, vm)]
+
+
+def _of_list(name: str, item: Item) -> list[Item]:
+    """Return an item with one profile of its list, as it is where its list has no such profile."""
+    listed = item.get("profile")
+    return [{**item, "profile": name} if isinstance(listed, list) and name in listed else item]
 
 
 def _with_profile(situation: Situation, item: Item) -> list[Item]:
@@ -271,6 +282,12 @@ def _places(situation: Situation) -> Iterator[Candidate]:
         for cluster in sorted(situation.site.clusters, key=situation.busy):
             if cluster.name not in vm.clusters and not cluster.is_standalone:
                 yield from _ask(situation, vm, f"in the cluster {cluster.name}", ("cluster", cluster.name))
+
+
+    for vm in situation.lines(Code.CANNOT_RESERVE):
+        for cluster in sorted(situation.site.clusters, key=situation.busy):
+            if not cluster.is_standalone and (not vm.clusters or cluster.name in vm.clusters):
+                yield from _state(situation, vm, f"in the cluster {cluster.name}", ("cluster", cluster.name))
 
 
 # --- templates

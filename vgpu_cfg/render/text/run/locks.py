@@ -52,7 +52,8 @@ def render_run_locks(found: Locks, run: str, width: int) -> list[Text]:
 def render_removed(gone: Sequence[Lock], width: int) -> list[Text]:
     """Say what was removed, and what to do then."""
     holder = gone[0].holder if gone else None
-    text = f"{counted(len(gone), 'lock')}: {_names(gone)}" if gone else "none: they had gone"
+    count = len({str(lock.name) for lock in gone})  # a plan's name and its id are one for people
+    text = f"{counted(count, 'lock')}: {_names(gone)}" if gone else "none: they had gone"
     lines = hanging("REMOVED", text, width, indent=0, label_width=8)
     if holder is not None and holder.plan:
         again = f"`vgpu-cfg {holder.command}` of {holder.plan} goes on where that run stopped"

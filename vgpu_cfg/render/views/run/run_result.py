@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 
-from vgpu_cfg.model.plan.change import Change, CreateVm, DestroyVm, Plan, StageGuest
+from vgpu_cfg.model.plan.change import (
+    Change,
+    CreateVm,
+    DestroyVm,
+    Plan,
+    SetCordon,
+    SetReservation,
+    StageGuest,
+)
 from vgpu_cfg.model.plan.report import OutcomeStatus, Report
 from vgpu_cfg.render.layout.lines import counted
 from vgpu_cfg.render.views.run.host_result import host_result_counts
@@ -40,6 +48,10 @@ def _done_text(change: Change) -> str:
             return "made"
         case DestroyVm():
             return "deleted"
+        case SetReservation() if change.reservation is None:
+            return "reservation given back"
+        case SetCordon() if not any(change.values.values()):
+            return "cordon lifted"
         case StageGuest() if change.rest:
             return ""  # the other part counts
         case _:
