@@ -57,6 +57,8 @@ class Request:
     query: Mapping[str, str] = field(default_factory=dict)
     filter: Mapping[str, Any] = field(default_factory=dict)
     """Which things a list shall have: the names of filters with their values."""
+    host: str = ""
+    """The server, as the client calls it."""
 
     def mapping(self, key: str) -> Mapping[str, Any]:
         """Return a part of the body. Raises Refused where it is no mapping."""
@@ -77,7 +79,7 @@ class Request:
         return [str(one) for one in self.items(key)]
 
 
-def read_request(method: str, url: str, body: bytes) -> Request:
+def read_request(method: str, url: str, body: bytes, host: str = "") -> Request:
     """Take a request apart. Raises Refused for a body that is no JSON."""
     parts = urlsplit(url)
     query = parse_qs(parts.query)
@@ -97,6 +99,7 @@ def read_request(method: str, url: str, body: bytes) -> Request:
         _content(body),
         first,
         _filter(query),
+        host,
     )
 
 

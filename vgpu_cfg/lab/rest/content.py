@@ -2,7 +2,7 @@
 
 Sources: the vSphere Automation API reference (Library, LocalLibrary, Library.Item, VmTemplate.LibraryItems),
 and what govc asks. Libraries are made, changed and deleted; VM templates are put into them, a clone that
-takes no time; files are not, and nothing is deployed here.
+takes no time; nothing is deployed here. Files are those of `content_files`.
 That privileges on libraries are asked for at the root is assumed.
 """
 
@@ -15,7 +15,8 @@ from pyVmomi import vim, vmodl
 
 from vgpu_cfg.lab.operations.vms.clone import check_clone, clone_vm
 from vgpu_cfg.lab.operations.vms.lifecycle import forget_vm
-from vgpu_cfg.lab.rest.answer import Refused, Request
+from vgpu_cfg.lab.rest.answer import Entries, Refused, Request
+from vgpu_cfg.lab.rest.content_files import drop_files, files_of, put_files
 from vgpu_cfg.lab.simulation.clock import VIRTUAL_START, as_datetime
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state.inventory import Datastore, VirtualMachine
@@ -25,6 +26,9 @@ LIBRARY = "/com/vmware/content/library"
 LOCAL = "/com/vmware/content/local-library"
 SUBSCRIBED = "/com/vmware/content/subscribed-library"
 ITEM = "/com/vmware/content/library/item"
+POLICIES = "/com/vmware/content/security-policies"
+TRUST = "/com/vmware/content/trusted-certificates"
+POLICY = "7b1c2b8e-4c0f-4d8e-9a39-0d4a2e5f6c11"
 TEMPLATES = "/vcenter/vm-template/library-items"
 
 
@@ -89,6 +93,7 @@ def local_library(lab: Simulation, request: Request) -> Any:
     _known(libraries_of(lab.state), request.id)
     _need(lab, lab.state.root, "ContentLibrary.DeleteLocalLibrary")
     for one in [one for one, item in items_of(lab.state).items() if item["library_id"] == request.id]:
+        drop_files(lab, one)
         del items_of(lab.state)[one]
     del libraries_of(lab.state)[request.id]
     lab.state.touch()
@@ -103,7 +108,10 @@ def subscribed_libraries(_lab: Simulation, request: Request) -> Any:
 
 
 def items(lab: Simulation, request: Request) -> Any:
-    """List the items of a library, or find those of a name in one."""
+    """List the items of a library, find those of a name in one, or make one that files are put into."""
+    if request.method == "POST" and not request.action:
+        spec = request.mapping("create_spec")
+        return _make_item(lab, str(spec.get("library_id", "")), spec, str(spec.get("type") or ""))
     spec = request.mapping("spec") if request.action == "find" else request.query
     library_id, name = str(spec.get("library_id", "")), str(spec.get("name", "")).casefold()
     if request.action != "find":
@@ -115,19 +123,63 @@ def items(lab: Simulation, request: Request) -> Any:
     ]
 
 
+def _make_item(lab: Simulation, library_id: str, spec: Mapping[str, Any], kind: str) -> str:
+    """Add an item without files to a library. Raises Refused."""
+    _known(libraries_of(lab.state), library_id)
+    name = str(spec.get("name") or "")
+    _check_item_name(lab, library_id, name)
+    _need(lab, lab.state.root, "ContentLibrary.AddLibraryItem")
+    made = add_item(lab.state, library_id, name, kind)
+    items_of(lab.state)[made] |= {
+        "description": str(spec.get("description") or ""),
+        "creation_time": _moment(lab.clock.now()),
+    }
+    lab.state.touch()
+    return made
+
+
+def _check_item_name(lab: Simulation, library_id: str, name: str) -> None:
+    if not name:
+        raise Refused(400, "invalid_argument", "An item has a name.")
+    if any((one["library_id"], one["name"]) == (library_id, name) for one in items_of(lab.state).values()):
+        raise Refused(400, "already_exists", f"The library has an item {name}.")
+
+
 def item(lab: Simulation, request: Request) -> Any:
-    """Tell of an item, or delete it; with a VM template its VM goes."""
+    """Tell of an item, change it, copy it with its files, or delete it; with a VM template its VM goes."""
     found = _known(items_of(lab.state), request.id)
+    if request.action == "copy":
+        if found["type"] == VM_TEMPLATE:
+            raise Refused(400, "unsupported", "The lab copies no VM templates from library to library.")
+        spec = request.mapping("destination_create_spec")
+        into = str(spec.get("library_id") or found["library_id"])
+        made = _make_item(lab, into, {**found, **spec}, found["type"])
+        put_files(lab, made, files_of(lab, request.id))
+        return made
+    if request.action:
+        raise Refused(400, "unsupported", f"The lab does not {request.action} an item.")
+    if request.method == "PATCH":
+        _need(lab, lab.state.root, "ContentLibrary.UpdateLibraryItem")
+        spec = request.mapping("update_spec")
+        if spec.get("name") not in (None, found["name"]):
+            _check_item_name(lab, found["library_id"], str(spec["name"]))
+        found |= {key: str(spec[key]) for key in ("name", "description") if spec.get(key) is not None}
+        lab.state.touch()
+        return None
     if request.method == "DELETE":
         _need(lab, lab.state.root, "ContentLibrary.DeleteLibraryItem")
         vm = lab.state.find(found["vm_template"], VirtualMachine)
         if vm is not None:
             forget_vm(lab, vm)
+        if request.id in items_of(lab.state):
+            drop_files(lab, request.id)
         items_of(lab.state).pop(request.id, None)
         lab.state.touch()
         return None
-    told = {key: found[key] for key in ("name", "type", "library_id")}
-    moments = dict.fromkeys(("creation_time", "last_modified_time"), _moment(VIRTUAL_START))
+    told = {key: found.get(key, "") for key in ("name", "type", "library_id", "description")}
+    told["size"] = sum(map(len, files_of(lab, request.id).values()))
+    made = found.get("creation_time", _moment(VIRTUAL_START))
+    moments = dict.fromkeys(("creation_time", "last_modified_time"), made)
     return {"id": request.id, **told, "cached": True, **moments}
 
 
@@ -135,12 +187,8 @@ def put_template(lab: Simulation, request: Request) -> Any:
     """Make a VM template of a VM, as an item of a library: a clone, done at once. Raises Refused."""
     spec = request.mapping("spec")
     library_id, name = str(spec.get("library", "")), str(spec.get("name") or "")
-    if request.method != "POST" or not name:
-        raise Refused(400, "invalid_argument", "An item has a name.")
     _known(libraries_of(lab.state), library_id)
-    taken = (item["name"] for item in items_of(lab.state).values() if item["library_id"] == library_id)
-    if name in taken:
-        raise Refused(400, "already_exists", f"The library has an item {name}.")
+    _check_item_name(lab, library_id, name)
     source = lab.state.find(str(spec.get("source_vm", "")), VirtualMachine)
     if source is None:
         raise Refused(404, "not_found", f"{spec.get('source_vm')} not found")
@@ -182,6 +230,17 @@ def template(lab: Simulation, request: Request) -> Any:
         "vm_home_storage": {"datastore": vm.datastore},
         "vm_template": vm.moid,
     }
+
+
+def policies(_lab: Simulation, _request: Request) -> Any:
+    """List the security policies of libraries: vCenter's own for OVFs, by an id of the lab's own."""
+    rules = Entries(ovf="OVF_STRICT_VERIFICATION")
+    return [{"policy": POLICY, "name": "OVF default policy", "item_type_rules": rules}]
+
+
+def trusted(_lab: Simulation, _request: Request) -> Any:
+    """List the certificates that items are signed by: none, and none can be added."""
+    return {"certificates": []}
 
 
 def _need(lab: Simulation, moid: str, privilege: str) -> None:

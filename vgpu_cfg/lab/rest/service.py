@@ -16,7 +16,7 @@ import zlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from vgpu_cfg.lab.rest import content, inventory, tagging
+from vgpu_cfg.lab.rest import content, content_files, inventory, tagging
 from vgpu_cfg.lab.rest.answer import API, Answer, Refused, Request, answered, answered_short, read_request
 from vgpu_cfg.lab.simulation.clock import as_datetime
 from vgpu_cfg.lab.simulation.sessions import Credentials, Session
@@ -49,6 +49,9 @@ _HANDLERS: Mapping[tuple[str, bool], Handler] = {
     (content.ITEM, True): content.item,
     (content.TEMPLATES, False): content.put_template,
     (content.TEMPLATES, True): content.template,
+    (content.POLICIES, False): content.policies,
+    (content.TRUST, False): content.trusted,
+    **content_files.HANDLERS,
     **inventory.HANDLERS,
 }
 """What answers a path, by whether an id follows."""
@@ -70,7 +73,7 @@ def answer(
     """Answer a request, whose path begins with `/rest` or `/api`; header names are in small letters."""
     is_short = url.startswith(f"{API}/")
     try:
-        request = read_request(method, url, body)
+        request = read_request(method, url, body, headers.get("host", ""))
         value = carry_out(lab, request, headers, credentials)
     except Refused as refused:
         return refused.answer(short=is_short)

@@ -23,7 +23,7 @@ from vgpu_cfg.lab.api.versions import (
 from vgpu_cfg.lab.collector.read import ANONYMOUS, not_authenticated
 from vgpu_cfg.lab.collector.retrieve import fetch
 from vgpu_cfg.lab.guest import transfers
-from vgpu_cfg.lab.rest import json_rpc
+from vgpu_cfg.lab.rest import content_files, json_rpc
 from vgpu_cfg.lab.rest import service as rest
 from vgpu_cfg.lab.rules import refusals
 from vgpu_cfg.lab.rules.refusals import object_gone
@@ -85,6 +85,8 @@ def _answer(
         return files.exchange(lab, method, path, body, _cookie(lowered))
     if method in ("GET", "PUT") and path.partition("?")[0] == transfers.PATH:
         return transfers.exchange(lab, method, path, body)
+    if path.startswith(content_files.DATA):
+        return content_files.exchange(lab, method, path, body)
     if path.startswith(rest.PREFIXES):
         return _answer_rest(lab, method, path, lowered, body, credentials)
     path = path.partition("?")[0]

@@ -1,7 +1,8 @@
 """How the state keeps content libraries, as plain values by their ids.
 
 In `LabState.libraries`: `libraries` id → {name, and what else was set}, `items` id → {name, type, library_id,
-vm_template}, the last the moid of a VM template, "" for any other item.
+vm_template}, the last the moid of a VM template, "" for any other item, `sessions` id → {kind, item, state,
+files} of those that put files into items, or get them.
 """
 
 from __future__ import annotations
@@ -24,6 +25,12 @@ def libraries_of(state: LabState) -> dict[str, dict[str, Any]]:
 def items_of(state: LabState) -> dict[str, dict[str, Any]]:
     """Return the items of all libraries by id; a change of it is one of the state's."""
     found: dict[str, dict[str, Any]] = state.libraries.setdefault("items", {})
+    return found
+
+
+def sessions_of(state: LabState) -> dict[str, dict[str, Any]]:
+    """Return the sessions that put and get files, by id; a change of it is one of the state's."""
+    found: dict[str, dict[str, Any]] = state.libraries.setdefault("sessions", {})
     return found
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.unit.lab.wire.client import open_virtual
+from vgpu_cfg.lab.simulation.clock import VirtualClock
 from vgpu_cfg.lab.state.inventory import (
     CHILD_TYPES,
     Datacenter,
@@ -260,3 +261,95 @@ def test_below_api_a_value_stands_alone_and_a_map_is_one(client: Client) -> None
     assert (status, refused["error_type"]) == (404, "NOT_FOUND")
     assert ask("DELETE", "/session", **mine) == (204, None)
     assert ask("GET", "/vcenter/vm", **mine)[0] == 401
+
+
+ITEM = f"{LIBRARY}/item"
+
+
+def item_of(client: Client, **changed: str) -> str:
+    """Make a library with an item, and return the item's id."""
+    _, made = client.rest("POST", LOCAL, create_spec={"name": "isos", "storage_backings": backing(client)})
+    status, item = client.rest("POST", ITEM, create_spec={"library_id": made, "name": "boot", **changed})
+    assert status == 200
+    return str(item)
+
+
+def put(client: Client, address: str, body: bytes) -> int:
+    status, _, _ = client.lab.exchange("PUT", address.removeprefix("https://"), {}, body)
+    return status
+
+
+def test_a_file_is_put_into_an_item_copied_got_again_and_deleted(client: Client) -> None:
+    item = item_of(client)
+    _, session = client.rest("POST", f"{ITEM}/update-session", create_spec={"library_item_id": item})
+    adding = f"{ITEM}/updatesession/file/id:{session}?~action=add"
+    _, added = client.rest("POST", adding, file_spec={"name": "boot.iso", "source_type": "PUSH"})
+    ending = f"{ITEM}/update-session/id:{session}?~action=complete"
+    assert client.rest("POST", ending) == (400, "not_allowed_in_current_state")
+    address = added["upload_endpoint"]["uri"]
+    assert put(client, address.replace("boot.iso", "other.iso"), b"no") == 404
+    assert put(client, address, b"\x00\xff") == 200
+    assert client.rest("GET", f"{ITEM}/file?library_item_id={item}") == (200, [])
+    assert client.rest("POST", ending) == (200, None)
+    assert put(client, address, b"late") == 404
+    _, told = client.rest("GET", f"{ITEM}/id:{item}")
+    assert (told["type"], told["size"]) == ("iso", 2)
+    (store,) = client.lab.state.all(Datastore)
+    (stored,) = client.rest("GET", f"{ITEM}/storage?library_item_id={item}")[1]
+    path = f"contentlib-{told['library_id']}/{item}/boot.iso"
+    assert stored["storage_uris"] == [f"{store.url}{path}"]
+    assert store.files == {path: "\x00\xff"}
+    _, copy = client.rest("POST", f"{ITEM}/id:{item}?~action=copy", destination_create_spec={"name": "again"})
+    _, download = client.rest("POST", f"{ITEM}/download-session", create_spec={"library_item_id": copy})
+    preparing = f"{ITEM}/downloadsession/file/id:{download}?~action=prepare"
+    _, prepared = client.rest("POST", preparing, file_name="boot.iso")
+    found = client.lab.exchange("GET", prepared["download_endpoint"]["uri"].removeprefix("https://"), {}, b"")
+    assert (found[0], found[2]) == (200, b"\x00\xff")
+    for one in (item, copy):
+        assert client.rest("DELETE", f"{ITEM}/id:{one}") == (200, None)
+    assert store.files == {}
+
+
+@pytest.mark.parametrize(
+    ("privilege", "path", "body"),
+    [
+        ("AddLibraryItem", ITEM, "create_spec"),
+        ("UpdateSession", f"{ITEM}/update-session", "create_spec"),
+        ("DownloadSession", f"{ITEM}/download-session", "create_spec"),
+    ],
+)
+def test_what_is_done_to_items_takes_its_privilege(
+    client: Client, privilege: str, path: str, body: str
+) -> None:
+    item = item_of(client)
+    _, told = client.rest("GET", f"{ITEM}/id:{item}")
+    spec = {"library_id": told["library_id"], "name": "other", "library_item_id": item}
+    client.lab.faults.lacking.add(f"ContentLibrary.{privilege}")
+    assert client.rest("POST", path, **{body: spec}) == (403, "unauthorized")
+    client.lab.faults.lacking.clear()
+    assert client.rest("POST", path, **{body: spec})[0] == 200
+
+
+def test_a_session_ends_by_itself_after_an_hour(client: Client) -> None:
+    item = item_of(client)
+    _, session = client.rest("POST", f"{ITEM}/update-session", create_spec={"library_item_id": item})
+    assert client.rest("GET", f"{ITEM}/update-session/id:{session}")[1]["state"] == "ACTIVE"
+    assert isinstance(client.lab.clock, VirtualClock)
+    client.lab.clock.advance(3601)
+    client = Client(client.lab)
+    assert client.rest("GET", f"{ITEM}/update-session") == (200, [])
+    assert client.rest("GET", f"{ITEM}/update-session/id:{session}") == (404, "not_found")
+
+
+def test_what_items_do_not_take_is_refused(client: Client) -> None:
+    item = item_of(client)
+    _, told = client.rest("GET", f"{ITEM}/id:{item}")
+    again = {"library_id": told["library_id"], "name": "boot"}
+    assert client.rest("POST", ITEM, create_spec=again) == (400, "already_exists")
+    assert client.rest("PATCH", f"{ITEM}/id:{item}", update_spec={"name": "start"}) == (200, None)
+    assert client.rest("GET", f"{ITEM}/id:{item}")[1]["name"] == "start"
+    _, session = client.rest("POST", f"{ITEM}/update-session", create_spec={"library_item_id": item})
+    adding = f"{ITEM}/updatesession/file/id:{session}?~action=add"
+    pulled = {"name": "a", "source_type": "PULL"}
+    assert client.rest("POST", adding, file_spec=pulled) == (400, "unsupported")
+    assert client.rest("POST", f"{ITEM}/id:{item}?~action=publish") == (400, "unsupported")
