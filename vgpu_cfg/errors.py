@@ -7,8 +7,8 @@
     │   ├── UnsafePlan           it would touch what it must not, or is not allowed to yet
     │   └── StalePlan            the reviewed plan no longer describes the estate
     ├── ReachError           5   somebody else's machine did not answer as it should
-    │   ├── VCenterError         Unreachable (NotSent · AnswerLate · AnswerLost) · LoginFailed · NotPermitted
-    │   │                        CertificateRejected · NotFound · Ambiguous · VersionTooOld · NotOffered
+    │   ├── VCenterError         Unreachable (NotSent · NoConnectionInTime · AnswerLate · AnswerLost)
+    │   │                        LoginFailed · NotPermitted · CertificateRejected · NotFound · Ambiguous · VersionTooOld · NotOffered
     │   │                        NotRecorded · TasksForgotten · TooMuch
     │   ├── HostShellError
     │   ├── BmcError
@@ -133,6 +133,10 @@ class Unreachable(VCenterError):
 
 class NotSent(Unreachable):
     """No connection came about, so the server has seen nothing of the request: it may be repeated."""
+
+
+class NoConnectionInTime(NotSent):
+    """No connection came about in the time that there is for one: it may be repeated, and takes as long again."""
 
 
 class AnswerLate(Unreachable):

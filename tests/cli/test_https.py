@@ -176,6 +176,21 @@ def test_a_server_that_is_not_there(vgpu_cfg: CommandLine) -> None:
     assert f"WHERE  {address}" in ran.err
 
 
+def test_a_server_that_says_nothing_is_asked_once(vgpu_cfg: CommandLine) -> None:
+    with socket.socket() as deaf:
+        deaf.bind(("127.0.0.1", 0))
+        deaf.listen()
+        address = f"127.0.0.1:{deaf.getsockname()[1]}"
+        words = ("inventory", "--server", address, *USER, "--insecure", "--timeout", "1")
+        ran = vgpu_cfg(*words, VGPU_CFG_PASSWORD="lab")
+        deaf.settimeout(0)
+        deaf.accept()[0].close()
+        with pytest.raises(BlockingIOError):
+            deaf.accept()
+    assert ran.code == 5
+    assert f"no connection to {address}: nothing answered within 1 s" in ran.told
+
+
 def test_a_port_without_tls(vgpu_cfg: CommandLine, serve: Serve) -> None:
     with LabServer(serve("two-a100").lab, is_https=False) as plain:
         ran = vgpu_cfg("inventory", *at(plain), VGPU_CFG_PASSWORD="lab")

@@ -283,7 +283,6 @@ def _places(situation: Situation) -> Iterator[Candidate]:
             if cluster.name not in vm.clusters and not cluster.is_standalone:
                 yield from _ask(situation, vm, f"in the cluster {cluster.name}", ("cluster", cluster.name))
 
-
     for vm in situation.lines(Code.CANNOT_RESERVE):
         for cluster in sorted(situation.site.clusters, key=situation.busy):
             if not cluster.is_standalone and (not vm.clusters or cluster.name in vm.clusters):

@@ -12,7 +12,7 @@ from dataclasses import field
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
-from vgpu_cfg.errors import AnswerLate, Unreachable
+from vgpu_cfg.errors import AnswerLate, NoConnectionInTime, Unreachable
 from vgpu_cfg.late_dataclasses import dataclass
 
 Answer = TypeVar("Answer")
@@ -67,7 +67,8 @@ class Outage:
                 answer = ask()
             except Unreachable as lost:
                 late = late + 1 if isinstance(lost, AnswerLate) else 0
-                if not may_repeat(lost) or late >= (MOST_LATE if self.is_known else 1):
+                is_silent = isinstance(lost, NoConnectionInTime) and not self.is_known
+                if is_silent or not may_repeat(lost) or late >= (MOST_LATE if self.is_known else 1):
                     raise
                 attempts += 1
                 is_quick = attempts <= len(QUICK_PAUSES)

@@ -17,9 +17,18 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import urllib3
-from urllib3.exceptions import HTTPError, InsecureRequestWarning, ReadTimeoutError, SSLError
+from urllib3.exceptions import HTTPError, InsecureRequestWarning, NewConnectionError, SSLError
+from urllib3.exceptions import TimeoutError as Urllib3Timeout
 
-from vgpu_cfg.errors import AnswerLate, CertificateRejected, NotSent, TooMuch, Unreachable, VCenterError
+from vgpu_cfg.errors import (
+    AnswerLate,
+    CertificateRejected,
+    NoConnectionInTime,
+    NotSent,
+    TooMuch,
+    Unreachable,
+    VCenterError,
+)
 from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.limits import Limits
 from vgpu_cfg.vsphere.wire.allowances import CERTIFICATE, PATIENCE
@@ -209,13 +218,19 @@ class HttpsTransport:
             )
         if not budget.is_sent and isinstance(error, SSLError):
             return self._rejection(error)
+        if not budget.is_sent and _is_timeout(error):
+            return NoConnectionInTime(
+                f"no connection to {where}: nothing answered within {self._limits.timeout_seconds:g} s",
+                subject=self.address,
+                remedy="check the address and the way through firewalls; --timeout waits longer",
+            )
         if not budget.is_sent:
             return NotSent(
                 f"no connection to {where}: {_reason(error)}",
                 subject=self.address,
                 remedy="check the address, the name's resolution and the way through firewalls",
             )
-        if isinstance(error, ReadTimeoutError | TimeoutError):
+        if _is_timeout(error):
             return AnswerLate(
                 f"{where} did not answer in time",
                 subject=self.address,
@@ -289,6 +304,11 @@ def _verify_message(error: BaseException) -> str:
         inner = found.args[0] if found.args else None
         found = inner if isinstance(inner, BaseException) else found.__cause__
     return "verification failed"
+
+
+def _is_timeout(error: BaseException) -> bool:
+    """Whether time ran out; urllib3 counts a refused connection among those, too."""
+    return isinstance(error, Urllib3Timeout | TimeoutError) and not isinstance(error, NewConnectionError)
 
 
 def _reason(error: BaseException) -> str:

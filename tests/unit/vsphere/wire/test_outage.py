@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from vgpu_cfg.errors import AnswerLate, NotSent, Unreachable
+from vgpu_cfg.errors import AnswerLate, NoConnectionInTime, NotSent, Unreachable
 from vgpu_cfg.vsphere.wire.outage import LONG_PAUSE_SECONDS, Outage
 
 
@@ -70,6 +70,16 @@ def test_one_that_never_answered_is_not_waited_for() -> None:
     assert caught.value is GONE or caught.value.message == GONE.message
     assert waiting.asked == 3
     assert not waiting.told
+
+
+def test_one_that_was_silent_once_is_asked_again_only_where_it_is_known() -> None:
+    silent = NoConnectionInTime("no connection to vc01:443: nothing answered within 60 s", subject="vc01")
+    never = Waiting(is_known=False)
+    with pytest.raises(NoConnectionInTime):
+        never.outage.ride(never.away(300.0, silent), always)
+    assert never.asked == 1
+    waiting = Waiting()
+    assert waiting.outage.ride(waiting.away(300.0, silent), always) == "there"
 
 
 def test_the_wait_ends_and_is_not_begun_again_before_there_is_an_answer() -> None:
