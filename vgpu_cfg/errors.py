@@ -8,8 +8,8 @@
     │   └── StalePlan            the reviewed plan no longer describes the estate
     ├── ReachError           5   somebody else's machine did not answer as it should
     │   ├── VCenterError         Unreachable (NotSent · NoConnectionInTime · AnswerLate · AnswerLost)
-    │   │                        LoginFailed · NotPermitted · CertificateRejected · NotFound · Ambiguous · VersionTooOld · NotOffered
-    │   │                        NotRecorded · TasksForgotten · TooMuch
+    │   │                        LoginFailed · NotPermitted · CertificateRejected · NotFound · Ambiguous
+    │   │                        VersionTooOld · NotOffered · NotRecorded · TasksForgotten · TooMuch
     │   ├── HostShellError
     │   ├── BmcError
     │   └── GuestError           GuestNotReady
@@ -136,7 +136,7 @@ class NotSent(Unreachable):
 
 
 class NoConnectionInTime(NotSent):
-    """No connection came about in the time that there is for one: it may be repeated, and takes as long again."""
+    """No connection came about in time: it may be repeated, and takes as long again."""
 
 
 class AnswerLate(Unreachable):

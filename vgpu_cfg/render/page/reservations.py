@@ -13,8 +13,8 @@ def render_reservations_page(found: ReservationCalendar, server: str, told: dict
     states = [row.state for row in found.rows]
     least = min((moment.free for pool in found.pools for moment in pool.moments), default=0)
     tiles = (
-        Tile(f"{states.count('now')}", "held now"),
-        Tile(f"{states.count('later')}", "held later"),
+        Tile(f"{states.count('now')}", "reservations now"),
+        Tile(f"{states.count('later')}", "reservations later"),
         Tile(f"{least}", "GPUs free at the worst moment", "of one board", "bad" if least < 0 else ""),
     )
     return render_frame(

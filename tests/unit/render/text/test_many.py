@@ -8,14 +8,16 @@ import pytest
 
 from tests.unit.execution import makers
 from vgpu_cfg.model.plan.change import Diagnostic, Subject
-from vgpu_cfg.model.plan.report import Outcome, OutcomeStatus, Report
+from vgpu_cfg.model.plan.report import Outcome, OutcomeStatus, Report, SettingReading
 from vgpu_cfg.model.plan.severity import Severity
 from vgpu_cfg.render.layout.lines import plain
 from vgpu_cfg.render.text.estate.inventory import render_inventory
 from vgpu_cfg.render.text.plan.findings import render_findings
+from vgpu_cfg.render.text.run.hosts import render_hosts
 from vgpu_cfg.render.text.run.summary import render_summary
 from vgpu_cfg.render.text.status import render_status
 from vgpu_cfg.render.views.estate.inventory import GpuRow, HostRow, InventoryView
+from vgpu_cfg.render.views.run import host_result
 from vgpu_cfg.render.views.status import StatusView, VmRow
 
 
@@ -116,3 +118,23 @@ def test_the_end_of_a_run_has_a_row_for_a_hundred_vms_and_counts_the_others() ->
     assert "a-04998" in failures
     assert "and 4,900 more VMs: 4,900 done (in the journal)" in table
     assert run_of(100).count("a-0") == 100
+
+
+def hosts_of_a_run(count: int, *unlike: host_result.HostRow) -> str:
+    rows = [
+        host_result.HostRow(f"esx-{number:04}", "", "ready", 3, 1, 0, "", 60.0, ()) for number in range(count)
+    ]
+    return plain(render_hosts([*rows, *unlike], 100))
+
+
+def test_the_end_of_a_run_has_a_row_for_a_hundred_hosts_and_counts_the_others() -> None:
+    unread = SettingReading(setting="ECC", wanted="on", configured="off", differs=True)
+    like = host_result.HostRow("bad-1", "", "failed", 0, 0, 0, "", 60.0, ())
+    others = (like, replace(like, name="bad-2", state="ready", readings=(unread,)))
+    text = hosts_of_a_run(
+        1_000, *others, replace(like, name="bad-3", state="ready", standing="it is left so")
+    )
+    assert (text.count("esx-0"), text.count("bad-")) == (97, 3)
+    assert "and 903 more hosts: 903 ready (in the journal)" in text
+    assert "~ ECC" in text
+    assert (hosts_of_a_run(100).count("esx-0"), "more hosts" in hosts_of_a_run(100)) == (100, False)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from rich.text import Text
 
 from vgpu_cfg.render.layout.lines import Cell, Column, duration, fold, table_rows, without_domain
+from vgpu_cfg.render.layout.many import foremost, others
 from vgpu_cfg.render.views.run.host_result import HostRow, reading_text
 
 _COLUMNS = (
@@ -21,18 +22,23 @@ _COLUMNS = (
 
 
 def render_hosts(rows: Sequence[HostRow], width: int) -> list[Text]:
-    """Lay out a row per host, and under it what was not read back as wanted."""
+    """Lay out a row per host, and under it what was not read back as wanted; count those of very many."""
     if not rows:
         return []
-    shortened = without_domain(row.name for row in rows)
-    heading, *laid_out = table_rows(_COLUMNS, [_cells(row, shortened) for row in rows], width)
+    told, left = foremost(rows, _is_as_planned)
+    shortened = without_domain(row.name for row in told)
+    heading, *laid_out = table_rows(_COLUMNS, [_cells(row, shortened) for row in told], width)
     lines = heading
-    for row, shown in zip(rows, laid_out, strict=True):
+    for row, shown in zip(told, laid_out, strict=True):
         lines += shown
         for one in row.unsettled:
             words = Text(f"~ {reading_text(one)}", "yellow")
             lines += [Text("    ") + part for part in fold(words, width - 4, hang=2)]
-    return lines
+    return lines + others("hosts", (row.state for row in left), width, where="in the journal")
+
+
+def _is_as_planned(row: HostRow) -> bool:
+    return row.state == "ready" and not row.standing and not row.unsettled
 
 
 def _cells(row: HostRow, shortened: Mapping[str, str]) -> list[Cell]:
