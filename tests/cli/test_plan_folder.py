@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from typing import Any
 
 import pytest
 
-from tests.cli.command_line import CommandLine
+from tests.cli.command_line import ROOT, CommandLine
 
 FILES = {
     "site.yaml": "version: 1\ndefaults: {template: ubuntu-22.04-efi, folder: training}\n",
@@ -122,3 +123,17 @@ def test_what_is_of_one_plan_is_refused_for_a_folder(words: list[str], said: str
     ran = site(*words)
     assert ran.code == 2
     assert said in " ".join(ran.err.replace("│", "").split())
+
+
+def test_the_folder_that_the_reference_draws_is_valid(vgpu_cfg: CommandLine) -> None:
+    page = (ROOT / "docs/reference/plan-file.md").read_text(encoding="utf-8")
+    drawn = re.findall(r"[├└]── (\w+\.yaml) +(.+)", page)
+    given = {"defaults": "{folder: training}", "protect": "{names: [dc]}", "vms": "[{name: a, template: t}]"}
+    (vgpu_cfg.folder / "site").mkdir()
+    for name, keys in drawn:
+        parts = keys.partition(": included by")[0].split(", ")
+        lines = (part if ": " in part else f"{part}: {given[part]}" for part in parts)
+        vgpu_cfg.write(f"site/{name}", "".join(f"{line}\n" for line in lines))
+    told = vgpu_cfg.done("validate", "site/").told
+    assert len(drawn) == 3
+    assert ("site/muc.yaml: valid" in told, "site/ham.yaml: valid" in told) == (True, True)

@@ -112,6 +112,8 @@ def test_a_plan_file_that_lost_its_id_is_refused_until_it_has_it_again(
         assert f"VG220 vm-01, vm-02 bear the name of this plan and the id {plan_id(1)}" in ran.told
         assert "by administrator@vsphere.local" in ran.told
         assert f"write `id: {plan_id(1)}` into the plan file" in ran.told
+    told = json.loads(vgpu_cfg("status", depts, "--output", "json").out)
+    assert {row["state"] for row in told["vms"]} == {"not owned"}
     assert vgpu_cfg.look(ESTATE) == before
     assert not Path("depts.yaml.id").exists()
     vgpu_cfg.write("depts.yaml", PLAN.replace("name: depts", f"name: depts\nid: {plan_id(1)}"))

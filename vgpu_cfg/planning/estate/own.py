@@ -16,10 +16,16 @@ from vgpu_cfg.planning.findings.collection import Findings
 
 def own_vms(desired: DesiredPlan, observed: Inventory) -> dict[str, Vm]:
     """Return the VMs of a plan that exist, by their names in the plan file; a clone is none of them."""
+    return own_and_taken(desired, observed)[0]
+
+
+def own_and_taken(desired: DesiredPlan, observed: Inventory) -> tuple[dict[str, Vm], frozenset[str]]:
+    """Return the VMs of a plan that exist, and the names in whose places VMs are that are not clearly its."""
     observed = as_named(desired, observed)
     site = Site(desired, observed, Findings())
     folders = {vm.name: site.folder_of(vm) for vm in desired.vms}
-    return assess_ownership(desired, observed, folders, Findings()).existing
+    found = assess_ownership(desired, observed, folders, Findings())
+    return found.existing, frozenset(name for name in found.blocked if folders[name] is not None)
 
 
 def as_imported(observed: Inventory, moids: Collection[str], plan: PlanIdentity) -> Inventory:

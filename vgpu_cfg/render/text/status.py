@@ -35,7 +35,7 @@ _COLUMNS = (
 )
 _GUEST_COLUMN = Column("GUEST", is_flexible=True)
 _HOST_STYLES = {"held": "magenta", "in sync": "green"}
-_STATE_STYLES = {"on": "green", "off": "yellow", "missing": "red", "disconnected": "red"}
+_STATE_STYLES = {"on": "green", "off": "yellow", "missing": "red", "not owned": "red", "disconnected": "red"}
 _HOST_COLUMNS = (Column("HOST", is_flexible=True), Column("STATE"), Column("MODE"))
 
 

@@ -22,7 +22,7 @@ from vgpu_cfg.model.plan.change import (
 from vgpu_cfg.model.plan.difference import Difference
 from vgpu_cfg.model.plan.lost import LostHost, LostVm
 from vgpu_cfg.planning.drift.differences import differences_of, only_about
-from vgpu_cfg.planning.estate.own import own_vms
+from vgpu_cfg.planning.estate.own import own_and_taken
 from vgpu_cfg.planning.estate.ownership import is_marked
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.sync import is_in_sync
@@ -37,6 +37,8 @@ from vgpu_cfg.render.views.plan.unknown import UnknownRow, view_unknown
 @dataclass(frozen=True, slots=True)
 class VmRow:
     """A VM. `state` is vSphere's power state, "missing", or "disconnected" where its host does not respond.
+
+    It is "not owned" where a VM is in its place that is not the plan's, or of which that is not clear.
 
     `affinity` is `numa.nodeAffinity` as set, `gpu_nodes` the nodes its GPUs really are on. `guest` is None
     where the plan stages none.
@@ -60,7 +62,7 @@ class VmRow:
 
     @property
     def word(self) -> str:
-        """Its state as readers spell it: on, off, suspended, missing, disconnected."""
+        """Its state as readers spell it: on, off, suspended, missing, not owned, disconnected."""
         return state_word(self.state)
 
 
@@ -118,9 +120,8 @@ def view_status(
 
     `differences` are those of the plan with what vCenter's events tell of them, where they were asked.
     """
-    own = {vm.name: vm for vm in observed.vms if is_marked(vm, plan.desired.identity)} | own_vms(
-        plan.desired, observed
-    )
+    owned, taken = own_and_taken(plan.desired, observed)
+    own = {vm.name: vm for vm in observed.vms if is_marked(vm, plan.desired.identity)} | owned
     holders = gpus_by_vm(observed)
     changes: dict[str, list[Change]] = {}
     for change in plan.changes:
@@ -144,6 +145,9 @@ def view_status(
             guest=guests.get(name),
         )
         for name in names
+    )
+    rows = tuple(
+        replace(row, state="not owned") if row.name in taken and not row.moid else row for row in rows
     )
     hosts = view_hosts(plan, observed)
     known = differences_of(plan) if differences is None else differences
