@@ -151,6 +151,15 @@ def test_events_and_tasks_are_asked_for(instance: Any) -> None:
     assert any(task.descriptionId == "VirtualMachine.clone" for task in collector.ReadNextTasks(100))
 
 
+def test_what_scripts_do_sums_with_is_a_number(instance: Any) -> None:
+    vm = cloned(instance, "web")
+    WaitForTask(vm.PowerOnVM_Task())
+    stats = vm.summary.quickStats
+    assert stats.balloonedMemory + stats.swappedMemory + stats.overallCpuDemand == 0
+    session = instance.content.sessionManager
+    assert session.AcquireCloneTicket().startswith("cst-VCT-")
+
+
 def test_a_cluster_a_pool_and_a_folder_are_made(instance: Any) -> None:
     center = found(instance, vim.Datacenter)
     cluster = center.hostFolder.CreateClusterEx("lab9", vim.cluster.ConfigSpecEx())

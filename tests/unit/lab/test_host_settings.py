@@ -360,3 +360,56 @@ def test_even_reading_modules_takes_a_privilege() -> None:
     rig.lab.faults.lacking.add("Host.Config.Settings")
     with pytest.raises(vim.fault.NoPermission):
         modules.QueryModules()
+
+
+def test_a_power_policy_is_offered_set_and_shown() -> None:
+    rig = HostRig()
+    power = rig.host().configManager.powerSystem
+    assert [one.shortName for one in power.capability.availablePolicy] == [
+        "static",
+        "dynamic",
+        "low",
+        "custom",
+    ]
+    assert power.info.currentPolicy.shortName == "dynamic"
+    power.ConfigurePowerPolicy(1)
+    assert power.info.currentPolicy.shortName == "static"
+    assert rig.host().config.powerSystemInfo.currentPolicy.key == 1
+    with pytest.raises(vmodl.fault.InvalidArgument):
+        power.ConfigurePowerPolicy(9)
+
+
+def test_what_inventories_read_of_a_host_is_there() -> None:
+    rig = HostRig()
+    host = rig.host()
+    manager = host.configManager
+    networks = manager.networkSystem.networkConfig
+    nics = {one.device for one in host.config.network.pnic}
+    assert {one.device for one in networks.pnic} == nics
+    assert {*networks.vswitch[0].spec.bridge.nicDevice} <= nics
+    assert host.config.network.dnsConfig.hostName == A100_HOST.partition(".")[0]
+    assert host.config.autoStart.defaults.enabled is False
+    certificate = manager.certificateManager.certificateInfo
+    assert A100_HOST in certificate.subject
+    assert certificate.notBefore < certificate.notAfter
+    assert manager.imageConfigManager.HostImageConfigGetAcceptance() == "partner"
+    assert manager.storageSystem.storageDeviceInfo.multipathInfo.lun == []
+    assert host.config.storageDevice.multipathInfo.lun == host.config.fileSystemVolume.mountInfo == []
+    assert host.config.dateTimeInfo.timeZone.name == "UTC"
+    task = host.datastoreBrowser.SearchDatastore_Task("[vsan]")
+    rig.end(task)
+    assert task.info.result.folderPath == "[vsan] "
+
+
+def test_what_inventories_read_of_a_cluster_is_there() -> None:
+    rig = HostRig()
+    cluster = rig.host().parent
+    usage = cluster.GetResourceUsage()
+    assert usage.memCapacityMB == sum(host.hardware.memorySize for host in cluster.host) // 2**20
+    assert 0 < usage.memUsedMB < usage.memCapacityMB
+    assert cluster.configurationEx.vsanConfigInfo.enabled is True
+    assert cluster.summaryEx.numHosts == len(cluster.host)
+    cluster.RefreshRecommendation()
+    assert cluster.recommendation == []
+    can = cluster.environmentBrowser.QueryTargetCapabilities(None)
+    assert can.vmotionSupported is True

@@ -36,13 +36,18 @@ def names(providers: Any) -> list[tuple[str, str, bool]]:
 
 
 def test_they_are_listed_with_their_kind(tmp_path: Path) -> None:
-    manager = manager_of(rig_with(TWO, tmp_path))
+    rig = rig_with(TWO, tmp_path)
+    manager = manager_of(rig)
     expected = [("own", "nativeProvider", True), ("kms", "vCenter", False)]
     assert names(manager.kmipServers) == expected
     assert names(manager.ListKmipServers()) == expected
     assert names(manager.ListKmipServers(limit=1)) == expected[:1]
     assert [len(found.servers) for found in manager.ListKmsClusters(includeKmsServers=True)] == [0, 1]
     assert [len(found.servers) for found in manager.ListKmsClusters()] == [0, 0]
+    task = manager.RetrieveKmipServersStatus_Task(manager.kmipServers)
+    rig.lab.run_until_idle()
+    told = {one.clusterId.id: (one.overallStatus, len(one.servers)) for one in task.info.result}
+    assert told == {"own": ("green", 0), "kms": ("green", 1)}
     assert manager.GetDefaultKmsCluster().id == "own"
     assert manager.IsKmsClusterActive() is True
 

@@ -47,7 +47,8 @@ class VCenterSerializer(SoapAdapter.SoapSerializer):
     def _SerializeDataObject(self, val: Any, info: Any, attr: str, currDefNS: str) -> None:
         """Do what the base class does, with what it works out per object worked out once per type.
 
-        Links and faults, which it treats in their own ways, are left to it.
+        Links and faults, which it treats in their own ways, are left to it. An empty array is nothing on the
+        wire, where the field must be there, too: the base class refuses to write that.
         """
         kind: Any = type(val)
         if info.flags & VmomiSupport.F_LINK or kind is SoapAdapter.LocalizedMethodFault:
@@ -61,6 +62,8 @@ class VCenterSerializer(SoapAdapter.SoapSerializer):
         self.writer.write(f"<{info.name}{attr}>")
         for name, field in fields:
             value = getattr(val, name)
+            if isinstance(value, list) and not value:
+                continue
             if value is not None or not field.flags & VmomiSupport.F_OPTIONAL:
                 self._Serialize(value, field, currDefNS)  # type: ignore[no-untyped-call]  # pyvmomi is untyped
         self.writer.write(f"</{info.name}>")

@@ -1,4 +1,7 @@
-"""esxcli system: kernel settings and module parameters. The texts of refusals are the lab's own."""
+"""esxcli for a host's settings: the kernel's, modules' parameters, the clock, whether the firewall is on.
+
+The texts of refusals are the lab's own.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,13 @@ from vgpu_cfg.lab.esxcli.answers import (
     Arguments,
     CommandError,
     PlainValue,
+    Record,
     Rows,
     command,
     is_set,
     needed,
 )
+from vgpu_cfg.lab.simulation.clock import as_datetime
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state.host import Host
 from vgpu_cfg.lab.state.host_parts import KernelModule, KernelSetting
@@ -32,6 +37,18 @@ PARAMETERS = {
     "nmlx5_rdma": (("dscp_force", "int"), ("pcp_force", "int")),
 }
 """Parameters of each module, with their types. The types are recalled, but for the names."""
+
+
+@command("hardware.clock.get")
+def get_clock(lab: Simulation, host: Host, arguments: Arguments) -> Answer:
+    """Tell the time, as a field report has its form."""
+    return PlainValue("string", f"{as_datetime(lab.clock.now()):%Y-%m-%dT%H:%M:%SZ}")
+
+
+@command("network.firewall.get")
+def get_firewall(lab: Simulation, host: Host, arguments: Arguments) -> Answer:
+    """Tell that the firewall is on: it lets in and out what rulesets say."""
+    return Record("Firewall", {"Default Action": "DROP", "Enabled": "true", "Loaded": "true"})
 
 
 @command("system.settings.kernel.list")

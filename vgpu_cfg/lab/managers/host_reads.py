@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import uuid4
 
 from pyVmomi import vim
 
+from vgpu_cfg.lab.api.references import Service
 from vgpu_cfg.lab.api.versions import version_name
 from vgpu_cfg.lab.managers import offers
+from vgpu_cfg.lab.managers.browser import hosts_of
+from vgpu_cfg.lab.renderers.cluster import resource_usage
 from vgpu_cfg.lab.renderers.hosts.graphics import host_of
 from vgpu_cfg.lab.renderers.hosts.network import net_config
 from vgpu_cfg.lab.renderers.network import switch_product
 from vgpu_cfg.lab.renderers.services import service_content
 from vgpu_cfg.lab.renderers.table import cut
+from vgpu_cfg.lab.renderers.tables import table_of
 from vgpu_cfg.lab.rules import refusals
 from vgpu_cfg.lab.simulation.clock import as_datetime
 from vgpu_cfg.lab.simulation.context import Context
 from vgpu_cfg.lab.simulation.methods import answers
 from vgpu_cfg.lab.state.host_parts import VNIC_SERVICES
-from vgpu_cfg.lab.state.inventory import Managed
+from vgpu_cfg.lab.state.inventory import Cluster, Managed
 from vgpu_cfg.lab.state.standard_switches import visible_nics
 
 
@@ -37,6 +42,31 @@ def current_time(context: Context, thing: Managed) -> Any:
 def _at_host(context: Context, thing: Managed, found: list[Any]) -> list[Any]:
     version = version_name(host_of(thing).api_version) or context.version
     return [cut(info, version) for info in found]
+
+
+@answers("ClusterComputeResource", "GetResourceUsage")
+def get_resource_usage(context: Context, thing: Managed) -> Any:
+    """Tell what a cluster has and uses."""
+    return resource_usage(context, context.state.get(thing.moid, Cluster))
+
+
+@answers("ClusterComputeResource", "RefreshRecommendation")
+def refresh_recommendation(context: Context, thing: Managed) -> None:
+    """Do nothing: the lab's DRS recommends nothing."""
+
+
+@answers("SessionManager", "AcquireCloneTicket")
+def acquire_clone_ticket(context: Context, thing: Managed) -> str:
+    """Return a ticket of the form that consoles are opened with; nobody takes it."""
+    return f"cst-VCT-{uuid4()}"
+
+
+@answers("EnvironmentBrowser", "QueryTargetCapabilities")
+def query_target_capabilities(context: Context, thing: Service, *, host: Any) -> Any:
+    """Tell what a host can, or the first of a cluster's."""
+    hosts = hosts_of(context, thing, host)
+    reader = table_of("HostSystem").reader("capability", context.version)
+    return reader.read(context, hosts[0]) if hosts else None
 
 
 @answers("ManagedEntity", "Reload")

@@ -14,7 +14,11 @@ from vgpu_cfg.lab.renderers.crypto import provider_info
 from vgpu_cfg.lab.rules import refusals
 from vgpu_cfg.lab.simulation.context import Context
 from vgpu_cfg.lab.simulation.methods import answers
+from vgpu_cfg.lab.simulation.operations import task
+from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state.inventory import KeyProvider, Managed
+
+STATUS = "encryption.CryptoManagerKmip.retrieveKmipServersStatus"
 
 
 @answers("CryptoManagerKmip", "ListKmipServers")
@@ -38,6 +42,29 @@ def list_kms_clusters(
         if not includeKmsServers:
             provider.servers = []
     return found
+
+
+@task("CryptoManagerKmip", "RetrieveKmipServersStatus_Task", description_id=STATUS, seconds=0.5)
+def kmip_servers_status(lab: Simulation, root: Managed, *, clusters: list[Any] | None = None) -> Any:
+    """Tell how the key providers that are named are: all answer."""
+    named = {one.clusterId.id for one in clusters or ()}
+    manager: Any = vim.encryption.CryptoManagerKmip
+    found = [provider for provider in lab.state.key_providers if provider.name in named]
+    return manager.ClusterStatus.Array([_status(manager, provider) for provider in found])
+
+
+def _status(manager: Any, provider: KeyProvider) -> Any:
+    shown = provider_info(provider)
+    status = manager.ClusterStatus(
+        clusterId=shown.clusterId, overallStatus="green", managementType=provider.kind
+    )
+    servers = [
+        manager.ServerStatus(name=server.name, status="green", connectionStatus="connected")
+        for server in shown.servers
+    ]
+    if servers:
+        status.servers = servers
+    return status
 
 
 @answers("CryptoManagerKmip", "GetDefaultKmsCluster")

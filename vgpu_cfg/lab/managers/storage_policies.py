@@ -83,6 +83,13 @@ def query_associated_profiles(context: Context, thing: Managed, *, entities: lis
     return [result(object=entity, profileId=[_profile_id(policy)]) for entity, policy in found if policy]
 
 
+@answers("PbmProfileProfileManager", "PbmQueryAssociatedProfile")
+def query_associated_profile(context: Context, thing: Managed, *, entity: Any) -> list[Any]:
+    """Return the policy of one of them, in a list that may be empty."""
+    policy = _policy_of(context, entity)
+    return [_profile_id(policy)] if policy else []
+
+
 @answers("PbmProfileProfileManager", "PbmQueryAssociatedEntity")
 def query_associated_entity(
     context: Context, thing: Managed, *, profile: Any, entityType: str | None

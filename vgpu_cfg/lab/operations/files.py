@@ -71,9 +71,9 @@ def not_found(path: str) -> Any:
     description_id="host.DatastoreBrowser.search",
     seconds=0.5,
 )
-def search(lab: Simulation, store: Datastore, *, datastorePath: str, searchSpec: Any = None) -> Any:
-    """List a folder of a datastore. Raises FileNotFound."""
-    _, folder = split(lab, datastorePath)
+def search(lab: Simulation, place: Managed, *, datastorePath: str, searchSpec: Any = None) -> Any:
+    """List a folder of a datastore, asked of its browser or of a host's. Raises FileNotFound."""
+    store, folder = split(lab, datastorePath)
     return _results(lab, store, folder, searchSpec)
 
 
@@ -83,9 +83,9 @@ def search(lab: Simulation, store: Datastore, *, datastorePath: str, searchSpec:
     description_id="host.DatastoreBrowser.searchSubFolders",
     seconds=0.5,
 )
-def search_below(lab: Simulation, store: Datastore, *, datastorePath: str, searchSpec: Any = None) -> Any:
+def search_below(lab: Simulation, place: Managed, *, datastorePath: str, searchSpec: Any = None) -> Any:
     """List a folder of a datastore and all below it. Raises FileNotFound."""
-    _, folder = split(lab, datastorePath)
+    store, folder = split(lab, datastorePath)
     top = f"{folder}/" if folder else ""
     below = [path.rstrip("/") for path in listed(lab.state, store) if path.endswith("/")]
     names = [folder, *(path for path in below if path.startswith(top) and path != folder)]

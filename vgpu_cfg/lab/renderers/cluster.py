@@ -8,12 +8,13 @@ from pyVmomi import vim
 
 from vgpu_cfg.lab.api.references import reference
 from vgpu_cfg.lab.renderers.entity import ENTITY, GREEN, attribute, constant, under
+from vgpu_cfg.lab.renderers.hosts.host import USED_MHZ, used_mib
 from vgpu_cfg.lab.renderers.table import Render
 from vgpu_cfg.lab.rules.drs import rule_info
 from vgpu_cfg.lab.simulation.context import Context, reference_to, referred
 from vgpu_cfg.lab.simulation.directory import service_of
 from vgpu_cfg.lab.state.devices import merged
-from vgpu_cfg.lab.state.inventory import Cluster, Group, Host
+from vgpu_cfg.lab.state.inventory import Cluster, Datastore, Group, Host
 
 MIB = 1024 * 1024
 _OLD_PRIORITIES = ("disabled", "low", "medium", "high")
@@ -130,12 +131,42 @@ _CLUSTER_CONFIG: dict[str, Render] = {
     "rule": attribute(lambda thing: [rule_info(rule) for rule in thing.rules]),
 }
 
+
+def _vsan_config(context: Context, thing: Cluster) -> Any:
+    stores = (context.state.get(moid, Datastore) for moid in thing.datastores)
+    return vim.vsan.cluster.ConfigInfo(
+        enabled=any(store.kind == "vsan" for store in stores),
+        defaultConfig=vim.vsan.cluster.ConfigInfo.HostDefaultInfo(autoClaimStorage=False),
+    )
+
+
+def resource_usage(context: Context, thing: Cluster) -> Any:
+    """Render what a cluster's hosts have and use, by what their summaries show."""
+    hosts = _hosts(context, thing)
+    memory, used = sum(host.memory_mib for host in hosts), sum(used_mib(context, host) for host in hosts)
+    stores = [context.state.get(moid, Datastore) for moid in thing.datastores]
+    return vim.cluster.ResourceUsageSummary(
+        cpuUsedMHz=USED_MHZ * len(hosts),
+        cpuCapacityMHz=sum(host.cores * host.cpu_mhz for host in hosts),
+        memUsedMB=used,
+        memCapacityMB=memory,
+        pMemAvailableMB=0,
+        pMemCapacityMB=0,
+        storageUsedMB=sum(store.capacity_mib - store.free_mib for store in stores),
+        storageCapacityMB=sum(store.capacity_mib for store in stores),
+    )
+
+
 CLUSTER: dict[str, Render] = {
     **COMPUTE_RESOURCE,
     "summary.currentFailoverLevel": constant(1),
     "summary.numVmotions": constant(0),
+    **under("summaryEx", _SUMMARY),
+    "summaryEx.currentFailoverLevel": constant(1),
+    "summaryEx.numVmotions": constant(0),
     **under("configuration", _CLUSTER_CONFIG),
     **under("configurationEx", _CLUSTER_CONFIG),
+    "configurationEx.vsanConfigInfo": _vsan_config,
     "configurationEx.group": lambda context, thing: [_group(context, group) for group in thing.groups],
     "recommendation": constant([]),
     "drsRecommendation": constant([]),

@@ -37,6 +37,7 @@ def port_config(context: Context, thing: Network) -> Any:
     )
     unset = _Switch.VmwarePortConfigPolicy(
         blocked=vim.BoolPolicy(inherited=False, value=False),
+        ipfixEnabled=vim.BoolPolicy(inherited=False, value=False),
         uplinkTeamingPolicy=_Switch.UplinkPortTeamingPolicy(
             inherited=False,
             policy=vim.StringPolicy(inherited=False, value="loadbalance_srcid"),
@@ -91,6 +92,17 @@ def _portgroup_config(context: Context, thing: Network) -> Any:
         autoExpand=thing.auto_expand,
         uplink=thing.is_uplink,
     )
+
+
+NO_NETFLOW = _Switch.IpfixConfig(
+    collectorPort=0,
+    observationDomainId=0,
+    activeFlowTimeout=60,
+    idleFlowTimeout=15,
+    samplingRate=4096,
+    internalFlowsOnly=False,
+)
+"""NetFlow as a new switch has it; nothing is sent to a collector, and none can be set."""
 
 
 def switch_product() -> Any:
@@ -157,6 +169,9 @@ def _switch_config(context: Context, thing: DistributedSwitch) -> Any:
         productInfo=switch_product(),
         configVersion=str(thing.config_version),
         contact=vim.DistributedVirtualSwitch.ContactInfo(),
+        healthCheckConfig=[],
+        ipfixConfig=NO_NETFLOW,
+        multicastFilteringMode="legacyFiltering",
         createTime=as_datetime(VIRTUAL_START),
         networkResourceManagementEnabled=True,
         maxMtu=thing.mtu,

@@ -17,7 +17,13 @@ from vgpu_cfg.lab.renderers.hosts.graphics import host_of
 from vgpu_cfg.lab.renderers.hosts.host import FIREWALL, services
 from vgpu_cfg.lab.renderers.hosts.network import VNIC_MANAGER_INFO
 from vgpu_cfg.lab.renderers.hosts.options import option_definitions, options
-from vgpu_cfg.lab.renderers.hosts.systems import AUTO_START_MANAGER, DATE_TIME_SYSTEM, STORAGE_SYSTEM
+from vgpu_cfg.lab.renderers.hosts.systems import (
+    AUTO_START_MANAGER,
+    CERTIFICATE_MANAGER,
+    DATE_TIME_SYSTEM,
+    POWER_SYSTEM,
+    STORAGE_SYSTEM,
+)
 from vgpu_cfg.lab.renderers.licences import LICENSE_MANAGER
 from vgpu_cfg.lab.renderers.performance import PERFORMANCE_MANAGER
 from vgpu_cfg.lab.renderers.profiles import HOST_PROFILE, profiles
@@ -221,6 +227,8 @@ SERVICES: dict[str, dict[str, Render]] = {
     "HostDateTimeSystem": DATE_TIME_SYSTEM,
     "HostStorageSystem": STORAGE_SYSTEM,
     "HostAutoStartManager": AUTO_START_MANAGER,
+    "HostPowerSystem": POWER_SYSTEM,
+    "HostCertificateManager": CERTIFICATE_MANAGER,
     "HostDatastoreSystem": {"datastore": lambda context, thing: referred(context, host_of(thing).datastores)},
     "HostProfile": HOST_PROFILE,
     "GuestOperationsManager": {

@@ -115,15 +115,16 @@ def _of_session(lab: Simulation, request: Request, session: Session) -> Any:
 
 
 def _log_in(lab: Simulation, headers: Mapping[str, str], credentials: Credentials) -> str:
-    user = _user(headers.get("authorization", ""), credentials)
-    if user is None or not (credentials.may_everything(user) or permissions.is_known(lab.state, user)):
+    known = caller(lab, headers.get("authorization", ""), credentials)
+    if known is None:
         raise Refused(401, "unauthenticated", "Authentication required.")
+    user, is_administrator = known
     now = lab.clock.now()
     session = Session(
         cookie=secrets.token_hex(16),
         key=str(uuid.uuid4()),
         user=user,
-        is_administrator=credentials.may_everything(user),
+        is_administrator=is_administrator,
         login_time=now,
         last_active=now,
         locale="en",
@@ -131,6 +132,14 @@ def _log_in(lab: Simulation, headers: Mapping[str, str], credentials: Credential
     )
     lab.sessions.open(session)
     return session.cookie
+
+
+def caller(lab: Simulation, authorization: str, credentials: Credentials) -> tuple[str, bool] | None:
+    """Return whom a header proves, and whether it is an administrator; None for nobody that vCenter knows."""
+    user = _user(authorization, credentials)
+    if user is None or not (credentials.may_everything(user) or permissions.is_known(lab.state, user)):
+        return None
+    return user, credentials.may_everything(user)
 
 
 def _user(authorization: str, credentials: Credentials) -> str | None:

@@ -69,6 +69,8 @@ OF_HOST = {
     "datastoreSystem": "HostDatastoreSystem",
     "dateTimeSystem": "HostDateTimeSystem",
     "autoStartManager": "HostAutoStartManager",
+    "powerSystem": "HostPowerSystem",
+    "certificateManager": "HostCertificateManager",
     "managedMethodExecuter": "ReflectManagedMethodExecuter",
 }
 """A host's managers: what their moid begins with → wsdl type. `graphicsManager-12` is that of `host-12`."""
@@ -77,7 +79,7 @@ OF_CLUSTER = {"envbrowser": "EnvironmentBrowser"}
 """A compute resource's managers, named likewise."""
 
 BROWSER = "datastoreBrowser"
-"""What the moid of a datastore's browser begins with, before that of the datastore."""
+"""What the moid of a datastore's browser begins with, before that of the datastore or host."""
 
 
 def find(context: Context, moid: str, *, storage: bool = False) -> Managed | None:
@@ -111,8 +113,8 @@ def _owned(context: Context, moid: str) -> Service | None:
     elif dash and prefix in OF_CLUSTER:
         owner = context.state.find(f"domain-{number}", Cluster)
     elif dash and prefix == BROWSER:
-        store = context.state.find(number, Datastore)
+        place = context.state.find(number, Datastore) or context.state.find(number, Host)
         return (
-            None if store is None else Service(moid=moid, name=moid, kind="HostDatastoreBrowser", owner=store)
+            None if place is None else Service(moid=moid, name=moid, kind="HostDatastoreBrowser", owner=place)
         )
     return None if owner is None else service_of(owner, prefix)

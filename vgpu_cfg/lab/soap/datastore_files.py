@@ -11,7 +11,9 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from vgpu_cfg.lab.operations.files import put
+from pyVmomi import vim
+
+from vgpu_cfg.lab.operations.files import delete_file, put
 from vgpu_cfg.lab.simulation.clock import as_datetime
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state.host import Host
@@ -27,22 +29,44 @@ FIRST_NEW_FORM = 8
 Answer = tuple[int, Mapping[str, str], bytes]
 
 
-def exchange(lab: Simulation, method: str, url: str, body: bytes, cookie: str | None) -> Answer:
-    """Answer a GET, HEAD or PUT of a file: 401 without a session, 404 for what is not there."""
+def exchange(
+    lab: Simulation, method: str, url: str, body: bytes, cookie: str | None, caller: tuple[str, bool] | None
+) -> Answer:
+    """Answer a GET, HEAD, PUT or DELETE of a file: 404 for what is not there, 401 for nobody's.
+
+    `caller` is whom a password proves, and whether it is an administrator; else a session does.
+    """
     with lab.transaction():
-        if lab.sessions.find(cookie, lab.clock.now()) is None:
+        session = lab.sessions.find(cookie, lab.clock.now())
+        caller = caller or ((session.user, session.is_administrator) if session is not None else None)
+        if caller is None:
             asks = {"WWW-Authenticate": 'Basic realm="VMware HTTP server"'}
             return 401, {**PLAIN, **asks}, b"401 Unauthorized\n"
         parts = urlsplit(url)
         store = _store(lab, parts.query)
         path = unquote(parts.path).removeprefix(PREFIX)
-        if store is not None and method == "PUT":
-            put(lab, store, path, body.decode("latin-1"))
-            return 201, PLAIN, b""
+        if store is not None and method in ("PUT", "DELETE"):
+            lab.user, lab.is_administrator = caller
+            return _changed(lab, store, method, path, body)
         found = _find(lab, store, path) if store is not None else None
     if found is None:
         return 404, PLAIN, b"404 Not Found\n"
     return 200, PLAIN, found
+
+
+def _changed(lab: Simulation, store: Datastore, method: str, path: str, body: bytes) -> Answer:
+    """Put a file or delete one; a refusal of vSphere is told as 403 or 404, which is assumed."""
+    try:
+        if method == "DELETE":
+            delete_file(lab, store, name=f"[{store.name}] {path}")
+            return 204, PLAIN, b""
+        lab.check_privileges(vim.Datastore(store.moid), ["Datastore.FileManagement"])
+        put(lab, store, path, body.decode("latin-1"))
+    except vim.fault.FileNotFound:
+        return 404, PLAIN, b"404 Not Found\n"
+    except (vim.fault.FileLocked, vim.fault.NoPermission):
+        return 403, PLAIN, b"403 Forbidden\n"
+    return 201, PLAIN, b""
 
 
 def _store(lab: Simulation, query: str) -> Datastore | None:

@@ -81,8 +81,9 @@ def _answer(
     credentials: Credentials,
 ) -> Answer:
     lowered = {name.lower(): value for name, value in headers.items()}
-    if method in ("GET", "HEAD", "PUT") and path.startswith(files.PREFIX):
-        return files.exchange(lab, method, path, body, _cookie(lowered))
+    if method in ("GET", "HEAD", "PUT", "DELETE") and path.startswith(files.PREFIX):
+        caller = rest.caller(lab, lowered.get("authorization", ""), credentials)
+        return files.exchange(lab, method, path, body, _cookie(lowered), caller)
     if method in ("GET", "PUT") and path.partition("?")[0] == transfers.PATH:
         return transfers.exchange(lab, method, path, body)
     if path.startswith(content_files.DATA):

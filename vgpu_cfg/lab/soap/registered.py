@@ -38,6 +38,7 @@ from vgpu_cfg.lab.operations.hosts import power as host_power
 from vgpu_cfg.lab.operations.hosts import services as host_services
 from vgpu_cfg.lab.operations.hosts import software as host_software
 from vgpu_cfg.lab.operations.hosts import standard_switches as host_standard_switches
+from vgpu_cfg.lab.operations.hosts import upkeep as host_upkeep
 from vgpu_cfg.lab.operations.hosts import vnic_services as host_vnic_services
 from vgpu_cfg.lab.operations.vms import (
     clone,
@@ -79,6 +80,7 @@ MODULES = (
     host_services,
     host_software,
     host_standard_switches,
+    host_upkeep,
     host_vnic_services,
     key_providers,
     licences,

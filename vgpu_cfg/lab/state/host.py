@@ -268,6 +268,8 @@ class Host(Managed):
     switches: dict[str, StandardSwitch] = field(default_factory=dict)
     opaque_switches: list[OpaqueSwitch] = field(default_factory=list)
     ntp_servers: tuple[str, ...] = ()
+    power_policy: int = 2
+    """A key of `host_parts.POWER_POLICIES`."""
     licence: str = ""
     profile: str = ""
     """Name of the host profile that is attached."""

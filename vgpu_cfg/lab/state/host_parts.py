@@ -22,6 +22,9 @@ VNIC_SERVICES = (
 )
 """Words of vim `HostVirtualNicManagerNicType`; vSphere has some more."""
 
+POWER_POLICIES = {1: "static", 2: "dynamic", 3: "low", 4: "custom"}
+"""Keys of hosts' power policies, with their short names: high performance, balanced, low power, custom."""
+
 
 @dataclass(slots=True)
 class FirmwareParameter:

@@ -144,6 +144,13 @@ def test_the_graphics_of_a_host_are_one_thing() -> None:
     assert root.findtext(f"{SPACE}DefaultGraphicsType") == "SharedPassthru"
 
 
+def test_the_clock_and_the_firewall_are_told() -> None:
+    rig = HostRig()
+    told = answer(rig, "hardware.clock.get").text or ""
+    assert told == f"{rig.instance.CurrentTime():%Y-%m-%dT%H:%M:%SZ}"
+    assert answer(rig, "network.firewall.get").findtext(f"{SPACE}Enabled") == "true"
+
+
 def test_pci_functions_show_who_owns_them() -> None:
     rig = HostRig()
 

@@ -1,7 +1,8 @@
-"""vmware.log over HTTPS: what it says of a failed power-on, and who may read it."""
+"""Files over HTTPS: what vmware.log says of a failed power-on, who may read it, what is put and deleted."""
 
 from __future__ import annotations
 
+import base64
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from tests.unit.lab.rig import Rig, estate_of
 from tests.unit.lab.wire.client import connect
 from vgpu_cfg.lab.state.inventory import Datacenter, Datastore
+from vgpu_cfg.settings.connection import LAB_PASSWORD, LAB_USER
 
 SEVEN = """about: One host of ESXi 7.0
 clusters:
@@ -153,3 +155,25 @@ def test_what_is_put_is_got_again() -> None:
     assert reader.rig.lab.exchange("HEAD", url, headers, b"")[0] == 200
     assert reader.rig.lab.exchange("PUT", url, {}, b"x")[0] == 401
     assert reader.rig.lab.exchange("PUT", url.replace("dsName=", "dsName=no"), headers, b"x")[0] == 404
+
+
+def test_a_file_is_put_and_deleted_by_a_password_as_by_a_session(reader: Reader) -> None:
+    url = reader.url("web").replace("web/vmware.log", "notes/a.txt")
+    both = base64.b64encode(f"{LAB_USER}:{LAB_PASSWORD}".encode()).decode()
+    for headers in ({"Authorization": f"Basic {both}"}, {"Cookie": reader.cookie}):
+
+        def ask(method: str, headers: dict[str, str] = headers) -> int:
+            return reader.rig.lab.exchange(method, url, headers, b"text")[0]
+
+        came_to = [ask(method) for method in ("HEAD", "PUT", "HEAD", "DELETE", "DELETE")]
+        assert came_to == [404, 201, 200, 204, 404]
+    wrong = {"Authorization": "Basic " + base64.b64encode(f"{LAB_USER}:no".encode()).decode()}
+    assert reader.rig.lab.exchange("PUT", url, wrong, b"text")[0] == 401
+
+
+def test_what_a_vm_uses_and_what_one_may_not_is_refused(reader: Reader) -> None:
+    headers = {"Cookie": reader.cookie}
+    url = reader.url("bad").replace("vmware.log", "bad.vmx")
+    assert reader.rig.lab.exchange("DELETE", url, headers, b"")[0] == 403
+    reader.rig.lab.faults.lacking.add("Datastore.FileManagement")
+    assert reader.rig.lab.exchange("PUT", url.replace("bad.vmx", "b"), headers, b"")[0] == 403

@@ -11,17 +11,26 @@ from vgpu_cfg.lab.api.versions import version_name
 from vgpu_cfg.lab.renderers.entity import ENTITY, GREEN, attribute, constant, itself, under
 from vgpu_cfg.lab.renderers.hosts.graphics import GRAPHICS, host_of
 from vgpu_cfg.lab.renderers.hosts.hardware import HARDWARE, SYSTEM, pci_passthru_info
-from vgpu_cfg.lab.renderers.hosts.network import NETWORK_INFO, VNIC_MANAGER_INFO
+from vgpu_cfg.lab.renderers.hosts.network import NETWORK_INFO, VNIC_MANAGER_INFO, dns_config
 from vgpu_cfg.lab.renderers.hosts.options import host_options
+from vgpu_cfg.lab.renderers.hosts.systems import (
+    AUTO_START,
+    HOST_STORAGE,
+    POWER_CAPABILITY,
+    POWER_INFO,
+    STORAGE_SYSTEM,
+    date_time,
+)
 from vgpu_cfg.lab.renderers.table import Render
 from vgpu_cfg.lab.rules.admission import reserved_mib
 from vgpu_cfg.lab.simulation.clock import VIRTUAL_START, as_datetime
 from vgpu_cfg.lab.simulation.context import Context, referred
-from vgpu_cfg.lab.simulation.directory import service_of
+from vgpu_cfg.lab.simulation.directory import BROWSER, service_of
 from vgpu_cfg.lab.state.inventory import Host, Managed
 
 MIB = 1024 * 1024
 HYPERVISOR_MIB = 4096
+USED_MHZ = 500
 """What the lab shows as used on an idle host."""
 
 CONFIG_MANAGER = {
@@ -40,6 +49,8 @@ CONFIG_MANAGER = {
     "datastoreSystem": "datastoreSystem",
     "dateTimeSystem": "dateTimeSystem",
     "autoStartManager": "autoStartManager",
+    "powerSystem": "powerSystem",
+    "certificateManager": "certificateManager",
 }
 """vim `HostConfigManager` property → what the manager's moid begins with."""
 
@@ -66,6 +77,11 @@ def product(thing: Host) -> Any:
         licenseProductName="VMware ESX Server",
         licenseProductVersion=thing.version.partition(".")[0] + ".0",
     )
+
+
+def used_mib(context: Context, thing: Host) -> int:
+    """Return the memory that a host shows as used."""
+    return HYPERVISOR_MIB + reserved_mib(context.state, thing)
 
 
 def _power_state(_context: Context, thing: Host) -> str:
@@ -192,10 +208,8 @@ _SUMMARY: dict[str, Render] = {
     "config.product": attribute(product),
     "config.vmotionEnabled": constant(value=True),
     "config.faultToleranceEnabled": constant(value=False),
-    "quickStats.overallCpuUsage": constant(500),
-    "quickStats.overallMemoryUsage": lambda context, thing: (
-        HYPERVISOR_MIB + reserved_mib(context.state, thing)
-    ),
+    "quickStats.overallCpuUsage": constant(USED_MHZ),
+    "quickStats.overallMemoryUsage": used_mib,
     "quickStats.uptime": _uptime,
     "overallStatus": GREEN,
     "rebootRequired": _is_reboot_required,
@@ -210,6 +224,12 @@ _CONFIG: dict[str, Render] = {
         )
     ),
     **under("network", NETWORK_INFO),
+    "network.dnsConfig": dns_config,
+    "dateTimeInfo": date_time,
+    **{HOST_STORAGE[name]: render for name, render in STORAGE_SYSTEM.items()},
+    **under("autoStart", AUTO_START),
+    **under("powerSystemInfo", POWER_INFO),
+    **under("powerSystemCapability", POWER_CAPABILITY),
     "service.service": services,
     "option": lambda _context, thing: host_options(thing),
     **under("firewall", FIREWALL),
@@ -241,6 +261,7 @@ HOST: dict[str, Render] = {
     ],
     **{f"configManager.{name}": _manager(prefix) for name, prefix in CONFIG_MANAGER.items()},
     **under("config", _CONFIG),
+    "datastoreBrowser": attribute(lambda thing: vim.host.DatastoreBrowser(f"{BROWSER}-{thing.moid}")),
     "vm": lambda context, thing: referred(context, thing.vms),
     "datastore": lambda context, thing: referred(context, thing.datastores),
     "network": lambda context, thing: referred(context, thing.networks),

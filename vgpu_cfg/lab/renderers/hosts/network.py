@@ -220,10 +220,42 @@ NETWORK_INFO: dict[str, Render] = {
     "vnic": _vnics,
 }
 
+
+def dns_config(_context: Context, thing: Managed) -> Any:
+    """Render a host's names; the lab keeps no servers that it asks."""
+    name, _, domain = host_of(thing).name.partition(".")
+    return vim.host.DnsConfig(dhcp=False, hostName=name, domainName=domain, address=[], searchDomain=[])
+
+
+def _network_config(context: Context, thing: Managed) -> Any:
+    """Render what is configured, in the form in which a whole configuration is written."""
+    return vim.host.NetworkConfig(
+        vswitch=[
+            vim.host.VirtualSwitch.Config(name=one.name, spec=one.spec) for one in _vswitches(context, thing)
+        ],
+        proxySwitch=[
+            vim.host.HostProxySwitch.Config(uuid=one.dvsUuid, spec=one.spec)
+            for one in _proxy_switches(context, thing)
+        ],
+        portgroup=[vim.host.PortGroup.Config(spec=one.spec) for one in _portgroups(context, thing)],
+        pnic=[
+            vim.host.PhysicalNic.Config(device=one.device, spec=one.spec) for one in _pnics(context, thing)
+        ],
+        vnic=[
+            vim.host.VirtualNic.Config(device=one.device, portgroup=one.portgroup, spec=one.spec)
+            for one in _vnics(context, thing)
+        ],
+        dnsConfig=dns_config(context, thing),
+    )
+
+
 VNIC_MANAGER_INFO: dict[str, Render] = {"netConfig": _net_configs}
 
 NETWORK_SYSTEM: dict[str, Render] = {
     "value": constant([]),
     "availableField": constant([]),
     **{f"networkInfo.{path}": render for path, render in NETWORK_INFO.items()},
+    "networkInfo.dnsConfig": dns_config,
+    "networkConfig": _network_config,
+    "dnsConfig": dns_config,
 }

@@ -90,6 +90,7 @@ def _tools(_context: Context, thing: VirtualMachine) -> Any:
         beforeGuestShutdown=True,
         toolsUpgradePolicy="manual",
         syncTimeWithHost=False,
+        lastInstallInfo=vim.vm.ToolsConfigInfo.ToolsLastInstallInfo(counter=0),
     )
     if thing.customization is None:
         return info

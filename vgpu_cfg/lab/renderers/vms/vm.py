@@ -82,6 +82,18 @@ _RUNTIME: dict[str, Render] = {
     "iommuActive": _on(value=False),
 }
 
+UNMEASURED = (
+    "balloonedMemory",
+    "compressedMemory",
+    "consumedOverheadMemory",
+    "overallCpuDemand",
+    "privateMemory",
+    "sharedMemory",
+    "ssdSwappedMemory",
+    "swappedMemory",
+)
+"""What vCenter measures of a VM, and scripts do sums with; the lab's hosts never run short."""
+
 _SUMMARY: dict[str, Render] = {
     "vm": itself,
     **under("runtime", _RUNTIME),
@@ -110,6 +122,7 @@ _SUMMARY: dict[str, Render] = {
     "quickStats.overallCpuUsage": _cpu_use,
     "quickStats.guestMemoryUsage": _on(1024, 0),
     "quickStats.hostMemoryUsage": attribute(lambda thing: thing.memory_mib if thing.is_on else 0),
+    **{f"quickStats.{name}": constant(0) for name in UNMEASURED},
     "quickStats.guestHeartbeatStatus": _on("green", "gray"),
     "quickStats.uptimeSeconds": _uptime,
     "overallStatus": GREEN,
