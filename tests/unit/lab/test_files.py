@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from pyVmomi import vim
+from pyVmomi import vim, vmodl
 
 from tests.unit.lab.rig import Rig
 from vgpu_cfg.lab.operations.files import listed, put
@@ -67,6 +67,51 @@ def test_files_of_vms_are_listed_and_locked(rig: Rig) -> None:
     assert isinstance(finished(rig, "DeleteDatastoreFile_Task", name="[vsan] a"), vim.fault.FileLocked)
     rig.done(rig.vm("a"), "Destroy_Task")
     assert "a/" not in listed(rig.lab.state, rig.find(Datastore))
+
+
+def disk_call(rig: Rig, method: str, **arguments: Any) -> Any:
+    """Return the fault that a task of the virtual disk manager ends in, None for none."""
+    with rig.lab.transaction():
+        task = find_operation("VirtualDiskManager", method)(rig.lab, root(rig), **arguments)
+    rig.lab.run_until_idle()
+    return task.fault
+
+
+def made(kb: int) -> Any:
+    return vim.VirtualDiskManager.FileBackedVirtualDiskSpec(
+        diskType="thin", adapterType="lsiLogic", capacityKb=kb
+    )
+
+
+def test_a_virtual_disk_is_made_extended_copied_moved_and_deleted(rig: Rig) -> None:
+    call(rig, "MakeDirectory", name="[vsan] disks")
+    one, two = "[vsan] disks/a.vmdk", "[vsan] disks/b.vmdk"
+    assert disk_call(rig, "CreateVirtualDisk_Task", name=one, spec=made(1024)) is None
+    again = disk_call(rig, "CreateVirtualDisk_Task", name=one, spec=made(1024))
+    assert isinstance(again, vim.fault.FileAlreadyExists)
+    assert disk_call(rig, "ExtendVirtualDisk_Task", name=one, newCapacityKb=2048) is None
+    assert "RW 4096 VMFS" in rig.find(Datastore).files["disks/a.vmdk"]
+    smaller = disk_call(rig, "ExtendVirtualDisk_Task", name=one, newCapacityKb=1024)
+    assert isinstance(smaller, vmodl.fault.InvalidArgument)
+    assert disk_call(rig, "CopyVirtualDisk_Task", sourceName=one, destName=two) is None
+    assert disk_call(rig, "DeleteVirtualDisk_Task", name=one) is None
+    assert disk_call(rig, "MoveVirtualDisk_Task", sourceName=two, destName=one) is None
+    assert names(rig, "[vsan] disks") == ["a.vmdk"]
+
+
+@pytest.mark.parametrize(
+    ("name", "kb", "fault"),
+    [
+        ("[vsan] none/a.vmdk", 1024, vim.fault.FileNotFound),
+        ("[vsan] a.txt", 1024, vmodl.fault.InvalidArgument),
+        ("[vsan] a.vmdk", 2**60, vim.fault.NoDiskSpace),
+    ],
+)
+def test_a_virtual_disk_that_cannot_be_is_refused(rig: Rig, name: str, kb: int, fault: Any) -> None:
+    assert isinstance(disk_call(rig, "CreateVirtualDisk_Task", name=name, spec=made(kb)), fault)
+    assert isinstance(
+        disk_call(rig, "ExtendVirtualDisk_Task", name=name, newCapacityKb=kb), vim.fault.FileNotFound
+    )
 
 
 @pytest.mark.parametrize(

@@ -142,11 +142,11 @@ def make_directory(
     topLevelDirectoryCreateSupported).
     """
     del root, datacenter
-    store, path = _may_change(lab, name)
+    store, path = may_change(lab, name)
     above = path.rpartition("/")[0]
     found = listed(lab.state, store)
     if f"{path}/" in found or path in found:
-        raise _exists(name)
+        raise already_there(name)
     if above and f"{above}/" not in found and not createParentDirectories:
         raise not_found(f"[{store.name}] {above}")
     if not above and store.kind == "vsan":
@@ -160,7 +160,7 @@ def make_directory(
 def delete_file(lab: Simulation, root: Managed, *, name: str, datacenter: Any = None) -> None:
     """Delete a file, or a folder with all in it. Raises FileNotFound, FileLocked for what a VM uses."""
     del root, datacenter
-    store, path = _may_change(lab, name)
+    store, path = may_change(lab, name)
     for found in _taken(lab, store, name, path):
         store.files.pop(found, None)
         store.left.pop(found, None)
@@ -189,11 +189,11 @@ def copy_file(
 ) -> None:
     """Copy a file or a folder. Raises FileNotFound, FileAlreadyExists unless forced, FileLocked."""
     del root, sourceDatacenter, destinationDatacenter
-    source, path = _may_change(lab, sourceName)
-    into, name = _may_change(lab, destinationName)
+    source, path = may_change(lab, sourceName)
+    into, name = may_change(lab, destinationName)
     there = listed(lab.state, into)
     if not force and (name in there or f"{name}/" in there):
-        raise _exists(destinationName)
+        raise already_there(destinationName)
     for found in _taken(lab, source, sourceName, path):
         copied = name + found.removeprefix(path)
         if found in source.left:
@@ -209,7 +209,8 @@ def put(lab: Simulation, store: Datastore, path: str, content: str) -> None:
     lab.state.touch(store)
 
 
-def _may_change(lab: Simulation, name: str) -> tuple[Datastore, str]:
+def may_change(lab: Simulation, name: str) -> tuple[Datastore, str]:
+    """Return the datastore of a path, and what stands behind it. Raises NoPermission."""
     store, path = split(lab, name)
     lab.check_privileges(vim.Datastore(store.moid), _NEEDED)
     return store, path
@@ -227,7 +228,8 @@ def _taken(lab: Simulation, store: Datastore, name: str, path: str) -> list[str]
     return taken
 
 
-def _exists(name: str) -> Any:
+def already_there(name: str) -> Any:
+    """Say that a file is there already."""
     return vim.fault.FileAlreadyExists(
         file=name, msg="The specified key, name, or identifier already exists."
     )

@@ -27,7 +27,16 @@ from vgpu_cfg.lab.managers import (
     task_history,
     user_events,
 )
-from vgpu_cfg.lab.operations import cluster, files, folders, pools, portgroups, registration, switches
+from vgpu_cfg.lab.operations import (
+    cluster,
+    files,
+    folders,
+    pools,
+    portgroups,
+    registration,
+    switches,
+    virtual_disks,
+)
 from vgpu_cfg.lab.operations.hosts import clock as host_clock
 from vgpu_cfg.lab.operations.hosts import connection as host_connection
 from vgpu_cfg.lab.operations.hosts import devices as host_devices
@@ -103,5 +112,6 @@ MODULES = (
     updates,
     user_events,
     views,
+    virtual_disks,
     vm_lifecycle,
 )
