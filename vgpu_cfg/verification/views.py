@@ -128,8 +128,8 @@ class GuestView:
 
     @property
     def runs(self) -> bool:
-        """Whether vCenter shows that the VM runs."""
-        return self.is_there and self.powered_on and not self.host_state
+        """Whether vCenter shows that the VM runs, or last knew so where its host does not respond."""
+        return self.is_there and self.powered_on
 
     @property
     def driver(self) -> DriverModule | None:
