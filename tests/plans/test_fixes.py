@@ -45,6 +45,7 @@ NOTHING_HELPS = {
     "reservation-of-others-met-by-a-plan-without-end": "another time, which only its user can choose",
     "reservation-beside-an-orphan": "the same, or whether the VM that is left over may go",
     "policies-of-a-vm-are-not-told": "an account that is told them",
+    "policy-where-there-is-none": "a policy, which only an administrator of storage can state",
     "policies-were-not-read": "a vCenter, where a recording was read",
 }
 """Cases that no edit or act helps which could be tried here; their findings say in words what does."""

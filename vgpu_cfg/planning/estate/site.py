@@ -163,7 +163,11 @@ class Site:
         if len(found) == 1:
             return found[0]
         if not found:
-            remedy = did_you_mean(name, (one.name for one in objects), noun="names")
+            known = sorted({one.name for one in objects})
+            named = (
+                f"name one that is there: {listed(known, shown=12)}" if known else "make it in vCenter first"
+            )
+            remedy = did_you_mean(name, known, noun="names") or named
             if codes[0] is Code.FOLDER_NOT_FOUND and not remedy.startswith("did you mean"):
                 remedy = "; ".join(filter(None, ("make it in vCenter, or name another", remedy)))
             self._findings.refuse_vm(codes[0], vm, f"there is no {noun} {name!r}", remedy)

@@ -43,7 +43,10 @@ def policies_of(
         if same:
             found[name] = same[0]
             continue
-        remedy = did_you_mean(name, (one.name for one in known), noun="storage policies")
+        remedy = (
+            did_you_mean(name, (one.name for one in known), noun="storage policies")
+            or "make it in vCenter first"
+        )
         message = f"there is no storage policy {name!r}"
         findings.refuse_vm(Code.STORAGE_POLICY_NOT_FOUND, vm, message, remedy)
     return found
