@@ -1,9 +1,10 @@
-"""How tasks are watched: one filter over a list of them, and one long wait for what changes.
+"""How tasks are watched: by filters, one over a list of them once they are many, and one long wait.
 
+A filter over tasks takes one call and stays until the session ends; a list takes two, and tasks come and go.
 Nothing is polled but how far tasks are, once a wait has ended without news: as news it would wake whoever
-waits again and again. The list, the filter and the collector's version live as long as the
-session; where it has to be renewed they are made anew, and every task tells its state again. The filter
-stands in the session's own property collector: nothing else of a session waits for updates.
+waits again and again. The filters, the list and the collector's version live as long as the
+session; where it has to be renewed a list is made anew, and every task tells its state again. Filters
+stand in the session's own property collector: nothing else of a session waits for updates.
 """
 
 from __future__ import annotations
@@ -23,6 +24,9 @@ from vgpu_cfg.vsphere.wire.session import Session
 LONGEST_WAIT_SECONDS = 20
 """One wait; a stop of the run is noticed after it."""
 
+MOST_FILTERS = 4
+"""So often tasks that were begun together get a filter of their own; those that come later share a list."""
+
 _PATHS = ("info.state", "info.result", "info.error")
 _PROGRESS = (Paths("vim.Task", ("info.progress",)),)
 
@@ -33,7 +37,7 @@ class TaskWatch:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._renewals = session.renewals
-        self._filter: Any = None
+        self._filters: list[Any] = []
         self._list: Any = None
         self._version = ""
         self._watched: set[str] = set()
@@ -60,15 +64,12 @@ class TaskWatch:
         return self._read_progress(tuple(wanted)) if wanted and timeout_seconds > 0 else ()
 
     def close(self) -> None:
-        """Let go of the filter and the list; what goes wrong on the way out harms nobody."""
-        found, view = self._filter, self._list
+        """Let go of the filters and the list; what goes wrong on the way out harms nobody."""
+        releases = [found.DestroyPropertyFilter for found in self._filters]
+        if self._list is not None:
+            releases.append(self._list.DestroyView)
         self._forget()
-        for release in (
-            getattr(found, "DestroyPropertyFilter", None),
-            getattr(view, "DestroyView", None),
-        ):
-            if release is None:
-                continue
+        for release in releases:
             try:
                 release()
             except (vmodl.MethodFault, VCenterError):
@@ -108,38 +109,38 @@ class TaskWatch:
             update = collector.WaitForUpdatesEx(self._version, options)
 
     def _watch(self, tasks: Sequence[str]) -> None:
-        """Have the list hold the tasks asked about; those that are over are taken off on the way."""
-        if self._filter is None:
-            # A vCenter that restarted may have forgotten tasks: it tells that of what is put into a list.
-            is_anew = self._session.renewals > 0
-            self._build(() if is_anew else tasks)
-            if not is_anew:
-                return
+        """Have a filter see the tasks asked about; of a list those that are over are taken off on the way."""
         new = [task for task in tasks if task not in self._watched]
         if not new:
             return
+        query = vmodl.query.PropertyCollector
+        # A vCenter that restarted may have forgotten tasks: it tells that of what is put into a list.
+        if self._list is None and len(self._filters) < MOST_FILTERS and not self._session.renewals:
+            self._see([query.ObjectSpec(obj=task, skip=False) for task in self._refs(new)])
+            self._watched.update(new)
+            return
+        if self._list is None:
+            self._list = self._session.service_content.viewManager.CreateListView([])
+            through = query.TraversalSpec(name="tasks", type=vim.view.ListView, path="view", skip=False)
+            self._see([query.ObjectSpec(obj=self._list, skip=True, selectSet=[through])])
         done = [task for task in self._watched if self._state(task).is_over]
         lost = self._list.ModifyListView(self._refs(new), self._refs(done))
         self._watched.difference_update(done)
         self._watched.update(new)
         self._report_lost(lost)
 
-    def _build(self, tasks: Sequence[str]) -> None:
-        content = self._session.service_content
+    def _see(self, objects: list[Any]) -> None:
+        """Have a filter for the states of tasks, the version staying as it is."""
         query = vmodl.query.PropertyCollector
-        self._list = content.viewManager.CreateListView(self._refs(tasks))
-        through = query.TraversalSpec(name="tasks", type=vim.view.ListView, path="view", skip=False)
         spec = query.FilterSpec(
-            propSet=[query.PropertySpec(type=vim.Task, all=False, pathSet=list(_PATHS))],
-            objectSet=[query.ObjectSpec(obj=self._list, skip=True, selectSet=[through])],
+            propSet=[query.PropertySpec(type=vim.Task, all=False, pathSet=list(_PATHS))], objectSet=objects
         )
-        self._filter = content.propertyCollector.CreateFilter(spec, True)
-        self._version = ""
-        self._watched = set(tasks)
+        collector = self._session.service_content.propertyCollector
+        self._filters.append(collector.CreateFilter(spec, True))
 
     def _forget(self) -> None:
         self._renewals = self._session.renewals
-        self._filter = None
+        self._filters = []
         self._list = None
         self._version = ""
         self._watched = set()
