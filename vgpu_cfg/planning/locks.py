@@ -12,6 +12,7 @@ from vgpu_cfg.model.plan.change import (
     Change,
     ManualStep,
     MarkVm,
+    ReconfigureVm,
     RelocateVm,
     SetCordon,
     SetReservation,
@@ -33,16 +34,24 @@ def change_locks(changes: Iterable[Change], observed: Inventory) -> tuple[LockNa
 
     Each host that it works on, and each cluster where it makes, starts, moves, stops or deletes VMs, sets
     rules or prepares hosts: there another run would place VMs on what this one takes, or take down what it
-    starts.
+    starts. Settings of a VM that is off take nothing: its memory counts once it runs, and its devices stay.
     """
     hosts: dict[str, None] = {}
     pools: dict[str, None] = {}
     for change in changes:
         if isinstance(change, HostChangeBase) or (isinstance(change, ManualStep) and change.host_moid):
             hosts.update(dict.fromkeys(_hosts_of(change)))
-        if not isinstance(change, _LEAVE_THE_POOL):
+        if not _leaves_the_pool(change, observed):
             pools.update(dict.fromkeys(_pools_of(change, observed)))
     return (*pool_locks(pools, observed), *host_locks(hosts, observed))
+
+
+def _leaves_the_pool(change: Change, observed: Inventory) -> bool:
+    """Whether a change gives nobody less of the GPUs and the memory of hosts while it goes on."""
+    if isinstance(change, ReconfigureVm) and not change.spec.devices:
+        vm = observed.vm_by_moid.get(change.vm.moid or "")
+        return vm is not None and not vm.is_on
+    return isinstance(change, _LEAVE_THE_POOL)
 
 
 def plan_locks(plan: PlanIdentity) -> tuple[LockName, ...]:
