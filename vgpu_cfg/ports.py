@@ -38,7 +38,7 @@ from vgpu_cfg.model.plan.host_change import BmcRef, HostWrite
 from vgpu_cfg.model.plan.vm_move import Destination
 from vgpu_cfg.model.plan.vm_spec import VmSpec
 from vgpu_cfg.model.plan_file import AccessEntry, LoginEntry
-from vgpu_cfg.model.reservations import Reservation, Reservations
+from vgpu_cfg.model.reservations import Reservation
 
 
 class Transport(Protocol):
@@ -88,8 +88,9 @@ class ReadScope(Frozen):
     and, with `several_vgpus`, how many of these a VM may have: one it may. `kinds_of` are prefixes of
     profiles, None for any: kinds of hosts that have no board of these are asked for profiles and device
     groups only where what GPUs hold, and have room for, depends on it; what profiles say besides is not known
-    of them. With `counters` vCenter's performance counters come along.
-    `customization_specs` are the names of those that are read.
+    of them. With `counters` vCenter's performance counters come along, with `locks` what runs have locked and
+    plans have reserved, one round trip more; unless `timed` what time it is at vCenter is asked only where
+    anything is reserved. `customization_specs` are the names of those that are read.
     """
 
     plan: PlanIdentity | None = None
@@ -111,6 +112,8 @@ class ReadScope(Frozen):
     several_vgpus: bool = True
     kinds_of: frozenset[str] | None = None
     counters: bool = False
+    locks: bool = False
+    timed: bool = True
     customization_specs: frozenset[str] = frozenset()
 
 
@@ -198,13 +201,6 @@ class InventoryReader(Protocol):
 
     def read_locks(self) -> Locks | None:
         """Read the locks of runs, of whatever plans; None where that is not known."""
-        ...
-
-    def read_reservations(self, *, is_timed: bool = True) -> Reservations | None:
-        """Read what plans have reserved; None where that is not known.
-
-        Unless `is_timed` vCenter is not asked what time it is where nothing is reserved.
-        """
         ...
 
     def read_attached_tags(self, vm_moids: Sequence[str]) -> Mapping[str, frozenset[str]]:

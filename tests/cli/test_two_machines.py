@@ -148,6 +148,25 @@ def test_two_first_applies_of_one_file_make_no_vm_twice(
     assert len(vms) == len(set(vms)) == 2
 
 
+def test_who_knows_the_name_of_a_plan_and_who_knows_its_id_are_held_apart(
+    vgpu_cfg: CommandLine, other: Other, watch: Watch
+) -> None:
+    vgpu_cfg.done("apply", "--yes", PAIR)
+    assert (vgpu_cfg.folder / f"{PAIR}.id").exists()
+    told: list[Ran] = []
+
+    def meet(name: str) -> None:
+        if name == "LogUserEvent":  # the run has begun, and ends
+            before = vgpu_cfg.look("two-a100")
+            told.append(other("apply", "--yes", PAIR))
+            assert vgpu_cfg.look("two-a100") == before
+
+    before_each(watch, 1, meet)
+    vgpu_cfg.done("destroy", "--yes", PAIR)
+    assert [ran.code for ran in told] == [6, 6]
+    assert all("another run has locked plan horovod-a100: jane on desk-01" in ran.told for ran in told)
+
+
 def test_a_run_whose_lock_is_taken_away_stops_before_its_next_write_and_another_goes_on(
     vgpu_cfg: CommandLine, other: Other, watch: Watch
 ) -> None:

@@ -13,8 +13,11 @@ from tests.contract.test_govc import served
 from tests.contract.vcenters import Desk, FixedClock, VCenter, fresh, lab_vcenter
 from vgpu_cfg.model.locks import LockHolder, LockName
 from vgpu_cfg.model.reservations import Reservation, ReservedGpus
-from vgpu_cfg.ports import Transport
+from vgpu_cfg.ports import ReadScope, Transport
+from vgpu_cfg.vsphere.reading.locks import ALARM_INFO
+from vgpu_cfg.vsphere.reading.passes import FIRST_PASS
 from vgpu_cfg.vsphere.reading.reader import VCenterReader
+from vgpu_cfg.vsphere.wire.collector import Start, collect_all
 from vgpu_cfg.vsphere.wire.session import Session
 from vgpu_cfg.vsphere.wire.transport import HttpsTransport, Trust
 from vgpu_cfg.vsphere.writing.locks import VCenterLocks
@@ -74,6 +77,23 @@ def test_a_lock_is_made_once_told_whole_and_free_again_once_it_is_removed(vcente
         again = second.make(name, holder("two"))
         assert again is not None
         second.remove(again)
+
+
+def test_locks_come_beside_a_reading_and_of_one_that_has_gone_the_rest_is_read(vcenter: VCenter) -> None:
+    name = LockName(kind="id", key=fresh("demo"), label="demo")
+    with desk_of(vcenter) as desk:
+        locks = VCenterLocks(desk.session)
+        moid = locks.make(name, holder("one"))
+        assert moid is not None
+        observed = desk.reader.read_inventory(ReadScope(locks=True))
+        assert observed.locks is not None
+        assert observed.locks.named(name) == locks.read().named(name)
+        assert observed.reservations == observed.locks.reservations
+        locks.remove(moid)
+        starts = [Start("vim.alarm.Alarm", moid)]
+        found = collect_all(desk.session, FIRST_PASS, ALARM_INFO, starts)
+        assert {item.moid for item in found} > {host.moid for host in observed.hosts}
+        assert "Alarm" not in {item.type_name for item in found}
 
 
 def test_a_reservation_is_made_once_told_whole_changed_and_given_back(vcenter: VCenter) -> None:

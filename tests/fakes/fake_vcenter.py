@@ -230,9 +230,6 @@ class FakeVCenter:
     def read_locks(self) -> None:
         return None
 
-    def read_reservations(self, *, is_timed: bool = True) -> None:
-        del is_timed
-
     def read_attached_tags(self, vm_moids: Sequence[str]) -> Mapping[str, frozenset[str]]:
         return {moid: self.tags.get(moid, frozenset()) for moid in vm_moids}
 

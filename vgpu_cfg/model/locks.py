@@ -37,6 +37,11 @@ class LockName(Frozen):
         """The lock's name at vCenter, the same for every run."""
         return f"{HEAD}{self.kind} {self.key}"
 
+    @property
+    def plan(self) -> str:
+        """The name of the plan that is locked, empty where it is a host or a cluster."""
+        return {"plan": self.key, "id": self.label}.get(self.kind, "")
+
     def __str__(self) -> str:
         return f"{'plan' if self.kind == 'id' else self.kind} {self.label or self.key}"
 

@@ -54,10 +54,14 @@ def _leaves_the_pool(change: Change, observed: Inventory) -> bool:
     return isinstance(change, _LEAVE_THE_POOL)
 
 
-def plan_locks(plan: PlanIdentity) -> tuple[LockName, ...]:
-    """Return what locks a plan: its name, and the id that it has."""
-    by_name = LockName(kind="plan", key=plan.name)
-    return (by_name, LockName(kind="id", key=plan.id, label=plan.name)) if plan.id else (by_name,)
+def plan_lock(plan: PlanIdentity) -> LockName:
+    """Return what locks a plan: its id, or its name where it has none yet.
+
+    Whoever takes the one sees the other among the locks that it reads then (`RunLocks.is_alone`).
+    """
+    if plan.id:
+        return LockName(kind="id", key=plan.id, label=plan.name)
+    return LockName(kind="plan", key=plan.name)
 
 
 def report_locks(
@@ -66,12 +70,14 @@ def report_locks(
     """Tell of other runs that hold a lock of the plan, or of what it would change: `apply` ends there."""
     if observed.locks is None:
         return
-    wanted = {name.text for name in (*plan_locks(plan), *change_locks(changes, observed))}
+    wanted = {name.text for name in (plan_lock(plan), *change_locks(changes, observed))}
     subject = Subject(kind="plan", name=plan.name)
     for run in observed.locks.runs:
         held = observed.locks.of_run(run)
         holder = held[0].holder
-        met = dict.fromkeys(str(lock.name) for lock in held if lock.name.text in wanted)
+        met = dict.fromkeys(
+            str(lock.name) for lock in held if lock.name.text in wanted or lock.name.plan == plan.name
+        )
         if holder is None or not met:
             continue
         beat_at = observed.locks.beat_of(run)

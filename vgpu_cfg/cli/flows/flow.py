@@ -17,7 +17,7 @@ from vgpu_cfg.cli.flows.preparing.host_facts import (
     with_open_shells,
     with_shell_facts,
 )
-from vgpu_cfg.cli.flows.preparing.locked import locked, shell_locks
+from vgpu_cfg.cli.flows.preparing.locked import locked, read_alone, shell_locks
 from vgpu_cfg.cli.flows.preparing.privileges import refuse_closed_shells
 from vgpu_cfg.cli.flows.preparing.request import PlanRequest
 from vgpu_cfg.cli.output import show
@@ -126,14 +126,22 @@ def _has_fixed_passthrough(vm: DesiredVm) -> bool:
     )
 
 
-def read_for(desired: DesiredPlan, reader: InventoryReader, *, all_kinds: bool = False) -> Inventory:
+def read_for(
+    desired: DesiredPlan,
+    reader: InventoryReader,
+    *,
+    all_kinds: bool = False,
+    locks: bool = False,
+    is_timed: bool = True,
+) -> Inventory:
     """Read what a plan needs, with its own VMs under the names that it has for them.
 
-    With `all_kinds` also what hosts tell whose GPUs have none of its profiles.
+    With `all_kinds` also what hosts tell whose GPUs have none of its profiles, with `locks` what runs have
+    locked and plans have reserved, by vCenter's clock, `is_timed` as a `ReadScope` has it.
     """
     from vgpu_cfg.planning.estate.naming import as_named
 
-    scope = scope_of(desired)
+    scope = scope_of(desired).model_copy(update={"locks": locks, "timed": is_timed})
     if all_kinds:
         scope = scope.model_copy(update={"kinds_of": None, "several_vgpus": True})
     observed = as_named(desired, reader.read_inventory(scope))
@@ -161,14 +169,6 @@ def _with_failed_customizations(
     last = {event.moid: event for event in reader.read_past(scope).events}
     failed = {moid: event for moid, event in last.items() if event.kind != CUSTOMIZATION_SUCCEEDED}
     return observed.model_copy(update={"failed_customizations": failed})
-
-
-def with_reservations(observed: Inventory, reader: InventoryReader, *, is_timed: bool = True) -> Inventory:
-    """Add what plans have reserved, for a run: it knows of locks by taking its own.
-
-    Unless `is_timed` nothing but that depends on what time it is at vCenter.
-    """
-    return observed.model_copy(update={"reservations": reader.read_reservations(is_timed=is_timed)})
 
 
 def refuse_errors(plan: Plan, fixes: Suggestion | None = None) -> None:
@@ -234,7 +234,9 @@ def plan_once(
         compose.connect_writer(connection) as estate,
         locked(desired.identity, estate, "plan --open-shell") as locks,
     ):
-        observed = with_facts(desired, read_for(desired, estate.reader), estate.reader, options)
+        is_timed = desired.ends is not None
+        observed = read_alone(locks, lambda: read_for(desired, estate.reader, locks=True, is_timed=is_timed))
+        observed = with_facts(desired, observed, estate.reader, options)
         with host_tools(desired, observed, estate, options, locks, secrets) as tools:
             refuse_closed_shells(closed_shells(desired, observed, options), observed, estate.reader)
             locks.take(*shell_locks(tools, observed))
@@ -251,10 +253,7 @@ def plan_with(
     secrets: SecretStore,
 ) -> Planned:
     """Plan for what a reader tells, for somebody who only looks: with the locks of runs that go on."""
-    observed = read_to_plan(desired, reader, connection, options, secrets)
-    locks = reader.read_locks()
-    reservations = locks.reservations if locks is not None else None
-    observed = observed.model_copy(update={"locks": locks, "reservations": reservations})
+    observed = read_to_plan(desired, reader, connection, options, secrets, locks=True)
     return _planned(desired, observed, connection, options, secrets)
 
 
@@ -278,9 +277,11 @@ def read_to_plan(
     connection: Connection,
     options: PlanOptions,
     secrets: SecretStore,
+    *,
+    locks: bool = False,
 ) -> Inventory:
-    """Read what a plan is made of, as far as it takes no shell that is closed."""
-    observed = with_facts(desired, read_for(desired, reader), reader, options)
+    """Read what a plan is made of, as far as it takes no shell that is closed; with `locks` as `read_for`."""
+    observed = with_facts(desired, read_for(desired, reader, locks=locks), reader, options)
     return with_open_shells(desired, observed, connection, options, secrets)
 
 
@@ -303,8 +304,8 @@ def read_at(connection: Connection, desired: DesiredPlan, *, reservations: bool 
     With `reservations` also what plans hold.
     """
     with compose.connect_reader(connection) as reader:
-        observed = read_for(desired, reader, all_kinds=True)
-        return with_reservations(observed, reader) if reservations else observed
+        observed = read_for(desired, reader, all_kinds=True, locks=reservations)
+    return observed.model_copy(update={"locks": None})
 
 
 def read_all(
@@ -333,15 +334,14 @@ def read_all(
             for_planning=for_planning,
             kinds_of=kinds_of,
             counters=use_days is not None,
+            locks=reservations,
         )
-        observed = reader.read_inventory(scope)
+        observed = reader.read_inventory(scope).model_copy(update={"locks": None})
         if use_days is not None:
             use = reader.read_gpu_use(observed.hosts, use_days)
             observed = observed.model_copy(update={"gpu_use": use})
         if with_chains:
             observed = _with_kernels(observed, reader)
-        if reservations:
-            observed = with_reservations(observed, reader)
         if with_licences:
             observed = observed.model_copy(update={"licences": reader.read_licences()})
     known = [found.name for found in observed.datacenters]

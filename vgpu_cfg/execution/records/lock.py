@@ -61,6 +61,7 @@ class RunLocks:
         self._beats = 0
         self._beaten_at: datetime | None = None
         self._is_lost = False
+        self._is_alone = False
         self._is_unsure = False
         self._proof = FileLock(_proof(folder, holder.run), mode=PRIVATE, is_singleton=False)
 
@@ -97,6 +98,30 @@ class RunLocks:
         for name in sorted(wanted, key=lambda name: name.text) if self._held else wanted:
             self._held[name.text] = (name, self._make(name))
             self._beaten_at = self._beaten_at or self._clock.now()
+
+    def is_alone(self, found: Locks) -> bool:
+        """See by locks that were read since the run took its own that no other works on a plan of this name.
+
+        A plan is locked by its id, or by its name where none is known. Of two runs that know different things
+        each makes its own lock and looks then, so at least one of them sees the other. It is looked at until
+        nobody is there. False where the other has ended meanwhile: what was read beside is out of date then.
+        Raises Locked where another goes on.
+        """
+        if self._is_alone or self._beside(found) is None:
+            self._is_alone = True
+            return True
+        locks = self._keeper.read()
+        other = self._beside(locks)
+        if other is not None:
+            if other.holder is None or not has_ended(self._folder, other.holder, self.holder.machine):
+                raise refusal(other, locks)
+            self._take_away(other.holder, locks)
+        return False
+
+    def _beside(self, locks: Locks) -> Lock | None:
+        """Return the lock of another run on a plan of this name."""
+        named = (lock for lock in locks.held if self.holder.plan and lock.name.plan == self.holder.plan)
+        return next((lock for lock in named if lock.name.text not in self._held), None)
 
     def check(self, *names: LockName) -> None:
         """See that the run has these locks, and all that it took. Raises LockLost.

@@ -32,7 +32,7 @@ from vgpu_cfg.vsphere.host_facts.questions import (
     HostSilent,
     associated_profiles,
 )
-from vgpu_cfg.vsphere.wire.collector import Item, Start, collect_all, collect_beside, collect_from
+from vgpu_cfg.vsphere.wire.collector import Item, Start, collect_all, collect_from
 from vgpu_cfg.vsphere.wire.faults import to_error
 from vgpu_cfg.vsphere.wire.session import Session
 
@@ -70,7 +70,7 @@ def read_with(
     """
     requested = groups & ALL_GROUPS | {FactGroup.BASE}
     starts, wanted = _starts(session, [moid], requested), passes.host_pass(tuple(paths))
-    items = collect_beside(session, passes.NETWORK_PASS, wanted, starts)
+    items = collect_all(session, passes.NETWORK_PASS, wanted, starts)
     return _facts(session, [moid], requested, items), next((one for one in items if one.moid == moid), None)
 
 

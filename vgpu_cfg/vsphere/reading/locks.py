@@ -8,18 +8,19 @@ from datetime import datetime
 from pyVmomi import vim
 
 from vgpu_cfg.model.locks import Lock, Locks, parse_lock
-from vgpu_cfg.model.reservations import RESERVATION_HEAD, KeptReservation, Reservations, parse_reservation
+from vgpu_cfg.model.reservations import RESERVATION_HEAD, KeptReservation, parse_reservation
 from vgpu_cfg.vsphere.wire.collector import Item, Paths, Start, collect_from
 from vgpu_cfg.vsphere.wire.faults import translated
 from vgpu_cfg.vsphere.wire.session import Session
 
 _READING = "reading the locks of runs"
-_INFO = (
+ALARM_INFO = (
     Paths(
         "vim.alarm.Alarm",
         ("info.name", "info.description", "info.lastModifiedTime", "info.lastModifiedUser"),
     ),
 )
+"""What is read of each alarm of the root folder."""
 
 
 def read_locks(session: Session) -> Locks:
@@ -27,42 +28,32 @@ def read_locks(session: Session) -> Locks:
 
     A vCenter has some hundred alarms of its own; their names and texts come along.
     """
-    with translated(_READING, session.address):
-        now = _now(session)
-    items = _alarms(session)
-    held = tuple(lock for item in items if (lock := _lock(item)) is not None)
-    return Locks(now=now, held=held, server=session.address, reserved=_reserved(items))
+    starts = alarm_starts(session)
+    return locks_of(session, collect_from(session, ALARM_INFO, starts) if starts else ())
 
 
-def read_reservations(session: Session, now: datetime | None = None) -> Reservations:
-    """Read all reservations that the account may see: two round trips, and one for vCenter's time.
-
-    That is not asked where nothing is reserved and a time is given, `now`.
-    """
-    kept = _reserved(_alarms(session))
-    if kept or now is None:
-        with translated(_READING, session.address):
-            now = _now(session)
-    return Reservations(now=now, kept=kept)
-
-
-def _now(session: Session) -> datetime:
-    now: datetime = vim.ServiceInstance("ServiceInstance", session.stub).CurrentTime()
-    return now
-
-
-def _alarms(session: Session) -> list[Item]:
+def alarm_starts(session: Session) -> list[Start]:
+    """Say which alarms there are to read, in one round trip."""
     content = session.service_content
     if content.alarmManager is None:
         return []
     with translated(_READING, session.address):
         alarms = content.alarmManager.GetAlarm(content.rootFolder) or ()
-    starts = [Start("vim.alarm.Alarm", str(alarm._moId)) for alarm in alarms]
-    return collect_from(session, _INFO, starts) if starts else []
+    return [Start("vim.alarm.Alarm", str(alarm._moId)) for alarm in alarms]
 
 
-def _reserved(items: Iterable[Item]) -> tuple[KeptReservation, ...]:
-    return tuple(one for item in items if (one := _reservation(item)) is not None)
+def locks_of(session: Session, items: Iterable[Item], now: datetime | None = None) -> Locks:
+    """Return the locks and reservations among alarms; one round trip for vCenter's time.
+
+    That is not asked where a time is given, `now`, and nothing is reserved.
+    """
+    alarms = tuple(items)
+    held = tuple(lock for item in alarms if (lock := _lock(item)) is not None)
+    reserved = tuple(one for item in alarms if (one := _reservation(item)) is not None)
+    if reserved or now is None:
+        with translated(_READING, session.address):
+            now = vim.ServiceInstance("ServiceInstance", session.stub).CurrentTime()
+    return Locks(now=now, held=held, server=session.address, reserved=reserved)
 
 
 def _lock(item: Item) -> Lock | None:

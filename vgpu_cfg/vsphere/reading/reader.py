@@ -24,7 +24,6 @@ from vgpu_cfg.model.observed.maintenance import MaintenanceEntry
 from vgpu_cfg.model.observed.names import unescaped
 from vgpu_cfg.model.observed.past import Past, PastScope
 from vgpu_cfg.model.observed.vm import Vm, VmDetail
-from vgpu_cfg.model.reservations import Reservations
 from vgpu_cfg.planning.findings.options import matches_any
 from vgpu_cfg.ports import Clock, ReadScope
 from vgpu_cfg.vsphere.history.origins import read_origins
@@ -44,7 +43,7 @@ from vgpu_cfg.vsphere.reading.hosts import gpu_holders, lists_nvidia, make_host
 from vgpu_cfg.vsphere.reading.key_providers import read_key_providers
 from vgpu_cfg.vsphere.reading.libraries import read_library_items
 from vgpu_cfg.vsphere.reading.licences import read_licences
-from vgpu_cfg.vsphere.reading.locks import read_locks, read_reservations
+from vgpu_cfg.vsphere.reading.locks import ALARM_INFO, alarm_starts, locks_of, read_locks
 from vgpu_cfg.vsphere.reading.nics import mark_nics
 from vgpu_cfg.vsphere.reading.places import Places
 from vgpu_cfg.vsphere.reading.privileges import (
@@ -63,7 +62,6 @@ from vgpu_cfg.vsphere.wire.collector import (
     Paths,
     Start,
     collect_all,
-    collect_beside,
     collect_from,
     made_from,
 )
@@ -115,20 +113,21 @@ class VCenterReader:
         Where the same was read before, VMs whose configuration has not changed are not asked for it again.
         """
         read_at = self._clock.now()
+        beside, scope = scope, scope.model_copy(update={"locks": False, "timed": True})
         is_again = scope == self._scope
         wanted = passes.FIRST_PASS_AGAIN if is_again else passes.FIRST_PASS
-        places = Places(self._read_all(wanted, with_counters=scope.counters))
-        self._places = places
+        items, locks = self._read_all(wanted, beside)
+        self._places = places = Places(items)
         library = read_library_items(self._session, scope.library_items) if scope.library_items else None
         templates = frozenset(one.template_moid for one in library or () if one.template_moid)
         same = unchanged(places.of_type("VirtualMachine"), self._vms) if is_again else None
-        hosts, items, details = self._read_closely(places, scope, templates, same)
+        hosts, of_hosts, details = self._read_closely(places, scope, templates, same)
         vms = {
             item.moid: make_vm(places, item, details.get(item.moid))
             for item in places.of_type("VirtualMachine")
         }
         vms = self._add_origins(mark_nics(vms, hosts), scope)
-        hosts = self._complete(places, hosts, items, vms, scope)
+        hosts = self._complete(places, hosts, of_hosts, vms, scope)
         self._hosts, self._vms, self._scope = {host.moid: host for host in hosts}, vms, scope
         inventory = self._made_of(places, read_at, hosts, vms)
         inventory = inventory.model_copy(update={"library_items": library})
@@ -143,7 +142,9 @@ class VCenterReader:
             inventory = self._with_tags(inventory, scope)
         inventory = self._with_policies(inventory, scope) if scope.storage_policies else inventory
         self._inventory = inventory
-        return inventory
+        if locks is None:
+            return inventory
+        return inventory.model_copy(update={"locks": locks, "reservations": locks.reservations})
 
     def read_part(self, scope: ReadScope, vm_moids: Iterable[str]) -> Inventory:
         """Read some VMs, and the hosts where they were last, in one round trip; the rest is as before.
@@ -188,19 +189,21 @@ class VCenterReader:
         self._inventory = before.model_copy(update=update)
         return self._inventory
 
-    def _read_all(self, wanted: Sequence[Paths], *, with_counters: bool) -> list[Item]:
-        """Read every object and, beside them, the performance counters, which are kept."""
-        self._counters = None
-        if not with_counters:
-            return collect_all(self._session, wanted)
+    def _read_all(self, wanted: Sequence[Paths], scope: ReadScope) -> tuple[list[Item], Locks | None]:
+        """Read every object and, beside them, the performance counters, which are kept, and locks."""
         from vgpu_cfg.vsphere.reading.gpu_use import beside_of
 
-        beside, starts = beside_of(self._session)
-        if not starts:
-            return collect_all(self._session, wanted)
-        items = collect_beside(self._session, wanted, beside, starts)
-        self._counters = next((one for one in items if one.moid == starts[0].moid), None)
-        return [one for one in items if one is not self._counters]
+        counters, managers = beside_of(self._session) if scope.counters else ((), [])
+        alarms = alarm_starts(self._session) if scope.locks else []
+        paths = (*counters, *(ALARM_INFO if alarms else ()))
+        found = collect_all(self._session, wanted, paths, [*managers, *alarms])
+        beside = {start.moid for start in (*managers, *alarms)}
+        items = [item for item in found if item.moid not in beside]
+        self._counters = next((item for item in found if item.type_name == "PerformanceManager"), None)
+        if not scope.locks:
+            return items, None
+        kept = [item for item in found if item.type_name == "Alarm"]
+        return items, locks_of(self._session, kept, None if scope.timed else self._clock.now())
 
     def _with_policies(self, inventory: Inventory, scope: ReadScope) -> Inventory:
         """Add the storage policies, and which of them the plan's own VMs have."""
@@ -342,10 +345,6 @@ class VCenterReader:
     def read_locks(self) -> Locks | None:
         """Read the locks of runs: three round trips."""
         return read_locks(self._session)
-
-    def read_reservations(self, *, is_timed: bool = True) -> Reservations | None:
-        """Read what plans have reserved: two round trips, and one for the time."""
-        return read_reservations(self._session, None if is_timed else self._clock.now())
 
     def read_attached_tags(self, vm_moids: Sequence[str]) -> Mapping[str, frozenset[str]]:
         """Return the ids of the tags that VMs have, of whatever category."""
@@ -639,10 +638,6 @@ class RecordedReader:
 
     def read_locks(self) -> Locks | None:
         """Return nothing: a recording does not tell who worked when it was made."""
-        return None
-
-    def read_reservations(self, *, is_timed: bool = True) -> Reservations | None:  # noqa: ARG002 - none is recorded
-        """Return nothing: a recording does not tell what was reserved when it was made."""
         return None
 
     def read_attached_tags(self, vm_moids: Sequence[str]) -> Mapping[str, frozenset[str]]:  # noqa: ARG002 - a recording has no tags

@@ -91,45 +91,29 @@ class Start:
     is_read: bool = False
 
 
-def collect_all(session: Session, wanted: Sequence[Paths]) -> list[Item]:
-    """Read every object of these types in the whole inventory, through the session's view."""
+def collect_all(
+    session: Session,
+    everywhere: Sequence[Paths],
+    wanted: Sequence[Paths] = (),
+    starts: Iterable[Start] = (),
+) -> list[Item]:
+    """Read every object of these types in the whole inventory, through the session's view.
 
-    def attempt() -> list[Item]:
-        is_kept = session.has_view
-        found = _in_view(session, wanted)
-        if found or not is_kept:
-            return found
-        # A view that has gone with its session shows nothing, and not every server says why.
-        session.forget_view()
-        return _in_view(session, wanted)
-
-    with translated("reading the inventory", session.address):
-        return renewing(session, attempt)
-
-
-def _in_view(session: Session, wanted: Sequence[Paths]) -> list[Item]:
-    return _retrieve(session, [_filter(session, wanted, [_view_spec(session)])], wanted, _itself)
+    In the same round trip comes what `collect_from` reads of some objects.
+    """
+    names = {paths.type_name.rpartition(".")[2] for paths in everywhere}
+    is_kept, starts = session.has_view, tuple(starts)
+    found = made_from(session, wanted, starts, _itself, everywhere)
+    if not is_kept or any(item.type_name in names for item in found):
+        return found
+    # A view that has gone with its session shows nothing, and not every server says why.
+    session.forget_view()
+    return made_from(session, wanted, starts, _itself, everywhere)
 
 
 def collect_from(session: Session, wanted: Sequence[Paths], starts: Iterable[Start]) -> list[Item]:
     """Read the named objects, or what they refer to; those that have gone are left out."""
     return made_from(session, wanted, starts, _itself)
-
-
-def collect_beside(
-    session: Session, everywhere: Sequence[Paths], wanted: Sequence[Paths], starts: Iterable[Start]
-) -> list[Item]:
-    """Do in one round trip what `collect_all` does of some types, and `collect_from` of some objects.
-
-    Nothing is read where all of the objects have gone.
-    """
-    names = {paths.type_name.rpartition(".")[2] for paths in everywhere}
-    is_kept = session.has_view
-    found = made_from(session, wanted, starts, _itself, everywhere)
-    if not is_kept or not found or any(item.type_name in names for item in found):
-        return found
-    session.forget_view()
-    return made_from(session, wanted, starts, _itself, everywhere)
 
 
 def made_from(
@@ -147,7 +131,8 @@ def made_from(
     left = list(starts)
 
     def attempt() -> list[Made]:
-        filters = [_filter(session, wanted, [_object_spec(session, start) for start in left])]
+        objects = [_object_spec(session, start) for start in left]
+        filters = [_filter(session, wanted, objects)] if objects else []
         if everywhere:
             filters.append(_filter(session, everywhere, [_view_spec(session)]))
         return _retrieve(session, filters, (*wanted, *everywhere), make)
@@ -155,7 +140,7 @@ def made_from(
     with translated("reading the inventory", session.address):
         for _ in range(MOST_RESTARTS):
             try:
-                return renewing(session, attempt) if left else []
+                return renewing(session, attempt) if left or everywhere else []
             except vmodl.fault.ManagedObjectNotFound as fault:
                 gone = getattr(fault.obj, "_moId", None)
                 fewer = [start for start in left if start.moid != gone]

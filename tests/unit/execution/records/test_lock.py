@@ -16,6 +16,7 @@ from vgpu_cfg.model.locks import LockHolder, LockName
 DEMO = LockName(kind="plan", key="demo")
 HOST = LockName(kind="host", key="host-7", label="esx-07")
 OTHER_HOST = LockName(kind="host", key="host-8", label="esx-08")
+DEMO_BY_ID = LockName(kind="id", key="3f0c9a7e-52d1-4b86-9e24-000000000001", label="demo")
 POOL = LockName(kind="cluster", key="domain-c1", label="gpu")
 
 
@@ -237,3 +238,43 @@ def test_a_lock_that_may_have_been_made_is_taken_over_by_the_next_run_here(tmp_p
     with run_of(left, tmp_path, "two") as locks:
         locks.take(DEMO)
     assert left.held == {}
+
+
+@pytest.mark.parametrize(("mine", "theirs"), [(DEMO, DEMO_BY_ID), (DEMO_BY_ID, DEMO)])
+def test_of_two_runs_that_know_a_plan_by_its_name_and_by_its_id_the_later_sees_the_other(
+    mine: LockName, theirs: LockName, tmp_path: Path
+) -> None:
+    keeper = FakeLocks()
+    with run_of(keeper, tmp_path) as first, run_of(keeper, tmp_path, "two") as second:
+        first.take(theirs)
+        assert first.is_alone(keeper.read())
+        second.take(mine)
+        with pytest.raises(Locked, match="another run has locked plan demo"):
+            second.is_alone(keeper.read())
+        # Whoever was first goes on, also where it reads again meanwhile.
+        assert first.is_alone(keeper.read())
+
+
+def test_two_plans_of_one_name_are_held_apart_and_those_of_two_names_are_not(tmp_path: Path) -> None:
+    keeper = FakeLocks()
+    namesake = LockName(kind="id", key="3f0c9a7e-52d1-4b86-9e24-000000000002", label="demo")
+    other = LockName(kind="id", key="3f0c9a7e-52d1-4b86-9e24-000000000003", label="students")
+    with run_of(keeper, tmp_path) as first, run_of(keeper, tmp_path, "two") as second:
+        first.take(DEMO_BY_ID)
+        with run_of(keeper, tmp_path, "three", plan="students") as third:
+            third.take(other)
+            assert third.is_alone(keeper.read())
+            assert first.is_alone(keeper.read())
+        second.take(namesake)
+        with pytest.raises(Locked):
+            second.is_alone(keeper.read())
+
+
+def test_what_was_read_beside_the_lock_of_a_run_that_has_ended_is_read_again(tmp_path: Path) -> None:
+    keeper = FakeLocks(running=[("CloneVM of ubuntu",)])
+    with killed(keeper, tmp_path, DEMO, HOST), run_of(keeper, tmp_path, "two") as locks:
+        locks.take(DEMO_BY_ID)
+        assert not locks.is_alone(keeper.read())
+        assert [lock.name for lock in keeper.held.values()] == [DEMO_BY_ID]
+        assert "run dead was killed, and vCenter goes on: CloneVM of ubuntu" in said[0]
+        assert locks.is_alone(keeper.read())

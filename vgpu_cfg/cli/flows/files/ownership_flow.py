@@ -7,9 +7,9 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from vgpu_cfg.cli import compose
-from vgpu_cfg.cli.flows.flow import locate, read_to_plan, refuse_errors, with_reservations
+from vgpu_cfg.cli.flows.flow import locate, read_to_plan, refuse_errors
 from vgpu_cfg.cli.flows.preparing.guest_access import with_fingerprints
-from vgpu_cfg.cli.flows.preparing.locked import locked
+from vgpu_cfg.cli.flows.preparing.locked import locked, read_alone
 from vgpu_cfg.cli.flows.preparing.plan_id import keep_id, with_id
 from vgpu_cfg.cli.flows.preparing.request import PlanRequest
 from vgpu_cfg.cli.flows.running.run_flow import (
@@ -40,7 +40,7 @@ class _Marking:
     """One way of changing whose VMs are: how it is planned, what is asked before, and what is typed for it.
 
     `then` makes the plan that `apply` would come to after it, None where nobody wants to know. `check` is the
-    command that shows what came of it. What plans have reserved is read where it `gives_back`.
+    command that shows what came of it. What plans have reserved counts where it `gives_back`.
     """
 
     make: Callable[[DesiredPlan, Inventory, PlanOptions], Plan]
@@ -98,13 +98,14 @@ def _run(
     secrets = request.secrets()
 
     def read(reader: InventoryReader) -> Inventory:
-        observed = read_to_plan(desired, reader, connection, options, secrets)
-        return with_reservations(observed, reader) if marking.gives_back else observed
+        asks = marking.gives_back or not dry_run
+        observed = read_to_plan(desired, reader, connection, options, secrets, locks=asks)
+        return observed if marking.gives_back else observed.model_copy(update={"reservations": None})
 
     if dry_run:
         desired = with_id(desired)
         with compose.connect_reader(connection) as reader:
-            observed = read(reader)
+            observed = read(reader).model_copy(update={"locks": None})
         plan = marking.make(desired, observed, options)
         _show_dry(plan, _then(marking, plan, observed, connection, options, secrets), how, marking)
         refuse_errors(plan)
@@ -113,7 +114,7 @@ def _run(
     with compose.connect_writer(connection) as estate, ExitStack() as closing:
         locks = closing.enter_context(locked(desired.identity, estate, marking.verb))
         desired = with_id(desired)
-        observed = read(estate.reader)
+        observed = read_alone(locks, lambda: read(estate.reader))
         plan = marking.make(desired, observed, options)
         show_plan(plan, how)
         refuse_errors(plan)
@@ -126,7 +127,7 @@ def _run(
             plan,
             observed,
             lambda after: marking.make(desired, after, options),
-            lambda: read(estate.reader),
+            lambda: read_alone(locks, lambda: read(estate.reader)),
             f"{marking.question}, with {these(plan)}?",
             marking.verb,
             locks,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -22,12 +22,13 @@ if TYPE_CHECKING:
 def locked(plan: PlanIdentity | None, estate: Estate, command: str) -> Iterator[RunLocks]:
     """Keep other runs of a plan away for the length of a block; without a plan only what it locks itself.
 
-    A plan that has no id yet is locked by its name alone: nobody else can have the id that it will get.
+    Other runs of the plan may know it by another name, or by its name alone: whoever reads the estate does so
+    by `read_alone`.
     Raises Locked where another run goes on, saying whose; NotPermitted where the account may make no locks.
     """
     from vgpu_cfg.execution import RunLocks, this_machine, this_user
     from vgpu_cfg.model.locks import LockHolder
-    from vgpu_cfg.planning.locks import plan_locks
+    from vgpu_cfg.planning.locks import plan_lock
 
     holder = LockHolder(
         run=estate.run,
@@ -41,8 +42,19 @@ def locked(plan: PlanIdentity | None, estate: Estate, command: str) -> Iterator[
     )
     with RunLocks(estate.locks, estate.clock, state_folder() / "locks", holder, show.say) as locks:
         if plan is not None:
-            locks.take(*plan_locks(plan))
+            locks.take(plan_lock(plan))
         yield locks
+
+
+def read_alone(locks: RunLocks, read: Callable[[], Inventory]) -> Inventory:
+    """Read the estate for a run, once no other works on a plan of this name; the run's locks are none of it.
+
+    `read` brings along what is locked. Raises Locked where another run goes on.
+    """
+    while True:
+        observed = read()
+        if observed.locks is None or locks.is_alone(observed.locks):
+            return observed.model_copy(update={"locks": None})
 
 
 def shell_locks(tools: HostTools, observed: Inventory) -> tuple[LockName, ...]:

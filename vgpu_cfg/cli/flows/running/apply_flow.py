@@ -12,7 +12,7 @@ import typer
 
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.cli import compose
-from vgpu_cfg.cli.flows.flow import locate, read_for, refuse_errors, scope_of, with_reservations
+from vgpu_cfg.cli.flows.flow import locate, read_for, refuse_errors, scope_of
 from vgpu_cfg.cli.flows.preparing.guest_access import GuestSecrets, guest_secrets, with_fingerprints
 from vgpu_cfg.cli.flows.preparing.host_facts import (
     closed_shells,
@@ -22,7 +22,7 @@ from vgpu_cfg.cli.flows.preparing.host_facts import (
     with_facts,
     with_shell_facts,
 )
-from vgpu_cfg.cli.flows.preparing.locked import locked, shell_locks
+from vgpu_cfg.cli.flows.preparing.locked import locked, read_alone, shell_locks
 from vgpu_cfg.cli.flows.preparing.plan_id import keep_id, with_id
 from vgpu_cfg.cli.flows.preparing.privileges import refuse_closed_shells, refuse_missing
 from vgpu_cfg.cli.flows.preparing.request import PlanRequest
@@ -214,7 +214,7 @@ class _Applying:
 
         Where nothing is reserved, by this plan or others, that is not asked again.
         """
-        after = self._read() if self.reserves else self._read_estate()
+        after = self._read() if self.reserves else self._read_estate(locks=False)
         if self.tools is not None:
             self.locks.beat()  # shells are opened, and what they tell is kept
             after = with_shell_facts(self.desired, after, self.tools, self.options)
@@ -245,15 +245,15 @@ class _Applying:
             self.guests.settle(self.desired, observed, plan)
 
     def _read(self) -> Inventory:
-        is_timed = self.desired.ends is not None
-        observed = with_reservations(self._read_estate(), self.estate.reader, is_timed=is_timed)
+        observed = read_alone(self.locks, lambda: self._read_estate(locks=True))
         kept = observed.reservations
-        self.reserves = is_timed or (kept is not None and bool(kept.kept))
+        self.reserves = self.desired.ends is not None or (kept is not None and bool(kept.kept))
         return observed
 
-    def _read_estate(self) -> Inventory:
-        reader = self.estate.reader
-        return with_facts(self.desired, read_for(self.desired, reader), reader, self.options)
+    def _read_estate(self, *, locks: bool) -> Inventory:
+        reader, is_timed = self.estate.reader, self.desired.ends is not None
+        observed = read_for(self.desired, reader, locks=locks, is_timed=is_timed)
+        return with_facts(self.desired, observed, reader, self.options)
 
     def _remember(self, observed: Inventory) -> None:
         """Keep on the hosts what their shells told, so that the next plan knows it without them."""
@@ -350,7 +350,8 @@ def _take_out(
         locks = closing.enter_context(locked(desired.identity, estate, verb))
 
         def read() -> Inventory:
-            return with_reservations(read_for(desired, estate.reader), estate.reader)
+            is_timed = desired.ends is not None
+            return read_alone(locks, lambda: read_for(desired, estate.reader, locks=True, is_timed=is_timed))
 
         observed = read()
         plan = make(desired, observed, options)
