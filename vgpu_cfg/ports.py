@@ -125,7 +125,7 @@ class InventoryReader(Protocol):
         ...
 
     def read_part(self, scope: ReadScope, vm_moids: Iterable[str]) -> Inventory:
-        """Read some VMs and their hosts again, as `read_inventory` does; the rest is as it was read before.
+        """Read some VMs and their hosts again, as `read_inventory` does; the rest is as it was read last.
 
         All is read where the same was not read before, or where it cannot be told what belongs to the VMs.
         """

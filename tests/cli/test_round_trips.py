@@ -75,28 +75,27 @@ NOTHING = {
     "RetrieveServiceContent": 1,
     "Login": 1,
     "Logout": 1,
-    # Reading: of four kinds of hosts one has a board for the plan's profile. Two passes, and the alarms.
+    # Reading: of four kinds of hosts one has a board for the plan's profile. Alarms come beside a pass.
     "CreateContainerView": 1,
     "QueryConfigOptionDescriptor": 1,
     "RetrieveVgpuProfileInfo": 1,
     "RetrieveVendorDeviceGroupInfo": 1,
     "GetAlarm": 1,
-    "RetrievePropertiesEx": 3,
-    # The locks of the plan, by its name and its id.
-    "HasPrivilegeOnEntities": 1,
-    "lock CreateAlarm": 2,
-    "lock RemoveAlarm": 2,
-}
-RUN = {
-    # The lock of the cluster, the run's two events, and what it has done, read back at its end.
+    "RetrievePropertiesEx": 2,
+    # The lock of the plan.
     "HasPrivilegeOnEntities": 1,
     "lock CreateAlarm": 1,
     "lock RemoveAlarm": 1,
+}
+RUN = {
+    # The run's two events, and a task that is watched and read back.
+    "HasPrivilegeOnEntities": 1,
     "LogUserEvent": 2,
-    "CreateListView": 1,
     "CreateFilter": 1,
     "RetrievePropertiesEx": 1,
 }
+POOL = {"lock CreateAlarm": 1, "lock RemoveAlarm": 1}
+"""The lock of the cluster."""
 WAITS = "WaitForUpdatesEx"
 """How often is waited depends on how long the lab takes."""
 
@@ -109,17 +108,21 @@ def test_changing_one_vm_asks_once_what_it_needs(vgpu_cfg: CommandLine, watch: W
         return Counter({name: count for name, count in watch.calls.items() if name != WAITS})
 
     made = asked(16, SMALL, "on")
-    tasks = {"CloneVM_Task": 1, "PowerOnVM_Task": 1, "ModifyListView": 1}
-    # No id yet; each task is read back. A template, and what was read back, are read again after a while.
+    tasks = {"CloneVM_Task": 1, "PowerOnVM_Task": 1, "CreateFilter": 1}
+    # The second task is read back, too, and the host at the end. A template, and what was read back, are read
+    # again after a while.
     reads = Counter(RetrievePropertiesEx=2 + 2)
-    assert made <= Counter(NOTHING) + Counter(RUN) + Counter(tasks) + reads
+    assert made <= Counter(NOTHING) + Counter(RUN) + Counter(POOL) + Counter(tasks) + reads
     assert asked(16, SMALL, "on") == NOTHING
-    assert asked(16, SMALL, "off")["PowerOffVM_Task"] == 1
+    off = asked(16, SMALL, "off")
+    # Power has no change version: the VM is looked at before, and the host is at the end.
+    power = Counter(PowerOffVM_Task=1, ShutdownGuest=1, RetrievePropertiesEx=2)
+    assert off == Counter(NOTHING) + Counter(RUN) + Counter(POOL) + power
     # A reconfiguration is guarded by the change version that was read: it is read back, and not read before.
-    once = Counter(NOTHING) + Counter(RUN) + Counter(ReconfigVM_Task=1, RetrievePropertiesEx=1)
+    once = Counter(NOTHING) + Counter(RUN) + Counter(ReconfigVM_Task=1)
     assert asked(32, SMALL, "off") == once
-    # A device's edit says how the device is now.
-    assert asked(32, LARGE, "off") == once + Counter(RetrievePropertiesEx=1)
+    # A device's edit says how the device is now, and takes of the cluster's GPUs.
+    assert asked(32, LARGE, "off") == once + Counter(POOL) + Counter(RetrievePropertiesEx=1)
 
 
 def test_how_many_vgpus_a_vm_may_have_is_asked_for_several_of_them(

@@ -98,7 +98,7 @@ class VCenterReader:
         self._catalog = catalog
         self._places = Places(())
         self._hosts: Mapping[str, Host] = {}
-        self._vms: Mapping[str, Vm] = {}
+        self._vms: dict[str, Vm] = {}
         self._seen_on: dict[str, str] = {}
         self._scope: ReadScope | None = None
         self._inventory: Inventory | None = None
@@ -147,7 +147,7 @@ class VCenterReader:
         return inventory.model_copy(update={"locks": locks, "reservations": locks.reservations})
 
     def read_part(self, scope: ReadScope, vm_moids: Iterable[str]) -> Inventory:
-        """Read some VMs, and the hosts where they were last, in one round trip; the rest is as before.
+        """Read some VMs, and the hosts where they were last, in one round trip; the rest is as last read.
 
         Hosts where a VM turns out to be take one more. All is read where `read_inventory` has read another
         scope, where this one has more to ask of VMs, and where a VM's host or folder is not known.
@@ -191,9 +191,12 @@ class VCenterReader:
 
     def _read_all(self, wanted: Sequence[Paths], scope: ReadScope) -> tuple[list[Item], Locks | None]:
         """Read every object and, beside them, the performance counters, which are kept, and locks."""
-        from vgpu_cfg.vsphere.reading.gpu_use import beside_of
+        counters: tuple[Paths, ...] = ()
+        managers: list[Start] = []
+        if scope.counters:
+            from vgpu_cfg.vsphere.reading.gpu_use import beside_of
 
-        counters, managers = beside_of(self._session) if scope.counters else ((), [])
+            counters, managers = beside_of(self._session)
         alarms = alarm_starts(self._session) if scope.locks else []
         paths = (*counters, *(ALARM_INFO if alarms else ()))
         found = collect_all(self._session, wanted, paths, [*managers, *alarms])
@@ -246,10 +249,17 @@ class VCenterReader:
         return self._vms_of(collect_from(self._session, passes.VM_AGAIN, [start]), frozenset())
 
     def _vms_of(self, items: Iterable[Item], extra_config_keys: frozenset[str]) -> tuple[Vm, ...]:
-        vms = {item.moid: make_vm(self._places, item, make_detail(item, extra_config_keys)) for item in items}
+        """Make VMs of what was read; the newest reading of each goes into what `read_part` returns."""
+        scope = self._scope or ReadScope()
+        keys = extra_config_keys | scope.extra_config_keys
+        vms = {
+            item.moid: make_vm(self._places, item, make_detail(item, keys, option_names=scope.option_names))
+            for item in items
+        }
         self._seen_on.update((vm.moid, vm.host_moid) for vm in vms.values() if vm.host_moid is not None)
-        found = mark_nics(vms, self._hosts.values()).values()
-        return tuple(self._policies.with_policies(found) if self._has_policies else found)
+        found = mark_nics(vms, self._hosts.values())
+        self._vms.update(found)
+        return tuple(self._policies.with_policies(found.values()) if self._has_policies else found.values())
 
     def read_gpu_holders(self, host_moids: Iterable[str]) -> Mapping[str, Mapping[str, tuple[str, ...]]]:
         """Return per host, per GPU address, the moids of the VMs that hold it now."""

@@ -224,7 +224,8 @@ class _Applying:
     def read_done(self, report: Report, plan: Plan, observed: Inventory) -> Inventory:
         """Read back what a run has done: the plan's VMs with their hosts, where it has changed nothing else.
 
-        All is read where anything was not done, or may be seen elsewhere.
+        Nothing is read where all of it are settings of VMs that are off: they were read back one by one, and
+        no host shows them. All is read where anything was not done, or may be seen elsewhere.
         """
         from vgpu_cfg.model.plan.report import OutcomeStatus
         from vgpu_cfg.planning.estate.naming import as_named
@@ -234,8 +235,12 @@ class _Applying:
         reaches_further = reaches_beyond_vms(self.desired) or self.options.allow_move or self.reserves
         if reaches_further or not is_of_vms or len(done) < len(plan.changes) or report.rollback is not None:
             return self.read_back()
+        reader, scope = self.estate.reader, scope_of(self.desired)
         own = [vm.moid for vm in observed.vms if vm.is_of(self.desired.identity)]
-        found = self.estate.reader.read_part(scope_of(self.desired), [*own, *done])
+        is_of_settings = all(change.kind == "reconfigure_vm" for change in plan.changes)
+        found = reader.read_part(scope, () if is_of_settings else (*own, *done))
+        if is_of_settings and any(vm.is_on for vm in found.vms if vm.moid in done):
+            found = reader.read_part(scope, own)
         return as_named(self.desired, found)
 
     def settle(self, observed: Inventory, plan: Plan) -> None:
