@@ -10,6 +10,7 @@ from tests.bench.exact_fit import MEMORY_SHARES, make_instance, uncertain_hosts
 from tests.unit.planning.test_placement import a100s, demands, shape, states
 from vgpu_cfg.planning.placement.greedy import GreedyPlacer
 from vgpu_cfg.planning.placement.kinds import Kinds
+from vgpu_cfg.planning.placement.milp import Program, Solution
 from vgpu_cfg.planning.placement.place import NoPlace, place
 from vgpu_cfg.planning.placement.placers import PLACERS
 from vgpu_cfg.planning.placement.power_order import Start
@@ -35,11 +36,41 @@ def test_vms_that_fit_to_the_last_gib_are_placed_too() -> None:
 
 
 @pytest.mark.long("a hundred hosts")
-@pytest.mark.parametrize(("seed", "memory_share"), [(3, MEMORY_SHARES[0]), (3, 1.0), (4, 1.0)])
-def test_a_fleet_that_fits_exactly_is_placed(seed: int, memory_share: float) -> None:
-    made = make_instance(100, seed, memory_share)
+@pytest.mark.parametrize(
+    ("hosts", "seed", "memory_share"),
+    [(100, 3, MEMORY_SHARES[0]), (100, 3, 1.0), (100, 4, 1.0), (24, 17, 1.0), (24, 30, 1.0)],
+)
+def test_a_fleet_that_fits_exactly_is_placed(hosts: int, seed: int, memory_share: float) -> None:
+    made = make_instance(hosts, seed, memory_share)
     found = place_startable(made.hosts, made.demands, PLACERS, {one.vm for one in made.demands})
     assert (len(found.failed), uncertain_hosts(found)) == (0, 0)
+
+
+def test_hosts_that_vms_cannot_be_shared_out_to_are_soon_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    solved = 0
+    solve = Program.solve
+
+    def counted(
+        program: Program, *, most_nodes: int, gap: float = 0.0, start: tuple[int, ...] = ()
+    ) -> Solution:
+        nonlocal solved
+        solved += 1
+        return solve(program, most_nodes=most_nodes, gap=gap, start=start)
+
+    monkeypatch.setattr(Program, "solve", counted)
+    hosts = states({name: {"gpus": a100s(4)} for name in "abc"})
+    for host in hosts:
+        host.free_mib = 80 * 1024
+    large, small = (
+        shape("grid_a100-20c", hosts=3, memory_mib=32 * 1024),
+        shape("grid_a100-20c", hosts=3, memory_mib=24 * 1024),
+    )
+    wanted = [*demands(6, large, "l"), *demands(1, small, "s")]
+    found = SolverPlacer(most_rounds=1).place(hosts, wanted)
+    assert (len(found.left), found.least_left) == (7, 0), "they fit together, and not on three hosts"
+    assert solved <= 20
+    found = SolverPlacer().place(hosts, wanted)
+    assert (len(found.left), found.least_left) == (1, 1)
 
 
 def test_like_hosts_are_counted_together_whatever_they_are_called() -> None:

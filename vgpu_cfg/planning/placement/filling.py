@@ -28,7 +28,7 @@ _DEALT_NODES = 1
 _MOST_TRIES = 60
 """How often hosts are filled anew where contents turn out not to work."""
 _MOST_IN_VAIN = 5
-"""After so many tries that helped nothing one host more is filled anew each time."""
+"""After so many tries that helped nothing one host more is filled anew each time, two at first."""
 _MOST_OVER = 1_000_000
 """So much memory that is not there may be asked of a host; it comes to about its GiB."""
 _MOST_FORBIDDEN = 8
@@ -149,7 +149,8 @@ class Filler:
     def _exchanged(self, first: int, modes: Sequence[StartMode], contents: Sequence[Values]) -> list[Values]:
         """Share out anew what stands on a host whose content does not work and on a few others.
 
-        What is no worse is kept: where all is nearly full, it may take several exchanges.
+        What is no worse is kept: where all is nearly full, it may take several exchanges. Once all hosts
+        have taken part in vain, and nothing more is forbidden, the next program would be the same.
         """
         block, found = self.kinds.blocks[first], list(contents)
         refused: list[Refused] = []
@@ -158,9 +159,9 @@ class Filler:
             bad = [place for place, values in enumerate(found) if not self._works(first, values)]
             if not bad or len(found) == 1:
                 break
-            worst = bad[turn % len(bad)]
+            worst, known = bad[turn % len(bad)], len(refused)
             others = [place for place in range(len(found)) if place != worst]
-            beside = 2 + in_vain // _MOST_IN_VAIN
+            beside = 1 + in_vain // _MOST_IN_VAIN
             start = beside * turn % len(others)
             own = [worst, *(others[start:] + others[:start])[:beside]]
             refused += self._refusals(first, [found[place] for place in own], refused)
@@ -174,6 +175,8 @@ class Filler:
             before = self._faults(first, [found[place] for place in own])
             after = self._faults(first, anew) if anew else None
             in_vain = 0 if after and after < before else in_vain + 1
+            if in_vain and len(own) == len(found) and len(refused) == known:
+                break
             if after and after <= before:
                 for place, values in zip(own, anew, strict=True):
                     found[place] = values

@@ -96,7 +96,8 @@ class Program:
     def solve(self, *, most_nodes: int, gap: float = 0.0, start: tuple[int, ...] = ()) -> Solution:
         """Find the solution that costs least; `gap` is the share of the cost that may be missed.
 
-        `start` is a solution that is known already.
+        `start` is a solution that is known already. Its feasibility jump and its restarts are left out:
+        of programs as they are made here they took 40 % of the time and found nothing (decision 73).
         """
         import highspy
 
@@ -109,6 +110,8 @@ class Program:
             ("mip_max_nodes", most_nodes),
             ("mip_rel_gap", gap),
             ("mip_abs_gap", 1e-6),
+            ("mip_heuristic_run_feasibility_jump", False),
+            ("mip_allow_restart", False),
         ):
             solver.setOptionValue(option, value)
         solver.passModel(self._model())
