@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -42,9 +43,15 @@ def examples(few: int, many: int) -> int:
     return few
 
 
-def each(cases: Iterable[tuple[object, ...]], why: str, first: Callable[..., bool]) -> list[Any]:
-    """Return cases for `parametrize`: what `first` does not choose is long, for this reason."""
-    return [pytest.param(*case, marks=() if first(*case) else pytest.mark.long(why)) for case in cases]
+def each(
+    cases: Iterable[tuple[object, ...]], why: str, first: Callable[..., bool], *, one_of: int = 1
+) -> list[Any]:
+    """Return cases for `parametrize`: what `first` does not choose is long, for this reason.
+
+    Of these `--all` runs one of so many, and leaves the others to `--faults`.
+    """
+    others = (pytest.mark.exhaustive if number % one_of else pytest.mark.long for number in itertools.count())
+    return [pytest.param(*case, marks=() if first(*case) else next(others)(why)) for case in cases]
 
 
 @pytest.hookimpl(trylast=True)

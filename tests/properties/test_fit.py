@@ -77,7 +77,7 @@ def refused(desired: DesiredPlan, observed: Inventory) -> set[str]:
     return {f"{one.code} {one.message}" for one in found if one.code in REFUSED}
 
 
-@settings(max_examples=examples(60, 400))
+@settings(max_examples=examples(60, 200))
 @given(plans(), inventories(), shares(), st.data())
 def test_so_many_are_allowed_and_no_more(
     desired: DesiredPlan, observed: Inventory, quotas: Quotas, data: st.DataObject
@@ -94,7 +94,7 @@ def test_so_many_are_allowed_and_no_more(
         assert refused(copies(desired, one, found.allowed + 1), observed)
 
 
-@settings(max_examples=examples(30, 200))
+@settings(max_examples=examples(30, 100))
 @given(st.sampled_from(TIME_SLICED), inventories(), st.data())
 def test_a_profile_is_counted_as_vms_that_stay_for_good(
     name: str, observed: Inventory, data: st.DataObject

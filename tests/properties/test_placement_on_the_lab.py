@@ -37,7 +37,7 @@ MAY_STRAND = "VG116"
 Case = tuple[dict[str, Any], tuple[Wanted, ...]]
 
 SLOW = settings(
-    max_examples=examples(15, 40),
+    max_examples=examples(15, 25),
     deadline=None,
     suppress_health_check=[
         HealthCheck.too_slow,

@@ -110,7 +110,7 @@ def made(wanted: DesiredPlan, observed: Inventory) -> Plan:
     return make_plan(wanted, observed, CATALOG, options)
 
 
-@settings(max_examples=examples(40, 100))
+@settings(max_examples=examples(40, 60))
 @given(desired_settings(), inventories())
 def test_nothing_is_left_to_do_after_a_plan(wanted: DesiredPlan, observed: Inventory) -> None:
     plan = made(wanted, observed)
@@ -123,7 +123,7 @@ def test_nothing_is_left_to_do_after_a_plan(wanted: DesiredPlan, observed: Inven
         assert again.errors == ()
 
 
-@settings(max_examples=examples(40, 100))
+@settings(max_examples=examples(40, 60))
 @given(desired_settings(), inventories(), st.integers(0, 100))
 def test_the_order_of_what_is_read_does_not_matter(
     wanted: DesiredPlan, observed: Inventory, seed: int
@@ -150,7 +150,7 @@ def cordoned(draw: st.DrawFn, observed: Inventory) -> Inventory:
     return observed.model_copy(update={"hosts": tuple(hosts)})
 
 
-@settings(max_examples=examples(60, 150))
+@settings(max_examples=examples(60, 80))
 @given(desired_settings(), inventories().flatmap(cordoned))
 def test_nothing_new_gets_to_what_is_cordoned_whatever_esxi_chooses(
     wanted: DesiredPlan, observed: Inventory
@@ -166,7 +166,7 @@ def test_nothing_new_gets_to_what_is_cordoned_whatever_esxi_chooses(
                     assert set(gpu.vm_moids) <= running
 
 
-@settings(max_examples=examples(50, 100))
+@settings(max_examples=examples(50, 60))
 @given(desired_settings(), inventories())
 def test_no_plan_overfills_a_gpu(wanted: DesiredPlan, observed: Inventory) -> None:
     plan = made(wanted, observed)
@@ -193,7 +193,7 @@ def test_no_plan_overfills_a_gpu(wanted: DesiredPlan, observed: Inventory) -> No
             assert is_legal(gpu, held), (gpu.pci_id, on_gpu)
 
 
-@settings(max_examples=examples(30, 100))
+@settings(max_examples=examples(30, 50))
 @given(desired_settings(), inventories())
 def test_what_a_plan_needs_is_in_it_and_comes_before(wanted: DesiredPlan, observed: Inventory) -> None:
     plan = made(wanted, observed)

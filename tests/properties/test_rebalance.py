@@ -22,7 +22,7 @@ CHOICES = ("least_loaded", "lowest", "random")
 WINDOW = {"pciPassthru.use64bitMMIO": "TRUE", "pciPassthru.64bitMMIOSizeGB": "1024"}
 
 SLOW = settings(
-    max_examples=examples(10, 40),
+    max_examples=examples(10, 20),
     deadline=None,
     suppress_health_check=[
         HealthCheck.too_slow,

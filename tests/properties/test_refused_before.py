@@ -171,7 +171,7 @@ def _carried(content: dict[str, Any], user_data: str) -> str:
 def test_what_is_planned_is_carried_by_its_guests() -> None:
     seen: Counter[str] = Counter()
 
-    @settings(max_examples=examples(40, 200), deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=examples(40, 100), deadline=None, suppress_health_check=list(HealthCheck))
     @given(plan_files())
     def carried(file: tuple[dict[str, Any], str]) -> None:
         seen[_carried(*file)] += 1
