@@ -48,7 +48,8 @@ class VCenterSerializer(SoapAdapter.SoapSerializer):
         """Do what the base class does, with what it works out per object worked out once per type.
 
         Links and faults, which it treats in their own ways, are left to it. An empty array is nothing on the
-        wire, where the field must be there, too: the base class refuses to write that.
+        wire, where the field must be there, too: the base class refuses to write that. What may be anything
+        says of which kind its empty array is.
         """
         kind: Any = type(val)
         if info.flags & VmomiSupport.F_LINK or kind is SoapAdapter.LocalizedMethodFault:
@@ -62,7 +63,7 @@ class VCenterSerializer(SoapAdapter.SoapSerializer):
         self.writer.write(f"<{info.name}{attr}>")
         for name, field in fields:
             value = getattr(val, name)
-            if isinstance(value, list) and not value:
+            if isinstance(value, list) and not value and field.type is not object:
                 continue
             if value is not None or not field.flags & VmomiSupport.F_OPTIONAL:
                 self._Serialize(value, field, currDefNS)  # type: ignore[no-untyped-call]  # pyvmomi is untyped
