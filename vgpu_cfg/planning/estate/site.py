@@ -169,7 +169,7 @@ class Site:
             )
             remedy = did_you_mean(name, known, noun="names") or named
             if codes[0] is Code.FOLDER_NOT_FOUND and not remedy.startswith("did you mean"):
-                remedy = "; ".join(filter(None, ("make it in vCenter, or name another", remedy)))
+                remedy = f"make it in vCenter, or name another; {remedy}"
             self._findings.refuse_vm(codes[0], vm, f"there is no {noun} {name!r}", remedy)
             return None
         paths = listed((one.inventory_path or one.moid for one in found), shown=6)
