@@ -29,7 +29,7 @@ def open_lab(
     task_limit: int | None = None,
     attribute_length: int | None = None,
 ) -> Lab:
-    """Open a lab: a shipped estate, `fleet-<hosts>x<gpus>[-<vms>vms]`, or an estate file.
+    """Open a lab: a shipped estate, `fleet-<hosts>x<gpus>[+<hosts>][-<vms>vms]`, or an estate file.
 
     `folder` holds its state between commands; None keeps it in memory. `clock` is the wall clock by
     default. `task_seconds` scales how long tasks last. Values of custom attributes are cut off after

@@ -99,7 +99,12 @@ def test_a_bare_host_has_no_driver() -> None:
 
 @pytest.mark.parametrize(
     ("name", "hosts", "gpus", "vms"),
-    [("fleet-3x8", 3, 24, 0), ("fleet-5x4-23vms", 5, 20, 23), ("fleet-60x8-600vms", 60, 480, 600)],
+    [
+        ("fleet-3x8", 3, 24, 0),
+        ("fleet-5x4-23vms", 5, 20, 23),
+        ("fleet-60x8-600vms", 60, 480, 600),
+        ("fleet-2x8+60-124vms", 62, 16, 124),
+    ],
 )
 def test_a_fleet_has_the_size_of_its_name(name: str, hosts: int, gpus: int, vms: int) -> None:
     rig = Rig(name)
@@ -108,6 +113,14 @@ def test_a_fleet_has_the_size_of_its_name(name: str, hosts: int, gpus: int, vms:
     assert sum(len(host.gpus) for host in state.all(Host)) == gpus
     assert len([vm for vm in state.all(VirtualMachine) if not vm.is_template]) == vms
     assert rig.find(Cluster, "gpu").hosts
+
+
+def test_hosts_without_gpus_have_clusters_of_their_own() -> None:
+    rig = Rig("fleet-1x8+51-104vms")
+    bare = [host for host in rig.lab.state.all(Host) if not host.gpus]
+    clusters = [rig.find(Cluster, name) for name in ("cpu", "cpu-02")]
+    assert [moid for cluster in clusters for moid in cluster.hosts] == [host.moid for host in bare]
+    assert all(len(host.vms) == 2 for host in bare)
 
 
 def test_a_fleet_is_always_the_same() -> None:

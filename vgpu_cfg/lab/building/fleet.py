@@ -2,6 +2,7 @@
 
     fleet-100x8           100 hosts of 8 GPUs, one template
     fleet-1000x8-10000vms and 10,000 VMs, of which the first run on GPUs
+    fleet-20x8+480        20 such hosts, and 480 without a GPU in clusters of their own
 
 Boards, sizes and modes vary from host to host; VMs are packed host by host without asking the
 rules, in shapes that the rules allow.
@@ -31,16 +32,17 @@ HOSTS_PER_CLUSTER = 50
 MOST_HOSTS = 10_000
 MOST_GPUS = 64
 MOST_VMS = 200_000
-_NAME = re.compile(r"fleet-([0-9]{1,18})x([0-9]{1,18})(?:-([0-9]{1,18})vms)?")
+_NAME = re.compile(r"fleet-([0-9]{1,18})x([0-9]{1,18})(?:\+([0-9]{1,18}))?(?:-([0-9]{1,18})vms)?")
 
 
 @dataclass(frozen=True, slots=True)
 class FleetSize:
-    """What a fleet's name says."""
+    """What a fleet's name says: hosts with so many GPUs each, hosts with none, VMs."""
 
     name: str
     hosts: int
     gpus: int
+    without: int
     vms: int
 
 
@@ -70,8 +72,8 @@ def parse_name(name: str) -> FleetSize | None:
     found = _NAME.fullmatch(name)
     if found is None:
         return None
-    size = FleetSize(name, int(found[1]), int(found[2]), int(found[3] or 0))
-    if size.hosts > MOST_HOSTS or size.gpus > MOST_GPUS or size.vms > MOST_VMS:
+    size = FleetSize(name, int(found[1]), int(found[2]), int(found[3] or 0), int(found[4] or 0))
+    if size.hosts + size.without > MOST_HOSTS or size.gpus > MOST_GPUS or size.vms > MOST_VMS:
         limits = f"{MOST_HOSTS} hosts, {MOST_GPUS} GPUs in each, {MOST_VMS} VMs"
         raise DocumentError(
             [DocumentFault(name, 1, 1, "the fleet is too large for the lab")], remedy=f"name at most {limits}"
@@ -92,15 +94,26 @@ def build_fleet(size: FleetSize) -> LabState:
 
 
 def _add_hosts(site: Site, size: FleetSize) -> list[Host]:
-    hosts: list[Host] = []
     parts = [_parts(kind, size.gpus) for kind in _KINDS]
-    for index in range(size.hosts):
-        at = index // HOSTS_PER_CLUSTER
-        name = "gpu" if at == 0 else f"gpu-{at + 1:02}"
-        cluster = site.clusters.get(name) or site.add_cluster(name)
-        host = _make_host(site, index, *parts[index % len(_KINDS)])
-        hosts.append(site.add_host(cluster, host, ("vsan",), ("vm-network",)))
-    return hosts
+    bare = _parts(_KINDS[0], 0)
+    return [
+        *(
+            _add_host(site, "gpu", index, _make_host(site, index, *parts[index % len(_KINDS)]))
+            for index in range(size.hosts)
+        ),
+        *(
+            _add_host(site, "cpu", index, _make_host(site, size.hosts + index, *bare))
+            for index in range(size.without)
+        ),
+    ]
+
+
+def _add_host(site: Site, clusters: str, index: int, host: Host) -> Host:
+    """Add a host to one of the clusters of this name, of which each takes fifty."""
+    at = index // HOSTS_PER_CLUSTER
+    name = clusters if at == 0 else f"{clusters}-{at + 1:02}"
+    cluster = site.clusters.get(name) or site.add_cluster(name)
+    return site.add_host(cluster, host, ("vsan",), ("vm-network",))
 
 
 def _parts(

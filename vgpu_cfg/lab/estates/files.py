@@ -41,7 +41,7 @@ def read_estate(estate: str | Path) -> EstateFile:
     else:
         path = Path(estate)
         if not path.exists() and path.suffix not in (_SUFFIX, ".yml"):
-            known = (*estate_names(), "fleet-<hosts>x<gpus>[-<vms>vms]")
+            known = (*estate_names(), "fleet-<hosts>x<gpus>[+<hosts>][-<vms>vms]")
             hint = documents.did_you_mean(str(estate), estate_names())
             fault = DocumentFault(str(estate), 1, 1, f"there is no estate {str(estate)!r}", hint)
             raise DocumentError(
