@@ -58,8 +58,8 @@ PLACEMENTS = [(25, 125), (50, 250), (100, 500), (200, 1000), (100, 2000), (100, 
 EXACT_FITS = [(24, range(1, 11)), (100, range(1, 11))]
 """Hosts and the seeds of their instances."""
 PREPARED = [(10, 50), (100, 500)]
-READ = ((10, 100), (100, 1_000), (1_000, 10_000))
-"""Hosts and VMs of the estates that are read."""
+READ = ("fleet-10x8-100vms", "fleet-100x8-1000vms", "fleet-1000x8-10000vms", "fleet-50x8+950-10000vms")
+"""The estates that are read."""
 PLAN = """
 version: 1
 name: bench

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -46,6 +46,7 @@ class Reading:
     """
 
     hosts: int = 0
+    with_gpus: int = 0
     vms: int = 0
     trips: int = 0
     answered_mb: float = 0
@@ -121,6 +122,7 @@ def read_once(address: str, thumbprint: str, pid: str) -> Reading:
         least, lab = time.process_time() - cpu, _cpu_of(pid) - lab_cpu
     return Reading(
         hosts=len(found.hosts),
+        with_gpus=sum(bool(host.gpus) for host in found.hosts),
         vms=len(found.vms),
         trips=trips,
         answered_mb=answered / _MB,
@@ -140,14 +142,13 @@ def _cpu_of(pid: str) -> float:
     return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
 
-def print_readings(sizes: tuple[tuple[int, int], ...]) -> None:
-    """Print a row for each number of hosts, of eight GPUs each, and VMs."""
+def print_readings(estates: Iterable[str]) -> None:
+    """Print a row for each estate."""
     head = ("round trips", "MB", "CPU s", "expat alone", "x the floor", "x its work", "memory MB")
-    print(f"\n{'read':24}{'VMs':>7}" + "".join(f"{words:>13}" for words in head))
-    for hosts, vms in sizes:
-        row = _read_apart(f"fleet-{hosts}x8-{vms}vms")
+    print(f"\n{'read':12}{'with GPUs':>12}{'VMs':>7}" + "".join(f"{words:>13}" for words in head))
+    for row in map(_read_apart, estates):
         print(
-            f"{row.hosts:>5,} hosts{'':13}{row.vms:>7,}{row.trips:>13}{row.answered_mb:>13.1f}"
+            f"{row.hosts:>6,} hosts{row.with_gpus:>12,}{row.vms:>7,}{row.trips:>13}{row.answered_mb:>13.1f}"
             f"{row.cpu_seconds:>13.1f}{row.parser_seconds:>13.1f}{row.of_the_floor:>13.2f}"
             f"{row.of_the_least_work:>13.2f}{row.memory_mb:>13.0f}"
         )
