@@ -37,6 +37,12 @@ def test_a_section_that_is_not_there_is_made_at_the_end() -> None:
     assert after == PLAN + "hosts:\n  - names: [esx-1]\n"
 
 
+@pytest.mark.parametrize("item", ["{grow: 8GiB}", "grow: 8GiB"])
+def test_lists_of_mappings_with_one_key_stay_as_they_are_written(item: str) -> None:
+    text = f"vms:\n- name: a\n  disks: [{item}, {{size: 1TiB}}]\n"
+    assert edited(text, [Edit(("name",), "p")]) == f"{text}name: p\n"
+
+
 def test_a_key_is_added_to_its_item_and_comments_stay() -> None:
     after = edited(PLAN, [Edit(("vms", 1, "clone"), "full")])
     assert "{name: chem, gpus: grid_a100-10c, clone: full} # small" in after

@@ -110,6 +110,7 @@ def _as_dumped(text: str) -> tuple[YAML, str]:
         yaml = YAML()
         yaml.preserve_quotes = True
         yaml.width = _WIDEST
+        yaml.brace_single_entry_mapping_in_flow_sequence = True
         yaml.indent(mapping=mapping, sequence=sequence, offset=offset)
         dumped = _dump(yaml, _load(yaml, text))
         apart = sum(line[:1] in "+-" for line in difflib.ndiff(text.splitlines(), dumped.splitlines()))
@@ -211,6 +212,8 @@ def _merged(text: str, before: str, after: str) -> str:
             if min(here) < 0 or here[-1] - here[0] != last - first - 1:
                 return after
             at, until = here[0], here[-1] + 1
+        elif first == len(old):
+            at = until = len(own)
         else:
             above = places.get(first - 1, -1) if first else -1
             if first and above < 0:
