@@ -72,7 +72,8 @@ def check_datastore(
             continue
         others = fitting(policies.values(), site.datastores)
         message = f"the datastore {unfit[0].name} does not fit the storage policy {policy.name!r}"
-        remedy = "name another policy: no datastore fits"
+        all_of_them = listed((repr(name) for name in policies), separator=" and ")
+        remedy = f"name another policy: no datastore fits {all_of_them}"
         if others:
             names = listed((store.name for store in others), shown=6)
             remedy = f"write `datastore` with one that does: {names}"
