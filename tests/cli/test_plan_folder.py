@@ -137,3 +137,18 @@ def test_the_folder_that_the_reference_draws_is_valid(vgpu_cfg: CommandLine) -> 
     told = vgpu_cfg.done("validate", "site/").told
     assert len(drawn) == 3
     assert ("site/muc.yaml: valid" in told, "site/ham.yaml: valid" in told) == (True, True)
+
+
+@pytest.mark.parametrize("command", ["plan", "validate"])
+def test_what_is_wrong_with_a_file_that_all_include_is_told_once(command: str, site: CommandLine) -> None:
+    site.write("site/site.yaml", FILES["site.yaml"] + "polocies: {}\n")
+    site.write("site/d.yaml", FAULTY)
+    ran = site(command, "site")
+    assert ran.code == 3
+    assert ran.err.count("site/site.yaml:3:1: unknown key 'polocies'") == 1
+    assert ran.err.count("site/d.yaml:4:") == 1
+    in_json = site(command, "site", "--output", "json")
+    subjects = [json.loads(line)["subject"] for line in in_json.err.splitlines()]
+    assert [subject.partition(" ")[2] for subject in subjects] == [
+        f"(plan site/{letter}.yaml)" for letter in "abcd"
+    ]

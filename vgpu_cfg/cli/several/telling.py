@@ -10,7 +10,7 @@ from vgpu_cfg.cli.options.shared import OutputFormat
 from vgpu_cfg.cli.output import show
 from vgpu_cfg.cli.output.answers import Answer
 from vgpu_cfg.cli.several.asking import Told
-from vgpu_cfg.errors import VgpuCfgError, worst_exit_code
+from vgpu_cfg.errors import DocumentError, DocumentFault, VgpuCfgError, worst_exit_code
 from vgpu_cfg.render.views.several import OneOfSeveral, Several
 
 if TYPE_CHECKING:
@@ -32,9 +32,16 @@ def tell_all(told: Sequence[Told], noun: str, command: str, output: OutputFormat
     else:
         show.lines(lambda width: _lines(told, view, width))
     sys.stdout.flush()
+    faults_told: set[tuple[DocumentFault, ...]] = set()
     for row in view.rows:
-        if row.error is not None:
-            show.error(row.error, output, of=f"{noun} {row.name}")
+        if row.error is None:
+            continue
+        # What is wrong with a file that several include is told once; in JSON each error is of its own plan.
+        if isinstance(row.error, DocumentError) and output is not OutputFormat.JSON:
+            if row.error.faults in faults_told:
+                continue
+            faults_told.add(row.error.faults)
+        show.error(row.error, output, of=f"{noun} {row.name}")
     for one in told:
         if one.error is not None and not isinstance(one.error, VgpuCfgError):
             raise one.error
