@@ -192,6 +192,23 @@ def test_build_tells_every_fault_where_it_stands() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("keys", "expected"),
+    [
+        ("cores: 2", "unknown key 'cores' (did you mean 'cores' in 'hosts'?)"),
+        ("core: 2", "unknown key 'core' (did you mean 'cores' in 'hosts'?)"),
+        ("hots: 2", "unknown key 'hots' (did you mean 'hosts'?)"),
+        ("colour: 2", "unknown key 'colour' (known keys: hosts, name)"),
+        ("hosts: [{name: a, kind: gpu}]", "unknown key 'kind' (did you mean 'kind' in 'devices'?)"),
+        ("hosts: [{name: a, board: x}]", "unknown key 'board' (did you mean 'board' in 'devices'?)"),
+        ("hosts: [{name: a, boards: x}]", "unknown key 'boards' (did you mean 'board' in 'devices'?)"),
+    ],
+)
+def test_a_key_of_what_stands_below_is_said_to_be_one(keys: str, expected: str) -> None:
+    (found,) = complaints(f"name: e\n{keys}\n")
+    assert found.endswith(f": {expected}")
+
+
 def test_a_lenient_reading_adds_its_faults_to_those_of_the_content() -> None:
     assert complaints("name: 1\nname: 2\n", lenient=True) == [
         "a.yaml:1:7: 'name' must be text, not 1 (quote it: \"1\")",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import types
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
@@ -114,7 +114,7 @@ def _fault(
             parent = detail["loc"][:-1]
             hint = did_you_mean(last, [str(loc[-1]) for loc in missing if loc[:-1] == parent])
             if model is not None:
-                hint = hint or did_you_mean(last, _keys_at(model, parent), noun="keys")
+                hint = hint or _key_hint(last, _models_at(model, parent))
             return document.fault(place, f"unknown key {last!r}", hint, at_key=True)
         case "missing":
             where = f" in {_subject(place)}" if place else ""
@@ -204,19 +204,38 @@ def _value_hint(value: object, wanted: list[str]) -> str:
     return ""
 
 
-def _keys_at(model: type[BaseModel], loc: Iterable[str | int]) -> set[str]:
-    """List the keys that the models at `loc` know, for a suggestion."""
+def _key_hint(word: str, models: Sequence[type[BaseModel]]) -> str:
+    """Suggest a key for one that the models at a place do not know: one of theirs, or one below theirs.
+
+    Below it must be the same word, or its plural or singular.
+    """
+    known = [field for one in models for field in _fields(one)]
+    below: dict[str, list[str]] = {}
+    for key, annotation in known:
+        for value in (annotation, *_step(annotation, 0)):
+            for name in {name for one in _models(value) for name, _ in _fields(one)}:
+                below.setdefault(name, []).append(repr(key))
+    near = did_you_mean(word, (key for key, _ in known))
+    for name in (word, f"{word}s", word.removesuffix("s")):
+        if name in below and (name == word or not near):
+            return f"did you mean {name!r} in {_listed(below[name])}?"
+    return near or did_you_mean(word, (key for key, _ in known), noun="keys")
+
+
+def _models_at(model: type[BaseModel], loc: Iterable[str | int]) -> list[type[BaseModel]]:
+    """List the models that may stand at `loc`."""
     candidates: list[Any] = [model]
     for element in loc:
         following: list[Any] = []
         for annotation in candidates:
             following.extend(_step(annotation, element))
         candidates = following or candidates
-    keys: set[str] = set()
-    for annotation in candidates:
-        for found in _models(annotation):
-            keys.update(info.alias or name for name, info in found.model_fields.items())
-    return keys
+    return [found for annotation in candidates for found in _models(annotation)]
+
+
+def _fields(model: type[BaseModel]) -> list[tuple[str, Any]]:
+    """List a model's keys, each with the annotation of its value."""
+    return [(info.alias or name, info.annotation) for name, info in model.model_fields.items()]
 
 
 def _alternatives(annotation: Any) -> list[Any]:
