@@ -8,8 +8,8 @@ from __future__ import annotations
 import http.client
 import ssl
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -29,13 +29,18 @@ class Passed:
 
 @dataclass
 class CountingProxy:
-    """A running proxy; `delay_seconds` may be changed. Each connection has one to the server."""
+    """A running proxy; `delay_seconds` may be changed. Each connection has one to the server.
+
+    What is to be passed on goes through `passing`, by its body, as long as that has its block open.
+    """
 
     address: str
     certificate: Certificate
     delay_seconds: float = 0
     passed: Passed = field(default_factory=Passed)
     lock: threading.Lock = field(default_factory=threading.Lock)
+    passing: Callable[[bytes], AbstractContextManager[object]] = nullcontext
+    connections: int = 0
 
     def taken(self) -> Passed:
         """Return the counts, and begin anew."""
@@ -62,6 +67,8 @@ def proxy_to(upstream: str) -> Iterator[CountingProxy]:
 
         def setup(self) -> None:
             super().setup()
+            with running.lock:
+                running.connections += 1
             # The server is one that the bench has started itself.
             context = ssl._create_unverified_context()  # noqa: S323  # as said
             self.upstream = http.client.HTTPSConnection(upstream, timeout=600, context=context)
@@ -77,9 +84,10 @@ def proxy_to(upstream: str) -> Iterator[CountingProxy]:
             body = self.whole_body()
             headers = {name: value for name, value in self.headers.items() if name.lower() not in _OF_ONE_HOP}
             never.wait(running.delay_seconds)
-            self.upstream.request(self.command, self.path, body, headers)
-            answer = self.upstream.getresponse()
-            content = answer.read()
+            with running.passing(body):
+                self.upstream.request(self.command, self.path, body, headers)
+                answer = self.upstream.getresponse()
+                content = answer.read()
             self.send_response_only(answer.status, answer.reason)
             for name, value in answer.getheaders():
                 if name.lower() not in _OF_ONE_HOP:

@@ -350,7 +350,7 @@ def record(connection: Connection, path: Path) -> int:
     from vgpu_cfg.vsphere.reading.reader import VCenterReader
 
     transport = RecordingTransport(make_transport(connection), connection.server)
-    with open_session(connection, transport) as session:
+    with open_session(connection, transport, in_flight=1) as session:  # so answers come in one order
         VCenterReader(session, SystemClock()).read_everything()
     recording = transport.recording(SystemClock().now())
     save_recording(recording, path)
@@ -379,8 +379,13 @@ def make_transport(connection: Connection) -> Transport:
 
 
 @contextmanager
-def open_session(connection: Connection, transport: Transport) -> Iterator[Session]:
-    """Log in, and wait later on for a vCenter that is away; log out and close at the end."""
+def open_session(
+    connection: Connection, transport: Transport, *, in_flight: int | None = None
+) -> Iterator[Session]:
+    """Log in, and wait later on for a vCenter that is away; log out and close at the end.
+
+    `in_flight` is as in `Limits`, unless it is given. The lab in this process is asked one thing at a time.
+    """
     from vgpu_cfg.vsphere.wire.session import Session
 
     clock, limits = _clock_of(transport), connection.limits
@@ -398,6 +403,7 @@ def open_session(connection: Connection, transport: Transport) -> Iterator[Sessi
         outage=outage,
         limits=limits,
     ) as session:
+        session.in_flight = in_flight or (1 if connection.is_lab else limits.in_flight)
         yield session
 
 

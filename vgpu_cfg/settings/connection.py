@@ -42,6 +42,7 @@ Timeout = Annotated[float, Field(gt=0, le=LONGEST_TIMEOUT_SECONDS)]
 Outage = Annotated[float, Field(ge=0, le=LONGEST_OUTAGE_SECONDS)]
 AnswerMib = Annotated[int, Field(ge=1, le=4096)]
 AnswerPages = Annotated[int, Field(ge=1, le=1_000_000)]
+InFlight = Annotated[int, Field(ge=1, le=16)]
 LAB_PASSWORD = "lab"  # noqa: S105 - the lab's own, printed by `vgpu-cfg lab`
 
 
@@ -78,6 +79,7 @@ class Context(Frozen):
     outage_seconds: Outage | None = None
     answer_mib: AnswerMib | None = None
     answer_pages: AnswerPages | None = None
+    in_flight: InFlight | None = None
     protect: ProtectEntry = ProtectEntry()
     most_deletions: Annotated[int, Field(ge=0)] | None = None
     require_change: bool = False
@@ -111,6 +113,7 @@ class Environment(Frozen):
     outage_seconds: Outage | None = None
     answer_mib: AnswerMib | None = None
     answer_pages: AnswerPages | None = None
+    in_flight: InFlight | None = None
     quotas: Path | None = None
 
 

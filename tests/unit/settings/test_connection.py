@@ -159,16 +159,17 @@ def test_limits_that_no_flag_sets_come_from_the_environment_then_the_context(
     config: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config.write_text(
-        "contexts:\n  prod: {server: vc01, user: me, outage_seconds: 5, answer_mib: 6, answer_pages: 7}\n",
+        "contexts:\n"
+        "  prod: {server: vc01, user: me, outage_seconds: 5, answer_mib: 6, answer_pages: 7, in_flight: 8}\n",
         encoding="utf-8",
     )
 
     def found() -> Limits:
         return resolve_connection(ConnectionFlags(context="prod")).limits
 
-    assert found() == Limits(outage_seconds=5.0, answer_mib=6, answer_pages=7)
-    set_variables(monkeypatch, OUTAGE_SECONDS="0", ANSWER_MIB="16", ANSWER_PAGES="17")
-    assert found() == Limits(outage_seconds=0.0, answer_mib=16, answer_pages=17)
+    assert found() == Limits(outage_seconds=5.0, answer_mib=6, answer_pages=7, in_flight=8)
+    set_variables(monkeypatch, OUTAGE_SECONDS="0", ANSWER_MIB="16", ANSWER_PAGES="17", IN_FLIGHT="1")
+    assert found() == Limits(outage_seconds=0.0, answer_mib=16, answer_pages=17, in_flight=1)
 
 
 @pytest.mark.parametrize(

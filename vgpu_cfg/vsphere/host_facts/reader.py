@@ -2,12 +2,14 @@
 
 The round trips, whatever the number of hosts: one (and a page for each 2,000 objects) for
 networks and switches, one for hosts, clusters and custom fields, one per option of vCenter. With
-OWNERS one more per cluster and one for the names of profiles. Per host: see `questions`.
+OWNERS one more per cluster and one for the names of profiles. Per host: see `questions`. Of a host one
+question is asked after the other, of several hosts some at once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from pyVmomi import vim, vmodl
@@ -84,23 +86,26 @@ def _facts(
     fields = _first(items, "CustomFieldsManager")
     licences = _first(items, "LicenseManager")
     attributes = attributes_by_key(fields)
-    hosts = {}
-    for moid in dict.fromkeys(host_moids):
+    manager = None if licences is None else licences.get("licenseAssignmentManager")
+
+    def facts_of(moid: str) -> HostFacts:
         item = items.get(moid)
         if item is None:
-            hosts[moid] = HostFacts(unread=dict.fromkeys(requested, _GONE))
-            continue
+            return HostFacts(unread=dict.fromkeys(requested, _GONE))
         why = base_unread(item, fields)
         unread = {FactGroup.BASE: why} if why else {}
-        manager = None if licences is None else licences.get("licenseAssignmentManager")
         name = unescaped(item.get("name", moid))
         answers = _ask(HostQuestions(session, item, manager, name), item, requested, unread)
-        hosts[moid] = HostFacts(
+        return HostFacts(
             groups=requested - unread.keys(),
             **base_facts(item, networks, attributes),
             **answers,
             unread=unread,
         )
+
+    moids = tuple(dict.fromkeys(host_moids))
+    told = session.together([partial(facts_of, moid) for moid in moids])
+    hosts = dict(zip(moids, told, strict=True))
     if FactGroup.OWNERS in requested:
         hosts = _with_owners(session, hosts, items, computes)
     return EstateFacts(

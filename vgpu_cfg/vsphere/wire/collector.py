@@ -17,8 +17,8 @@ from pyVmomi import VmomiSupport, vim, vmodl
 
 from vgpu_cfg.errors import TooMuch
 from vgpu_cfg.late_dataclasses import dataclass
-from vgpu_cfg.vsphere.wire.ahead import Ahead
 from vgpu_cfg.vsphere.wire.faults import is_session_over, translated
+from vgpu_cfg.vsphere.wire.flight import Ahead
 from vgpu_cfg.vsphere.wire.kept import Read, Shape
 from vgpu_cfg.vsphere.wire.session import Session
 from vgpu_cfg.vsphere.wire.stub import Answer

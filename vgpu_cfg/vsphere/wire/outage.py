@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import field
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
 from vgpu_cfg.errors import AnswerLate, NoConnectionInTime, Unreachable
 from vgpu_cfg.late_dataclasses import dataclass
+from vgpu_cfg.vsphere.wire.flight import alone
 
 Answer = TypeVar("Answer")
 
@@ -44,7 +45,8 @@ class Outage:
     tell: Callable[[str], None] = lambda _line: None
     is_called_off: Callable[[], bool] = lambda: False
     is_known: bool = False
-    _is_in_vain: bool = field(default=False, init=False)
+    _in_vain: Unreachable | None = field(default=None, init=False)
+    _rests: int = field(default=0, init=False)
 
     @contextmanager
     def watched(self, tell: Callable[[str], None], is_called_off: Callable[[], bool]) -> Iterator[None]:
@@ -62,43 +64,51 @@ class Outage:
         Raises the last Unreachable, with how long was waited for.
         """
         begun, told, late, attempts = self.now(), False, 0, 0
-        while True:
-            try:
-                answer = ask()
-            except Unreachable as lost:
-                late = late + 1 if isinstance(lost, AnswerLate) else 0
-                is_silent = isinstance(lost, NoConnectionInTime) and not self.is_known
-                if is_silent or not may_repeat(lost) or late >= (MOST_LATE if self.is_known else 1):
-                    raise
-                attempts += 1
-                is_quick = attempts <= len(QUICK_PAUSES)
-                if not is_quick and not self._goes_on(begun):
-                    self._is_in_vain = True
-                    raise self._in_vain(lost, begun) from lost
-                if not is_quick and not told:
-                    told = True
-                    self._announce(lost, begun)
-                self._rest(QUICK_PAUSES[attempts - 1] if is_quick else LONG_PAUSE_SECONDS)
-            else:
-                self._is_in_vain = False
-                if told:
-                    self.tell(f"vCenter answers again, after {_spelled(self.now() - begun)}")
-                return answer
+        with ExitStack() as waiting:
+            while True:
+                rests = self._rests
+                try:
+                    answer = ask()
+                except Unreachable as lost:
+                    late = late + 1 if isinstance(lost, AnswerLate) else 0
+                    is_silent = isinstance(lost, NoConnectionInTime) and not self.is_known
+                    if is_silent or not may_repeat(lost) or late >= (MOST_LATE if self.is_known else 1):
+                        raise
+                    waiting.enter_context(alone())
+                    if self._rests != rests:  # what was asked together has waited for it already
+                        if self._in_vain is not None:
+                            raise self._in_vain from lost
+                        continue
+                    attempts += 1
+                    is_quick = attempts <= len(QUICK_PAUSES)
+                    if not is_quick and not self._goes_on(begun):
+                        self._in_vain = self._waited(lost, begun)
+                        raise self._in_vain from lost
+                    if not is_quick and not told:
+                        told = True
+                        self._announce(lost, begun)
+                    self._rest(QUICK_PAUSES[attempts - 1] if is_quick else LONG_PAUSE_SECONDS)
+                else:
+                    self._in_vain = None
+                    if told:
+                        self.tell(f"vCenter answers again, after {_spelled(self.now() - begun)}")
+                    return answer
 
     def _goes_on(self, begun: datetime) -> bool:
         is_in_time = self.now() < begun + timedelta(seconds=self.seconds)
-        return self.is_known and is_in_time and not self._is_in_vain and not self.is_called_off()
+        return self.is_known and is_in_time and self._in_vain is None and not self.is_called_off()
 
     def _announce(self, lost: Unreachable, begun: datetime) -> None:
         until = (begun + timedelta(seconds=self.seconds)).astimezone()
         self.tell(f"vCenter does not answer ({lost.message}); waiting until {until:%H:%M}")
 
     def _rest(self, seconds: float) -> None:
+        self._rests += 1
         while seconds > 0 and not self.is_called_off():
             self.pause(min(seconds, SLICE_SECONDS))
             seconds -= SLICE_SECONDS
 
-    def _in_vain(self, lost: Unreachable, begun: datetime) -> Unreachable:
+    def _waited(self, lost: Unreachable, begun: datetime) -> Unreachable:
         """Say how long was waited, where that is news."""
         waited = self.now() - begun
         if not self.is_known or waited < timedelta(seconds=2 * LONG_PAUSE_SECONDS):

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from pyVmomi import vim, vmodl
 
@@ -20,6 +20,7 @@ from vgpu_cfg.model.observed.inventory import VCenter
 from vgpu_cfg.ports import Transport
 from vgpu_cfg.vsphere.wire import versions
 from vgpu_cfg.vsphere.wire.faults import to_error, translated
+from vgpu_cfg.vsphere.wire.flight import alone, together
 from vgpu_cfg.vsphere.wire.lost_tasks import find_task
 from vgpu_cfg.vsphere.wire.outage import Outage
 from vgpu_cfg.vsphere.wire.rest import RestClient, basic, signed
@@ -29,6 +30,7 @@ STORAGE_PATH = "/pbm"
 STORAGE_VERSION = "pbm.version.version11"
 """Of vCenter 6.5, which brought the question whether datastores fit a policy (`PbmCheckRequirements`)."""
 
+Result = TypeVar("Result")
 PasswordSource = str | Callable[[], str]
 _PROLOGUE = re.compile(r"\A\s*<\?xml[^>]*\?>")
 _ASSERTION = re.compile(r"<([\w.-]+:|)Assertion\s[^!]*</\1Assertion>")
@@ -41,7 +43,8 @@ class Session:
     `password` may be a function: it is called when the login is made, not before, and again
     where the session has to be renewed. So is `token`, which goes before it: a SAML token of vCenter's single
     sign-on, which says who logs in (bearer: LoginByToken of the vSphere API reference).
-    `attribute_keys` holds keys of custom attributes by their names, for each type of objects.
+    `attribute_keys` holds keys of custom attributes by their names, for each type of objects. `in_flight`
+    says how many requests may be on their way at once.
     """
 
     def __init__(
@@ -64,6 +67,7 @@ class Session:
         self._token = token
         self.outage = outage or Outage()
         self.limits = limits or Limits()
+        self.in_flight = 1
         self.rest = RestClient(transport, address, self._authorization, self.outage)
         """The REST side, which nobody logs in to before something is asked of it."""
         self._stub: TransportStub | None = None
@@ -147,6 +151,10 @@ class Session:
         stubs = sum(stub.round_trips for stub in (self._stub, self._storage) if stub is not None)
         return stubs + self.rest.round_trips
 
+    def together(self, calls: Sequence[Callable[[], Result]]) -> list[Result]:
+        """Ask independent questions, a few at once where the server lets us: see `wire.flight.together`."""
+        return together(calls, self.in_flight)
+
     @property
     def storage(self) -> TransportStub:
         """The stub of Storage Policy Based Management (SPBM), an API of its own beside this one.
@@ -158,13 +166,9 @@ class Session:
             self._storage = TransportStub(
                 self._transport, STORAGE_VERSION, self.address, self.outage, STORAGE_PATH
             )
-            self._storage.renew = self._renew_storage
+            self._storage.login = self
         self._storage.requestContext["vcSessionCookie"] = self.stub.cookie
         return self._storage
-
-    def _renew_storage(self) -> None:
-        self.renew()
-        self.storage.requestContext["vcSessionCookie"] = self.stub.cookie
 
     @property
     def api_version(self) -> str:
@@ -208,7 +212,10 @@ class Session:
         self.renewals += 1
         self.forget_view()
         self.stub.forget_session()
-        self.outage.ride(self._login, lambda _lost: True)
+        with alone():
+            self.outage.ride(self._login, lambda _lost: True)
+        if self._storage is not None:
+            self._storage.requestContext["vcSessionCookie"] = self.stub.cookie
 
     def _open(self) -> None:
         # The list of versions is fetched before a version is known; any will do to send it.
@@ -227,7 +234,7 @@ class Session:
             )
         self._login()
         self.outage.is_known = True
-        stub.renew = self.renew
+        stub.login = self
         stub.find_task = self._find_task
 
     def _find_task(self, subject: Any, method: str, age: timedelta) -> Any | None:

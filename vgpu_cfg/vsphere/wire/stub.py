@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 from http import HTTPStatus
 from http.cookies import CookieError, SimpleCookie
-from typing import Any
+from typing import Any, Protocol
 
 from pyVmomi import vim, vmodl
 from pyVmomi.SoapAdapter import SoapStubAdapterBase
@@ -20,6 +20,7 @@ from vgpu_cfg.errors import AnswerLost, NotSent, Unreachable, VCenterError
 from vgpu_cfg.ports import Transport
 from vgpu_cfg.vsphere.wire.allowances import PATIENCE, patient
 from vgpu_cfg.vsphere.wire.decoding import Decoder, Found, UnreadableAnswer
+from vgpu_cfg.vsphere.wire.flight import travelling
 from vgpu_cfg.vsphere.wire.kept import Read, Shape
 from vgpu_cfg.vsphere.wire.outage import Outage
 
@@ -72,10 +73,20 @@ def is_read(method: str) -> bool:
     return method.startswith(_READ_PREFIXES) or method in _OF_THE_SESSION or method in _HARMLESS
 
 
-class TransportStub(SoapStubAdapterBase):
-    """A pyvmomi stub over a Transport. Not to be shared between threads.
+class Login(Protocol):
+    """What logs in again; `renewals` counts how often it has."""
 
-    `round_trips` counts exchanges. `renew`, when set, logs in again: a call that the
+    renewals: int
+
+    def renew(self) -> None:
+        """Log in again."""
+        ...
+
+
+class TransportStub(SoapStubAdapterBase):
+    """A pyvmomi stub over a Transport. Threads share it only as `wire.flight` has it.
+
+    `round_trips` counts exchanges. `login`, when set, logs in again: a call that the
     server refused for want of a session is sent once more after it, since nothing was done.
     `find_task`, when set, returns the task of a call whose answer was lost, by the call's object, its
     method and how long ago it was sent. `outage` says how long a server that is away is waited for, `path`
@@ -95,7 +106,7 @@ class TransportStub(SoapStubAdapterBase):
         self.requestContext: dict[str, str] = {}
         self.samlToken: str | None = None
         self.round_trips = 0
-        self.renew: Callable[[], None] | None = None
+        self.login: Login | None = None
         self.find_task: Callable[[Any, str, timedelta], Any | None] | None = None
         self.tasks: set[str] = set()
         self.outage = outage or Outage()
@@ -128,12 +139,15 @@ class TransportStub(SoapStubAdapterBase):
         return found
 
     def _renewing(self, mo: Any, info: Any, args: Any) -> Any:
+        login = self.login
+        renewals = 0 if login is None else login.renewals
         try:
             return self._call(mo, info, args)
         except vim.fault.NotAuthenticated:
-            if self.renew is None or info.wsdlName in _SESSION_BOUND:
+            if login is None or info.wsdlName in _SESSION_BOUND:
                 raise
-            self.renew()
+            if login.renewals == renewals:
+                login.renew()
             return self._call(mo, info, args)
 
     def _find_task(self, mo: Any, info: Any, sent_at: datetime) -> Any | None:
@@ -206,8 +220,11 @@ class TransportStub(SoapStubAdapterBase):
 
     def _exchange(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> tuple[int, bytes]:
         self.round_trips += 1
-        status, answer_headers, answer = self._transport.exchange(method, path, headers, body)
-        self._take_cookie(answer_headers)
+        cookie = self._cookie
+        with travelling():
+            status, answer_headers, answer = self._transport.exchange(method, path, headers, body)
+        if self._cookie == cookie:
+            self._take_cookie(answer_headers)  # else somebody has logged in since, and this one is older
         if status in (HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT):
             raise Unreachable(
                 f"vCenter's web front answers {status}: its service is not up",

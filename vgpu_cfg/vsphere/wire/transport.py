@@ -150,7 +150,7 @@ class HttpsTransport:
         self._pool = urllib3.HTTPSConnectionPool(
             self._host,
             self._port,
-            maxsize=2,
+            maxsize=self._limits.in_flight + 1,
             ssl_context=trust.context(),
             cert_reqs="CERT_REQUIRED" if verifies else "CERT_NONE",
             assert_hostname=None if verifies else False,

@@ -14,6 +14,15 @@ from vgpu_cfg.vsphere.wire.outage import Outage
 from vgpu_cfg.vsphere.wire.stub import TransportStub, is_read
 
 
+class Counted:
+    """Logs in again as often as it is asked, and counts."""
+
+    renewals = 0
+
+    def renew(self) -> None:
+        self.renewals += 1
+
+
 def stub_on(*answers: Answer | Exception) -> tuple[TransportStub, Wire, list[float]]:
     wire = Wire(answers)
     slept: list[float] = []
@@ -146,20 +155,20 @@ def test_a_value_that_this_client_does_not_know_is_an_error() -> None:
 def test_a_session_that_ended_is_renewed_once() -> None:
     ended = fault(vim.fault.NotAuthenticated(object=vim.VirtualMachine("vm-1"), privilegeId="System.View"))
     stub, wire, _ = stub_on(ended, soap("PowerOnVM_Task", TASK), ended, ended)
-    renewed = []
-    stub.renew = lambda: renewed.append(1)
+    stub.login = login = Counted()
     assert a_write(stub)._moId == "task-7"
     assert len(wire.requests) == 2
     with pytest.raises(vim.fault.NotAuthenticated):
         a_write(stub)
     assert len(wire.requests) == 4
-    assert len(renewed) == 2
+    assert login.renewals == 2
 
 
 def test_what_names_a_view_is_not_sent_into_another_session() -> None:
     ended = fault(vim.fault.NotAuthenticated(object=vim.Folder("group-d1"), privilegeId="System.View"))
     stub, wire, _ = stub_on(ended)
-    stub.renew = lambda: pytest.fail("must not be renewed")
+    stub.login = login = Counted()
     with pytest.raises(vim.fault.NotAuthenticated):
         vmodl.query.PropertyCollector("propertyCollector", stub).ContinueRetrievePropertiesEx("token-1")
     assert len(wire.requests) == 1
+    assert login.renewals == 0
