@@ -36,7 +36,7 @@ def test_a_session_speaks_the_newest_api_and_knows_its_server(vcenter: VCenter) 
         assert about.version.startswith("8.0")
         assert about.instance_uuid
         assert about.user == vcenter.user
-        assert session.round_trips == 3
+        assert session.round_trips == 2
 
 
 def test_a_wrong_password_is_said_to_be_one(vcenter: VCenter) -> None:

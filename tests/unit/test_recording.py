@@ -177,7 +177,6 @@ class Server:
 
 def recorded(*exchanges: tuple[bytes, bytes]) -> Recording:
     transport = RecordingTransport(Server(*[answer for _, answer in exchanges]), "vc01.example.com")
-    transport.exchange("GET", "/sdk/vimServiceVersions.xml", {}, b"")
     for request, answer in exchanges:
         status, headers, got = transport.exchange("POST", "/sdk", VERSION, request)
         assert (status, got) == (200, answer)
@@ -210,11 +209,14 @@ def test_a_missing_answer_is_an_error_that_names_it() -> None:
     assert "record" in caught.value.remedy
 
 
-def test_a_player_offers_only_the_recorded_version() -> None:
-    player = PlayingTransport(recorded((call("QueryA"), ONE)))
-    body = player.exchange("GET", "/sdk/vimServiceVersions.xml", {}, b"")[2]
-    assert b"<version>8.0.3.0</version>" in body
-    assert body.count(b"<version>") == 1
+ROOTS = call("RetrieveServiceContent", this="ServiceInstance", kind="ServiceInstance")
+
+
+def test_a_player_speaks_no_newer_version_than_the_recorded_one() -> None:
+    answer = soap("<R><about><version>9.0.0</version><apiVersion>9.0.0.0</apiVersion></about></R>")
+    player = PlayingTransport(recorded((ROOTS, answer), (call("QueryA"), answer)))
+    assert player.exchange("POST", "/sdk", {}, ROOTS)[2] == answer.replace(b"9.0.0.0", b"8.0.3.0")
+    assert player.exchange("POST", "/sdk", {}, call("QueryA"))[2] == answer
 
 
 def test_a_player_knows_when_it_was_recorded() -> None:

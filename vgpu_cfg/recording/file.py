@@ -42,12 +42,12 @@ class Exchange(Frozen):
 class Recording(Frozen):
     """Everything a vCenter answered to the fixed set of reads.
 
-    `api_version` is the version id on the wire ("8.0.3.0"): a player offers no other.
+    `api_version` is the version id on the wire ("8.0.3.0"): a player speaks no other.
     """
 
     format: Literal[5] = FORMAT
     address: Annotated[str, AfterValidator(_whole)]
-    api_version: str
+    api_version: Annotated[str, AfterValidator(_whole)]
     recorded_at: datetime
     exchanges: tuple[Exchange, ...]
 

@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Mapping
 from datetime import datetime
-from http import HTTPStatus
 
 from vgpu_cfg.errors import NotRecorded
 from vgpu_cfg.recording.canonical import request_key
 from vgpu_cfg.recording.file import Recording
 
-_VERSIONS_NAME = "/vimServiceVersions.xml"
-_VERSIONS = (
-    '<?xml version="1.0" encoding="UTF-8"?>\n'
-    '<namespaces version="1.0"><namespace><name>urn:vim25</name>'
-    "<version>{}</version></namespace></namespaces>"
-)
+_ROOTS = "ServiceInstance.RetrieveServiceContent"
+_NEWEST = re.compile(b"(?<=<apiVersion>)[^<]*")
 
 
 class PlayingTransport:
     """Answers each request with what was recorded for it; where that was more than once, in that order.
 
     The last answer to a request is given again and again. It is a Clock too, stopped at the
-    moment of the recording. Only the recorded API version is
-    offered, so that a newer client asks what was asked then.
+    moment of the recording. The server speaks no newer API version than was recorded, so that a newer client
+    asks what was asked then.
     """
 
     def __init__(self, recording: Recording) -> None:
@@ -38,8 +34,6 @@ class PlayingTransport:
     ) -> tuple[int, Mapping[str, str], bytes]:
         """Return the recorded answer. Raises NotRecorded where there is none."""
         del headers
-        if not body and path.endswith(_VERSIONS_NAME):
-            return HTTPStatus.OK, {}, _VERSIONS.format(self.recording.api_version).encode()
         call, key = request_key(method, path, body)
         answers = self._answers.get(key)
         if not answers:
@@ -50,6 +44,8 @@ class PlayingTransport:
                 "a recording answers reads only, and changes nothing",
             )
         status, answer = answers.pop(0) if len(answers) > 1 else answers[0]
+        if call == _ROOTS:
+            answer = _NEWEST.sub(lambda _: self.recording.api_version.encode(), answer)
         return status, {}, answer
 
     def now(self) -> datetime:

@@ -53,13 +53,9 @@ class Scripted:
     """
 
     answers: dict[str, list[Any]] = field(default_factory=dict)
-    version: str = "8.0.3.0"
     calls: list[tuple[str, str]] = field(default_factory=list)
 
     def exchange(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> Answer:
-        if method == "GET":
-            listed = f"<version>{self.version}</version>"
-            return 200, {}, f"<ns><namespace><name>urn:vim25</name>{listed}</namespace></ns>".encode()
         found = METHOD.search(body)
         assert found is not None, body
         called = found[1].decode()
@@ -89,7 +85,7 @@ def no_method(name: str) -> Any:
     return vmodl.fault.MethodNotFound(receiver=vim.Folder("group-d1"), method=name)
 
 
-def content() -> Any:
+def content(version: str = "8.0.3.0") -> Any:
     about = vim.AboutInfo(
         name="vc",
         fullName="vc",
@@ -99,7 +95,7 @@ def content() -> Any:
         osType="l",
         productLineId="vpx",
         apiType="VirtualCenter",
-        apiVersion="8.0.3.0",
+        apiVersion=version,
     )
     return vim.ServiceInstanceContent(
         rootFolder=vim.Folder("group-d1"),
@@ -130,9 +126,9 @@ def session_on(
     answers: Mapping[str, Any], *, version: str = "8.0.3.0", service: Any = None
 ) -> Iterator[tuple[Session, Scripted]]:
     """Log in to a vCenter with these answers; one that is no list is given for ever."""
-    script = Scripted(version=version)
+    script = Scripted()
     script.answers = {
-        "RetrieveServiceContent": [service or content()],
+        "RetrieveServiceContent": [service or content(version)],
         "Login": [user_session()],
         "Logout": [None],
         # A typed array is a list too, and one answer.

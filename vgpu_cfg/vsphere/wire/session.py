@@ -19,12 +19,12 @@ from vgpu_cfg.model.limits import Limits
 from vgpu_cfg.model.observed.inventory import VCenter
 from vgpu_cfg.ports import Transport
 from vgpu_cfg.vsphere.wire import versions
-from vgpu_cfg.vsphere.wire.faults import to_error, translated
+from vgpu_cfg.vsphere.wire.faults import fault_text, to_error
 from vgpu_cfg.vsphere.wire.flight import alone, together
 from vgpu_cfg.vsphere.wire.lost_tasks import find_task
 from vgpu_cfg.vsphere.wire.outage import Outage
 from vgpu_cfg.vsphere.wire.rest import RestClient, basic, signed
-from vgpu_cfg.vsphere.wire.stub import TransportStub
+from vgpu_cfg.vsphere.wire.stub import TransportStub, Unreadable
 
 STORAGE_PATH = "/pbm"
 STORAGE_VERSION = "pbm.version.version11"
@@ -218,24 +218,35 @@ class Session:
             self._storage.requestContext["vcSessionCookie"] = self.stub.cookie
 
     def _open(self) -> None:
-        # The list of versions is fetched before a version is known; any will do to send it.
-        bare = TransportStub(self._transport, "vim.version.version11", self.address, self.outage)
-        version = versions.negotiate(bare.fetch(versions.VERSIONS_PATH), self.address)
-        stub = TransportStub(self._transport, version, self.address, self.outage)
-        stub.round_trips = bare.round_trips
+        stub = TransportStub(self._transport, versions.OLDEST_NAME, self.address, self.outage)
         self._stub = stub
-        with translated("reading the service content", self.address):
-            self._content = vim.ServiceInstance("ServiceInstance", stub).RetrieveContent()
-        if self._content.about.apiType != "VirtualCenter":
+        self._content = self._roots()
+        about = self._content.about
+        if about.apiType != "VirtualCenter":
             raise VCenterError(
-                f"this is no vCenter but a {self._content.about.name}",
+                f"this is no vCenter but a {about.name}",
                 subject=self.address,
                 remedy="give the address of the vCenter that manages the host",
             )
+        stub.speak(versions.negotiate(about.apiVersion or "", about.version or "", self.address))
         self._login()
         self.outage.is_known = True
         stub.login = self
         stub.find_task = self._find_task
+
+    def _roots(self) -> Any:
+        """Return the roots of the API, asked for in the oldest version: which is the newest they tell."""
+        try:
+            content: Any = vim.ServiceInstance("ServiceInstance", self.stub).RetrieveContent()
+        except Unreadable as error:
+            raise versions.no_api(self.address) from error
+        except vmodl.MethodFault as fault:
+            if type(fault) is vmodl.RuntimeFault:  # no type of its own: the version is too new for the server
+                raise versions.refused(fault_text(fault), self.address) from fault
+            raise to_error(fault, "reading the service content", self.address) from fault
+        if content is None or content.about is None:
+            raise versions.no_api(self.address)
+        return content
 
     def _find_task(self, subject: Any, method: str, age: timedelta) -> Any | None:
         return find_task(self._content, subject, method, self._user_name, age, self.stub.tasks)

@@ -73,6 +73,10 @@ def is_read(method: str) -> bool:
     return method.startswith(_READ_PREFIXES) or method in _OF_THE_SESSION or method in _HARMLESS
 
 
+class Unreadable(VCenterError):
+    """An answer is none of this API."""
+
+
 class Login(Protocol):
     """What logs in again; `renewals` counts how often it has."""
 
@@ -121,6 +125,12 @@ class TransportStub(SoapStubAdapterBase):
         """The value of the session's cookie."""
         return self._cookie.strip('"')
 
+    def speak(self, version: str) -> None:
+        """Speak a newer version from now on, also on objects that came before."""
+        untyped: Any = self
+        untyped.ComputeVersionInfo(version)
+        self._decoder = Decoder(self)
+
     def forget_session(self) -> None:
         """Drop the session's cookie."""
         self._cookie = ""
@@ -155,10 +165,6 @@ class TransportStub(SoapStubAdapterBase):
         if self.find_task is None or not info.wsdlName.endswith("_Task"):
             return None
         return self.find_task(mo, info.wsdlName, self.outage.now() - sent_at)
-
-    def fetch(self, path: str) -> bytes:
-        """GET a document beside the API."""
-        return self.outage.ride(lambda: self._exchange("GET", path, {}, b""), lambda _lost: True)[1]
 
     def _call(self, mo: Any, info: Any, args: Any) -> Any:
         return self._decode(info, *self.send(mo, info, args))
@@ -196,7 +202,7 @@ class TransportStub(SoapStubAdapterBase):
             headers["Cookie"] = f"{SESSION_COOKIE}={self._cookie}"
 
         def ask() -> tuple[int, bytes]:
-            return self._exchange("POST", self._path, headers, body)
+            return self._exchange(headers, body)
 
         reads = is_read(info.wsdlName)
         with patient(_takes(info, args)):
@@ -218,11 +224,11 @@ class TransportStub(SoapStubAdapterBase):
             return lost
         return AnswerLost(lost.message, subject=lost.subject, remedy=lost.remedy)
 
-    def _exchange(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> tuple[int, bytes]:
+    def _exchange(self, headers: Mapping[str, str], body: bytes) -> tuple[int, bytes]:
         self.round_trips += 1
         cookie = self._cookie
         with travelling():
-            status, answer_headers, answer = self._transport.exchange(method, path, headers, body)
+            status, answer_headers, answer = self._transport.exchange("POST", self._path, headers, body)
         if self._cookie == cookie:
             self._take_cookie(answer_headers)  # else somebody has logged in since, and this one is older
         if status in (HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT):
@@ -233,7 +239,7 @@ class TransportStub(SoapStubAdapterBase):
             )
         if status not in (HTTPStatus.OK, HTTPStatus.INTERNAL_SERVER_ERROR):
             raise VCenterError(
-                f"{method} {path} was answered with HTTP status {status}",
+                f"POST {self._path} was answered with HTTP status {status}",
                 subject=self._address,
                 remedy="check that the address is a vCenter's",
             )
@@ -250,8 +256,8 @@ class TransportStub(SoapStubAdapterBase):
             raise value
         raise self._unexplained(info)
 
-    def _unreadable(self, info: Any, error: UnreadableAnswer) -> VCenterError:
-        return VCenterError(
+    def _unreadable(self, info: Any, error: UnreadableAnswer) -> Unreadable:
+        return Unreadable(
             f"the answer to {info.wsdlName} cannot be read: {error}",
             subject=self._address,
             remedy="if this is a vCenter, report it with `vgpu-cfg record`'s file",

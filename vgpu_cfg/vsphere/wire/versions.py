@@ -2,43 +2,55 @@
 
 A field newer than the negotiated version is dropped on the wire without a word,
 so the version is settled before anything else and asked about ever after. A server
-lists exact version ids (`8.0.3.0`); a spelling that pyvmomi does not know (`8.0.3`)
-counts for nothing, and an older one on the list is taken.
+says of itself which is its newest (`about.apiVersion`), and each holds all that came before it.
 """
 
 from __future__ import annotations
 
 import re
-from xml.parsers import expat
 
 from pyVmomi import VmomiSupport
 
 from vgpu_cfg.errors import Unreachable, VersionTooOld
 
-VERSIONS_PATH = "/sdk/vimServiceVersions.xml"
 OLDEST = "6.5"
+OLDEST_NAME = "vim.version.version11"
+"""pyvmomi's name of it. The roots of the API are asked for in it, whatever the server speaks."""
+_NUMBERS = re.compile(r"\d+(?:\.\d+)*")
 
 
-def negotiate(document: bytes, address: str) -> str:
-    """Return the newest vmodl version (`vim.version.v8_0_3_0`) that the server's list names.
+def negotiate(spoken: str, release: str, address: str) -> str:
+    """Return the newest vmodl version known here (`vim.version.v8_0_3_0`) that a server speaks.
 
-    Raises Unreachable where the document is no such list, VersionTooOld where all is older than 6.5.
+    `spoken` is the server's newest: numbers, or the id of a patch (`m5CA1EF4D`). Where that id is not known,
+    what its `release` ("9.1.0") speaks is taken. Raises Unreachable where neither is a version, VersionTooOld
+    where it is older than 6.5.
     """
-    offered = _version_ids(document)
-    if not offered:
-        raise Unreachable(
-            "this server offers no vSphere API", subject=address, remedy="check that it is a vCenter"
-        )
+    limit = next((_numbers(said) for said in (spoken, release) if _NUMBERS.fullmatch(said)), ())
     for version in VmomiSupport.GetServiceVersions("vim25"):
-        if VmomiSupport.versionIdMap[version] in offered:
+        known = VmomiSupport.versionIdMap[version]
+        if known == spoken or (_NUMBERS.fullmatch(known) and _numbers(known) <= limit):
             if _numbers(dotted(version)) < _numbers(OLDEST):
                 break
             return str(version)
-    listed = ", ".join(sorted(offered))
-    raise VersionTooOld(
-        f"the server offers API {listed}: none that is known here is {OLDEST} or later",
+    if not limit:
+        raise no_api(address)
+    raise refused(f"it speaks API {spoken}", address)
+
+
+def refused(why: str, address: str) -> VersionTooOld:
+    """Return the error for a server that does not speak the oldest version."""
+    return VersionTooOld(
+        f"the server does not speak API {OLDEST}: {why}",
         subject=address,
-        remedy="vSphere 6.5 or later is needed",
+        remedy=f"vSphere {OLDEST} or later is needed",
+    )
+
+
+def no_api(address: str) -> Unreachable:
+    """Return the error for a server that does not answer as a vCenter does."""
+    return Unreachable(
+        "this server offers no vSphere API", subject=address, remedy="check that it is a vCenter"
     )
 
 
@@ -60,34 +72,3 @@ def _numbers(version: str) -> tuple[int, ...]:
     while parts and parts[-1] == 0:
         parts.pop()
     return tuple(parts)
-
-
-def _version_ids(document: bytes) -> frozenset[str]:
-    """Collect the text of every `version` element inside the `urn:vim25` namespace entry."""
-    namespaces: list[tuple[str, set[str]]] = []
-    text: list[str] = []
-
-    def start(name: str, _attributes: object) -> None:
-        text.clear()
-        if name == "namespace":
-            namespaces.append(("", set()))
-
-    def end(name: str) -> None:
-        value = "".join(text).strip()
-        text.clear()
-        if not namespaces:
-            return
-        if name == "name":
-            namespaces[-1] = (value, namespaces[-1][1])
-        elif name == "version":
-            namespaces[-1][1].add(value)
-
-    parser = expat.ParserCreate()
-    parser.StartElementHandler = start
-    parser.EndElementHandler = end
-    parser.CharacterDataHandler = text.append
-    try:
-        parser.Parse(document, True)
-    except expat.ExpatError:
-        return frozenset()
-    return frozenset(found for name, ids in namespaces if name == "urn:vim25" for found in ids)

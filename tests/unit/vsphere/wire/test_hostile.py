@@ -120,7 +120,7 @@ def test_a_handshake_that_nobody_takes_part_in_ends_and_nothing_was_sent(silent:
 
 def test_the_first_connection_is_given_up_at_once(lab: Lab) -> None:
     slept: list[float] = []
-    with HostileVCenter(lab, hostile.silence, method="GET") as server:
+    with HostileVCenter(lab, hostile.silence, method="RetrieveServiceContent") as server:
         transport = HttpsTransport(
             f"127.0.0.1:{server.port}", trust=Trust(insecure=True), limits=Limits(timeout_seconds=0.05)
         )
