@@ -88,9 +88,10 @@ class ReadScope(Frozen):
     and, with `several_vgpus`, how many of these a VM may have: one it may. `kinds_of` are prefixes of
     profiles, None for any: kinds of hosts that have no board of these are asked for profiles and device
     groups only where what GPUs hold, and have room for, depends on it; what profiles say besides is not known
-    of them. With `counters` vCenter's performance counters come along, with `locks` what runs have locked and
-    plans have reserved, one round trip more; unless `timed` what time it is at vCenter is asked only where
-    anything is reserved. `customization_specs` are the names of those that are read.
+    of them. Without `kinds` none of this is asked: `read_kinds` does so later. With `counters` vCenter's
+    performance counters come along, with `locks` what runs have locked and plans have reserved, one round
+    trip more; unless `timed` what time it is at vCenter is asked only where anything is reserved.
+    `customization_specs` are the names of those that are read.
     """
 
     plan: PlanIdentity | None = None
@@ -111,6 +112,7 @@ class ReadScope(Frozen):
     for_planning: bool = True
     several_vgpus: bool = True
     kinds_of: frozenset[str] | None = None
+    kinds: bool = True
     counters: bool = False
     locks: bool = False
     timed: bool = True
@@ -122,6 +124,10 @@ class InventoryReader(Protocol):
 
     def read_inventory(self, scope: ReadScope) -> Inventory:
         """Read hosts, GPUs, VMs and what VMs can be placed on."""
+        ...
+
+    def read_kinds(self) -> tuple[Host, ...]:
+        """Return the hosts as they were read last, with what kinds of hosts and builds tell, by its scope."""
         ...
 
     def read_part(self, scope: ReadScope, vm_moids: Iterable[str]) -> Inventory:

@@ -74,17 +74,20 @@ NOTHING = {
     "RetrieveServiceContent": 1,
     "Login": 1,
     "Logout": 1,
-    # Reading: of four kinds of hosts one has a board for the plan's profile. Alarms come beside a pass.
+    # Reading. Alarms come beside a pass.
     "CreateContainerView": 1,
-    "QueryConfigOptionDescriptor": 1,
-    "RetrieveVgpuProfileInfo": 1,
-    "RetrieveVendorDeviceGroupInfo": 1,
     "GetAlarm": 1,
     "RetrievePropertiesEx": 2,
     # The lock of the plan.
     "HasPrivilegeOnEntities": 1,
     "lock CreateAlarm": 1,
     "lock RemoveAlarm": 1,
+}
+PLACED = {
+    # Of four kinds of hosts one has a board for the plan's profile. Who places nothing asks none.
+    "QueryConfigOptionDescriptor": 1,
+    "RetrieveVgpuProfileInfo": 1,
+    "RetrieveVendorDeviceGroupInfo": 1,
 }
 RUN = {
     # The run's two events, and a task that is watched and read back.
@@ -111,9 +114,11 @@ def test_changing_one_vm_asks_once_what_it_needs(vgpu_cfg: CommandLine, watch: W
     # The second task is read back, too, and the host at the end. A template, and what was read back, are read
     # again after a while.
     reads = Counter(RetrievePropertiesEx=2 + 2)
-    assert made <= Counter(NOTHING) + Counter(RUN) + Counter(POOL) + Counter(tasks) + reads
+    assert made <= Counter(NOTHING) + Counter(PLACED) + Counter(RUN) + Counter(POOL) + Counter(tasks) + reads
     assert asked(16, SMALL, "on") == NOTHING
-    off = asked(16, SMALL, "off")
+    # Off, changed, on: it keeps its GPU.
+    assert not asked(24, SMALL, "on").keys() & PLACED
+    off = asked(24, SMALL, "off")
     # Power has no change version: the VM is looked at before, and the host is at the end.
     power = Counter(PowerOffVM_Task=1, ShutdownGuest=1, RetrievePropertiesEx=2)
     assert off == Counter(NOTHING) + Counter(RUN) + Counter(POOL) + power
@@ -121,7 +126,8 @@ def test_changing_one_vm_asks_once_what_it_needs(vgpu_cfg: CommandLine, watch: W
     once = Counter(NOTHING) + Counter(RUN) + Counter(ReconfigVM_Task=1)
     assert asked(32, SMALL, "off") == once
     # A device's edit says how the device is now, and takes of the cluster's GPUs.
-    assert asked(32, LARGE, "off") == once + Counter(POOL) + Counter(RetrievePropertiesEx=1)
+    assert asked(32, LARGE, "off") == once + Counter(PLACED) + Counter(POOL) + Counter(RetrievePropertiesEx=1)
+    assert asked(32, LARGE, "on").keys() >= PLACED.keys()
 
 
 def test_how_many_vgpus_a_vm_may_have_is_asked_for_several_of_them(
@@ -131,5 +137,12 @@ def test_how_many_vgpus_a_vm_may_have_is_asked_for_several_of_them(
         watch.forget()
         gpus = f"{{profile: {SMALL}, count: {count}}}"
         text = CHANGED.replace("8x8", "8x4").format(memory=16, profile=gpus, power="on")
-        vgpu_cfg.done("plan", vgpu_cfg.write("one.yaml", text))
+        plan = vgpu_cfg.write("one.yaml", text)
+        vgpu_cfg.done("plan", plan)
         assert watch.calls["QueryConfigOptionEx"] == count - 1
+    # Nor of a VM that runs with several.
+    vgpu_cfg.done("apply", "--yes", plan)
+    watch.forget()
+    for command in ("plan", "status"):
+        assert "in sync" in vgpu_cfg.done(command, plan).told
+    assert not watch.calls.keys() & {*OF_KINDS}

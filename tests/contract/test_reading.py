@@ -190,6 +190,25 @@ def test_kinds_of_hosts_are_asked_once_until_single_hosts_are_read(estate: str) 
     assert spent[1] >= spent[0] + 4
 
 
+@pytest.mark.parametrize("estate", [*estate_names(), "fleet-16x4-40vms"])
+def test_kinds_of_hosts_may_be_asked_later(estate: str) -> None:
+    with lab_vcenter(estate).desk() as desk:
+        at_once, spent = desk.inventory(), desk.session.round_trips
+    with lab_vcenter(estate).desk() as desk:
+        less = desk.inventory(ReadScope(kinds=False))
+        with_gpus = [host for host in less.hosts if host.gpus]
+        assert not less.has_kinds
+        assert not any(host.profiles or host.device_groups or host.max_hardware_version for host in with_gpus)
+        assert desk.session.round_trips < spent or not with_gpus
+        assert desk.reader.read_kinds() == at_once.hosts
+        assert desk.session.round_trips == spent
+        assert desk.reader.read_kinds() == at_once.hosts
+        assert desk.session.round_trips == spent
+        part = desk.reader.read_part(ReadScope(kinds=False), [])
+        assert part.has_kinds
+        assert part.hosts == at_once.hosts
+
+
 def test_the_vms_on_a_host_are_read_in_one_call() -> None:
     with lab_vcenter("fleet-3x2-12vms").desk() as desk:
         found = desk.inventory(EVERYTHING)

@@ -98,6 +98,9 @@ class FakeHosts(FakeVCenter):
             networks=tuple(self.networks.values()),
         )
 
+    def read_kinds(self) -> tuple[Host, ...]:
+        return self.read_hosts(self.hosts)
+
     def read_hosts(self, moids: Iterable[str]) -> tuple[Host, ...]:
         self._tick()
         self._note("read_hosts", "")

@@ -145,6 +145,9 @@ class FakeVCenter:
             vms=tuple(self._seen(vm) for vm in self.vms.values()),
         )
 
+    def read_kinds(self) -> tuple[Host, ...]:
+        return ()
+
     def read_part(self, scope: ReadScope, vm_moids: Iterable[str]) -> Inventory:
         del vm_moids
         return self.read_inventory(scope)

@@ -13,7 +13,7 @@ from tests.plans.guest_rows import with_guests
 from tests.plans.tables import case_of
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.model.desired import DesiredPlan
-from vgpu_cfg.model.observed.inventory import Inventory
+from vgpu_cfg.model.observed.inventory import Host, Inventory
 from vgpu_cfg.model.plan.change import Plan
 from vgpu_cfg.plan_loading import load_plan
 from vgpu_cfg.planning.findings.options import PlanOptions
@@ -58,3 +58,11 @@ def options_of(name: str) -> PlanOptions:
 @cache
 def plan_of(name: str) -> Plan:
     return make_plan(desired_of(name), inventory_of(name), load_catalog(), options_of(name))
+
+
+def without_kinds(observed: Inventory) -> Inventory:
+    """Return an estate as it is read where kinds of hosts were not asked."""
+    untold = ("profiles", "device_groups", "max_hardware_version", "max_vgpus_by_hardware_version")
+    update = {name: Host.model_fields[name].get_default(call_default_factory=True) for name in untold}
+    hosts = tuple(host.model_copy(update=update) for host in observed.hosts)
+    return observed.model_copy(update={"hosts": hosts, "has_kinds": False})

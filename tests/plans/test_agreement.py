@@ -12,7 +12,7 @@ from dataclasses import replace
 import pytest
 
 from tests.extent import examples
-from tests.plans.planned import desired_of, inventory_of, options_of, plan_of
+from tests.plans.planned import desired_of, inventory_of, options_of, plan_of, without_kinds
 from tests.plans.simulator import carry_out
 from tests.plans.tables import CASES
 from vgpu_cfg.catalog import load_catalog
@@ -20,8 +20,10 @@ from vgpu_cfg.model.desired import DesiredVm
 from vgpu_cfg.model.guests.guest import GuestSpec
 from vgpu_cfg.model.plan.change import CreateVm, Plan, RelocateVm
 from vgpu_cfg.model.plan.severity import Severity
+from vgpu_cfg.planning.estate.naming import as_named
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.host_settings.table import setting
+from vgpu_cfg.planning.kinds_needed import needs_kinds
 from vgpu_cfg.planning.planner import make_plan
 from vgpu_cfg.planning.pool.shapes import CurrentHosts
 from vgpu_cfg.planning.remedies.lost_hosts import find_lost
@@ -48,6 +50,7 @@ def test_a_plan_is_what_every_command_says(case: str) -> None:
     assert_what_is_blocked_is_marked_and_nothing_else(case)
     assert_vms_of_a_refused_plan_are_shown_with_the_gpus_that_they_would_get(case)
     assert_no_edit_leaves_a_value_as_it_was(case)
+    assert_kinds_of_hosts_that_are_not_asked_would_change_nothing(case)
 
 
 def assert_commands_agree_which_vms_there_are_and_where(case: str) -> None:
@@ -101,6 +104,26 @@ def assert_commands_agree_which_hosts_do_not_respond(case: str) -> None:
             assert verified[vm.name].is_there
             assert verified[vm.name].host_state == one.connection.words
             assert not [change for change in plan.changes if change.subject.moid == vm.moid]
+
+
+def assert_kinds_of_hosts_that_are_not_asked_would_change_nothing(case: str) -> None:
+    if asks_kinds(case):
+        return  # how many do not, a test counts
+    plan, less = plan_of(case), without_kinds(inventory_of(case))
+    again = make_plan(desired_of(case), less, load_catalog(), options_of(case))
+    assert again == plan
+    assert view_status(again, less) == view_status(plan, inventory_of(case))
+
+
+def asks_kinds(case: str) -> bool:
+    """Whether the kinds of hosts are asked for a case."""
+    desired = desired_of(case)
+    less = as_named(desired, without_kinds(inventory_of(case)))
+    return needs_kinds(desired, less, load_catalog(), options_of(case))
+
+
+def test_a_tenth_of_the_cases_asks_no_kinds_of_hosts() -> None:
+    assert sum(not asks_kinds(case) for case in CASES) > len(CASES) / 10
 
 
 def new_vms(plan: Plan) -> dict[str, str]:

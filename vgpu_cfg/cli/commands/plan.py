@@ -269,7 +269,9 @@ def plan(
         allow_destroy,
         rotate=rotated(rotate, request.desired),
     )
-    answer = flow.plan_once(request, connection, options.plan_options, open_shell=open_shell)
+    answer = flow.plan_once(
+        request, connection, options.plan_options, open_shell=open_shell, only_plan=html is None
+    )
     made = answer.plan
     is_fixable = bool(made.errors) and request.reviewed is None
     is_asked = output is not PlanFormat.JUNIT or suggest is not None or html is not None

@@ -102,6 +102,7 @@ def scope_of(desired: DesiredPlan) -> ReadScope:
         tag_categories=frozenset(name for vm in desired.vms for name in vm.tags or {}),
         several_vgpus=_may_have_any_gpus(desired) or any(len(vm.gpus) > 1 for vm in desired.vms),
         kinds_of=_prefixes_of(desired),
+        kinds=False,
     )
 
 
@@ -133,11 +134,13 @@ def read_for(
     all_kinds: bool = False,
     locks: bool = False,
     is_timed: bool = True,
+    to_plan: PlanOptions | None = None,
 ) -> Inventory:
     """Read what a plan needs, with its own VMs under the names that it has for them.
 
     With `all_kinds` also what hosts tell whose GPUs have none of its profiles, with `locks` what runs have
-    locked and plans have reserved, by vCenter's clock, `is_timed` as a `ReadScope` has it.
+    locked and plans have reserved, by vCenter's clock, `is_timed` as a `ReadScope` has it. Where nothing but
+    a plan with the options `to_plan` is made of it, kinds of hosts are asked only if that depends on them.
     """
     from vgpu_cfg.planning.estate.naming import as_named
 
@@ -145,7 +148,24 @@ def read_for(
     if all_kinds:
         scope = scope.model_copy(update={"kinds_of": None, "several_vgpus": True})
     observed = as_named(desired, reader.read_inventory(scope))
+    observed = with_kinds(observed, reader, None if to_plan is None else (desired, to_plan))
     return _with_failed_customizations(desired, observed, reader)
+
+
+def with_kinds(
+    observed: Inventory, reader: InventoryReader, to_plan: tuple[DesiredPlan, PlanOptions] | None = None
+) -> Inventory:
+    """Add what kinds of hosts tell to what a reader has read last, unless a plan does not depend on it."""
+    if observed.has_kinds:
+        return observed
+    if to_plan is not None:
+        from vgpu_cfg.catalog import load_catalog
+        from vgpu_cfg.planning.kinds_needed import needs_kinds
+
+        desired, options = to_plan
+        if not needs_kinds(desired, observed, load_catalog(), options):
+            return observed
+    return observed.model_copy(update={"hosts": reader.read_kinds(), "has_kinds": True})
 
 
 def _with_failed_customizations(
@@ -215,18 +235,23 @@ class Planned:
 
 
 def plan_once(
-    request: PlanRequest, flags: ConnectionFlags, options: PlanOptions, *, open_shell: bool = False
+    request: PlanRequest,
+    flags: ConnectionFlags,
+    options: PlanOptions,
+    *,
+    open_shell: bool = False,
+    only_plan: bool = False,
 ) -> Planned:
     """Read the estate and plan for it; nothing is changed.
 
     With `open_shell` the shells of hosts are opened to be read, as far as the plan file lets them,
-    and closed again.
+    and closed again. `only_plan` says that the reading serves for nothing else.
     """
     connection, desired = locate(request, flags)
     secrets = request.secrets()
     if not open_shell:
         with compose.connect_reader(connection) as reader:
-            return plan_with(reader, desired, connection, options, secrets)
+            return plan_with(reader, desired, connection, options, secrets, only_plan=only_plan)
     if connection.recording is not None:
         raise typer.BadParameter("a recording has no shells to open", param_hint="--open-shell")
     secrets.allow_commands()
@@ -251,9 +276,14 @@ def plan_with(
     connection: Connection,
     options: PlanOptions,
     secrets: SecretStore,
+    *,
+    only_plan: bool = False,
 ) -> Planned:
-    """Plan for what a reader tells, for somebody who only looks: with the locks of runs that go on."""
-    observed = read_to_plan(desired, reader, connection, options, secrets, locks=True)
+    """Plan for what a reader tells, for somebody who only looks: with the locks of runs that go on.
+
+    `only_plan` says that the reading serves for nothing else.
+    """
+    observed = read_to_plan(desired, reader, connection, options, secrets, locks=True, only_plan=only_plan)
     return _planned(desired, observed, connection, options, secrets)
 
 
@@ -279,9 +309,14 @@ def read_to_plan(
     secrets: SecretStore,
     *,
     locks: bool = False,
+    only_plan: bool = False,
 ) -> Inventory:
-    """Read what a plan is made of, as far as it takes no shell that is closed; with `locks` as `read_for`."""
-    observed = with_facts(desired, read_for(desired, reader, locks=locks), reader, options)
+    """Read what a plan is made of, as far as it takes no shell that is closed; with `locks` as `read_for`.
+
+    `only_plan` says that nothing else is made of it.
+    """
+    observed = read_for(desired, reader, locks=locks, to_plan=options if only_plan else None)
+    observed = with_facts(desired, observed, reader, options)
     return with_open_shells(desired, observed, connection, options, secrets)
 
 

@@ -36,7 +36,7 @@ def look_at(
     from vgpu_cfg.planning.drift.differences import differences_of
 
     with compose.connect_reader(connection) as reader:
-        planned = plan_with(reader, desired, connection, options, secrets)
+        planned = plan_with(reader, desired, connection, options, secrets, only_plan=True)
         differences = differences_of(planned.plan)
         scope = past_scope(differences, planned.observed)
         if not scope.is_empty:

@@ -60,7 +60,10 @@ class _Estate:
     ) -> None:
         self._reader, self._connection, self._options = reader, connection, refused.options
         self._secrets = secrets
-        self._known = [(scope_of(desired), desired.hosts, refused.observed)]
+        self._refused = refused.observed
+        # Where the refused plan took no kinds of hosts, one that helps may.
+        is_whole = refused.observed.has_kinds
+        self._known = [(scope_of(desired), desired.hosts, refused.observed)] if is_whole else []
 
     def observe(self, desired: DesiredPlan) -> Inventory:
         """Return what was read for a plan like this; what nobody recorded is not there."""
@@ -72,10 +75,10 @@ class _Estate:
         try:
             found = read_for(desired, self._reader) if read is None else read
             found = with_facts(desired, found, self._reader, self._options)
-            found = found.model_copy(update={"reservations": self._known[0][2].reservations})
+            found = found.model_copy(update={"reservations": self._refused.reservations})
             found = with_open_shells(desired, found, self._connection, self._options, self._secrets)
         except VgpuCfgError:
-            found = self._known[0][2]
+            found = self._refused
         self._known.append((scope, desired.hosts, found))
         return found
 

@@ -90,7 +90,8 @@ def plan_answer(
 
     desired = meant_at(server, request.desired)
     with compose.connect_reader(server) as reader:
-        found = plan_with(reader, desired, server, options.plan_options, request.secrets())
+        secrets = request.secrets()
+        found = plan_with(reader, desired, server, options.plan_options, secrets, only_plan=True)
     fixes = find_fixes(request, server, found) if found.plan.errors else None
     path = request.path
     return answers.plan(

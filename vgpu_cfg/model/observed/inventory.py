@@ -418,7 +418,8 @@ class Inventory(Frozen):
     by the moid of the host) are None where nobody asked for them. `tag_categories` are all of the vCenter's,
     with the tags of those that were asked for; None where they were not read, as are `library_items` and
     `customization_specs`. `failed_customizations` are the last events of guests whose customisation failed,
-    by the moids of their VMs, where the plan names specifications.
+    by the moids of their VMs, where the plan names specifications. `has_kinds` tells that kinds of hosts were
+    asked for what they alone tell: profiles, device groups, hardware versions.
     """
 
     vcenter: VCenter
@@ -440,6 +441,7 @@ class Inventory(Frozen):
     library_items: tuple[LibraryItem, ...] | None = None
     customization_specs: tuple[CustomizationSpec, ...] | None = None
     failed_customizations: Mapping[str, PastEvent] = Field(default_factory=dict)
+    has_kinds: bool = True
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """Copy it as every value is copied, but for the indexes: those of the copy are its own."""

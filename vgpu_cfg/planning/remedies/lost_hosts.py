@@ -155,7 +155,6 @@ class _Elsewhere:
             resolved,
             existing=None,
             host=None,
-            keeps_gpus=False,
             gpus=own_gpus(base),
             cpus=base.cpus,
             memory_mib=base.memory_mib,

@@ -33,6 +33,9 @@ ANY_GUEST = "other3xLinux64Guest"
 
 _SHARING: Mapping[str, Sharing] = {"timeSliced": Sharing.TIME_SLICED, "mig": Sharing.MIG}
 
+_GRAPHICS = "configManager.graphicsManager"
+_ASSIGNABLE = "configManager.assignableHardwareManager"
+
 Answer = TypeVar("Answer")
 Kind = tuple[object, ...]
 
@@ -79,6 +82,12 @@ class KnownKinds:
     newest: dict[Kind, int] = field(default_factory=dict)
     limits: dict[Kind, Mapping[int, int]] = field(default_factory=dict)
     kinds: dict[Kind, KindFacts] = field(default_factory=dict)
+
+
+def managers_of(item: Item) -> Item:
+    """Return of a host's properties those by which its kind is asked, so that the others need not be kept."""
+    values = {path: item.values[path] for path in (_GRAPHICS, _ASSIGNABLE) if path in item.values}
+    return Item(item.type_name, item.moid, values)
 
 
 def read_max_hardware_versions(
@@ -201,7 +210,7 @@ def read_system_ids(session: Session, hosts: Iterable[Host], computes: Mapping[s
 def _profiles(
     session: Session, item: Item, known: tuple[ProfileInfo, ...] | None
 ) -> tuple[ProfileInfo, ...] | None:
-    manager = _object(session, item, "configManager.graphicsManager", vim.host.GraphicsManager)
+    manager = _object(session, item, _GRAPHICS, vim.host.GraphicsManager)
     if manager is None or not session.speaks(PROFILE_INFO_API):
         return None
     if known is not None:
@@ -222,9 +231,7 @@ def _profiles(
 
 
 def _device_groups(session: Session, item: Item) -> tuple[DeviceGroupInfo, ...]:
-    manager = _object(
-        session, item, "configManager.assignableHardwareManager", vim.host.AssignableHardwareManager
-    )
+    manager = _object(session, item, _ASSIGNABLE, vim.host.AssignableHardwareManager)
     if manager is None or not session.speaks(DEVICE_GROUP_API):
         return ()
     return tuple(make_group(group) for group in _offered(manager.RetrieveVendorDeviceGroupInfo) or ())

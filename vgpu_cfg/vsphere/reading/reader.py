@@ -19,7 +19,7 @@ from vgpu_cfg.model.observed.customization import CustomizationSeen
 from vgpu_cfg.model.observed.drs import ClusterTies
 from vgpu_cfg.model.observed.gpu_use import UseReading
 from vgpu_cfg.model.observed.host_facts import EstateFacts, FactGroup
-from vgpu_cfg.model.observed.inventory import DirectPathCapacity, Host, Inventory, PciDevice
+from vgpu_cfg.model.observed.inventory import Host, Inventory, PciDevice
 from vgpu_cfg.model.observed.maintenance import MaintenanceEntry
 from vgpu_cfg.model.observed.names import unescaped
 from vgpu_cfg.model.observed.past import Past, PastScope
@@ -35,6 +35,7 @@ from vgpu_cfg.vsphere.reading.direct_path import read_direct_path
 from vgpu_cfg.vsphere.reading.host_kinds import (
     KindFacts,
     KnownKinds,
+    managers_of,
     read_kinds,
     read_max_hardware_versions,
     read_system_ids,
@@ -98,6 +99,8 @@ class VCenterReader:
         self._catalog = catalog
         self._places = Places(())
         self._hosts: Mapping[str, Host] = {}
+        self._with_gpus: Sequence[Host] = ()
+        self._managers: Mapping[str, Item] = {}
         self._vms: dict[str, Vm] = {}
         self._seen_on: dict[str, str] = {}
         self._scope: ReadScope | None = None
@@ -127,10 +130,14 @@ class VCenterReader:
             for item in places.of_type("VirtualMachine")
         }
         vms = self._add_origins(mark_nics(vms, hosts), scope)
-        hosts = self._complete(places, hosts, of_hosts, vms, scope)
-        self._hosts, self._vms, self._scope = {host.moid: host for host in hosts}, vms, scope
-        inventory = self._made_of(places, read_at, hosts, vms)
-        inventory = inventory.model_copy(update={"library_items": library})
+        self._hosts = self._complete(hosts, _computes(places), vms, scope)
+        self._vms, self._scope = vms, scope
+        self._with_gpus = [host for host in hosts if host.gpus]
+        self._managers = {host.moid: managers_of(of_hosts[host.moid]) for host in self._with_gpus}
+        if scope.kinds:
+            self._hosts = self._with_kinds(scope)
+        inventory = self._made_of(places, read_at, tuple(self._hosts.values()), vms)
+        inventory = inventory.model_copy(update={"library_items": library, "has_kinds": scope.kinds})
         if scope.customization_specs:
             from vgpu_cfg.vsphere.reading.customization_specs import read_customization_specs
 
@@ -439,23 +446,46 @@ class VCenterReader:
         return made, items, details
 
     def _complete(
-        self,
-        places: Places,
-        hosts: Sequence[Host],
-        items: Mapping[str, Item],
-        vms: Mapping[str, Vm],
-        scope: ReadScope,
-    ) -> list[Host]:
-        """Add what is asked per cluster and per kind of host, and what follows from the VMs."""
-        computes = {item.moid: item for item in places.of_type("ComputeResource", "ClusterComputeResource")}
-        with_gpus = [host for host in hosts if host.gpus]
+        self, hosts: Sequence[Host], computes: Mapping[str, Item], vms: Mapping[str, Vm], scope: ReadScope
+    ) -> dict[str, Host]:
+        """Add what is asked host by host, and what follows from the VMs; return the hosts by moid."""
+        direct_path = read_direct_path(self._session, [host for host in hosts if host.gpus])
+        through = [host for host in hosts if any(device.passthrough_active for device in host.pci_devices)]
+        system_ids = read_system_ids(self._session, through if scope.system_ids else (), computes)
+        return {
+            host.moid: infer_sharing(
+                host.model_copy(
+                    update={
+                        "direct_path": direct_path.get(host.moid),
+                        "system_id": system_ids.get(host.moid),
+                    }
+                ),
+                vms,
+                self._prefixes,
+            )
+            for host in hosts
+        }
+
+    def read_kinds(self) -> tuple[Host, ...]:
+        """Return the hosts as they were read last, with what is told by kind of host and by build.
+
+        What this session was told before is not asked again.
+        """
+        self._hosts = self._with_kinds(self._scope or ReadScope())
+        hosts = tuple(self._hosts.values())
+        if self._inventory is not None:
+            self._inventory = self._inventory.model_copy(update={"hosts": hosts, "has_kinds": True})
+        return hosts
+
+    def _with_kinds(self, scope: ReadScope) -> dict[str, Host]:
+        computes, with_gpus = _computes(self._places), self._with_gpus
         if scope.for_planning:
             newest = read_max_hardware_versions(self._session, computes, with_gpus, self._known)
             with_gpus = [
                 host.model_copy(update={"max_hardware_version": newest.get(host.moid)}) for host in with_gpus
             ]
         on: dict[str, list[Vm]] = {}
-        for vm in () if scope.kinds_of is None else vms.values():
+        for vm in () if scope.kinds_of is None else self._vms.values():
             if vm.is_on and vm.host_moid is not None:
                 on.setdefault(vm.host_moid, []).append(vm)
 
@@ -468,27 +498,23 @@ class VCenterReader:
         kinds = read_kinds(
             self._session,
             with_gpus,
-            items,
+            self._managers,
             computes,
             self._known,
             spare,
             with_limits=scope.several_vgpus,
         )
-        direct_path = read_direct_path(self._session, with_gpus)
         complete = {
             host.moid: infer_sharing(
-                _with_kind(host, kinds[host.moid], direct_path.get(host.moid)), vms, self._prefixes
+                self._hosts[host.moid].model_copy(
+                    update={"max_hardware_version": host.max_hardware_version, **_of_kind(kinds[host.moid])}
+                ),
+                self._vms,
+                self._prefixes,
             )
             for host in with_gpus
         }
-        if scope.system_ids:
-            through = [
-                host for host in hosts if any(device.passthrough_active for device in host.pci_devices)
-            ]
-            for moid, system_id in read_system_ids(self._session, through, computes).items():
-                host = complete.get(moid) or next(host for host in hosts if host.moid == moid)
-                complete[moid] = host.model_copy(update={"system_id": system_id})
-        return [complete.get(host.moid, host) for host in hosts]
+        return {**self._hosts, **complete}
 
     def _add_origins(self, vms: dict[str, Vm], scope: ReadScope) -> dict[str, Vm]:
         """Say who made those VMs that carry the plan's mark and that the plan does not name."""
@@ -562,6 +588,10 @@ class RecordedReader:
             whole = EVERYTHING.model_copy(update=update)
             self._inventory = self._reader.read_inventory(whole)
         return self._inventory
+
+    def read_kinds(self) -> tuple[Host, ...]:
+        """Return the hosts as they were recorded."""
+        return self.read_inventory(ReadScope()).hosts
 
     def read_part(self, scope: ReadScope, vm_moids: Iterable[str]) -> Inventory:  # noqa: ARG002 - nothing has changed
         """Return what was recorded."""
@@ -719,12 +749,13 @@ def _is_below(path: str, folder_globs: Sequence[str]) -> bool:
     return any(matches_any(part, folder_globs) for part in parts)
 
 
-def _with_kind(host: Host, facts: KindFacts, direct_path: tuple[DirectPathCapacity, ...] | None) -> Host:
-    return host.model_copy(
-        update={
-            "direct_path": direct_path,
-            "profiles": facts.profiles,
-            "device_groups": facts.device_groups,
-            "max_vgpus_by_hardware_version": facts.max_vgpus_by_hardware_version,
-        }
-    )
+def _computes(places: Places) -> Mapping[str, Item]:
+    return {item.moid: item for item in places.of_type("ComputeResource", "ClusterComputeResource")}
+
+
+def _of_kind(facts: KindFacts) -> Mapping[str, Any]:
+    return {
+        "profiles": facts.profiles,
+        "device_groups": facts.device_groups,
+        "max_vgpus_by_hardware_version": facts.max_vgpus_by_hardware_version,
+    }

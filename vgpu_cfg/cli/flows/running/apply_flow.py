@@ -12,7 +12,7 @@ import typer
 
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.cli import compose
-from vgpu_cfg.cli.flows.flow import locate, read_for, refuse_errors, scope_of
+from vgpu_cfg.cli.flows.flow import locate, read_for, refuse_errors, scope_of, with_kinds
 from vgpu_cfg.cli.flows.preparing.guest_access import GuestSecrets, guest_secrets, with_fingerprints
 from vgpu_cfg.cli.flows.preparing.host_facts import (
     closed_shells,
@@ -241,7 +241,7 @@ class _Applying:
         found = reader.read_part(scope, () if is_of_settings else (*own, *done))
         if is_of_settings and any(vm.is_on for vm in found.vms if vm.moid in done):
             found = reader.read_part(scope, own)
-        return as_named(self.desired, found)
+        return with_kinds(as_named(self.desired, found), reader, (self.desired, self.options))
 
     def settle(self, observed: Inventory, plan: Plan) -> None:
         """Where nothing is to be done keep what was found, and forget keys that no guest needs any more."""
@@ -257,7 +257,7 @@ class _Applying:
 
     def _read_estate(self, *, locks: bool) -> Inventory:
         reader, is_timed = self.estate.reader, self.desired.ends is not None
-        observed = read_for(self.desired, reader, locks=locks, is_timed=is_timed)
+        observed = read_for(self.desired, reader, locks=locks, is_timed=is_timed, to_plan=self.options)
         return with_facts(self.desired, observed, reader, self.options)
 
     def _remember(self, observed: Inventory) -> None:
@@ -275,7 +275,8 @@ class _Applying:
             return make_rollback(plan, report.outcomes, observed, after, load_catalog(), told)
 
         def check_canary(canary: Canary, after: Inventory) -> CanaryFindings:
-            return check_hosts(canary, plan, after, self.estate, self.secrets)
+            told = with_kinds(after, self.estate.reader)
+            return check_hosts(canary, plan, told, self.estate, self.secrets)
 
         return Work(
             plan,

@@ -100,7 +100,7 @@ def hardware_of_options(resolved: ResolvedVm) -> Iterator[int]:
 
 
 def check_hardware(resolved: ResolvedVm, host: Host, version: int | None, findings: Findings) -> None:
-    """See that the hardware version a VM will have allows its devices."""
+    """See that the hardware version a VM will have allows its devices: those it runs with it does."""
     kinds = device_kinds(resolved)
     vgpus = kinds.count("vgpu")
     if version is None:
@@ -110,7 +110,7 @@ def check_hardware(resolved: ResolvedVm, host: Host, version: int | None, findin
         message = f"its devices need hardware version {least}, and {host.name} can give it {version}"
         remedy = "update the host, or ask for fewer devices"
         findings.refuse_vm(Code.HARDWARE_VERSION, resolved.desired, message, remedy)
-    elif vgpus > vgpu_limit(host, version):
+    elif not resolved.keeps_gpus and vgpus > vgpu_limit(host, version):
         message = (
             f"hardware version {version} allows {vgpu_limit(host, version)} vGPUs, and {vgpus} are asked"
         )

@@ -57,8 +57,8 @@ class ResolvedVm:
 
     `base` is what it is compared with: its own detail where it exists, else its template's.
     `gpus` are those that it will have: of a list of profiles only the one that it has, and its
-    own where the plan does not manage them. `keeps_gpus` tells that it runs with them already,
-    `is_stuck` that it runs with others and no place was found for the new ones.
+    own where the plan does not manage them. `has_devices` tells that it has them already, with the
+    functions of its NICs, `is_stuck` that it runs with others and no place was found for the new ones.
     `nics` is None where the plan leaves them to the template. `fit` is set by placement.
     `held_boards` are the boards behind the GPUs of a VM that keeps them, or gives them up. `move` is how the
     plan moves a VM that is elsewhere than the plan file says, `possible_move` how it could, `why_stays` why
@@ -76,7 +76,7 @@ class ResolvedVm:
     datastore: Datastore | None = None
     nics: tuple[AnyNic, ...] | None = None
     gpus: tuple[GpuEntry, ...] = ()
-    keeps_gpus: bool = False
+    has_devices: bool = False
     cpus: int = 0
     memory_mib: int = 0
     cannot_be_placed: bool = False
@@ -105,6 +105,11 @@ class ResolvedVm:
         source = self.desired.source
         is_linked = isinstance(source, TemplateSource) and source.linked
         return frozenset(own | set(self.base.datastore_moids) if is_linked else own)
+
+    @property
+    def keeps_gpus(self) -> bool:
+        """Whether it runs with the GPUs already that it will have."""
+        return self.existing is not None and self.existing.is_on and self.has_devices
 
     @property
     def sheds_gpus(self) -> bool:
@@ -237,7 +242,7 @@ def _resolve_existing(
     resolved.gpus = effective_gpus(vm, base)
     host = lookup.silent.observed.host_by_moid.get(existing.host_moid or "")
     has_groups = host is None or is_at_least(host.version, DEVICE_GROUPS_SINCE)
-    resolved.keeps_gpus = existing.is_on and has_wanted_gpus(
+    resolved.has_devices = has_wanted_gpus(
         resolved.gpus, base, lookup.device_names, has_device_groups=has_groups
     )
     resolved.cpus = vm.cpus if vm.cpus and vm.is_managed("cpus") else base.cpus

@@ -119,7 +119,7 @@ class VmResolver:
             return None
         resolved.host = self.observed.host_by_moid.get(existing.host_moid or "") if existing else None
         own = resolved.kept_devices or resolved.base
-        resolved.keeps_gpus &= has_wanted_functions(resolved.nics, own, resolved.host)
+        resolved.has_devices &= has_wanted_functions(resolved.nics, own, resolved.host)
         leave_protected(resolved, self.protected_clusters, self.findings)
         self._assess_move(resolved)
         return resolved
