@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import takewhile
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 
@@ -52,7 +53,7 @@ def take_name(draft: Path, path: Path) -> None:
 
 def make_private_folder(folder: Path) -> None:
     """Make a folder that its user alone may enter, with those above it that are missing. Raises OSError."""
-    missing = [one for one in (folder, *folder.parents) if not one.exists()]
+    missing = list(takewhile(lambda one: not one.exists(), (folder, *folder.parents)))
     for one in reversed(missing):
         one.mkdir(mode=0o700, exist_ok=True)
 
