@@ -7,11 +7,12 @@ left out and a required field that nobody set is an error here, not at the clien
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from functools import lru_cache
 from io import StringIO
 from typing import Any
 
-from pyVmomi import SoapAdapter, VmomiSupport
+from pyVmomi import SoapAdapter, VmomiSupport, vmodl
 
 from vgpu_cfg.lab.api.versions import NAMESPACE, is_at_least
 from vgpu_cfg.late_dataclasses import dataclass
@@ -61,21 +62,62 @@ class VCenterSerializer(SoapAdapter.SoapSerializer):
             attributes, name = self._QName(shown, currDefNS)
             attr += f'{attributes} {XSI}:type="{name}"'
         self.writer.write(f"<{info.name}{attr}>")
-        for name, field in fields:
+        for name, field, is_optional, namespace, item in fields:
             value = getattr(val, name)
+            if value is None and is_optional:
+                continue
             if isinstance(value, list) and not value and field.type is not object:
                 continue
-            if value is not None or not field.flags & VmomiSupport.F_OPTIONAL:
+            if value is None or namespace != currDefNS:
                 self._Serialize(value, field, currDefNS)  # type: ignore[no-untyped-call]  # pyvmomi is untyped
+            elif item is None:
+                self._write(value, field, currDefNS)
+            else:
+                for one in value:
+                    self._write(one, item, currDefNS)
         self.writer.write(f"</{info.name}>")
+
+    def _write(self, val: Any, info: Any, namespace: str) -> None:
+        """Write what is declared as what it is, in its object's namespace: the base class asks much more."""
+        kind: Any = type(val)
+        written = _written(kind)
+        if written is not None:
+            self.writer.write(f"<{info.name}>{written(val)}</{info.name}>")
+        elif isinstance(val, VmomiSupport.DataObject) and not isinstance(val, vmodl.MethodFault):
+            self._SerializeDataObject(val, info, "", namespace)
+        else:
+            self._Serialize(val, info, namespace)  # type: ignore[no-untyped-call]  # pyvmomi is untyped
 
 
 @lru_cache(maxsize=4096)
-def _plan(kind: Any, version: str) -> tuple[Any, tuple[tuple[str, Any], ...]]:
-    """Return as what a type shows at a version, and those of its fields that the version has."""
-    fields = ((field.name, field) for field in kind._GetPropertyList())
-    known = tuple((name, field) for name, field in fields if is_at_least(version, field.version))
-    return VmomiSupport.GetCompatibleType(kind, version), known
+def _plan(kind: Any, version: str) -> tuple[Any, tuple[tuple[str, Any, bool, str | None, Any], ...]]:
+    """Return as what a type shows at a version, and those of its fields that the version has.
+
+    With each stand its declaration, whether it may be left out, its namespace (None for one that may be
+    anything) and the declaration of its items, if it is an array.
+    """
+    known: list[tuple[str, Any, bool, str | None, Any]] = []
+    for field in kind._GetPropertyList():
+        if not is_at_least(version, field.version):
+            continue
+        namespace = VmomiSupport.GetWsdlNamespace(field.version) if field.type is not object else None
+        item = None
+        if issubclass(field.type, list):
+            item = VmomiSupport.Object(
+                name=field.name, type=field.type.Item, version=field.version, flags=field.flags
+            )
+        known.append((field.name, field, bool(field.flags & VmomiSupport.F_OPTIONAL), namespace, item))
+    return VmomiSupport.GetCompatibleType(kind, version), tuple(known)
+
+
+@lru_cache(maxsize=4096)
+def _written(kind: Any) -> Callable[[Any], str] | None:
+    """Return how values of a type are written between their tags; None for what is no word and no number."""
+    if issubclass(kind, bool):
+        return lambda value: "true" if value else "false"
+    if issubclass(kind, (int, float, VmomiSupport.Enum)):
+        return str
+    return SoapAdapter.XmlEscape if issubclass(kind, str) else None
 
 
 def write_result(method: str, info: Any, value: Any, version: str, namespace: str = NAMESPACE) -> bytes:
