@@ -51,6 +51,7 @@ what is given the same value twice, or removed twice, is as it was to be."""
 _READ_PREFIXES = (
     *("Retrieve", "Query", "Fetch", "fetch", "Get", "Has", "Find", "CheckForUpdates", "WaitForUpdates"),
     *("PbmRetrieve", "PbmQuery", "PbmCheck"),
+    *("DirectPathProfileManagerList", "DirectPathProfileManagerQuery"),
 )
 _SESSION_BOUND = frozenset(
     {
