@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ from vgpu_cfg.model.limits import Limits
 from vgpu_cfg.model.observed.host_facts import EstateFacts, FactGroup
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.ports import ReadScope
+from vgpu_cfg.vsphere.history.origins import read_origins
 from vgpu_cfg.vsphere.host_facts.reader import ALL_GROUPS
 from vgpu_cfg.vsphere.reading.reader import VCenterReader
 from vgpu_cfg.vsphere.wire.outage import Outage
@@ -94,13 +96,19 @@ class Served:
             return inventory, facts, session.round_trips
 
 
-@pytest.fixture
-def served() -> Iterator[Served]:
+@contextmanager
+def serving(estate: str) -> Iterator[Served]:
     with (
-        LabServer(open_lab(ESTATE, clock=VirtualClock())) as server,
+        LabServer(open_lab(estate, clock=VirtualClock())) as server,
         proxy_to(f"127.0.0.1:{server.port}") as proxy,
     ):
         yield Served(server, proxy)
+
+
+@pytest.fixture
+def served() -> Iterator[Served]:
+    with serving(ESTATE) as found:
+        yield found
 
 
 def test_hosts_are_asked_at_once_each_over_a_connection_of_its_own(served: Served) -> None:
@@ -162,3 +170,54 @@ def test_a_connection_that_breaks_among_them_is_asked_again_alone(served: Served
     assert facts == alone
     assert again == trips + 1
     assert served.told == []
+
+
+# ---------------------------------------------------------------- what else is asked at once
+
+
+def test_who_made_vms_is_asked_of_some_at_once(served: Served) -> None:
+    def read(in_flight: int) -> object:
+        with served.session(in_flight) as session:
+            vms = VCenterReader(session, FixedClock()).read_inventory(ReadScope()).vms
+            return read_origins(session, [vm.moid for vm in vms])
+
+    served.proxy.passing = gate = Gate(b"QueryEvents", 3)
+    together = read(3)
+    assert gate.most == 3
+    assert read(1) == together
+
+
+POLICIES = """
+about: policies, and what they fit
+vcenter:
+  release: "9.0"
+  storage_policies: [{name: gold, datastores: [nvme]}, {name: any, datastores: [nvme, vsan]}]
+  direct_path: [{name: half, vgpu: grid_a100-20c}]
+datastores: [{name: vsan}, {name: nvme, kind: VMFS}]
+clusters:
+- {name: one, hosts: [{names: [esx-1, esx-2], esxi: "9.0", gpus: [{board: A100}]}]}
+- {name: two, hosts: [{name: esx-3, esxi: "9.0", gpus: [{board: A100}]}]}
+"""
+
+
+@pytest.mark.parametrize(
+    "words",
+    [b"PbmCheckRequirements", b"DirectPathProfileManagerQueryCapacity", b'ClusterComputeResource">domain-c'],
+)
+def test_so_are_policies_and_what_hosts_and_clusters_tell(words: bytes, tmp_path: Path) -> None:
+    estate = tmp_path / "estate.yaml"
+    estate.write_text(POLICIES, encoding="utf-8")
+    scope = ReadScope(storage_policies=frozenset({"gold", "any"}))
+    with serving(str(estate)) as served:
+
+        def read(in_flight: int) -> object:
+            with served.session(in_flight) as session:
+                reader = VCenterReader(session, FixedClock())
+                inventory = reader.read_inventory(scope)
+                hosts = [host.moid for host in inventory.hosts]
+                return inventory, reader.read_facts(hosts, frozenset({FactGroup.OWNERS}))
+
+        served.proxy.passing = gate = Gate(words, 2)
+        together = read(2)
+        assert gate.most == 2
+        assert read(1) == together

@@ -156,16 +156,18 @@ def _with_owners(
     session: Session, hosts: Mapping[str, HostFacts], items: Mapping[str, Item], computes: Mapping[str, Item]
 ) -> dict[str, HostFacts]:
     """Add the host profiles of clusters to those of their hosts, and name them all."""
-    of_cluster: dict[str, tuple[str, ...] | VCenterError] = {}
-    for moid, item in computes.items():
-        if item.type_name != "ClusterComputeResource":
-            continue
+
+    def told_of(moid: str) -> tuple[str, ...] | VCenterError:
         try:
-            of_cluster[moid] = associated_profiles(session, vim.ClusterComputeResource, moid, moid)
+            return associated_profiles(session, vim.ClusterComputeResource, moid, moid)
         except LOST:
             raise
         except VCenterError as error:
-            of_cluster[moid] = error
+            return error
+
+    clusters = [moid for moid, item in computes.items() if item.type_name == "ClusterComputeResource"]
+    told = session.together([partial(told_of, moid) for moid in clusters])
+    of_cluster = dict(zip(clusters, told, strict=True))
     found = {
         moid: _owners(facts, of_cluster.get(_parent(items.get(moid)), ())) for moid, facts in hosts.items()
     }

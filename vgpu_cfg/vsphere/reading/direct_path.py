@@ -8,6 +8,7 @@ vCenter that has such profiles was seen.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 from pyVmomi import vim, vmodl
@@ -23,7 +24,7 @@ def read_direct_path(session: Session, hosts: Iterable[Host]) -> dict[str, tuple
     """Return, by host, the capacity of each DirectPath profile of a vGPU type.
 
     Hosts that do not tell are absent. One round trip for the profiles, and where there are such, one for each
-    connected host with GPUs.
+    connected host with GPUs, some at once.
     """
     if not session.speaks(DIRECT_PATH_API):
         return {}
@@ -34,7 +35,8 @@ def read_direct_path(session: Session, hosts: Iterable[Host]) -> dict[str, tuple
     every = vim.DirectPathProfileManager.FilterSpec()
     try:
         profiles = [one for one in manager.ListDirectPathProfiles(every) or () if _vgpu_profile(one)]
-        return {host.moid: _capacity(session, manager, host, profiles) for host in asked}
+        told = session.together([partial(_capacity, session, manager, host, profiles) for host in asked])
+        return {host.moid: capacity for host, capacity in zip(asked, told, strict=True)}
     except (vmodl.MethodFault, NotRecorded):
         return {}
 

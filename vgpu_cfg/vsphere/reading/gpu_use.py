@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 from pyVmomi import vim, vmodl
@@ -81,8 +82,8 @@ def read_gpu_use(
     """Read how the GPUs of hosts are used now and, with `days`, were used; `known` are the counters.
 
     One round trip for 256 hosts and, unless they are known, one for the counters; with `days` one more for
-    each 64 GPUs where vCenter keeps more than an hour. What vCenter does not tell is said in `unread` and
-    `past_unread`. Raises `VCenterError` where the connection is lost.
+    each 64 GPUs where vCenter keeps more than an hour, some at once. What vCenter does not tell is said in
+    `unread` and `past_unread`. Raises `VCenterError` where the connection is lost.
     """
     asked = [host for host in hosts if host.gpus and host.connection is Connection.CONNECTED]
     try:
@@ -164,13 +165,18 @@ def _read_past(
     """Read what vCenter keeps of one counter in an interval."""
     step = int(interval.samplingPeriod)
     begin = vim.ServiceInstance("ServiceInstance", session.stub).CurrentTime() - timedelta(days=days)
-    found: dict[tuple[str, str], PastUse] = {}
-    for some in _batches(hosts, METRICS_AT_ONCE, lambda host: len(host.gpus)):
+
+    def told_of(some: Sequence[Host]) -> dict[tuple[str, str], PastUse]:
         specs = [_spec(host, [counter], step, begin=begin) for host in some]
-        for host, answer in _answers(manager, specs, some):
-            for _, pci_id, samples in _placed(answer, {counter.key: counter}, host, {}):
-                found[host.moid, pci_id] = _past_use(samples, counter, step)
-    return found
+        return {
+            (host.moid, pci_id): _past_use(samples, counter, step)
+            for host, answer in _answers(manager, specs, some)
+            for _, pci_id, samples in _placed(answer, {counter.key: counter}, host, {})
+        }
+
+    batches = _batches(hosts, METRICS_AT_ONCE, lambda host: len(host.gpus))
+    told = session.together([partial(told_of, some) for some in batches])
+    return {key: use for part in told for key, use in part.items()}
 
 
 def _past_use(samples: Sequence[tuple[datetime, float]], counter: _Counter, step: int) -> PastUse:

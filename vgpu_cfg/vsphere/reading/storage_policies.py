@@ -7,6 +7,7 @@ the key of a disk is `vm-moid:key` is as Terraform's vSphere provider asks for i
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from pyVmomi import pbm, vim
@@ -41,25 +42,26 @@ class PolicyReader:
             except (vim.fault.NoPermission, pbm.fault.NoPermission):
                 return None
             folded = {name.casefold() for name in names}
-            return tuple(
-                StoragePolicy(
-                    id=one.profileId.uniqueId,
-                    name=one.name,
-                    datastore_moids=self._fitting(one.profileId, datastores)
-                    if one.name.casefold() in folded
-                    else frozenset(),
-                )
-                for one in profiles
+            named = [one.profileId for one in profiles if one.name.casefold() in folded]
+            fitting = self._session.together([partial(self._fitting, one, datastores) for one in named])
+        fit = {one.uniqueId: moids for one, moids in zip(named, fitting, strict=True)}
+        return tuple(
+            StoragePolicy(
+                id=one.profileId.uniqueId,
+                name=one.name,
+                datastore_moids=fit.get(one.profileId.uniqueId, frozenset()),
             )
+            for one in profiles
+        )
 
     def with_policies(self, vms: Iterable[Vm]) -> list[Vm]:
         """Return VMs with the policies that their homes and disks have; what is not told stays unknown."""
         known = list(vms)
         asked = [entity for vm in known for entity in _entities(vm)]
-        told: dict[tuple[str, str], str] = {}
+        some = [asked[at : at + _MOST_ENTITIES] for at in range(0, len(asked), _MOST_ENTITIES)]
         with translated("reading the storage policies of VMs", self._session.address):
-            for at in range(0, len(asked), _MOST_ENTITIES):
-                told |= self._associated(asked[at : at + _MOST_ENTITIES])
+            found = self._session.together([partial(self._associated, entities) for entities in some])
+        told = {key: policy for part in found for key, policy in part.items()}
         return [_with_told(vm, told) for vm in known]
 
     @property
