@@ -31,6 +31,8 @@ from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
 from vgpu_cfg.planning.vms.lookup.shapes import demands_of
 from vgpu_cfg.planning.vms.lookup.vm_resolver import VmResolver
 
+_MANY = 1_000
+"""Of more VMs it is not looked: that takes a quarter of a second by then, and asking a few round trips."""
 _TOO_SMALL = 2
 """The `Fit.numa_level` of NUMA nodes that are too small: only then the policy may not be followed."""
 
@@ -42,7 +44,8 @@ def needs_kinds(desired: DesiredPlan, observed: Inventory, catalog: Catalog, opt
     is started, no host is prepared and no GPU is reserved or set free.
     """
     is_reserved = observed.reservations is not None and bool(observed.reservations.kept)
-    if desired.hosts or desired.ends is not None or is_reserved or options.delete:
+    is_more = desired.hosts or desired.ends is not None or is_reserved or options.delete
+    if is_more or len(desired.vms) > _MANY:
         return True
     desired = with_nearness(with_expired_at_rest(desired, observed))
     findings = Findings.for_plan(desired)
@@ -51,8 +54,12 @@ def needs_kinds(desired: DesiredPlan, observed: Inventory, catalog: Catalog, opt
     owned = assess_ownership(desired, observed, folders, findings)
     if owned.existing.keys() != {vm.name for vm in desired.vms}:
         return True
-    vms = list(resolver.resolved_vms(folders, owned))
-    if len(vms) < len(desired.vms) or not all(_stays(vm, catalog, resolver.reader) for vm in vms):
+    vms: list[ResolvedVm] = []
+    for vm in resolver.resolved_vms(folders, owned):
+        if not _stays(vm, catalog, resolver.reader):
+            return True
+        vms.append(vm)
+    if len(vms) < len(desired.vms):
         return True
     off = [vm for vm in vms if not vm.keeps_gpus and any(gpu.kind == "vgpu" for gpu in vm.gpus)]
     return not all(_is_told_by_lists(vm, resolver.reader) for vm in off) or not _fits(off, vms, resolver)
