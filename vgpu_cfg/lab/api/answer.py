@@ -94,13 +94,14 @@ def _plan(kind: Any, version: str) -> tuple[Any, tuple[tuple[str, Any, bool, str
     """Return as what a type shows at a version, and those of its fields that the version has.
 
     With each stand its declaration, whether it may be left out, its namespace (None for one that may be
-    anything) and the declaration of its items, if it is an array.
+    anything, or holds that) and the declaration of its items, if it is an array.
     """
     known: list[tuple[str, Any, bool, str | None, Any]] = []
     for field in kind._GetPropertyList():
         if not is_at_least(version, field.version):
             continue
-        namespace = VmomiSupport.GetWsdlNamespace(field.version) if field.type is not object else None
+        is_any = getattr(field.type, "Item", field.type) is object
+        namespace = None if is_any else VmomiSupport.GetWsdlNamespace(field.version)
         item = None
         if issubclass(field.type, list):
             item = VmomiSupport.Object(
