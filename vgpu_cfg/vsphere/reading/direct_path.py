@@ -23,17 +23,21 @@ DIRECT_PATH_API = "9.0.0.0"
 def read_direct_path(session: Session, hosts: Iterable[Host]) -> dict[str, tuple[DirectPathCapacity, ...]]:
     """Return, by host, the capacity of each DirectPath profile of a vGPU type.
 
-    Hosts that do not tell are absent. One round trip for the profiles, and where there are such, one for each
-    connected host with GPUs, some at once.
+    Hosts that do not tell are absent. One round trip for the manager of profiles and one for these; where
+    there are any, one for each connected host with GPUs, some at once.
     """
     if not session.speaks(DIRECT_PATH_API):
         return {}
-    manager = getattr(session.service_content, "directPathProfileManager", None)
     asked = [host for host in hosts if host.gpus and host.connection is Connection.CONNECTED]
-    if manager is None or not asked:
+    if not asked:
         return {}
     every = vim.DirectPathProfileManager.FilterSpec()
     try:
+        # The session's own roots are those of the oldest version, which has no such manager.
+        content: Any = vim.ServiceInstance("ServiceInstance", session.stub).RetrieveContent()
+        manager = content.directPathProfileManager
+        if manager is None:
+            return {}
         profiles = [one for one in manager.ListDirectPathProfiles(every) or () if _vgpu_profile(one)]
         told = session.together([partial(_capacity, session, manager, host, profiles) for host in asked])
         return {host.moid: capacity for host, capacity in zip(asked, told, strict=True)}
