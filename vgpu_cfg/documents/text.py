@@ -12,7 +12,7 @@ import io
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import field
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -171,12 +171,18 @@ def laid_out(data: Any, *, depth: int, width: int = 100) -> str:
 
     It is read back as the same data, as what `dump` writes.
     """
+    stream = io.StringIO()
+    _layer(width).dump(_styled(data, depth), stream)
+    return stream.getvalue()
+
+
+@cache
+def _layer(width: int) -> YAML:
+    """Return what lays out at a width. An export does so for each VM; to make one takes a third of that."""
     yaml = YAML(typ="rt", pure=True)
     yaml.width = width
     yaml.brace_single_entry_mapping_in_flow_sequence = True
-    stream = io.StringIO()
-    yaml.dump(_styled(data, depth), stream)
-    return stream.getvalue()
+    return yaml
 
 
 def _styled(value: Any, depth: int) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from vgpu_cfg.catalog import Catalog
@@ -23,7 +22,7 @@ from vgpu_cfg.planning.exporting.selection import Choice, choose
 from vgpu_cfg.planning.exporting.settling import changed_hosts, desired_of, next_plan, settle
 from vgpu_cfg.planning.exporting.ties import tie
 from vgpu_cfg.planning.exporting.vm_keys import ExportedVm, vm_keys
-from vgpu_cfg.planning.exporting.writing import Content, written
+from vgpu_cfg.planning.exporting.writing import Content, with_findings, written
 from vgpu_cfg.planning.findings.wording import as_counted, counted
 from vgpu_cfg.planning.vms.lookup.gpu_match import device_names
 
@@ -102,11 +101,12 @@ class _Exporting:
                 lines=lines,
                 left_out=[*self._notes(found), *tied.left_out, *hosts.left_out, *_of_hosts(awry)],
             )
-            plan = self._next_plan(written(content), identity, found)
+            text = written(content)
+            plan = self._next_plan(text, identity, found)
             changed = changed_hosts(plan) - awry
             awry |= changed
             if not settle(plan, found) and not changed:
-                text = written(replace(content, found=list(_said_by(plan))))
+                text = with_findings(text, list(_said_by(plan)))
                 strangers = sum(not one.vm.is_of(identity) for one in found)
                 return Export(text, len(found), hosts.count, strangers)
 

@@ -19,7 +19,7 @@ _FOUND = "What the next plan says all the same:"
 
 @dataclass(slots=True)
 class Content:
-    """What goes into the file. `left_out` and `found` stand as comments at its end."""
+    """What goes into the file. `left_out` stands as comments at its end."""
 
     head: Mapping[str, Any]
     shared: Mapping[str, Any] = field(default_factory=dict)
@@ -27,7 +27,6 @@ class Content:
     networks: Sequence[str] = ()
     lines: Sequence[Line] = ()
     left_out: Sequence[str] = ()
-    found: Sequence[str] = ()
 
 
 def written(content: Content) -> str:
@@ -41,10 +40,18 @@ def written(content: Content) -> str:
         parts.append(laid_out({"networks": list(content.networks)}, depth=1))
     if content.lines:
         parts.append("vms:\n" + "".join(map(_line, content.lines)))
-    for title, notes in ((_LEFT_OUT, content.left_out), (_FOUND, content.found)):
-        if notes:
-            parts.append("".join(_comment(note) for note in (title, *(f"  {note}" for note in notes))))
+    if content.left_out:
+        parts.append(_notes(_LEFT_OUT, content.left_out))
     return "\n".join(parts)
+
+
+def with_findings(text: str, found: Sequence[str]) -> str:
+    """Return a file that is written with what the next plan says of it as comments at its end."""
+    return "\n".join([text, _notes(_FOUND, found)]) if found else text
+
+
+def _notes(title: str, notes: Sequence[str]) -> str:
+    return "".join(_comment(note) for note in (title, *(f"  {note}" for note in notes)))
 
 
 def _line(line: Line) -> str:
