@@ -58,8 +58,9 @@ class Gate:
             self.inside += 1
             self.most = max(self.most, self.inside)
             self.changed.notify_all()
-            assert self.changed.wait_for(lambda: self.most >= self.wanted, PATIENCE)
         try:
+            with self.changed:
+                assert self.changed.wait_for(lambda: self.most >= self.wanted, PATIENCE)
             yield
         finally:
             with self.changed:
@@ -187,6 +188,21 @@ def test_who_made_vms_is_asked_of_some_at_once(served: Served) -> None:
     assert read(1) == together
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        b"RetrieveVgpuProfileInfo",
+        b"RetrieveVendorDeviceGroupInfo",
+        b"QueryConfigOptionEx",
+        b"QueryConfigOptionDescriptor",
+    ],
+)
+def test_kinds_of_hosts_are_asked_at_once(words: bytes, served: Served) -> None:
+    served.proxy.passing = gate = Gate(words, 2)
+    served.read(4, frozenset())
+    assert gate.most >= 2
+
+
 POLICIES = """
 about: policies, and what they fit
 vcenter:
@@ -195,19 +211,25 @@ vcenter:
   direct_path: [{name: half, vgpu: grid_a100-20c}]
 datastores: [{name: vsan}, {name: nvme, kind: VMFS}]
 clusters:
-- {name: one, hosts: [{names: [esx-1, esx-2], esxi: "9.0", gpus: [{board: A100}]}]}
+- name: one
+  hosts: [{names: [esx-1, esx-2], esxi: "9.0", gpus: [{board: A100}, {board: A100, mode: passthrough}]}]
 - {name: two, hosts: [{name: esx-3, esxi: "9.0", gpus: [{board: A100}]}]}
 """
 
 
 @pytest.mark.parametrize(
     "words",
-    [b"PbmCheckRequirements", b"DirectPathProfileManagerQueryCapacity", b'ClusterComputeResource">domain-c'],
+    [
+        b"PbmCheckRequirements",
+        b"DirectPathProfileManagerQueryCapacity",
+        b"QueryConfigTarget",
+        b'ClusterComputeResource">domain-c',
+    ],
 )
 def test_so_are_policies_and_what_hosts_and_clusters_tell(words: bytes, tmp_path: Path) -> None:
     estate = tmp_path / "estate.yaml"
     estate.write_text(POLICIES, encoding="utf-8")
-    scope = ReadScope(storage_policies=frozenset({"gold", "any"}))
+    scope = ReadScope(storage_policies=frozenset({"gold", "any"}), system_ids=True)
     with serving(str(estate)) as served:
 
         def read(in_flight: int) -> object:

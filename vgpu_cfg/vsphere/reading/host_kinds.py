@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, TypeVar
 
 from pyVmomi import vim, vmodl
@@ -95,24 +95,39 @@ def read_max_hardware_versions(
 ) -> dict[str, int]:
     """Return the newest hardware version of each host: one round trip per ESXi build that is not known.
 
-    A host's build decides it. The clusters of hosts are asked one by one, up to the last build; `computes`
-    are their properties by moid.
+    A host's build decides it. As many clusters of hosts are asked as have all builds, some at once, and more
+    where they did not tell all; `computes` are their properties by moid.
     """
     by_host: dict[str, int] = {}
     by_build = known.newest
-    by_compute: dict[str, list[Host]] = defaultdict(list)
+    left: dict[str, list[Host]] = defaultdict(list)
     for host in hosts:
-        by_compute[host.compute_moid].append(host)
-    for moid, theirs in by_compute.items():
-        browser = _browser(session, computes.get(moid))
-        if browser is None or all(_build(host) in by_build for host in theirs):
-            continue
-        by_host |= _newest(browser, moid)
-        by_build |= {
-            _build(host): by_host[host.moid] for host in theirs if host.build and host.moid in by_host
-        }
+        left[host.compute_moid].append(host)
+    browsers = {moid: _browser(session, computes.get(moid)) for moid in left}
+    while asked := _with_all_builds(
+        {moid: theirs for moid, theirs in left.items() if browsers[moid] is not None}, by_build
+    ):
+        for told in session.together([partial(_newest, browsers[moid], moid) for moid in asked]):
+            by_host |= told
+        for moid in asked:
+            by_build |= {
+                _build(host): by_host[host.moid]
+                for host in left.pop(moid)
+                if host.build and host.moid in by_host
+            }
     found = {host.moid: by_host.get(host.moid, by_build.get(_build(host))) for host in hosts}
     return {moid: version for moid, version in found.items() if version is not None}
+
+
+def _with_all_builds(clusters: Mapping[str, Iterable[Host]], known: Iterable[Kind]) -> list[str]:
+    """Return clusters that have between them all builds that are not known."""
+    builds, found = {*known}, list[str]()
+    for moid, hosts in clusters.items():
+        theirs = {_build(host) for host in hosts}
+        if not theirs <= builds:
+            found.append(moid)
+            builds |= theirs
+    return found
 
 
 def _build(host: Host) -> Kind:
@@ -145,47 +160,61 @@ def read_kinds(
     """Return, by host, what its kind has in common; `items` and `computes` are properties by moid.
 
     Two round trips per kind and, `with_limits`, one per ESXi build for how many vGPUs a VM may have, unless
-    they are known. Hosts that are not connected are not asked; they get what others of their kind told.
-    `spare` says what need not be asked of the hosts of a kind; where it spares anything, what was told is
-    not kept.
+    they are known; some kinds and builds at once. Hosts that are not connected are not asked; they get what
+    others of their kind told. `spare` says what need not be asked of the hosts of a kind; where it spares
+    anything, what was told is not kept.
     """
-    limits = known.limits
     kinds: dict[Kind, list[Host]] = defaultdict(list)
+    builds: dict[Kind, list[Host]] = defaultdict(list)
     for host in hosts:
         kinds[kind_of(host)].append(host)
+        if with_limits and _offer(host) not in known.limits:
+            builds[_offer(host)].append(host)
+    found = {kind: known.kinds[kind] for kind in kinds if kind in known.kinds}
+
+    def ask_limit(build: Kind, alike: Sequence[Host]) -> None:
+        told = _first_told(alike, lambda host: _max_vgpus(session, host, computes.get(host.compute_moid)))
+        if told is not None:
+            known.limits[build] = told
+
+    def ask_kind(kind: Kind, alike: Sequence[Host]) -> None:
+        spared = spare(alike)
+        told = _first_told(alike, lambda host: _kind_facts(session, items[host.moid], spared))
+        if told is None:
+            return
+        found[kind] = told
+        if spared == Spared():
+            known.kinds[kind] = told
+
+    asked = [partial(ask_limit, build, alike) for build, alike in builds.items()]
+    asked += [partial(ask_kind, kind, alike) for kind, alike in kinds.items() if kind not in found]
+    session.together(asked)
     facts: dict[str, KindFacts] = {}
     for kind, alike in kinds.items():
-        found = known.kinds.get(kind)
-        spared = Spared() if found is not None else spare(alike)
-        build = _offer(alike[0])
-        for host in alike:
-            is_limit_asked = with_limits and build not in limits
-            if found is not None and not is_limit_asked:
-                break
-            if host.connection is not Connection.CONNECTED:
-                continue
-            try:
-                if is_limit_asked:
-                    limits[build] = _max_vgpus(session, host, computes.get(host.compute_moid))
-                if found is None:
-                    found = KindFacts(
-                        profiles=_profiles(session, items[host.moid], spared.profiles),
-                        device_groups=()
-                        if spared.device_groups
-                        else _device_groups(session, items[host.moid]),
-                    )
-            except vmodl.MethodFault as fault:
-                if not is_host_silent(fault):
-                    raise to_error(fault, "reading what a host offers", host.inventory_path) from fault
-        if found is not None and spared == Spared():
-            known.kinds[kind] = found
-        told = (
-            KindFacts()
-            if found is None
-            else replace(found, max_vgpus_by_hardware_version=limits.get(build, {}))
-        )
+        told = KindFacts()
+        if kind in found:
+            limits = known.limits.get(_offer(alike[0]), {})
+            told = replace(found[kind], max_vgpus_by_hardware_version=limits)
         facts.update((host.moid, told) for host in alike)
     return facts
+
+
+def _first_told(alike: Iterable[Host], ask: Callable[[Host], Answer]) -> Answer | None:
+    """Return what the first connected host tells that answers, None where none does."""
+    for host in alike:
+        if host.connection is not Connection.CONNECTED:
+            continue
+        try:
+            return ask(host)
+        except vmodl.MethodFault as fault:
+            if not is_host_silent(fault):
+                raise to_error(fault, "reading what a host offers", host.inventory_path) from fault
+    return None
+
+
+def _kind_facts(session: Session, item: Item, spared: Spared) -> KindFacts:
+    profiles = _profiles(session, item, spared.profiles)
+    return KindFacts(profiles, () if spared.device_groups else _device_groups(session, item))
 
 
 def _offer(host: Host) -> Kind:
@@ -193,18 +222,20 @@ def _offer(host: Host) -> Kind:
     return host.version, host.build, host.max_hardware_version
 
 
-def read_system_ids(session: Session, hosts: Iterable[Host], computes: Mapping[str, Item]) -> dict[str, str]:
+def read_system_ids(session: Session, hosts: Sequence[Host], computes: Mapping[str, Item]) -> dict[str, str]:
     """Return the system id of each host, which a fixed passthrough device must name."""
-    found: dict[str, str] = {}
-    for host in hosts:
-        browser = _browser(session, computes.get(host.compute_moid))
-        if browser is None or host.connection is not Connection.CONNECTED:
-            continue
-        subject = vim.HostSystem(host.moid, session.stub)
-        target = _asked(lambda: browser.QueryConfigTarget(subject), "reading devices", host.inventory_path)  # noqa: B023 - called at once
-        if system_id := system_id_of(target):
-            found[host.moid] = system_id
-    return found
+    browsers = {host.moid: _browser(session, computes.get(host.compute_moid)) for host in hosts}
+    asked = [
+        host for host in hosts if browsers[host.moid] is not None and host.connection is Connection.CONNECTED
+    ]
+
+    def target_of(host: Host) -> Any:
+        browser, subject = browsers[host.moid], vim.HostSystem(host.moid, session.stub)
+        return _asked(lambda: browser.QueryConfigTarget(subject), "reading devices", host.inventory_path)
+
+    told = session.together([partial(target_of, host) for host in asked])
+    ids = {host.moid: system_id_of(target) for host, target in zip(asked, told, strict=True)}
+    return {moid: system_id for moid, system_id in ids.items() if system_id}
 
 
 def _profiles(
