@@ -91,7 +91,8 @@ class ReadScope(Frozen):
     of them. Without `kinds` none of this is asked: `read_kinds` does so later. With `counters` vCenter's
     performance counters come along, with `locks` what runs have locked and plans have reserved, one round
     trip more; unless `timed` what time it is at vCenter is asked only where anything is reserved.
-    `customization_specs` are the names of those that are read.
+    `customization_specs` are the names of those that are read. With `roles` it is kept which roles the
+    account has on each object: privileges need not be asked for where they are known.
     """
 
     plan: PlanIdentity | None = None
@@ -117,6 +118,7 @@ class ReadScope(Frozen):
     locks: bool = False
     timed: bool = True
     customization_specs: frozenset[str] = frozenset()
+    roles: bool = False
 
 
 class InventoryReader(Protocol):

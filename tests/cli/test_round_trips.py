@@ -78,7 +78,7 @@ NOTHING = {
     "CreateContainerView": 1,
     "GetAlarm": 1,
     "RetrievePropertiesEx": 2,
-    # The lock of the plan.
+    # The lock of the plan; what a run may need besides is asked in the same question.
     "HasPrivilegeOnEntities": 1,
     "lock CreateAlarm": 1,
     "lock RemoveAlarm": 1,
@@ -90,8 +90,7 @@ PLACED = {
     "RetrieveVendorDeviceGroupInfo": 1,
 }
 RUN = {
-    # The run's two events, and a task that is watched and read back.
-    "HasPrivilegeOnEntities": 1,
+    # The run's two events, and a task that is watched and read back. What the account may do is known.
     "LogUserEvent": 2,
     "CreateFilter": 1,
     "RetrievePropertiesEx": 1,

@@ -28,6 +28,7 @@ from vgpu_cfg.settings.connection import Connection, resolve_connection
 from vgpu_cfg.settings.flags import ConnectionFlags
 
 if TYPE_CHECKING:
+    from vgpu_cfg.execution import RunLocks
     from vgpu_cfg.model.desired import DesiredPlan, DesiredVm
     from vgpu_cfg.model.observed.inventory import Inventory
     from vgpu_cfg.model.plan.change import Plan
@@ -135,16 +136,18 @@ def read_for(
     locks: bool = False,
     is_timed: bool = True,
     to_plan: PlanOptions | None = None,
+    roles: bool = False,
 ) -> Inventory:
     """Read what a plan needs, with its own VMs under the names that it has for them.
 
     With `all_kinds` also what hosts tell whose GPUs have none of its profiles, with `locks` what runs have
-    locked and plans have reserved, by vCenter's clock, `is_timed` as a `ReadScope` has it. Where nothing but
-    a plan with the options `to_plan` is made of it, kinds of hosts are asked only if that depends on them.
+    locked and plans have reserved, by vCenter's clock, `is_timed` and `roles` as a `ReadScope` has it. Where
+    nothing but a plan with the options `to_plan` is made of it, kinds of hosts are asked only if that depends
+    on them.
     """
     from vgpu_cfg.planning.estate.naming import as_named
 
-    scope = scope_of(desired).model_copy(update={"locks": locks, "timed": is_timed})
+    scope = scope_of(desired).model_copy(update={"locks": locks, "timed": is_timed, "roles": roles})
     if all_kinds:
         scope = scope.model_copy(update={"kinds_of": None, "several_vgpus": True})
     observed = as_named(desired, reader.read_inventory(scope))
@@ -166,6 +169,14 @@ def with_kinds(
         if not needs_kinds(desired, observed, load_catalog(), options):
             return observed
     return observed.model_copy(update={"hosts": reader.read_kinds(), "has_kinds": True})
+
+
+def read_to_run(
+    desired: DesiredPlan, reader: InventoryReader, locks: RunLocks, *, roles: bool = True
+) -> Inventory:
+    """Read what a run that has locked its plan needs, once no other works on it; `roles` as `read_for`."""
+    is_timed = desired.ends is not None
+    return read_alone(locks, lambda: read_for(desired, reader, locks=True, is_timed=is_timed, roles=roles))
 
 
 def _with_failed_customizations(
@@ -259,8 +270,7 @@ def plan_once(
         compose.connect_writer(connection) as estate,
         locked(desired.identity, estate, "plan --open-shell") as locks,
     ):
-        is_timed = desired.ends is not None
-        observed = read_alone(locks, lambda: read_for(desired, estate.reader, locks=True, is_timed=is_timed))
+        observed = read_to_run(desired, estate.reader, locks)
         observed = with_facts(desired, observed, estate.reader, options)
         with host_tools(desired, observed, estate, options, locks, secrets) as tools:
             refuse_closed_shells(closed_shells(desired, observed, options), observed, estate.reader)
@@ -310,12 +320,14 @@ def read_to_plan(
     *,
     locks: bool = False,
     only_plan: bool = False,
+    roles: bool = False,
 ) -> Inventory:
-    """Read what a plan is made of, as far as it takes no shell that is closed; with `locks` as `read_for`.
+    """Read what a plan is made of, as far as it takes no shell that is closed.
 
-    `only_plan` says that nothing else is made of it.
+    `locks` and `roles` are those of `read_for`; `only_plan` says that nothing else is made of it.
     """
-    observed = read_for(desired, reader, locks=locks, to_plan=options if only_plan else None)
+    to_plan = options if only_plan else None
+    observed = read_for(desired, reader, locks=locks, to_plan=to_plan, roles=roles)
     observed = with_facts(desired, observed, reader, options)
     return with_open_shells(desired, observed, connection, options, secrets)
 

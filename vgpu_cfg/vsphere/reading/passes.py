@@ -5,6 +5,9 @@ The list does not depend on the plan: that is what makes a recording answer any 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 from vgpu_cfg.model.observed.vm import MARK_PLAN_KEY, MARK_VM_KEY
 from vgpu_cfg.planning.vms.settings.table import READ_PATHS
 from vgpu_cfg.vsphere.reading.parts import NO_PARTS, OF_HOSTS, OF_VMS
@@ -131,6 +134,25 @@ FIRST_PASS_AGAIN = (*FIRST_PASS[:-1], Paths(VM, (*VM_LIGHT, "config.changeVersio
 
 CLOSE_PASS = (Paths(HOST, HOST_DETAIL, OF_HOSTS), Paths(VM, VM_DETAIL, OF_VMS))
 """Hosts that have GPUs, or may have, with the VMs there, and the VMs that the plan is about."""
+
+_ENTITIES = frozenset(
+    {
+        *("vim.Datacenter", "vim.Folder", "vim.ComputeResource", HOST, "vim.ResourcePool", "vim.Datastore"),
+        *("vim.Network", SWITCH),
+    }
+)
+"""Types of all that privileges are needed on, but VMs; others are of these types, too."""
+ROLES = (Paths("vim.Folder", ("effectiveRole",), NO_PARTS),)
+"""Which roles the account has on a folder."""
+
+
+def with_roles(wanted: Sequence[Paths], *, of_vms: bool) -> tuple[Paths, ...]:
+    """Add the roles that the account has on each object: of a close pass on VMs, else on all but VMs."""
+    types = {VM} if of_vms else _ENTITIES
+    return tuple(
+        replace(one, paths=(*one.paths, "effectiveRole")) if one.type_name in types else one for one in wanted
+    )
+
 
 HOST_AGAIN = (Paths(HOST, HOST_LIGHT + HOST_DETAIL, OF_HOSTS),)
 """A few hosts once more, whole."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
-from pyVmomi import VmomiSupport
+from pyVmomi import VmomiSupport, vmodl
 
+from vgpu_cfg.errors import VCenterError
 from vgpu_cfg.vsphere.wire.collector import renewing
 from vgpu_cfg.vsphere.wire.custom_fields import fields_for, type_of
 from vgpu_cfg.vsphere.wire.faults import translated
@@ -16,6 +18,8 @@ from vgpu_cfg.vsphere.wire.session import Session
 
 LONGEST_ANSWER = 2000
 """How many pairs of object and privilege one answer may hold beyond what is needed; an estimate."""
+HOLDS = timedelta(minutes=5)
+"""For how long holds what the root folder was asked for."""
 _TYPES_BY_PREFIX = (
     ("datacenter-", "vim.Datacenter"),
     ("datastore-", "vim.Datastore"),
@@ -41,14 +45,63 @@ def vmodl_name(wsdl_name: str) -> str:
     return str(VmomiSupport.GetWsdlType("urn:vim25", wsdl_name).__name__)
 
 
+def read_missing_on_root(session: Session, needed: Sequence[str], besides: Sequence[str]) -> tuple[str, ...]:
+    """Return those of the needed privileges that the account lacks on the root folder; one round trip.
+
+    It is asked for others besides, and the session keeps what it was told of all.
+    """
+    root = root_of(session)
+    asked_at, every = session.outage.now(), tuple(dict.fromkeys((*needed, *besides)))
+    try:
+        missing = _read_missing(session, {root: every}, type_by_moid).get(root, ())
+    except VCenterError as error:
+        if not isinstance(error.__cause__, vmodl.fault.InvalidArgument):
+            raise
+        # Whether a server minds a privilege that it does not know was read nowhere.
+        return _read_missing(session, {root: needed}, type_by_moid).get(root, ())
+    session.on_root = asked_at, {name: name not in missing for name in every}
+    return tuple(name for name in needed if name in missing)
+
+
 def read_missing_privileges(
-    session: Session, needed: Mapping[str, Sequence[str]], type_of: Callable[[str], str] = type_by_moid
+    session: Session,
+    needed: Mapping[str, Sequence[str]],
+    type_of: Callable[[str], str] = type_by_moid,
+    is_like_root: Callable[[str], bool] = lambda _moid: False,
 ) -> dict[str, tuple[str, ...]]:
     """Return, per entity, those of the needed privileges that the account lacks, in the order asked.
 
     `type_of` gives the vmodl type of an entity's id. One round trip for all, or per distinct list of
-    privileges where an answer on all of them for every object would get long.
+    privileges where an answer on all of them for every object would get long. What the root folder was asked
+    for of late is not asked again: not of it, nor of what `is_like_root`, on which the account has the same
+    roles.
     """
+    root, on_root = root_of(session), _on_root(session)
+    missing: dict[str, tuple[str, ...]] = {}
+    left: dict[str, Sequence[str]] = {}
+    for moid, privileges in needed.items():
+        if not (on_root.keys() >= set(privileges) and (moid == root or is_like_root(moid))):
+            left[moid] = privileges
+        elif lacking := tuple(name for name in dict.fromkeys(privileges) if not on_root[name]):
+            missing[moid] = lacking
+    return missing | _read_missing(session, left, type_of)
+
+
+def root_of(session: Session) -> str:
+    """Return the id of the root folder."""
+    return str(session.service_content.rootFolder._moId)
+
+
+def _on_root(session: Session) -> Mapping[str, bool]:
+    """Return what the account may do, and may not, on the root folder, as far as that was asked of late."""
+    if session.on_root is None or session.outage.now() - session.on_root[0] > HOLDS:
+        return {}
+    return session.on_root[1]
+
+
+def _read_missing(
+    session: Session, needed: Mapping[str, Sequence[str]], type_of: Callable[[str], str]
+) -> dict[str, tuple[str, ...]]:
     missing: dict[str, tuple[str, ...]] = {}
     for privileges, moids in _questions(needed):
         entities = [VmomiSupport.GetVmodlType(type_of(moid))(moid, session.stub) for moid in moids]

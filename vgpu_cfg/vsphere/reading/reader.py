@@ -50,6 +50,7 @@ from vgpu_cfg.vsphere.reading.places import Places
 from vgpu_cfg.vsphere.reading.privileges import (
     read_defined_attributes,
     read_missing_privileges,
+    root_of,
     type_by_moid,
     vmodl_name,
 )
@@ -107,6 +108,7 @@ class VCenterReader:
         self._inventory: Inventory | None = None
         self._known = KnownKinds()
         self._counters: Item | None = None
+        self._roles: dict[str, frozenset[int]] = {}
         self._policies = PolicyReader(session)
         self._has_policies = False
 
@@ -116,7 +118,7 @@ class VCenterReader:
         Where the same was read before, VMs whose configuration has not changed are not asked for it again.
         """
         read_at = self._clock.now()
-        beside, scope = scope, scope.model_copy(update={"locks": False, "timed": True})
+        beside, scope = scope, scope.model_copy(update={"locks": False, "timed": True, "roles": False})
         is_again = scope == self._scope
         wanted = passes.FIRST_PASS_AGAIN if is_again else passes.FIRST_PASS
         items, locks = self._read_all(wanted, beside)
@@ -124,7 +126,8 @@ class VCenterReader:
         library = read_library_items(self._session, scope.library_items) if scope.library_items else None
         templates = frozenset(one.template_moid for one in library or () if one.template_moid)
         same = unchanged(places.of_type("VirtualMachine"), self._vms) if is_again else None
-        hosts, of_hosts, details = self._read_closely(places, scope, templates, same)
+        close = passes.with_roles(passes.CLOSE_PASS, of_vms=True) if beside.roles else passes.CLOSE_PASS
+        hosts, of_hosts, details = self._read_closely(close, places, scope, templates, same)
         vms = {
             item.moid: make_vm(places, item, details.get(item.moid))
             for item in places.of_type("VirtualMachine")
@@ -197,7 +200,7 @@ class VCenterReader:
         return self._inventory
 
     def _read_all(self, wanted: Sequence[Paths], scope: ReadScope) -> tuple[list[Item], Locks | None]:
-        """Read every object and, beside them, the performance counters, which are kept, and locks."""
+        """Read every object and, beside them, the counters and roles, which are kept, and locks."""
         counters: tuple[Paths, ...] = ()
         managers: list[Start] = []
         if scope.counters:
@@ -205,10 +208,14 @@ class VCenterReader:
 
             counters, managers = beside_of(self._session)
         alarms = alarm_starts(self._session) if scope.locks else []
-        paths = (*counters, *(ALARM_INFO if alarms else ()))
-        found = collect_all(self._session, wanted, paths, [*managers, *alarms])
-        beside = {start.moid for start in (*managers, *alarms)}
+        roots = [Start("vim.Folder", root_of(self._session))] if scope.roles else []
+        wanted = passes.with_roles(wanted, of_vms=False) if scope.roles else wanted
+        paths = (*counters, *(ALARM_INFO if alarms else ()), *(passes.ROLES if roots else ()))
+        found = collect_all(self._session, wanted, paths, [*managers, *alarms, *roots])
+        beside = {start.moid for start in (*managers, *alarms, *roots)}
         items = [item for item in found if item.moid not in beside]
+        self._roles.clear()
+        self._keep_roles(found)
         self._counters = next((item for item in found if item.type_name == "PerformanceManager"), None)
         if not scope.locks:
             return items, None
@@ -375,11 +382,21 @@ class VCenterReader:
 
     def read_missing_privileges(self, needed: Mapping[str, Sequence[str]]) -> Mapping[str, tuple[str, ...]]:
         """Return, per entity moid, those of the needed privileges that the account lacks."""
-        return read_missing_privileges(self._session, needed, self._type_of)
+        return read_missing_privileges(self._session, needed, self._type_of, self._is_like_root)
 
     def read_defined_attributes(self) -> frozenset[tuple[str, str]]:
         """Return the custom attributes that hosts and VMs can have, by type and name; one round trip."""
         return read_defined_attributes(self._session)
+
+    def _keep_roles(self, items: Iterable[Item]) -> None:
+        for item in items:
+            if found := item.get("effectiveRole"):
+                self._roles[item.moid] = frozenset(found)
+
+    def _is_like_root(self, moid: str) -> bool:
+        """Whether the account was read to have the same roles on an object as on the root folder."""
+        roles = self._roles.get(moid)
+        return roles is not None and roles == self._roles.get(root_of(self._session))
 
     def _type_of(self, moid: str) -> str:
         item = self._places.find(moid)
@@ -391,6 +408,7 @@ class VCenterReader:
 
     def _read_closely(
         self,
+        wanted: Sequence[Paths],
         places: Places,
         scope: ReadScope,
         templates: frozenset[str],
@@ -430,9 +448,10 @@ class VCenterReader:
         def kept(item: Item) -> Item | tuple[str, VmDetail | None]:
             if item.type_name == "HostSystem":
                 return item
+            self._keep_roles([item])
             return item.moid, make_detail(item, scope.extra_config_keys, option_names=scope.option_names)
 
-        for found in made_from(self._session, passes.CLOSE_PASS, starts, kept):
+        for found in made_from(self._session, wanted, starts, kept):
             if isinstance(found, Item):
                 known = items[found.moid]
                 items[found.moid] = Item(known.type_name, known.moid, {**known.values, **found.values})
@@ -441,7 +460,7 @@ class VCenterReader:
         made = [make_host(places, item) for item in items.values()]
         unlisted = [host.moid for host in made if host.gpus and host.moid not in on]
         more = (Start(passes.HOST, moid, follow="vm") for moid in unlisted)
-        late = made_from(self._session, passes.CLOSE_PASS, more, kept) if unlisted else []
+        late = made_from(self._session, wanted, more, kept) if unlisted else []
         details.update(found for found in late if not isinstance(found, Item))
         return made, items, details
 

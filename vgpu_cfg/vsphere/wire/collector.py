@@ -103,8 +103,9 @@ def collect_all(
     """
     names = {paths.type_name.rpartition(".")[2] for paths in everywhere}
     is_kept, starts = session.has_view, tuple(starts)
+    named = {start.moid for start in starts}
     found = made_from(session, wanted, starts, _itself, everywhere)
-    if not is_kept or any(item.type_name in names for item in found):
+    if not is_kept or any(item.type_name in names and item.moid not in named for item in found):
         return found
     # A view that has gone with its session shows nothing, and not every server says why.
     session.forget_view()

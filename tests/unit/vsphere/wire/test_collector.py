@@ -10,13 +10,14 @@ import pytest
 from pyVmomi import vim, vmodl
 
 from tests.unit.vsphere.facts_vcenter import AnsweringTransport, session_on
-from tests.unit.vsphere.scripted import Scripted, content, item, user_session
+from tests.unit.vsphere.scripted import Scripted, content, item, reading, user_session
+from tests.unit.vsphere.scripted import session_on as scripted_session
 from tests.unit.vsphere.soap_answers import Answer, soap
 from vgpu_cfg.errors import TooMuch, Unreachable
 from vgpu_cfg.model.limits import Limits
 from vgpu_cfg.vsphere.host_facts import passes as facts_paths
 from vgpu_cfg.vsphere.reading import passes
-from vgpu_cfg.vsphere.wire.collector import Item, Paths, Start, collect_from, is_known, made_from
+from vgpu_cfg.vsphere.wire.collector import Item, Paths, Start, collect_all, collect_from, is_known, made_from
 from vgpu_cfg.vsphere.wire.session import Session
 
 V65 = "vim.version.version11"
@@ -162,6 +163,23 @@ def test_pages_come_to_an_end(server: Endless, turned: int, why: str) -> None:
         collect_from(session, [Paths("vim.VirtualMachine", ("name",))], [start])
     assert server.turned == turned
     assert "VGPU_CFG_ANSWER_PAGES" in caught.value.remedy
+
+
+def test_a_view_that_shows_nothing_is_made_anew_whatever_comes_beside() -> None:
+    service = content()
+    service.viewManager = vim.view.ViewManager("ViewManager")
+    beside = item(service.rootFolder, {})
+    whole = reading(beside, item(vim.Folder("group-v3"), {"name": "vm"}))
+    answers = {
+        "CreateContainerView": [vim.view.ContainerView("view-1")],
+        "RetrievePropertiesEx": [whole, reading(beside), whole],
+    }
+    folders = [Paths("vim.Folder", ("name",))]
+    with scripted_session(answers, service=service) as (session, script):
+        for views in (1, 2):
+            found = collect_all(session, folders, folders, [Start("vim.Folder", "group-d1")])
+            assert [one.moid for one in found] == ["group-d1", "group-v3"]
+            assert script.methods.count("CreateContainerView") == views
 
 
 # ---------------------------------------------------------------- pages that are fetched meanwhile

@@ -97,9 +97,9 @@ def _run(
         refuse_unstated(connection, how.occasion)
     secrets = request.secrets()
 
-    def read(reader: InventoryReader) -> Inventory:
+    def read(reader: InventoryReader, *, roles: bool = False) -> Inventory:
         asks = marking.gives_back or not dry_run
-        observed = read_to_plan(desired, reader, connection, options, secrets, locks=asks)
+        observed = read_to_plan(desired, reader, connection, options, secrets, locks=asks, roles=roles)
         return observed if marking.gives_back else observed.model_copy(update={"reservations": None})
 
     if dry_run:
@@ -114,7 +114,7 @@ def _run(
     with compose.connect_writer(connection) as estate, ExitStack() as closing:
         locks = closing.enter_context(locked(desired.identity, estate, marking.verb))
         desired = with_id(desired)
-        observed = read_alone(locks, lambda: read(estate.reader))
+        observed = read_alone(locks, lambda: read(estate.reader, roles=True))
         plan = marking.make(desired, observed, options)
         show_plan(plan, how)
         refuse_errors(plan)

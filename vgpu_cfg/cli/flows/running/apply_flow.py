@@ -12,7 +12,14 @@ import typer
 
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.cli import compose
-from vgpu_cfg.cli.flows.flow import locate, read_for, refuse_errors, scope_of, with_kinds
+from vgpu_cfg.cli.flows.flow import (
+    locate,
+    read_for,
+    read_to_run,
+    refuse_errors,
+    scope_of,
+    with_kinds,
+)
 from vgpu_cfg.cli.flows.preparing.guest_access import GuestSecrets, guest_secrets, with_fingerprints
 from vgpu_cfg.cli.flows.preparing.host_facts import (
     closed_shells,
@@ -173,7 +180,7 @@ class _Applying:
         deadline = self.estate.clock.now() + timedelta(seconds=limits.restart_seconds)
         reported = False
         while True:
-            observed = self._read()
+            observed = self._read(roles=True)
             away = [
                 observed.host_by_moid[moid].name
                 for moid, facts in observed.facts.hosts.items()
@@ -214,7 +221,7 @@ class _Applying:
 
         Where nothing is reserved, by this plan or others, that is not asked again.
         """
-        after = self._read() if self.reserves else self._read_estate(locks=False)
+        after = self._read(roles=False) if self.reserves else self._read_estate()
         if self.tools is not None:
             self.locks.beat()  # shells are opened, and what they tell is kept
             after = with_shell_facts(self.desired, after, self.tools, self.options)
@@ -249,15 +256,17 @@ class _Applying:
         if self.guests is not None:
             self.guests.settle(self.desired, observed, plan)
 
-    def _read(self) -> Inventory:
-        observed = read_alone(self.locks, lambda: self._read_estate(locks=True))
+    def _read(self, *, roles: bool) -> Inventory:
+        observed = read_alone(self.locks, lambda: self._read_estate(locks=True, roles=roles))
         kept = observed.reservations
         self.reserves = self.desired.ends is not None or (kept is not None and bool(kept.kept))
         return observed
 
-    def _read_estate(self, *, locks: bool) -> Inventory:
+    def _read_estate(self, *, locks: bool = False, roles: bool = False) -> Inventory:
         reader, is_timed = self.estate.reader, self.desired.ends is not None
-        observed = read_for(self.desired, reader, locks=locks, is_timed=is_timed, to_plan=self.options)
+        observed = read_for(
+            self.desired, reader, locks=locks, is_timed=is_timed, to_plan=self.options, roles=roles
+        )
         return with_facts(self.desired, observed, reader, self.options)
 
     def _remember(self, observed: Inventory) -> None:
@@ -355,11 +364,7 @@ def _take_out(
     with compose.connect_writer(connection) as estate, ExitStack() as closing:
         locks = closing.enter_context(locked(desired.identity, estate, verb))
 
-        def read() -> Inventory:
-            is_timed = desired.ends is not None
-            return read_alone(locks, lambda: read_for(desired, estate.reader, locks=True, is_timed=is_timed))
-
-        observed = read()
+        observed = read_to_run(desired, estate.reader, locks)
         plan = make(desired, observed, options)
         show_plan(plan, how)
         refuse_errors(plan)
@@ -372,7 +377,7 @@ def _take_out(
             plan,
             observed,
             lambda after: make(desired, after, options),
-            read,
+            lambda: read_to_run(desired, estate.reader, locks, roles=False),
             f"{done} {these(plan)}?",
             verb,
             locks,
