@@ -19,6 +19,7 @@ from typing import TypeVar
 
 from tests.bench.changes import print_changes
 from tests.bench.exact_fit import print_exact_fits
+from tests.bench.far import print_far
 from tests.bench.guests import print_guests
 from tests.bench.hosts import print_hosts
 from tests.bench.placement import print_placement
@@ -131,10 +132,14 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--quick", action="store_true", help="10 VMs and 4 hosts only, and no large estate")
     parser.add_argument("--start-up", action="store_true", help="only what a command takes until it answers")
     parser.add_argument("--scale", action="store_true", help="only how reading, loading and planning grow")
+    parser.add_argument("--far", action="store_true", help="only what commands wait for a vCenter far away")
     parser.add_argument("--exact-fits", action="store_true", help="only placing VMs that fit exactly")
     chosen = parser.parse_args(arguments)
     if chosen.exact_fits:
         print_exact_fits(EXACT_FITS)
+        return 0
+    if chosen.far:
+        print_far()
         return 0
     if chosen.start_up:
         print_start_up()

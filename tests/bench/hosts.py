@@ -144,7 +144,12 @@ def measure_hosts(count: int) -> list[HostRow]:
 
 
 def _made(count: int, folder: Path) -> tuple[Lab, DesiredPlan]:
-    """Make a cluster of hosts like the first of lab:bare, and the example's first entry for all of them."""
+    estate, plan = write_bare(count, folder)
+    return open_lab(estate, clock=VirtualClock()), load_plan(plan).desired.model_copy(update={"id": PLAN_ID})
+
+
+def write_bare(count: int, folder: Path) -> tuple[Path, Path]:
+    """Write a cluster of hosts like the first of lab:bare, and the example's first entry for all of them."""
     names = tuple(f"esx-b-{number:02d}.lab" for number in range(1, count + 1))
     bare = read_estate("bare").estate
     cluster = bare.clusters[0]
@@ -155,4 +160,4 @@ def _made(count: int, folder: Path) -> tuple[Lab, DesiredPlan]:
     head, _, _ = EXAMPLE.read_text(encoding="utf-8").rpartition(SECOND_ENTRY)
     plan = folder / "plan.yaml"
     plan.write_text(head.replace(FIRST_NAMES, '["esx-b-*.lab"]'), encoding="utf-8")
-    return open_lab(estate, clock=VirtualClock()), load_plan(plan).desired.model_copy(update={"id": PLAN_ID})
+    return estate, plan
