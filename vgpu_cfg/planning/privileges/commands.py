@@ -17,3 +17,8 @@ class Command(StrEnum):
     CORDON = "cordon"
     DRAIN = "drain"
     UNCORDON = "uncordon"
+
+    @property
+    def reads_host_facts(self) -> bool:
+        """Whether it reads what the hosts tell that the plan prepares; what is destroyed is VMs."""
+        return self is not Command.DESTROY

@@ -33,7 +33,7 @@ class Asked:
 
 def needs_of(command: Command, asked: Asked) -> tuple[Needed, ...]:
     """Return what a command needs, each need once per object; reading is part of every command."""
-    return tuple(dict.fromkeys((*_reading(asked), *_of(command, asked))))
+    return tuple(dict.fromkeys((*_reading(command, asked), *_of(command, asked))))
 
 
 def needs_of_run(plan: Plan, observed: Inventory) -> tuple[Needed, ...]:
@@ -76,10 +76,10 @@ def _of(command: Command, asked: Asked) -> Iterator[Needed]:
             assert_never(command)
 
 
-def _reading(asked: Asked) -> Iterator[Needed]:
+def _reading(command: Command, asked: Asked) -> Iterator[Needed]:
     root = asked.observed.vcenter.root_folder_moid
     yield Needed(table.READING, root)
-    for moid in asked.hosts:
+    for moid in asked.hosts if command.reads_host_facts else ():
         yield Needed(table.READ_MODULES, moid)
         yield Needed(table.READ_PACKAGES, moid)
     if any(vm.vtpm for vm in asked.plan.desired.vms):

@@ -21,7 +21,7 @@ _OF_ATTRIBUTES = frozenset({table.SET_ATTRIBUTES, table.DEFINE_ATTRIBUTES})
 
 def could_need(command: Command, desired: DesiredPlan) -> tuple[Need, ...]:
     """Return the needs that a command could come to with a plan file, reading among them."""
-    return tuple(dict.fromkeys((*_reading(desired), *_of(command, desired))))
+    return tuple(dict.fromkeys((*_reading(command, desired), *_of(command, desired))))
 
 
 def _of(command: Command, desired: DesiredPlan) -> Iterator[Need]:
@@ -47,10 +47,10 @@ def _of(command: Command, desired: DesiredPlan) -> Iterator[Need]:
             assert_never(command)
 
 
-def _reading(desired: DesiredPlan) -> Iterator[Need]:
+def _reading(command: Command, desired: DesiredPlan) -> Iterator[Need]:
     yield table.READING
     yield table.READ_LOG
-    if desired.hosts:
+    if desired.hosts and command.reads_host_facts:
         yield from (table.READ_MODULES, table.READ_PACKAGES)
     if any(vm.vtpm for vm in desired.vms):
         yield table.READ_KEY_PROVIDERS
