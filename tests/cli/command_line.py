@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import io
 import os
-import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
+from functools import cache
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -60,12 +60,11 @@ class CommandLine:
         self.folder = folder
         self.state_folder = folder / "state"
         self.machine = "desk-01"
-        for name, place in (
-            ("examples", ROOT / "examples"),
-            ("plans", HERE / "plans"),
-            ("estates", HERE / "estates"),
-        ):
-            shutil.copytree(place, folder / name)
+        for name, content in _lying_ready().items():
+            if content is None:
+                (folder / name).mkdir()
+            else:
+                (folder / name).write_bytes(content)
         monkeypatch.chdir(folder)
         ids = count(1)
         monkeypatch.setattr(compose, "make_id", lambda: plan_id(next(ids)))
@@ -117,6 +116,16 @@ class CommandLine:
         """Write a file into the folder that commands run in, and return its name there."""
         (self.folder / name).write_text(text, encoding="utf-8")
         return Path(name)
+
+
+@cache
+def _lying_ready() -> dict[str, bytes | None]:
+    """Read what lies ready in every folder once: None for a folder, which comes before what is in it."""
+    return {
+        str(one.relative_to(place.parent)): None if one.is_dir() else one.read_bytes()
+        for place in (ROOT / "examples", HERE / "plans", HERE / "estates")
+        for one in (place, *sorted(place.rglob("*")))
+    }
 
 
 @dataclass(frozen=True, slots=True)
