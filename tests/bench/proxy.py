@@ -88,6 +88,8 @@ def proxy_to(upstream: str) -> Iterator[CountingProxy]:
                 self.upstream.request(self.command, self.path, body, headers)
                 answer = self.upstream.getresponse()
                 content = answer.read()
+            # Before the answer goes out: who has it may take the counts.
+            running.count(len(body), len(content))
             self.send_response_only(answer.status, answer.reason)
             for name, value in answer.getheaders():
                 if name.lower() not in _OF_ONE_HOP:
@@ -95,7 +97,6 @@ def proxy_to(upstream: str) -> Iterator[CountingProxy]:
             self.send_header("Content-Length", str(len(content)))
             self.end_headers()
             self.wfile.write(content)
-            running.count(len(body), len(content))
 
         def whole_body(self) -> bytes:
             """Read a body by its length or, as govc sends it, in chunks."""
