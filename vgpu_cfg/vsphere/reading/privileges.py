@@ -50,7 +50,7 @@ def read_missing_on_root(session: Session, needed: Sequence[str], besides: Seque
 
     It is asked for others besides, and the session keeps what it was told of all.
     """
-    root = root_of(session)
+    root = session.root_moid
     asked_at, every = session.outage.now(), tuple(dict.fromkeys((*needed, *besides)))
     try:
         missing = _read_missing(session, {root: every}, type_by_moid).get(root, ())
@@ -76,7 +76,7 @@ def read_missing_privileges(
     for of late is not asked again: not of it, nor of what `is_like_root`, on which the account has the same
     roles.
     """
-    root, on_root = root_of(session), _on_root(session)
+    root, on_root = session.root_moid, _on_root(session)
     missing: dict[str, tuple[str, ...]] = {}
     left: dict[str, Sequence[str]] = {}
     for moid, privileges in needed.items():
@@ -85,11 +85,6 @@ def read_missing_privileges(
         elif lacking := tuple(name for name in dict.fromkeys(privileges) if not on_root[name]):
             missing[moid] = lacking
     return missing | _read_missing(session, left, type_of)
-
-
-def root_of(session: Session) -> str:
-    """Return the id of the root folder."""
-    return str(session.service_content.rootFolder._moId)
 
 
 def _on_root(session: Session) -> Mapping[str, bool]:

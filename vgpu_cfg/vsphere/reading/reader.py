@@ -50,7 +50,6 @@ from vgpu_cfg.vsphere.reading.places import Places
 from vgpu_cfg.vsphere.reading.privileges import (
     read_defined_attributes,
     read_missing_privileges,
-    root_of,
     type_by_moid,
     vmodl_name,
 )
@@ -208,7 +207,7 @@ class VCenterReader:
 
             counters, managers = beside_of(self._session)
         alarms = alarm_starts(self._session) if scope.locks else []
-        roots = [Start("vim.Folder", root_of(self._session))] if scope.roles else []
+        roots = [Start("vim.Folder", self._session.root_moid)] if scope.roles else []
         wanted = passes.with_roles(wanted, of_vms=False) if scope.roles else wanted
         paths = (*counters, *(ALARM_INFO if alarms else ()), *(passes.ROLES if roots else ()))
         found = collect_all(self._session, wanted, paths, [*managers, *alarms, *roots])
@@ -396,7 +395,7 @@ class VCenterReader:
     def _is_like_root(self, moid: str) -> bool:
         """Whether the account was read to have the same roles on an object as on the root folder."""
         roles = self._roles.get(moid)
-        return roles is not None and roles == self._roles.get(root_of(self._session))
+        return roles is not None and roles == self._roles.get(self._session.root_moid)
 
     def _type_of(self, moid: str) -> str:
         item = self._places.find(moid)
@@ -469,8 +468,10 @@ class VCenterReader:
     ) -> dict[str, Host]:
         """Add what is asked host by host, and what follows from the VMs; return the hosts by moid."""
         direct_path = read_direct_path(self._session, [host for host in hosts if host.gpus])
-        through = [host for host in hosts if any(device.passthrough_active for device in host.pci_devices)]
-        system_ids = read_system_ids(self._session, through if scope.system_ids else (), computes)
+        system_ids: Mapping[str, str] = {}
+        if scope.system_ids:
+            through = [host for host in hosts if any(one.passthrough_active for one in host.pci_devices)]
+            system_ids = read_system_ids(self._session, through, computes)
         return {
             host.moid: infer_sharing(
                 host.model_copy(

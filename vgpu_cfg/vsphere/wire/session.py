@@ -126,6 +126,11 @@ class Session:
         return self._content
 
     @property
+    def root_moid(self) -> str:
+        """The id of the root folder."""
+        return str(self.service_content.rootFolder._moId)
+
+    @property
     def has_view(self) -> bool:
         """Whether `view` was made already."""
         return self._view is not None
@@ -189,7 +194,7 @@ class Session:
             api_version=self.api_version,
             instance_uuid=about.instanceUuid or "",
             user=self.user,
-            root_folder_moid=str(self.service_content.rootFolder._moId),
+            root_folder_moid=self.root_moid,
         )
 
     def speaks(self, version: str) -> bool:
