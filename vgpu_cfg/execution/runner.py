@@ -210,6 +210,7 @@ class _Run:
         self._interrupts = 0
         self._not_begun = 0
         self._passed: list[CanaryResult] = []
+        self._quickest: dict[str, float] = {}
         self._behind: dict[str, str] = {}
         self._is_locked_out = False
 
@@ -395,11 +396,17 @@ class _Run:
                 self._advance(running, None)
 
     def _gather(self, waiting: Collection[_Running], most: float) -> float:
-        """Let news of several tasks come together, so that one call tells them; return for how long."""
+        """Let news of several tasks come together, so that one call tells them; return for how long.
+
+        Where tasks like all of these have ended before there are none sooner than the quickest of them took.
+        """
         if len(waiting) < 2:
             return 0.0
-        longest = self._clock.now().timestamp() - min(running.task_at for running in waiting)
-        seconds = min(longest * self._options.gather_part, self._options.gather_seconds, most)
+        now = self._clock.now().timestamp()
+        longest = now - min(running.task_at for running in waiting)
+        quickest = min(running.task_at + self._quickest.get(running.change.kind, 0.0) for running in waiting)
+        seconds = max(longest * self._options.gather_part, quickest - now)
+        seconds = min(seconds, self._options.gather_seconds, most)
         self._clock.pause(seconds)
         return seconds
 
@@ -423,6 +430,8 @@ class _Run:
 
     def _take(self, running: _Running, update: TaskUpdate) -> None:
         if update.state.is_over:
+            kind, took = running.change.kind, self._clock.now().timestamp() - running.task_at
+            self._quickest[kind] = min(took, self._quickest.get(kind, took))
             self._advance(running, update)
             return
         running.is_queued = update.state is TaskState.QUEUED and is_provisioning(running.change)

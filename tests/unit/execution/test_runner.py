@@ -388,3 +388,25 @@ def test_news_of_several_tasks_are_let_come_together(count: int, waited: float) 
     run(server, *(create(f"vm-{n}", host=f"host-{n}") for n in range(count)))
     # The first wait ends after ten seconds; a tenth of them passes before the next.
     assert sum(pauses) == waited
+
+
+@pytest.mark.parametrize(
+    ("seconds", "pauses"),
+    # Four tasks, two at once. Of the first two nothing is known; of the others that none ends sooner.
+    [(4.0, [0.0, 4.0]), (8.0, [0.0, 5.0])],
+    ids=["the wait begins when they end", "it is not put off for long"],
+)
+def test_news_of_tasks_are_not_waited_for_before_such_tasks_have_ever_ended(
+    seconds: float, pauses: list[float]
+) -> None:
+    paused: list[float] = []
+
+    class Watched(FakeVCenter):
+        def pause(self, seconds: float) -> None:
+            paused.append(seconds)
+            super().pause(seconds)
+
+    server = Watched(gpus={}, task_seconds=seconds)
+    server.add_vm(TEMPLATE.name, "vm-template", TEMPLATE_DETAIL, is_template=True)
+    run(server, *(create(f"vm-{n}", host=f"host-{n}") for n in range(4)), options={"parallel": 2})
+    assert paused == pauses
