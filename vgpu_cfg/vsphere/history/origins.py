@@ -7,7 +7,6 @@ filter names one entity. vCenter forgets events in time (after 30 days by defaul
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 from pyVmomi import vim, vmodl
@@ -34,10 +33,7 @@ def read_origins(session: Session, moids: Sequence[str]) -> dict[str, VmOrigin]:
     wanted = (Paths("vim.VirtualMachine", (_CREATED,)),)
     items = collect_from(session, wanted, [Start("vim.VirtualMachine", moid) for moid in moids])
     dates = {item.moid: item.get(_CREATED) for item in items}
-    asked = moids[:MOST_ASKED]
-    makers = dict(
-        zip(asked, session.together([partial(_maker, session, moid) for moid in asked]), strict=True)
-    )
+    makers = dict(session.each(lambda moid: _maker(session, moid), moids[:MOST_ASKED]))
     return {moid: VmOrigin(made_at=dates.get(moid), made_by=makers.get(moid, "")) for moid in moids}
 
 

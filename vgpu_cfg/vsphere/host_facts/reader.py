@@ -9,7 +9,6 @@ question is asked after the other, of several hosts some at once.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 from pyVmomi import vim, vmodl
@@ -103,9 +102,7 @@ def _facts(
             unread=unread,
         )
 
-    moids = tuple(dict.fromkeys(host_moids))
-    told = session.together([partial(facts_of, moid) for moid in moids])
-    hosts = dict(zip(moids, told, strict=True))
+    hosts = dict(session.each(facts_of, dict.fromkeys(host_moids)))
     if FactGroup.OWNERS in requested:
         hosts = _with_owners(session, hosts, items, computes)
     return EstateFacts(
@@ -166,8 +163,7 @@ def _with_owners(
             return error
 
     clusters = [moid for moid, item in computes.items() if item.type_name == "ClusterComputeResource"]
-    told = session.together([partial(told_of, moid) for moid in clusters])
-    of_cluster = dict(zip(clusters, told, strict=True))
+    of_cluster = dict(session.each(told_of, clusters))
     found = {
         moid: _owners(facts, of_cluster.get(_parent(items.get(moid)), ())) for moid, facts in hosts.items()
     }

@@ -8,7 +8,6 @@ vCenter that has such profiles was seen.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import partial
 from typing import Any
 
 from pyVmomi import vim, vmodl
@@ -39,8 +38,8 @@ def read_direct_path(session: Session, hosts: Iterable[Host]) -> dict[str, tuple
         if manager is None:
             return {}
         profiles = [one for one in manager.ListDirectPathProfiles(every) or () if _vgpu_profile(one)]
-        told = session.together([partial(_capacity, session, manager, host, profiles) for host in asked])
-        return {host.moid: capacity for host, capacity in zip(asked, told, strict=True)}
+        told = session.each(lambda host: _capacity(session, manager, host, profiles), asked)
+        return {host.moid: capacity for host, capacity in told}
     except (vmodl.MethodFault, NotRecorded):
         return {}
 

@@ -16,7 +16,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from typing import Any
 
 from pyVmomi import vim, vmodl
@@ -175,8 +174,7 @@ def _read_past(
         }
 
     batches = _batches(hosts, METRICS_AT_ONCE, lambda host: len(host.gpus))
-    told = session.together([partial(told_of, some) for some in batches])
-    return {key: use for part in told for key, use in part.items()}
+    return {key: use for _, part in session.each(told_of, batches) for key, use in part.items()}
 
 
 def _past_use(samples: Sequence[tuple[datetime, float]], counter: _Counter, step: int) -> PastUse:

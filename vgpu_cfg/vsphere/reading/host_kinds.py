@@ -107,7 +107,7 @@ def read_max_hardware_versions(
     while asked := _with_all_builds(
         {moid: theirs for moid, theirs in left.items() if browsers[moid] is not None}, by_build
     ):
-        for told in session.together([partial(_newest, browsers[moid], moid) for moid in asked]):
+        for _, told in session.each(lambda moid: _newest(browsers[moid], moid), asked):
             by_host |= told
         for moid in asked:
             by_build |= {
@@ -233,8 +233,7 @@ def read_system_ids(session: Session, hosts: Sequence[Host], computes: Mapping[s
         browser, subject = browsers[host.moid], vim.HostSystem(host.moid, session.stub)
         return _asked(lambda: browser.QueryConfigTarget(subject), "reading devices", host.inventory_path)
 
-    told = session.together([partial(target_of, host) for host in asked])
-    ids = {host.moid: system_id_of(target) for host, target in zip(asked, told, strict=True)}
+    ids = {host.moid: system_id_of(target) for host, target in session.each(target_of, asked)}
     return {moid: system_id for moid, system_id in ids.items() if system_id}
 
 

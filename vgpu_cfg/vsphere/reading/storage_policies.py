@@ -7,7 +7,6 @@ the key of a disk is `vm-moid:key` is as Terraform's vSphere provider asks for i
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 from pyVmomi import pbm, vim
@@ -43,8 +42,8 @@ class PolicyReader:
                 return None
             folded = {name.casefold() for name in names}
             named = [one.profileId for one in profiles if one.name.casefold() in folded]
-            fitting = self._session.together([partial(self._fitting, one, datastores) for one in named])
-        fit = {one.uniqueId: moids for one, moids in zip(named, fitting, strict=True)}
+            fitting = self._session.each(lambda one: self._fitting(one, datastores), named)
+        fit = {one.uniqueId: moids for one, moids in fitting}
         return tuple(
             StoragePolicy(
                 id=one.profileId.uniqueId,
@@ -60,8 +59,8 @@ class PolicyReader:
         asked = [entity for vm in known for entity in _entities(vm)]
         some = [asked[at : at + _MOST_ENTITIES] for at in range(0, len(asked), _MOST_ENTITIES)]
         with translated("reading the storage policies of VMs", self._session.address):
-            found = self._session.together([partial(self._associated, entities) for entities in some])
-        told = {key: policy for part in found for key, policy in part.items()}
+            found = self._session.each(self._associated, some)
+        told = {key: policy for _, part in found for key, policy in part.items()}
         return [_with_told(vm, told) for vm in known]
 
     @property

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -31,6 +32,7 @@ STORAGE_VERSION = "pbm.version.version11"
 """Of vCenter 6.5, which brought the question whether datastores fit a policy (`PbmCheckRequirements`)."""
 
 Result = TypeVar("Result")
+Thing = TypeVar("Thing")
 PasswordSource = str | Callable[[], str]
 _PROLOGUE = re.compile(r"\A\s*<\?xml[^>]*\?>")
 _ASSERTION = re.compile(r"<([\w.-]+:|)Assertion\s[^!]*</\1Assertion>")
@@ -161,6 +163,11 @@ class Session:
     def together(self, calls: Sequence[Callable[[], Result]]) -> list[Result]:
         """Ask independent questions, a few at once where the server lets us: see `wire.flight.together`."""
         return together(calls, self.in_flight)
+
+    def each(self, ask: Callable[[Thing], Result], things: Iterable[Thing]) -> list[tuple[Thing, Result]]:
+        """Ask the same of each of some things as `together` does; return them with their answers."""
+        asked = list(things)
+        return list(zip(asked, self.together([partial(ask, thing) for thing in asked]), strict=True))
 
     @property
     def storage(self) -> TransportStub:
