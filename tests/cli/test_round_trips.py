@@ -8,6 +8,8 @@ import pytest
 
 from tests.cli.command_line import CommandLine
 from tests.cli.host_watch import Watch, watch_labs
+from tests.cli.locks import take_for_others
+from vgpu_cfg.model.locks import LockName
 
 ONE = "examples/full-vgpu.yaml"
 OF_KINDS = (
@@ -127,6 +129,13 @@ def test_changing_one_vm_asks_once_what_it_needs(vgpu_cfg: CommandLine, watch: W
     # A device's edit says how the device is now, and takes of the cluster's GPUs.
     assert asked(32, LARGE, "off") == once + Counter(PLACED) + Counter(POOL) + Counter(RetrievePropertiesEx=1)
     assert asked(32, LARGE, "on").keys() >= PLACED.keys()
+
+
+def test_history_asks_twice_for_locks(vgpu_cfg: CommandLine, watch: Watch) -> None:
+    take_for_others(vgpu_cfg.lab("two-a100"), LockName(kind="plan", key="demo"))
+    vgpu_cfg.done("history", "--server", "lab:two-a100")
+    assert watch.calls["GetAlarm"] == watch.calls["RetrievePropertiesEx"] == 1
+    assert watch.calls["CurrentTime"] == 0
 
 
 def test_how_many_vgpus_a_vm_may_have_is_asked_for_several_of_them(

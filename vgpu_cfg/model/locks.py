@@ -10,10 +10,14 @@ from pydantic import ConfigDict, StringConstraints, ValidationError
 
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.moments import Moment
+from vgpu_cfg.model.occasion import NO_OCCASION, Occasion
 from vgpu_cfg.model.reservations import KeptReservation, Reservations
 
 HEAD: Final = "vgpu-cfg lock: "
 """What the name of a lock begins with, among the alarms of others."""
+
+MOST_SIGNS: Final = 400
+"""So long a lock's text may be, as is assumed: vCenter's reference names no limit."""
 
 BEAT_SECONDS: Final = 60.0
 """So often a run says that it still goes on."""
@@ -63,6 +67,7 @@ class LockHolder(Frozen):
     machine: str = ""
     pid: int = 0
     since: Moment
+    occasion: Occasion = NO_OCCASION
 
     def __str__(self) -> str:
         of_plan = f" of {self.plan}" if self.plan else ""
@@ -132,11 +137,16 @@ class Locks(Frozen):
 def lock_text(name: LockName, holder: LockHolder, beats: int = 0) -> str:
     """Return what a lock says: a sentence for people, then all of it as JSON.
 
-    `beats` counts the heartbeats, so that no two texts are alike.
+    `beats` counts the heartbeats, so that no two texts are alike. Of what the run is for there is as much as
+    has room: the reason goes first.
     """
     told = {"label": name.label, "beats": beats, **holder.model_dump(mode="json", exclude_defaults=True)}
     content = json.dumps({name: value for name, value in told.items() if value}, separators=(",", ":"))
-    return f"held by a run of vgpu-cfg; `vgpu-cfg unlock {holder.run}` removes what a dead one left {content}"
+    text = f"held by a run of vgpu-cfg; `vgpu-cfg unlock {holder.run}` removes what a dead one left {content}"
+    if len(text) <= MOST_SIGNS or holder.occasion == NO_OCCASION:
+        return text
+    kept = Occasion(holder.occasion.change) if holder.occasion.reason else NO_OCCASION
+    return lock_text(name, holder.model_copy(update={"occasion": kept}), beats)
 
 
 def parse_lock(name: str, text: str) -> tuple[LockName, LockHolder | None] | None:

@@ -9,6 +9,7 @@ from typing import Final
 from pydantic import ConfigDict, ValidationError
 
 from vgpu_cfg.model.frozen import Frozen
+from vgpu_cfg.model.locks import Lock
 from vgpu_cfg.model.moments import Moment
 from vgpu_cfg.model.occasion import Occasion
 
@@ -41,8 +42,10 @@ class RunEntry(Frozen):
     """That a run began, or that it has ended: then with its `result`. Both say who ran what.
 
     `run` is the run's own id, `user` the account on the machine where it was started, `account` that at
-    vCenter. `changes` counts what the plan held, `done` and `failed` what came of it. What a later
-    version adds is passed over.
+    vCenter. `changes` counts what the plan held, `done` and `failed` what came of it. An end tells the
+    beginning, too, `began_at`, since a short run leaves no other entry at vCenter; those of older versions do
+    not. A beginning that was written later than `at` says by how much. One without a `digest` comes from the
+    run's lock, which knows no changes. What a later version adds is passed over.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -62,6 +65,8 @@ class RunEntry(Frozen):
     done: int = 0
     failed: int = 0
     tasks: int = 0
+    began_at: Moment | None = None
+    late_seconds: float = 0.0
 
     @property
     def text(self) -> str:
@@ -70,7 +75,8 @@ class RunEntry(Frozen):
         told = self.model_dump(mode="json", exclude_defaults=True)
         content = json.dumps(told, separators=(",", ":"))
         purpose = f" for {self.occasion.change}" if self.occasion.change else ""
-        return f"{HEAD}{self.command} of {self.plan}{purpose} {ended} {content}"
+        of_plan = f" of {self.plan}" if self.plan else ""
+        return f"{HEAD}{self.command}{of_plan}{purpose} {ended} {content}"
 
 
 def parse_entry(text: str) -> RunEntry | None:
@@ -86,3 +92,21 @@ def parse_entry(text: str) -> RunEntry | None:
         return RunEntry.model_validate_json(start + content)
     except ValidationError as error:
         raise ValueError("the entry cannot be read") from error
+
+
+def entry_of_lock(lock: Lock) -> RunEntry | None:
+    """Return the entry of a beginning that a lock stands for; None where it tells no run."""
+    holder = lock.holder
+    if holder is None:
+        return None
+    return RunEntry(
+        run=holder.run,
+        at=holder.since,
+        command=holder.command,
+        plan=holder.plan,
+        plan_id=holder.plan_id,
+        occasion=holder.occasion,
+        user=holder.user,
+        machine=holder.machine,
+        account=lock.account,
+    )

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 
-from vgpu_cfg.model.locks import HEAD, parse_lock
+from vgpu_cfg.model.locks import HEAD, MOST_SIGNS, LockHolder, LockName, lock_text, parse_lock
+from vgpu_cfg.model.occasion import LONGEST_CHANGE, LONGEST_REASON, Occasion
 
 NAME = f"{HEAD}plan demo"
 TEXT = 'held {"run":"%s","since":"2026-01-05T08:00:00Z"}'
@@ -29,3 +32,30 @@ def test_a_text_that_is_nested_deeply_tells_no_run() -> None:
     parsed = parse_lock(NAME, '{"run":' * 50_000)
     assert parsed is not None
     assert parsed[1] is None
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        (Occasion(), Occasion()),
+        (Occasion("CHG0042", "the new course"), Occasion("CHG0042", "the new course")),
+        (Occasion("CHG0042", "r" * LONGEST_REASON), Occasion("CHG0042")),
+        (Occasion("", "r" * LONGEST_REASON), Occasion()),
+        (Occasion("ä" * LONGEST_CHANGE), Occasion()),
+    ],
+)
+def test_a_lock_tells_as_much_of_what_its_run_is_for_as_has_room(given: Occasion, kept: Occasion) -> None:
+    name = LockName(kind="id", key="3f0c9a7e-52d1-4b86-9e24-000000000001", label="demo")
+    holder = LockHolder(
+        run="6392edd69034",
+        command="apply",
+        plan="demo",
+        plan_id="3f0c9a7e-52d1-4b86-9e24-000000000001",
+        user="jane",
+        machine="desk-01",
+        since=datetime(2026, 1, 5, 8, tzinfo=UTC),
+        occasion=given,
+    )
+    text = lock_text(name, holder)
+    assert len(text) <= MOST_SIGNS
+    assert parse_lock(name.text, text) == (name, holder.model_copy(update={"occasion": kept}))

@@ -6,9 +6,11 @@ from datetime import UTC, datetime
 
 import pytest
 
+from vgpu_cfg.model.locks import Lock, LockHolder, LockName
 from vgpu_cfg.model.occasion import LONGEST_CHANGE, LONGEST_REASON, Occasion, fault_of
-from vgpu_cfg.model.runs import HEAD, RunEntry, RunResult, parse_entry
+from vgpu_cfg.model.runs import HEAD, RunEntry, RunResult, entry_of_lock, parse_entry
 
+END = datetime(2026, 3, 2, 21, 9, 11, tzinfo=UTC)
 BEGAN = RunEntry(
     run="6392edd69034",
     at=datetime(2026, 3, 2, 21, 4, 11, tzinfo=UTC),
@@ -19,10 +21,13 @@ BEGAN = RunEntry(
     machine="desk-01",
     changes=5,
 )
-ENDED = BEGAN.model_copy(update={"result": RunResult.FAILED, "done": 3, "failed": 1})
+ENDED = BEGAN.model_copy(
+    update={"result": RunResult.FAILED, "done": 3, "failed": 1, "began_at": BEGAN.at, "at": END}
+)
+OLDER = ENDED.model_copy(update={"began_at": None})
 
 
-@pytest.mark.parametrize("entry", [BEGAN, ENDED])
+@pytest.mark.parametrize("entry", [BEGAN, ENDED, OLDER])
 def test_an_entry_reads_back(entry: RunEntry) -> None:
     assert parse_entry(entry.text) == entry
 
@@ -47,6 +52,27 @@ def test_the_words_of_others_are_none_and_those_that_were_cut_off_are_told() -> 
 
 def test_what_a_later_version_adds_is_passed_over() -> None:
     assert parse_entry(BEGAN.text[:-1] + ',"colour":"red"}') == BEGAN
+
+
+def test_a_lock_stands_for_the_beginning_of_its_run_and_tells_no_changes() -> None:
+    occasion = BEGAN.occasion
+    holder = LockHolder(
+        run=BEGAN.run,
+        command="apply",
+        plan="depts",
+        user="jane",
+        machine="desk-01",
+        since=BEGAN.at,
+        occasion=occasion,
+    )
+    lock = Lock(moid="alarm-1", name=LockName(kind="plan", key="depts"), holder=holder, beat_at=END)
+    assert entry_of_lock(lock) == BEGAN.model_copy(update={"changes": 0})
+    assert entry_of_lock(lock.model_copy(update={"holder": None})) is None
+
+
+def test_a_run_of_no_plan_reads_so() -> None:
+    cordon = BEGAN.model_copy(update={"command": "cordon", "plan": ""})
+    assert cordon.text.startswith("vgpu-cfg: cordon for CHG0042 began {")
 
 
 def test_the_longest_entry_stays_below_a_thousand_signs() -> None:

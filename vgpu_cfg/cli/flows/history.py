@@ -1,4 +1,4 @@
-"""Where runs are looked for: journals of this machine and of a shared folder, and vCenter's events."""
+"""Where runs are looked for: journals of this machine and of a shared folder, vCenter's events, and locks."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ from vgpu_cfg.settings.journals import journal_settings
 if TYPE_CHECKING:
     from vgpu_cfg.cli.flows.preparing.request import PlanRequest
     from vgpu_cfg.execution import PastRun, Wanted
+    from vgpu_cfg.model.runs import RunEntry
     from vgpu_cfg.settings.flags import ConnectionFlags
-    from vgpu_cfg.vsphere.history.run_entries import RunEntryReader
+    from vgpu_cfg.vsphere.wire.session import Session
 
-HERE, SHARED, VCENTER = "here", "folder", "vCenter"
+HERE, SHARED, VCENTER, LOCKS = "here", "folder", "vCenter", "locks"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,7 @@ def look_back(
     Raises NotFound for a server or a context that is not there.
     """
     from vgpu_cfg.execution import Wanted, joined, runs_of_entries
+    from vgpu_cfg.vsphere.history.run_entries import RunEntryReader
 
     connection = _connection(flags, request)
     wanted = Wanted(
@@ -60,20 +62,24 @@ def look_back(
         most=most,
     )
     notes: list[str] = []
-    found: list[PastRun] = []
     failure = None
+    locked: Sequence[RunEntry] = ()
+    entries: Sequence[RunEntry] = ()
     if connection is None:
         notes.append("no vCenter is named, so its events were not read: give --server or --context")
     else:
         try:
-            with _reader(connection) as reader:
+            with _session(connection) as session:
+                reader = RunEntryReader(session)
                 wanted = replace(wanted, instance_uuid=reader.instance_uuid)
+                # The locks first: whoever removes one has left an entry before.
+                locked = _locked(session, notes)
                 entries, unclear = reader.read_entries(age)
+                notes += _unclear(unclear)
         except VCenterError as error:
             failure = error
-        else:
-            found += [run for run in runs_of_entries(entries, VCENTER) if wanted.means(run)]
-            notes += _unclear(unclear)
+    told = (*runs_of_entries(entries, VCENTER), *runs_of_entries(locked, LOCKS))
+    found = [run for run in told if wanted.means(run)]
     for folder, place in _folders():
         found += _journals(folder, place, wanted, notes)
     return History(tuple(joined(found)[:most]), wanted.address, tuple(notes), failure)
@@ -94,13 +100,25 @@ def _connection(flags: ConnectionFlags, request: PlanRequest | None) -> Connecti
 
 
 @contextmanager
-def _reader(connection: Connection) -> Iterator[RunEntryReader]:
-    """Log in with what reads entries, and nothing that can write."""
+def _session(connection: Connection) -> Iterator[Session]:
+    """Log in, to read and not to write."""
     from vgpu_cfg.cli.compose import make_transport, open_session
-    from vgpu_cfg.vsphere.history.run_entries import RunEntryReader
 
     with open_session(connection, make_transport(connection)) as session:
-        yield RunEntryReader(session)
+        yield session
+
+
+def _locked(session: Session, notes: list[str]) -> Sequence[RunEntry]:
+    """Return what locks tell of runs that go on, or have died; two round trips."""
+    from vgpu_cfg.model.runs import entry_of_lock
+    from vgpu_cfg.vsphere.reading.locks import read_held
+
+    try:
+        held = read_held(session)
+    except VCenterError as error:
+        notes.append(f"the locks of runs were not read: {error.message}")
+        return ()
+    return [entry for lock in held if (entry := entry_of_lock(lock)) is not None]
 
 
 def _folders() -> Sequence[tuple[Path, str]]:

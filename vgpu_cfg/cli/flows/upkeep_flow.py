@@ -180,7 +180,7 @@ def _work(asked: Upkeep, connection: Connection, flags: ConnectionFlags, output:
         if not plan.changes:
             show.upkeep(plan, None, output, after=observed, drained=asked.drained(observed))
             return 0
-        with locked(None, estate, plan.name) as locks:
+        with locked(None, estate, plan.name, asked.occasion) as locks:
             work = _as_work(asked, plan, observed, locks, output, lambda: _read(estate.reader, scope))
             return _decide_and_run(asked, work, estate, flags, output)
 

@@ -57,7 +57,7 @@ class Wanted:
     def means(self, run: PastRun) -> bool:
         """Whether a run is of the plan, and not too old."""
         entry = run.entry
-        if self.since is not None and _since(run) < self.since:
+        if self.since is not None and max(_since(run), run.ended_at or _since(run)) < self.since:
             return False
         if self.plan_id and entry.plan_id:
             return entry.plan_id == self.plan_id
@@ -112,10 +112,11 @@ def _newest_first(folder: Path) -> list[Path]:
 
 
 def runs_of_entries(entries: Iterable[RunEntry], place: str) -> Iterator[PastRun]:
-    """Return what single entries tell: a beginning, or an end."""
+    """Return what single entries tell: a beginning, or an end, with the beginning or without."""
     for entry in entries:
         is_end = entry.result is not None
-        yield PastRun(entry, None if is_end else entry.at, entry.at if is_end else None, (place,))
+        began_at, ended_at = (entry.began_at, entry.at) if is_end else (entry.at, None)
+        yield PastRun(entry, began_at, ended_at, (place,))
 
 
 def joined(found: Iterable[PastRun]) -> list[PastRun]:
@@ -128,16 +129,20 @@ def joined(found: Iterable[PastRun]) -> list[PastRun]:
 
 
 def _both(one: PastRun, other: PastRun) -> PastRun:
-    """Return what two places tell of a run; an end says more than a beginning."""
-    entry = one.entry if one.entry.result is not None or other.entry.result is None else other.entry
+    """Return what two places tell of a run: an end says more than a beginning, and a lock least."""
+    more, less = (one, other) if _weight(one) >= _weight(other) else (other, one)
     return replace(
         one,
-        entry=entry,
-        began_at=one.began_at or other.began_at,
+        entry=more.entry,
+        began_at=more.began_at or less.began_at,
         ended_at=one.ended_at or other.ended_at,
         known_from=tuple(dict.fromkeys((*one.known_from, *other.known_from))),
         journal=one.journal or other.journal,
     )
+
+
+def _weight(run: PastRun) -> tuple[bool, bool]:
+    return run.entry.result is not None, bool(run.entry.digest)
 
 
 def _since(run: PastRun) -> datetime:

@@ -112,6 +112,7 @@ def ended_entry(begun: RunEntry, report: Report) -> RunEntry:
             "done": sum(outcome.status in done for outcome in report.outcomes),
             "failed": len(report.failed),
             "tasks": report.tasks,
+            "began_at": begun.at,
         }
     )
 

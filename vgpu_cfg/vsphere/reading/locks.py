@@ -32,6 +32,12 @@ def read_locks(session: Session) -> Locks:
     return locks_of(session, collect_from(session, ALARM_INFO, starts) if starts else ())
 
 
+def read_held(session: Session) -> tuple[Lock, ...]:
+    """Read all locks alone that the account may see: two round trips, one without any alarm."""
+    starts = alarm_starts(session)
+    return _held(collect_from(session, ALARM_INFO, starts)) if starts else ()
+
+
 def alarm_starts(session: Session) -> list[Start]:
     """Say which alarms there are to read, in one round trip."""
     content = session.service_content
@@ -48,12 +54,16 @@ def locks_of(session: Session, items: Iterable[Item], now: datetime | None = Non
     That is not asked where a time is given, `now`, and nothing is reserved.
     """
     alarms = tuple(items)
-    held = tuple(lock for item in alarms if (lock := _lock(item)) is not None)
+    held = _held(alarms)
     reserved = tuple(one for item in alarms if (one := _reservation(item)) is not None)
     if reserved or now is None:
         with translated(_READING, session.address):
             now = vim.ServiceInstance("ServiceInstance", session.stub).CurrentTime()
     return Locks(now=now, held=held, server=session.address, reserved=reserved)
+
+
+def _held(items: Iterable[Item]) -> tuple[Lock, ...]:
+    return tuple(lock for item in items if (lock := _lock(item)) is not None)
 
 
 def _lock(item: Item) -> Lock | None:

@@ -59,6 +59,31 @@ def test_an_end_alone_tells_who_and_no_beginning() -> None:
     assert (run.began_at, run.entry.user) == (None, "jane")
 
 
+def test_an_end_tells_the_beginning_too_and_a_run_that_ended_since_is_wanted() -> None:
+    ended = entry(3, result=RunResult.DONE, began_at=START)
+    (run,) = joined(runs_of_entries([ended], "vCenter"))
+    assert (run.began_at, run.ended_at) == (START, ended.at)
+    assert Wanted(since=START + timedelta(hours=1)).means(run)
+    assert not Wanted(since=START + timedelta(hours=4)).means(run)
+
+
+def test_a_lock_says_least_of_a_run() -> None:
+    locked = entry(1, at=START)
+    begun = entry(1, digest="d93f0061", changes=5)
+    ended = entry(1, digest="d93f0061", result=RunResult.DONE)
+    of_lock, of_begun, of_ended = (
+        next(runs_of_entries([one], place))
+        for one, place in ((locked, "locks"), (begun, "vCenter"), (ended, "folder"))
+    )
+    for found in ([of_lock, of_begun], [of_begun, of_lock]):
+        (run,) = joined(found)
+        assert (run.began_at, run.entry) == (begun.at, begun)
+        assert set(run.known_from) == {"locks", "vCenter"}
+    # An end of an older version has no beginning with it.
+    (run,) = joined([of_lock, of_ended])
+    assert (run.began_at, run.ended_at, run.entry) == (START, ended.at, ended)
+
+
 def test_the_newest_come_first_and_no_more_are_read_than_are_wanted(tmp_path: Path) -> None:
     for number in (1, 3, 2):
         keep(tmp_path, number)

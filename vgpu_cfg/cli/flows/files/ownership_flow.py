@@ -112,7 +112,7 @@ def _run(
         return 0
 
     with compose.connect_writer(connection) as estate, ExitStack() as closing:
-        locks = closing.enter_context(locked(desired.identity, estate, marking.verb))
+        locks = closing.enter_context(locked(desired.identity, estate, marking.verb, how.occasion))
         desired = with_id(desired)
         observed = read_alone(locks, lambda: read(estate.reader, roles=True))
         plan = marking.make(desired, observed, options)

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from vgpu_cfg.cli.output import show
+from vgpu_cfg.model.occasion import NO_OCCASION, Occasion
 from vgpu_cfg.settings.folders import state_folder
 
 if TYPE_CHECKING:
@@ -19,7 +20,9 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def locked(plan: PlanIdentity | None, estate: Estate, command: str) -> Iterator[RunLocks]:
+def locked(
+    plan: PlanIdentity | None, estate: Estate, command: str, occasion: Occasion = NO_OCCASION
+) -> Iterator[RunLocks]:
     """Keep other runs of a plan away for the length of a block; without a plan only what it locks itself.
 
     Other runs of the plan may know it by another name, or by its name alone: whoever reads the estate does so
@@ -39,6 +42,7 @@ def locked(plan: PlanIdentity | None, estate: Estate, command: str) -> Iterator[
         machine=this_machine(),
         pid=os.getpid(),
         since=estate.clock.now(),
+        occasion=occasion,
     )
     with RunLocks(estate.locks, estate.clock, state_folder() / "locks", holder, show.say) as locks:
         if plan is not None:

@@ -82,7 +82,7 @@ def apply(request: PlanRequest, flags: ConnectionFlags, options: PlanOptions, ho
     refuse_unsigned(request, connection, how.options.signers)
     secrets = request.secrets()
     with compose.connect_writer(connection) as estate, ExitStack() as closing:
-        locks = closing.enter_context(locked(desired.identity, estate, "apply"))
+        locks = closing.enter_context(locked(desired.identity, estate, "apply", how.occasion))
         applying = _Applying(request, with_id(desired), estate, locks, secrets, options, how)
         observed = applying.after_reboots()
         agreed = ""
@@ -362,7 +362,7 @@ def _take_out(
     refuse_unstated(connection, how.occasion)
     refuse_unsigned(request, connection, how.options.signers)
     with compose.connect_writer(connection) as estate, ExitStack() as closing:
-        locks = closing.enter_context(locked(desired.identity, estate, verb))
+        locks = closing.enter_context(locked(desired.identity, estate, verb, how.occasion))
 
         observed = read_to_run(desired, estate.reader, locks)
         plan = make(desired, observed, options)

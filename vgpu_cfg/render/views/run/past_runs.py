@@ -17,7 +17,7 @@ NO_END = "no end is told"
 
 @dataclass(frozen=True, slots=True)
 class RunRow:
-    """One run. `result` is "" where no end of it is told; a time is None where nothing tells it."""
+    """One run. `result` is "" where no end of it is told; times and `changes` are None where none tells."""
 
     run: str
     command: str
@@ -31,7 +31,7 @@ class RunRow:
     began_at: datetime | None
     ended_at: datetime | None
     result: str
-    changes: int
+    changes: int | None
     done: int
     failed: int
     tasks: int
@@ -82,7 +82,7 @@ def view_run(
         began_at=began_at,
         ended_at=ended_at,
         result=entry.result or "",
-        changes=entry.changes,
+        changes=entry.changes if entry.digest else None,
         done=entry.done,
         failed=entry.failed,
         tasks=entry.tasks,
