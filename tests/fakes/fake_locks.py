@@ -8,8 +8,25 @@ from itertools import count
 from pathlib import Path
 
 from tests.fakes.fake_vcenter import START
+from vgpu_cfg.errors import VCenterError
 from vgpu_cfg.execution import RunLocks
 from vgpu_cfg.model.locks import Lock, LockHolder, LockName, Locks
+
+
+@dataclass
+class FakeRunLog:
+    """What runs left among a vCenter's events: `texts`; a `failure` is raised in place of taking more."""
+
+    texts: list[str] = field(default_factory=list)
+    failure: VCenterError | None = None
+
+    def name_calls(self, name: str) -> None:
+        pass
+
+    def write(self, text: str, datacenter_moid: str | None = None) -> None:
+        if self.failure is not None:
+            raise self.failure
+        self.texts.append(text)
 
 
 @dataclass
@@ -79,4 +96,5 @@ class UndisputedLocks(RunLocks):
 
 def undisputed(run: str = "0123456789ab") -> RunLocks:
     """Return the locks of a run beside which there is no other."""
-    return UndisputedLocks(FakeLocks(), FixedClock(), Path(), LockHolder(run=run, since=START))
+    holder = LockHolder(run=run, since=START)
+    return UndisputedLocks(FakeLocks(), FakeRunLog(), FixedClock(), Path(), holder)

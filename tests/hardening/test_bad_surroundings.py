@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.command_line import CommandLine, Ran
-from tests.fakes.fake_locks import FakeLocks, FixedClock
+from tests.fakes.fake_locks import FakeLocks, FakeRunLog, FixedClock
 from tests.fakes.fake_vcenter import START
 from vgpu_cfg.errors import CertificateRejected, DocumentError, Unreachable
 from vgpu_cfg.execution import RunLocks
@@ -131,7 +131,7 @@ def test_without_a_place_for_the_lock_nothing_is_begun(tmp_path: Path) -> None:
     place.write_text("")
     with (
         pytest.raises(DocumentError) as caught,
-        RunLocks(FakeLocks(), FixedClock(), place / "locks", LockHolder(run="1", since=START)),
+        RunLocks(FakeLocks(), FakeRunLog(), FixedClock(), place / "locks", LockHolder(run="1", since=START)),
     ):
         raise AssertionError("the lock was not held")
     assert "nothing was changed" in caught.value.remedy

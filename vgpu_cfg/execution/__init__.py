@@ -14,7 +14,7 @@ from vgpu_cfg.execution.records.journal import (
     find_journals,
     read_journal,
 )
-from vgpu_cfg.execution.records.lock import RunLocks, has_ended
+from vgpu_cfg.execution.records.lock import RunLocks, has_ended, remove_locks
 from vgpu_cfg.execution.records.marks import HostMarks
 from vgpu_cfg.execution.records.past_runs import PastRun, Wanted, joined, runs_of_entries, runs_of_journals
 from vgpu_cfg.execution.records.run_record import RunPlaces, RunRecord, recorded
@@ -51,6 +51,7 @@ __all__ = [
     "one_is_enough",
     "read_journal",
     "recorded",
+    "remove_locks",
     "run_plan",
     "runs_of_entries",
     "runs_of_journals",

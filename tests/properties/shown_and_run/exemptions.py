@@ -95,7 +95,7 @@ EXEMPTIONS = (
     Exemption(
         "LogUserEvent",
         ".*",
-        "the run's own entries among vCenter's events, which change nothing: that it began and has ended",
+        "entries of runs among vCenter's events, which change nothing: that one began, and has ended",
     ),
     # -------------------------------------------------------- of a cluster
     Exemption("ReconfigureComputeResource_Task", "modify", "a constant: what is not named stays", "true"),

@@ -27,7 +27,8 @@ from vgpu_cfg.errors import (
     VCenterError,
 )
 from vgpu_cfg.model.locks import BEAT_SECONDS, Lock, LockHolder, LockName, Locks
-from vgpu_cfg.ports import LockKeeper, RunClock
+from vgpu_cfg.model.runs import entry_of_lock
+from vgpu_cfg.ports import LockKeeper, RunClock, RunLog
 
 _LONGEST_WAIT = timedelta(minutes=10)
 """So long the tasks of a run that was killed are waited for: others may use its account, too."""
@@ -40,13 +41,14 @@ _MOST_TRIES = 5
 class RunLocks:
     """The locks of one run, as a context: its end gives all of them back.
 
-    The first that is taken carries the heartbeat. `say` tells what the run did with locks of others, and what
-    it could not give back.
+    The first that is taken carries the heartbeat. `log` takes word of runs whose locks are taken away. `say`
+    tells what the run did with locks of others, and what it could not give back.
     """
 
     def __init__(
         self,
         keeper: LockKeeper,
+        log: RunLog,
         clock: RunClock,
         folder: Path,
         holder: LockHolder,
@@ -54,6 +56,7 @@ class RunLocks:
     ) -> None:
         self.holder = holder
         self._keeper = keeper
+        self._log = log
         self._clock = clock
         self._folder = folder
         self._say = say
@@ -189,8 +192,7 @@ class RunLocks:
         What it had begun at vCenter goes on there: that is waited for, nothing can be planned meanwhile.
         """
         self._await_tasks(dead, locks.of_run(dead.run)[0].account)
-        for lock in reversed(locks.of_run(dead.run)):
-            self._keeper.remove(lock.moid)
+        remove_locks(dead.run, locks, self._keeper, self._log, self._say)
         with contextlib.suppress(OSError):
             _proof(self._folder, dead.run).unlink(missing_ok=True)
         self._say(f"run {dead.run} ({dead}) has ended without giving its locks back; they are removed")
@@ -230,6 +232,27 @@ class RunLocks:
                 subject="the root folder of vCenter",
                 remedy="grant it there; `vgpu-cfg privileges PLAN` lists what is needed, and writes roles",
             )
+
+
+def remove_locks(
+    run: str, locks: Locks, keeper: LockKeeper, log: RunLog, say: Callable[[str], None]
+) -> tuple[Lock, ...]:
+    """Remove the locks of a run that is dead, once vCenter's events tell of it; return them.
+
+    It may have died before it wrote there itself; where it has not, both entries are of one run. That it
+    cannot be written is told, and keeps no lock. Raises VCenterError where a lock cannot be removed.
+    """
+    held = locks.of_run(run)
+    entry = entry_of_lock(held[0]) if held else None
+    if entry is not None:
+        late = (locks.now - locks.beat_of(run)).total_seconds()
+        try:
+            log.write(entry.model_copy(update={"late_seconds": late}).text)
+        except VCenterError as error:
+            say(f"vCenter's events do not tell that run {run} began: {error.message}")
+    for lock in reversed(held):
+        keeper.remove(lock.moid)
+    return held
 
 
 def has_ended(folder: Path, holder: LockHolder, machine: str) -> bool:

@@ -33,7 +33,7 @@ class Asked:
 
 def needs_of(command: Command, asked: Asked) -> tuple[Needed, ...]:
     """Return what a command needs, each need once per object; reading is part of every command."""
-    return tuple(dict.fromkeys((*_reading(command, asked), *_of(command, asked))))
+    return tuple(dict.fromkeys((*_reading(command, asked), *_of(command, asked), *_for_dead(command, asked))))
 
 
 def needs_of_run(plan: Plan, observed: Inventory) -> tuple[Needed, ...]:
@@ -46,6 +46,12 @@ def _of_run(logged_at: str, observed: Inventory) -> Iterator[Needed]:
     """Yield what it takes to lock what is worked on, and to leave word of the run in vCenter's events."""
     yield Needed(table.LOCK, observed.vcenter.root_folder_moid)
     yield Needed(table.LOG_EVENT, logged_at)
+
+
+def _for_dead(command: Command, asked: Asked) -> Iterator[Needed]:
+    """Yield what a run needs that finds the lock of a dead one; no run is told that it lacks that before."""
+    if command not in (Command.READ, Command.VERIFY):
+        yield Needed(table.LOG_FOR_DEAD, asked.observed.vcenter.root_folder_moid)
 
 
 def needs_of_shells(hosts: Iterable[str], observed: Inventory) -> Iterator[Needed]:

@@ -328,7 +328,13 @@ LOG_EVENT = Need(
     without="`history` on other machines knows of the run from a shared folder alone",
     where="the datacenter; without one, vCenter (the root folder)",
 )
-OF_RUNS = (LOCK, LOG_EVENT)
+LOG_FOR_DEAD = Need(
+    "An entry among vCenter's events for a run that has died, left by whoever removes its lock",
+    ("Global.LogEvent",),
+    Place.ROOT,
+    without="`history` knows of a run that died within its first minute only until its lock is removed",
+)
+OF_RUNS = (LOCK, LOG_EVENT, LOG_FOR_DEAD)
 
 DELETE = Need(
     "A VM is deleted with its disks",

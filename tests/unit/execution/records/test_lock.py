@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.fakes.fake_locks import FakeLocks, FixedClock
+from tests.fakes.fake_locks import FakeLocks, FakeRunLog, FixedClock
 from tests.fakes.fake_vcenter import START
 from vgpu_cfg.errors import AnswerLost, Locked, LockLost, NotPermitted, VCenterError
 from vgpu_cfg.execution import RunLocks
 from vgpu_cfg.model.locks import LockHolder, LockName
+from vgpu_cfg.model.occasion import Occasion
+from vgpu_cfg.model.runs import parse_entry
 
 DEMO = LockName(kind="plan", key="demo")
 HOST = LockName(kind="host", key="host-7", label="esx-07")
@@ -23,15 +25,18 @@ POOL = LockName(kind="cluster", key="domain-c1", label="gpu")
 def run_of(keeper: FakeLocks, folder: Path, run: str = "one", **fields: object) -> RunLocks:
     holder = LockHolder(run=run, command="apply", plan="demo", machine="desk-01", since=START)
     holder = holder.model_copy(update=fields)
-    return RunLocks(keeper, FixedClock(), folder, holder, said.append)
+    return RunLocks(keeper, log, FixedClock(), folder, holder, said.append)
 
 
 said: list[str] = []
+log = FakeRunLog()
 
 
 @pytest.fixture(autouse=True)
 def _nothing_said() -> None:
     said.clear()
+    log.texts.clear()
+    log.failure = None
 
 
 @contextmanager
@@ -147,7 +152,7 @@ def test_with_another_state_folder_nobody_knows_either(tmp_path: Path) -> None:
 
 def test_the_heartbeat_goes_once_a_minute_at_one_lock_of_the_run(tmp_path: Path) -> None:
     keeper, clock = FakeLocks(), FixedClock()
-    with RunLocks(keeper, clock, tmp_path, LockHolder(run="one", since=START)) as locks:
+    with RunLocks(keeper, FakeRunLog(), clock, tmp_path, LockHolder(run="one", since=START)) as locks:
         locks.take(DEMO, HOST)
         for _ in range(13):
             clock.time += (START.resolution * 1_000_000) * 10
@@ -158,9 +163,36 @@ def test_the_heartbeat_goes_once_a_minute_at_one_lock_of_the_run(tmp_path: Path)
     ]
 
 
+def test_whoever_takes_the_lock_of_a_dead_run_away_leaves_word_of_it_before(tmp_path: Path) -> None:
+    keeper = FakeLocks()
+    occasion = Occasion("CHG0042", "the new course")
+    with (
+        killed(keeper, tmp_path, DEMO, HOST, user="anna", occasion=occasion),
+        run_of(keeper, tmp_path, "two") as locks,
+    ):
+        keeper.pass_time(90)
+        locks.take(DEMO)
+    (text,) = log.texts
+    entry = parse_entry(text)
+    assert entry is not None
+    assert (entry.run, entry.at, entry.plan, entry.user) == ("dead", START, "demo", "anna")
+    assert (entry.occasion, entry.late_seconds, entry.digest) == (occasion, 90, "")
+    assert entry.result is None
+
+
+def test_a_lock_is_taken_away_where_no_word_can_be_left(tmp_path: Path) -> None:
+    keeper = FakeLocks()
+    log.failure = NotPermitted("the account lacks Global.LogEvent")
+    with killed(keeper, tmp_path, DEMO), run_of(keeper, tmp_path, "two") as locks:
+        locks.take(DEMO)
+        assert [lock.holder and lock.holder.run for lock in keeper.held.values()] == ["two"]
+    told = "vCenter's events do not tell that run dead began: the account lacks Global.LogEvent"
+    assert said[0] == told
+
+
 def test_a_lock_that_was_taken_away_stops_the_run_for_good(tmp_path: Path) -> None:
     keeper, clock = FakeLocks(), FixedClock()
-    with RunLocks(keeper, clock, tmp_path, LockHolder(run="one", since=START)) as locks:
+    with RunLocks(keeper, FakeRunLog(), clock, tmp_path, LockHolder(run="one", since=START)) as locks:
         locks.take(DEMO)
         keeper.held.clear()
         locks.beat()

@@ -44,7 +44,8 @@ def locked(
         since=estate.clock.now(),
         occasion=occasion,
     )
-    with RunLocks(estate.locks, estate.clock, state_folder() / "locks", holder, show.say) as locks:
+    folder = state_folder() / "locks"
+    with RunLocks(estate.locks, estate.run_log, estate.clock, folder, holder, show.say) as locks:
         if plan is not None:
             locks.take(plan_lock(plan))
         yield locks

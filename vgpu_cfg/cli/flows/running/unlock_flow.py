@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from vgpu_cfg.cli import compose
 from vgpu_cfg.cli.flows.running.run_flow import ask
 from vgpu_cfg.cli.options.shared import OutputFormat
-from vgpu_cfg.cli.output import show_locks
+from vgpu_cfg.cli.output import show, show_locks
 from vgpu_cfg.errors import Locked, NotFound
 from vgpu_cfg.settings.connection import resolve_connection
 from vgpu_cfg.settings.flags import ConnectionFlags
@@ -27,10 +27,12 @@ def list_locks(flags: ConnectionFlags, output: OutputFormat) -> None:
 
 
 def unlock(flags: ConnectionFlags, start: str, output: OutputFormat, *, force: bool, yes: bool) -> None:
-    """Remove the locks of one run, by its id or the beginning of it.
+    """Remove the locks of one run, by its id or the beginning of it; vCenter's events tell of the run then.
 
     Raises NotFound where no run of that id holds any, Locked where it was heard of and `force` is not given.
     """
+    from vgpu_cfg.execution import remove_locks
+
     connection = resolve_connection(flags)
     with compose.connect_writer(connection) as estate:
         found = estate.locks.read()
@@ -43,9 +45,7 @@ def unlock(flags: ConnectionFlags, start: str, output: OutputFormat, *, force: b
         ask(f"Remove {'this lock' if count == 1 else f'these {count} locks'}?", yes=yes)
         found = estate.locks.read()  # an answer may take a night
         _refuse_alive(found, run, force=force)
-        removed = found.of_run(run)
-        for lock in reversed(removed):
-            estate.locks.remove(lock.moid)
+        removed = remove_locks(run, found, estate.locks, estate.run_log, show.say)
     show_locks.removed(run, removed, output)
 
 
