@@ -92,8 +92,8 @@ PLACED = {
     "RetrieveVendorDeviceGroupInfo": 1,
 }
 RUN = {
-    # The run's two events, and a task that is watched and read back. What the account may do is known.
-    "LogUserEvent": 2,
+    # The event of the run's end, and a task that is watched and read back. What the account may do is known.
+    "LogUserEvent": 1,
     "CreateFilter": 1,
     "RetrievePropertiesEx": 1,
 }

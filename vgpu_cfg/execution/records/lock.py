@@ -63,6 +63,7 @@ class RunLocks:
         self._held: dict[str, tuple[LockName, str]] = {}
         self._beats = 0
         self._beaten_at: datetime | None = None
+        self._at_next_beat: Callable[[], None] = _nothing
         self._is_lost = False
         self._is_alone = False
         self._is_unsure = False
@@ -149,11 +150,21 @@ class RunLocks:
             name, moid = next(iter(self._held.values()))
             self._is_lost = not self._keeper.beat(moid, name, self.holder, self._beats + 1)
             self._beats, self._beaten_at = self._beats + 1, now
+            if not self._is_lost:
+                do, self._at_next_beat = self._at_next_beat, _nothing
+                do()
         if self._is_lost:
             raise LockLost(
                 f"the lock of this run ({self.holder.run}) was taken away: nothing more is written",
                 remedy="see who runs now (`vgpu-cfg status`); once nobody does, run the same command again",
             )
+
+    def at_next_beat(self, do: Callable[[], None]) -> None:
+        """Have something done after the next heartbeat; now, where the run has no lock, and so none comes."""
+        if self._beaten_at is None:
+            do()
+        else:
+            self._at_next_beat = do
 
     def _make(self, name: LockName) -> str:
         for _ in range(_MOST_TRIES):
@@ -289,6 +300,10 @@ def refusal(lock: Lock, locks: Locks) -> Locked:
         else "wait for it to end, or stop it there; where it has died, "
         f"`{locks.unlock_command(holder.run)} --force`",
     )
+
+
+def _nothing() -> None:
+    """Do nothing."""
 
 
 def _proof(folder: Path, run: str) -> Path:

@@ -1,7 +1,8 @@
 """That a run is written down wherever it shall be: journal, copies, and vCenter's events.
 
-The entry of its beginning is there before its first change, that of its end once no more will come. What
-cannot be written is told, and ends nothing.
+Journal and copies have the entry of its beginning before its first change, and that of its end once no more
+will come. vCenter's events have the beginning once the run has lasted until a heartbeat, or breaks off:
+its lock tells of it before, and of a short run its end does. What cannot be written is told and ends nothing.
 """
 
 from __future__ import annotations
@@ -11,9 +12,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from vgpu_cfg.errors import VCenterError
+from vgpu_cfg.errors import NotPermitted, VCenterError
 from vgpu_cfg.execution.records.copies import MakeCopies
 from vgpu_cfg.execution.records.journal import Journal
+from vgpu_cfg.execution.records.lock import RunLocks
 from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.plan.change import Plan
 from vgpu_cfg.model.plan.report import OutcomeStatus, Report
@@ -45,39 +47,55 @@ class RunRecord:
     _places: RunPlaces
     _clock: Clock
     _say: Callable[[str], None]
-    _is_logged: bool = True
+    _may_log: bool = True
+    _is_logged: bool = False
 
     def end(self, report: Report) -> Report:
         """Write down what became of the plan, and that the run is over; return the report with its id."""
         report = report.model_copy(update={"run": self._begun.run, "occasion": self._begun.occasion})
         self.journal.record_report(report)
-        self._tell("ended", ended_entry(self._begun, report).model_copy(update={"at": self._clock.now()}))
+        ended = ended_entry(self._begun, report).model_copy(update={"at": self._clock.now()})
+        self.journal.record_entry("ended", ended)
+        self._log("ended", ended)
         return report
 
-    def begin(self) -> None:
-        """Say that the run begins."""
+    def begin(self, locks: RunLocks) -> None:
+        """Say that the run begins; vCenter's events tell so with the next heartbeat of its locks."""
         words = (part for part in ("vgpu-cfg", self._begun.run, self._begun.occasion.change) if part)
         self._places.log.name_calls(re.sub(r"[^A-Za-z0-9._-]", "_", "-".join(words))[:_LONGEST_NAME])
-        self._tell("began", self._begun)
+        self.journal.record_entry("began", self._begun)
+        locks.at_next_beat(self.log_beginning)
 
-    def _tell(self, kind: str, entry: RunEntry) -> None:
-        self.journal.record_entry(kind, entry)
+    def log_beginning(self) -> None:
+        """Leave the run's beginning among vCenter's events, unless they tell of the run already."""
         if not self._is_logged:
+            late = (self._clock.now() - self._begun.at).total_seconds()
+            self._log("began", self._begun.model_copy(update={"late_seconds": late}))
+
+    def _log(self, kind: str, entry: RunEntry) -> None:
+        self._is_logged = True
+        if not self._may_log:
             return
         try:
             self._places.log.write(entry.text, self._places.datacenter_moid)
         except VCenterError as error:
-            self._is_logged = False
+            self._may_log = not isinstance(error, NotPermitted)
             self._say(f"vCenter's events do not tell that this run {kind}: {error.message}")
 
 
 @contextmanager
 def recorded(
-    plan: Plan, entry: RunEntry, places: RunPlaces, clock: Clock, say: Callable[[str], None]
+    plan: Plan,
+    entry: RunEntry,
+    places: RunPlaces,
+    locks: RunLocks,
+    clock: Clock,
+    say: Callable[[str], None],
 ) -> Iterator[RunRecord]:
     """Write a run down for the length of a block, which calls `end` with its report.
 
-    `entry` says who runs what. A block that is left without that leaves a run that began and has no end.
+    `entry` says who runs what, `locks` are the run's own. A block that is left without that leaves a run that
+    began and has no end.
     """
     told: set[str] = set()
 
@@ -98,8 +116,11 @@ def recorded(
     with Journal.begin(places.folder, plan, entry, places.make_copies) as journal:
         tell_problems(journal)
         record = RunRecord(journal, entry, places, clock, say)
-        record.begin()
-        yield record
+        record.begin(locks)
+        try:
+            yield record
+        finally:
+            record.log_beginning()
     tell_problems(journal)
 
 

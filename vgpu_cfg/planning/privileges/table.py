@@ -322,7 +322,8 @@ LOCK = Need(
     Place.ROOT,
 )
 LOG_EVENT = Need(
-    "Two entries among vCenter's events for each run: that it began, and that it has ended",
+    "An entry among vCenter's events for each run, of its end, and one of its beginning where it takes longer"
+    " than a minute or breaks off",
     ("Global.LogEvent",),
     Place.DATACENTER,
     without="`history` on other machines knows of the run from a shared folder alone",

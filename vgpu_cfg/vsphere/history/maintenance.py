@@ -1,19 +1,21 @@
 """How hosts that no mark explains came into maintenance mode: by vCenter's events, and the runs of that time.
 
-A run leaves word of its beginning and its end among the events. What its account did in between was the run's
-own doing, or that of somebody who shares the account.
+A run leaves word of its end among the events, and of its beginning unless it is short; one that has left none
+yet has a lock. What its account did in between was the run's own doing, or that of somebody who shares the
+account.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
 from pyVmomi import vim, vmodl
 
+from vgpu_cfg.model.locks import SILENT_AFTER, Lock
 from vgpu_cfg.model.observed.maintenance import MaintenanceEntry
-from vgpu_cfg.model.runs import RunEntry
+from vgpu_cfg.model.runs import RunEntry, entry_of_lock
 from vgpu_cfg.vsphere.history.collectors import held, pages
 from vgpu_cfg.vsphere.history.run_entries import RunEntryReader
 from vgpu_cfg.vsphere.wire.collector import renewing
@@ -23,20 +25,30 @@ from vgpu_cfg.vsphere.wire.session import Session
 _ENTERED = ("EnteredMaintenanceModeEvent", "vim.event.EnteredMaintenanceModeEvent")
 _LONGEST = timedelta(days=1)
 """So long a run that left no end may have gone on."""
+_LONGEST_LOCKED = SILENT_AFTER
+"""So long one may have of which a lock alone tells: it may have died before it changed anything."""
+_BY_ANOTHER_CLOCK = timedelta(minutes=1)
+"""So much more than the machine's clock told may have passed at vCenter between a beginning and its entry."""
 
 
-def read_maintenance(session: Session, host_moids: Sequence[str]) -> Mapping[str, MaintenanceEntry]:
+def read_maintenance(
+    session: Session, host_moids: Sequence[str], read_locks: Callable[[], Sequence[Lock]]
+) -> Mapping[str, MaintenanceEntry]:
     """Return how hosts came into maintenance mode, without those of which no event tells.
 
-    Three round trips for each host and some five for the runs. Nothing where events are not kept, or not
-    shown to the account. Raises VCenterError where the connection or the session is lost.
+    Three round trips for each host and some five for the runs, besides their locks. Nothing where events are
+    not kept, or not shown to the account. Raises VCenterError where the connection or the session is lost.
     """
     try:
         found = renewing(session, lambda: _entries(session, host_moids))
         if not found:
             return found
         oldest = min(one.at for one in found.values())
+        locked = [
+            (lock.beat_at, entry) for lock in read_locks() if (entry := entry_of_lock(lock)) is not None
+        ]
         runs, _ = RunEntryReader(session).read_timed(lambda: oldest - _LONGEST)
+        runs += locked
     except vmodl.MethodFault as fault:
         if is_session_over(fault):
             raise to_error(fault, "reading events", session.address) from fault
@@ -68,15 +80,27 @@ def _with_run(entry: MaintenanceEntry, runs: Sequence[tuple[datetime, RunEntry]]
     """Add the run that went on then under the same account: the one that began last."""
     ended = {run.run: at for at, run in runs if run.result is not None}
     own = [
-        (at, run)
+        (began, run)
         for at, run in runs
-        if run.result is None and run.command == "apply" and _account(run.account) == _account(entry.by)
-        if at <= entry.at <= ended.get(run.run, at + _LONGEST)
+        if run.command == "apply" and _account(run.account) == _account(entry.by)
+        if (began := _began(at, run)) is not None
+        if began <= entry.at <= ended.get(run.run, began + (_LONGEST if run.digest else _LONGEST_LOCKED))
     ]
     if not own:
         return entry
     _, last = max(own, key=lambda pair: pair[0])
     return entry.model_copy(update={"plan": last.plan, "plan_id": last.plan_id, "run": last.run})
+
+
+def _began(at: datetime, run: RunEntry) -> datetime | None:
+    """Return when a run began, by an entry that vCenter took `at` a time by its own clock; None where untold.
+
+    Of a lock it is when the run was last heard of.
+    """
+    if run.result is not None and run.began_at is None:
+        return None
+    later = run.at - run.began_at if run.began_at is not None else timedelta(seconds=run.late_seconds)
+    return at - later - _BY_ANOTHER_CLOCK if later else at
 
 
 def _account(name: str) -> tuple[str, str]:

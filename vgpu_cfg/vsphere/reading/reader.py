@@ -44,7 +44,7 @@ from vgpu_cfg.vsphere.reading.hosts import gpu_holders, lists_nvidia, make_host
 from vgpu_cfg.vsphere.reading.key_providers import read_key_providers
 from vgpu_cfg.vsphere.reading.libraries import read_library_items
 from vgpu_cfg.vsphere.reading.licences import read_licences
-from vgpu_cfg.vsphere.reading.locks import ALARM_INFO, alarm_starts, locks_of, read_locks
+from vgpu_cfg.vsphere.reading.locks import ALARM_INFO, alarm_starts, locks_of, read_held, read_locks
 from vgpu_cfg.vsphere.reading.nics import mark_nics
 from vgpu_cfg.vsphere.reading.places import Places
 from vgpu_cfg.vsphere.reading.privileges import (
@@ -353,7 +353,7 @@ class VCenterReader:
         """Return who took hosts into maintenance mode, and by which run, as far as vCenter's events tell."""
         from vgpu_cfg.vsphere.history.maintenance import read_maintenance
 
-        return read_maintenance(self._session, host_moids)
+        return read_maintenance(self._session, host_moids, lambda: read_held(self._session))
 
     def read_gpu_use(self, hosts: Sequence[Host], days: float | None = None) -> UseReading:
         """Read how the GPUs of hosts are used now and, with `days`, were used."""

@@ -163,6 +163,37 @@ def test_the_heartbeat_goes_once_a_minute_at_one_lock_of_the_run(tmp_path: Path)
     ]
 
 
+def test_what_waits_for_a_heartbeat_is_done_with_the_first_alone(tmp_path: Path) -> None:
+    keeper, clock = FakeLocks(), FixedClock()
+    done: list[int] = []
+    with RunLocks(keeper, FakeRunLog(), clock, tmp_path, LockHolder(run="one", since=START)) as locks:
+        locks.take(DEMO)
+        locks.at_next_beat(lambda: done.append(len(keeper.calls)))
+        for seconds in (59, 2, 61):
+            clock.pause(seconds)
+            locks.beat()
+    assert done == [2]
+    assert [call.partition(" ")[0] for call in keeper.calls] == ["make", "beat", "beat", "remove"]
+
+
+def test_nothing_is_done_with_the_heartbeat_of_a_lock_that_was_taken_away(tmp_path: Path) -> None:
+    keeper, clock = FakeLocks(), FixedClock()
+    with RunLocks(keeper, FakeRunLog(), clock, tmp_path, LockHolder(run="one", since=START)) as locks:
+        locks.take(DEMO)
+        locks.at_next_beat(lambda: pytest.fail("the run has no lock"))
+        keeper.held.clear()
+        clock.pause(61)
+        with pytest.raises(LockLost):
+            locks.beat()
+
+
+def test_without_a_lock_there_is_no_heartbeat_to_wait_for(tmp_path: Path) -> None:
+    done: list[str] = []
+    with run_of(FakeLocks(), tmp_path) as locks:
+        locks.at_next_beat(lambda: done.append("at once"))
+    assert done == ["at once"]
+
+
 def test_whoever_takes_the_lock_of_a_dead_run_away_leaves_word_of_it_before(tmp_path: Path) -> None:
     keeper = FakeLocks()
     occasion = Occasion("CHG0042", "the new course")

@@ -10,7 +10,7 @@ from vgpu_cfg.settings.folders import state_folder
 
 if TYPE_CHECKING:
     from vgpu_cfg.cli.compose import Estate
-    from vgpu_cfg.execution import JournalCopy, RunRecord
+    from vgpu_cfg.execution import JournalCopy, RunLocks, RunRecord
     from vgpu_cfg.model.observed.inventory import Inventory
     from vgpu_cfg.model.occasion import Occasion
     from vgpu_cfg.model.plan.change import Plan
@@ -21,6 +21,7 @@ def recorded_run(
     plan: Plan,
     observed: Inventory,
     estate: Estate,
+    locks: RunLocks,
     *,
     command: str,
     occasion: Occasion,
@@ -49,7 +50,7 @@ def recorded_run(
         estate.run_log,
         observed.datacenter_moid(plan.target.datacenter),
     )
-    with recorded(plan, entry, places, estate.clock, say) as record:
+    with recorded(plan, entry, places, locks, estate.clock, say) as record:
         yield record
 
 

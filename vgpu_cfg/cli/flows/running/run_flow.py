@@ -258,7 +258,13 @@ def _carry_out(work: Work, estate: Estate, how: ApplyOptions, events: list[Event
     )
     with (
         recorded_run(
-            plan, work.observed, estate, command=work.verb, occasion=how.occasion, say=display.say
+            plan,
+            work.observed,
+            estate,
+            work.locks,
+            command=work.verb,
+            occasion=how.occasion,
+            say=display.say,
         ) as record,
         stop_on_interrupt(
             lambda: display.say("stopping: running tasks are waited for; Ctrl-C again leaves them")
