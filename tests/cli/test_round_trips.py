@@ -92,10 +92,9 @@ PLACED = {
     "RetrieveVendorDeviceGroupInfo": 1,
 }
 RUN = {
-    # The event of the run's end, and a task that is watched and read back. What the account may do is known.
+    # The event of the run's end, and a task that is watched. What the account may do is known.
     "LogUserEvent": 1,
     "CreateFilter": 1,
-    "RetrievePropertiesEx": 1,
 }
 POOL = {"lock CreateAlarm": 1, "lock RemoveAlarm": 1}
 """The lock of the cluster."""
@@ -112,18 +111,21 @@ def test_changing_one_vm_asks_once_what_it_needs(vgpu_cfg: CommandLine, watch: W
 
     made = asked(16, SMALL, "on")
     tasks = {"CloneVM_Task": 1, "PowerOnVM_Task": 1, "CreateFilter": 1}
-    # The second task is read back, too, and the host at the end. A template, and what was read back, are read
-    # again after a while.
-    reads = Counter(RetrievePropertiesEx=2 + 2)
+    # Both tasks are read back, and the host at the end. A template, and what was read back, are read again
+    # after a while.
+    reads = Counter(RetrievePropertiesEx=3 + 2)
     assert made <= Counter(NOTHING) + Counter(PLACED) + Counter(RUN) + Counter(POOL) + Counter(tasks) + reads
     assert asked(16, SMALL, "on") == NOTHING
-    # Off, changed, on: it keeps its GPU.
-    assert not asked(24, SMALL, "on").keys() & PLACED
+    # Off, changed, on: it keeps its GPU. While it starts, how it was changed is of no interest any more.
+    restarted = asked(24, SMALL, "on")
+    assert not restarted.keys() & PLACED
+    assert restarted["DestroyPropertyFilter"] == 1
     off = asked(24, SMALL, "off")
-    # Power has no change version: the VM is looked at before, and the host is at the end.
-    power = Counter(PowerOffVM_Task=1, ShutdownGuest=1, RetrievePropertiesEx=2)
+    # Power has no change version: the VM is looked at before and after, and the host is at the end.
+    power = Counter(PowerOffVM_Task=1, ShutdownGuest=1, RetrievePropertiesEx=3)
     assert off == Counter(NOTHING) + Counter(RUN) + Counter(POOL) + power
-    # A reconfiguration is guarded by the change version that was read: it is read back, and not read before.
+    # A reconfiguration is guarded by the change version that was read: the VM is not read before, and comes
+    # along with the task's end.
     once = Counter(NOTHING) + Counter(RUN) + Counter(ReconfigVM_Task=1)
     assert asked(32, SMALL, "off") == once
     # A device's edit says how the device is now, and takes of the cluster's GPUs.

@@ -479,6 +479,40 @@ def test_a_second_reading_tells_what_a_first_one_would(desk: Desk, place: Place)
     assert gone not in again.vm_by_moid
 
 
+def test_a_vm_comes_along_with_the_end_of_the_task_that_reconfigures_it(desk: Desk, place: Place) -> None:
+    moid = desk.made(desk.writer.create_vm(place.from_scratch(SMALL)))
+
+    def memory(mib: int, *, is_guarded: bool) -> int:
+        """Change the memory; return how many round trips the reading takes that sees it."""
+        (before,) = desk.reader.read_vms([moid])
+        assert before.detail is not None
+        version = before.detail.change_version if is_guarded else None
+        desk.done(desk.writer.reconfigure_vm(moid, VmSpec(settings={"memory": mib}, change_version=version)))
+        asked = desk.session.round_trips
+        (found,), _ = desk.reader.read_vms_and_holders([moid], [])
+        took = desk.session.round_trips - asked
+        assert found.detail is not None
+        assert found.detail.memory_mib == mib
+        assert (found,) == desk.reader.read_vms([moid])
+        # That was a question, and what came unasked is older than it.
+        assert desk.reader.read_vms_and_holders([moid], [])[0] == (found,)
+        assert desk.session.round_trips == asked + took + 2
+        return took
+
+    assert memory(2048, is_guarded=True) == 0
+    assert memory(3072, is_guarded=False) == 1
+
+
+def test_the_end_of_a_task_is_told_although_its_vm_has_gone(desk: Desk, place: Place) -> None:
+    moid = desk.made(desk.writer.create_vm(place.from_scratch(SMALL)))
+    (before,) = desk.reader.read_vms([moid])
+    assert before.detail is not None
+    spec = VmSpec(settings={"memory": 2048}, change_version=before.detail.change_version)
+    task = desk.writer.reconfigure_vm(moid, spec)
+    desk.writer.destroy_vm(moid)
+    assert desk.done(task).state is TaskState.SUCCESS
+
+
 def test_waiting_for_nothing_is_over_at_once(desk: Desk) -> None:
     before = desk.session.round_trips
     assert desk.writer.wait_for_tasks([], 60) == ()

@@ -77,7 +77,7 @@ def create_vm(change: CreateVm, session: RunSession, seed: Mapping[str, str]) ->
         vm, missing = yield from _compare(session, moid, spec, before)
     if not missing.is_empty:
         session.half_made[name] = f"made, but lacks {describe_spec(missing)}"
-        raise _not_shown(name, missing)
+        yield from _check_shown(session, vm, spec, before, missing)
     del session.half_made[name]
     return StepResult(vm_moid=vm.moid)
 
@@ -132,8 +132,7 @@ def reconfigure_vm(change: ReconfigureVm, session: RunSession) -> Step:
         # Keys that name a new device can be set only once vCenter has given the device its own.
         yield from reconfigure(now, missing, f"reconfigure {vm.name}", session)
         _, missing = yield from _compare(session, vm.moid, spec, before)
-    if not missing.is_empty:
-        raise _not_shown(vm.name, missing)
+    yield from _check_shown(session, vm, spec, before, missing)
     return StepResult(vm_moid=vm.moid)
 
 
@@ -144,9 +143,9 @@ def mark_vm(change: MarkVm, session: RunSession) -> Step:
     vm = yield from looked
     spec = marked_as(change, vm, session)
     yield from reconfigure(vm, spec, f"mark {vm.name}", session)
-    _, missing = yield from _compare(session, vm.moid, spec, vm.detail or VmDetail())
-    if not missing.is_empty:
-        raise _not_shown(vm.name, missing)
+    before = vm.detail or VmDetail()
+    _, missing = yield from _compare(session, vm.moid, spec, before)
+    yield from _check_shown(session, vm, spec, before, missing)
     return StepResult(vm_moid=vm.moid)
 
 
@@ -264,6 +263,19 @@ def _compare(session: RunSession, moid: str, spec: VmSpec, before: VmDetail) -> 
             remedy="see that its host is connected, and that the account may read the VM; then " + PLAN_AGAIN,
         )
     return vm, missing_from(vm, spec, before)
+
+
+def _check_shown(
+    session: RunSession, vm: Vm, spec: VmSpec, before: VmDetail, missing: VmSpec
+) -> Waiting[None]:
+    """Raise NotConfirmed where a VM does not show what was asked for.
+
+    It is looked at once more for that: how it was told with the end of its task may be older than that end.
+    """
+    if not missing.is_empty:
+        _, missing = yield from _compare(session, vm.moid, spec, before)
+    if not missing.is_empty:
+        raise _not_shown(vm.name, missing)
 
 
 def _with_settings(spec: VmSpec, settings: Mapping[str, str]) -> VmSpec:

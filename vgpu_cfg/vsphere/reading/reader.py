@@ -282,10 +282,18 @@ class VCenterReader:
     def read_vms_and_holders(
         self, moids: Iterable[str], host_moids: Iterable[str], extra_config_keys: frozenset[str] = frozenset()
     ) -> tuple[tuple[Vm, ...], Mapping[str, Mapping[str, tuple[str, ...]]]]:
-        """Do what `read_vms` and `read_gpu_holders` do, in one round trip for both."""
+        """Do what `read_vms` and `read_gpu_holders` do, in one round trip for both.
+
+        It takes none where the wait for tasks that was just over brought all of these VMs along.
+        """
+        moids, host_moids = tuple(dict.fromkeys(moids)), tuple(dict.fromkeys(host_moids))
+        brought = None if host_moids else self._session.brought(moids)
+        if brought is not None:
+            found = [Item("VirtualMachine", moid, brought[moid]) for moid in moids]
+            return self._vms_of(found, extra_config_keys), {}
         starts = [
-            *(Start(passes.VM, moid) for moid in dict.fromkeys(moids)),
-            *(Start(passes.HOST, moid) for moid in dict.fromkeys(host_moids)),
+            *(Start(passes.VM, moid) for moid in moids),
+            *(Start(passes.HOST, moid) for moid in host_moids),
         ]
         if not starts:
             return (), {}

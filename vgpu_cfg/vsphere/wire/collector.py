@@ -172,7 +172,7 @@ def _itself(item: Item) -> Item:
 def _filter(session: Session, wanted: Sequence[Paths], starts: Sequence[Any]) -> Any:
     # Objects that went away since they were listed are no error; vcsim reports them all the same.
     return vmodl.query.PropertyCollector.FilterSpec(
-        propSet=[_property_spec(paths.type_name, paths.paths, session.stub.version) for paths in wanted],
+        propSet=[property_spec(paths.type_name, paths.paths, session.stub.version) for paths in wanted],
         objectSet=list(starts),
         reportMissingObjectsInResults=True,
     )
@@ -187,7 +187,7 @@ def _retrieve(
     readers: dict[str, Read] = {}
     for paths in wanted:
         if paths.kept is not None:
-            known = _property_spec(paths.type_name, paths.paths, stub.version)
+            known = property_spec(paths.type_name, paths.paths, stub.version)
             readers |= stub.readers(paths.type_name, known.pathSet, paths.kept)
     pages = Pages(session.limits.answer_pages, session.address)
     made: list[Made] = []
@@ -275,7 +275,7 @@ class Pages:
 
 
 @cache
-def _property_spec(type_name: str, paths: tuple[str, ...], version: str) -> Any:
+def property_spec(type_name: str, paths: tuple[str, ...], version: str) -> Any:
     """Name the paths that a version has. pyvmomi checks each of them, so once must do."""
     return vmodl.query.PropertyCollector.PropertySpec(
         type=VmomiSupport.GetVmodlType(type_name),

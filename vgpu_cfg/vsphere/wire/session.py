@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from types import TracebackType
@@ -66,6 +66,7 @@ class Session:
         self.renewals = 0
         self.attribute_keys: dict[str, dict[str, int]] = {}
         self.on_root: tuple[datetime, Mapping[str, bool]] | None = None
+        self._brought: tuple[int, Mapping[str, Mapping[str, Any]]] = (0, {})
         self._transport = transport
         self._password = password
         self._token = token
@@ -131,6 +132,15 @@ class Session:
     def root_moid(self) -> str:
         """The id of the root folder."""
         return str(self.service_content.rootFolder._moId)
+
+    def bring(self, objects: Mapping[str, Mapping[str, Any]]) -> None:
+        """Keep properties of objects, by their moids, that came unasked, until something else is asked."""
+        self._brought = self.round_trips, objects
+
+    def brought(self, moids: Collection[str]) -> Mapping[str, Mapping[str, Any]] | None:
+        """Return the properties of objects that came with the last answer; None unless all of these did."""
+        asked, objects = self._brought
+        return objects if asked == self.round_trips and objects.keys() >= set(moids) else None
 
     @property
     def has_view(self) -> bool:

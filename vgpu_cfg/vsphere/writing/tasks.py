@@ -5,19 +5,30 @@ Nothing is polled but how far tasks are, once a wait has ended without news: as 
 waits again and again. The filters, the list and the collector's version live as long as the
 session; where it has to be renewed a list is made anew, and every task tells its state again. Filters
 stand in the session's own property collector: nothing else of a session waits for updates.
+
+A filter of their own tells of the VMs, too, that its tasks reconfigure: nobody has to ask how they are then.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from pyVmomi import vim, vmodl
 
 from vgpu_cfg.errors import TasksForgotten, VCenterError
+from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.ports import TaskState, TaskUpdate
-from vgpu_cfg.vsphere.wire.collector import Pages, Paths, Start, collect_from, renewing
+from vgpu_cfg.vsphere.reading.passes import VM_AGAIN
+from vgpu_cfg.vsphere.wire.collector import (
+    Pages,
+    Paths,
+    Start,
+    collect_from,
+    property_spec,
+    renewing,
+)
 from vgpu_cfg.vsphere.wire.faults import fault_name, fault_text, translated
 from vgpu_cfg.vsphere.wire.session import Session
 
@@ -27,8 +38,25 @@ LONGEST_WAIT_SECONDS = 20
 MOST_FILTERS = 4
 """So often tasks that were begun together get a filter of their own; those that come later share a list."""
 
-_PATHS = ("info.state", "info.result", "info.error")
+_STATES = (Paths("vim.Task", ("info.state", "info.result", "info.error")),)
 _PROGRESS = (Paths("vim.Task", ("info.progress",)),)
+
+
+@dataclass(frozen=True, slots=True)
+class _Changed:
+    """The VM that a task reconfigures, and the change version that it had before."""
+
+    moid: str
+    before: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Filter:
+    """A PropertyFilter of the tasks that were begun together, and of the VMs that they change."""
+
+    filter: Any
+    tasks: tuple[str, ...]
+    vms: tuple[str, ...]
 
 
 class TaskWatch:
@@ -37,12 +65,22 @@ class TaskWatch:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._renewals = session.renewals
-        self._filters: list[Any] = []
+        self._filters: list[_Filter] = []
+        self._made = 0
         self._list: Any = None
         self._version = ""
         self._watched: set[str] = set()
+        self._changed: dict[str, _Changed] = {}
+        self._vms: dict[str, dict[str, Any]] = {}
         self._known: dict[str, dict[str, Any]] = {}
         self._news: set[str] = set()
+
+    def bring(self, vm_moid: str, task: str, before: str) -> None:
+        """Let the end of a task bring along the VM that it reconfigures, whose change version was `before`.
+
+        The session has it then, if vCenter has told another version of it.
+        """
+        self._changed[task] = _Changed(vm_moid, before)
 
     def wait(self, tasks: Sequence[str], timeout_seconds: float) -> tuple[TaskUpdate, ...]:
         """Wait for news of any of the tasks; when time ran out how far they are, where that has changed.
@@ -55,6 +93,7 @@ class TaskWatch:
             found = [task for task in wanted if task in self._news or self._state(task).is_over]
             if found:
                 self._news.difference_update(found)
+                self._hand_over(found)
                 return tuple(self._update(task) for task in found)
             if left < 0:
                 break
@@ -65,7 +104,7 @@ class TaskWatch:
 
     def close(self) -> None:
         """Let go of the filters and the list; what goes wrong on the way out harms nobody."""
-        releases = [found.DestroyPropertyFilter for found in self._filters]
+        releases = [found.filter.DestroyPropertyFilter for found in self._filters]
         if self._list is not None:
             releases.append(self._list.DestroyView)
         self._forget()
@@ -88,11 +127,22 @@ class TaskWatch:
     def _wait_once(self, tasks: Sequence[str], seconds: int) -> None:
         """Wait once, and take in what has changed."""
         with translated("waiting for tasks", self._session.address):
-            renewing(self._session, lambda: self._follow(tasks, seconds))
+            renewing(self._session, lambda: self._follow_all(tasks, seconds))
+
+    def _follow_all(self, tasks: Sequence[str], seconds: int) -> None:
+        """Follow tasks, whatever becomes of the VMs that they change."""
+        while True:
+            try:
+                return self._follow(tasks, seconds)
+            except vmodl.fault.ManagedObjectNotFound as fault:
+                # That of a filter that cannot be made; vcsim makes it, and answers the wait so.
+                if not self._give_up_vm(str(getattr(fault.obj, "_moId", ""))):
+                    raise
 
     def _follow(self, tasks: Sequence[str], seconds: int) -> None:
         if self._renewals != self._session.renewals:
             self._forget()
+        self._let_vms_go()
         self._watch(tasks)
         pages = Pages(self._session.limits.answer_pages, self._session.address)
         options = vmodl.query.PropertyCollector.WaitOptions(maxWaitSeconds=seconds)
@@ -115,8 +165,10 @@ class TaskWatch:
             return
         query = vmodl.query.PropertyCollector
         # A vCenter that restarted may have forgotten tasks: it tells that of what is put into a list.
-        if self._list is None and len(self._filters) < MOST_FILTERS and not self._session.renewals:
-            self._see([query.ObjectSpec(obj=task, skip=False) for task in self._refs(new)])
+        if self._list is None and self._made < MOST_FILTERS and not self._session.renewals:
+            vms = [self._changed[task].moid for task in new if task in self._changed]
+            objects = [*self._refs(new), *(vim.VirtualMachine(moid, self._session.stub) for moid in vms)]
+            self._see([query.ObjectSpec(obj=found, skip=False) for found in objects], new, vms)
             self._watched.update(new)
             return
         if self._list is None:
@@ -129,18 +181,53 @@ class TaskWatch:
         self._watched.update(new)
         self._report_lost(lost)
 
-    def _see(self, objects: list[Any]) -> None:
-        """Have a filter for the states of tasks, the version staying as it is."""
-        query = vmodl.query.PropertyCollector
-        spec = query.FilterSpec(
-            propSet=[query.PropertySpec(type=vim.Task, all=False, pathSet=list(_PATHS))], objectSet=objects
+    def _see(self, objects: list[Any], tasks: Iterable[str] = (), vms: Iterable[str] = ()) -> None:
+        """Have a filter for the states of tasks, and for VMs, the version staying as it is."""
+        tasks, vms, version = tuple(tasks), tuple(vms), self._session.stub.version
+        wanted = (*_STATES, *VM_AGAIN) if vms else _STATES
+        spec = vmodl.query.PropertyCollector.FilterSpec(
+            propSet=[property_spec(one.type_name, one.paths, version) for one in wanted],
+            objectSet=objects,
         )
-        collector = self._session.service_content.propertyCollector
-        self._filters.append(collector.CreateFilter(spec, True))
+        # What changes within a property brings all of it: no change has to be put into what was told before.
+        made = self._session.service_content.propertyCollector.CreateFilter(spec, False)
+        self._filters.append(_Filter(made, tasks, vms))
+        self._made += 1
+
+    def _let_vms_go(self) -> None:
+        """Watch no VM any more whose task is over: whatever becomes of it would end waits for others."""
+        for found in tuple(self._filters):
+            if found.vms and all(self._state(task).is_over for task in found.tasks):
+                found.filter.DestroyPropertyFilter()
+                self._filters.remove(found)
+        seen = {moid for found in self._filters for moid in found.vms}
+        self._vms = {moid: values for moid, values in self._vms.items() if moid in seen}
+
+    def _give_up_vm(self, moid: str) -> bool:
+        """Watch the tasks that change a VM without it from now on; False where none does."""
+        tasks = [task for task, changed in self._changed.items() if changed.moid == moid]
+        for task in tasks:
+            del self._changed[task]
+        for found in [one for one in self._filters if moid in one.vms]:
+            found.filter.DestroyPropertyFilter()
+            self._filters.remove(found)
+            self._watched.difference_update(found.tasks)
+        return bool(tasks)
+
+    def _hand_over(self, tasks: Iterable[str]) -> None:
+        """Give the session the VMs that have changed by tasks that are over, as far as that was told."""
+        brought = {}
+        for task in tasks:
+            changed = self._changed.pop(task, None) if self._state(task).is_over else None
+            values = self._vms.get(changed.moid, {}) if changed is not None else {}
+            if changed is not None and values.get("config.changeVersion", changed.before) != changed.before:
+                brought[changed.moid] = dict(values)
+        self._session.bring(brought)
 
     def _forget(self) -> None:
         self._renewals = self._session.renewals
         self._filters = []
+        self._vms = {}
         self._list = None
         self._version = ""
         self._watched = set()
@@ -160,15 +247,17 @@ class TaskWatch:
             )
 
     def _take(self, found: Any) -> None:
-        """Take in what changed of a task."""
+        """Take in what changed of a task, or of a VM."""
         moid = str(found.obj._moId)
-        known = self._known.setdefault(moid, {})
+        is_task = isinstance(found.obj, vim.Task)
+        known = (self._known if is_task else self._vms).setdefault(moid, {})
         for change in found.changeSet or ():
-            if change.op in ("assign", "add"):
+            if change.op in ("assign", "add") and change.val is not None:
                 known[change.name] = change.val
             else:
                 known.pop(change.name, None)
-        self._news.add(moid)
+        if is_task:
+            self._news.add(moid)
 
     def _state(self, task: str) -> TaskState:
         return TaskState(str(self._known.get(task, {}).get("info.state", TaskState.QUEUED.value)))

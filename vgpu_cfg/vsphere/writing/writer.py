@@ -85,7 +85,10 @@ class VCenterWriter:
         spec = with_system_ids(self._session, spec, vm_moid=moid)
         config = config_spec(spec, self._devices(moid, spec, moid), moid)
         with translated(f"reconfiguring {moid}", moid):
-            return _moid(self._vm(moid).ReconfigVM_Task(config))
+            task = _moid(self._vm(moid).ReconfigVM_Task(config))
+        if spec.change_version:
+            self._watch.bring(moid, task, spec.change_version)
+        return task
 
     def power_on_vm(self, moid: str, host_moid: str | None = None) -> str:
         """Power on, on a host where one is given.

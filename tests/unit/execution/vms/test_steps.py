@@ -97,6 +97,23 @@ def test_a_vm_that_still_lacks_something_is_not_confirmed_and_named() -> None:
     assert report.left_behind == ("hvd-01: made, but lacks firmware",)
 
 
+@pytest.mark.parametrize(("late", "status"), [(1, "done"), (2, "failed")], ids=["once", "for good"])
+def test_a_vm_that_is_told_as_it_was_before_its_task_is_looked_at_once_more(late: int, status: str) -> None:
+    class Late(FakeVCenter):
+        def read_vms(
+            self, moids: Iterable[str], extra_config_keys: frozenset[str] = frozenset()
+        ) -> tuple[Vm, ...]:
+            # Before the task it is looked at once, too.
+            is_late = 1 < len(self.looks) <= 1 + late
+            return (before,) if is_late else super().read_vms(moids, extra_config_keys)
+
+    server = Late()
+    add_own_vm(server, "hvd-01", "vm-7")
+    (before,) = server.read_vms(["vm-7"])
+    report, _ = run(server, reconfigure("hvd-01", "vm-7", VmSpec(settings={"memory": 4096})))
+    assert statuses(report) == {"reconfigure hvd-01": status}
+
+
 def test_a_vgpu_of_the_template_is_no_answer_to_a_new_one() -> None:
     server = estate(drops=frozenset({"devices"}))
     held = TEMPLATE_DETAIL.model_copy(update={"vgpus": (VgpuDevice(key=13000, profile=C40),)})
