@@ -12,7 +12,7 @@ from vgpu_cfg.lab.api.references import reference, vim_class, wire_type
 from vgpu_cfg.lab.collector.select import select
 from vgpu_cfg.lab.renderers.table import Reader
 from vgpu_cfg.lab.renderers.tables import table_of
-from vgpu_cfg.lab.rules.refusals import no_permission, object_gone
+from vgpu_cfg.lab.rules.refusals import no_permission
 from vgpu_cfg.lab.simulation.context import Context
 from vgpu_cfg.lab.state.inventory import Managed
 from vgpu_cfg.late_dataclasses import dataclass
@@ -24,10 +24,10 @@ _Collector = vmodl.query.PropertyCollector
 
 @dataclass(slots=True)
 class Reading:
-    """One object with the paths asked of it and their readers. `gone` has no object behind it."""
+    """One object with the paths asked of it and their readers."""
 
     reference: Any
-    thing: Managed | None
+    thing: Managed
     readers: dict[str, Reader] = field(default_factory=dict)
 
     def content(self, context: Context) -> Any:
@@ -45,8 +45,6 @@ class Reading:
 
     def refusal(self, context: Context, reader: Reader) -> Any:
         """Return the fault that keeps a property from the caller, None where it may be read."""
-        if self.thing is None:
-            return object_gone(self.reference)
         if reader.privilege == ANONYMOUS:
             return None
         if context.session is None:
@@ -63,18 +61,15 @@ def not_authenticated(subject: Any, privilege: str) -> Any:
     )
 
 
-def read_specs(context: Context, specs: list[Any], *, report_missing: bool = False) -> Iterator[Reading]:
+def read_specs(context: Context, specs: list[Any], *, passes_over: bool = False) -> Iterator[Reading]:
     """Yield what the filter specs ask for, object by object.
 
-    Raises InvalidProperty for a path that a type does not have, ManagedObjectNotFound,
+    Raises InvalidProperty for a path that a type does not have, ManagedObjectNotFound as `select` does,
     NotAuthenticated before login (some properties may be read by anybody).
     """
     for spec in specs:
         readers: dict[str, dict[str, Reader]] = {}
-        for found in select(context, spec, report_missing=report_missing):
-            if not isinstance(found, Managed):
-                yield Reading(found, None, _readers(context, spec, found._wsdlName))
-                continue
+        for found in select(context, spec, passes_over=passes_over):
             kind = wire_type(found)
             if kind not in readers:
                 readers[kind] = _readers(context, spec, kind)

@@ -27,8 +27,7 @@ _Result = vmodl.query.PropertyCollector.RetrieveResult
 def retrieve_properties_ex(context: Context, thing: Managed, *, specSet: list[Any], options: Any) -> Any:
     """Read, a page at a time; None where nothing matches."""
     limit = options.maxObjects if options is not None and options.maxObjects else PAGE
-    missing = bool(options is not None and getattr(options, "reportMissingObjectsInResults", False))
-    readings = list(read_specs(context, specSet, report_missing=missing))
+    readings = list(read_specs(context, specSet))
     return _page(context, iter(readings), len(readings), min(limit, PAGE))
 
 
@@ -81,7 +80,7 @@ def _page(context: Context, readings: Iterator[Reading], count: int, limit: int)
         contents = [
             reading.content(context)
             for reading in itertools.islice(readings, limit)
-            if reading.thing is None or _is_there(context, reading.thing)
+            if _is_there(context, reading.thing)
         ]
         count -= limit
     if not contents:

@@ -17,25 +17,22 @@ from vgpu_cfg.lab.state.inventory import Managed
 
 _TraversalSpec = vmodl.query.PropertyCollector.TraversalSpec
 
-Missing = Any
-"""The reference of an object that is gone, where the client asked to be told instead of refused."""
 
-
-def select(context: Context, spec: Any, *, report_missing: bool = False) -> Iterator[Managed | Missing]:
+def select(context: Context, spec: Any, *, passes_over: bool = False) -> Iterator[Managed]:
     """Yield the objects of one filter spec, each once, in the order they are reached.
 
-    Raises ManagedObjectNotFound for a starting object that is gone, unless `report_missing`:
-    then its bare reference is yielded.
+    Raises ManagedObjectNotFound for a starting object that is gone, unless it is passed over: so the client
+    may ask, too (`reportMissingObjectsInResults`).
     """
+    passes_over = passes_over or bool(spec.reportMissingObjectsInResults)
     named = {selection.name: selection for start in spec.objectSet for selection in _named(start.selectSet)}
     yielded: set[str] = set()
     walked: set[tuple[str, int]] = set()
     for start in spec.objectSet:
         thing = directory.find(context, start.obj._moId)
         if thing is None:
-            if not report_missing:
+            if not passes_over:
                 raise object_gone(start.obj)
-            yield start.obj
             continue
         queue = deque([(thing, not start.skip, start.selectSet)])
         while queue:

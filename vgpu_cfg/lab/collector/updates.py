@@ -16,6 +16,8 @@ from pyVmomi import VmomiSupport, vmodl
 from vgpu_cfg.lab.api.answer import VCenterSerializer
 from vgpu_cfg.lab.api.references import Service, reference
 from vgpu_cfg.lab.collector.read import Reading, read_specs
+from vgpu_cfg.lab.rules.refusals import object_gone
+from vgpu_cfg.lab.simulation import directory
 from vgpu_cfg.lab.simulation.context import Context
 from vgpu_cfg.lab.simulation.methods import answers
 from vgpu_cfg.lab.state.inventory import Managed, Task
@@ -44,6 +46,8 @@ class Filter(Service):
     collector: str
     spec: Any
     reported: dict[str, Reported] = field(default_factory=dict)
+    missing: set[str] = field(default_factory=set)
+    """The objects that were told to be gone, where the client wants to be told."""
     checked_at: tuple[int, int] | None = None
     """The revisions (of the state, of the session's views) at which nothing was left to tell."""
 
@@ -154,6 +158,7 @@ def _update(context: Context, collector: Collector, version: str, most: int | No
     if not version:
         for each in collector.filters.values():
             each.reported.clear()
+            each.missing.clear()
             each.checked_at = None
     elif version == str(collector.version - 1) and collector.last_update is not None:
         return collector.last_update
@@ -162,7 +167,7 @@ def _update(context: Context, collector: Collector, version: str, most: int | No
     left = most or 0
     filter_updates, truncated = [], False
     for each in collector.filters.values():
-        updates = []
+        updates, missing = [], _missing(context, each)
         for update in _changes(context, each):
             if most and left <= 0:
                 truncated = True
@@ -170,8 +175,10 @@ def _update(context: Context, collector: Collector, version: str, most: int | No
                 break
             updates.append(update())
             left -= 1
-        if updates:
-            filter_updates.append(_Collector.FilterUpdate(filter=reference(each), objectSet=updates))
+        if updates or missing:
+            filter_updates.append(
+                _Collector.FilterUpdate(filter=reference(each), objectSet=updates, missingSet=missing)
+            )
     if not filter_updates:
         return None
     collector.version += 1
@@ -181,6 +188,20 @@ def _update(context: Context, collector: Collector, version: str, most: int | No
     return collector.last_update
 
 
+def _missing(context: Context, each: Filter) -> list[Any]:
+    """Tell which objects a filter begins with that are gone, where the client wants to know, each once."""
+    if not each.spec.reportMissingObjectsInResults:
+        return []
+    begins = {start.obj._moId: start.obj for start in each.spec.objectSet}
+    gone = {
+        moid: one
+        for moid, one in begins.items()
+        if moid not in each.missing | each.reported.keys() and directory.find(context, moid) is None
+    }
+    each.missing.update(gone)
+    return [_Collector.MissingObject(obj=one, fault=object_gone(one)) for one in gone.values()]
+
+
 def _changes(context: Context, each: Filter) -> Iterator[Any]:
     """Yield, for each object that changed, a function that tells it and counts it as told."""
     now = (context.state.revision, context.session.view_changes if context.session is not None else 0)
@@ -188,10 +209,8 @@ def _changes(context: Context, each: Filter) -> Iterator[Any]:
         return
     each.checked_at = now
     seen: set[str] = set()
-    for reading in read_specs(context, [each.spec], report_missing=True):
+    for reading in read_specs(context, [each.spec], passes_over=True):
         thing = reading.thing
-        if thing is None:
-            continue
         seen.add(thing.moid)
         reported = each.reported.get(thing.moid)
         if reported is not None and isinstance(thing, Task) and reported.revision == thing.revision:
@@ -214,8 +233,7 @@ def _tell(each: Filter, reading: Reading, content: Any, texts: dict[str, str]) -
         if before.get(item.name) != texts[item.name]
     ]
     changes += [_Collector.Change(name=name, op="assign") for name in before if name not in texts]
-    revision = reading.thing.revision if reading.thing is not None else 0
-    each.reported[moid] = Reported(content.obj, revision, texts)
+    each.reported[moid] = Reported(content.obj, reading.thing.revision, texts)
     return _Collector.ObjectUpdate(
         kind="enter" if reported is None else "modify",
         obj=content.obj,

@@ -135,7 +135,7 @@ class TaskWatch:
             try:
                 return self._follow(tasks, seconds)
             except vmodl.fault.ManagedObjectNotFound as fault:
-                # That of a filter that cannot be made; vcsim makes it, and answers the wait so.
+                # vcsim answers so, whatever a filter says of missing objects.
                 if not self._give_up_vm(str(getattr(fault.obj, "_moId", ""))):
                     raise
 
@@ -150,9 +150,12 @@ class TaskWatch:
         update = collector.WaitForUpdatesEx(self._version, options)
         while update is not None:
             self._version = update.version
+            lost = []
             for changed in update.filterSet or ():
                 for found in changed.objectSet or ():
                     self._take(found)
+                lost += [one.obj for one in changed.missingSet or () if isinstance(one.obj, vim.Task)]
+            self._report_lost(lost)
             if not getattr(update, "truncated", False):
                 break
             pages.turn(self._version, is_empty=not update.filterSet)
@@ -188,6 +191,8 @@ class TaskWatch:
         spec = vmodl.query.PropertyCollector.FilterSpec(
             propSet=[property_spec(one.type_name, one.paths, version) for one in wanted],
             objectSet=objects,
+            # As is recommended of what may go: else the filter is refused, and the tasks are not told either.
+            reportMissingObjectsInResults=bool(vms),
         )
         # What changes within a property brings all of it: no change has to be put into what was told before.
         made = self._session.service_content.propertyCollector.CreateFilter(spec, False)

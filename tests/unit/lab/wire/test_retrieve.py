@@ -202,11 +202,15 @@ def test_one_object_met_by_several_specs_comes_once_with_all_its_paths() -> None
     assert [item.name for item in found.propSet] == ["name", "host"]
 
 
-def test_a_reference_that_leads_nowhere_is_refused_or_reported() -> None:
+def test_a_reference_that_leads_nowhere_is_refused_or_passed_over() -> None:
     instance = connect(open_virtual("two-a100"))
     ghost = vim.VirtualMachine("vm-999", instance._stub)
     with pytest.raises(vmodl.fault.ManagedObjectNotFound):
         read(instance, [ghost], vim.VirtualMachine, ["name"])
+    spec = filter_spec([ghost, instance.content.rootFolder], vim.ManagedEntity, ["name"])
+    spec.reportMissingObjectsInResults = True
+    (found,) = instance.content.propertyCollector.RetrieveProperties([spec])
+    assert found.obj == instance.content.rootFolder
     with pytest.raises(vmodl.fault.ManagedObjectNotFound):
         assert ghost.name
 

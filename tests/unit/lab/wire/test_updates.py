@@ -168,6 +168,22 @@ def test_a_bad_path_is_refused_when_the_filter_is_made(instance: Any) -> None:
         watch(instance, everything(instance, vim.VirtualMachine), vim.VirtualMachine, ["nope"])
 
 
+def test_objects_that_are_gone_are_refused_or_told_once(instance: Any) -> None:
+    ghost = vim.VirtualMachine("vm-999", instance._stub)
+    collector = instance.content.propertyCollector.CreatePropertyCollector()
+    spec = filter_spec([ghost], vim.VirtualMachine, ["name"])
+    with pytest.raises(vmodl.fault.ManagedObjectNotFound):
+        collector.CreateFilter(spec, partialUpdates=False)
+    spec.reportMissingObjectsInResults = True
+    collector.CreateFilter(spec, partialUpdates=False)
+    update = collector.CheckForUpdates("")
+    (missing,) = update.filterSet[0].missingSet
+    assert (missing.obj, missing.fault.obj) == (ghost, ghost)
+    assert collector.CheckForUpdates(update.version) is None
+    # Whoever begins anew is told again.
+    assert len(collector.CheckForUpdates("").filterSet[0].missingSet) == 1
+
+
 def test_a_destroyed_filter_tells_nothing_and_a_destroyed_collector_is_gone(instance: Any) -> None:
     collector = instance.content.propertyCollector.CreatePropertyCollector()
     spec = filter_spec(everything(instance, vim.VirtualMachine), vim.VirtualMachine, ["name"])
