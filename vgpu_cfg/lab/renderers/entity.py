@@ -14,7 +14,7 @@ from vgpu_cfg.lab.renderers.table import Render
 from vgpu_cfg.lab.simulation.context import Context, reference_to
 from vgpu_cfg.lab.state.inventory import Managed, Task
 from vgpu_cfg.lab.state.permissions import roles_on
-from vgpu_cfg.lab.state.roles import ADMIN, Permission
+from vgpu_cfg.lab.state.roles import ADMIN, LESSENED, Permission
 
 RECENT_SECONDS = 600.0
 """How long a task that ended is recent: a number of the lab's own, as is how many are."""
@@ -68,9 +68,9 @@ def permissions_on(context: Context, moid: str) -> list[Any]:
 
 
 def _effective_roles(context: Context, thing: Managed) -> list[int]:
-    if context.lab.is_administrator:
-        return [ADMIN]
-    return list(roles_on(context.state, context.lab.user, thing.moid))
+    lab = context.lab
+    roles = [ADMIN] if lab.is_administrator else roles_on(context.state, lab.user, thing.moid)
+    return [LESSENED if role == ADMIN and lab.faults.lacking else role for role in roles]
 
 
 def custom_fields(context: Context) -> list[Any]:

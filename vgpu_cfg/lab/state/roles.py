@@ -8,6 +8,8 @@ SYSTEM = ("System.Anonymous", "System.View", "System.Read")
 """What every role has, whatever it was made with."""
 NO_ACCESS, READ_ONLY, ADMIN = -5, -2, -1
 """Role ids that every vCenter has."""
+LESSENED = 0
+"""The role of an account that a script takes privileges from, in place of ADMIN, which has all of them."""
 
 
 @dataclass(slots=True)

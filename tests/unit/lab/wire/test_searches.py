@@ -7,6 +7,7 @@ from pyVmomi import vim, vmodl
 
 from tests.unit.lab.wire.client import connect, everything, one, open_virtual
 from vgpu_cfg.lab.state.inventory import Host, VirtualMachine
+from vgpu_cfg.lab.state.roles import ADMIN
 from vgpu_cfg.lab.vcenter import Lab
 
 
@@ -92,7 +93,9 @@ def test_privileges_follow_the_script(lab: Lab, instance: Any) -> None:
     wanted = ["VirtualMachine.Interact.PowerOn", "VirtualMachine.Config.CPUCount"]
     (answer,) = manager.HasPrivilegeOnEntities(vms, key, wanted)
     assert [found.isGranted for found in answer.privAvailability] == [True, True]
+    assert list(vms[0].effectiveRole) == [ADMIN]
     lab.faults.lacking.add("VirtualMachine.Interact.PowerOn")
+    assert ADMIN not in vms[0].effectiveRole
     (answer,) = manager.HasPrivilegeOnEntities(vms, key, wanted)
     assert {found.privId: found.isGranted for found in answer.privAvailability} == {
         "VirtualMachine.Interact.PowerOn": False,
