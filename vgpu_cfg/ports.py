@@ -252,7 +252,7 @@ class LockKeeper(Protocol):
         ...
 
     def make(self, name: LockName, holder: LockHolder) -> str | None:
-        """Make a lock and return its moid; None where one of that name exists."""
+        """Make a lock and return its moid; None where one of that name exists. Raises `NotPermitted`."""
         ...
 
     def beat(self, moid: str, name: LockName, holder: LockHolder, beats: int) -> bool:
@@ -260,7 +260,7 @@ class LockKeeper(Protocol):
         ...
 
     def remove(self, moid: str) -> None:
-        """Remove a lock, if it is there."""
+        """Remove a lock, if it is there. Raises `NotPermitted`."""
         ...
 
     def running_tasks(self, account: str) -> tuple[str, ...]:

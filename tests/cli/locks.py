@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
+from tests.cli.command_line import Ran
 from vgpu_cfg.lab.simulation.sessions import LAB_CREDENTIALS
 from vgpu_cfg.lab.state.inventory import Alarm, LabState
 from vgpu_cfg.lab.vcenter import Lab
@@ -39,6 +41,16 @@ def locked_by_others(lab: Lab, *names: LockName, holder: LockHolder = ANNA) -> I
     with Session(lab, "lab", LAB_CREDENTIALS.user, LAB_CREDENTIALS.password) as session:
         for moid in moids:
             VCenterLocks(session).remove(moid)
+
+
+def still_locked(ran: Ran) -> str:
+    """Return the run whose locks a command says to stay, of a plan alone."""
+    found = re.search(
+        r"the locks of run (\w+) stay: plan [^;,]+; `vgpu-cfg unlock \1` by an account that may",
+        ran.told,
+    )
+    assert found is not None, ran.told
+    return found[1]
 
 
 def leave_proofs(state_folder: Path, state: LabState) -> None:

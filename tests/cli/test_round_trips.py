@@ -80,8 +80,7 @@ NOTHING = {
     "CreateContainerView": 1,
     "GetAlarm": 1,
     "RetrievePropertiesEx": 2,
-    # The lock of the plan; what a run may need besides is asked in the same question.
-    "HasPrivilegeOnEntities": 1,
+    # The lock of the plan.
     "lock CreateAlarm": 1,
     "lock RemoveAlarm": 1,
 }
@@ -92,7 +91,7 @@ PLACED = {
     "RetrieveVendorDeviceGroupInfo": 1,
 }
 RUN = {
-    # The event of the run's end, and a task that is watched. What the account may do is known.
+    # The event of the run's end, and a task that is watched.
     "LogUserEvent": 1,
     "CreateFilter": 1,
 }

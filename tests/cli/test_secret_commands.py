@@ -6,6 +6,7 @@ import pytest
 
 from tests.cli.command_line import CommandLine
 from tests.cli.host_watch import watch_labs
+from tests.cli.roles import Given, as_account
 
 PLAN = """
 version: 1
@@ -90,7 +91,9 @@ def test_a_secret_that_is_empty_is_told_before_anything_is_changed(vgpu_cfg: Com
 def test_an_apply_asks_once_what_the_account_may_do(
     vgpu_cfg: CommandLine, plan: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    Given(vgpu_cfg, plan, "--for=apply").give(vgpu_cfg, "estates/guests.yaml")
     watch = watch_labs(monkeypatch)
-    vgpu_cfg.done("apply", "--yes", plan)
-    # To lock the plan: what it takes to carry it out is known by that.
+    vgpu_cfg.done(*as_account(["apply", "--yes", plan]))
+    # Before the command is run: what it takes to carry out what that brings is known by that.
+    assert has_run(vgpu_cfg)
     assert watch.calls["HasPrivilegeOnEntities"] == 1

@@ -8,7 +8,7 @@ from itertools import count
 from pathlib import Path
 
 from tests.fakes.fake_vcenter import START
-from vgpu_cfg.errors import VCenterError
+from vgpu_cfg.errors import NotPermitted, VCenterError
 from vgpu_cfg.execution import RunLocks
 from vgpu_cfg.model.locks import Lock, LockHolder, LockName, Locks
 
@@ -48,10 +48,16 @@ class FakeLocks:
         return Locks(now=self.now, held=tuple(self.held.values()))
 
     def missing_privileges(self) -> tuple[str, ...]:
+        self.calls.append("privileges")
         return self.lacking
+
+    def _require(self, privilege: str) -> None:
+        if privilege in self.lacking:
+            raise NotPermitted(f"lacks {privilege}")
 
     def make(self, name: LockName, holder: LockHolder) -> str | None:
         self.calls.append(f"make {name.text}")
+        self._require("Alarm.Create")
         if any(lock.name.text == name.text for lock in self.held.values()):
             return None
         moid = f"alarm-{next(self._numbers)}"
@@ -60,6 +66,7 @@ class FakeLocks:
 
     def beat(self, moid: str, name: LockName, holder: LockHolder, beats: int) -> bool:
         self.calls.append(f"beat {beats} of {name.text}")
+        self._require("Alarm.Edit")
         if moid not in self.held:
             return False
         self.held[moid] = Lock(moid=moid, name=name, holder=holder, beat_at=self.now)
@@ -71,6 +78,7 @@ class FakeLocks:
 
     def remove(self, moid: str) -> None:
         self.calls.append(f"remove {moid}")
+        self._require("Alarm.Delete")
         self.held.pop(moid, None)
 
 

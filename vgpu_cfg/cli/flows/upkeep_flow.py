@@ -173,7 +173,7 @@ def _work(asked: Upkeep, connection: Connection, flags: ConnectionFlags, output:
         return _only_show(asked.plan_for(observed), output)
     refuse_unstated(connection, asked.occasion)
     with compose.connect_writer(connection) as estate:
-        observed = _read(estate.reader, scope)
+        observed = _read(estate.reader, scope.model_copy(update={"roles": True}))
         plan = asked.plan_for(observed)
         if plan.errors:
             return _only_show(plan, output)

@@ -8,7 +8,7 @@ Elsewhere nothing proves it, however long nothing was heard, and a person says s
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from types import TracebackType
@@ -97,8 +97,6 @@ class RunLocks:
         then is given back at the run's end.
         """
         wanted = [name for name in names if name.text not in self._held]
-        if wanted and not self._held:
-            self._refuse_missing_privileges()
         for name in sorted(wanted, key=lambda name: name.text) if self._held else wanted:
             self._held[name.text] = (name, self._make(name))
             self._beaten_at = self._beaten_at or self._clock.now()
@@ -194,6 +192,12 @@ class RunLocks:
             made = self._keeper.make(name, self.holder)
         except AnswerLost:
             return None
+        except NotPermitted as error:
+            self._is_unsure = False
+            missing = self._keeper.missing_privileges()
+            if missing:
+                raise _not_permitted(missing) from error
+            raise
         self._is_unsure = False
         return made
 
@@ -201,8 +205,14 @@ class RunLocks:
         """Remove the locks of a run that has ended on this machine without giving them back.
 
         What it had begun at vCenter goes on there: that is waited for, nothing can be planned meanwhile.
+        Raises NotPermitted where the account lacks what locks take, before vCenter's events tell of that run.
         """
-        self._await_tasks(dead, locks.of_run(dead.run)[0].account)
+        left = locks.of_run(dead.run)
+        missing = self._keeper.missing_privileges()
+        if missing:
+            self._say(_stays(dead.run, [lock.name for lock in left]))
+            raise _not_permitted(missing)
+        self._await_tasks(dead, left[0].account)
         remove_locks(dead.run, locks, self._keeper, self._log, self._say)
         with contextlib.suppress(OSError):
             _proof(self._folder, dead.run).unlink(missing_ok=True)
@@ -227,6 +237,9 @@ class RunLocks:
         for _, moid in reversed(list(self._held.values())):
             try:
                 self._keeper.remove(moid)
+            except NotPermitted:
+                self._say(_stays(self.holder.run, [name for name, _ in self._held.values()]))
+                return
             except VCenterError as error:
                 self._say(
                     f"the locks of this run could not be given back: {error.message}; "
@@ -234,15 +247,6 @@ class RunLocks:
                 )
                 return
         self._held.clear()
-
-    def _refuse_missing_privileges(self) -> None:
-        missing = self._keeper.missing_privileges()
-        if missing:
-            raise NotPermitted(
-                f"the account lacks {', '.join(missing)} to lock what a run changes",
-                subject="the root folder of vCenter",
-                remedy="grant it there; `vgpu-cfg privileges PLAN` lists what is needed, and writes roles",
-            )
 
 
 def remove_locks(
@@ -278,6 +282,22 @@ def has_ended(folder: Path, holder: LockHolder, machine: str) -> bool:
         return False
     lock.release()
     return True
+
+
+def _not_permitted(missing: Sequence[str]) -> NotPermitted:
+    return NotPermitted(
+        f"the account lacks {', '.join(missing)} to lock what a run changes",
+        subject="the root folder of vCenter",
+        remedy="grant it there; `vgpu-cfg privileges PLAN` lists what is needed, and writes roles",
+    )
+
+
+def _stays(run: str, names: Sequence[LockName]) -> str:
+    """Say which locks of a run stay at vCenter, and what removes them."""
+    return (
+        f"the locks of run {run} stay: {', '.join(map(str, names))}; `vgpu-cfg unlock {run}` by an account "
+        "that may removes them; once the role is mended the next run here does"
+    )
 
 
 def refusal(lock: Lock, locks: Locks) -> Locked:

@@ -44,7 +44,7 @@ def needs_of_run(plan: Plan, observed: Inventory) -> tuple[Needed, ...]:
 
 def _of_run(logged_at: str, observed: Inventory) -> Iterator[Needed]:
     """Yield what it takes to lock what is worked on, and to leave word of the run in vCenter's events."""
-    yield Needed(table.LOCK, observed.vcenter.root_folder_moid)
+    yield _lock(observed)
     yield Needed(table.LOG_EVENT, logged_at)
 
 
@@ -55,7 +55,8 @@ def _for_dead(command: Command, asked: Asked) -> Iterator[Needed]:
 
 
 def needs_of_shells(hosts: Iterable[str], observed: Inventory) -> Iterator[Needed]:
-    """Yield what it takes to open the shells of hosts for a while, by their moids."""
+    """Yield what it takes to lock hosts, by their moids, and to open their shells for a while."""
+    yield _lock(observed)
     for moid in hosts:
         yield Needed(table.OPEN_SHELL, moid)
         yield _definition(observed, "HostSystem", HostAttribute.MARK)
@@ -162,6 +163,10 @@ _OF_MOVED: tuple[Need, ...] = (
     table.POWER_OFF,
     table.POWER_ON,
 )
+
+
+def _lock(observed: Inventory) -> Needed:
+    return Needed(table.LOCK, observed.vcenter.root_folder_moid)
 
 
 def _definition(observed: Inventory, kind: str, name: str) -> Needed:

@@ -345,13 +345,3 @@ DELETE = Need(
     where=_OR_FOLDER,
 )
 TO_DESTROY = (POWER_OFF, DELETE, EDIT_CLUSTER)
-ASKED_FIRST = tuple(
-    dict.fromkeys(
-        privilege
-        for need in (*OF_RUNS, *OF_VMS, *OF_HOSTS, *TO_DESTROY)
-        if need is not SET_TAGS
-        for privilege in need.privileges
-    )
-)
-"""What the root folder is asked for before a run reads anything: all that a run may need, but for tags, whose
-privileges are younger than the rest."""

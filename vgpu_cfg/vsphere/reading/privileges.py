@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from datetime import timedelta
 from functools import partial
 from typing import Any
 
-from pyVmomi import VmomiSupport, vmodl
+from pyVmomi import VmomiSupport
 
-from vgpu_cfg.errors import VCenterError
 from vgpu_cfg.vsphere.wire.collector import renewing
 from vgpu_cfg.vsphere.wire.custom_fields import fields_for, type_of
 from vgpu_cfg.vsphere.wire.faults import translated
@@ -18,8 +16,12 @@ from vgpu_cfg.vsphere.wire.session import Session
 
 LONGEST_ANSWER = 2000
 """How many pairs of object and privilege one answer may hold beyond what is needed; an estimate."""
-HOLDS = timedelta(minutes=5)
-"""For how long holds what the root folder was asked for."""
+ADMINISTRATOR = -1
+"""The role of the system that has every privilege and cannot be changed, by its id.
+
+vSphere Web Services SDK Programming Guide, "Description of Roles on vSphere Servers"; vSphere API reference,
+AuthorizationRole.system.
+"""
 _TYPES_BY_PREFIX = (
     ("datacenter-", "vim.Datacenter"),
     ("datastore-", "vim.Datastore"),
@@ -45,53 +47,35 @@ def vmodl_name(wsdl_name: str) -> str:
     return str(VmomiSupport.GetWsdlType("urn:vim25", wsdl_name).__name__)
 
 
-def read_missing_on_root(session: Session, needed: Sequence[str], besides: Sequence[str]) -> tuple[str, ...]:
-    """Return those of the needed privileges that the account lacks on the root folder; one round trip.
-
-    It is asked for others besides, and the session keeps what it was told of all.
-    """
-    root = session.root_moid
-    asked_at, every = session.outage.now(), tuple(dict.fromkeys((*needed, *besides)))
-    try:
-        missing = _read_missing(session, {root: every}, type_by_moid).get(root, ())
-    except VCenterError as error:
-        if not isinstance(error.__cause__, vmodl.fault.InvalidArgument):
-            raise
-        # Whether a server minds a privilege that it does not know was read nowhere.
-        return _read_missing(session, {root: needed}, type_by_moid).get(root, ())
-    session.on_root = asked_at, {name: name not in missing for name in every}
-    return tuple(name for name in needed if name in missing)
-
-
 def read_missing_privileges(
     session: Session,
     needed: Mapping[str, Sequence[str]],
     type_of: Callable[[str], str] = type_by_moid,
-    is_like_root: Callable[[str], bool] = lambda _moid: False,
+    roles_of: Callable[[str], frozenset[int]] = lambda _moid: frozenset(),
 ) -> dict[str, tuple[str, ...]]:
     """Return, per entity, those of the needed privileges that the account lacks, in the order asked.
 
-    `type_of` gives the vmodl type of an entity's id. One round trip for all, or per distinct list of
-    privileges where an answer on all of them for every object would get long. What the root folder was asked
-    for of late is not asked again: not of it, nor of what `is_like_root`, on which the account has the same
-    roles.
+    `type_of` gives the vmodl type of an entity's id, `roles_of` the roles that the account has there, none
+    where they are not known. An administrator is asked about nothing. Entities with the same roles are asked
+    about as one, since privileges come with roles. One round trip for all, or per distinct list of privileges
+    where an answer on all of them for every object would get long.
     """
-    root, on_root = session.root_moid, _on_root(session)
-    missing: dict[str, tuple[str, ...]] = {}
-    left: dict[str, Sequence[str]] = {}
+    alike: dict[frozenset[int] | str, list[str]] = defaultdict(list)
     for moid, privileges in needed.items():
-        if not (on_root.keys() >= set(privileges) and (moid == root or is_like_root(moid))):
-            left[moid] = privileges
-        elif lacking := tuple(name for name in dict.fromkeys(privileges) if not on_root[name]):
-            missing[moid] = lacking
-    return missing | _read_missing(session, left, type_of)
-
-
-def _on_root(session: Session) -> Mapping[str, bool]:
-    """Return what the account may do, and may not, on the root folder, as far as that was asked of late."""
-    if session.on_root is None or session.outage.now() - session.on_root[0] > HOLDS:
-        return {}
-    return session.on_root[1]
+        roles = roles_of(moid)
+        if privileges and ADMINISTRATOR not in roles:
+            alike[roles or moid].append(moid)
+    asked = {
+        moids[0]: tuple(dict.fromkeys(name for moid in moids for name in needed[moid]))
+        for moids in alike.values()
+    }
+    missing = _read_missing(session, asked, type_of)
+    found = {
+        moid: tuple(name for name in dict.fromkeys(needed[moid]) if name in missing.get(moids[0], ()))
+        for moids in alike.values()
+        for moid in moids
+    }
+    return {moid: lacking for moid, lacking in found.items() if lacking}
 
 
 def _read_missing(

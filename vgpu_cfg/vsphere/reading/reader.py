@@ -9,7 +9,7 @@ host and two per ESXi build. Those of facts: see `host_facts`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import chain
 from typing import Any
 
@@ -78,6 +78,8 @@ whose cluster has a host that lists a GPU.
 EVERYTHING = ReadScope(everything=True, system_ids=True, key_providers=True)
 """The one scope of a recording: whatever is asked later, it holds the answer."""
 
+_ROLES_HOLD = timedelta(minutes=5)
+"""For how long holds which roles the account has: shells that are opened, or a secret, may take longer."""
 
 _OF_THE_KIND = (
     "profiles",
@@ -108,6 +110,7 @@ class VCenterReader:
         self._known = KnownKinds()
         self._counters: Item | None = None
         self._roles: dict[str, frozenset[int]] = {}
+        self._roles_read_at = clock.now()
         self._policies = PolicyReader(session)
         self._has_policies = False
 
@@ -214,6 +217,7 @@ class VCenterReader:
         beside = {start.moid for start in (*managers, *alarms, *roots)}
         items = [item for item in found if item.moid not in beside]
         self._roles.clear()
+        self._roles_read_at = self._clock.now()
         self._keep_roles(found)
         self._counters = next((item for item in found if item.type_name == "PerformanceManager"), None)
         if not scope.locks:
@@ -389,7 +393,7 @@ class VCenterReader:
 
     def read_missing_privileges(self, needed: Mapping[str, Sequence[str]]) -> Mapping[str, tuple[str, ...]]:
         """Return, per entity moid, those of the needed privileges that the account lacks."""
-        return read_missing_privileges(self._session, needed, self._type_of, self._is_like_root)
+        return read_missing_privileges(self._session, needed, self._type_of, self._roles_of)
 
     def read_defined_attributes(self) -> frozenset[tuple[str, str]]:
         """Return the custom attributes that hosts and VMs can have, by type and name; one round trip."""
@@ -400,10 +404,10 @@ class VCenterReader:
             if found := item.get("effectiveRole"):
                 self._roles[item.moid] = frozenset(found)
 
-    def _is_like_root(self, moid: str) -> bool:
-        """Whether the account was read to have the same roles on an object as on the root folder."""
-        roles = self._roles.get(moid)
-        return roles is not None and roles == self._roles.get(self._session.root_moid)
+    def _roles_of(self, moid: str) -> frozenset[int]:
+        """Return the roles that the account was read to have on an object of late; none where it was not."""
+        is_late = self._clock.now() - self._roles_read_at > _ROLES_HOLD
+        return frozenset() if is_late else self._roles.get(moid, frozenset())
 
     def _type_of(self, moid: str) -> str:
         item = self._places.find(moid)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -45,7 +45,6 @@ class Session:
     `password` may be a function: it is called when the login is made, not before, and again
     where the session has to be renewed. So is `token`, which goes before it: a SAML token of vCenter's single
     sign-on, which says who logs in (bearer: LoginByToken of the vSphere API reference).
-    `on_root` is when the account was asked what it may do on the root folder, and what it may and may not.
     `attribute_keys` holds keys of custom attributes by their names, for each type of objects. `in_flight`
     says how many requests may be on their way at once.
     """
@@ -65,7 +64,6 @@ class Session:
         self.user = user
         self.renewals = 0
         self.attribute_keys: dict[str, dict[str, int]] = {}
-        self.on_root: tuple[datetime, Mapping[str, bool]] | None = None
         self._brought: tuple[int, Mapping[str, Mapping[str, Any]]] = (0, {})
         self._transport = transport
         self._password = password
@@ -234,7 +232,6 @@ class Session:
         log anybody in yet is waited for. Raises LoginFailed, Unreachable.
         """
         self.renewals += 1
-        self.on_root = None
         self.forget_view()
         self.stub.forget_session()
         with alone():

@@ -14,9 +14,9 @@ from typing import Any
 from pyVmomi import vim, vmodl
 
 from vgpu_cfg.model.locks import LockHolder, LockName, Locks, lock_text
-from vgpu_cfg.planning.privileges.table import ASKED_FIRST, LOCK
+from vgpu_cfg.planning.privileges.table import LOCK
 from vgpu_cfg.vsphere.reading.locks import read_locks
-from vgpu_cfg.vsphere.reading.privileges import read_missing_on_root
+from vgpu_cfg.vsphere.reading.privileges import read_missing_privileges
 from vgpu_cfg.vsphere.wire.faults import not_offered, translated
 from vgpu_cfg.vsphere.wire.lost_tasks import running_tasks
 from vgpu_cfg.vsphere.wire.session import Session
@@ -33,14 +33,15 @@ class VCenterLocks:
         return read_locks(self._session)
 
     def missing_privileges(self) -> tuple[str, ...]:
-        """Return what the account may not do that locks take; one round trip.
-
-        What a run may need besides is asked in the same one, and need not be asked of the root folder later.
-        """
-        return read_missing_on_root(self._session, LOCK.privileges, ASKED_FIRST)
+        """Return what the account may not do that locks take; one round trip."""
+        root = self._session.root_moid
+        return read_missing_privileges(self._session, {root: LOCK.privileges}).get(root, ())
 
     def make(self, name: LockName, holder: LockHolder) -> str | None:
-        """Make a lock and return its moid; None where one of that name exists. One round trip."""
+        """Make a lock and return its moid; None where one of that name exists. One round trip.
+
+        Raises NotPermitted where the account may not.
+        """
         manager = self._session.service_content.alarmManager
         if manager is None:
             raise not_offered("this vCenter keeps no alarms", self._session.address)
@@ -66,7 +67,7 @@ class VCenterLocks:
             return running_tasks(self._session.service_content, account)
 
     def remove(self, moid: str) -> None:
-        """Remove a lock, if it is there. One round trip."""
+        """Remove a lock, if it is there. One round trip. Raises NotPermitted where the account may not."""
         with (
             translated("removing the lock", moid),
             contextlib.suppress(vmodl.fault.ManagedObjectNotFound),

@@ -238,7 +238,37 @@ def test_who_may_make_no_lock_is_told_before_one_is_made(tmp_path: Path) -> None
     with pytest.raises(NotPermitted, match=r"Alarm\.Create") as raised, run_of(keeper, tmp_path) as locks:
         locks.take(DEMO)
     assert raised.value.exit_code == 5
-    assert keeper.calls == []
+    assert keeper.calls == [f"make {DEMO.text}", "privileges"]
+    assert not keeper.held
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_lock_that_vcenter_refuses_all_the_same_is_refused_in_its_words(tmp_path: Path) -> None:
+    class Strict(FakeLocks):
+        def missing_privileges(self) -> tuple[str, ...]:
+            return ()
+
+    keeper = Strict(lacking=("Alarm.Create",))
+    with pytest.raises(NotPermitted, match=r"^lacks Alarm\.Create$"), run_of(keeper, tmp_path) as locks:
+        locks.take(DEMO)
+
+
+def test_locks_that_may_not_be_removed_are_named_and_met_again(tmp_path: Path) -> None:
+    keeper = FakeLocks(lacking=("Alarm.Delete",))
+    with run_of(keeper, tmp_path) as locks:
+        locks.take(DEMO, HOST)
+    (told,) = said
+    assert told.startswith("the locks of run one stay: plan demo, host esx-07; `vgpu-cfg unlock one` by ")
+    with pytest.raises(NotPermitted, match=r"Alarm\.Delete"), run_of(keeper, tmp_path, "two") as again:
+        again.take(DEMO)
+    assert said == [told, told]
+    assert not log.texts
+    assert len(keeper.held) == 2
+    keeper.lacking = ()
+    with run_of(keeper, tmp_path, "three") as mended:
+        mended.take(DEMO)
+    assert not keeper.held
+    assert not list(tmp_path.iterdir())
 
 
 def test_an_answer_that_was_lost_leaves_the_lock_the_runs_own(tmp_path: Path) -> None:

@@ -7,10 +7,8 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from pyVmomi import vim, vmodl
 
-from tests.contract.vcenters import FixedClock
-from tests.unit.vsphere.scripted import content, session_on
+from tests.fakes.fake_locks import FixedClock
 from vgpu_cfg.lab import open_lab
 from vgpu_cfg.lab.simulation.clock import VirtualClock
 from vgpu_cfg.lab.simulation.sessions import LAB_CREDENTIALS
@@ -28,22 +26,21 @@ from vgpu_cfg.lab.state.inventory import (
 from vgpu_cfg.lab.state.permissions import may
 from vgpu_cfg.lab.state.roles import ADMIN, NO_ACCESS, READ_ONLY, Permission, Role
 from vgpu_cfg.lab.vcenter import Lab
-from vgpu_cfg.planning.privileges.table import ASKED_FIRST, LOCK, SET_TAGS
+from vgpu_cfg.planning.privileges.table import OF_HOSTS, OF_RUNS, OF_VMS, TO_DESTROY
 from vgpu_cfg.ports import ReadScope
-from vgpu_cfg.vsphere.reading.privileges import HOLDS
 from vgpu_cfg.vsphere.reading.reader import VCenterReader
-from vgpu_cfg.vsphere.wire.outage import Outage
 from vgpu_cfg.vsphere.wire.session import Session
-from vgpu_cfg.vsphere.writing.locks import VCenterLocks
 
+EVERY = tuple(
+    dict.fromkeys(name for need in (*OF_RUNS, *OF_VMS, *OF_HOSTS, *TO_DESTROY) for name in need.privileges)
+)
+"""All that a run may need."""
 JANE = "jane@vsphere.local"
 VMS, WORK = 1, 2
 """Roles: what VMs take, and what a run takes besides."""
 ROLES = {
-    VMS: Role(
-        "vms", tuple(name for name in ASKED_FIRST if name.startswith(("VirtualMachine.", "Resource.")))
-    ),
-    WORK: Role("work", tuple(name for name in ASKED_FIRST if not name.startswith("VirtualMachine."))),
+    VMS: Role("vms", tuple(name for name in EVERY if name.startswith(("VirtualMachine.", "Resource.")))),
+    WORK: Role("work", tuple(name for name in EVERY if not name.startswith("VirtualMachine."))),
 }
 EVERYTHING = ReadScope(everything=True, roles=True)
 ENTITIES = (Datacenter, Folder, Cluster, Host, ResourcePool, Datastore, Network, VirtualMachine)
@@ -63,14 +60,14 @@ def folder(state: LabState) -> str:
 
 LAYOUTS: Mapping[str, tuple[Layout, int]] = {
     "administrator of all": (lambda state: {state.root: ADMIN}, 0),
-    "a role on all": (lambda state: {state.root: WORK}, 0),
-    "reader": (lambda state: {state.root: READ_ONLY}, 0),
+    "a role on all": (lambda state: {state.root: WORK}, 1),
+    "reader": (lambda state: {state.root: READ_ONLY}, 1),
     "more on the root folder than below": (
         lambda state: {state.root: (ADMIN, False), first(state, Datacenter): WORK},
         1,
     ),
     "on a folder only": (lambda state: {state.root: READ_ONLY, folder(state): VMS}, 1),
-    "the same once more": (lambda state: {state.root: WORK, folder(state): WORK}, 0),
+    "the same once more": (lambda state: {state.root: WORK, folder(state): WORK}, 1),
     "taken away from a VM": (lambda state: {state.root: ADMIN, first(state, VirtualMachine): READ_ONLY}, 1),
     "taken away from a host": (lambda state: {state.root: WORK, first(state, Host): VMS}, 1),
     "a datastore is not seen": (lambda state: {state.root: ADMIN, first(state, Datastore): NO_ACCESS}, 0),
@@ -83,7 +80,21 @@ LAYOUTS: Mapping[str, tuple[Layout, int]] = {
         1,
     ),
     "not below the datacenter": (lambda state: {state.root: WORK, first(state, Datacenter): (VMS, False)}, 1),
+    "administrator below the root folder": (
+        lambda state: {state.root: READ_ONLY, first(state, Datacenter): ADMIN},
+        1,
+    ),
+    "a role on a folder, administrator by the pool": (
+        lambda state: {state.root: WORK, folder(state): VMS, first(state, ResourcePool): ADMIN},
+        1,
+    ),
+    "administrator, and reader of a folder": (lambda state: {state.root: ADMIN, folder(state): READ_ONLY}, 1),
+    "administrator, and a folder is not seen": (
+        lambda state: {state.root: ADMIN, folder(state): NO_ACCESS},
+        0,
+    ),
 }
+"""Who may do what, and how many questions it takes to know."""
 
 
 def lab_of(layout: Layout) -> Lab:
@@ -99,11 +110,26 @@ def needed_of(lab: Lab, user: str = JANE) -> dict[str, tuple[str, ...]]:
     """Return every object that the account sees, with all that a run may need."""
     every = [thing.moid for kind in ENTITIES for thing in lab.state.all(kind)]
     moids = [moid for moid in every if may(lab.state, user, moid, "System.Read")]
-    return dict.fromkeys([lab.state.root, *moids], ASKED_FIRST)
+    return dict.fromkeys([lab.state.root, *moids], EVERY)
 
 
-def session_at(lab: Lab, user: str = JANE, outage: Outage | None = None) -> Session:
-    return Session(lab, "lab", user, LAB_CREDENTIALS.password, outage=outage)
+class Listening:
+    """A lab, and what was sent to it."""
+
+    def __init__(self, lab: Lab) -> None:
+        self._lab = lab
+        self.sent: list[bytes] = []
+
+    def exchange(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> Any:
+        self.sent.append(body)
+        return self._lab.exchange(method, path, headers, body)
+
+    def close(self) -> None:
+        self._lab.close()
+
+
+def session_at(lab: Lab | Listening, user: str = JANE) -> Session:
+    return Session(lab, "lab", user, LAB_CREDENTIALS.password)
 
 
 def asked_of_all(lab: Lab, needed: Mapping[str, tuple[str, ...]], user: str = JANE) -> Mapping[str, Any]:
@@ -119,107 +145,71 @@ def test_what_is_known_by_roles_is_what_asking_tells(name: str) -> None:
     needed = needed_of(lab)
     with session_at(lab) as session:
         reader = VCenterReader(session, FixedClock())
-        on_root = VCenterLocks(session).missing_privileges()
         reader.read_inventory(EVERYTHING)
         before = lab.counters["HasPrivilegeOnEntities"]
         known = reader.read_missing_privileges(needed)
-        # Long answers are asked for in parts, by what objects need; all need the same here.
         assert lab.counters["HasPrivilegeOnEntities"] - before == questions
-    told = asked_of_all(lab, needed)
-    assert known == told
-    assert on_root == tuple(name for name in LOCK.privileges if name in told.get(lab.state.root, ()))
+    assert known == asked_of_all(lab, needed)
 
 
-def test_what_an_administrator_lacks_everywhere_is_known_too() -> None:
+def test_an_administrator_who_lacks_something_is_none() -> None:
     lab = lab_of(lambda state: {state.root: ADMIN})
     lab.faults.lacking.add("Datastore.AllocateSpace")
     needed = needed_of(lab)
-    with session_at(lab, LAB_CREDENTIALS.user) as session:
+    for user in (JANE, LAB_CREDENTIALS.user):
+        with session_at(lab, user) as session:
+            reader = VCenterReader(session, FixedClock())
+            reader.read_inventory(EVERYTHING)
+            known = reader.read_missing_privileges(needed)
+        assert known == dict.fromkeys(needed, ("Datastore.AllocateSpace",))
+        assert known == asked_of_all(lab, needed, user)
+
+
+def test_objects_with_the_same_roles_are_asked_about_as_one() -> None:
+    lab = lab_of(lambda state: {state.root: WORK, first(state, Host): VMS})
+    needed = {moid: (EVERY[number % len(EVERY)],) for number, moid in enumerate(needed_of(lab))}
+    listening = Listening(lab)
+    with session_at(listening) as session:
         reader = VCenterReader(session, FixedClock())
-        assert not VCenterLocks(session).missing_privileges()
         reader.read_inventory(EVERYTHING)
-        before = session.round_trips
         known = reader.read_missing_privileges(needed)
-        assert session.round_trips == before
-    assert known == dict.fromkeys(needed, ("Datastore.AllocateSpace",))
-    assert known == asked_of_all(lab, needed, LAB_CREDENTIALS.user)
-
-
-def test_what_the_root_folder_was_not_asked_for_is_asked() -> None:
-    lab = lab_of(lambda state: {state.root: WORK})
-    needed = {first(lab.state, VirtualMachine): SET_TAGS.privileges}
-    with session_at(lab) as session:
-        reader = VCenterReader(session, FixedClock())
-        VCenterLocks(session).missing_privileges()
-        reader.read_inventory(EVERYTHING)
-        before = session.round_trips
-        assert reader.read_missing_privileges(needed) == needed
-        assert session.round_trips == before + 1
+    (question,) = (body for body in listening.sent if b"<HasPrivilegeOnEntities" in body)
+    assert question.count(b"<entity ") == 2
+    assert known == asked_of_all(lab, needed)
 
 
 @pytest.mark.parametrize("late", [False, True], ids=["of late", "long ago"])
-def test_what_was_asked_long_ago_is_asked_again(*, late: bool) -> None:
-    lab = lab_of(lambda state: {state.root: WORK})
-    now = [FixedClock().now()]
+def test_what_was_read_long_ago_is_asked(*, late: bool) -> None:
+    lab = lab_of(lambda state: {state.root: ADMIN})
+    clock = FixedClock()
     needed = needed_of(lab)
-    with session_at(lab, outage=Outage(now=lambda: now[0])) as session:
-        reader = VCenterReader(session, FixedClock())
-        VCenterLocks(session).missing_privileges()
+    with session_at(lab) as session:
+        reader = VCenterReader(session, clock)
         reader.read_inventory(EVERYTHING)
         lab.state.permissions[0].role = READ_ONLY
-        now[0] += HOLDS + timedelta(seconds=1 if late else 0)
+        clock.time += timedelta(minutes=5, seconds=1 if late else 0)
         assert (reader.read_missing_privileges(needed) == asked_of_all(lab, needed)) is late
 
 
-@pytest.mark.parametrize("forget", ["the session", "the roles"])
-def test_without_either_everything_is_asked(forget: str) -> None:
-    lab = lab_of(lambda state: {state.root: WORK})
+def test_without_roles_everything_is_asked() -> None:
+    lab = lab_of(lambda state: {state.root: ADMIN})
     needed = {first(lab.state, VirtualMachine): ("Datastore.AllocateSpace",)}
     with session_at(lab) as session:
         reader = VCenterReader(session, FixedClock())
-        VCenterLocks(session).missing_privileges()
-        reader.read_inventory(EVERYTHING)
-        if forget == "the session":
-            session.renew()
-        else:
-            reader.read_inventory(EVERYTHING.model_copy(update={"roles": False}))
-        before = lab.counters["HasPrivilegeOnEntities"]
-        assert not reader.read_missing_privileges(needed)
-        assert lab.counters["HasPrivilegeOnEntities"] == before + 1
+        asked = []
+        for scope in (EVERYTHING, EVERYTHING.model_copy(update={"roles": False})):
+            reader.read_inventory(scope)
+            assert not reader.read_missing_privileges(needed)
+            asked.append(lab.counters["HasPrivilegeOnEntities"])
+    assert asked == [0, 1]
 
 
 def test_roles_are_read_only_where_they_are_asked_for() -> None:
     lab = lab_of(lambda state: {state.root: WORK})
-    sent: list[bytes] = []
-
-    class Listening:
-        def exchange(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> Any:
-            sent.append(body)
-            return lab.exchange(method, path, headers, body)
-
-        def close(self) -> None:
-            lab.close()
-
-    with Session(Listening(), "lab", JANE, LAB_CREDENTIALS.password) as session:
+    listening = Listening(lab)
+    with session_at(listening) as session:
         reader = VCenterReader(session, FixedClock())
         reader.read_inventory(ReadScope(everything=True))
-        assert not any(b"effectiveRole" in body for body in sent)
+        assert not any(b"effectiveRole" in body for body in listening.sent)
         reader.read_inventory(EVERYTHING)
-    assert any(b"effectiveRole" in body for body in sent)
-
-
-def test_a_server_that_minds_an_unknown_privilege_is_asked_for_those_of_locks() -> None:
-    service = content()
-    service.authorizationManager = vim.AuthorizationManager("AuthorizationManager")
-    granted = vim.AuthorizationManager.EntityPrivilege(
-        entity=service.rootFolder,
-        privAvailability=[
-            vim.AuthorizationManager.PrivilegeAvailability(privId=name, isGranted=name != "Alarm.Edit")
-            for name in LOCK.privileges
-        ],
-    )
-    answers = {"HasPrivilegeOnEntities": [vmodl.fault.InvalidArgument(invalidProperty="privId"), granted]}
-    with session_on(answers, service=service) as (session, script):
-        assert VCenterLocks(session).missing_privileges() == ("Alarm.Edit",)
-        assert session.on_root is None
-    assert script.methods == ["HasPrivilegeOnEntities"] * 2
+    assert any(b"effectiveRole" in body for body in listening.sent)

@@ -11,6 +11,7 @@ from vgpu_cfg.cli.flows.flow import locate, read_to_plan, refuse_errors
 from vgpu_cfg.cli.flows.preparing.guest_access import with_fingerprints
 from vgpu_cfg.cli.flows.preparing.locked import locked, read_alone
 from vgpu_cfg.cli.flows.preparing.plan_id import keep_id, with_id
+from vgpu_cfg.cli.flows.preparing.privileges import refuse_missing
 from vgpu_cfg.cli.flows.preparing.request import PlanRequest
 from vgpu_cfg.cli.flows.running.run_flow import (
     ApplyOptions,
@@ -119,6 +120,7 @@ def _run(
         show_plan(plan, how)
         refuse_errors(plan)
         if not plan.changes:
+            refuse_missing(plan, observed, estate.reader)
             return nothing_to_do(plan, how)
         then = None if how.is_json else _then(marking, plan, observed, connection, options, secrets)
         if then is not None:

@@ -18,15 +18,13 @@ if TYPE_CHECKING:
 def refuse_closed_shells(
     hosts: Sequence[str], observed: Inventory, reader: InventoryReader, foreseen: Plan | None = None
 ) -> frozenset[Needed]:
-    """Raise NotPermitted where the account may not open the shells of hosts, before the first is opened.
+    """Raise NotPermitted where the account may not lock hosts and open their shells, before it opens one.
 
-    Neither where it lacks what the plan takes that is `foreseen` without them. No hosts, no question. Returns
-    what the account was found to have.
+    Neither where it lacks what the plan takes that is `foreseen` without them. Returns what the account was
+    found to have.
     """
     from vgpu_cfg.planning.privileges.of_commands import needs_of_run, needs_of_shells
 
-    if not hosts:
-        return frozenset()
     later = needs_of_run(foreseen, observed) if foreseen is not None else ()
     required = [one for one in later if not one.need.is_optional]
     needed = [*needs_of_shells(hosts, observed), *required]
@@ -46,11 +44,16 @@ def refuse_missing(
 ) -> frozenset[Needed]:
     """Raise NotPermitted where the account lacks a privilege that a plan needs; tell what goes on without.
 
-    What it was found to have, `granted`, is not asked again. Returns that with what it was found to have now.
+    A plan without changes needs what its lock takes. What the account was found to have, `granted`, is not
+    asked again. Returns that with what it was found to have now.
     """
     from vgpu_cfg.planning.privileges.of_commands import needs_of_run
 
-    needed = [one for one in needs_of_run(plan, observed) if one not in granted]
+    needed = [
+        one
+        for one in needs_of_run(plan, observed)
+        if one not in granted and (plan.changes or not one.need.is_optional)
+    ]
     lacking = missing_of(needed, reader)
     refused = {one: names for one, names in lacking.items() if not one.need.is_optional}
     if refused:

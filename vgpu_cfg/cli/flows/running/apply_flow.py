@@ -90,6 +90,7 @@ def apply(request: PlanRequest, flags: ConnectionFlags, options: PlanOptions, ho
         if secrets.commands and not is_early:
             first = applying.plan_without_commands(observed, connection)
             if not applying.agree_to_commands(first, observed):
+                refuse_missing(first, observed, estate.reader)
                 return nothing_to_do(first, how)
             agreed = first.digest
         if not is_early:
@@ -103,6 +104,7 @@ def apply(request: PlanRequest, flags: ConnectionFlags, options: PlanOptions, ho
         check_reviewed(request.reviewed, plan)
         _refuse_unknown_steps(plan, how.done)
         if not plan.changes:
+            refuse_missing(plan, observed, estate.reader, applying.granted)
             applying.settle(observed, plan)
             return nothing_to_do(plan, how)
         _refuse_closed_window(plan, observed)
@@ -206,10 +208,11 @@ class _Applying:
         tools = host_tools(self.desired, observed, self.estate, self.options, self.locks, self.secrets)
         self.tools = closing.enter_context(tools)
         closed = closed_shells(self.desired, observed, self.options)
-        if closed:
-            foreseen = self.plan_for(observed)
+        locks = shell_locks(tools, observed)
+        if closed or locks:
+            foreseen = self.plan_for(observed) if closed else None
             self.granted |= refuse_closed_shells(closed, observed, self.estate.reader, foreseen)
-        self.locks.take(*shell_locks(tools, observed))
+        self.locks.take(*locks)
         if tools.opens_shells:
             keep_id(self.desired, self.request.folder)
         observed = with_shell_facts(self.desired, observed, tools, self.options)
@@ -369,6 +372,7 @@ def _take_out(
         show_plan(plan, how)
         refuse_errors(plan)
         if not plan.changes:
+            refuse_missing(plan, observed, estate.reader)
             return nothing_to_do(plan, how)
         done = (
             "Delete what is shown above, with" if verb == "destroy" else "Shut down what is shown above, with"
