@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,9 @@ from vgpu_cfg.errors import DocumentError
 from vgpu_cfg.lab import reset_lab
 from vgpu_cfg.lab.state.as_json import decode_object, encode_object
 from vgpu_cfg.lab.state.devices import vgpus_of
+from vgpu_cfg.lab.state.held_file import held
 from vgpu_cfg.lab.state.inventory import Cluster, Host, Task
-from vgpu_cfg.lab.state.store import STATE_FILE
+from vgpu_cfg.lab.state.store import LOCK_FILE, STATE_FILE
 
 
 def flat(rig: Rig) -> dict[str, Any]:
@@ -72,6 +74,38 @@ def test_a_reset_by_another_process_is_seen(tmp_path: Path) -> None:
     rig.lab.settle()
     assert not rig.has_vm("a")
     rig.running("a", "grid_a100-40c")
+
+
+def test_one_holds_the_state_at_a_time(tmp_path: Path) -> None:
+    said: list[str] = []
+
+    def other() -> None:
+        with held(tmp_path / LOCK_FILE):
+            said.append("the other")
+
+    waiting = threading.Thread(target=other)
+    with Rig("bare", folder=tmp_path).lab.transaction():
+        waiting.start()
+        waiting.join(timeout=0.1)
+        said.append("this one")
+    waiting.join()
+    assert said == ["this one", "the other"]
+
+
+def test_a_lock_file_that_was_removed_holds_nobody(tmp_path: Path) -> None:
+    path, said = tmp_path / LOCK_FILE, list[str]()
+
+    def other() -> None:
+        with held(path), held(tmp_path / "another"):
+            said.append("the other" if path.exists() else "a file that is gone")
+
+    waiting = threading.Thread(target=other)
+    with held(path):
+        waiting.start()
+        waiting.join(timeout=0.1)
+        path.unlink()
+    waiting.join()
+    assert said == ["the other"]
 
 
 def test_reading_writes_nothing(tmp_path: Path) -> None:

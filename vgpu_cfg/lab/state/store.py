@@ -9,14 +9,13 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-
-from filelock import FileLock
 
 from vgpu_cfg.documents import make_private_folder
 from vgpu_cfg.errors import DocumentError, DocumentFault
 from vgpu_cfg.lab.state.as_json import decode_object, decode_values, encode_object, encode_values
+from vgpu_cfg.lab.state.held_file import held
 from vgpu_cfg.lab.state.inventory import LabState, Managed
 
 FORMAT = 8
@@ -57,7 +56,7 @@ class Store:
 
     def __init__(self, folder: Path, estate: str, digest: str, build: Callable[[], LabState]) -> None:
         self.path = folder / STATE_FILE
-        self._lock = FileLock(folder / LOCK_FILE)
+        self._lock = folder / LOCK_FILE
         self._estate = estate
         self._digest = digest
         self._build = build
@@ -70,15 +69,13 @@ class Store:
 
         Raises DocumentError where it cannot be held.
         """
-        try:
-            make_private_folder(self.path.parent)
-            self._lock.acquire()
-        except (OSError, RuntimeError) as error:  # the latter from a file system without locks
-            raise self._unwritable(error) from error
-        try:
+        with ExitStack() as holding:
+            try:
+                make_private_folder(self.path.parent)
+                holding.enter_context(held(self._lock))
+            except (OSError, RuntimeError) as error:  # the latter of filelock
+                raise self._unwritable(error) from error
             yield
-        finally:
-            self._lock.release()
 
     def load_if_newer(self) -> tuple[LabState, float] | None:
         """Return the state and the time it was saved, where the file is not the one we last read or wrote.
