@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import json
 import threading
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyVmomi import vim
+from pyVmomi import SoapAdapter, VmomiSupport, vim
 
 from tests.unit.lab.rig import Rig, estate_of
 from vgpu_cfg.errors import DocumentError
-from vgpu_cfg.lab import reset_lab
+from vgpu_cfg.lab import open_lab, reset_lab
 from vgpu_cfg.lab.state.as_json import decode_object, encode_object
 from vgpu_cfg.lab.state.devices import vgpus_of
 from vgpu_cfg.lab.state.held_file import held
-from vgpu_cfg.lab.state.inventory import Cluster, Host, Task
+from vgpu_cfg.lab.state.inventory import Cluster, Host, Task, VirtualMachine
 from vgpu_cfg.lab.state.store import LOCK_FILE, STATE_FILE
+from vgpu_cfg.lab.state.wire_values import decode_value, encode_value
 
 
 def flat(rig: Rig) -> dict[str, Any]:
@@ -164,6 +166,38 @@ def test_every_object_survives(tmp_path: Path) -> None:
         assert json.dumps(encode_object(decode_object(parts))) == json.dumps(encode_object(thing))
     assert any(task.fault is not None for task in rig.lab.state.all(Task))
     assert any(gpu.uses for host in rig.lab.state.all(Host) for gpu in host.gpus)
+
+
+def shape_of(value: Any) -> Any:
+    """Return a value with the types of all that is in it."""
+    if isinstance(value, VmomiSupport.DataObject):
+        return type(value), {name: shape_of(one) for name, one in vars(value).items()}
+    if isinstance(value, list):
+        return type(value), [shape_of(one) for one in value]
+    return type(value), str(value)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *open_lab("mixed-fleet").state.all(VirtualMachine)[0].devices,
+        vim.Description(label="NVIDIA ä <&>", summary=""),
+        vim.cluster.AntiAffinityRuleSpec(name="r", vm=[vim.VirtualMachine("vm-1")], enabled=False),
+        vim.option.OptionValue(key="a", value=VmomiSupport.long(1)),
+        vim.event.EventEx(
+            key=1, eventTypeId="a", severity="info", createdTime=datetime(2026, 1, 31, tzinfo=UTC)
+        ),
+        vim.Task("task-1"),
+        vim.fault.NoPermission(object=vim.Folder("group-v1"), privilegeId="System.View", msg="no"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_a_value_comes_back_as_from_the_wire(value: Any) -> None:
+    version = VmomiSupport.newestVersions.GetName("vim")
+    info = VmomiSupport.Object(name="value", type=object, version=version, flags=0)
+    text = SoapAdapter.SerializeToStr(value, info, version)
+    kept = json.loads(json.dumps(encode_value(value)))
+    assert shape_of(decode_value(kept)) == shape_of(SoapAdapter.Deserialize(text, object, None))
 
 
 def test_a_script_of_faults_in_the_folder(tmp_path: Path) -> None:

@@ -1,25 +1,18 @@
-"""How managed objects and the pyvmomi values in them become JSON, and come back.
-
-A pyvmomi value is kept as the XML that the wire would carry, so that nothing is kept that the
-wire does not know.
-"""
+"""How managed objects become JSON, and come back."""
 
 from __future__ import annotations
 
 import dataclasses
 import types
-import typing
 from typing import Any, Union, get_args, get_origin, get_type_hints
-
-from pyVmomi import SoapAdapter, VmomiSupport
 
 from vgpu_cfg.lab.state import host as host_state
 from vgpu_cfg.lab.state import inventory as state
 from vgpu_cfg.lab.state import vm as vm_state
 from vgpu_cfg.lab.state.managed import Managed
+from vgpu_cfg.lab.state.wire_values import KIND, XML, decode_value, encode_value
 
 TYPE = "$type"
-VMODL = "$vmodl"
 TUPLE = "$tuple"
 KEYED = "$keyed"
 
@@ -81,13 +74,13 @@ def _encode(value: Any) -> Any:
         return {name: _encode(getattr(value, name)) for name in _names(kind)}
     if isinstance(value, (int, float, str)):
         return kind.__mro__[1](value)
-    return {VMODL: _to_xml(value)}
+    return encode_value(value)
 
 
 def _decode(value: Any, hint: Any) -> Any:
     if isinstance(value, dict):
-        if VMODL in value:
-            return _from_xml(value[VMODL])
+        if KIND in value or XML in value:
+            return decode_value(value)
         if TUPLE in value:
             inner = get_args(hint)
             items = [_decode(item, inner[0] if inner else Any) for item in value[TUPLE]]
@@ -125,15 +118,3 @@ def _hints(kind: type) -> dict[str, Any]:
     if kind not in _HINTS:
         _HINTS[kind] = get_type_hints(kind)
     return _HINTS[kind]
-
-
-def _to_xml(value: Any) -> str:
-    info = VmomiSupport.Object(name="value", type=object, version=_VERSION, flags=0)
-    return str(SoapAdapter.SerializeToStr(value, info, _VERSION))
-
-
-def _from_xml(text: str) -> Any:
-    return SoapAdapter.Deserialize(text, object, None)
-
-
-_VERSION: typing.Final = VmomiSupport.newestVersions.GetName("vim")
