@@ -17,7 +17,7 @@ from tests.time_limit import pytest_runtest_call, pytest_runtest_teardown, pytes
 
 __all__ = ["pytest_runtest_call", "pytest_runtest_teardown", "pytest_timeout_set_timer"]
 
-pytest_plugins = ["pytester", "tests.extent", "tests.spread"]
+pytest_plugins = ["pytester", "tests.extent", "tests.frame_room", "tests.spread"]
 
 ROOT = Path(__file__).resolve().parents[1]
 LOOPBACK = ["127.0.0.0/8", "::1", "localhost"]
