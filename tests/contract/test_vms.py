@@ -503,6 +503,30 @@ def test_a_vm_comes_along_with_the_end_of_the_task_that_reconfigures_it(desk: De
     assert memory(3072, is_guarded=False) == 1
 
 
+def test_a_vm_that_came_along_is_asked_for_by_whoever_looks_again(desk: Desk, place: Place) -> None:
+    moid = desk.made(desk.writer.create_vm(place.from_scratch(SMALL)))
+    version = detail_of(desk.vm(moid)).change_version
+    desk.done(desk.writer.reconfigure_vm(moid, VmSpec(settings={"memory": 2048}, change_version=version)))
+    asked = desk.session.round_trips
+    first, second = (desk.reader.read_vms_and_holders([moid], [])[0] for _ in range(2))
+    assert first == second
+    assert desk.session.round_trips == asked + 1
+
+
+def test_a_vm_whose_change_was_refused_does_not_come_along() -> None:
+    vcenter = lab_vcenter("two-a100")
+    with vcenter.desk() as desk:
+        moid = next(vm.moid for vm in desk.inventory().vms if vm.name == vcenter.template)
+        spec = VmSpec(settings={"memory": 2048}, change_version=detail_of(desk.vm(moid)).change_version)
+        desk.done(desk.writer.reconfigure_vm(moid, spec))
+        # Somebody has changed it since, and may be about to change it once more.
+        refused = desk.done(desk.writer.reconfigure_vm(moid, spec))
+        assert refused.fault == "ConcurrentAccess"
+        asked = desk.session.round_trips
+        desk.reader.read_vms_and_holders([moid], [])
+        assert desk.session.round_trips == asked + 1
+
+
 def test_the_end_of_a_task_is_told_although_its_vm_has_gone(desk: Desk, place: Place) -> None:
     moid = desk.made(desk.writer.create_vm(place.from_scratch(SMALL)))
     (before,) = desk.reader.read_vms([moid])

@@ -291,7 +291,7 @@ class VCenterReader:
         It takes none where the wait for tasks that was just over brought all of these VMs along.
         """
         moids, host_moids = tuple(dict.fromkeys(moids)), tuple(dict.fromkeys(host_moids))
-        brought = None if host_moids else self._session.brought(moids)
+        brought = None if host_moids else self._session.take_brought(moids)
         if brought is not None:
             found = [Item("VirtualMachine", moid, brought[moid]) for moid in moids]
             return self._vms_of(found, extra_config_keys), {}

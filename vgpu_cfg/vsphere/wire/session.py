@@ -132,12 +132,16 @@ class Session:
         return str(self.service_content.rootFolder._moId)
 
     def bring(self, objects: Mapping[str, Mapping[str, Any]]) -> None:
-        """Keep properties of objects, by their moids, that came unasked, until something else is asked."""
+        """Keep properties of objects, by their moids, that came unasked; until something else is asked."""
         self._brought = self.round_trips, objects
 
-    def brought(self, moids: Collection[str]) -> Mapping[str, Mapping[str, Any]] | None:
-        """Return the properties of objects that came with the last answer; None unless all of these did."""
+    def take_brought(self, moids: Collection[str]) -> Mapping[str, Mapping[str, Any]] | None:
+        """Return the properties of objects that came with the last answer; None unless all of these did.
+
+        Once: whoever looks again wants to see how they are by then.
+        """
         asked, objects = self._brought
+        self._brought = (0, {})
         return objects if asked == self.round_trips and objects.keys() >= set(moids) else None
 
     @property

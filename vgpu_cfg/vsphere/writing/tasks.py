@@ -220,12 +220,17 @@ class TaskWatch:
         return bool(tasks)
 
     def _hand_over(self, tasks: Iterable[str]) -> None:
-        """Give the session the VMs that have changed by tasks that are over, as far as that was told."""
+        """Give the session the VMs that tasks have changed which succeeded, as far as that was told.
+
+        What refused a change is looked at later: whoever was in its way may not be done.
+        """
         brought = {}
         for task in tasks:
             changed = self._changed.pop(task, None) if self._state(task).is_over else None
-            values = self._vms.get(changed.moid, {}) if changed is not None else {}
-            if changed is not None and values.get("config.changeVersion", changed.before) != changed.before:
+            if changed is None or self._state(task) is not TaskState.SUCCESS:
+                continue
+            values = self._vms.get(changed.moid, {})
+            if values.get("config.changeVersion", changed.before) != changed.before:
                 brought[changed.moid] = dict(values)
         self._session.bring(brought)
 
