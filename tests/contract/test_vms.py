@@ -537,6 +537,17 @@ def test_the_end_of_a_task_is_told_although_its_vm_has_gone(desk: Desk, place: P
     assert desk.done(task).state is TaskState.SUCCESS
 
 
+def test_an_end_that_was_before_its_filter_is_noticed(desk: Desk, place: Place) -> None:
+    moid = desk.made(desk.writer.create_vm(place.from_scratch(SMALL)))
+    first, second = (
+        desk.writer.reconfigure_vm(moid, VmSpec(settings={"memory": memory})) for memory in (2048, 3072)
+    )
+    desk.done(first)
+    # vcsim tells of a filter that comes later only what changes from then on.
+    (update,) = desk.writer.wait_for_tasks([second], 1)
+    assert update.state.is_over
+
+
 def test_waiting_for_nothing_is_over_at_once(desk: Desk) -> None:
     before = desk.session.round_trips
     assert desk.writer.wait_for_tasks([], 60) == ()

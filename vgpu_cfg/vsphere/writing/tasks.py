@@ -39,7 +39,8 @@ MOST_FILTERS = 4
 """So often tasks that were begun together get a filter of their own; those that come later share a list."""
 
 _STATES = (Paths("vim.Task", ("info.state", "info.result", "info.error")),)
-_PROGRESS = (Paths("vim.Task", ("info.progress",)),)
+_PROGRESS = (Paths("vim.Task", (*_STATES[0].paths, "info.progress")),)
+"""How far a task is; with its state, should an end not have been told as news."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,12 +116,13 @@ class TaskWatch:
                 return
 
     def _read_progress(self, tasks: Sequence[str]) -> tuple[TaskUpdate, ...]:
-        """Ask how far tasks are, all in one call; return those that are at another percentage."""
+        """Ask how far tasks are, all in one call; return those that are at another percentage, or over."""
         moved = []
         for item in collect_from(self._session, _PROGRESS, [Start("vim.Task", task) for task in tasks]):
             known = self._known.setdefault(item.moid, {})
-            if item.get("info.progress") != known.get("info.progress"):
-                known["info.progress"] = item.get("info.progress")
+            has_moved = item.get("info.progress") != known.get("info.progress")
+            known.update(item.values)
+            if has_moved or self._state(item.moid).is_over:
                 moved.append(self._update(item.moid))
         return tuple(moved)
 
