@@ -129,6 +129,10 @@ OF_DEAD = leaves(digest="", late_seconds=330)
         pytest.param([locks, passes(30), goes_down], True, id="a lock"),
         pytest.param([goes_down, passes(30), locks], False, id="a lock that came after"),
         pytest.param([locks, passes(1000), goes_down], False, id="a lock of one that was dead long since"),
+        pytest.param(
+            [goes_down, leaves(late_seconds=1e300)], False, id="one that is too late for a calendar"
+        ),
+        pytest.param([goes_down, passes(1), leaves(late_seconds=-1e300)], False, id="one that is early"),
         pytest.param([goes_down, passes(300), OF_DEAD], True, id="word that was left for a dead run"),
     ],
 )

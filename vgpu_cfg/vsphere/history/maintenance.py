@@ -29,6 +29,8 @@ _LONGEST_LOCKED = SILENT_AFTER
 """So long one may have of which a lock alone tells: it may have died before it changed anything."""
 _BY_ANOTHER_CLOCK = timedelta(minutes=1)
 """So much more than the machine's clock told may have passed at vCenter between a beginning and its entry."""
+_MOST_LATE = timedelta(days=366)
+"""So late is an entry at most: whoever may log events can write one that tells of any time."""
 
 
 def read_maintenance(
@@ -99,7 +101,8 @@ def _began(at: datetime, run: RunEntry) -> datetime | None:
     """
     if run.result is not None and run.began_at is None:
         return None
-    later = run.at - run.began_at if run.began_at is not None else timedelta(seconds=run.late_seconds)
+    seconds = (run.at - run.began_at).total_seconds() if run.began_at is not None else run.late_seconds
+    later = timedelta(seconds=min(max(0.0, seconds), _MOST_LATE.total_seconds()))
     return at - later - _BY_ANOTHER_CLOCK if later else at
 
 
