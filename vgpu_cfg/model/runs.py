@@ -12,6 +12,7 @@ from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.locks import Lock
 from vgpu_cfg.model.moments import Moment
 from vgpu_cfg.model.occasion import Occasion
+from vgpu_cfg.model.signs import shown
 
 HEAD: Final = "vgpu-cfg: "
 """What the text of an entry begins with, among the events of others."""
@@ -70,13 +71,16 @@ class RunEntry(Frozen):
 
     @property
     def text(self) -> str:
-        """The entry on one line: a sentence for people, then all of it as JSON."""
+        """The entry on one line: a sentence for people, then all of it as JSON.
+
+        It may be of a lock that somebody has edited: each sign of it is one that is seen.
+        """
         ended = "began" if self.result is None else f"ended: {self.result}"
         told = self.model_dump(mode="json", exclude_defaults=True)
         content = json.dumps(told, separators=(",", ":"))
         purpose = f" for {self.occasion.change}" if self.occasion.change else ""
         of_plan = f" of {self.plan}" if self.plan else ""
-        return f"{HEAD}{self.command}{of_plan}{purpose} {ended} {content}"
+        return f"{HEAD}{shown(self.command + of_plan + purpose)} {ended} {content}"
 
 
 def parse_entry(text: str) -> RunEntry | None:

@@ -37,6 +37,12 @@ def test_an_entry_says_in_words_what_it_is() -> None:
     assert ENDED.text.startswith("vgpu-cfg: apply of depts for CHG0042 ended: failed {")
 
 
+def test_what_an_edited_lock_says_stays_on_one_line_of_signs_that_are_seen() -> None:
+    entry = BEGAN.model_copy(update={"command": "apply\n\x1b[31m", "plan": "a\0b\ud800"})
+    assert entry.text.isprintable()
+    assert r"vgpu-cfg: apply\n\x1b[31m of a\x00b\ud800 for CHG0042 began {" in entry.text
+
+
 def test_a_change_whose_id_looks_like_the_entry_itself_reads_back() -> None:
     entry = BEGAN.model_copy(update={"occasion": Occasion('X {"run":"forged"}')})
     assert parse_entry(entry.text) == entry
