@@ -243,6 +243,11 @@ class RunLog(Protocol):
 class LockKeeper(Protocol):
     """Where runs keep their locks: each is made once, whoever asks. Every method raises `VCenterError`."""
 
+    @property
+    def server(self) -> str:
+        """How the vCenter is addressed."""
+        ...
+
     def read(self) -> Locks:
         """Read all locks, of whatever runs."""
         ...

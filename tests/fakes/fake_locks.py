@@ -33,6 +33,7 @@ class FakeRunLog:
 class FakeLocks:
     """A vCenter's locks and its clock. `calls` tells what was asked, `lacking` what it may not do."""
 
+    server = "vc01.lab"
     calls: list[str] = field(default_factory=list)
     lacking: tuple[str, ...] = ()
     now: datetime = START
@@ -45,7 +46,7 @@ class FakeLocks:
 
     def read(self) -> Locks:
         self.calls.append("read")
-        return Locks(now=self.now, held=tuple(self.held.values()))
+        return Locks(now=self.now, held=tuple(self.held.values()), server=self.server)
 
     def missing_privileges(self) -> tuple[str, ...]:
         self.calls.append("privileges")

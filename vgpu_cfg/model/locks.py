@@ -127,11 +127,16 @@ class Locks(Frozen):
 
     def unlock_command(self, run: str) -> str:
         """Return what to type to remove the locks of a run."""
-        return f"vgpu-cfg unlock {run}" + (f" --server {self.server}" if self.server else "")
+        return unlock_command(run, self.server)
 
     def is_silent(self, run: str) -> bool:
         """Whether nothing was heard of a run for so long that it may have ended."""
         return self.now - self.beat_of(run) >= SILENT_AFTER
+
+
+def unlock_command(run: str, server: str) -> str:
+    """Return what to type to remove the locks of a run at a vCenter, "" for the one that settings name."""
+    return f"vgpu-cfg unlock {run}" + (f" --server {server}" if server else "")
 
 
 def lock_text(name: LockName, holder: LockHolder, beats: int = 0) -> str:

@@ -26,7 +26,7 @@ from vgpu_cfg.errors import (
     NotPermitted,
     VCenterError,
 )
-from vgpu_cfg.model.locks import BEAT_SECONDS, Lock, LockHolder, LockName, Locks
+from vgpu_cfg.model.locks import BEAT_SECONDS, Lock, LockHolder, LockName, Locks, unlock_command
 from vgpu_cfg.model.runs import entry_of_lock
 from vgpu_cfg.ports import LockKeeper, RunClock, RunLog
 
@@ -210,7 +210,7 @@ class RunLocks:
         left = locks.of_run(dead.run)
         missing = self._keeper.missing_privileges()
         if missing:
-            self._say(_stays(dead.run, [lock.name for lock in left]))
+            self._say(self._stays(dead.run, [lock.name for lock in left]))
             raise _not_permitted(missing)
         self._await_tasks(dead, left[0].account)
         remove_locks(dead.run, locks, self._keeper, self._log, self._say)
@@ -238,15 +238,24 @@ class RunLocks:
             try:
                 self._keeper.remove(moid)
             except NotPermitted:
-                self._say(_stays(self.holder.run, [name for name, _ in self._held.values()]))
+                self._say(self._stays(self.holder.run, [name for name, _ in self._held.values()]))
                 return
             except VCenterError as error:
                 self._say(
                     f"the locks of this run could not be given back: {error.message}; "
-                    f"the next command here removes them, elsewhere `vgpu-cfg unlock {self.holder.run}`"
+                    "the next command here removes them, elsewhere "
+                    f"`{unlock_command(self.holder.run, self._keeper.server)}`"
                 )
                 return
         self._held.clear()
+
+    def _stays(self, run: str, names: Sequence[LockName]) -> str:
+        """Say which locks of a run stay at vCenter, and what removes them."""
+        return (
+            f"the locks of run {run} stay: {', '.join(map(str, names))}; "
+            f"`{unlock_command(run, self._keeper.server)}` by an account "
+            "that may removes them; once the role is mended the next run here does"
+        )
 
 
 def remove_locks(
@@ -289,14 +298,6 @@ def _not_permitted(missing: Sequence[str]) -> NotPermitted:
         f"the account lacks {', '.join(missing)} to lock what a run changes",
         subject="the root folder of vCenter",
         remedy="grant it there; `vgpu-cfg privileges PLAN` lists what is needed, and writes roles",
-    )
-
-
-def _stays(run: str, names: Sequence[LockName]) -> str:
-    """Say which locks of a run stay at vCenter, and what removes them."""
-    return (
-        f"the locks of run {run} stay: {', '.join(map(str, names))}; `vgpu-cfg unlock {run}` by an account "
-        "that may removes them; once the role is mended the next run here does"
     )
 
 

@@ -28,6 +28,11 @@ class VCenterLocks:
     def __init__(self, session: Session) -> None:
         self._session = session
 
+    @property
+    def server(self) -> str:
+        """How the vCenter is addressed."""
+        return self._session.address
+
     def read(self) -> Locks:
         """Read all locks; three round trips."""
         return read_locks(self._session)

@@ -62,7 +62,8 @@ def test_a_second_run_is_told_who_works_since_when_and_under_which_run(tmp_path:
         "since 2026-03-02 21:04:11 UTC, run one; last heard of at 21:04:11 UTC"
     )
     assert raised.value.remedy == (
-        "wait for it to end, or stop it there; where it has died, `vgpu-cfg unlock one --force`"
+        "wait for it to end, or stop it there; where it has died, "
+        "`vgpu-cfg unlock one --server vc01.lab --force`"
     )
     assert raised.value.exit_code == 6
     assert keeper.held == {}
@@ -76,7 +77,7 @@ def test_a_silent_run_is_named_so_and_keeps_its_lock(tmp_path: Path) -> None:
         with pytest.raises(Locked) as raised, run_of(keeper, tmp_path, "two") as second:
             second.take(DEMO)
         assert "silent since 21:04:11 UTC" in raised.value.message
-        assert raised.value.remedy.endswith("`vgpu-cfg unlock one`")
+        assert raised.value.remedy.endswith("`vgpu-cfg unlock one --server vc01.lab`")
         assert [lock.name for lock in keeper.held.values()] == [DEMO]
 
 
@@ -258,7 +259,9 @@ def test_locks_that_may_not_be_removed_are_named_and_met_again(tmp_path: Path) -
     with run_of(keeper, tmp_path) as locks:
         locks.take(DEMO, HOST)
     (told,) = said
-    assert told.startswith("the locks of run one stay: plan demo, host esx-07; `vgpu-cfg unlock one` by ")
+    assert told.startswith(
+        "the locks of run one stay: plan demo, host esx-07; `vgpu-cfg unlock one --server vc01.lab` by "
+    )
     with pytest.raises(NotPermitted, match=r"Alarm\.Delete"), run_of(keeper, tmp_path, "two") as again:
         again.take(DEMO)
     assert said == [told, told]
@@ -298,7 +301,7 @@ def test_what_cannot_be_given_back_is_told_and_ends_nothing(tmp_path: Path) -> N
         locks.take(DEMO)
     assert said == [
         "the locks of this run could not be given back: vCenter does not answer; "
-        "the next command here removes them, elsewhere `vgpu-cfg unlock one`"
+        "the next command here removes them, elsewhere `vgpu-cfg unlock one --server vc01.lab`"
     ]
 
 
