@@ -252,8 +252,8 @@ class LockKeeper(Protocol):
         """Read all locks, of whatever runs."""
         ...
 
-    def missing_privileges(self) -> tuple[str, ...]:
-        """Return what the account may not do that locks take."""
+    def missing_privileges(self, *, to_remove: bool = False) -> tuple[str, ...]:
+        """Return what the account may not do that locks take, or that removing some takes."""
         ...
 
     def make(self, name: LockName, holder: LockHolder) -> str | None:

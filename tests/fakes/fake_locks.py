@@ -48,9 +48,9 @@ class FakeLocks:
         self.calls.append("read")
         return Locks(now=self.now, held=tuple(self.held.values()), server=self.server)
 
-    def missing_privileges(self) -> tuple[str, ...]:
+    def missing_privileges(self, *, to_remove: bool = False) -> tuple[str, ...]:
         self.calls.append("privileges")
-        return self.lacking
+        return tuple(name for name in self.lacking if not to_remove or name == "Alarm.Delete")
 
     def _require(self, privilege: str) -> None:
         if privilege in self.lacking:

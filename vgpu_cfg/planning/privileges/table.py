@@ -315,10 +315,11 @@ OF_HOSTS = (
     EDIT_PORTGROUP,
 )
 
+REMOVE_LOCK = "Alarm.Delete"
 LOCK = Need(
     "The lock, an alarm, that keeps other runs from the same plan, host or cluster, for each run that changes"
     " something and for `plan --open-shell`; `unlock` removes it",
-    ("Alarm.Create", "Alarm.Edit", "Alarm.Delete"),
+    ("Alarm.Create", "Alarm.Edit", REMOVE_LOCK),
     Place.ROOT,
 )
 LOG_EVENT = Need(

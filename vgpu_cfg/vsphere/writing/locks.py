@@ -14,7 +14,7 @@ from typing import Any
 from pyVmomi import vim, vmodl
 
 from vgpu_cfg.model.locks import LockHolder, LockName, Locks, lock_text
-from vgpu_cfg.planning.privileges.table import LOCK
+from vgpu_cfg.planning.privileges.table import LOCK, REMOVE_LOCK
 from vgpu_cfg.vsphere.reading.locks import read_locks
 from vgpu_cfg.vsphere.reading.privileges import read_missing_privileges
 from vgpu_cfg.vsphere.wire.faults import not_offered, translated
@@ -37,10 +37,11 @@ class VCenterLocks:
         """Read all locks; three round trips."""
         return read_locks(self._session)
 
-    def missing_privileges(self) -> tuple[str, ...]:
-        """Return what the account may not do that locks take; one round trip."""
+    def missing_privileges(self, *, to_remove: bool = False) -> tuple[str, ...]:
+        """Return what the account may not do that locks take, or that removing some takes; one round trip."""
         root = self._session.root_moid
-        return read_missing_privileges(self._session, {root: LOCK.privileges}).get(root, ())
+        needed = (REMOVE_LOCK,) if to_remove else LOCK.privileges
+        return read_missing_privileges(self._session, {root: needed}).get(root, ())
 
     def make(self, name: LockName, holder: LockHolder) -> str | None:
         """Make a lock and return its moid; None where one of that name exists. One round trip.

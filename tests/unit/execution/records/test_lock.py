@@ -246,7 +246,7 @@ def test_who_may_make_no_lock_is_told_before_one_is_made(tmp_path: Path) -> None
 
 def test_a_lock_that_vcenter_refuses_all_the_same_is_refused_in_its_words(tmp_path: Path) -> None:
     class Strict(FakeLocks):
-        def missing_privileges(self) -> tuple[str, ...]:
+        def missing_privileges(self, *, to_remove: bool = False) -> tuple[str, ...]:
             return ()
 
     keeper = Strict(lacking=("Alarm.Create",))

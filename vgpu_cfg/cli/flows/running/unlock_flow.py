@@ -8,12 +8,13 @@ from vgpu_cfg.cli import compose
 from vgpu_cfg.cli.flows.running.run_flow import ask
 from vgpu_cfg.cli.options.shared import OutputFormat
 from vgpu_cfg.cli.output import show, show_locks
-from vgpu_cfg.errors import Locked, NotFound
+from vgpu_cfg.errors import Locked, NotFound, NotPermitted
 from vgpu_cfg.settings.connection import resolve_connection
 from vgpu_cfg.settings.flags import ConnectionFlags
 from vgpu_cfg.settings.folders import state_folder
 
 if TYPE_CHECKING:
+    from vgpu_cfg.cli.compose import Estate
     from vgpu_cfg.model.locks import Locks
 
 
@@ -29,7 +30,8 @@ def list_locks(flags: ConnectionFlags, output: OutputFormat) -> None:
 def unlock(flags: ConnectionFlags, start: str, output: OutputFormat, *, force: bool, yes: bool) -> None:
     """Remove the locks of one run, by its id or the beginning of it; vCenter's events tell of the run then.
 
-    Raises NotFound where no run of that id holds any, Locked where it was heard of and `force` is not given.
+    Raises NotFound where no run of that id holds any, Locked where it was heard of and `force` is not given,
+    NotPermitted where the account may not remove them: then events do not tell of the run either.
     """
     from vgpu_cfg.execution import remove_locks
 
@@ -41,6 +43,7 @@ def unlock(flags: ConnectionFlags, start: str, output: OutputFormat, *, force: b
         if not is_json or not yes:
             show_locks.of_run(found, run, to_people=is_json)
         _refuse_alive(found, run, force=force)
+        _refuse_missing(estate, connection.server)
         count = len(found.of_run(run))
         ask(f"Remove {'this lock' if count == 1 else f'these {count} locks'}?", yes=yes)
         found = estate.locks.read()  # an answer may take a night
@@ -64,6 +67,16 @@ def _chosen(found: Locks, start: str, server: str) -> str:
         subject=server,
         remedy=f"these do: {', '.join(found.runs)}" if found.runs else "nothing: no run holds any",
     )
+
+
+def _refuse_missing(estate: Estate, server: str) -> None:
+    missing = estate.locks.missing_privileges(to_remove=True)
+    if missing:
+        raise NotPermitted(
+            f"the account lacks {', '.join(missing)} to remove locks",
+            subject=f"the root folder of {server}",
+            remedy="grant it there, or let somebody unlock who has it",
+        )
 
 
 def _refuse_alive(found: Locks, run: str, *, force: bool) -> None:
