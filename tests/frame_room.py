@@ -1,8 +1,8 @@
 """Runs each test in a frame that is as large as a thousand others, for their sake.
 
-Python keeps frames in pieces of 16 KiB, takes a piece from the system when a call needs it, and gives it back
-when that call ends. Where the end of a piece lies under a loop, each call in it does so: a tenth of the CPU time
-of tests of commands. A frame that fits in no such piece gets a large one, and what is called from there has the
+Python 3.11 keeps frames in pieces of 16 KiB, takes a piece from the system when a call needs it, and gives it
+back when that call ends. Where a piece ends under a loop, each call in it does so: a tenth of the CPU time of
+tests of commands. A frame that fits in no such piece gets a large one, and what is called from there has the
 rest of it.
 """
 

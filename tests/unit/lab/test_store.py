@@ -90,7 +90,7 @@ def test_one_holds_the_state_at_a_time(tmp_path: Path) -> None:
         waiting.start()
         waiting.join(timeout=0.1)
         said.append("this one")
-    waiting.join()
+    waiting.join(timeout=60)
     assert said == ["this one", "the other"]
 
 
@@ -106,7 +106,7 @@ def test_a_lock_file_that_was_removed_holds_nobody(tmp_path: Path) -> None:
         waiting.start()
         waiting.join(timeout=0.1)
         path.unlink()
-    waiting.join()
+    waiting.join(timeout=60)
     assert said == ["the other"]
 
 
