@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
+from pyVmomi import vim
 
 from tests.contract.vcenters import Desk, FixedClock, VCenter, fresh, lab_vcenter, location_on
 from vgpu_cfg.errors import NotFound, VCenterError
@@ -535,6 +536,16 @@ def test_the_end_of_a_task_is_told_although_its_vm_has_gone(desk: Desk, place: P
     task = desk.writer.reconfigure_vm(moid, spec)
     desk.writer.destroy_vm(moid)
     assert desk.done(task).state is TaskState.SUCCESS
+
+
+def test_a_task_whose_vm_goes_before_it_is_done_is_told_to_have_failed() -> None:
+    vcenter = lab_vcenter("two-a100")
+    with vcenter.desk() as desk:
+        moid = next(vm.moid for vm in desk.inventory().vms if vm.name == vcenter.template)
+        spec = VmSpec(settings={"memory": 2048}, change_version=detail_of(desk.vm(moid)).change_version)
+        task = desk.writer.reconfigure_vm(moid, spec)
+        vim.VirtualMachine(moid, desk.session.stub).UnregisterVM()
+        assert desk.done(task).fault == "ManagedObjectNotFound"
 
 
 def test_an_end_that_was_before_its_filter_is_noticed(desk: Desk, place: Place) -> None:

@@ -12,6 +12,8 @@ from typing import Any
 
 from pyVmomi import vim, vmodl
 
+from vgpu_cfg.lab.api.references import vim_class
+from vgpu_cfg.lab.rules.refusals import object_gone
 from vgpu_cfg.lab.simulation import past_events
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state.inventory import Managed, Task, VirtualMachine
@@ -186,10 +188,7 @@ def _rival(lab: Simulation, task: Task) -> Task | None:
 def _finish(lab: Simulation, task: Task) -> None:
     subject = lab.state.objects.get(task.subject)
     if subject is None:
-        gone = vmodl.fault.ManagedObjectNotFound(
-            msg="The object has already been deleted or has not been completely created."
-        )
-        _end(lab, task, fault=gone)
+        _end(lab, task, fault=object_gone(vim_class(task.work)(task.subject)))
         return
     scripted = lab.faults.on_task(task.name)
     if scripted is not None:
