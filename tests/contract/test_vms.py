@@ -528,6 +528,28 @@ def test_a_vm_whose_change_was_refused_does_not_come_along() -> None:
         assert desk.session.round_trips == asked + 1
 
 
+def test_what_else_is_told_of_a_vm_ends_no_wait_for_its_task() -> None:
+    vcenter = lab_vcenter("two-a100")
+    with vcenter.desk() as desk:
+        moid = next(vm.moid for vm in desk.inventory().vms if vm.name == vcenter.template)
+        spec = VmSpec(settings={"memory": 2048}, change_version=detail_of(desk.vm(moid)).change_version)
+        task = desk.writer.reconfigure_vm(moid, spec)
+        (update,) = desk.writer.wait_for_tasks([task], 10)
+        assert not update.state.is_over
+        # A property that moves on by itself, as that of a VM's uptime does.
+        lab = vcenter.lab
+        assert lab is not None
+        with lab.transaction():
+            vm = lab.state.objects[moid]
+            vm.name = "told"
+            lab.state.touch(vm)
+        asked = desk.session.round_trips
+        (update,) = desk.writer.wait_for_tasks([task], 10)
+        assert update.state.is_over
+        # News of the VM, then those of the task; how far it is was not asked.
+        assert desk.session.round_trips == asked + 2
+
+
 def test_the_end_of_a_task_is_told_although_its_vm_has_gone(desk: Desk, place: Place) -> None:
     moid = desk.made(desk.writer.create_vm(place.from_scratch(SMALL)))
     (before,) = desk.reader.read_vms([moid])

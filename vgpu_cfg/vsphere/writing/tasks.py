@@ -99,8 +99,8 @@ class TaskWatch:
             if left < 0:
                 break
             once = min(left, LONGEST_WAIT_SECONDS)
-            self._wait_once(tuple(wanted), once)
-            left = left - once if once else -1
+            passed = self._wait_once(tuple(wanted), once)
+            left = left - passed if once else -1
         return self._read_progress(tuple(wanted)) if wanted and timeout_seconds > 0 else ()
 
     def close(self) -> None:
@@ -126,13 +126,19 @@ class TaskWatch:
                 moved.append(self._update(item.moid))
         return tuple(moved)
 
-    def _wait_once(self, tasks: Sequence[str], seconds: int) -> None:
-        """Wait once, and take in what has changed."""
-        with translated("waiting for tasks", self._session.address):
-            renewing(self._session, lambda: self._follow_all(tasks, seconds))
+    def _wait_once(self, tasks: Sequence[str], seconds: int) -> int:
+        """Wait once, and take in what has changed; return how many of the seconds that took.
 
-    def _follow_all(self, tasks: Sequence[str], seconds: int) -> None:
-        """Follow tasks, whatever becomes of the VMs that they change."""
+        News may be of a VM alone, which ends no wait for its task.
+        """
+        begun = self._session.outage.now()
+        with translated("waiting for tasks", self._session.address):
+            has_news = renewing(self._session, lambda: self._follow_all(tasks, seconds))
+        passed = math.ceil((self._session.outage.now() - begun).total_seconds())
+        return min(seconds, max(1, passed)) if has_news else seconds
+
+    def _follow_all(self, tasks: Sequence[str], seconds: int) -> bool:
+        """Follow tasks, whatever becomes of the VMs that they change; return whether anything was told."""
         while True:
             try:
                 return self._follow(tasks, seconds)
@@ -141,7 +147,7 @@ class TaskWatch:
                 if not self._give_up_vm(str(getattr(fault.obj, "_moId", ""))):
                     raise
 
-    def _follow(self, tasks: Sequence[str], seconds: int) -> None:
+    def _follow(self, tasks: Sequence[str], seconds: int) -> bool:
         if self._renewals != self._session.renewals:
             self._forget()
         self._let_vms_go()
@@ -150,6 +156,7 @@ class TaskWatch:
         options = vmodl.query.PropertyCollector.WaitOptions(maxWaitSeconds=seconds)
         collector = self._session.service_content.propertyCollector
         update = collector.WaitForUpdatesEx(self._version, options)
+        has_news = update is not None
         while update is not None:
             self._version = update.version
             lost = []
@@ -162,6 +169,7 @@ class TaskWatch:
                 break
             pages.turn(self._version, is_empty=not update.filterSet)
             update = collector.WaitForUpdatesEx(self._version, options)
+        return has_news
 
     def _watch(self, tasks: Sequence[str]) -> None:
         """Have a filter see the tasks asked about; of a list those that are over are taken off on the way."""
