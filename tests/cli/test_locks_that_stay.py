@@ -13,8 +13,8 @@ from tests.cli.locks import still_locked
 from vgpu_cfg.lab.managers.authorization import PRIVILEGES
 from vgpu_cfg.lab.simulation.sessions import LAB_CREDENTIALS
 from vgpu_cfg.lab.soap.server import LabServer
-from vgpu_cfg.lab.state.inventory import Alarm, PastEvent
-from vgpu_cfg.lab.state.roles import Permission, Role
+from vgpu_cfg.lab.state.inventory import Alarm, Datacenter, PastEvent
+from vgpu_cfg.lab.state.roles import ADMIN, Permission, Role
 from vgpu_cfg.model.locks import HEAD
 from vgpu_cfg.vsphere.wire.session import Session
 from vgpu_cfg.vsphere.writing.locks import VCenterLocks
@@ -183,6 +183,16 @@ def test_all_that_locks_take_is_told_at_once_where_none_can_be_made(site: Site) 
     assert "WHERE the root folder of vCenter" in ran.told
     assert (site.locks, site.seen) == ([], before)
     assert site.lab.counters["HasPrivilegeOnEntities"] == asked + 1
+
+
+def test_all_that_locks_take_is_told_where_the_account_has_no_role_on_the_root_folder(site: Site) -> None:
+    (datacenter,) = site.lab.state.all(Datacenter)
+    with site.lab.transaction():
+        site.lab.state.permissions[-1] = Permission(datacenter.moid, JANE, ADMIN)
+    ran = site("apply", "--yes", PAIR)
+    assert ran.code == 5
+    assert "the account lacks Alarm.Create, Alarm.Edit, Alarm.Delete to lock what a run changes" in ran.told
+    assert not site.locks
 
 
 HOST = "host:esx-a100-01.lab"

@@ -13,6 +13,7 @@ from typing import Any
 
 from pyVmomi import vim, vmodl
 
+from vgpu_cfg.errors import NotPermitted
 from vgpu_cfg.model.locks import LockHolder, LockName, Locks, lock_text
 from vgpu_cfg.planning.privileges.table import LOCK, REMOVE_LOCK
 from vgpu_cfg.vsphere.reading.locks import read_locks
@@ -38,10 +39,16 @@ class VCenterLocks:
         return read_locks(self._session)
 
     def missing_privileges(self, *, to_remove: bool = False) -> tuple[str, ...]:
-        """Return what the account may not do that locks take, or that removing some takes; one round trip."""
+        """Return what the account may not do that locks take, or that removing some takes; one round trip.
+
+        Who may not ask that of the root folder has none of it: each role that holds any holds leave to read.
+        """
         root = self._session.root_moid
         needed = (REMOVE_LOCK,) if to_remove else LOCK.privileges
-        return read_missing_privileges(self._session, {root: needed}).get(root, ())
+        try:
+            return read_missing_privileges(self._session, {root: needed}).get(root, ())
+        except NotPermitted:
+            return needed
 
     def make(self, name: LockName, holder: LockHolder) -> str | None:
         """Make a lock and return its moid; None where one of that name exists. One round trip.
