@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import urllib.request
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from tests.cli.command_line import CommandLine
+from tests.cli.locks import ANNA, take_for_others
 from vgpu_cfg.cli.output.show_metrics import SiteCollector, listening
 from vgpu_cfg.errors import DocumentError, Unreachable
+from vgpu_cfg.model.locks import LockName
 from vgpu_cfg.render.metrics import Site
 
 PLAN = """\
@@ -39,6 +42,17 @@ def test_drift_and_the_last_run_of_a_plan(vgpu_cfg: CommandLine) -> None:
     assert 'command="apply",plan="depts",result="done"' in run
     (held,) = (line for line in after if line.startswith("vgpu_cfg_gpu_held"))
     assert 'plan="depts",profile="grid_a100-10c",vm="vm-01"' in held
+
+
+def test_who_has_locked_a_plan_and_not_begun_is_not_its_last_run(vgpu_cfg: CommandLine) -> None:
+    plan = vgpu_cfg.write("depts.yaml", PLAN)
+    vgpu_cfg.done("apply", plan, "--yes")
+    before = [line for line in lines(vgpu_cfg.done("metrics", "--once", *SERVER).out) if "last_run" in line]
+    later = ANNA.model_copy(update={"plan": "depts", "since": datetime.now(UTC) + timedelta(hours=1)})
+    take_for_others(vgpu_cfg.lab("two-a100"), LockName(kind="plan", key="depts"), holder=later)
+    after = [line for line in lines(vgpu_cfg.done("metrics", "--once", *SERVER).out) if "last_run" in line]
+    assert after == before
+    assert 'result="done"' in after[0]
 
 
 def test_licences_of_hosts_are_told_by_name(vgpu_cfg: CommandLine) -> None:

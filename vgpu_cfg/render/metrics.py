@@ -253,7 +253,8 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         "vgpu_cfg_last_run_timestamp_seconds",
-        "When the newest run of a plan ended, or began where no end is told; result is empty then.",
+        "When the newest run of a plan ended, or began where no end is told; result is empty then."
+        " What a lock alone tells of does not count.",
         ("plan", "command", "result"),
         lambda site: (((run.plan, run.command, run.result), run.at.timestamp()) for run in site.runs),
     ),

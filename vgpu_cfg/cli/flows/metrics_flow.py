@@ -70,13 +70,16 @@ def _state(path: Path, flags: ConnectionFlags) -> PlanState:
 
 
 def _newest(runs: Sequence[PastRun]) -> list[LastRun]:
-    """Return the newest run of each plan; runs come newest first."""
+    """Return the newest run of each plan; runs come newest first.
+
+    One of which a lock alone tells may be a question that waits for its answer, or a look into shells.
+    """
     from vgpu_cfg.render.metrics import LastRun
 
     found: dict[str, LastRun] = {}
     for run in runs:
         at = run.ended_at or run.began_at
-        if run.entry.plan and run.entry.plan not in found and at is not None:
+        if run.entry.digest and run.entry.plan and run.entry.plan not in found and at is not None:
             result = "" if run.entry.result is None else str(run.entry.result)
             found[run.entry.plan] = LastRun(run.entry.plan, run.entry.command, at, result)
     return list(found.values())
