@@ -459,7 +459,10 @@ def test_how_far_a_task_is_is_told_once_there_was_no_news_for_a_while() -> None:
         place = place_of(vcenter, desk)
         task = desk.writer.create_vm(place.cloned(VmSpec()))
         (begun,) = desk.writer.wait_for_tasks([task], 8)
+        asked = desk.session.round_trips
         (further,) = desk.writer.wait_for_tasks([task], 8)
+        # The wait, and how far it is.
+        assert desk.session.round_trips == asked + 2
         assert (begun.progress, further.state, further.progress) == (None, TaskState.RUNNING, 25)
         assert desk.done(task).progress == 100
 

@@ -100,7 +100,7 @@ class TaskWatch:
                 break
             once = min(left, LONGEST_WAIT_SECONDS)
             passed = self._wait_once(tuple(wanted), once)
-            left = left - passed if once else -1
+            left = left - passed if left > passed else -1
         return self._read_progress(tuple(wanted)) if wanted and timeout_seconds > 0 else ()
 
     def close(self) -> None:
