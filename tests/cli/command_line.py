@@ -120,11 +120,15 @@ class CommandLine:
 
 @cache
 def _lying_ready() -> dict[str, bytes | None]:
-    """Read what lies ready in every folder once: None for a folder, which comes before what is in it."""
+    """Read what lies ready in every folder once: None for a folder, which comes before what is in it.
+
+    Ids that somebody's runs have left beside plan files are none of it.
+    """
     return {
         str(one.relative_to(place.parent)): None if one.is_dir() else one.read_bytes()
         for place in (ROOT / "examples", HERE / "plans", HERE / "estates")
         for one in (place, *sorted(place.rglob("*")))
+        if one.suffix != ".id"
     }
 
 
