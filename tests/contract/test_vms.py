@@ -483,15 +483,19 @@ def test_a_second_reading_tells_what_a_first_one_would(desk: Desk, place: Place)
     assert gone not in again.vm_by_moid
 
 
+def guarded(desk: Desk, moid: str, memory_mib: int = 2048) -> VmSpec:
+    """Say what memory a VM gets, if nobody has changed it meanwhile."""
+    version = detail_of(desk.vm(moid)).change_version
+    return VmSpec(settings={"memory": memory_mib}, change_version=version)
+
+
 def test_a_vm_comes_along_with_the_end_of_the_task_that_reconfigures_it(desk: Desk, place: Place) -> None:
     moid = desk.made(desk.writer.create_vm(place.from_scratch(SMALL)))
 
     def memory(mib: int, *, is_guarded: bool) -> int:
         """Change the memory; return how many round trips the reading takes that sees it."""
-        (before,) = desk.reader.read_vms([moid])
-        assert before.detail is not None
-        version = before.detail.change_version if is_guarded else None
-        desk.done(desk.writer.reconfigure_vm(moid, VmSpec(settings={"memory": mib}, change_version=version)))
+        spec = guarded(desk, moid, mib) if is_guarded else VmSpec(settings={"memory": mib})
+        desk.done(desk.writer.reconfigure_vm(moid, spec))
         asked = desk.session.round_trips
         (found,), _ = desk.reader.read_vms_and_holders([moid], [])
         took = desk.session.round_trips - asked
@@ -509,8 +513,7 @@ def test_a_vm_comes_along_with_the_end_of_the_task_that_reconfigures_it(desk: De
 
 def test_a_vm_that_came_along_is_asked_for_by_whoever_looks_again(desk: Desk, place: Place) -> None:
     moid = desk.made(desk.writer.create_vm(place.from_scratch(SMALL)))
-    version = detail_of(desk.vm(moid)).change_version
-    desk.done(desk.writer.reconfigure_vm(moid, VmSpec(settings={"memory": 2048}, change_version=version)))
+    desk.done(desk.writer.reconfigure_vm(moid, guarded(desk, moid)))
     asked = desk.session.round_trips
     first, second = (desk.reader.read_vms_and_holders([moid], [])[0] for _ in range(2))
     assert first == second
@@ -521,7 +524,7 @@ def test_a_vm_whose_change_was_refused_does_not_come_along() -> None:
     vcenter = lab_vcenter("two-a100")
     with vcenter.desk() as desk:
         moid = next(vm.moid for vm in desk.inventory().vms if vm.name == vcenter.template)
-        spec = VmSpec(settings={"memory": 2048}, change_version=detail_of(desk.vm(moid)).change_version)
+        spec = guarded(desk, moid)
         desk.done(desk.writer.reconfigure_vm(moid, spec))
         # Somebody has changed it since, and may be about to change it once more.
         refused = desk.done(desk.writer.reconfigure_vm(moid, spec))
@@ -535,8 +538,7 @@ def test_what_else_is_told_of_a_vm_ends_no_wait_for_its_task() -> None:
     vcenter = lab_vcenter("two-a100")
     with vcenter.desk() as desk:
         moid = next(vm.moid for vm in desk.inventory().vms if vm.name == vcenter.template)
-        spec = VmSpec(settings={"memory": 2048}, change_version=detail_of(desk.vm(moid)).change_version)
-        task = desk.writer.reconfigure_vm(moid, spec)
+        task = desk.writer.reconfigure_vm(moid, guarded(desk, moid))
         (update,) = desk.writer.wait_for_tasks([task], 10)
         assert not update.state.is_over
         # A property that moves on by itself, as that of a VM's uptime does.
@@ -555,10 +557,7 @@ def test_what_else_is_told_of_a_vm_ends_no_wait_for_its_task() -> None:
 
 def test_the_end_of_a_task_is_told_although_its_vm_has_gone(desk: Desk, place: Place) -> None:
     moid = desk.made(desk.writer.create_vm(place.from_scratch(SMALL)))
-    (before,) = desk.reader.read_vms([moid])
-    assert before.detail is not None
-    spec = VmSpec(settings={"memory": 2048}, change_version=before.detail.change_version)
-    task = desk.writer.reconfigure_vm(moid, spec)
+    task = desk.writer.reconfigure_vm(moid, guarded(desk, moid))
     desk.writer.destroy_vm(moid)
     assert desk.done(task).state is TaskState.SUCCESS
 
@@ -567,8 +566,7 @@ def test_a_task_whose_vm_goes_before_it_is_done_is_told_to_have_failed() -> None
     vcenter = lab_vcenter("two-a100")
     with vcenter.desk() as desk:
         moid = next(vm.moid for vm in desk.inventory().vms if vm.name == vcenter.template)
-        spec = VmSpec(settings={"memory": 2048}, change_version=detail_of(desk.vm(moid)).change_version)
-        task = desk.writer.reconfigure_vm(moid, spec)
+        task = desk.writer.reconfigure_vm(moid, guarded(desk, moid))
         vim.VirtualMachine(moid, desk.session.stub).UnregisterVM()
         assert desk.done(task).fault == "ManagedObjectNotFound"
 
