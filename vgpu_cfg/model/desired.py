@@ -16,6 +16,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_serializer
 
+from vgpu_cfg.model.approvals import Approval
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.identity import PlanIdentity
 from vgpu_cfg.model.plan_file import (
@@ -272,8 +273,8 @@ class ProtectingContext(Frozen):
     most_deletions: int | None = None
 
 
-def _is_none(value: object) -> bool:
-    return value is None
+def _is_nothing(value: object) -> bool:
+    return not value
 
 
 class DesiredPlan(Frozen):
@@ -286,7 +287,7 @@ class DesiredPlan(Frozen):
     runs a command, anew each time, and never from a plan.
     `moved` maps names that VMs had to those that they have now.
     `checks` gives findings (by their VG code) another severity, where the check allows it.
-    From `begins` to `ends` the plan holds its GPUs; it has both or neither.
+    From `begins` to `ends` the plan holds its GPUs; it has both or neither. `allow` are approvals.
     """
 
     name: str
@@ -306,8 +307,9 @@ class DesiredPlan(Frozen):
     site: DesiredSite | None = None
     training: DesiredTraining | None = None
     verify: VerifyEntry | None = None
-    begins: datetime | None = Field(default=None, exclude_if=_is_none)
-    ends: datetime | None = Field(default=None, exclude_if=_is_none)
+    begins: datetime | None = Field(default=None, exclude_if=_is_nothing)
+    ends: datetime | None = Field(default=None, exclude_if=_is_nothing)
+    allow: tuple[Approval, ...] = Field(default=(), exclude_if=_is_nothing)
 
     @property
     def identity(self) -> PlanIdentity:

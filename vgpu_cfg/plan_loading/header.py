@@ -12,6 +12,7 @@ from typing import Any
 from vgpu_cfg.documents import Document, build
 from vgpu_cfg.errors import DocumentError, DocumentFault
 from vgpu_cfg.late_dataclasses import dataclass
+from vgpu_cfg.model.approvals import Approval
 from vgpu_cfg.model.plan_file import FileHeader, ProtectEntry, Server, VerifyEntry
 from vgpu_cfg.model.plan_values import SecretReference
 
@@ -42,13 +43,14 @@ class Header:
     verify: VerifyEntry | None = None
     begins: datetime | None = None
     ends: datetime | None = None
+    allow: tuple[Approval, ...] = ()
     faults: list[DocumentFault] = field(default_factory=list)
 
 
 def read_header(documents: Sequence[Document]) -> Header:
     """Merge what the files say, the last (the plan file itself) before the others.
 
-    Mappings merge key by key; `protect` only ever grows.
+    Mappings merge key by key; `protect` and `allow` only ever grow.
     """
     header = Header()
     main = documents[-1]
@@ -111,6 +113,8 @@ def _take(header: Header, stated: FileHeader, folder: str) -> None:
         header.begins = stated.from_
     if "until" in given:
         header.ends = stated.until
+    if "allow" in given:
+        header.allow = tuple(dict.fromkeys((*header.allow, *stated.allow)))
     if "verify" in given:
         said = stated.verify.model_dump(exclude_unset=True)
         header.verify = (header.verify or VerifyEntry()).model_copy(update=said)

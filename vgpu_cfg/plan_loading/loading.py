@@ -125,6 +125,7 @@ def _load(
         verify=header.verify,
         begins=header.begins,
         ends=header.ends,
+        allow=header.allow,
     )
     return LoadedPlan(path, desired, tuple(sources.documents))
 

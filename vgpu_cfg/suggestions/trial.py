@@ -10,6 +10,7 @@ from vgpu_cfg.catalog import Catalog
 from vgpu_cfg.documents import edited
 from vgpu_cfg.errors import DocumentError
 from vgpu_cfg.late_dataclasses import dataclass
+from vgpu_cfg.model.approvals import Approval
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.guests.base import PLAN_KEYS
 from vgpu_cfg.model.observed.inventory import Inventory
@@ -86,6 +87,8 @@ def with_flags(options: PlanOptions, flags: Sequence[str]) -> PlanOptions:
                 options = replace(options, allow_power_cycle=True)
             case "allow_move":
                 options = replace(options, allow_move=True)
+            case "allow":
+                options = replace(options, allow=(*options.allow, Approval(value)))
             case "allow_destroy":
                 options = replace(options, allow_destroy=int(value))
             case "rotate":

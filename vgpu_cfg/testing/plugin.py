@@ -22,7 +22,7 @@ _MARKERS = {
     _RECORDING: "(path): the recorded vCenter of the fixture vgpu_recording, from the rootdir",
     _LAB: "(estate): the estate of the fixture vgpu_lab, built in or a file from the rootdir",
     _PLAN: "(path, variables={}, variable_files=[], allow_power_cycle=False, allow_move=False, delete=[], "
-    "allow_destroy=0): the plan file of the fixture vgpu_plan, from the rootdir",
+    "allow_destroy=0, allow=[]): the plan file of the fixture vgpu_plan, from the rootdir",
 }
 _SETTINGS = {
     _RECORDING: "the recorded vCenter of the fixture vgpu_recording, from the rootdir",
@@ -74,7 +74,7 @@ def lab(request: pytest.FixtureRequest, tmp_path: Path) -> LabEstate:
 def plan(request: pytest.FixtureRequest) -> PlanFile:
     """Give a plan file, read once."""
 
-    def make(
+    def make(  # noqa: PLR0913 one for each option of the command line
         path: str | Path,
         *,
         variables: Mapping[str, object] | None = None,
@@ -83,6 +83,7 @@ def plan(request: pytest.FixtureRequest) -> PlanFile:
         allow_move: bool = False,
         delete: Iterable[str] = (),
         allow_destroy: int = 0,
+        allow: Iterable[str] = (),
     ) -> PlanFile:
         from vgpu_cfg.testing.subjects import PlanFile
 
@@ -94,6 +95,7 @@ def plan(request: pytest.FixtureRequest) -> PlanFile:
             allow_move=allow_move,
             delete=delete,
             allow_destroy=allow_destroy,
+            allow=allow,
         )
 
     return _once(request, _PLAN, make)

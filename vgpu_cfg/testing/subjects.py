@@ -23,11 +23,12 @@ if TYPE_CHECKING:
 class PlanFile:
     """A plan file, read with the values of its variables and with what the command line would allow.
 
-    `variables` and `variable_files` are `--set` and `--vars`, `allow_power_cycle`, `allow_move`, `delete`
-    and `allow_destroy` the options of these names. Raises AssertionError with every fault of the file.
+    `variables` and `variable_files` are `--set` and `--vars`, `allow_power_cycle`, `allow_move`, `delete`,
+    `allow_destroy` and `allow` the options of these names. Raises AssertionError with every fault of the
+    file.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 one for each option of the command line
         self,
         path: str | Path,
         *,
@@ -37,12 +38,14 @@ class PlanFile:
         allow_move: bool = False,
         delete: Iterable[str] = (),
         allow_destroy: int = 0,
+        allow: Iterable[str] = (),
     ) -> None:
         __tracebackhide__ = True
         from vgpu_cfg.cli.flows.preparing.request import read_request
 
         self.path = Path(path)
         self._options = (allow_power_cycle, allow_move, tuple(delete), allow_destroy)
+        self._allow = tuple(allow)
         values = {name: str(value) for name, value in (variables or {}).items()}
         with told():
             self._request = read_request(self.path, values, tuple(Path(file) for file in variable_files))
@@ -65,7 +68,8 @@ class PlanFile:
         return self._request
 
     def options(self, *, with_leave: bool = False) -> PlanOptions:
-        """Return what is allowed; `with_leave` all that may be asked for: power cycles and moves."""
+        """Return what is allowed; `with_leave` all that may be asked for: power cycles, moves, approvals."""
+        from vgpu_cfg.model.approvals import Approval
         from vgpu_cfg.planning.findings.options import PlanOptions
 
         power_cycle, move, delete, allow_destroy = self._options
@@ -74,6 +78,7 @@ class PlanFile:
             allow_move=move or with_leave,
             delete=delete,
             allow_destroy=allow_destroy,
+            allow=tuple(Approval(word) for word in (Approval if with_leave else self._allow)),
         )
 
 

@@ -13,6 +13,7 @@ from vgpu_cfg.cli.options.occasion import occasioned
 from vgpu_cfg.cli.options.rotation import RotateOption, rotated
 from vgpu_cfg.cli.options.shared import (
     AllowDestroyOption,
+    AllowOption,
     CommandOptions,
     DeleteOption,
     DryRunOption,
@@ -194,6 +195,7 @@ def plan(
     strict: _StrictOption = False,
     allow_power_cycle: PowerCycleOption = False,
     allow_move: MoveOption = False,
+    allow: AllowOption = None,
     delete: DeleteOption = None,
     allow_destroy: AllowDestroyOption = 0,
     prune: PruneOption = False,
@@ -241,7 +243,13 @@ def plan(
         }
         refuse_of_several(of_one_plan, _NAME_ONE)
         shown = CommandOptions(
-            connection, variables, variable_files, allow_power_cycle, allow_move, allow_destroy=allow_destroy
+            connection,
+            variables,
+            variable_files,
+            allow_power_cycle,
+            allow_move,
+            allow_destroy=allow_destroy,
+            allow=tuple(allow or ()),
         )
 
         def code_of(made: Plan) -> int:
@@ -268,6 +276,7 @@ def plan(
         stand_in(server),
         allow_destroy,
         rotate=rotated(rotate, request.desired),
+        allow=tuple(allow or ()),
     )
     answer = flow.plan_once(
         request, connection, options.plan_options, open_shell=open_shell, only_plan=html is None
@@ -306,6 +315,7 @@ def apply(
     yes: YesOption = False,
     allow_power_cycle: PowerCycleOption = False,
     allow_move: MoveOption = False,
+    allow: AllowOption = None,
     delete: DeleteOption = None,
     allow_destroy: AllowDestroyOption = 0,
     prune: PruneOption = False,
@@ -351,6 +361,7 @@ def apply(
         canary=canary,
         signers=require_signature,
         expired=expired,
+        allow=tuple(allow or ()),
     )
     how = ApplyOptions(
         path=path,
@@ -375,6 +386,7 @@ def _refuse_beside_expired(options: CommandOptions, how: ApplyOptions) -> None:
         "--allow-destroy": options.allow_destroy,
         "--allow-power-cycle": options.allow_power_cycle,
         "--allow-move": options.allow_move,
+        "--allow": options.allow,
         "--rotate": options.rotate,
         "--canary": options.canary,
         "--done": how.done,

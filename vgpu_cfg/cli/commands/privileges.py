@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from vgpu_cfg.cli.options.shared import (
+    AllowOption,
     CommandOptions,
     MoveOption,
     PlanArgument,
@@ -58,6 +59,7 @@ def privileges(
     check: Annotated[bool, typer.Option("--check", help="Exit 5 where the account lacks any of it.")] = False,
     allow_power_cycle: PowerCycleOption = False,
     allow_move: MoveOption = False,
+    allow: AllowOption = None,
     output: Annotated[
         RoleFormat,
         typer.Option("--output", help="Print text, JSON, or a script that makes the roles: govc, powercli."),
@@ -82,7 +84,12 @@ def privileges(
         roles, server = roles_of_file(request.desired, asked), "any state"
     else:
         options = CommandOptions(
-            connection, variables, variable_files, allow_power_cycle, allow_move
+            connection,
+            variables,
+            variable_files,
+            allow_power_cycle,
+            allow_move,
+            allow=tuple(allow or ()),
         ).plan_options
         roles, server = roles_for(request, connection, options, asked)
     title = f"What vgpu-cfg needs for {request.desired.name}: {', '.join(asked.commands)}"

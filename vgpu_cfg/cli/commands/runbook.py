@@ -12,6 +12,7 @@ from vgpu_cfg.cli.options.occasion import occasioned
 from vgpu_cfg.cli.options.rotation import RotateOption, rotated
 from vgpu_cfg.cli.options.shared import (
     AllowDestroyOption,
+    AllowOption,
     CommandOptions,
     DeleteOption,
     MoveOption,
@@ -56,6 +57,7 @@ def runbook(
     ] = False,
     allow_power_cycle: PowerCycleOption = False,
     allow_move: MoveOption = False,
+    allow: AllowOption = None,
     delete: DeleteOption = None,
     allow_destroy: AllowDestroyOption = 0,
     prune: PruneOption = False,
@@ -108,6 +110,7 @@ def runbook(
         occasion=occasion,
         allow_destroy=allow_destroy,
         rotate=rotated(rotate, request.desired),
+        allow=tuple(allow or ()),
     )
     answer = flow.plan_once(request, connection, command.plan_options, open_shell=open_shell)
     made, observed = answer.plan, answer.observed

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from vgpu_cfg.late_dataclasses import dataclass
+from vgpu_cfg.model.approvals import Approval
 from vgpu_cfg.model.occasion import NO_OCCASION, Occasion
 from vgpu_cfg.model.runs import OnFailure
 from vgpu_cfg.settings.flags import ConnectionFlags, is_glob
@@ -92,6 +93,15 @@ MoveOption = Annotated[
     typer.Option(
         "--allow-move",
         help="Let VMs of the plan be moved to the host, cluster or datastore that the file names.",
+        rich_help_panel=_SCOPE,
+    ),
+]
+AllowOption = Annotated[
+    list[Approval] | None,
+    typer.Option(
+        "--allow",
+        help="Approve what the plan disturbs besides its own, as `allow` in the plan file does.",
+        show_default=False,
         rich_help_panel=_SCOPE,
     ),
 ]
@@ -251,6 +261,7 @@ class CommandOptions:
     canary: int = 0
     signers: Path | None = None
     expired: bool = False
+    allow: tuple[Approval, ...] = ()
 
     @property
     def plan_options(self) -> PlanOptions:
@@ -265,6 +276,7 @@ class CommandOptions:
             only=self.only,
             rotate=self.rotate,
             canary=self.canary,
+            allow=self.allow,
         )
 
     def command(self, verb: str, path: Path, *more: str) -> str:
@@ -276,6 +288,7 @@ class CommandOptions:
         if verb in ("plan", "apply"):
             words += ["--allow-power-cycle"] * self.allow_power_cycle
             words += ["--allow-move"] * self.allow_move
+            words += (f"--allow={approval}" for approval in self.allow)
             words += (f"--rotate={name}" for name in self.rotate)
         if verb in ("plan", "apply", "status") and self.connection.quotas is not None:
             words.append(f"--quotas={self.connection.quotas}")

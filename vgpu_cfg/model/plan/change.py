@@ -23,6 +23,7 @@ from vgpu_cfg.model.observed.tags import Tag
 from vgpu_cfg.model.observed.vm import SettingValue
 from vgpu_cfg.model.plan.base import ChangeBase, Edit, Impact, Subject, VmRef, is_nothing
 from vgpu_cfg.model.plan.customization import Customization
+from vgpu_cfg.model.plan.disturbed import Disturbed
 from vgpu_cfg.model.plan.host_change import (
     ChangeHost,
     ChangeNetwork,
@@ -503,6 +504,7 @@ class Plan(Frozen):
     leaves its VMs on them alone.
     `others` are the VMs that are not the plan's own and that it has leave to touch: by moid, each with the
     text of the owner mark that it had, "" for none.
+    `disturbed` is what the changes disturb besides what they are about.
 
     `digest` covers the changes but not the change versions of VMs: it says whether
     two plannings came to the same thing.
@@ -525,6 +527,7 @@ class Plan(Frozen):
     unknown: tuple[UnknownHost, ...] = ()
     lost_hosts: tuple[LostHost, ...] = ()
     others: Mapping[str, str] = Field(default_factory=dict)
+    disturbed: tuple[Disturbed, ...] = Field(default=(), exclude_if=is_nothing)
     untouched_vms: int = 0
     untouched_hosts: int = 0
 

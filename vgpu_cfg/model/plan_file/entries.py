@@ -15,6 +15,7 @@ from pydantic import ConfigDict, Discriminator, Field, Tag, ValidationInfo, mode
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.identity import ID_PATTERN
 from vgpu_cfg.model.plan_file.fields import (
+    Approvals,
     CheckCode,
     ConfigKey,
     ConfigValue,
@@ -425,6 +426,10 @@ class FileHeader(Frozen):
         propertyNames={"pattern": CHECK_PATTERN},
     )
     verify: VerifyEntry = key("What measured bandwidth must reach, as shares of the line rate.")
+    allow: Approvals = key(
+        "Approvals: network (links of other VMs go down and up), training (a running training is ended), "
+        "irreversible (a change that cannot be undone)."
+    )
     from_: Annotated[Stated[ZonedMoment], Field(alias="from")] = key(
         "From when the plan holds its GPUs: before it `apply` reserves them, and makes no VM."
     )

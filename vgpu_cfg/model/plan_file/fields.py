@@ -24,6 +24,7 @@ from pydantic import (
 from pydantic_core import core_schema
 
 from vgpu_cfg.late_dataclasses import dataclass
+from vgpu_cfg.model.approvals import Approval
 from vgpu_cfg.model.frozen import FROM_FILE
 from vgpu_cfg.model.moments import in_utc
 from vgpu_cfg.model.plan_file.values import (
@@ -303,6 +304,11 @@ OptionalText = Annotated[str | None, BeforeValidator(_empty_is_absent, json_sche
 RemovableText = Annotated[str | None, BeforeValidator(_as_it_is, json_schema_input_type=str)]
 """A text where the empty one has a meaning of its own: what stands there is taken away."""
 Texts = Annotated[tuple[Text, ...], BeforeValidator(_one_or_many, json_schema_input_type=Text | list[Text])]
+_ApprovalWord = Literal["network", "training", "irreversible"]
+Approvals = Annotated[
+    tuple[Approval, ...],
+    BeforeValidator(_one_or_many, json_schema_input_type=_ApprovalWord | list[_ApprovalWord]),
+]
 Profile = Annotated[VgpuProfile, BeforeValidator(_profile)]
 Profiles = Annotated[
     tuple[Profile, ...],

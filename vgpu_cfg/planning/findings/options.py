@@ -7,6 +7,7 @@ from dataclasses import field
 from fnmatch import fnmatchcase
 
 from vgpu_cfg.late_dataclasses import dataclass
+from vgpu_cfg.model.approvals import Approval
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,7 @@ class PlanOptions:
     delete: tuple[str, ...] = ()
     allow_destroy: int = 0
     only: tuple[str, ...] = ()
+    allow: tuple[Approval, ...] = ()
     fingerprints: Mapping[str, str] = field(default_factory=dict)
     former_keys: tuple[str, ...] = ()
     rotate: tuple[str, ...] = ()

@@ -1,0 +1,17 @@
+"""Approvals that a plan file or a command line gives: what may be disturbed that is not the plan's own."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Approval(StrEnum):
+    """What may happen only if the plan file lists it under `allow`, or the command has `--allow WORD`.
+
+    NETWORK: links of other VMs, or of VMkernel NICs, go down and up. TRAINING: a training that runs in a
+    guest is ended. IRREVERSIBLE: something is changed that cannot be changed back.
+    """
+
+    NETWORK = "network"
+    TRAINING = "training"
+    IRREVERSIBLE = "irreversible"
