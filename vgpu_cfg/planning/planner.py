@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from vgpu_cfg.catalog import Board, Catalog
+from vgpu_cfg.changes.reckoning import all_disturbed, reckoned
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.inventory import Folder, Host, Inventory
 from vgpu_cfg.model.observed.vm import Vm
@@ -14,6 +15,7 @@ from vgpu_cfg.model.plan.change import Change, Diagnostic, Plan, PlanTarget, Sub
 from vgpu_cfg.model.plan.lost import LostHost
 from vgpu_cfg.model.rdma import with_nearness
 from vgpu_cfg.planning.addresses.nic_addresses import AddressBook
+from vgpu_cfg.planning.approvals import check_approvals
 from vgpu_cfg.planning.canaries.choice import plan_canaries
 from vgpu_cfg.planning.capacity.topology import Topologies
 from vgpu_cfg.planning.estate.deletions import refuse_many_deletions
@@ -369,8 +371,10 @@ class _Planning:
         report_locks(self.desired.identity, changes, self.as_read, self.findings)
         holders = (*resolved_vms, *self.lost_vms)
         report_quotas(self.desired, self.as_read, self.catalog, holders, deleted, chosen, self.findings)
+        disturbed = all_disturbed(changes, self.as_read, touched)
+        check_approvals(disturbed, self.desired, self.options, self.findings)
         found = (*self.unclear, *self.findings.diagnostics(chosen))
-        return Plan(
+        plan = Plan(
             name=self.desired.name,
             target=PlanTarget(
                 address=vcenter.address,
@@ -390,11 +394,9 @@ class _Planning:
             hosts_in_sync=tuple(in_sync),
             unknown=tuple(unknown),
             lost_hosts=lost_hosts,
-            untouched_vms=sum(not vm.is_template and vm.moid not in touched for vm in self.observed.vms),
-            untouched_hosts=sum(
-                host.moid not in hosts and host.name not in known for host in self.observed.hosts
-            ),
         )
+        hosts |= {host.moid for host in self.observed.hosts if host.name in known}
+        return reckoned(plan, self.observed, disturbed, vms=touched, hosts=hosts)
 
     def _lost_hosts(self, chosen: set[str] | None) -> tuple[LostHost, ...]:
         """Say what becomes of the chosen VMs whose hosts do not respond."""

@@ -24,6 +24,7 @@ class FactGroup(StrEnum):
     """What is read together, in calls of its own per host; a plan reads only the groups it needs.
 
     BASE comes with the bulk reading: services, firewall, VMkernel NICs, switches, boot time, marks.
+    NETWORK_USERS is about the estate: which VMs are on which network.
     """
 
     BASE = "base"
@@ -33,6 +34,7 @@ class FactGroup(StrEnum):
     SOFTWARE = "software"
     OWNERS = "owners"
     LICENCE = "licence"
+    NETWORK_USERS = "network-users"
     SHELL_GPUS = "shell-gpus"
     SHELL_NICS = "shell-nics"
     SHELL_TOPOLOGY = "shell-topology"
@@ -325,9 +327,13 @@ class DistributedSwitch(Frozen):
 
 
 class EstateFacts(Frozen):
-    """Facts of hosts and clusters by moid, of vCenter itself, and the distributed switches."""
+    """Facts of hosts and clusters by moid, of vCenter itself, and the distributed switches.
+
+    `network_vms` gives the VMs on each network by moid, None if that was not read.
+    """
 
     hosts: Mapping[str, HostFacts] = Field(default_factory=dict)
     clusters: Mapping[str, ClusterFacts] = Field(default_factory=dict)
     vcenter_options: Mapping[str, str] = Field(default_factory=dict)
     switches: tuple[DistributedSwitch, ...] = ()
+    network_vms: Mapping[str, tuple[str, ...]] | None = None

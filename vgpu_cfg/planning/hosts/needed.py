@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from vgpu_cfg.catalog import Catalog
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.host_facts import SHELL_GROUPS, FactGroup
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.plan_file import AccessEntry
+from vgpu_cfg.model.rdma import network_mtu
 from vgpu_cfg.model.vgpu import Sharing
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import PlanOptions
@@ -48,7 +49,21 @@ def needed_facts(
         if groups & SHELL_GROUPS and any(gpu.sharing is Sharing.MIG for gpu in resolved.view.host.gpus):
             groups.add(FactGroup.SHELL_MIG)
         needed[resolved.view.host.moid] = frozenset(groups)
-    return needed
+    return {moid: frozenset({FactGroup.BASE}) for moid in _on_switches(desired, observed)} | needed
+
+
+def changes_networks(desired: DesiredPlan) -> bool:
+    """Whether a plan could change a switch, so that everybody on it has to be known."""
+    return any(network.switch for network in desired.networks) or any(
+        entry.vmknics or any(rule.switch is not None for rule in entry.nics) for entry in desired.hosts
+    )
+
+
+def _on_switches(desired: DesiredPlan, observed: Inventory) -> Iterator[str]:
+    """Yield the hosts on distributed switches if the plan may give such a switch another MTU."""
+    if any(line.switch and network_mtu(desired, line) is not None for line in desired.networks):
+        distributed = {one.moid for one in observed.networks if one.switch_uuid is not None}
+        yield from (host.moid for host in observed.hosts if not distributed.isdisjoint(host.network_moids))
 
 
 def shell_access(

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import assert_never
 
 from vgpu_cfg.catalog import Catalog
+from vgpu_cfg.changes.reckoning import all_disturbed, reckoned
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.plan.change import (
     Change,
@@ -41,7 +42,8 @@ def make_rollback(
     run = FailedRun(plan, {one.change_id: one for one in outcomes}, before, after)
     changes = _Undoing(run, HostUndo(run, catalog, options or PlanOptions())).changes()
     touched = {change.subject.moid for change in changes}
-    return plan.model_copy(
+    own = {vm.moid for vm in after.vms if vm.is_of(plan.desired.identity)}
+    undone = plan.model_copy(
         update={
             "read_at": after.read_at,
             "changes": tuple(changes),
@@ -54,10 +56,9 @@ def make_rollback(
             "in_sync": (),
             "hosts_in_sync": (),
             "lost_hosts": (),
-            "untouched_vms": sum(not vm.is_template and vm.moid not in touched for vm in after.vms),
-            "untouched_hosts": sum(host.moid not in touched for host in after.hosts),
         }
     )
+    return reckoned(undone, after, all_disturbed(changes, after, own), vms=touched, hosts=touched)
 
 
 class _Undoing:

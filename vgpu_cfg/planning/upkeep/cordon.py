@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from vgpu_cfg.changes.reckoning import all_disturbed, reckoned
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.cordon import CORDON_ATTRIBUTE, Cordon, free_attribute
 from vgpu_cfg.model.observed.inventory import Host, Inventory
@@ -57,7 +58,7 @@ def upkeep_plan(
     """Return a plan of changes that no plan file asks for; `vms` are those that it moves or switches."""
     vcenter = observed.vcenter
     touched = {moid for change in changes for moid in (change.subject.moid, change.host_moid)}
-    return Plan(
+    plan = Plan(
         name=name,
         target=PlanTarget(address=vcenter.address, instance_uuid=vcenter.instance_uuid),
         read_at=observed.read_at,
@@ -65,9 +66,8 @@ def upkeep_plan(
         diagnostics=findings.diagnostics() if findings is not None else (),
         changes=tuple(changes),
         others={vm.moid: vm.mark.text if vm.mark is not None else "" for vm in vms},
-        untouched_vms=sum(not vm.is_template and vm.moid not in touched for vm in observed.vms),
-        untouched_hosts=sum(host.moid not in touched for host in observed.hosts),
     )
+    return reckoned(plan, observed, all_disturbed(changes, observed, ()), vms=touched, hosts=touched)
 
 
 def _change(verb: str, host: Host, edits: tuple[Edit, ...], values: Mapping[str, str]) -> SetCordon:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from vgpu_cfg.changes.reckoning import all_disturbed, reckoned
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.plan.change import Change, Plan, PlanTarget
@@ -23,9 +24,9 @@ def plan_about_vms(
 ) -> Plan:
     """Put a plan together; `chosen` names the VMs of which findings are told, None for all."""
     observed, vcenter = site.observed, site.observed.vcenter
-    vms = {change.subject.moid for change in changes if change.subject.kind == "vm"}
+    vms = {change.subject.moid or "" for change in changes if change.subject.kind == "vm"}
     hosts = {change.host_moid for change in changes}
-    return Plan(
+    plan = Plan(
         name=desired.name,
         target=PlanTarget(
             address=vcenter.address,
@@ -38,6 +39,5 @@ def plan_about_vms(
         changes=tuple(changes),
         in_sync=tuple(in_sync),
         orphans=tuple(vm.name for vm in orphans),
-        untouched_vms=sum(not vm.is_template and vm.moid not in vms for vm in observed.vms),
-        untouched_hosts=sum(host.moid not in hosts for host in observed.hosts),
     )
+    return reckoned(plan, observed, all_disturbed(changes, observed, vms), vms=vms, hosts=hosts)

@@ -6,7 +6,9 @@ import ipaddress
 from collections.abc import Iterator
 from typing import Any
 
+from vgpu_cfg.changes.reckoning import lacking
 from vgpu_cfg.documents import Edit, Loc
+from vgpu_cfg.model.approvals import Approval
 from vgpu_cfg.model.plan.suggestion import FixKind
 from vgpu_cfg.model.plan_values import Disruption
 from vgpu_cfg.planning.findings.checks import check_of
@@ -39,6 +41,12 @@ def _flags(situation: Situation) -> Iterator[Candidate]:
     if any(situation.errors(Code.HOST_FORBIDDEN)):
         says = "let VMs of the plan be moved to where the plan file says"
         yield Candidate(FixKind.FLAG, says, Cost.MOVE, flag="allow_move", command="--allow-move")
+    lacked = tuple(lacking(situation.plan.disturbed, situation.desired.allow))
+    for approval in Approval:
+        what = ", ".join(dict.fromkeys(one.experience for one in lacked if one.needs is approval))
+        if what:
+            flag, command = f"allow={approval}", f"--allow {approval}"
+            yield Candidate(FixKind.FLAG, f"approve: {what}", Cost.HOST_RESTART, flag=flag, command=command)
     if any(situation.errors(Code.MANY_DELETIONS)):
         count = sum(change.kind == "destroy_vm" for change in situation.plan.changes)
         says = f"let {count} VMs be deleted"

@@ -67,6 +67,9 @@ NETWORK_PASS = (
 )
 """Every network and distributed switch."""
 
+NETWORK_USERS_PASS = (Paths("vim.Network", ("vm",)), Paths("vim.dvs.DistributedVirtualPortgroup", ("vm",)))
+"""The VMs on every network, running or not."""
+
 PROFILE_PASS = (Paths(PROFILE, ("name",)),)
 """The names of host profiles."""
 

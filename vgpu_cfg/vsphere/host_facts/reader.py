@@ -13,7 +13,7 @@ from typing import Any
 
 from pyVmomi import vim, vmodl
 
-from vgpu_cfg.errors import ReachError, VCenterError
+from vgpu_cfg.errors import NotRecorded, ReachError, VCenterError
 from vgpu_cfg.model.observed.host_facts import SHELL_GROUPS, EstateFacts, FactGroup, HostFacts
 from vgpu_cfg.model.observed.names import unescaped
 from vgpu_cfg.vsphere.host_facts import passes
@@ -37,6 +37,7 @@ from vgpu_cfg.vsphere.wire.collector import Item, Start, collect_all, collect_fr
 from vgpu_cfg.vsphere.wire.faults import to_error
 from vgpu_cfg.vsphere.wire.session import Session
 
+_OF_ESTATE = frozenset({FactGroup.NETWORK_USERS})
 ALL_GROUPS = frozenset(FactGroup) - SHELL_GROUPS
 """Every group that is read through vCenter."""
 
@@ -53,12 +54,22 @@ def read_facts(session: Session, host_moids: Sequence[str], groups: frozenset[Fa
     not tell is absent. Raises VCenterError where the connection or the session is lost, or the bulk
     reading fails.
     """
-    requested = groups & ALL_GROUPS | {FactGroup.BASE}
+    requested = groups & ALL_GROUPS - _OF_ESTATE | {FactGroup.BASE}
     networks = collect_all(session, passes.NETWORK_PASS)
     starts = _starts(session, dict.fromkeys(host_moids), requested)
     hosts = collect_from(session, passes.HOST_PASS, starts)
     facts = _facts(session, host_moids, requested, [*networks, *hosts])
-    return facts.model_copy(update={"vcenter_options": _vcenter_options(session)})
+    users = _network_vms(session) if FactGroup.NETWORK_USERS in groups else None
+    return facts.model_copy(update={"vcenter_options": _vcenter_options(session), "network_vms": users})
+
+
+def _network_vms(session: Session) -> dict[str, tuple[str, ...]] | None:
+    """Read which VMs are on each network; None from a recording that was made before this was read."""
+    try:
+        items = collect_all(session, passes.NETWORK_USERS_PASS)
+    except NotRecorded:
+        return None
+    return {item.moid: tuple(item.moids_of("vm")) for item in items}
 
 
 def read_with(
@@ -69,7 +80,7 @@ def read_with(
     Networks, switches and the host take one round trip together. The host's item holds more besides, and is
     None where it has gone.
     """
-    requested = groups & ALL_GROUPS | {FactGroup.BASE}
+    requested = groups & ALL_GROUPS - _OF_ESTATE | {FactGroup.BASE}
     starts, wanted = _starts(session, [moid], requested), passes.host_pass(tuple(paths))
     items = collect_all(session, passes.NETWORK_PASS, wanted, starts)
     return _facts(session, [moid], requested, items), next((one for one in items if one.moid == moid), None)

@@ -21,7 +21,7 @@ from vgpu_cfg.model.observed.inventory import Connection, Host, Inventory
 from vgpu_cfg.model.observed.remembered import not_expired
 from vgpu_cfg.planning.expand.ranges import fold_names
 from vgpu_cfg.planning.findings.options import PlanOptions
-from vgpu_cfg.planning.hosts.needed import needed_facts, shell_access
+from vgpu_cfg.planning.hosts.needed import changes_networks, needed_facts, shell_access
 from vgpu_cfg.planning.hosts.remembered import to_keep
 from vgpu_cfg.settings.remembering import remember_days
 from vgpu_cfg.settings.secrets import SecretStore
@@ -54,6 +54,8 @@ def with_facts(
         return observed
     needed = needed_facts(desired, observed, load_catalog(), options)
     groups = frozenset[FactGroup]().union(*needed.values()) - SHELL_GROUPS
+    if changes_networks(desired):
+        groups |= {FactGroup.NETWORK_USERS}
     facts = reader.read_facts(tuple(needed), groups | {FactGroup.BASE})
     days, today = remember_days(), observed.read_at.date()
     hosts = {

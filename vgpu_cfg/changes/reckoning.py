@@ -1,0 +1,46 @@
+"""What a whole plan disturbs: gathered from its changes, held against its approvals, and counted."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+
+from vgpu_cfg.changes.disturbance import disturbed_by
+from vgpu_cfg.model.approvals import Approval
+from vgpu_cfg.model.observed.inventory import Inventory
+from vgpu_cfg.model.plan.change import Change, Plan
+from vgpu_cfg.model.plan.disturbed import Disturbed
+
+
+def all_disturbed(
+    changes: Iterable[Change], observed: Inventory, own: Collection[str]
+) -> tuple[Disturbed, ...]:
+    """List what changes disturb, in their order; `own` are the moids of the plan's VMs."""
+    return tuple(one for change in changes for one in disturbed_by(change, observed, own))
+
+
+def lacking(disturbed: Iterable[Disturbed], given: Collection[Approval]) -> Iterator[Disturbed]:
+    """Yield what needs an approval that was not given."""
+    return (one for one in disturbed if one.needs is not None and one.needs not in given)
+
+
+def reckoned(
+    plan: Plan,
+    observed: Inventory,
+    disturbed: tuple[Disturbed, ...],
+    *,
+    vms: Collection[str | None],
+    hosts: Collection[str | None],
+) -> Plan:
+    """Return a plan with what it disturbs, and how many hosts and VMs are untouched.
+
+    `vms` and `hosts` are the moids that it is about.
+    """
+    reached = {one.subject.moid for one in disturbed}
+    others = [vm for vm in observed.vms if not vm.is_template and vm.moid not in vms]
+    return plan.model_copy(
+        update={
+            "disturbed": disturbed,
+            "untouched_vms": sum(vm.moid not in reached for vm in others),
+            "untouched_hosts": sum(host.moid not in {*hosts, *reached} for host in observed.hosts),
+        }
+    )

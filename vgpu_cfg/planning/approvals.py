@@ -1,0 +1,37 @@
+"""Refuse what a plan disturbs without the approval that this needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from vgpu_cfg.changes.reckoning import lacking
+from vgpu_cfg.model.approvals import Approval
+from vgpu_cfg.model.desired import DesiredPlan
+from vgpu_cfg.model.plan.base import Subject
+from vgpu_cfg.model.plan.disturbed import Disturbed
+from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.findings.collection import Findings
+from vgpu_cfg.planning.findings.options import PlanOptions
+from vgpu_cfg.planning.findings.wording import listed
+
+_SHOWN = 6
+
+
+def check_approvals(
+    disturbed: Iterable[Disturbed], desired: DesiredPlan, options: PlanOptions, findings: Findings
+) -> None:
+    """Report one error for each cause and approval that is missing: it names everything disturbed."""
+    missing: dict[tuple[str, Approval, str], list[Disturbed]] = {}
+    for one in lacking(disturbed, {*desired.allow, *options.allow}):
+        if one.needs is not None:
+            missing.setdefault((one.through, one.needs, one.experience.value), []).append(one)
+    for (through, approval, what), found in missing.items():
+        names = listed(dict.fromkeys(one.subject.name for one in found), shown=_SHOWN)
+        subject = Subject(kind="network", name=through) if through else found[0].subject
+        message = f"{what} for {names}: not approved"
+        findings.add(Code.DISRUPTION_NOT_ALLOWED, subject, message, how_to_allow(approval))
+
+
+def how_to_allow(approval: Approval) -> str:
+    """Say how an approval is given, in the plan file or with the command."""
+    return f"to approve it, add `allow: [{approval}]` to the plan file, or use --allow {approval}"
