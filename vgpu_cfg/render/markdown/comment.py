@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from vgpu_cfg.errors import DocumentError, VgpuCfgError
@@ -15,9 +15,9 @@ from vgpu_cfg.planning.sync import is_in_sync
 from vgpu_cfg.render.layout.lines import counted
 from vgpu_cfg.render.markdown.quoting import code, environment, inline, prose, tidy
 from vgpu_cfg.render.views.plan.change_rows import ChangeRow, change_rows
-from vgpu_cfg.render.views.plan.disruption import other_disruptions
+from vgpu_cfg.render.views.plan.disruption import disruption_rows
 from vgpu_cfg.render.views.plan.findings import alike
-from vgpu_cfg.render.views.plan.whole import host_efforts, plan_counts
+from vgpu_cfg.render.views.plan.whole import plan_counts
 
 MOST_BYTES = 65_536
 """What GitHub takes, which says characters; GitLab takes 1,048,576. Bytes are the stricter count."""
@@ -47,7 +47,7 @@ def render_comment(plan: Plan, *, fixes: Suggestion | None = None, command: str 
     merged = [found for found in alike(plan.diagnostics) if found.severity is not Severity.INFO]
     fix = fixes.fixes[0] if fixes is not None and fixes.fixes else None
     parts = _Parts(
-        disruptions=[(_cut(names), _cut(what)) for names, what in _disruptions(plan)],
+        disruptions=[(_cut(names), _cut(what)) for names, what in disruption_rows(plan)],
         rows=[replace(row, names=_cut(row.names), what=_cut(row.what)) for row in change_rows(plan)],
         findings=[
             {
@@ -127,21 +127,6 @@ def _verdict(plan: Plan) -> str:
     if is_in_sync(plan):
         return "In sync"
     return "Would change" if plan.changes else "Differs, and no change would fix it"
-
-
-def _disruptions(plan: Plan) -> Iterator[tuple[str, str]]:
-    """Yield who is disturbed, and how; hosts first."""
-    efforts = [effort for effort in host_efforts(plan.changes).values() if effort.text]
-    by_words: dict[str, list[str]] = {}
-    for effort in efforts:
-        words = [effort.text]
-        words += [f"moves away {fold_names(effort.moved)}"] * bool(effort.moved)
-        words += [f"switches off {fold_names(effort.switched_off)}"] * bool(effort.switched_off)
-        by_words.setdefault("; ".join(words), []).append(effort.name)
-    yield from ((fold_names(names), what) for what, names in by_words.items())
-    reported = {name for effort in efforts for name in effort.switched_off}
-    for (what, is_blocked), names in other_disruptions(plan, reported).items():
-        yield fold_names(names), f"{what}, blocked" if is_blocked else what
 
 
 def _left(plan: Plan) -> str:

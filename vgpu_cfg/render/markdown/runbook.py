@@ -38,7 +38,6 @@ from vgpu_cfg.model.plan.change import (
     UpgradeVm,
 )
 from vgpu_cfg.model.plan.unknown import UnknownHost, UnknownSetting
-from vgpu_cfg.planning.expand.ranges import fold_names
 from vgpu_cfg.planning.host_settings.entry import HostView
 from vgpu_cfg.planning.networks.switch_ports import switch_needs
 from vgpu_cfg.render.markdown.hosts import SettingsLookup, host_parts
@@ -46,8 +45,9 @@ from vgpu_cfg.render.markdown.parts import LabAccess, Part, RunbookStep
 from vgpu_cfg.render.markdown.quoting import environment, tidy
 from vgpu_cfg.render.markdown.switches import switch_view
 from vgpu_cfg.render.markdown.vms import power_on_part, vm_parts
+from vgpu_cfg.render.views.plan.disruption import disruption_rows
 from vgpu_cfg.render.views.plan.unknown import at_most
-from vgpu_cfg.render.views.plan.whole import HostEffort, canary_text, host_efforts, plan_counts, waits_for
+from vgpu_cfg.render.views.plan.whole import canary_text, plan_counts, waits_for
 
 _KINDS = {"host": "host", "vm": "VM", "cluster": "cluster", "network": "network"}
 
@@ -75,7 +75,7 @@ def render_runbook(
         read_at=f"{plan.read_at.astimezone():%Y-%m-%d %H:%M %Z}",
         steps=steps,
         counts=", ".join(plan_counts(plan)),
-        efforts=[(effort.name, _disruption(effort)) for effort in host_efforts(plan.changes).values()],
+        disrupted=tuple(disruption_rows(plan)),
         unknown=[_unknown(found) for found in plan.unknown],
         by_hand=[step for step in steps if step.is_by_hand],
         server=shlex.quote(plan.target.address),
@@ -214,14 +214,3 @@ class _Unknown:
 def _unknown(found: UnknownHost) -> _Unknown:
     lines = dict.fromkeys(line for setting in found.settings for line in setting.verify)
     return _Unknown(found.host, found.settings, at_most(found), tuple(lines))
-
-
-def _disruption(effort: HostEffort) -> str:
-    words = [effort.text or "not disturbed"]
-    if effort.moved:
-        words.append(f"DRS moves {fold_names(effort.moved)} away")
-    if effort.switched_off:
-        words.append(f"{fold_names(effort.switched_off)} switched off")
-    if effort.by_hand:
-        words.append(f"by hand: {', '.join(str(number) for number in effort.by_hand)}")
-    return "; ".join(words)

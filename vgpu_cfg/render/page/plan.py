@@ -12,6 +12,7 @@ from vgpu_cfg.render.layout.lines import counted
 from vgpu_cfg.render.page.frame import Tile, render_frame
 from vgpu_cfg.render.page.moments import moment_words
 from vgpu_cfg.render.views.pictures.plan_picture import PlanPicture
+from vgpu_cfg.render.views.plan.disruption import disruption_rows
 from vgpu_cfg.render.views.plan.findings import error_count
 from vgpu_cfg.render.views.plan.whole import plan_counts
 from vgpu_cfg.render.views.run.timeline import plan_timeline
@@ -44,6 +45,7 @@ def render_plan_page(plan: Plan, told: dict[str, Any], picture: PlanPicture) -> 
             "errors": _refused(plan),
             "fixes": told["fixes"],
             "marks": picture.marks,
+            "disrupted": tuple(disruption_rows(plan)),
             "findings": plan.diagnostics,
             "line": plan_timeline(plan),
             "unit": "turns",

@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from rich.text import Text
 
 from vgpu_cfg.model.plan.change import EnterMaintenance, Plan
+from vgpu_cfg.model.plan.disturbed import Experience
 from vgpu_cfg.planning.expand.ranges import fold_names
 from vgpu_cfg.render.layout.lines import Column, counted, fold, hanging, short, table_rows, without_domain
 from vgpu_cfg.render.views.plan.disruption import other_disruptions
@@ -35,7 +36,8 @@ def render_disruption(plan: Plan, width: int, *, with_all: bool = False) -> list
         text = f"{fold_names(names)}, {BLOCKED}" if is_blocked else fold_names(names)
         lines += hanging(words, text, width, label_width=16, style="yellow")
     is_down = any(effort.enters is not None and not effort.enters.is_held for effort in efforts)
-    kept = "No VM of others is powered off. " if is_down else ""
+    is_off = any(one.experience is Experience.POWERED_OFF for one in plan.disturbed)
+    kept = "No VM of others is powered off. " if is_down and not is_off else ""
     return [*lines, *(Text("  ") + part for part in fold(Text(f"{kept}{rest} are not touched"), width - 2))]
 
 
