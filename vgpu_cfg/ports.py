@@ -19,7 +19,7 @@ from vgpu_cfg.model.locks import LockHolder, LockName, Locks
 from vgpu_cfg.model.observed.customization import CustomizationSeen
 from vgpu_cfg.model.observed.drs import ClusterTies
 from vgpu_cfg.model.observed.gpu_use import UseReading
-from vgpu_cfg.model.observed.host_facts import EstateFacts, FactGroup, HostAttribute, ShellFacts
+from vgpu_cfg.model.observed.host_facts import DepotLook, EstateFacts, FactGroup, HostAttribute, ShellFacts
 from vgpu_cfg.model.observed.inventory import Host, Inventory
 from vgpu_cfg.model.observed.maintenance import MaintenanceEntry
 from vgpu_cfg.model.observed.past import Past, PastScope
@@ -194,6 +194,10 @@ class InventoryReader(Protocol):
 
     def read_maintenance(self, host_moids: Sequence[str]) -> Mapping[str, MaintenanceEntry]:
         """Return who took hosts into maintenance mode, and by which run, as far as vCenter's events tell."""
+        ...
+
+    def read_depots(self, wanted: Mapping[str, Sequence[str]]) -> Mapping[str, Mapping[str, DepotLook]]:
+        """Return what hosts (by moid) find in the depots that are named for each; nothing is changed."""
         ...
 
     def read_gpu_use(self, hosts: Sequence[Host], days: float | None = None) -> UseReading:

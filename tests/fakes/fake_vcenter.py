@@ -20,7 +20,7 @@ from vgpu_cfg.model.observed.cordon import parse_cordons
 from vgpu_cfg.model.observed.customization import CustomizationSeen
 from vgpu_cfg.model.observed.drs import ClusterRule, ClusterTies, VmGroup, VmHostRule
 from vgpu_cfg.model.observed.gpu_use import UseReading
-from vgpu_cfg.model.observed.host_facts import EstateFacts, FactGroup
+from vgpu_cfg.model.observed.host_facts import DepotLook, EstateFacts, FactGroup
 from vgpu_cfg.model.observed.inventory import Host, Inventory, VCenter
 from vgpu_cfg.model.observed.maintenance import MaintenanceEntry
 from vgpu_cfg.model.observed.past import Past, PastScope
@@ -203,6 +203,9 @@ class FakeVCenter:
         return Past(unread="this vCenter tells no events")
 
     def read_maintenance(self, host_moids: Sequence[str]) -> Mapping[str, MaintenanceEntry]:
+        return {}
+
+    def read_depots(self, wanted: Mapping[str, Sequence[str]]) -> Mapping[str, Mapping[str, DepotLook]]:
         return {}
 
     def read_ties(self, cluster_moid: str) -> ClusterTies:

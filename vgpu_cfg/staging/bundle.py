@@ -48,7 +48,7 @@ def bundle_files(context: StagingContext, kinds: Sequence[str]) -> tuple[GuestFi
     ]
     for module in modules:
         if module.kind in kinds:
-            staged = stage_module(module, context)
+            staged = stage_module(module, context.of(module))
             files += staged.files
             files.append(GuestFile(path=script_path(module.kind), content=compose(module.kind, staged)))
     return tuple(files)

@@ -8,9 +8,10 @@ line to the user and the exit status says how it went (see docs/reference/guest-
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import field, replace
 
 from vgpu_cfg.late_dataclasses import dataclass
+from vgpu_cfg.model.guests.base import ModuleBase
 from vgpu_cfg.model.guests.guest import GuestFile, GuestSpec
 from vgpu_cfg.model.guests.host_keys import UNKNOWN
 from vgpu_cfg.shells.keys import PlanKeyRing
@@ -33,6 +34,11 @@ class StagingContext:
     keys: PlanKeyRing
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
     host_keys: Mapping[str, str] = field(default_factory=dict)
+
+    def of(self, module: ModuleBase) -> StagingContext:
+        """Return what one module may use: of the secrets those that it states, which are fetched for it."""
+        own = {name: self.secrets[name] for name in module.secrets if name in self.secrets}
+        return replace(self, secrets=own)
 
     def host_key(self, vm: str) -> str:
         """Return the public host key of a VM's guest, "" where nobody knows it yet."""

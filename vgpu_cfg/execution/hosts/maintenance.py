@@ -6,6 +6,8 @@ that says whose it is, and that the next run can finish.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from vgpu_cfg.errors import (
     Interrupted,
     LoginFailed,
@@ -162,8 +164,12 @@ def _check_vms(host: Host, change: EnterMaintenance, hosts: HostSession) -> None
     """See that nothing has come to run there that would have to be switched off: one reading of its VMs."""
     run = hosts.run
     seen = [vm for vm in run.reader.read_vms_on(host.moid) if vm.is_on]
+    # DRS may have put here what an earlier host of this plan was emptied of: it moves once more.
+    on_the_move = {
+        name for one in run.plan.changes if one.kind == "enter_maintenance" for name in one.evacuates
+    }
     for vm in seen:
-        if _is_stuck(vm, change):
+        if _is_stuck(vm, on_the_move):
             raise StalePlan(
                 f"{vm.name} runs on {host.name} and cannot be moved away: {_tie_of(vm)}",
                 subject=host.name,
@@ -174,14 +180,14 @@ def _check_vms(host: Host, change: EnterMaintenance, hosts: HostSession) -> None
         run.note(change.id, f"DRS also moves what came to run there since: {', '.join(others)}")
 
 
-def _is_stuck(vm: Vm, change: EnterMaintenance) -> bool:
+def _is_stuck(vm: Vm, on_the_move: Collection[str]) -> bool:
     # Of one whose devices nobody may read nobody knows that it can be moved, whatever the plan says.
     if vm.detail is None:
         return True
     if vm.detail.passthrough or any(nic.kind == "sriov" for nic in vm.detail.nics):
         return True
     # Whether one with a vGPU finds room elsewhere was worked out only for those the plan names.
-    return bool(vm.detail.vgpus) and vm.name not in change.evacuates
+    return bool(vm.detail.vgpus) and vm.name not in on_the_move
 
 
 def _tie_of(vm: Vm) -> str:

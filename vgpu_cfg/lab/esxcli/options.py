@@ -19,6 +19,7 @@ OPTIONS: dict[str, dict[str, str]] = {
     "system.settings.kernel.list": {"o": "option"},
     "system.settings.kernel.set": {"s": "setting", "v": "value"},
     "software.vib.list": {"": "rebooting-image"},
+    "software.sources.vib.list": {"d": "depot"},
     "software.vib.install": {
         "d": "depot",
         "f": "force",

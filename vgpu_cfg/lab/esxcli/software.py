@@ -42,17 +42,21 @@ def list_vibs(lab: Simulation, host: Host, arguments: Arguments) -> Answer:
     )
 
 
+@command("software.sources.vib.list")
+def list_depots(lab: Simulation, host: Host, arguments: Arguments) -> Answer:
+    """List the packages of depots; the host need not be in maintenance mode."""
+    needed(arguments, "depot")
+    vibs = [vib for path in arguments["depot"] for vib in _bundle(host, path)]
+    rows = ({"Name": vib.name, "Version": vib.version, "Vendor": vib.vendor} for vib in vibs)
+    return Rows("VIBSummary", tuple(rows))
+
+
 @command("software.vib.install")
 def install_vibs(lab: Simulation, host: Host, arguments: Arguments) -> Answer:
     """Take in the packages of offline bundles; the host must be in maintenance mode."""
     needed(arguments, "depot")
-    for path in arguments["depot"]:
-        if path not in host.bundles:
-            raise CommandError(
-                "[MetadataDownloadError]", f"Could not download from depot at zip:{path}, skipping"
-            )
+    given = [vib for path in arguments["depot"] for vib in _bundle(host, path)]
     now = host.software
-    given = [vib for path in arguments["depot"] for vib in host.bundles[path]]
     new = [vib for vib in given if {**now, **host.staged}.get(vib.name) != vib]
     same = [vib for vib in given if vib not in new]
     if new and not host.in_maintenance:
@@ -71,6 +75,13 @@ def install_vibs(lab: Simulation, host: Host, arguments: Arguments) -> Answer:
             "Reboot Required": str(waits).lower(),
         },
     )
+
+
+def _bundle(host: Host, path: str) -> tuple[Vib, ...]:
+    if path not in host.bundles:
+        lines = ("[MetadataDownloadError]", f"Could not download from depot at zip:{path}, skipping")
+        raise CommandError(*lines)
+    return host.bundles[path]
 
 
 def vib_id(vib: Vib) -> str:

@@ -23,11 +23,12 @@ REQUIRED = {
     "system.module.parameters.list": ("module",),
     "system.module.parameters.set": ("module", "parameter-string"),
     "system.settings.kernel.set": ("setting", "value"),
+    "software.sources.vib.list": ("depot",),
     "software.vib.install": ("depot",),
     "network.nic.dcb.status.get": ("nic-name",),
 }
 
-TABLES = frozenset({"SettingsKernel", "ModuleParameter", "VIBSummaryExt"})
+TABLES = frozenset({"SettingsKernel", "ModuleParameter", "VIBSummary", "VIBSummaryExt"})
 UNNAMED = frozenset({"GraphicsDevice"})
 """Structures whose address is the paragraph's heading and no line of it."""
 

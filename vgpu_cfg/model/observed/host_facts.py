@@ -80,6 +80,14 @@ class SoftwarePackage(Frozen):
     vendor: str = ""
 
 
+class DepotLook(Frozen):
+    """What a host finds in a depot; `refused` says why it cannot read it, `unread` why it was not asked."""
+
+    packages: tuple[SoftwarePackage, ...] = ()
+    refused: str = ""
+    unread: str = ""
+
+
 class Vmknic(Frozen):
     """A VMkernel NIC. `services` are vim `HostVirtualNicManagerNicType` words such as vmotion, vsan."""
 
@@ -263,7 +271,8 @@ class HostFacts(Frozen):
     acknowledged there (id → digest), `vmnics` the former names of NICs that are passed through, by PCI
     address, `remembered` what the shell told `apply` last. `entered` tells of a host in maintenance
     mode without a mark how it came there, as far as is known. `owners` names who else owns settings of
-    this host ("host profile Gold"). `unread` maps a group to why it was not read.
+    this host ("host profile Gold"). `depots` tell what the host finds where it would install from. `unread`
+    maps a group to why it was not read.
     """
 
     groups: frozenset[FactGroup] = frozenset()
@@ -279,6 +288,7 @@ class HostFacts(Frozen):
     modules: Mapping[str, str] = Field(default_factory=dict)
     kernel: Mapping[str, KernelSetting] = Field(default_factory=dict)
     software: tuple[SoftwarePackage, ...] = ()
+    depots: Mapping[str, DepotLook] = Field(default_factory=dict)
     licence: str = ""
     owners: tuple[str, ...] = ()
     mark: HostMark | None = None

@@ -21,6 +21,7 @@ from vgpu_cfg.planning.findings.wording import is_at_least, version_tuple
 from vgpu_cfg.planning.host_settings.resolved_host import Drift, DriftKind, ResolvedHost
 from vgpu_cfg.planning.hosts.bmc import bmc_of, check_bmc
 from vgpu_cfg.planning.hosts.compare import compare_host
+from vgpu_cfg.planning.hosts.depots import check_depots
 from vgpu_cfg.planning.hosts.drift_checks import check_bios, check_restarts
 from vgpu_cfg.planning.hosts.evacuate import Evacuation, plan_evacuation, plan_graphics_pause
 from vgpu_cfg.planning.hosts.host_checks import (
@@ -97,6 +98,7 @@ class HostAssessor:
         result.unknown = unknown_of(resolved)
         check_owners(resolved, findings)
         check_package_owner(resolved, resolved.drifts, findings)
+        check_depots(resolved, findings)
         check_nodes(resolved, findings)
         check_taken_back(resolved, findings)
         if resolved.is_checked_only:

@@ -165,10 +165,11 @@ class HostPlanner:
             ),
             default=1,
         )
+        works, first = _canaries_first(works)
         canaries: list[str] = []
         order: dict[bool, dict[str, list[Change]]] = {True: {}, False: {}}
         for index, work in enumerate(works):
-            is_canary = index < work.resolved.entry.disruption.canary
+            is_canary = index < first
             sequence = HostSequence(
                 work.resolved,
                 work.phases,
@@ -195,6 +196,32 @@ class HostPlanner:
                 held=tuple(change.id for changes in order[False].values() for change in changes),
             )
         )
+
+
+def _canaries_first(works: Sequence[HostWork]) -> tuple[list[HostWork], int]:
+    """Put the canaries first, and count them: the hosts that cost least, among those that try the work.
+
+    A host that is down for this plan already comes back before another goes.
+    """
+    chosen: list[HostWork] = []
+    for work in sorted(works, key=_cost):
+        if len(chosen) < work.resolved.entry.disruption.canary:
+            chosen.append(work)
+    moids = {work.resolved.view.host.moid for work in chosen}
+    return [*chosen, *(work for work in works if work.resolved.view.host.moid not in moids)], len(chosen)
+
+
+def _cost(work: HostWork) -> tuple[bool, bool, bool, int, int]:
+    """Return what it costs that a host goes first; VMs that move count before those that are switched off."""
+    mark = work.resolved.view.facts.mark
+    leaving = work.evacuation
+    return (
+        work.is_held or work.is_blocked,
+        mark is None or not mark.maintenance,
+        not work.phases.needs_empty_host,
+        len(leaving.moved),
+        len(leaving.switched_off),
+    )
 
 
 def with_hosts(observed: Inventory, prepared: Mapping[str, Host]) -> Inventory:

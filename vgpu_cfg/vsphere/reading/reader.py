@@ -18,7 +18,7 @@ from vgpu_cfg.model.locks import Locks
 from vgpu_cfg.model.observed.customization import CustomizationSeen
 from vgpu_cfg.model.observed.drs import ClusterTies
 from vgpu_cfg.model.observed.gpu_use import UseReading
-from vgpu_cfg.model.observed.host_facts import EstateFacts, FactGroup
+from vgpu_cfg.model.observed.host_facts import DepotLook, EstateFacts, FactGroup
 from vgpu_cfg.model.observed.inventory import Host, Inventory, PciDevice
 from vgpu_cfg.model.observed.maintenance import MaintenanceEntry
 from vgpu_cfg.model.observed.names import unescaped
@@ -367,6 +367,12 @@ class VCenterReader:
 
         return read_maintenance(self._session, host_moids, lambda: read_held(self._session))
 
+    def read_depots(self, wanted: Mapping[str, Sequence[str]]) -> Mapping[str, Mapping[str, DepotLook]]:
+        """Return what hosts find in depots: a round trip for each depot of a host, and one for each host."""
+        from vgpu_cfg.vsphere.host_facts.depots import read_depots
+
+        return read_depots(self._session, wanted)
+
     def read_gpu_use(self, hosts: Sequence[Host], days: float | None = None) -> UseReading:
         """Read how the GPUs of hosts are used now and, with `days`, were used."""
         from vgpu_cfg.vsphere.reading.gpu_use import read_gpu_use
@@ -696,6 +702,10 @@ class RecordedReader:
 
     def read_maintenance(self, host_moids: Sequence[str]) -> Mapping[str, MaintenanceEntry]:  # noqa: ARG002 - a recording has no events
         """Return nothing: a recording holds no events."""
+        return {}
+
+    def read_depots(self, wanted: Mapping[str, Sequence[str]]) -> Mapping[str, Mapping[str, DepotLook]]:  # noqa: ARG002 - a recording has no depots
+        """Return nothing: no host is there to ask."""
         return {}
 
     def read_gpu_use(self, hosts: Sequence[Host], days: float | None = None) -> UseReading:  # noqa: ARG002 - a recording has no counters

@@ -89,7 +89,13 @@ def word_of(found: GuestSecrets) -> str:
 def test_the_secrets_of_a_plans_guests_by_their_names(tmp_path: Path) -> None:
     plan = desired(tmp_path)
     assert has_guests(plan)
-    assert set(secret_names(plan)) == {"token", "ngc", "admin"}
+    assert set(secret_names(plan, seen())) == {"token", "ngc", "admin"}
+
+
+def test_a_secret_that_only_a_module_of_the_site_needs_is_among_them(tmp_path: Path) -> None:
+    proxy = "site: {proxy: {http: 'http://p.example:3128', user: u, password: {secret: ngc}}}\n"
+    plan = desired(tmp_path, TEXT.partition("training:")[0] + proxy)
+    assert set(secret_names(plan, seen())) == {"token", "ngc", "admin"}
 
 
 def test_a_plan_without_guests_takes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

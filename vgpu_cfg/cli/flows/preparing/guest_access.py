@@ -93,16 +93,17 @@ def has_guests(desired: DesiredPlan) -> bool:
     return any(vm.guest is not None and vm.guest.is_staged for vm in desired.vms)
 
 
-def secret_names(desired: DesiredPlan) -> tuple[str, ...]:
-    """Name the secrets that the plan's guests are given or logged in to with; not the one of its keys."""
-    names: list[str | None] = []
-    for guest in (vm.guest for vm in desired.vms if vm.guest is not None):
-        names += [guest.login.password, guest.login.key, guest.licence.token if guest.licence else None]
-    training = desired.training
-    if training is not None:
-        names.append(training.registry.password if training.registry else None)
-        names.append(training.monitoring.grafana_password if training.monitoring else None)
-    return tuple(dict.fromkeys(name for name in names if name))
+def secret_names(desired: DesiredPlan, observed: Inventory) -> tuple[str, ...]:
+    """Name the secrets that the plan's guests are given or logged in to with; not the one of its keys.
+
+    Each module of a guest states its own, so that what comes to be staged is fetched before anything begins.
+    """
+    from vgpu_cfg.planning.addresses.nic_addresses import plan_addresses
+    from vgpu_cfg.planning.guests.specs import guest_specs
+
+    specs = guest_specs(desired, plan_addresses(desired, observed))
+    names = dict.fromkeys(name for spec in specs.values() for name in spec.secrets)
+    return tuple(name for name in names if name != PLAN_KEYS)
 
 
 def with_fingerprints(
@@ -125,7 +126,7 @@ def with_fingerprints(
     if seeds is None:
         return options
     found: dict[str, str] = {}
-    for name in secret_names(desired):
+    for name in secret_names(desired, observed):
         try:
             value = _find(secrets, name, is_lab=connection.is_lab)
         except LoginFailed:
@@ -150,7 +151,8 @@ def guest_secrets(
     if seeds is None:
         _refuse_absent(desired, observed)
         seeds = new_seeds(_file(desired, observed))
-    found = {name: _find(secrets, name, is_lab=is_lab) or secrets.get(name) for name in secret_names(desired)}
+    names = secret_names(desired, observed)
+    found = {name: _find(secrets, name, is_lab=is_lab) or secrets.get(name) for name in names}
     fetched = GuestSecrets(seeds, found)
     _refuse_foreign(desired, observed, fetched.in_options(options))
     return fetched

@@ -21,6 +21,7 @@ from vgpu_cfg.model.observed.inventory import Connection, Host, Inventory
 from vgpu_cfg.model.observed.remembered import not_expired
 from vgpu_cfg.planning.expand.ranges import fold_names
 from vgpu_cfg.planning.findings.options import PlanOptions
+from vgpu_cfg.planning.hosts.depots import wanted_depots
 from vgpu_cfg.planning.hosts.needed import changes_networks, needed_facts, shell_access
 from vgpu_cfg.planning.hosts.remembered import to_keep
 from vgpu_cfg.settings.remembering import remember_days
@@ -63,7 +64,11 @@ def with_facts(
         for moid, one in facts.hosts.items()
     }
     hosts |= _explained(observed, hosts, reader)
-    return _with_hosts(observed.model_copy(update={"facts": facts}), hosts)
+    known = _with_hosts(observed.model_copy(update={"facts": facts}), hosts)
+    depots = wanted_depots(desired, known, load_catalog(), options)
+    looked = reader.read_depots(depots) if depots else {}
+    looks = {moid: hosts[moid].model_copy(update={"depots": found}) for moid, found in looked.items()}
+    return _with_hosts(known, {**hosts, **looks}) if looks else known
 
 
 def _explained(
