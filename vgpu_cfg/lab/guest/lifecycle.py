@@ -6,8 +6,11 @@ tasks: it is done when somebody waits for that long.
 
 from __future__ import annotations
 
+from typing import Literal
+
 from vgpu_cfg.lab.guest.system.creation import guest_of, stop
 from vgpu_cfg.lab.guest.system.gpus import gpus_of_guest
+from vgpu_cfg.lab.guest.system.workloads import end_all
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state.inventory import VirtualMachine
 
@@ -15,7 +18,7 @@ GOING_SECONDS = 2.0
 """How long a guest that restarts for a module still answers."""
 
 
-def boot(lab: Simulation, vm: VirtualMachine) -> None:
+def boot(lab: Simulation, vm: VirtualMachine, *, after: Literal["power on", "restart"] = "restart") -> None:
     """Let a guest begin to boot: its VM was just powered on or reset, or it restarts for itself.
 
     The firmware waits for the boot delay first, at a power-on as at a restart (VirtualMachineBootOptions).
@@ -23,6 +26,8 @@ def boot(lab: Simulation, vm: VirtualMachine) -> None:
     from vgpu_cfg.lab.guest.staging import command as staging
 
     guest = guest_of(vm)
+    lab.note(vm, after)
+    end_all(lab, vm)
     stop(guest, goes_on=guest.staging is not None and staging.PENDING in guest.files)
     guest.phase = "booting"
     seconds = guest.boot_seconds + vm.boot_delay_ms / 1000
@@ -33,6 +38,8 @@ def boot(lab: Simulation, vm: VirtualMachine) -> None:
 
 def halt(lab: Simulation, vm: VirtualMachine) -> None:
     """Let a guest be gone: its VM lost its power."""
+    lab.note(vm, "power off")
+    end_all(lab, vm)
     lab.state.waking.pop(vm.moid, None)
     if vm.made_guest is not None:
         stop(vm.made_guest)

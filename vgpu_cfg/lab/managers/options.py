@@ -66,6 +66,9 @@ def _update_vcenter(context: Context, thing: Managed, changes: list[Any]) -> Non
             raise _unknown(change.key)
         if isinstance(settings[change.key], bool) != isinstance(change.value, bool):
             raise refusals.bad_argument("changedValue.value")
+    for change in changes:
+        if settings[change.key] != _plain(change.value):
+            context.lab.note(context.state.objects[context.state.root], "vcenter settings", change.key)
     settings |= {change.key: _plain(change.value) for change in changes}
     context.state.touch()
 

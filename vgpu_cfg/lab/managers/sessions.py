@@ -90,6 +90,7 @@ def terminate_session(context: Context, thing: Managed, *, sessionId: list[str])
     for key in sessionId:
         if key not in by_key:
             raise vim.fault.NotFound(msg="The session could not be found.")
+        context.lab.note_of("UserSession", key, by_key[key].user, "session end")
         context.lab.sessions.end(by_key[key])
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from vgpu_cfg.lab.nvidia.gpus import board_of, bus_id, on_or_off
 from vgpu_cfg.lab.nvidia.replies import Reply, say
+from vgpu_cfg.lab.simulation.gpu_modes import watched_gpus
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state.host import Gpu, Host
 from vgpu_cfg.lab.state.host_restart import KEEPS_MIG
@@ -18,7 +19,8 @@ from vgpu_cfg.lab.state.host_restart import KEEPS_MIG
 
 def set_mig(lab: Simulation, host: Host, gpus: Sequence[Gpu], *, is_on: bool) -> Reply:
     """Switch MIG mode: at once, or from the next restart on, or not at all."""
-    lines = [line for gpu in gpus for line in _set_mig(gpu, is_on=is_on)]
+    with watched_gpus(lab, host):
+        lines = [line for gpu in gpus for line in _set_mig(gpu, is_on=is_on)]
     lab.state.touch(host)
     return say(*lines, "All done.")
 

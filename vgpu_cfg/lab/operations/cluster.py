@@ -23,6 +23,8 @@ from vgpu_cfg.lab.state.inventory import Cluster, Group, Host, LabState, Rule, V
 
 _CHANGED = ("rules", "groups", "overrides", "drs_options", "drs_enabled", "drs_behavior", "ha_enabled", "das")
 """What a spec changes of a cluster."""
+_OF_ALL = ("drs_options", "drs_enabled", "drs_behavior", "ha_enabled", "das")
+"""What of it all VMs of the cluster share."""
 
 
 @task(
@@ -45,6 +47,9 @@ def reconfigure_cluster(lab: Simulation, cluster: Cluster, *, spec: Any, modify:
         drs_options=dict(cluster.drs_options),
     )
     _apply(lab, draft, spec)
+    for name in _OF_ALL:
+        if getattr(draft, name) != getattr(cluster, name):
+            lab.note(cluster, "cluster settings", name)
     for name in _CHANGED:
         setattr(cluster, name, getattr(draft, name))
     lab.state.touch(cluster)

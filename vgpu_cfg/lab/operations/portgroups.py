@@ -12,6 +12,7 @@ from typing import Any
 from pyVmomi import vim, vmodl
 
 from vgpu_cfg.lab.api.references import reference
+from vgpu_cfg.lab.operations.links import disturb
 from vgpu_cfg.lab.operations.vms.drafts import check_name
 from vgpu_cfg.lab.rules import refusals
 from vgpu_cfg.lab.simulation.operations import task
@@ -94,9 +95,19 @@ def reconfigure_portgroup(lab: Simulation, portgroup: Network, *, spec: Any) -> 
     _check_type(spec)
     _check_teaming(state.get(portgroup.switch, DistributedSwitch), spec)
     portgroup.name = spec.name or portgroup.name
+    before = _reach(portgroup)
     _apply(portgroup, spec, vlan)
+    if _reach(portgroup) != before:
+        for moid in portgroup.hosts:
+            disturb(lab, state.get(moid, Host), [portgroup.moid], "network")
     portgroup.config_version += 1
     state.touch(portgroup, state.get(portgroup.switch, DistributedSwitch))
+
+
+def _reach(portgroup: Network) -> tuple[object, ...]:
+    """Return what decides where a port's frames go: VLAN, teaming and the order of uplinks."""
+    teaming = getattr(portgroup.settings, "uplinkTeamingPolicy", None)
+    return portgroup.vlan, portgroup.trunk, str(teaming)
 
 
 def check_version(sent: str | None, now: int) -> None:

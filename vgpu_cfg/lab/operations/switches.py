@@ -13,6 +13,7 @@ from uuid import NAMESPACE_URL, uuid5
 from pyVmomi import vim, vmodl
 
 from vgpu_cfg.lab.api.references import reference
+from vgpu_cfg.lab.operations.links import drop_links
 from vgpu_cfg.lab.operations.portgroups import check_version, new_portgroup
 from vgpu_cfg.lab.operations.refs import resolve
 from vgpu_cfg.lab.operations.vms.drafts import check_name
@@ -129,13 +130,26 @@ def reconfigure_switch(lab: Simulation, switch: DistributedSwitch, *, spec: Any)
     if getattr(spec, "pvlanConfigSpec", None):
         raise vmodl.fault.NotSupported(msg="The lab carries out no private VLANs")
     members = _read_members(state, switch, spec.host or ())
+    mtu = getattr(spec, "maxMtu", None) or switch.mtu
+    for host in _disturbed(state, switch, members, has_another_mtu=mtu != switch.mtu):
+        drop_links(lab, host, switch)
     switch.name = spec.name or switch.name
-    switch.mtu = getattr(spec, "maxMtu", None) or switch.mtu
+    switch.mtu = mtu
     switch.uplink_names = names or switch.uplink_names
     switch.discovery = discovery or switch.discovery
     switch.config_version += 1
     _apply_members(state, switch, members)
     state.touch(switch, *(state.get(moid, Host) for moid in switch.hosts))
+
+
+def _disturbed(
+    state: LabState, switch: DistributedSwitch, members: Iterable[_Member], *, has_another_mtu: bool
+) -> list[Host]:
+    """Return the hosts whose links go down and up: all for another MTU, else those that lose an uplink."""
+    if has_another_mtu:
+        return [state.get(moid, Host) for moid in switch.hosts]
+    now = switch.uplinks
+    return [one.host for one in members if now.get(one.host.moid, {}).items() - (one.ports or {}).items()]
 
 
 def _uplink_names(config: Any) -> tuple[str, ...]:

@@ -15,7 +15,8 @@ from vgpu_cfg.lab.simulation.clock import LabClock, VirtualClock
 from vgpu_cfg.lab.simulation.faults import Faults
 from vgpu_cfg.lab.simulation.sessions import Sessions
 from vgpu_cfg.lab.simulation.transfers import Transfers
-from vgpu_cfg.lab.state.inventory import LabState
+from vgpu_cfg.lab.state.diary import KEPT_ENTRIES, Entry, Experience
+from vgpu_cfg.lab.state.inventory import LabState, Managed
 from vgpu_cfg.lab.state.permissions import may
 from vgpu_cfg.lab.state.store import Store
 
@@ -75,6 +76,8 @@ class Simulation:
         self.counters: Counter[str] = Counter()
         self.tried_at: dict[str, int] = {}
         """At which revision the work of a task that is blocked was tried last (moid of the task)."""
+        self.cause = ""
+        """The task whose work is done right now, and its object."""
         self.user = "Administrator@VSPHERE.LOCAL"
         self.is_administrator = True
         self.changed = threading.Condition(threading.RLock())
@@ -93,6 +96,15 @@ class Simulation:
         for privilege in privileges:
             if self.lacks(entity._moId, privilege):
                 raise no_permission(entity, privilege)
+
+    def note(self, thing: Managed, what: Experience, about: str = "") -> None:
+        """Write into the diary what an object experiences now."""
+        self.note_of(thing.wsdl_type, thing.moid, thing.name, what, about)
+
+    def note_of(self, kind: str, key: str, name: str, what: Experience, about: str = "") -> None:
+        """Write into the diary what anything experiences; forget the oldest entries."""
+        self.state.diary.append(Entry(self.clock.now(), kind, key, name, what, about, self.cause))
+        del self.state.diary[:-KEPT_ENTRIES]
 
     @contextmanager
     def transaction(self) -> Iterator[None]:

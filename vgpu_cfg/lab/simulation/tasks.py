@@ -196,6 +196,7 @@ def _finish(lab: Simulation, task: Task) -> None:
         return
     entity = lab.state.objects.get(task.entity, subject)
     was = past_events.before(lab, entity)
+    lab.cause = f"{task.name} {task.entity_name}"
     try:
         result = WORK[task.work, task.name](lab, subject, **task.arguments)
     except Blocked as wait:
@@ -212,6 +213,8 @@ def _finish(lab: Simulation, task: Task) -> None:
     else:
         past_events.record_task(lab, task, entity, was, result)
         _end(lab, task, result=result.moid if isinstance(result, Managed) else result)
+    finally:
+        lab.cause = ""
 
 
 def _block(lab: Simulation, task: Task, wait: Blocked) -> None:

@@ -81,6 +81,19 @@ class Process:
 
 
 @dataclass(slots=True)
+class Workload:
+    """What runs in a guest for its users: a process, or a container of a `runtime`.
+
+    `container` is the one that it runs in, "" for a process of the guest itself.
+    """
+
+    name: str
+    runtime: str = ""
+    container: str = ""
+    uses_gpu: bool = True
+
+
+@dataclass(slots=True)
 class Step:
     """One module of a run of the stage command."""
 
@@ -178,6 +191,9 @@ class Guest:
     staging: Staging | None = None
     processes: list[Process] = field(default_factory=list)
     last_pid: int = 900
+    workloads: list[Workload] = field(default_factory=list)
+    live_restore: bool = False
+    """Docker's containers outlast a restart of its daemon."""
     listening: dict[str, str] = field(default_factory=dict)
     """Ports on which a bandwidth test waits, and its command line."""
 

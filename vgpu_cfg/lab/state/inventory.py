@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Literal, TypeVar
 
 from vgpu_cfg.lab.estates.guests import InternetPart
 from vgpu_cfg.lab.state.cluster import Cluster, Group, Rule, VmOverride
+from vgpu_cfg.lab.state.diary import Entry
 from vgpu_cfg.lab.state.host import (
     BiosFacts,
     Gpu,
@@ -327,6 +328,8 @@ class LabState:
     events: list[str] = field(default_factory=list)
     """What happened, oldest first (moids)."""
     last_event: int = 0
+    diary: list[Entry] = field(default_factory=list)
+    """What objects experienced."""
     open_tasks: dict[str, None] = field(default_factory=dict)
     """Tasks queued or running."""
     custom_values: dict[str, Any] = field(default_factory=dict)

@@ -27,6 +27,7 @@ PLAIN_FIELDS = (
     "tasks",
     "events",
     "last_event",
+    "diary",
     "open_tasks",
     "removed",
     "custom_values",

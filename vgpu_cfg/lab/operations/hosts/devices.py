@@ -12,6 +12,7 @@ from typing import Any
 from pyVmomi import vim
 
 from vgpu_cfg.lab.rules import refusals
+from vgpu_cfg.lab.simulation.gpu_modes import watched_gpus
 from vgpu_cfg.lab.simulation.operations import operation
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state.host import Host, Nic, Passthrough, PciDevice, is_endpoint
@@ -27,8 +28,9 @@ def update_passthru_config(lab: Simulation, host: Host, *, config: list[Any]) ->
         if entry.id not in devices:
             raise refusals.bad_argument("config.id")
         _check(host, devices[entry.id], nics.get(entry.id), entry)
-    for entry in config:
-        _apply(host, nics.get(entry.id), entry)
+    with watched_gpus(lab, host):
+        for entry in config:
+            _apply(host, nics.get(entry.id), entry)
     lab.state.touch(host)
 
 

@@ -13,6 +13,7 @@ from pyVmomi import vim
 
 from vgpu_cfg.lab.rules import refusals
 from vgpu_cfg.lab.rules.gpu_load import ESXI_8_0_3
+from vgpu_cfg.lab.simulation.gpu_modes import watched_gpus
 from vgpu_cfg.lab.simulation.operations import operation
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state.host import Gpu
@@ -37,12 +38,13 @@ def update_graphics_config(lab: Simulation, host: Host, *, config: Any) -> None:
         _check(host, gpus.get(pci_id), entry)
     host.configured_default_graphics_type = config.hostDefaultGraphicsType
     host.configured_assignment_policy = config.sharedPassthruAssignmentPolicy
-    for pci_id, gpu in gpus.items():
-        listed = devices.get(pci_id)
-        gpu.configured_graphics_type = listed.graphicsType if listed is not None else None
-        if listed is not None and listed.vgpuMode:
-            gpu.configured_vgpu_mode = listed.vgpuMode
-            gpu.vgpu_mode = listed.vgpuMode if host.driver is not None else gpu.vgpu_mode
+    with watched_gpus(lab, host):
+        for pci_id, gpu in gpus.items():
+            listed = devices.get(pci_id)
+            gpu.configured_graphics_type = listed.graphicsType if listed is not None else None
+            if listed is not None and listed.vgpuMode:
+                gpu.configured_vgpu_mode = listed.vgpuMode
+                gpu.vgpu_mode = listed.vgpuMode if host.driver is not None else gpu.vgpu_mode
     lab.state.touch(host)
 
 

@@ -16,6 +16,7 @@ from vgpu_cfg.lab.guest import lifecycle as life
 from vgpu_cfg.lab.operations.hosts.failover import fail_over
 from vgpu_cfg.lab.rules import admission
 from vgpu_cfg.lab.simulation import events
+from vgpu_cfg.lab.simulation.gpu_modes import watched_gpus
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state.host import Host
 from vgpu_cfg.lab.state.host_restart import restart
@@ -96,6 +97,7 @@ def _lose(lab: Simulation, host: Host, *, loses_power: bool) -> None:
     host.connection, host.is_off = "notResponding", loses_power
     lab.state.leaving.pop(host.moid, None)
     events.post(lab, host, "HostConnectionLostEvent")
+    lab.note(host, "host down")
     if loses_power:
         for vm in _running_on(lab, host):
             life.halt(lab, vm)
@@ -124,6 +126,7 @@ def _scaled(lab: Simulation, seconds: float) -> float:
 def _go_down(lab: Simulation, host: Host, at: float) -> None:
     """Stop answering; VMs that still run there are gone with the host."""
     del lab.state.leaving[host.moid]
+    lab.note(host, "host down")
     _stop_all(lab, host)
     host.connection, host.power_state = "notResponding", "poweredOff"
     host.boots_cold = host.is_off
@@ -142,7 +145,9 @@ def _come_up(lab: Simulation, host: Host, at: float) -> None:
     """Answer again; what was last known to run there does not."""
     del lab.state.booting[host.moid]
     _stop_all(lab, host)
-    restart(host, cold=host.boots_cold)
+    with watched_gpus(lab, host):
+        restart(host, cold=host.boots_cold)
+    lab.note(host, "host up")
     host.connection, host.power_state, host.boots_cold = "connected", "poweredOn", False
     host.boot_time = at
     events.post(lab, host, "HostConnectedEvent")

@@ -6,18 +6,20 @@ not kept. Which privilege is needed where is told in the methods' descriptions.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from ipaddress import AddressValueError, IPv4Address, IPv4Network, NetmaskValueError
 from typing import Any
 
 from pyVmomi import vim
 
 from vgpu_cfg.lab.api.references import reference
+from vgpu_cfg.lab.operations.links import drop_links
 from vgpu_cfg.lab.rules import refusals
 from vgpu_cfg.lab.simulation.operations import operation
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state.host_parts import StandardSwitch, Vmknic
 from vgpu_cfg.lab.state.inventory import DistributedSwitch, Host, LabState, Network
-from vgpu_cfg.lab.state.standard_switches import standard_portgroups, visible_nics
+from vgpu_cfg.lab.state.standard_switches import standard_portgroups, uplinks_of, visible_nics
 
 ORDINARY_MTU = 1500
 MANAGEMENT = "management"
@@ -66,9 +68,12 @@ def update_vmknic(lab: Simulation, host: Host, *, device: str, nic: Any) -> None
         place = _place(lab.state, host, nic.portgroup or "", nic)
     if place[0] != vmknic.portgroup:
         _check_alone(host, place[0])
+    before = replace(vmknic)
     _take(vmknic, nic)
     vmknic.portgroup, vmknic.distributed = place
     vmknic.mac = nic.mac or vmknic.mac
+    if vmknic != before:
+        lab.note(host, "network", device)
     lab.state.touch(host)
 
 
@@ -79,6 +84,7 @@ def remove_vmknic(lab: Simulation, host: Host, *, device: str) -> None:
     others = [other for other in host.vmknics.values() if other is not vmknic]
     if MANAGEMENT in vmknic.services and not any(MANAGEMENT in other.services for other in others):
         raise vim.fault.HostConfigFault(msg=f"{device} is the host's only management interface.")
+    lab.note(host, "network", device)
     del host.vmknics[device]
     lab.state.touch(host)
 
@@ -173,6 +179,9 @@ def update_switch(lab: Simulation, host: Host, *, vswitchName: str, spec: Any) -
     switch = host.switches[vswitchName]
     devices = _read_bridge(host, switch, spec.bridge)
     _check_order(spec.policy, devices)
+    lost = {nic.device for nic in uplinks_of(host, switch.name)} - set(devices)
+    if lost or (spec.mtu or switch.mtu) != switch.mtu:
+        drop_links(lab, host, switch.name)
     for nic in host.nics:
         if nic.device in devices:
             nic.uplink_of = switch.name

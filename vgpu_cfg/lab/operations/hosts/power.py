@@ -34,6 +34,7 @@ def _begin(lab: Simulation, host: Host, *, maintenanceSpec: Any = None, **_argum
         raise refusals.bad_argument("maintenanceSpec.vsanMode.objectAction")
     if host.in_maintenance or host.entering_maintenance:
         raise _wrong_state()
+    lab.note(host, "maintenance", "enter")
     host.entering_maintenance = True
     lab.state.touch(host)
 
@@ -97,6 +98,7 @@ def exit_maintenance(lab: Simulation, host: Host, *, timeout: int) -> None:
     """Leave maintenance mode."""
     del timeout
     _check_in_maintenance(lab, host)
+    lab.note(host, "maintenance", "exit")
     host.in_maintenance = False
     lab.state.touch(host)
     events.post(lab, host, "ExitMaintenanceModeEvent")

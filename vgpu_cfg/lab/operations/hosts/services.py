@@ -12,6 +12,7 @@ from typing import Any
 from pyVmomi import vim
 
 from vgpu_cfg.lab.rules import refusals
+from vgpu_cfg.lab.simulation.gpu_modes import watched_gpus
 from vgpu_cfg.lab.simulation.operations import operation
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state.host_parts import FirewallRuleset, HostService
@@ -43,7 +44,8 @@ def restart_service(lab: Simulation, host: Host, *, id: str) -> None:  # noqa: A
             raise vim.fault.HostConfigFault(
                 msg="The graphics devices of the host are in use by virtual machines."
             )
-        apply_graphics(host)
+        with watched_gpus(lab, host):
+            apply_graphics(host)
     service.running = True
     lab.state.touch(host)
 

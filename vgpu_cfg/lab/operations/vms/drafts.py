@@ -68,12 +68,33 @@ def _apply_instance_uuid(state: LabState, draft: VirtualMachine, asked: str | No
 def commit(lab: Simulation, vm: VirtualMachine, draft: VirtualMachine) -> None:
     """Make a draft what the VM is, with a new change version."""
     before = _networks_of(vm)
+    _note(lab, vm, draft)
     for name in _FIELDS:
         if name not in ("moid", "revision"):
             setattr(vm, name, getattr(draft, name))
     relink_networks(lab.state, vm, before)
     lab.state.touch(vm)
     stamp_change(lab, vm)
+
+
+def _note(lab: Simulation, vm: VirtualMachine, draft: VirtualMachine) -> None:
+    """Write into the diary what a VM experiences that becomes its draft."""
+    lab.note(vm, "reconfigure")
+    if draft.name != vm.name:
+        lab.note(vm, "rename", draft.name)
+    for key, device in vm.devices.items():
+        after = draft.devices.get(key)
+        if after is None:
+            lab.note(vm, "device detach", device_name(device))
+        elif getattr(after, "capacityInKB", None) != getattr(device, "capacityInKB", None):
+            lab.note(vm, "disk grow", device_name(device))
+    for key in draft.devices.keys() - vm.devices.keys():
+        lab.note(vm, "device attach", device_name(draft.devices[key]))
+
+
+def device_name(device: Any) -> str:
+    """Return what tells a device from others: a disk's file, else its label."""
+    return str(getattr(device.backing, "fileName", None) or getattr(device.deviceInfo, "label", ""))
 
 
 def stamp_change(lab: Simulation, vm: VirtualMachine) -> None:

@@ -8,14 +8,14 @@ from pyVmomi import vim, vmodl
 
 from vgpu_cfg.lab.operations import pools, removal
 from vgpu_cfg.lab.operations.refs import required, resolve_or_none
-from vgpu_cfg.lab.operations.vms.drafts import check_name, stamp_change
+from vgpu_cfg.lab.operations.vms.drafts import check_name, device_name, stamp_change
 from vgpu_cfg.lab.operations.vms.place import check_reachable
 from vgpu_cfg.lab.operations.vms.privileges import NEEDED_FOR_DESTROY, NEEDED_FOR_RENAME
 from vgpu_cfg.lab.rules import refusals
 from vgpu_cfg.lab.simulation.operations import operation, task
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.simulation.tasks import cancel
-from vgpu_cfg.lab.state.devices import network_of, nics_of
+from vgpu_cfg.lab.state.devices import disks_of, network_of, nics_of
 from vgpu_cfg.lab.state.inventory import (
     Cluster,
     Datacenter,
@@ -51,6 +51,7 @@ def rename(lab: Simulation, thing: Managed, *, newName: str) -> None:
     folder = lab.state.find(thing.parent, Folder)
     if folder is not None:
         check_name(lab.state, folder, newName, thing.moid)
+    lab.note(thing, "rename", newName)
     thing.name = newName
     lab.state.touch(thing)
     if isinstance(thing, VirtualMachine):
@@ -80,6 +81,9 @@ def destroy(lab: Simulation, thing: Managed) -> None:
             if thing.is_on:
                 raise refusals.wrong_power_state(thing, "poweredOff")
             check_reachable(lab.state, thing)
+            for disk in disks_of(thing.devices):
+                lab.note(thing, "disk delete", device_name(disk))
+            lab.note(thing, "delete")
             forget_vm(lab, thing)
         case Folder():
             children = [lab.state.objects[moid] for moid in thing.children]

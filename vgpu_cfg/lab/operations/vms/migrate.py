@@ -118,7 +118,8 @@ def _move(
         raise refusals.too_new(host)
     if vm.is_on and host is not before:
         move_running(lab, vm, [host])
-    move_to(lab, vm, before, host)
+    else:
+        move_to(lab, vm, before, host)
     if host.parent != before.parent:
         forget_in_cluster(lab, state.get(before.parent, Cluster), vm.moid)
     if host_ref is not None:
@@ -152,7 +153,7 @@ def move_running(lab: Simulation, vm: VirtualMachine, candidates: list[Host]) ->
     chosen, admitted = migration.place_running(lab.state, vm, candidates, lab.pick)
     since = vm.boot_time
     admission.stop(lab.state, vm)
-    move_to(lab, vm, before, chosen)
+    move_to(lab, vm, before, chosen, by="move")
     admission.start(lab.state, vm, chosen, admitted, now=lab.clock.now() if since is None else since)
 
 
@@ -168,6 +169,7 @@ def _move_files(lab: Simulation, vm: VirtualMachine, store: Datastore) -> None:
     """Remember another datastore for the VM's home and disks; nothing is copied."""
     for disk in disks_of(vm.devices):
         path = str(disk.backing.fileName or "").partition("] ")[2]
+        lab.note(vm, "disk move", str(disk.backing.fileName or ""))
         moved = copy_with(
             disk.backing, fileName=f"[{store.name}] {path}", datastore=vim.Datastore(store.moid)
         )

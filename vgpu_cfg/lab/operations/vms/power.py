@@ -6,7 +6,7 @@ request 2510, for the power-on; for the power-off it is assumed).
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from pyVmomi import vim, vmodl
 
@@ -60,13 +60,21 @@ def start_on_one_of(lab: Simulation, vm: VirtualMachine, candidates: list[Host])
         lab.state.touch(vm)
     move_to(lab, vm, before, chosen)
     admission.start(lab.state, vm, chosen, admitted, now=lab.clock.now())
-    life.boot(lab, vm)
+    life.boot(lab, vm, after="power on")
     stamp_change(lab, vm)
 
 
-def move_to(lab: Simulation, vm: VirtualMachine, before: Host, after: Host) -> None:
-    """Register a VM at another host."""
+def move_to(
+    lab: Simulation,
+    vm: VirtualMachine,
+    before: Host,
+    after: Host,
+    *,
+    by: Literal["move", "register"] = "register",
+) -> None:
+    """Register a VM at another host, in the course of a move as it runs or without one."""
     if before is not after:
+        lab.note(vm, by, f"{before.name} -> {after.name}")
         before.vms.pop(vm.moid, None)
         after.vms[vm.moid] = None
         vm.host = after.moid

@@ -6,7 +6,7 @@ from typing import Any
 
 from pyVmomi import vim
 
-from vgpu_cfg.lab.operations.vms.drafts import apply_spec, check_name, commit, draft_of
+from vgpu_cfg.lab.operations.vms.drafts import apply_spec, check_name, commit, device_name, draft_of
 from vgpu_cfg.lab.operations.vms.place import check_reachable
 from vgpu_cfg.lab.operations.vms.privileges import check_spec
 from vgpu_cfg.lab.operations.vms.settings import hardware_version
@@ -40,7 +40,14 @@ def reconfigure(lab: Simulation, vm: VirtualMachine, *, spec: Any) -> None:
     apply_spec(lab, draft, host, spec)
     if draft.is_on and draft.cpu_reservation_mhz > vm.cpu_reservation_mhz:
         admission.check_cpu(lab.state, draft, host)
+    deleted = [
+        device_name(vm.devices[change.device.key])
+        for change in spec.deviceChange or ()
+        if change.operation == "remove" and change.fileOperation == "destroy"
+    ]
     commit(lab, vm, draft)
+    for name in deleted:
+        lab.note(vm, "disk delete", name)
 
 
 @task("VirtualMachine", "UpgradeVM_Task", description_id="VirtualMachine.upgradeVirtualHardware", seconds=1.0)

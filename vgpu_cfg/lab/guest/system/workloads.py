@@ -1,0 +1,44 @@
+"""Workloads in a guest and their ends: a restart of the guest, a daemon or a container, the driver."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from vgpu_cfg.lab.guest.system.creation import guest_of
+from vgpu_cfg.lab.simulation.simulation import Simulation
+from vgpu_cfg.lab.state.guest import Workload
+from vgpu_cfg.lab.state.inventory import VirtualMachine
+
+DOCKER = "docker"
+
+
+def end_all(lab: Simulation, vm: VirtualMachine) -> None:
+    """End everything: the guest goes down."""
+    if vm.made_guest is not None and vm.made_guest.phase != "off":
+        _end(lab, vm, lambda _one: True)
+
+
+def restart_runtime(lab: Simulation, vm: VirtualMachine, runtime: str) -> None:
+    """Restart a runtime's daemon: docker's ends its containers unless it has live-restore, no other does.
+
+    containerd's shims keep containers alive without it; Apptainer has no daemon.
+    """
+    if runtime == DOCKER and not guest_of(vm).live_restore:
+        _end(lab, vm, lambda one: one.runtime == DOCKER)
+
+
+def end_container(lab: Simulation, vm: VirtualMachine, container: str) -> None:
+    """End a container with what runs in it."""
+    _end(lab, vm, lambda one: one.container == container)
+
+
+def end_gpu_users(lab: Simulation, vm: VirtualMachine) -> None:
+    """End what uses a GPU: the driver is taken out of the kernel."""
+    _end(lab, vm, lambda one: one.uses_gpu)
+
+
+def _end(lab: Simulation, vm: VirtualMachine, ends: Callable[[Workload], bool]) -> None:
+    guest = guest_of(vm)
+    for one in [one for one in guest.workloads if ends(one)]:
+        guest.workloads.remove(one)
+        lab.note(vm, "process end", one.name)

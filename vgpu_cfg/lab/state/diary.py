@@ -1,0 +1,43 @@
+"""The diary: what each object of the lab experienced, whoever caused it, oldest entry first.
+
+Tests compare it with what a plan announced. No client sees it, and no rule reads it.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from vgpu_cfg.late_dataclasses import dataclass
+
+KEPT_ENTRIES = 5000
+
+Experience = Literal[
+    "link", "network", "power on", "power off", "restart", "move", "register", "reconfigure", "rename",
+    "device attach", "device detach", "disk grow", "disk move", "disk delete", "delete", "gpu mode",
+    "maintenance", "host down", "host up", "host settings", "cluster settings", "vcenter settings",
+    "process end", "session end",
+]  # fmt: skip
+"""What can happen to an object.
+
+"link" is a link that goes down and up, "network" another VLAN or uplink order under a port. "register" is
+another host for a VM that is off, "move" one for a VM that runs, which is stunned for that. "process end" is
+that of a process or container in a guest.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One experience of one object.
+
+    `kind` is the object's wsdl type, `name` what it was called then.
+    `about` is the part that it happened to: a NIC, a disk, a GPU, a setting, a process.
+    `cause` is the task that brought it, with its object, and empty for anything else.
+    """
+
+    at: float
+    kind: str
+    moid: str
+    name: str
+    what: Experience
+    about: str = ""
+    cause: str = ""
