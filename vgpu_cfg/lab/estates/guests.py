@@ -26,11 +26,23 @@ class AccountPart(Part):
     sudo: bool = True
 
 
+class WorkloadPart(Part):
+    """What runs in a guest for its users: a process, or a container of a `runtime`.
+
+    `container` is the one that it runs in; a runtime alone gives it a container of its own name.
+    """
+
+    name: str
+    runtime: Runtime | None = None
+    container: str = ""
+    gpu: bool = True
+
+
 class GuestPart(Part):
     """The system on a template's or VM's disk. `driver` is NVIDIA's by version, `none` without one.
 
     `datasource` is where its cloud-init looks for data, `headers` are the running kernel's.
-    `faults` are what is wrong with it, and with its clones.
+    `faults` are what is wrong with it, and with its clones. `runs` is what runs in it while it is up.
     """
 
     os: str = "ubuntu-22.04"
@@ -51,6 +63,8 @@ class GuestPart(Part):
     boot_seconds: float = Field(default=20.0, ge=0)
     account: AccountPart = AccountPart()
     faults: dict[str, str] = Field(default_factory=dict)
+    runs: tuple[WorkloadPart, ...] = ()
+    live_restore: bool = False
 
     @field_validator("faults")
     @classmethod

@@ -7,6 +7,7 @@ import re
 from vgpu_cfg.lab.guest.staging.internet import fetch, licence_refusal
 from vgpu_cfg.lab.guest.staging.work import DONE, ModuleFailedError, Work, WorkResult, applies, names
 from vgpu_cfg.lab.guest.system.gpus import branch_of, driver_loads, gpus_of_guest
+from vgpu_cfg.lab.guest.system.workloads import end_gpu_users
 
 DRIVER_MIB = 3072
 VERSION = re.compile(r"\d{3}\.\d+(?:\.\d+)?")
@@ -52,6 +53,7 @@ def install_driver(work: Work) -> WorkResult:
     if work.guest.free_mib < DRIVER_MIB:
         raise ModuleFailedError(f"the disk has {work.guest.free_mib // 1024} GiB free, the driver needs 3")
     fetch(work, package, work.text("sha256"))
+    end_gpu_users(work.lab, work.vm)
     work.guest.driver = version[0]
     work.guest.free_mib -= DRIVER_MIB
     if work.guest.has_nouveau:

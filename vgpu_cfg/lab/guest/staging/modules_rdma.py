@@ -40,6 +40,9 @@ def install_ofed(work: Work) -> WorkResult:
                 )
             fetch(work, package, work.text("sha256"))
             guest.free_mib -= OFED_MIB
+            for nic in work.seen_nics():
+                if nic.rdma:  # openibd restarts, which takes the NICs' drivers out and in
+                    work.lab.note(work.vm, "link", nic.name)
         guest.ofed = stack
     return DONE
 

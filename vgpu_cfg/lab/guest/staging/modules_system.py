@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -12,12 +14,16 @@ from vgpu_cfg.lab.guest.system.accounts import add_account
 from vgpu_cfg.lab.guest.system.cloud_config import CloudUser
 from vgpu_cfg.lab.guest.system.faults import fault_of
 from vgpu_cfg.lab.guest.system.nics import SeenNic
+from vgpu_cfg.lab.guest.system.workloads import restart_runtime
 from vgpu_cfg.lab.state.guest import NicSetting
 
 HOST_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?")
 USER_NAME = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
 PUBLIC_KEY = re.compile(r"(?:ssh-ed25519|ssh-rsa|ecdsa-sha2-nistp\d+) [A-Za-z0-9+/=]{20,}")
 HOSTS = "/etc/hosts"
+RUNTIME_TOLD = "site of the runtime"
+"""A digest of what a container runtime reads of the site when it starts: another one restarts it."""
+NOTHING: list[object] = [None, {}]
 BEGIN, END = "# vgpu-cfg: begin", "# vgpu-cfg: end"
 
 
@@ -147,8 +153,12 @@ def _has_network(work: Work) -> bool:
 
 @applies("network", _has_network, seconds=3.0)
 def set_network(work: Work) -> WorkResult:
-    """Apply netplan to the NICs; other interfaces are left alone."""
-    work.guest.settings |= _settings(work)
+    """Apply netplan: the link of each NIC whose setting changes goes down and up, which is assumed."""
+    wanted, now = _settings(work), work.guest.settings
+    for nic in work.seen_nics():
+        if nic.mac in wanted and wanted[nic.mac] != now.get(nic.mac):
+            work.lab.note(work.vm, "link", nic.name)
+    work.guest.settings |= wanted
     work.mark_written()
     return DONE
 
@@ -162,6 +172,14 @@ def set_site(work: Work) -> WorkResult:
     for text in work.texts("certificates"):
         if "BEGIN CERTIFICATE" not in text:
             raise ModuleFailedError("this is no certificate")
+    told = [work.value("proxy"), work.value("registry_mirrors") or {}, *work.texts("certificates")]
+    secrets = sorted(file.content for file in work.secret_files().values())
+    digest = hashlib.sha256(json.dumps([told, secrets]).encode()).hexdigest()
+    if (told != NOTHING or secrets or RUNTIME_TOLD in work.guest.blocks) and digest != work.guest.blocks.get(
+        RUNTIME_TOLD
+    ):
+        restart_runtime(work.lab, work.vm, work.text("runtime"))
+    work.guest.blocks[RUNTIME_TOLD] = digest
     work.mark_written()
     return DONE
 

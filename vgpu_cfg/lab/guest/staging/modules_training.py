@@ -16,12 +16,13 @@ from vgpu_cfg.lab.guest.staging.internet import (
 from vgpu_cfg.lab.guest.staging.work import DONE, ModuleFailedError, Work, WorkResult, applies, is_written
 from vgpu_cfg.lab.guest.system import files, host_key
 from vgpu_cfg.lab.guest.system.gpus import driver_loads
+from vgpu_cfg.lab.guest.system.workloads import end_container, restart_runtime
 
 RUNTIME_MIB = 1024
 UNPACKED = 2
 """How much room an image takes, measured in its size in the registry: a number of the lab's own."""
 MESH, OPT, TRAIN = "/etc/vgpu-cfg/mesh", "/opt/vgpu-cfg", "/usr/local/bin/train"
-WORKER = "vgpu-cfg-worker"
+WORKER, MESH_SSHD = "vgpu-cfg-worker", "vgpu-cfg-mesh"
 DOCKER = "/root/.docker/config.json"
 GRAFANA = "/etc/vgpu-cfg/monitoring/grafana-password"
 
@@ -67,6 +68,7 @@ def install_toolkit(work: Work) -> WorkResult:
         raise ModuleFailedError(f"there is no {runtime}")
     fetch(work, work.text("repository"))
     work.guest.toolkit.append(runtime)
+    restart_runtime(work.lab, work.vm, runtime)
     return DONE
 
 
@@ -151,6 +153,9 @@ def make_mesh(work: Work) -> WorkResult:
     """Put keys and configuration of the mesh where containers find them."""
     if not work.parts("peers"):
         raise ModuleFailedError("the mesh has no host")
+    if work.bundle_file(f"mesh/{MESH_SSHD}.service") and not work.guest.services.get(MESH_SSHD):
+        end_container(work.lab, work.vm, WORKER)  # its sshd of before holds the port
+        work.guest.services[MESH_SSHD] = True
     now = work.lab.clock.now()
     secrets = {path.rpartition("/")[2]: file.content for path, file in work.secret_files().items()}
     names = " ".join(str(name) for part in work.parts("peers") for name in part.get("names", ()))
@@ -195,6 +200,7 @@ def start_worker(work: Work) -> WorkResult:
             raise ModuleFailedError("the container gets no GPU: the NVIDIA driver is not loaded")
     if work.value("rdma") and not any(nic.rdma for nic in work.seen_nics()):
         raise ModuleFailedError("there is no RDMA device for the container")
+    end_container(work.lab, work.vm, WORKER)
     guest.services[WORKER] = True
     work.mark_written()
     return DONE

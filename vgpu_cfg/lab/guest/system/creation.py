@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from vgpu_cfg.lab.estates.guests import GuestPart
 from vgpu_cfg.lab.state.devices import disks_of
-from vgpu_cfg.lab.state.guest import Account, File, Guest
+from vgpu_cfg.lab.state.guest import Account, File, Guest, Workload
 from vgpu_cfg.lab.state.vm import VirtualMachine
 
 SYSTEM_MIB = 8192
@@ -51,6 +51,11 @@ def make_guest(part: GuestPart, disks_mib: Sequence[int], name: str) -> Guest:
         toolkit=list(part.runtimes) if part.toolkit else [],
         images=list(part.images),
         faults=dict(part.faults),
+        live_restore=part.live_restore,
+        workloads=[
+            Workload(one.name, one.runtime or "", one.container or (one.name if one.runtime else ""), one.gpu)
+            for one in part.runs
+        ],
     )
     for folder in (*RUNTIME_FOLDERS, *MORE_FOLDERS):
         guest.folders[folder] = 0o1777 if folder.endswith("tmp") else 0o755
@@ -103,7 +108,7 @@ def copy_of(guest: Guest | None) -> Guest | None:
 def stop(guest: Guest, *, goes_on: bool = False) -> None:
     """Drop what does not outlast the power; a staging that `goes_on` after a restart is told by its files."""
     guest.phase, guest.boot_due, guest.has_nouveau = "off", 0.0, False
-    guest.processes, guest.listening = [], {}
+    guest.processes, guest.listening, guest.workloads = [], {}, []
     if not goes_on:
         guest.staging = None
     for path in [path for path in guest.files if path.startswith("/run/")]:
