@@ -82,12 +82,36 @@ def _place(error: object) -> str:
     return ".".join(str(part) for part in first["loc"]) or "the top"
 
 
+def _refuse_more_disturbed(reviewed: Plan, plan: Plan) -> None:
+    """Refuse if the same changes need approval for something that the reviewed plan did not list.
+
+    A plan that was saved before these were listed has none; then the approval itself decides.
+    """
+    known = {(one.change, one.experience, one.subject) for one in reviewed.disturbed}
+    new = [
+        one.subject.name
+        for one in plan.disturbed
+        if one.needs is not None and (one.change, one.experience, one.subject) not in known
+    ]
+    if known and new:
+        from vgpu_cfg.planning.expand.ranges import fold_names
+
+        raise StalePlan(
+            f"the reviewed plan {reviewed.digest} does not list {fold_names(new)} as disturbed",
+            subject=plan.target.address,
+            remedy="run `vgpu-cfg plan` again, review it, and apply that",
+        )
+
+
 def check_reviewed(reviewed: Plan | None, plan: Plan) -> None:
     """Refuse where planning again did not come to what was reviewed, and would change something.
 
     Raises StalePlan.
     """
-    if reviewed is None or reviewed.digest == plan.digest or not plan.changes:
+    if reviewed is None or not plan.changes:
+        return
+    if reviewed.digest == plan.digest:
+        _refuse_more_disturbed(reviewed, plan)
         return
     before = {change.id for change in reviewed.changes}
     now = {change.id for change in plan.changes}

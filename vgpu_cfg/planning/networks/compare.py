@@ -211,7 +211,7 @@ def _changes_of(
     if switch.found is None:
         changes.append(_made(switch, desired, observed))
         needs = (changes[-1].id,)
-    edited = _edited(switch, needs, observed, findings)
+    edited = _edited(switch, needs, desired, observed, findings)
     if edited is not None:
         changes.append(edited)
         needs = (edited.id,)
@@ -241,9 +241,9 @@ def _made(switch: _Switch, desired: DesiredPlan, observed: Inventory) -> ChangeN
 
 
 def _edited(
-    switch: _Switch, needs: tuple[str, ...], observed: Inventory, findings: Findings
+    switch: _Switch, needs: tuple[str, ...], desired: DesiredPlan, observed: Inventory, findings: Findings
 ) -> ChangeNetwork | None:
-    mtu = _new_mtu(switch, observed, findings)
+    mtu = _new_mtu(switch, desired, observed, findings)
     edits = list(switch.edits)
     if mtu is not None:
         edits.insert(0, _mtu_edit(switch, mtu))
@@ -268,14 +268,14 @@ def _mtu_edit(switch: _Switch, mtu: int) -> Edit:
     return Edit(key="MTU", before=str(switch.mtu_now), after=str(mtu), is_default=is_implied)
 
 
-def _new_mtu(switch: _Switch, observed: Inventory, findings: Findings) -> int | None:
+def _new_mtu(switch: _Switch, desired: DesiredPlan, observed: Inventory, findings: Findings) -> int | None:
     """Return the MTU that a switch that is there is to get, None where it keeps its own."""
     if switch.found is None or switch.mtu_then == switch.mtu_now:
         return None
     if switch.is_mtu_implied and switch.mtu_then < switch.mtu_now:
         return None  # more than RDMA needs is no harm
     if switch.mtu_then < switch.mtu_now and not check_lower_mtu(
-        switch.found, switch.mtu_then, observed, findings
+        switch.found, switch.mtu_then, desired, observed, findings
     ):
         return None
     return switch.mtu_then

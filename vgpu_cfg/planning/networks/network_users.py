@@ -6,7 +6,7 @@ detail. Of the other hosts and VMs that may be there a warning says that nothing
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import field
 
 from vgpu_cfg.late_dataclasses import dataclass
@@ -15,6 +15,7 @@ from vgpu_cfg.model.observed.host_facts import DistributedSwitch, FactGroup, Vmk
 from vgpu_cfg.model.observed.inventory import Host, Inventory, Network
 from vgpu_cfg.model.plan.change import Subject
 from vgpu_cfg.model.plan.severity import Severity
+from vgpu_cfg.model.rdma import mtu_of, network_of
 from vgpu_cfg.planning.estate.site import find_named
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
@@ -32,8 +33,13 @@ class _Users:
     unread: list[str] = field(default_factory=list)
 
 
-def check_lower_mtu(switch: DistributedSwitch, mtu: int, observed: Inventory, findings: Findings) -> bool:
-    """Whether a switch may be given a lower MTU: an error where a VMkernel NIC on it has a larger one."""
+def check_lower_mtu(
+    switch: DistributedSwitch, mtu: int, desired: DesiredPlan, observed: Inventory, findings: Findings
+) -> bool:
+    """Whether a switch may get a lower MTU: an error if a VMkernel NIC or a VM's NIC on it uses a larger one.
+
+    Of VMs only those of the plan are known to use one: the plan file says what their guests get.
+    """
     subject = Subject(kind="network", name=switch.name, moid=switch.moid)
     networks = set(switch.portgroup_vlans)
     for network in observed.networks:
@@ -49,9 +55,10 @@ def check_lower_mtu(switch: DistributedSwitch, mtu: int, observed: Inventory, fi
         for vmknic in vmknics:
             if vmknic.network_moid in networks and vmknic.mtu > mtu:
                 users.known.append(_user_text(vmknic, host, str(vmknic.mtu)))
+    users.known += sorted(_own_nics_above(mtu, networks, desired, observed), key=as_counted)
     if users.known:
         message = (
-            f"{switch.name} shall have the MTU {mtu}, and VMkernel NICs on it have more: "
+            f"{switch.name} would get the MTU {mtu}, and NICs on it use more: "
             f"{listed(users.known, shown=_SHOWN)}"
         )
         remedy = "lower theirs first and plan again, or leave the network's `mtu` as it is"
@@ -65,6 +72,18 @@ def check_lower_mtu(switch: DistributedSwitch, mtu: int, observed: Inventory, fi
         remedy = "see in vCenter that none of them has a larger MTU"
         findings.add(Code.MTU_TOO_SMALL, subject, message, remedy, Severity.WARNING)
     return True
+
+
+def _own_nics_above(
+    mtu: int, networks: Collection[str], desired: DesiredPlan, observed: Inventory
+) -> Iterator[str]:
+    for vm in desired.vms:
+        for nic in vm.nics:
+            wanted = mtu_of(nic, network_of(desired, nic))
+            if nic.network is None or wanted is None or wanted <= mtu:
+                continue
+            if any(one.moid in networks for one in find_named(nic.network, observed.networks)):
+                yield f"{vm.name} on {nic.network} ({wanted})"
 
 
 def check_vlan(
@@ -114,8 +133,10 @@ def _take_vms(users: _Users, found: Network, desired: DesiredPlan, observed: Inv
         is_own = vm.is_of(desired.identity) and vm.name in own
         if vm.is_template or is_own:
             continue
-        if vm.detail is not None:
-            if any(nic.network in _ids(found) for nic in vm.detail.nics):
+        if vm.detail is not None or observed.facts.network_vms is not None:
+            if vm.moid in (observed.facts.network_vms or {}).get(found.moid, ()) or (
+                vm.detail is not None and any(nic.network in _ids(found) for nic in vm.detail.nics)
+            ):
                 users.known.append(vm.name)
             continue
         host = observed.host_by_moid.get(vm.host_moid or "")

@@ -32,9 +32,8 @@ def render_disruption(plan: Plan, width: int, *, with_all: bool = False) -> list
     )
     lines = [heading, *_host_rows(efforts, blocked, width, with_all=with_all)]
     lines += _limits(plan, width)
-    for (words, is_blocked), names in of_others.items():
-        text = f"{fold_names(names)}, {BLOCKED}" if is_blocked else fold_names(names)
-        lines += hanging(words, text, width, label_width=16, style="yellow")
+    for row in of_others:
+        lines += hanging(row.what, row.who, width, label_width=16, style="yellow")
     is_down = any(effort.enters is not None and not effort.enters.is_held for effort in efforts)
     is_off = any(one.experience is Experience.POWERED_OFF for one in plan.disturbed)
     kept = "No VM of others is powered off. " if is_down and not is_off else ""

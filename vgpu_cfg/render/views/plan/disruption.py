@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
-from vgpu_cfg.model.plan.change import DestroyVm, Impact, Plan, RelocateVm
+from vgpu_cfg.late_dataclasses import dataclass
+from vgpu_cfg.model.plan.change import DestroyVm, Impact, Plan, RelocateVm, Subject
 from vgpu_cfg.model.plan.disturbed import Experience
 from vgpu_cfg.planning.expand.ranges import fold_names
-from vgpu_cfg.render.layout.lines import duration
+from vgpu_cfg.render.layout.lines import counted, duration
 from vgpu_cfg.render.views.plan.whole import BLOCKED, host_efforts
 
 _IMPACT_WORDS = {
@@ -20,6 +22,23 @@ _IMPACT_WORDS = {
 }
 _SHOWN_WITH_CHANGES = frozenset({Experience.VMOTION, Experience.POWERED_OFF})
 """The row of the host, or of the change itself, says these."""
+_NOUNS = {"host": "host", "vm": "VM", "disk": "disk"}
+
+
+@dataclass(frozen=True, slots=True)
+class DisruptionRow:
+    """Who experiences what. `more` says through what that comes, and how many hosts and VMs it is."""
+
+    what: str
+    names: tuple[str, ...]
+    more: str = ""
+    is_blocked: bool = False
+
+    @property
+    def who(self) -> str:
+        """The names, folded, through what, and whether an error blocks it."""
+        text = f"{fold_names(self.names)} {self.more}".rstrip()
+        return f"{text}, {BLOCKED}" if self.is_blocked else text
 
 
 def disruption_rows(plan: Plan) -> Iterator[tuple[str, str]]:
@@ -32,12 +51,12 @@ def disruption_rows(plan: Plan) -> Iterator[tuple[str, str]]:
         words += [f"switches off {fold_names(effort.switched_off)}"] * bool(effort.switched_off)
         by_words.setdefault("; ".join(words), []).append(effort.name)
     yield from ((fold_names(names), what) for what, names in by_words.items())
-    reported = {name for effort in efforts for name in effort.switched_off}
-    for (what, is_blocked), names in other_disruptions(plan, reported).items():
-        yield fold_names(names), f"{what}, {BLOCKED}" if is_blocked else what
+    for row in other_disruptions(plan, {name for effort in efforts for name in effort.switched_off}):
+        what = " ".join(part for part in (row.what, row.more) if part)
+        yield fold_names(row.names), f"{what}, {BLOCKED}" if row.is_blocked else what
 
 
-def other_disruptions(plan: Plan, reported: set[str]) -> dict[tuple[str, bool], list[str]]:
+def other_disruptions(plan: Plan, reported: set[str]) -> list[DisruptionRow]:
     """Group what is not a host by what happens to it, and whether that is blocked.
 
     `reported` are VMs that a host's row names.
@@ -60,20 +79,21 @@ def other_disruptions(plan: Plan, reported: set[str]) -> dict[tuple[str, bool], 
         if Impact.VMOTION in found and (stun := stuns.get(name)) is not None:
             words += f", {duration(stun / 1000)}"
         by_words.setdefault((words, name in blocked), []).append(name)
-    return by_words | _shared(plan)
+    own = [DisruptionRow(what, tuple(names), is_blocked=is_so) for (what, is_so), names in by_words.items()]
+    return [*own, *_shared(plan)]
 
 
-def _shared(plan: Plan) -> dict[tuple[str, bool], list[str]]:
-    """Group what is disturbed besides what the changes are about; each name once a row."""
-    rows: dict[tuple[str, bool], list[str]] = {}
+def _shared(plan: Plan) -> Iterator[DisruptionRow]:
+    """Group what is disturbed besides what the changes are about."""
+    groups: dict[tuple[str, str, str, bool, bool], dict[Subject, None]] = {}
     for one in plan.disturbed:
-        if one.experience in _SHOWN_WITH_CHANGES:
-            continue
-        words = [one.experience.value]
-        words += [f"through {one.through}"] * bool(one.through)
-        words += ["(this plan's)"] * one.is_own
-        text = " ".join(words) + (f", {one.note}" if one.note else "")
-        names = rows.setdefault((text, one.change in plan.blocked), [])
-        if one.subject.name not in names:
-            names.append(one.subject.name)
-    return rows
+        if one.experience not in _SHOWN_WITH_CHANGES:
+            key = (one.experience.value, one.through, one.note, one.is_own, one.change in plan.blocked)
+            groups.setdefault(key, {})[one.subject] = None
+    for (what, through, note, is_own, is_blocked), subjects in groups.items():
+        kinds = Counter(subject.kind for subject in subjects)
+        counts = [counted(kinds[kind], noun) for kind, noun in _NOUNS.items() if kinds[kind]]
+        whose = "of this plan" if is_own else "not of this plan"
+        number = f"{' and '.join(counts)} {whose}" if counts else ""
+        more = ", ".join(part for part in (f"through {through}" if through else "", number, note) if part)
+        yield DisruptionRow(what, tuple(subject.name for subject in subjects), f"({more})", is_blocked)
