@@ -96,4 +96,5 @@ def _shared(plan: Plan) -> Iterator[DisruptionRow]:
         whose = "of this plan" if is_own else "not of this plan"
         number = f"{' and '.join(counts)} {whose}" if counts else ""
         more = ", ".join(part for part in (f"through {through}" if through else "", number, note) if part)
-        yield DisruptionRow(what, tuple(subject.name for subject in subjects), f"({more})", is_blocked)
+        in_order = sorted(subjects, key=lambda subject: subject.kind)
+        yield DisruptionRow(what, tuple(one.name for one in in_order), f"({more})", is_blocked)
