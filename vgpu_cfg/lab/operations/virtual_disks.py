@@ -7,7 +7,6 @@ assumed.
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from pyVmomi import vim
@@ -22,12 +21,13 @@ from vgpu_cfg.lab.operations.files import (
     not_found,
     put,
 )
+from vgpu_cfg.lab.operations.vms.disk_files import descriptor, sectors, uuid_in
 from vgpu_cfg.lab.rules import refusals
 from vgpu_cfg.lab.simulation.operations import task
 from vgpu_cfg.lab.simulation.simulation import Simulation
+from vgpu_cfg.lab.state.devices import disk_uuid
 from vgpu_cfg.lab.state.inventory import Datastore, Managed
 
-_SECTORS = re.compile(r"^RW (\d+) VMFS", re.MULTILINE)
 _OF = "virtualDiskManager"
 
 
@@ -60,10 +60,10 @@ def extend_disk(
     """Make a disk larger. Raises FileNotFound, InvalidArgument, NoDiskSpace."""
     del root, datacenter, eagerZero
     store, path = may_change(lab, name)
-    found = _SECTORS.search(store.files.get(path, ""))
-    if found is None:
+    size = sectors(store.files.get(path, ""))
+    if size is None:
         raise not_found(name)
-    if newCapacityKb * 2 < int(found[1]):
+    if newCapacityKb * 2 < size:
         raise refusals.bad_argument("newCapacityKb")
     _write(lab, store, path, newCapacityKb)
 
@@ -96,5 +96,5 @@ def _write(lab: Simulation, store: Datastore, path: str, kb: int) -> None:
         raise vim.fault.NoDiskSpace(
             datastore=store.name, msg=f"Insufficient disk space on datastore '{store.name}'."
         )
-    flat = path.rpartition("/")[2].replace(".vmdk", "-flat.vmdk")
-    put(lab, store, path, f'# Disk DescriptorFile\nversion=1\nRW {kb * 2} VMFS "{flat}"\n')
+    uuid = uuid_in(store.files.get(path, "")) or disk_uuid(store.moid, path, str(lab.state.revision))
+    put(lab, store, path, descriptor(path, kb, uuid))

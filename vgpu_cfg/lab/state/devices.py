@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache, partial
+from hashlib import sha256
 from itertools import zip_longest
 from typing import Any
 
@@ -87,6 +88,7 @@ class DeviceSeed:
         backing = _VD.VirtualDisk.FlatVer2BackingInfo(
             fileName=f"[{self.datastore_name}] {self.name}/{self.name}{suffix}.vmdk",
             datastore=vim.Datastore(self.datastore),
+            uuid=disk_uuid(self.datastore, self.name, str(index)),
             diskMode="persistent",
             thinProvisioned=True,
         )
@@ -104,6 +106,12 @@ class DeviceSeed:
 def seed_devices(seed: DeviceSeed) -> partial[Devices]:
     """Return what `VirtualMachine.seed` takes."""
     return partial(DeviceSeed.make, seed)
+
+
+def disk_uuid(*parts: str) -> str:
+    """Return the UUID of a disk that these parts tell from all others, in the form that ESXi gives out."""
+    digest = sha256(" ".join(parts).encode()).hexdigest()
+    return f"6000C29{digest[0]}-{digest[1:5]}-{digest[5:9]}-{digest[9:13]}-{digest[13:25]}"
 
 
 def disk_unit(index: int) -> int:

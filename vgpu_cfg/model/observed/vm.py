@@ -185,11 +185,28 @@ class VirtualNic(Frozen):
 
 
 class VirtualDisk(Frozen):
-    """A disk of a VM; `policy` is the id of its storage policy, "" for none, None where it was not read."""
+    """A disk of a VM, known by its UUID; its key is only its place on a controller.
+
+    `uuid` is that of its backing, in small letters, "" if it was not read.
+    `file` is its path with the datastore, as `[vsan] a/a.vmdk`.
+    `datastore_moid` is the datastore of that file.
+    `first_class_id` is the id of a first-class disk (vim `VirtualDisk.vDiskId`), "" for others.
+    `lun_uuid` is the LUN of a raw device mapping, "" for others.
+    `is_shared` tells that several VMs may write to it (vim `VirtualDiskSharing`).
+    `has_parent` tells that it is a delta of another disk: of a linked clone, or after a snapshot.
+    `policy` is the id of its storage policy, "" for none, None if it was not read.
+    """
 
     key: int
     capacity_mib: int
     controller_key: int
+    uuid: str = ""
+    file: str = ""
+    datastore_moid: str = ""
+    first_class_id: str = ""
+    lun_uuid: str = ""
+    is_shared: bool = False
+    has_parent: bool = False
     policy: str | None = None
 
 
@@ -232,7 +249,8 @@ class VmDetail(Frozen):
     its virtual TPM.
     `option_names` are the extraConfig keys that `extra_config` lacks, where the reading asked for them.
     `tools_status` is vim `VirtualMachineToolsVersionStatus`, "" where it is not told. `home_policy` is the id
-    of the storage policy of its home, "" for none, None where it was not read.
+    of the storage policy of its home, "" for none, None where it was not read. `media` names the USB
+    devices and the images that are connected to it.
     """
 
     change_version: str = ""
@@ -267,6 +285,7 @@ class VmDetail(Frozen):
     guest: GuestSeen | None = None
     tools_status: str = ""
     home_policy: str | None = None
+    media: tuple[str, ...] = ()
 
     @property
     def passthrough_gpus(self) -> tuple[PassthroughDevice, ...]:

@@ -42,6 +42,29 @@ _OF_A_CARD: Mapping[str, Shape] = {"backing": _NETWORKS, "deviceGroupInfo": _IN_
 _SRIOV = Kept(
     f"{_DEVICE}.VirtualSriovEthernetCard.SriovBackingInfo", (), {"physicalFunctionBacking": (_FUNCTION,)}
 )
+_DISK = f"{_DEVICE}.VirtualDisk"
+_FILE = ("fileName", "datastore", "uuid")
+_DELTAS = ("FlatVer2", "SeSparse", "SparseVer2", "FlatVer1", "SparseVer1")
+_DISK_BACKINGS = (
+    *(
+        Kept(
+            f"{_DISK}.{name}BackingInfo",
+            (*_FILE, "sharing") if name == "FlatVer2" else _FILE if "Ver1" not in name else _FILE[:2],
+            {"parent": (Kept(f"{_DISK}.{name}BackingInfo", ("fileName",)),)},
+        )
+        for name in _DELTAS
+    ),
+    Kept(f"{_DISK}.RawDiskMappingVer1BackingInfo", (*_FILE, "lunUuid", "sharing")),
+    Kept(f"{_DISK}.RawDiskVer2BackingInfo", ("uuid",)),
+    Kept(f"{_DISK}.LocalPMemBackingInfo", _FILE),
+    Kept(f"{_DEVICE}.VirtualDevice.FileBackingInfo", ("fileName", "datastore")),
+)
+_MEDIA = (
+    Kept(f"{_DEVICE}.VirtualDevice.FileBackingInfo", ("fileName",)),
+    Kept(f"{_DEVICE}.VirtualDevice.DeviceBackingInfo", ("deviceName",)),
+    Kept(f"{_DEVICE}.VirtualDevice.RemoteDeviceBackingInfo", ("deviceName",)),
+)
+_CONNECTED = (Kept(f"{_DEVICE}.VirtualDevice.ConnectInfo", ("connected", "startConnected")),)
 _DEVICES = (
     Kept(_PASSTHROUGH, ("key", "numaNode"), {"backing": _FUNCTIONS, "deviceGroupInfo": _IN_GROUP}),
     Kept(
@@ -50,7 +73,13 @@ _DEVICES = (
         {**_OF_A_CARD, "sriovBacking": (_SRIOV,), "dvxBackingInfo": (_DVX,)},
     ),
     Kept(_CARD, ("key", "macAddress"), _OF_A_CARD),
-    Kept(f"{_DEVICE}.VirtualDisk", ("key", "capacityInKB", "controllerKey")),
+    Kept(
+        _DISK,
+        ("key", "capacityInKB", "controllerKey"),
+        {"backing": _DISK_BACKINGS, "vDiskId": (Kept("vim.vslm.ID", ("id",)),)},
+    ),
+    Kept(f"{_DEVICE}.VirtualCdrom", ("key",), {"backing": _MEDIA, "connectable": _CONNECTED}),
+    Kept(f"{_DEVICE}.VirtualUSB", ("key",), {"backing": _MEDIA}),
     Kept(f"{_DEVICE}.VirtualSCSIController", ("key",)),
     Kept(f"{_DEVICE}.VirtualNVMEController", ("key",)),
     Kept(f"{_DEVICE}.VirtualSATAController", ("key",)),

@@ -52,6 +52,9 @@ _DISTRIBUTED: Any = _CARD.DistributedVirtualPortBackingInfo
 _STANDARD: Any = _CARD.NetworkBackingInfo
 _OPAQUE: Any = _CARD.OpaqueNetworkBackingInfo
 _DISK: Any = vim.vm.device.VirtualDisk
+_CD: Any = vim.vm.device.VirtualCdrom
+_USB: Any = vim.vm.device.VirtualUSB
+_NOT_SHARED = "sharingNone"
 _TPM: Any = vim.vm.device.VirtualTPM
 _NIC_KINDS: Mapping[str, str] = {
     "VirtualSriovEthernetCard": "sriov",
@@ -137,6 +140,7 @@ def make_detail(item: Item, keys: frozenset[str], *, option_names: bool = False)
         disks=tuple(_disks(devices)),
         controllers=tuple(_controllers(devices)),
         options=dict(_options(item)),
+        media=tuple(_media(devices)),
         tpm_key=next((device.key for device in devices if isinstance(device, _TPM)), None),
         **moving(item),
     )
@@ -198,11 +202,6 @@ def vgpus(devices: Iterable[Any]) -> Iterable[VgpuDevice]:
 @lru_cache(_DEVICES_KEPT)
 def _vgpu(**fields: Any) -> VgpuDevice:
     return VgpuDevice(**fields)
-
-
-@lru_cache(_DEVICES_KEPT)
-def _disk(key: int, capacity_mib: int, controller_key: int) -> VirtualDisk:
-    return VirtualDisk(key=key, capacity_mib=capacity_mib, controller_key=controller_key)
 
 
 @lru_cache(_DEVICES_KEPT)
@@ -321,7 +320,38 @@ def _network(backing: Any) -> str:
 def _disks(devices: Iterable[Any]) -> Iterable[VirtualDisk]:
     for device in devices:
         if isinstance(device, _DISK):
-            yield _disk(device.key, device.capacityInKB >> 10, device.controllerKey or 0)
+            backing = device.backing
+            store = getattr(backing, "datastore", None)
+            sharing = getattr(backing, "sharing", None)
+            yield VirtualDisk.one_of_many(
+                key=device.key,
+                capacity_mib=device.capacityInKB >> 10,
+                controller_key=device.controllerKey or 0,
+                uuid=(getattr(backing, "uuid", None) or "").lower(),
+                file=getattr(backing, "fileName", None) or "",
+                datastore_moid="" if store is None else str(store._moId),
+                first_class_id=getattr(getattr(device, "vDiskId", None), "id", None) or "",
+                lun_uuid=getattr(backing, "lunUuid", None) or "",
+                is_shared=sharing not in (None, "", _NOT_SHARED),
+                has_parent=getattr(backing, "parent", None) is not None,
+            )
+
+
+def _is_connected(drive: Any) -> bool:
+    """Whether a drive is connected, or will be at the next power-on."""
+    info = drive.connectable
+    return info is not None and bool(info.connected or info.startConnected)
+
+
+def _media(devices: Iterable[Any]) -> Iterable[str]:
+    """Yield how USB devices and connected CD/DVD drives are called."""
+    for device in devices:
+        backing = getattr(device, "backing", None)
+        name = getattr(backing, "fileName", None) or getattr(backing, "deviceName", None) or ""
+        if isinstance(device, _USB):
+            yield f"USB device {name}".rstrip()
+        elif isinstance(device, _CD) and name and _is_connected(device):
+            yield f"CD/DVD {name}"
 
 
 def _controllers(devices: Iterable[Any]) -> Iterable[DiskController]:

@@ -382,6 +382,56 @@ def test_disks_and_their_controllers() -> None:
     assert (disk.key, disk.capacity_mib, disk.controller_key) == (2000, 65536, 1000)
 
 
+def test_disks_are_known_by_what_identifies_them() -> None:
+    kind: Any = device.VirtualDisk
+    flat, store = kind.FlatVer2BackingInfo, vim.Datastore("datastore-7")
+    found = detail(
+        kind(
+            key=2000,
+            capacityInKB=1 << 20,
+            backing=flat(
+                fileName="[vsan] a/a.vmdk",
+                datastore=store,
+                uuid="6000C29A-1",
+                parent=flat(fileName="[vsan] t"),
+            ),
+        ),
+        kind(
+            key=2001,
+            capacityInKB=1 << 20,
+            vDiskId=vim.vslm.ID(id="fcd-1"),
+            backing=flat(fileName="[vsan] fcd/b.vmdk", sharing="sharingMultiWriter"),
+        ),
+        kind(
+            key=2002,
+            capacityInKB=1 << 20,
+            backing=kind.RawDiskMappingVer1BackingInfo(fileName="[vsan] a/r.vmdk", lunUuid="02000"),
+        ),
+        kind(key=2003, capacityInKB=1 << 20, backing=flat(fileName="", sharing="sharingNone")),
+    )
+    own, first_class, raw, unknown = found.disks
+    assert (own.uuid, own.file, own.datastore_moid) == ("6000c29a-1", "[vsan] a/a.vmdk", "datastore-7")
+    assert (own.has_parent, first_class.has_parent) == (True, False)
+    assert (first_class.first_class_id, first_class.is_shared, unknown.is_shared) == ("fcd-1", True, False)
+    assert (raw.lun_uuid, raw.uuid, unknown.lun_uuid) == ("02000", "", "")
+
+
+def test_usb_devices_and_connected_images_are_named() -> None:
+    cd: Any = device.VirtualCdrom
+    image = cd.IsoBackingInfo(fileName="[vsan] iso/a.iso")
+    connected, idle = (
+        device.VirtualDevice.ConnectInfo(connected=state, startConnected=state, allowGuestControl=True)
+        for state in (True, False)
+    )
+    usb: Any = device.VirtualUSB
+    found = detail(
+        cd(key=3000, backing=image, connectable=connected),
+        cd(key=3001, backing=image, connectable=idle),
+        usb(key=8000, connected=True, backing=usb.USBBackingInfo(deviceName="path:1/0/2")),
+    )
+    assert found.media == ("CD/DVD [vsan] iso/a.iso", "USB device path:1/0/2")
+
+
 def test_the_use_of_cpus_is_told_or_unknown() -> None:
     told: dict[str, Any] = {
         "summary.quickStats.overallCpuUsage": 12,

@@ -35,7 +35,16 @@ from vgpu_cfg.lab.rules import refusals
 from vgpu_cfg.lab.rules.customization import check_customization
 from vgpu_cfg.lab.simulation.operations import task
 from vgpu_cfg.lab.simulation.simulation import Simulation
-from vgpu_cfg.lab.state.devices import Devices, copy_with, disks_of, dynamic_of, has_tpm, mac_of, nics_of
+from vgpu_cfg.lab.state.devices import (
+    Devices,
+    copy_with,
+    disk_uuid,
+    disks_of,
+    dynamic_of,
+    has_tpm,
+    mac_of,
+    nics_of,
+)
 from vgpu_cfg.lab.state.inventory import (
     Cluster,
     Datastore,
@@ -204,7 +213,8 @@ def _copy_disks(
         changes: dict[str, Any] = {
             "fileName": f"[{store.name}] {vm.name}/{vm.name}{suffix}.vmdk",
             "datastore": vim.Datastore(store.moid),
+            "uuid": disk_uuid(vm.moid, str(index)),
         }
         if linked:
             changes["parent"] = disk.backing
-        devices[disk.key] = copy_with(disk, backing=copy_with(disk.backing, **changes))
+        devices[disk.key] = copy_with(disk, backing=copy_with(disk.backing, **changes), vDiskId=None)

@@ -7,6 +7,7 @@ from typing import Any
 
 from pyVmomi import vim
 
+from vgpu_cfg.lab.operations.vms.disk_files import keep_file
 from vgpu_cfg.lab.operations.vms.new_devices import NewDevices, make_device, nic_backing_for
 from vgpu_cfg.lab.rules import hardware, refusals
 from vgpu_cfg.lab.state.devices import MOST_NICS, copy_with, description, is_passthrough, vgpus_of
@@ -29,17 +30,25 @@ def apply_device_changes(
             if device.key in used and device.key <= 0:
                 raise refusals.bad_device(index)
             used.add(device.key)
+            change.creates_file = spec.fileOperation == "create"
             _check_hot(change, device)
             _add(change, device)
         elif spec.operation in ("edit", "remove"):
             if device.key not in vm.devices:
                 raise refusals.bad_device(index)
             _check_hot(change, vm.devices[device.key])
-            _edit(change, device) if spec.operation == "edit" else vm.devices.pop(device.key)
+            _edit(change, device) if spec.operation == "edit" else _remove(change, spec)
         else:
             raise refusals.bad_device(index)
     if specs:
         _check_counts(vm, len(specs) - 1)
+
+
+def _remove(change: NewDevices, spec: Any) -> None:
+    """Take a device away; a disk's file stays unless the client asks to destroy it."""
+    gone = change.vm.devices.pop(spec.device.key)
+    if isinstance(gone, _VD.VirtualDisk) and spec.fileOperation != "destroy":
+        keep_file(change.state, change.vm, gone)
 
 
 def _check_hot(change: NewDevices, device: Any) -> None:

@@ -8,6 +8,7 @@ from pyVmomi import vim, vmodl
 
 from vgpu_cfg.lab.operations import pools, removal
 from vgpu_cfg.lab.operations.refs import required, resolve_or_none
+from vgpu_cfg.lab.operations.vms.disk_files import delete_files_of_snapshots
 from vgpu_cfg.lab.operations.vms.drafts import check_name, device_name, stamp_change
 from vgpu_cfg.lab.operations.vms.place import check_reachable
 from vgpu_cfg.lab.operations.vms.privileges import NEEDED_FOR_DESTROY, NEEDED_FOR_RENAME
@@ -84,6 +85,7 @@ def destroy(lab: Simulation, thing: Managed) -> None:
             for disk in disks_of(thing.devices):
                 lab.note(thing, "disk delete", device_name(disk))
             lab.note(thing, "delete")
+            delete_files_of_snapshots(lab.state, thing)
             forget_vm(lab, thing)
         case Folder():
             children = [lab.state.objects[moid] for moid in thing.children]

@@ -6,11 +6,12 @@ judged. A VM that is off may go where it can never start; that shows at its powe
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from pyVmomi import vim, vmodl
 
-from vgpu_cfg.lab.operations.refs import resolve_or_none
+from vgpu_cfg.lab.operations.refs import resolve, resolve_or_none
 from vgpu_cfg.lab.operations.vms.drafts import stamp_change
 from vgpu_cfg.lab.operations.vms.lifecycle import forget_in_cluster
 from vgpu_cfg.lab.operations.vms.place import check_in_pool, check_reachable, check_reaches, check_usable
@@ -89,14 +90,27 @@ def migrate(
     cancelable=True,
 )
 def relocate(lab: Simulation, vm: VirtualMachine, *, spec: Any, **_priority: Any) -> None:
-    """Move a VM or a template to a host, a pool, a datastore. Nothing else of a RelocateSpec is taken."""
-    if spec.deviceChange or spec.disk or spec.service is not None or spec.folder is not None:
+    """Move a VM or a template to a host, a pool, a datastore; disks that `disk` names go where it says.
+
+    Nothing else of a RelocateSpec is taken.
+    """
+    if spec.deviceChange or spec.service is not None or spec.folder is not None:
         raise vmodl.fault.NotSupported(msg="The operation is not supported on the object.")
-    _move(lab, vm, spec.host, spec.pool, spec.datastore, path="spec.")
+    located = {one.diskId: resolve(lab.state, one.datastore, Datastore) for one in spec.disk or ()}
+    if not located.keys() <= {disk.key for disk in disks_of(vm.devices)}:
+        raise refusals.bad_argument("spec.disk.diskId")
+    _move(lab, vm, spec.host, spec.pool, spec.datastore, path="spec.", located=located)
 
 
 def _move(
-    lab: Simulation, vm: VirtualMachine, host_ref: Any, pool_ref: Any, store_ref: Any, *, path: str
+    lab: Simulation,
+    vm: VirtualMachine,
+    host_ref: Any,
+    pool_ref: Any,
+    store_ref: Any,
+    *,
+    path: str,
+    located: Mapping[int, Datastore] | None = None,
 ) -> None:
     state = lab.state
     check_reachable(state, vm)
@@ -111,7 +125,9 @@ def _move(
     if host is not before or store.moid != vm.datastore:
         check_usable(host)
         check_reaches(store, host, store_ref)
-        _check_space(vm, store)
+        _check_space(vm, store, located or {})
+        for other in (located or {}).values():
+            check_reaches(other, host, vim.Datastore(other.moid))
         if vm.is_on:
             _check_running(lab, vm, before, host)
     if vm.hardware_version > hardware.max_hardware_version(host):
@@ -125,7 +141,7 @@ def _move(
     if host_ref is not None:
         vm.host_is_chosen = False
     if store.moid != vm.datastore:
-        _move_files(lab, vm, store)
+        _move_files(lab, vm, store, located or {})
     _into_pool(lab, vm, pool)
     state.touch(vm)
 
@@ -157,22 +173,29 @@ def move_running(lab: Simulation, vm: VirtualMachine, candidates: list[Host]) ->
     admission.start(lab.state, vm, chosen, admitted, now=lab.clock.now() if since is None else since)
 
 
-def _check_space(vm: VirtualMachine, store: Datastore) -> None:
-    size_mib = sum(disk.capacityInKB // 1024 for disk in disks_of(vm.devices))
+def _check_space(vm: VirtualMachine, store: Datastore, located: Mapping[int, Datastore]) -> None:
+    size_mib = sum(disk.capacityInKB // 1024 for disk in disks_of(vm.devices) if disk.key not in located)
     if store.moid != vm.datastore and size_mib > store.free_mib:
         raise vim.fault.NoDiskSpace(
             datastore=store.name, msg=f"Insufficient disk space on datastore '{store.name}'."
         )
 
 
-def _move_files(lab: Simulation, vm: VirtualMachine, store: Datastore) -> None:
-    """Remember another datastore for the VM's home and disks; nothing is copied."""
+def _move_files(
+    lab: Simulation, vm: VirtualMachine, store: Datastore, located: Mapping[int, Datastore]
+) -> None:
+    """Remember other datastores for the VM's home and disks; nothing is copied.
+
+    A disk from elsewhere comes into the VM's folder, unless it is told to stay.
+    """
     for disk in disks_of(vm.devices):
-        path = str(disk.backing.fileName or "").partition("] ")[2]
-        lab.note(vm, "disk move", str(disk.backing.fileName or ""))
-        moved = copy_with(
-            disk.backing, fileName=f"[{store.name}] {path}", datastore=vim.Datastore(store.moid)
-        )
+        before = str(disk.backing.fileName or "")
+        to = located.get(disk.key, store)
+        if before.startswith(f"[{to.name}] "):
+            continue
+        name = f"[{to.name}] {vm.home or vm.name}/{before.rpartition('/')[2]}"
+        lab.note(vm, "disk move", before)
+        moved = copy_with(disk.backing, fileName=name, datastore=vim.Datastore(to.moid))
         vm.devices[disk.key] = copy_with(disk, backing=moved)
     old = lab.state.get(vm.datastore, Datastore)
     old.vms.pop(vm.moid, None)

@@ -8,6 +8,7 @@ from typing import Any
 from pyVmomi import vim
 
 from vgpu_cfg.lab.operations.refs import moid_of
+from vgpu_cfg.lab.operations.vms.disk_files import with_file_there, with_new_file
 from vgpu_cfg.lab.rules import hardware, refusals
 from vgpu_cfg.lab.rules.profiles import knows
 from vgpu_cfg.lab.state.devices import (
@@ -48,6 +49,7 @@ class NewDevices:
     vm: VirtualMachine
     host: Host | None
     index: int = 0
+    creates_file: bool = False
     keys: dict[int, int] = field(default_factory=dict)
 
 
@@ -204,11 +206,15 @@ def _make_disk(change: NewDevices, device: Any) -> Any:
             deviceIndex=change.index,
             msg=f"Invalid configuration for device '{change.index}'.",
         )
+    path = (getattr(device.backing, "fileName", None) or "").strip()
+    is_there = not change.creates_file and bool(path) and not path.endswith("]")
+    if is_there:
+        device = with_file_there(change.state, change.vm, device)
     size_kb = device.capacityInKB or (device.capacityInBytes or 0) // 1024
     if size_kb <= 0:
         raise refusals.bad_device(change.index)
     store = change.state.get(change.vm.datastore, Datastore)
-    if size_kb // 1024 > store.free_mib:
+    if not is_there and size_kb // 1024 > store.free_mib:
         raise vim.fault.NoDiskSpace(
             datastore=store.name, msg=f"Insufficient disk space on datastore '{store.name}'."
         )
@@ -220,25 +226,18 @@ def _make_disk(change: NewDevices, device: Any) -> Any:
         raise refusals.bad_device(change.index)
     key = _disk_key(controller, unit)
     number = 1 + sum(isinstance(other, _VD.VirtualDisk) for other in change.vm.devices.values())
-    suffix = f"_{number - 1}" if number > 1 else ""
+    flat: Any = _VD.VirtualDisk.FlatVer2BackingInfo
+    backing = device.backing or flat(diskMode="persistent", thinProvisioned=True, fileName="")
     return copy_with(
         device,
         key=key,
         deviceInfo=description(f"Hard disk {number}", f"{size_kb:,} KB"),
-        backing=_disk_backing(device.backing, store, f"{change.vm.home}/{change.vm.name}{suffix}.vmdk"),
+        backing=backing if is_there else with_new_file(change.state, change.vm, backing),
         controllerKey=controller,
         unitNumber=unit,
         capacityInKB=size_kb,
         capacityInBytes=size_kb * 1024,
     )
-
-
-def _disk_backing(backing: Any, store: Datastore, path: str) -> Any:
-    if backing is None:
-        backing = _VD.VirtualDisk.FlatVer2BackingInfo(diskMode="persistent", thinProvisioned=True)
-    if not backing.fileName or backing.fileName.endswith("]"):
-        return copy_with(backing, fileName=f"[{store.name}] {path}", datastore=vim.Datastore(store.moid))
-    return backing
 
 
 def _disk_key(controller: int, unit: int) -> int:
