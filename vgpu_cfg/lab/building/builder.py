@@ -12,7 +12,7 @@ from pyVmomi import vim, vmodl
 from vgpu_cfg.errors import DocumentError, DocumentFault
 from vgpu_cfg.lab.building.customization_specs import make_customization_spec
 from vgpu_cfg.lab.building.host_maker import make_host
-from vgpu_cfg.lab.building.site import Site, new_site
+from vgpu_cfg.lab.building.site import Site, new_site, next_site
 from vgpu_cfg.lab.estates import estate as file
 from vgpu_cfg.lab.estates.files import EstateFile
 from vgpu_cfg.lab.guest.system.creation import IMAGE_NAME, make_guest, mark_long_running
@@ -101,24 +101,35 @@ class _Builder:
         self.faults: list[DocumentFault] = []
 
     def build(self) -> LabState:
-        self._add_stock()
-        for index, part in enumerate(self.estate.clusters):
-            self._add_cluster(part, ("clusters", index))
-        self._stop_at_faults()
-        for folder in self.estate.folders:
-            self.site.add_folder(folder)
-        for index, template in enumerate(self.estate.templates):
-            host = self._host(template.host, "", ("templates", index))
-            if host is not None:
-                self._add_machine(template, template.name, host, ("templates", index))
+        self._check_policies()
+        self._add_datacenter(self.estate, ())
         for index, library in enumerate(self.estate.vcenter.libraries):
             self._add_library(library, ("vcenter", "libraries", index))
-        for index, vm in enumerate(self.estate.vms):
-            for name in vm.all_names:
-                self._add_vm(vm, name, ("vms", index))
+        self._add_vms(self.estate, ())
+        for index, part in enumerate(self.estate.beside):
+            self.site = next_site(self.state, part.datacenter)
+            self._add_datacenter(part, ("beside", index))
+            self._add_vms(part, ("beside", index))
         self._stop_at_faults()
         self.state.count_as_unchanged()
         return self.state
+
+    def _add_datacenter(self, part: file.DatacenterPart, loc: Loc) -> None:
+        self._add_stock(part, loc)
+        for index, cluster in enumerate(part.clusters):
+            self._add_cluster(cluster, (*loc, "clusters", index))
+        self._stop_at_faults()
+        for folder in part.folders:
+            self.site.add_folder(folder)
+        for index, template in enumerate(part.templates):
+            host = self._host(template.host, "", (*loc, "templates", index))
+            if host is not None:
+                self._add_machine(template, template.name, host, (*loc, "templates", index))
+
+    def _add_vms(self, part: file.DatacenterPart, loc: Loc) -> None:
+        for index, vm in enumerate(part.vms):
+            for name in vm.all_names:
+                self._add_vm(vm, name, (*loc, "vms", index))
 
     def _add_library(self, part: file.LibraryPart, loc: Loc) -> None:
         templates = {vm.name: vm.moid for vm in self.state.all(VirtualMachine) if vm.is_template}
@@ -131,19 +142,21 @@ class _Builder:
             else:
                 add_item(self.state, made, item.name, item.type)
 
-    def _add_stock(self) -> None:
-        for store in self.estate.datastores:
-            self.site.add_datastore(store.name, store.kind, store.capacity, store.free)
-        names = {store.name for store in self.estate.datastores}
+    def _check_policies(self) -> None:
+        names = {store.name for part in (self.estate, *self.estate.beside) for store in part.datastores}
         for index, policy in enumerate(self.estate.vcenter.storage_policies):
             for name in sorted({*policy.datastores} - names):
                 where = ("vcenter", "storage_policies", index, "datastores")
                 self._complain(where, f"there is no datastore {name!r}")
-        for switch in self.estate.switches:
+
+    def _add_stock(self, part: file.DatacenterPart, loc: Loc) -> None:
+        for store in part.datastores:
+            self.site.add_datastore(store.name, store.kind, store.capacity, store.free)
+        for switch in part.switches:
             self.site.add_switch(switch.name, switch.mtu)
-        for index, network in enumerate(self.estate.networks):
+        for index, network in enumerate(part.networks):
             if network.switch and network.switch not in self.site.switches:
-                self._complain(("networks", index, "switch"), f"there is no switch {network.switch!r}")
+                self._complain((*loc, "networks", index, "switch"), f"there is no switch {network.switch!r}")
             else:
                 self.site.add_network(network.name, switch=network.switch, vlan=network.vlan)
 

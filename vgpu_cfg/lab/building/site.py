@@ -244,10 +244,16 @@ def new_site(estate: str, *, vcenter: str, release: str, datacenter: str) -> Sit
     )
     root = Folder(moid=state.new_moid("group-d"), name="Datacenters", child_types=("Folder", "Datacenter"))
     state.root = root.moid
+    state.objects[root.moid] = root
+    return next_site(state, datacenter)
+
+
+def next_site(state: LabState, datacenter: str) -> Site:
+    """Begin another datacenter of a state, with its four folders."""
+    root = state.get(state.root, Folder)
     center = Datacenter(moid=state.new_moid("datacenter"), name=datacenter, parent=root.moid)
     root.children[center.moid] = None
     site = Site(state, center)
-    site.take(root)
     site.take(center)
     for kind, letter in (("vm", "v"), ("host", "h"), ("datastore", "s"), ("network", "n")):
         moid = state.new_moid(f"group-{letter}")

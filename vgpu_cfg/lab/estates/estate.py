@@ -477,11 +477,9 @@ class VcenterPart(Part):
         return self
 
 
-class Estate(Part):
-    """The whole file."""
+class DatacenterPart(Part):
+    """A datacenter and all that is in it."""
 
-    about: str
-    vcenter: VcenterPart = VcenterPart()
     datacenter: str = "dc1"
     clusters: tuple[ClusterPart, ...]
     datastores: tuple[DatastorePart, ...] = (DatastorePart(name="vsan"),)
@@ -490,4 +488,19 @@ class Estate(Part):
     folders: tuple[str, ...] = ()
     templates: tuple[TemplatePart, ...] = ()
     vms: tuple[VmPart, ...] = ()
+
+
+class Estate(DatacenterPart):
+    """The whole file: one datacenter, and others `beside` it, in which names may be the same."""
+
+    about: str
+    vcenter: VcenterPart = VcenterPart()
+    beside: tuple[DatacenterPart, ...] = ()
     internet: InternetPart = InternetPart()
+
+    @model_validator(mode="after")
+    def _datacenters_apart(self) -> Estate:
+        names = [one.datacenter for one in (self, *self.beside)]
+        if len({*names}) < len(names):
+            raise ValueError("datacenters have names of their own: write `datacenter:` in each of `beside`")
+        return self
