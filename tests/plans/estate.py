@@ -67,6 +67,58 @@ Row = Mapping[str, Any]
 
 def make_inventory(estate: Row) -> Inventory:
     """Build an inventory from the rows of an estate; see tests/plans/README.md for its keys."""
+    found = _make_datacenter(estate)
+    for name, row in (estate.get("beside") or {}).items():
+        found = _with_another(found, _make_datacenter(row or {}), name)
+    return found
+
+
+def _with_another(found: Inventory, other: Inventory, datacenter: str) -> Inventory:
+    """Add what is in another datacenter, under ids of its own; that of `unread` tells no place."""
+    lists = ("clusters", "hosts", "vms", "networks", "datastores", "folders", "resource_pools")
+    ids = {one.moid for name in lists for one in getattr(other, name)} | {
+        text
+        for one in (*other.vms, *other.networks, *other.hosts, *other.facts.switches)
+        for key in ("instance_uuid", "portgroup_key", "switch_uuid", "uuid", "system_id", "moid")
+        if (text := getattr(one, key, None))
+    }
+    is_read = datacenter != "unread"
+
+    def moved(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {moved(key): moved(one) for key, one in value.items()}
+        if isinstance(value, list | tuple | set | frozenset):
+            return type(value)(moved(one) for one in value)
+        if not isinstance(value, str):
+            return value
+        if value == "dc1" or value.startswith("/dc1/"):
+            return value.replace("dc1", datacenter, 1) if is_read else ""
+        return f"{value}@{datacenter}" if value in ids else value
+
+    rows = {name: getattr(other, name) for name in (*lists, "facts")}
+    made = Inventory.model_validate(
+        other.model_dump(include={"vcenter", "read_at"})
+        | {name: moved(_dumped(value)) for name, value in rows.items()}
+    )
+    place = ManagedObject(moid=f"dc-{datacenter}", name=datacenter, inventory_path=f"/{datacenter}")
+    facts = found.facts
+    facts = facts.model_copy(
+        update={
+            "hosts": {**facts.hosts, **made.facts.hosts},
+            "clusters": {**facts.clusters, **made.facts.clusters},
+            "switches": (*facts.switches, *made.facts.switches),
+        }
+    )
+    both = {name: (*getattr(found, name), *getattr(made, name)) for name in lists}
+    datacenters = (*found.datacenters, *([place] if is_read else ()))
+    return found.model_copy(update={**both, "facts": facts, "datacenters": datacenters})
+
+
+def _dumped(value: Any) -> Any:
+    return [one.model_dump() for one in value] if isinstance(value, tuple) else value.model_dump()
+
+
+def _make_datacenter(estate: Row) -> Inventory:
     clusters = dict(estate.get("clusters") or {"gpu": {}})
     host_rows = estate.get("hosts") or {}
     vm_rows = estate.get("vms") or {}

@@ -151,6 +151,7 @@ class _World:
     def __init__(self, observed: Inventory, plan: PlanIdentity, choose: Chooser) -> None:
         self.observed, self.plan, self.choose = observed, plan, choose
         self.vms: dict[str, Vm] = {vm.moid: vm for vm in observed.vms}
+        self.folders = {folder.moid: folder.inventory_path for folder in observed.folders}
         self.hosts: dict[str, Host] = {host.moid: host for host in observed.hosts}
         self.clusters = {
             cluster.moid: SimulatedCluster(cluster, lambda ref: self._vm(ref).moid)
@@ -347,6 +348,7 @@ class _World:
         self.vms[moid] = Vm(
             moid=moid,
             name=change.vm.name,
+            inventory_path=f"{self.folders[change.location.folder_moid]}/{change.vm.name}",
             folder_moid=change.location.folder_moid,
             host_moid=change.location.host_moid,
             instance_uuid=f"uuid-of-{moid}",

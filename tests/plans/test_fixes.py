@@ -47,6 +47,8 @@ NOTHING_HELPS = {
     "policies-of-a-vm-are-not-told": "an account that is told them",
     "policy-where-there-is-none": "a policy, which only an administrator of storage can state",
     "policies-were-not-read": "a vCenter, where a recording was read",
+    "switch-whose-datacenter-was-not-read": "an account that may read it",
+    "host-of-another-datacenter": "which of its datacenter's hosts are meant, only its user knows",
 }
 """Cases that no edit or act helps which could be tried here; their findings say in words what does."""
 FREE = frozenset({FixKind.FILE, FixKind.OUTSIDE})

@@ -23,7 +23,7 @@ from vgpu_cfg.planning.estate.lost import can_go
 from vgpu_cfg.planning.estate.naming import as_named
 from vgpu_cfg.planning.estate.orphans import orphans_to_delete, report_orphans
 from vgpu_cfg.planning.estate.ownership import Ownership, assess_ownership, marked_moids, others_moids
-from vgpu_cfg.planning.estate.site import Site, check_networks
+from vgpu_cfg.planning.estate.site import Site, check_networks, with_own_networks
 from vgpu_cfg.planning.findings.blocked import blocked_changes
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
@@ -113,7 +113,7 @@ class _Planning:
         self, desired: DesiredPlan, observed: Inventory, catalog: Catalog, options: PlanOptions
     ) -> None:
         self.catalog, self.options = catalog, options
-        observed = as_named(desired, observed)
+        observed = with_own_networks(desired, as_named(desired, observed))
         self.desired = desired = with_expired_at_rest(desired, observed)
         self.findings = Findings.for_plan(desired)
         self.as_read = observed

@@ -146,7 +146,7 @@ class Situation:
         return [
             entry
             for entry in self.desired.hosts
-            if any(host.name == host_name for host in hosts_of(entry, self.observed, self.desired.datacenter))
+            if any(host.name == host_name for host in hosts_of(entry, self.desired, self.observed))
         ]
 
     def set_key(self, vm: DesiredVm, *steps: tuple[str | int, Any]) -> tuple[Edit, ...]:

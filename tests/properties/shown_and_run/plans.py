@@ -12,6 +12,8 @@ DEPOT = "/vmfs/volumes/vsan/NVD-AIE-800_580.95.02.zip"
 HOSTS = ("esx-1.lab", "esx-2.lab")
 GPUS = ("0000:21:00.0", "0000:e2:00.0")
 PUBLIC_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+OTHER = "dc2"
+"""A datacenter beside that of the plans, where all has the same names; nothing of it is ever touched."""
 MADE = "made"
 """What VMs that are made from nothing are called; the others are clones."""
 NICS = {"vmnic2": "0000:24:00.0", "vmnic3": "0000:e4:00.0"}
@@ -78,12 +80,21 @@ def _estate(*, has_driver: bool, graphics: str, passthrough: bool, drs: str, fun
             ),
         ],
     }
+    stock = _stock(drs=drs, host=host if has_driver else host | {"driver": "none"})
+    twin = stock | {"datacenter": OTHER, "vms": [{"name": name} for name in ("vm-a-01", f"{MADE}-01")]}
+    twin["clusters"] = [stock["clusters"][0] | {"hosts": [host | {"names": ["other-1.lab"]}]}]
     return {
         "about": "made at random",
         "vcenter": {"licences": ["AB0C1-DE2F3-GH4I5-JK6L7-MN8O9"]},
-        "clusters": [
-            {"name": "gpu", "drs": drs, "hosts": [host if has_driver else host | {"driver": "none"}]}
-        ],
+        "beside": [twin],
+        **stock,
+    }
+
+
+def _stock(*, drs: str, host: Row) -> Row:
+    """Return a datacenter's cluster, networks, folders and templates: each datacenter has the same names."""
+    return {
+        "clusters": [{"name": "gpu", "drs": drs, "hosts": [host]}],
         "switches": [{"name": "dvs-old"}],
         "networks": [{"name": "vm-network"}, {"name": "dv-train", "switch": "dvs-old", "vlan": 12}],
         "datastores": [{"name": "vsan", "capacity": "20TiB", "free": "15TiB"}],
@@ -219,7 +230,7 @@ def plan_files(draw: st.DrawFn, *, has_driver: bool, passthrough: bool, of_hosts
     row: Row = {
         "version": 1,
         "name": "random",
-        "vcenter": f"lab:{ESTATE}",
+        "vcenter": {"server": f"lab:{ESTATE}", "datacenter": "dc1"},
         "secrets": {"esxi": "env:ESXI_PASSWORD", "key": "env:LICENCE_KEY"},
     }
     if of_hosts:
@@ -261,7 +272,7 @@ def _with_policies(home: str, disk: str, *others: Row) -> Row:
     return {
         "version": 1,
         "name": "policies",
-        "vcenter": f"lab:{ESTATE}",
+        "vcenter": {"server": f"lab:{ESTATE}", "datacenter": "dc1"},
         "defaults": common | {"storage_policy": home},
         "vms": [
             {"name": "a", "template": "ubuntu", "gpus": "grid_a100-10c", "disks": [*others, *own]},
@@ -293,7 +304,7 @@ def _customized(*vms: Row) -> Row:
     return {
         "version": 1,
         "name": "customised",
-        "vcenter": f"lab:{ESTATE}",
+        "vcenter": {"server": f"lab:{ESTATE}", "datacenter": "dc1"},
         "networks": [
             {
                 "name": "vm-network",

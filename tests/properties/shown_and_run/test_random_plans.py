@@ -16,8 +16,9 @@ from hypothesis import HealthCheck, Phase, assume, example, given, settings
 from tests.cli.command_line import CommandLine
 from tests.extent import examples
 from tests.properties.shown_and_run.comparison import faults_of
-from tests.properties.shown_and_run.plans import CUSTOMIZED, ESTATE, POLICIES, Case, cases
+from tests.properties.shown_and_run.plans import CUSTOMIZED, ESTATE, OTHER, POLICIES, Case, cases
 from tests.properties.shown_and_run.reviewed import run_reviewed
+from vgpu_cfg.lab.state.inventory import LabState
 
 SECRETS = {"ESXI_PASSWORD": "lab", "LICENCE_KEY": "AB0C1-DE2F3-GH4I5-JK6L7-MN8O9"}
 
@@ -29,6 +30,12 @@ def few(count: int, many: int) -> settings:
         phases=(Phase.explicit, Phase.generate),
         suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow],
     )
+
+
+def touched_beyond(state: LabState) -> list[str]:
+    """Name what is changed or new in the datacenter that no plan names."""
+    found = [(state.datacenter_of(thing), thing) for thing in state.objects.values()]
+    return [thing.name for center, thing in found if thing.revision and center and center.name == OTHER]
 
 
 def faults_in(case: Case, *, of_vms: bool) -> list[str]:
@@ -47,6 +54,7 @@ def faults_in(case: Case, *, of_vms: bool) -> list[str]:
                 break
             count += 1
             faults += faults_of(run, of_vms=of_vms)
+            faults += [f"{name} is touched" for name in touched_beyond(vgpu_cfg.lab(ESTATE).state)]
     assume(count)
     return faults
 

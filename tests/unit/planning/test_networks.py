@@ -31,12 +31,15 @@ def estate(
     row = {
         "vcenter": {"address": "vc.example"},
         "read_at": datetime(2026, 11, 20, tzinfo=UTC),
-        "datacenters": [{"moid": "datacenter-1", "name": "dc1"}],
-        "clusters": [{"moid": "domain-c1", "name": "gpu", "host_moids": ["host-1"]}],
+        "datacenters": [{"moid": "datacenter-1", "name": "dc1", "inventory_path": "/dc1"}],
+        "clusters": [
+            {"moid": "domain-c1", "name": "gpu", "inventory_path": "/dc1/host/gpu", "host_moids": ["host-1"]}
+        ],
         "hosts": [
             {
                 "moid": "host-1",
                 "name": "esx-01",
+                "inventory_path": "/dc1/host/gpu/esx-01",
                 "cluster_moid": "domain-c1",
                 "nics": [_nic(number) for number in range(nics)],
             }

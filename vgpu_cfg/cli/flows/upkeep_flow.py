@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -166,7 +167,18 @@ _MOST_REASON = MOST_CHARACTERS - 135
 
 
 def _work(asked: Upkeep, connection: Connection, flags: ConnectionFlags, output: OutputFormat) -> int:
+    from vgpu_cfg.model.desired import DesiredPlan
+    from vgpu_cfg.planning.upkeep.reach import within_reach
+
     scope = asked.scope.model_copy(update={"datacenter": connection.datacenter})
+    reach = DesiredPlan(
+        name="upkeep",
+        vcenter=connection.server,
+        datacenter=connection.datacenter,
+        contexts=connection.protecting,
+    )
+    unbound = asked.plan_for
+    asked = replace(asked, plan_for=lambda observed: within_reach(unbound(observed), reach, observed))
     if asked.is_dry:
         with compose.connect_reader(connection) as reader:
             observed = _read(reader, scope)

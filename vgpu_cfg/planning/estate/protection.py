@@ -29,40 +29,49 @@ class Protection:
         return cls((*contexts, (PLAN_FILE, desired.protect)))
 
     def of_vm(self, name: str, folder: Folder | None) -> Covering | None:
-        """Return what covers a VM, None where nothing does."""
-        for source, what in self._of_vm(name, folder):
-            return Covering(what, source)
-        return None
+        """Return what covers a VM, None if nothing does. A folder whose path is unread may be any."""
+        return next(self._of_vm(name, folder), None)
 
-    def of_cluster(self, cluster: Cluster) -> Covering | None:
-        """Return what covers a cluster, None where nothing does."""
+    def of_cluster(self, cluster: Cluster | None) -> Covering | None:
+        """Return what covers a cluster, None if nothing does. One that was not read may be any."""
         for source, globs in self.rules:
-            if any(matches_any(text, globs.clusters) for text in (cluster.name, cluster.inventory_path)):
+            if cluster is None:
+                if globs.clusters:
+                    return Covering("its cluster", source, unread="clusters")
+            elif any(matches_any(text, globs.clusters) for text in (cluster.name, cluster.inventory_path)):
                 return Covering(f"the cluster {cluster.name}", source)
         return None
 
-    def _of_vm(self, name: str, folder: Folder | None) -> Iterator[tuple[str, str]]:
+    def _of_vm(self, name: str, folder: Folder | None) -> Iterator[Covering]:
         for source, globs in self.rules:
             if matches_any(name, globs.names):
-                yield source, "its name"
-            if folder is None:
+                yield Covering("its name", source)
+            if folder is None or not folder.inventory_path:
+                if globs.folders:
+                    yield Covering("its folder", source, unread="folders")
                 continue
-            path = folder.inventory_path or folder.name
+            path = folder.inventory_path
             for glob in globs.folders:
                 if matches_any(path, (glob, f"{glob.rstrip('/')}/*")) or matches_any(folder.name, [glob]):
-                    yield source, f"the folder {path}"
+                    yield Covering(f"the folder {path}", source)
 
 
 @dataclass(frozen=True, slots=True)
 class Covering:
-    """What of `protect` covers something: `what` it names, and `source`, who says so."""
+    """What of `protect` covers something: `what` it names, and `source`, who says so.
+
+    `unread` is the kind of thing whose place was not read: one of those that are protected may be it.
+    """
 
     what: str
     source: str
+    unread: str = ""
 
     @property
     def message(self) -> str:
         """Say that it is protected, and by whom."""
+        if self.unread:
+            return f"{self.what} was not read, and {self.source} protects some {self.unread}"
         return f"{self.what} is protected by {self.source}"
 
     def remedy(self, or_else: str = "", alone: str = "") -> str:
@@ -70,6 +79,8 @@ class Covering:
 
         Nothing that a plan file says takes a context's word back.
         """
+        if self.unread:
+            return f"see that the account may read {self.what}, and those above it"
         if self.source == PLAN_FILE:
             return f"remove it from `protect`, or {or_else}" if or_else else "remove it from `protect`"
         only = f"{alone}; " if alone else ""

@@ -53,15 +53,20 @@ class Site:
         self._findings = findings
         self.observed = observed
         self._to_be_made = {network.name for network in desired.networks if network.switch}
-        self.datacenter = _datacenter(desired, observed, findings)
-        path = _path_of(self.datacenter) if self.datacenter else ""
-        self.clusters = _inside(path, observed.clusters)
-        self.folders = _inside(path, observed.folders)
-        self.pools = _inside(path, observed.resource_pools)
-        self.networks = _inside(path, observed.networks)
-        self.datastores = _inside(path, observed.datastores)
-        self.vms = _inside(path, observed.vms)
+        self.datacenter = datacenter_of(desired, observed)
+        if self.datacenter is None:
+            _refuse_datacenter(desired, observed, findings)
+        self.clusters = self._own(desired, observed.clusters)
+        self.folders = self._own(desired, observed.folders)
+        self.pools = self._own(desired, observed.resource_pools)
+        self.networks = self._own(desired, observed.networks)
+        self.datastores = self._own(desired, observed.datastores)
+        self.vms = self._own(desired, observed.vms)
         self.templates = tuple(vm for vm in self.vms if vm.is_template)
+
+    def _own(self, desired: DesiredPlan, objects: Sequence[T]) -> tuple[T, ...]:
+        """Keep those of the datacenter; all if that is an error, so that it is the only one."""
+        return tuple(objects) if self.datacenter is None else inside(desired, self.observed, objects)
 
     def folder_of(self, vm: DesiredVm) -> Folder | None:
         """Return the VM's folder; without a name that is the datacenter's VM folder."""
@@ -195,33 +200,55 @@ def check_networks(desired: DesiredPlan, site: Site, findings: Findings) -> None
             findings.add(Code.NETWORK_AMBIGUOUS, subject, message, f"write its path: {paths}")
 
 
-def _datacenter(desired: DesiredPlan, observed: Inventory, findings: Findings) -> ManagedObject | None:
+def datacenter_of(desired: DesiredPlan, observed: Inventory) -> ManagedObject | None:
+    """Return the datacenter that the plan names, or the only one; None if that is not exactly one."""
+    known = observed.datacenters
+    found = known if desired.datacenter is None else find_named(desired.datacenter, known)
+    return found[0] if len(found) == 1 else None
+
+
+def inside(desired: DesiredPlan, observed: Inventory, objects: Sequence[T]) -> tuple[T, ...]:
+    """Keep what was read to be in the plan's datacenter: an object whose place is unread is outside.
+
+    A plan that names no datacenter has all objects if vCenter shows none, or several: then an error is found.
+    """
+    datacenter = datacenter_of(desired, observed)
+    if datacenter is None:
+        return () if desired.datacenter is not None else tuple(objects)
+    path = f"{datacenter.inventory_path or f'/{datacenter.name}'}/"
+    return tuple(one for one in objects if one.inventory_path.startswith(path))
+
+
+def with_own_networks(desired: DesiredPlan, observed: Inventory) -> Inventory:
+    """Return the inventory with the networks and distributed switches of the plan's datacenter only.
+
+    A switch is where its portgroups are: each has one for its uplinks at least.
+    """
+    networks = inside(desired, observed, observed.networks)
+    if len(networks) == len(observed.networks):
+        return observed
+    others = {one.moid for one in observed.networks} - {one.moid for one in networks}
+    own = {one.switch_uuid for one in networks}
+    switches = (
+        one for one in observed.facts.switches if one.uuid in own and others.isdisjoint(one.portgroup_vlans)
+    )
+    facts = observed.facts.model_copy(update={"switches": tuple(switches)})
+    return observed.model_copy(update={"networks": networks, "facts": facts})
+
+
+def _refuse_datacenter(desired: DesiredPlan, observed: Inventory, findings: Findings) -> None:
     subject = Subject(kind="plan", name=desired.name)
     known = observed.datacenters
     if desired.datacenter is None:
-        if len(known) > 1:
+        if known:
             remedy = "write vcenter: {server: …, datacenter: …}; there are " + listed(
                 (one.name for one in known), shown=8
             )
             message = f"the vCenter has {len(known)} datacenters and the plan names none"
             findings.add(Code.DATACENTER_NOT_NAMED, subject, message, remedy)
-            return None
-        return known[0] if known else None
+        return
     found = find_named(desired.datacenter, known)
-    if len(found) == 1:
-        return found[0]
     remedy = did_you_mean(desired.datacenter, (one.name for one in known), noun="datacenters")
     code = Code.DATACENTER_NOT_NAMED if found else Code.DATACENTER_NOT_FOUND
     message = f"{len(found) or 'no'} datacenters are called {desired.datacenter!r}"
     findings.add(code, subject, message, remedy)
-    return None
-
-
-def _path_of(found: ManagedObject) -> str:
-    return found.inventory_path or f"/{found.name}"
-
-
-def _inside(path: str, objects: Sequence[T]) -> tuple[T, ...]:
-    """Keep what lies in the datacenter, and what does not tell where it lies."""
-    inside = f"{path}/" if path else ""
-    return tuple(one for one in objects if not one.inventory_path or one.inventory_path.startswith(inside))

@@ -112,5 +112,5 @@ def host_branches(desired: DesiredPlan, observed: Inventory) -> Mapping[str, str
     for entry in reversed(desired.hosts):
         wanted = branch_of(entry.driver.version or "") if entry.driver is not None else ""
         if wanted:
-            found |= dict.fromkeys((host.moid for host in hosts_of(entry, observed)), wanted)
+            found |= dict.fromkeys((host.moid for host in hosts_of(entry, desired, observed)), wanted)
     return {moid: branch for moid, branch in found.items() if branch}

@@ -91,7 +91,7 @@ def _desired_options(desired: DesiredPlan, observed: Inventory) -> Iterator[_Des
         if not options:
             continue
         moids = dict.fromkeys(
-            host.cluster_moid or host.compute_moid for host in hosts_of(entry, observed, desired.datacenter)
+            host.cluster_moid or host.compute_moid for host in hosts_of(entry, desired, observed)
         )
         for moid in moids:
             cluster = observed.cluster_by_moid.get(moid)

@@ -9,31 +9,38 @@ from vgpu_cfg.documents import did_you_mean
 from vgpu_cfg.model.desired import DesiredHosts, DesiredPlan
 from vgpu_cfg.model.identity import PlanIdentity
 from vgpu_cfg.model.observed.host_facts import ClusterFacts, HostFacts
-from vgpu_cfg.model.observed.inventory import Host, Inventory
+from vgpu_cfg.model.observed.inventory import Cluster, Host, Inventory
 from vgpu_cfg.model.plan.change import Subject
 from vgpu_cfg.planning.estate.protection import Protection
-from vgpu_cfg.planning.estate.site import find_named
+from vgpu_cfg.planning.estate.site import find_named, inside
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import PlanOptions, matches_any
-from vgpu_cfg.planning.findings.wording import as_counted
+from vgpu_cfg.planning.findings.wording import as_counted, listed
 from vgpu_cfg.planning.host_settings.entry import HostView
 from vgpu_cfg.planning.host_settings.nics.handed_out import nic_names
 from vgpu_cfg.planning.host_settings.resolved_host import ResolvedHost
 
 
-def hosts_of(entry: DesiredHosts, observed: Inventory, datacenter: str | None = None) -> list[Host]:
-    """Return the hosts that an entry means, in the order in which people count."""
-    clusters = [one for one in observed.clusters if datacenter is None or one.datacenter in ("", datacenter)]
-    wanted = None if entry.cluster is None else {one.moid for one in find_named(entry.cluster, clusters)}
+def hosts_of(entry: DesiredHosts, desired: DesiredPlan, observed: Inventory) -> list[Host]:
+    """Return the hosts of the plan's datacenter that an entry means, in the order in which people count.
+
+    A cluster's name that several clusters have means none of them.
+    """
+    clusters = _clusters_of(entry, desired, observed)
+    wanted = {clusters[0].moid} if len(clusters) == 1 else set()
     found = [
         host
-        for host in observed.hosts
-        if (datacenter is None or host.datacenter in ("", datacenter))
-        and (wanted is None or (host.cluster_moid or host.compute_moid) in wanted)
+        for host in inside(desired, observed, observed.hosts)
+        if (entry.cluster is None or (host.cluster_moid or host.compute_moid) in wanted)
         and (not entry.names or matches_any(host.name, entry.names))
     ]
     return sorted(found, key=lambda host: (as_counted(host.name), host.moid))
+
+
+def _clusters_of(entry: DesiredHosts, desired: DesiredPlan, observed: Inventory) -> list[Cluster]:
+    clusters = inside(desired, observed, observed.clusters)
+    return [] if entry.cluster is None else find_named(entry.cluster, clusters)
 
 
 def resolve_hosts(
@@ -43,14 +50,16 @@ def resolve_hosts(
     resolved_hosts: dict[str, ResolvedHost] = {}
     protection = Protection.of(desired)
     for index, entry in enumerate(desired.hosts):
-        found = hosts_of(entry, observed, desired.datacenter)
+        found = hosts_of(entry, desired, observed)
         _check_globs(entry, found, observed, desired, findings)
         for host in found:
             if options.only and not options.selects("", host.name):
                 continue
             cluster = observed.cluster_of(host)
-            if cluster is not None and (covering := protection.of_cluster(cluster)):
-                message = f"its cluster {cluster.name} is protected by {covering.source}"
+            if covering := protection.of_cluster(cluster):
+                message = covering.message
+                if cluster is not None:
+                    message = f"its cluster {cluster.name} is protected by {covering.source}"
                 remedy = covering.remedy("from `hosts`", "remove it from `hosts`")
                 _add(findings, Code.PROTECTED, host, message, remedy)
                 continue
@@ -108,18 +117,28 @@ def _check_globs(
     entry: DesiredHosts, found: Sequence[Host], observed: Inventory, desired: DesiredPlan, findings: Findings
 ) -> None:
     subject = Subject(kind="plan", name=desired.name)
-    if entry.cluster is not None and not find_named(entry.cluster, observed.clusters):
-        known = [cluster.name for cluster in observed.clusters]
+    clusters = _clusters_of(entry, desired, observed)
+    if entry.cluster is not None and not clusters:
+        known = [cluster.name for cluster in inside(desired, observed, observed.clusters)]
         message = f"`hosts` names the cluster {entry.cluster!r}, which is not there"
         remedy = did_you_mean(entry.cluster, known, noun="clusters")
         findings.add(Code.CLUSTER_NOT_FOUND, subject, message, remedy)
         return
+    if len(clusters) > 1:
+        message = f"`hosts` names the cluster {entry.cluster!r}, and {len(clusters)} have this name"
+        paths = sorted(one.inventory_path or one.moid for one in clusters)
+        remedy = f"write its path: {listed(paths, shown=6)}"
+        findings.add(Code.CLUSTER_AMBIGUOUS, subject, message, remedy)
+        return
     names = [host.name for host in found]
     for glob in entry.names or ("*",):
         if not any(matches_any(name, (glob,)) for name in names):
-            everyone = [host.name for host in observed.hosts]
+            everyone = [host.name for host in inside(desired, observed, observed.hosts)]
             message = f"no host matches {glob!r}" + (f" in {entry.cluster}" if entry.cluster else "")
-            findings.add(Code.HOST_NOT_MATCHED, subject, message, did_you_mean(glob, everyone, noun="hosts"))
+            remedy = did_you_mean(glob, everyone, noun="hosts")
+            if outside := [one.name for one in observed.hosts if matches_any(one.name, (glob,))]:
+                message += f"; {listed(outside, shown=6)} is not in the plan's datacenter and cluster"
+            findings.add(Code.HOST_NOT_MATCHED, subject, message, remedy)
 
 
 def _add(findings: Findings, code: Code, host: Host, message: str, remedy: str) -> None:

@@ -157,11 +157,11 @@ class Movables:
 
     def _why_bound(self, vm: Vm, detail: VmDetail, host: Host) -> str:
         """Say what keeps a VM on its host whatever is done, empty where nothing does."""
-        cluster = self.observed.cluster_by_moid.get(host.cluster_moid or "")
+        cluster = self.observed.cluster_of(host)
         folder = self.observed.folder_by_moid.get(vm.folder_moid or "")
         if covering := self.protection.of_vm(vm.name, folder):
             return covering.message
-        if cluster is not None and (covering := self.protection.of_cluster(cluster)):
+        if covering := self.protection.of_cluster(cluster):
             return covering.message
         if vm.moid in self.changing:
             return "the plan changes it itself"

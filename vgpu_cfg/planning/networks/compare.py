@@ -21,7 +21,7 @@ from vgpu_cfg.model.observed.inventory import Host, Inventory, Network, NetworkK
 from vgpu_cfg.model.plan.change import ChangeNetwork, Edit, Subject
 from vgpu_cfg.model.plan.host_change import EditSwitch, MakeSwitch, SetPortgroup
 from vgpu_cfg.model.rdma import network_mtu
-from vgpu_cfg.planning.estate.site import find_named
+from vgpu_cfg.planning.estate.site import datacenter_of, find_named
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.host_settings.entry import HostView
@@ -78,7 +78,7 @@ def plan_networks(desired: DesiredPlan, observed: Inventory, findings: Findings)
     """
     switches = _switches(desired, observed, findings)
     for entry in desired.hosts:
-        for host in hosts_of(entry, observed, desired.datacenter):
+        for host in hosts_of(entry, desired, observed):
             _take_members(entry, host, switches, observed, findings)
     _check_mtus(desired, switches, observed, findings)
     changes: list[ChangeNetwork] = []
@@ -224,10 +224,8 @@ def _changes_of(
 
 def _made(switch: _Switch, desired: DesiredPlan, observed: Inventory) -> ChangeNetwork:
     """Make the switch in the plan's datacenter; whoever makes it looks the network folder up."""
-    datacenters = [
-        one for one in observed.datacenters if desired.datacenter in (None, one.name, one.inventory_path)
-    ]
-    datacenter = datacenters[0].moid if datacenters else ""
+    datacenter = datacenter_of(desired, observed)
+    place = datacenter.moid if datacenter is not None else ""
     mtu = switch.wanted_mtu
     edits = [Edit(key="switch", after=switch.name)]
     if mtu is not None:
@@ -236,7 +234,7 @@ def _made(switch: _Switch, desired: DesiredPlan, observed: Inventory) -> ChangeN
         id=f"make switch {switch.name}",
         subject=switch.subject,
         edits=tuple(edits),
-        network=MakeSwitch(datacenter_moid=datacenter, name=switch.name, mtu=mtu),
+        network=MakeSwitch(datacenter_moid=place, name=switch.name, mtu=mtu),
     )
 
 

@@ -149,7 +149,7 @@ def _is_managed(host: Host, found: Network, desired: DesiredPlan, observed: Inve
     return any(
         found in find_named(vmknic.network, observed.networks)
         for entry in desired.hosts
-        if entry.vmknics and host in hosts_of(entry, observed, desired.datacenter)
+        if entry.vmknics and host in hosts_of(entry, desired, observed)
         for vmknic in entry.vmknics
     )
 

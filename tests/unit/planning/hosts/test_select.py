@@ -27,7 +27,7 @@ SITE = {"hosts": ROWS, "clusters": {"a": {}, "b": {}}}
     ],
 )
 def test_an_entry_means_hosts_in_the_order_people_count(entry: dict[str, Any], expected: list[str]) -> None:
-    found = hosts_of(DesiredHosts.model_validate(entry), estate(**SITE))
+    found = hosts_of(DesiredHosts.model_validate(entry), plan_for(), estate(**SITE))
     assert [one.name for one in found] == expected
 
 

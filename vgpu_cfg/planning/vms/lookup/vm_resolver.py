@@ -103,7 +103,7 @@ class VmResolver:
 
         One that exists is under its name and folder in vCenter, too.
         """
-        covering = self.protection.of_vm(vm.name, folder)
+        covering = self.protection.of_vm(vm.name, folder) if folder is not None else None
         if covering is None and existing is not None:
             where = self.observed.folder_by_moid.get(existing.folder_moid or "")
             covering = self.protection.of_vm(existing.called or existing.name, where)
