@@ -1,17 +1,15 @@
-"""What can be wrong: the small changes of functions that mutmut makes, and how one gets into a process."""
+"""What can be wrong: the small changes of functions that mutmut makes, one at a time."""
 
 from __future__ import annotations
 
 import difflib
-import gc
 import random
 import re
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from types import CodeType, FunctionType
 
 import libcst as cst
 from libcst.metadata import MetadataWrapper, ParentNodeProvider, PositionProvider
@@ -21,9 +19,6 @@ from mutmut.mutation.pragma_handling import IgnoredCode
 
 DECORATOR = re.compile(r"(?m)^( *)@([\w.]+(?:\(.*\))?)$")
 HIDDEN = re.compile(r"(?m)^( *)#@")
-
-Living = Mapping[CodeType, Sequence[FunctionType]]
-"""The functions that this process has, by their code."""
 
 
 @dataclass(frozen=True)
@@ -105,37 +100,3 @@ def sample(mutants: Sequence[Mutant], seed: int, per_function: int) -> list[Muta
         if taken[mutant.path, mutant.function] <= per_function:
             kept.append(mutant)
     return kept
-
-
-def living_functions(folder: Path) -> Living:
-    """Find the functions of a folder's modules that this process has."""
-    found: defaultdict[CodeType, list[FunctionType]] = defaultdict(list)
-    gc.unfreeze()  # what is frozen is not among the objects
-    for thing in gc.get_objects():
-        if type(thing) is FunctionType and Path(thing.__code__.co_filename).is_relative_to(folder):
-            found[thing.__code__].append(thing)
-    return found
-
-
-def put_in(mutant: Mutant, living: Living) -> bool:
-    """Give the mutant's code to the functions that it changes; False where none changes.
-
-    Whoever holds a function has the changed one then, tables and decorators too.
-    """
-    path = str(mutant.path.resolve())
-    original = compile(mutant.path.read_text(encoding="utf-8"), path, "exec", dont_inherit=True)
-    return _swap(original, compile(mutant.source, path, "exec", dont_inherit=True), living)
-
-
-def _swap(before: CodeType, after: CodeType, living: Living) -> bool:
-    if before == after:
-        return False
-    functions = living.get(before, ())
-    for function in functions:
-        function.__code__ = after
-    inner = [_swap(*pair, living) for pair in zip(_codes_in(before), _codes_in(after), strict=False)]
-    return bool(functions) or any(inner)
-
-
-def _codes_in(code: CodeType) -> list[CodeType]:
-    return [constant for constant in code.co_consts if isinstance(constant, CodeType)]

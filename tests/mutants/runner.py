@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import os
 import signal
-import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -15,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from tests.mutants.mutants import Living, Mutant, living_functions, put_in
+from tests.mutants.living import Living, apart, living_functions, put_in, run
+from tests.mutants.mutants import Mutant
 from tests.mutants.reach import Watch
 
 SLOWER = 10
@@ -81,7 +79,7 @@ class Runner:
     ) -> dict[str, Any] | None:
         """Put the mutant in and run tests until one fails; None where no living function can have it."""
         try:
-            if not put_in(mutant, self.living):
+            if not put_in(mutant.path, mutant.source, self.living):
                 return None
         except ValueError:  # other variables of the function around it
             return None
@@ -96,32 +94,3 @@ class Runner:
         return (
             {"killer": self.failed[0].nodeid, "message": self.failed[0].longreprtext} if self.failed else {}
         )
-
-
-def run(items: Sequence[pytest.Item], index: int) -> None:
-    following = items[index + 1] if index + 1 < len(items) else None
-    items[index].ihook.pytest_runtest_protocol(item=items[index], nextitem=following)
-
-
-def apart(work: Callable[[], dict[str, Any] | None]) -> Any:
-    """Do some work in a process of its own, and return what it found; a process that dies is a failure."""
-    reading, writing = os.pipe()
-    child = os.fork()
-    if not child:
-        try:
-            nowhere = os.open(os.devnull, os.O_RDWR)
-            os.dup2(nowhere, 1)
-            os.dup2(nowhere, 2)
-            with os.fdopen(writing, "w", encoding="utf-8") as out:
-                try:
-                    found = work()
-                except BaseException:  # noqa: BLE001 - a mutant may end pytest itself
-                    found = {"killer": "an exception", "message": traceback.format_exc()}
-                out.write(json.dumps(found))
-        finally:
-            os._exit(0)
-    os.close(writing)
-    with os.fdopen(reading, encoding="utf-8") as told:
-        answer = told.read()
-    _, status = os.waitpid(child, 0)
-    return json.loads(answer) if answer else {"killer": "its process ended", "message": f"status {status}"}
