@@ -8,6 +8,7 @@ from typing import Any
 
 from vgpu_cfg.catalog import Board
 from vgpu_cfg.model.observed.host_facts import (
+    DepotLook,
     ClusterFacts,
     DistributedSwitch,
     EstateFacts,
@@ -181,6 +182,7 @@ def _host_facts(row: Row) -> HostFacts:
             SoftwarePackage(name=name, version=version)
             for name, version in (facts.get("software") or (DRIVER if has_driver else {})).items()
         ),
+        depots={depot: DepotLook.model_validate(look) for depot, look in (facts.get("depots") or {}).items()},
         owners=tuple(facts.get("owners") or ()),
         mark=_mark(facts, entered),
         entered=entered,
