@@ -8,8 +8,8 @@ from typing import Any
 
 from vgpu_cfg.catalog import Board
 from vgpu_cfg.model.observed.host_facts import (
-    DepotLook,
     ClusterFacts,
+    DepotLook,
     DistributedSwitch,
     EstateFacts,
     FactGroup,

@@ -19,6 +19,7 @@ from vgpu_cfg.planning.approvals import check_approvals
 from vgpu_cfg.planning.canaries.choice import plan_canaries
 from vgpu_cfg.planning.capacity.topology import Topologies
 from vgpu_cfg.planning.estate.deletions import refuse_many_deletions
+from vgpu_cfg.planning.estate.left_down import report_all_left
 from vgpu_cfg.planning.estate.lost import can_go
 from vgpu_cfg.planning.estate.naming import as_named
 from vgpu_cfg.planning.estate.orphans import orphans_to_delete, report_orphans
@@ -146,6 +147,8 @@ class _Planning:
         baseline, placed = self._place(resolved_vms, deleted)
         chosen = self._choose(resolved_vms, deleted, baseline, placed)
         self.host_plans = self.host_planner.plan(chosen)
+        known = {resolved.view.host.moid for resolved in self.host_planner.resolved_hosts}
+        report_all_left(self.desired.identity, self.as_read, known, self.findings)
         if any(not one.is_so for one in chosen.values()):
             self._stand_on(self.host_plans.as_prepared(self.as_read))
             resolved_vms = self._resolved(folders, owned, book)

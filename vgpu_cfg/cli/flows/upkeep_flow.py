@@ -11,6 +11,7 @@ import typer
 
 from vgpu_cfg.cli import compose
 from vgpu_cfg.cli.flows.flow import refuse_errors
+from vgpu_cfg.cli.flows.preparing.host_facts import tools_to_give_back
 from vgpu_cfg.cli.flows.preparing.locked import locked
 from vgpu_cfg.cli.flows.running.run_flow import ApplyOptions, Work, decide_and_run, show_plan, these
 from vgpu_cfg.cli.kept.occasions import refuse_unstated
@@ -194,6 +195,7 @@ def _work(asked: Upkeep, connection: Connection, flags: ConnectionFlags, output:
             return 0
         with locked(None, estate, plan.name, asked.occasion) as locks:
             work = _as_work(asked, plan, observed, locks, output, lambda: _read(estate.reader, scope))
+            work = replace(work, tools=tools_to_give_back(plan, observed, estate, locks))
             return _decide_and_run(asked, work, estate, flags, output)
 
 

@@ -207,7 +207,7 @@ def _raise_alarm(change: EnterMaintenance, hosts: HostSession) -> None:
 
 def _clear_alarm(change: ExitMaintenance | EnterMaintenance, hosts: HostSession) -> None:
     try:
-        hosts.tools.writer.clear_alarm(change.host.moid, hosts.run.plan.name)
+        hosts.tools.writer.clear_alarm(change.host.moid, hosts.marks.plan.name)
     except (Unreachable, LoginFailed):
         raise
     except VCenterError as error:

@@ -24,7 +24,7 @@ from vgpu_cfg.model.observed.customization import CustomizationSpec
 from vgpu_cfg.model.observed.drs import ClusterRule, HostGroup, VmGroup, VmHostRule, VmOverrides
 from vgpu_cfg.model.observed.gpu_use import UseReading
 from vgpu_cfg.model.observed.graphics import AssignmentPolicy, GraphicsType
-from vgpu_cfg.model.observed.host_facts import EstateFacts
+from vgpu_cfg.model.observed.host_facts import EstateFacts, HostMark
 from vgpu_cfg.model.observed.libraries import LibraryItem
 from vgpu_cfg.model.observed.managed_object import ManagedObject
 from vgpu_cfg.model.observed.past import PastEvent
@@ -280,6 +280,8 @@ class Host(ManagedObject):
     max_vgpus_by_hardware_version: Mapping[int, int] = Field(default_factory=dict)
     system_id: str | None = None
     cordons: tuple[Cordon, ...] = ()
+    mark: HostMark | None = None
+    """The mark of a plan that works there, or broke off; a plan that prepares the host reads it again."""
 
     @property
     def is_usable(self) -> bool:

@@ -13,6 +13,7 @@ from vgpu_cfg.model.observed.maintenance import MaintenanceEntry
 from vgpu_cfg.model.plan.change import Subject
 from vgpu_cfg.model.plan.severity import Severity
 from vgpu_cfg.model.plan_values import Disruption, NicUse
+from vgpu_cfg.planning.estate.left_down import report_left, way_back
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.wording import listed
@@ -288,6 +289,4 @@ def check_standing(resolved: ResolvedHost, plan: PlanIdentity, findings: Finding
         return
     if host.connection is Connection.CONNECTED and not host.is_in_maintenance_mode:
         return  # somebody has taken it out; only the mark is left
-    since = f"{mark.since:%Y-%m-%d %H:%M}"
-    message = f"in maintenance mode for plan {mark.plan} since {since}: {mark.reason or 'no reason was kept'}"
-    findings.add(Code.STANDS_WAITING, resolved.subject, message, "apply continues from here")
+    report_left(host, mark, findings, f"apply continues from here; {way_back(host.name)} gives it back")

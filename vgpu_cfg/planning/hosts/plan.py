@@ -12,6 +12,7 @@ from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.inventory import Host, Inventory
 from vgpu_cfg.model.plan.change import Canary, Change, SetClusterOption, SetVCenterOption
 from vgpu_cfg.model.plan.unknown import UnknownHost
+from vgpu_cfg.planning.estate.left_down import exit_id
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.host_settings.cluster import with_options
@@ -23,7 +24,7 @@ from vgpu_cfg.planning.hosts.drift_checks import check_matches, check_vmknic_net
 from vgpu_cfg.planning.hosts.driver_checks import check_branches, check_canary
 from vgpu_cfg.planning.hosts.evacuate import hosts_down, needed_options
 from vgpu_cfg.planning.hosts.host_checks import check_drivers, check_window, report_absence
-from vgpu_cfg.planning.hosts.sequence import HostSequence, exit_id, host_seconds
+from vgpu_cfg.planning.hosts.sequence import HostSequence, host_seconds
 from vgpu_cfg.planning.vms.new_vms import with_needs
 
 _ON_A_HOST = (

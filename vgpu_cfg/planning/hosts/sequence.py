@@ -28,6 +28,7 @@ from vgpu_cfg.model.plan.change import (
     VmRef,
 )
 from vgpu_cfg.model.plan.host_change import HostWrite, ShellWrite
+from vgpu_cfg.planning.estate.left_down import exit_id
 from vgpu_cfg.planning.host_settings.entry import HostView, target
 from vgpu_cfg.planning.host_settings.resolved_host import DISTURBS, Drift, DriftKind, ResolvedHost
 from vgpu_cfg.planning.hosts.bmc import bmc_of
@@ -42,11 +43,6 @@ _EVACUATION_SECONDS = 1800
 def enter_id(host: str) -> str:
     """Return the id of the change by which a host goes down."""
     return f"enter maintenance {host}"
-
-
-def exit_id(host: str) -> str:
-    """Return the id of the change by which a host comes back."""
-    return f"leave maintenance {host}"
 
 
 def host_seconds(resolved: ResolvedHost, phases: Phases) -> int:

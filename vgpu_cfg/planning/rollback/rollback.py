@@ -18,8 +18,8 @@ from vgpu_cfg.model.plan.change import (
     SetRule,
 )
 from vgpu_cfg.model.plan.report import Outcome
+from vgpu_cfg.planning.estate.left_down import exit_id
 from vgpu_cfg.planning.findings.options import PlanOptions
-from vgpu_cfg.planning.hosts.sequence import exit_id
 from vgpu_cfg.planning.rollback.run import FailedRun
 from vgpu_cfg.planning.rollback.undo_hosts import HostUndo, OfHost
 from vgpu_cfg.planning.rollback.undo_sites import OfSite, undo_site

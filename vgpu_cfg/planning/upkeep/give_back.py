@@ -17,6 +17,7 @@ from vgpu_cfg.model.observed.inventory import Connection, Host, Inventory
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.plan.change import Change, Plan, Subject
 from vgpu_cfg.model.plan.severity import Severity
+from vgpu_cfg.planning.estate.left_down import bring_back
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.wording import as_counted
@@ -43,9 +44,13 @@ def make_uncordon_plan(
     changes: list[Change] = []
     for host, pci_ids in by_host(targets):
         opened = uncordon_host(host, pci_ids)
-        changes += [opened] if opened is not None else []
-        for returning in given.returning(host) if "" in pci_ids else ():
-            needs = (opened.id,) if opened is not None else ()
+        up = bring_back(host, given.findings) if "" in pci_ids else ()
+        # VMs come home once it is out of maintenance mode.
+        home = host.model_copy(update={"is_in_maintenance_mode": False}) if up else host
+        before = [*((opened,) if opened is not None else ()), *up]
+        changes += before
+        for returning in given.returning(home) if "" in pci_ids else ():
+            needs = tuple(one.id for one in before)
             changes += [returning[0].model_copy(update={"needs": needs}), *returning[1:]]
     return upkeep_plan("uncordon", observed, changes, given.touched.values(), given.findings)
 

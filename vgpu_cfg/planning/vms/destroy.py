@@ -18,6 +18,7 @@ from vgpu_cfg.model.plan.change import (
     VmRef,
 )
 from vgpu_cfg.planning.estate.deletions import refuse_many_deletions
+from vgpu_cfg.planning.estate.left_down import bring_all_back
 from vgpu_cfg.planning.estate.lost import can_go
 from vgpu_cfg.planning.estate.naming import as_named
 from vgpu_cfg.planning.estate.orphans import orphans_to_delete, report_orphans
@@ -102,7 +103,9 @@ def make_destroy_plan(desired: DesiredPlan, observed: Inventory, options: PlanOp
     leaving, steps = can_go((*named, *deleted), observed, desired.identity, findings)
     refuse_many_deletions(desired, len(leaving), chosen, findings)
     leaving = sorted(leaving, key=lambda vm: (as_counted(vm.name), vm.moid))
-    if not (leaving or steps) and not any(chosen.selects(vm.name) for vm in desired.vms):
+    hosts = bring_all_back(desired.identity, observed, chosen, findings)
+    is_meant = any(chosen.selects(vm.name) for vm in desired.vms)
+    if chosen.only and not (leaving or steps or hosts or is_meant):
         subject = Subject(kind="plan", name=desired.name)
         message = f"no VM that the plan file names matches {' or '.join(chosen.only)}"
         findings.add(Code.NOTHING_SELECTED, subject, message, "give a VM's name or glob, or host:NAME")
@@ -111,7 +114,7 @@ def make_destroy_plan(desired: DesiredPlan, observed: Inventory, options: PlanOp
     changes = [*_rules_first(desired, observed, staying)]
     for vm in leaving:
         changes += plan_removal(vm)
-    changes += steps
+    changes += [*steps, *hosts]
     if not chosen.only:
         changes += give_back(desired, observed, changes)
     return plan_about_vms(desired, site, changes, findings, orphans=owned.orphans)

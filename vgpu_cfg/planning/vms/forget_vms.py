@@ -1,12 +1,12 @@
 """The plan that gives VMs up: marks, rules and what is reserved go; the VMs stay as they are, and run.
 
 Overrides of a VM in its cluster stay: they are the VM's own, whoever asked for them. Of a host nothing is the
-plan's but the mark during work on it, and that work is finished first.
+plan's but the mark during work on it: one that is down for the plan is given back as it is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.inventory import Inventory
@@ -22,6 +22,7 @@ from vgpu_cfg.model.plan.change import (
     SetRule,
     Subject,
 )
+from vgpu_cfg.planning.estate.left_down import bring_all_back
 from vgpu_cfg.planning.estate.lost import GIVEN_UP, can_go
 from vgpu_cfg.planning.estate.reserved import give_back
 from vgpu_cfg.planning.estate.site import Site
@@ -49,11 +50,12 @@ def make_forget_plan(desired: DesiredPlan, observed: Inventory, options: PlanOpt
     site = Site(desired, observed, findings)
     chosen = chosen_own_vms(desired, observed, options)
     leaving, steps = can_go(chosen, observed, desired.identity, findings, GIVEN_UP)
-    _refuse_marked_hosts(desired, observed, findings)
+    hosts = bring_all_back(desired.identity, observed, options, findings)
+    _refuse_marked_hosts(desired, observed, {one.host.moid for one in hosts}, findings)
     _report_overrides(leaving, observed, findings)
     ties = list(_ties(desired, observed, leaving))
     needs = tuple(tie.id for tie in ties)
-    changes: list[Change] = [*ties, *(_unmarking(vm, needs) for vm in leaving), *steps]
+    changes: list[Change] = [*ties, *(_unmarking(vm, needs) for vm in leaving), *steps, *hosts]
     if not options.only:
         changes += give_back(desired, observed, changes)
     if not chosen and not changes:
@@ -109,10 +111,12 @@ def _report_overrides(leaving: Sequence[Vm], observed: Inventory, findings: Find
             findings.add(Code.KEEPS_OVERRIDES, subject, message, remedy)
 
 
-def _refuse_marked_hosts(desired: DesiredPlan, observed: Inventory, findings: Findings) -> None:
+def _refuse_marked_hosts(
+    desired: DesiredPlan, observed: Inventory, given_back: Collection[str], findings: Findings
+) -> None:
     """Refuse while the plan works on a host: without its VMs nobody could finish that."""
     for moid, facts in sorted(observed.facts.hosts.items()):
-        if facts.mark is not None and facts.mark.is_of(desired.identity):
+        if facts.mark is not None and facts.mark.is_of(desired.identity) and moid not in given_back:
             host = observed.host_by_moid[moid]
             subject = Subject(kind="host", name=host.name, moid=moid)
             message = f"the plan works on it since {facts.mark.since:%Y-%m-%d %H:%M}, and has not finished"

@@ -16,6 +16,7 @@ from pyVmomi import vim
 
 from vgpu_cfg.model.observed.cordon import parse_cordons
 from vgpu_cfg.model.observed.graphics import AssignmentPolicy, GraphicsType
+from vgpu_cfg.model.observed.host_facts import HostAttribute, HostMark
 from vgpu_cfg.model.observed.inventory import (
     NVIDIA_VENDOR_ID,
     Connection,
@@ -61,6 +62,7 @@ def make_host(places: Places, item: Item) -> Host:
     graphics = item.get("config.graphicsConfig")
     parent = places.find(item.moid_of("parent"))
     standalone = parent is not None and parent.type_name == "ComputeResource"
+    kept = custom_attributes(item)
     return Host.one_of_many(
         **places.common(item),
         datacenter=places.datacenter(item.moid),
@@ -84,7 +86,8 @@ def make_host(places: Places, item: Item) -> Host:
         creatable_profiles=tuple(item.get("config.sharedPassthruGpuTypes") or ()),
         network_moids=frozenset(item.moids_of("network")),
         datastore_moids=frozenset(item.moids_of("datastore")),
-        cordons=parse_cordons(custom_attributes(item)),
+        cordons=parse_cordons(kept),
+        mark=HostMark.parse(kept.get(HostAttribute.MARK, "")),
     )
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from vgpu_cfg.cli import compose
 from vgpu_cfg.cli.flows.flow import locate, read_to_plan, refuse_errors
 from vgpu_cfg.cli.flows.preparing.guest_access import with_fingerprints
+from vgpu_cfg.cli.flows.preparing.host_facts import tools_to_give_back
 from vgpu_cfg.cli.flows.preparing.locked import locked, read_alone
 from vgpu_cfg.cli.flows.preparing.plan_id import keep_id, with_id
 from vgpu_cfg.cli.flows.preparing.privileges import refuse_missing
@@ -133,6 +134,7 @@ def _run(
             f"{marking.question}, with {these(plan)}?",
             marking.verb,
             locks,
+            tools_to_give_back(plan, observed, estate, locks),
             keep=lambda: keep_id(desired, request.folder),
             more=marking.more,
             check=marking.check,

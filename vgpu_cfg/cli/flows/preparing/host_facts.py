@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.cli import compose
-from vgpu_cfg.errors import HostShellError, LoginFailed, Unreachable, VCenterError
+from vgpu_cfg.errors import Ambiguous, HostShellError, LoginFailed, Unreachable, VCenterError
 from vgpu_cfg.model.desired import DesiredPlan
+from vgpu_cfg.model.identity import PlanIdentity
 from vgpu_cfg.model.observed.host_facts import (
     SHELL_GROUPS,
     EstateFacts,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from vgpu_cfg.cli.compose import Estate
     from vgpu_cfg.execution import HostTools, RunLocks
     from vgpu_cfg.model.observed.host_facts import ShellFacts
+    from vgpu_cfg.model.plan.change import Plan
     from vgpu_cfg.model.plan_file import AccessEntry
     from vgpu_cfg.ports import HostShells, InventoryReader
     from vgpu_cfg.settings.connection import Connection as Server
@@ -118,6 +120,24 @@ def host_tools(
         secrets=secrets,
         view_of=lambda host, facts: make_view(host, observed.model_copy(update={"facts": facts}), catalog),
     )
+
+
+def tools_to_give_back(plan: Plan, observed: Inventory, estate: Estate, locks: RunLocks) -> HostTools | None:
+    """Gather what gives hosts back in the name of the plan whose mark they have; None without such hosts."""
+    from vgpu_cfg.execution import HostTools
+
+    marks = [
+        observed.host_by_moid[one.host.moid].mark for one in plan.changes if one.kind == "exit_maintenance"
+    ]
+    identities = {PlanIdentity(name=mark.plan, id=mark.id) for mark in marks if mark is not None}
+    if len(identities) > 1:
+        raise Ambiguous(
+            f"these hosts are down for {len(identities)} plans",
+            subject=", ".join(sorted(one.name for one in identities)),
+            remedy="name the hosts of one plan at a time",
+        )
+    writer, clock = estate.host_writer, estate.clock
+    return HostTools(identities.pop(), writer, clock, locks) if identities else None
 
 
 def with_open_shells(

@@ -26,6 +26,7 @@ from vgpu_cfg.cli.flows.preparing.host_facts import (
     host_tools,
     reaches_beyond_vms,
     remember,
+    tools_to_give_back,
     with_facts,
     with_shell_facts,
 )
@@ -385,6 +386,7 @@ def _take_out(
             f"{done} {these(plan)}?",
             verb,
             locks,
+            tools_to_give_back(plan, observed, estate, locks),
             check="status",
         )
         return decide_and_run(work, estate, how)

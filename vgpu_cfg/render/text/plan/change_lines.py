@@ -277,6 +277,8 @@ def _verb_and_text(change: _Headed, placement: Placement | None) -> tuple[str, T
         case ShutDownHost():
             return "shut down", Text("the host, for the manual step that follows")
         case ExitMaintenance():
+            if not (change.settles or change.is_held):
+                return "give back", Text("leave maintenance mode")
             is_kept = "; it stays in maintenance mode, where somebody else holds it" if change.is_held else ""
             return "read back", Text(f"all settings{is_kept}" if is_kept else "then leave maintenance mode")
         case _:

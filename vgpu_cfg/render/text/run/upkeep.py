@@ -9,7 +9,16 @@ from rich.text import Text
 
 from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.observed.inventory import Host, Inventory
-from vgpu_cfg.model.plan.change import Change, Edit, Plan, PowerOffVm, PowerOnVm, RelocateVm, SetCordon
+from vgpu_cfg.model.plan.change import (
+    Change,
+    Edit,
+    ExitMaintenance,
+    Plan,
+    PowerOffVm,
+    PowerOnVm,
+    RelocateVm,
+    SetCordon,
+)
 from vgpu_cfg.model.plan.report import OutcomeStatus, Report
 from vgpu_cfg.planning.vms.lookup.moving import running_vms
 from vgpu_cfg.render.layout.commands import command
@@ -66,6 +75,8 @@ def _told(change: Change) -> Iterator[str]:
         case RelocateVm():
             how = "as it ran" if change.is_running else "while it was off"
             yield f"{change.vm.name}: moved to {change.destination.host_name} {how}"
+        case ExitMaintenance():
+            yield f"{change.host.name}: out of maintenance mode, given back as it is"
         case PowerOnVm():
             yield f"{change.vm.name}: started"
         case PowerOffVm():

@@ -189,6 +189,7 @@ def plan_counts(plan: Plan) -> list[str]:
     vmotions = sum(change.impact is Impact.VMOTION for change in plan.changes)
     rules = kinds["set_rule"] + kinds["set_host_rule"] + kinds["remove_rule"]
     overridden = sum(len(change.overrides) for change in plan.changes if isinstance(change, SetOverrides))
+    given_back = 0 if kinds["enter_maintenance"] else kinds["exit_maintenance"]
     counts = [
         (len(new), "VM new", "VMs new"),
         (len(changed), "VM changed", "VMs changed"),
@@ -203,6 +204,7 @@ def plan_counts(plan: Plan) -> list[str]:
         (kinds["remove_vm_group"], "VM group removed", "VM groups removed"),
         (vmotions, "vMotion", "vMotions"),
         (len(cycled), "power cycle", "power cycles"),
+        (given_back, "host given back", "hosts given back"),
     ]
     words = [counted(number, one, many) for number, one, many in counts if number]
     words += host_counts(plan.changes)

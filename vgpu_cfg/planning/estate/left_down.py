@@ -1,0 +1,71 @@
+"""Hosts that a plan has taken into maintenance mode and not given back: which they are, and the way back."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Collection
+
+from vgpu_cfg.model.identity import PlanIdentity
+from vgpu_cfg.model.observed.host_facts import HostMark
+from vgpu_cfg.model.observed.inventory import Connection, Host, Inventory
+from vgpu_cfg.model.plan.change import Subject
+from vgpu_cfg.model.plan.host_change import ExitMaintenance, HostRef
+from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.findings.collection import Findings
+from vgpu_cfg.planning.findings.options import PlanOptions
+
+
+def exit_id(host: str) -> str:
+    """Return the id of the change by which a host comes back."""
+    return f"leave maintenance {host}"
+
+
+def way_back(host: str) -> str:
+    """Return what to type for a host that is to come back as it is now, without what its plan was about."""
+    return f"`{shlex.join(['vgpu-cfg', 'uncordon', f'host:{host}'])}`"
+
+
+def report_left(host: Host, mark: HostMark, findings: Findings, remedy: str) -> None:
+    """Report that a host is in maintenance mode for a plan, and why."""
+    message = f"in maintenance mode for plan {mark.plan} since {mark.since:%Y-%m-%d %H:%M}"
+    why = mark.reason or "no reason was kept"
+    findings.add(Code.STANDS_WAITING, _subject(host), f"{message}: {why}", remedy)
+
+
+def bring_back(host: Host, findings: Findings) -> tuple[ExitMaintenance, ...]:
+    """Return what gives a host back that a plan has down, as far as it can be; a finding says so."""
+    mark = host.mark
+    if mark is None or not mark.maintenance:
+        return ()
+    if host.connection is not Connection.CONNECTED:
+        remedy = f"it {host.connection.words}: bring it back; then {way_back(host.name)}"
+        report_left(host, mark, findings, remedy)
+        return ()
+    report_left(host, mark, findings, "it is given back as it is: what was to be set there is not finished")
+    ref, subject = HostRef(name=host.name, moid=host.moid), _subject(host)
+    return (ExitMaintenance(id=exit_id(host.name), subject=subject, host=ref, host_moid=host.moid),)
+
+
+def bring_all_back(
+    plan: PlanIdentity, observed: Inventory, options: PlanOptions, findings: Findings
+) -> list[ExitMaintenance]:
+    """Return what gives the hosts back that a plan has down and `only` selects; the others are named."""
+    left = [host for host in observed.hosts if host.mark is not None and host.mark.is_of(plan)]
+    chosen = [host for host in left if options.selects("", host.name)]
+    report_all_left(plan, observed, {host.moid for host in chosen}, findings)
+    return [change for host in chosen for change in bring_back(host, findings)]
+
+
+def report_all_left(
+    plan: PlanIdentity, observed: Inventory, known: Collection[str], findings: Findings
+) -> None:
+    """Name the hosts that a plan has down, but for those in `known`."""
+    for host in observed.hosts:
+        mark = host.mark
+        if host.moid not in known and mark is not None and mark.maintenance and mark.is_of(plan):
+            remedy = f"{way_back(host.name)} gives it back; `apply` continues if `hosts` names it"
+            report_left(host, mark, findings, remedy)
+
+
+def _subject(host: Host) -> Subject:
+    return Subject(kind="host", name=host.name, moid=host.moid)
