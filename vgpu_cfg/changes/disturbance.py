@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from typing import assert_never
 
+from vgpu_cfg.changes.guest_work import ended_in, ended_text
 from vgpu_cfg.model.approvals import Approval
 from vgpu_cfg.model.observed.host_facts import DistributedSwitch, FactGroup, HostSwitch
 from vgpu_cfg.model.observed.inventory import Host, Inventory, Network, NetworkKind
@@ -75,8 +76,17 @@ class _Reach:
     def __init__(self, change: Change, observed: Inventory, own: Collection[str]) -> None:
         self.change, self.observed, self.own = change, observed, own
 
-    def vm(self, vm: Vm, experience: Experience, *, through: str = "", note: str = "") -> Disturbed:
-        return self.thing("vm", vm.name, vm.moid, experience, through=through, note=note)
+    def vm(
+        self,
+        vm: Vm,
+        experience: Experience,
+        *,
+        through: str = "",
+        note: str = "",
+        needs: Approval | None = None,
+    ) -> Disturbed:
+        found = self.thing("vm", vm.name, vm.moid, experience, through=through, note=note)
+        return found if needs is None else found.model_copy(update={"needs": needs})
 
     def thing(
         self,
@@ -123,6 +133,8 @@ def _disturbed(reach: _Reach, change: Change) -> Iterator[Disturbed]:
             how = Experience.VMOTION if change.is_running else Experience.MOVED_OFF
             through = change.destination.host_name
             yield reach.thing("vm", change.vm.name, change.vm.moid, how, through=through)
+        case StageGuest():
+            yield from _guest_work(reach, change)
         case SetClusterOption():
             yield from _cluster_option(reach, change)
         case SetVCenterOption():
@@ -153,7 +165,6 @@ def _disturbed(reach: _Reach, change: Change) -> Iterator[Disturbed]:
             | ExitMaintenance()
             | SetCordon()
             | AwaitCustomization()
-            | StageGuest()
             | SetReservation()
             | ManualStep()
         ):
@@ -164,6 +175,15 @@ def _disturbed(reach: _Reach, change: Change) -> Iterator[Disturbed]:
 
 def _vms(observed: Inventory) -> list[Vm]:
     return [vm for vm in observed.vms if not vm.is_template]
+
+
+def _guest_work(reach: _Reach, change: StageGuest) -> Iterator[Disturbed]:
+    """Work that runs in a guest belongs to its users: it is asked for before the guest is touched."""
+    vm = reach.observed.vm_by_moid.get(change.vm.moid or "")
+    ended = ended_in(change, vm)
+    if vm is not None and ended:
+        note = f"{ended_text(ended)}; a guest at work is held back unless approved"
+        yield reach.vm(vm, Experience.TRAINING_ENDED, note=note, needs=Approval.TRAINING)
 
 
 # ---------------------------------------------------------------- networks

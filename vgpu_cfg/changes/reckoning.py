@@ -19,8 +19,14 @@ def all_disturbed(
 
 
 def lacking(disturbed: Iterable[Disturbed], given: Collection[Approval]) -> Iterator[Disturbed]:
-    """Yield what needs an approval that was not given."""
-    return (one for one in disturbed if one.needs is not None and one.needs not in given)
+    """Yield what needs an approval that was not given; of running work the guest is asked."""
+    known = {None, Approval.TRAINING, *given}
+    return (one for one in disturbed if one.needs not in known)
+
+
+def how_to_approve(approval: Approval) -> str:
+    """Say how an approval is given, in the plan file or with the command."""
+    return f"add `allow: [{approval}]` to the plan file, or use --allow {approval}"
 
 
 def reckoned(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from vgpu_cfg.changes.reckoning import lacking
+from vgpu_cfg.changes.reckoning import how_to_approve, lacking
 from vgpu_cfg.model.approvals import Approval
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.plan.base import Subject
@@ -29,9 +29,5 @@ def check_approvals(
         names = listed(dict.fromkeys(one.subject.name for one in found), shown=_SHOWN)
         subject = Subject(kind="network", name=through) if through else found[0].subject
         message = f"{what} for {names}: not approved"
-        findings.add(Code.DISRUPTION_NOT_ALLOWED, subject, message, how_to_allow(approval))
-
-
-def how_to_allow(approval: Approval) -> str:
-    """Say how an approval is given, in the plan file or with the command."""
-    return f"to approve it, add `allow: [{approval}]` to the plan file, or use --allow {approval}"
+        remedy = f"to approve it, {how_to_approve(approval)}"
+        findings.add(Code.DISRUPTION_NOT_ALLOWED, subject, message, remedy)

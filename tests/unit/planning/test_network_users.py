@@ -57,7 +57,7 @@ def vm(name: str = "db", network: str | None = "dvportgroup-1", **more: Any) -> 
 def test_no_mtu_is_lowered_under_a_vmkernel_nic_that_has_more(found: dict[str, Any], told: str) -> None:
     changes, diagnostics = planned(inhabited(found), LOWER)
     assert (changes, codes(diagnostics)) == ([], ["VG535"])
-    assert diagnostics[0].message.endswith(f"have more: {told}")
+    assert diagnostics[0].message.endswith(f"use more: {told}")
     assert diagnostics[0].severity == "error"
 
 

@@ -4,9 +4,23 @@ from __future__ import annotations
 
 import hashlib
 import json
+from enum import StrEnum
 from typing import ClassVar
 
 from vgpu_cfg.model.frozen import Frozen
+
+
+class Ends(StrEnum):
+    """What applying a module may end in a guest that works, in the words of DISRUPTION."""
+
+    CONTAINERS = "containers"
+    WORKER = "the worker's container"
+    NETWORK = "connections"
+    DRIVER = "processes on the GPU"
+    EVERYTHING = "everything, by a restart"
+
+
+NOTHING: frozenset[Ends] = frozenset()
 
 PLAN_KEYS = "plan-keys"
 """The name under which the fingerprint of a plan's own keys stands among those of secrets."""
@@ -18,8 +32,15 @@ class ModuleBase(Frozen):
     VERSION: ClassVar[int] = 1
     MAY_REBOOT: ClassVar[bool] = False
     """Whether bringing it may restart the guest."""
+    ENDS: ClassVar[frozenset[Ends]]
+    """What applying it ends. Each module states it."""
     ONLY_CHECKED: ClassVar[frozenset[str]] = frozenset()
     """Parameters that only its check uses: another value of theirs brings nothing anew."""
+
+    @property
+    def ends(self) -> frozenset[Ends]:
+        """What applying it with these parameters ends."""
+        return self.ENDS | {Ends.EVERYTHING} if self.MAY_REBOOT else self.ENDS
 
     @property
     def secrets(self) -> tuple[str, ...]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from vgpu_cfg.model.frozen import Frozen
-from vgpu_cfg.model.guests.base import GuestNic, ModuleBase
+from vgpu_cfg.model.guests.base import NOTHING, Ends, GuestNic, ModuleBase
 
 
 class Wire(Frozen):
@@ -26,6 +26,7 @@ class CudaModule(ModuleBase):
     """
 
     kind: Literal["cuda"] = "cuda"
+    ENDS: ClassVar[frozenset[Ends]] = NOTHING
     version: str
     package: str = ""
     sha256: str = ""
@@ -42,6 +43,7 @@ class NcclModule(ModuleBase):
     """
 
     kind: Literal["nccl"] = "nccl"
+    ENDS: ClassVar[frozenset[Ends]] = NOTHING
     nics: tuple[GuestNic, ...] = ()
     address: str = ""
     traffic_class: int | None = None

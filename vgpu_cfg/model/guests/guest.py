@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Literal, TypeVar
 
 from pydantic import Field, ValidationError, field_validator
@@ -215,6 +215,23 @@ def parse_report(text: str) -> GuestReport | None:
         return GuestReport.model_validate_json(text) if text else None
     except ValidationError:
         return None
+
+
+_IS_THERE = frozenset({"present", "done", "warned"})
+_UNFINISHED = frozenset({"waiting", "reboot", "failed"})
+
+
+def is_expected(module: GuestModule, report: GuestReport | None, marked: Collection[str]) -> bool:
+    """Whether a guest has a module by its own report, or was being given it for the first time.
+
+    `marked` are the kinds of modules in the VM's mark.
+    """
+    kind = module.kind
+    reported = next((one for one in report.modules if one.name == kind), None) if report else None
+    if reported is None:
+        return False
+    is_there = reported.state in _IS_THERE and reported.digest == module.digest
+    return is_there or (reported.state in _UNFINISHED and kind not in marked)
 
 
 class GuestFile(Frozen):

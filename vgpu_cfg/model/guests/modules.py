@@ -13,7 +13,7 @@ from typing import Annotated, ClassVar, Literal, get_args
 from pydantic import Field
 
 from vgpu_cfg.model.frozen import Frozen
-from vgpu_cfg.model.guests.base import PLAN_KEYS, GuestNic, ModuleBase
+from vgpu_cfg.model.guests.base import NOTHING, PLAN_KEYS, Ends, GuestNic, ModuleBase
 from vgpu_cfg.model.guests.gpu_modules import CudaModule, NcclModule
 from vgpu_cfg.model.guests.training_modules import (
     ContainersModule,
@@ -33,6 +33,7 @@ class HostNameModule(ModuleBase):
     """The host name, and the domain that makes it a full one."""
 
     kind: Literal["host-name"] = "host-name"
+    ENDS: ClassVar[frozenset[Ends]] = NOTHING
     host_name: str
     domain: str = ""
 
@@ -44,6 +45,7 @@ class UsersModule(ModuleBase):
     """
 
     kind: Literal["users"] = "users"
+    ENDS: ClassVar[frozenset[Ends]] = NOTHING
     users: tuple[UserEntry, ...] = ()
     machine_user: str = "vgpu-cfg"
 
@@ -69,6 +71,7 @@ class HostsModule(ModuleBase):
     """The plan's block in /etc/hosts; what else stands there stays."""
 
     kind: Literal["hosts"] = "hosts"
+    ENDS: ClassVar[frozenset[Ends]] = NOTHING
     entries: tuple[HostEntry, ...] = ()
 
 
@@ -76,6 +79,7 @@ class NetworkModule(ModuleBase):
     """Netplan for every NIC that the plan file gives an address; other interfaces are left alone."""
 
     kind: Literal["network"] = "network"
+    ENDS: ClassVar[frozenset[Ends]] = frozenset({Ends.NETWORK})
     nics: tuple[GuestNic, ...] = ()
 
 
@@ -107,6 +111,7 @@ class SiteModule(ModuleBase):
     """
 
     kind: Literal["site"] = "site"
+    ENDS: ClassVar[frozenset[Ends]] = frozenset({Ends.CONTAINERS})
     proxy: SiteProxy | None = None
     apt: AptMirror | None = None
     dnf: tuple[str, ...] = ()
@@ -115,6 +120,11 @@ class SiteModule(ModuleBase):
     runtime: Literal["", "docker", "containerd", "apptainer"] = ""
     closed: bool = False
     hosts: tuple[str, ...] = ()
+
+    @property
+    def ends(self) -> frozenset[Ends]:
+        """Containers of docker, whose daemon restarts; those of containerd survive its restart."""
+        return super().ends if self.runtime == "docker" else NOTHING
 
     @property
     def secrets(self) -> tuple[str, ...]:
@@ -126,6 +136,7 @@ class TimeModule(ModuleBase):
     """The NTP servers that keep the clock right, by chronyd or systemd-timesyncd."""
 
     kind: Literal["time"] = "time"
+    ENDS: ClassVar[frozenset[Ends]] = NOTHING
     servers: tuple[str, ...]
 
 
@@ -133,6 +144,7 @@ class NouveauModule(ModuleBase):
     """The nouveau driver kept from loading, in the running system and in its initramfs."""
 
     kind: Literal["nouveau"] = "nouveau"
+    ENDS: ClassVar[frozenset[Ends]] = NOTHING
     MAY_REBOOT: ClassVar[bool] = True
 
 
@@ -147,6 +159,7 @@ class DriverModule(ModuleBase):
     """
 
     kind: Literal["driver"] = "driver"
+    ENDS: ClassVar[frozenset[Ends]] = frozenset({Ends.DRIVER})
     ONLY_CHECKED: ClassVar[frozenset[str]] = frozenset({"branches", "refused"})
     package: str = ""
     sha256: str = ""
@@ -159,6 +172,7 @@ class LicenceModule(ModuleBase):
     """gridd.conf and the client configuration token; `feature_type` in gridd.conf's numbers, 4: compute."""
 
     kind: Literal["licence"] = "licence"
+    ENDS: ClassVar[frozenset[Ends]] = NOTHING
     token: str
     feature_type: int = 4
 
@@ -176,6 +190,7 @@ class OfedModule(ModuleBase):
     """
 
     kind: Literal["ofed"] = "ofed"
+    ENDS: ClassVar[frozenset[Ends]] = frozenset({Ends.NETWORK})
     stack: Literal["mlnx", "doca", "inbox"] = "inbox"
     package: str = ""
     sha256: str = ""
@@ -190,9 +205,15 @@ class PeermemModule(ModuleBase):
     """
 
     kind: Literal["peermem"] = "peermem"
+    ENDS: ClassVar[frozenset[Ends]] = frozenset({Ends.DRIVER})
     stack: Literal["mlnx", "doca", "inbox"] = "inbox"
     package: str = ""
     sha256: str = ""
+
+    @property
+    def ends(self) -> frozenset[Ends]:
+        """Processes on the GPU, if NVIDIA's installer runs again."""
+        return super().ends if self.package else NOTHING
 
 
 class NicFirmwareModule(ModuleBase):
@@ -202,6 +223,7 @@ class NicFirmwareModule(ModuleBase):
     """
 
     kind: Literal["nic-firmware"] = "nic-firmware"
+    ENDS: ClassVar[frozenset[Ends]] = NOTHING
     nics: tuple[GuestNic, ...]
     parameters: Mapping[str, str] = Field(default_factory=dict)
 
@@ -214,6 +236,7 @@ class RoceModule(ModuleBase):
     """
 
     kind: Literal["roce"] = "roce"
+    ENDS: ClassVar[frozenset[Ends]] = NOTHING
     nics: tuple[GuestNic, ...]
     trust: Literal["dscp", "pcp"] = "dscp"
     dscp: int = 26
@@ -230,6 +253,7 @@ class LimitsModule(ModuleBase):
     """Locked memory without limit for containers and logins, and the size of /dev/shm ("" leaves it)."""
 
     kind: Literal["limits"] = "limits"
+    ENDS: ClassVar[frozenset[Ends]] = NOTHING
     shared_memory: str = ""
 
 
@@ -237,6 +261,7 @@ class SharedFolderModule(ModuleBase):
     """A folder shared over NFS: exported by the head, mounted by the workers."""
 
     kind: Literal["shared-folder"] = "shared-folder"
+    ENDS: ClassVar[frozenset[Ends]] = NOTHING
     role: Literal["server", "client"]
     path: str = "/srv/training"
     server: str = ""
@@ -248,6 +273,7 @@ class TrafficModule(ModuleBase):
     """Traffic classes on the management NIC: data loading may borrow, and never starves the control plane."""
 
     kind: Literal["traffic"] = "traffic"
+    ENDS: ClassVar[frozenset[Ends]] = NOTHING
     nic: GuestNic
     link_mbps: int
     control_mbps: int

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
 from vgpu_cfg.model.frozen import Frozen
-from vgpu_cfg.model.guests.base import PLAN_KEYS, GuestNic, ModuleBase
+from vgpu_cfg.model.guests.base import NOTHING, PLAN_KEYS, Ends, GuestNic, ModuleBase
 from vgpu_cfg.model.plan_file.training_entries import Framework
 
 OVER_SSH: frozenset[Framework] = frozenset({"horovod", "mpi"})
@@ -19,6 +19,7 @@ class ContainersModule(ModuleBase):
     """A container runtime, from the distribution unless the template has it."""
 
     kind: Literal["containers"] = "containers"
+    ENDS: ClassVar[frozenset[Ends]] = NOTHING
     runtime: Literal["docker", "containerd", "apptainer"] = "docker"
     minimum_free_gib: int = 0
 
@@ -27,14 +28,21 @@ class ToolkitModule(ModuleBase):
     """NVIDIA Container Toolkit, and the runtime configured for it. `repository` is its package source."""
 
     kind: Literal["toolkit"] = "toolkit"
+    ENDS: ClassVar[frozenset[Ends]] = frozenset({Ends.CONTAINERS})
     runtime: Literal["docker", "containerd", "apptainer"] = "docker"
     repository: str = "https://nvidia.github.io/libnvidia-container"
+
+    @property
+    def ends(self) -> frozenset[Ends]:
+        """Containers of docker, whose daemon restarts; those of containerd survive its restart."""
+        return super().ends if self.runtime == "docker" else NOTHING
 
 
 class RegistryModule(ModuleBase):
     """A login at a container registry; NGC's user is literally `$oauthtoken`."""
 
     kind: Literal["registry"] = "registry"
+    ENDS: ClassVar[frozenset[Ends]] = NOTHING
     runtime: Literal["docker", "containerd", "apptainer"] = "docker"
     server: str
     user: str = "$oauthtoken"
@@ -53,6 +61,7 @@ class ImageModule(ModuleBase):
     """
 
     kind: Literal["image"] = "image"
+    ENDS: ClassVar[frozenset[Ends]] = NOTHING
     runtime: Literal["docker", "containerd", "apptainer"] = "docker"
     image: str
     archive: str = ""
@@ -79,6 +88,7 @@ class SshMeshModule(ModuleBase):
     """
 
     kind: Literal["ssh-mesh"] = "ssh-mesh"
+    ENDS: ClassVar[frozenset[Ends]] = frozenset({Ends.WORKER})
     vm: str
     user: str = "root"
     port: int = 2222
@@ -104,6 +114,7 @@ class WorkerModule(ModuleBase):
     """
 
     kind: Literal["worker"] = "worker"
+    ENDS: ClassVar[frozenset[Ends]] = frozenset({Ends.WORKER})
     runtime: Literal["docker", "containerd", "apptainer"] = "docker"
     image: str
     port: int = 2222
@@ -123,6 +134,7 @@ class RankModule(ModuleBase):
     """
 
     kind: Literal["rank"] = "rank"
+    ENDS: ClassVar[frozenset[Ends]] = NOTHING
     environment: Mapping[str, str] = Field(default_factory=dict)
 
 
@@ -142,6 +154,7 @@ class LauncherModule(ModuleBase):
     """
 
     kind: Literal["launcher"] = "launcher"
+    ENDS: ClassVar[frozenset[Ends]] = NOTHING
     framework: Framework = "horovod"
     max_restarts: int = 0
     elastic: tuple[int, int] | None = None
@@ -179,6 +192,7 @@ class MonitoringModule(ModuleBase):
     """
 
     kind: Literal["monitoring"] = "monitoring"
+    ENDS: ClassVar[frozenset[Ends]] = NOTHING
     role: Literal["exporter", "server"]
     runtime: Literal["docker", "containerd"] = "docker"
     exporter: Literal["dcgm", "nvidia-smi"] = "dcgm"

@@ -19,7 +19,7 @@ class Experience(StrEnum):
     GPU_MODE = "GPU mode changed"
     DISK_DETACHED = "disk detached"
     DISK_DELETED = "disk deleted"
-    TRAINING_ENDED = "training ended"
+    TRAINING_ENDED = "running work ended"
     NOT_REVERSIBLE = "cannot be undone"
     OPTION = "option changed"
 

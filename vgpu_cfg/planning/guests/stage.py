@@ -20,6 +20,7 @@ from vgpu_cfg.model.guests.guest import (
     GuestSpec,
     StagedModule,
     fingerprint_of,
+    is_expected,
     outdated,
     parse_mark,
     parse_report,
@@ -32,8 +33,6 @@ from vgpu_cfg.planning.guests.module_text import module_edit
 from vgpu_cfg.planning.guests.peers import Team
 from vgpu_cfg.planning.vms.new_vms import change_id, with_needs
 
-_IS_THERE = frozenset({"present", "done", "warned"})
-_UNFINISHED = frozenset({"waiting", "reboot", "failed"})
 _ON_ITS_WAY = frozenset({"running", "reboot", "done"})
 
 
@@ -207,18 +206,11 @@ def restarting(update: GuestUpdate, modules: Iterable[GuestModule]) -> tuple[str
     is_down = update.is_new or not update.is_on or update.power_on is not None
     if is_down or update.known.is_begun or _comes_with_clone(update):
         return ()
-    return tuple(one.kind for one in modules if one.MAY_REBOOT and not _is_expected(one, update.known))
-
-
-def _is_expected(module: GuestModule, known: GuestKnown) -> bool:
-    """Whether a guest has a module by its own report, or was being given it for the first time."""
-    reported = (
-        next((one for one in known.report.modules if one.name == module.kind), None) if known.report else None
+    return tuple(
+        one.kind
+        for one in modules
+        if one.MAY_REBOOT and not is_expected(one, update.known.report, update.known.mark)
     )
-    if reported is None:
-        return False
-    is_there = reported.state in _IS_THERE and reported.digest == module.digest
-    return is_there or (reported.state in _UNFINISHED and module.kind not in known.mark)
 
 
 def _comes_with_clone(update: GuestUpdate) -> bool:
