@@ -213,7 +213,7 @@ class FakeGuestShell:
         self, arguments: Sequence[str], *, timeout_seconds: float = 60.0, stdin: bytes = b""
     ) -> ShellResult:
         self.check()
-        return ShellResult(status=0, stdout="status: done\n")
+        return ShellResult(status=0, stdout="status: done\n/usr/bin/find\n")
 
     def start(self, arguments: Sequence[str]) -> None:
         self.check()

@@ -36,7 +36,7 @@ from vgpu_cfg.execution.records.run_record import result_of
 from vgpu_cfg.execution.run.looks import look_at
 from vgpu_cfg.execution.run.scheduler import Scheduler, is_provisioning
 from vgpu_cfg.execution.run.session import RunOptions, RunSession
-from vgpu_cfg.execution.run.step import Look, NeedsManualStep, Pause, Step, StepResult
+from vgpu_cfg.execution.run.step import HeldBack, Look, NeedsManualStep, Pause, Step, StepResult
 from vgpu_cfg.execution.run.windows import Windows
 from vgpu_cfg.execution.steps import is_for_hosts, make_step
 from vgpu_cfg.execution.vms.owner_marks import is_marking
@@ -333,10 +333,10 @@ class _Run:
         self._emit(EventKind.STARTED, change)
         self._advance(running, None)
 
-    def _put_off(self, change: Change, why: str) -> None:
+    def _put_off(self, change: Change, why: str, remedy: str = "") -> None:
         """Leave a change for another time, and all that needs it; nothing of it was begun."""
-        self._late[change.subject.name] = why
-        self._close(change, OutcomeStatus.SKIPPED, message=why)
+        self._late[change.subject.name] = f"{why}; {remedy}" if remedy else why
+        self._close(change, OutcomeStatus.SKIPPED, message=why, remedy=remedy)
         for dependent in self._scheduler.put_off(change):
             self._skip(dependent, f"needs {change.id!r}, which is not begun: {why}")
 
@@ -462,6 +462,9 @@ class _Run:
             )
             for dependent in self._scheduler.fail(running.change):
                 self._skip(dependent, f"waits for {running.change.id!r}")
+        except HeldBack as error:
+            del self._running[running.change.id]
+            self._put_off(running.change, error.message, error.remedy)
         except VgpuCfgError as error:
             if isinstance(error, LockLost):
                 self._lock_out()

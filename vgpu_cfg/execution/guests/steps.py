@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TypeVar
 
+from vgpu_cfg.changes.guest_work import ended_in, ended_text
+from vgpu_cfg.changes.reckoning import how_to_approve
 from vgpu_cfg.errors import (
     GuestError,
     GuestNotReady,
@@ -34,8 +36,9 @@ from vgpu_cfg.execution.guests.reports import (
 )
 from vgpu_cfg.execution.guests.tools import GUEST_KEYS, GuestSession
 from vgpu_cfg.execution.run.session import PLAN_AGAIN
-from vgpu_cfg.execution.run.step import Step, StepResult, Waiting, wait
+from vgpu_cfg.execution.run.step import HeldBack, Step, StepResult, Waiting, wait
 from vgpu_cfg.execution.vms.reconfigure import reconfigure
+from vgpu_cfg.model.approvals import Approval
 from vgpu_cfg.model.guests.guest import (
     BEGUN,
     GUEST_MARK_KEY,
@@ -51,10 +54,12 @@ from vgpu_cfg.model.guests.host_keys import AWAITED, HOST_KEY_KEY, UNKNOWN
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.plan.change import StageGuest
 from vgpu_cfg.model.plan.vm_spec import VmSpec
+from vgpu_cfg.parsers.guest_work import QUESTION, parse_guest_work
 from vgpu_cfg.ports import GuestShell
 
 T = TypeVar("T")
 
+_SHOWN = 4
 _REDACTION = {USERDATA_KEY: REDACTED, f"{USERDATA_KEY}.encoding": " "}
 """What cloud-init itself writes over data that it was told to redact."""
 _SILENT = "it has reported nothing yet"
@@ -157,6 +162,7 @@ class _Staging:
         host_keys = self._known_host_keys()
         bundle = self._guests.tools.stager.bundle(self._spec, self._change.modules, word, host_keys)
         yield from self._await_quiet()
+        yield from self._spare_work()
         for file in bundle.files:
             yield from self._in_shell(partial(_write, file))
             self._run.half_staged.setdefault(self._spec.vm, _SILENT)
@@ -164,6 +170,26 @@ class _Staging:
         self._report = None
         yield from self._in_shell(lambda shell: shell.start(bundle.command))
         return (yield from self._follow(word))
+
+    def _spare_work(self) -> Waiting[None]:
+        """Ask the guest what runs in it, if applying the modules would end that and nothing approves it.
+
+        Raises HeldBack. A guest that does not tell counts as one at work.
+        """
+        ended = ended_in(self._change, self.vm)
+        approved = {*self._options.allow, *self._run.plan.desired.allow}
+        if not ended or Approval.TRAINING in approved:
+            return
+        answer = yield from self._in_shell(lambda shell: shell.run(("sh", "-c", QUESTION)))
+        work = parse_guest_work(answer.stdout)
+        if work == ():
+            return
+        what = ", ".join(work[:_SHOWN]) if work else "it does not tell what runs in it"
+        raise HeldBack(
+            f"work runs in the guest ({what}), and this would end {ended_text(ended)}",
+            subject=self._spec.vm,
+            remedy=f"wait for its end and apply again, or {how_to_approve(Approval.TRAINING)}",
+        )
 
     def _known_host_keys(self) -> Mapping[str, str]:
         """Read the host keys of the peers, and tell which are not known."""

@@ -13,6 +13,7 @@ from vgpu_cfg.execution.run.start_queues import StartQueues
 from vgpu_cfg.execution.run.step import Looked, Waiting, look
 from vgpu_cfg.knowledge.faults import explain_fault
 from vgpu_cfg.late_dataclasses import dataclass
+from vgpu_cfg.model.approvals import Approval
 from vgpu_cfg.model.at_once import PARALLEL, PER_HOST
 from vgpu_cfg.model.identity import new_id
 from vgpu_cfg.model.observed.inventory import Inventory
@@ -41,7 +42,8 @@ class RunOptions:
     Where several tasks are under way news of them is gathered for a part of the time that the longest of them
     has taken, `gather_part`, and for `gather_seconds` at most.
     `on_failure` says what the first failure means for the rest.
-    `done_by_hand` names the manual steps that count as done. A guest gets
+    `done_by_hand` names the manual steps that count as done, `allow` what is approved beside the plan file. A
+    guest gets
     `shutdown_seconds` to shut down; then it is switched off if `force_power_off`.
     `settle_seconds` is how long a host may take to show which GPU a VM got, or what was written to it.
     A host gets `restart_seconds` to go down or to come back, is asked every `host_poll_seconds`, more rarely
@@ -58,6 +60,7 @@ class RunOptions:
     per_host: int = PER_HOST
     on_failure: OnFailure = OnFailure.GO_ON
     done_by_hand: frozenset[str] = frozenset()
+    allow: frozenset[Approval] = frozenset()
     shutdown_seconds: float = 300.0
     force_power_off: bool = True
     settle_seconds: float = 30.0

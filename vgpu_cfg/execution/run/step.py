@@ -15,6 +15,10 @@ class NeedsManualStep(ChangeError):
     """A change came as far as it can by itself, the rest is a manual step: the run waits (exit code 7)."""
 
 
+class HeldBack(ChangeError):
+    """A change was not begun, since it would end what somebody uses: it is left for another time."""
+
+
 @dataclass(frozen=True, slots=True)
 class Pause:
     """Go on after so many seconds: no task tells what is waited for."""

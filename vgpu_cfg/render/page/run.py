@@ -100,7 +100,7 @@ def _left(plan: Plan, report: Report) -> Iterator[_Left]:
             yield _Left(
                 change.subject.name, f"waits for a step by hand: {name}", change.text, change.commands
             )
-    yield from (_Left(name, "put off: its window closes too soon") for name in report.put_off)
+    yield from (_Left(name, "put off: see what became of it") for name in report.put_off)
     yield from (_Left("", text) for text in other_left_behind(report, host_rows(plan, report)))
     reasons: dict[str, list[str]] = {}
     for one in report.outcomes:

@@ -254,6 +254,7 @@ def _carry_out(work: Work, estate: Estate, how: ApplyOptions, events: list[Event
         parallel=how.parallel,
         per_host=how.per_host,
         done_by_hand=frozenset(how.done),
+        allow=frozenset(how.options.allow),
         on_failure=how.on_failure,
     )
     with (

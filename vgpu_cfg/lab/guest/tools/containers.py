@@ -45,7 +45,7 @@ def docker(session: Session, arguments: Sequence[str], stdin: bytes) -> Result:
                 f" Runtimes: {' '.join(runtimes)}", " Default Runtime: runc", f" Name: {guest.host_name}",
             )  # fmt: skip
         case ["ps", *_]:
-            return out(*([WORKER] if guest.services.get(WORKER) else []))
+            return _listed(session, words)
         case ["images", *_]:
             return out(*guest.images)
         case ["image", "inspect"] | ["inspect", *_]:
@@ -60,6 +60,17 @@ def docker(session: Session, arguments: Sequence[str], stdin: bytes) -> Result:
             return out("Docker version 26.1.3")
         case _:
             return fail(f"docker: '{words[0] if words else ''}' is not a docker command.")
+
+
+def _listed(session: Session, words: Sequence[str]) -> Result:
+    """List containers by name, and by a format with their images: the worker's, and those of workloads."""
+    guest = session.guest
+    image = guest.images[0] if guest.images else "<none>"
+    names = [WORKER] if guest.services.get(WORKER) else []
+    names += [one.container for one in guest.workloads if one.container]
+    form = words[words.index("--format") + 1] if "--format" in words else "{{.Names}}"
+    rows = (form.replace("{{.Names}}", name).replace("{{.Image}}", image) for name in dict.fromkeys(names))
+    return out(*rows)
 
 
 def _inspect(session: Session, words: Sequence[str]) -> Result:

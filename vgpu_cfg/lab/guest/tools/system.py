@@ -8,15 +8,17 @@ from typing import Any
 
 from vgpu_cfg.lab.guest.shell.session import Result, Session
 from vgpu_cfg.lab.guest.system import guestinfo
+from vgpu_cfg.lab.guest.system.accounts import ROOT
 from vgpu_cfg.lab.guest.system.faults import fault_of
 from vgpu_cfg.lab.guest.system.gpus import is_unbuilt, newer_library
 from vgpu_cfg.lab.guest.system.nics import SeenNic, nics_of_guest
 from vgpu_cfg.lab.guest.system.reach import is_down
-from vgpu_cfg.lab.guest.tools.base import fail, out
+from vgpu_cfg.lab.guest.tools.base import WRONG_USE, fail, out
 from vgpu_cfg.lab.simulation.clock import as_datetime
 from vgpu_cfg.lab.state.devices import disks_of
 
 INACTIVE = 3
+FIRST_PID = 4711
 FIRST = "first"
 """The word of the run that cloud-init starts: it goes on as long as that."""
 ALWAYS = frozenset({"ssh", "sshd", "systemd-networkd", "cloud-init", "open-vm-tools", "vmtoolsd"})
@@ -82,6 +84,14 @@ def _plain(entry: dict[str, Any]) -> list[str]:
             for one in entry.get("addr_info", ())
         ),
     ]
+
+
+def find(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:
+    """Find what holds a file open, the only search that clients make: `find /proc … -lname FILE`."""
+    if "-lname" not in arguments or session.user != ROOT:
+        return fail("find: the lab's guests search /proc for open files, as root", status=WRONG_USE)
+    users = [one for one in session.guest.workloads if one.uses_gpu]
+    return out(*(f"/proc/{FIRST_PID + place}/fd/9" for place, _ in enumerate(users)))
 
 
 def df(session: Session, arguments: Sequence[str], _stdin: bytes) -> Result:

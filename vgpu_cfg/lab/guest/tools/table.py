@@ -64,6 +64,7 @@ PLAIN: dict[str, Tool] = {
     "[": base.test,
     "ls": base.listing,
     "grep": texts.grep,
+    "find": system.find,
     "head": texts.head,
     "wc": texts.wc,
     "install": base.install,
