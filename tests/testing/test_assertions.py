@@ -140,6 +140,23 @@ def test_a_power_cycle_is_a_disruption(tmp_path: Path) -> None:
         assert_no_disruption(PlanFile(path), lab)
 
 
+def test_a_link_that_others_lose_is_a_disruption(tmp_path: Path) -> None:
+    estate = tmp_path / "e.yaml"
+    estate.write_text(
+        "about: a switch that others use\n"
+        "switches: [{name: dvs, mtu: 1500}]\n"
+        "networks: [{name: prod, switch: dvs}, {name: roce, switch: dvs}]\n"
+        "clusters: [{name: gpu, drs: manual, hosts: [{name: e1.lab, nics: [{switch: dvs}]}]}]\n"
+        "vms: [{name: erp, networks: [prod]}]\n",
+        encoding="utf-8",
+    )
+    plan = tmp_path / "p.yaml"
+    head = f"version: 1\nname: mtu\nvcenter: lab:{estate}\n"
+    plan.write_text(f"{head}networks: [{{name: roce, switch: dvs, mtu: 9000}}]\n", encoding="utf-8")
+    with pytest.raises(AssertionError, match="link down and up"):
+        assert_no_disruption(PlanFile(plan), LabEstate(str(estate), tmp_path / "state"))
+
+
 def test_settings_of_the_user_are_out_of_sight(
     plan: PlanFile, site: RecordedVCenter, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -39,19 +39,21 @@ def assert_in_sync(plan: PlanFile, site: Site) -> None:
 
 
 def assert_no_disruption(plan: PlanFile, site: Site) -> None:
-    """Assert that a plan fits, and that nothing that runs is stopped, restarted, moved or deleted.
+    """Assert that a plan fits, and that nothing that runs is stopped, cut off, restarted, moved or deleted.
 
     It is planned as with `--allow-power-cycle` and `--allow-move`, so that a failure shows what would be.
     """
     __tracebackhide__ = True
     from vgpu_cfg.model.plan.change import Impact
+    from vgpu_cfg.model.plan.disturbed import Experience
     from vgpu_cfg.render.layout.lines import plain
     from vgpu_cfg.render.text.plan.disruption import render_disruption
 
     made = site.planned(plan, with_leave=True).plan
     if made.errors:
         _fail(plan, site, "it does not fit", _findings(made.errors))
-    if any(change.impact is not Impact.NONE or change.kind == "destroy_vm" for change in made.changes):
+    disturbs = any(change.impact is not Impact.NONE or change.kind == "destroy_vm" for change in made.changes)
+    if disturbs or any(one.experience is not Experience.OPTION for one in made.disturbed):
         _fail(plan, site, "it disturbs what runs", plain(render_disruption(made, WIDTH, with_all=True)))
 
 
