@@ -125,3 +125,13 @@ def test_the_plan_file_approves_as_the_option_does(vgpu_cfg: CommandLine) -> Non
     working(vgpu_cfg, TRAIN_PY)
     vgpu_cfg.done("apply", "p.yaml", "--yes")
     assert work_in(vgpu_cfg) == []
+
+
+def test_a_worker_joins_without_disturbing_those_at_work(vgpu_cfg: CommandLine) -> None:
+    applied(vgpu_cfg)
+    working(vgpu_cfg, JOB, TRAIN_PY)
+    (row,) = plan()["vms"]
+    more = [row, row | {"name": "w-03", "gpus": "grid_a100-40c", "place": {}}]
+    vgpu_cfg.write("p.yaml", json.dumps(plan(training=TRAINING, vms=more)))
+    shown = vgpu_cfg("plan", "p.yaml").told
+    assert "running work ended" not in shown

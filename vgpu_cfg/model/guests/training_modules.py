@@ -88,7 +88,8 @@ class SshMeshModule(ModuleBase):
     """
 
     kind: Literal["ssh-mesh"] = "ssh-mesh"
-    ENDS: ClassVar[frozenset[Ends]] = frozenset({Ends.WORKER})
+    ENDS: ClassVar[frozenset[Ends]] = NOTHING
+    """Its sshd is told to read again. If it moves out of the worker's container, the worker changes, too."""
     vm: str
     user: str = "root"
     port: int = 2222
