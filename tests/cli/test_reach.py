@@ -68,3 +68,19 @@ def test_a_cordon_keeps_to_the_datacenter_that_is_named(vgpu_cfg: CommandLine) -
     assert (refused.code, touched_beyond(vgpu_cfg.lab(ESTATE).state)) == (4, [])
     assert "esx-2.lab: it is not in the datacenter dc1" in refused.told.replace("\n", " ")
     vgpu_cfg.done("cordon", "host:esx-1*", *said)
+
+
+def test_status_has_a_word_of_its_own_for_hosts_that_are_cordoned_or_silent(vgpu_cfg: CommandLine) -> None:
+    plan = _begin(vgpu_cfg, "dc1")
+    vgpu_cfg.done("apply", plan, "--yes")
+    assert "1 host, 1 VM, in sync" in vgpu_cfg.done("status", plan).out
+    vgpu_cfg.done("cordon", "host:esx-1.lab", "--reason", "new DIMM", SERVER)
+    cordoned = vgpu_cfg.done("status", plan).out
+    assert "in sync, 1 host cordoned" in cordoned
+    assert "closed to new VMs: new DIMM" in cordoned
+    assert vgpu_cfg("status", plan, "--exit-code").code == 0
+    vgpu_cfg.done("lab", "hand", ESTATE, "esx-1.lab", "--cut-off")
+    found = json.loads(vgpu_cfg.done("status", plan, "--output", "json").out)
+    assert [row["state"] for row in found["hosts"]] == ["does not respond"]
+    assert "1 host does not answer" in vgpu_cfg.done("status", plan).out
+    assert vgpu_cfg("status", plan, "--exit-code").code == 10

@@ -57,7 +57,12 @@ def report_data(plan: Plan, report: Report, after: Inventory | None = None) -> D
 def status_data(view: StatusView) -> Data:
     """Return the hosts and VMs of a plan and what differs."""
     hosts = [
-        asdict(row) | {"since": row.since.isoformat() if row.since else None, "is_in_sync": row.is_in_sync}
+        asdict(row)
+        | {
+            "since": row.since.isoformat() if row.since else None,
+            "is_in_sync": row.is_in_sync,
+            "state": row.word,
+        }
         for row in view.hosts
     ]
     rows = [asdict(row) | {"is_in_sync": row.is_in_sync} for row in view.vms]
@@ -70,6 +75,7 @@ def status_data(view: StatusView) -> Data:
         read_at=view.read_at,
         is_in_sync=view.is_in_sync,
         is_known=not view.unknown,
+        waits=view.waits,
         hosts=hosts,
         vms=rows,
         others=list(view.others),

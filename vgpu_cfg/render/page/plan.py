@@ -7,7 +7,7 @@ from typing import Any
 
 from vgpu_cfg.model.plan.change import Diagnostic, Plan
 from vgpu_cfg.model.plan.severity import Severity
-from vgpu_cfg.planning.sync import is_in_sync
+from vgpu_cfg.planning.sync import is_in_sync, waits_for
 from vgpu_cfg.render.layout.lines import counted
 from vgpu_cfg.render.page.frame import Tile, render_frame
 from vgpu_cfg.render.page.moments import moment_words
@@ -60,7 +60,9 @@ def _tiles(plan: Plan) -> list[Tile]:
         errors = counted(error_count(plan.diagnostics), "error")
         tiles.append(_tile(errors, "nothing will be changed before"))
     if not plan.changes:
-        verdict = "in sync" if is_in_sync(plan) else "" if plan.errors else "something differs"
+        verdict = (
+            waits_for(plan) or "in sync" if is_in_sync(plan) else "" if plan.errors else "something differs"
+        )
         return [*tiles, Tile("0", "changes", verdict)]
     *words, tasks = plan_counts(plan)
     blocked = f"{len(plan.blocked)} blocked; {tasks}" if plan.blocked else tasks

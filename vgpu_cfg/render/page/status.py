@@ -36,7 +36,12 @@ def render_status_page(view: StatusView, told: dict[str, Any]) -> str:
 
 def _tiles(view: StatusView) -> list[Tile]:
     _, words = verdict_of(view)
-    tiles = [Tile("in sync" if view.is_in_sync else "not in sync", "" if words == "in sync" else words)]
+    tiles = [
+        Tile(
+            view.waits or ("in sync" if view.is_in_sync else "not in sync"),
+            "" if words in ("in sync", view.waits) else words,
+        )
+    ]
     for rows, noun in ((view.hosts, "host"), (view.vms, "VM")):
         if rows:
             differ = sum(not row.is_in_sync for row in rows)

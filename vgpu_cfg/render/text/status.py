@@ -34,7 +34,7 @@ _COLUMNS = (
     Column("NODE"),
 )
 _GUEST_COLUMN = Column("GUEST", is_flexible=True)
-_HOST_STYLES = {"held": "magenta", "in sync": "green"}
+_HOST_STYLES = {"held": "magenta", "in sync": "green", "does not respond": "red", "is disconnected": "red"}
 _STATE_STYLES = {"on": "green", "off": "yellow", "missing": "red", "not owned": "red", "disconnected": "red"}
 _HOST_COLUMNS = (Column("HOST", is_flexible=True), Column("STATE"), Column("MODE"))
 

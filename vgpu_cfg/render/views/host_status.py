@@ -7,7 +7,7 @@ from datetime import datetime
 
 from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.observed.host_facts import HostFacts
-from vgpu_cfg.model.observed.inventory import Inventory
+from vgpu_cfg.model.observed.inventory import Connection, Host, Inventory
 from vgpu_cfg.model.plan.change import (
     Change,
     ChangeHost,
@@ -47,6 +47,10 @@ class HostStatus:
     reason: str = ""
     is_read: bool = True
     unknown: tuple[str, ...] = ()
+    silence: str = ""
+    """How vCenter has lost it: "does not respond", "is disconnected"; empty for one that is connected."""
+    cordoned: str = ""
+    """The reason for which it, or GPUs of it, are closed to new VMs; empty for one that is open."""
 
     @property
     def is_in_sync(self) -> bool:
@@ -56,19 +60,23 @@ class HostStatus:
     @property
     def word(self) -> str:
         """How it stands in a word or few."""
+        if self.silence:
+            return self.silence
         if self.drift:
             return "differs"
         if self.pending:
             return "waits"
         if self.plan:
             return "held"
+        if self.cordoned:
+            return "cordoned"
         return "in sync" if self.is_read else "not known in full"
 
     @property
     def standing(self) -> str:
-        """Why it is down, and for which plan this tool holds it so."""
+        """Why it is down or cordoned, and for which plan this tool holds it so."""
         if not self.plan:
-            return self.reason
+            return self.reason or (f"closed to new VMs: {self.cordoned}" if self.cordoned else "")
         since = f" since {self.since:%Y-%m-%d %H:%M}" if self.since is not None else ""
         return f"in maintenance mode for plan {self.plan}{since}: {self.reason or 'no reason was kept'}"
 
@@ -129,6 +137,9 @@ def _row(
     is_stated = drift or pending or is_in_sync or mark is not None or standing or not is_read
     if any(found.severity is not Severity.INFO for found in findings) and not is_stated:
         drift.append("see the findings")
+    silence = "" if host is None or host.connection is Connection.CONNECTED else host.connection.words
+    if silence:
+        drift = [silence]
     is_work = any(not isinstance(change, ChangeHost) for change in changes)
     if is_work and not (drift or pending or mark is not None):
         drift.append("`plan` shows what is left to do")
@@ -143,13 +154,26 @@ def _row(
         reason=mark.reason if mark is not None else standing,
         is_read=is_read,
         unknown=tuple(f"{one.title} {one.device}".rstrip() for one in unknown.settings) if unknown else (),
+        silence=silence,
+        cordoned=_cordoned(host),
     )
+
+
+def _cordoned(host: Host | None) -> str:
+    cordons = host.cordons if host is not None else ()
+    return "; ".join(f"{one.pci_id}: {one.reason}" if one.pci_id else one.reason for one in cordons)
 
 
 def _lost_row(lost: LostHost) -> HostStatus:
     """Make the row of a host that does not respond: of nothing else is anything known."""
     words = f"{lost.connection.words}, with {fold_names(vm.name for vm in lost.vms)} on it"
-    return HostStatus(lost.host.name, lost.host.moid, is_in_maintenance_mode=False, drift=(words,))
+    return HostStatus(
+        lost.host.name,
+        lost.host.moid,
+        is_in_maintenance_mode=False,
+        drift=(words,),
+        silence=lost.connection.words,
+    )
 
 
 def _drift(changes: Sequence[Change]) -> list[str]:

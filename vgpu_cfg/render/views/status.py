@@ -25,7 +25,7 @@ from vgpu_cfg.planning.drift.differences import differences_of, only_about
 from vgpu_cfg.planning.estate.own import own_and_taken
 from vgpu_cfg.planning.estate.ownership import is_marked
 from vgpu_cfg.planning.findings.codes import Code
-from vgpu_cfg.planning.sync import is_in_sync
+from vgpu_cfg.planning.sync import is_in_sync, waits_for
 from vgpu_cfg.render.layout.edits import edit_text
 from vgpu_cfg.render.layout.lines import counted
 from vgpu_cfg.render.views.guest_status import GuestStatus, guest_status
@@ -85,6 +85,8 @@ class StatusView:
     others: tuple[str, ...] = ()
     unknown: tuple[UnknownRow, ...] = ()
     differences: tuple[Difference, ...] = ()
+    waits: str = ""
+    """Until when the plan only holds its reservation, in words; empty for one that has begun."""
 
 
 def state_word(state: str) -> str:
@@ -101,15 +103,25 @@ def differing(view: StatusView) -> int:
 
 def verdict_of(view: StatusView) -> tuple[str, str]:
     """Say whether all is as the plan file says: a colour, and words; what could not be read may differ."""
-    count = differing(view)
+    silent = sum(bool(row.silence) for row in view.hosts)
+    cordoned = sum(bool(row.cordoned) for row in view.hosts)
+    count = differing(view) - silent
     unread = sum(not row.is_read for row in view.hosts)
     errors = error_count(view.findings)
+    answers = f"{counted(silent, 'host')} {'does' if silent == 1 else 'do'} not answer" if silent else ""
     if count:
-        return "yellow", f"{count} {'differs' if count == 1 else 'differ'}"
+        differ = f"{count} {'differs' if count == 1 else 'differ'}"
+        return "yellow", f"{differ}, {answers}" if answers else differ
+    if answers:
+        return "yellow", answers
     if errors:
         return "red", f"not in sync: {counted(errors, 'error')}"
     if unread and view.is_in_sync:
         return "yellow", f"in sync except for {counted(unread, 'host')} not known in full"
+    if view.waits:
+        return "cyan", view.waits
+    if cordoned and view.is_in_sync:
+        return "yellow", f"in sync, {counted(cordoned, 'host')} cordoned"
     return ("green", "in sync") if view.is_in_sync else ("yellow", "not in sync: see the findings")
 
 
@@ -160,6 +172,7 @@ def view_status(
         findings=plan.diagnostics,
         is_in_sync=is_in_sync(plan),
         differences=(*known, *_of_rows(known, rows, hosts)),
+        waits=waits_for(plan),
         unknown=view_unknown(plan),
         hosts=hosts,
         others=tuple(

@@ -12,7 +12,7 @@ from vgpu_cfg.model.plan.change import Canary, DestroyVm, Plan
 from vgpu_cfg.model.plan.severity import Severity
 from vgpu_cfg.planning.expand.ranges import fold_names
 from vgpu_cfg.planning.findings.checks import Code
-from vgpu_cfg.planning.sync import is_in_sync
+from vgpu_cfg.planning.sync import is_in_sync, waits_for
 from vgpu_cfg.render.layout.lines import both_ends, counted, fold, hanging, short
 from vgpu_cfg.render.text.plan.change_lines import sign_of
 from vgpu_cfg.render.text.plan.changes import (
@@ -150,6 +150,8 @@ def _in_sync(plan: Plan, width: int) -> list[Text]:
     if plan.unknown:
         counts.append(f"{counted(len(plan.unknown), 'host')} not known in full")
     verdict = Text("in sync", "green") if is_in_sync(plan) else Text("; ".join(_differences(plan)), "yellow")
+    if waits := waits_for(plan):
+        verdict = Text(waits, "cyan")
     line = Text.assemble(
         (plan.name, "bold"),
         f" on {_place(plan)}: ",
