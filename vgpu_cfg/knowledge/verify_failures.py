@@ -117,9 +117,9 @@ _ROWS: tuple[Failure, ...] = (
     ),
     Failure(
         _C.HOST_GRAPHICS,
-        "the host's graphics type is not the one that vGPUs need",
+        "a GPU's graphics type is not the one that vGPUs need",
         "verified",
-        "vGPUs start only where host and GPU are set to sharedDirect and the graphics service knows it",
+        "vGPUs start only on a GPU whose graphics type in force is sharedDirect: its own, or its host's",
         "`vgpu-cfg apply` sets it; a change waits for a restart of the host",
     ),
     Failure(

@@ -86,6 +86,11 @@ def _time_sliced_on_mig(scene: Scene) -> None:
     _host(scene, gpus=(gpu,))
 
 
+def _gpu_is_shared(scene: Scene) -> None:
+    gpu = host_of().gpus[0].model_copy(update={"graphics_type": GraphicsType.SHARED})
+    _host(scene, gpus=(gpu,))
+
+
 def _host_owned(scene: Scene) -> None:
     vm = WantedVm("hvd-01", {}, ("sriov",), gpudirect=True)
     scene.hosts[0] = replace(host_view(), vms=(vm,))
@@ -335,9 +340,7 @@ CASES: tuple[Case, ...] = (
         lambda scene: _host(scene, connection=Connection.NOT_RESPONDING),
     ),
     Case(C.HOST_DRIVER, "host-driver", "esx-01", lambda scene: _facts(scene, software=())),
-    Case(
-        C.HOST_GRAPHICS, "graphics", "esx-01", lambda scene: _host(scene, graphics_type=GraphicsType.SHARED)
-    ),
+    Case(C.HOST_GRAPHICS, "graphics", "esx-01", _gpu_is_shared),
     Case(C.HOST_MIG, "mig", "esx-01", _time_sliced_on_mig),
     Case(
         C.HOST_ATS,

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+
 from tests.unit.parsers.printed import printed
 from tests.unit.verification.two_workers import found_in, make_scene
+from vgpu_cfg.catalog import load_catalog
+from vgpu_cfg.model.observed.graphics import GraphicsType
+from vgpu_cfg.model.observed.inventory import Inventory, VCenter
 from vgpu_cfg.model.verification import CheckState
+from vgpu_cfg.planning.capacity.host_capacity import CapacityReader
 from vgpu_cfg.verification import CHECKS, Choice
 from vgpu_cfg.verification.order import rounds
 from vgpu_cfg.verification.table import needed_for
@@ -145,3 +154,23 @@ def test_a_virtual_function_without_ats_of_its_own_is_left_to_the_bandwidth() ->
     found = found_in(scene.run(), "ats", "hvd-01")
     assert found.state is CheckState.SKIPPED
     assert "virtual functions" in found.why
+
+
+@pytest.mark.parametrize(
+    ("default", "own", "state"),
+    [("shared", "sharedDirect", "passed"), ("sharedDirect", "shared", "failed"), ("shared", None, "skipped")],
+)
+def test_a_gpus_own_graphics_type_counts_as_it_does_in_planning(
+    default: str, own: str | None, state: str
+) -> None:
+    scene = make_scene()
+    view = scene.hosts[0]
+    gpu = view.host.gpus[0].model_copy(update={"graphics_type": own and GraphicsType(own)})
+    host = view.host.model_copy(update={"graphics_type": GraphicsType(default), "gpus": (gpu,)})
+    scene.hosts[0] = replace(view, host=host)
+    found = found_in(scene.run(Choice(only=("graphics",))), "graphics", view.name)
+    assert found.state == state
+    now = datetime(2026, 11, 20, tzinfo=UTC)
+    observed = Inventory(vcenter=VCenter(address="vc"), read_at=now, hosts=(host,))
+    (planned,) = CapacityReader(observed, load_catalog()).read(host).gpus
+    assert (planned.obstacle == "VG502") is (state == "failed")

@@ -146,6 +146,11 @@ class Gpu(Frozen):
         return self.pci.numa_node
 
     @property
+    def gives_vgpus(self) -> bool | None:
+        """Whether its own graphics type in force lets it give vGPUs; None where that was not read."""
+        return None if self.graphics_type is None else self.graphics_type is GraphicsType.SHARED_DIRECT
+
+    @property
     def is_passthrough(self) -> bool:
         """Whether the GPU is handed through as a whole now."""
         return self.pci.passthrough_active

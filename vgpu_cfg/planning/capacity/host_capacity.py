@@ -191,15 +191,13 @@ class CapacityReader:
         is_stated = host.profiles is not None or bool(host.creatable_profiles)
         serves = any(board is not None and board.key in self.needs(name) for name in found.offered)
         is_busy = any(other.vm_moids for other in host.gpus)
-        match gpu.graphics_type:
-            case GraphicsType.BASIC:
-                return Code.NO_HOST_DRIVER
-            case GraphicsType.SHARED | GraphicsType.DIRECT:
-                return Code.NOT_SHARED_DIRECT
-            case GraphicsType.SHARED_DIRECT | None:
-                if not serves and board is not None and (is_stated or not is_busy):
-                    return Code.NO_HOST_DRIVER
-                return None
+        if gpu.graphics_type is GraphicsType.BASIC:
+            return Code.NO_HOST_DRIVER
+        if gpu.gives_vgpus is False:
+            return Code.NOT_SHARED_DIRECT
+        if not serves and board is not None and (is_stated or not is_busy):
+            return Code.NO_HOST_DRIVER
+        return None
 
     def _slots(self, host: Host) -> list[PassthroughSlot]:
         devices = {device.pci_id: device for device in host.pci_devices}

@@ -7,14 +7,12 @@ that it is registered on as they were read; what was not read is told as unknown
 from __future__ import annotations
 
 import shlex
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
 
 from vgpu_cfg.catalog import Board, Catalog
 from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.frozen import Frozen
-from vgpu_cfg.model.observed.graphics import GraphicsType
 from vgpu_cfg.model.observed.inventory import Connection, Host, Inventory
 from vgpu_cfg.model.observed.vm import PassthroughDevice, Vm, VmDetail
 from vgpu_cfg.planning.capacity.hardware import highest_version, least_version, passthrough_limit, vgpu_limit
@@ -275,14 +273,14 @@ def _dynamic_fault(resolved: _VmOnHost, device: PassthroughDevice) -> str:
 
 
 def _graphics_type(resolved: _VmOnHost) -> StartCondition:
-    types = Counter(gpu.graphics_type for gpu in resolved.host.gpus if not gpu.is_passthrough)
-    if not types:
+    gpus = [gpu for gpu in resolved.host.gpus if not gpu.is_passthrough]
+    if not gpus:
         return _wrong(ConditionKind.GRAPHICS_TYPE, f"{resolved.host.name} has no GPU that could give a vGPU")
-    if GraphicsType.SHARED_DIRECT in types:
+    if any(gpu.gives_vgpus for gpu in gpus):
         return _right(ConditionKind.GRAPHICS_TYPE, "graphics type sharedDirect")
-    if set(types) == {None}:
+    if all(gpu.gives_vgpus is None for gpu in gpus):
         return _unknown(ConditionKind.GRAPHICS_TYPE, "the GPUs' graphics type was not read")
-    shown = ", ".join(sorted(kind.value for kind in types if kind is not None))
+    shown = ", ".join(sorted({gpu.graphics_type.value for gpu in gpus if gpu.graphics_type is not None}))
     return _wrong(ConditionKind.GRAPHICS_TYPE, f"graphics type of the GPUs is {shown}, needs sharedDirect")
 
 

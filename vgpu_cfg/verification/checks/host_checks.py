@@ -76,15 +76,17 @@ def ask_host_driver(view: HostView) -> Asking:
 
 
 def ask_graphics(view: HostView) -> Asking:
-    """See whether host and GPUs are set for vGPUs, in force and not merely configured."""
+    """See whether the GPUs are set for vGPUs, in force and not merely configured, as planning sees it.
+
+    A GPU's own type counts: the host's default is that of GPUs without one.
+    """
     yield from ()
     if not view.vgpus:
         return skipped("no VM of the plan has a vGPU here")
-    seen = {"host": view.host.graphics_type}
-    seen |= {gpu.pci_id: gpu.graphics_type for gpu in _gpus(view)}
-    wrong = [
-        f"{name} {kind or 'unknown'}" for name, kind in seen.items() if kind is not GraphicsType.SHARED_DIRECT
-    ]
+    gpus = _gpus(view)
+    wrong = [f"{gpu.pci_id} {gpu.graphics_type}" for gpu in gpus if gpu.gives_vgpus is False]
+    if not wrong and any(gpu.gives_vgpus is None for gpu in gpus):
+        return skipped("vCenter does not report the graphics type of its GPUs", is_asked=True)
     if wrong:
         return failed(VerifyCode.HOST_GRAPHICS, ", ".join(wrong), GraphicsType.SHARED_DIRECT.value)
     return passed(GraphicsType.SHARED_DIRECT.value, GraphicsType.SHARED_DIRECT.value)
