@@ -165,3 +165,14 @@ def test_hosts_are_prepared_with_just_the_role(vgpu_cfg: CommandLine) -> None:
     Given(vgpu_cfg, plan, "--for=apply", "--required").give(vgpu_cfg, "bare")
     ran = vgpu_cfg(*as_account(["apply", "--yes", plan]), ESXI_PASSWORD="lab")
     assert ran.code == 0, ran.told
+
+
+def test_what_errors_hide_of_apply_is_not_checked_with_success(vgpu_cfg: CommandLine) -> None:
+    text = (vgpu_cfg.folder / "examples/two-vgpus.yaml").read_text(encoding="utf-8")
+    whole = vgpu_cfg.write("whole.yaml", text)
+    refused = vgpu_cfg.write("refused.yaml", text.replace("template: ", "template: no-"))
+    assert vgpu_cfg("privileges", whole, "--check").code == 0
+    checked = vgpu_cfg("privileges", refused, "--check")
+    assert (checked.code, "findings stand against the plan" in checked.told) == (9, True)
+    assert vgpu_cfg("privileges", refused, "--check", "--for", "destroy").code == 0
+    assert vgpu_cfg("privileges", refused).code == 0

@@ -80,3 +80,11 @@ def test_what_is_no_branch_is_refused(vgpu_cfg: CommandLine, word: str) -> None:
     ran = vgpu_cfg("verify", PLAN, "--target-branch", word)
     assert ran.code == 2
     assert "is no branch, as in R595" in " ".join(ran.err.split())
+
+
+def test_a_branch_of_which_no_document_says_anything_is_no_success(vgpu_cfg: CommandLine) -> None:
+    vgpu_cfg.done("apply", "examples/two-vgpus.yaml", "--yes")
+    nothing = vgpu_cfg("verify", "examples/two-vgpus.yaml", "--target-branch", "R999")
+    assert (nothing.code, "No document that was read names R999" in nothing.out) == (9, True)
+    nobody = vgpu_cfg("verify", "examples/two-vgpus.yaml", "--target-branch", "R595", "--vm", "nope")
+    assert (nobody.code, "no VM with GPUs matches nope" in nobody.err) == (5, True)

@@ -439,9 +439,38 @@ def test_a_guest_that_the_plan_leaves_off_is_not_asked(trained: CommandLine) -> 
     plan = trained.write("off.yaml", text.replace("  memory: 64GiB", "  memory: 64GiB\n  power: off"))
     broken(trained, off)
     ran = trained("verify", plan, "--quick", "--vm", "hvd-02", "--output", "json", **SECRETS)
-    assert ran.code == 0, ran.told
-    states = {one["state"] for one in json.loads(ran.out)["results"] if one["subject"]["name"] == "hvd-02"}
-    assert states == {"not_asked"}
+    assert ran.code == 9, ran.told
+    found = json.loads(ran.out)
+    states = {one["state"] for one in found["results"] if one["subject"]["name"] == "hvd-02"}
+    assert (states, found["unasked"]) == ({"not_asked"}, ["hvd-02"])
+    whole = trained("verify", plan, "--quick", "--host", "esx-01.lab", "--output", "json", **SECRETS)
+    assert json.loads(whole.out)["unasked"] == []
+
+
+@pytest.fixture
+def two(vgpu_cfg: CommandLine) -> CommandLine:
+    """Two VMs without `guest`, on a host that can be asked."""
+    vgpu_cfg.done("apply", "examples/two-vgpus.yaml", "--yes")
+    return vgpu_cfg
+
+
+def test_a_run_without_any_check_is_no_success(two: CommandLine) -> None:
+    command = ("verify", "examples/two-vgpus.yaml", "--only")
+    nothing = two(*command, "congestion")
+    assert (nothing.code, "no check ran" in nothing.told) == (9, True)
+    junit = two(*command, "congestion", "--output", "junit")
+    assert (junit.code, 'tests="1" failures="0" errors="1"' in junit.out) == (9, True)
+    some = two(*command, "host-driver", "--output", "json")
+    assert (some.code, json.loads(some.out)["unasked"]) == (0, [])
+
+
+def test_guests_that_were_not_asked_are_told_beside_what_passed(two: CommandLine) -> None:
+    found = json.loads(two.done("verify", "examples/two-vgpus.yaml", "--output", "json").out)
+    count = len(found["unasked"])
+    guests = f"{count} guest{'s' if count > 1 else ''} not asked"
+    assert f"all checks passed, {guests}" in two.done("verify", "examples/two-vgpus.yaml").told
+    junit = two.done("verify", "examples/two-vgpus.yaml", "--output", "junit").out
+    assert junit.count('skipped message="no check ran inside"') == count > 0
 
 
 def test_a_choice_that_means_nothing_names_what_there_is(trained: CommandLine) -> None:

@@ -56,6 +56,11 @@ class BranchPlan(Frozen):
     stacks: tuple[VmStack, ...]
 
     @property
+    def is_known(self) -> bool:
+        """Whether documents say of any part that it fits the target: of a run that found nothing, no."""
+        return any(part.target.fits is FitsBranch.YES for stack in self.stacks for part in stack.parts)
+
+    @property
     def lacks(self) -> tuple[str, ...]:
         """What documents shut out today or at the target, as "VM: part"."""
         return tuple(

@@ -147,6 +147,8 @@ class Verification(Frozen):
     thresholds: Thresholds = Thresholds()
     places: tuple[VmPlace, ...] = ()
     results: tuple[CheckResult, ...] = ()
+    unasked: tuple[str, ...] = ()
+    """VMs in whose guests no check ran, though checks of guests were chosen."""
 
     def in_state(self, state: CheckState) -> tuple[CheckResult, ...]:
         """Return the results in a state."""

@@ -22,6 +22,7 @@ from vgpu_cfg.model.signs import shown
 from vgpu_cfg.model.verification import CheckResult, CheckState, Verification
 from vgpu_cfg.planning.expand.ranges import read_members
 from vgpu_cfg.render.views.status import StatusView
+from vgpu_cfg.render.views.verification import verdict_text
 
 _NOT_IN_XML = re.compile("[\ufffe\uffff]")
 
@@ -103,8 +104,14 @@ def file_cases(desired: DesiredPlan) -> Iterator[Case]:
 
 
 def verification_cases(found: Verification) -> Iterator[Case]:
-    """Yield a case for each check of each host, VM and pair."""
+    """Yield a case for each check of each host, VM and pair, and for each guest that none was made in.
+
+    A run without any check that came to something is an error, not a suite without tests.
+    """
     yield from (_check(result) for result in found.results)
+    yield from (Case("vm", f"{name}: guest", skipped="no check ran inside") for name in found.unasked)
+    if not (found.passes or found.failed or found.unproven):
+        yield Case("plan", found.plan, error=verdict_text(found))
 
 
 def error_cases(error: VgpuCfgError) -> Iterator[Case]:

@@ -73,9 +73,11 @@ def verify(  # noqa: PLR0913 - what a run is made of
     server: str,
     begun: datetime,
     baseline: Baseline | None = None,
+    vms: Sequence[str] = (),
 ) -> Verification:
     """Make the chosen checks, and those that they rest on.
 
+    `vms` are all VMs to be verified, those without a guest that can be asked included.
     What was not chosen is only told where it failed. With a `baseline` figures fail that lost too much.
     Raises KeyboardInterrupt after everything
     that was started on machines has been stopped.
@@ -102,7 +104,17 @@ def verify(  # noqa: PLR0913 - what a run is made of
         results=tuple(
             found for found in results if choice.shows(found.check) or found.state is CheckState.FAILED
         ),
+        unasked=tuple(_unasked(vms, results, choice)),
     )
+
+
+def _unasked(vms: Sequence[str], results: Iterable[CheckResult], choice: Choice) -> Iterable[str]:
+    """Return the VMs in whose guests no check came to anything; none if no check of guests was chosen."""
+    if not any(choice.shows(check.key) for check in CHECKS if isinstance(check, GuestCheck)):
+        return ()
+    silent = (CheckState.NOT_ASKED, CheckState.SKIPPED)
+    asked = {one.subject.name for one in results if one.subject.kind == "vm" and one.state not in silent}
+    return (name for name in vms if name not in asked)
 
 
 class _Run:

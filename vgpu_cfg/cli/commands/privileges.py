@@ -21,6 +21,9 @@ from vgpu_cfg.cli.options.shared import (
 from vgpu_cfg.planning.privileges.commands import Command
 from vgpu_cfg.settings.flags import ConnectionFlags
 
+EXIT_UNPROVEN = 9
+"""The account lacks nothing of what is known, and errors hide what else `apply` needs."""
+
 
 class RoleFormat(StrEnum):
     """What the command prints on standard output."""
@@ -56,7 +59,12 @@ def privileges(
     required: Annotated[
         bool, typer.Option("--required", help="Leave out what a command goes on without.")
     ] = False,
-    check: Annotated[bool, typer.Option("--check", help="Exit 5 where the account lacks any of it.")] = False,
+    check: Annotated[
+        bool,
+        typer.Option(
+            "--check", help="Exit 5 where the account lacks any of it, 9 where it is not known in full."
+        ),
+    ] = False,
     allow_power_cycle: PowerCycleOption = False,
     allow_move: MoveOption = False,
     allow: AllowOption = None,
@@ -81,7 +89,7 @@ def privileges(
     request = read_request(path, variables, variable_files)
     asked = WhatFor(tuple(for_ or Command), is_bare=required, is_checked=check)
     if any_state:
-        roles, server = roles_of_file(request.desired, asked), "any state"
+        roles, server, is_whole = roles_of_file(request.desired, asked), "any state", True
     else:
         options = CommandOptions(
             connection,
@@ -91,7 +99,7 @@ def privileges(
             allow_move,
             allow=tuple(allow or ()),
         ).plan_options
-        roles, server = roles_for(request, connection, options, asked)
+        roles, server, is_whole = roles_for(request, connection, options, asked)
     title = f"What vgpu-cfg needs for {request.desired.name}: {', '.join(asked.commands)}"
     match output:
         case RoleFormat.TEXT:
@@ -103,3 +111,5 @@ def privileges(
             sys.stdout.write(govc_script(roles, title=title))
         case RoleFormat.POWERCLI:
             sys.stdout.write(powercli_script(roles, title=title))
+    if check and not is_whole:
+        raise typer.Exit(EXIT_UNPROVEN)

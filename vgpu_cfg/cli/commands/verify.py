@@ -147,7 +147,7 @@ def verify(
     options = CommandOptions(connection, variables, variable_files)
     make = options.command("apply", path)
     found = verify_plan(request, connection, wanted, _progress(), make_command=make)
-    code = EXIT_FAILED if found.failed else EXIT_UNPROVEN if found.unproven else 0
+    code = EXIT_FAILED if found.failed else 0 if found.passes else EXIT_UNPROVEN
     if report is not None:
         _write(report, found, code, before, earlier)
     if history is not None:
@@ -221,7 +221,7 @@ def _show_target(
     output: ReportFormat,
     report: Path | None,
 ) -> None:
-    """Show each VM's stack beside a branch; exit 8 where a document shuts a part of it out."""
+    """Show each VM's stack beside a branch; exit 8 if a document excludes a part, 9 if none names any."""
     from vgpu_cfg.cli.flows.target_flow import plan_branch
     from vgpu_cfg.cli.kept.whole_file import refuse_unwritable, write_whole
     from vgpu_cfg.cli.output import show
@@ -247,6 +247,8 @@ def _show_target(
         show.lines(lambda width: render_branch_plan(found, width))
     if found.lacks:
         raise typer.Exit(EXIT_FAILED)
+    if not found.is_known:
+        raise typer.Exit(EXIT_UNPROVEN)
 
 
 def _show_templates(

@@ -58,9 +58,10 @@ def roles_of_file(desired: DesiredPlan, what_for: WhatFor) -> tuple[Role, ...]:
 
 def roles_for(
     request: PlanRequest, flags: ConnectionFlags, options: PlanOptions, what_for: WhatFor
-) -> tuple[tuple[Role, ...], str]:
-    """Return the roles for what a plan would change now, and the server's address; nothing is changed.
+) -> tuple[tuple[Role, ...], str, bool]:
+    """Return the roles for what a plan would change now, the server's address, and whether that is all.
 
+    It is not all if errors stand against what `apply` would change. Nothing is changed.
     Raises NotPermitted where it is to be checked and the account lacks any of it.
     """
     from vgpu_cfg.catalog import load_catalog
@@ -75,6 +76,7 @@ def roles_for(
     connection, desired = locate(request, flags)
     with compose.connect_reader(connection) as reader:
         planned = plan_with(reader, desired, connection, options, request.secrets())
+        is_whole = not planned.plan.errors or Command.APPLY not in what_for.commands
         if planned.plan.errors:
             show.say(f"NOTE   {_ERRORS}")
         observed = planned.observed
@@ -96,4 +98,4 @@ def roles_for(
         if what_for.is_checked:
             refuse_lacking((one for needed in uses.values() for one in needed), observed, reader)
     roles = make_roles(what_for.name(desired.name), uses, observed, desired.identity)
-    return roles, observed.vcenter.address
+    return roles, observed.vcenter.address, is_whole

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from vgpu_cfg.cli import compose
 from vgpu_cfg.cli.flows import flow, verify_flow
-from vgpu_cfg.errors import GuestError
+from vgpu_cfg.errors import GuestError, NotFound
 from vgpu_cfg.planning.findings.options import matches_any
 
 if TYPE_CHECKING:
@@ -32,7 +32,8 @@ def plan_branch(
 ) -> BranchPlan:
     """Judge the stack of every VM of a plan that has GPUs, today and beside a host driver of `branch`.
 
-    A guest that cannot be asked is judged by what the plan says of it; the rest of it is unknown.
+    A guest that cannot be asked is judged by what the plan says of it; the rest of it is unknown. Raises
+    NotFound if no VM with GPUs is meant.
     """
     from vgpu_cfg.model.compatibility import BranchPlan
     from vgpu_cfg.planning.estate.own import own_vms
@@ -60,6 +61,15 @@ def plan_branch(
             version = (driver_facts(found.software).version if found is not None else None) or ""
             facts = _of_plan(vm, specs.get(vm.name), host, version)
             stacks.append(stack_of(_asked(facts, specs.get(vm.name), ways), branch))
+    if not stacks:
+        chosen = " ".join([*vms, *hosts])
+        raise NotFound(
+            f"no VM with GPUs matches {chosen}" if chosen else "no VM of the plan has GPUs",
+            subject=desired.name,
+            remedy="name VMs of the plan with --vm, or leave --vm and --host out"
+            if chosen
+            else "name another plan",
+        )
     return BranchPlan(
         plan=desired.name,
         server=connection.server,

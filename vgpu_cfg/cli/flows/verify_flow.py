@@ -129,7 +129,22 @@ def verify_in(
         server=server,
         begun=begun,
         baseline=wanted.baseline,
+        vms=_chosen_vms(desired, observed, wanted),
     )
+
+
+def _chosen_vms(desired: DesiredPlan, observed: Inventory, wanted: Wanted) -> list[str]:
+    """Return the plan's VMs that `--vm` and `--host` mean, with a guest to ask or without."""
+    from vgpu_cfg.planning.estate.own import own_vms
+
+    hosts = {name: vm.host_moid or "" for name, vm in own_vms(desired, observed).items()}
+    names = {host.moid: host.name for host in observed.hosts}
+    return [
+        vm.name
+        for vm in desired.vms
+        if (not wanted.vms or matches_any(vm.name, wanted.vms))
+        and (not wanted.hosts or matches_any(names.get(hosts.get(vm.name, ""), ""), wanted.hosts))
+    ]
 
 
 def _vcenter_clock(estate: Estate) -> Callable[[], datetime]:

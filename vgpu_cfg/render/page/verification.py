@@ -15,7 +15,7 @@ from vgpu_cfg.render.views.verification_report import ReportView
 def render_verification_page(found: Verification, data: dict[str, Any], view: ReportView) -> str:
     """Write the page; whatever stands in names and outputs is text in it. `data` is the JSON of the run."""
     sums = view.sums
-    is_whole = found.passes and not sums.left_out
+    is_whole = found.passes and not sums.left_out and not found.unasked
     tone: Tone = "bad" if found.failed else "good" if is_whole else "warn"
     tiles = (
         Tile(str(view.exit_code), "exit code", view.verdict, tone),

@@ -47,13 +47,17 @@ def render_verification(
     left = Text.assemble(
         (found.plan, "bold"), f" on {found.server}, verified {found.begun:%Y-%m-%d %H:%M}{quick}"
     )
-    right = Text(verdict_text(found), "bold red" if found.failed else "green" if found.passes else "yellow")
+    is_whole = found.passes and not found.unasked
+    right = Text(verdict_text(found), "bold red" if found.failed else "green" if is_whole else "yellow")
     lines = both_ends(left, right, width)
     for part in parts_of(found):
         lines += [Text(""), Text(part.title, style="bold")]
         lines += _blocks(part, width, with_all=with_all)
     lines += _failures(found.failed, width)
     lines += _unproven(found.unproven, width)
+    if found.unasked:
+        names = f"NOT ASKED  {fold_names(found.unasked)}: no check ran inside"
+        lines += [Text(""), *fold(Text(names, "yellow"), width, hang=11)]
     hides_skipped = not with_all and any(one.state is CheckState.SKIPPED for one in found.results)
     lines += _end(found, width, next_command, hides_skipped=hides_skipped)
     return lines

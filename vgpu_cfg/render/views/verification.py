@@ -114,6 +114,8 @@ def verdict_text(found: Verification) -> str:
         return failures
     if not found.passes:
         return "no check could run"
+    if found.unasked:
+        return f"all checks passed, {counted(len(found.unasked), 'guest')} not asked"
     return "all checks passed"
 
 

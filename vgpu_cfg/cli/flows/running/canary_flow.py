@@ -104,18 +104,21 @@ def check_hosts(
             notes.append(f"no VM of the plan runs on {name}, so that nobody has tried its new driver")
             continue
         choice = Choice(only=_GUEST_CHECKS, is_quick=True)
-        problems += _failed_in_guests(plan, estate, secrets, Wanted(choice, vms=tuple(tried)))
+        found = _of_guests(plan, estate, secrets, Wanted(choice, vms=tuple(tried)))
+        problems += _told(found)
+        if not any(one.state in (CheckState.PASSED, CheckState.FAILED) for one in found):
+            notes.append(f"no guest on {name} could be asked, so its new driver is not tried")
     return CanaryFindings(tuple(dict.fromkeys(problems)), tuple(notes))
 
 
-def _failed_in_guests(plan: Plan, estate: Estate, secrets: SecretStore, wanted: Wanted) -> list[str]:
+def _of_guests(plan: Plan, estate: Estate, secrets: SecretStore, wanted: Wanted) -> tuple[CheckResult, ...]:
     """Ask guests that were just started, again and again for as long as one of them does not answer yet."""
     until = estate.clock.now() + timedelta(seconds=_GUEST_SECONDS)
     while True:
         found = _results(plan, estate, secrets, wanted)
         is_silent = any(one.check == "reached" and one.state is CheckState.FAILED for one in found)
         if not is_silent or estate.clock.now() >= until:
-            return _told(found)
+            return found
         estate.clock.pause(_GUEST_PAUSE_SECONDS)
 
 
