@@ -137,6 +137,6 @@ def test_the_demo(programs: Path, folder: Path) -> None:
 
 @pytest.mark.parametrize("programs", PYTHONS[-1:], indirect=True)
 def test_pytest_finds_the_plugin(programs: Path, folder: Path) -> None:
-    """`pip install vgpu-cfg pytest` is all that the tests of the example need."""
+    """The wheel and pytest are all that the tests of the example need."""
     install("pytest", programs / "python")
     run(programs, folder / "examples" / "site-repository", "python -m pytest -q -p no:cacheprovider")

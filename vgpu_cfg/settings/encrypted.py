@@ -37,7 +37,7 @@ def read_age(path: Path) -> str:
         raise LoginFailed(
             "this installation does not read age's files",
             subject=str(path),
-            remedy='install its extra: pip install "vgpu-cfg[age]"',
+            remedy='install the library that does: pip install "pyrage>=1.3"',
         ) from error
     content = _content(
         path, "the encrypted file", "the path, which counts from the plan file, and its permissions"
