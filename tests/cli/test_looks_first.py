@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import base64
+import json
+from datetime import UTC, datetime
+
 import pytest
 
 from tests.cli.command_line import CommandLine
 from vgpu_cfg.lab.state.host import Host
+from vgpu_cfg.lab.state.inventory import VirtualMachine
 
 ESTATE = """\
 about: hosts of one cluster, and VMs of others on the first of them
@@ -83,3 +88,64 @@ def test_depots_that_hold_what_is_wanted_are_installed_from_and_the_emptiest_hos
     assert "CANARY e3.lab, then asks before e{1..2}.lab" in ran.told
     assert {driver for _, driver in experienced(vgpu_cfg).values()} == {"595.71.03"}
     assert "VG345" not in ran.told
+
+
+GUESTS = """\
+version: 1
+name: keys
+vcenter: lab:estates/guests.yaml
+secrets: {token: "env:TOKEN"}
+networks: [{name: vm-network, subnet: 10.20.0.0/24, pool: 10.20.0.11-10.20.0.99, gateway: 10.20.0.1}]
+vms:
+- name: one
+  template: with-cloud-init
+  cluster: gpu
+  folder: training
+  datastore: vsan
+  gpus: grid_a100-10c
+  nics: [{network: vm-network, ip: pool}]
+  guest: {licence: {secret: token}}
+"""
+
+
+def token(year: int) -> str:
+    claims = json.dumps(
+        {"iss": "NLS Service Instance", "exp": int(datetime(year, 1, 1, tzinfo=UTC).timestamp())}
+    )
+    parts = (base64.urlsafe_b64encode(text.encode()).decode().rstrip("=") for text in ("{}", claims, "s"))
+    return ".".join(parts)
+
+
+@pytest.mark.parametrize("command", ["plan", "apply"])
+def test_a_token_that_has_expired_is_refused_before_a_vm_is_made(vgpu_cfg: CommandLine, command: str) -> None:
+    vgpu_cfg.write("plan.yaml", GUESTS)
+    yes = ["--yes"] if command == "apply" else []
+    ran = vgpu_cfg(command, "plan.yaml", *yes, TOKEN=token(2025))
+    assert ran.code == 4
+    assert "VG346 one: the token in the secret `token` has expired on 2025-01-01" in ran.told
+    assert "VG346" not in vgpu_cfg("plan", "plan.yaml", TOKEN=token(2099)).told
+    assert "VG346" not in vgpu_cfg("plan", "plan.yaml", TOKEN="a.b.c").told
+
+
+@pytest.mark.parametrize(("key", "code"), [("not-a-key", 6), ("AB0C1-DE2F3-GH4I5-JK6L7-MN8O9", 0)])
+def test_a_licence_key_is_tried_before_the_host_is_taken_down(
+    vgpu_cfg: CommandLine, key: str, code: int
+) -> None:
+    estate(vgpu_cfg, BUNDLE, BUNDLE)
+    licensed = PLAN.replace("secrets: {", 'secrets: {lic: "env:LIC", ').replace(
+        "- cluster: gpu\n", "- cluster: gpu\n  licence: {secret: lic}\n"
+    )
+    vgpu_cfg.write("plan.yaml", licensed)
+    ran = vgpu_cfg("apply", "plan.yaml", "--yes", ESXI_PW="x", LIC=key)
+    assert ran.code == code, ran.told
+    assert not any(is_down for is_down, _ in experienced(vgpu_cfg).values())
+    assert key not in ran.told
+
+
+def test_a_privilege_of_the_last_step_is_looked_for_first(vgpu_cfg: CommandLine) -> None:
+    vgpu_cfg.write("plan.yaml", GUESTS)
+    vgpu_cfg.script("estates/guests.yaml", lacking=["VirtualMachine.Interact.PowerOn"])
+    ran = vgpu_cfg("apply", "plan.yaml", "--yes", TOKEN="x")
+    assert ran.code == 5, ran.told
+    assert "VirtualMachine.Interact.PowerOn" in ran.told
+    assert not any(vm.name == "one" for vm in vgpu_cfg.lab("estates/guests.yaml").state.all(VirtualMachine))

@@ -39,6 +39,7 @@ ASSERTED_ELSEWHERE: dict[Code, str] = {
     Code.KEEPS_OVERRIDES: "unit/planning/test_forget.py: only `forget` gives VMs up",
     Code.HOST_STILL_MARKED: "unit/planning/test_forget.py: only `forget` gives VMs up",
     Code.LOCKED: "unit/planning/test_destroy.py: only `destroy` deletes what the plan file still names",
+    Code.BROUGHT_EXPIRED: "cli/test_looks_first.py: it takes a secret",
     Code.CHECK_NOT_RELAXABLE: "unit/planning/test_findings.py",
     Code.EXPIRED: "unit/planning/test_expiry.py",
     Code.EXPIRES_SOON: "unit/planning/test_expiry.py",

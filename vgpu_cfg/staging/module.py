@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field, replace
 
+from vgpu_cfg.errors import GuestError
 from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.guests.base import ModuleBase
 from vgpu_cfg.model.guests.guest import GuestFile, GuestSpec
@@ -39,6 +40,14 @@ class StagingContext:
         """Return what one module may use: of the secrets those that it states, which are fetched for it."""
         own = {name: self.secrets[name] for name in module.secrets if name in self.secrets}
         return replace(self, secrets=own)
+
+    def secret(self, name: str, what: str) -> str:
+        """Return the value of a secret. Raises GuestError where it has none."""
+        value = self.secrets.get(name, "").strip("\r\n")
+        if not value.strip():
+            remedy = "give it a value, where the plan file's secrets say that it is"
+            raise GuestError(f"{what} has no value", subject=f"{self.spec.vm}: secret {name}", remedy=remedy)
+        return value
 
     def host_key(self, vm: str) -> str:
         """Return the public host key of a VM's guest, "" where nobody knows it yet."""

@@ -219,6 +219,7 @@ CHECKS: dict[Code, Check] = {
         (Code.NOT_MADE_ANEW, "what a VM would be made from anew is not there", _W, _V),
         (Code.ORPHAN_ELSEWHERE, "a VM of this plan left the plan file together with its folder", _W, _V),
         (Code.DEPOT_LACKS, "a host does not find what it would install in its depots", _E, _V),
+        (Code.BROUGHT_EXPIRED, "a token that a guest is to be given has expired", _E, _V),
         (Code.NO_SOURCE, "nothing says what a VM would be made from", _E, _V),
         (Code.NETWORK_NOT_FOUND, "the network does not exist", _E, _V),
         (Code.NETWORK_AMBIGUOUS, "several networks have this name", _E, _V),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import field
+from datetime import datetime
 from fnmatch import fnmatchcase
 
 from vgpu_cfg.late_dataclasses import dataclass
@@ -22,8 +23,8 @@ class PlanOptions:
     `vm:hvd-*`), or to hosts and their VMs (`host:esx-01`); empty means all, and networks are always
     part of it. `fingerprints` tell by its name what a secret is now, without telling it; `PLAN_KEYS` stands
     for the plan's own keys, and `former_keys` are the fingerprints of those before them that are still kept.
-    `rotate` names what is replaced in guests: "keys", "licence", "registry". So many VMs go first as `canary`
-    says.
+    `expiries` tell until when tokens hold, by the names of their secrets. `rotate` names what is replaced in
+    guests: "keys", "licence", "registry". So many VMs go first as `canary` says.
     """
 
     allow_power_cycle: bool = False
@@ -34,6 +35,7 @@ class PlanOptions:
     allow: tuple[Approval, ...] = ()
     fingerprints: Mapping[str, str] = field(default_factory=dict)
     former_keys: tuple[str, ...] = ()
+    expiries: Mapping[str, datetime] = field(default_factory=dict)
     rotate: tuple[str, ...] = ()
     canary: int = 0
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 
 from vgpu_cfg.catalog.driver_branches import load_driver_branches
 from vgpu_cfg.documents.foreign import read_foreign
@@ -12,6 +13,7 @@ from vgpu_cfg.model.guests.base import PLAN_KEYS
 from vgpu_cfg.model.guests.modules import DriverModule, HostNameModule, HostsModule, LicenceModule
 from vgpu_cfg.model.guests.training_modules import ImageModule
 from vgpu_cfg.model.guests.user_data import OWN_VALUES
+from vgpu_cfg.model.plan.change import StageGuest
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.wording import gib, listed
@@ -98,6 +100,23 @@ def check_secrets(
         f"not compared with what was staged, since they could not be read here: {listed(words, shown=6)}"
     )
     findings.add_vm(Code.GUEST_NOT_COMPARED, resolved.desired, message, "plan where its secrets can be read")
+
+
+def check_expired(
+    resolved: ResolvedVm,
+    update: GuestUpdate,
+    changes: Sequence[StageGuest],
+    expiries: Mapping[str, datetime],
+    now: datetime,
+    findings: Findings,
+) -> None:
+    """Refuse to bring a token that has expired: what rests on it would fail once all else is done."""
+    kinds = {kind for change in changes for kind in change.modules}
+    brought = [module for module in update.spec.modules if module.kind in kinds]
+    for name in dict.fromkeys(name for module in brought for name in module.secrets):
+        if name in expiries and expiries[name] <= now:
+            message = f"the token in the secret `{name}` has expired on {expiries[name]:%Y-%m-%d}"
+            findings.add_vm(Code.BROUGHT_EXPIRED, resolved.desired, message, "put a new token there")
 
 
 def _check_driver(resolved: ResolvedVm, update: GuestUpdate, host_branch: str, findings: Findings) -> None:

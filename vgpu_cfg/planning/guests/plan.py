@@ -15,7 +15,13 @@ from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.findings.wording import listed
 from vgpu_cfg.planning.guests.drivers import guest_drivers, host_branches
 from vgpu_cfg.planning.guests.exposure_checks import check_exposure
-from vgpu_cfg.planning.guests.guest_checks import check_guest, check_secrets, check_system, check_way_in
+from vgpu_cfg.planning.guests.guest_checks import (
+    check_expired,
+    check_guest,
+    check_secrets,
+    check_system,
+    check_way_in,
+)
 from vgpu_cfg.planning.guests.key_checks import check_keys, check_replaced, check_rotation
 from vgpu_cfg.planning.guests.nics import Addresses
 from vgpu_cfg.planning.guests.peers import make_team
@@ -67,6 +73,7 @@ class GuestPlanner:
             check_training(desired, self.team, addresses, findings)
         self.keys = KeysOfGuests.of(options, desired.identity, observed)
         check_rotation(desired, observed, self.keys, options.rotate, findings)
+        self._now = observed.read_at
         self._restarts: list[PendingRestart] = []
 
     def stage(
@@ -131,6 +138,7 @@ class GuestPlanner:
             other="new keys" if held is Held.FORMER else "other secret",
         )
         check_replaced(resolved, update, changes, self.options.rotate, self.findings)
+        check_expired(resolved, update, changes, self.options.expiries, self._now, self.findings)
         if not update.will_run:
             self._report_off(resolved, update)
         elif changes and is_reached:

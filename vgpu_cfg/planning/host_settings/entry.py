@@ -214,6 +214,7 @@ class HostSetting:
     other_way: a second way to the same end, for hosts that do not offer the first.
     show: the host as it will be with the desired setting in force, for placing VMs on it.
     by_hand: the text of the manual step, where no way exists.
+    is_tried_first: whether it is written before the host is taken down: only that shows whether it can be.
     stays: why a rollback does not set it back to a word that a reading showed before; "" where it does.
     """
 
@@ -241,6 +242,7 @@ class HostSetting:
     )
     show: Callable[[Host, DesiredSetting], Host] = lambda host, _desired: host
     by_hand: Callable[[HostView, DesiredSetting], str] = lambda _view, _desired: ""
+    is_tried_first: bool = False
     stays: Callable[[str], str] = lambda _before: ""
 
 

@@ -89,5 +89,6 @@ LICENCE = HostSetting(
     facts=frozenset({FactGroup.LICENCE}),
     same=_is_licensed,
     by_hand=_by_hand,
+    is_tried_first=True,
     stays=lambda before: f"nobody told the key of the licence before, {before}",
 )

@@ -96,11 +96,13 @@ class HostSequence:
             self._add_manual(drift)
         is_down = self.phases.needs_empty_host or self._is_marked
         switched_off = self.evacuation.switched_off if is_down or self.phases.touches_graphics else []
+        tried = [drift for drift in self.phases.everything if is_down and drift.setting.is_tried_first]
+        self._write(tried, 0)
         self._switch_off(switched_off)
         if is_down:
             self._enter()
         for index, phase in enumerate(self.phases.drifts):
-            self._write(phase, index)
+            self._write([drift for drift in phase if drift not in tried], index)
             if index < self.phases.restarts:
                 self._restart(phase, index)
         for service, drifts in self.phases.services.items():

@@ -26,6 +26,7 @@ from vgpu_cfg.settings.plan_keys import (
     seed_file,
     seeds_of_secret,
 )
+from vgpu_cfg.settings.tokens import expiry_of
 
 if TYPE_CHECKING:
     from vgpu_cfg.cli.compose import Estate
@@ -64,6 +65,7 @@ class GuestSecrets:
         """
         is_under_way = bool(self.seeds.former) and self.seeds.path is not None
         rotate = tuple(dict.fromkeys((*options.rotate, KEYS))) if is_under_way else options.rotate
+        options = _with_expiries(options, self.values)
         return replace(options, fingerprints=self.fingerprints, former_keys=self.former, rotate=rotate)
 
     def tools(self, estate: Estate) -> GuestTools:
@@ -123,8 +125,6 @@ def with_fingerprints(
         seeds = _seeds_of(desired, observed, secrets, options, is_lab=connection.is_lab)
     except LoginFailed:
         return options
-    if seeds is None:
-        return options
     found: dict[str, str] = {}
     for name in secret_names(desired, observed):
         try:
@@ -133,7 +133,13 @@ def with_fingerprints(
             continue
         if value is not None:
             found[name] = value
-    return GuestSecrets(seeds, found).in_options(options)
+    options = _with_expiries(options, found)
+    return options if seeds is None else GuestSecrets(seeds, found).in_options(options)
+
+
+def _with_expiries(options: PlanOptions, values: Mapping[str, str]) -> PlanOptions:
+    ends = {name: expiry_of(value) for name, value in values.items()}
+    return replace(options, expiries={name: end for name, end in ends.items() if end is not None})
 
 
 def guest_secrets(

@@ -261,16 +261,13 @@ def host_secrets(desired: DesiredPlan, secrets: SecretStore, *, is_lab: bool) ->
 
     Raises LoginFailed for one that is not there; its value is never printed.
     """
-    names: dict[str, None] = {}
+    names: list[str | None] = []
     for entry in desired.hosts:
-        if entry.access.ssh != "off":
-            names.update(dict.fromkeys(name for name in (entry.access.password, entry.access.key) if name))
-        if entry.access.bmc.addresses and entry.access.bmc.password:
-            names[entry.access.bmc.password] = None
-        if entry.licence:
-            names[entry.licence] = None
+        access = entry.access
+        names += [access.password, access.key] if access.ssh != "off" else []
+        names += [access.bmc.password if access.bmc.addresses else None, entry.licence]
     found: dict[str, str] = {}
-    for name in names:
+    for name in dict.fromkeys(name for name in names if name):
         value = secrets.find(name)
         if value is not None or not is_lab:
             found[name] = secrets.get(name)

@@ -12,19 +12,11 @@ _FEATURE_TYPES = (0, 1, 2, 4)
 
 def stage(module: LicenceModule, context: StagingContext) -> Staged:
     """Write both and wait, within bounds, until every GPU says that it is licensed."""
-    token = context.secrets.get(module.token)
-    if not token or not token.strip():
-        raise GuestError(
-            "the client configuration token has no value",
-            subject=f"{context.spec.vm}: secret {module.token}",
-            remedy="look where the plan file's secrets say that it is; download it again if it is empty",
-        )
+    token = context.secret(module.token, "the client configuration token").strip()
     if module.feature_type not in _FEATURE_TYPES:
         raise GuestError(
             f"gridd.conf knows no FeatureType {module.feature_type}",
             subject=context.spec.vm,
             remedy="4 is compute, 2 a virtual workstation, 1 NVIDIA vGPU, 0 none",
         )
-    return halves(
-        "licence.sh.j2", secret_file("licence-token", token.strip()), feature_type=module.feature_type
-    )
+    return halves("licence.sh.j2", secret_file("licence-token", token), feature_type=module.feature_type)

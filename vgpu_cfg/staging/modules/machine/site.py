@@ -12,7 +12,6 @@ import json
 from collections.abc import Iterator, Mapping
 from urllib.parse import quote, urlsplit
 
-from vgpu_cfg.errors import GuestError
 from vgpu_cfg.model.guests.guest import GuestFile
 from vgpu_cfg.model.guests.modules import SiteModule, SiteProxy
 from vgpu_cfg.model.plan_file import site_values
@@ -92,16 +91,7 @@ def _proxy_files(module: SiteModule, context: StagingContext) -> Iterator[GuestF
     proxy = module.proxy
     if proxy is None:
         return
-    password = ""
-    if proxy.password:
-        found = context.secrets.get(proxy.password)
-        if not found:
-            raise GuestError(
-                "the password of the proxy is not known",
-                subject=f"secrets.{proxy.password}",
-                remedy="give it a value, as secrets are given",
-            )
-        password = found.strip("\r\n")
+    password = context.secret(proxy.password, "the password of the proxy") if proxy.password else ""
     http, https = (_with_login(url, proxy.user, password) for url in (proxy.http, proxy.https))
     make = secret_file if proxy.password else source_file
     yield make("proxy.env", environment(proxy, http, https))

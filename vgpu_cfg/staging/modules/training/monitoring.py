@@ -76,14 +76,9 @@ def stage(module: MonitoringModule, context: StagingContext) -> Staged:
     files = _exporters(module, images) if module.role == "exporter" else _servers(module, images)
     secrets = []
     if module.role == "server" and module.grafana_password:
-        password = context.secrets.get(module.grafana_password)
-        if not password:
-            raise GuestError(
-                "the password of Grafana is not known",
-                subject=f"secrets.{module.grafana_password}",
-                remedy="give it a value, as secrets are given",
-            )
-        secrets.append(secret_file(SECRET, password.strip("\r\n")))
+        secrets.append(
+            secret_file(SECRET, context.secret(module.grafana_password, "the password of Grafana"))
+        )
     named = [
         (path, f"monitoring/{number}", mode) for number, (path, (_, mode)) in enumerate(files.items(), 1)
     ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from vgpu_cfg.errors import GuestError
 from vgpu_cfg.model.guests.training_modules import RegistryModule
 from vgpu_cfg.model.plan_file.guest_values import check_registry_user
 from vgpu_cfg.staging import values
@@ -17,13 +16,7 @@ SECRET = "registry-password"  # noqa: S105 - the name of a file
 
 def stage(module: RegistryModule, context: StagingContext) -> Staged:
     """Log in; done again whenever a password is brought. Raises `GuestError` where it is not known."""
-    password = context.secrets.get(module.password)
-    if password is None:
-        raise GuestError(
-            f"the password of {module.server} is not known",
-            subject=f"secrets.{module.password}",
-            remedy="give it a value, as secrets are given",
-        )
+    password = context.secret(module.password, f"the password of {module.server}")
     words = {
         "runtime": module.runtime,
         "command": COMMANDS[module.runtime],
@@ -34,5 +27,5 @@ def stage(module: RegistryModule, context: StagingContext) -> Staged:
     return Staged(
         check=render("registry.check.sh.j2", **words),
         apply=render("registry.apply.sh.j2", **words),
-        files=(secret_file(SECRET, password.strip("\r\n")),),
+        files=(secret_file(SECRET, password),),
     )
