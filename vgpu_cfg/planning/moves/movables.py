@@ -9,15 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import field, replace
+from enum import Enum
 from typing import Self
 
 from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.observed.inventory import Cluster, Host, Inventory
-from vgpu_cfg.model.observed.vm import Vm, VmDetail
+from vgpu_cfg.model.observed.vm import AFFINITY_KEY, Vm, VmDetail
 from vgpu_cfg.model.plan_file import DeviceEntry, GpuEntry
 from vgpu_cfg.model.plan_values import NumaPolicy
 from vgpu_cfg.model.vgpu import VgpuProfile
+from vgpu_cfg.planning.capacity.hardware import highest_version
 from vgpu_cfg.planning.capacity.host_capacity import CapacityReader
+from vgpu_cfg.planning.capacity.numa import nodes_of_affinity
 from vgpu_cfg.planning.estate.protection import Protection
 from vgpu_cfg.planning.placement.demand import Demand, Shape, Variant
 from vgpu_cfg.planning.vms.lookup.moving import holds_devices, running_vms, stun_ms, why_cold, why_tied
@@ -31,6 +34,18 @@ class Stay:
     vm: str
     host: str
     why: str
+    moid: str = ""
+
+
+class OwnHost(Enum):
+    """What the host on which a VM is means to it: it goes, or the VM may start there again, or rather there.
+
+    With MAY one that vMotion moves rather goes elsewhere, and one that must be off rather stays.
+    """
+
+    NEVER = "never"
+    MAY = "may"
+    FIRST = "first"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,18 +105,14 @@ class HostRules:
 
 @dataclass(slots=True)
 class Movables:
-    """Finds the VMs that may move; `changing` are the moids of those that the plan restarts itself.
-
-    With `at_home` a VM may start again on its own host, too, where that is not the one that goes: one that
-    vMotion moves rather goes elsewhere, one that must be off rather stays.
-    """
+    """Finds the VMs that may move; `changing` are the moids of those that the plan restarts itself."""
 
     observed: Inventory
     hosts: Sequence[Host]
     reader: CapacityReader
     protection: Protection
     changing: Collection[str]
-    at_home: bool = False
+    home: OwnHost = OwnHost.NEVER
     stays: list[Stay] = field(default_factory=list)
 
     def surroundings(self, wanted: Collection[int], tight: Collection[int]) -> list[Movable]:
@@ -151,7 +162,8 @@ class Movables:
                 why = "" if stays or (shape and shape.hosts) else self._nowhere(detail)
             if shape is None or why:
                 if not stays:
-                    self.stays.append(Stay(vm.name, host.name, why or "its vGPUs are not in the catalogue"))
+                    why = why or "its vGPUs are not in the catalogue"
+                    self.stays.append(Stay(vm.name, host.name, why, vm.moid))
                 continue
             yield Movable(vm, host, shape, why_cold(detail, self.observed), stun_ms(detail, host))
 
@@ -165,14 +177,14 @@ class Movables:
             return covering.message
         if vm.moid in self.changing:
             return "the plan changes it itself"
-        if (tied := why_tied(detail)) and (detail.mixed_groups or not self.at_home):
+        if (tied := why_tied(detail)) and (detail.mixed_groups or self.home is OwnHost.NEVER):
             return tied
         if any(len(device.allowed) > 1 for device in detail.passthrough_gpus):
             return "it takes a device of several kinds, and which it could have elsewhere is not known"
         return ""
 
     def _nowhere(self, detail: VmDetail) -> str:
-        return (why_tied(detail) if self.at_home else "") or "no other host of its cluster could run it"
+        return (why_tied(detail) if self.home is not OwnHost.NEVER else "") or "no other host of its cluster could run it"
 
     def _shape(self, vm: Vm, detail: VmDetail, source: int) -> Shape | None:
         """Say what a VM needs of another host of its cluster: boards, devices, networks, datastores."""
@@ -211,15 +223,24 @@ class Movables:
     def _targets(self, vm: Vm, detail: VmDetail, source: int) -> Iterator[tuple[int, int]]:
         """Yield the hosts by index, each with its rank."""
         networks = self.observed.networks_of(detail)
+        nodes = set(nodes_of_affinity(detail.extra_config.get(AFFINITY_KEY, "")))
         here = self.hosts[source]
         cluster = self.observed.cluster_by_moid.get(here.cluster_moid or "")
         rules = HostRules.of(vm, cluster)
         is_cold, is_tied = bool(why_cold(detail, self.observed)), bool(why_tied(detail))
         for index, host in enumerate(self.hosts):
             is_home = index == source
-            if (not self.at_home if is_home else is_tied) or not host.is_usable:
+            if (self.home is OwnHost.NEVER if is_home else is_tied) or not host.is_usable:
                 continue
             is_near = host.compute_moid == here.compute_moid
             reaches = networks <= host.network_moids and set(detail.datastore_moids) <= host.datastore_moids
-            if is_near and reaches and rules.allow(host.moid):
-                yield index, int(self.at_home and is_home is not is_cold)
+            if is_near and reaches and rules.allow(host.moid) and _runs(host, detail, nodes):
+                is_second = is_home is (self.home is not OwnHost.FIRST and not is_cold)
+                yield index, int(self.home is not OwnHost.NEVER and is_second)
+
+
+def _runs(host: Host, detail: VmDetail, nodes: Collection[int]) -> bool:
+    """Whether a host runs a VM's hardware version, and has the NUMA nodes to which the VM is tied."""
+    newest, known = highest_version(host), {node.node_id for node in host.numa_nodes}
+    is_old = detail.hardware_version is None or newest is None or detail.hardware_version <= newest
+    return is_old and (not known or set(nodes) <= known)

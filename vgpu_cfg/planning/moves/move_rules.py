@@ -13,11 +13,11 @@ _APART = "anti_affinity"
 
 def keep_rules(
     chosen: Sequence[Movable], hosts: Sequence[Host], observed: Inventory
-) -> tuple[Movable, ...] | None:
-    """Take the hosts from VMs that their rules with VMs which stay forbid; None where one has none left."""
+) -> tuple[tuple[Movable, ...], tuple[Movable, ...]]:
+    """Take the hosts from VMs that their rules with VMs which stay forbid; last those that have none left."""
     moving = {one.vm.moid for one in chosen}
     where = {vm.moid: vm.host_moid for vm in observed.vms if vm.is_on and vm.moid not in moving}
-    kept = []
+    kept, barred = [], []
     for one in chosen:
         forbidden: set[str] = set()
         needed: set[str] = set()
@@ -29,10 +29,8 @@ def keep_rules(
             for index, rank in one.shape.hosts
             if hosts[index].moid not in forbidden and needed <= {hosts[index].moid}
         )
-        if not left:
-            return None
-        kept.append(replace(one, shape=replace(one.shape, hosts=left)))
-    return tuple(kept)
+        (kept if left else barred).append(replace(one, shape=replace(one.shape, hosts=left)))
+    return tuple(kept), tuple(barred)
 
 
 def breaks_rules(targets: Mapping[str, str], chosen: Iterable[Movable], observed: Inventory) -> bool:

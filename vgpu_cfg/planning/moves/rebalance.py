@@ -26,9 +26,8 @@ from vgpu_cfg.planning.moves.move_order import (
     MoveStep,
     find_uncertain_starts,
     find_unknown_placements,
-    in_order,
 )
-from vgpu_cfg.planning.moves.move_rules import breaks_rules, keep_rules
+from vgpu_cfg.planning.moves.places import settle
 from vgpu_cfg.planning.placement.demand import Demand
 from vgpu_cfg.planning.placement.host_state import HostState
 from vgpu_cfg.planning.placement.place import Placed, Placer
@@ -199,19 +198,13 @@ class _Rebalancing:
         self, chosen: Sequence[Movable], placers: Sequence[Placer]
     ) -> tuple[tuple[Move, ...], tuple[str, ...]] | None:
         """Return the moves of these VMs with the doubts about them, None where they do not make room."""
-        kept = keep_rules(chosen, self.resolver.hosts, self.observed)
-        if kept is None:
+        hosts = self.resolver.hosts
+        found = settle(chosen, hosts, self.observed, lambda kept: self._place(kept, placers))
+        if found.barred or found.placed.failed:
             return None
-        placed = self._place(kept, placers)
-        if placed.failed:
-            return None
-        targets = {one.vm.moid: self.resolver.hosts[placed.fits[one.vm.moid].host].moid for one in kept}
-        if breaks_rules(targets, kept, self.observed):
-            return None
-        steps = in_order(self._step(one, placed) for one in kept)
-        by_moid = {one.vm.moid: one for one in kept}
-        doubts = tuple(self._uncertain_starts(steps, list(by_moid.values()), placed))
-        return tuple(self._move(step, by_moid[step.vm]) for step in steps), doubts
+        by_moid = {one.vm.moid: one for one in chosen}
+        doubts = tuple(self._uncertain_starts(found.steps, chosen, found.placed))
+        return tuple(self._move(step, by_moid[step.vm]) for step in found.steps), doubts
 
     def _uncertain_starts(
         self, steps: Sequence[MoveStep], moved: Sequence[Movable], placed: Placed
@@ -257,11 +250,6 @@ class _Rebalancing:
                     return
                 if not self._place((one,), PLACERS[:1]).failed:
                     yield Restart(one.vm.name, one.vm.moid, one.host.name)
-
-    def _step(self, one: Movable, placed: Placed) -> MoveStep:
-        fit = placed.fits[one.vm.moid]
-        source = next(index for index, host in enumerate(self.resolver.hosts) if host.moid == one.host.moid)
-        return MoveStep(one.vm.moid, source, fit.host, fit.variant, one.why_cold)
 
     def _move(self, step: MoveStep, one: Movable) -> Move:
         return Move(

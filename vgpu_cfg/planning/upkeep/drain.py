@@ -6,7 +6,7 @@ it stays as its plan says. VMs of no plan, and whatever must be off, take somebo
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import field
 
 from vgpu_cfg.catalog import Catalog
@@ -17,23 +17,16 @@ from vgpu_cfg.model.observed.home import Home, home_of
 from vgpu_cfg.model.observed.inventory import Connection, Host, Inventory
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.plan.change import Change, Placement, Plan, SetCordon, Subject
-from vgpu_cfg.planning.capacity.host_capacity import CapacityReader
 from vgpu_cfg.planning.estate.protection import Protection
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
-from vgpu_cfg.planning.findings.wording import as_counted, listed
-from vgpu_cfg.planning.moves.movables import Movable, Movables, Stay
-from vgpu_cfg.planning.moves.move_order import MoveStep, find_uncertain_starts, in_order
-from vgpu_cfg.planning.moves.move_rules import breaks_rules, keep_rules
-from vgpu_cfg.planning.placement.place import Placed
-from vgpu_cfg.planning.placement.placers import PLACERS
-from vgpu_cfg.planning.placement.startable import place_startable
+from vgpu_cfg.planning.findings.wording import as_counted
+from vgpu_cfg.planning.moves.movables import Movable, OwnHost
+from vgpu_cfg.planning.moves.places import Places, find_places
 from vgpu_cfg.planning.upkeep.away import Away, AwayHost, cordoned_parts, vms_of, without
 from vgpu_cfg.planning.upkeep.cordon import cordon_host, upkeep_plan
 from vgpu_cfg.planning.upkeep.targets import refuse_unclear
 from vgpu_cfg.planning.upkeep.vm_changes import in_turn, move, remember, switch_off, switch_on
-from vgpu_cfg.planning.vms.lookup.baseline import hosts_in_order, make_baseline
-from vgpu_cfg.planning.vms.lookup.moving import why_tied
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +80,7 @@ def make_drain(
 
 @dataclass(slots=True)
 class _Draining:
-    """Plans it; `hosts` are as they are without what goes."""
+    """Plans it; `then` is the estate without what goes."""
 
     away: Away
     observed: Inventory
@@ -95,7 +88,6 @@ class _Draining:
     desired: DesiredPlan
     options: DrainOptions
     findings: Findings = field(default_factory=Findings)
-    hosts: list[Host] = field(init=False)
     then: Inventory = field(init=False)
     protection: Protection = field(init=False)
     touched: dict[str, Vm] = field(default_factory=dict)
@@ -104,7 +96,6 @@ class _Draining:
 
     def __post_init__(self) -> None:
         self.then = without(self.away, self.observed)
-        self.hosts = hosts_in_order(self.then)
         self.protection = Protection.of(self.desired)
 
     def run(self) -> Plan:
@@ -145,95 +136,30 @@ class _Draining:
 
     def _leaving(self) -> Iterator[list[Change]]:
         leaving = vms_of(self.away, self.observed, self.catalog)
-        reader = CapacityReader(self.then, self.catalog)
-        finder = Movables(self.then, self.hosts, reader, self.protection, (), at_home=self.away.host_stays)
-        found = {
-            one.vm.moid: one
-            for index, host in enumerate(self.hosts)
-            for one in finder.leaving(index, {vm.moid for vm in leaving if vm.host_moid == host.moid})
-        }
-        movables = self._within_rules(list(found.values()), finder)
-        bound = {(stay.host, stay.vm): stay.why for stay in finder.stays}
-        placed, steps = self._place(movables, leaving, reader)
+        home = OwnHost.MAY if self.away.host_stays else OwnHost.NEVER
+        places = find_places(leaving, self.then, self.catalog, self.protection, home=home)
+        self._doubt(places)
         before: dict[str, Change] = {}
-        for step in steps:
-            target = self.hosts[step.target]
-            changes = self._moved(found[step.vm], target, step.why_cold)
+        for step in places.steps:
+            target = places.hosts[step.target]
+            changes = self._moved(places.movables[step.vm], target, step.why_cold)
             if changes and step.variant and target.moid in before:
                 changes[0] = changes[0].model_copy(update={"needs": (before[target.moid].id,)})
             if changes:
                 before[target.moid] = changes[-1]
                 yield changes
         for vm in leaving:
-            if vm.moid in placed.fits:
-                continue
-            host = self.observed.host_by_moid[vm.host_moid or ""]
-            why = bound.get((host.name, vm.name)) or self._no_room(vm, host)
-            yield self._switched_off(vm, host, why)
+            if vm.moid in places.why_not:
+                host = self.observed.host_by_moid[vm.host_moid or ""]
+                yield self._switched_off(vm, host, places.why_not[vm.moid])
 
-    def _no_room(self, vm: Vm, source: Host) -> str:
-        """Say that nobody takes a VM, and which hosts might if they were given back."""
-        if tied := why_tied(vm.detail) if vm.detail is not None else "":
-            return f"{tied}, and there is no room on it"
-        own = {host.moid for host in self.away.hosts}
-        closed = [
-            host.name
-            for host in self.hosts
-            if host.compute_moid == source.compute_moid and host.moid not in own and host.cordons
-        ]
-        where = "neither its host nor another" if self.away.host_stays else "no other host"
-        return f"{where} of its cluster has room for it{_cordoned_too(closed)}"
-
-    def _within_rules(self, movables: list[Movable], finder: Movables) -> list[Movable]:
-        """Take from each VM the hosts that rules with others forbid; one that has none left stays."""
-        kept = []
-        for one in movables:
-            found = keep_rules([one], self.hosts, self.observed)
-            if found is not None:
-                kept.append(found[0])
-            else:
-                why = "rules of its cluster keep it from every other host"
-                finder.stays.append(Stay(one.vm.name, one.host.name, why))
-        return kept
-
-    def _place(
-        self, movables: Sequence[Movable], leaving: Sequence[Vm], reader: CapacityReader
-    ) -> tuple[Placed, list[MoveStep]]:
-        states = make_baseline(self.hosts, self.then, (), leaving, reader, Findings()).states
-        starting = {one.vm.moid for one in movables}
-        placed = place_startable(states, [one.demand for one in movables], PLACERS, starting)
-        targets = {moid: self.hosts[fit.host].moid for moid, fit in placed.fits.items()}
-        gone = [one for one in movables if one.vm.moid in targets]
-        for one in gone if breaks_rules(targets, gone, self.observed) else ():
-            placed.fits.pop(one.vm.moid)
-        indexes = {host.moid: index for index, host in enumerate(self.hosts)}
-        steps = in_order(
-            MoveStep(
-                one.vm.moid,
-                indexes[one.host.moid],
-                fit.host,
-                fit.variant,
-                one.why_cold or ("" if fit.host != indexes[one.host.moid] else _NO_OTHER),
-            )
-            for one in movables
-            if (fit := placed.fits.get(one.vm.moid)) is not None
-        )
-        for doubt in find_uncertain_starts(steps, states, placed.initial, {}):
+    def _doubt(self, places: Places) -> None:
+        self.placements += places.placements.values()
+        for doubt in places.doubts:
             for host in self.away.hosts[:1]:
                 subject = Subject(kind="host", name=host.name, moid=host.moid)
                 remedy = "drain when fewer VMs with GPUs run; a VM that finds no GPU stays where it is"
                 self.findings.add(Code.DRAIN_UNSURE, subject, doubt, remedy)
-        self.placements += [
-            Placement(
-                vm=one.vm.name,
-                host_moid=self.hosts[fit.host].moid,
-                host_name=self.hosts[fit.host].name,
-                gpu_pci_ids=(*(states[fit.host].gpus[index].pci_id for index in fit.gpus), *fit.slots),
-            )
-            for one in movables
-            if (fit := placed.fits.get(one.vm.moid)) is not None
-        ]
-        return placed, steps
 
     def _moved(self, one: Movable, target: Host, why_cold: str) -> list[Change]:
         vm = one.vm
@@ -289,15 +215,6 @@ class _Draining:
     def _refuse(self, code: Code, vm: Vm, message: str, remedy: str) -> None:
         subject = Subject(kind="vm", name=vm.name, moid=vm.moid)
         self.findings.add(code, subject, f"{message} ({owner_text(vm)})", remedy)
-
-
-_NO_OTHER = "no other host takes it as it runs"
-
-
-def _cordoned_too(names: Sequence[str]) -> str:
-    if not names:
-        return ""
-    return f" ({listed(names)} {'is' if len(names) == 1 else 'are'} cordoned, or a GPU there)"
 
 
 def _arrived(vm: Vm, home: Home) -> Change:

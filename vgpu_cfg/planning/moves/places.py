@@ -1,0 +1,177 @@
+"""Where VMs that lose their place could run instead: the one judgement of fixes, `fit`, `rebalance` and `drain`.
+
+A VM has a place where its host class, devices, memory, networks, datastores, cordons and mandatory rules
+allow it, beside everything else that runs or comes there. What one of them decides, all of them decide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import field
+
+from vgpu_cfg.catalog import Catalog
+from vgpu_cfg.late_dataclasses import dataclass
+from vgpu_cfg.model.observed.inventory import Host, Inventory
+from vgpu_cfg.model.observed.vm import PowerState, Vm
+from vgpu_cfg.model.plan.change import Placement
+from vgpu_cfg.planning.capacity.host_capacity import CapacityReader
+from vgpu_cfg.planning.estate.protection import Protection
+from vgpu_cfg.planning.findings.collection import Findings
+from vgpu_cfg.planning.findings.wording import listed
+from vgpu_cfg.planning.moves.movables import OwnHost, Movable, Movables
+from vgpu_cfg.planning.moves.move_order import MoveStep, find_uncertain_starts, in_order
+from vgpu_cfg.planning.moves.move_rules import breaks_rules, keep_rules
+from vgpu_cfg.planning.placement.host_state import HostState
+from vgpu_cfg.planning.placement.place import Placed
+from vgpu_cfg.planning.placement.placers import PLACERS
+from vgpu_cfg.planning.placement.startable import place_startable
+from vgpu_cfg.planning.vms.lookup.baseline import hosts_in_order, make_baseline
+from vgpu_cfg.planning.vms.lookup.moving import why_tied
+
+_BY_RULES = "rules of its cluster keep it from every other host"
+_NO_OTHER = "no other host takes it as it runs"
+
+
+@dataclass(slots=True)
+class Settled:
+    """VMs that move, as they were placed together; `steps` are in the order in which moves can be made.
+
+    `barred` are those that rules leave no host, or no host together.
+    """
+
+    placed: Placed
+    steps: list[MoveStep] = field(default_factory=list)
+    barred: tuple[Movable, ...] = ()
+
+
+def settle(
+    chosen: Sequence[Movable],
+    hosts: Sequence[Host],
+    observed: Inventory,
+    place: Callable[[Sequence[Movable]], Placed],
+) -> Settled:
+    """Place VMs that move on other hosts, together, as the mandatory rules between VMs allow."""
+    kept, barred = keep_rules(chosen, hosts, observed)
+    placed = place(kept)
+    targets = {one.vm.moid: hosts[fit.host].moid for one in kept if (fit := placed.fits.get(one.vm.moid))}
+    gone = [one for one in kept if one.vm.moid in targets]
+    if breaks_rules(targets, gone, observed):
+        barred = (*barred, *gone)
+        for one in gone:
+            placed.fits.pop(one.vm.moid)
+    indexes = {host.moid: index for index, host in enumerate(hosts)}
+    steps = in_order(
+        MoveStep(
+            one.vm.moid,
+            home := indexes[one.host.moid],
+            fit.host,
+            fit.variant,
+            one.why_cold or ("" if fit.host != home else _NO_OTHER),
+        )
+        for one in kept
+        if (fit := placed.fits.get(one.vm.moid)) is not None
+    )
+    return Settled(placed, steps, barred)
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """What was found for VMs, by moid: `placements` of those that have a place, `why_not` of all others.
+
+    `doubts` say where ESXi could choose GPUs such that one finds none.
+    """
+
+    hosts: Sequence[Host]
+    movables: Mapping[str, Movable]
+    steps: Sequence[MoveStep]
+    placements: Mapping[str, Placement]
+    why_not: Mapping[str, str]
+    doubts: tuple[str, ...] = ()
+
+
+def find_places(
+    vms: Iterable[Vm],
+    then: Inventory,
+    catalog: Catalog,
+    protection: Protection,
+    *,
+    home: OwnHost = OwnHost.NEVER,
+) -> Places:
+    """Find another place for VMs, together, in an estate as it is when they look for it.
+
+    What these VMs hold there is free, and one that is off is to run: `home` says whether on its own host too.
+    """
+    moids = {vm.moid for vm in vms}
+    then = _as_if_on(then, moids)
+    leaving = [vm for vm in then.vms if vm.moid in moids]
+    near = {host.compute_moid for vm in leaving if (host := then.host_by_moid.get(vm.host_moid or ""))}
+    hosts = [host for host in hosts_in_order(then) if host.compute_moid in near]
+    reader = CapacityReader(then, catalog)
+    finder = Movables(then, hosts, reader, protection, (), home)
+    own: dict[str, set[str]] = {}
+    for vm in leaving:
+        own.setdefault(vm.host_moid or "", set()).add(vm.moid)
+    found = [
+        one
+        for index, host in enumerate(hosts)
+        for one in (finder.leaving(index, own[host.moid]) if host.moid in own else ())
+    ]
+    states = make_baseline(hosts, then, (), leaving, reader, Findings()).states
+
+    def place(movables: Sequence[Movable]) -> Placed:
+        starting = {one.vm.moid for one in movables}
+        return place_startable(states, [one.demand for one in movables], PLACERS, starting)
+
+    settled = settle(found, hosts, then, place)
+    bound = {stay.moid: stay.why for stay in finder.stays}
+    bound |= {one.vm.moid: _BY_RULES for one in settled.barred}
+    placements = {one.vm.moid: _placement(one, settled.placed, states) for one in found}
+    given = {moid: one for moid, one in placements.items() if one is not None}
+    return Places(
+        hosts,
+        {one.vm.moid: one for one in found},
+        settled.steps,
+        given,
+        {
+            vm.moid: bound.get(vm.moid) or _no_room(vm, hosts, home)
+            for vm in leaving
+            if vm.moid not in given
+        },
+        tuple(find_uncertain_starts(settled.steps, states, settled.placed.initial, {})),
+    )
+
+
+def _as_if_on(then: Inventory, moids: Collection[str]) -> Inventory:
+    if all(vm.is_on for vm in then.vms if vm.moid in moids):
+        return then
+    on = {"power_state": PowerState.ON}
+    vms = tuple(vm.model_copy(update=on) if vm.moid in moids else vm for vm in then.vms)
+    return then.model_copy(update={"vms": vms})
+
+
+def _placement(one: Movable, placed: Placed, states: Sequence[HostState]) -> Placement | None:
+    fit = placed.fits.get(one.vm.moid)
+    if fit is None:
+        return None
+    state = states[fit.host]
+    return Placement(
+        vm=one.vm.name,
+        host_moid=state.host.moid,
+        host_name=state.host.name,
+        gpu_pci_ids=(*(state.gpus[index].pci_id for index in fit.gpus), *fit.slots),
+    )
+
+
+def _no_room(vm: Vm, hosts: Sequence[Host], home: OwnHost) -> str:
+    """Say that no host takes a VM, and which hosts might if they were given back."""
+    if tied := why_tied(vm.detail) if vm.detail is not None else "":
+        return f"{tied}, and there is no room on it"
+    source = next((host for host in hosts if host.moid == vm.host_moid), None)
+    closed = [
+        host.name
+        for host in hosts
+        if source is not None and host.compute_moid == source.compute_moid and host.is_usable and host.cordons
+    ]
+    where = "no other host" if home is OwnHost.NEVER else "neither its host nor another"
+    cordoned = f" ({listed(closed)} {'is' if len(closed) == 1 else 'are'} cordoned, or a GPU there)"
+    return f"{where} of its cluster has room for it{cordoned if closed else ''}"
