@@ -14,6 +14,7 @@ from vgpu_cfg.model.observed.vm import OwnerMark, PassthroughDevice, PowerState,
 from vgpu_cfg.model.plan.change import (
     Change,
     ChangeHost,
+    CloneFrom,
     ColdBootHost,
     CreateVm,
     DestroyVm,
@@ -37,6 +38,7 @@ from vgpu_cfg.model.plan.vm_spec import (
     NewPassthrough,
     NewVgpu,
     RemoveDevice,
+    VmSpec,
 )
 from vgpu_cfg.planning.host_settings.entry import DesiredSetting
 from vgpu_cfg.planning.host_settings.select import make_view
@@ -73,7 +75,12 @@ class _Outlook:
         """Let a change come true."""
         match change:
             case CreateVm():
-                detail = self._with_devices(VmDetail(), change.spec.devices)
+                base = VmDetail()
+                if isinstance(change.source, CloneFrom):
+                    template = self._observed.vm_by_moid.get(change.source.template.moid or "")
+                    size = template.detail if template is not None and template.detail else base
+                    base = VmDetail(cpus=size.cpus, memory_mib=size.memory_mib)
+                detail = self._with_devices(_sized(base, change.spec), change.spec.devices)
                 moid = _key(change.vm)
                 self._vms[moid] = Vm(
                     moid=moid,
@@ -89,8 +96,11 @@ class _Outlook:
                 self._change(_key(change.vm), host_moid=change.destination.host_moid)
             case ReconfigureVm():
                 vm = self._vms.get(_key(change.vm))
-                if vm is not None and vm.detail is not None and _gpu_edits(change.spec.devices):
-                    self._change(vm.moid, detail=self._with_devices(vm.detail, change.spec.devices))
+                if vm is not None and vm.detail is not None:
+                    detail = _sized(vm.detail, change.spec)
+                    self._replace(vm.moid, detail=detail)
+                    if _gpu_edits(change.spec.devices):
+                        self._change(vm.moid, detail=self._with_devices(detail, change.spec.devices))
             case RenameVm():
                 self._replace(_key(change.vm), name=change.vm.name)
             case PowerOnVm():
@@ -216,6 +226,16 @@ class _Outlook:
         if shown is not host:
             shown = with_profiles(make_view(host, self._observed, self._catalog).boards, shown)
             self._hosts[moid] = shown
+
+
+_SIZES = {"cpus": "cpus", "memory": "memory_mib", "memory_reservation": "memory_reservation_mib"}
+"""What a request calls the sizes of a VM, and a reading."""
+
+
+def _sized(detail: VmDetail, spec: VmSpec) -> VmDetail:
+    """Return a VM with the CPUs and the memory that a request gives it."""
+    sizes = {_SIZES[key]: value for key, value in spec.settings.items() if key in _SIZES}
+    return detail.model_copy(update=sizes) if sizes else detail
 
 
 def _key(vm: VmRef) -> str:
