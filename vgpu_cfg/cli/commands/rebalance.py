@@ -44,7 +44,7 @@ def rebalance(
 
     if not dry_run:
         raise typer.BadParameter("it only proposes: say --dry-run", param_hint="--dry-run")
-    desired, observed = flow.read_of(read_request(path, variables, variable_files), connection)
+    desired, observed = flow.read_of(read_request(path, variables, variable_files), connection, moves=True)
     catalog = load_catalog()
     options = PlanOptions(only=tuple(only or ()))
     found = plan_rebalance(desired, observed, catalog, options)

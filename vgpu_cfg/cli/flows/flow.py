@@ -14,6 +14,7 @@ from vgpu_cfg.cli.flows.preparing.host_facts import (
     closed_shells,
     host_tools,
     with_facts,
+    with_move_facts,
     with_open_shells,
     with_shell_facts,
 )
@@ -339,19 +340,24 @@ def plan_destroy_once(request: PlanRequest, flags: ConnectionFlags, options: Pla
     return make_destroy_plan(*read_of(request, flags), options)
 
 
-def read_of(request: PlanRequest, flags: ConnectionFlags) -> tuple[DesiredPlan, Inventory]:
+def read_of(
+    request: PlanRequest, flags: ConnectionFlags, *, moves: bool = False
+) -> tuple[DesiredPlan, Inventory]:
     """Read the estate that a plan is for; return it with the plan as it is meant there."""
     connection, desired = locate(request, flags)
-    return desired, read_at(connection, desired)
+    return desired, read_at(connection, desired, moves=moves)
 
 
-def read_at(connection: Connection, desired: DesiredPlan, *, reservations: bool = False) -> Inventory:
+def read_at(
+    connection: Connection, desired: DesiredPlan, *, reservations: bool = False, moves: bool = False
+) -> Inventory:
     """Read at a server what a plan needs that is meant there, and what its profiles could be instead.
 
-    With `reservations` also what plans hold.
+    With `reservations` also what plans hold, with `moves` what decides how VMs with vGPUs could move.
     """
     with compose.connect_reader(connection) as reader:
         observed = read_for(desired, reader, all_kinds=True, locks=reservations)
+        observed = with_move_facts(observed, reader) if moves else observed
     return observed.model_copy(update={"locks": None})
 
 

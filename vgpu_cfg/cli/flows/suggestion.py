@@ -10,7 +10,7 @@ import typer
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.cli import compose
 from vgpu_cfg.cli.flows.flow import Planned, meant_at, read_for, scope_of
-from vgpu_cfg.cli.flows.preparing.host_facts import with_facts, with_open_shells
+from vgpu_cfg.cli.flows.preparing.host_facts import with_facts, with_move_facts, with_open_shells
 from vgpu_cfg.cli.flows.preparing.request import PlanRequest
 from vgpu_cfg.cli.kept.whole_file import write_whole
 from vgpu_cfg.errors import VgpuCfgError
@@ -62,8 +62,8 @@ class _Estate:
         self._secrets = secrets
         self._refused = refused.observed
         # Where the refused plan took no kinds of hosts, one that helps may.
-        is_whole = refused.observed.has_kinds
-        self._known = [(scope_of(desired), desired.hosts, refused.observed)] if is_whole else []
+        observed = with_move_facts(refused.observed, reader)
+        self._known = [(scope_of(desired), desired.hosts, observed)] if observed.has_kinds else []
 
     def observe(self, desired: DesiredPlan) -> Inventory:
         """Return what was read for a plan like this; what nobody recorded is not there."""
@@ -77,6 +77,7 @@ class _Estate:
             found = with_facts(desired, found, self._reader, self._options)
             found = found.model_copy(update={"reservations": self._refused.reservations})
             found = with_open_shells(desired, found, self._connection, self._options, self._secrets)
+            found = with_move_facts(found, self._reader)
         except VgpuCfgError:
             found = self._refused
         self._known.append((scope, desired.hosts, found))

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING
 
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.cli import compose
-from vgpu_cfg.errors import Ambiguous, HostShellError, LoginFailed, Unreachable, VCenterError
+from vgpu_cfg.errors import (
+    Ambiguous,
+    HostShellError,
+    LoginFailed,
+    Unreachable,
+    VCenterError,
+    VgpuCfgError,
+)
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.identity import PlanIdentity
 from vgpu_cfg.model.observed.host_facts import (
@@ -71,6 +78,21 @@ def with_facts(
     looked = reader.read_depots(depots) if depots else {}
     looks = {moid: hosts[moid].model_copy(update={"depots": found}) for moid, found in looked.items()}
     return _with_hosts(known, {**hosts, **looks}) if looks else known
+
+
+def with_move_facts(observed: Inventory, reader: InventoryReader) -> Inventory:
+    """Add vCenter's own settings, without which nobody knows how VMs with vGPUs could move.
+
+    What a recording does not hold stays unknown.
+    """
+    if observed.facts.vcenter_options:
+        return observed
+    try:
+        options = reader.read_facts((), frozenset({FactGroup.BASE})).vcenter_options
+    except VgpuCfgError:
+        return observed
+    facts = observed.facts.model_copy(update={"vcenter_options": options})
+    return observed.model_copy(update={"facts": facts})
 
 
 def _explained(
