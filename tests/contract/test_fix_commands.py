@@ -26,11 +26,11 @@ def commands() -> set[tuple[str, ...]]:
         trial = attempt(source, source.text, ())
         assert trial is not None
         for idea in propose(Situation(trial, source.catalog)):
-            words = shlex.split(idea.command)
-            if words[:1] == ["govc"]:
-                found[(words[1], *(word.partition("=")[0] for word in words[2:] if word.startswith("-")))] = (
-                    None
-                )
+            for line in idea.command.splitlines():
+                words = shlex.split(line)
+                if words[:1] == ["govc"]:
+                    flags = (word.partition("=")[0] for word in words[2:] if word.startswith("-"))
+                    found[words[1], *flags] = None
     return set(found)
 
 

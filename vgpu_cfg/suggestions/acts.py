@@ -130,20 +130,32 @@ def gone(vm: Vm) -> Effect:
     return together((effect, _freed(vm)))
 
 
-def moved(vm: Vm, host: Host, gpus: Iterable[str]) -> Effect:
-    """Return the effect of a VM that runs on another host, with its vGPUs on these GPUs."""
-    taken = frozenset(gpus)
+def moved(vm: Vm, host: Host, devices: Iterable[str]) -> Effect:
+    """Return the effect of a VM that runs on another host, with these GPUs and functions of it."""
+    taken = tuple(devices)
+    whole = [pci_id for pci_id in taken if (gpu := host.gpu(pci_id)) is None or gpu.is_passthrough]
 
     def landed(found: Host) -> Host:
         held = tuple(
-            gpu.model_copy(update={"vm_moids": (*gpu.vm_moids, vm.moid)}) if gpu.pci_id in taken else gpu
+            gpu.model_copy(update={"vm_moids": (*gpu.vm_moids, vm.moid)})
+            if gpu.pci_id in taken and not gpu.is_passthrough
+            else gpu
             for gpu in found.gpus
         )
         return found.model_copy(update={"gpus": held})
 
+    def assigned(detail: VmDetail) -> VmDetail:
+        left = iter(whole)
+        given = tuple(
+            one if one.is_fixed else one.model_copy(update={"assigned_id": next(left, None)})
+            for one in detail.passthrough
+        )
+        return detail.model_copy(update={"passthrough": given})
+
     return together(
         (
             _freed(vm),
+            change_detail(vm.moid, assigned),
             change_vm(vm.moid, lambda found: found.model_copy(update={"host_moid": host.moid})),
             change_host(host.moid, landed),
         )
@@ -158,12 +170,12 @@ def _freed(vm: Vm) -> Effect:
             gpu.model_copy(update={"vm_moids": tuple(one for one in gpu.vm_moids if one != vm.moid)})
             for gpu in host.gpus
         )
-        return _offering_all(host.model_copy(update={"gpus": gpus}))
+        return offering_all(host.model_copy(update={"gpus": gpus}))
 
     return lambda observed: observed.model_copy(update={"hosts": tuple(map(freed, observed.hosts))})
 
 
-def _offering_all(host: Host) -> Host:
+def offering_all(host: Host) -> Host:
     """Let a host with a free GPU create what its driver knows, as far as that is told."""
     names = tuple(one.name for one in host.profiles or ())
     if not names:
@@ -171,6 +183,15 @@ def _offering_all(host: Host) -> Host:
     return host.model_copy(
         update={"creatable_profiles": tuple(dict.fromkeys((*host.creatable_profiles, *names)))}
     )
+
+
+_ADDED = "+"
+"""What the made-up moids of hosts have that are not there; vCenter's have none."""
+
+
+def is_added(host_moid: str) -> bool:
+    """Whether a host is one that an act only thinks of."""
+    return _ADDED in host_moid
 
 
 def more_hosts(like: Host, count: int, *, after: int = 0) -> Effect:
@@ -217,10 +238,10 @@ def _joined(group: HostGroup, like: Host, moids: tuple[str, ...]) -> HostGroup:
 def _emptied(like: Host, number: int) -> Host:
     gpus = tuple(gpu.model_copy(update={"vm_moids": ()}) for gpu in like.gpus)
     name, dot, domain = like.name.partition(".")
-    return _offering_all(
+    return offering_all(
         like.model_copy(
             update={
-                "moid": f"{like.moid}+{number}",
+                "moid": f"{like.moid}{_ADDED}{number}",
                 "name": f"{name}-new{number}{dot}{domain}",
                 "inventory_path": f"{like.inventory_path}-new{number}",
                 "gpus": gpus,

@@ -34,6 +34,9 @@ class Candidate:
     `flag` is what the command is to be given ("allow_power_cycle", "only=GLOB") or not to be
     given ("keep=NAME", a VM that --delete names), `effect` that of an act outside.
 
+    `touches` are the moids of VMs that it moves or stops, `empties` those of hosts that must be emptied for
+    it. `command` may be several lines, in their order.
+
     `narrowed` leaves out of it what the plan that it made does not need, None where it needs all.
     """
 
@@ -44,6 +47,8 @@ class Candidate:
     flag: str = ""
     command: str = ""
     effect: Effect | None = None
+    touches: tuple[str, ...] = ()
+    empties: tuple[str, ...] = ()
     narrowed: Callable[[Plan], Candidate | None] | None = None
 
     @property

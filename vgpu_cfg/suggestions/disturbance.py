@@ -11,11 +11,14 @@ from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.plan.change import Plan, PowerOffVm
 from vgpu_cfg.planning.expand.ranges import fold_names
 from vgpu_cfg.render.views.plan.whole import HostEffort, host_efforts
+from vgpu_cfg.suggestions.acts import is_added
 
 
 def disturbed(plan: Plan, observed: Inventory) -> tuple[str, ...]:
-    """Say it host by host, in the order of the plan; nothing where nothing is disturbed."""
-    found = {name: ", ".join(_words(one, plan, observed)) for name, one in host_efforts(plan.changes).items()}
+    """Say it host by host, in the order of the plan; nothing of hosts that are still to be bought."""
+    added = {host.name for host in observed.hosts if is_added(host.moid)}
+    efforts = {name: one for name, one in host_efforts(plan.changes).items() if name not in added}
+    found = {name: ", ".join(_words(one, plan, observed)) for name, one in efforts.items()}
     told = [f"{name}: {words}" for name, words in found.items() if words]
     off = dict.fromkeys(change.vm.name for change in plan.changes if isinstance(change, PowerOffVm))
     if off:

@@ -6,15 +6,16 @@ time, so that it finds the same on every machine.
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import field
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import field, replace
 
 from vgpu_cfg.documents import changed_lines
 from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.plan.change import Plan
-from vgpu_cfg.model.plan.suggestion import Fix, FixKind, Suggestion
+from vgpu_cfg.model.plan.suggestion import Fix, FixKind, OtherVm, Suggestion
 from vgpu_cfg.suggestions.candidate import Candidate, Cost
 from vgpu_cfg.suggestions.disturbance import disturbed
+from vgpu_cfg.suggestions.others import Judge
 from vgpu_cfg.suggestions.proposals import propose
 from vgpu_cfg.suggestions.situation import Situation
 from vgpu_cfg.suggestions.trial import PlanSource, Trial, attempt
@@ -24,19 +25,43 @@ FEWEST_TRIALS = 12
 _WORK = 30_000
 """VMs of the plan and of the estate, hosts ten times, that all trials together may look at."""
 _MOST_PARTS = 8
+_MOST_BESIDE = 2
+"""How many ideas are followed that leave as much as there was, if it is something else."""
 
 _IN_FILE = frozenset({FixKind.FILE})
 _WITH_LEAVE = frozenset({FixKind.FILE, FixKind.LEAVE, FixKind.FLAG})
 _OUTSIDE = frozenset({FixKind.FILE, FixKind.OUTSIDE})
 _ANY = frozenset(FixKind)
+_CHEAPER = (Cost.MOVE, Cost.WORK)
+_HARDWARE = (Cost.HARDWARE,)
+
+Left = tuple[int, int, int]
+_Step = tuple[tuple[Candidate, ...], Trial]
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """How a search goes on: with which ideas, past which codes, and whether it may turn to other errors."""
+
+    kinds: Collection[FixKind]
+    most: Cost
+    met: frozenset[str] = frozenset()
+    can_turn: bool = True
+
+    def past(self, codes: Iterable[str]) -> _Way:
+        return replace(self, met=self.met.union(codes))
+
+    def turned(self) -> _Way:
+        return replace(self, can_turn=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Ideas that work together, and what came of them."""
+    """Ideas that work together, what came of them, and what becomes of VMs that are not the plan's."""
 
     candidates: tuple[Candidate, ...]
     trial: Trial
+    others: tuple[OtherVm, ...] = ()
 
 
 def suggest(source: PlanSource) -> Suggestion:
@@ -57,6 +82,8 @@ class Search:
     tried: int = 0
     most: int = MOST_TRIALS
     _known: dict[frozenset[str], Trial | None] = field(default_factory=dict)
+    _lefts: dict[frozenset[str], Left] = field(default_factory=dict)
+    _judge: Judge | None = None
     _ideas: dict[frozenset[str], tuple[Candidate, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -67,15 +94,18 @@ class Search:
 
         First what the file can say by itself. Where that is not enough, what it can say with its author's
         leave, and what can be done outside: each where it is enough, both together only where neither is.
+        Hardware is bought only where nothing else is enough.
         """
         whole = self.attempt(())
         if whole is None or not whole.plan.errors:
             return []
+        self._judge = Judge(whole, self.source.catalog)
         found = [self.find(_IN_FILE)]
-        if found == [None]:
-            found = [self.find(_WITH_LEAVE), self.find(_OUTSIDE)]
         if not any(found):
-            found = [self.find(_ANY)]
+            found = [self.find(_WITH_LEAVE), self.find(_OUTSIDE)]
+        for kinds, costs in ((_ANY, _CHEAPER), (_OUTSIDE, _HARDWARE), (_ANY, _HARDWARE)):
+            if not any(found):
+                found = [self.find(kinds, costs)]
         return [one for one in found if one is not None]
 
     def attempt(self, candidates: Collection[Candidate]) -> Trial | None:
@@ -84,80 +114,105 @@ class Search:
         if key not in self._known:
             if self.tried >= self.most:
                 return None
-            trial = attempt(self.source, self.text, sorted(candidates, key=lambda one: (one.order, one.says)))
+            trial = attempt(self.source, self.text, tuple(candidates))
             if not self.tried and trial is not None:
                 self.most = _most_trials(trial)
             self.tried += 1
             self._known[key] = trial
         return self._known[key]
 
-    def find(self, kinds: Collection[FixKind]) -> Found | None:
+    def find(self, kinds: Collection[FixKind], costs: Sequence[Cost] = _CHEAPER) -> Found | None:
         """Find what works, first without what is expected to cost most; None where nothing does."""
-        for most in (Cost.MOVE, Cost.WORK, Cost.HARDWARE):
+        for most in costs:
             found = self._find(kinds, most)
             if found is not None:
                 return found
         return None
 
     def _find(self, kinds: Collection[FixKind], most: Cost) -> Found | None:
+        trial = self.attempt(())
+        return None if trial is None else self._find_from((), trial, _Way(kinds, most))
+
+    def _find_from(self, chosen: tuple[Candidate, ...], trial: Trial, way: _Way) -> Found | None:
         """Add one idea after the other, each time the one that leaves the least; None where some is left.
 
         Where none leaves less, one will do that leaves other errors than were met before: behind what
         stands in the way first, something else may stand. It ends where more VMs are left than the parts to
         come could place, each as many as the best one did.
         """
-        chosen: tuple[Candidate, ...] = ()
-        trial = self.attempt(chosen)
-        met: set[str] = set()
         gain = 0
-        while trial is not None and trial.plan.errors:
-            met |= _codes(trial.plan)
-            step = self._best(chosen, trial, kinds, most, met) if len(chosen) < _MOST_PARTS else None
-            if step is None:
+        while not self._works(chosen, trial):
+            way = way.past(_codes(trial.plan))
+            best, beside = self._steps(chosen, trial, way) if len(chosen) < _MOST_PARTS else (None, [])
+            if best is None:
+                others = beside[: _MOST_BESIDE if way.can_turn else 0]
+                found = (self._find_from(*step, way.turned()) for step in others)
+                return next((one for one in found if one is not None), None)
+            left = self._left(chosen, trial)[0], self._left(*best)[0]
+            gain = max(gain, left[0] - left[1])
+            (chosen, trial), way = best, replace(way, can_turn=True)
+            if 0 < gain * (_MOST_PARTS - len(chosen)) < left[1]:
                 return None
-            gain = max(gain, _left(trial.plan)[0] - _left(step[1].plan)[0])
-            chosen, trial = step
-            if 0 < gain * (_MOST_PARTS - len(chosen)) < _left(trial.plan)[0]:
-                return None
-        return None if trial is None else self._pruned(chosen, trial)
+        return self._pruned(chosen, trial)
 
-    def _best(
-        self,
-        chosen: tuple[Candidate, ...],
-        trial: Trial,
-        kinds: Collection[FixKind],
-        most: Cost,
-        met: Collection[str],
-    ) -> tuple[tuple[Candidate, ...], Trial] | None:
+    def _left(self, candidates: Collection[Candidate], trial: Trial) -> Left:
+        """Return how much is still wrong, the worst first.
+
+        VMs without a place and errors; then errors, VMs of others that are in the way, and those that would
+        be stranded where they were moved to; last what others lose.
+        """
+        key = _key(candidates)
+        if key not in self._lefts:
+            plan, judge = trial.plan, self._judge or Judge(trial, self.source.catalog)
+            wrong, stuck, lost = len(plan.errors), judge.in_the_way(trial), 0
+            if not wrong + stuck:
+                others = judge.others(trial, candidates)
+                stuck = sum(one.is_stranded for one in others) + judge.uncertain(trial, candidates)
+                lost = sum(one.weight for one in others)
+            unplaced = len(plan.desired.vms) - len(plan.placements)
+            self._lefts[key] = (unplaced + wrong, wrong + stuck, lost)
+        return self._lefts[key]
+
+    def _works(self, candidates: Collection[Candidate], trial: Trial) -> bool:
+        return self._left(candidates, trial)[1] == 0
+
+    def _steps(
+        self, chosen: tuple[Candidate, ...], trial: Trial, way: _Way
+    ) -> tuple[_Step | None, list[_Step]]:
+        """Return the next idea, which leaves the least, and those that only leave something else."""
         known = _key(chosen)
         if known not in self._ideas:
             drawn = propose(Situation(trial, self.source.catalog))
             self._ideas[known] = tuple(sorted(drawn, key=lambda one: one.order))
+        said = {one.says for one in chosen}
         ideas = [
             one
             for one in self._ideas[known]
-            if one.kind in kinds and one.cost <= most and one.key not in known
+            if one.kind in way.kinds and one.cost <= way.most and one.says not in said
         ]
-        best: tuple[tuple[Candidate, ...], Trial] | None = None
-        beside: tuple[tuple[Candidate, ...], Trial] | None = None
-        least = _left(trial.plan)
+        best: _Step | None = None
+        beside: list[_Step] = []
+        least = self._left(chosen, trial)
         for idea in ideas:
-            after = self.attempt((*chosen, idea))
+            together = (*chosen, idea)
+            after = self.attempt(together)
             if after is None:
                 continue
-            if _left(after.plan) >= least:
-                if beside is None and _is_beside(trial.plan, after.plan, met):
-                    beside = (*chosen, idea), after
-                continue
-            best, least = ((*chosen, idea), after), _left(after.plan)
-            if not after.plan.errors:
-                break
-        return best or beside
+            left = self._left(together, after)
+            if left < least:
+                best, least = (together, after), left
+                if not any(left[1:]):
+                    break
+            elif _is_beside(trial.plan, after.plan, way.met):
+                beside.append((together, after))
+        return best, sorted(beside, key=lambda step: self._left(*step))
 
     def _pruned(self, chosen: tuple[Candidate, ...], trial: Trial) -> Found:
-        """Leave out what is not needed after all, what weighs most first."""
-        found = Found(chosen, trial)
-        for one in sorted(chosen, key=lambda each: each.order, reverse=True):
+        """Leave out what is not needed after all: all edits of the file, then what weighs most first."""
+        found = self._found(chosen, trial)
+        acts = tuple(one for one in chosen if not one.edits)
+        found = (self._working(acts) if acts else None) or found
+        for one in sorted(found.candidates, key=lambda each: each.order, reverse=True):
             rest = tuple(other for other in found.candidates if other is not one)
             found = (self._working(rest) if rest else None) or found
         for one in found.candidates:
@@ -169,15 +224,20 @@ class Search:
 
     def _working(self, candidates: tuple[Candidate, ...]) -> Found | None:
         trial = self.attempt(candidates)
-        return None if trial is None or trial.plan.errors else Found(candidates, trial)
+        return self._found(candidates, trial) if trial and self._works(candidates, trial) else None
+
+    def _found(self, candidates: tuple[Candidate, ...], trial: Trial) -> Found:
+        judge = self._judge or Judge(trial, self.source.catalog)
+        return Found(candidates, trial, judge.others(trial, candidates))
 
 
 def _told(found: Found, text: str) -> Fix:
     return Fix(
-        parts=tuple(one.part for one in sorted(found.candidates, key=lambda each: each.order)),
+        parts=tuple(one.part for one in sorted(found.candidates, key=lambda each: each.order[0])),
         lines=changed_lines(text, found.trial.text),
         text=found.trial.text if found.trial.text != text else "",
         disturbs=disturbed(found.trial.plan, found.trial.observed),
+        others=found.others,
     )
 
 
@@ -192,12 +252,6 @@ def _is_beside(before: Plan, after: Plan, met: Collection[str]) -> bool:
 
 def _key(candidates: Collection[Candidate]) -> frozenset[str]:
     return frozenset(one.key for one in candidates)
-
-
-def _left(plan: Plan) -> tuple[int, int]:
-    """Return how much is still wrong: VMs without a place and errors, then errors alone."""
-    placed = len(plan.placements)
-    return len(plan.desired.vms) - placed + len(plan.errors), len(plan.errors)
 
 
 def _most_trials(trial: Trial) -> int:

@@ -13,12 +13,16 @@ from vgpu_cfg.model.desired import DesiredHosts, DesiredNetwork, DesiredPlan, De
 from vgpu_cfg.model.observed.inventory import Cluster, Gpu, Host, Inventory
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.plan.change import Diagnostic, Plan
+from vgpu_cfg.model.plan.severity import Severity
+from vgpu_cfg.planning.capacity.host_capacity import CapacityReader
 from vgpu_cfg.planning.estate.site import Site
 from vgpu_cfg.planning.expand.ranges import read_members
+from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.host_settings.select import hosts_of
 from vgpu_cfg.planning.placement.candidates import forbidden_by
 from vgpu_cfg.planning.remedies.advice import FARTHEST_FIRST
+from vgpu_cfg.suggestions.acts import is_added
 from vgpu_cfg.suggestions.trial import Trial
 
 
@@ -34,10 +38,14 @@ class Situation:
         """The plan with its errors."""
         return self.trial.plan
 
-    @property
+    @cached_property
     def observed(self) -> Inventory:
-        """The estate."""
-        return self.trial.observed
+        """The estate, without hosts that acts only think of: nothing is asked of them or sent there."""
+        whole = self.trial.observed
+        if not any(is_added(host.moid) for host in whole.hosts):
+            return whole
+        known = tuple(host for host in whole.hosts if not is_added(host.moid))
+        return whole.model_copy(update={"hosts": known})
 
     @property
     def desired(self) -> DesiredPlan:
@@ -62,6 +70,15 @@ class Situation:
     def errors(self, *codes: str) -> Iterator[Diagnostic]:
         """Yield the errors with one of these codes."""
         return (found for found in self.plan.errors if found.code in codes)
+
+    @property
+    def in_the_way(self) -> list[Diagnostic]:
+        """The errors, and the warnings of hosts that must be emptied for a step by hand."""
+        return [
+            found
+            for found in self.plan.diagnostics
+            if found.severity is Severity.ERROR or found.code == Code.HOST_NOT_EMPTIED
+        ]
 
     def vms(self, found: Diagnostic) -> list[DesiredVm]:
         """Return the VMs that a finding is about; none where it is about something else."""
@@ -110,6 +127,12 @@ class Situation:
     def board_of(self, gpu: Gpu) -> Board | None:
         """Return a GPU's board, None for one that the catalogue does not know."""
         return self.catalog.by_pci(gpu.pci.vendor_id, gpu.pci.device_id, gpu.pci.subsystem_id)
+
+    def lacks_driver(self, host: Host) -> bool:
+        """Whether an idle GPU of a host lacks nothing but NVIDIA's driver, or the right graphics type."""
+        without = (Code.NO_HOST_DRIVER, Code.NOT_SHARED_DIRECT)
+        gpus = CapacityReader(self.observed, self.catalog).read(host).gpus if host.is_usable else ()
+        return any(gpu.obstacle in without and gpu.is_idle for gpu in gpus)
 
     def hosts_in_question(self) -> list[Host]:
         """Return the hosts on which VMs without a place could be, in the order of vCenter."""

@@ -59,10 +59,14 @@ class Trial:
 
 
 def attempt(source: PlanSource, text: str, candidates: Sequence[Candidate]) -> Trial | None:
-    """Plan again with the ideas carried out; None where the file can then not be read, or edited so."""
-    edits = [edit for one in candidates for edit in one.edits]
+    """Plan again with the ideas carried out; None where the file can then not be read, or edited so.
+
+    They go in their order: each was drawn from what those before it made of the file and of the estate.
+    """
+    changed = text
     try:
-        changed = edited(text, edits) if edits else text
+        for one in candidates:
+            changed = edited(changed, one.edits) if one.edits else changed
         loaded = source.load(changed)
     except DocumentError:
         return None

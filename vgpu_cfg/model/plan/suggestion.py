@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import assert_never
 
 from vgpu_cfg.model.frozen import Frozen
 
@@ -29,18 +30,78 @@ class FixPart(Frozen):
     command: str = ""
 
 
+class Fate(StrEnum):
+    """What a fix does to a VM that is not the plan's.
+
+    MOVED by hand, as it runs or off meanwhile. STOPPED by its owner. AWAY while work on its host is done.
+    EVACUATED by DRS, with no host that takes it. OFF before, when it could start, and shut out now.
+    """
+
+    MOVED = "moved"
+    STOPPED = "stopped"
+    AWAY = "away"
+    EVACUATED = "evacuated"
+    OFF = "off"
+
+
+class OtherVm(Frozen):
+    """What becomes of a VM that is not the plan's.
+
+    `host` is where it runs in the end (moved), or could start again. It is empty where no host takes the VM:
+    `why` says so. `loses` is what it loses on the way.
+    """
+
+    vm: str
+    moid: str
+    fate: Fate
+    host: str = ""
+    why: str = ""
+    loses: tuple[str, ...] = ()
+
+    @property
+    def is_stranded(self) -> bool:
+        """Whether the fix promises that it runs, and no host takes it."""
+        return self.fate in (Fate.MOVED, Fate.AWAY, Fate.EVACUATED) and not self.host
+
+    @property
+    def weight(self) -> int:
+        """How much it loses: 3 a device, 2 where it does not run again, 1 where it is off for a time."""
+        if self.fate is Fate.STOPPED:
+            return 3 if self.loses else 1 if self.host else 2
+        return int(bool(self.loses)) if self.host else 2
+
+    @property
+    def says(self) -> str:
+        """Say it in one sentence."""
+        match self.fate:
+            case Fate.MOVED if self.host:
+                return "; ".join((f"{self.vm} runs on {self.host}", *self.loses))
+            case Fate.AWAY if self.host:
+                return "; ".join((f"{self.vm} leaves its host for the work, for {self.host}", *self.loses))
+            case Fate.MOVED | Fate.AWAY | Fate.EVACUATED:
+                return f"{self.vm} has no place: {self.why}"
+            case Fate.STOPPED if self.host:
+                return "; ".join((f"{self.vm} is off, and can start again on {self.host}", *self.loses))
+            case Fate.STOPPED:
+                return f"{self.vm} is off, and cannot start again beside the plan's VMs: {self.why}"
+            case Fate.OFF:
+                return f"{self.vm}, which is off now, can no longer start: {self.why}"
+        assert_never(self.fate)
+
+
 class Fix(Frozen):
     """Parts that together leave a plan without an error: that was tried by planning again.
 
     `lines` are the edits of the plan file, each line with "+ " or "- " before it, or with two blanks where
     it only says what the others belong to. `text` is the whole file with them. `disturbs` says what the
-    plan would then disturb.
+    plan would then disturb, `others` what becomes of VMs that are not the plan's.
     """
 
     parts: tuple[FixPart, ...]
     lines: tuple[str, ...] = ()
     text: str = ""
     disturbs: tuple[str, ...] = ()
+    others: tuple[OtherVm, ...] = ()
 
     @property
     def needs_leave(self) -> bool:

@@ -296,6 +296,20 @@ class CapacityReader:
             chosen.obstacle = gpu.obstacle
             found.gpus[index] = chosen
 
+    def arrangements(self, host: Host, pci_id: str) -> list[GpuState]:
+        """Return how the vGPUs of a GPU may stand: several ways only where nobody tells their places."""
+        found = self.read(host)
+        gpu = next(one for one in found.gpus if one.pci_id == pci_id)
+        has_places = gpu.shared_as is Sharing.MIG or gpu.mode is VgpuMode.MIXED_SIZE
+        if not has_places or any(held.need is None for held in gpu.held):
+            return [gpu]
+        if self._known_places(host, gpu) is not None:
+            return [gpu]
+        empty = gpu.copy()
+        empty.held, empty.obstacle = [], None
+        states = list(arrange(empty, gpu.held))
+        return [state for state in states if self._agrees(state, found)] or states
+
     def _known_places(self, host: Host, gpu: GpuState) -> Places | None:
         """Return where the host's shell says that GPU instances stand; None where it was not asked."""
         facts = self._observed.facts.hosts.get(host.moid)

@@ -184,7 +184,8 @@ class Movables:
         return ""
 
     def _nowhere(self, detail: VmDetail) -> str:
-        return (why_tied(detail) if self.home is not OwnHost.NEVER else "") or "no other host of its cluster could run it"
+        tied = why_tied(detail) if self.home is not OwnHost.NEVER else ""
+        return tied or "no other host of its cluster could run it"
 
     def _shape(self, vm: Vm, detail: VmDetail, source: int) -> Shape | None:
         """Say what a VM needs of another host of its cluster: boards, devices, networks, datastores."""

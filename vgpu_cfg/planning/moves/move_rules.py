@@ -17,7 +17,8 @@ def keep_rules(
     """Take the hosts from VMs that their rules with VMs which stay forbid; last those that have none left."""
     moving = {one.vm.moid for one in chosen}
     where = {vm.moid: vm.host_moid for vm in observed.vms if vm.is_on and vm.moid not in moving}
-    kept, barred = [], []
+    kept: list[Movable] = []
+    barred: list[Movable] = []
     for one in chosen:
         forbidden: set[str] = set()
         needed: set[str] = set()

@@ -1,7 +1,7 @@
-"""Where VMs that lose their place could run instead: the one judgement of fixes, `fit`, `rebalance` and `drain`.
+"""Where VMs that lose their place could run: the one judgement of fixes, `fit`, `rebalance` and `drain`.
 
-A VM has a place where its host class, devices, memory, networks, datastores, cordons and mandatory rules
-allow it, beside everything else that runs or comes there. What one of them decides, all of them decide.
+A VM has a place where its hardware version, devices, memory, networks, datastores, cordons and mandatory
+rules allow it, beside everything else that runs or comes there. What one of them decides, all of them do.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from vgpu_cfg.planning.capacity.host_capacity import CapacityReader
 from vgpu_cfg.planning.estate.protection import Protection
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.wording import listed
-from vgpu_cfg.planning.moves.movables import OwnHost, Movable, Movables
+from vgpu_cfg.planning.moves.movables import Movable, Movables, OwnHost
 from vgpu_cfg.planning.moves.move_order import MoveStep, find_uncertain_starts, in_order
 from vgpu_cfg.planning.moves.move_rules import breaks_rules, keep_rules
 from vgpu_cfg.planning.placement.host_state import HostState
@@ -132,11 +132,7 @@ def find_places(
         {one.vm.moid: one for one in found},
         settled.steps,
         given,
-        {
-            vm.moid: bound.get(vm.moid) or _no_room(vm, hosts, home)
-            for vm in leaving
-            if vm.moid not in given
-        },
+        {vm.moid: bound.get(vm.moid) or _no_room(vm, hosts, home) for vm in leaving if vm.moid not in given},
         tuple(find_uncertain_starts(settled.steps, states, settled.placed.initial, {})),
     )
 

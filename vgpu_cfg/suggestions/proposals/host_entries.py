@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from vgpu_cfg.catalog import Board
 from vgpu_cfg.documents import Edit, Loc
@@ -64,6 +64,9 @@ def _entry(situation: Situation, hosts: Sequence[Host]) -> Candidate:
 def _modes(situation: Situation) -> Iterator[Candidate]:
     """State how one idle GPU is used or shared, where no entry says it."""
     found = 0
+    gpus = [gpu for vm in situation.desired.vms for gpu in vm.gpus]
+    wanted: set[object] = {one.sharing for gpu in gpus for one in gpu.profile}
+    wanted |= {None for gpu in gpus if not gpu.profile}
     for host in situation.hosts_in_question():
         if not host.is_usable:
             continue
@@ -71,21 +74,27 @@ def _modes(situation: Situation) -> Iterator[Candidate]:
             board = situation.board_of(gpu)
             if gpu.vm_moids or board is None:
                 continue
-            for key, value in _other_modes(gpu, board):
+            for key, value in _other_modes(gpu, board, wanted):
                 found += 1
                 if found <= _MOST_MODES:
                     yield _rule(situation, host, gpu, key, value)
 
 
-def _other_modes(gpu: Gpu, board: Board) -> Iterator[tuple[str, str]]:
+def _other_modes(gpu: Gpu, board: Board, wanted: Collection[object]) -> Iterator[tuple[str, str]]:
+    """Yield how else a GPU could serve VMs that want whole GPUs (None), or vGPUs shared so."""
     if gpu.is_passthrough:
-        yield "use", "vgpu"
+        if {*Sharing} & {*wanted}:
+            yield "use", "vgpu"
         return
-    yield "use", "passthrough"
+    if None in wanted:
+        yield "use", "passthrough"
     if gpu.sharing is Sharing.MIG:
-        yield "sharing", "time_sliced"
-    elif board.mig is not None:
+        if Sharing.TIME_SLICED in wanted:
+            yield "sharing", "time_sliced"
+    elif board.mig is not None and Sharing.MIG in wanted:
         yield "sharing", "mig"
+    if Sharing.TIME_SLICED not in wanted:
+        return
     if gpu.vgpu_mode is VgpuMode.SAME_SIZE and board.supports_mixed_size:
         yield "vgpu_mode", "mixed_size"
     elif gpu.vgpu_mode is VgpuMode.MIXED_SIZE:

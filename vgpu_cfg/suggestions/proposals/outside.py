@@ -33,7 +33,7 @@ from vgpu_cfg.suggestions.acts import (
     with_network,
 )
 from vgpu_cfg.suggestions.candidate import Candidate, Cost, Effect
-from vgpu_cfg.suggestions.proposals.room import switch_off
+from vgpu_cfg.suggestions.proposals.residents import is_protected, move_away, switch_off
 from vgpu_cfg.suggestions.situation import Situation
 
 NEWEST_ESXI, NEWEST_HARDWARE = "8.0.3", 21
@@ -63,8 +63,11 @@ def propose_acts(situation: Situation) -> Iterator[Candidate]:
     yield from _rules(situation)
 
 
-def _act(says: str, effect: Effect, cost: Cost = Cost.WORK, command: str = "") -> Candidate:
-    return Candidate(FixKind.OUTSIDE, says, cost, command=command, effect=effect)
+def _act(
+    says: str, effect: Effect, cost: Cost = Cost.WORK, command: str = "", *, empties: Host | None = None
+) -> Candidate:
+    moids = (empties.moid,) if empties is not None else ()
+    return Candidate(FixKind.OUTSIDE, says, cost, command=command, effect=effect, empties=moids)
 
 
 def _path(found: Vm | Host) -> str:
@@ -184,21 +187,23 @@ def _hosts(situation: Situation) -> Iterator[Candidate]:
                 continue
             says = f"update {host.name} from ESXi {host.version} to {NEWEST_ESXI} or later"
             effect = updated(host.moid, NEWEST_ESXI, NEWEST_HARDWARE, _wanted_profiles(situation))
-            yield _act(says, effect, Cost.WORK)
-    if any(situation.errors(Code.NO_HOST_DRIVER, Code.NOT_SHARED_DIRECT, Code.PROFILE_NOT_OFFERED)):
+            yield _act(says, effect, empties=host)
+    without_driver = (Code.NO_HOST_DRIVER, Code.NOT_SHARED_DIRECT, Code.PROFILE_NOT_OFFERED)
+    is_told = any(situation.errors(*without_driver))
+    if is_told or situation.unplaced:
         for host in _concerned(situation):
+            if not is_told and not situation.lacks_driver(host):
+                continue
             says = f"install NVIDIA's host driver on {host.name}, with graphics type Shared Direct"
             if host.creatable_profiles:
                 says = f"update NVIDIA's host driver on {host.name} to one that offers these profiles"
             names = tuple(_profiles_of(situation, host))
-            yield _act(
-                says,
-                change_host(host.moid, partial(served_by_driver, names=names)),
-            )
+            served = change_host(host.moid, partial(served_by_driver, names=names))
+            yield _act(says, served, empties=host)
     if any(situation.errors(Code.NVLINK_GROUP_ABSENT)):
         for host in _concerned(situation):
             says = f"install NVIDIA's GPU management daemon on {host.name}: it makes the device groups"
-            yield _act(says, _with_groups(situation, host))
+            yield _act(says, _with_groups(situation, host), empties=host)
     if any(situation.errors(Code.LATENCY_NEEDS_CPU)):
         for host in _concerned(situation):
             if not host.cpu_mhz:
@@ -215,7 +220,8 @@ def _hosts(situation: Situation) -> Iterator[Candidate]:
         for host in _concerned(situation):
             says = f"restart {host.name}: passthrough waits for it"
             effect = change_host(host.moid, _restarted)
-            yield _act(says, effect, Cost.HOST_RESTART, f"govc host.shutdown -r {_path(host)}")
+            command = f"govc host.shutdown -r {_path(host)}"
+            yield _act(says, effect, Cost.HOST_RESTART, command, empties=host)
 
 
 def _off_its_switch(host: Host, device: str) -> Effect:
@@ -300,7 +306,7 @@ def _profiles_of(situation: Situation, host: Host) -> Iterator[str]:
 
 
 def _prepared_hosts(situation: Situation) -> Iterator[Candidate]:
-    for found in situation.plan.errors:
+    for found in situation.in_the_way:
         host = situation.host(found.subject.name) if found.subject.kind == "host" else None
         if host is None:
             continue
@@ -343,27 +349,34 @@ def _prepared_hosts(situation: Situation) -> Iterator[Candidate]:
 
 
 def _holders(situation: Situation, host: Host, message: str) -> Iterator[Candidate]:
-    """VMs on a host that keep it from being prepared: off, away, or without the device."""
+    """VMs on a host that keep it from being prepared: away, off, or without the device."""
     here = situation.observed.vms_by_host.get(host.moid, ())
-    concerned = [vm for vm in here if not vm.is_template and (not message or vm.name in message or vm.is_on)]
+    concerned = [
+        vm
+        for vm in here
+        if not (vm.is_template or is_protected(situation, vm))
+        and (not message or vm.name in message or vm.is_on)
+    ]
+    running = [vm for vm in concerned if vm.is_on]
     for vm in concerned:
         if vm.is_on:
-            yield switch_off(vm, host)
+            yield from move_away(situation, [vm], empties=True)
+        if vm.is_on:
+            yield switch_off([vm], host)
         if vm.detail is not None and vm.detail.passthrough:
             says = f"its owner takes the passed-through device out of {vm.name}"
             taken = change_detail(vm.moid, lambda detail: detail.model_copy(update={"passthrough": ()}))
-            yield _act(says, together((switched_off(vm), taken)), Cost.POWER_CYCLE)
-    running = [vm for vm in concerned if vm.is_on]
+            effect = together((switched_off(vm), taken))
+            yield Candidate(FixKind.OUTSIDE, says, Cost.POWER_CYCLE, effect=effect, touches=(vm.moid,))
     if len(running) > 1:
-        names = ", ".join(vm.name for vm in running)
-        says = f"their owners switch {names} on {host.name} off"
-        yield _act(says, together(map(switched_off, running)), Cost.POWER_CYCLE)
+        yield from move_away(situation, running, empties=True)
+        yield switch_off(running, host)
     cluster = situation.observed.cluster_by_moid.get(host.cluster_moid or "")
     if cluster is not None and (not cluster.drs_enabled or cluster.drs_behavior != "fullyAutomated"):
         says = f"make DRS of {cluster.name} fully automated"
         effect = change_cluster(cluster.moid, drs_enabled=True, drs_behavior="fullyAutomated")
         command = f"govc cluster.change -drs-enabled -drs-mode fullyAutomated {quote(cluster.inventory_path)}"
-        yield _act(says, effect, Cost.MOVE, command)
+        yield _act(says, effect, Cost.WORK, command)
     for nic in host.nics:
         if nic.device in message and "vSwitch" in message:
             says = f"take {nic.device} of {host.name} out of its switch"
@@ -524,10 +537,7 @@ def _rules(situation: Situation) -> Iterator[Candidate]:
             continue
         for host in situation.hosts_of(vm):
             if host.moid != existing.host_moid and host.is_usable:
-                says = f"move {vm.name} to {host.name} by hand"
-                effect = _vm_with(existing, host_moid=host.moid)
-                command = f"govc vm.migrate -host {_path(host)} {_path(existing)}"
-                yield _act(says, effect, Cost.MOVE, command)
+                yield from move_away(situation, [existing], only=[host.moid])
     for vm in situation.lines(Code.HOST_GROUP_UNUSABLE):
         for cluster in situation.site.clusters_of(vm):
             for group in cluster.host_groups:

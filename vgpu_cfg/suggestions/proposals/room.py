@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from shlex import quote
 
 from vgpu_cfg.model.observed.inventory import Host
-from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.plan.suggestion import FixKind
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode
-from vgpu_cfg.planning.estate.ownership import is_marked
-from vgpu_cfg.planning.estate.protection import Protection
 from vgpu_cfg.planning.findings.codes import Code
-from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.wording import counted
-from vgpu_cfg.planning.moves.movables import Movable, Movables
 from vgpu_cfg.planning.remedies.cordons import uncordon
-from vgpu_cfg.planning.vms.lookup.vm_resolver import VmResolver
-from vgpu_cfg.suggestions.acts import (
-    back_in_use,
-    more_hosts,
-    moved,
-    switched_off,
-    uncordoned,
-    with_boards,
-)
+from vgpu_cfg.planning.vms.lookup.moving import holds_devices, running_vms
+from vgpu_cfg.suggestions.acts import back_in_use, more_hosts, uncordoned, with_boards
 from vgpu_cfg.suggestions.candidate import Candidate, Cost
+from vgpu_cfg.suggestions.others import is_own
+from vgpu_cfg.suggestions.proposals.residents import is_protected, move_away, switch_off
 from vgpu_cfg.suggestions.situation import Situation
 
 _MOST_MORE = 3
@@ -35,7 +25,8 @@ _MOST_VMS = 8
 
 def propose_room(situation: Situation) -> Iterator[Candidate]:
     """Yield what makes room outside of the plan file."""
-    if not situation.unplaced and not any(situation.errors(Code.POWER_ON_ORDER, Code.CLUSTER_TOO_FULL)):
+    needs_room = situation.unplaced or any(situation.errors(Code.POWER_ON_ORDER, Code.CLUSTER_TOO_FULL))
+    if situation.plan.errors and not needs_room:
         return
     hosts = situation.hosts_in_question() or _error_hosts(situation)
     yield from _back(hosts)
@@ -61,7 +52,7 @@ def _back(hosts: list[Host]) -> Iterator[Candidate]:
         else:
             says = f"bring {host.name} back, which is {host.connection.value}"
             command = f"govc host.reconnect -host {path}"
-        yield Candidate(FixKind.OUTSIDE, says, Cost.WORK, command=command, effect=back_in_use(host.moid))
+        yield Candidate(FixKind.OUTSIDE, says, Cost.MOVE, command=command, effect=back_in_use(host.moid))
 
 
 def _uncordoned(hosts: list[Host]) -> Iterator[Candidate]:
@@ -74,61 +65,20 @@ def _uncordoned(hosts: list[Host]) -> Iterator[Candidate]:
             yield Candidate(FixKind.OUTSIDE, says, Cost.NOTHING, command=command, effect=effect)
 
 
-def switch_off(vm: Vm, host: Host) -> Candidate:
-    """Have a VM's owner switch it off."""
-    says = f"its owner switches {vm.name} on {host.name} off"
-    command = f"govc vm.power -s {quote(vm.inventory_path or vm.name)}"
-    return Candidate(FixKind.OUTSIDE, says, Cost.POWER_CYCLE, command=command, effect=switched_off(vm))
-
-
 def _residents(situation: Situation, hosts: list[Host]) -> Iterator[Candidate]:
-    """VMs of others that hold GPUs of these hosts: each could move to an idle GPU, or go off."""
-    own = {vm.name for vm in situation.desired.vms}
-    resolver = VmResolver(situation.desired, situation.observed, situation.catalog, Findings())
-    protection = Protection.of(situation.desired)
-    finder = Movables(situation.observed, resolver.hosts, resolver.reader, protection, ())
-    indexes = [index for index, host in enumerate(resolver.hosts) if host in hosts]
-    movables = {one.vm.moid: one for one in finder.surroundings(indexes, ())}
+    """VMs of others that hold GPUs, or memory where that is short: each could move, or go off."""
+    needs_memory = any(situation.errors(Code.HOST_MEMORY))
     found = 0
     for host in hosts:
-        for vm in situation.observed.vms_by_host.get(host.moid, ()):
-            holds = vm.detail is not None and bool(vm.detail.vgpus or vm.detail.passthrough)
-            is_own = vm.name in own and is_marked(vm, situation.desired.identity)
-            folder = situation.observed.folder_by_moid.get(vm.folder_moid or "")
-            if not vm.is_on or not holds or is_own or protection.of_vm(vm.name, folder):
+        for vm in running_vms(host, situation.observed):
+            holds = vm.detail is not None and (needs_memory or holds_devices(vm.detail))
+            if not holds or is_own(vm, situation.trial) or is_protected(situation, vm):
                 continue
             found += 1
             if found > _MOST_VMS:
                 return
-            if vm.moid in movables:
-                yield from _moves(situation, movables[vm.moid], resolver.hosts)
-            yield switch_off(vm, host)
-
-
-def _moves(situation: Situation, movable: Movable, hosts: Sequence[Host]) -> Iterator[Candidate]:
-    """Move a VM to the first host that has as many idle GPUs as it has vGPUs, of the same boards."""
-    vm, home = movable.vm, movable.host
-    count = len(vm.detail.vgpus) if vm.detail is not None else 0
-    boards = {board.key for gpu in home.gpus if (board := situation.board_of(gpu))}
-    for index, _ in movable.shape.hosts:
-        host = hosts[index]
-        idle = [
-            gpu.pci_id
-            for gpu in host.gpus
-            if not gpu.vm_moids
-            and not gpu.is_passthrough
-            and (board := situation.board_of(gpu))
-            and board.key in boards
-        ]
-        if host.moid != home.moid and count and len(idle) >= count:
-            how = f", while it is off: {movable.why_cold}" if movable.why_cold else ""
-            says = f"move {vm.name} from {home.name} to {host.name}{how}"
-            to, what = quote(host.inventory_path or host.name), quote(vm.inventory_path or vm.name)
-            command = f"govc vm.migrate -host {to} {what}"
-            effect = moved(vm, host, idle[:count])
-            cost = Cost.POWER_CYCLE if movable.why_cold else Cost.MOVE
-            yield Candidate(FixKind.OUTSIDE, says, cost, command=command, effect=effect)
-            return
+            yield from move_away(situation, [vm])
+            yield switch_off([vm], host)
 
 
 def _more(situation: Situation, hosts: list[Host]) -> Iterator[Candidate]:

@@ -88,6 +88,12 @@ def _gpus(situation: Situation) -> Iterator[Candidate]:
         items = _items(situation, vm)
         alike = [{**item, "profile": items[0].get("profile")} for item in items]
         yield from _gpu_edit(situation, vm, "takes profiles of one board", alike)
+    for vm in {one.origin: one for one in situation.unplaced}.values():
+        for board in _boards(situation, vm):
+            alike = _each(situation, vm, partial(_of_board, situation, board))
+            if alike != _items(situation, vm):
+                says = f"takes vGPUs of the same size of {board.name}, too"
+                yield from _gpu_edit(situation, vm, says, alike)
     for vm in situation.lines(Code.CANNOT_RESERVE):
         lists = (gpu.profile for gpu in vm.gpus if len(gpu.profile) > 1)
         for name in dict.fromkeys(str(one) for profiles in lists for one in profiles):
@@ -134,6 +140,18 @@ def _of_list(name: str, item: Item) -> list[Item]:
     """Return an item with one profile of its list, as it is where its list has no such profile."""
     listed = item.get("profile")
     return [{**item, "profile": name} if isinstance(listed, list) and name in listed else item]
+
+
+def _of_board(situation: Situation, board: Board, item: Item) -> list[Item]:
+    """Return an item with the profile of another board beside its own: as large, shared alike."""
+    name = item.get("profile")
+    own = situation.catalog.by_profile(name) if isinstance(name, str) else ()
+    for entry in own:
+        as_own = (entry.profile.sharing, entry.profile.series, entry.framebuffer_mib, entry.mig_size)
+        for one in board.profiles:
+            if (one.profile.sharing, one.profile.series, one.framebuffer_mib, one.mig_size) == as_own:
+                return [{**item, "profile": [name, one.name]}] if one.name != name else [item]
+    return [item]
 
 
 def _with_profile(situation: Situation, item: Item) -> list[Item]:

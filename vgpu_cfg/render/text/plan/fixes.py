@@ -48,8 +48,8 @@ def _fix(fix: Fix, width: int, *, is_first: bool) -> Iterator[Text]:
         head = {FixKind.LEAVE: "accept", FixKind.FLAG: "flag", FixKind.OUTSIDE: "outside"}[part.kind]
         for line in hanging(head, part.says, width - len(margin), indent=0, label_width=8):
             yield Text(margin) + line
-        if part.command:
-            for line in hanging("", part.command, width - len(margin), indent=0, label_width=8):
+        for command in part.command.splitlines():
+            for line in hanging("", command, width - len(margin), indent=0, label_width=8):
                 yield Text(margin) + line
     if fix.lines:
         yield Text("")
@@ -57,10 +57,11 @@ def _fix(fix: Fix, width: int, *, is_first: bool) -> Iterator[Text]:
         shown = Text(f"{margin}{edit}", style=_STYLES.get(edit[0], ""))
         depth = len(edit) - len(edit[1:].lstrip())
         yield from fold(shown, width, hang=len(margin) + depth + 4)
-    if fix.disturbs:
+    told = [("disturbs", text) for text in fix.disturbs] + [("then", one.says) for one in fix.others]
+    if told:
         yield Text("")
-    for text in fix.disturbs:
-        for line in hanging("disturbs", text, width - len(margin), indent=0, label_width=8, style="yellow"):
+    for label, text in told:
+        for line in hanging(label, text, width - len(margin), indent=0, label_width=8, style="yellow"):
             yield Text(margin) + line
 
 

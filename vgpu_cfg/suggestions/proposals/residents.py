@@ -1,0 +1,93 @@
+"""VMs that run where a plan needs room or an empty host: moved to where each can run, or switched off."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from shlex import quote
+
+from vgpu_cfg.model.observed.inventory import Host
+from vgpu_cfg.model.observed.vm import Vm
+from vgpu_cfg.model.plan.suggestion import FixKind
+from vgpu_cfg.planning.estate.protection import Protection
+from vgpu_cfg.planning.moves.move_order import MoveStep
+from vgpu_cfg.planning.moves.places import Places, find_places
+from vgpu_cfg.planning.upkeep.away import AwayHost, without
+from vgpu_cfg.suggestions.acts import moved, switched_off, together
+from vgpu_cfg.suggestions.candidate import Candidate, Cost
+from vgpu_cfg.suggestions.situation import Situation
+
+
+def is_protected(situation: Situation, vm: Vm) -> bool:
+    """Whether the plan file or a context keeps a VM from being touched."""
+    folder = situation.observed.folder_by_moid.get(vm.folder_moid or "")
+    return Protection.of(situation.desired).of_vm(vm.name, folder) is not None
+
+
+def switch_off(vms: Sequence[Vm], host: Host) -> Candidate:
+    """Have the owners of VMs switch them off."""
+    names = ", ".join(vm.name for vm in vms)
+    who = "its owner switches" if len(vms) == 1 else "their owners switch"
+    commands = [f"govc vm.power -s {_path(vm)}" for vm in vms]
+    return Candidate(
+        FixKind.OUTSIDE,
+        f"{who} {names} on {host.name} off",
+        Cost.POWER_CYCLE,
+        command="\n".join(commands),
+        effect=together(map(switched_off, vms)),
+        touches=tuple(vm.moid for vm in vms),
+    )
+
+
+def move_away(
+    situation: Situation, vms: Sequence[Vm], *, only: Collection[str] | None = None, empties: bool = False
+) -> Iterator[Candidate]:
+    """Move all of these VMs to where a drain would; nothing where one of them has no other place.
+
+    `only` are the moids of the hosts that are asked for, `empties` says that no VM stays on their own.
+    """
+    observed = situation.observed
+    own = {vm.host_moid for vm in vms}
+    then = observed
+    for host in observed.hosts:
+        is_closed = empties and host.moid in own
+        is_left_out = only is not None and host.moid not in only and host.moid not in own
+        if is_closed or is_left_out:
+            then = without(AwayHost(host), then)
+    places = find_places(vms, then, situation.catalog, Protection.of(situation.desired))
+    if vms and not places.why_not and not places.doubts:
+        cold = any(step.why_cold for step in places.steps)
+        yield Candidate(
+            FixKind.OUTSIDE,
+            "; ".join(_says(step, places) for step in places.steps),
+            Cost.POWER_CYCLE if cold else Cost.MOVE,
+            command="\n".join(line for step in places.steps for line in _commands(step, places)),
+            effect=together(
+                moved(
+                    places.movables[step.vm].vm,
+                    places.hosts[step.target],
+                    places.placements[step.vm].gpu_pci_ids,
+                )
+                for step in places.steps
+            ),
+            touches=tuple(step.vm for step in places.steps),
+        )
+
+
+def _says(step: MoveStep, places: Places) -> str:
+    names = places.hosts[step.source].name, places.hosts[step.target].name
+    how = f", while it is off: {step.why_cold}" if step.why_cold else ""
+    return f"move {places.movables[step.vm].vm.name} from {names[0]} to {names[1]}{how}"
+
+
+def _commands(step: MoveStep, places: Places) -> Iterator[str]:
+    """Yield what to type for a move; each line once the one before it has come true."""
+    target, path = places.hosts[step.target], _path(places.movables[step.vm].vm)
+    if step.why_cold:
+        yield f"govc vm.power -s {path}"
+    yield f"govc vm.migrate -host {quote(target.inventory_path or target.name)} {path}"
+    if step.why_cold:
+        yield f"govc vm.power -on {path}"
+
+
+def _path(vm: Vm) -> str:
+    return quote(vm.inventory_path or vm.name)
