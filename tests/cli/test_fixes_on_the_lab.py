@@ -51,6 +51,7 @@ def _refused_with_something_running() -> list[str]:
     return [case for case in refused if any(vm.is_on for vm in inventory_of(case).vms)]
 
 
+@pytest.mark.timeout(1800)
 @pytest.mark.skipif(not REWRITES, reason="REWRITE_FIXES=1 writes the table")
 def test_the_table_is_written_anew(vgpu_cfg: CommandLine) -> None:
     found = {case: judge(case, vgpu_cfg) for case in _refused_with_something_running()}
