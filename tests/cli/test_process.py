@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import pytest
 
@@ -100,6 +100,32 @@ def test_ctrl_c_twice_leaves_at_once_and_names_what_still_runs(vgpu_cfg: Command
     vgpu_cfg.lab(ESTATE).run_until_idle()  # what vCenter had begun comes to its end
     vgpu_cfg.done("apply", "--yes", PLAN)
     assert vgpu_cfg.look(ESTATE).vms == {"hvd-01", "hvd-02"}
+    assert vgpu_cfg("plan", "--exit-code", PLAN).code == 0
+
+
+def test_a_terminal_that_closes_ends_a_run_in_order(vgpu_cfg: CommandLine) -> None:
+    """The kernel and the shell each send SIGHUP then, and nothing can be written any more."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-c", TAKE_TERMINAL, *PROGRAM, "apply", "--yes", PLAN],
+        env=environment(VGPU_CFG_LAB_SPEED="10"),
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        start_new_session=True,
+    )
+    os.close(theirs)
+    with process, killed_at_the_end(process, DEADLINE_SECONDS):
+        shown = ""
+        while "start   create hvd-02" not in shown and (chunk := _read(ours)):
+            shown += chunk
+        os.close(ours)
+        with suppress(ProcessLookupError):
+            process.send_signal(signal.SIGHUP)
+        assert process.wait(timeout=DEADLINE_SECONDS) == 130
+    assert vgpu_cfg.lab(ESTATE).state.alarms == []
+    assert "stopped" in vgpu_cfg.done("history", PLAN).told
+    vgpu_cfg.done("apply", "--yes", PLAN)
     assert vgpu_cfg("plan", "--exit-code", PLAN).code == 0
 
 

@@ -11,7 +11,7 @@ from pyVmomi import vim, vmodl
 
 from tests.cli.command_line import CommandLine
 from tests.extent import each
-from vgpu_cfg.execution import stop_on_interrupt
+from vgpu_cfg.execution import one_is_enough, stop_on_interrupt
 from vgpu_cfg.lab.simulation.faults import make_fault
 from vgpu_cfg.lab.state.inventory import VirtualMachine
 from vgpu_cfg.vsphere.reading.reader import VCenterReader
@@ -156,6 +156,38 @@ def test_either_signal_stops_a_run_gently_and_then_at_once(number: int) -> None:
             signal.raise_signal(number)
     assert told == ["once"]
     assert signal.getsignal(number) == before
+
+
+def test_a_hang_up_counts_once_to_the_end_of_the_command() -> None:
+    before = signal.getsignal(signal.SIGHUP)
+    with one_is_enough():
+        with stop_on_interrupt(lambda: None) as stop:
+            signal.raise_signal(signal.SIGHUP)
+            assert stop()
+            signal.raise_signal(signal.SIGHUP)
+        signal.raise_signal(signal.SIGHUP)
+    assert signal.getsignal(signal.SIGHUP) == before
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+def test_a_signal_that_is_ignored_at_the_start_stays_so(number: int) -> None:
+    before = signal.signal(number, signal.SIG_IGN)
+    try:
+        with one_is_enough(), stop_on_interrupt(lambda: None) as stop:
+            signal.raise_signal(number)
+            assert not stop()
+        assert signal.getsignal(number) == signal.SIG_IGN
+    finally:
+        signal.signal(number, before)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_while_vcenter_is_read_gives_the_locks_back(
+    number: int, vgpu_cfg: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(VCenterReader, "read_inventory", lambda *_: signal.raise_signal(number))
+    assert vgpu_cfg("apply", "--yes", PLAN).code == 130
+    assert vgpu_cfg.lab(ESTATE).state.alarms == []
 
 
 def test_ctrl_c_while_the_result_is_read_back_does_not_lose_the_report(

@@ -210,8 +210,9 @@ class Estate:
 
 @contextmanager
 def connect_writer(connection: Connection) -> Iterator[Estate]:
-    """Log in and hand out what reads and what changes."""
+    """Log in and hand out what reads and what changes; a signal ends the block as Ctrl-C does."""
     from vgpu_cfg.cli.guest_logins import FirstThatAnswers
+    from vgpu_cfg.execution import one_is_enough
     from vgpu_cfg.vsphere.guest_operations import GuestOperations
     from vgpu_cfg.vsphere.reading.reader import VCenterReader
     from vgpu_cfg.vsphere.writing.host_writer import VCenterHostWriter
@@ -222,7 +223,7 @@ def connect_writer(connection: Connection) -> Iterator[Estate]:
     lab = open_lab_of(connection.lab_estate) if connection.is_lab else None
     transport = lab or make_transport(connection)
     clock = _clock_of(transport)
-    with open_session(connection, transport) as session:
+    with one_is_enough(), open_session(connection, transport) as session:
         yield Estate(
             VCenterReader(session, clock),
             VCenterWriter(session),

@@ -1,53 +1,87 @@
-"""What Ctrl-C and SIGTERM mean during a run: once, begin nothing more; twice, leave at once.
+"""The signals that end a command: Ctrl-C, SIGTERM and SIGHUP, outside a run, in it and at a question.
 
-At a question in between, one is enough.
+In a run the first one begins nothing more and the second one ends it at once. Elsewhere one is enough.
+SIGHUP counts once: the kernel and the shell both send it, and no person insists by it. A signal that is
+ignored at the start stays ignored: `nohup` ignores SIGHUP, a shell's `&` SIGINT.
 """
 
 from __future__ import annotations
 
+import os
+import select
 import signal
+import sys
+import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
+
+ENDING = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+"""CI and systemd send SIGTERM, a terminal that closes and an ssh that drops send SIGHUP."""
 
 
 @contextmanager
 def stop_on_interrupt(on_first: Callable[[], None]) -> Iterator[Callable[[], bool]]:
-    """Catch SIGINT and SIGTERM for the length of a run and yield `stop`, which says whether one came.
+    """Catch the signals for the length of a run and yield `stop`, which says whether one came.
 
     The first one only sets the flag and calls `on_first`: running tasks are waited for.
-    The second raises KeyboardInterrupt wherever the program stands. Main thread only.
+    The second raises KeyboardInterrupt wherever the program is. Main thread only.
     """
     interrupted = False
 
     def note(signum: int, frame: FrameType | None) -> None:
         nonlocal interrupted
         if interrupted:
-            signal.default_int_handler(signum, frame)
+            _interrupt(signum, frame)
         interrupted = True
+        _see_hang_up(signum)
         on_first()
 
-    # A job that CI or systemd ends gets SIGTERM; it shall not leave without a report either.
-    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
+    with _heard_by(note):
         yield lambda: interrupted
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 @contextmanager
 def one_is_enough() -> Iterator[None]:
-    """Let a first SIGINT or SIGTERM raise KeyboardInterrupt for the length of a question.
+    """Let the first signal raise KeyboardInterrupt for the length of a block: locks are given back then.
 
-    Main thread only.
+    In another thread than the main one nothing changes: signals do not reach it.
     """
-    before = {
-        number: signal.signal(number, signal.default_int_handler)
-        for number in (signal.SIGINT, signal.SIGTERM)
-    }
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    with _heard_by(_interrupt):
+        yield
+
+
+@contextmanager
+def _heard_by(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    heeded = [number for number in ENDING if signal.getsignal(number) not in (signal.SIG_IGN, None)]
+    before = {number: signal.signal(number, handler) for number in heeded}
     try:
         yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for number, known in before.items():
+            is_outermost = known in (signal.SIG_DFL, signal.default_int_handler)
+            if is_outermost or signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, known)
+
+
+def _interrupt(signum: int, frame: FrameType | None) -> None:
+    _see_hang_up(signum)
+    signal.default_int_handler(signum, frame)
+
+
+def _see_hang_up(signum: int) -> None:
+    """After a SIGHUP hear no other, and lead output nowhere whose terminal is closed: writing there fails."""
+    if sys.platform == "win32" or signum != signal.SIGHUP:
+        return
+    signal.signal(signum, signal.SIG_IGN)
+    for number in (1, 2):
+        look = select.poll()
+        look.register(number, 0)
+        if any(found & select.POLLHUP for _, found in look.poll(0)):
+            with suppress(OSError):
+                nowhere = os.open(os.devnull, os.O_WRONLY)
+                os.dup2(nowhere, number)
+                os.close(nowhere)

@@ -310,11 +310,11 @@ def _carry_out(work: Work, estate: Estate, how: ApplyOptions, events: list[Event
 
 
 def _while_read(display: Callable[[Event], None]) -> Callable[[Event], None]:
-    """Show events for as long as somebody reads them: a pipe that closes must not break off a run."""
+    """Show events as long as they can be: a pipe or a terminal that closes must not break off a run."""
 
     def take(event: Event) -> None:
         # On a closed pipe rich turns the console silent and asks to leave.
-        with contextlib.suppress(BrokenPipeError, SystemExit):
+        with contextlib.suppress(OSError, SystemExit):
             display(event)
 
     return take
