@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pytest
 
 from tests.cli.command_line import CommandLine, Ran
+from tests.cli.locks import ANNA, leave_proofs, take_for_others
 from vgpu_cfg.lab.state.attributes import set_attribute
 from vgpu_cfg.lab.state.inventory import Host, VirtualMachine
-
-if TYPE_CHECKING:
-    import pytest
+from vgpu_cfg.model.locks import LockHolder, LockName
 
 ESTATE = "estates/work-on-hosts.yaml"
 SERVER = f"--server=lab:{ESTATE}"
@@ -167,6 +168,80 @@ def test_what_must_be_off_is_named_first_and_comes_home_by_name(vgpu_cfg: Comman
     assert places(vgpu_cfg) == {"plain-db": (FIRST, True), "t1": (SECOND, True)}
     vgpu_cfg.done("uncordon", f"host:{FIRST}", SERVER, "--yes", "--power-off=t1")
     assert set(places(vgpu_cfg).values()) == {(FIRST, True)}
+
+
+def cold_and_drained(vgpu_cfg: CommandLine) -> None:
+    """Let a drain move a VM of a plan that must be off for it."""
+    vgpu_cfg.write("cold.yaml", (vgpu_cfg.folder / PLAN).read_text("utf-8").replace("t{1..2}", "t1"))
+    lab = vgpu_cfg.lab(ESTATE)
+    lab.state.settings["vgpu.hotmigrate.enabled"] = False
+    lab.state.touch()
+    lab.save()
+    vgpu_cfg.done("apply", "cold.yaml", "--yes")
+    vgpu_cfg.done("drain", FIRST, SERVER, "--yes", "--others", "--power-off=t1")
+
+
+def test_a_vm_whose_shutdown_is_refused_once_comes_home_the_next_time(vgpu_cfg: CommandLine) -> None:
+    cold_and_drained(vgpu_cfg)
+    home = ("uncordon", f"host:{FIRST}", SERVER, "--yes", "--power-off=t1")
+    vgpu_cfg.script(
+        ESTATE,
+        {"method": "ShutdownGuest", "kind": "call", "fault": "SystemError"},
+        {"method": "PowerOffVM_Task", "message": "no"},
+    )
+    assert vgpu_cfg(*home).code == 6
+    vgpu_cfg.script(ESTATE)
+    assert "given back" not in vgpu_cfg.done(*home).told
+    assert set(places(vgpu_cfg).values()) == {(FIRST, True)}
+
+
+def test_a_drain_undoes_what_an_uncordon_began(vgpu_cfg: CommandLine) -> None:
+    cold_and_drained(vgpu_cfg)
+    vgpu_cfg.script(ESTATE, {"method": "PowerOnVM_Task", "message": "no"})
+    assert vgpu_cfg("uncordon", f"host:{FIRST}", SERVER, "--yes", "--power-off=t1").code == 6
+    vgpu_cfg.script(ESTATE)
+    assert places(vgpu_cfg)["t1"] == (FIRST, False)
+    vgpu_cfg.done("drain", FIRST, SERVER, "--yes", "--others")
+    assert set(places(vgpu_cfg).values()) == {(SECOND, True)}
+
+
+def _lock(vgpu_cfg: CommandLine, holder: LockHolder) -> None:
+    """Let a run hold the locks of a host and of its cluster."""
+    lab = vgpu_cfg.lab(ESTATE)
+    host = next(host for host in lab.state.all(Host) if host.name == FIRST)
+    pool = LockName(kind="cluster", key=str(host.parent))
+    take_for_others(lab, pool, LockName(kind="host", key=host.moid, label=FIRST), holder=holder)
+    lab.save()
+
+
+COMMANDS = (
+    ("cordon", f"host:{FIRST}", "--reason", "DIMM", SERVER),
+    ("drain", FIRST, SERVER, "--yes", "--others"),
+    ("uncordon", f"host:{FIRST}", SERVER, "--yes"),
+)
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=lambda words: words[0])
+def test_locks_of_a_dead_run_are_taken_over_before_nothing_is_to_do(
+    words: tuple[str, ...], vgpu_cfg: CommandLine
+) -> None:
+    vgpu_cfg.done(*words)
+    _lock(vgpu_cfg, ANNA.model_copy(update={"machine": "desk-01"}))
+    leave_proofs(vgpu_cfg.state_folder, vgpu_cfg.lab(ESTATE).state)
+    told = vgpu_cfg.done(*words).told
+    assert "has ended without giving its locks back; they are removed" in told
+    assert "nothing to" in told or "it is so already" in told, told
+    assert vgpu_cfg.lab(ESTATE).state.alarms == []
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=lambda words: words[0])
+def test_nothing_is_said_to_be_so_already_while_another_run_works_on_the_host(
+    words: tuple[str, ...], vgpu_cfg: CommandLine
+) -> None:
+    vgpu_cfg.done(*words)
+    _lock(vgpu_cfg, ANNA)
+    ran = vgpu_cfg(*words)
+    assert (ran.code, f"another run has locked host {FIRST}" in ran.told) == (6, True)
 
 
 def test_a_vm_bound_to_its_host_is_switched_off_and_started_again(vgpu_cfg: CommandLine) -> None:

@@ -41,10 +41,12 @@ _EVERY_VM = ReadScope(everything=True)
 class Upkeep:
     """What is asked of hosts: `plan_for` says what that comes to, `scope` what must be read for it.
 
-    `asks` tells that it is shown and asked about before, `is_dry` that it is shown and not done. `drained`
-    says which host is to be empty then.
+    `hosts_of` says which hosts it is about, `command` what was typed. `asks` tells that it is shown and asked
+    about before, `is_dry` that it is shown and not done. `drained` says which host is to be empty then.
     """
 
+    command: str
+    hosts_of: Callable[[Inventory], Sequence[Host]]
     plan_for: Callable[[Inventory], Plan]
     scope: ReadScope
     occasion: Occasion
@@ -63,10 +65,15 @@ def cordon(flags: ConnectionFlags, targets: Sequence[str], occasion: Occasion, o
     if not reason:
         raise typer.BadParameter("say why, in a few words", param_hint="--reason")
 
+    def hosts_of(observed: Inventory) -> list[Host]:
+        return [target.host for target in targets_of(targets, observed)]
+
     def plan_for(observed: Inventory) -> Plan:
         return make_cordon_plan(targets_of(targets, observed), observed, reason)
 
-    return _work(Upkeep(plan_for, ReadScope(), occasion), resolve_connection(flags), flags, output)
+    return _work(
+        Upkeep("cordon", hosts_of, plan_for, ReadScope(), occasion), resolve_connection(flags), flags, output
+    )
 
 
 def uncordon(
@@ -83,11 +90,14 @@ def uncordon(
     from vgpu_cfg.planning.upkeep.give_back import make_uncordon_plan
     from vgpu_cfg.planning.upkeep.targets import targets_of
 
+    def hosts_of(observed: Inventory) -> list[Host]:
+        return [target.host for target in targets_of(targets, observed)]
+
     def plan_for(observed: Inventory) -> Plan:
         found = targets_of(targets, observed)
         return make_uncordon_plan(found, observed, power_off=power_off, stays=stays)
 
-    work = Upkeep(plan_for, _EVERY_VM, occasion, asks=True, yes=yes)
+    work = Upkeep("uncordon", hosts_of, plan_for, _EVERY_VM, occasion, asks=True, yes=yes)
     return _work(work, resolve_connection(flags), flags, output)
 
 
@@ -118,7 +128,17 @@ def drain(
     def drained(observed: Inventory) -> Host:
         return one_host(name, observed)
 
-    work = Upkeep(plan_for, _EVERY_VM, occasion, asks=True, drained=drained, yes=yes, is_dry=dry_run)
+    work = Upkeep(
+        "drain",
+        lambda observed: [one_host(name, observed)],
+        plan_for,
+        _EVERY_VM,
+        occasion,
+        asks=True,
+        drained=drained,
+        yes=yes,
+        is_dry=dry_run,
+    )
     return _work(work, connection, flags, output)
 
 
@@ -185,18 +205,36 @@ def _work(asked: Upkeep, connection: Connection, flags: ConnectionFlags, output:
             observed = _read(reader, scope)
         return _only_show(asked.plan_for(observed), output)
     refuse_unstated(connection, asked.occasion)
-    with compose.connect_writer(connection) as estate:
-        observed = _read(estate.reader, scope.model_copy(update={"roles": True}))
+    with (
+        compose.connect_writer(connection) as estate,
+        locked(None, estate, asked.command, asked.occasion) as locks,
+    ):
+        observed = _read_alone(asked, estate, locks, scope.model_copy(update={"roles": True}))
         plan = asked.plan_for(observed)
         if plan.errors:
             return _only_show(plan, output)
         if not plan.changes:
             show.upkeep(plan, None, output, after=observed, drained=asked.drained(observed))
             return 0
-        with locked(None, estate, plan.name, asked.occasion) as locks:
-            work = _as_work(asked, plan, observed, locks, output, lambda: _read(estate.reader, scope))
-            work = replace(work, tools=tools_to_give_back(plan, observed, estate, locks))
-            return _decide_and_run(asked, work, estate, flags, output)
+        work = _as_work(asked, plan, observed, locks, output, lambda: _read(estate.reader, scope))
+        work = replace(work, tools=tools_to_give_back(plan, observed, estate, locks))
+        return _decide_and_run(asked, work, estate, flags, output)
+
+
+def _read_alone(asked: Upkeep, estate: Estate, locks: RunLocks, scope: ReadScope) -> Inventory:
+    """Read the estate once no dead run has locked the hosts: only then can be seen what is left to do.
+
+    Raises Locked where another run works on them.
+    """
+    from vgpu_cfg.planning.locks import host_locks, pool_locks
+
+    while True:
+        observed = _read(estate.reader, scope)
+        hosts = asked.hosts_of(observed)
+        pools = dict.fromkeys(host.cluster_moid or host.compute_moid for host in hosts)
+        names = (*host_locks((host.moid for host in hosts), observed), *pool_locks(pools, observed))
+        if not locks.take_over(names):
+            return observed
 
 
 def _only_show(plan: Plan, output: OutputFormat) -> int:

@@ -101,6 +101,22 @@ class RunLocks:
             self._held[name.text] = (name, self._make(name))
             self._beaten_at = self._beaten_at or self._clock.now()
 
+    def take_over(self, names: Sequence[LockName]) -> bool:
+        """Take away the locks of runs that have ended on this machine, and locked any of these.
+
+        Returns whether there were any: what was read before is out of date then. Raises Locked where another
+        run goes on that has locked a host of these; one that works in its cluster keeps nobody from looking.
+        """
+        locks = self._keeper.read()
+        found = [lock for name in names if (lock := locks.named(name)) is not None]
+        for lock in found:
+            if lock.holder is not None and has_ended(self._folder, lock.holder, self.holder.machine):
+                self._take_away(lock.holder, locks)
+                return True
+            if lock.name.kind == "host":
+                raise refusal(lock, locks)
+        return False
+
     def is_alone(self, found: Locks) -> bool:
         """See by locks that were read since the run took its own that no other works on a plan of this name.
 

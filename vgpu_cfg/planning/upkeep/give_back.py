@@ -99,7 +99,9 @@ class _GivenBack:
             remedy = f"with its owner's leave `{again}` brings it home; with --stay it is forgotten"
             self._tell(vm, f"it stays on {here.name}: {cold}", remedy)
             return []
-        leaving = remember(vm, Home(vm=vm.moid, host=host.moid, is_moving=True).text, owner_text(vm))
+        # All that was known stays known: should the shutdown fail, the VM is still where a drain put it.
+        going = home.model_copy(update={"is_cold": True, "is_moving": True})
+        leaving = remember(vm, going.text, owner_text(vm))
         return [leaving, switch_off(vm), move(vm, here, host, is_running=False), switch_on(vm, host), gone]
 
     def _tell(self, vm: Vm, message: str, remedy: str) -> None:
