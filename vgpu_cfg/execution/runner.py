@@ -144,7 +144,10 @@ def exit_code_of(report: Report) -> int:
 
 
 MOST_LOOKS = 5
-"""So often is a change begun anew whose answer, or whose task, a vCenter has lost that was away."""
+"""So often is a change begun anew whose answer, or whose task, a vCenter has lost that was away.
+
+So often in a row may a wait for tasks be refused, too: they go on, and no other run could begin beside them.
+"""
 
 
 @dataclass(slots=True)
@@ -209,6 +212,7 @@ class _Run:
         self._waiting_for: list[str] = []
         self._interrupts = 0
         self._not_begun = 0
+        self._refused_waits = 0
         self._passed: list[CanaryResult] = []
         self._quickest: dict[str, float] = {}
         self._behind: dict[str, str] = {}
@@ -383,9 +387,14 @@ class _Run:
                 self._lose_tasks([by_task[task] for task in error.tasks if task in by_task], error)
                 return
             except VCenterError as error:
+                if not isinstance(error, Unreachable | LoginFailed) and self._refused_waits < MOST_LOOKS:
+                    self._refused_waits += 1
+                    self._clock.pause(self._options.poll_seconds)
+                    return
                 self._session.is_stopping = True
                 self._abandon(f"lost track of it: {error.message}", error.remedy)
                 return
+            self._refused_waits = 0
             for update in updates:
                 running = by_task.get(update.task)
                 if running is not None and running.task == update.task:
