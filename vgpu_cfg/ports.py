@@ -243,6 +243,10 @@ class RunLog(Protocol):
         """Leave an event at a datacenter, or at the root folder. Raises `VCenterError`."""
         ...
 
+    def has_run(self, start: str) -> bool:
+        """Whether vCenter's events list a run whose id begins so. Raises `VCenterError`."""
+        ...
+
 
 class LockKeeper(Protocol):
     """Where runs keep their locks: each is made once, whoever asks. Every method raises `VCenterError`."""

@@ -113,6 +113,7 @@ def test_a_terminal_that_closes_ends_a_run_in_order(vgpu_cfg: CommandLine) -> No
         stdout=theirs,
         stderr=theirs,
         start_new_session=True,
+        text=True,
     )
     os.close(theirs)
     with process, killed_at_the_end(process, DEADLINE_SECONDS):

@@ -28,6 +28,9 @@ class FakeRunLog:
             raise self.failure
         self.texts.append(text)
 
+    def has_run(self, start: str) -> bool:
+        return any(start in text for text in self.texts)
+
 
 @dataclass
 class FakeLocks:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -180,6 +181,26 @@ def read_to_run(
     return read_alone(locks, lambda: read_for(desired, reader, locks=True, is_timed=is_timed, roles=roles))
 
 
+def without_deleted(options: PlanOptions, observed: Inventory, reader: InventoryReader) -> PlanOptions:
+    """Remove each `--delete` of a VM that is deleted already, by vCenter's events; a mistyped name stays.
+
+    So the same command again ends as the one that deleted it.
+    """
+    from vgpu_cfg.model.observed.past import PastScope
+    from vgpu_cfg.planning.drift.authors import REMOVED
+
+    there = {name for vm in observed.vms for name in (vm.name, vm.inventory_path)}
+    missing = {name: name.rpartition("/")[2] for name in options.delete if name not in there}
+    if not missing:
+        return options
+    past = reader.read_past(PastScope(removed_vms=tuple(missing.values())))
+    removed = {event.name for event in past.events if event.kind == REMOVED}
+    gone = [name for name, called in missing.items() if called in removed]
+    for name in gone:
+        show.say(f"--delete {name}: nothing to do, it is deleted already")
+    return replace(options, delete=tuple(name for name in options.delete if name not in gone))
+
+
 def _with_failed_customizations(
     desired: DesiredPlan, observed: Inventory, reader: InventoryReader
 ) -> Inventory:
@@ -295,6 +316,7 @@ def plan_with(
     `only_plan` says that the reading serves for nothing else.
     """
     observed = read_to_plan(desired, reader, connection, options, secrets, locks=True, only_plan=only_plan)
+    options = without_deleted(options, observed, reader)
     return _planned(desired, observed, connection, options, secrets)
 
 

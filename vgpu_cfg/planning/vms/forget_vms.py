@@ -22,6 +22,7 @@ from vgpu_cfg.model.plan.change import (
     SetRule,
     Subject,
 )
+from vgpu_cfg.model.plan.severity import Severity
 from vgpu_cfg.planning.estate.left_down import bring_all_back
 from vgpu_cfg.planning.estate.lost import GIVEN_UP, can_go
 from vgpu_cfg.planning.estate.reserved import give_back
@@ -59,8 +60,16 @@ def make_forget_plan(desired: DesiredPlan, observed: Inventory, options: PlanOpt
     if not options.only:
         changes += give_back(desired, observed, changes)
     if not chosen and not changes:
-        refuse_nothing(desired, options, findings)
+        is_done = _are_given_up(desired, observed, options)
+        refuse_nothing(desired, options, findings, Severity.WARNING if is_done else Severity.ERROR)
     return plan_about_vms(desired, site, changes, findings)
+
+
+def _are_given_up(desired: DesiredPlan, observed: Inventory, options: PlanOptions) -> bool:
+    """Whether VMs that are meant have no mark, as after a run that gave them up."""
+    meant = {vm.name for vm in desired.vms if options.selects(vm.name)}
+    meant |= {selector.removeprefix("vm:") for selector in options.only}
+    return any(vm.mark is None and not vm.is_template and vm.name in meant for vm in observed.vms)
 
 
 def _ties(desired: DesiredPlan, observed: Inventory, leaving: Sequence[Vm]) -> Iterator[_Tie]:

@@ -194,9 +194,15 @@ def _paths(wanted: DesiredVm, observed: Inventory) -> Iterable[str]:
     )
 
 
-def refuse_nothing(desired: DesiredPlan, options: PlanOptions, findings: Findings) -> None:
+def refuse_nothing(
+    desired: DesiredPlan,
+    options: PlanOptions,
+    findings: Findings,
+    severity: Severity = Severity.ERROR,
+) -> None:
     """Say that none of the plan's VMs is there, or none of those that were chosen."""
     matching = f" and matches {' or '.join(options.only)}" if options.only else ""
     message = f"no VM is there that the plan names{matching}"
     subject = Subject(kind="plan", name=desired.name)
-    findings.add(Code.NOTHING_SELECTED, subject, message, "give a VM's name or glob, or host:NAME")
+    remedy = "give a VM's name or glob, or host:NAME"
+    findings.add(Code.NOTHING_SELECTED, subject, message, remedy, severity)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from pyVmomi import vim
 
+from vgpu_cfg.vsphere.history.run_entries import RunEntryReader
 from vgpu_cfg.vsphere.wire.faults import not_offered, translated
 from vgpu_cfg.vsphere.wire.session import Session
 
@@ -35,3 +36,8 @@ class VCenterRunLog:
             where = vim.Datacenter(datacenter_moid, self._session.stub)
         with translated("leaving word of the run in vCenter's events", str(where._moId)):
             content.eventManager.LogUserEvent(where, text)
+
+    def has_run(self, start: str) -> bool:
+        """Whether events list a run whose id begins so."""
+        entries, _ = RunEntryReader(self._session).read_entries()
+        return any(entry.run.startswith(start) for entry in entries)

@@ -19,6 +19,7 @@ from vgpu_cfg.cli.flows.flow import (
     refuse_errors,
     scope_of,
     with_kinds,
+    without_deleted,
 )
 from vgpu_cfg.cli.flows.preparing.guest_access import GuestSecrets, guest_secrets, with_fingerprints
 from vgpu_cfg.cli.flows.preparing.host_facts import (
@@ -86,6 +87,7 @@ def apply(request: PlanRequest, flags: ConnectionFlags, options: PlanOptions, ho
         locks = closing.enter_context(locked(desired.identity, estate, "apply", how.occasion))
         applying = _Applying(request, with_id(desired), estate, locks, secrets, options, how)
         observed = applying.after_reboots()
+        applying.options = options = without_deleted(options, observed, estate.reader)
         agreed = ""
         is_early = is_waiting(applying.desired, observed)
         if secrets.commands and not is_early:
@@ -369,6 +371,7 @@ def _take_out(
         locks = closing.enter_context(locked(desired.identity, estate, verb, how.occasion))
 
         observed = read_to_run(desired, estate.reader, locks)
+        options = without_deleted(options, observed, estate.reader)
         plan = make(desired, observed, options)
         show_plan(plan, how)
         refuse_errors(plan)

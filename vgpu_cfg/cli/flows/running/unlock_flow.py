@@ -30,15 +30,20 @@ def list_locks(flags: ConnectionFlags, output: OutputFormat) -> None:
 def unlock(flags: ConnectionFlags, start: str, output: OutputFormat, *, force: bool, yes: bool) -> None:
     """Remove the locks of one run, by its id or the beginning of it; vCenter's events tell of the run then.
 
-    Raises NotFound where no run of that id holds any, Locked where it was heard of and `force` is not given,
-    NotPermitted where the account may not remove them: then events do not tell of the run either.
+    Nothing is done if they are removed already. Raises NotFound for an id that no run has, Locked if it was
+    heard of and `force` is not given, NotPermitted if the account may not remove them: then events do not
+    tell of the run either.
     """
     from vgpu_cfg.execution import remove_locks
 
     connection = resolve_connection(flags)
     with compose.connect_writer(connection) as estate:
         found = estate.locks.read()
-        run = _chosen(found, start, connection.server)
+        run = _chosen(found, start)
+        if not run:
+            _refuse_unknown(found, start, connection.server, estate)
+            show_locks.removed(start, (), output)
+            return
         is_json = output is OutputFormat.JSON
         if not is_json or not yes:
             show_locks.of_run(found, run, to_people=is_json)
@@ -52,16 +57,22 @@ def unlock(flags: ConnectionFlags, start: str, output: OutputFormat, *, force: b
     show_locks.removed(run, removed, output)
 
 
-def _chosen(found: Locks, start: str, server: str) -> str:
+def _chosen(found: Locks, start: str) -> str:
+    """Return the run that is meant, empty if no run of this id holds a lock."""
     runs = [run for run in found.runs if run.startswith(start)]
-    if start in runs or len(runs) == 1:
-        return start if start in runs else runs[0]
-    if runs:
-        raise NotFound(
-            f"{len(runs)} runs that hold locks have an id that begins with {start!r}",
-            subject=server,
-            remedy=f"give more of it: {', '.join(runs)}",
-        )
+    if start in runs or len(runs) < 2:
+        return start if start in runs else "".join(runs)
+    raise NotFound(
+        f"{len(runs)} runs that hold locks have an id that begins with {start!r}",
+        subject=found.server,
+        remedy=f"give more of it: {', '.join(runs)}",
+    )
+
+
+def _refuse_unknown(found: Locks, start: str, server: str, estate: Estate) -> None:
+    """Raise NotFound unless vCenter's events list the run: then its locks are removed already."""
+    if estate.run_log.has_run(start):
+        return
     raise NotFound(
         f"no run with the id {start!r} holds a lock",
         subject=server,
