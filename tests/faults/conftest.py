@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.cli.command_line import CommandLine
-from tests.faults.harness.mishaps import KILLS, Mishap
+from tests.faults.harness.commands import COMMANDS
+from tests.faults.harness.mishaps import KILLS, SIGNALS, Mishap
 from tests.faults.harness.results import Results, default_file
-from tests.faults.harness.scenarios import RACES, SCENARIOS
+from tests.faults.harness.scenarios import RACES
 
 
 @pytest.fixture
@@ -28,11 +29,21 @@ def results_file() -> Path:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Count what was tried with this code, in this run and before."""
+    drawn = [
+        text
+        for report in terminalreporter.getreports("passed") + terminalreporter.getreports("failed")
+        for name, text in report.user_properties
+        if name == "cells"
+    ]
+    if drawn:
+        terminalreporter.section("cells of the table command x mishap, drawn by a fresh seed")
+        for line in dict.fromkeys(drawn):
+            terminalreporter.write_line(str(line))
     points = list(Results(default_file()).read())
     if not points:
         return
     terminalreporter.section("mishaps tried with this code")
-    abouts = {name: scenario.about for name, scenario in SCENARIOS.items()}
+    abouts = {name: scenario.about for name, scenario in COMMANDS.items()}
     abouts |= {name: race.scenario.about for name, race in RACES.items()}
     for name, about in abouts.items():
         mine = [point for point in points if point.key.scenario == name]
@@ -47,4 +58,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 def _kind(mishap: Mishap) -> str:
     if mishap == "another run":
         return "orders"
+    if mishap in SIGNALS:
+        return "signals"
     return "kills" if mishap in KILLS else "breaks"

@@ -6,13 +6,17 @@ every request of every scenario; what was tried with the same code is not tried 
 
 from __future__ import annotations
 
+import os
+import secrets
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.cli.command_line import ROOT
+from tests.faults.harness.commands import COMMANDS
 from tests.faults.harness.scenarios import SCENARIOS
 
 SHARDS = 6
@@ -48,4 +52,25 @@ def test_some_mishaps_are_mended_by_the_same_command(scenario: str, results_file
 @pytest.mark.parametrize("shard", range(1, SHARDS + 1))
 def test_every_mishap_is(scenario: str, shard: int, results_file: Path) -> None:
     code, told = module_ran("runner", scenario, "--shard", f"{shard}/{SHARDS}", results_file=results_file)
+    assert code == 0, told
+
+
+@pytest.mark.parametrize("part", ["1/2", "2/2"])
+def test_any_command_refused_stopped_or_killed_is_mended_by_the_same_command(
+    part: str, results_file: Path, record_property: Callable[[str, object], None]
+) -> None:
+    """A seed that is new each time chooses the command and the cells; the same seed chooses the same."""
+    seed = os.environ.get("VGPU_CFG_TEST_SEED") or str(secrets.randbits(32))
+    code, told = module_ran("again", "--draw", part, "--seed", seed, results_file=results_file)
+    record_property("cells", told.splitlines()[-1])
+    assert code == 0, told
+
+
+@pytest.mark.exhaustive("every command that writes, every request, every mishap: tests/faults")
+@pytest.mark.timeout(DEADLINE_SECONDS)
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("shard", range(1, SHARDS + 1))
+def test_every_cell_is(command: str, shard: int, results_file: Path) -> None:
+    words = (command, "--mishaps", "again", "--shard", f"{shard}/{SHARDS}")
+    code, told = module_ran("runner", *words, results_file=results_file)
     assert code == 0, told

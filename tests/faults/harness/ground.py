@@ -50,6 +50,10 @@ class Ground:
             (self.home / file).write_text(text, encoding="utf-8")
         for words in self.scenario.before:
             self.must(words, self.home, self.lab)
+        for fault in self.scenario.faults:
+            self.lab.ask("script", **fault)
+        if self.scenario.dead_run:
+            self.lab.ask("lock", run=self.scenario.dead_run)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -63,17 +67,28 @@ class Ground:
         """Return how words are run in a folder against a lab."""
         return Command(words, str(folder), place.as_data(), self._environment)
 
-    def must(self, words: Words, folder: Path, place: Place, explorer: Explorer | None = None) -> Ended:
-        """Run what must go well."""
+    def must(
+        self, words: Words, folder: Path, place: Place, explorer: Explorer | None = None, code: int = 0
+    ) -> Ended:
+        """Run what must end with an exit code."""
         done = run(self.command(words, folder, place), explorer)
-        if done.code:
+        if done.code != code:
             raise SystemExit(f"{' '.join(words)}, undisturbed: {done.code}\n{done.out}{done.err}")
         return done
+
+    def _estate(self) -> str:
+        """Return the name of the estate, or the file with its text."""
+        text = self.scenario.estate
+        if "\n" not in text:
+            return text
+        file = self.folder / "estate.yaml"
+        file.write_text(text, encoding="utf-8")
+        return str(file)
 
     def _start_lab(self) -> Place:
         if os.fork() == 0:
             try:
-                LabProcess(self.scenario.estate, self.folder, self._certificate).begin()
+                LabProcess(self._estate(), self.folder, self._certificate).begin()
             finally:
                 os._exit(1)
         for _ in range(_TRIES):

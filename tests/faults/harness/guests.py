@@ -10,7 +10,7 @@ import base64
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tests.faults.harness.mishaps import ARMED, KILLS
+from tests.faults.harness.mishaps import ARMED, KILLS, SIGNALS
 from tests.faults.harness.wires import Place
 from vgpu_cfg.cli.guest_logins import LabGuestShells
 from vgpu_cfg.errors import GuestError, GuestNotReady
@@ -64,6 +64,11 @@ def answers(lab: Lab) -> dict[str, Callable[..., Any]]:
     def run(line: str, stdin: str, **who: Any) -> Any:
         mishap = ARMED.take()
         done = None
+        if mishap in SIGNALS:
+            ARMED.kill(SIGNALS[mishap])
+            mishap = None
+        if mishap == "fault":
+            return {"said": (1, "", "refused once")}
         if mishap is None or mishap.endswith("after"):
             done = _told(lambda: shell(**who).execute(line, base64.b64decode(stdin)))
         if mishap in KILLS:

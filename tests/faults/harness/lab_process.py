@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Never
 
+from tests.cli.locks import ANNA, take_for_others
 from tests.faults.harness import guests, mishaps
 from tests.faults.harness.look import begin_with, look_at, whole
 from tests.faults.harness.wires import Place, hear, listening, tell
@@ -23,6 +24,7 @@ from vgpu_cfg.lab.simulation.clock import VirtualClock
 from vgpu_cfg.lab.soap.certificate import Certificate
 from vgpu_cfg.lab.soap.server import LabServer
 from vgpu_cfg.lab.vcenter import Lab
+from vgpu_cfg.model.locks import LockName
 from vgpu_cfg.settings.connection import LAB_PASSWORD
 
 ORPHAN_SECONDS = 5.0
@@ -84,6 +86,8 @@ class LabProcess:
                 "begin": lambda: begin_with(self._lab.state),
                 "whole": lambda: whole(self._lab.state),
                 "rest": self._rest,
+                "script": self._lab.faults.add,
+                "lock": self._lock,
                 "end": lambda: None,
             }
             tell(line, (answers | guests.answers(self._lab))[do](**asked))
@@ -111,6 +115,11 @@ class LabProcess:
     def _arm(self, mishap: mishaps.Mishap, pid: int) -> None:
         """Let something happen to the next request."""
         mishaps.ARMED.mishap, mishaps.ARMED.pid = mishap, pid
+
+    def _lock(self, run: str) -> None:
+        """Let a run of another machine hold two locks."""
+        names = [LockName(kind="plan", key="theirs"), LockName(kind="host", key="host-9", label="esx-9")]
+        take_for_others(self._lab, *names, holder=ANNA.model_copy(update={"run": run}))
 
     def _rest(self) -> None:
         """Let hosts that restart come back."""

@@ -17,12 +17,15 @@ from typing import Any
 from tests.cli.host_watch import SSH, is_down, marks_of, values_of
 from tests.faults.harness.scenarios import OURS, SECOND
 from vgpu_cfg.lab.state.as_json import encode_object, encode_values
-from vgpu_cfg.lab.state.inventory import Folder, Host, LabState, Task
+from vgpu_cfg.lab.state.inventory import Cluster, Folder, Host, LabState, Task
 from vgpu_cfg.lab.state.store import PLAIN_FIELDS
 from vgpu_cfg.lab.state.vm import VirtualMachine
+from vgpu_cfg.model.observed.home import HOME_ATTRIBUTE
 
 _BASE64 = re.compile(r"[A-Za-z0-9+/]{40,}={0,2}")
 MARK = "vgpu_cfg."
+PLAIN = (HOME_ATTRIBUTE, "owner", "team")
+"""Custom attributes whose texts every run writes alike."""
 CHOSEN = (MARK, "guestinfo.", "numa.nodeAffinity")
 """What begins so differs from run to run: ids and moments, what guests tell, which GPU was free."""
 
@@ -36,10 +39,26 @@ def look_at(state: LabState) -> dict[str, Any]:
         "down": [host.name for host in hosts if is_down(host)],
         "open shells": [host.name for host in hosts if host.services[SSH].running],
         "marks": marks_of(state),
+        "kept": _kept(state),
+        "rules": sorted(rule.name for cluster in state.all(Cluster) for rule in cluster.rules),
+        "groups": sorted(group.name for cluster in state.all(Cluster) for group in cluster.groups),
         "alarms": sorted(state.objects[moid].name for moid in state.alarms),
         "folders": sorted(folder.name for folder in state.all(Folder)),
         "open tasks": len(state.open_tasks),
+        "places": {vm.name: state.get(vm.host, Host).name for vm in state.all(VirtualMachine) if vm.host},
     }
+
+
+def _kept(state: LabState) -> list[list[str]]:
+    """Return the custom attributes that things have, without the texts that hold moments and ids."""
+    names = {str(each["key"]): each["name"] for each in state.custom_values.get("fields", ())}
+    values = state.custom_values.get("values", {})
+    return sorted(
+        [thing, names[str(key)], text if names[str(key)] in PLAIN else ""]
+        for thing, found in values.items()
+        for key, text in found.items()
+        if text
+    )
 
 
 def begin_with(state: LabState) -> dict[str, Any]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import struct
 import threading
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -23,7 +25,7 @@ from vgpu_cfg.lab.soap import server as soap_server
 
 Mishap = Literal[
     "killed before", "killed after", "dropped before", "dropped after", "reset", "busy", "garbage", "half",
-    "silence", "slow", "session ended", "fault", "another run",
+    "silence", "slow", "session ended", "fault", "another run", "task fault", "Ctrl-C", "SIGTERM", "SIGHUP",
 ]  # fmt: skip
 KILLS: tuple[Mishap, ...] = ("killed before", "killed after")
 BREAKS: tuple[Mishap, ...] = (
@@ -32,6 +34,13 @@ BREAKS: tuple[Mishap, ...] = (
 )  # fmt: skip
 """What happens to the wire, or is answered, while the process lives."""
 ALL: tuple[Mishap, ...] = (*KILLS, *BREAKS)
+SIGNALS: dict[Mishap, int] = {
+    "Ctrl-C": signal.SIGINT,
+    "SIGTERM": signal.SIGTERM,
+    "SIGHUP": signal.SIGHUP,
+}
+AGAIN: tuple[Mishap, ...] = ("fault", "task fault", *SIGNALS, *KILLS)
+"""After which the same command is typed again, whatever it is: `task fault` at requests that begin a task."""
 SHELL_BREAKS: tuple[Mishap, ...] = ("dropped before", "dropped after")
 """Those of them that a connection by SSH has."""
 WORDS: dict[Mishap, str] = {
@@ -48,6 +57,10 @@ WORDS: dict[Mishap, str] = {
     "session ended": "the session has ended: NotAuthenticated",
     "another run": "another machine begins a run",
     "fault": "a SOAP fault, SystemError; nothing was done",
+    "task fault": "the task that the request begins ends with a fault; nothing was done",
+    "Ctrl-C": "SIGINT while the request is under way",
+    "SIGTERM": "SIGTERM while the request is under way",
+    "SIGHUP": "SIGHUP while the request is under way",
 }
 SILENCE_SECONDS = 0.4
 """The time limit of a request that nobody answers, instead of the half minute that it is."""
@@ -66,9 +79,9 @@ class Armed:
         taken, self.mishap = self.mishap, None
         return taken
 
-    def kill(self) -> None:
-        """Kill the process that asks, and be sure that it is dead."""
-        os.kill(self.pid, signal.SIGKILL)
+    def kill(self, number: int = signal.SIGKILL) -> None:
+        """Send the process that asks a signal; by SIGKILL it is dead then."""
+        os.kill(self.pid, number)
 
 
 ARMED = Armed()
@@ -90,6 +103,11 @@ def install() -> None:
         mishap = ARMED.take()
         if mishap is None:
             return execute(shell, line)
+        if mishap in SIGNALS:
+            ARMED.kill(SIGNALS[mishap])
+            return execute(shell, line)
+        if mishap == "fault":
+            return 1, "", "refused once"
         if mishap.endswith("after"):
             execute(shell, line)
         if mishap in KILLS:
@@ -104,6 +122,10 @@ def install() -> None:
 def _disturb(handler: Any, method: str, body: bytes, mishap: Mishap) -> None:
     lab: Simulation = handler.server.owner.lab
     wire: socket.socket = handler.connection
+    if mishap in SIGNALS:
+        ARMED.kill(SIGNALS[mishap])
+    if mishap == "task fault":
+        lab.faults.add(_task_of(body), kind="task", fault="SystemError", message="refused once")
     if mishap == "session ended":
         with lab.changed:
             for session in lab.sessions.all():
@@ -139,12 +161,22 @@ def _disturb(handler: Any, method: str, body: bytes, mishap: Mishap) -> None:
             return
         case "half":
             _send(handler, answer, answer[2][: len(answer[2]) // 2], length=len(answer[2]))
-        case "busy" | "fault" | "session ended":
+        case "busy" | "fault" | "session ended" | "task fault":
             _send(handler, answer, answer[2])
+            return
+        case "Ctrl-C" | "SIGTERM" | "SIGHUP":
+            with suppress(OSError):  # a process that has ended hears no answer
+                _send(handler, answer, answer[2])
             return
         case _:
             pass
     handler.close_connection = True
+
+
+def _task_of(body: bytes) -> str:
+    """Return the method that a request calls."""
+    found = re.search(rb"<soapenv:Body>\s*<(\w+)", body)
+    return found[1].decode() if found is not None else ""
 
 
 def _send(handler: Any, answer: tuple[int, Any, bytes], content: bytes, length: int | None = None) -> None:

@@ -8,19 +8,22 @@ PHASES = {
     "login and reading": (
         r"Login|Logout|Retrieve\w*|GET /sdk/.*|CreateContainerView|CreatePropertyCollector|CreateFilter|"
         r"DestroyView|DestroyPropertyCollector|DestroyFilter|Query\w+|Find\w+|HasPrivilege\w+|Fetch\w*|fetch\w+|CreateCollectorForEvents|ReadNextEvents|"
-        r"DestroyCollector|GetAlarm"
+        r"DestroyCollector|GetAlarm|CurrentTime|DestroyPropertyFilter"
     ),
     "locks and alarms": r"CreateAlarm|ReconfigureAlarm|RemoveAlarm",
     "word of the run in vCenter's events": r"LogUserEvent",
     "making VMs": r"CloneVM_Task|CreateVM_Task|CreateFolder",
-    "changing VMs": r"ReconfigVM_Task|UpgradeVM_Task|RelocateVM_Task|ReconfigureComputeResource_Task",
+    "changing VMs": (
+        r"ReconfigVM_Task|UpgradeVM_Task|RelocateVM_Task|ReconfigureComputeResource_Task|Rename_Task|"
+        r"MoveIntoFolder_Task"
+    ),
     "switching VMs on and off": r"PowerO(n|ff)VM_Task|ShutdownGuest",
     "deleting VMs": r"Destroy_Task|UnregisterVM",
     "waiting for tasks and hosts": r"WaitForUpdatesEx|(Create|Modify)ListView",
     "commands in a guest's shell": r"guest\$ .*",
     "marks on hosts": r"SetField|AddCustomFieldDef",
     "maintenance mode and reboots": r"(Enter|Exit)MaintenanceMode_Task|RebootHost_Task|ShutdownHost_Task",
-    "settings of hosts": r"Update\w+|Enable\w+|esxcli .*",
+    "settings of hosts": r"Update\w+|\w+DVPortgroup_Task|\w+Dvs\w*_Task|Enable\w+|esxcli .*",
     "the SSH service": r"(Start|Stop)Service",
     "commands in a host's shell": r"\$ .*",
 }

@@ -20,13 +20,14 @@ from pathlib import Path
 from typing import Any
 
 from tests.cli.host_watch import is_reading
+from tests.faults.harness.commands import COMMANDS
 from tests.faults.harness.explorer import WENT_ON, Explorer, Request
 from tests.faults.harness.ground import Ground
-from tests.faults.harness.mishaps import ALL, BREAKS, KILLS, SHELL_BREAKS, Mishap
+from tests.faults.harness.mishaps import AGAIN, ALL, BREAKS, KILLS, SHELL_BREAKS, Mishap
 from tests.faults.harness.phases import phase_of
 from tests.faults.harness.program import Ended, ended, outputs, serve_commands, start
 from tests.faults.harness.results import Key, Point, Results, default_file
-from tests.faults.harness.scenarios import SCENARIOS, Words
+from tests.faults.harness.scenarios import Words
 from tests.faults.harness.wires import Place, ask, listening
 
 WAITS_FOR_A_HAND = 7
@@ -34,7 +35,7 @@ WAITS_FOR_A_HAND = 7
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|\+\d\d:\d\d)?")
 
 
-KINDS: dict[str, tuple[Mishap, ...]] = {"kills": KILLS, "breaks": BREAKS, "all": ALL}
+KINDS: dict[str, tuple[Mishap, ...]] = {"kills": KILLS, "breaks": BREAKS, "all": ALL, "again": AGAIN}
 
 
 class Share:
@@ -69,7 +70,7 @@ class Share:
         explorer = Explorer(lab, wanted, judge, folder.with_suffix(".json"), course)
         pid = start(self.ground.command(self.scenario.run, folder, lab), explorer)
         done = ended(serve_commands(commands, [pid])[0], folder)
-        if done.code:
+        if done.code != self.scenario.code:
             raise SystemExit(f"{self.name}: what was followed ended with {done.code}\n{done.out}{done.err}")
         lab.end()
 
@@ -85,22 +86,26 @@ class Share:
             wrong.append(f"ended with {done.code}: {done.told[-500:]}")
         situation = _situation(folder, place)
         known = self.kept.mended(self.name, situation)
-        if known is not None and done.code:
+        if known is not None and done.code != self.scenario.code:
             return Point(key, done.code, _said(done), known.again, situation, (*wrong, *known.wrong))
         # A run that ends well may have told that something of it is left, which the next one takes away.
-        is_left = bool(done.code) or differences(place, end) != []
+        is_left = done.code != self.scenario.code or self._differences(place, end) != []
         again = self._mend(folder, place, wrong) if is_left else 0
         if self.scenario.asks is not None:
             asked = self._ask(self.scenario.asks, folder, place)
             if asked.code:
                 wrong.append(f"{' '.join(self.scenario.asks)}: {asked.code}: {asked.told[-500:]}")
-        wrong += differences(place, end)
+        wrong += self._differences(place, end)
         return Point(key, done.code, _said(done), again, situation, tuple(wrong))
+
+    def _differences(self, place: Place, end: Any) -> list[str]:
+        left_out = () if self.scenario.are_places_told else ("places",)
+        return differences(place, {part: end[part] for part in end if part not in left_out})
 
     def _mend(self, folder: Path, place: Place, wrong: list[str]) -> int:
         """Run the same command again; return how often it took that."""
         again, times = run_again(lambda: self._ask(self.scenario.run, folder, place), place)
-        if again.code:
+        if again.code != self.scenario.code:
             wrong.append(f"again: {again.code}: {again.told[-700:]}")
         return times
 
@@ -116,7 +121,7 @@ def see_whole(ground: Ground) -> tuple[list[Request], Any]:
     """Run without disturbance; return all requests, and what the lab shows at the end."""
     lab, folder = ground.lab.fork(), ground.copy("whole")
     explorer = Explorer(lab, {}, nothing, folder.with_suffix(".json"))
-    ground.must(ground.scenario.run, folder, lab, explorer)
+    ground.must(ground.scenario.run, folder, lab, explorer, ground.scenario.code)
     if ground.scenario.asks is not None:
         ground.must(ground.scenario.asks, folder, lab)
     end = lab.ask("look")
@@ -192,6 +197,14 @@ def points_of(scenario: str, names: Sequence[str]) -> Iterator[Key]:
                 yield Key(scenario, number, name, mishap)
 
 
+def cells_of(command: str, names: Sequence[str]) -> Iterator[Key]:
+    """Yield all cells of a command: each mishap after which the same is typed again, at each request."""
+    for number, name in enumerate(names, start=1):
+        for mishap in AGAIN:
+            if mishap != "task fault" or name.endswith("_Task"):
+                yield Key(command, number, name, mishap)
+
+
 def sampled(points: Sequence[Key], count: int) -> list[Key]:
     """Choose at most so many points of each mishap in each phase, evenly."""
     groups: dict[tuple[str, Mishap], list[Key]] = {}
@@ -220,7 +233,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("scenario", choices=SCENARIOS)
+    parser.add_argument("scenario", choices=COMMANDS)
     parser.add_argument("--shard", default="1/1", help="i/n: every n-th request, from the i-th on")
     parser.add_argument("--some", type=int, default=0, help="so many points")
     parser.add_argument("--sample", type=int, default=0, help="so many of each mishap in each phase")
@@ -234,7 +247,8 @@ def main(words: Sequence[str] | None = None) -> int:
 
     def choose(names: list[str]) -> list[Key]:
         kinds = KINDS[asked.mishaps]
-        every = [point for point in points_of(asked.scenario, names) if point.mishap in kinds]
+        points = cells_of if asked.mishaps == "again" else points_of
+        every = [point for point in points(asked.scenario, names) if point.mishap in kinds]
         if asked.only:
             share.extend(point for point in every if f"{point.number}:{point.mishap}" == asked.only)
             return share
@@ -245,7 +259,7 @@ def main(words: Sequence[str] | None = None) -> int:
 
     folder = Path(tempfile.mkdtemp(prefix="vf-"))
     try:
-        with Ground(SCENARIOS[asked.scenario], folder) as ground:
+        with Ground(COMMANDS[asked.scenario], folder) as ground:
             names = Share(asked.scenario, ground, kept).explore(choose)
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from tests.cli.command_line import ROOT
 from tests.cli.team import ALONE, SECRETS
@@ -50,8 +51,10 @@ Words = tuple[str, ...]
 class Scenario:
     """One run: `before` is done without disturbance, `run` is what is broken; the same mends it.
 
-    `files` are those of the folder that all of it runs in. `asks` is a command that must find nothing left
-    to do, with exit code 0.
+    `estate` is one that the lab has, a file, or its text. `files` are those of the folder that all of it
+    runs in. `asks` is a command that must find nothing left to do, with exit code 0. `code` is what an
+    undisturbed run ends with. `faults` are those that the lab plays in each run, `dead_run` is the id of a
+    run whose locks are there. `are_places_told` says that the hosts of VMs are compared, too.
     """
 
     about: str
@@ -61,18 +64,22 @@ class Scenario:
     before: tuple[Words, ...] = ()
     asks: Words | None = ("plan", "plan.yaml", "--exit-code")
     environment: Mapping[str, str] = field(default_factory=dict)
+    code: int = 0
+    faults: tuple[Mapping[str, Any], ...] = ()
+    dead_run: str = ""
+    are_places_told: bool = False
 
 
-def _of_the_lab(text: str) -> str:
+def of_the_lab(text: str) -> str:
     """Return a plan file of the tests, with this vCenter and this name in it."""
     text = re.sub(r"(?m)^vcenter: .*$", f"vcenter: {VCENTER}", text)
     return re.sub(r"(?m)^name: .*$", f"name: {OURS}", text)
 
 
-TEAM = _of_the_lab(ALONE.replace("hvd-01", "hvd-{01..02}"))
+TEAM = of_the_lab(ALONE.replace("hvd-01", "hvd-{01..02}"))
 """Two workers whose guests are set up, without RDMA."""
 EXPOSING = "guest: {licence: {secret: token}, secrets: exposed}"
-HOSTS = _of_the_lab((ROOT / "tests/cli/plans/hosts-two.yaml").read_text(encoding="utf-8"))
+HOSTS = of_the_lab((ROOT / "tests/cli/plans/hosts-two.yaml").read_text(encoding="utf-8"))
 ESTATES = ROOT / "tests/cli/estates"
 
 SCENARIOS: dict[str, Scenario] = {
