@@ -27,9 +27,10 @@ def way_back(host: str) -> str:
 
 def report_left(host: Host, mark: HostMark, findings: Findings, remedy: str) -> None:
     """Report that a host is in maintenance mode for a plan, and why."""
+    subject = Subject(kind="host", name=host.name, moid=host.moid)
     message = f"in maintenance mode for plan {mark.plan} since {mark.since:%Y-%m-%d %H:%M}"
     why = mark.reason or "no reason was kept"
-    findings.add(Code.STANDS_WAITING, _subject(host), f"{message}: {why}", remedy)
+    findings.add(Code.STANDS_WAITING, subject, f"{message}: {why}", remedy)
 
 
 def bring_back(host: Host, findings: Findings) -> tuple[ExitMaintenance, ...]:
@@ -38,11 +39,12 @@ def bring_back(host: Host, findings: Findings) -> tuple[ExitMaintenance, ...]:
     if mark is None or not mark.maintenance:
         return ()
     if host.connection is not Connection.CONNECTED:
-        remedy = f"it {host.connection.words}: bring it back; then {way_back(host.name)}"
-        report_left(host, mark, findings, remedy)
+        report_left(host, mark, findings, f"it {host.connection.words}: bring it back, and repeat this")
         return ()
-    report_left(host, mark, findings, "it is given back as it is: what was to be set there is not finished")
-    ref, subject = HostRef(name=host.name, moid=host.moid), _subject(host)
+    if host.is_in_maintenance_mode:  # else only the mark is left
+        report_left(host, mark, findings, "it is given back as it is, with what was set there so far")
+    subject = Subject(kind="host", name=host.name, moid=host.moid)
+    ref = HostRef(name=host.name, moid=host.moid)
     return (ExitMaintenance(id=exit_id(host.name), subject=subject, host=ref, host_moid=host.moid),)
 
 
@@ -50,10 +52,10 @@ def bring_all_back(
     plan: PlanIdentity, observed: Inventory, options: PlanOptions, findings: Findings
 ) -> list[ExitMaintenance]:
     """Return what gives the hosts back that a plan has down and `only` selects; the others are named."""
-    left = [host for host in observed.hosts if host.mark is not None and host.mark.is_of(plan)]
-    chosen = [host for host in left if options.selects("", host.name)]
+    chosen = [host for host in observed.hosts if options.selects("", host.name)]
     report_all_left(plan, observed, {host.moid for host in chosen}, findings)
-    return [change for host in chosen for change in bring_back(host, findings)]
+    own = (host for host in chosen if host.mark is not None and host.mark.is_of(plan))
+    return [change for host in own for change in bring_back(host, findings)]
 
 
 def report_all_left(
@@ -61,11 +63,8 @@ def report_all_left(
 ) -> None:
     """Name the hosts that a plan has down, but for those in `known`."""
     for host in observed.hosts:
-        mark = host.mark
-        if host.moid not in known and mark is not None and mark.maintenance and mark.is_of(plan):
+        is_up = host.connection is Connection.CONNECTED and not host.is_in_maintenance_mode
+        mark = None if is_up or host.moid in known else host.mark
+        if mark is not None and mark.maintenance and mark.is_of(plan):
             remedy = f"{way_back(host.name)} gives it back; `apply` continues if `hosts` names it"
             report_left(host, mark, findings, remedy)
-
-
-def _subject(host: Host) -> Subject:
-    return Subject(kind="host", name=host.name, moid=host.moid)
