@@ -36,6 +36,7 @@ USER_DATA = "guestinfo.userdata"
 PLAN = """
 version: 1
 name: bench
+unpinned: true
 vcenter: lab:fleet
 networks:
 - {{name: vm-network, subnet: 10.0.0.0/16, pool: 10.0.1.1-10.0.4.250}}

@@ -15,6 +15,7 @@ from vgpu_cfg.lab.guest.system.creation import guest_of
 
 WHY = "every way in which a guest fails: tests/cli/test_training_failures.py"
 GUEST = "guest: {"
+SUM = "a" * 64
 PACKAGE = "https://packages.example/nvidia-linux-grid-580_580.95.05_amd64.deb"
 LOGIN = "login: {user: admin, password: {secret: admin}}"
 
@@ -43,14 +44,14 @@ CASES = {
         module="driver",
         why="the guest driver 470.239.06 is of branch 470",
         remedy="give `guest.driver` a package",
-        mended=from_template("old-driver", f"driver: {{package: '{PACKAGE}'}}"),
+        mended=from_template("old-driver", f"driver: {{package: '{PACKAGE}', sha256: {SUM}}}"),
     ),
     "no driver at all": Case(
         plan=from_template("plain"),
         module="driver",
         why="the template has no NVIDIA driver, and no package is named",
         remedy="give `guest.driver` a package",
-        mended=from_template("plain", f"driver: {{package: '{PACKAGE}'}}"),
+        mended=from_template("plain", f"driver: {{package: '{PACKAGE}', sha256: {SUM}}}"),
     ),
     "a registry that is not reached": Case(
         plan=ALONE.replace(IMAGE, "gone.example/tf:1").replace(
@@ -168,7 +169,9 @@ def test_what_a_template_lacks_is_told_by_plan(
 def test_a_package_of_a_branch_that_the_host_does_not_take_is_told_by_plan(vgpu_cfg: CommandLine) -> None:
     text = (ROOT / "examples/multi-node-horovod.yaml").read_text(encoding="utf-8")
     package = PACKAGE.replace("580_580.95.05", "470_470.239.06")
-    plan = vgpu_cfg.write("plan.yaml", text.replace(GUEST, f"{GUEST}driver: {{package: '{package}'}}, "))
+    plan = vgpu_cfg.write(
+        "plan.yaml", text.replace(GUEST, f"{GUEST}driver: {{package: '{package}', sha256: {SUM}}}, ")
+    )
     ran = vgpu_cfg("plan", plan, **SECRETS)
     assert ran.code == 4
     assert "VG611" in ran.told

@@ -287,7 +287,8 @@ class DesiredPlan(Frozen):
     runs a command, anew each time, and never from a plan.
     `moved` maps names that VMs had to those that they have now.
     `checks` gives findings (by their VG code) another severity, where the check allows it.
-    From `begins` to `ends` the plan holds its GPUs; it has both or neither. `allow` are approvals.
+    From `begins` to `ends` the plan holds its GPUs; it has both or neither. `allow` are approvals;
+    `unpinned` lets guests fetch files by address without a checksum.
     """
 
     name: str
@@ -310,6 +311,7 @@ class DesiredPlan(Frozen):
     begins: datetime | None = Field(default=None, exclude_if=_is_nothing)
     ends: datetime | None = Field(default=None, exclude_if=_is_nothing)
     allow: tuple[Approval, ...] = Field(default=(), exclude_if=_is_nothing)
+    unpinned: bool = Field(default=False, exclude_if=_is_nothing)
 
     @property
     def identity(self) -> PlanIdentity:

@@ -44,6 +44,7 @@ class Header:
     begins: datetime | None = None
     ends: datetime | None = None
     allow: tuple[Approval, ...] = ()
+    unpinned: bool = False
     faults: list[DocumentFault] = field(default_factory=list)
 
 
@@ -113,6 +114,7 @@ def _take(header: Header, stated: FileHeader, folder: str) -> None:
         header.begins = stated.from_
     if "until" in given:
         header.ends = stated.until
+    header.unpinned = header.unpinned or ("unpinned" in given and stated.unpinned)
     if "allow" in given:
         header.allow = tuple(dict.fromkeys((*header.allow, *stated.allow)))
     if "verify" in given:

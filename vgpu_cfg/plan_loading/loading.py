@@ -126,6 +126,7 @@ def _load(
         begins=header.begins,
         ends=header.ends,
         allow=header.allow,
+        unpinned=header.unpinned,
     )
     return LoadedPlan(path, desired, tuple(sources.documents))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 import subprocess
 from pathlib import Path
@@ -31,6 +32,8 @@ case $last in
 *) echo deb >"$2" ;;
 esac
 """
+KEYRING = hashlib.sha256(b"deb\n").hexdigest()
+"""Of what the stand-in fetches for cuda-keyring."""
 UBUNTU = 'ID=ubuntu\nID_LIKE=debian\nVERSION_ID="24.04"\n'
 ROCKY = 'ID="rocky"\nID_LIKE="rhel centos fedora"\nVERSION_ID="9.4"\n'
 
@@ -45,7 +48,7 @@ def on(guest: Sandbox, manager: str, release: str) -> None:
 
 def test_from_nvidias_repository_on_ubuntu(guest: Sandbox) -> None:
     on(guest, "apt-get", UBUNTU)
-    guest.bring(guest.stage(CudaModule(version="12.8")))
+    guest.bring(guest.stage(CudaModule(version="12.8", keyring_sha256=KEYRING)))
     called = guest.calls()
     assert any(
         line.endswith(f"--url {NVIDIA}/ubuntu2404/x86_64/cuda-keyring_1.1-1_all.deb") for line in called
@@ -57,6 +60,20 @@ def test_from_nvidias_repository_on_ubuntu(guest: Sandbox) -> None:
     listed = guest.read("/etc/apt/sources.list.d/cuda-ubuntu2404-x86_64.list")
     key = "/usr/share/keyrings/cuda-archive-keyring.gpg"
     assert listed == f"deb [signed-by={key}] {NVIDIA}/ubuntu2404/x86_64/ /\n"
+
+
+@pytest.mark.parametrize(
+    ("release", "why"),
+    [
+        (UBUNTU, "the SHA-256 of https://developer"),
+        ('ID=debian\nVERSION_ID="14"\n', "no checksum is known of NVIDIA's cuda-keyring for debian14"),
+    ],
+)
+def test_a_keyring_that_is_not_nvidias_is_not_installed(guest: Sandbox, release: str, why: str) -> None:
+    on(guest, "apt-get", release)
+    ran = guest.run(guest.stage(CudaModule(version="12.8")), "apply")
+    assert ran.why.startswith(why)
+    assert not any("cuda-keyring.deb" in line for line in guest.calls("apt-get"))
 
 
 def test_from_a_mirror_on_rocky(guest: Sandbox) -> None:
@@ -121,7 +138,7 @@ def test_the_path_is_set_once_and_only_where_the_toolkit_is(tmp_path: Path, gues
 def test_what_cannot_be_had_says_why(guest: Sandbox, release: str, why: str) -> None:
     on(guest, "apt-get", release)
     guest.stand_in("apt-get", 'case " $* " in *" cuda-toolkit-"*) exit 100 ;; esac')
-    ran = guest.run(guest.stage(CudaModule(version="12.8")), "apply")
+    ran = guest.run(guest.stage(CudaModule(version="12.8", keyring_sha256=KEYRING)), "apply")
     assert ran.status == 1
     assert ran.why.startswith(why)
 
@@ -165,7 +182,7 @@ def test_apt_takes_no_driver_from_the_repository(guest: Sandbox, tmp_path: Path)
     if policy is None:
         pytest.skip("apt-cache is not here: install the package apt")
     on(guest, "apt-get", UBUNTU)
-    guest.bring(guest.stage(CudaModule(version="12.8")))
+    guest.bring(guest.stage(CudaModule(version="12.8", keyring_sha256=KEYRING)))
     shelf = tmp_path / "shelf"
     shelf.mkdir()
     entries = [

@@ -38,6 +38,11 @@ class ModuleBase(Frozen):
     """Parameters that only its check uses: another value of theirs brings nothing anew."""
 
     @property
+    def unpinned(self) -> str:
+        """The address from which it fetches what it runs or installs without a checksum, "" for none."""
+        return ""
+
+    @property
     def ends(self) -> frozenset[Ends]:
         """What applying it with these parameters ends."""
         return self.ENDS | {Ends.EVERYTHING} if self.MAY_REBOOT else self.ENDS
@@ -63,6 +68,11 @@ class ModuleBase(Frozen):
         content = [self.VERSION, self.model_dump(mode="json", exclude=set(self.ONLY_CHECKED))]
         text = json.dumps(content, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:10]
+
+
+def without_checksum(place: str, sha256: str) -> str:
+    """Return a place if it is an address, and no checksum goes with it; "" else."""
+    return "" if sha256 or place.startswith("/") else place
 
 
 class GuestNic(Frozen):

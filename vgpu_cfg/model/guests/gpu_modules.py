@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
+from pydantic import Field
+
 from vgpu_cfg.model.frozen import Frozen
-from vgpu_cfg.model.guests.base import NOTHING, Ends, GuestNic, ModuleBase
+from vgpu_cfg.model.guests.base import NOTHING, Ends, GuestNic, ModuleBase, without_checksum
 
 
 class Wire(Frozen):
@@ -23,6 +25,7 @@ class CudaModule(ModuleBase):
     """The CUDA Toolkit of a release ("12.8"), with its PATH for logins and for `train`; never a driver.
 
     `package` is a local repository's package or a .run file, by URL or path, "" where `repository` has it.
+    `keyring_sha256` is the checksum of the repository's cuda-keyring, "" for the one that NVIDIA's has.
     """
 
     kind: Literal["cuda"] = "cuda"
@@ -30,7 +33,13 @@ class CudaModule(ModuleBase):
     version: str
     package: str = ""
     sha256: str = ""
+    keyring_sha256: str = Field(default="", exclude_if=lambda text: not text)
     repository: str = "https://developer.download.nvidia.com/compute/cuda/repos"
+
+    @property
+    def unpinned(self) -> str:
+        """Its package, by address without a checksum."""
+        return without_checksum(self.package, self.sha256)
 
 
 class NcclModule(ModuleBase):

@@ -13,7 +13,7 @@ from typing import Annotated, ClassVar, Literal, get_args
 from pydantic import Field
 
 from vgpu_cfg.model.frozen import Frozen
-from vgpu_cfg.model.guests.base import NOTHING, PLAN_KEYS, Ends, GuestNic, ModuleBase
+from vgpu_cfg.model.guests.base import NOTHING, PLAN_KEYS, Ends, GuestNic, ModuleBase, without_checksum
 from vgpu_cfg.model.guests.gpu_modules import CudaModule, NcclModule
 from vgpu_cfg.model.guests.training_modules import (
     ContainersModule,
@@ -167,6 +167,11 @@ class DriverModule(ModuleBase):
     refused: tuple[str, ...] = ()
     MAY_REBOOT: ClassVar[bool] = True
 
+    @property
+    def unpinned(self) -> str:
+        """Its package, by address without a checksum."""
+        return without_checksum(self.package, self.sha256)
+
 
 class LicenceModule(ModuleBase):
     """gridd.conf and the client configuration token; `feature_type` in gridd.conf's numbers, 4: compute."""
@@ -195,6 +200,11 @@ class OfedModule(ModuleBase):
     package: str = ""
     sha256: str = ""
     MAY_REBOOT: ClassVar[bool] = True
+
+    @property
+    def unpinned(self) -> str:
+        """Its package, by address without a checksum."""
+        return without_checksum(self.package, self.sha256)
 
 
 class PeermemModule(ModuleBase):

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from vgpu_cfg.model.frozen import Frozen
-from vgpu_cfg.model.guests.base import NOTHING, PLAN_KEYS, Ends, GuestNic, ModuleBase
+from vgpu_cfg.model.guests.base import NOTHING, PLAN_KEYS, Ends, GuestNic, ModuleBase, without_checksum
 from vgpu_cfg.model.plan_file.training_entries import Framework
 
 OVER_SSH: frozenset[Framework] = frozenset({"horovod", "mpi"})
@@ -65,10 +65,16 @@ class ImageModule(ModuleBase):
     runtime: Literal["docker", "containerd", "apptainer"] = "docker"
     image: str
     archive: str = ""
+    sha256: str = Field(default="", exclude_if=lambda text: not text)
     framework: Framework = "horovod"
     minimum_free_gib: int = 40
     server: str = ""
     """The registry that the login of another module is for; "" needs none."""
+
+    @property
+    def unpinned(self) -> str:
+        """Its archive, by address without a checksum."""
+        return without_checksum(self.archive, self.sha256)
 
 
 class MeshPeer(Frozen):

@@ -430,6 +430,9 @@ class FileHeader(Frozen):
         "Approvals: network (links of other VMs go down and up), training (a running training is ended), "
         "irreversible (a change that cannot be undone)."
     )
+    unpinned: bool = key(
+        "Whether packages and image archives may be fetched by address without a checksum.", default="false"
+    )
     from_: Annotated[Stated[ZonedMoment], Field(alias="from")] = key(
         "From when the plan holds its GPUs: before it `apply` reserves them, and makes no VM."
     )

@@ -111,6 +111,9 @@ class CudaEntry(Frozen):
     )
     sha256: Sha256 = key("Its checksum.", IN_GUEST, "not checked")
     repository: Url = key("Where NVIDIA's packages are; a mirror of NVIDIA's.", IN_GUEST, "NVIDIA's")
+    keyring_sha256: Sha256 = key(
+        "The checksum of the repository's cuda-keyring package.", IN_GUEST, "NVIDIA's of this distribution"
+    )
 
 
 GuestDriver = Annotated[

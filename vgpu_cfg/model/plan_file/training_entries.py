@@ -29,6 +29,7 @@ from vgpu_cfg.model.plan_file.guest_fields import (
     Rate,
     Registry,
     RegistryUser,
+    Sha256,
     SharedPath,
     ShellVariable,
     VariableValue,
@@ -113,6 +114,7 @@ class TrainingEntry(Frozen):
         IN_GUEST,
         "it is pulled",
     )
+    archive_sha256: Sha256 = key("The checksum of `archive`.", IN_GUEST, "not checked")
     workers: Texts = Field(
         description="Globs of names of this plan's VMs, one or a list; they are counted in the plan's order.",
         json_schema_extra={"x-takes-effect": IN_GUEST.value},

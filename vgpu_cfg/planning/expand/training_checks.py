@@ -34,6 +34,9 @@ class Team:
 
 def check_training(entry: TrainingEntry, part: Part, context: VmContext) -> Iterator[DocumentFault]:
     """Yield what is wrong in `training` whatever the VMs are."""
+    if entry.archive_sha256 and not entry.archive:
+        message = "`archive_sha256` is of an `archive`, and there is none"
+        yield part.fault(("archive_sha256",), message, "add `archive`, or remove it")
     if not entry.image:
         for key in ("archive", "mounts", "registry"):
             if getattr(entry, key):

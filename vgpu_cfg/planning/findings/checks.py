@@ -270,6 +270,7 @@ CHECKS: dict[Code, Check] = {
         (Code.SETTING_OWNED, "somebody else owns the host's settings", _E, _V),
         (Code.HOST_NOT_EMPTIED, "a host cannot be emptied", _E, _V),
         (Code.CLUSTER_TOO_FULL, "the rest of the cluster cannot carry what runs on a host", _E, _R),
+        (Code.NOT_PINNED, "what a guest would run as root is fetched without a checksum", _E, _V),
         (Code.DISRUPTION_NOT_ALLOWED, "a change needs a disruption that the plan does not allow", _E, _V),
         (Code.OUTSIDE_WINDOW, "it is outside the maintenance window", _W, _V),
         (Code.NIC_IN_USE, "a NIC would be taken from the host or from a VM", _E, _V),

@@ -8,12 +8,13 @@ from datetime import datetime
 from vgpu_cfg.catalog.driver_branches import load_driver_branches
 from vgpu_cfg.documents.foreign import read_foreign
 from vgpu_cfg.errors import DocumentError
-from vgpu_cfg.model.desired import DesiredDiskGrowth, ScratchSource
+from vgpu_cfg.model.desired import DesiredDiskGrowth, DesiredPlan, ScratchSource
 from vgpu_cfg.model.guests.base import PLAN_KEYS
 from vgpu_cfg.model.guests.modules import DriverModule, HostNameModule, HostsModule, LicenceModule
 from vgpu_cfg.model.guests.training_modules import ImageModule
 from vgpu_cfg.model.guests.user_data import OWN_VALUES
 from vgpu_cfg.model.plan.change import StageGuest
+from vgpu_cfg.model.plan.severity import Severity
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.wording import gib, listed
@@ -117,6 +118,28 @@ def check_expired(
         if name in expiries and expiries[name] <= now:
             message = f"the token in the secret `{name}` has expired on {expiries[name]:%Y-%m-%d}"
             findings.add_vm(Code.BROUGHT_EXPIRED, resolved.desired, message, "put a new token there")
+
+
+def check_pinned(
+    resolved: ResolvedVm,
+    update: GuestUpdate,
+    changes: Sequence[StageGuest],
+    desired: DesiredPlan,
+    findings: Findings,
+) -> None:
+    """Refuse to fetch what root runs without a checksum, unless the plan file says `unpinned`; then say so.
+
+    What is staged already is not fetched again.
+    """
+    staged = {name for change in changes for name in change.modules}
+    for module in update.spec.modules:
+        if module.kind not in staged or not module.unpinned:
+            continue
+        message = f"{module.kind}: root would run {module.unpinned}, fetched without a checksum"
+        key = "archive_sha256" if isinstance(module, ImageModule) else "sha256"
+        remedy = f"add its `{key}` (sha256sum prints it), or `unpinned: true` to the plan file"
+        severity = Severity.WARNING if desired.unpinned else None
+        findings.add_vm(Code.NOT_PINNED, resolved.desired, message, remedy, severity)
 
 
 def _check_driver(resolved: ResolvedVm, update: GuestUpdate, host_branch: str, findings: Findings) -> None:

@@ -18,6 +18,7 @@ from vgpu_cfg.planning.guests.exposure_checks import check_exposure
 from vgpu_cfg.planning.guests.guest_checks import (
     check_expired,
     check_guest,
+    check_pinned,
     check_secrets,
     check_system,
     check_way_in,
@@ -139,6 +140,7 @@ class GuestPlanner:
         )
         check_replaced(resolved, update, changes, self.options.rotate, self.findings)
         check_expired(resolved, update, changes, self.options.expiries, self._now, self.findings)
+        check_pinned(resolved, update, changes, self.desired, self.findings)
         if not update.will_run:
             self._report_off(resolved, update)
         elif changes and is_reached:

@@ -94,6 +94,7 @@ def _container(team: Team, peer: Peer, runtime: str) -> Iterator[GuestModule]:
         | {
             "image": training.image,
             "archive": training.archive or "",
+            "sha256": training.archive_sha256 or "",
             "framework": training.framework,
             "server": registry.server if registry is not None and not training.archive else "",
         }

@@ -47,6 +47,9 @@ def _flags(situation: Situation) -> Iterator[Candidate]:
         if what:
             flag, command = f"allow={approval}", f"--allow {approval}"
             yield Candidate(FixKind.FLAG, f"approve: {what}", Cost.HOST_RESTART, flag=flag, command=command)
+    if any(situation.errors(Code.NOT_PINNED)):
+        says = "fetch packages and archives without a checksum"
+        yield Candidate(FixKind.LEAVE, says, Cost.WORK, (Edit(("unpinned",), True),))
     if any(situation.errors(Code.MANY_DELETIONS)):
         count = sum(change.kind == "destroy_vm" for change in situation.plan.changes)
         says = f"let {count} VMs be deleted"
@@ -264,9 +267,9 @@ def _training(situation: Situation) -> Iterator[Candidate]:
             words = found.message.partition(" takes ")[2].partition(":")[0].split(" or ")
             for branch in (word.strip() for word in words if word.strip().isdigit()):
                 if own:
-                    says = f"{vm.line} with a guest driver of branch {branch}: put in its real version"
-                    new = package.replace(own, branch)
-                    edits = situation.set_key(vm, ("guest.driver", {"package": new}))
+                    says = f"{vm.line} with a guest driver of branch {branch}: put in version and checksum"
+                    new = {"package": package.replace(own, branch), "sha256": "0" * 64}
+                    edits = situation.set_key(vm, ("guest.driver", new))
                     yield Candidate(FixKind.LEAVE, says, edits=edits)
 
 

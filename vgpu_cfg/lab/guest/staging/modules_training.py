@@ -123,7 +123,7 @@ def get_image(work: Work) -> WorkResult:
                 f"the disk has {guest.free_mib // 1024} GiB free, the image wants {least // 1024}"
             )
         if work.text("archive"):
-            fetch(work, work.text("archive"))
+            fetch(work, work.text("archive"), work.text("sha256") if work.value("sha256") else "")
             size = 8192
         else:
             size = find_image(work, image).size

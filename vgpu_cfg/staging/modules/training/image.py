@@ -24,6 +24,7 @@ def stage(module: ImageModule, context: StagingContext) -> Staged:
         "image": image,
         "registry": registry if "." in registry or ":" in registry else "docker.io",
         "archive": values.package(module.archive) if module.archive else "",
+        "sha256": values.sha256(module.sha256),
         "store": STORES[module.runtime],
         "minimum": module.minimum_free_gib,
         "path": image_file(image),
