@@ -105,6 +105,19 @@ def test_a_reviewed_plan_does_not_cover_vms_that_came_to_the_switch_since(vgpu_c
     assert "does not list erp-2 as disturbed" in ran.told
 
 
+def test_a_host_without_an_uplink_on_the_switch_loses_no_link(vgpu_cfg: CommandLine) -> None:
+    made = estate(users=["erp-1"])
+    made["clusters"][0]["hosts"] = [
+        TWO | {"names": ["esx-1.lab"], "nics": [{"switch": "dvs-prod"}]},
+        TWO | {"names": ["esx-2.lab"], "nics": []},
+    ]
+    made["vms"] = [{"name": f"erp-{n}", "host": f"esx-{n}.lab", "networks": ["prod"]} for n in (1, 2)]
+    write(vgpu_cfg, made, plan(allow=["network"]))
+    shown = vgpu_cfg.done("plan", "p.yaml").told.partition("NETWORK")[0]
+    assert "esx-1.lab" in shown
+    assert "esx-2.lab" not in shown
+
+
 @pytest.mark.parametrize("mtu", [1500, 9000])
 def test_a_switch_keeps_the_mtu_that_a_vm_of_the_plan_uses(vgpu_cfg: CommandLine, mtu: int) -> None:
     made = estate(users=["erp-1"])

@@ -190,18 +190,23 @@ def _guest_work(reach: _Reach, change: StageGuest) -> Iterator[Disturbed]:
 
 
 def _whole_switch(reach: _Reach, edit: EditSwitch) -> Iterator[Disturbed]:
-    """Another MTU takes the uplinks of all members of a distributed switch down and up (KB 419088)."""
+    """Another MTU takes the uplinks of all members of a distributed switch down and up (KB 419088).
+
+    A member without an uplink there has no link to lose, nor have the VMs on it.
+    """
     found = next((one for one in reach.observed.facts.switches if one.moid == edit.switch_moid), None)
     if found is None:
         return
     networks = {one.moid for one in reach.observed.networks if found.uuid and one.switch_uuid == found.uuid}
-    for moid in found.members:
+    members = [moid for moid, uplinks in found.members.items() if uplinks]
+    for moid in members:
         host = reach.observed.host_by_moid.get(moid)
         name = host.name if host is not None else moid
         is_free = _is_free_of_vmknics(moid, networks, reach.observed)
         yield reach.thing("host", name, moid, Experience.LINK_DOWN, through=found.name, is_harmless=is_free)
     for vm in users_of_switch(found, reach.observed):
-        yield reach.vm(vm, Experience.LINK_DOWN, through=found.name)
+        if vm.host_moid is None or vm.host_moid in members:
+            yield reach.vm(vm, Experience.LINK_DOWN, through=found.name)
 
 
 def _is_free_of_vmknics(host_moid: str, networks: Collection[str], observed: Inventory) -> bool:
