@@ -1,0 +1,162 @@
+"""A lab full of strangers, commands that a user types on it, and what was shown and experienced meanwhile."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.command_line import CommandLine, Ran
+from tests.cli.host_watch import state_file
+from vgpu_cfg import execution
+from vgpu_cfg.cli.flows.running import run_flow
+from vgpu_cfg.lab.state.diary import Entry
+from vgpu_cfg.lab.state.inventory import LabState, VirtualMachine
+from vgpu_cfg.model.observed.inventory import Inventory
+from vgpu_cfg.model.observed.vm import MARK_PLAN_KEY
+from vgpu_cfg.model.plan.change import Plan
+
+PLAN_ID = "6b1d7c20-8e4f-4a15-b3d9-27f0c5a91e07"
+ESTATE, PLAN = "estate.yaml", "plan.yaml"
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A plan as it was run, what it was made of, standard output by then, and the changes that were done."""
+
+    plan: Plan
+    observed: Inventory
+    text: str
+    done: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Witnessed:
+    """One command: what it showed before its first change, and what the diaries say afterwards.
+
+    `strangers` maps the moids of VMs that are not the plan's to their names, `own` those that are.
+    `busy` pairs names of VMs with the words in which a plan says that something in their guests ends.
+    """
+
+    ran: Ran
+    shown: tuple[Shown, ...]
+    diary: tuple[Entry, ...]
+    strangers: Mapping[str, str]
+    own: Mapping[str, str]
+    foreign_disks: frozenset[str] = frozenset()
+    busy: frozenset[tuple[str, str]] = frozenset()
+
+
+@dataclass(slots=True)
+class Stage:
+    """One folder with one estate and one plan file, on which commands are run again and again.
+
+    `known` are states of the lab after an estate's first plan. `carried_out` counts commands that
+    changed something.
+    """
+
+    vgpu_cfg: CommandLine
+    patch: pytest.MonkeyPatch
+    known: dict[str, bytes] = field(default_factory=dict)
+    foreign_disks: set[str] = field(default_factory=set)
+    commands: int = 0
+    carried_out: int = 0
+
+    def build(self, estate: Row) -> None:
+        """Let the lab be as an estate makes it."""
+        self.vgpu_cfg.write(ESTATE, json.dumps(estate))
+        self.vgpu_cfg.script(ESTATE)
+        self._state.unlink(missing_ok=True)
+        self.foreign_disks.clear()
+
+    def build_with(self, estate: Row, plan: Row) -> None:
+        """Let the lab be as an estate and a plan that was applied to it make it; both are done only once."""
+        self.build(estate)
+        key = json.dumps([estate, plan])
+        if key not in self.known:
+            self.write(plan)
+            self.vgpu_cfg.done("apply", "--yes", "--allow=network", PLAN)
+            self.known[key] = self._state.read_bytes()
+        self._state.write_bytes(self.known[key])
+
+    def write(self, plan: Row) -> None:
+        """Write the plan file."""
+        self.vgpu_cfg.write(PLAN, json.dumps({"version": 1, "name": "own", "id": PLAN_ID} | plan))
+
+    @property
+    def _state(self) -> Path:
+        return self.vgpu_cfg.folder / state_file(self.vgpu_cfg, ESTATE)
+
+    def run(self, *words: str) -> Witnessed:
+        """Run a command, and tell what was shown and what was experienced."""
+        before = self._look()
+        vms = before.all(VirtualMachine)
+        names = {vm.moid: vm.name for vm in vms}
+        own = {vm.moid for vm in vms if _is_own(vm)}
+        shown: list[Shown] = []
+        with self.patch.context() as patch:
+            patch.setattr(execution, "run_plan", _noting(execution.run_plan, shown))
+            patch.setattr(run_flow, "_read_back", lambda *_: None)  # a quarter of the time
+            ran = self.vgpu_cfg(*words)
+        self.commands += 1
+        self.carried_out += bool(shown)
+        return Witnessed(
+            ran=ran,
+            shown=tuple(shown),
+            diary=tuple(self._look().diary[len(before.diary) :]),
+            strangers={moid: name for moid, name in names.items() if moid not in own},
+            own={moid: names[moid] for moid in own},
+            foreign_disks=frozenset(self.foreign_disks),
+            busy=frozenset((vm.name, text) for vm in vms for text in _endings(vm)),
+        )
+
+    def _look(self) -> LabState:
+        lab = self.vgpu_cfg.lab(ESTATE)
+        lab.settle()
+        return lab.state
+
+
+@contextmanager
+def open_stage(folder: Path) -> Iterator[Stage]:
+    """Yield a stage in a folder."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ESXI_PASSWORD", "lab")
+        patch.setenv("COLUMNS", "200")
+        yield Stage(CommandLine(folder, patch), patch)
+
+
+def _is_own(vm: VirtualMachine) -> bool:
+    return PLAN_ID in vm.extra_config.get(MARK_PLAN_KEY, "")
+
+
+def _endings(vm: VirtualMachine) -> Iterator[str]:
+    """Yield in which words a plan says that it ends something that runs in a VM's guest."""
+    for one in vm.made_guest.workloads if vm.made_guest is not None else ():
+        yield from ["containers"] * bool(one.runtime)
+        yield from ["the worker's container"] * (one.container == "vgpu-cfg-worker")
+        yield from ["processes on the GPU"] * one.uses_gpu
+
+
+def _noting(run_plan: Callable[..., Any], shown: list[Shown]) -> Callable[..., Any]:
+    """Return `run_plan`, noting what standard output held when it began."""
+
+    def run(plan: Plan, *arguments: Any, **options: Any) -> Any:
+        out = sys.stdout
+        text = out.getvalue() if hasattr(out, "getvalue") else ""
+        report = None
+        try:
+            report = run_plan(plan, *arguments, **options)
+        finally:
+            outcomes = report.outcomes if report is not None else ()
+            done = frozenset(one.change_id for one in outcomes if one.status.value == "done")
+            shown.append(Shown(plan, options["observed"], text, done))
+        return report
+
+    return run
