@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import base64
 import getpass
+import json
 import os
 import shlex
 import subprocess
 import sys
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from threading import Lock
 
@@ -92,6 +95,21 @@ class SecretStore:
     def place(self, name: str) -> str:
         """Say where a secret is kept, as the plan file does."""
         return str(self._references.get(name, name))
+
+
+def expiry_of(text: str) -> datetime | None:
+    """Return when a JSON Web Token expires by its claim `exp` (RFC 7519), None for any other text.
+
+    NVIDIA's client configuration tokens are such (public programs that issue them); a registry's may be.
+    """
+    parts = text.strip().split(".")
+    if len(parts) != 3:
+        return None
+    try:
+        claims = json.loads(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
+        return datetime.fromtimestamp(claims["exp"], UTC)
+    except (ValueError, KeyError, TypeError, OverflowError, OSError, RecursionError):
+        return None
 
 
 def resolve_reference(reference: str, folder: Path, *, of_others: bool = False) -> str | None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
 from vgpu_cfg.catalog.driver_branches import load_driver_branches
 from vgpu_cfg.documents.foreign import read_foreign
 from vgpu_cfg.errors import DocumentError
-from vgpu_cfg.model.desired import DesiredDiskGrowth, DesiredPlan, ScratchSource
-from vgpu_cfg.model.guests.base import PLAN_KEYS
+from vgpu_cfg.model.desired import DesiredDiskGrowth, DesiredPlan, DesiredVm, ScratchSource
+from vgpu_cfg.model.guests.base import PLAN_KEYS, ModuleBase
 from vgpu_cfg.model.guests.modules import DriverModule, HostNameModule, HostsModule, LicenceModule
 from vgpu_cfg.model.guests.training_modules import ImageModule
 from vgpu_cfg.model.guests.user_data import OWN_VALUES
@@ -104,20 +104,12 @@ def check_secrets(
 
 
 def check_expired(
-    resolved: ResolvedVm,
-    update: GuestUpdate,
-    changes: Sequence[StageGuest],
-    expiries: Mapping[str, datetime],
-    now: datetime,
-    findings: Findings,
+    vm: DesiredVm, brought: Iterable[ModuleBase], expired: Mapping[str, datetime], findings: Findings
 ) -> None:
     """Refuse to bring a token that has expired: what rests on it would fail once all else is done."""
-    kinds = {kind for change in changes for kind in change.modules}
-    brought = [module for module in update.spec.modules if module.kind in kinds]
-    for name in dict.fromkeys(name for module in brought for name in module.secrets):
-        if name in expiries and expiries[name] <= now:
-            message = f"the token in the secret `{name}` has expired on {expiries[name]:%Y-%m-%d}"
-            findings.add_vm(Code.BROUGHT_EXPIRED, resolved.desired, message, "put a new token there")
+    for name in dict.fromkeys(name for module in brought for name in module.secrets if name in expired):
+        message = f"the token in the secret `{name}` has expired on {expired[name]:%Y-%m-%d}"
+        findings.add_vm(Code.BROUGHT_EXPIRED, vm, message, "put a new token there")
 
 
 def check_pinned(

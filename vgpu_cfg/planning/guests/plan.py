@@ -74,7 +74,8 @@ class GuestPlanner:
             check_training(desired, self.team, addresses, findings)
         self.keys = KeysOfGuests.of(options, desired.identity, observed)
         check_rotation(desired, observed, self.keys, options.rotate, findings)
-        self._now = observed.read_at
+        now = observed.read_at
+        self._expired = {name: end for name, end in options.expiries.items() if end <= now}
         self._restarts: list[PendingRestart] = []
 
     def stage(
@@ -139,7 +140,9 @@ class GuestPlanner:
             other="new keys" if held is Held.FORMER else "other secret",
         )
         check_replaced(resolved, update, changes, self.options.rotate, self.findings)
-        check_expired(resolved, update, changes, self.options.expiries, self._now, self.findings)
+        kinds = {kind for change in changes for kind in change.modules}
+        brought = [module for module in update.spec.modules if module.kind in kinds]
+        check_expired(resolved.desired, brought, self._expired, self.findings)
         check_pinned(resolved, update, changes, self.desired, self.findings)
         if not update.will_run:
             self._report_off(resolved, update)

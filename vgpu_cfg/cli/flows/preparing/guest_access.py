@@ -26,7 +26,7 @@ from vgpu_cfg.settings.plan_keys import (
     seed_file,
     seeds_of_secret,
 )
-from vgpu_cfg.settings.tokens import expiry_of
+from vgpu_cfg.settings.secrets import expiry_of
 
 if TYPE_CHECKING:
     from vgpu_cfg.cli.compose import Estate
