@@ -119,13 +119,28 @@ def test_a_choice_of_esxi_that_could_leave_one_without_a_gpu_is_told() -> None:
     assert [change.subject.name for change in moves] == ["a", "c"]  # the larger one first
 
 
+def test_no_vm_is_brought_home_to_where_it_has_no_room_any_more() -> None:
+    home = Home(vm="vm-a", host="host-esx-01")
+
+    def given_back(**others: Any) -> Plan:
+        observed = with_home(
+            estate(2, {"a": small("esx-01", power="poweredOff", **OWN), **others}), "a", home
+        )
+        return make_uncordon_plan(targets_of(["host:esx-01"], observed), observed, load_catalog())
+
+    taken = given_back(b=small("esx-01", "grid_a100-40c", on=[A]))
+    assert (findings(taken), kinds(taken)) == ([("VG548", "a")], [])
+    assert "it cannot go home to esx-01: neither its host nor another" in taken.diagnostics[0].message
+    assert kinds(given_back()) == ["power_on_vm a", "set_attributes a"]
+
+
 def test_only_what_is_where_the_drain_left_it_comes_home() -> None:
     home = Home(vm="vm-a", host="host-esx-01", to="host-esx-02")
     observed = with_home(estate(3, {"a": small("esx-02", **OWN)}), "a", home)
     assert home_of(next(vm for vm in observed.vms if vm.name == "a")) == home
 
     def given_back(estate_: Inventory, **more: Any) -> Plan:
-        return make_uncordon_plan(targets_of(["host:esx-01"], estate_), estate_, **more)
+        return make_uncordon_plan(targets_of(["host:esx-01"], estate_), estate_, load_catalog(), **more)
 
     assert kinds(given_back(observed)) == ["relocate_vm a", "set_attributes a"]
     assert kinds(given_back(observed, stays=True)) == ["set_attributes a"]
@@ -172,7 +187,7 @@ def test_a_clone_of_a_vm_that_was_taken_away_is_left_alone() -> None:
     left = with_home(
         with_home(off, "a", Home(vm="vm-a", host="host-esx-01")), "b", Home(vm="vm-a", host="host-esx-01")
     )
-    assert kinds(make_uncordon_plan(targets_of(["host:esx-01"], left), left)) == [
+    assert kinds(make_uncordon_plan(targets_of(["host:esx-01"], left), left, load_catalog())) == [
         "power_on_vm a",
         "set_attributes a",
     ]
@@ -185,7 +200,7 @@ def test_a_name_of_two_vms_is_no_leave_to_switch_either_off() -> None:
     with pytest.raises(Ambiguous, match="2 VMs are called a"):
         drain(observed, power_off=("a",))
     with pytest.raises(Ambiguous, match="2 VMs are called a"):
-        make_uncordon_plan(targets_of(["host:esx-01"], observed), observed, power_off=("a",))
+        make_uncordon_plan(targets_of(["host:esx-01"], observed), observed, load_catalog(), power_off=("a",))
 
 
 def test_vms_of_one_name_leave_and_come_home_each_for_itself() -> None:

@@ -87,6 +87,7 @@ def uncordon(
     yes: bool,
 ) -> int:
     """Give hosts and GPUs back, with the VMs that a drain took from them."""
+    from vgpu_cfg.catalog import load_catalog
     from vgpu_cfg.planning.upkeep.give_back import make_uncordon_plan
     from vgpu_cfg.planning.upkeep.targets import targets_of
 
@@ -95,7 +96,7 @@ def uncordon(
 
     def plan_for(observed: Inventory) -> Plan:
         found = targets_of(targets, observed)
-        return make_uncordon_plan(found, observed, power_off=power_off, stays=stays)
+        return make_uncordon_plan(found, observed, load_catalog(), power_off=power_off, stays=stays)
 
     work = Upkeep("uncordon", hosts_of, plan_for, _EVERY_VM, occasion, asks=True, yes=yes)
     return _work(work, resolve_connection(flags), flags, output)

@@ -8,19 +8,23 @@ somebody has moved or switched meanwhile is left alone, and forgotten.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import field
 
+from vgpu_cfg.catalog import Catalog
 from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.observed.home import Home, home_of
 from vgpu_cfg.model.observed.inventory import Connection, Host, Inventory
 from vgpu_cfg.model.observed.vm import Vm
-from vgpu_cfg.model.plan.change import Change, Plan, Subject
+from vgpu_cfg.model.plan.change import Change, Plan, SetAttributes, Subject
 from vgpu_cfg.model.plan.severity import Severity
 from vgpu_cfg.planning.estate.left_down import bring_back
+from vgpu_cfg.planning.estate.protection import Protection
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.wording import as_counted
+from vgpu_cfg.planning.moves.movables import OwnHost
+from vgpu_cfg.planning.moves.places import find_places
 from vgpu_cfg.planning.upkeep.cordon import by_host, uncordon_host, upkeep_plan
 from vgpu_cfg.planning.upkeep.drain import owner_text
 from vgpu_cfg.planning.upkeep.targets import Target, refuse_unclear
@@ -31,6 +35,7 @@ from vgpu_cfg.planning.vms.lookup.moving import stun_ms, why_cold
 def make_uncordon_plan(
     targets: Sequence[Target],
     observed: Inventory,
+    catalog: Catalog,
     *,
     power_off: Collection[str] = (),
     stays: bool = False,
@@ -40,7 +45,7 @@ def make_uncordon_plan(
     Raises NotFound and Ambiguous for a name in `power_off` that does not mean one VM.
     """
     refuse_unclear(power_off, observed)
-    given = _GivenBack(observed, power_off, stays=stays)
+    given = _GivenBack(observed, catalog, power_off, stays=stays)
     changes: list[Change] = []
     for host, pci_ids in by_host(targets):
         opened = uncordon_host(host, pci_ids)
@@ -49,7 +54,7 @@ def make_uncordon_plan(
         home = host.model_copy(update={"is_in_maintenance_mode": False}) if up else host
         before = [*((opened,) if opened is not None else ()), *up]
         changes += before
-        for returning in given.returning(home) if "" in pci_ids else ():
+        for returning in given.returning(home, pci_ids) if "" in pci_ids else ():
             needs = tuple(one.id for one in before)
             changes += [returning[0].model_copy(update={"needs": needs}), *returning[1:]]
     return upkeep_plan("uncordon", observed, changes, given.touched.values(), given.findings)
@@ -58,26 +63,48 @@ def make_uncordon_plan(
 @dataclass(slots=True)
 class _GivenBack:
     observed: Inventory
+    catalog: Catalog
     power_off: Collection[str]
     stays: bool
     findings: Findings = field(default_factory=Findings)
     touched: dict[str, Vm] = field(default_factory=dict)
 
-    def returning(self, host: Host) -> Iterator[list[Change]]:
+    def returning(self, host: Host, pci_ids: Collection[str]) -> Iterator[list[Change]]:
         """Yield what brings each VM home to a host, in the order of their names."""
-        for vm in sorted(self.observed.vms, key=lambda one: (as_counted(one.name), one.moid)):
-            home = home_of(vm)
-            if home is None or home.host != host.moid:
-                continue
-            if found := self._returning(vm, home, host):
+        homes = {
+            vm.moid: home for vm in self.observed.vms if (home := home_of(vm)) and home.host == host.moid
+        }
+        vms = [vm for vm in self.observed.vms if vm.moid in homes]
+        coming = [vm for vm in vms if _comes(vm, homes[vm.moid])] if host.is_usable and not self.stays else []
+        full = self._without_room(coming, host, pci_ids) if coming else {}
+        for vm in sorted(vms, key=lambda one: (as_counted(one.name), one.moid)):
+            found = self._returning(vm, homes[vm.moid], host)
+            if found and vm.moid in full and not all(isinstance(one, SetAttributes) for one in found):
+                self._tell(vm, f"it cannot go home to {host.name}: {full[vm.moid]}", _WAIT)
+            elif found:
                 self.touched[vm.moid] = vm
                 yield in_turn(vm, found, self.observed)
+
+    def _without_room(self, vms: Sequence[Vm], host: Host, pci_ids: Collection[str]) -> Mapping[str, str]:
+        """Say of VMs, by moid, why their host has no place for them as it will be given back."""
+        cordons = tuple(one for one in host.cordons if one.pci_id not in pci_ids)
+        given = host.model_copy(update={"cordons": cordons})
+        then = self.observed.model_copy(
+            update={
+                "hosts": tuple(
+                    given
+                    if one.moid == host.moid
+                    else one.model_copy(update={"is_in_maintenance_mode": True})
+                    for one in self.observed.hosts
+                )
+            }
+        )
+        return find_places(vms, then, self.catalog, Protection(), home=OwnHost.FIRST).why_not
 
     def _returning(self, vm: Vm, home: Home, host: Host) -> list[Change]:
         gone = forget(vm, owner_text(vm))
         here = self.observed.host_by_moid.get(vm.host_moid or "")
-        is_on_its_way = home.is_moving and not vm.is_on
-        if self.stays or here is None or not (home.is_there(vm) or is_on_its_way):
+        if self.stays or here is None or not _comes(vm, home):
             return [gone]
         if not host.is_usable:
             self._tell(vm, *_why_not_yet(host))
@@ -107,6 +134,14 @@ class _GivenBack:
     def _tell(self, vm: Vm, message: str, remedy: str) -> None:
         subject = Subject(kind="vm", name=vm.name, moid=vm.moid)
         self.findings.add(Code.DRAIN_STAYS, subject, message, remedy, Severity.WARNING)
+
+
+def _comes(vm: Vm, home: Home) -> bool:
+    """Whether a VM is where a drain left it, or was on its way."""
+    return home.is_there(vm) or (home.is_moving and not vm.is_on)
+
+
+_WAIT = "free its place there and uncordon again, or give --stay: then it is forgotten"
 
 
 def _why_not_yet(host: Host) -> tuple[str, str]:
