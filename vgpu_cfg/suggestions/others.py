@@ -135,37 +135,24 @@ class Judge:
 
     def _moved(self, vm: Vm, trial: Trial, end: Inventory) -> OtherVm:
         """Say of a VM that moved whether it could start where it is now, and what it lost."""
-        places = self._starts([vm], end)
-        host = end.host_by_moid.get(vm.host_moid or "")
-        given = places.placements.get(vm.moid)
-        before = self.first.observed.vm_by_moid.get(vm.moid)
-        detail = vm.detail
-        cold = why_cold(detail, trial.observed) if detail is not None and before is not None else ""
-        loses = [f"it is off while it moves: {cold}"] if cold else []
+        detail, host = vm.detail, end.host_by_moid.get(vm.host_moid or "")
+        cold = why_cold(detail, trial.observed) if detail is not None else ""
         nodes = nodes_of_affinity(detail.extra_config.get(AFFINITY_KEY, "")) if detail is not None else ()
         own = {gpu.numa_node for gpu in host.gpus if vm.moid in gpu.vm_moids} if host is not None else set()
-        if nodes and own - {None, *nodes}:
-            loses.append(f"{AFFINITY_KEY} ties it to another NUMA node than that of its GPU there")
-        return OtherVm(
-            vm=vm.name,
-            moid=vm.moid,
-            fate=Fate.MOVED,
-            host=host.name if host is not None and given is not None else "",
-            why=places.why_not.get(vm.moid, ""),
-            loses=tuple(loses),
+        is_far = nodes and own - {None, *nodes}
+        return _other(
+            vm,
+            Fate.MOVED,
+            self._starts([vm], end),
+            f"it is off while it moves: {cold}" if cold else "",
+            f"{AFFINITY_KEY} ties it to another NUMA node than that of its GPU there" if is_far else "",
         )
 
     def _stopped(self, vm: Vm, places: Places) -> OtherVm:
-        given = places.placements.get(vm.moid)
         before = self.first.observed.vm_by_moid.get(vm.moid)
         is_less = before is not None and _devices(vm) < _devices(before)
-        return OtherVm(
-            vm=vm.name,
-            moid=vm.moid,
-            fate=Fate.STOPPED,
-            host=given.host_name if given is not None else "",
-            why=places.why_not.get(vm.moid, ""),
-            loses=("it starts without its passed-through device",) if is_less else (),
+        return _other(
+            vm, Fate.STOPPED, places, "it starts without its passed-through device" if is_less else ""
         )
 
     def _away(self, host: Host, trial: Trial, end: Inventory) -> Iterator[OtherVm]:
@@ -175,17 +162,10 @@ class Judge:
         again = self._starts(vms, end)
         for vm in vms:
             cold = why_cold(vm.detail, trial.observed) if vm.detail is not None else "it is not read"
-            is_hot = vm.moid in elsewhere.placements and not cold
-            given = (elsewhere if is_hot else again).placements.get(vm.moid)
-            why_off = cold if vm.moid in elsewhere.placements else elsewhere.why_not.get(vm.moid, "")
-            yield OtherVm(
-                vm=vm.name,
-                moid=vm.moid,
-                fate=Fate.AWAY,
-                host=given.host_name if given is not None else "",
-                why="" if given is not None else again.why_not.get(vm.moid, ""),
-                loses=() if is_hot else (f"it is off meanwhile: {why_off}",),
-            )
+            if why := elsewhere.why_not.get(vm.moid, "") or cold:
+                yield _other(vm, Fate.AWAY, again, f"it is off meanwhile: {why}")
+            else:
+                yield _other(vm, Fate.AWAY, elsewhere)
 
     def _evacuated(self, trial: Trial, end: Inventory) -> Iterator[OtherVm]:
         """Yield the VMs that DRS is to move away from a host and that no other host takes."""
@@ -195,9 +175,7 @@ class Judge:
                 continue
             vms = [vm for vm in running_vms(host, end) if vm.name in change.evacuates]
             places = find_places(vms, without(AwayHost(host), end), self.catalog, Protection())
-            for vm in vms:
-                if why := places.why_not.get(vm.moid, ""):
-                    yield OtherVm(vm=vm.name, moid=vm.moid, fate=Fate.EVACUATED, why=why)
+            yield from (_other(vm, Fate.EVACUATED, places) for vm in vms if vm.moid in places.why_not)
 
     def _shut_out(self, trial: Trial, end: Inventory, known: Collection[str]) -> Iterator[OtherVm]:
         """Yield the VMs that are off and could start before, near what the plan changes, and then not."""
@@ -215,10 +193,21 @@ class Judge:
         ]
         if not vms:
             return
-        could, can = self._starts(vms, before), self._starts(vms, end)
-        for vm in vms:
-            if vm.moid in could.placements and vm.moid in can.why_not:
-                yield OtherVm(vm=vm.name, moid=vm.moid, fate=Fate.OFF, why=can.why_not[vm.moid])
+        could, can = self._starts(vms, before).placements, self._starts(vms, end)
+        lost = (vm for vm in vms if vm.moid in could and vm.moid in can.why_not)
+        yield from (_other(vm, Fate.OFF, can) for vm in lost)
+
+
+def _other(vm: Vm, fate: Fate, places: Places, *loses: str) -> OtherVm:
+    given = places.placements.get(vm.moid)
+    return OtherVm(
+        vm=vm.name,
+        moid=vm.moid,
+        fate=fate,
+        host=given.host_name if given is not None else "",
+        why=places.why_not.get(vm.moid, ""),
+        loses=tuple(filter(None, loses)),
+    )
 
 
 def is_own(vm: Vm, trial: Trial) -> bool:
