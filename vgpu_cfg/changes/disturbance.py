@@ -54,6 +54,7 @@ from vgpu_cfg.model.plan.change import (
 from vgpu_cfg.model.plan.disturbed import Disturbed, Experience
 from vgpu_cfg.model.plan.host_change import (
     EditSwitch,
+    GraphicsWrite,
     HostWrite,
     MakeSwitch,
     PassthroughWrite,
@@ -305,6 +306,8 @@ def _gpu_modes(reach: _Reach, change: ChangeHost) -> Iterator[Disturbed]:
     match change.write:
         case PassthroughWrite(devices=devices) if not any(one.is_passthrough is not None for one in devices):
             return
+        case GraphicsWrite() as write if not _changes_a_type(write, reach.observed, change.host.moid):
+            return
         case _:
             pass
     for vm in reach.observed.vms_by_host.get(change.host.moid, ()):
@@ -313,6 +316,19 @@ def _gpu_modes(reach: _Reach, change: ChangeHost) -> Iterator[Disturbed]:
             continue
         if detail.vgpus or detail.passthrough_gpus:
             yield reach.vm(vm, Experience.GPU_MODE, through=change.host.name, note="when it starts again")
+
+
+def _changes_a_type(write: GraphicsWrite, observed: Inventory, host_moid: str) -> bool:
+    """Whether a GPU of a host gets another type or mode: each may keep its own under another default."""
+    host = observed.host_by_moid.get(host_moid)
+    if host is None:
+        return True
+    for gpu in host.gpus:
+        follows = gpu.configured_graphics_type or write.default_type or gpu.graphics_type
+        after = write.graphics_types.get(gpu.pci_id) or follows
+        if after != gpu.graphics_type or write.vgpu_modes.get(gpu.pci_id) not in (None, gpu.vgpu_mode):
+            return True
+    return False
 
 
 def _cluster_option(reach: _Reach, change: SetClusterOption) -> Iterator[Disturbed]:
