@@ -85,7 +85,7 @@ _OF_DISKS = frozenset({"device detach", "disk delete", "disk grow", "disk move"}
 
 def faults_of(witnessed: Witnessed) -> list[Fault]:
     """Return where diaries and announcements differ."""
-    found = [*_missing(witnessed), *_made_up(witnessed), *_unshown(witnessed)]
+    found = [*_untold(witnessed), *_missing(witnessed), *_made_up(witnessed), *_unshown(witnessed)]
     return list(dict.fromkeys(found))
 
 
@@ -103,6 +103,12 @@ def _is_strange(entry: Entry, witnessed: Witnessed) -> bool:
             return is_disk or entry.what == "process end"
         case _:
             return True
+
+
+def _untold(witnessed: Witnessed) -> Iterator[Fault]:
+    """Yield what changed without an entry: then the diary itself is at fault."""
+    for moid in sorted(witnessed.changed - {entry.moid for entry in witnessed.diary}):
+        yield Fault("untold", f"{witnessed.strangers.get(moid) or witnessed.own.get(moid) or moid} changed")
 
 
 # ------------------------------------------------------------------ missing

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -130,6 +131,39 @@ class Case:
     commands: tuple[tuple[Row, tuple[str, ...]], ...]
     tampers: tuple[str, ...] = ()
     fault: Row | None = None
+
+
+# ------------------------------------------------------------- single plans
+
+APPLY = ("apply", "--yes", "plan.yaml")
+PREPARED = {
+    "cluster": "gpu",
+    "names": HOSTS[0],
+    "access": {"ssh": "open-and-close", "user": "root", "password": {"secret": "esxi"}, "host_keys": "pin"},
+}
+
+
+def network_case(*, built: Row | None = None, allow: Sequence[str] = ("network",), **more: Any) -> Case:
+    """Return a case that changes the network `prod` of the shared switch, with approval."""
+    row = {"name": "prod", "switch": SHARED} | more
+    plan = {"vcenter": "lab:estate.yaml", "networks": [row], "allow": list(allow)}
+    return Case(built or estate(), None, ((plan, APPLY),))
+
+
+def host_case(**more: Any) -> Case:
+    """Return a case that prepares the first host."""
+    secrets = {"esxi": "env:ESXI_PASSWORD"}
+    plan = {"vcenter": "lab:estate.yaml", "secrets": secrets, "hosts": [PREPARED | more]}
+    return Case(estate(), None, ((plan, APPLY),))
+
+
+FOUND = {
+    "a member without an uplink": network_case(built=estate(on_switch=1), mtu=9000),
+    "a default type that no GPU follows": host_case(
+        graphics_type="shared", gpus=[{"match": {"pci_id": GPUS[1]}, "use": "vgpu"}]
+    ),
+}
+"""Cases that the search has found, and that are mended."""
 
 
 # ---------------------------------------------------------------- networks

@@ -16,8 +16,10 @@ from tests.cli.command_line import CommandLine, Ran
 from tests.cli.host_watch import state_file
 from vgpu_cfg import execution
 from vgpu_cfg.cli.flows.running import run_flow
+from vgpu_cfg.lab.operations.vms.drafts import device_name
+from vgpu_cfg.lab.state.devices import network_of, nics_of
 from vgpu_cfg.lab.state.diary import Entry
-from vgpu_cfg.lab.state.inventory import LabState, VirtualMachine
+from vgpu_cfg.lab.state.inventory import Host, LabState, VirtualMachine
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import MARK_PLAN_KEY
 from vgpu_cfg.model.plan.change import Plan
@@ -43,6 +45,7 @@ class Witnessed:
 
     `strangers` maps the moids of VMs that are not the plan's to their names, `own` those that are.
     `busy` pairs names of VMs with the words in which a plan says that something in their guests ends.
+    `changed` are the moids of VMs and hosts that are not as they were, whatever their diaries say.
     """
 
     ran: Ran
@@ -52,6 +55,7 @@ class Witnessed:
     own: Mapping[str, str]
     foreign_disks: frozenset[str] = frozenset()
     busy: frozenset[tuple[str, str]] = frozenset()
+    changed: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True)
@@ -97,6 +101,7 @@ class Stage:
     def run(self, *words: str) -> Witnessed:
         """Run a command, and tell what was shown and what was experienced."""
         before = self._look()
+        were = _facts(before)
         vms = before.all(VirtualMachine)
         names = {vm.moid: vm.name for vm in vms}
         own = {vm.moid for vm in vms if _is_own(vm)}
@@ -105,15 +110,18 @@ class Stage:
             patch.setattr(execution, "run_plan", _noting(execution.run_plan, shown))
             patch.setattr(run_flow, "_read_back", lambda *_: None)  # a quarter of the time
             ran = self.vgpu_cfg(*words)
+        after = self._look()
+        are = _facts(after)
         self.commands += 1
         self.carried_out += bool(shown)
         return Witnessed(
             ran=ran,
             shown=tuple(shown),
-            diary=tuple(self._look().diary[len(before.diary) :]),
+            diary=tuple(after.diary[len(before.diary) :]),
             strangers={moid: name for moid, name in names.items() if moid not in own},
             own={moid: names[moid] for moid in own},
             foreign_disks=frozenset(self.foreign_disks),
+            changed=frozenset(moid for moid, facts in were.items() if are.get(moid) != facts),
             busy=frozenset((vm.name, text) for vm in vms for text in _endings(vm)),
         )
 
@@ -134,6 +142,27 @@ def open_stage(folder: Path) -> Iterator[Stage]:
 
 def _is_own(vm: VirtualMachine) -> bool:
     return PLAN_ID in vm.extra_config.get(MARK_PLAN_KEY, "")
+
+
+def _facts(state: LabState) -> dict[str, tuple[object, ...]]:
+    """Return what of each VM and host a change would show, but for what this tool keeps in its settings."""
+    found: dict[str, tuple[object, ...]] = {}
+    for vm in state.all(VirtualMachine):
+        extra = {key: text for key, text in vm.extra_config.items() if "vgpu_cfg" not in key}
+        devices = {
+            key: (device_name(one), getattr(one, "capacityInKB", 0)) for key, one in vm.devices.items()
+        }
+        networks = [network_of(nic) for nic in nics_of(vm.devices)]
+        settings = vm.cpus, vm.memory_mib, vm.hardware_version, vm.parent
+        found[vm.moid] = (vm.name, vm.power_state, vm.host, vm.datastore, *settings, extra, devices, networks)
+    for host in state.all(Host):
+        modes = [
+            (gpu.pci_id, gpu.mig_enabled, gpu.ecc_enabled, gpu.vgpu_mode, gpu.graphics_type)
+            for gpu in host.gpus
+        ]
+        mtus = {name: switch.mtu for name, switch in host.switches.items()}
+        found[host.moid] = (host.in_maintenance, host.boot_time, modes, mtus)
+    return found
 
 
 def _endings(vm: VirtualMachine) -> Iterator[str]:

@@ -14,22 +14,22 @@ import pytest
 from tests.properties.witness.comparison import faults_of
 from tests.properties.witness.plans import (
     HOSTS,
-    SHARED,
     Case,
     estate,
+    host_case,
+    network_case,
     own_plan,
     training_estate,
     training_plan,
 )
 from tests.properties.witness.playing import played
-from tests.properties.witness.stage import Row, Shown, Stage, Witnessed
+from tests.properties.witness.stage import Shown, Stage, Witnessed
 from vgpu_cfg.changes.disturbance import disturbed_by
 from vgpu_cfg.model.plan.disturbed import Disturbed, Experience
 from vgpu_cfg.render.markdown import comment, runbook
 
 Rows = Iterable[Disturbed]
 Mutate = Callable[[Rows], Iterator[Disturbed]]
-APPLY = ("apply", "--yes", "plan.yaml")
 SERVER = "--server=lab:estate.yaml"
 
 
@@ -58,32 +58,8 @@ def also(experience: Experience) -> Mutate:
     return mutate
 
 
-def network(**more: Any) -> Case:
-    row = {"name": "prod", "switch": SHARED} | more
-    return one_plan({"vcenter": "lab:estate.yaml", "networks": [row], "allow": ["network"]})
-
-
-def host(**more: Any) -> Case:
-    entry = {
-        "cluster": "gpu",
-        "names": HOSTS[0],
-        "access": {
-            "ssh": "open-and-close",
-            "user": "root",
-            "password": {"secret": "esxi"},
-            "host_keys": "pin",
-        },
-    }
-    secrets = {"esxi": "env:ESXI_PASSWORD"}
-    return one_plan({"vcenter": "lab:estate.yaml", "secrets": secrets, "hosts": [entry | more]})
-
-
-def one_plan(plan: Row) -> Case:
-    return Case(estate(), None, ((plan, APPLY),))
-
-
-MTU = network(mtu=9000)
-MIG = host(gpus=[{"match": {"numa": 0}, "use": "vgpu", "sharing": "mig"}])
+MTU = network_case(mtu=9000)
+MIG = host_case(gpus=[{"match": {"numa": 0}, "use": "vgpu", "sharing": "mig"}])
 DRAIN = Case(
     estate(drs="manual"),
     own_plan(),
@@ -124,19 +100,13 @@ TABLE = {
     "power off": Mutant(OFF, without(E.POWERED_OFF), "power off"),
     "gpu mode": Mutant(MIG, without(E.GPU_MODE), "gpu mode"),
     "cluster settings": Mutant(
-        host(cluster_options={"evacuate_vgpu": True}), without(E.OPTION, "cluster"), "cluster settings"
+        host_case(cluster_options={"evacuate_vgpu": True}), without(E.OPTION, "cluster"), "cluster settings"
     ),
     "vcenter settings": Mutant(
-        host(cluster_options={"hot_migrate": True}), without(E.OPTION, "vcenter"), "vcenter settings"
+        host_case(cluster_options={"hot_migrate": True}), without(E.OPTION, "vcenter"), "vcenter settings"
     ),
     "process end": Mutant(WORK, without(E.TRAINING_ENDED), "process end"),
-    "approval of a link": Mutant(
-        one_plan(
-            {"vcenter": "lab:estate.yaml", "networks": [{"name": "prod", "switch": SHARED, "mtu": 9000}]}
-        ),
-        unapproved,
-        "unapproved",
-    ),
+    "approval of a link": Mutant(network_case(mtu=9000, allow=[]), unapproved, "unapproved"),
     "a made-up mode": Mutant(MTU, also(E.GPU_MODE), "no GPU mode changed"),
     "a made-up move": Mutant(MTU, also(E.VMOTION), "no vMotion"),
     "a made-up deletion": Mutant(MTU, also(E.DISK_DELETED), "no disk deleted"),

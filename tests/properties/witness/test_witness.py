@@ -41,6 +41,12 @@ def test_what_others_experience_was_shown_and_approved(family: str, stage: Stage
     search(stage, cases, settings(max_examples=examples(count, OFTEN * count)))
 
 
+@pytest.mark.parametrize("name", plans.FOUND)
+def test_what_the_search_has_found_stays_mended(name: str, stage: Stage) -> None:
+    assert played(stage, plans.FOUND[name]) == []
+    assert stage.carried_out
+
+
 @pytest.mark.exhaustive("20,000 plans among strangers: tests/properties/witness")
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("number", range(PARTS))
