@@ -485,7 +485,8 @@ def _vm(name: str, row: Row, hosts: Row, folders: Sequence[Folder]) -> Vm:
     mark = row.get("mark")
     if mark is True:
         mark = f"demo/{row.get('name', name)}"
-    owner = _mark(name, mark, row.get("marked") or {}) if mark else None
+    disks = _disks(name, row)
+    owner = _mark(name, mark, row.get("marked") or {}, disks) if mark else None
     if owner is not None and "marked" in row:
         row = {**row, "extra_config": {**owner.pairs, **(row.get("extra_config") or {})}}
     return Vm(
@@ -498,14 +499,39 @@ def _vm(name: str, row: Row, hosts: Row, folders: Sequence[Folder]) -> Vm:
         instance_uuid=f"uuid-{name}",
         mark=owner,
         origin=VmOrigin(made_at=made["at"], made_by=made["by"]) if (made := row.get("made")) else None,
-        detail=_detail({"reserved": True, "mmio": 128 if row.get("gpus") else None} | dict(row))
+        detail=_detail({"reserved": True, "mmio": 128 if row.get("gpus") else None} | dict(row), disks)
         if row.get("readable", True)
         else None,
     )
 
 
-def _mark(name: str, names: str, more: Row) -> OwnerMark:
-    """Return a mark; `more` says `id` (null: of version 0.1.0), `for` which VM, `by`, `at`, `imported`."""
+def _disks(name: str, row: Row) -> tuple[VirtualDisk, ...]:
+    """Return the disks of a VM: sizes of the plan's own, or rows with a `file`, which others attached."""
+    policy = (f"policy-{row['policy']}" if row["policy"] else "") if "policy" in row else None
+    made = []
+    for number, disk in enumerate(row.get("disks") or [64]):
+        more = disk if isinstance(disk, dict) else {"size": disk}
+        suffix = f"_{number}" if number else ""
+        made.append(
+            VirtualDisk(
+                key=2000 + number,
+                capacity_mib=int(more["size"] * GIB),
+                controller_key=1000,
+                uuid=f"{'other' if 'file' in more else 'disk'}-{number}-{name}",
+                file=more.get("file", f"[vsan] {name}/{name}{suffix}.vmdk"),
+                datastore_moid=f"datastore-{more.get('on', row.get('datastore', 'vsan'))}",
+                first_class_id=more.get("first_class", ""),
+                policy=policy,
+            )
+        )
+    return tuple(made)
+
+
+def _mark(name: str, names: str, more: Row, disks: Sequence[VirtualDisk]) -> OwnerMark:
+    """Return a mark; `more` says `id` (null: of version 0.1.0), `for` which VM, `by`, `at`, `imported`.
+
+    It holds the plan's own of the disks, but for `disks: null`, as of the release before.
+    """
     plan, _, vm = names.partition("/")
     plan_id = more.get("id", PLAN_ID if plan == "demo" else OTHER_ID)
     if plan_id is None:
@@ -519,10 +545,13 @@ def _mark(name: str, names: str, more: Row) -> OwnerMark:
         made_at=more.get("at"),
         is_imported=more.get("imported", False),
         keys=tuple(more.get("keys", ())),
+        disks=tuple(disk.uuid for disk in disks if disk.uuid.startswith("disk-"))
+        if more.get("disks", True)
+        else None,
     )
 
 
-def _detail(row: Row) -> VmDetail:
+def _detail(row: Row, disks: tuple[VirtualDisk, ...] | None = None) -> VmDetail:
     extra = dict(row.get("extra_config") or {})
     if row.get("mmio"):
         extra = {
@@ -563,10 +592,7 @@ def _detail(row: Row) -> VmDetail:
             _passthrough(13020 + number, device) for number, device in enumerate(row.get("passthrough") or ())
         ),
         nics=tuple(_nic(4000 + number, nic) for number, nic in enumerate(row.get("nics") or ())),
-        disks=tuple(
-            VirtualDisk(key=2000 + number, capacity_mib=int(size * GIB), controller_key=1000, policy=policy)
-            for number, size in enumerate(row.get("disks") or [64])
-        ),
+        disks=_disks("template", row) if disks is None else disks,
         controllers=(DiskController(key=1000, kind="scsi"),),
         resource_pool_moid="pool-gpu",
         datastore_moids=(f"datastore-{row.get('datastore', 'vsan')}",),

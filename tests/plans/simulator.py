@@ -6,7 +6,7 @@ here as ESXi would, among those that the plan's own capacity model is not asked 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, assert_never
 
 from tests.fakes.vm_settings import with_settings
@@ -304,7 +304,12 @@ class _World:
         if destination.resource_pool_moid is not None:
             fields["resource_pool_moid"] = destination.resource_pool_moid
         if destination.datastore_moid is not None:
-            fields["datastore_moids"] = (destination.datastore_moid,)
+            stores = {disk.key: destination.datastore_moid for disk in detail.disks}
+            stores |= dict(destination.kept_disks)
+            fields["datastore_moids"] = tuple(dict.fromkeys(stores.values()))
+            fields["disks"] = tuple(
+                disk.model_copy(update={"datastore_moid": stores[disk.key]}) for disk in detail.disks
+            )
         moved = self._set(change.vm, host_moid=destination.host_moid, detail=detail.model_copy(update=fields))
         if moved.is_on:
             self._hold(moved)
@@ -365,6 +370,22 @@ class _World:
             ),
         )
         self._reconfigure(self.vms[moid], change.spec)
+        self._own_disks(self.vms[moid], ())
+
+    def _own_disks(self, vm: Vm, before: Collection[int]) -> None:
+        """Give the disks that a request made UUIDs and files, and let the mark hold them."""
+        detail, mark = vm.detail or VmDetail(), vm.mark
+        new = {disk.key: f"disk-{disk.key}-{vm.moid}" for disk in detail.disks if disk.key not in before}
+        store = {"datastore_moid": detail.datastore_moids[0]} if detail.datastore_moids else {}
+        names = {
+            key: {"uuid": uuid, "file": f"[vsan] {vm.name}/{uuid}.vmdk", **store} for key, uuid in new.items()
+        }
+        disks = tuple(disk.model_copy(update=names.get(disk.key, {})) for disk in detail.disks)
+        if mark is not None and new:
+            mark = mark.model_copy(update={"disks": (*(mark.disks or ()), *new.values()), "new_disks": 0})
+        self.vms[vm.moid] = vm.model_copy(
+            update={"detail": detail.model_copy(update={"disks": disks}), "mark": mark}
+        )
 
     def _reconfigure(self, vm: Vm, spec: VmSpec, *, is_imported: bool = False) -> None:
         live = {key: value for key, value in spec.settings.items() if key in TAKEN_LIVE}
@@ -391,11 +412,15 @@ class _World:
             detail = detail.model_copy(update={"memory_reservation_mib": detail.memory_mib})
         if "vgpu_cfg.plan" in spec.extra_config:
             mark = self._mark(kept, vm.instance_uuid, is_imported=is_imported)
-            vm = vm.model_copy(update={"mark": mark})
+            asked = OwnerMark.parse(spec.extra_config["vgpu_cfg.plan"], "").disks
+            known = asked if asked is not None or vm.mark is None else vm.mark.disks
+            vm = vm.model_copy(update={"mark": mark and mark.model_copy(update={"disks": known})})
+        before = {disk.key for disk in vm.detail.disks} if vm.detail is not None else set()
         self._set_detail(
             vm.model_copy(update={"detail": detail}),
             {"extra_config": kept, "change_version": f"{vm.detail.change_version if vm.detail else 0}+"},
         )
+        self._own_disks(self.vms[vm.moid], before)
 
     def _mark(self, extra: Mapping[str, str], instance_uuid: str, *, is_imported: bool) -> OwnerMark | None:
         """Return the mark as a run completes it, None where it was taken away."""

@@ -29,6 +29,8 @@ TABLE = Path(__file__).parent / "fixes.yaml"
 FIXES: dict[str, list[str]] = read_document(TABLE, name=TABLE.name).data if TABLE.exists() else {}
 REWRITES = bool(os.environ.get("REWRITE_FIXES"))
 NOTHING_HELPS = {
+    "orphan-with-a-snapshot-and-a-disk-of-others": "whether its snapshots may go, only their owner knows",
+    "disk-of-others-that-is-not-there": "which disk is meant, only the user knows",
     "customisation-unread": "who gives the account its privileges lets it read them",
     "customisation-of-another-system": "which specification is meant, only its user knows",
     "customisation-of-another-form": "the same",

@@ -11,7 +11,7 @@ from datetime import datetime
 from vgpu_cfg.execution.run.session import RunSession
 from vgpu_cfg.model.observed.vm import MARK_PLAN_KEY, MARK_VM_KEY, OwnerMark, Vm
 from vgpu_cfg.model.plan.change import MarkVm
-from vgpu_cfg.model.plan.vm_spec import VmSpec
+from vgpu_cfg.model.plan.vm_spec import NewDisk, VmSpec
 from vgpu_cfg.planning.vms.settings.kept_keys import kept_keys
 
 
@@ -21,11 +21,18 @@ def is_marking(spec: VmSpec) -> bool:
     return bool(text) and not OwnerMark.parse(text, "").id
 
 
-def marked_new(spec: VmSpec, name: str, instance_uuid: str, at: datetime, session: RunSession) -> VmSpec:
-    """Return a request with its owner mark complete: of a VM that is made, and gets this instance UUID."""
+def marked_new(
+    spec: VmSpec, name: str, instance_uuid: str, at: datetime, session: RunSession, disks: int
+) -> VmSpec:
+    """Return a request with its owner mark complete: of a VM that is made, and gets this instance UUID.
+
+    `disks` is how many it gets from its template; with those that the request adds they are the plan's.
+    """
     if not is_marking(spec):
         return spec
-    return _with(spec, _mark(name, instance_uuid, session.user, at, session))
+    mark = _mark(name, instance_uuid, session.user, at, session)
+    new_disks = disks + sum(isinstance(device, NewDisk) for device in spec.devices)
+    return _with(spec, mark.model_copy(update={"new_disks": new_disks}))
 
 
 def marked_again(spec: VmSpec, vm: Vm, session: RunSession) -> VmSpec:
@@ -52,6 +59,9 @@ def _mark_again(spec: VmSpec, vm: Vm, session: RunSession) -> OwnerMark:
     if before is not None and before.id and before.made_at is not None:
         made_by, made_at = before.made_by, before.made_at
     mark = _mark(spec.extra_config[MARK_VM_KEY], vm.instance_uuid, made_by, made_at, session)
+    asked = OwnerMark.parse(spec.extra_config[MARK_PLAN_KEY], "")
+    told = asked if asked.disks is not None or asked.new_disks or before is None else before
+    mark = mark.model_copy(update={"disks": told.disks, "new_disks": told.new_disks})
     if before is None:
         return mark
     return mark.model_copy(update={"is_imported": before.is_imported, "keys": mark.keys or before.keys})

@@ -10,7 +10,7 @@ from vgpu_cfg.execution.run.step import Step, StepResult, Waiting, wait_for
 from vgpu_cfg.execution.vms.owner_marks import marked_again, marked_as, marked_new
 from vgpu_cfg.execution.vms.readback import describe_spec, missing_from
 from vgpu_cfg.execution.vms.reconfigure import reconfigure
-from vgpu_cfg.model.observed.vm import PowerState, Vm, VmDetail
+from vgpu_cfg.model.observed.vm import MARK_PLAN_KEY, PowerState, Vm, VmDetail
 from vgpu_cfg.model.plan.change import (
     CloneFrom,
     CreateVm,
@@ -27,6 +27,7 @@ from vgpu_cfg.model.plan.change import (
     UpgradeVm,
 )
 from vgpu_cfg.model.plan.vm_spec import VmSpec
+from vgpu_cfg.planning.estate.disks import listed_disks, owned_disks
 
 
 def create_vm(change: CreateVm, session: RunSession, seed: Mapping[str, str]) -> Step:
@@ -42,7 +43,8 @@ def create_vm(change: CreateVm, session: RunSession, seed: Mapping[str, str]) ->
         before = session.template_detail(change.source.template.moid)
     made = session.find_asked_for(name)
     uuid, begun = session.asked.get(name) or (session.make_id(), session.clock.now())
-    spec = marked_new(change.spec, name, uuid, begun, session)
+    disks = len(before.disks)
+    spec = marked_new(change.spec, name, uuid, begun, session, disks)
     if made is None:
         request = change.model_copy(update={"spec": _with_settings(spec, seed)})
         session.asked[name] = uuid, begun
@@ -59,7 +61,7 @@ def create_vm(change: CreateVm, session: RunSession, seed: Mapping[str, str]) ->
         )
     if vm.instance_uuid.lower() != uuid:
         # The server gave another one: the mark is mended with whatever else is missing.
-        spec = marked_new(change.spec, name, vm.instance_uuid, begun, session)
+        spec = marked_new(change.spec, name, vm.instance_uuid, begun, session, disks)
         missing = missing_from(vm, spec, before)
     version = missing.settings.get("hardware_version")
     if version is not None:
@@ -78,8 +80,26 @@ def create_vm(change: CreateVm, session: RunSession, seed: Mapping[str, str]) ->
     if not missing.is_empty:
         session.half_made[name] = f"made, but lacks {describe_spec(missing)}"
         yield from _check_shown(session, vm, spec, before, missing)
+    session.half_made[name] = "made, but its owner mark does not hold its disks yet"
+    yield from _record_disks(session, vm)
     del session.half_made[name]
     return StepResult(vm_moid=vm.moid)
+
+
+def _record_disks(session: RunSession, vm: Vm) -> Waiting[None]:
+    """Write the UUIDs of the disks that a request of ours has made into the VM's owner mark.
+
+    Only then can they be told from what others attach. What cannot be told now is left to the next run.
+    """
+    uuids = owned_disks(vm).to_record
+    if vm.mark is None or not vm.mark.new_disks or uuids is None:
+        return
+    mark = vm.mark.model_copy(update={"disks": uuids, "new_disks": 0})
+    version = vm.detail.change_version if vm.detail is not None else ""
+    spec = VmSpec(extra_config={MARK_PLAN_KEY: mark.text}, change_version=version or None)
+    yield from reconfigure(vm, spec, f"mark {vm.name}", session)
+    now, missing = yield from _compare(session, vm.moid, spec, vm.detail or VmDetail())
+    yield from _check_shown(session, now, spec, vm.detail or VmDetail(), missing)
 
 
 def _make(request: CreateVm, uuid: str, session: RunSession) -> Waiting[str]:
@@ -131,8 +151,9 @@ def reconfigure_vm(change: ReconfigureVm, session: RunSession) -> Step:
     if missing.extra_config.keys() - spec.extra_config.keys():
         # Keys that name a new device can be set only once vCenter has given the device its own.
         yield from reconfigure(now, missing, f"reconfigure {vm.name}", session)
-        _, missing = yield from _compare(session, vm.moid, spec, before)
+        now, missing = yield from _compare(session, vm.moid, spec, before)
     yield from _check_shown(session, vm, spec, before, missing)
+    yield from _record_disks(session, now)
     return StepResult(vm_moid=vm.moid)
 
 
@@ -161,11 +182,25 @@ def destroy_vm(change: DestroyVm, session: RunSession) -> Step:
             remedy="see which VM it is; " + PLAN_AGAIN,
         )
     _check_off(vm, "a VM that runs is not deleted")
+    _check_disks(vm, change)
     task = session.begin(lambda: session.writer.destroy_vm(vm.moid))
     succeeded((yield from wait_for(task)), f"delete {vm.name}", vm.name)
     if (yield from session.read_vm(vm.moid)) is not None:
         raise NotConfirmed(f"{vm.name} is still there after its deletion", subject=vm.name, remedy=PLAN_AGAIN)
     return StepResult(vm_moid=vm.moid)
+
+
+def _check_disks(vm: Vm, change: DestroyVm) -> None:
+    """Raise StalePlan if a VM has a disk that is not among those that are to go with it."""
+    there = vm.detail.disks if vm.detail is not None else None
+    others = [disk for disk in there or () if disk.identity not in change.disks]
+    if there is None or others:
+        what = listed_disks(others) or "disks that cannot be read"
+        raise StalePlan(
+            f"{vm.name} is not deleted: it has {what}, which would be deleted with it",
+            subject=vm.name,
+            remedy=PLAN_AGAIN,
+        )
 
 
 def set_attributes(change: SetAttributes, session: RunSession) -> Step:

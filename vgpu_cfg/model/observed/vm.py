@@ -53,7 +53,9 @@ class OwnerMark(Frozen):
     a clone is told from it: a clone inherits extraConfig and gets an instance UUID of its own. `made_by` is
     the vCenter account, `made_at` the time. `is_imported` tells that the VM was there before the plan, and
     that nobody has allowed to delete it since. `keys` are those that the plan file stated of it when it was
-    marked. A mark of version 0.1.0 has the two names and nothing else.
+    marked. `disks` are the UUIDs of the disks that are the plan's, None if none were recorded yet;
+    `new_disks` is how many more the request makes that writes the mark: they have no UUIDs before.
+    A mark of version 0.1.0 has the two names and nothing else.
     """
 
     plan: str
@@ -64,6 +66,8 @@ class OwnerMark(Frozen):
     made_at: datetime | None = None
     is_imported: bool = False
     keys: tuple[str, ...] = ()
+    disks: tuple[str, ...] | None = None
+    new_disks: int = 0
 
     @property
     def pairs(self) -> dict[str, str]:
@@ -74,12 +78,18 @@ class OwnerMark(Frozen):
     def text(self) -> str:
         """What `vgpu_cfg.plan` holds. The account stands last: it may hold blanks."""
         if not self.id:
-            return self.plan
+            return f"{self.plan}{self._disk_word}"
         at = "" if self.made_at is None else f" at={self.made_at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
         imported = " imported=yes" if self.is_imported else ""
         keys = f" keys={','.join(quote(key, safe=_PLAIN) for key in self.keys)}" if self.keys else ""
         by = f" by={self.made_by}" if self.made_by else ""
-        return f"{self.plan} id={self.id} uuid={self.instance_uuid}{at}{imported}{keys}{by}"
+        return f"{self.plan} id={self.id} uuid={self.instance_uuid}{at}{imported}{keys}{self._disk_word}{by}"
+
+    @property
+    def _disk_word(self) -> str:
+        new = (f"+{self.new_disks}",) if self.new_disks else ()
+        words = (*(self.disks or ()), *new)
+        return f" disks={','.join(words) or '-'}" if words or self.disks is not None else ""
 
     @classmethod
     def parse(cls, text: str, vm: str) -> OwnerMark:
@@ -88,8 +98,12 @@ class OwnerMark(Frozen):
         rest, _, made_by = f" {rest}".partition(" by=")
         words = dict(word.split("=", maxsplit=1) for word in rest.split() if "=" in word)
         plan_id, instance_uuid = words.get("id", ""), words.get("uuid", "")
+        told = [word for word in words.get("disks", "").split(",") if word]
+        disks = tuple(word.lower() for word in told if word[0] not in "+-")
+        new = sum(int(word[1:]) for word in told if word[0] == "+" and word[1:].isdecimal())
+        recorded = disks if disks or told == ["-"] else None
         if not (is_id(plan_id) and instance_uuid):
-            return cls(plan=plan, vm=vm)
+            return cls(plan=plan, vm=vm, disks=recorded, new_disks=new)
         return cls(
             plan=plan,
             vm=vm,
@@ -99,6 +113,8 @@ class OwnerMark(Frozen):
             made_at=moment_of(words.get("at", "")),
             is_imported="imported" in words,
             keys=tuple(unquote(key) for key in words.get("keys", "").split(",") if key),
+            disks=recorded,
+            new_disks=new,
         )
 
     def is_named(self, plan: PlanIdentity) -> bool:
@@ -208,6 +224,11 @@ class VirtualDisk(Frozen):
     is_shared: bool = False
     has_parent: bool = False
     policy: str | None = None
+
+    @property
+    def identity(self) -> str:
+        """What tells the disk from others: its UUID, else its file, else its place."""
+        return self.uuid or self.file or str(self.key)
 
 
 class DiskController(Frozen):

@@ -248,11 +248,17 @@ class PowerOffVm(ChangeBase):
 
 
 class DestroyVm(ChangeBase):
-    """Delete a powered-off VM with its disks; where `instance_uuid` is given, only the VM that has it."""
+    """Delete a powered-off VM with its disks; where `instance_uuid` is given, only the VM that has it.
+
+    `disks` are the identities of those disks (`VirtualDisk.identity`): a VM with another one is not deleted.
+    `others` are the files of those among them that the plan did not make, and that are named for deletion.
+    """
 
     kind: Literal["destroy_vm"] = "destroy_vm"
     vm: VmRef
     instance_uuid: str = Field(default="", exclude_if=is_nothing)
+    disks: tuple[str, ...] = ()
+    others: tuple[str, ...] = Field(default=(), exclude_if=is_nothing)
 
 
 class SetRule(ChangeBase):
@@ -558,6 +564,9 @@ class Plan(Frozen):
 
 
 def _without_change_version(change: dict[str, object]) -> dict[str, object]:
+    if change["kind"] == "destroy_vm":
+        # Disks of others are changes and edits of their own; the plan's may be told anew by the next reading.
+        return {key: value for key, value in change.items() if key != "disks"}
     spec = change.get("spec")
     if isinstance(spec, dict):
         return change | {"spec": {key: value for key, value in spec.items() if key != "change_version"}}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
 from pydantic import Field
@@ -27,12 +28,16 @@ class MoveVmToFolder(ChangeBase):
 
 
 class Destination(Frozen):
-    """Where a VM is moved: its pool and its datastore stay as they are where none is named."""
+    """Where a VM is moved: its pool and its datastore stay as they are where none is named.
+
+    `kept_disks` maps the keys of the disks that are not the plan's to the datastores on which they stay.
+    """
 
     host_moid: str
     host_name: str
     resource_pool_moid: str | None = None
     datastore_moid: str | None = None
+    kept_disks: Mapping[int, str] = Field(default_factory=dict, exclude_if=is_nothing)
 
 
 class RelocateVm(ChangeBase):

@@ -147,11 +147,12 @@ class SetDiskPolicy(Frozen):
 
 
 class RemoveDevice(Frozen):
-    """Remove a device by its key; `was` says what it was, for a reader."""
+    """Remove a device by its key; `was` says what it was, for a reader. A disk's file stays."""
 
     kind: Literal["remove_device"] = "remove_device"
     key: int
     was: str
+    is_disk: bool = Field(default=False, exclude_if=is_nothing)
 
 
 DeviceEdit = Annotated[

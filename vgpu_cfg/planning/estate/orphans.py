@@ -31,7 +31,7 @@ def orphans_to_delete(
     """
     protection = Protection.of(desired)
     chosen: dict[str, Vm] = {}
-    for name in dict.fromkeys(options.delete):
+    for name in dict.fromkeys(options.deleted_vms):
         named = [vm for vm in owned.orphans if name in (vm.name, vm.inventory_path)]
         if len(named) != 1:
             _refuse(desired, owned, name, named, findings)

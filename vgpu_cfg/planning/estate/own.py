@@ -8,6 +8,7 @@ from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.identity import PlanIdentity
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import OwnerMark, Vm
+from vgpu_cfg.planning.estate.disks import as_imported_disks
 from vgpu_cfg.planning.estate.naming import as_named
 from vgpu_cfg.planning.estate.ownership import assess_ownership
 from vgpu_cfg.planning.estate.site import Site
@@ -38,7 +39,11 @@ def _with_mark(vm: Vm, plan: PlanIdentity) -> Vm:
     if vm.is_of(plan) and vm.mark is not None and vm.mark.id:
         return vm
     uuid = vm.instance_uuid.lower()
-    mark = OwnerMark(plan=plan.name, vm=vm.name, id=plan.id, instance_uuid=uuid, is_imported=True)
+    disks = as_imported_disks(vm)
+    record = disks.to_record if disks is not None else None
+    mark = OwnerMark(
+        plan=plan.name, vm=vm.name, id=plan.id, instance_uuid=uuid, is_imported=True, disks=record
+    )
     detail = vm.detail
     if detail is not None:
         detail = detail.model_copy(update={"extra_config": {**detail.extra_config, **mark.pairs}})

@@ -13,6 +13,7 @@ from vgpu_cfg.model.observed.vm import PassthroughDevice, VirtualNic, VmDetail
 from vgpu_cfg.model.plan_file import size_text
 from vgpu_cfg.model.vgpu import VgpuProfile
 from vgpu_cfg.planning.capacity.nic_functions import SRIOV
+from vgpu_cfg.planning.estate.disks import OwnedDisks, disk_text
 from vgpu_cfg.planning.vms.devices.gpu_devices import has_uvm
 from vgpu_cfg.planning.vms.lookup.gpu_match import DeviceNames
 from vgpu_cfg.planning.vms.lookup.wanted import PVRDMA, VMXNET3
@@ -188,10 +189,16 @@ def _joined(items: Sequence[Item | str]) -> list[Item | str]:
     return made
 
 
-def disks_of(detail: VmDetail, template: VmDetail | None) -> Said:
-    """Say the disks of a VM: how large the template's first one is at least, and those beside it."""
+def disks_of(detail: VmDetail, template: VmDetail | None, owned: OwnedDisks | None = None) -> Said:
+    """Say the disks of a VM: how large the template's first one is at least, and those beside it.
+
+    Disks of others, by `owned`, are left out and named: no plan file asks for them.
+    """
     said = Said()
-    disks = sorted(detail.disks, key=lambda disk: disk.key)
+    disks = sorted(detail.disks if owned is None else owned.own, key=lambda disk: disk.key)
+    said.left_out += (
+        [f"disks: {disk_text(disk)} does not become the plan's" for disk in owned.others] if owned else []
+    )
     kinds = {controller.key: controller.kind for controller in detail.controllers}
     given = {disk.key: disk for disk in template.disks} if template is not None else {}
     inherited = [disk for disk in disks if disk.key in given] if template is not None else disks[:1]

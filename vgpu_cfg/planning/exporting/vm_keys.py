@@ -11,6 +11,7 @@ from vgpu_cfg.model.observed.home import HOME_ATTRIBUTE
 from vgpu_cfg.model.observed.inventory import Host
 from vgpu_cfg.model.observed.vm import PowerState, Vm, VmDetail
 from vgpu_cfg.model.plan_file.vm_options import VmOptions
+from vgpu_cfg.planning.estate.disks import exported_disks
 from vgpu_cfg.planning.exporting.devices import Said, disks_of, gpus_of, nics_of
 from vgpu_cfg.planning.exporting.names import Names
 from vgpu_cfg.planning.vms.lookup.affinity import gpus_on
@@ -65,7 +66,7 @@ def vm_keys(vm: Vm, names: Names, devices: DeviceNames, template: VmDetail | Non
     for key, said in (
         ("gpus", gpus_of(detail, devices)),
         ("nics", nics_of(detail, names.networks, names.shared_macs)),
-        ("disks", disks_of(detail, template)),
+        ("disks", disks_of(detail, template, exported_disks(vm))),
     ):
         _take(keys, key, said, found)
         if said.is_bound and host is not None and len(_hosts_of(names, host)) > 1:

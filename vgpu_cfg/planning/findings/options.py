@@ -18,7 +18,8 @@ class PlanOptions:
     `allow_power_cycle` lets running VMs be switched off for a change, `allow_move` lets VMs of the plan be
     moved to where the plan file says. `delete` names VMs of the plan that
     the plan file does not name, by name or inventory path, never by glob: they are deleted, whatever
-    `only` selects, and no other such VM is. Of many VMs so
+    `only` selects, and no other such VM is. A name in the form `[datastore] path` is a disk's: if its VM is
+    deleted, it goes along, though the plan did not make it. Of many VMs so
     many may go as `allow_destroy` says. `only` restricts the plan to VMs by glob (`hvd-*`,
     `vm:hvd-*`), or to hosts and their VMs (`host:esx-01`); empty means all, and networks are always
     part of it. `fingerprints` tell by its name what a secret is now, without telling it; `PLAN_KEYS` stands
@@ -38,6 +39,16 @@ class PlanOptions:
     expiries: Mapping[str, datetime] = field(default_factory=dict)
     rotate: tuple[str, ...] = ()
     canary: int = 0
+
+    @property
+    def deleted_vms(self) -> tuple[str, ...]:
+        """The names in `delete` that are VMs'."""
+        return tuple(name for name in self.delete if not name.startswith("["))
+
+    @property
+    def deleted_disks(self) -> tuple[str, ...]:
+        """The names in `delete` that are disks'."""
+        return tuple(name for name in self.delete if name.startswith("["))
 
     def selects(self, vm_name: str, host_name: str = "") -> bool:
         """Whether a VM on this host belongs to the part that is wanted."""

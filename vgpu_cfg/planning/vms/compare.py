@@ -11,9 +11,9 @@ from dataclasses import field, replace
 from functools import partial
 
 from vgpu_cfg.late_dataclasses import dataclass
-from vgpu_cfg.model.observed.vm import SettingValue
+from vgpu_cfg.model.observed.vm import OwnerMark, SettingValue
 from vgpu_cfg.model.plan.change import Edit
-from vgpu_cfg.model.plan.vm_spec import NewTpm, RemoveDevice, VmSpec
+from vgpu_cfg.model.plan.vm_spec import NewDisk, NewTpm, RemoveDevice, VmSpec
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.wording import listed
@@ -70,7 +70,7 @@ class Needs:
         """Compare one VM with its template, or with what it shows."""
         asked = [(setting, setting.desired(vm)) for setting in VM_SETTINGS if setting.key not in _OWN]
         wanted = vm.desired.disks if vm.manages("disks") else ()
-        disks = compare_disks(wanted, vm.base, vm.inherited_disks, partial(policy_of, vm))
+        disks = compare_disks(wanted, vm.base, vm.inherited_disks, partial(policy_of, vm), vm.disks)
         manages = vm.manages("gpus")
         return cls(
             vm,
@@ -114,6 +114,7 @@ def compare_vm(vm: PlacedVm, needs: Needs, network_names: Mapping[str, str] | No
     ]
     if edits and (mark := _mark_of_other_keys(vm, edits)) is not None:
         edits.append(mark)
+    edits = _with_new_disks(vm, edits)
     return VmEdits(
         edits=tuple(sorted(edits, key=lambda one: _ORDER[one.topic])),
         overrides=needs.overrides,
@@ -121,7 +122,25 @@ def compare_vm(vm: PlacedVm, needs: Needs, network_names: Mapping[str, str] | No
         tags=needs.tags,
         shrinking=tuple(needs.disks.shrinking),
         grows_disk=needs.disks.grows,
+        missing_disks=len(needs.disks.missing),
     )
+
+
+def _with_new_disks(vm: PlacedVm, edits: list[VmEdit]) -> list[VmEdit]:
+    """Let the owner mark of a VM that exists say how many disks the request adds, which it then names."""
+    added = sum(isinstance(device, NewDisk) for one in edits for device in one.spec.devices)
+    known = vm.resolved.existing.mark if vm.resolved.existing is not None else None
+    if not added or known is None or vm.disks is None:
+        return edits
+    mark = OwnerMark(plan=vm.plan, vm=vm.desired.name, disks=vm.disks.uuids, new_disks=added)
+    wanted = Wanted(
+        f"{mark.text}/{mark.vm}",
+        is_default=True,
+        note=f"with {added} new {'disk' if added == 1 else 'disks'}",
+        is_anew=True,
+    )
+    made = _edit(MARK_ROW, wanted, vm)
+    return edits if made is None else [*(one for one in edits if one.edit.key != MARK_ROW.key), made]
 
 
 def _mark_of_other_keys(vm: PlacedVm, edits: Iterable[VmEdit]) -> VmEdit | None:

@@ -24,6 +24,7 @@ from vgpu_cfg.model.plan.change import (
     UpgradeVm,
     VmRef,
 )
+from vgpu_cfg.planning.estate.disks import disk_text
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import PlanOptions
@@ -160,6 +161,14 @@ def assess_changes(
         message = f"a disk has {gib(before)}, and {gib(after)} are asked: disks do not shrink"
         remedy = f"write `size: {gib(before).replace(' ', '')}`"
         findings.refuse_vm(Code.DISK_SHRINKS, resolved.desired, message, remedy)
+    if edits.missing_disks:
+        what = "1 disk" if edits.missing_disks == 1 else f"{edits.missing_disks} disks"
+        others = listed(map(disk_text, resolved.disks.others)) if resolved.disks is not None else ""
+        message = (
+            f"`disks` asks for {what} that it has none for which is certainly the plan's; it has {others}"
+        )
+        remedy = "nothing is done for them; detach the disks of others, or write `ignore: [disks]`"
+        findings.add_vm(Code.DISK_UNCLEAR, resolved.desired, message, remedy)
     if edits.grows_disk and resolved.base.snapshot_moid is not None:
         message = "a disk of a VM with snapshots cannot grow"
         findings.add_vm(Code.DISK_HAS_SNAPSHOT, resolved.desired, message, "delete its snapshots first")

@@ -12,10 +12,11 @@ from typing import Literal
 
 from vgpu_cfg.model.desired import DesiredPlan, DesiredVm
 from vgpu_cfg.model.observed.inventory import Folder, Inventory
-from vgpu_cfg.model.observed.vm import MARK_PLAN_KEY, MARK_VM_KEY, Vm
+from vgpu_cfg.model.observed.vm import MARK_PLAN_KEY, MARK_VM_KEY, OwnerMark, Vm
 from vgpu_cfg.model.plan.change import Change, Edit, MarkVm, Plan, Subject, VmRef
 from vgpu_cfg.model.plan.severity import Severity
 from vgpu_cfg.model.plan.vm_spec import VmSpec
+from vgpu_cfg.planning.estate.disks import as_imported_disks, disk_text
 from vgpu_cfg.planning.estate.lost import TAKEN_IN, can_go
 from vgpu_cfg.planning.estate.own import as_imported, own_vms
 from vgpu_cfg.planning.estate.ownership import marked_moids
@@ -24,7 +25,7 @@ from vgpu_cfg.planning.estate.site import Site
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import PlanOptions
-from vgpu_cfg.planning.findings.wording import as_counted
+from vgpu_cfg.planning.findings.wording import as_counted, listed
 from vgpu_cfg.planning.vms.new_vms import change_id
 from vgpu_cfg.planning.vms.settings.edits import extra_config_path
 from vgpu_cfg.planning.vms.whole_vms import plan_about_vms
@@ -97,13 +98,19 @@ def with_marks(plan: Plan, observed: Inventory) -> Inventory:
 
 
 def _marking(vm: Vm, desired: DesiredPlan, mark: Literal["imported", "own"]) -> MarkVm:
-    pairs = {MARK_PLAN_KEY: desired.name, MARK_VM_KEY: vm.name}
+    disks = as_imported_disks(vm) if mark == "imported" else None
+    record = disks.to_record if disks is not None else None
+    pairs = OwnerMark(plan=desired.name, vm=vm.name, disks=record).pairs
     verb = "import" if mark == "imported" else "allow deletion of"
     before = None if mark == "imported" else f"{desired.name}, imported"
     after = f"{desired.name}, imported" if mark == "imported" else desired.name
     sets = {extra_config_path(key): value for key, value in pairs.items()}
-    edit = Edit(key="owner_mark", before=before, after=after, sets=sets)
-    return mark_vm(verb, vm, (edit,), pairs, mark)
+    edits = [Edit(key="owner_mark", before=before, after=after, sets=sets)]
+    for key, found in (
+        (("own disks", disks.own), ("disks of others", disks.others)) if disks is not None else ()
+    ):
+        edits += [Edit(key=key, after=listed(map(disk_text, found)))] if found else []
+    return mark_vm(verb, vm, edits, pairs, mark)
 
 
 def mark_vm(

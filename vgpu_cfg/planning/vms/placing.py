@@ -83,6 +83,7 @@ def place_vm(
         nics=_vmxnet3(resolved),
         functions=functions,
         inherited_disks=_inherited_disks(resolved),
+        disks=resolved.disks,
         affinity=affinity,
         affinity_note=_node_note(affinity, final),
         nodes=max(1, len(affinity or ())) if is_sized_anew else 1,

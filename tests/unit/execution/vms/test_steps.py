@@ -25,7 +25,7 @@ from tests.unit.execution.makers import (
 )
 from vgpu_cfg.execution import missing_from, run_plan
 from vgpu_cfg.model.observed.inventory import Inventory
-from vgpu_cfg.model.observed.vm import PowerState, VgpuDevice, Vm, VmDetail
+from vgpu_cfg.model.observed.vm import PowerState, VgpuDevice, VirtualDisk, Vm, VmDetail
 from vgpu_cfg.model.plan.change import (
     RemoveRule,
     RemoveVmGroup,
@@ -354,6 +354,22 @@ def test_a_vm_is_destroyed_once_it_is_off() -> None:
     )
     assert set(statuses(report).values()) == {"done"}
     assert "vm-7" not in server.vms
+
+
+@pytest.mark.parametrize(("attached", "status"), [([], "done"), (["u2"], "failed")])
+def test_a_vm_with_a_disk_that_its_deletion_does_not_list_is_not_deleted(
+    attached: list[str], status: str
+) -> None:
+    server = estate()
+    disks = tuple(
+        VirtualDisk(key=key, capacity_mib=1, controller_key=1000, uuid=uuid)
+        for key, uuid in enumerate(["u1", *attached])
+    )
+    add_own_vm(server, "hvd-01", "vm-7", VmDetail(disks=disks))
+    change = destroy("hvd-01", "vm-7").model_copy(update={"disks": ("u1",)})
+    report, _ = run(server, change)
+    assert statuses(report) == {"destroy hvd-01": status}
+    assert ("vm-7" in server.vms) is bool(attached)
 
 
 def test_a_running_vm_is_not_destroyed_and_a_gone_one_is_gone() -> None:

@@ -23,6 +23,7 @@ from vgpu_cfg.model.plan.vm_spec import (
     RemoveDevice,
 )
 from vgpu_cfg.planning.capacity.nic_functions import SRIOV
+from vgpu_cfg.planning.estate.disks import OwnedDisks
 from vgpu_cfg.planning.findings.wording import gib
 from vgpu_cfg.planning.vms.lookup.wanted import PVRDMA, VMXNET3, WantedNic
 from vgpu_cfg.planning.vms.settings.edits import VmEdit, device_edit
@@ -36,13 +37,15 @@ class DiskEdits:
     """The difference. `shrinking` names disks that are larger than what is asked, as (MiB now, MiB asked).
 
     `there` are the disks that the VM has already, of those that are asked for or came with its template, by
-    their keys, each with its entry if it has one.
+    their keys, each with its entry if it has one. `missing` are the entries for which the VM has no disk that
+    is certainly the plan's, though it has one that may be: nothing is done for them.
     """
 
     edits: list[VmEdit] = field(default_factory=list)
     there: dict[int, DesiredDisk | None] = field(default_factory=dict)
     shrinking: list[tuple[int, int]] = field(default_factory=list)
     grows: bool = False
+    missing: list[DesiredDisk] = field(default_factory=list)
 
 
 def compare_nics(wanted: Sequence[WantedNic], detail: VmDetail, names: Mapping[str, str]) -> Iterator[VmEdit]:
@@ -133,27 +136,35 @@ def compare_disks(
     detail: VmDetail,
     inherited: frozenset[int],
     policy_of: Callable[[DesiredDisk], PolicyRef | None] = _no_policy,
+    owned: OwnedDisks | None = None,
 ) -> DiskEdits:
     """List the edits that grow the template's first disk and add the plan's own.
 
     `inherited` are the keys of the disks that came with the template, which a clone keeps. The
-    others are the plan's: matched by the kind of their controller, then in their order. `policy_of` says
-    which storage policy a new disk gets.
+    others are the plan's: matched by the kind of their controller, then in their order. Disks that are not
+    the plan's by `owned` do not count at all. `policy_of` says which storage policy a new disk gets.
     """
     result = DiskEdits()
-    result.there = dict.fromkeys(disk.key for disk in detail.disks if disk.key in inherited)
+    plans = detail.disks if owned is None else owned.own
+    is_unclear = owned is not None and not owned.is_certain and bool(owned.others)
+    result.there = dict.fromkeys(disk.key for disk in plans if disk.key in inherited)
     kinds = {controller.key: controller.kind for controller in detail.controllers}
-    disks = sorted(detail.disks, key=lambda disk: disk.key)
+    disks = sorted(plans, key=lambda disk: disk.key)
     own = [disk for disk in disks if disk.key not in inherited]
     for want in wanted:
         if isinstance(want, DesiredDiskGrowth):
             first = next((disk for disk in disks if disk.key in inherited), None)
-            if first is not None:
-                result.there[first.key] = want
-            if first is not None and first.capacity_mib < want.size_mib:
+            if first is None:
+                result.missing.append(want)
+                continue
+            result.there[first.key] = want
+            if first.capacity_mib < want.size_mib:
                 _grow(first.key, first.capacity_mib, want.size_mib, result)
             continue
         alike = [disk for disk in own if kinds.get(disk.controller_key, want.controller) == want.controller]
+        if not alike and is_unclear:
+            result.missing.append(want)
+            continue
         if not alike:
             _add(want, policy_of(want), result)
             continue

@@ -10,6 +10,7 @@ from vgpu_cfg.model.desired import DesiredVm
 from vgpu_cfg.model.observed.inventory import Cluster, Host
 from vgpu_cfg.model.observed.tags import TagCategory
 from vgpu_cfg.model.observed.vm import SettingValue, VmDetail
+from vgpu_cfg.planning.estate.disks import OwnedDisks
 from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
 from vgpu_cfg.planning.vms.lookup.wanted import (
     PVRDMA,
@@ -28,6 +29,7 @@ class PlacedVm:
     where nobody tells. `gpu_notes` go with the `gpus`; `device_groups` names the groups that members among
     them bear the keys of. `functions` are the NICs that are no virtual ones. `affinity` None leaves the NUMA
     affinity alone, an empty one removes it. Over `nodes` NUMA nodes the CPUs are split into sockets.
+    `disks` are those of one that exists, told apart.
     `cores_per_numa_node` is 0 where ESXi shall shape the virtual NUMA nodes, None where they stay as they
     are. `addresses` is what is kept of the NICs on the VM, None where that is left alone. `key_providers` and
     `tag_categories` are those of the vCenter, None where they were not read. `held_mmio_gb` is what this tool
@@ -45,6 +47,7 @@ class PlacedVm:
     nics: tuple[WantedNic, ...] | None = None
     functions: tuple[PlannedFunction, ...] = ()
     inherited_disks: frozenset[int] = frozenset()
+    disks: OwnedDisks | None = None
     affinity: tuple[int, ...] | None = None
     affinity_note: str = ""
     nodes: int = 1

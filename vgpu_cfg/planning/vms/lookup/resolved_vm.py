@@ -19,6 +19,7 @@ from vgpu_cfg.model.observed.inventory import (
 from vgpu_cfg.model.observed.vm import Vm, VmDetail
 from vgpu_cfg.model.plan.vm_spec import NicBacking
 from vgpu_cfg.model.plan_file import GpuEntry
+from vgpu_cfg.planning.estate.disks import Layout, OwnedDisks, own_datastores, owned_disks
 from vgpu_cfg.planning.estate.protection import Covering
 from vgpu_cfg.planning.estate.site import Site
 from vgpu_cfg.planning.findings.checks import Code
@@ -97,6 +98,26 @@ class ResolvedVm:
     def name(self) -> str:
         """The VM's name."""
         return self.desired.name
+
+    @property
+    def disks(self) -> OwnedDisks | None:
+        """Whose its disks are, None for a VM that is yet to be made."""
+        if self.existing is None:
+            return None
+        return owned_disks(self.existing, self._layout)
+
+    @property
+    def _layout(self) -> Layout | None:
+        return Layout.of(self.desired, self.template.detail if self.template is not None else None)
+
+    @property
+    def own_datastores(self) -> tuple[str, ...]:
+        """The datastores that its own files are on."""
+        return (
+            self.base.datastore_moids
+            if self.existing is None
+            else own_datastores(self.existing, self._layout)
+        )
 
     @property
     def datastore_moids(self) -> frozenset[str]:

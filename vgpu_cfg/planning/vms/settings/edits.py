@@ -59,6 +59,7 @@ class VmEdits:
     `overrides` go to its cluster, `attributes` to vCenter's custom attributes, `tags` to its REST side.
     `shrinking` names disks that
     are larger than what is asked, as (MiB now, MiB asked); `grows_disk` tells whether one is made larger.
+    So many `missing_disks` are asked for that no disk of the VM is certain to be.
     """
 
     edits: tuple[VmEdit, ...] = ()
@@ -67,6 +68,7 @@ class VmEdits:
     tags: tuple[TagEdit, ...] = ()
     shrinking: tuple[tuple[int, int], ...] = ()
     grows_disk: bool = False
+    missing_disks: int = 0
 
     @property
     def is_live(self) -> bool:

@@ -13,6 +13,7 @@ from vgpu_cfg.model.guests.addresses import ADDRESSES_KEY
 from vgpu_cfg.model.observed.vm import MARK_PLAN_KEY, MARK_VM_KEY, OwnerMark, SettingValue, VmDetail
 from vgpu_cfg.model.rdma import asks_gpudirect
 from vgpu_cfg.planning.capacity.mmio import SIZE_KEY, USE_KEY
+from vgpu_cfg.planning.findings.wording import listed
 from vgpu_cfg.planning.vms.lookup.placed import PlacedVm
 from vgpu_cfg.planning.vms.settings.extra_config import current
 from vgpu_cfg.planning.vms.settings.setting import Carrier, Topic, VmSetting, Wanted
@@ -73,13 +74,18 @@ def _addresses(vm: PlacedVm) -> Wanted | None:
 
 
 def _mark(vm: PlacedVm) -> Wanted | None:
-    """Mark a new VM, and one whose mark holds no id yet or a former name of the plan."""
+    """Mark a new VM, and one whose mark holds no id yet, a former name of the plan, or not its disks."""
     found = vm.resolved.existing.mark if vm.resolved.existing is not None else None
-    if found is not None and found.id and (found.plan, found.vm) == (vm.plan, vm.desired.name):
+    disks = vm.disks.to_record if vm.disks is not None else None
+    is_named = found is not None and found.id and (found.plan, found.vm) == (vm.plan, vm.desired.name)
+    if is_named and disks is None:
         return None
-    is_anew = found is not None and not found.id
-    note = f"of {vm.desired.name}, which was {found.vm}" if found and found.vm != vm.desired.name else ""
-    return Wanted(f"{vm.plan}/{vm.desired.name}", is_default=True, is_anew=is_anew, note=note)
+    is_anew = found is not None and (not found.id or disks is not None)
+    notes = [f"of {vm.desired.name}, which was {found.vm}"] if found and found.vm != vm.desired.name else []
+    if vm.disks is not None and disks is not None:
+        notes.append(f"its disks are {listed(disk.file for disk in vm.disks.own)}")
+    mark = OwnerMark(plan=vm.plan, vm=vm.desired.name, disks=disks)
+    return Wanted(f"{mark.text}/{mark.vm}", is_default=True, is_anew=is_anew, note="; ".join(notes))
 
 
 def _mark_in(detail: VmDetail) -> OwnerMark | None:
@@ -94,7 +100,10 @@ def _mark_of(detail: VmDetail) -> str | None:
 
 def _mark_text(detail: VmDetail) -> str | None:
     mark = _mark_in(detail)
-    return None if mark is None else mark.plan if mark.id else f"{mark.plan}, without an id"
+    if mark is None:
+        return None
+    lacks = "" if mark.id and mark.disks is not None and not mark.new_disks else ", without its disks"
+    return f"{mark.plan}{lacks}" if mark.id else f"{mark.plan}, without an id"
 
 
 def _is_true(key: str) -> Callable[[SettingValue, VmDetail], bool]:
@@ -144,7 +153,7 @@ MARK_ROW = VmSetting(
         zip((MARK_PLAN_KEY, MARK_VM_KEY), str(value).split("/", maxsplit=1), strict=True)
     ),
     read=_mark_of,
-    text=lambda value: str(value).partition("/")[0],
+    text=lambda value: str(value).partition("/")[0].partition(" ")[0],
     found_text=_mark_text,
     default="the plan's name and the VM's",
     privilege=_ADVANCED,

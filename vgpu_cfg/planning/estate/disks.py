@@ -1,0 +1,195 @@
+"""Whose a VM's disks are: the plan's, known by the UUIDs in the owner mark, or others'.
+
+Somebody may attach a disk to a VM of the plan at any place on its controllers. So a disk is the plan's only
+if the owner mark holds its UUID, or, of a mark that holds none yet, if the clone has clearly made it. Unknown
+is never a yes: such a disk is not compared, grown, moved or deleted (docs/decisions/0076).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from vgpu_cfg.late_dataclasses import dataclass
+from vgpu_cfg.model.desired import DesiredNewDisk, DesiredVm, ScratchSource
+from vgpu_cfg.model.observed.vm import OwnerMark, VirtualDisk, Vm, VmDetail
+from vgpu_cfg.planning.findings.wording import gib
+
+_NUMBER = re.compile(r"(-\d{6})?\.vmdk$", re.IGNORECASE)
+"""The end of a disk's file name: a delta's number goes before the suffix."""
+
+
+@dataclass(frozen=True, slots=True)
+class DiskKind:
+    """A kind of disk, how it is told, and whether one may be the plan's: the clone makes some kinds only."""
+
+    name: str
+    is_it: Callable[[VirtualDisk], bool]
+    may_be_own: bool
+
+
+KINDS = (
+    DiskKind("first-class disk", lambda disk: bool(disk.first_class_id), may_be_own=False),
+    DiskKind("raw device mapping", lambda disk: bool(disk.lun_uuid), may_be_own=False),
+    DiskKind("disk that several VMs share", lambda disk: disk.is_shared, may_be_own=False),
+    # Of a linked clone, or after a snapshot: the delta has the UUID of the disk that it continues.
+    DiskKind("delta disk", lambda disk: disk.has_parent, may_be_own=True),
+    DiskKind("disk", lambda _disk: True, may_be_own=True),
+)
+"""All kinds; the first that fits counts.
+
+A VM that is restored in its own place from a backup has new disks, which its mark does not know: they are
+others'. One that is restored beside it is a copy, and not the plan's at all.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnedDisks:
+    """The disks of a VM: `own` are the plan's, `others` are not, in the order of their keys.
+
+    `is_recorded` tells that the owner mark holds the UUIDs of `own`, and of no disk that is yet to be named.
+    `is_certain` tells that no disk among `others` may have been made by the plan.
+    """
+
+    own: tuple[VirtualDisk, ...] = ()
+    others: tuple[VirtualDisk, ...] = ()
+    is_recorded: bool = False
+    is_certain: bool = True
+
+    @property
+    def keys(self) -> frozenset[int]:
+        """The device keys of the plan's disks."""
+        return frozenset(disk.key for disk in self.own)
+
+    @property
+    def to_record(self) -> tuple[str, ...] | None:
+        """The UUIDs that the owner mark is to hold, None if it holds them, or if they are not certain."""
+        return self.uuids if self.uuids and self.is_certain and not self.is_recorded else None
+
+    @property
+    def uuids(self) -> tuple[str, ...]:
+        """The UUIDs of the plan's disks, none if one is not told."""
+        uuids = tuple(disk.uuid for disk in self.own)
+        return uuids if all(uuids) else ()
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What the plan has made a VM's disks from.
+
+    `template` holds the sizes of the template's disks by their keys, in MiB, `added` those of the disks that
+    the plan file adds.
+    """
+
+    template: Mapping[int, int]
+    added: tuple[int, ...] = ()
+
+    @classmethod
+    def of(cls, vm: DesiredVm, template: VmDetail | None) -> Layout | None:
+        """Return what the plan file and the template tell, None if the template is not there."""
+        if template is None and not isinstance(vm.source, ScratchSource):
+            return None
+        given = {disk.key: disk.capacity_mib for disk in template.disks} if template is not None else {}
+        return cls(given, tuple(disk.size_mib for disk in vm.disks if isinstance(disk, DesiredNewDisk)))
+
+
+def kind_of(disk: VirtualDisk) -> DiskKind:
+    """Return a disk's kind."""
+    return next(kind for kind in KINDS if kind.is_it(disk))
+
+
+def disk_text(disk: VirtualDisk) -> str:
+    """Describe a disk to a reader: its file, its size, and its kind unless it is a plain one."""
+    kind = kind_of(disk).name
+    return (
+        f"{disk.file or f'disk {disk.key}'} ({gib(disk.capacity_mib)}{'' if kind == 'disk' else f', {kind}'})"
+    )
+
+
+def owned_disks(vm: Vm, layout: Layout | None = None) -> OwnedDisks:
+    """Tell a VM's disks apart; `layout` counts only until the owner mark holds their UUIDs."""
+    disks = sorted(vm.detail.disks if vm.detail is not None else (), key=lambda disk: disk.key)
+    possible = [disk for disk in disks if kind_of(disk).may_be_own]
+    mark = vm.mark or OwnerMark(plan="", vm="")
+    count = Counter(disk.uuid for disk in disks)
+    known = [disk for disk in possible if disk.uuid in (mark.disks or ()) and count[disk.uuid] == 1]
+    own, is_certain = known, True
+    is_recorded = mark.disks is not None and not mark.new_disks
+    if not is_recorded:
+        rest = [disk for disk in possible if disk not in known]
+        made, is_certain = (rest, True)
+        if len(rest) != mark.new_disks or not rest:
+            made, is_certain = _clearly_made(vm, mark, rest, layout)
+        own = known + made
+    keys = {disk.key for disk in own}
+    return OwnedDisks(
+        own=tuple(disk for disk in disks if disk.key in keys),
+        others=tuple(disk for disk in disks if disk.key not in keys),
+        is_recorded=is_recorded,
+        is_certain=is_certain,
+    )
+
+
+def own_datastores(vm: Vm, layout: Layout | None = None) -> tuple[str, ...]:
+    """Return the datastores that a VM's own files are on, all if they are not told apart."""
+    own = [disk.datastore_moid for disk in owned_disks(vm, layout).own]
+    detail = vm.detail or VmDetail()
+    return tuple(dict.fromkeys(own)) if own and all(own) else detail.datastore_moids
+
+
+def as_imported_disks(vm: Vm) -> OwnedDisks | None:
+    """Return which disks an import makes the plan's: those beside the VM's first one, of a kind it may own.
+
+    None if UUIDs are not told, or if there is no such disk: the mark then holds none.
+    """
+    disks = sorted(vm.detail.disks if vm.detail is not None else (), key=lambda disk: disk.key)
+    possible = [disk for disk in disks if kind_of(disk).may_be_own]
+    own = tuple(disk for disk in possible if _folder(disk) == _folder(possible[0]))
+    if not own or not all(disk.uuid for disk in own):
+        return None
+    return OwnedDisks(own=own, others=tuple(disk for disk in disks if disk not in own))
+
+
+def exported_disks(vm: Vm) -> OwnedDisks | None:
+    """Return the disks of a VM in a plan file written for it: as recorded, else as imported."""
+    found = owned_disks(vm)
+    return found if found.is_recorded else as_imported_disks(vm)
+
+
+def _clearly_made(
+    vm: Vm, mark: OwnerMark, disks: Sequence[VirtualDisk], layout: Layout | None
+) -> tuple[list[VirtualDisk], bool]:
+    """Return which of `disks` the clone has made beyond doubt, and whether it has made no other.
+
+    vCenter names a clone's first disk after the VM, and puts its other disks beside it, at the places of the
+    template's. Those that the plan file adds are beside it, too: they count if there are just as many of just
+    these sizes.
+    """
+    names = {name.casefold() for name in (mark.vm, vm.called, vm.name) if name}
+    first = next((disk for disk in disks if _stem(disk) in names), None)
+    if first is None:
+        return [], False
+    if layout is None:
+        return [first], False
+    given = layout.template
+    beside = [disk for disk in disks if _folder(disk) == _folder(first)]
+    made = [disk for disk in beside if disk.key in given and disk.capacity_mib >= given[disk.key]]
+    rest = [disk for disk in beside if disk not in made]
+    is_added = sorted(disk.capacity_mib for disk in rest) == sorted(layout.added)
+    more = rest if is_added else [first] if first in rest else []
+    return [*made, *more], is_added or not layout.added
+
+
+def _folder(disk: VirtualDisk) -> str:
+    return disk.file.rpartition("/")[0]
+
+
+def _stem(disk: VirtualDisk) -> str:
+    """Return the name of a disk's file without its suffix, and without the number of a delta."""
+    return _NUMBER.sub("", disk.file.rpartition("/")[2]).casefold()
+
+
+def listed_disks(disks: Iterable[VirtualDisk]) -> str:
+    """Describe disks to a reader."""
+    return ", ".join(map(disk_text, disks))
