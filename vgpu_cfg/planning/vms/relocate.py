@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from vgpu_cfg.model.observed.inventory import Datastore, Folder, Host, Inventory, ResourcePool
 from vgpu_cfg.model.observed.names import escaped
-from vgpu_cfg.model.observed.vm import Vm
+from vgpu_cfg.model.observed.vm import VirtualDisk, Vm
 from vgpu_cfg.model.plan.change import (
     Change,
     Destination,
@@ -20,6 +20,7 @@ from vgpu_cfg.model.plan.change import (
     Subject,
     VmRef,
 )
+from vgpu_cfg.planning.estate.disks import disk_text
 from vgpu_cfg.planning.vms.new_vms import change_id
 
 
@@ -55,17 +56,22 @@ def relocation(  # noqa: PLR0913 - from where and to where, and how
     *,
     pool: tuple[str, ResourcePool] | None = None,
     datastore: tuple[str, Datastore] | None = None,
+    kept: Sequence[VirtualDisk] = (),
     is_running: bool,
     stun_ms: int | None = None,
 ) -> RelocateVm:
     """Return the change that moves a VM; of a pool and a datastore the name before and the new one.
 
-    It burdens the target host.
+    It burdens the target host. `kept` are the VM's disks that stay on their datastores.
     """
+    stay = {disk.key: disk.datastore_moid for disk in kept} if datastore is not None else {}
     return RelocateVm(
         id=change_id("move", name),
         subject=Subject(kind="vm", name=name, moid=vm.moid),
-        edits=tuple(_edits(source, target, pool, datastore)),
+        edits=(
+            *_edits(source, target, pool, datastore),
+            *(_kept(disk, stay[disk.key]) for disk in kept if disk.key in stay),
+        ),
         impact=Impact.VMOTION if is_running else Impact.NONE,
         host_moid=target.moid,
         vm=VmRef(name=name, moid=vm.moid),
@@ -74,6 +80,7 @@ def relocation(  # noqa: PLR0913 - from where and to where, and how
             host_name=target.name,
             resource_pool_moid=None if pool is None else pool[1].moid,
             datastore_moid=None if datastore is None else datastore[1].moid,
+            kept_disks=stay,
         ),
         is_running=is_running,
         stun_ms=stun_ms if is_running else None,
@@ -101,6 +108,11 @@ def within_windows(
         update = {"windows": texts, "takes_seconds": max((seconds for _, seconds in own), default=0)}
         bound.append(change.model_copy(update=update) if own else change)
     return bound
+
+
+def _kept(disk: VirtualDisk, store: str) -> Edit:
+    sets = {f"disk[{disk.key}].diskId": str(disk.key), f"disk[{disk.key}].datastore": store}
+    return Edit(key="disk", after=disk_text(disk), note="not the plan's: it stays there", sets=sets)
 
 
 def _edits(

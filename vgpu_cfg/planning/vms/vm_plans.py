@@ -270,7 +270,7 @@ class VmPlanner:
             before = names.get(resolved.base.resource_pool_moid, "another")
             pool = (before, ResourcePool(moid=moid, name=names.get(moid, "the root pool")))
         stores = {one.moid: one.name for one in self.observed.datastores}
-        before = listed(stores.get(moid, moid) for moid in resolved.base.datastore_moids)
+        before = listed(stores.get(moid, moid) for moid in resolved.own_datastores)
         return relocation(
             vm,
             resolved.name,
@@ -278,6 +278,7 @@ class VmPlanner:
             target,
             pool=pool,
             datastore=None if move.datastore is None else (before, move.datastore),
+            kept=resolved.disks.others if resolved.disks is not None else (),
             is_running=vm.is_on and not move.why_cold,
             stun_ms=move.stun_ms,
         )

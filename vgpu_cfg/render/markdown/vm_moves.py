@@ -53,13 +53,22 @@ def _relocate(change: RelocateVm) -> Part:
     how = "as it runs, by vMotion" if change.is_running else "while it is off"
     window = f" Only in the window {' and '.join(change.windows)}." if change.windows else ""
     where = ", ".join(f"{edit.key} {edit.after}" for edit in change.edits)
+    # govc moves all disks of a VM or none.
+    is_split = bool(change.destination.kept_disks)
+    client = f"{name} > Actions > Migrate"
+    if is_split:
+        client += ", with Configure per disk: the disks listed below stay on their datastores"
     return Part(
         what=f"Move {name} {how}: {where}.{window}",
-        client=f"{name} > Actions > Migrate",
-        commands=(command("govc", "vm.migrate", *_flags(change.edits, back=False), name),),
+        client=client,
+        commands=()
+        if is_split
+        else (command("govc", "vm.migrate", *_flags(change.edits, back=False), name),),
         expected="the task ends without error",
         verify=(command("govc", "vm.info", name),),
-        undo=(command("govc", "vm.migrate", *_flags(change.edits, back=True), name),),
+        undo=("move it back likewise",)
+        if is_split
+        else (command("govc", "vm.migrate", *_flags(change.edits, back=True), name),),
         rows=tuple((edit.key, edit.before or "", edit.after or "") for edit in change.edits),
     )
 

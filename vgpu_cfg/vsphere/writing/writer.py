@@ -140,6 +140,10 @@ class VCenterWriter:
             spec.pool = vim.ResourcePool(destination.resource_pool_moid)
         if destination.datastore_moid is not None:
             spec.datastore = vim.Datastore(destination.datastore_moid)
+            spec.disk = [
+                vim.vm.RelocateSpec.DiskLocator(diskId=key, datastore=vim.Datastore(store))
+                for key, store in destination.kept_disks.items()
+            ]
         with translated(f"moving {moid} to {destination.host_name}", moid):
             return _moid(self._vm(moid).RelocateVM_Task(spec))
 

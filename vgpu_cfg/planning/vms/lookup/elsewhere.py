@@ -29,7 +29,7 @@ def is_outside_clusters(resolved: ResolvedVm) -> bool:
 
 def other_datastore(resolved: ResolvedVm, site: Site) -> Datastore | None:
     """Return the datastore that the plan file states where the VM lies on another, None where it does not."""
-    vm, own = resolved.desired, resolved.base.datastore_moids
+    vm, own = resolved.desired, resolved.own_datastores
     if not vm.is_managed("datastore") or not own:
         return None
     found = site.datastore_of(vm)

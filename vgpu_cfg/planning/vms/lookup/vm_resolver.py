@@ -159,7 +159,10 @@ class VmResolver:
         """Return what a VM asks of the host that it is moved to: all that it has there now, and the rest."""
         own = self.observed.networks_of(resolved.base)
         store = other_datastore(resolved, self.lookup.silent)
-        stores = {store.moid} if store is not None else set(resolved.base.datastore_moids)
+        stores = set(resolved.base.datastore_moids)
+        if store is not None:
+            others = resolved.disks.others if resolved.disks is not None else ()
+            stores = {store.moid, *(disk.datastore_moid for disk in others)} - {""}
         place = PlaceEntry() if "place" in resolved.desired.ignore else resolved.desired.place
         return make_query(resolved.clusters, place, own | resolved.network_moids, frozenset(stores))
 
