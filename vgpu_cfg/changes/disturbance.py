@@ -61,6 +61,7 @@ from vgpu_cfg.model.plan.host_change import (
     SetPortgroup,
     SwitchWrite,
 )
+from vgpu_cfg.model.plan.vm_spec import RemoveDevice
 
 _GPU_MODES = frozenset({"mig", "ecc", "vgpu_mode", "gpu_passthrough", "graphics_type", "gpu_graphics_type"})
 """Host settings after which a VM that is powered off may no longer get the GPU that it had."""
@@ -136,6 +137,11 @@ def _disturbed(reach: _Reach, change: Change) -> Iterator[Disturbed]:
             yield reach.thing("vm", change.vm.name, change.vm.moid, how, through=through)
         case StageGuest():
             yield from _guest_work(reach, change)
+        case ReconfigureVm():
+            yield from _detached(reach, change)
+        case DestroyVm():
+            for file in change.others:
+                yield reach.thing("disk", file, None, Experience.DISK_DELETED, through=change.vm.name)
         case SetClusterOption():
             yield from _cluster_option(reach, change)
         case SetVCenterOption():
@@ -146,13 +152,11 @@ def _disturbed(reach: _Reach, change: Change) -> Iterator[Disturbed]:
             | EnterMaintenance()
             | CreateVm()
             | UpgradeVm()
-            | ReconfigureVm()
             | MarkVm()
             | SetAttributes()
             | SetTags()
             | SetOverrides()
             | PowerOnVm()
-            | DestroyVm()
             | RenameVm()
             | MoveVmToFolder()
             | SetRule()
@@ -288,6 +292,20 @@ def _on_standard(host: Host, observed: Inventory) -> Iterable[Vm]:
         if one.moid in host.network_moids and one.kind is NetworkKind.STANDARD
     ]
     return (vm for vm in users_of(own, observed, hosts=[host.moid]) if vm.host_moid == host.moid)
+
+
+# ------------------------------------------------------------------- disks
+
+
+def _detached(reach: _Reach, change: ReconfigureVm) -> Iterator[Disturbed]:
+    """List the disks that a VM gives up: the plan's own are never detached."""
+    removed = {
+        device.key for device in change.spec.devices if isinstance(device, RemoveDevice) and device.is_disk
+    }
+    vm = next((vm for vm in reach.observed.vms if vm.moid == change.vm.moid), None) if removed else None
+    for disk in vm.detail.disks if vm is not None and vm.detail is not None else ():
+        if disk.key in removed:
+            yield reach.thing("disk", disk.file, None, Experience.DISK_DETACHED, through=change.vm.name)
 
 
 # ------------------------------------------------------- hosts and clusters

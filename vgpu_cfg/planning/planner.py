@@ -59,7 +59,7 @@ from vgpu_cfg.planning.vms.checks.topology_checks import check_topology
 from vgpu_cfg.planning.vms.checks.vm_checks import (
     check_settings,
 )
-from vgpu_cfg.planning.vms.destroy import plan_removal
+from vgpu_cfg.planning.vms.destroy import plan_removal, refuse_disks
 from vgpu_cfg.planning.vms.expiry import check_expiry, with_expired_at_rest
 from vgpu_cfg.planning.vms.host_rules import plan_host_rules, remove_host_rules
 from vgpu_cfg.planning.vms.lookup.baseline import Baseline, StateReader, make_baseline, place_vms
@@ -296,10 +296,11 @@ class _Planning:
 
     def _remove(self, deleted: Sequence[Vm], result: VmPlans) -> None:
         for vm in deleted:
-            removal = plan_removal(vm)
+            removal = plan_removal(vm, self.findings, delete=self.options.deleted_disks)
             result.changes += removal
             if vm.host_moid is not None and vm.is_on:
                 result.freeing.setdefault(vm.host_moid, []).append(removal[-1].id)
+        refuse_disks(self.desired, self.observed, result.changes, self.options.deleted_disks, self.findings)
 
     def _assess_places(self, resolved_vms: Sequence[ResolvedVm], baseline: Baseline) -> None:
         """Report what concerns hosts, datastores and VMs together."""

@@ -110,7 +110,8 @@ DeleteOption = Annotated[
     typer.Option(
         "--delete",
         metavar="NAME",
-        help="Also delete this VM of the plan, which the plan file does not name.",
+        help="Also delete this VM of the plan, which the plan file does not name, or this disk of others "
+        "with the VM that it is attached to.",
         show_default=False,
         rich_help_panel=_SCOPE,
     ),

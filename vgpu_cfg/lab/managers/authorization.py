@@ -63,6 +63,7 @@ PRIVILEGES = (
     "VirtualMachine.Config.ManagedBy",
     "VirtualMachine.Config.Memory",
     "VirtualMachine.Config.RawDevice",
+    "VirtualMachine.Config.RemoveDisk",
     "VirtualMachine.Config.Rename",
     "VirtualMachine.Config.Resource",
     "VirtualMachine.Config.Settings",

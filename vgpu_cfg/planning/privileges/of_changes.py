@@ -67,6 +67,7 @@ from vgpu_cfg.model.plan.vm_spec import (
     NewPvrdmaNic,
     NewSriovNic,
     NewTpm,
+    RemoveDevice,
     SetDiskPolicy,
     VmSpec,
 )
@@ -294,6 +295,8 @@ def _of_spec(spec: VmSpec, moid: str, *, is_first: bool = False, is_copy: bool =
         elif isinstance(edit, SetDiskPolicy):
             if not is_copy:
                 yield Needed(table.DISK_POLICY, moid)
+        elif isinstance(edit, RemoveDevice) and edit.is_disk:
+            yield Needed(table.DETACH_DISK, moid)
         elif isinstance(edit, EditNic):
             yield Needed(table.EDIT_NIC, moid)
         elif isinstance(edit, NewTpm):

@@ -107,6 +107,11 @@ ADD_DISK = Need(
     frozenset({"VirtualMachine.Config.AddNewDisk"}),
     where="the folder; for a VM that exists, the VM",
 )
+DETACH_DISK = Need(
+    "A disk of others is detached before its VM is deleted",
+    ("VirtualMachine.Config.RemoveDisk",),
+    Place.VM,
+)
 NEW_TPM = Need(
     "A virtual TPM of a VM that exists, or of a clone",
     ("VirtualMachine.Config.AddRemoveDevice", "Cryptographer.Encrypt"),
@@ -206,6 +211,7 @@ OF_VMS = (
     CHANGE_DEVICES,
     EDIT_NIC,
     ADD_DISK,
+    DETACH_DISK,
     NEW_TPM,
     FIRST_TPM,
     SET_ATTRIBUTES,

@@ -29,7 +29,10 @@ from vgpu_cfg.model.plan.change import (
     UpgradeVm,
     VmRef,
 )
+from vgpu_cfg.model.plan.severity import Severity
 from vgpu_cfg.model.plan.vm_spec import VmSpec
+from vgpu_cfg.planning.estate.disks import own_datastores, owned_disks
+from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.rollback.run import FailedRun
 from vgpu_cfg.planning.rollback.undo_reconfigure import reconfigured_back
 from vgpu_cfg.planning.rollback.undo_sites import overrides_again
@@ -128,9 +131,14 @@ def _unmade(change: CreateVm, run: FailedRun) -> Iterable[Change]:
         )
     if not _is_of_this_run(vm, run, outcome.started_at):
         return run.leave(change, f"{vm.moid} does not carry the owner mark that this run wrote")
+    found = Findings()
+    removal = plan_removal(vm, found)
+    for one in found.diagnostics():
+        if one.severity is Severity.ERROR:
+            return run.leave(change, one.message)
     return [
         one.model_copy(update={"instance_uuid": vm.instance_uuid}) if isinstance(one, DestroyVm) else one
-        for one in plan_removal(vm)
+        for one in removal
     ]
 
 
@@ -244,7 +252,7 @@ def _moved_back(change: RelocateVm, before: Vm, now: Vm, run: FailedRun) -> Iter
     target = run.after.host_by_moid.get(before.host_moid or "")
     was, found = before.detail or VmDetail(), now.detail or VmDetail()
     pool = _pool_back(change, was, found, run)
-    stores = _datastore_back(change, was, found, run)
+    stores = _datastore_back(change, own_datastores(before), own_datastores(now), run)
     if source is None or target is None or source.moid not in (change.destination.host_moid, target.moid):
         return run.cannot(change, "it is on another host by now", "move it in vCenter")
     if source.moid == target.moid and pool is None and stores is None:
@@ -256,6 +264,7 @@ def _moved_back(change: RelocateVm, before: Vm, now: Vm, run: FailedRun) -> Iter
         target,
         pool=pool,
         datastore=stores,
+        kept=owned_disks(now).others,
         is_running=change.is_running and now.is_on,
         stun_ms=change.stun_ms,
     )
@@ -278,14 +287,14 @@ def _pool_back(
 
 
 def _datastore_back(
-    change: RelocateVm, was: VmDetail, found: VmDetail, run: FailedRun
+    change: RelocateVm, was: tuple[str, ...], found: tuple[str, ...], run: FailedRun
 ) -> tuple[str, Datastore] | None:
-    if change.destination.datastore_moid is None or was.datastore_moids == found.datastore_moids:
+    if change.destination.datastore_moid is None or was == found:
         return None
-    if len(was.datastore_moids) != 1:
+    if len(was) != 1:
         run.cannot(change, "its files were on several datastores", "move its disks in vCenter")
         return None
     stores = {store.moid: store for store in run.after.datastores}
-    before = stores.get(was.datastore_moids[0])
+    before = stores.get(was[0])
     here = stores.get(change.destination.datastore_moid)
     return None if before is None else ("" if here is None else here.name, before)

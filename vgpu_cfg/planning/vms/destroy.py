@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from shlex import quote
+from typing import Any
 
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.inventory import Inventory
-from vgpu_cfg.model.observed.vm import MARK_PLAN_KEY, MARK_VM_KEY, PowerState, Vm
+from vgpu_cfg.model.observed.vm import MARK_PLAN_KEY, MARK_VM_KEY, PowerState, VirtualDisk, Vm
 from vgpu_cfg.model.plan.change import (
     Change,
     DestroyVm,
@@ -14,10 +16,13 @@ from vgpu_cfg.model.plan.change import (
     Impact,
     Plan,
     PowerOffVm,
+    ReconfigureVm,
     Subject,
     VmRef,
 )
+from vgpu_cfg.model.plan.vm_spec import RemoveDevice
 from vgpu_cfg.planning.estate.deletions import refuse_many_deletions
+from vgpu_cfg.planning.estate.disks import Layout, disk_text, owned_disks
 from vgpu_cfg.planning.estate.left_down import bring_all_back
 from vgpu_cfg.planning.estate.lost import can_go
 from vgpu_cfg.planning.estate.naming import as_named
@@ -35,40 +40,120 @@ from vgpu_cfg.planning.estate.site import Site
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import PlanOptions
-from vgpu_cfg.planning.findings.wording import as_counted
+from vgpu_cfg.planning.findings.wording import as_counted, listed
 from vgpu_cfg.planning.vms.host_rules import remove_host_rules
 from vgpu_cfg.planning.vms.new_vms import change_id
 from vgpu_cfg.planning.vms.rules import remove_rules
+from vgpu_cfg.planning.vms.settings.edits import VmEdit, device_edit, joined, shown
+from vgpu_cfg.planning.vms.settings.setting import Topic
 from vgpu_cfg.planning.vms.whole_vms import plan_about_vms
 
 
-def plan_removal(vm: Vm) -> list[Change]:
-    """List the changes that delete a VM: off first, then away with its disks."""
+def plan_removal(
+    vm: Vm, findings: Findings, *, layout: Layout | None = None, delete: Collection[str] = ()
+) -> list[Change]:
+    """List the changes that delete a VM: off first, without the disks of others, then away with its own.
+
+    `layout` is as `owned_disks` takes it, `delete` names disks of others that go along.
+    """
     subject = Subject(kind="vm", name=vm.name, moid=vm.moid)
-    ref = VmRef(name=vm.name, moid=vm.moid)
+    common: dict[str, Any] = {"subject": subject, "host_moid": vm.host_moid}
+    common["vm"] = VmRef(name=vm.name, moid=vm.moid)
     changes: list[Change] = []
     if vm.power_state is not PowerState.OFF:
+        edit = Edit(key="power", before="on" if vm.is_on else "suspended", after="off")
         changes.append(
-            PowerOffVm(
-                id=change_id("power off", vm.name),
-                subject=subject,
-                edits=(Edit(key="power", before="on" if vm.is_on else "suspended", after="off"),),
-                impact=Impact.POWER_CYCLE,
-                host_moid=vm.host_moid,
-                vm=ref,
+            PowerOffVm(id=change_id("power off", vm.name), edits=(edit,), impact=Impact.POWER_CYCLE, **common)
+        )
+    disks = owned_disks(vm, layout)
+    # Not every VM that may share a disk is read closely enough to tell.
+    doomed = [disk for disk in disks.others if disk.file in delete and not disk.is_shared]
+    spared = [disk for disk in disks.others if disk not in doomed]
+    if spared:
+        _report_spared(vm, spared, findings)
+        edits = [_detachment(disk) for disk in spared]
+        version = vm.detail.change_version if vm.detail is not None else ""
+        changes.append(
+            ReconfigureVm(
+                id=change_id("detach disks from", vm.name),
+                edits=shown(edits),
+                needs=tuple(change.id for change in changes),
+                spec=joined(edits).model_copy(update={"change_version": version or None}),
+                **common,
             )
         )
+    media = vm.detail.media if vm.detail is not None else ()
+    has_snapshots = vm.detail is not None and vm.detail.snapshot_moid is not None
     changes.append(
         DestroyVm(
             id=change_id("delete", vm.name),
-            subject=subject,
-            edits=(Edit(key="vm", before=vm.inventory_path or vm.name),),
+            edits=(
+                Edit(key="vm", before=vm.inventory_path or vm.name),
+                *(Edit(key="disk", before=disk_text(disk), note="not made by the plan") for disk in doomed),
+                *[Edit(key="snapshots", before="all", note="with each disk they refer to")] * has_snapshots,
+                *(Edit(key="device", before=name, note="connected to it") for name in media),
+            ),
             needs=tuple(change.id for change in changes),
-            host_moid=vm.host_moid,
-            vm=ref,
+            disks=tuple(disk.identity for disk in (*disks.own, *doomed)),
+            others=tuple(disk.file for disk in doomed),
+            **common,
         )
     )
     return changes
+
+
+def _detachment(disk: VirtualDisk) -> VmEdit:
+    edit = Edit(key="disk", before=disk_text(disk), note="detached, its file stays")
+    removal = RemoveDevice(key=disk.key, was=f"{disk_text(disk)}, and keep its files", is_disk=True)
+    return device_edit(Topic.DISK, edit, [removal])
+
+
+def _report_spared(vm: Vm, disks: Sequence[VirtualDisk], findings: Findings) -> None:
+    """Say which disks of others a VM has, and refuse if a snapshot of it would take them along."""
+    subject = Subject(kind="vm", name=vm.name, moid=vm.moid)
+    named = ", ".join(map(disk_text, disks))
+    if vm.detail is not None and vm.detail.snapshot_moid is not None:
+        message = f"it has snapshots, and vCenter deletes with them what the plan did not make: {named}"
+        remedy = "delete its snapshots in vCenter, or name each of these disks: "
+        remedy += " ".join(f"--delete {quote(disk.file)}" for disk in disks)
+        findings.add(Code.DISK_IN_SNAPSHOT, subject, message, remedy)
+        return
+    message = f"the plan did not make {named}: detached before the VM is deleted, and kept"
+    remedy = f"to delete one as well, name it: --delete {quote(disks[0].file)}"
+    findings.add(Code.DISKS_OF_OTHERS, subject, message, remedy)
+
+
+def refuse_disks(
+    desired: DesiredPlan,
+    observed: Inventory,
+    changes: Sequence[Change],
+    names: Sequence[str],
+    findings: Findings,
+) -> None:
+    """Refuse each name of a disk that no deleted VM has from others, or that another VM has, too."""
+    going = {
+        file: change.vm.moid for change in changes if isinstance(change, DestroyVm) for file in change.others
+    }
+    subject = Subject(kind="plan", name=desired.name)
+    for name in dict.fromkeys(names):
+        holders = [
+            vm.name
+            for vm in observed.vms
+            if vm.moid != going.get(name) and vm.detail is not None
+            if any(disk.file == name for disk in vm.detail.disks)
+        ]
+        if name not in going:
+            message = (
+                f"--delete {name}: no VM that is deleted has this disk from others, or several VMs share it; "
+                "globs are not taken"
+            )
+            remedy = "see VG269 for the disks that are not the plan's; its own disks are deleted with the VM"
+            findings.add(Code.DISK_NOT_TO_DELETE, subject, message, remedy)
+        elif holders:
+            message = f"--delete {name}: {listed(holders)} has this disk as well"
+            findings.add(
+                Code.DISK_NOT_TO_DELETE, subject, message, "leave this --delete away: it is detached"
+            )
 
 
 def make_destroy_plan(desired: DesiredPlan, observed: Inventory, options: PlanOptions | None = None) -> Plan:
@@ -112,8 +197,13 @@ def make_destroy_plan(desired: DesiredPlan, observed: Inventory, options: PlanOp
     gone = {vm.moid for vm in leaving}
     staying = marked_moids(desired.identity, observed) - gone | others_moids(desired.identity, observed)
     changes = [*_rules_first(desired, observed, staying)]
+    wanted = {owned.existing[vm.name].moid: vm for vm in desired.vms if vm.name in owned.existing}
     for vm in leaving:
-        changes += plan_removal(vm)
+        template = quiet_site.template_of(wanted[vm.moid]) if vm.moid in wanted else None
+        detail = template.detail if template is not None else None
+        layout = Layout.of(wanted[vm.moid], detail) if vm.moid in wanted else None
+        changes += plan_removal(vm, findings, layout=layout, delete=chosen.deleted_disks)
+    refuse_disks(desired, observed, changes, chosen.deleted_disks, findings)
     changes += [*steps, *hosts]
     if not chosen.only:
         changes += give_back(desired, observed, changes)

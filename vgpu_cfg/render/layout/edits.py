@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from vgpu_cfg.model.plan.change import Edit
+from collections.abc import Iterator
+
+from vgpu_cfg.model.plan.change import DestroyVm, Edit
 
 
 def edit_text(edit: Edit) -> str:
@@ -17,3 +19,8 @@ def edit_text(edit: Edit) -> str:
 def edit_value(edit: Edit) -> str:
     """Write the value after an edit, "none" where it goes, with the mark of a default."""
     return f"{'none' if edit.after is None else edit.after}{'*' if edit.is_default else ''}"
+
+
+def goes_along(change: DestroyVm) -> Iterator[str]:
+    """Yield what is deleted or disconnected with a VM besides its own disks: "disk [vsan] x.vmdk (…)"."""
+    return (f"{one.key} {one.before}, {one.note}" for one in change.edits if one.key != "vm")

@@ -53,7 +53,7 @@ from vgpu_cfg.model.plan.vm_spec import (
 from vgpu_cfg.planning.expand.ranges import fold_names
 from vgpu_cfg.planning.vms.settings.table import rows_of
 from vgpu_cfg.render.layout.commands import command
-from vgpu_cfg.render.layout.edits import edit_value
+from vgpu_cfg.render.layout.edits import edit_value, goes_along
 from vgpu_cfg.render.markdown.customization import awaiting_part, customization_part
 from vgpu_cfg.render.markdown.guests import guest_part
 from vgpu_cfg.render.markdown.parts import Part
@@ -441,7 +441,7 @@ def _power_off(change: PowerOffVm) -> Part:
 def _destroy(change: DestroyVm) -> Part:
     name = change.vm.name
     return Part(
-        what=f"Remove {name} with all its disks for good.",
+        what=f"Remove {'; '.join([f'{name} with all its disks', *goes_along(change)])} for good.",
         client=f"{name} > Actions > Delete from Disk",  # noqa: S608 - a menu of the client, no SQL
         commands=(command("govc", "vm.destroy", name),),
         expected=f"{name} is no longer listed",

@@ -50,6 +50,8 @@ def needed_for_spec(spec: Any) -> list[str]:
         is_disk = type(change.device).__name__.endswith("VirtualDisk")
         if change.operation == "edit":
             needed[_EDIT if change.profile or not is_disk else _GROW] = None
+        elif is_disk and change.operation == "remove":
+            needed["VirtualMachine.Config.RemoveDisk"] = None
         else:
             needed[_DISKS if is_disk else _DEVICES] = None
         if change.operation == "add" and isinstance(change.device, vim.vm.device.VirtualTPM):

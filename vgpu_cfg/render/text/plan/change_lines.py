@@ -54,7 +54,7 @@ from vgpu_cfg.planning.vms.settings.edits import extra_config_path
 from vgpu_cfg.planning.vms.settings.setting import Topic
 from vgpu_cfg.planning.vms.settings.table import vm_setting
 from vgpu_cfg.render.layout.commands import proofs
-from vgpu_cfg.render.layout.edits import edit_value
+from vgpu_cfg.render.layout.edits import edit_value, goes_along
 from vgpu_cfg.render.layout.lines import both_ends, duration, fold
 from vgpu_cfg.render.text.guests import guest_text, way_text
 
@@ -249,7 +249,7 @@ def _verb_and_text(change: _Headed, placement: Placement | None) -> tuple[str, T
         case PowerOffVm():
             return "shut down", Text("through its guest, else switched off", "dim")
         case DestroyVm():
-            return "delete", Text("with all its disks", "red")
+            return "delete", Text("; ".join(["with all its disks", *goes_along(change)]), "red")
         case SetRule() | SetHostRule():
             return "rule", Text(_rule_text(change))
         case RemoveRule():

@@ -177,7 +177,7 @@ def plan_counts(plan: Plan) -> list[str]:
         change.subject.name
         for change in plan.changes
         if isinstance(change, ReconfigureVm | MarkVm | UpgradeVm | SetAttributes | SetTags)
-    } - new
+    } - (new | removed)
     switched = (
         {change.subject.name for change in plan.changes if isinstance(change, PowerOnVm | PowerOffVm)}
         - new
