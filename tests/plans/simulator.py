@@ -382,7 +382,7 @@ class _World:
         }
         disks = tuple(disk.model_copy(update=names.get(disk.key, {})) for disk in detail.disks)
         if mark is not None and new:
-            mark = mark.model_copy(update={"disks": (*(mark.disks or ()), *new.values()), "new_disks": 0})
+            mark = mark.model_copy(update={"disks": (*(mark.disks or ()), *new.values()), "new_disks": ()})
         self.vms[vm.moid] = vm.model_copy(
             update={"detail": detail.model_copy(update={"disks": disks}), "mark": mark}
         )

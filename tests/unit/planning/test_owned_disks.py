@@ -22,7 +22,7 @@ FIRST = disk(2000, "a/a.vmdk")
 SECOND = disk(2001, "a/a_1.vmdk", 50)
 
 
-def vm_of(*disks: VirtualDisk, recorded: tuple[str, ...] | None = None, new: int = 0) -> Vm:
+def vm_of(*disks: VirtualDisk, recorded: tuple[str, ...] | None = None, new: tuple[int, ...] = ()) -> Vm:
     mark = OwnerMark(plan="demo", vm="a", id=ID, instance_uuid="i", disks=recorded, new_disks=new)
     return Vm(moid="vm-1", name="a", instance_uuid="i", mark=mark, detail=VmDetail(disks=disks))
 
@@ -88,14 +88,51 @@ def test_without_a_template_only_the_disk_that_is_named_after_the_vm_is_the_plan
     assert owned_disks(vm_of(disk(2000, "a/a-000002.vmdk", has_parent=True))).keys == {2000}
 
 
-@pytest.mark.parametrize(("new", "own"), [(2, {2000, 2001}), (1, {2000})])
-def test_disks_that_a_request_has_made_are_known_by_their_number(new: int, own: set[int]) -> None:
-    found = owned_disks(vm_of(FIRST, SECOND, disk(2002, "fcd/b.vmdk", first_class_id="f"), new=new))
-    assert found.keys == own
-    assert (found.to_record is not None) is (new == 2)
+OTHER = disk(2002, "fcd/b.vmdk", first_class_id="f")
 
 
-@pytest.mark.parametrize("text", ["-", "u1", "u1,u2", "+2", "u1,+1"])
+@pytest.mark.parametrize(
+    ("disks", "own"),
+    [
+        ((FIRST, SECOND), {2000, 2001}),
+        ((FIRST, disk(2001, "a/a_1.vmdk", 60)), {2000, 2001}),
+        ((FIRST, disk(2001, "a/a_1.vmdk", 40)), {2000}),
+        ((FIRST, disk(2001, "a/a_2.vmdk", 50)), {2000}),
+        ((FIRST, disk(2001, "x/a_1.vmdk", 50)), {2000}),
+        ((FIRST, SECOND, disk(2002, "a/a_2.vmdk", 50)), {2000, 2001}),
+        ((disk(2000, "uuid/x.vmdk"), disk(2001, "uuid/x_1.vmdk", 50)), {2000, 2001}),
+        ((disk(2000, "uuid/x.vmdk"), disk(2001, "uuid/x_1.vmdk", 60)), {2000}),
+    ],
+    ids=[
+        "as made",
+        "grown",
+        "smaller",
+        "a later one",
+        "elsewhere",
+        "one more",
+        "other names",
+        "another size",
+    ],
+)
+def test_the_disks_of_a_clone_are_known_by_what_its_request_made(
+    disks: tuple[VirtualDisk, ...], own: set[int]
+) -> None:
+    assert owned_disks(vm_of(*disks, new=(100, 50))).keys == own
+
+
+def test_what_the_clone_made_is_recorded_once_others_attach_a_disk() -> None:
+    assert owned_disks(vm_of(FIRST, SECOND, OTHER, new=(100, 50))).to_record == ("u2000", "u2001")
+    assert owned_disks(vm_of(FIRST, SECOND, new=(100, 50))).to_record is None
+
+
+def test_a_disk_that_was_added_is_known_by_its_size_until_it_is_recorded() -> None:
+    new = disk(2002, "a/a_1.vmdk", 50)
+    assert owned_disks(vm_of(FIRST, new, OTHER, recorded=("u2000",), new=(50,))).keys == {2000, 2002}
+    twice = disk(2003, "a/a_2.vmdk", 50)
+    assert owned_disks(vm_of(FIRST, new, twice, recorded=("u2000",), new=(50,))).keys == {2000}
+
+
+@pytest.mark.parametrize("text", ["-", "u1", "u1,u2", "+40960,+1024", "u1,+1024"])
 def test_a_mark_keeps_its_disks(text: str) -> None:
     words = f"demo id={ID} uuid=i disks={text} by=jane"
     assert OwnerMark.parse(words, "a").text == words

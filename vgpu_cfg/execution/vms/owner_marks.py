@@ -6,12 +6,13 @@ request carries those names.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 
 from vgpu_cfg.execution.run.session import RunSession
-from vgpu_cfg.model.observed.vm import MARK_PLAN_KEY, MARK_VM_KEY, OwnerMark, Vm
+from vgpu_cfg.model.observed.vm import MARK_PLAN_KEY, MARK_VM_KEY, OwnerMark, VirtualDisk, Vm
 from vgpu_cfg.model.plan.change import MarkVm
-from vgpu_cfg.model.plan.vm_spec import NewDisk, VmSpec
+from vgpu_cfg.model.plan.vm_spec import GrowDisk, NewDisk, VmSpec
 from vgpu_cfg.planning.vms.settings.kept_keys import kept_keys
 
 
@@ -22,17 +23,24 @@ def is_marking(spec: VmSpec) -> bool:
 
 
 def marked_new(
-    spec: VmSpec, name: str, instance_uuid: str, at: datetime, session: RunSession, disks: int
+    spec: VmSpec,
+    name: str,
+    instance_uuid: str,
+    at: datetime,
+    session: RunSession,
+    disks: Sequence[VirtualDisk],
 ) -> VmSpec:
     """Return a request with its owner mark complete: of a VM that is made, and gets this instance UUID.
 
-    `disks` is how many it gets from its template; with those that the request adds they are the plan's.
+    `disks` are its template's; their copies, and the disks that the request adds, are the plan's.
     """
     if not is_marking(spec):
         return spec
     mark = _mark(name, instance_uuid, session.user, at, session)
-    new_disks = disks + sum(isinstance(device, NewDisk) for device in spec.devices)
-    return _with(spec, mark.model_copy(update={"new_disks": new_disks}))
+    grown = {device.key: device.size_mib for device in spec.devices if isinstance(device, GrowDisk)}
+    sizes = [grown.get(disk.key, disk.capacity_mib) for disk in disks]
+    sizes += [device.size_mib for device in spec.devices if isinstance(device, NewDisk)]
+    return _with(spec, mark.model_copy(update={"new_disks": tuple(sizes)}))
 
 
 def marked_again(spec: VmSpec, vm: Vm, session: RunSession) -> VmSpec:

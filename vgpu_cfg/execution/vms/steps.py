@@ -43,8 +43,7 @@ def create_vm(change: CreateVm, session: RunSession, seed: Mapping[str, str]) ->
         before = session.template_detail(change.source.template.moid)
     made = session.find_asked_for(name)
     uuid, begun = session.asked.get(name) or (session.make_id(), session.clock.now())
-    disks = len(before.disks)
-    spec = marked_new(change.spec, name, uuid, begun, session, disks)
+    spec = marked_new(change.spec, name, uuid, begun, session, before.disks)
     if made is None:
         request = change.model_copy(update={"spec": _with_settings(spec, seed)})
         session.asked[name] = uuid, begun
@@ -61,7 +60,7 @@ def create_vm(change: CreateVm, session: RunSession, seed: Mapping[str, str]) ->
         )
     if vm.instance_uuid.lower() != uuid:
         # The server gave another one: the mark is mended with whatever else is missing.
-        spec = marked_new(change.spec, name, vm.instance_uuid, begun, session, disks)
+        spec = marked_new(change.spec, name, vm.instance_uuid, begun, session, before.disks)
         missing = missing_from(vm, spec, before)
     version = missing.settings.get("hardware_version")
     if version is not None:
@@ -80,21 +79,19 @@ def create_vm(change: CreateVm, session: RunSession, seed: Mapping[str, str]) ->
     if not missing.is_empty:
         session.half_made[name] = f"made, but lacks {describe_spec(missing)}"
         yield from _check_shown(session, vm, spec, before, missing)
-    session.half_made[name] = "made, but its owner mark does not hold its disks yet"
-    yield from _record_disks(session, vm)
     del session.half_made[name]
     return StepResult(vm_moid=vm.moid)
 
 
 def _record_disks(session: RunSession, vm: Vm) -> Waiting[None]:
-    """Write the UUIDs of the disks that a request of ours has made into the VM's owner mark.
+    """Write the UUIDs of the disks that a reconfiguration has added into the VM's owner mark.
 
-    Only then can they be told from what others attach. What cannot be told now is left to the next run.
+    What cannot be told now is left to the next run.
     """
-    uuids = owned_disks(vm).to_record
-    if vm.mark is None or not vm.mark.new_disks or uuids is None:
+    disks = owned_disks(vm)
+    if vm.mark is None or not vm.mark.new_disks or not (disks.is_certain and disks.uuids):
         return
-    mark = vm.mark.model_copy(update={"disks": uuids, "new_disks": 0})
+    mark = vm.mark.model_copy(update={"disks": disks.uuids, "new_disks": ()})
     version = vm.detail.change_version if vm.detail is not None else ""
     spec = VmSpec(extra_config={MARK_PLAN_KEY: mark.text}, change_version=version or None)
     yield from reconfigure(vm, spec, f"mark {vm.name}", session)

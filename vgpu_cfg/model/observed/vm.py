@@ -54,7 +54,8 @@ class OwnerMark(Frozen):
     the vCenter account, `made_at` the time. `is_imported` tells that the VM was there before the plan, and
     that nobody has allowed to delete it since. `keys` are those that the plan file stated of it when it was
     marked. `disks` are the UUIDs of the disks that are the plan's, None if none were recorded yet;
-    `new_disks` is how many more the request makes that writes the mark: they have no UUIDs before.
+    `new_disks` are the sizes, in MiB, of those that the request makes which writes the mark: they have no
+    UUIDs before.
     A mark of version 0.1.0 has the two names and nothing else.
     """
 
@@ -67,7 +68,7 @@ class OwnerMark(Frozen):
     is_imported: bool = False
     keys: tuple[str, ...] = ()
     disks: tuple[str, ...] | None = None
-    new_disks: int = 0
+    new_disks: tuple[int, ...] = ()
 
     @property
     def pairs(self) -> dict[str, str]:
@@ -87,8 +88,7 @@ class OwnerMark(Frozen):
 
     @property
     def _disk_word(self) -> str:
-        new = (f"+{self.new_disks}",) if self.new_disks else ()
-        words = (*(self.disks or ()), *new)
+        words = (*(self.disks or ()), *(f"+{size}" for size in self.new_disks))
         return f" disks={','.join(words) or '-'}" if words or self.disks is not None else ""
 
     @classmethod
@@ -100,7 +100,7 @@ class OwnerMark(Frozen):
         plan_id, instance_uuid = words.get("id", ""), words.get("uuid", "")
         told = [word for word in words.get("disks", "").split(",") if word]
         disks = tuple(word.lower() for word in told if word[0] not in "+-")
-        new = sum(int(word[1:]) for word in told if word[0] == "+" and word[1:].isdecimal())
+        new = tuple(int(word[1:]) for word in told if word[0] == "+" and word[1:].isdecimal())
         recorded = disks if disks or told == ["-"] else None
         if not (is_id(plan_id) and instance_uuid):
             return cls(plan=plan, vm=vm, disks=recorded, new_disks=new)

@@ -48,7 +48,8 @@ others'. One that is restored beside it is a copy, and not the plan's at all.
 class OwnedDisks:
     """The disks of a VM: `own` are the plan's, `others` are not, in the order of their keys.
 
-    `is_recorded` tells that the owner mark holds the UUIDs of `own`, and of no disk that is yet to be named.
+    `is_recorded` tells that the owner mark need not be written for them: it holds the UUIDs of `own`, or the
+    VM has just the disks that its clone made.
     `is_certain` tells that no disk among `others` may have been made by the plan.
     """
 
@@ -64,7 +65,7 @@ class OwnedDisks:
 
     @property
     def to_record(self) -> tuple[str, ...] | None:
-        """The UUIDs that the owner mark is to hold, None if it holds them, or if they are not certain."""
+        """The UUIDs that the owner mark is to hold, None if it tells them apart, or if they are not certain."""
         return self.uuids if self.uuids and self.is_certain and not self.is_recorded else None
 
     @property
@@ -118,8 +119,11 @@ def owned_disks(vm: Vm, layout: Layout | None = None) -> OwnedDisks:
     is_recorded = mark.disks is not None and not mark.new_disks
     if not is_recorded:
         rest = [disk for disk in possible if disk not in known]
-        made, is_certain = (rest, True)
-        if len(rest) != mark.new_disks or not rest:
+        if mark.new_disks:
+            made = _as_requested(vm, mark, rest)
+            is_certain = len(made) == len(mark.new_disks)
+            is_recorded = is_certain and len(known) + len(made) == len(disks)
+        else:
             made, is_certain = _clearly_made(vm, mark, rest, layout)
         own = known + made
     keys = {disk.key for disk in own}
@@ -157,6 +161,35 @@ def exported_disks(vm: Vm) -> OwnedDisks | None:
     return found if found.is_recorded else as_imported_disks(vm)
 
 
+def _as_requested(vm: Vm, mark: OwnerMark, disks: Sequence[VirtualDisk]) -> list[VirtualDisk]:
+    """Return which of `disks` are those that the request made which wrote the mark.
+
+    vCenter numbers the disks of a clone, all in one folder: a.vmdk, a_1.vmdk. One that is made there later
+    has a higher number. A disk that has grown is still the same. If names do not tell, sizes must.
+    """
+    sizes = mark.new_disks
+    if mark.disks is None:
+        names = [
+            f"{name}_{number}" if number else name
+            for name in _names(vm, mark)
+            for number in range(len(sizes))
+        ]
+        named = [disk for disk in disks if _stem(disk) in names]
+        if named:
+            numbers = [names.index(_stem(disk)) % len(sizes) for disk in named]
+            pairs = zip(named, numbers, strict=True)
+            home = _folder(named[0])
+            return [disk for disk, at in pairs if disk.capacity_mib >= sizes[at] and _folder(disk) == home]
+    found = [disk for disk in disks if disk.capacity_mib in sizes]
+    is_just = Counter(disk.capacity_mib for disk in found) <= Counter(sizes)
+    return found if is_just and len({_folder(disk) for disk in found}) == 1 else []
+
+
+def _names(vm: Vm, mark: OwnerMark) -> set[str]:
+    """Return the names that a VM has or had, as files are named after it."""
+    return {name.casefold() for name in (mark.vm, vm.called, vm.name) if name}
+
+
 def _clearly_made(
     vm: Vm, mark: OwnerMark, disks: Sequence[VirtualDisk], layout: Layout | None
 ) -> tuple[list[VirtualDisk], bool]:
@@ -166,8 +199,7 @@ def _clearly_made(
     template's. Those that the plan file adds are beside it, too: they count if there are just as many of just
     these sizes.
     """
-    names = {name.casefold() for name in (mark.vm, vm.called, vm.name) if name}
-    first = next((disk for disk in disks if _stem(disk) in names), None)
+    first = next((disk for disk in disks if _stem(disk) in _names(vm, mark)), None)
     if first is None:
         return [], False
     if layout is None:

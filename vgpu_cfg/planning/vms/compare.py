@@ -128,11 +128,13 @@ def compare_vm(vm: PlacedVm, needs: Needs, network_names: Mapping[str, str] | No
 
 def _with_new_disks(vm: PlacedVm, edits: list[VmEdit]) -> list[VmEdit]:
     """Let the owner mark of a VM that exists say how many disks the request adds, which it then names."""
-    added = sum(isinstance(device, NewDisk) for one in edits for device in one.spec.devices)
+    devices = [device for one in edits for device in one.spec.devices]
+    sizes = tuple(device.size_mib for device in devices if isinstance(device, NewDisk))
+    added = len(sizes)
     known = vm.resolved.existing.mark if vm.resolved.existing is not None else None
-    if not added or known is None or vm.disks is None:
+    if not sizes or known is None or vm.disks is None:
         return edits
-    mark = OwnerMark(plan=vm.plan, vm=vm.desired.name, disks=vm.disks.uuids, new_disks=added)
+    mark = OwnerMark(plan=vm.plan, vm=vm.desired.name, disks=vm.disks.uuids, new_disks=sizes)
     wanted = Wanted(
         f"{mark.text}/{mark.vm}",
         is_default=True,
