@@ -26,7 +26,7 @@ from vgpu_cfg.model.plan.change import (
     SetTags,
     UpgradeVm,
 )
-from vgpu_cfg.model.plan.vm_spec import VmSpec
+from vgpu_cfg.model.plan.vm_spec import NewDisk, VmSpec
 from vgpu_cfg.planning.estate.disks import listed_disks, owned_disks
 
 
@@ -150,7 +150,8 @@ def reconfigure_vm(change: ReconfigureVm, session: RunSession) -> Step:
         yield from reconfigure(now, missing, f"reconfigure {vm.name}", session)
         now, missing = yield from _compare(session, vm.moid, spec, before)
     yield from _check_shown(session, vm, spec, before, missing)
-    yield from _record_disks(session, now)
+    if any(isinstance(device, NewDisk) for device in change.spec.devices):
+        yield from _record_disks(session, now)
     return StepResult(vm_moid=vm.moid)
 
 

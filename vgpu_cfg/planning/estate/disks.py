@@ -65,7 +65,7 @@ class OwnedDisks:
 
     @property
     def to_record(self) -> tuple[str, ...] | None:
-        """The UUIDs that the owner mark is to hold, None if it tells them apart, or if they are not certain."""
+        """The UUIDs that the owner mark is to hold, None if it tells enough, or if they are not certain."""
         return self.uuids if self.uuids and self.is_certain and not self.is_recorded else None
 
     @property

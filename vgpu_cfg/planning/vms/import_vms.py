@@ -25,7 +25,7 @@ from vgpu_cfg.planning.estate.site import Site
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import PlanOptions
-from vgpu_cfg.planning.findings.wording import as_counted, listed
+from vgpu_cfg.planning.findings.wording import as_counted, gib, listed
 from vgpu_cfg.planning.vms.new_vms import change_id
 from vgpu_cfg.planning.vms.settings.edits import extra_config_path
 from vgpu_cfg.planning.vms.whole_vms import plan_about_vms
@@ -106,10 +106,12 @@ def _marking(vm: Vm, desired: DesiredPlan, mark: Literal["imported", "own"]) -> 
     after = f"{desired.name}, imported" if mark == "imported" else desired.name
     sets = {extra_config_path(key): value for key, value in pairs.items()}
     edits = [Edit(key="owner_mark", before=before, after=after, sets=sets)]
-    for key, found in (
-        (("own disks", disks.own), ("disks of others", disks.others)) if disks is not None else ()
-    ):
-        edits += [Edit(key=key, after=listed(map(disk_text, found)))] if found else []
+    if disks is not None:
+        sizes = listed(gib(disk.capacity_mib) for disk in disks.own)
+        own = listed(map(disk_text, disks.own)) if disks.others else f"all ({sizes})"
+        edits.append(Edit(key="own disks", after=own))
+    if disks is not None and disks.others:
+        edits.append(Edit(key="disks of others", after=listed(map(disk_text, disks.others))))
     return mark_vm(verb, vm, edits, pairs, mark)
 
 
