@@ -37,9 +37,10 @@ from vgpu_cfg.vsphere.wire.collector import Item, Start, collect_all, collect_fr
 from vgpu_cfg.vsphere.wire.faults import to_error
 from vgpu_cfg.vsphere.wire.session import Session
 
-_OF_ESTATE = frozenset({FactGroup.NETWORK_USERS})
-ALL_GROUPS = frozenset(FactGroup) - SHELL_GROUPS
-"""Every group that is read through vCenter."""
+ALL_GROUPS = frozenset(FactGroup) - SHELL_GROUPS - {FactGroup.NETWORK_USERS}
+"""Every group that is read of a host through vCenter."""
+ALL_FACTS = ALL_GROUPS | {FactGroup.NETWORK_USERS}
+"""With what is read of the estate: a recording has all of it."""
 
 _GONE = "the host is not in vCenter's inventory"
 _COMPUTE_TYPES = ("ComputeResource", "ClusterComputeResource")
@@ -54,7 +55,7 @@ def read_facts(session: Session, host_moids: Sequence[str], groups: frozenset[Fa
     not tell is absent. Raises VCenterError where the connection or the session is lost, or the bulk
     reading fails.
     """
-    requested = groups & ALL_GROUPS - _OF_ESTATE | {FactGroup.BASE}
+    requested = groups & ALL_GROUPS | {FactGroup.BASE}
     networks = collect_all(session, passes.NETWORK_PASS)
     starts = _starts(session, dict.fromkeys(host_moids), requested)
     hosts = collect_from(session, passes.HOST_PASS, starts)
@@ -80,7 +81,7 @@ def read_with(
     Networks, switches and the host take one round trip together. The host's item holds more besides, and is
     None where it has gone.
     """
-    requested = groups & ALL_GROUPS - _OF_ESTATE | {FactGroup.BASE}
+    requested = groups & ALL_GROUPS | {FactGroup.BASE}
     starts, wanted = _starts(session, [moid], requested), passes.host_pass(tuple(paths))
     items = collect_all(session, passes.NETWORK_PASS, wanted, starts)
     return _facts(session, [moid], requested, items), next((one for one in items if one.moid == moid), None)

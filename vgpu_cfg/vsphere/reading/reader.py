@@ -308,10 +308,10 @@ class VCenterReader:
 
     def read_everything(self) -> tuple[Inventory, EstateFacts]:
         """Read all that a recording holds, whatever plan is made of it later."""
-        from vgpu_cfg.vsphere.host_facts.reader import ALL_GROUPS
+        from vgpu_cfg.vsphere.host_facts.reader import ALL_FACTS
 
         inventory = self.read_inventory(EVERYTHING)
-        return inventory, self.read_facts(preparable(inventory), ALL_GROUPS)
+        return inventory, self.read_facts(preparable(inventory), ALL_FACTS)
 
     def read_facts(self, host_moids: Sequence[str], groups: frozenset[FactGroup]) -> EstateFacts:
         """Read what preparing these hosts needs, of them and their clusters; never their shells."""
@@ -667,11 +667,11 @@ class RecordedReader:
 
         Raises NotRecorded where the recording is older than facts are.
         """
-        from vgpu_cfg.vsphere.host_facts.reader import ALL_GROUPS
+        from vgpu_cfg.vsphere.host_facts.reader import ALL_FACTS
 
         inventory = self.read_inventory(ReadScope())
         if self._facts is None:
-            self._facts = self._reader.read_facts(preparable(inventory), ALL_GROUPS)
+            self._facts = self._reader.read_facts(preparable(inventory), ALL_FACTS)
         return narrowed(self._facts, inventory, host_moids, groups)
 
     def read_hosts(self, moids: Iterable[str]) -> tuple[Host, ...]:
