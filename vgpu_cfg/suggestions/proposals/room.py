@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from shlex import quote
 
 from vgpu_cfg.model.observed.inventory import Host
+from vgpu_cfg.model.plan.change import PowerOnVm, RelocateVm
 from vgpu_cfg.model.plan.suggestion import FixKind
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.wording import counted
+from vgpu_cfg.planning.pool.outlook import after_plan
 from vgpu_cfg.planning.remedies.cordons import uncordon
+from vgpu_cfg.planning.upkeep.give_back import make_uncordon_plan
+from vgpu_cfg.planning.upkeep.targets import Target
 from vgpu_cfg.planning.vms.lookup.moving import holds_devices, running_vms
-from vgpu_cfg.suggestions.acts import back_in_use, more_hosts, uncordoned, with_boards
+from vgpu_cfg.suggestions.acts import back_in_use, more_hosts, together, uncordoned, with_boards
 from vgpu_cfg.suggestions.candidate import Candidate, Cost
 from vgpu_cfg.suggestions.others import is_own
 from vgpu_cfg.suggestions.proposals.residents import is_protected, move_away, switch_off
@@ -30,7 +35,7 @@ def propose_room(situation: Situation) -> Iterator[Candidate]:
         return
     hosts = situation.hosts_in_question() or _error_hosts(situation)
     yield from _back(hosts)
-    yield from _uncordoned(hosts)
+    yield from _uncordoned(situation, hosts)
     yield from _residents(situation, hosts)
     yield from _more(situation, hosts)
 
@@ -55,14 +60,24 @@ def _back(hosts: list[Host]) -> Iterator[Candidate]:
         yield Candidate(FixKind.OUTSIDE, says, Cost.MOVE, command=command, effect=back_in_use(host.moid))
 
 
-def _uncordoned(hosts: list[Host]) -> Iterator[Candidate]:
+def _uncordoned(situation: Situation, hosts: list[Host]) -> Iterator[Candidate]:
+    """Give hosts and GPUs back: VMs that a drain took from there come home with that."""
     for host in hosts:
-        if host.cordons:
-            closed = "host" if host.cordon is not None else "GPU"
-            says = f"whoever cordoned {'' if closed == 'host' else 'a GPU of '}{host.name} gives it back"
-            command = uncordon(host, *host.cordons)
-            effect = uncordoned(host.moid)
-            yield Candidate(FixKind.OUTSIDE, says, Cost.NOTHING, command=command, effect=effect)
+        if not host.cordons:
+            continue
+        closed = "host" if host.cordon is not None else "GPU"
+        says = f"whoever cordoned {'' if closed == 'host' else 'a GPU of '}{host.name} gives it back"
+        targets = [Target(host, cordon.pci_id) for cordon in host.cordons]
+        plan = make_uncordon_plan(targets, situation.observed, situation.catalog)
+        home = [one.vm.moid for one in plan.changes if isinstance(one, RelocateVm | PowerOnVm)]
+        yield Candidate(
+            FixKind.OUTSIDE,
+            says,
+            Cost.MOVE if home else Cost.NOTHING,
+            command=uncordon(host, *host.cordons),
+            effect=together((uncordoned(host.moid), partial(after_plan, plan, catalog=situation.catalog))),
+            touches=tuple(moid for moid in dict.fromkeys(home) if moid),
+        )
 
 
 def _residents(situation: Situation, hosts: list[Host]) -> Iterator[Candidate]:
