@@ -133,6 +133,17 @@ def test_a_session_that_ends_takes_its_views_along_and_the_run_goes_on(
     assert mends(vgpu_cfg)
 
 
+@pytest.mark.parametrize(("nth", "code"), [(1, 0), (0, 6)])
+def test_a_wait_for_tasks_that_is_refused_is_tried_again_some_times(
+    nth: int, code: int, vgpu_cfg: CommandLine
+) -> None:
+    fault = {"method": "WaitForUpdatesEx", "kind": "call", "fault": "SystemError", "message": "no"}
+    vgpu_cfg.script(ESTATE, fault | {"nth": nth})
+    ran = vgpu_cfg("apply", "--yes", PLAN)
+    assert (ran.code, "lost track of it" in ran.told) == (code, bool(code))
+    assert mends(vgpu_cfg)
+
+
 def test_a_view_that_has_gone_tells_of_an_ended_session_and_a_vm_that_has_gone_does_not() -> None:
     view = vim.view.ContainerView("session[52e7b0f6-1f7c]52d8a6b2")
     assert is_session_over(vmodl.fault.ManagedObjectNotFound(obj=view))

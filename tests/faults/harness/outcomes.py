@@ -114,8 +114,9 @@ maintenance mode, no mark, no lock, no SSH service left open; `plan --exit-code`
 The tables are made from what was tried ([how](../../tests/README.md#mishaps)). What to type is the same everywhere: **the same
 command**. A run that was killed leaves its locks; the next run on the same machine sees that its process has ended and takes them
 over, elsewhere `vgpu-cfg unlock RUN-ID` does. Every other command that writes is tried as well, by what is refused once, by Ctrl-C,
-SIGTERM, SIGHUP and SIGKILL ([the table](../../tests/README.md#the-table-command-x-mishap)). Only a rollback is not resumed: a run that is
-stopped or killed takes nothing back, the same command goes forward, and `destroy` removes what is there. What vCenter still works on then, the next run waits for. What real vCenters do beyond the lab is [unproven](what-is-proven.md).
+SIGTERM, SIGHUP and SIGKILL ([the table](../../tests/README.md#the-table-command-x-mishap)). Two
+things are not resumed. A rollback: a run that is stopped or killed takes nothing back, the same command goes forward, and `destroy`
+removes what is there. And a saved plan that was done in part: it is out of date, so plan and review again. What vCenter still works on then, the next run waits for. What real vCenters do beyond the lab is [unproven](what-is-proven.md).
 
 """  # noqa: E501 - lines of a page
 
