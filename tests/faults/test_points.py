@@ -55,13 +55,15 @@ def test_every_mishap_is(scenario: str, shard: int, results_file: Path) -> None:
     assert code == 0, told
 
 
-@pytest.mark.parametrize("part", ["1/2", "2/2"])
+@pytest.mark.parametrize(
+    "words", [("--draw=1/2",), ("--draw=2/2",), pytest.param(("--long",), marks=LATER)], ids=" ".join
+)
 def test_any_command_refused_stopped_or_killed_is_mended_by_the_same_command(
-    part: str, results_file: Path, record_property: Callable[[str, object], None]
+    words: tuple[str, ...], results_file: Path, record_property: Callable[[str, object], None]
 ) -> None:
     """A seed that is new each time chooses the command and the cells; the same seed chooses the same."""
     seed = os.environ.get("VGPU_CFG_TEST_SEED") or str(secrets.randbits(32))
-    code, told = module_ran("again", "--draw", part, "--seed", seed, results_file=results_file)
+    code, told = module_ran("again", *words, "--seed", seed, results_file=results_file)
     record_property("cells", told.splitlines()[-1])
     assert code == 0, told
 

@@ -54,10 +54,14 @@ def _kept(state: LabState) -> list[list[str]]:
     names = {str(each["key"]): each["name"] for each in state.custom_values.get("fields", ())}
     values = state.custom_values.get("values", {})
     return sorted(
-        [thing, names[str(key)], text if names[str(key)] in PLAIN else ""]
+        [
+            getattr(state.objects[thing], "name", thing),
+            names[str(key)],
+            text if names[str(key)] in PLAIN else "",
+        ]
         for thing, found in values.items()
         for key, text in found.items()
-        if text
+        if text and thing in state.objects
     )
 
 
@@ -103,10 +107,11 @@ def _told(values: dict[str, Any]) -> Any:
 def _vm(vm: VirtualMachine) -> list[Any]:
     """Return a VM as a plan means it; of one that is another's everything, as a digest."""
     if vm.extra_config.get(f"{MARK}plan", "").partition(" ")[0] not in (OURS, SECOND):
+        given_up = {"change_version", "log"} if vm.name.startswith("hvd-") else set[str]()
         kept = [
             repr(getattr(vm, field.name))
             for field in dataclasses.fields(vm)
-            if field.name not in {"seed", "made_devices", "made_guest", "revision", "host"}
+            if field.name not in {"seed", "made_devices", "made_guest", "revision", "host", *given_up}
         ]
         return [vm.name, "not ours", hashlib.sha256("".join(kept).encode()).hexdigest()]
     settings = {key: text for key, text in vm.extra_config.items() if not key.startswith(CHOSEN)}
