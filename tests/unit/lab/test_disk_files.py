@@ -9,7 +9,8 @@ from pyVmomi import vim
 
 from tests.unit.lab.rig import Rig, change
 from vgpu_cfg.lab.operations.files import listed
-from vgpu_cfg.lab.state.devices import disks_of
+from vgpu_cfg.lab.renderers.vms.devices import devices
+from vgpu_cfg.lab.state.devices import copy_with, disks_of
 from vgpu_cfg.lab.state.inventory import Datastore, VirtualMachine
 
 FCD = "[vsan] fcd/pvc-1.vmdk"
@@ -108,3 +109,14 @@ def test_a_disk_stays_where_a_move_leaves_it(rig: Rig, stays: bool) -> None:
     rig.done(vm, "RelocateVM_Task", spec=spec)
     where = FCD if stays else "[nfs] a/pvc-1.vmdk"
     assert [one.backing.fileName for one in disks_of(vm.devices)] == ["[nfs] a/a.vmdk", where]
+
+
+def test_a_disk_that_an_earlier_lab_kept_without_a_uuid_shows_the_one_of_its_file(rig: Rig) -> None:
+    vm, other = rig.clone("a"), rig.clone("b")
+    (disk,) = disks_of(vm.devices)
+    vm.devices[disk.key] = copy_with(disk, backing=copy_with(disk.backing, uuid=None))
+    context: Any = None
+    (shown,) = (one.backing.uuid for one in devices(context, vm) if one.key == disk.key)
+    assert shown.startswith("6000C29")
+    detach(rig, vm, disk.key)
+    assert attach(rig, other, disk.backing.fileName).backing.uuid == shown

@@ -114,6 +114,15 @@ def disk_uuid(*parts: str) -> str:
     return f"6000C29{digest[0]}-{digest[1:5]}-{digest[5:9]}-{digest[9:13]}-{digest[13:25]}"
 
 
+def with_uuid(disk: Any) -> Any:
+    """Return a disk that the lab has kept without a UUID with the one that its file has."""
+    backing = disk.backing
+    if not (hasattr(backing, "uuid") and backing.datastore is not None):
+        return disk
+    path = str(backing.fileName or "").partition("]")[2].strip()
+    return copy_with(disk, backing=copy_with(backing, uuid=disk_uuid(backing.datastore._moId, path)))
+
+
 def disk_unit(index: int) -> int:
     """Return the unit of the n-th disk of a SCSI controller: 7 is the controller's own."""
     return index if index < 7 else index + 1

@@ -8,7 +8,7 @@ from typing import Any
 from pyVmomi import vim
 
 from vgpu_cfg.lab.simulation.context import Context, referred
-from vgpu_cfg.lab.state.devices import disks_of, network_of, nics_of
+from vgpu_cfg.lab.state.devices import disks_of, network_of, nics_of, with_uuid
 from vgpu_cfg.lab.state.inventory import VirtualMachine
 
 MIB = 1024 * 1024
@@ -24,7 +24,12 @@ def devices(_context: Context, thing: VirtualMachine) -> list[Any]:
 
 
 def _with_attached(device: Any, keys: list[int] | None) -> Any:
-    """Return a controller that knows its devices. Values are shared between VMs, so it is a copy."""
+    """Return a controller that knows its devices, and a disk that an earlier lab has kept with a UUID.
+
+    Values are shared between VMs, so it is a copy.
+    """
+    if isinstance(device, vim.vm.device.VirtualDisk) and not getattr(device.backing, "uuid", ""):
+        return with_uuid(device)
     if not keys or not isinstance(device, vim.vm.device.VirtualController):
         return device
     shown = copy.copy(device)
