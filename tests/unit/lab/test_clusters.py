@@ -57,6 +57,16 @@ def test_rules_are_added_edited_and_removed(rig: Rig) -> None:
     assert isinstance(set_rules(rig, remove).fault, vmodl.fault.InvalidArgument)
 
 
+def test_a_rule_goes_with_its_last_vm(rig: Rig) -> None:
+    for name in "ab":
+        rig.clone(name)
+    set_rules(rig, rule_spec(rig, "a", "b", name="spread"))
+    rig.done(rig.vm("a"), "Destroy_Task")
+    assert [len(rule.vms) for rule in rig.find(Cluster).rules] == [1]
+    rig.done(rig.vm("b"), "Destroy_Task")
+    assert rig.find(Cluster).rules == []
+
+
 def test_one_vm_makes_no_rule(rig: Rig) -> None:
     rig.clone("a")
     fault = set_rules(rig, rule_spec(rig, "a", name="spread")).fault

@@ -145,12 +145,16 @@ def forget_vm(lab: Simulation, vm: VirtualMachine) -> None:
 
 
 def forget_in_cluster(lab: Simulation, cluster: Cluster, moid: str) -> None:
-    """Drop a VM from rules, groups and overrides. A rule with fewer than two VMs stays, and does nothing."""
+    """Drop a VM from rules, groups and overrides.
+
+    A rule with one VM stays, and does nothing. One without any goes: the API cannot express it.
+    """
     touched = cluster.overrides.pop(moid, None) is not None
     for rule in cluster.rules:
         if moid in rule.vms:
             rule.vms = tuple(other for other in rule.vms if other != moid)
             touched = True
+    cluster.rules = [rule for rule in cluster.rules if rule.vms or rule.kind == "vm_host"]
     for group in cluster.groups:
         if moid in group.members:
             group.members = tuple(other for other in group.members if other != moid)
