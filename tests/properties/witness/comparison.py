@@ -62,12 +62,21 @@ _CHANGED_AS: Mapping[tuple[str, str], Collection[str]] = {
     ("HostSystem", "host up"): {"reboot_host", "cold_boot_host", "shut_down_host"},
 }
 """Which changes of the object itself announce an experience: they are shown among the changes."""
-APPROVALS: Mapping[tuple[str, str], str] = {
-    ("VirtualMachine", "link"): "network",
-    ("VirtualMachine", "network"): "network",
-    ("VirtualMachine", "process end"): "training",
-}
-"""What a stranger's experience takes beside the approvals that there always were."""
+
+
+def approval_of(entry: Entry) -> str | None:
+    """Return what a stranger's experience needs beside the approvals that there always were."""
+    match entry.kind, entry.what:
+        case "VirtualMachine", "link" | "network":
+            return "network"
+        case "HostSystem", "link" if entry.about.startswith("vmk"):
+            return "network"
+        case "VirtualMachine", "process end":
+            return "training"
+        case _:
+            return None
+
+
 _HAPPENED_AS: Mapping[Experience, Collection[str]] = {
     _E.LINK_DOWN: {"link", "network"},
     _E.VMOTION: {"move"},

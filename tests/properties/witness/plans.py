@@ -195,7 +195,8 @@ def network_plans(draw: st.DrawFn) -> Row:
 
 @st.composite
 def network_cases(draw: st.DrawFn) -> Case:
-    return Case(draw(estates()), None, ((draw(network_plans()), ("apply", "--yes", "plan.yaml")),))
+    vmknics = ("vmknic on esx-1.lab",) if draw(truths) else ()
+    return Case(draw(estates()), None, ((draw(network_plans()), APPLY),), vmknics)
 
 
 # ------------------------------------------------------------------- hosts
@@ -211,6 +212,7 @@ def host_plans(draw: st.DrawFn) -> Row:
         sharing=draw(some(st.just("mig"))) if use == "vgpu" else None,
         ecc=draw(some(truths)) if use == "vgpu" else None,
     )
+    nic = draw(st.sampled_from([None, None, {"use": "passthrough"}, {"use": "sriov", "vfs": 4}]))
     options = stated(
         evacuate_vgpu=draw(some(truths)),
         hot_migrate=draw(some(truths)),
@@ -223,6 +225,7 @@ def host_plans(draw: st.DrawFn) -> Row:
         assignment_policy=draw(some(st.just("consolidation"))),
         ats=draw(some(truths)),
         gpus=[rule] if use else None,
+        nics=[{"match": {"vmnic": "vmnic3"}} | nic] if nic else None,
         cluster_options=options or None,
         access={"ssh": "open-and-close", "user": "root", "password": {"secret": "esxi"}, "host_keys": "pin"},
         disruption={"allow": draw(st.sampled_from([["maintenance", "reboot"]] * 3 + [[]]))},

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from tests.properties.witness.comparison import APPROVALS, Fault, disturbed_strangers, faults_of
+from tests.properties.witness.comparison import Fault, approval_of, disturbed_strangers, faults_of
 from tests.properties.witness.plans import Case
 from tests.properties.witness.stage import ESTATE, Stage, Witnessed
 from tests.properties.witness.tampering import tamper
 
 REFUSED = (4, 5)
 """Exit codes of a command that touches nothing: a plan that cannot be, and a VM or host that is not there."""
-ALLOWED = ("--allow=network", "--allow=training", "--allow=irreversible")
 
 
 def played(stage: Stage, case: Case) -> list[Fault]:
@@ -30,7 +29,8 @@ def played(stage: Stage, case: Case) -> list[Fault]:
         approved = {*plan.get("allow", ()), *(word.removeprefix("--allow=") for word in words)}
         found += judged(witnessed, approved)
         if "VG514" in witnessed.ran.out and not witnessed.shown:
-            found += judged(stage.run(*words[:-1], *ALLOWED, words[-1]), {*APPROVALS.values()})
+            allowed = [f"--allow={word}" for word in Approval]
+            found += judged(stage.run(*words[:-1], *allowed, words[-1]), {*Approval})
     return found
 
 
@@ -39,7 +39,7 @@ def judged(witnessed: Witnessed, approved: set[str]) -> list[Fault]:
     assert witnessed.ran.code in (0, *REFUSED, 6, 7), witnessed.ran.told
     found = faults_of(witnessed)
     for entry in disturbed_strangers(witnessed):
-        needed = APPROVALS.get((entry.kind, entry.what))
+        needed = approval_of(entry)
         if not witnessed.shown:
             found.append(Fault("unasked", f"refused, and still: {entry.what} of {entry.name}"))
         elif needed is not None and needed not in approved:

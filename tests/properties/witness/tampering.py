@@ -8,9 +8,10 @@ from pyVmomi import vim
 
 from tests.properties.witness.stage import ESTATE, Stage
 from vgpu_cfg.lab.guest.system.creation import guest_of
+from vgpu_cfg.lab.simulation.operations import find_operation
 from vgpu_cfg.lab.state.devices import disks_of
 from vgpu_cfg.lab.state.guest import Workload
-from vgpu_cfg.lab.state.inventory import VirtualMachine
+from vgpu_cfg.lab.state.inventory import DistributedSwitch, Host, Network, VirtualMachine
 from vgpu_cfg.lab.vcenter import Lab
 
 
@@ -19,6 +20,9 @@ def tamper(stage: Stage, tampers: Iterable[str]) -> None:
     for text in tampers:
         what, _, name = text.partition(" on ")
         lab = stage.vgpu_cfg.lab(ESTATE)
+        if what == "vmknic":
+            add_vmknic(lab, next(one for one in lab.state.all(Host) if one.name == name))
+            continue
         vm = next(one for one in lab.state.all(VirtualMachine) if one.name == name)
         if what == "disk":
             stage.foreign_disks |= attach_disk(lab, vm)
@@ -27,6 +31,17 @@ def tamper(stage: Stage, tampers: Iterable[str]) -> None:
             with lab.transaction():
                 guest_of(vm).workloads.append(Workload(program, "docker" if container else "", container))
                 lab.state.touch(vm)
+
+
+def add_vmknic(lab: Lab, host: Host) -> None:
+    """Give a host a VMkernel NIC on the shared switch; there it counts as always having been."""
+    network = next(one for one in lab.state.all(Network) if one.name == "roce")
+    switch = lab.state.get(network.switch, DistributedSwitch)
+    port = vim.dvs.PortConnection(switchUuid=switch.uuid, portgroupKey=network.moid)
+    ip = vim.host.IpConfig(dhcp=False, ipAddress="10.9.0.1", subnetMask="255.255.255.0")
+    nic = vim.host.VirtualNic.Specification(ip=ip, distributedVirtualPort=port)
+    with lab.transaction():
+        find_operation("HostNetworkSystem", "AddVirtualNic")(lab, host, portgroup="", nic=nic)
 
 
 def attach_disk(lab: Lab, vm: VirtualMachine) -> set[str]:
