@@ -69,7 +69,8 @@ def ended(rig: GuestRig) -> list[str]:
     [
         (module("toolkit", runtime="docker", repository="https://files.lab"), IN_DOCKER),
         (site(**MIRROR), IN_DOCKER),
-        (site(apt={"url": "https://apt.example.com"}), []),
+        (site(apt={"url": "https://apt.example.com"}), IN_DOCKER),
+        (site(), []),
         (site(**MIRROR, runtime="containerd"), []),
         (module("worker", runtime="docker", image="image:1", gpus=False, rdma=False), ["horovodrun"]),
         (
@@ -79,7 +80,7 @@ def ended(rig: GuestRig) -> list[str]:
         (module("limits", shared_memory="8m"), []),
         (module("host-name", host_name="a"), []),
     ],
-    ids=["toolkit", "mirror", "apt", "containerd", "worker", "driver", "limits", "host-name"],
+    ids=["toolkit", "mirror", "apt", "no site", "containerd", "worker", "driver", "limits", "host-name"],
 )
 def test_a_module_ends(rig: GuestRig, part: dict[str, Any], gone: list[str]) -> None:
     vm = busy(rig)

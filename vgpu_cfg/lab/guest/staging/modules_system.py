@@ -22,8 +22,9 @@ USER_NAME = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
 PUBLIC_KEY = re.compile(r"(?:ssh-ed25519|ssh-rsa|ecdsa-sha2-nistp\d+) [A-Za-z0-9+/=]{20,}")
 HOSTS = "/etc/hosts"
 RUNTIME_TOLD = "site of the runtime"
-"""A digest of what a container runtime reads of the site when it starts: another one restarts it."""
-NOTHING: list[object] = [None, {}]
+"""Where a digest is kept of what restarts a container runtime when it changes."""
+OF_THE_RUNTIME = ("proxy", "registry_mirrors", "certificates", "apt", "dnf")
+"""The script of `site` restarts it for package sources, too."""
 BEGIN, END = "# vgpu-cfg: begin", "# vgpu-cfg: end"
 
 
@@ -172,12 +173,10 @@ def set_site(work: Work) -> WorkResult:
     for text in work.texts("certificates"):
         if "BEGIN CERTIFICATE" not in text:
             raise ModuleFailedError("this is no certificate")
-    told = [work.value("proxy"), work.value("registry_mirrors") or {}, *work.texts("certificates")]
+    told = {name: value for name in OF_THE_RUNTIME if (value := work.parameters.get(name))}
     secrets = sorted(file.content for file in work.secret_files().values())
-    digest = hashlib.sha256(json.dumps([told, secrets]).encode()).hexdigest()
-    if (told != NOTHING or secrets or RUNTIME_TOLD in work.guest.blocks) and digest != work.guest.blocks.get(
-        RUNTIME_TOLD
-    ):
+    digest = hashlib.sha256(json.dumps([told, secrets]).encode()).hexdigest() if told else ""
+    if digest != work.guest.blocks.get(RUNTIME_TOLD, ""):
         restart_runtime(work.lab, work.vm, work.text("runtime"))
     work.guest.blocks[RUNTIME_TOLD] = digest
     work.mark_written()
