@@ -275,8 +275,8 @@ def changed_plans(draw: st.DrawFn) -> Row:
 
 
 FLAGS = ("--allow-power-cycle", "--allow-move")
-DISKS = ("disk on own-1", "disk on own-2")
-TAMPERS = (*DISKS, "ml-1 on own host", "own-2 suspended")
+DISKS = {"disk on own-1": "[vsan] own-1/own-1_1.vmdk", "disk on own-2": "[vsan] own-2/own-2_2.vmdk"}
+"""What others attach, and the file that it gets."""
 
 
 @st.composite
@@ -304,12 +304,10 @@ def destroy_cases(draw: st.DrawFn) -> Case:
     plan = own_plan()
     if words[0] == "apply":
         plan = own_plan(vms=[one for one in plan["vms"] if one["name"] != "own-2"])
-    return Case(
-        draw(st.sampled_from(OWN_ESTATES)),
-        own_plan(),
-        ((plan, words),),
-        tuple(d for d in DISKS if draw(truths)),
-    )
+    disks = tuple(one for one in DISKS if draw(truths))
+    named = [f"--delete={DISKS[one]}" for one in disks if not draw(st.integers(0, 2))]
+    command = (*words[:-1], *named, words[-1])
+    return Case(draw(st.sampled_from(OWN_ESTATES)), own_plan(), ((plan, command),), disks)
 
 
 # ------------------------------------------------------------------ upkeep

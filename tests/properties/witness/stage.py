@@ -70,7 +70,6 @@ class Stage:
     patch: pytest.MonkeyPatch
     known: dict[str, bytes] = field(default_factory=dict)
     foreign_disks: set[str] = field(default_factory=set)
-    commands: int = 0
     carried_out: int = 0
 
     def build(self, estate: Row) -> None:
@@ -112,7 +111,6 @@ class Stage:
             ran = self.vgpu_cfg(*words)
         after = self._look()
         are = _facts(after)
-        self.commands += 1
         self.carried_out += bool(shown)
         return Witnessed(
             ran=ran,

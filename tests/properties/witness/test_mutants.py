@@ -13,6 +13,7 @@ import pytest
 
 from tests.properties.witness.comparison import faults_of
 from tests.properties.witness.plans import (
+    DISKS,
     HOSTS,
     Case,
     estate,
@@ -81,6 +82,14 @@ WORK = Case(
     ),
     ("serve in notebook on own-1",),
 )
+
+
+def destroyed(*words: str) -> Case:
+    """Return a case that destroys a VM to which somebody has attached a disk."""
+    command = ("destroy", "--yes", "--only=own-1", *words, "plan.yaml")
+    return Case(estate(), own_plan(), ((own_plan(), command),), ("disk on own-1",))
+
+
 E = Experience
 
 
@@ -106,6 +115,10 @@ TABLE = {
         host_case(cluster_options={"hot_migrate": True}), without(E.OPTION, "vcenter"), "vcenter settings"
     ),
     "process end": Mutant(WORK, without(E.TRAINING_ENDED), "process end"),
+    "device detach": Mutant(destroyed(), without(E.DISK_DETACHED), "device detach"),
+    "disk delete": Mutant(
+        destroyed(f"--delete={DISKS['disk on own-1']}"), without(E.DISK_DELETED), "disk delete"
+    ),
     "approval of a link": Mutant(network_case(mtu=9000, allow=[]), unapproved, "unapproved"),
     "a made-up mode": Mutant(MTU, also(E.GPU_MODE), "no GPU mode changed"),
     "a made-up move": Mutant(MTU, also(E.VMOTION), "no vMotion"),

@@ -15,7 +15,7 @@ from tests.properties.witness.plans import Case
 from tests.properties.witness.playing import played
 from tests.properties.witness.stage import Stage
 
-NOT_YET = frozenset({"disk delete", "disk move", "device detach", "no running work ended"})
+NOT_YET: frozenset[str] = frozenset()
 """Kinds of faults that wait for their mend."""
 
 FAMILIES: dict[str, tuple[st.SearchStrategy[Case], int]] = {
@@ -59,7 +59,7 @@ def test_what_others_experience_was_shown_and_approved_for_long(
 
 
 def search(stage: Stage, cases: st.SearchStrategy[Case], extent: settings, number: int | None = None) -> None:
-    """Play cases, and see that strangers experienced something in some of them."""
+    """Play cases, and see that not all of them are refused."""
 
     @settings(
         extent,
@@ -73,6 +73,6 @@ def search(stage: Stage, cases: st.SearchStrategy[Case], extent: settings, numbe
         found = [one for one in played(stage, case) if one.kind not in NOT_YET]
         assert not found, "\n".join(f"[{one.kind}] {one.text}" for one in found)
 
-    stage.commands = stage.carried_out = 0
+    stage.carried_out = 0
     (each if number is None else seed(number)(each))()
-    assert stage.carried_out * 5 > stage.commands, "too few of the plans are carried out"
+    assert stage.carried_out, "not one of the plans is carried out"
