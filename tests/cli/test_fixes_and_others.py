@@ -96,3 +96,25 @@ vms: [{{name: other, host: esx-2.lab, memory: 4GiB, gpus: [grid_a100-40c], extra
         says = [part["says"] for part in fix["parts"]]
         assert says != ["whoever cordoned esx-1.lab gives it back"]
         assert not any("gives it back" in one for one in says) or "a" in {one["vm"] for one in fix["others"]}
+
+
+def test_a_missing_driver_goes_before_switching_others_off(vgpu_cfg: CommandLine) -> None:
+    window = '{pciPassthru.use64bitMMIO: "TRUE", pciPassthru.64bitMMIOSizeGB: "512"}'
+    bare = "{name: esx-2.lab, driver: none, gpus: [{board: A100}]}"
+    vgpu_cfg.write(
+        "bare.yaml",
+        f"""\
+about: a host with NVIDIA's driver, and one without
+clusters: [{{name: gpu, hosts: [{{name: esx-1.lab, gpus: [{{board: A100}}]}}, {bare}]}}]
+templates: [{{name: ubuntu-22.04-efi, hardware_version: 21}}]
+vms: [{{name: other, host: esx-1.lab, memory: 4GiB, gpus: [grid_a100-40c], extra_config: {window}}}]
+""",
+    )
+    line = "template: ubuntu-22.04-efi, cluster: gpu, cpus: 2, memory: 8GiB, gpus: grid_a100-40c"
+    plan = vgpu_cfg.write(
+        "b.yaml", f"version: 1\nname: b\nvcenter: lab:./bare.yaml\nvms: [{{name: b, {line}}}]\n"
+    )
+    (fix,) = fixes(vgpu_cfg, str(plan))
+    says = "install NVIDIA's host driver on esx-2.lab, with graphics type Shared Direct"
+    assert [part["says"] for part in fix["parts"]] == [says]
+    assert fix["others"] == []

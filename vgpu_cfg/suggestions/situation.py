@@ -132,7 +132,7 @@ class Situation:
         """Whether an idle GPU of a host lacks nothing but NVIDIA's driver, or the right graphics type."""
         without = (Code.NO_HOST_DRIVER, Code.NOT_SHARED_DIRECT)
         gpus = CapacityReader(self.observed, self.catalog).read(host).gpus if host.is_usable else ()
-        return any(gpu.obstacle in without and gpu.is_idle for gpu in gpus)
+        return any(gpu.obstacle in without and not gpu.held for gpu in gpus)
 
     def hosts_in_question(self) -> list[Host]:
         """Return the hosts on which VMs without a place could be, in the order of vCenter."""
