@@ -16,6 +16,7 @@ from vgpu_cfg.documents.limits import (
     MOST_FILE_BYTES,
     MOST_NAMES,
     Limit,
+    OpenToOthersError,
     read_bytes,
     read_within,
     unpacked,
@@ -23,7 +24,15 @@ from vgpu_cfg.documents.limits import (
 from vgpu_cfg.documents.part import Part
 from vgpu_cfg.documents.suggestions import close_to, did_you_mean
 from vgpu_cfg.documents.text import Document, Loc, dump, laid_out, parse_text, read_document
-from vgpu_cfg.documents.whole_file import PRIVATE, make_private_folder, put_whole, take_name
+from vgpu_cfg.documents.whole_file import (
+    PRIVATE,
+    append_whole,
+    make_private_folder,
+    pass_on,
+    probe_written,
+    put_whole,
+    take_name,
+)
 
 __all__ = [
     "MOST_DATA_BYTES",
@@ -34,7 +43,9 @@ __all__ = [
     "Edit",
     "Limit",
     "Loc",
+    "OpenToOthersError",
     "Part",
+    "append_whole",
     "build",
     "changed_lines",
     "close_to",
@@ -44,6 +55,8 @@ __all__ = [
     "laid_out",
     "make_private_folder",
     "parse_text",
+    "pass_on",
+    "probe_written",
     "put_whole",
     "read_bytes",
     "read_document",

@@ -51,8 +51,15 @@ MOST_NAMES = Limit("VGPU_CFG_MOST_NAMES", 20_000)
 """Of the names that a plan file writes out: VMs, hosts, networks."""
 
 
-def read_bytes(path: str | Path, limit: Limit) -> bytes:
-    """Return what is in a file. Raises OSError with its reason, also for what is no file or too much."""
+class OpenToOthersError(OSError):
+    """A file that other users may access, though its content is secret."""
+
+
+def read_bytes(path: str | Path, limit: Limit, *, private: bool = False) -> bytes:
+    """Return what is in a file. Raises OSError with its reason, also for what is no file or too much.
+
+    Raises OpenToOthersError if the file must be `private` and is not.
+    """
     descriptor = os.open(path, _OPENED_TO_READ)
     with os.fdopen(descriptor, "rb") as file:
         mode = os.fstat(file.fileno()).st_mode
@@ -61,6 +68,9 @@ def read_bytes(path: str | Path, limit: Limit) -> bytes:
         if not stat.S_ISREG(mode):
             reason = "it is a pipe, a socket or a device; put what it says into a file"
             raise OSError(errno.EINVAL, reason, str(path))
+        if private and os.name == "posix" and mode & (stat.S_IRWXG | stat.S_IRWXO):
+            reason = f"other users may access it (mode {stat.S_IMODE(mode):04o})"
+            raise OpenToOthersError(errno.EACCES, reason, str(path))
         return read_within(file, limit, str(path))
 
 

@@ -5,15 +5,20 @@ What tells of an estate or of a plan is for its user's eyes: see `PRIVATE`.
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from itertools import takewhile
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 
 PRIVATE = 0o600
 """The mode of a file that its user alone may read."""
+_WRITTEN = os.O_WRONLY | os.O_APPEND | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
+_pipes = ExitStack()
+"""Keeps the pipes open that were probed: the first program that closes one ends its reader."""
 
 
 def put_whole(
@@ -26,17 +31,75 @@ def put_whole(
     """
     if path.exists() and not path.is_file():
         raise OSError("it is no file")
-    with NamedTemporaryFile("wb", dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
-        draft = Path(file.name)
-        file.write(content.encode() if isinstance(content, str) else content)
-        file.flush()
-        os.fsync(file.fileno())
+    file = NamedTemporaryFile(  # noqa: SIM115 - its draft goes whatever fails, the writing too
+        "wb", dir=path.parent, prefix=f".{path.name}.", delete=False
+    )
+    draft = Path(file.name)
     try:
+        with file:
+            file.write(_encoded(content))
+            file.flush()
+            os.fsync(file.fileno())
         draft.chmod(0o666 & ~_umask() if mode is None else mode)
         put(draft)
     finally:
         with suppress(FileNotFoundError):
             draft.unlink()
+
+
+def append_whole(path: Path, content: str | bytes, *, mode: int) -> None:
+    """Add to a file in one write, so that two machines' lines do not mix; make it where it is missing.
+
+    Raises OSError, also if the name is a link that leads nowhere, or not a file.
+    """
+    try:
+        handle = _open_written(path)
+    except FileNotFoundError:
+        if path.is_symlink():
+            raise FileNotFoundError(errno.ENOENT, "it is a link that leads nowhere", str(path)) from None
+        handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), mode)
+    try:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise OSError(errno.EINVAL, "it is a pipe, a socket or a device", str(path))
+        os.write(handle, _encoded(content))
+    finally:
+        os.close(handle)
+
+
+def pass_on(path: Path, content: str) -> None:
+    """Write to a terminal or a pipe. Raises OSError, also if no program reads the pipe."""
+    handle = _open_written(path)
+    os.set_blocking(handle, True)
+    with os.fdopen(handle, "wb") as file:
+        file.write(_encoded(content))
+
+
+def probe_written(path: Path) -> None:
+    """Raise OSError if a file cannot be written; create nothing, follow no link that leads nowhere."""
+    try:
+        handle = _open_written(path)
+    except FileNotFoundError:
+        NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.").close()
+        return
+    if stat.S_ISFIFO(os.fstat(handle).st_mode):
+        _pipes.callback(os.close, handle)
+    else:
+        os.close(handle)
+
+
+def _open_written(path: Path) -> int:
+    """Open what is there to be written. Raises OSError; never waits for a pipe's reader."""
+    try:
+        return os.open(path, _WRITTEN)
+    except OSError as error:
+        if error.errno == errno.ENXIO:
+            raise OSError(errno.ENXIO, "it is a pipe that no program reads", str(path)) from error
+        raise
+
+
+def _encoded(content: str | bytes) -> bytes:
+    """Return the bytes of a text; what is not UTF-8 in a file's name is escaped."""
+    return content.encode("utf-8", "backslashreplace") if isinstance(content, str) else content
 
 
 def take_name(draft: Path, path: Path) -> None:

@@ -6,14 +6,18 @@ import json
 import os
 import shlex
 import subprocess
+import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import platformdirs
 
-from vgpu_cfg.documents import MOST_FILE_BYTES, read_bytes
+from vgpu_cfg.documents import MOST_FILE_BYTES, OpenToOthersError, read_bytes
 from vgpu_cfg.errors import LoginFailed
+from vgpu_cfg.model.signs import shown
+from vgpu_cfg.settings.environment import others_environment
 
 if TYPE_CHECKING:
     from pyrage import ssh, x25519
@@ -90,6 +94,7 @@ def _identities(file: Path) -> list[Identity]:
     import pyrage
 
     content = _content(file, "your identity for age", "what VGPU_CFG_AGE_IDENTITY or SOPS_AGE_KEY_FILE names")
+    _warn_of_others(file)
     lines = [line.strip() for line in content.decode("utf-8", errors="replace").splitlines()]
     own = [line for line in lines if line.startswith(_AGE_KEY)]
     try:
@@ -107,6 +112,17 @@ def _identities(file: Path) -> list[Identity]:
         ) from error
 
 
+@cache
+def _warn_of_others(file: Path) -> None:
+    """Say once on standard error that other users may read an identity; age itself does not look."""
+    try:
+        read_bytes(file, MOST_FILE_BYTES, private=True)
+    except OpenToOthersError as error:
+        sys.stderr.write(
+            f"WARNING  {shown(str(file))}: your identity for age: {error.strerror}; chmod 600 it\n"
+        )
+
+
 def read_sops(path: Path, key: str) -> str:
     """Have sops decrypt one value of a file; `key` may lead down by slashes.
 
@@ -116,7 +132,13 @@ def read_sops(path: Path, key: str) -> str:
     words = ("sops", "--decrypt", "--extract", expression, str(path))
     try:
         done = subprocess.run(  # noqa: S603 - given to no shell; the path is one word
-            words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=SOPS_SECONDS, check=True
+            words,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=SOPS_SECONDS,
+            check=True,
+            env=others_environment(),
         )
     except FileNotFoundError as error:
         raise LoginFailed(

@@ -9,16 +9,22 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import os
 import re
 import secrets
-import stat
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import field
 from pathlib import Path
 
-from vgpu_cfg.documents import PRIVATE, make_private_folder, put_whole, take_name
+from vgpu_cfg.documents import (
+    PRIVATE,
+    Limit,
+    OpenToOthersError,
+    make_private_folder,
+    put_whole,
+    read_bytes,
+    take_name,
+)
 from vgpu_cfg.errors import LoginFailed
 from vgpu_cfg.late_dataclasses import dataclass
 
@@ -27,7 +33,7 @@ FINGERPRINT_DIGITS = 16
 _FOLDER, _SUFFIX = "keys", ".seed"
 _HEX = "hex:"
 """Stands before a seed that is written in hexadecimal; without it the text itself is the seed."""
-_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+_LONGEST = Limit("", 4096)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,23 +133,21 @@ def _seed(word: str) -> bytes:
 def _seeds_in(path: Path) -> tuple[bytes, ...]:
     """Read a file of seeds; one of an earlier release has a single one, in hexadecimal without saying so."""
     try:
-        with path.open("rb") as file:
-            mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
-            content = file.read(4096)
+        content = read_bytes(path, _LONGEST, private=True)
     except (FileNotFoundError, NotADirectoryError):
         return ()
+    except OpenToOthersError as error:
+        raise LoginFailed(
+            f"the plan's keys may be read by others: {error.strerror}",
+            subject=str(path),
+            remedy="`chmod 600` it; if somebody may have read it, `vgpu-cfg apply --rotate keys` then",
+        ) from error
     except OSError as error:
         raise LoginFailed(
             f"the plan's keys cannot be read: {error.strerror}",
             subject=str(path),
             remedy="make the file readable for you, and for nobody else",
         ) from error
-    if os.name == "posix" and mode & _OTHERS:
-        raise LoginFailed(
-            f"the plan's keys may be read by others (mode {mode:04o})",
-            subject=str(path),
-            remedy="`chmod 600` it; if somebody may have read it, `vgpu-cfg apply --rotate keys` then",
-        )
     try:
         words = content.decode("ascii").split()
         found = tuple(bytes.fromhex(word.removeprefix(_HEX)) for word in words)

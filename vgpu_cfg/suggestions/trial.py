@@ -7,7 +7,7 @@ from dataclasses import field, replace
 from pathlib import Path
 
 from vgpu_cfg.catalog import Catalog
-from vgpu_cfg.documents import edited
+from vgpu_cfg.documents import MOST_FILE_BYTES, edited, read_bytes
 from vgpu_cfg.errors import DocumentError
 from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.approvals import Approval
@@ -41,7 +41,7 @@ class PlanSource:
     @property
     def text(self) -> str:
         """The plan file as it stands."""
-        return self.path.read_text(encoding="utf-8-sig")
+        return read_bytes(self.path, MOST_FILE_BYTES).decode("utf-8-sig").replace("\r\n", "\n")
 
     def load(self, text: str) -> LoadedPlan:
         """Read a text as the plan file. Raises DocumentError."""

@@ -176,3 +176,21 @@ def test_without_the_program_sops_it_is_named(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(LoginFailed, match="no program sops"):
         resolve_reference("sops:secrets.yaml#ngc", tmp_path)
+
+
+def test_an_identity_that_others_may_read_is_named(
+    anna: pyrage.x25519.Identity,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "secret.age").write_bytes(pyrage.encrypt(b"word", [anna.to_public()]))
+    for name, mode in (("open.txt", 0o644), ("closed.txt", 0o600)):
+        file = tmp_path / name
+        file.write_text(str(anna), encoding="ascii")
+        file.chmod(mode)
+        monkeypatch.setenv("VGPU_CFG_AGE_IDENTITY", str(file))
+        assert resolve_reference("age:secret.age", tmp_path) == "word"
+    told = capsys.readouterr().err
+    assert told.count("WARNING") == 1
+    assert "open.txt: your identity for age: other users may access it (mode 0644); chmod 600 it" in told

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import stat
 from pathlib import Path
 
@@ -181,3 +182,10 @@ def test_each_long_word_of_a_secret_is_a_seed(text: str, seeds: list[str]) -> No
     found = seeds_of_secret("KEYS", text)
     assert [found.value, *found.former] == [one.encode() for one in seeds]
     assert LONG not in repr(found)
+
+
+def test_a_pipe_in_its_place_is_refused_and_not_waited_for(path: Path) -> None:
+    path.parent.mkdir(parents=True)
+    os.mkfifo(path, 0o600)
+    with pytest.raises(LoginFailed, match="it is a pipe"):
+        read_seeds(path)

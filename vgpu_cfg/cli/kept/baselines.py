@@ -7,12 +7,11 @@ verifies reads the same ones. Nothing is kept on this machine beside them.
 from __future__ import annotations
 
 import json
-import os
 from collections import deque
 from pathlib import Path
 from typing import Literal, TypeVar
 
-from vgpu_cfg.documents import MOST_DATA_BYTES, read_bytes
+from vgpu_cfg.documents import MOST_DATA_BYTES, append_whole, read_bytes
 from vgpu_cfg.errors import DocumentError, DocumentFault
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.verification import Baseline, PastRun, Verification
@@ -66,7 +65,7 @@ def write_baseline(path: Path, found: Verification) -> bool:
 
 def read_history(path: Path, plan: str) -> tuple[PastRun, ...]:
     """Read the last runs of a plan, the oldest first; none where there is no file. Raises DocumentError."""
-    if not path.exists():
+    if not (path.exists() or path.is_symlink()):
         return ()
     what = "this is no line of a history"
     runs = (
@@ -106,13 +105,8 @@ def add_to_history(path: Path, found: Verification) -> None:
     from vgpu_cfg.verification import past_run
 
     data = {"kind": RUN_KIND, "format": FORMAT, **past_run(found).model_dump(mode="json")}
-    line = f"{json.dumps(data, separators=(',', ':'))}\n".encode()
     try:
-        handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, _ONLY_OWNER_WRITES)
-        try:
-            os.write(handle, line)
-        finally:
-            os.close(handle)
+        append_whole(path, f"{json.dumps(data, separators=(',', ':'))}\n", mode=_ONLY_OWNER_WRITES)
     except OSError as error:
         fault = DocumentFault(str(path), 1, 1, f"the file cannot be written: {error.strerror or error}")
         raise DocumentError([fault], remedy="name a file in a folder that you may write to") from error

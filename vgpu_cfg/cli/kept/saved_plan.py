@@ -55,10 +55,9 @@ def load_plan_json(path: Path) -> tuple[Plan, bytes]:
     except ValueError as error:
         fault = DocumentFault(str(path), 1, 1, "this is no saved plan: a number in it is too long")
         raise DocumentError([fault], remedy="write it again with `vgpu-cfg plan -o`") from error
-    if digest is not None and digest != plan.digest:
-        fault = DocumentFault(
-            str(path), 1, 1, "the saved plan was edited: its digest does not fit its changes"
-        )
+    if digest != plan.digest:
+        lacks = "it has no digest" if digest is None else "its digest does not fit its changes"
+        fault = DocumentFault(str(path), 1, 1, f"the saved plan was edited: {lacks}")
         raise DocumentError([fault], remedy="change the plan file instead, and write it again")
     return plan, raw
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from vgpu_cfg.documents import put_whole, take_name
+from vgpu_cfg.documents import pass_on, probe_written, put_whole, take_name
 from vgpu_cfg.errors import DocumentError, DocumentFault
 
 
@@ -23,7 +23,7 @@ def write_whole(path: Path, text: str, *, force: bool = True, mode: int | None =
 
     try:
         if path.exists() and not path.is_file():
-            path.write_text(text, encoding="utf-8")
+            pass_on(path, text)
         else:
             put_whole(path, text, put, mode=mode)
     except OSError as error:
@@ -38,10 +38,7 @@ def refuse_unwritable(path: Path, option: str) -> None:
     """
     import typer
 
-    was_there = path.exists()
     try:
-        path.open("ab").close()
+        probe_written(path)
     except OSError as error:
         raise typer.BadParameter(f"{path} cannot be written: {error.strerror}", param_hint=option) from error
-    if not was_there:
-        path.unlink()

@@ -6,14 +6,13 @@ to a file of this tool's own, never to the user's.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
 import paramiko
 
-from vgpu_cfg.documents import PRIVATE, make_private_folder
+from vgpu_cfg.documents import PRIVATE, append_whole, make_private_folder
 from vgpu_cfg.errors import HostShellError
 from vgpu_cfg.shells.ssh import fingerprint
 
@@ -99,9 +98,7 @@ def pin(path: Path, hostname: str, key: paramiko.PKey) -> None:
     line = f"{hostname} {key.get_name()} {key.get_base64()}\n"
     try:
         make_private_folder(path.parent)
-        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, PRIVATE)
-        with os.fdopen(descriptor, "w", encoding="ascii") as file:
-            file.write(line)
+        append_whole(path, line.encode("ascii"), mode=PRIVATE)
     except (OSError, UnicodeEncodeError) as error:
         raise HostShellError(
             f"the host's key cannot be kept: {error}",

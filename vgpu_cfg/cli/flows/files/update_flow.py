@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,7 @@ from vgpu_cfg.cli.flows.running.run_flow import ask
 from vgpu_cfg.cli.options.shared import OutputFormat
 from vgpu_cfg.cli.options.update import UpdateOptions
 from vgpu_cfg.cli.output import show
-from vgpu_cfg.documents import did_you_mean
+from vgpu_cfg.documents import MOST_FILE_BYTES, did_you_mean, put_whole, read_bytes
 from vgpu_cfg.errors import DocumentError, DocumentFault, NotFound, UnsafePlan
 from vgpu_cfg.settings.flags import ConnectionFlags
 
@@ -38,7 +39,7 @@ def update(
         fault = DocumentFault(str(path), 1, 1, "a saved plan is no plan file")
         raise DocumentError([fault], remedy="name the plan file that it was made from")
     names = _named(request.desired, options.globs)
-    before = path.read_bytes()
+    before = read_bytes(path, MOST_FILE_BYTES)
     found = _write_found(request, flags, names)
     will_write = bool(found.lines) and not options.dry_run
     if options.output is OutputFormat.TEXT:
@@ -90,21 +91,17 @@ def _replace(path: Path, before: bytes, text: str) -> None:
 
     Raises UnsafePlan where somebody changed it meanwhile.
     """
-    if path.read_bytes() != before:
+    if read_bytes(path, MOST_FILE_BYTES) != before:
         raise UnsafePlan(
             "the file was changed while this command looked at it",
             subject=str(path),
             remedy="nothing was written: type the command again",
         )
     target = path.resolve()
-    unfinished = target.with_name(f".{target.name}.unfinished")
+    content = text.replace("\n", "\r\n") if b"\r\n" in before else text
     try:
-        unfinished.unlink(missing_ok=True)  # of a command that was killed, or a link that somebody put there
-        with unfinished.open("x", encoding="utf-8", newline="\r\n" if b"\r\n" in before else "\n") as file:
-            file.write(text)
-        unfinished.chmod(target.stat().st_mode)
-        unfinished.replace(target)
+        mode = stat.S_IMODE(target.stat().st_mode)
+        put_whole(target, content, lambda draft: draft.replace(target), mode=mode)
     except OSError as error:
-        unfinished.unlink(missing_ok=True)
         fault = DocumentFault(str(path), 1, 1, f"the file cannot be written: {error.strerror or error}")
         raise DocumentError([fault], remedy="let the file's folder be written to") from error
