@@ -97,3 +97,18 @@ def test_an_apply_asks_once_what_the_account_may_do(
     # Before the command is run: what it takes to carry out what that brings is known by that.
     assert has_run(vgpu_cfg)
     assert watch.calls["HasPrivilegeOnEntities"] == 1
+
+
+def test_a_command_sees_no_other_secret(vgpu_cfg: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    command = "sh -c 'env > seen; echo a-token'"
+    secrets = f'{{token: "command:{command}", other: "env:OTHER_SECRET"}}'
+    text = PLAN.replace(PLAN.splitlines()[4], f"secrets: {secrets}")
+    plan = vgpu_cfg.write("plan.yaml", text)
+    vgpu_cfg.write(
+        "config.yaml", "contexts: {prod: {server: vc01.example.com, password: 'env:PROD_PASSWORD'}}\n"
+    )
+    for name in ("OTHER_SECRET", "PROD_PASSWORD", "VGPU_CFG_PASSWORD", "PLAIN"):
+        monkeypatch.setenv(name, f"value-of-{name}")
+    vgpu_cfg("apply", "--yes", plan)
+    seen = (vgpu_cfg.folder / "seen").read_text(encoding="utf-8")
+    assert [line for line in seen.splitlines() if "value-of-" in line] == ["PLAIN=value-of-PLAIN"]

@@ -24,6 +24,7 @@ from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.limits import Limits
 from vgpu_cfg.model.plan_file import ProtectEntry
 from vgpu_cfg.model.plan_file.values import parse_secret
+from vgpu_cfg.settings.environment import keep_from_others
 from vgpu_cfg.settings.flags import ConnectionFlags, is_glob
 from vgpu_cfg.settings.folders import APP_NAME, config_file
 from vgpu_cfg.settings.secrets import ask_password, read_keyring, resolve_reference
@@ -344,7 +345,9 @@ def read_config() -> tuple[ConfigFile, Document | None]:
     except OSError:
         pass  # it is there and cannot be reached: reading it says why
     document = read_document(path)
-    return build(document, ConfigFile), document
+    config = build(document, ConfigFile)
+    keep_from_others(one for each in config.contexts.values() for one in (each.password, each.token) if one)
+    return config, document
 
 
 def _choose(

@@ -18,7 +18,7 @@ from vgpu_cfg.documents import MOST_FILE_BYTES, read_bytes, read_within
 from vgpu_cfg.errors import LoginFailed
 from vgpu_cfg.model.plan_values import SecretReference
 from vgpu_cfg.settings.encrypted import read_age, read_sops
-from vgpu_cfg.settings.environment import others_environment
+from vgpu_cfg.settings.environment import keep_from_others, others_environment
 from vgpu_cfg.settings.folders import APP_NAME
 
 COMMAND_TIMEOUT_SECONDS = 60
@@ -34,6 +34,7 @@ class SecretStore:
 
     def __init__(self, references: Mapping[str, SecretReference], folder: Path) -> None:
         self._references = dict(references)
+        keep_from_others(map(str, references.values()))
         self._folder = folder
         self._fetched: dict[str, str | None] = {}
         self._may_run = False
