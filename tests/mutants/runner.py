@@ -30,7 +30,7 @@ class Result:
     message: str = ""
 
 
-@dataclass
+@dataclass(eq=False)  # pytest keeps plugins in sets
 class Runner:
     """A plugin of pytest that runs the tests on one mutant after the other, until `tell` has heard enough."""
 

@@ -51,8 +51,11 @@ def test_wrong_bounds_are_killed_and_what_changes_nothing_survives(tmp_path: Pat
     room = tmp_path / "room"
     room.mkdir()
     (room / "code.py").write_text(CODE, encoding="utf-8")
-    (tmp_path / "test_code.py").write_text(TESTS, encoding="utf-8")
-    command = [sys.executable, "-m", "tests.mutants", "room", "--per-function", "9", "--", "test_code.py"]
+    nested = tmp_path / "nested"
+    nested.mkdir()
+    (nested / "conftest.py").write_text("def pytest_collection_finish(): pass\n", encoding="utf-8")
+    (nested / "test_code.py").write_text(TESTS, encoding="utf-8")
+    command = [sys.executable, "-m", "tests.mutants", "room", "--per-function", "9", "--", "nested"]
     environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{tmp_path}"}
     done = subprocess.run(
         command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=120
