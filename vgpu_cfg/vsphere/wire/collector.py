@@ -24,6 +24,8 @@ from vgpu_cfg.vsphere.wire.session import Session
 from vgpu_cfg.vsphere.wire.stub import Answer
 
 PAGE_SIZE = 2000
+SLACK = 10
+"""So many times what was asked for a page may have: some simulators pass over the size."""
 MOST_EMPTY_PAGES = 3
 """So many pages in a row may bring nothing: what they had has gone since."""
 MOST_RESTARTS = 5
@@ -196,6 +198,7 @@ def _retrieve(
         page = _Page(pages, lambda mark: stub.send(collector, _CONTINUE, (mark,)))
         try:
             for found in stub.objects(_RETRIEVE, answer, readers, page.leads_to):
+                page.takes()
                 made.append(make(Item(*found)))
                 page.goes_on()
         except Exception:
@@ -216,11 +219,18 @@ class _Page:
         self._pages = pages
         self._fetch = fetch
         self._mark = ""
+        self._count = 0
         self._ahead: Ahead[Answer] | None = None
 
     def leads_to(self, mark: str) -> None:
         """Take the mark of the next page."""
         self._mark = mark
+
+    def takes(self) -> None:
+        """Count an object of this page. Raises TooMuch if there are more than were asked for."""
+        self._count += 1
+        if self._count > PAGE_SIZE * SLACK:
+            raise self._pages.too_many(self._count)
 
     def goes_on(self) -> None:
         """Fetch the next page beside, where there is one and its mark is known."""
@@ -264,6 +274,14 @@ class Pages:
         if self._turned >= self._most:
             raise self._endless(f"has more than {self._most} pages")
         self._marks.add(mark)
+
+    def too_many(self, count: int) -> TooMuch:
+        """Return the error for a page of so many objects."""
+        return TooMuch(
+            f"a page of the answer has {count} objects or more, and {PAGE_SIZE} were asked for",
+            subject=self._address,
+            remedy="check that the address is a vCenter's",
+        )
 
     def _endless(self, why: str) -> TooMuch:
         return TooMuch(

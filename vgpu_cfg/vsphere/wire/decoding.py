@@ -333,7 +333,15 @@ def _readable() -> Iterator[None]:
     """Raise UnreadableAnswer for what goes wrong while an answer is read."""
     try:
         yield
-    except (SyntaxError, AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
+    except (
+        SyntaxError,
+        AttributeError,
+        KeyError,
+        TypeError,
+        ValueError,
+        ArithmeticError,
+        RecursionError,
+    ) as error:
         raise UnreadableAnswer(str(error)) from error
 
 

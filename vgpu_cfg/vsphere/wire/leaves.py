@@ -16,6 +16,9 @@ TYPE_ATTRIBUTE = "{http://www.w3.org/2001/XMLSchema-instance}type"
 """In which an element says its type."""
 _BOOLEANS = {"1": True, "true": True, "0": False, "false": False}
 
+_FIRST_YEAR, _LAST_YEAR = 1900, 9000
+"""Moments are compared, moved and written in other zones; at the ends of Python's calendar that fails."""
+
 
 def split_tag(tag: str) -> tuple[str, str]:
     """Return namespace and name of a tag."""
@@ -60,7 +63,7 @@ def _bool(text: str) -> bool:
 
 def _moment(text: str) -> datetime:
     found: datetime | None = Iso8601.ParseISO8601(text)
-    if found is None:
+    if found is None or not _FIRST_YEAR <= found.year <= _LAST_YEAR:
         raise TypeError(f"{text!r} is no moment")
     return found
 

@@ -13,7 +13,7 @@ from http import HTTPStatus
 from http.cookies import CookieError, SimpleCookie
 from typing import Any, Protocol
 
-from pyVmomi import vim, vmodl
+from pyVmomi import VmomiSupport, vim, vmodl
 from pyVmomi.SoapAdapter import SoapStubAdapterBase
 
 from vgpu_cfg.errors import AnswerLost, NotSent, Unreachable, VCenterError
@@ -252,6 +252,8 @@ class TransportStub(SoapStubAdapterBase):
         except UnreadableAnswer as error:
             raise self._unreadable(info, error) from error
         if status == HTTPStatus.OK:
+            if value is None and _must_answer(info):
+                raise self._unreadable(info, UnreadableAnswer("it is empty"))
             return value
         if isinstance(value, vmodl.MethodFault):
             raise value
@@ -281,6 +283,12 @@ class TransportStub(SoapStubAdapterBase):
                 continue
             if morsel is not None:
                 self._cookie = morsel.coded_value
+
+
+def _must_answer(info: Any) -> bool:
+    """Whether a method always returns a value, by the API's own description."""
+    is_void = issubclass(info.result, type(None))
+    return not (is_void or issubclass(info.result, list) or info.resultFlags & VmomiSupport.F_OPTIONAL)
 
 
 def _takes(info: Any, args: Any) -> float:

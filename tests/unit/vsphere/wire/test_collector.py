@@ -17,7 +17,16 @@ from vgpu_cfg.errors import TooMuch, Unreachable
 from vgpu_cfg.model.limits import Limits
 from vgpu_cfg.vsphere.host_facts import passes as facts_paths
 from vgpu_cfg.vsphere.reading import passes
-from vgpu_cfg.vsphere.wire.collector import Item, Paths, Start, collect_all, collect_from, is_known, made_from
+from vgpu_cfg.vsphere.wire.collector import (
+    PAGE_SIZE,
+    Item,
+    Paths,
+    Start,
+    collect_all,
+    collect_from,
+    is_known,
+    made_from,
+)
 from vgpu_cfg.vsphere.wire.session import Session
 
 V65 = "vim.version.version11"
@@ -163,6 +172,18 @@ def test_pages_come_to_an_end(server: Endless, turned: int, why: str) -> None:
         collect_from(session, [Paths("vim.VirtualMachine", ("name",))], [start])
     assert server.turned == turned
     assert "VGPU_CFG_ANSWER_PAGES" in caught.value.remedy
+
+
+@pytest.mark.parametrize(("count", "is_read"), [(PAGE_SIZE, True), (30_000, False)])
+def test_a_page_of_many_more_objects_than_asked_for_is_not_read(count: int, *, is_read: bool) -> None:
+    page = reading(*(item(vim.VirtualMachine(f"vm-{number}"), {}) for number in range(count)))
+    start, wanted = Start("vim.VirtualMachine", "vm-1"), [Paths("vim.VirtualMachine", ("name",))]
+    with scripted_session({"RetrievePropertiesEx": [page]}) as (session, _):
+        if is_read:
+            assert len(collect_from(session, wanted, [start])) == count
+            return
+        with pytest.raises(TooMuch, match=r"a page of the answer has 20001 objects or more"):
+            collect_from(session, wanted, [start])
 
 
 def test_a_view_that_shows_nothing_is_made_anew_whatever_comes_beside() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pyVmomi import vim, vmodl
 
-from tests.unit.vsphere.soap_answers import VERSION, Answer, Wire, fault, soap
+from tests.unit.vsphere.soap_answers import ENVELOPE, VERSION, Answer, Wire, fault, soap
 from vgpu_cfg.errors import NotSent, Unreachable, VCenterError
 from vgpu_cfg.vsphere.wire.faults import fault_text
 from vgpu_cfg.vsphere.wire.outage import Outage
@@ -153,6 +153,36 @@ def test_a_value_that_this_client_does_not_know_is_an_error() -> None:
     stub, _, _ = stub_on((200, {}, broken))
     with pytest.raises(VCenterError, match="PowerOnVM_Task"):
         a_write(stub)
+
+
+@pytest.mark.parametrize("value", [None, TASK])
+def test_an_answer_without_its_value_cannot_be_read(value: Any) -> None:
+    stub, _, _ = stub_on(soap("PowerOnVM_Task", value))
+    if value is not None:
+        assert a_write(stub) == TASK
+        return
+    with pytest.raises(VCenterError, match="the answer to PowerOnVM_Task cannot be read: it is empty"):
+        a_write(stub)
+
+
+@pytest.mark.parametrize(
+    ("moment", "is_read"),
+    [
+        ("0001-01-01T00:00:00Z", False),
+        ("0001-01-01T00:00:00+14:00", False),
+        ("9999-12-31T23:59:59-14:00", False),
+        ("1970-01-01T00:00:00Z", True),
+    ],
+)
+def test_a_moment_at_the_ends_of_the_calendar_cannot_be_read(moment: str, *, is_read: bool) -> None:
+    body = f'<CurrentTimeResponse xmlns="urn:vim25"><returnval>{moment}</returnval></CurrentTimeResponse>'
+    stub, _, _ = stub_on((200, {}, ENVELOPE.format(body).encode()))
+    service = vim.ServiceInstance("ServiceInstance", stub)
+    if is_read:
+        assert service.CurrentTime().year == 1970
+        return
+    with pytest.raises(VCenterError, match="CurrentTime cannot be read"):
+        service.CurrentTime()
 
 
 def test_a_session_that_ended_is_renewed_once() -> None:
