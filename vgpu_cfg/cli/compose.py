@@ -466,6 +466,9 @@ def lab_folder(estate: str) -> Path:
 
     Raises NotFound for what can be no estate, and would name a folder around it.
     """
+    from vgpu_cfg.lab.estates.places import place_of
+    from vgpu_cfg.lab.state.store import STATE_FILE
+
     name = Path(estate).stem
     if name in ("", "..") or "\0" in estate:
         raise NotFound(
@@ -473,14 +476,16 @@ def lab_folder(estate: str) -> Path:
             subject="lab",
             remedy="`vgpu-cfg lab list` shows the built-in ones; a file of your own is named by its path",
         )
-    return state_folder() / "lab" / name
+    return place_of(estate, state_folder() / "lab", STATE_FILE)
 
 
 def open_lab_of(estate: str) -> Lab:
     """Open the lab on a built-in estate or an estate file, as the last command left it."""
     from vgpu_cfg.lab import open_lab
+    from vgpu_cfg.lab.estates.places import own
     from vgpu_cfg.lab.simulation.clock import RealClock, VirtualClock
 
+    own(estate, lab_folder(estate))
     settings = lab_settings()
     clock = RealClock(settings.speed) if settings.speed else VirtualClock()
     return open_lab(
@@ -537,7 +542,8 @@ def reset_labs(estates: Sequence[str]) -> list[str]:
 
     root = state_folder() / "lab"
     if not estates:
-        estates = sorted(item.name for item in root.iterdir() if item.is_dir()) if root.is_dir() else []
+        kept = sorted(item for item in root.iterdir() if item.is_dir()) if root.is_dir() else []
+        return [item.name for item in kept if reset_lab(item)]
     return [name for name in estates if reset_lab(lab_folder(name))]
 
 

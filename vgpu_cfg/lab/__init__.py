@@ -48,7 +48,7 @@ def open_lab(
     else:
         source = read_estate(estate)
         name, digest, build = source.name, source.digest, partial(build_state, source)
-    store = Store(folder, name, digest, build) if folder is not None else None
+    store = Store(folder, name, digest, build, called=str(estate)) if folder is not None else None
     lab = Lab(
         build(),
         clock=clock if clock is not None else RealClock(),

@@ -50,5 +50,9 @@ def read_estate(estate: str | Path) -> EstateFile:
         document = documents.read_document(path)
         text = documents.read_bytes(path, documents.MOST_FILE_BYTES).decode("utf-8")
         name = path.stem
-    digest = hashlib.sha256(text.encode()).hexdigest()[:16]
-    return EstateFile(name, document, documents.build(document, Estate), digest)
+    return EstateFile(name, document, documents.build(document, Estate), digest_of(text.encode()))
+
+
+def digest_of(content: bytes) -> str:
+    """Return the digest that a state carries of its estate's text."""
+    return hashlib.sha256(content).hexdigest()[:16]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -53,12 +54,15 @@ PLAIN_FIELDS = (
 
 
 class Store:
-    """The state file of one lab. `build` makes the estate's unchanged state."""
+    """The state file of one lab. `build` makes the estate's unchanged state; users type `called`."""
 
-    def __init__(self, folder: Path, estate: str, digest: str, build: Callable[[], LabState]) -> None:
+    def __init__(
+        self, folder: Path, estate: str, digest: str, build: Callable[[], LabState], *, called: str = ""
+    ) -> None:
         self.path = folder / STATE_FILE
         self._lock = folder / LOCK_FILE
         self._estate = estate
+        self._called = shlex.quote(called or estate)
         self._digest = digest
         self._build = build
         self._stamp: tuple[int, int] | None = None
@@ -145,7 +149,7 @@ class Store:
 
     def _unusable(self, reason: str) -> DocumentError:
         fault = DocumentFault(str(self.path), 1, 1, f"the lab's state cannot be used: {reason}")
-        return DocumentError([fault], remedy=f"start over with `vgpu-cfg lab reset {self._estate}`")
+        return DocumentError([fault], remedy=f"start over with `vgpu-cfg lab reset {self._called}`")
 
     def _unwritable(self, error: Exception) -> DocumentError:
         reason = (error.strerror if isinstance(error, OSError) else "") or str(error)
