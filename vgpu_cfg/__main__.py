@@ -18,9 +18,15 @@ atexit.register(gc.freeze)
 # pydantic looks through all installed packages for plugins of its own: a tenth of a start, none is for us.
 os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
 
-from vgpu_cfg.cli.app import main  # noqa: E402 - its imports make objects, too
+from vgpu_cfg.cli import app  # noqa: E402 - its imports make objects, too
+from vgpu_cfg.cli.output.unread import outlive_readers  # noqa: E402 - as above, its imports
 
-__all__ = ["main"]
+
+def main() -> None:
+    """Run the command line in a process of its own."""
+    outlive_readers()
+    app.main()
+
 
 if __name__ == "__main__":
     main()
