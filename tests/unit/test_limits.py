@@ -173,3 +173,12 @@ def test_an_id_file_that_is_none_is_not_quoted(plan: Path, outside: Path) -> Non
     told = fault_of(plan)
     assert "this is no plan id" in told
     assert "hunter2" not in told
+
+
+@pytest.mark.parametrize(("uses", "is_read"), [(2, True), (2_000, False)])
+def test_variables_write_out_no_more_than_a_file_may_have(uses: int, plan: Path, *, is_read: bool) -> None:
+    plan.write_text(f"vars: {{x: {'y' * 1_000}}}\n{HEADER}\nsecrets: {{a: 'file:{'${x}' * uses}'}}\n")
+    if is_read:
+        assert load_plan(plan).desired.name
+        return
+    assert "with this text the variables write out more than 524,288 signs" in fault_of(plan)

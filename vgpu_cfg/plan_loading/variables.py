@@ -13,7 +13,7 @@ from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
-from vgpu_cfg.documents import Document, Loc, did_you_mean, read_document
+from vgpu_cfg.documents import MOST_FILE_BYTES, Document, Loc, did_you_mean, read_document
 from vgpu_cfg.errors import DocumentError, DocumentFault
 from vgpu_cfg.late_dataclasses import dataclass
 
@@ -31,6 +31,8 @@ class Variables:
     values: dict[str, str] = field(default_factory=dict)
     used: set[str] = field(default_factory=set)
     faults: list[DocumentFault] = field(default_factory=list)
+    grown: int = 0
+    """How many signs the values have added to all texts together."""
 
     def replaced_in(self, document: Document) -> Document:
         """Return the document with every reference replaced by its value."""
@@ -52,6 +54,8 @@ class Variables:
                 return value
 
     def _replaced_text(self, document: Document, text: str, loc: Loc) -> str:
+        most, before = MOST_FILE_BYTES.value, self.grown
+
         def value_of(found: re.Match[str]) -> str:
             escaped, name = found.groups()
             if escaped:
@@ -64,14 +68,20 @@ class Variables:
                 self.faults.append(document.fault(loc, f"the variable {name!r} is not known", hint))
                 return found[0]
             self.used.add(name)
-            return self.values[name]
+            self.grown += len(self.values[name])
+            return self.values[name] if self.grown <= most else ""
 
         if "${" in _REFERENCE.sub("", text):
             self.faults.append(
                 document.fault(loc, "this `${` has no `}`", "write ${name}, or $${ for the text itself")
             )
             return text
-        return _REFERENCE.sub(value_of, text)
+        replaced = _REFERENCE.sub(value_of, text)
+        if before <= most < self.grown:
+            message = f"with this text the variables write out more than {most:,} signs"
+            hint = f"use shorter variables, or fewer of them{MOST_FILE_BYTES.remedy}"
+            self.faults.append(document.fault(loc, message, hint))
+        return replaced
 
 
 def read_variables(
