@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import socket
 import urllib.request
+from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -10,6 +12,7 @@ import pytest
 
 from tests.cli.command_line import CommandLine
 from tests.cli.locks import ANNA, take_for_others
+from vgpu_cfg.cli.output import metrics_server
 from vgpu_cfg.cli.output.show_metrics import SiteCollector, listening
 from vgpu_cfg.errors import DocumentError, Unreachable
 from vgpu_cfg.model.locks import LockName
@@ -96,6 +99,25 @@ def test_what_is_mistyped_is_told(words: list[str], said: str, vgpu_cfg: Command
 def test_an_estate_that_is_not_there_leaves_no_file(vgpu_cfg: CommandLine) -> None:
     ran = vgpu_cfg("metrics", "--once", "--to", "vgpu.prom", "--server", "lab:two-a10")
     assert (ran.code, Path("vgpu.prom").exists()) == (3, False)
+
+
+@pytest.mark.allow_hosts(["127.0.0.1"])
+def test_slow_clients_are_let_go_and_no_more_than_some_are_served(monkeypatch: pytest.MonkeyPatch) -> None:
+    def read() -> Site:
+        raise Unreachable("nobody answers", subject="vc", remedy="")
+
+    monkeypatch.setattr(metrics_server, "REQUEST_SECONDS", 0.2)
+    monkeypatch.setattr(metrics_server._Handler, "timeout", 0.2)
+    with listening(SiteCollector(read, every_seconds=60), "127.0.0.1", 0) as port, ExitStack() as closing:
+        silent = [
+            closing.enter_context(socket.create_connection(("127.0.0.1", port), timeout=30))
+            for _ in range(metrics_server.MOST_CLIENTS + 1)
+        ]
+        assert silent[-1].recv(1) == b""  # one too many: closed at once
+        for one in silent:
+            assert one.recv(1) == b""  # said nothing in time
+        answer = closing.enter_context(urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30))
+        assert answer.status == 200
 
 
 @pytest.mark.allow_hosts(["127.0.0.1"])

@@ -71,17 +71,21 @@ def listening(collector: SiteCollector, address: str, port: int) -> Iterator[int
 
     Raises DocumentError where that address cannot be listened on.
     """
-    from prometheus_client import CollectorRegistry, start_http_server
+    from prometheus_client import CollectorRegistry, make_wsgi_app
+
+    from vgpu_cfg.cli.output.metrics_server import make_server
 
     registry = CollectorRegistry()
     registry.register(collector)
     try:
-        server, thread = start_http_server(port, addr=address, registry=registry)
+        server = make_server(address, port, make_wsgi_app(registry))
     except OSError as error:
         fault = DocumentFault(
             f"{address}:{port}", 1, 1, f"nobody can listen there: {error.strerror or error}"
         )
         raise DocumentError([fault], remedy="give another with --listen ADDRESS:PORT") from error
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
     try:
         yield int(server.server_port)
     finally:
