@@ -50,6 +50,8 @@ OFFERED = [name for name in testing.__all__ if name[0].islower() and name != "as
 _OF_USERS = "users' own tests: docs/reference/pytest.md"
 
 USED_BY_OTHERS = {
+    Definition("vgpu_cfg.cli.output.metrics_server", "_Handler", "log_message"): _OF_HTTP,
+    Definition("vgpu_cfg.cli.output.metrics_server", "_Server", "handle_error"): "socketserver calls it",
     Definition("vgpu_cfg.cli.listed", "Commands", "format_help"): "Typer calls it",
     Definition("vgpu_cfg.documents.foreign", "_Quoting", "ignore_aliases"): "ruamel.yaml calls it",
     Definition("vgpu_cfg.execution.records.syslog", "_Handler", "handleError"): "logging calls it",
