@@ -9,9 +9,14 @@ FULL = "examples/full-vgpu.yaml"
 
 def test_what_is_past_its_date_is_shut_down_once_and_started_with_a_later_one(vgpu_cfg: CommandLine) -> None:
     text = (vgpu_cfg.folder / FULL).read_text(encoding="utf-8")
-    plan = vgpu_cfg.write("dated.yaml", text.replace("cpus:", "expires: 2020-01-31, cpus:"))
-    made = vgpu_cfg.done("apply", "--yes", plan)
-    assert "VG010" in made.out
+    past = text.replace("cpus:", "expires: 2020-01-31, cpus:")
+    plan = vgpu_cfg.write("dated.yaml", past)
+    nothing = vgpu_cfg.done("apply", "--yes", plan)
+    assert ("VG010" in nothing.out, "clone" in nothing.out) == (True, False)
+    assert "expired" in vgpu_cfg.done("status", plan).out
+    vgpu_cfg.write("dated.yaml", text)
+    vgpu_cfg.done("apply", "--yes", plan)
+    vgpu_cfg.write("dated.yaml", past)
     ended = vgpu_cfg.done("apply", "--yes", "--expired", plan)
     assert "power off" in ended.out
     assert "clone" not in ended.out

@@ -34,7 +34,7 @@ def test_a_plan_is_reserved_for_then_made_then_given_back(vgpu_cfg: CommandLine)
         ("full-vgpu", 1, "later", 0)
     ]
     assert vgpu_cfg("plan", plan, "--exit-code").code == 0
-    waits = "reserved, begins 2098-01-01 07:00 UTC"
+    waits = "reserved: begins 2098-01-01 07:00 UTC"
     told = [vgpu_cfg.done(word, plan).out for word in ("plan", "status")]
     assert [(waits in one, "in sync" in one) for one in told] == [(True, False)] * 2
     assert "no run has locked anything" in vgpu_cfg.done("unlock", *LAB).out

@@ -50,6 +50,7 @@ NOTHING_HELPS = {
     "policies-of-a-vm-are-not-told": "an account that is told them",
     "policy-where-there-is-none": "a policy, which only an administrator of storage can state",
     "policies-were-not-read": "a vCenter, where a recording was read",
+    "host-driver-whose-depot-is-not-there": "the depot, which only its keeper puts where it is looked for",
     "switch-whose-datacenter-was-not-read": "an account that may read it",
     "host-of-another-datacenter": "which of its datacenter's hosts are meant, only its user knows",
 }

@@ -10,7 +10,7 @@ from tests.plans.planned import desired_of, inventory_of, options_of, plan_of
 from tests.plans.tables import CASES
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.planning.planner import make_plan
-from vgpu_cfg.planning.sync import is_in_sync
+from vgpu_cfg.planning.sync import is_in_sync, waits_for
 from vgpu_cfg.render.data.documents import plan_data, status_data
 from vgpu_cfg.render.layout.console import plain
 from vgpu_cfg.render.text.plan.whole import render_plan
@@ -35,9 +35,11 @@ def test_plan_and_status_agree_whether_all_is_in_sync(case: str) -> None:
     verdict = is_in_sync(plan)
     assert (view.is_in_sync, status_data(view)["is_in_sync"]) == (verdict, verdict)
     assert plan_data(plan)["is_in_sync"] is verdict
-    assert (": in sync, " in plain(render_plan(plan, WIDE)).splitlines()[0]) is verdict
+    waits = bool(waits_for(plan))
+    assert (": in sync, " in plain(render_plan(plan, WIDE)).splitlines()[0]) is (verdict and not waits)
     words = plain(render_status(view, WIDE)).splitlines()[0].rpartition(", ")[2]
-    assert verdict is (words == "in sync") or (verdict and words.startswith("in sync except for"))
+    others = ("in sync except for", "in sync; ", "reserved")
+    assert verdict is (words == "in sync") or (verdict and words.startswith(others))
     if verdict:
         assert all(row.is_in_sync for row in view.hosts)
         assert all(row.is_in_sync for row in view.vms)

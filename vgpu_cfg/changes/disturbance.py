@@ -14,7 +14,7 @@ from vgpu_cfg.changes.guest_work import ended_in, ended_text
 from vgpu_cfg.model.approvals import Approval
 from vgpu_cfg.model.observed.host_facts import DistributedSwitch, FactGroup, HostSwitch
 from vgpu_cfg.model.observed.inventory import Host, Inventory, Network, NetworkKind
-from vgpu_cfg.model.observed.vm import Vm
+from vgpu_cfg.model.observed.vm import Vm, VmDetail
 from vgpu_cfg.model.plan.change import (
     AwaitCustomization,
     Change,
@@ -59,10 +59,17 @@ from vgpu_cfg.model.plan.host_change import (
     MakeSwitch,
     PassthroughWrite,
     SetPortgroup,
+    SettingTarget,
     SwitchWrite,
 )
 from vgpu_cfg.model.plan.vm_spec import RemoveDevice
+from vgpu_cfg.model.vgpu import Sharing, VgpuProfile
 
+VTPM = "virtual TPM"
+"""What a removed virtual TPM is called in a request."""
+EFI_LAYOUT_FROM = 20
+_LOST_MODES = frozenset({"mig", "ecc"})
+"""Settings that a GPU in use by another VM is not given without approval: the VM may not start again."""
 _GPU_MODES = frozenset({"mig", "ecc", "vgpu_mode", "gpu_passthrough", "graphics_type", "gpu_graphics_type"})
 """Host settings after which a VM that is powered off may no longer get the GPU that it had."""
 
@@ -139,9 +146,12 @@ def _disturbed(reach: _Reach, change: Change) -> Iterator[Disturbed]:
             yield from _guest_work(reach, change)
         case ReconfigureVm():
             yield from _detached(reach, change)
+            yield from _for_good(reach, change)
         case DestroyVm():
             for file in change.others:
                 yield reach.thing("disk", file, None, Experience.DISK_DELETED, through=change.vm.name)
+        case UpgradeVm():
+            yield from _for_good(reach, change)
         case SetClusterOption():
             yield from _cluster_option(reach, change)
         case SetVCenterOption():
@@ -151,7 +161,6 @@ def _disturbed(reach: _Reach, change: Change) -> Iterator[Disturbed]:
             | RelocateVm()
             | EnterMaintenance()
             | CreateVm()
-            | UpgradeVm()
             | MarkVm()
             | SetAttributes()
             | SetTags()
@@ -189,6 +198,35 @@ def _guest_work(reach: _Reach, change: StageGuest) -> Iterator[Disturbed]:
     if vm is not None and ended:
         note = f"{ended_text(ended)}; a guest at work is held back unless approved"
         yield reach.vm(vm, Experience.TRAINING_ENDED, note=note, needs=Approval.TRAINING)
+
+
+def _for_good(reach: _Reach, change: UpgradeVm | ReconfigureVm) -> Iterator[Disturbed]:
+    """Say what of a VM that is there cannot be taken back: its hardware version, a virtual TPM that goes."""
+    if change.vm.moid is None:
+        return
+    vm = reach.observed.vm_by_moid.get(change.vm.moid)
+    match change:
+        case UpgradeVm():
+            note = raised_text(vm.detail if vm is not None else None, change.hardware_version)
+        case ReconfigureVm():
+            if not any(isinstance(one, RemoveDevice) and one.was == VTPM for one in change.spec.devices):
+                return
+            note = "a virtual TPM takes its keys along"
+    found = reach.thing("vm", change.vm.name, change.vm.moid, Experience.NOT_REVERSIBLE, note=note)
+    yield found.model_copy(update={"is_own": True, "needs": Approval.IRREVERSIBLE})
+
+
+def raised_text(detail: VmDetail | None, version: int) -> str:
+    """Say what another hardware version comes to.
+
+    From 20 on an EFI guest has another PCI layout, so that its devices are on other slots (KB 407595).
+    """
+    before = detail.hardware_version if detail is not None else None
+    text = f"hardware version {before if before is not None else 'unknown'} to {version}"
+    is_bios = detail is not None and detail.firmware.casefold() == "bios"
+    if version < EFI_LAYOUT_FROM or (before is not None and before >= EFI_LAYOUT_FROM) or is_bios:
+        return text
+    return f"{text}; its NICs may get other names (KB 407595)"
 
 
 # ---------------------------------------------------------------- networks
@@ -333,7 +371,32 @@ def _gpu_modes(reach: _Reach, change: ChangeHost) -> Iterator[Disturbed]:
         if vm.is_on or vm.is_template or vm.moid in reach.own or detail is None:
             continue
         if detail.vgpus or detail.passthrough_gpus:
-            yield reach.vm(vm, Experience.GPU_MODE, through=change.host.name, note="when it starts again")
+            is_lost = any(_may_strand(target, detail) for target in change.settings)
+            needs = Approval.IRREVERSIBLE if is_lost else None
+            note = "it may not start again" if is_lost else "when it starts again"
+            yield reach.vm(vm, Experience.GPU_MODE, through=change.host.name, note=note, needs=needs)
+
+
+def _may_strand(target: SettingTarget, detail: VmDetail) -> bool:
+    """Whether a VM that is powered off may not start again with another MIG or ECC mode of a GPU.
+
+    It has the GPU itself, or vGPUs that this mode does not give; which GPU gives them is ESXi's choice.
+    """
+    if target.setting not in _LOST_MODES:
+        return False
+    if any(target.device == (one.pci_id or one.assigned_id) for one in detail.passthrough_gpus):
+        return True
+    if target.setting == "ecc":
+        return bool(detail.vgpus)
+    given = Sharing.MIG if target.value == "enabled" else Sharing.TIME_SLICED
+    return any(_sharing(one.profile) is not given for one in detail.vgpus)
+
+
+def _sharing(profile: str) -> Sharing | None:
+    try:
+        return VgpuProfile.parse(profile).sharing
+    except ValueError:
+        return None
 
 
 def _changes_a_type(write: GraphicsWrite, observed: Inventory, host_moid: str) -> bool:

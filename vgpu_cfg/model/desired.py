@@ -230,6 +230,10 @@ class DesiredVm(VmOptions):
         """The names of all storage policies that it speaks of."""
         return frozenset(filter(None, (self.storage_policy, *(disk.storage_policy for disk in self.disks))))
 
+    def is_expired(self, today: date) -> bool:
+        """Whether its last day is over."""
+        return self.expires is not None and self.expires < today
+
     def is_managed(self, key: str) -> bool:
         """Whether the plan file states this key and drift in it is of interest."""
         return key in self.managed and key not in self.ignore

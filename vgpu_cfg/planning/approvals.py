@@ -28,6 +28,8 @@ def check_approvals(
     for (through, approval, what), found in missing.items():
         names = listed(dict.fromkeys(one.subject.name for one in found), shown=_SHOWN)
         subject = Subject(kind="network", name=through) if through else found[0].subject
-        message = f"{what} for {names}: not approved"
+        notes = "; ".join(dict.fromkeys(one.note for one in found if one.note))
+        why = f" ({notes})" if approval is Approval.IRREVERSIBLE and notes else ""
+        message = f"{what} for {names}{why}: not approved"
         remedy = f"to approve it, {how_to_approve(approval)}"
         findings.add(Code.DISRUPTION_NOT_ALLOWED, subject, message, remedy)

@@ -138,6 +138,7 @@ class _Planning:
         check_networks(self.desired, self.site, self.findings)
         folders = self.resolver.folders()
         owned = assess_ownership(self.desired, self.observed, folders, self.findings)
+        self._report_expired(owned)
         book = AddressBook(self.desired, self.as_read, owned.existing, self.findings)
         named = orphans_to_delete(self.desired, self.observed, owned, self.options, self.findings)
         deleted, self.steps = can_go(named, self.observed, self.desired.identity, self.findings)
@@ -199,6 +200,13 @@ class _Planning:
         changes += rdma.assess(resolved_vms, result.placements, changes)
         report_orphans(owned, deleted, "apply", self.findings)
         return self._plan(changes, resolved_vms, owned, deleted, result, guests)
+
+    def _report_expired(self, owned: Ownership) -> None:
+        """Say of VMs that are not there and past their date that they are not made."""
+        today = self.observed.read_at.date()
+        for vm in self.desired.vms:
+            if vm.name not in owned.existing and vm.is_expired(today):
+                check_expiry(vm, None, today, self.findings)
 
     def _rules_of_former_names(self, owned: Ownership) -> Iterator[Change]:
         """Yield the removal of rules that the plan made under another name, which its VMs' marks tell."""

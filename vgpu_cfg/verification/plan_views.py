@@ -14,7 +14,6 @@ from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.plan_file import GpuEntry
 from vgpu_cfg.model.vgpu import Sharing, VgpuProfile
 from vgpu_cfg.planning.estate.own import own_vms
-from vgpu_cfg.planning.vms.expiry import is_expired
 from vgpu_cfg.verification.views import GuestView, HostView, WantedVm
 
 
@@ -32,7 +31,7 @@ def make_guest_views(
     views = (
         replace(
             _guest_view(vm, specs.get(vm.name), found.get(vm.name), observed),
-            shall_run=vm.power is DesiredPower.ON and not is_expired(vm, now.date()),
+            shall_run=vm.power is DesiredPower.ON and not vm.is_expired(now.date()),
             now=now,
             rates_gbps=rates_gbps or {},
             framebuffers_mib=framebuffers_mib or {},

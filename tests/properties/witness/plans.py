@@ -154,7 +154,7 @@ def host_case(**more: Any) -> Case:
     """Return a case that prepares the first host."""
     secrets = {"esxi": "env:ESXI_PASSWORD"}
     plan = {"vcenter": "lab:estate.yaml", "secrets": secrets, "hosts": [PREPARED | more]}
-    return Case(estate(), None, ((plan, APPLY),))
+    return Case(estate(), None, ((plan | {"allow": ["irreversible"]}, APPLY),))
 
 
 FOUND = {

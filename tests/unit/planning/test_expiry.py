@@ -12,7 +12,9 @@ from tests.unit.planning.desired_plans import GPU, codes, estate, own, plan_for,
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.plan.severity import Severity
 from vgpu_cfg.planning.findings.options import PlanOptions
+from vgpu_cfg.planning.sync import is_in_sync
 from vgpu_cfg.planning.vms.expiry import make_expiry_plan
+from vgpu_cfg.render.views.status import view_status
 
 TODAY = READ_AT.date()
 PROFILE = "grid_a100-20c"
@@ -50,6 +52,22 @@ def test_an_expired_vm_that_is_off_stays_off_and_another_is_started() -> None:
     assert (expired.changes, [str(one.severity) for one in expired.diagnostics]) == ((), ["info"])
     assert [change.kind for change in lasting.changes] == ["power_on_vm"]
     assert expired.desired == wanted(days=-1)
+
+
+def test_an_expired_vm_that_is_not_there_is_not_made() -> None:
+    expired, lasting = planned(wanted(days=-1), estate()), planned(wanted(days=8), estate())
+    assert (expired.changes, expired.placements, codes(expired)) == ((), (), ["VG010"])
+    assert "it is not made" in expired.diagnostics[0].message
+    assert is_in_sync(expired)
+    assert lasting.changes[0].kind == "create_vm"
+    row = view_status(expired, estate()).vms[0]
+    assert (row.state, row.drift) == ("expired", ())
+
+
+def test_an_expired_vm_takes_no_room_from_others() -> None:
+    past = vm("a", "grid_a100-40c", expires=TODAY - timedelta(days=1))
+    plan = planned(plan_for(past, vm("b", "grid_a100-40c")), estate())
+    assert ([one.vm for one in plan.placements], codes(plan)) == (["b"], ["VG010"])
 
 
 @pytest.mark.parametrize(

@@ -52,6 +52,19 @@ def vgpu_limit(host: Host, version: int | None) -> int:
     return 1 if version >= VGPU_FROM else 0
 
 
+def least_known(host: Host, least: int, vgpus: int, most: int) -> int:
+    """Return the oldest version of vSphere's that serves: so new at least, and with so many vGPUs there.
+
+    `most` is what the host and its neighbours run; it is returned if no version serves.
+    """
+    serving = (one for one in _ALL if least <= one <= most and vgpus <= vgpu_limit(host, one))
+    return next(serving, most)
+
+
+_ALL = (11, 13, 14, 15, 17, 18, 19, 20, 21, 22)
+"""The versions that ESXi has; 12 and 16 are those of desktop products (KB 1003746)."""
+
+
 def passthrough_limit(version: int | None) -> int:
     """Return how many PCI devices may be passed through to a VM of this version."""
     return 128 if version is None or version >= 20 else 16

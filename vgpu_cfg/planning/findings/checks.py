@@ -174,6 +174,7 @@ CHECKS: dict[Code, Check] = {
         (Code.CUSTOMIZATION_NICS, "the customisation specification does not fit the VM's NICs", _E, _V),
         (Code.CUSTOMIZED_ONCE, "a guest that was customised is not compared", _I, _V),
         (Code.CUSTOMIZATION_FAILED, "the customisation of a guest failed", _W, _V),
+        (Code.HARDWARE_RAISED, "the hardware version of a VM is raised", _W, _V),
         (Code.SHARE_EXCEEDED, "a plan takes more than somebody's share of the GPUs", _E, _V),
         (Code.SHARE_EXCEEDED_ALREADY, "more than a share of the GPUs is held already", _W, _V),
         (Code.SHARE_KEPT, "a plan keeps to a share of the GPUs", _I, _V),

@@ -1,5 +1,7 @@
 """What becomes of VMs by their date: two warnings before it, after it a shutdown by a run started for that.
 
+Past its date a VM is neither made nor started (`VmResolver.resolved_vms` passes one over that is not there).
+
 The day counts in UTC, by the clock of whoever reads; a VM is expired once its day is over. Nothing deletes
 it.
 """
@@ -30,23 +32,22 @@ _LATER = "write a later date, or let it be shut down then"
 _SHUT_DOWN = Intent("shut down", "shut it down again", "it is left as it is")
 
 
-def is_expired(vm: DesiredVm, today: date) -> bool:
-    """Whether the day of a VM is over."""
-    return vm.expires is not None and vm.expires < today
-
-
 def check_expiry(vm: DesiredVm, existing: Vm | None, today: date, findings: Findings) -> None:
     """Warn of a VM whose date comes near, once a week before and once a day, and tell what is past it."""
     if vm.expires is None:
         return
     left = vm.expires - today
     day = vm.expires.isoformat()
-    if is_expired(vm, today):
+    if vm.is_expired(today):
         if existing is not None and not existing.is_on:
             message = f"it expired on {day}, and is off: it is not started again"
             findings.add_vm(
                 Code.EXPIRED, vm, message, "remove it from the plan file, or give it another date"
             )
+        elif existing is None:
+            message = f"it expired on {day}, and is not there: it is not made"
+            remedy = "remove it from the plan file, or give it another date"
+            findings.add_vm(Code.EXPIRED, vm, message, remedy, Severity.WARNING)
         else:
             message = f"it expired on {day}"
             remedy = "`vgpu-cfg apply --expired` shuts down what is past its date; or give it another date"
@@ -61,7 +62,7 @@ def check_expiry(vm: DesiredVm, existing: Vm | None, today: date, findings: Find
 def with_expired_at_rest(desired: DesiredPlan, observed: Inventory) -> DesiredPlan:
     """Leave expired VMs off that are: else the next `apply` would start what was shut down."""
     today = observed.read_at.date()
-    expired = {vm.name for vm in desired.vms if is_expired(vm, today) and vm.power is DesiredPower.ON}
+    expired = {vm.name for vm in desired.vms if vm.is_expired(today) and vm.power is DesiredPower.ON}
     if not expired:
         return desired
     off = {vm.name for vm in observed.vms if vm.is_of(desired.identity) and not vm.is_on} & expired
@@ -81,7 +82,7 @@ def make_expiry_plan(desired: DesiredPlan, observed: Inventory, options: PlanOpt
     expired: list[Vm] = []
     for vm in desired.vms:
         existing = own.get(vm.name)
-        if not is_expired(vm, today) or existing is None or not existing.is_on:
+        if not vm.is_expired(today) or existing is None or not existing.is_on:
             continue
         if not chosen.selects(vm.name, hosts.get(existing.host_moid or "", "")):
             continue

@@ -14,7 +14,7 @@ from vgpu_cfg.model.plan.change import Change, NumaPin, Placement, RelocateVm, S
 from vgpu_cfg.model.plan.customization import Customization
 from vgpu_cfg.model.plan_values import NumaPolicy
 from vgpu_cfg.planning.addresses.nic_addresses import AddressBook, NicAddress
-from vgpu_cfg.planning.capacity.hardware import highest_version
+from vgpu_cfg.planning.capacity.hardware import highest_version, least_known
 from vgpu_cfg.planning.capacity.numa import nodes_of_affinity
 from vgpu_cfg.planning.capacity.topology import Topologies
 from vgpu_cfg.planning.findings.checks import Code
@@ -37,6 +37,8 @@ from vgpu_cfg.planning.vms.checks.vm_checks import (
     check_hardware,
     check_made_anew,
     check_mmio,
+    check_raised,
+    device_kinds,
     hardware_of_options,
     least_hardware,
 )
@@ -237,6 +239,8 @@ class VmPlanner:
             check_hardware(
                 resolved, resolved.host, upgrade_to or resolved.base.hardware_version, self.findings
             )
+        if upgrade_to is not None:
+            check_raised(resolved, upgrade_to, self.findings)
         pin = self._pin_of_existing(resolved, wanted, placed)
         check_options(wanted, needs.asked, self.findings)
         check_tags(wanted, self.findings)
@@ -341,15 +345,21 @@ class VmPlanner:
         return self._hardware_version(resolved, resolved.host, cluster)
 
     def _upgrade_of(self, resolved: ResolvedVm, cluster: Cluster | None) -> int | None:
-        """Return the version that a VM must be raised to for what is asked, None where its own does."""
+        """Return the least version that serves what is asked of a VM that is there, None if its own does.
+
+        A version is never lowered again, so the VM gets none that it does not need.
+        """
         base = resolved.base.hardware_version
         is_asked = resolved.manages("gpus") or resolved.manages("nics") or any(hardware_of_options(resolved))
         if base is None or resolved.host is None or cluster is None or not is_asked:
             return None
         if base >= least_hardware(resolved):
             return None
-        version = self._hardware_version(resolved, resolved.host, cluster)
-        return version if version is not None and version > base else None
+        common = self._common_version(cluster)
+        if common is None or common <= base:
+            return None
+        vgpus = device_kinds(resolved).count("vgpu")
+        return least_known(resolved.host, max(least_hardware(resolved), base), vgpus, common)
 
     def _cluster_of(self, host: Host | None) -> Cluster | None:
         if host is None:

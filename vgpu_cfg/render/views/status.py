@@ -38,6 +38,8 @@ from vgpu_cfg.render.views.plan.unknown import UnknownRow, view_unknown
 class VmRow:
     """A VM. `state` is vSphere's power state, "missing", or "disconnected" where its host does not respond.
 
+    It is "expired" if it is missing and past its date: then it is not made.
+
     It is "not owned" where a VM is in its place that is not the plan's, or of which that is not clear.
 
     `affinity` is `numa.nodeAffinity` as set, `gpu_nodes` the nodes its GPUs really are on. `guest` is None
@@ -62,7 +64,7 @@ class VmRow:
 
     @property
     def word(self) -> str:
-        """Its state as readers spell it: on, off, suspended, missing, not owned, disconnected."""
+        """Its state as readers spell it: on, off, suspended, missing, expired, not owned, disconnected."""
         return state_word(self.state)
 
 
@@ -121,7 +123,7 @@ def verdict_of(view: StatusView) -> tuple[str, str]:
     if view.waits:
         return "cyan", view.waits
     if cordoned and view.is_in_sync:
-        return "yellow", f"in sync, {counted(cordoned, 'host')} cordoned"
+        return "yellow", f"in sync; {counted(cordoned, 'host')} cordoned"
     return ("green", "in sync") if view.is_in_sync else ("yellow", "not in sync: see the findings")
 
 
@@ -157,6 +159,13 @@ def view_status(
             guest=guests.get(name),
         )
         for name in names
+    )
+    past = {vm.name for vm in plan.desired.vms if vm.is_expired(plan.read_at.date())}
+    rows = tuple(
+        replace(row, state="expired", drift=())
+        if row.name in past and row.name not in taken and not row.moid
+        else row
+        for row in rows
     )
     rows = tuple(
         replace(row, state="not owned") if row.name in taken and not row.moid else row for row in rows

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from vgpu_cfg.changes.disturbance import raised_text
 from vgpu_cfg.documents import did_you_mean
 from vgpu_cfg.model.desired import DesiredVm, TemplateSource
 from vgpu_cfg.model.observed.inventory import Host
@@ -97,6 +98,13 @@ def hardware_of_options(resolved: ResolvedVm) -> Iterator[int]:
     for setting in _OF_VERSIONS:
         if resolved.manages(setting.plan_key) and getattr(resolved.desired, setting.plan_key):
             yield setting.hardware
+
+
+def check_raised(resolved: ResolvedVm, version: int, findings: Findings) -> None:
+    """Say what it comes to that a VM that is there gets another hardware version."""
+    message = f"{raised_text(resolved.base, version)}; it is never lowered again"
+    remedy = "let its guest match NICs by MAC address first; a new VM in its place keeps this one as it is"
+    findings.add_vm(Code.HARDWARE_RAISED, resolved.desired, message, remedy)
 
 
 def check_hardware(resolved: ResolvedVm, host: Host, version: int | None, findings: Findings) -> None:

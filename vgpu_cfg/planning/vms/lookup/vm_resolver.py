@@ -69,11 +69,14 @@ class VmResolver:
     def resolved_vms(self, folders: Mapping[str, Folder | None], owned: Ownership) -> Iterator[ResolvedVm]:
         """Yield the plan's VMs, looked up; those that are protected or not the plan's are findings.
 
-        Those on hosts that do not respond are none of them: see `lost_vms`.
+        Those on hosts that do not respond are none of them: see `lost_vms`. Nor are those that are not there
+        and past their date: they are not made.
         """
         for vm in self.in_order:
             folder = folders[vm.name]
             existing = owned.existing.get(vm.name)
+            if existing is None and vm.is_expired(self.observed.read_at.date()):
+                continue
             if self.is_protected(vm, folder, existing) or self._lost_host(vm.name, owned) is not None:
                 continue
             if folder is None or vm.name not in owned.blocked:
