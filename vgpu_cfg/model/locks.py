@@ -12,6 +12,7 @@ from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.moments import Moment
 from vgpu_cfg.model.occasion import NO_OCCASION, Occasion
 from vgpu_cfg.model.reservations import KeptReservation, Reservations
+from vgpu_cfg.model.signs import shortened
 
 HEAD: Final = "vgpu-cfg lock: "
 """What the name of a lock begins with, among the alarms of others."""
@@ -160,7 +161,7 @@ def parse_lock(name: str, text: str) -> tuple[LockName, LockHolder | None] | Non
     if not name.startswith(HEAD) or kind not in ("plan", "id", "host", "cluster"):
         return None
     try:
-        told = json.loads(text[text.index("{") :])
+        told = shortened(json.loads(text[text.index("{") :]))
         label = str(told.pop("label", ""))
         holder = LockHolder.model_validate(told)
     except (ValueError, ValidationError, AttributeError, RecursionError):

@@ -11,6 +11,7 @@ from pydantic import ConfigDict, Field, ValidationError
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.identity import PlanIdentity
 from vgpu_cfg.model.moments import Moment
+from vgpu_cfg.model.signs import shortened
 
 RESERVATION_HEAD: Final = "vgpu-cfg reservation: "
 """What the name of a reservation begins with, among the alarms of others; the plan's name follows."""
@@ -107,7 +108,7 @@ class Reservations(Frozen):
 def parse_reservation(name: str, text: str) -> Reservation | None:
     """Read what an alarm of this name says; None where that is no reservation, or not that of its name."""
     try:
-        found = Reservation.model_validate(json.loads(text[text.index("{") :]))
+        found = Reservation.model_validate(shortened(json.loads(text[text.index("{") :])))
     except (ValueError, ValidationError, RecursionError):
         return None
     return found if found.alarm_name == name and found.begins < found.ends else None

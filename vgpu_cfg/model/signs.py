@@ -26,6 +26,23 @@ def shown(text: str) -> str:
     return "".join(ascii(sign)[1:-1] if is_obeyed(sign) else sign for sign in text)
 
 
+MOST_KEPT = 200
+"""So many signs of a text that vCenter keeps are taken over: anybody who may edit it could write pages."""
+
+
+def shortened(value: Any) -> Any:
+    """Return a value of JSON whose texts are cut off where they are too long."""
+    match value:
+        case str() if len(value) > MOST_KEPT:
+            return f"{value[: MOST_KEPT - 1]}…"
+        case dict():
+            return {name: shortened(each) for name, each in value.items()}
+        case list():
+            return [shortened(each) for each in value[:MOST_KEPT]]
+        case _:
+            return value
+
+
 def as_json(value: Any, *, indent: int | None = None) -> str:
     """Write a value as JSON, which holds no sign that is obeyed; of these `json` leaves DEL as it is."""
     return json.dumps(value, indent=indent).replace("\x7f", "\\u007f")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 
 import pytest
@@ -59,3 +60,14 @@ def test_a_lock_tells_as_much_of_what_its_run_is_for_as_has_room(given: Occasion
     text = lock_text(name, holder)
     assert len(text) <= MOST_SIGNS
     assert parse_lock(name.text, text) == (name, holder.model_copy(update={"occasion": kept}))
+
+
+@pytest.mark.parametrize(("signs", "kept"), [(200, 200), (100_000, 200)])
+def test_a_text_that_somebody_put_into_a_lock_is_shortened(signs: int, kept: int) -> None:
+    told = {"run": "a11a", "user": "u" * signs, "since": "2026-01-05T08:00:00Z", "label": "l" * signs}
+    parsed = parse_lock("vgpu-cfg lock: plan demo", f"held {json.dumps(told)}")
+    assert parsed is not None
+    name, holder = parsed
+    assert holder is not None
+    assert (len(holder.user), len(name.label)) == (kept, kept)
+    assert holder.user.endswith("…") == (signs > kept)

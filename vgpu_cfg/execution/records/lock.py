@@ -328,9 +328,12 @@ def refusal(lock: Lock, locks: Locks) -> Locked:
         )
     beat_at = locks.beat_of(holder.run)
     silent = locks.is_silent(holder.run)
+    day = "" if beat_at.date() == locks.now.date() else f" on {beat_at:%Y-%m-%d}"
     return Locked(
         f"another run has locked {lock.name}: {holder}, since {holder.since:%Y-%m-%d %H:%M:%S} UTC, run "
-        f"{holder.run}; " + ("silent since" if silent else "last heard of at") + f" {beat_at:%H:%M:%S} UTC",
+        f"{holder.run}; "
+        + ("silent since" if silent else "last heard of at")
+        + f" {beat_at:%H:%M:%S} UTC{day}",
         subject=str(lock.name),
         remedy=f"see that it does not run any more; then `{locks.unlock_command(holder.run)}`"
         if silent

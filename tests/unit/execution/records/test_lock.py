@@ -76,7 +76,7 @@ def test_a_silent_run_is_named_so_and_keeps_its_lock(tmp_path: Path) -> None:
         keeper.pass_time(86_400)
         with pytest.raises(Locked) as raised, run_of(keeper, tmp_path, "two") as second:
             second.take(DEMO)
-        assert "silent since 21:04:11 UTC" in raised.value.message
+        assert "silent since 21:04:11 UTC on 2026-03-02" in raised.value.message
         assert raised.value.remedy.endswith("`vgpu-cfg unlock one --server vc01.lab`")
         assert [lock.name for lock in keeper.held.values()] == [DEMO]
 
