@@ -24,6 +24,8 @@ from vgpu_cfg.model.observed.home import HOME_ATTRIBUTE
 
 _BASE64 = re.compile(r"[A-Za-z0-9+/]{40,}={0,2}")
 MARK = "vgpu_cfg."
+READ = f"{MARK}read."
+"""What a shell told is remembered on the host as it was read, by any run."""
 PLAIN = (HOME_ATTRIBUTE, "owner", "team")
 """Custom attributes whose texts every run writes alike."""
 CHOSEN = (MARK, "guestinfo.", "numa.nodeAffinity")
@@ -61,7 +63,7 @@ def _kept(state: LabState) -> list[list[str]]:
         ]
         for thing, found in values.items()
         for key, text in found.items()
-        if text and thing in state.objects
+        if text and thing in state.objects and not names[str(key)].startswith(READ)
     )
 
 
