@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from vgpu_cfg.model.guests.guest import GuestSpec
+from vgpu_cfg.model.guests.guest import REDACTED, USERDATA_KEY, GuestSpec
 from vgpu_cfg.model.guests.training_modules import SshMeshModule
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
@@ -21,6 +21,7 @@ def check_exposure(
     private = [one.kind for one in spec.modules if one.is_private]
     if spec.is_exposed and private:
         _check_mesh(resolved, spec, specs, findings)
+        _check_left(resolved, listed(private), findings)
     if not (update.is_new and update.will_run and spec.by == "cloud-init"):
         return
     if private and spec.is_exposed:
@@ -48,6 +49,17 @@ def check_exposure(
         )
         remedy = "keep secrets out of it"
         findings.add_vm(Code.USER_DATA_READABLE, vm, message, remedy)
+
+
+def _check_left(resolved: ResolvedVm, private: str, findings: Findings) -> None:
+    """Report secrets that a run left in a VM that is off: they stay there until its first boot."""
+    existing = resolved.existing
+    settings = existing.detail.extra_config if existing is not None and existing.detail is not None else {}
+    if existing is None or existing.is_on or settings.get(USERDATA_KEY, "") in ("", REDACTED):
+        return
+    message = f"it is off, and its configuration still holds the secrets of {private}, readable in vCenter"
+    remedy = "apply: its first boot removes them; or destroy it; then change these secrets"
+    findings.add_vm(Code.GUEST_SECRETS_EXPOSED, resolved.desired, message, remedy)
 
 
 def _check_mesh(
