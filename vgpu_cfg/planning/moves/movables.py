@@ -7,7 +7,7 @@ is bound to it. Mandatory rules of the cluster and what is protected are kept.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from enum import Enum
 from typing import Self
@@ -105,7 +105,10 @@ class HostRules:
 
 @dataclass(slots=True)
 class Movables:
-    """Finds the VMs that may move; `changing` are the moids of those that the plan restarts itself."""
+    """Finds the VMs that may move; `changing` are the moids of those that the plan restarts itself.
+
+    `allowed` are the hosts, by moid, that a VM may go to if not those of its cluster.
+    """
 
     observed: Inventory
     hosts: Sequence[Host]
@@ -113,6 +116,7 @@ class Movables:
     protection: Protection
     changing: Collection[str]
     home: OwnHost = OwnHost.NEVER
+    allowed: Mapping[str, Collection[str]] = field(default_factory=dict)
     stays: list[Stay] = field(default_factory=list)
 
     def surroundings(self, wanted: Collection[int], tight: Collection[int]) -> list[Movable]:
@@ -228,16 +232,18 @@ class Movables:
         here = self.hosts[source]
         cluster = self.observed.cluster_by_moid.get(here.cluster_moid or "")
         rules = HostRules.of(vm, cluster)
+        allowed = self.allowed.get(vm.moid)
         is_cold, is_tied = bool(why_cold(detail, self.observed)), bool(why_tied(detail))
         for index, host in enumerate(self.hosts):
             is_home = index == source
             if (self.home is OwnHost.NEVER if is_home else is_tied) or not host.is_usable:
                 continue
             is_near = host.compute_moid == here.compute_moid
+            is_allowed = is_near if allowed is None else host.moid in allowed
             reaches = networks <= host.network_moids and set(detail.datastore_moids) <= host.datastore_moids
-            if is_near and reaches and rules.allow(host.moid) and _runs(host, detail, nodes):
+            if is_allowed and reaches and rules.allow(host.moid) and _runs(host, detail, nodes):
                 is_second = is_home is (self.home is not OwnHost.FIRST and not is_cold)
-                yield index, int(self.home is not OwnHost.NEVER and is_second)
+                yield index, int(not is_near or (self.home is not OwnHost.NEVER and is_second))
 
 
 def _runs(host: Host, detail: VmDetail, nodes: Collection[int]) -> bool:

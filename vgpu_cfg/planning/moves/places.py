@@ -1,4 +1,4 @@
-"""Where VMs that lose their place could run: the one judgement of fixes, `fit`, `rebalance` and `drain`.
+"""Where VMs that lose their place could run: judged alike for fixes, `fit`, `rebalance`, `drain`, lost hosts.
 
 A VM has a place where its hardware version, devices, memory, networks, datastores, cordons and mandatory
 rules allow it, beside everything else that runs or comes there. What one of them decides, all of them do.
@@ -7,7 +7,8 @@ rules allow it, beside everything else that runs or comes there. What one of the
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
+from types import MappingProxyType
 
 from vgpu_cfg.catalog import Catalog
 from vgpu_cfg.late_dataclasses import dataclass
@@ -28,6 +29,7 @@ from vgpu_cfg.planning.placement.startable import place_startable
 from vgpu_cfg.planning.vms.lookup.baseline import hosts_in_order, make_baseline
 from vgpu_cfg.planning.vms.lookup.moving import why_tied
 
+_NONE_NAMED: Mapping[str, Collection[str]] = MappingProxyType({})
 _BY_RULES = "rules of its cluster keep it from every other host"
 _NO_OTHER = "no other host takes it as it runs"
 
@@ -83,6 +85,7 @@ class Places:
 
     hosts: Sequence[Host]
     movables: Mapping[str, Movable]
+    placed: Placed
     steps: Sequence[MoveStep]
     placements: Mapping[str, Placement]
     why_not: Mapping[str, str]
@@ -96,18 +99,22 @@ def find_places(
     protection: Protection,
     *,
     home: OwnHost = OwnHost.NEVER,
+    allowed: Mapping[str, Collection[str]] = _NONE_NAMED,
 ) -> Places:
     """Find another place for VMs, together, in an estate as it is when they look for it.
 
-    What these VMs hold there is free, and one that is off is to run: `home` says whether on its own host too.
+    What these VMs hold there is free, and one that is off is to run, if room is left: `home` says whether on
+    its own host too. `allowed` are, by VM, the hosts that it may go to if not those of its cluster.
     """
     moids = {vm.moid for vm in vms}
-    then = _as_if_on(then, moids)
+    off = {vm.moid for vm in then.vms if vm.moid in moids and not vm.is_on}
+    then = _as_if_on(then, moids) if off else then
     leaving = [vm for vm in then.vms if vm.moid in moids]
     near = {host.compute_moid for vm in leaving if (host := then.host_by_moid.get(vm.host_moid or ""))}
+    near |= {then.host_by_moid[moid].compute_moid for named in allowed.values() for moid in named}
     hosts = [host for host in hosts_in_order(then) if host.compute_moid in near]
     reader = CapacityReader(then, catalog)
-    finder = Movables(then, hosts, reader, protection, (), home)
+    finder = Movables(then, hosts, reader, protection, (), home, allowed)
     own: dict[str, set[str]] = {}
     for vm in leaving:
         own.setdefault(vm.host_moid or "", set()).add(vm.moid)
@@ -118,11 +125,7 @@ def find_places(
     ]
     states = make_baseline(hosts, then, (), leaving, reader, Findings()).states
 
-    def place(movables: Sequence[Movable]) -> Placed:
-        starting = {one.vm.moid for one in movables}
-        return place_startable(states, [one.demand for one in movables], PLACERS, starting)
-
-    settled = settle(found, hosts, then, place)
+    settled = settle(found, hosts, then, lambda movables: _place(movables, off, states))
     bound = {stay.moid: stay.why for stay in finder.stays}
     bound |= {one.vm.moid: _BY_RULES for one in settled.barred}
     placements = {one.vm.moid: _placement(one, settled.placed, states) for one in found}
@@ -130,6 +133,7 @@ def find_places(
     return Places(
         hosts,
         {one.vm.moid: one for one in found},
+        settled.placed,
         settled.steps,
         given,
         {vm.moid: bound.get(vm.moid) or _no_room(vm, hosts, home) for vm in leaving if vm.moid not in given},
@@ -138,11 +142,21 @@ def find_places(
 
 
 def _as_if_on(then: Inventory, moids: Collection[str]) -> Inventory:
-    if all(vm.is_on for vm in then.vms if vm.moid in moids):
-        return then
     on = {"power_state": PowerState.ON}
     vms = tuple(vm.model_copy(update=on) if vm.moid in moids else vm for vm in then.vms)
     return then.model_copy(update={"vms": vms})
+
+
+def _place(movables: Sequence[Movable], off: Collection[str], states: Sequence[HostState]) -> Placed:
+    """Place VMs together, those that are off where the others leave room."""
+    running = [one.demand for one in movables if one.vm.moid not in off]
+    others = [one.demand for one in movables if one.vm.moid in off]
+    first = place_startable(states, running, PLACERS, {one.vm for one in running})
+    if not others:
+        return first
+    then = place_startable(first.hosts, others, PLACERS, {one.vm for one in others})
+    fits, failed = first.fits | then.fits, first.failed | then.failed
+    return replace(then, initial=first.initial, fits=fits, failed=failed)
 
 
 def _placement(one: Movable, placed: Placed, states: Sequence[HostState]) -> Placement | None:

@@ -7,7 +7,7 @@ that ran on two hosts would ruin its disks, so what starts it elsewhere is vSphe
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from vgpu_cfg.catalog import Catalog
 from vgpu_cfg.model.desired import DesiredPlan
@@ -15,23 +15,19 @@ from vgpu_cfg.model.observed.inventory import Cluster, Connection, Host, Invento
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.plan.change import HostRef, ManualStep, Subject
 from vgpu_cfg.model.plan.lost import LostHost, LostVm
-from vgpu_cfg.planning.capacity.hardware import highest_version
 from vgpu_cfg.planning.estate.lost import step_of_return
 from vgpu_cfg.planning.estate.ownership import assess_ownership
+from vgpu_cfg.planning.estate.protection import Protection
 from vgpu_cfg.planning.expand.ranges import fold_names
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.findings.collection import Findings
-from vgpu_cfg.planning.placement.candidates import Ranked, make_query
-from vgpu_cfg.planning.placement.demand import Demand
-from vgpu_cfg.planning.placement.placers import PLACERS
-from vgpu_cfg.planning.placement.startable import place_startable
-from vgpu_cfg.planning.remedies.failures import report_failures
-from vgpu_cfg.planning.vms.lookup.baseline import make_baseline
-from vgpu_cfg.planning.vms.lookup.gpu_match import own_gpus
+from vgpu_cfg.planning.placement.candidates import make_query
 from vgpu_cfg.planning.vms.lookup.moving import is_restarted_by_ha, why_tied
 from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
-from vgpu_cfg.planning.vms.lookup.shapes import line_of, make_shape
 from vgpu_cfg.planning.vms.lookup.vm_resolver import VmResolver
+
+if TYPE_CHECKING:
+    from vgpu_cfg.planning.moves.places import Places
 
 
 def find_lost(
@@ -46,7 +42,7 @@ def find_lost(
 
 def assess_lost(resolver: VmResolver, lost: Sequence[ResolvedVm]) -> tuple[LostHost, ...]:
     """Say of the plan's VMs on hosts that do not respond whether each could start elsewhere now."""
-    elsewhere = _Elsewhere(resolver).look(lost) if lost else {}
+    elsewhere = _elsewhere(resolver, lost)
     by_host: dict[str, list[LostVm]] = {}
     for one in lost:
         if one.host is not None and one.existing is not None:
@@ -100,92 +96,55 @@ def _lost_vm(
     )
 
 
-class _Elsewhere:
-    """Tries places for VMs as things are now: what the plan is about to do has not happened."""
+def _elsewhere(resolver: VmResolver, lost: Sequence[ResolvedVm]) -> dict[str, tuple[str, str]]:
+    """Return, by VM, the host that it could start on as things are now, else why there is none."""
+    from vgpu_cfg.planning.moves.places import find_places
 
-    def __init__(self, resolver: VmResolver) -> None:
-        self._resolver = resolver
-        self._quiet = Findings()
-        self._baseline = make_baseline(
-            resolver.hosts, resolver.observed, (), (), resolver.reader, self._quiet
-        )
-
-    def look(self, lost: Sequence[ResolvedVm]) -> dict[str, tuple[str, str]]:
-        """Return, by VM, the host that it could start on, else why none; those that ran choose first."""
-        found: dict[str, tuple[str, str]] = {}
-        for is_on in (True, False):
-            group = [one for one in lost if one.existing is not None and one.existing.is_on is is_on]
-            found |= dict(self._place(group))
-        return found
-
-    def _place(self, group: Sequence[ResolvedVm]) -> Iterator[tuple[str, tuple[str, str]]]:
-        asking: list[ResolvedVm] = []
-        for resolved in group:
-            as_new, why_not = self._as_new(resolved)
-            if as_new is not None:
-                asking.append(as_new)
-            else:
-                yield resolved.name, ("", why_not)
-        demands = [Demand(one.name, line_of(one), one.shape) for one in asking if one.shape is not None]
-        placed = place_startable(self._baseline.states, demands, PLACERS, {one.name for one in asking})
-        for one in asking:
-            if (fit := placed.fits.get(one.name)) is not None:
-                yield one.name, (self._baseline.hosts[fit.host].name, "")
-                continue
-            told = Findings()
-            report_failures(placed, [one], self._baseline, told)
-            yield one.name, ("", _first(told))
-        self._baseline.states = placed.hosts
-
-    def _as_new(self, resolved: ResolvedVm) -> tuple[ResolvedVm | None, str]:
-        """Return a VM as one that needs a place for what it has, None and why where it cannot go anywhere."""
-        existing = resolved.existing
-        if existing is None or existing.detail is None or resolved.host is None:
-            return None, "its configuration could not be read"
-        if resolved.host.connection is Connection.DISCONNECTED:
-            return None, "somebody disconnected the host, and what ran there may run on"
-        if why_tied(resolved.base):
-            return None, f"a device of {resolved.host.name} is handed through to it by its address"
-        told = Findings()
-        ranked = self._candidates(resolved, resolved.host, told)
-        if not ranked:
-            return None, _first(told)
-        base = existing.detail
-        one = replace(
-            resolved,
-            existing=None,
-            host=None,
-            gpus=own_gpus(base),
-            cpus=base.cpus,
-            memory_mib=base.memory_mib,
-        )
-        one.shape = make_shape(one, ranked, self._resolver.reader)
-        return one, ""
-
-    def _candidates(self, resolved: ResolvedVm, host: Host, told: Findings) -> Ranked:
-        """Return the hosts that reach a VM's files and networks: its own cluster's, then the file's."""
-        observed, base = self._resolver.observed, resolved.base
-        own = observed.cluster_of(host)
-        clusters = dict.fromkeys(one for one in (own, *resolved.clusters) if isinstance(one, Cluster))
-        keys = {network.portgroup_key or network.moid: network.moid for network in observed.networks}
-        query = make_query(
-            clusters,
-            resolved.desired.place,
-            frozenset(keys[nic.network] for nic in base.nics if nic.network in keys),
-            frozenset(base.datastore_moids),
-        )
-        ranked = self._resolver.candidates.of(query, resolved.desired, told)
-        return tuple(pair for pair in ranked if _runs(self._resolver.hosts[pair[0]], base.hardware_version))
+    why_not: dict[str, str] = {}
+    asking: list[tuple[ResolvedVm, Vm]] = []
+    allowed: dict[str, tuple[str, ...]] = {}
+    for one in lost:
+        vm, host = one.existing, one.host
+        if vm is None or vm.detail is None or host is None:
+            why_not[one.name] = "its configuration could not be read"
+        elif host.connection is Connection.DISCONNECTED:
+            why_not[one.name] = "somebody disconnected the host, and what ran there may run on"
+        else:
+            allowed[vm.moid], reason = _allowed(one, host, resolver)
+            why_not[one.name] = why_tied(vm.detail) or reason
+            asking.append((one, vm))
+    vms = [vm for _, vm in asking]
+    places = find_places(vms, resolver.observed, resolver.catalog, Protection(), allowed=allowed)
+    for one, vm in asking:
+        why_not[one.name] = why_not[one.name] or _why_not(one, vm, places)
+    targets = {one.vm: one.host_name for one in places.placements.values()}
+    return {one.name: (targets.get(one.name, ""), why_not[one.name]) for one in lost}
 
 
-def _runs(host: Host, version: int | None) -> bool:
-    newest = highest_version(host)
-    return version is None or newest is None or version <= newest
+def _allowed(resolved: ResolvedVm, host: Host, resolver: VmResolver) -> tuple[tuple[str, ...], str]:
+    """Return the hosts that a VM may go to, by moid, its own cluster's, then the file's; or why none."""
+    observed, base, told = resolver.observed, resolved.base, Findings()
+    own = observed.cluster_of(host)
+    clusters = dict.fromkeys(one for one in (own, *resolved.clusters) if isinstance(one, Cluster))
+    reached = observed.networks_of(base), frozenset(base.datastore_moids)
+    query = make_query(clusters, resolved.desired.place, *reached)
+    ranked = resolver.candidates.of(query, resolved.desired, told)
+    return tuple(resolver.hosts[index].moid for index, _ in ranked), _first(told)
+
+
+def _why_not(resolved: ResolvedVm, vm: Vm, places: Places) -> str:
+    """Say why a VM has no place; if hosts could run it but for others there, name these."""
+    from vgpu_cfg.planning.remedies.refusals import explain_refusal
+
+    if vm.moid not in places.placed.failed:
+        return places.why_not.get(vm.moid, "")
+    found, told = explain_refusal(places.placed.hosts, places.movables[vm.moid].shape, {}), Findings()
+    told.refuse_vm(found.code, resolved.desired, found.message, hindrances=found.hindrances)
+    return _first(told)
 
 
 def _first(told: Findings) -> str:
-    found = told.diagnostics()
-    return found[0].text if found else "no other host runs its hardware version"
+    return next((found.text for found in told.diagnostics()), "")
 
 
 def told_of(lost: LostHost) -> Iterator[str]:
