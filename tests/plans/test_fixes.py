@@ -46,7 +46,6 @@ NOTHING_HELPS = {
     "quota-in-framebuffer-exceeded": "the same",
     "reservation-of-others-met-by-a-plan-without-end": "another time, which only its user can choose",
     "reservation-beside-an-orphan": "the same, or whether the VM that is left over may go",
-    "host-driver-whose-depot-is-not-there": "who keeps the depot puts the file there",
     "policies-of-a-vm-are-not-told": "an account that is told them",
     "policy-where-there-is-none": "a policy, which only an administrator of storage can state",
     "policies-were-not-read": "a vCenter, where a recording was read",
