@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
-from vgpu_cfg.catalog import Board, ProfileEntry
+from vgpu_cfg.catalog import Board, Catalog, ProfileEntry
 from vgpu_cfg.model.observed.drs import HostGroup
 from vgpu_cfg.model.observed.graphics import GraphicsType
 from vgpu_cfg.model.observed.host_facts import HostFacts
@@ -21,8 +21,12 @@ from vgpu_cfg.model.observed.inventory import (
     ProfileInfo,
 )
 from vgpu_cfg.model.observed.managed_object import ManagedObject
-from vgpu_cfg.model.observed.vm import PowerState, Vm, VmDetail
+from vgpu_cfg.model.observed.vm import Vm, VmDetail
+from vgpu_cfg.model.plan.change import Change, Placement
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode
+from vgpu_cfg.planning.pool.outlook import after_plan
+from vgpu_cfg.planning.upkeep.cordon import upkeep_plan
+from vgpu_cfg.planning.upkeep.vm_changes import switch_off
 from vgpu_cfg.suggestions.candidate import Effect
 
 T = TypeVar("T", bound=ManagedObject)
@@ -111,68 +115,31 @@ def updated(moid: str, version: str, hardware_version: int, known: Iterable[str]
     return change_host(moid, change)
 
 
-def switched_off(vm: Vm) -> Effect:
-    """Return the effect of a VM that its owner has switched off: what it held is free."""
-    return together(
-        (
-            change_vm(vm.moid, lambda found: found.model_copy(update={"power_state": PowerState.OFF})),
-            _freed(vm),
-        )
-    )
+def carried_out(changes: Sequence[Change], catalog: Catalog, placements: Sequence[Placement] = ()) -> Effect:
+    """Return the effect of changes of VMs, on the GPUs that they are expected to have then."""
+
+    def effect(observed: Inventory) -> Inventory:
+        plan = upkeep_plan("fix", observed, changes).model_copy(update={"placements": tuple(placements)})
+        then = after_plan(plan, observed, catalog)
+        before = observed.host_by_moid
+        hosts = (offering_all(host) if _is_freed(before[host.moid], host) else host for host in then.hosts)
+        return then.model_copy(update={"hosts": tuple(hosts)})
+
+    return effect
 
 
-def gone(vm: Vm) -> Effect:
+def _is_freed(before: Host, after: Host) -> bool:
+    held = zip(before.gpus, after.gpus, strict=True)
+    return any({*one.vm_moids} - {*other.vm_moids} for one, other in held)
+
+
+def gone(vm: Vm, catalog: Catalog) -> Effect:
     """Return the effect of a VM that is there no more."""
 
     def effect(observed: Inventory) -> Inventory:
         return observed.model_copy(update={"vms": tuple(one for one in observed.vms if one.moid != vm.moid)})
 
-    return together((effect, _freed(vm)))
-
-
-def moved(vm: Vm, host: Host, devices: Iterable[str]) -> Effect:
-    """Return the effect of a VM that runs on another host, with these GPUs and functions of it."""
-    taken = tuple(devices)
-    whole = [pci_id for pci_id in taken if (gpu := host.gpu(pci_id)) is None or gpu.is_passthrough]
-
-    def landed(found: Host) -> Host:
-        held = tuple(
-            gpu.model_copy(update={"vm_moids": (*gpu.vm_moids, vm.moid)})
-            if gpu.pci_id in taken and not gpu.is_passthrough
-            else gpu
-            for gpu in found.gpus
-        )
-        return found.model_copy(update={"gpus": held})
-
-    def assigned(detail: VmDetail) -> VmDetail:
-        left = iter(whole)
-        given = tuple(
-            one if one.is_fixed else one.model_copy(update={"assigned_id": next(left, None)})
-            for one in detail.passthrough
-        )
-        return detail.model_copy(update={"passthrough": given})
-
-    return together(
-        (
-            _freed(vm),
-            change_detail(vm.moid, assigned),
-            change_vm(vm.moid, lambda found: found.model_copy(update={"host_moid": host.moid})),
-            change_host(host.moid, landed),
-        )
-    )
-
-
-def _freed(vm: Vm) -> Effect:
-    def freed(host: Host) -> Host:
-        if not any(vm.moid in gpu.vm_moids for gpu in host.gpus):
-            return host
-        gpus = tuple(
-            gpu.model_copy(update={"vm_moids": tuple(one for one in gpu.vm_moids if one != vm.moid)})
-            for gpu in host.gpus
-        )
-        return offering_all(host.model_copy(update={"gpus": gpus}))
-
-    return lambda observed: observed.model_copy(update={"hosts": tuple(map(freed, observed.hosts))})
+    return together((carried_out([switch_off(vm)], catalog), effect))
 
 
 def offering_all(host: Host) -> Host:

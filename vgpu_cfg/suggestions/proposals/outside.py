@@ -16,9 +16,11 @@ from vgpu_cfg.model.vgpu import Sharing
 from vgpu_cfg.planning.expand.ranges import fold_names
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.options import PlanOptions
+from vgpu_cfg.planning.upkeep import vm_changes
 from vgpu_cfg.planning.vms.import_vms import make_import_plan, with_marks
 from vgpu_cfg.suggestions.acts import (
     back_in_use,
+    carried_out,
     change_cluster,
     change_detail,
     change_facts,
@@ -26,7 +28,6 @@ from vgpu_cfg.suggestions.acts import (
     change_vm,
     gone,
     served_by_driver,
-    switched_off,
     together,
     updated,
     with_folders,
@@ -162,7 +163,12 @@ def _templates(situation: Situation) -> Iterator[Candidate]:
         existing = situation.vm(vm.name)
         if existing is not None:
             says = f"its owner deletes {existing.name}, and it is made anew"
-            yield _act(says, gone(existing), Cost.POWER_CYCLE, f"govc vm.destroy {_path(existing)}")
+            yield _act(
+                says,
+                gone(existing, situation.catalog),
+                Cost.POWER_CYCLE,
+                f"govc vm.destroy {_path(existing)}",
+            )
     for vm in situation.lines(Code.GUEST_NO_WAY_IN):
         own = [
             found for one in situation.desired.vms if one.line == vm.line if (found := situation.vm(one.name))
@@ -170,7 +176,7 @@ def _templates(situation: Situation) -> Iterator[Candidate]:
         if own:
             names = ", ".join(found.name for found in own)
             says = f"their owner deletes {names}, and they are made anew"
-            yield _act(says, together(map(gone, own)), Cost.POWER_CYCLE)
+            yield _act(says, together(gone(one, situation.catalog) for one in own), Cost.POWER_CYCLE)
 
 
 def _with_efi(detail: VmDetail) -> VmDetail:
@@ -360,17 +366,17 @@ def _holders(situation: Situation, host: Host, message: str) -> Iterator[Candida
     running = [vm for vm in concerned if vm.is_on]
     for vm in concerned:
         if vm.is_on:
-            yield from move_away(situation, [vm], empties=True)
-        if vm.is_on:
-            yield switch_off([vm], host)
+            yield from move_away(situation, [vm])
+            yield switch_off(situation, [vm], host)
         if vm.detail is not None and vm.detail.passthrough:
             says = f"its owner takes the passed-through device out of {vm.name}"
             taken = change_detail(vm.moid, lambda detail: detail.model_copy(update={"passthrough": ()}))
-            effect = together((switched_off(vm), taken))
+            off = carried_out([vm_changes.switch_off(vm)], situation.catalog)
+            effect = together((off, taken))
             yield Candidate(FixKind.OUTSIDE, says, Cost.POWER_CYCLE, effect=effect, touches=(vm.moid,))
     if len(running) > 1:
-        yield from move_away(situation, running, empties=True)
-        yield switch_off(running, host)
+        yield from move_away(situation, running)
+        yield switch_off(situation, running, host)
     cluster = situation.observed.cluster_by_moid.get(host.cluster_moid or "")
     if cluster is not None and (not cluster.drs_enabled or cluster.drs_behavior != "fullyAutomated"):
         says = f"make DRS of {cluster.name} fully automated"
@@ -535,9 +541,11 @@ def _rules(situation: Situation) -> Iterator[Candidate]:
         existing = situation.vm(vm.name)
         if existing is None:
             continue
+        source = situation.observed.host_by_moid.get(existing.host_moid or "")
         for host in situation.hosts_of(vm):
-            if host.moid != existing.host_moid and host.is_usable:
-                yield from move_away(situation, [existing], only=[host.moid])
+            is_near = source is not None and source.compute_moid == host.compute_moid
+            if is_near and host != source and host.is_usable:
+                yield from move_away(situation, [existing], to=host)
     for vm in situation.lines(Code.HOST_GROUP_UNUSABLE):
         for cluster in situation.site.clusters_of(vm):
             for group in cluster.host_groups:

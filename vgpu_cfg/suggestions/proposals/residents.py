@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from shlex import quote
 
 from vgpu_cfg.model.observed.inventory import Host
 from vgpu_cfg.model.observed.vm import Vm
+from vgpu_cfg.model.plan.change import RelocateVm
 from vgpu_cfg.model.plan.suggestion import FixKind
 from vgpu_cfg.planning.estate.protection import Protection
 from vgpu_cfg.planning.moves.move_order import MoveStep
 from vgpu_cfg.planning.moves.places import Places, find_places
-from vgpu_cfg.planning.upkeep.away import AwayHost, without
-from vgpu_cfg.suggestions.acts import moved, switched_off, together
+from vgpu_cfg.planning.upkeep import vm_changes
+from vgpu_cfg.suggestions.acts import carried_out
 from vgpu_cfg.suggestions.candidate import Candidate, Cost
 from vgpu_cfg.suggestions.situation import Situation
 
@@ -23,7 +24,7 @@ def is_protected(situation: Situation, vm: Vm) -> bool:
     return Protection.of(situation.desired).of_vm(vm.name, folder) is not None
 
 
-def switch_off(vms: Sequence[Vm], host: Host) -> Candidate:
+def switch_off(situation: Situation, vms: Sequence[Vm], host: Host) -> Candidate:
     """Have the owners of VMs switch them off."""
     names = ", ".join(vm.name for vm in vms)
     who = "its owner switches" if len(vms) == 1 else "their owners switch"
@@ -33,44 +34,32 @@ def switch_off(vms: Sequence[Vm], host: Host) -> Candidate:
         f"{who} {names} on {host.name} off",
         Cost.POWER_CYCLE,
         command="\n".join(commands),
-        effect=together(map(switched_off, vms)),
+        effect=carried_out([vm_changes.switch_off(vm) for vm in vms], situation.catalog),
         touches=tuple(vm.moid for vm in vms),
     )
 
 
-def move_away(
-    situation: Situation, vms: Sequence[Vm], *, only: Collection[str] | None = None, empties: bool = False
-) -> Iterator[Candidate]:
-    """Move all of these VMs to where a drain would; nothing where one of them has no other place.
-
-    `only` are the moids of the hosts that are asked for, `empties` says that no VM stays on their own.
-    """
-    observed = situation.observed
-    own = {vm.host_moid for vm in vms}
-    then = observed
-    for host in observed.hosts:
-        is_closed = empties and host.moid in own
-        is_left_out = only is not None and host.moid not in only and host.moid not in own
-        if is_closed or is_left_out:
-            then = without(AwayHost(host), then)
-    places = find_places(vms, then, situation.catalog, Protection.of(situation.desired))
+def move_away(situation: Situation, vms: Sequence[Vm], *, to: Host | None = None) -> Iterator[Candidate]:
+    """Move all of these VMs to where a drain would, or to one host; nothing if one of them has no place."""
+    allowed = {vm.moid: (to.moid,) for vm in vms} if to is not None else {}
+    protection = Protection.of(situation.desired)
+    places = find_places(vms, situation.observed, situation.catalog, protection, allowed=allowed)
     if vms and not places.why_not and not places.doubts:
         cold = any(step.why_cold for step in places.steps)
+        moves = [_move(step, places) for step in places.steps]
         yield Candidate(
             FixKind.OUTSIDE,
             "; ".join(_says(step, places) for step in places.steps),
             Cost.POWER_CYCLE if cold else Cost.MOVE,
             command="\n".join(line for step in places.steps for line in _commands(step, places)),
-            effect=together(
-                moved(
-                    places.movables[step.vm].vm,
-                    places.hosts[step.target],
-                    places.placements[step.vm].gpu_pci_ids,
-                )
-                for step in places.steps
-            ),
+            effect=carried_out(moves, situation.catalog, tuple(places.placements.values())),
             touches=tuple(step.vm for step in places.steps),
         )
+
+
+def _move(step: MoveStep, places: Places) -> RelocateVm:
+    one, target = places.movables[step.vm], places.hosts[step.target]
+    return vm_changes.move(one.vm, one.host, target, is_running=not step.why_cold)
 
 
 def _says(step: MoveStep, places: Places) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 from shlex import quote
 
 from vgpu_cfg.model.observed.inventory import Host
@@ -12,12 +11,11 @@ from vgpu_cfg.model.plan.suggestion import FixKind
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.wording import counted
-from vgpu_cfg.planning.pool.outlook import after_plan
 from vgpu_cfg.planning.remedies.cordons import uncordon
 from vgpu_cfg.planning.upkeep.give_back import make_uncordon_plan
 from vgpu_cfg.planning.upkeep.targets import Target
 from vgpu_cfg.planning.vms.lookup.moving import holds_devices, running_vms
-from vgpu_cfg.suggestions.acts import back_in_use, more_hosts, together, uncordoned, with_boards
+from vgpu_cfg.suggestions.acts import back_in_use, carried_out, more_hosts, together, uncordoned, with_boards
 from vgpu_cfg.suggestions.candidate import Candidate, Cost
 from vgpu_cfg.suggestions.others import is_own
 from vgpu_cfg.suggestions.proposals.residents import is_protected, move_away, switch_off
@@ -68,14 +66,14 @@ def _uncordoned(situation: Situation, hosts: list[Host]) -> Iterator[Candidate]:
         closed = "host" if host.cordon is not None else "GPU"
         says = f"whoever cordoned {'' if closed == 'host' else 'a GPU of '}{host.name} gives it back"
         targets = [Target(host, cordon.pci_id) for cordon in host.cordons]
-        plan = make_uncordon_plan(targets, situation.observed, situation.catalog)
-        home = [one.vm.moid for one in plan.changes if isinstance(one, RelocateVm | PowerOnVm)]
+        changes = make_uncordon_plan(targets, situation.observed, situation.catalog).changes
+        home = [one.vm.moid for one in changes if isinstance(one, RelocateVm | PowerOnVm)]
         yield Candidate(
             FixKind.OUTSIDE,
             says,
             Cost.MOVE if home else Cost.NOTHING,
             command=uncordon(host, *host.cordons),
-            effect=together((uncordoned(host.moid), partial(after_plan, plan, catalog=situation.catalog))),
+            effect=together((uncordoned(host.moid), carried_out(changes, situation.catalog))),
             touches=tuple(moid for moid in dict.fromkeys(home) if moid),
         )
 
@@ -93,7 +91,7 @@ def _residents(situation: Situation, hosts: list[Host]) -> Iterator[Candidate]:
             if found > _MOST_VMS:
                 return
             yield from move_away(situation, [vm])
-            yield switch_off([vm], host)
+            yield switch_off(situation, [vm], host)
 
 
 def _more(situation: Situation, hosts: list[Host]) -> Iterator[Candidate]:
