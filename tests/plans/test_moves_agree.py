@@ -54,7 +54,7 @@ def alone(vm: Vm, observed: Inventory) -> Inventory:
 
 def by_fix(case: str, vm: Vm, observed: Inventory) -> Answer:
     trial = Trial("", NO_FILE, observed, plan_of(case))
-    for idea in move_away(Situation(trial, CATALOG), [vm], empties=True):
+    for idea in move_away(Situation(trial, CATALOG), [vm]):
         return idea.cost is Cost.MOVE, idea.says.partition(" to ")[2].partition(",")[0]
     return NOWHERE
 
