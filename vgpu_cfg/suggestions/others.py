@@ -24,7 +24,6 @@ from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.moves.movables import OwnHost
 from vgpu_cfg.planning.moves.places import Places, find_places
 from vgpu_cfg.planning.pool.outlook import after_plan
-from vgpu_cfg.planning.upkeep.away import AwayHost, without
 from vgpu_cfg.planning.vms.lookup.moving import holds_devices, running_vms, why_cold
 from vgpu_cfg.suggestions.acts import offering_all
 from vgpu_cfg.suggestions.candidate import Candidate
@@ -52,7 +51,7 @@ class Judge:
 
     def _weights(self, trial: Trial, host: Host) -> Iterator[int]:
         vms = [vm for vm in running_vms(host, trial.observed) if not is_own(vm, trial)]
-        places = find_places(vms, without(AwayHost(host), trial.observed), self.catalog, Protection())
+        places = find_places(vms, trial.observed, self.catalog, Protection())
         for vm in vms:
             is_hot = vm.detail is not None and not why_cold(vm.detail, trial.observed)
             yield _STAYS if vm.moid in places.why_not else _MOVES if is_hot else _OFF
@@ -158,7 +157,7 @@ class Judge:
     def _away(self, host: Host, trial: Trial, end: Inventory) -> Iterator[OtherVm]:
         """Yield what runs on a host that an act empties: it moves as it runs, or is off meanwhile."""
         vms = [vm for vm in running_vms(host, end) if not is_own(vm, trial)]
-        elsewhere = find_places(vms, without(AwayHost(host), end), self.catalog, Protection())
+        elsewhere = find_places(vms, end, self.catalog, Protection())
         again = self._starts(vms, end)
         for vm in vms:
             cold = why_cold(vm.detail, trial.observed) if vm.detail is not None else "it is not read"
@@ -170,11 +169,11 @@ class Judge:
     def _evacuated(self, trial: Trial, end: Inventory) -> Iterator[OtherVm]:
         """Yield the VMs that DRS is to move away from a host and that no other host takes."""
         for change in trial.plan.changes:
-            host = end.host_by_moid.get(change.host.moid) if isinstance(change, EnterMaintenance) else None
-            if host is None or not isinstance(change, EnterMaintenance) or not change.evacuates:
+            if not isinstance(change, EnterMaintenance) or not change.evacuates:
                 continue
+            host = end.host_by_moid[change.host.moid]
             vms = [vm for vm in running_vms(host, end) if vm.name in change.evacuates]
-            places = find_places(vms, without(AwayHost(host), end), self.catalog, Protection())
+            places = find_places(vms, end, self.catalog, Protection())
             yield from (_other(vm, Fate.EVACUATED, places) for vm in vms if vm.moid in places.why_not)
 
     def _shut_out(self, trial: Trial, end: Inventory, known: Collection[str]) -> Iterator[OtherVm]:

@@ -83,7 +83,7 @@ class Search:
     most: int = MOST_TRIALS
     _known: dict[frozenset[str], Trial | None] = field(default_factory=dict)
     _lefts: dict[frozenset[str], Left] = field(default_factory=dict)
-    _judge: Judge | None = None
+    _judge: Judge = field(init=False)
     _ideas: dict[frozenset[str], tuple[Candidate, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -100,12 +100,12 @@ class Search:
         if whole is None or not whole.plan.errors:
             return []
         self._judge = Judge(whole, self.source.catalog)
-        found = [self.find(_IN_FILE)]
+        found = [self._find(whole, _IN_FILE)]
         if not any(found):
-            found = [self.find(_WITH_LEAVE), self.find(_OUTSIDE)]
+            found = [self._find(whole, _WITH_LEAVE), self._find(whole, _OUTSIDE)]
         for kinds, costs in ((_ANY, _CHEAPER), (_OUTSIDE, _HARDWARE), (_ANY, _HARDWARE)):
             if not any(found):
-                found = [self.find(kinds, costs)]
+                found = [self._find(whole, kinds, costs)]
         return [one for one in found if one is not None]
 
     def attempt(self, candidates: Collection[Candidate]) -> Trial | None:
@@ -121,17 +121,15 @@ class Search:
             self._known[key] = trial
         return self._known[key]
 
-    def find(self, kinds: Collection[FixKind], costs: Sequence[Cost] = _CHEAPER) -> Found | None:
+    def _find(
+        self, whole: Trial, kinds: Collection[FixKind], costs: Sequence[Cost] = _CHEAPER
+    ) -> Found | None:
         """Find what works, first without what is expected to cost most; None where nothing does."""
         for most in costs:
-            found = self._find(kinds, most)
+            found = self._find_from((), whole, _Way(kinds, most))
             if found is not None:
                 return found
         return None
-
-    def _find(self, kinds: Collection[FixKind], most: Cost) -> Found | None:
-        trial = self.attempt(())
-        return None if trial is None else self._find_from((), trial, _Way(kinds, most))
 
     def _find_from(self, chosen: tuple[Candidate, ...], trial: Trial, way: _Way) -> Found | None:
         """Add one idea after the other, each time the one that leaves the least; None where some is left.
@@ -163,7 +161,7 @@ class Search:
         """
         key = _key(candidates)
         if key not in self._lefts:
-            plan, judge = trial.plan, self._judge or Judge(trial, self.source.catalog)
+            plan, judge = trial.plan, self._judge
             wrong, stuck, lost = len(plan.errors), judge.in_the_way(trial), 0
             if not wrong + stuck:
                 others = judge.others(trial, candidates)
@@ -227,8 +225,7 @@ class Search:
         return self._found(candidates, trial) if trial and self._works(candidates, trial) else None
 
     def _found(self, candidates: tuple[Candidate, ...], trial: Trial) -> Found:
-        judge = self._judge or Judge(trial, self.source.catalog)
-        return Found(candidates, trial, judge.others(trial, candidates))
+        return Found(candidates, trial, self._judge.others(trial, candidates))
 
 
 def _told(found: Found, text: str) -> Fix:

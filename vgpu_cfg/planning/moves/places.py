@@ -126,19 +126,18 @@ def find_places(
     states = make_baseline(hosts, then, (), leaving, reader, Findings()).states
 
     settled = settle(found, hosts, then, lambda movables: _place(movables, off, states))
+    movables = {one.vm.moid: one for one in found}
     bound = {stay.moid: stay.why for stay in finder.stays}
     bound |= {one.vm.moid: _BY_RULES for one in settled.barred}
-    placements = {one.vm.moid: _placement(one, settled.placed, states) for one in found}
+    placements = {moid: _placement(one, settled.placed, states) for moid, one in movables.items()}
     given = {moid: one for moid, one in placements.items() if one is not None}
-    return Places(
-        hosts,
-        {one.vm.moid: one for one in found},
-        settled.placed,
-        settled.steps,
-        given,
-        {vm.moid: bound.get(vm.moid) or _no_room(vm, hosts, home) for vm in leaving if vm.moid not in given},
-        tuple(find_uncertain_starts(settled.steps, states, settled.placed.initial, {})),
-    )
+    why_not = {
+        vm.moid: bound.get(vm.moid) or _no_room(vm, movables.get(vm.moid), hosts, home)
+        for vm in leaving
+        if vm.moid not in given
+    }
+    doubts = tuple(find_uncertain_starts(settled.steps, states, settled.placed.initial, {}))
+    return Places(hosts, movables, settled.placed, settled.steps, given, why_not, doubts)
 
 
 def _as_if_on(then: Inventory, moids: Collection[str]) -> Inventory:
@@ -172,16 +171,12 @@ def _placement(one: Movable, placed: Placed, states: Sequence[HostState]) -> Pla
     )
 
 
-def _no_room(vm: Vm, hosts: Sequence[Host], home: OwnHost) -> str:
+def _no_room(vm: Vm, one: Movable | None, hosts: Sequence[Host], home: OwnHost) -> str:
     """Say that no host takes a VM, and which hosts might if they were given back."""
     if tied := why_tied(vm.detail) if vm.detail is not None else "":
         return f"{tied}, and there is no room on it"
-    source = next((host for host in hosts if host.moid == vm.host_moid), None)
-    closed = [
-        host.name
-        for host in hosts
-        if source is not None and host.compute_moid == source.compute_moid and host.is_usable and host.cordons
-    ]
+    reached = [hosts[index] for index, _ in one.shape.hosts] if one is not None else []
+    closed = [host.name for host in reached if host.cordons]
     where = "no other host" if home is OwnHost.NEVER else "neither its host nor another"
     cordoned = f" ({listed(closed)} {'is' if len(closed) == 1 else 'are'} cordoned, or a GPU there)"
     return f"{where} of its cluster has room for it{cordoned if closed else ''}"

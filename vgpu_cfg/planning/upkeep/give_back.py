@@ -89,17 +89,11 @@ class _GivenBack:
         """Say of VMs, by moid, why their host has no place for them as it will be given back."""
         cordons = tuple(one for one in host.cordons if one.pci_id not in pci_ids)
         given = host.model_copy(update={"cordons": cordons})
-        then = self.observed.model_copy(
-            update={
-                "hosts": tuple(
-                    given
-                    if one.moid == host.moid
-                    else one.model_copy(update={"is_in_maintenance_mode": True})
-                    for one in self.observed.hosts
-                )
-            }
-        )
-        return find_places(vms, then, self.catalog, Protection(), home=OwnHost.FIRST).why_not
+        hosts = tuple(given if one.moid == host.moid else one for one in self.observed.hosts)
+        then = self.observed.model_copy(update={"hosts": hosts})
+        at_home = {vm.moid: (host.moid,) for vm in vms}
+        places = find_places(vms, then, self.catalog, Protection(), home=OwnHost.FIRST, allowed=at_home)
+        return places.why_not
 
     def _returning(self, vm: Vm, home: Home, host: Host) -> list[Change]:
         gone = forget(vm, owner_text(vm))
