@@ -10,7 +10,8 @@ from tests.fakes.fake_locks import undisputed
 from tests.unit.execution.makers import PLAN, plan_of
 from vgpu_cfg.errors import VgpuCfgError
 from vgpu_cfg.execution import HostTools, RunOptions, run_plan
-from vgpu_cfg.model.observed.host_facts import FactGroup
+from vgpu_cfg.model.observed.host_facts import EstateFacts, FactGroup, HostFacts
+from vgpu_cfg.model.observed.inventory import Host
 from vgpu_cfg.model.plan.change import Change, Impact, ManualStep, Subject
 from vgpu_cfg.model.plan.host_change import (
     BmcRef,
@@ -214,8 +215,13 @@ def estate(hosts: int = 1, **fields: Any) -> FakeHosts:
 
 def tools_for(server: Any, *, access: AccessEntry | None = OPEN, **fields: Any) -> HostTools:
     allowed = {f"host-{number}": access for number in range(1, 10)} if access is not None else {}
-    fields = {"logins": server, "secrets": {"esxi": "hidden"}, **fields}
-    return HostTools(PLAN, server, server, undisputed(), access=allowed, settings=TABLE.__getitem__, **fields)
+    fields = {"logins": server, "secrets": {"esxi": "hidden"}, "settings": TABLE.__getitem__, **fields}
+    return HostTools(PLAN, server, server, undisputed(), view, access=allowed, **fields)
+
+
+def view(host: Host, facts: EstateFacts) -> HostView:
+    """Show a host as it was read; the settings of the table need no catalogue."""
+    return HostView(host, facts.hosts.get(host.moid, HostFacts()))
 
 
 def run(

@@ -12,21 +12,11 @@ from vgpu_cfg.execution.records.lock import RunLocks
 from vgpu_cfg.execution.records.marks import HostMarks
 from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.identity import PlanIdentity
-from vgpu_cfg.model.observed.host_facts import ClusterFacts, EstateFacts, HostFacts
+from vgpu_cfg.model.observed.host_facts import EstateFacts
 from vgpu_cfg.model.observed.inventory import Host
 from vgpu_cfg.model.plan_file import AccessEntry
 from vgpu_cfg.planning.host_settings.entry import HostSetting, HostView
 from vgpu_cfg.ports import HostShells, HostWriter, RunClock, ServerPowers
-
-
-def plain_view(host: Host, facts: EstateFacts) -> HostView:
-    """Show a host as it was read, without what only the catalogue knows."""
-    cluster = host.cluster_moid or host.compute_moid
-    return HostView(
-        host=host,
-        facts=facts.hosts.get(host.moid, HostFacts()),
-        cluster_facts=facts.clusters.get(cluster, ClusterFacts()),
-    )
 
 
 def table_entry(key: str) -> HostSetting:
@@ -42,20 +32,19 @@ class HostTools:
 
     `logins` opens shells, and `access` says by host moid how far that may go; `powers` speaks to BMCs.
     `secrets` maps a secret's name to its value. Of what `locks` hold no other run changes
-    anything. `view_of` makes a view of what was read of a host: the planner's own, where it needs the
-    catalogue. `settings` looks a setting up. Use it as a context, so that shells are closed however a run
-    ends.
+    anything. `view_of` makes a view of what was read of a host, as the planner sees it. `settings` looks a
+    setting up. Use it as a context, so that shells are closed however a run ends.
     """
 
     plan: PlanIdentity
     writer: HostWriter
     clock: RunClock
     locks: RunLocks
+    view_of: Callable[[Host, EstateFacts], HostView]
     logins: HostShells | None = None
     powers: ServerPowers | None = None
     access: Mapping[str, AccessEntry] = field(default_factory=dict)
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
-    view_of: Callable[[Host, EstateFacts], HostView] = plain_view
     settings: Callable[[str], HostSetting] = table_entry
     marks: HostMarks = field(init=False)
     shells: ShellAccess = field(init=False)

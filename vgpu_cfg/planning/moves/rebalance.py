@@ -28,7 +28,6 @@ from vgpu_cfg.planning.moves.move_order import (
     find_unknown_placements,
 )
 from vgpu_cfg.planning.moves.places import settle
-from vgpu_cfg.planning.placement.demand import Demand
 from vgpu_cfg.planning.placement.host_state import HostState
 from vgpu_cfg.planning.placement.place import Placed, Placer
 from vgpu_cfg.planning.placement.placers import PLACERS
@@ -36,6 +35,7 @@ from vgpu_cfg.planning.placement.power_order import Start
 from vgpu_cfg.planning.placement.startable import place_startable
 from vgpu_cfg.planning.vms.lookup.baseline import make_baseline
 from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
+from vgpu_cfg.planning.vms.lookup.shapes import demands_of, starting_of
 from vgpu_cfg.planning.vms.lookup.vm_resolver import VmResolver
 
 MOST_MOVES = 3
@@ -229,16 +229,9 @@ class _Rebalancing:
         baseline = make_baseline(
             resolver.hosts, self.observed, self.resolved_vms, leaving, resolver.reader, self.findings
         )
-        demands = [
-            Demand(resolved.name, resolved.shape.line, resolved.shape, stays=resolved.existing is not None)
-            for resolved in self.resolved_vms
-            if resolved.shape is not None
-        ]
-        starting = {
-            resolved.name for resolved in self.resolved_vms if resolved.desired.power is DesiredPower.ON
-        }
-        starting |= {one.vm.moid for one in moved}
-        return place_startable(baseline.states, [*demands, *(one.demand for one in moved)], placers, starting)
+        demands = [*demands_of(self.resolved_vms), *(one.demand for one in moved)]
+        starting = starting_of(self.resolved_vms) | {one.vm.moid for one in moved}
+        return place_startable(baseline.states, demands, placers, starting)
 
     def _restarts(self, finder: Movables, wanted: set[int]) -> Iterator[Restart]:
         """Yield the VMs one of which, with other GPUs of its own host, would leave room for the plan."""

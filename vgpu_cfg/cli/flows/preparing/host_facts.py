@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from vgpu_cfg.model.observed.host_facts import ShellFacts
     from vgpu_cfg.model.plan.change import Plan
     from vgpu_cfg.model.plan_file import AccessEntry
+    from vgpu_cfg.planning.host_settings.entry import HostView
     from vgpu_cfg.ports import HostShells, InventoryReader
     from vgpu_cfg.settings.connection import Connection as Server
 
@@ -127,9 +128,7 @@ def host_tools(
     Raises LoginFailed for a secret that is not there.
     """
     from vgpu_cfg.execution import HostTools
-    from vgpu_cfg.planning.host_settings.select import make_view
 
-    catalog = load_catalog()
     secrets = host_secrets(desired, store, is_lab=estate.is_lab)
     return HostTools(
         plan=desired.identity,
@@ -138,9 +137,9 @@ def host_tools(
         locks=locks,
         logins=estate.logins(secrets),
         powers=estate.powers(secrets),
-        access=shell_access(desired, observed, catalog, options),
+        access=shell_access(desired, observed, load_catalog(), options),
         secrets=secrets,
-        view_of=lambda host, facts: make_view(host, observed.model_copy(update={"facts": facts}), catalog),
+        view_of=_views(observed),
     )
 
 
@@ -159,7 +158,15 @@ def tools_to_give_back(plan: Plan, observed: Inventory, estate: Estate, locks: R
             remedy="name the hosts of one plan at a time",
         )
     writer, clock = estate.host_writer, estate.clock
-    return HostTools(identities.pop(), writer, clock, locks) if identities else None
+    return HostTools(identities.pop(), writer, clock, locks, _views(observed)) if identities else None
+
+
+def _views(observed: Inventory) -> Callable[[Host, EstateFacts], HostView]:
+    """Return what shows a host as it was read anew, with what the catalogue knows of its devices."""
+    from vgpu_cfg.planning.host_settings.select import make_view
+
+    catalog = load_catalog()
+    return lambda host, facts: make_view(host, observed.model_copy(update={"facts": facts}), catalog)
 
 
 def with_open_shells(
