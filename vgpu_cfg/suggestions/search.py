@@ -233,7 +233,7 @@ def _told(found: Found, text: str) -> Fix:
         parts=tuple(one.part for one in sorted(found.candidates, key=lambda each: each.order[0])),
         lines=changed_lines(text, found.trial.text),
         text=found.trial.text if found.trial.text != text else "",
-        disturbs=disturbed(found.trial.plan, found.trial.observed),
+        disturbs=tuple(disturbed(found.trial.plan, found.trial.observed)),
         others=found.others,
     )
 
