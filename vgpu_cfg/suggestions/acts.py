@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from shlex import quote
 from typing import Any, TypeVar
 
 from vgpu_cfg.catalog import Board, Catalog, ProfileEntry
@@ -83,12 +84,8 @@ def together(effects: Iterable[Effect]) -> Effect:
 
 def back_in_use(moid: str) -> Effect:
     """Return the effect of a host that answers, and is in maintenance mode no more."""
-    return change_host(
-        moid,
-        lambda host: host.model_copy(
-            update={"connection": Connection.CONNECTED, "is_in_maintenance_mode": False}
-        ),
-    )
+    update = {"connection": Connection.CONNECTED, "is_in_maintenance_mode": False}
+    return change_host(moid, lambda host: host.model_copy(update=update))
 
 
 def uncordoned(moid: str) -> Effect:
@@ -242,8 +239,6 @@ def with_boards(host: Host, board: Board, count: int, sharing: Sharing, mode: Vg
                 pci=pci,
                 name=board.name,
                 memory_mib=board.framebuffer_mib,
-                graphics_type=GraphicsType.SHARED_DIRECT,
-                configured_graphics_type=GraphicsType.SHARED_DIRECT,
                 sharing=sharing,
                 vgpu_mode=mode,
             )
@@ -261,16 +256,15 @@ def with_boards(host: Host, board: Board, count: int, sharing: Sharing, mode: Vg
         )
         for node in host.numa_nodes
     )
-    return host.model_copy(
+    fitted = host.model_copy(
         update={
             "gpus": tuple(gpus),
             "pci_devices": (*others, *(gpu.pci for gpu in gpus)),
             "numa_nodes": numa,
-            "graphics_type": GraphicsType.SHARED_DIRECT,
-            "creatable_profiles": names,
-            "profiles": tuple(ProfileInfo(name=name) for name in names),
+            "creatable_profiles": (),
         }
     )
+    return served_by_driver(fitted, names)
 
 
 def _serves(entry: ProfileEntry, sharing: Sharing) -> bool:
@@ -331,6 +325,11 @@ def with_network(network: Network, hosts: Iterable[Host]) -> Effect:
         return observed.model_copy(update={"networks": (*observed.networks, *more), "hosts": changed})
 
     return effect
+
+
+def path_of(found: Vm | Host) -> str:
+    """Return what govc calls a VM or a host, quoted for a shell."""
+    return quote(found.inventory_path or found.name)
 
 
 def _changed(items: tuple[T, ...], moid: str, change: Callable[[T], T]) -> tuple[T, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from vgpu_cfg.catalog import Board
 from vgpu_cfg.documents import Edit, Loc
@@ -102,16 +102,18 @@ def _other_modes(gpu: Gpu, board: Board, wanted: Collection[object]) -> Iterator
 
 
 def _rule(situation: Situation, host: Host, gpu: Gpu, key: str, value: str) -> Candidate:
-    rule = {"match": {"pci_id": gpu.pci_id}, key: value}
     says = f"{key}: {value} for GPU {gpu.pci_id} of {host.name}"
+    edit = _with_rule(situation, host, "gpus", {"match": {"pci_id": gpu.pci_id}, key: value})
+    return Candidate(FixKind.FILE, says, Cost.GPU_MODE, (edit,))
+
+
+def _with_rule(situation: Situation, host: Host, section: str, rule: Mapping[str, object]) -> Edit:
+    """Return the edit that puts a rule before those of the host's entry, or into an entry of its own."""
     for entry in situation.entries_for(host.name):
         loc = situation.entry_of(entry)
-        if loc is None:
-            continue
-        own = _rules_at(situation, (*loc, "gpus"))
-        return Candidate(FixKind.FILE, says, Cost.GPU_MODE, (Edit((*loc, "gpus"), [rule, *own]),))
-    entry_data = {"names": [host.name], "gpus": [rule]}
-    return Candidate(FixKind.FILE, says, Cost.GPU_MODE, (Edit(_next(situation), entry_data),))
+        if loc is not None:
+            return Edit((*loc, section), [rule, *_rules_at(situation, (*loc, section))])
+    return Edit(_next(situation), {"names": [host.name], section: [rule]})
 
 
 def _nics(situation: Situation) -> Iterator[Candidate]:
@@ -123,19 +125,10 @@ def _nics(situation: Situation) -> Iterator[Candidate]:
             if not device.is_nic:
                 continue
             for rule in ({"use": "passthrough"}, {"use": "sriov", "vfs": _FUNCTIONS}):
-                whole = {"match": {"pci_id": device.pci_id}, **rule}
                 says = f"use: {rule['use']} for the NIC {device.pci_id} of {host.name}"
-                entry = {"names": [host.name], "nics": [whole]}
-                places = [situation.entry_of(one) for one in situation.entries_for(host.name)]
-                edits = tuple(
-                    Edit((*loc, "nics"), [whole, *_rules_at(situation, (*loc, "nics"))])
-                    for loc in places[:1]
-                    if loc is not None
-                )
-                if not places:
-                    edits = (Edit(_next(situation), entry),)
-                if edits:
-                    yield Candidate(FixKind.FILE, says, Cost.HOST_RESTART, edits)
+                whole = {"match": {"pci_id": device.pci_id}, **rule}
+                edit = _with_rule(situation, host, "nics", whole)
+                yield Candidate(FixKind.FILE, says, Cost.HOST_RESTART, (edit,))
 
 
 def _rules_at(situation: Situation, loc: Loc) -> list[object]:

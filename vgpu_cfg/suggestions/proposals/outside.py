@@ -27,6 +27,7 @@ from vgpu_cfg.suggestions.acts import (
     change_host,
     change_vm,
     gone,
+    path_of,
     served_by_driver,
     together,
     updated,
@@ -71,10 +72,6 @@ def _act(
     return Candidate(FixKind.OUTSIDE, says, cost, command=command, effect=effect, empties=moids)
 
 
-def _path(found: Vm | Host) -> str:
-    return quote(found.inventory_path or found.name)
-
-
 # --- names and marks
 
 
@@ -89,14 +86,14 @@ def _names(situation: Situation) -> Iterator[Candidate]:
                     says = f"its owner renames the VM {vm.name} that is there"
                     new = f"{vm.name}-other"
                     yield _act(
-                        says, _vm_with(vm, name=new), command=f"govc object.rename {_path(vm)} {quote(new)}"
+                        says, _vm_with(vm, name=new), command=f"govc object.rename {path_of(vm)} {quote(new)}"
                     )
                 elif vm.mark is not None and (vm.mark.plan, vm.mark.vm) == (
                     situation.desired.name,
                     wanted.name,
                 ):
                     says = f"give {vm.name} its name and folder back"
-                    command = f"govc object.rename {_path(vm)} {quote(wanted.name)}"
+                    command = f"govc object.rename {path_of(vm)} {quote(wanted.name)}"
                     home = folder.moid if folder is not None else vm.folder_moid
                     back = _vm_with(vm, name=wanted.name, folder_moid=home)
                     yield _act(says, back, command=command)
@@ -158,7 +155,7 @@ def _templates(situation: Situation) -> Iterator[Candidate]:
             taken = change_detail(
                 template.moid, lambda detail: detail.model_copy(update={"snapshot_moid": "snapshot-new"})
             )
-            yield _act(says, taken, command=f"govc snapshot.create -vm {_path(template)} base")
+            yield _act(says, taken, command=f"govc snapshot.create -vm {path_of(template)} base")
     for vm in situation.lines(Code.FIRMWARE_IS_BIOS, Code.GUEST_NO_WAY_IN, Code.SET_AT_CREATION_ONLY):
         existing = situation.vm(vm.name)
         if existing is not None:
@@ -167,7 +164,7 @@ def _templates(situation: Situation) -> Iterator[Candidate]:
                 says,
                 gone(existing, situation.catalog),
                 Cost.POWER_CYCLE,
-                f"govc vm.destroy {_path(existing)}",
+                f"govc vm.destroy {path_of(existing)}",
             )
     for vm in situation.lines(Code.GUEST_NO_WAY_IN):
         own = [
@@ -226,7 +223,7 @@ def _hosts(situation: Situation) -> Iterator[Candidate]:
         for host in _concerned(situation):
             says = f"restart {host.name}: passthrough waits for it"
             effect = change_host(host.moid, _restarted)
-            command = f"govc host.shutdown -r {_path(host)}"
+            command = f"govc host.shutdown -r {path_of(host)}"
             yield _act(says, effect, Cost.HOST_RESTART, command, empties=host)
 
 
@@ -320,7 +317,7 @@ def _prepared_hosts(situation: Situation) -> Iterator[Candidate]:
         match found.code:
             case Code.HOST_SILENT | Code.NO_USABLE_HOST:
                 says = f"bring {name} back"
-                command = f"govc host.reconnect -host {_path(host)}"
+                command = f"govc host.reconnect -host {path_of(host)}"
                 yield _act(says, back_in_use(host.moid), command=command)
             case Code.LOCKDOWN:
                 says = f"end lockdown mode of {name} for the time of the work"

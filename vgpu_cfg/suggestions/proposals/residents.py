@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from shlex import quote
 
 from vgpu_cfg.model.observed.inventory import Host
 from vgpu_cfg.model.observed.vm import Vm
@@ -13,7 +12,7 @@ from vgpu_cfg.planning.estate.protection import Protection
 from vgpu_cfg.planning.moves.move_order import MoveStep
 from vgpu_cfg.planning.moves.places import Places, find_places
 from vgpu_cfg.planning.upkeep import vm_changes
-from vgpu_cfg.suggestions.acts import carried_out
+from vgpu_cfg.suggestions.acts import carried_out, path_of
 from vgpu_cfg.suggestions.candidate import Candidate, Cost
 from vgpu_cfg.suggestions.situation import Situation
 
@@ -28,7 +27,7 @@ def switch_off(situation: Situation, vms: Sequence[Vm], host: Host) -> Candidate
     """Have the owners of VMs switch them off."""
     names = ", ".join(vm.name for vm in vms)
     who = "its owner switches" if len(vms) == 1 else "their owners switch"
-    commands = [f"govc vm.power -s {_path(vm)}" for vm in vms]
+    commands = [f"govc vm.power -s {path_of(vm)}" for vm in vms]
     return Candidate(
         FixKind.OUTSIDE,
         f"{who} {names} on {host.name} off",
@@ -70,13 +69,9 @@ def _says(step: MoveStep, places: Places) -> str:
 
 def _commands(step: MoveStep, places: Places) -> Iterator[str]:
     """Yield what to type for a move; each line once the one before it has come true."""
-    target, path = places.hosts[step.target], _path(places.movables[step.vm].vm)
+    path = path_of(places.movables[step.vm].vm)
     if step.why_cold:
         yield f"govc vm.power -s {path}"
-    yield f"govc vm.migrate -host {quote(target.inventory_path or target.name)} {path}"
+    yield f"govc vm.migrate -host {path_of(places.hosts[step.target])} {path}"
     if step.why_cold:
         yield f"govc vm.power -on {path}"
-
-
-def _path(vm: Vm) -> str:
-    return quote(vm.inventory_path or vm.name)

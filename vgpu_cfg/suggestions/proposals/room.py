@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from shlex import quote
 
 from vgpu_cfg.model.observed.inventory import Host
 from vgpu_cfg.model.plan.change import PowerOnVm, RelocateVm
@@ -15,7 +14,15 @@ from vgpu_cfg.planning.remedies.cordons import uncordon
 from vgpu_cfg.planning.upkeep.give_back import make_uncordon_plan
 from vgpu_cfg.planning.upkeep.targets import Target
 from vgpu_cfg.planning.vms.lookup.moving import holds_devices, running_vms
-from vgpu_cfg.suggestions.acts import back_in_use, carried_out, more_hosts, together, uncordoned, with_boards
+from vgpu_cfg.suggestions.acts import (
+    back_in_use,
+    carried_out,
+    more_hosts,
+    path_of,
+    together,
+    uncordoned,
+    with_boards,
+)
 from vgpu_cfg.suggestions.candidate import Candidate, Cost
 from vgpu_cfg.suggestions.others import is_own
 from vgpu_cfg.suggestions.proposals.residents import is_protected, move_away, switch_off
@@ -48,7 +55,7 @@ def _back(hosts: list[Host]) -> Iterator[Candidate]:
     for host in hosts:
         if host.is_usable:
             continue
-        path = quote(host.inventory_path or host.name)
+        path = path_of(host)
         if host.is_in_maintenance_mode:
             says = f"take {host.name} out of maintenance mode"
             command = f"govc host.maintenance.exit {path}"
