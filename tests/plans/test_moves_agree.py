@@ -18,7 +18,7 @@ from vgpu_cfg.planning.estate.protection import Protection
 from vgpu_cfg.planning.moves.movables import Movables
 from vgpu_cfg.planning.upkeep.absence import How, think_away
 from vgpu_cfg.planning.upkeep.away import AwayHost
-from vgpu_cfg.planning.upkeep.drain import DrainOptions, make_drain_plan
+from vgpu_cfg.planning.upkeep.drain import DrainOptions, make_drain
 from vgpu_cfg.planning.vms.lookup.baseline import hosts_in_order
 from vgpu_cfg.planning.vms.lookup.moving import running_vms
 from vgpu_cfg.suggestions.candidate import Cost
@@ -61,7 +61,7 @@ def by_fix(case: str, vm: Vm, observed: Inventory) -> Answer:
 
 def by_drain(case: str, vm: Vm, host: Host, observed: Inventory) -> Answer:
     options = DrainOptions("away", others=True)
-    plan = make_drain_plan(host, observed, CATALOG, desired_of(case), options)
+    plan = make_drain(AwayHost(host), observed, CATALOG, desired_of(case), options).plan
     off = any(isinstance(one, PowerOffVm) for one in plan.changes)
     for change in plan.changes:
         if isinstance(change, RelocateVm) and change.vm.moid == vm.moid:

@@ -16,8 +16,9 @@ from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.plan.change import EnterMaintenance, HostRef, Plan, Subject
 from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.host_settings.select import hosts_of
+from vgpu_cfg.planning.upkeep.away import AwayHost
 from vgpu_cfg.planning.upkeep.cordon import make_cordon_plan
-from vgpu_cfg.planning.upkeep.drain import DrainOptions, make_drain_plan
+from vgpu_cfg.planning.upkeep.drain import DrainOptions, make_drain
 from vgpu_cfg.planning.upkeep.reach import within_reach
 from vgpu_cfg.planning.upkeep.targets import one_host, targets_of
 from vgpu_cfg.planning.vms.destroy import make_destroy_plan
@@ -247,7 +248,7 @@ def test_a_drain_stops_at_what_a_context_protects(globs: dict[str, Any]) -> None
     context = ProtectingContext.model_validate({"name": "prod", "file": "config.yaml", "protect": globs})
     desired = DesiredPlan(name="drain", vcenter="vc.example", contexts=(context,))
     options = DrainOptions(others=True, power_off=("a",))
-    plan = make_drain_plan(one_host("esx-01", observed), observed, load_catalog(), desired, options)
+    plan = make_drain(AwayHost(one_host("esx-01", observed)), observed, load_catalog(), desired, options).plan
     assert (subjects(plan), bool(plan.errors)) == (["esx-01"], True)
 
 

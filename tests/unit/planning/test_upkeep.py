@@ -19,8 +19,9 @@ from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.plan.change import Plan
 from vgpu_cfg.model.plan_file import ProtectEntry
 from vgpu_cfg.model.signs import shown
+from vgpu_cfg.planning.upkeep.away import AwayHost
 from vgpu_cfg.planning.upkeep.cordon import make_cordon_plan
-from vgpu_cfg.planning.upkeep.drain import DrainOptions, make_drain_plan
+from vgpu_cfg.planning.upkeep.drain import DrainOptions, make_drain
 from vgpu_cfg.planning.upkeep.give_back import make_uncordon_plan
 from vgpu_cfg.planning.upkeep.targets import one_host, targets_of
 from vgpu_cfg.render.text.run.upkeep import Drained, render_upkeep
@@ -32,7 +33,7 @@ def drain(observed: Inventory, protect: ProtectEntry | None = None, **options: A
     context = ProtectingContext(name="prod", file="config.yaml", protect=protect or ProtectEntry())
     desired = DesiredPlan(name="drain", vcenter="vc.example", contexts=(context,))
     host = one_host("esx-01", observed)
-    return make_drain_plan(host, observed, load_catalog(), desired, DrainOptions(**options))
+    return make_drain(AwayHost(host), observed, load_catalog(), desired, DrainOptions(**options)).plan
 
 
 def findings(plan: Plan) -> list[tuple[str, str]]:

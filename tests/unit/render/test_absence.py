@@ -21,7 +21,8 @@ from vgpu_cfg.model.observed.inventory import Connection, Inventory
 from vgpu_cfg.model.plan.change import PowerOffVm, PowerOnVm, RelocateVm
 from vgpu_cfg.model.plan_file import ProtectEntry
 from vgpu_cfg.planning.upkeep.absence import Absence, think_away
-from vgpu_cfg.planning.upkeep.drain import DrainOptions, make_drain_plan
+from vgpu_cfg.planning.upkeep.away import AwayHost
+from vgpu_cfg.planning.upkeep.drain import DrainOptions, make_drain
 from vgpu_cfg.planning.upkeep.targets import away_of
 from vgpu_cfg.ports import ReadScope
 from vgpu_cfg.render.data.absence import absence_data
@@ -117,7 +118,8 @@ def test_maintenance_of_a_host_is_what_drain_would_plan(estate: str) -> None:
         if host.connection is not Connection.CONNECTED:
             continue
         found = away(f"host:{host.name}", observed)
-        changes = make_drain_plan(host, observed, load_catalog(), DESIRED, DrainOptions(others=True)).changes
+        options = DrainOptions(others=True)
+        changes = make_drain(AwayHost(host), observed, load_catalog(), DESIRED, options).plan.changes
         moves = {one.vm.name: one for one in changes if isinstance(one, RelocateVm)}
         off = {one.vm.name for one in changes if isinstance(one, PowerOffVm)}
         on = {one.vm.name for one in changes if isinstance(one, PowerOnVm)}

@@ -116,7 +116,8 @@ def drain(
     """Empty a host."""
     from vgpu_cfg.catalog import load_catalog
     from vgpu_cfg.model.desired import DesiredPlan
-    from vgpu_cfg.planning.upkeep.drain import DrainOptions, make_drain_plan
+    from vgpu_cfg.planning.upkeep.away import AwayHost
+    from vgpu_cfg.planning.upkeep.drain import DrainOptions, make_drain
     from vgpu_cfg.planning.upkeep.targets import one_host
 
     options = DrainOptions(reason=_kept_reason(occasion), others=others, power_off=tuple(power_off))
@@ -124,7 +125,7 @@ def drain(
 
     def plan_for(observed: Inventory) -> Plan:
         desired = DesiredPlan(name="drain", vcenter=observed.vcenter.address, contexts=connection.protecting)
-        return make_drain_plan(one_host(name, observed), observed, catalog, desired, options)
+        return make_drain(AwayHost(one_host(name, observed)), observed, catalog, desired, options).plan
 
     def drained(observed: Inventory) -> Host:
         return one_host(name, observed)

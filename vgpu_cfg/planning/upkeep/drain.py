@@ -23,7 +23,7 @@ from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.wording import as_counted
 from vgpu_cfg.planning.moves.movables import Movable, OwnHost
 from vgpu_cfg.planning.moves.places import Places, find_places
-from vgpu_cfg.planning.upkeep.away import Away, AwayHost, cordoned_parts, vms_of, without
+from vgpu_cfg.planning.upkeep.away import Away, cordoned_parts, vms_of, without
 from vgpu_cfg.planning.upkeep.cordon import cordon_host, upkeep_plan
 from vgpu_cfg.planning.upkeep.targets import refuse_unclear
 from vgpu_cfg.planning.upkeep.vm_changes import in_turn, move, remember, switch_off, switch_on
@@ -50,21 +50,14 @@ class Drain:
     placements: tuple[Placement, ...]
 
 
-def make_drain_plan(
-    host: Host, observed: Inventory, catalog: Catalog, desired: DesiredPlan, options: DrainOptions
-) -> Plan:
-    """Plan to empty a host; of `desired` only what contexts protect counts.
-
-    Raises NotFound or Ambiguous for a name to be switched off that nobody has, or several, UnsafePlan where
-    the host does not respond.
-    """
-    return make_drain(AwayHost(host), observed, catalog, desired, options).plan
-
-
 def make_drain(
     away: Away, observed: Inventory, catalog: Catalog, desired: DesiredPlan, options: DrainOptions
 ) -> Drain:
-    """Plan to free what goes away. Raises as `make_drain_plan`."""
+    """Plan to free what goes away; of `desired` only what contexts protect counts.
+
+    Raises NotFound or Ambiguous for a name to be switched off that nobody has, or several, UnsafePlan where
+    a host does not respond.
+    """
     for host in away.hosts:
         if host.connection is not Connection.CONNECTED:
             raise UnsafePlan(
@@ -155,11 +148,11 @@ class _Draining:
 
     def _doubt(self, places: Places) -> None:
         self.placements += places.placements.values()
+        host = self.away.hosts[0]
+        subject = Subject(kind="host", name=host.name, moid=host.moid)
+        remedy = "drain when fewer VMs with GPUs run; a VM that finds no GPU stays where it is"
         for doubt in places.doubts:
-            for host in self.away.hosts[:1]:
-                subject = Subject(kind="host", name=host.name, moid=host.moid)
-                remedy = "drain when fewer VMs with GPUs run; a VM that finds no GPU stays where it is"
-                self.findings.add(Code.DRAIN_UNSURE, subject, doubt, remedy)
+            self.findings.add(Code.DRAIN_UNSURE, subject, doubt, remedy)
 
     def _moved(self, one: Movable, target: Host, why_cold: str) -> list[Change]:
         vm = one.vm
