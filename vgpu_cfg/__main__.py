@@ -6,6 +6,8 @@ import atexit
 import gc
 import os
 
+from vgpu_cfg.cli.output.standard_streams import keep_standard_output, open_closed_streams, outlive_readers
+
 COLLECT_AFTER = 500_000
 """New objects until the garbage collector looks at them: a command keeps nearly all to its end.
 
@@ -18,13 +20,14 @@ atexit.register(gc.freeze)
 # pydantic looks through all installed packages for plugins of its own: a tenth of a start, none is for us.
 os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
 
-from vgpu_cfg.cli import app  # noqa: E402 - its imports make objects, too
-from vgpu_cfg.cli.output.unread import outlive_readers  # noqa: E402 - as above, its imports
-
 
 def main() -> None:
-    """Run the command line in a process of its own."""
+    """Run the command line in a process of its own, with standard output for its answer alone."""
+    open_closed_streams()
+    keep_standard_output()
     outlive_readers()
+    from vgpu_cfg.cli import app  # its imports make objects, and may print
+
     app.main()
 
 

@@ -101,7 +101,7 @@ RAW = {
 }
 ROOMS = ("cli", "settings", "plan_loading", "suggestions", "recording", "shells")
 BY_DESIGN = {
-    "cli/output/unread.py": {"open"},  # what is written to it is dropped
+    "cli/output/standard_streams.py": {"open", "fdopen"},  # what is written to it is dropped
     "settings/secrets.py": {"open"},  # <(…) of a shell, named by the user alone
 }
 

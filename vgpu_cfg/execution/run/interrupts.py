@@ -77,11 +77,11 @@ def _see_hang_up(signum: int) -> None:
     if sys.platform == "win32" or signum != signal.SIGHUP:
         return
     signal.signal(signum, signal.SIG_IGN)
-    for number in (1, 2):
-        look = select.poll()
-        look.register(number, 0)
-        if any(found & select.POLLHUP for _, found in look.poll(0)):
-            with suppress(OSError):
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError):
+            look = select.poll()
+            look.register(stream.fileno(), 0)
+            if any(found & select.POLLHUP for _, found in look.poll(0)):
                 nowhere = os.open(os.devnull, os.O_WRONLY)
-                os.dup2(nowhere, number)
+                os.dup2(nowhere, stream.fileno())
                 os.close(nowhere)
