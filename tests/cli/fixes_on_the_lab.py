@@ -112,7 +112,7 @@ class _Desk:
             elif part["kind"] == "outside":
                 if not part["command"]:
                     raise NotCarriedOut("an act without a command")
-                for line in part["command"].splitlines():
+                for line in (part["command"], *part["then"]):
                     self._type(shlex.split(line))
 
     def _type(self, words: Sequence[str]) -> None:

@@ -88,7 +88,7 @@ def _unknown_key(plan: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize(
     ("edit", "code"),
-    [(_other_location, 3), (_other_desire, 4), (_no_digest, 4), (_unknown_change, 3), (_unknown_key, 3)],
+    [(_other_location, 3), (_other_desire, 4), (_no_digest, 3), (_unknown_change, 3), (_unknown_key, 3)],
 )
 def test_an_edited_plan_is_refused(
     edit: Callable[[dict[str, Any]], None], code: int, vgpu_cfg: CommandLine

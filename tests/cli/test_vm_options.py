@@ -196,7 +196,9 @@ def test_normal_gives_back_what_high_had_reserved(vgpu_cfg: CommandLine) -> None
 
 def test_a_virtual_tpm_is_taken_away(vgpu_cfg: CommandLine) -> None:
     vgpu_cfg.done("apply", "--yes", plan_of(vgpu_cfg, vtpm="true"))
-    vgpu_cfg.done("apply", "--yes", "--allow-power-cycle", plan_of(vgpu_cfg, vtpm="false"))
+    vgpu_cfg.done(
+        "apply", "--yes", "--allow-power-cycle", "--allow", "irreversible", plan_of(vgpu_cfg, vtpm="false")
+    )
     assert not has_tpm(vm_of(vgpu_cfg.lab(ESTATE).state, "vm-01").devices)
 
 

@@ -35,7 +35,7 @@ class Candidate:
     given ("keep=NAME", a VM that --delete names), `effect` that of an act outside.
 
     `touches` are the moids of VMs that it moves or stops, `empties` those of hosts that must be emptied for
-    it. `command` may be several lines, in their order.
+    it. `command` is one line to type, `then` those that follow.
 
     `narrowed` leaves out of it what the plan that it made does not need, None where it needs all.
     """
@@ -46,6 +46,7 @@ class Candidate:
     edits: tuple[Edit, ...] = ()
     flag: str = ""
     command: str = ""
+    then: tuple[str, ...] = ()
     effect: Effect | None = None
     touches: tuple[str, ...] = ()
     empties: tuple[str, ...] = ()
@@ -59,7 +60,7 @@ class Candidate:
     @property
     def part(self) -> FixPart:
         """What is told of it."""
-        return FixPart(kind=self.kind, says=self.says, command=self.command)
+        return FixPart(kind=self.kind, says=self.says, command=self.command, then=self.then)
 
     @property
     def order(self) -> tuple[int, int]:

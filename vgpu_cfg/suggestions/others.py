@@ -34,8 +34,8 @@ _STAYS, _OFF, _MOVES = 3, 2, 1
 
 
 @dataclass(slots=True)
-class Judge:
-    """Judges trials; `first` is the plan as it was refused."""
+class Assessor:
+    """Assesses trials; `first` is the plan as it was refused."""
 
     first: Trial
     catalog: Catalog

@@ -15,7 +15,7 @@ from vgpu_cfg.model.plan.change import Plan
 from vgpu_cfg.model.plan.suggestion import Fix, FixKind, OtherVm, Suggestion
 from vgpu_cfg.suggestions.candidate import Candidate, Cost
 from vgpu_cfg.suggestions.disturbance import disturbed
-from vgpu_cfg.suggestions.others import Judge
+from vgpu_cfg.suggestions.others import Assessor
 from vgpu_cfg.suggestions.proposals import propose
 from vgpu_cfg.suggestions.situation import Situation
 from vgpu_cfg.suggestions.trial import PlanSource, Trial, attempt
@@ -83,7 +83,7 @@ class Search:
     most: int = MOST_TRIALS
     _known: dict[frozenset[str], Trial | None] = field(default_factory=dict)
     _lefts: dict[frozenset[str], Left] = field(default_factory=dict)
-    _judge: Judge = field(init=False)
+    _assessor: Assessor = field(init=False)
     _ideas: dict[frozenset[str], tuple[Candidate, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -99,7 +99,7 @@ class Search:
         whole = self.attempt(())
         if whole is None or not whole.plan.errors:
             return []
-        self._judge = Judge(whole, self.source.catalog)
+        self._assessor = Assessor(whole, self.source.catalog)
         found = [self._find(whole, _IN_FILE)]
         if not any(found):
             found = [self._find(whole, _WITH_LEAVE), self._find(whole, _OUTSIDE)]
@@ -161,11 +161,11 @@ class Search:
         """
         key = _key(candidates)
         if key not in self._lefts:
-            plan, judge = trial.plan, self._judge
-            wrong, stuck, lost = len(plan.errors), judge.in_the_way(trial), 0
+            plan, assessor = trial.plan, self._assessor
+            wrong, stuck, lost = len(plan.errors), assessor.in_the_way(trial), 0
             if not wrong + stuck:
-                others = judge.others(trial, candidates)
-                stuck = sum(one.is_stranded for one in others) + judge.uncertain(trial, candidates)
+                others = assessor.others(trial, candidates)
+                stuck = sum(one.is_stranded for one in others) + assessor.uncertain(trial, candidates)
                 lost = sum(one.weight for one in others)
             unplaced = len(plan.desired.vms) - len(plan.placements)
             self._lefts[key] = (unplaced + wrong, wrong + stuck, lost)
@@ -225,7 +225,7 @@ class Search:
         return self._found(candidates, trial) if trial and self._works(candidates, trial) else None
 
     def _found(self, candidates: tuple[Candidate, ...], trial: Trial) -> Found:
-        return Found(candidates, trial, self._judge.others(trial, candidates))
+        return Found(candidates, trial, self._assessor.others(trial, candidates))
 
 
 def _told(found: Found, text: str) -> Fix:

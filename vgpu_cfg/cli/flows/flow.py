@@ -186,13 +186,13 @@ def without_deleted(options: PlanOptions, observed: Inventory, reader: Inventory
 
     So the same command again ends as the one that deleted it.
     """
-    from vgpu_cfg.model.observed.past import PastScope
-    from vgpu_cfg.planning.drift.authors import REMOVED
-
     there = {name for vm in observed.vms for name in (vm.name, vm.inventory_path)}
     missing = {name: name.rpartition("/")[2] for name in options.delete if name not in there}
     if not missing:
         return options
+    from vgpu_cfg.model.observed.past import PastScope
+    from vgpu_cfg.planning.drift.authors import REMOVED
+
     past = reader.read_past(PastScope(removed_vms=tuple(missing.values())))
     removed = {event.name for event in past.events if event.kind == REMOVED}
     gone = [name for name, called in missing.items() if called in removed]

@@ -23,11 +23,21 @@ class FixKind(StrEnum):
 
 
 class FixPart(Frozen):
-    """One part of a fix, in words. `command` is what to type for it outside, or the flag."""
+    """One part of a fix, in words.
+
+    `command` is what to type for it outside, or the flag; `then` are the lines that follow, each on its own,
+    since a name may hold a line break.
+    """
 
     kind: FixKind
     says: str
     command: str = ""
+    then: tuple[str, ...] = ()
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """All lines to type, in their order."""
+        return (self.command, *self.then) if self.command else ()
 
 
 class Fate(StrEnum):

@@ -32,7 +32,8 @@ def switch_off(situation: Situation, vms: Sequence[Vm], host: Host) -> Candidate
         FixKind.OUTSIDE,
         f"{who} {names} on {host.name} off",
         Cost.POWER_CYCLE,
-        command="\n".join(commands),
+        command=commands[0],
+        then=tuple(commands[1:]),
         effect=carried_out([vm_changes.switch_off(vm) for vm in vms], situation.catalog),
         touches=tuple(vm.moid for vm in vms),
     )
@@ -46,11 +47,13 @@ def move_away(situation: Situation, vms: Sequence[Vm], *, to: Host | None = None
     if vms and not places.why_not and not places.doubts:
         cold = any(step.why_cold for step in places.steps)
         moves = [_move(step, places) for step in places.steps]
+        first, *then = [line for step in places.steps for line in _commands(step, places)]
         yield Candidate(
             FixKind.OUTSIDE,
             "; ".join(_says(step, places) for step in places.steps),
             Cost.POWER_CYCLE if cold else Cost.MOVE,
-            command="\n".join(line for step in places.steps for line in _commands(step, places)),
+            command=first,
+            then=tuple(then),
             effect=carried_out(moves, situation.catalog, tuple(places.placements.values())),
             touches=tuple(step.vm for step in places.steps),
         )

@@ -48,7 +48,7 @@ def _fix(fix: Fix, width: int, *, is_first: bool) -> Iterator[Text]:
         head = {FixKind.LEAVE: "accept", FixKind.FLAG: "flag", FixKind.OUTSIDE: "outside"}[part.kind]
         for line in hanging(head, part.says, width - len(margin), indent=0, label_width=8):
             yield Text(margin) + line
-        for command in part.command.splitlines():
+        for command in part.lines:
             for line in hanging("", command, width - len(margin), indent=0, label_width=8):
                 yield Text(margin) + line
     if fix.lines:
