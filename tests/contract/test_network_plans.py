@@ -29,7 +29,7 @@ from vgpu_cfg.vsphere.writing.host_writer import VCenterHostWriter
 from vgpu_cfg.vsphere.writing.locks import VCenterLocks
 from vgpu_cfg.vsphere.writing.run_log import VCenterRunLog
 
-HEAD = "version: 1\nname: rack-12\nvcenter: lab:bare\n"
+HEAD = "version: 1\nname: rack-12\nvcenter: lab:bare\nallow: [network]\n"
 NETWORK = "networks: [{name: roce-111, switch: {name: dvs-roce, make: true}, vlan: 111, mtu: 9000}]\n"
 HOSTS = """\
 hosts:

@@ -31,12 +31,13 @@ def narrowed(
     facts: EstateFacts, inventory: Inventory, host_moids: Sequence[str], groups: frozenset[FactGroup]
 ) -> EstateFacts:
     """Return what reading only these groups of these hosts would have told."""
-    requested = groups - SHELL_GROUPS | {FactGroup.BASE}
+    requested = groups - SHELL_GROUPS - {FactGroup.NETWORK_USERS} | {FactGroup.BASE}
     hosts = {moid: _narrowed(facts.hosts.get(moid), requested) for moid in dict.fromkeys(host_moids)}
     places = {inventory.host_by_moid[moid].compute_moid for moid in hosts if moid in inventory.host_by_moid}
     return facts.model_copy(
         update={
             "hosts": hosts,
+            "network_vms": facts.network_vms if FactGroup.NETWORK_USERS in groups else None,
             "clusters": {moid: found for moid, found in facts.clusters.items() if moid in places},
         }
     )
