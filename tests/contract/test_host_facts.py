@@ -18,7 +18,7 @@ from vgpu_cfg.model.observed.inventory import Connection, Inventory
 from vgpu_cfg.parsers.esxcli_xml import parse_records
 from vgpu_cfg.ports import ReadScope
 from vgpu_cfg.recording import PlayingTransport, RecordingTransport
-from vgpu_cfg.vsphere.host_facts.reader import ALL_FACTS
+from vgpu_cfg.vsphere.host_facts.reader import ALL_FACTS, ALL_GROUPS
 from vgpu_cfg.vsphere.reading.reader import EVERYTHING, RecordedReader, VCenterReader
 from vgpu_cfg.vsphere.wire.esxcli import call_esxcli
 from vgpu_cfg.vsphere.wire.session import Session
@@ -30,7 +30,7 @@ OF_ONE_HOST = {"7.0": 10, "8.0": 10, "9.0": 11}
 """Round trips of all groups, by ESXi version."""
 
 
-def read(desk: Desk, groups: frozenset[FactGroup] = ALL_FACTS) -> tuple[Inventory, EstateFacts]:
+def read(desk: Desk, groups: frozenset[FactGroup] = ALL_GROUPS) -> tuple[Inventory, EstateFacts]:
     """Read everything of every host."""
     inventory = desk.inventory()
     return inventory, desk.reader.read_facts([host.moid for host in inventory.hosts], groups)
@@ -86,7 +86,7 @@ def test_nothing_raises_and_what_is_not_offered_says_so(vcenter: VCenter) -> Non
     expected = NOT_OFFERED_BY_VCSIM if vcenter.kind == "vcsim" else frozenset()
     for facts in found.hosts.values():
         assert facts.unread.keys() == expected
-        assert facts.groups == ALL_FACTS - expected
+        assert facts.groups == ALL_GROUPS - expected
         assert all("not offer" in why for why in facts.unread.values())
         assert facts.licence == "Evaluation Mode"
         assert facts.software
@@ -95,9 +95,9 @@ def test_nothing_raises_and_what_is_not_offered_says_so(vcenter: VCenter) -> Non
 
 def test_a_host_that_is_not_there_is_no_error(vcenter: VCenter) -> None:
     with vcenter.desk() as desk:
-        found = desk.reader.read_facts(["host-90001"], ALL_FACTS)
+        found = desk.reader.read_facts(["host-90001"], ALL_GROUPS)
     assert found.hosts["host-90001"] == HostFacts(
-        unread=dict.fromkeys(ALL_FACTS, "the host is not in vCenter's inventory")
+        unread=dict.fromkeys(ALL_GROUPS, "the host is not in vCenter's inventory")
     )
 
 
@@ -107,10 +107,10 @@ def test_the_round_trips_are_ten_for_each_host(estate: str) -> None:
         inventory = desk.inventory()
         hosts = inventory.hosts
         before = desk.session.round_trips
-        desk.reader.read_facts([], ALL_FACTS)
+        desk.reader.read_facts([], ALL_GROUPS)
         without = desk.session.round_trips - before
         before = desk.session.round_trips
-        found = desk.reader.read_facts([host.moid for host in hosts], ALL_FACTS)
+        found = desk.reader.read_facts([host.moid for host in hosts], ALL_GROUPS)
         spent = desk.session.round_trips - before
     asked = [host for host in hosts if host.connection is Connection.CONNECTED]
     assert asked
@@ -189,7 +189,7 @@ def test_a_connection_that_breaks_is_an_error(method: str) -> None:
     with vcenter.desk() as desk:
         inventory = desk.inventory()
         with pytest.raises(Unreachable):
-            desk.reader.read_facts([host.moid for host in inventory.hosts], ALL_FACTS)
+            desk.reader.read_facts([host.moid for host in inventory.hosts], ALL_GROUPS)
 
 
 @pytest.mark.parametrize("method", ["QueryOptions", "ExecuteSoap", "FindAssociatedProfile"])
@@ -270,7 +270,7 @@ def test_hosts_that_vcenter_has_lost_are_told_as_far_as_it_knows() -> None:
         if host.connection is Connection.CONNECTED:
             assert facts.unread == {}
         else:
-            assert facts.unread.keys() == ALL_FACTS
+            assert facts.unread.keys() == ALL_GROUPS
             assert facts.options == {}
 
 
@@ -375,7 +375,7 @@ def test_a_recording_says_of_which_hosts_it_holds_nothing(vcenter: VCenter) -> N
     inventory, facts, player = recorded(vcenter)
     moids = [host.moid for host in inventory.hosts]
     with Session(player, vcenter.kind, vcenter.user, "") as session:
-        found = RecordedReader(session, player).read_facts([*moids, "host-90001"], ALL_FACTS)
+        found = RecordedReader(session, player).read_facts([*moids, "host-90001"], ALL_GROUPS)
     left_out = set(moids) - facts.hosts.keys() | {"host-90001"}
     for moid in left_out:
         assert set(found.hosts[moid].unread.values()) == {"the recording holds no facts of this host"}
@@ -393,4 +393,4 @@ def test_a_recording_without_facts_asks_for_a_new_one(vcenter: VCenter) -> None:
         offline = RecordedReader(session, player)
         assert offline.read_inventory(ReadScope()) == inventory
         with pytest.raises(NotRecorded):
-            offline.read_facts([host.moid for host in inventory.hosts], ALL_FACTS)
+            offline.read_facts([host.moid for host in inventory.hosts], ALL_GROUPS)
