@@ -236,6 +236,13 @@ def test_whatever_a_module_says_the_report_is_json(staging: Staging, said: str) 
     assert GuestReport.model_validate(raw).state == "failed"
 
 
+def test_a_name_with_other_signs_is_escaped(staging: Staging) -> None:
+    staging.guest.write("/said", "there is no image k\u00f6ln[1]")
+    staging.play("nouveau", apply='cat "$R/said" >>"$VGPU_CFG_WHY"; exit 1')
+    staging.run()
+    assert staging.why("nouveau") == "there is no image k%C3%B6ln%5B1%5D"
+
+
 @pytest.mark.parametrize(
     "said",
     [
