@@ -187,10 +187,6 @@ def _disturbed(reach: _Reach, change: Change) -> Iterator[Disturbed]:
             assert_never(change)
 
 
-def _vms(observed: Inventory) -> list[Vm]:
-    return [vm for vm in observed.vms if not vm.is_template]
-
-
 def _guest_work(reach: _Reach, change: StageGuest) -> Iterator[Disturbed]:
     """Work that runs in a guest belongs to its users: it is asked for before the guest is touched."""
     vm = reach.observed.vm_by_moid.get(change.vm.moid or "")
@@ -269,16 +265,21 @@ def users_of_switch(switch: DistributedSwitch, observed: Inventory) -> list[Vm]:
 
 
 def users_of(
-    networks: Collection[Network], observed: Inventory, *, hosts: Collection[str] | None = None
+    networks: Collection[Network],
+    observed: Inventory,
+    *,
+    hosts: Collection[str] | None = None,
+    among: Iterable[Vm] | None = None,
 ) -> list[Vm]:
-    """Return the running VMs on networks; of `hosts` those, too, whose networks were not read."""
+    """Return the running VMs on networks, of `among` or all; of `hosts` those, too, that were not read."""
     moids = {network.moid for network in networks}
     listed = observed.facts.network_vms
     found = {vm for moid in moids for vm in (listed or {}).get(moid, ())}
     return [
         vm
-        for vm in _vms(observed)
+        for vm in (observed.vms if among is None else among)
         if vm.is_on
+        and not vm.is_template
         and (
             vm.moid in found
             or (
@@ -329,7 +330,7 @@ def _on_standard(host: Host, observed: Inventory) -> Iterable[Vm]:
         for one in observed.networks
         if one.moid in host.network_moids and one.kind is NetworkKind.STANDARD
     ]
-    return (vm for vm in users_of(own, observed, hosts=[host.moid]) if vm.host_moid == host.moid)
+    return users_of(own, observed, hosts=[host.moid], among=observed.vms_by_host.get(host.moid, ()))
 
 
 # ------------------------------------------------------------------- disks
