@@ -107,7 +107,8 @@ def test_a_switch_with_a_portgroup_is_made_and_changed(workshop: Workshop) -> No
     name = fresh("roce")
     switch = make(workshop, MakeSwitch(datacenter_moid=datacenter(workshop), name=name, mtu=9000))
     assert switch is not None
-    assert workshop.read("vim.DistributedVirtualSwitch", switch, "config")["config"].maxMtu == 9000
+    facts = workshop.desk.reader.read_facts([workshop.host.moid], frozenset())
+    assert [found.mtu for found in facts.switches if found.name == name] == [9000]
     make(
         workshop,
         EditSwitch(switch_name=name, switch_moid=switch, members={workshop.host.moid: ("vmnic2",)}),

@@ -8,6 +8,7 @@ from __future__ import annotations
 from functools import cache
 
 from vgpu_cfg.vsphere.wire.collector import Paths
+from vgpu_cfg.vsphere.wire.kept import Kept
 
 HOST = "vim.HostSystem"
 COMPUTE = "vim.ComputeResource"
@@ -59,11 +60,23 @@ def host_pass(paths: tuple[str, ...]) -> tuple[Paths, ...]:
     return (Paths(HOST, tuple(dict.fromkeys((*HOST_BASE, *paths)))), *HOST_PASS[1:])
 
 
+_UPLINKS = (Kept("vim.dvs.HostMember.PnicSpec", ("pnicDevice",)),)
+_BACKING = (Kept("vim.dvs.HostMember.PnicBacking", (), {"pnicSpec": _UPLINKS}),)
+_MEMBER = (Kept("vim.dvs.HostMember.ConfigInfo", ("host",), {"backing": _BACKING}),)
+_MEMBERS = {"host": (Kept("vim.dvs.HostMember", (), {"config": _MEMBER}),)}
+_OF_SWITCHES = {
+    "config": (
+        Kept("vim.dvs.VmwareDistributedVirtualSwitch.ConfigInfo", ("maxMtu",), _MEMBERS),
+        Kept("vim.DistributedVirtualSwitch.ConfigInfo", (), _MEMBERS),
+    )
+}
+"""The rest is not made: govmomi's simulator leaves moments unset, of which it says the year 1."""
+
 NETWORK_PASS = (
     Paths("vim.Network", ("name",)),
     Paths("vim.dvs.DistributedVirtualPortgroup", ("key", "config.defaultPortConfig")),
     # Whole, for the same reason: the MTU is a field of VMware's own switch.
-    Paths("vim.DistributedVirtualSwitch", ("name", "uuid", "config", "portgroup")),
+    Paths("vim.DistributedVirtualSwitch", ("name", "uuid", "config", "portgroup"), _OF_SWITCHES),
 )
 """Every network and distributed switch."""
 

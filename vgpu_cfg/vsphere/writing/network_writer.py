@@ -24,7 +24,7 @@ from vgpu_cfg.vsphere.writing.host_managers import host_paths, only_host, read_m
 _PORTGROUP = Paths(
     "vim.dvs.DistributedVirtualPortgroup", ("key", "config.configVersion", "config.distributedVirtualSwitch")
 )
-_SWITCH = Paths("vim.DistributedVirtualSwitch", ("uuid", "config"))
+_SWITCH = Paths("vim.DistributedVirtualSwitch", ("uuid", "config.configVersion", "config.host"))
 _DATACENTER = Paths("vim.Datacenter", ("networkFolder",))
 _UUID = Paths("vim.DistributedVirtualSwitch", ("uuid",))
 
@@ -185,7 +185,7 @@ def change_network(session: Session, change: ChangeNetwork) -> str:
                 return _moid(folder.CreateDVS_Task(spec))
         case EditSwitch():
             item = _read(session, _SWITCH, network.switch_moid, network.switch_name)
-            spec = switch_edit(item.get("config"), network)
+            spec = switch_edit(item, network)
             with translated(f"changing the switch {network.switch_name}", network.switch_name):
                 return _moid(vim.DistributedVirtualSwitch(item.moid, session.stub).ReconfigureDvs_Task(spec))
         case SetPortgroup():
@@ -230,12 +230,12 @@ def port_setting(vlan: int | None) -> Any:
     )
 
 
-def switch_edit(config: Any, network: EditSwitch) -> Any:
+def switch_edit(item: Item, network: EditSwitch) -> Any:
     """Return what changes a distributed switch, with the version of what was read."""
     return vim.dvs.VmwareDistributedVirtualSwitch.ConfigSpec(
-        configVersion=getattr(config, "configVersion", None),
+        configVersion=item.get("config.configVersion"),
         maxMtu=network.mtu,
-        host=member_specs(network.members, getattr(config, "host", None) or ()),
+        host=member_specs(network.members, item.get("config.host") or ()),
     )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pyVmomi import vim
 
-from tests.unit.vsphere.scripted import NOON, item, no_method, reading, session_on, typed
+from tests.unit.vsphere.scripted import item, no_method, reading, session_on, typed
 from vgpu_cfg.errors import NotFound, NotOffered, NotPermitted, StalePlan, VCenterError
 from vgpu_cfg.model.plan.change import ChangeNetwork, Subject
 from vgpu_cfg.model.plan.host_change import EditSwitch, MakeSwitch, SetPortgroup, SwitchWrite, VmknicWrite
@@ -281,25 +281,7 @@ def test_a_switch_is_made_in_a_datacenter_that_shows_its_network_folder(found: A
 
 
 def test_a_distributed_switch_is_changed_at_the_version_that_was_read() -> None:
-    config = vim.DistributedVirtualSwitch.ConfigInfo(
-        uuid="50 1e",
-        name="roce",
-        numStandalonePorts=0,
-        numPorts=0,
-        maxPorts=0,
-        uplinkPortPolicy=vim.DistributedVirtualSwitch.NameArrayUplinkPortPolicy(uplinkPortName=["u"]),
-        defaultPortConfig=vim.dvs.DistributedVirtualPort.Setting(),
-        policy=vim.DistributedVirtualSwitch.SwitchPolicy(),
-        configVersion="17",
-        contact=vim.DistributedVirtualSwitch.ContactInfo(),
-        createTime=NOON,
-        extensionKey="",
-        defaultProxySwitchMaxNumPorts=1,
-        networkResourceControlVersion="version3",
-        networkResourceManagementEnabled=False,
-        productInfo=vim.dvs.ProductSpec(),
-    )
-    found = reading(item(DVS, {"uuid": "50 1e", "config": config}))
+    found = reading(item(DVS, {"uuid": "50 1e", "config.configVersion": "17"}))
     with session_on({"RetrievePropertiesEx": found, "ReconfigureDvs_Task": TASK}) as (session, vcenter):
         network = EditSwitch(
             switch_name="roce", switch_moid="dvs-3", mtu=9000, members={"host-1": ("vmnic2",)}
