@@ -15,6 +15,7 @@ from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.plan.change import ChangeNetwork, ManualStep
 from vgpu_cfg.plan_loading import load_plan
+from vgpu_cfg.planning.estate.disks import OwnedDisks, exported_disks
 from vgpu_cfg.planning.exporting.export import Asked, export
 from vgpu_cfg.planning.exporting.selection import Choice
 from vgpu_cfg.planning.vms.settings.setting import Carrier
@@ -36,8 +37,11 @@ def has_vms(observed: Inventory) -> bool:
     return any(not vm.is_template and vm.detail is not None for vm in observed.vms)
 
 
-def text_of(observed: Inventory, template: str = "", choice: Choice = EVERY_VM) -> str:
-    return export(observed, load_catalog(), Asked(choice, "vc.example", template=template)).text
+def text_of(
+    observed: Inventory, template: str = "", choice: Choice = EVERY_VM, datacenter: str | None = None
+) -> str:
+    asked = Asked(choice, "vc.example", template=template, datacenter=datacenter)
+    return export(observed, load_catalog(), asked).text
 
 
 def loaded(text: str) -> DesiredPlan:
@@ -77,9 +81,13 @@ def without(observed: Inventory, vms: list[Vm]) -> Inventory:
 
 
 def shown(vm: Vm, observed: Inventory) -> Mapping[str, Any]:
-    """Return what a VM shows of all that a plan file can state; keys, slots and order mean nothing."""
+    """Return what a VM shows of all that a plan file can state; keys, slots and order mean nothing.
+
+    Disks that are not the plan's stand in no plan file.
+    """
     detail = vm.detail
     assert detail is not None
+    disks = exported_disks(vm) or OwnedDisks(own=detail.disks)
     host = observed.host_by_moid[vm.host_moid or ""]
     cluster = observed.cluster_by_moid.get(host.cluster_moid or host.compute_moid)
     kinds = {controller.key: controller.kind for controller in detail.controllers}
@@ -94,7 +102,7 @@ def shown(vm: Vm, observed: Inventory) -> Mapping[str, Any]:
         "vgpus": sorted((gpu.profile, gpu.group_key is not None) for gpu in detail.vgpus),
         "functions": sorted((device.pci_id or "", device.label or "") for device in detail.passthrough),
         "nics": sorted((nic.kind, nic.network, nic.function or "") for nic in detail.nics),
-        "disks": sorted((disk.capacity_mib, kinds.get(disk.controller_key, "scsi")) for disk in detail.disks),
+        "disks": sorted((disk.capacity_mib, kinds.get(disk.controller_key, "scsi")) for disk in disks.own),
         "attributes": dict(detail.attributes),
         "folder": vm.folder_moid,
         "cluster": cluster.moid if cluster else "",
