@@ -54,7 +54,7 @@ HOUSE = {
     "lab/operations/__init__.py": "import vgpu_cfg.lab.guest",
     "lab/renderers/__init__.py": "import vgpu_cfg.lab.rules",
     "lab/rules/__init__.py": "from vgpu_cfg.lab import state",
-    "lab/state.py": "import pyVmomi, vgpu_cfg.model.vgpu; from vgpu_cfg import errors, late_dataclasses",
+    "lab/state.py": "import pyVmomi, vgpu_cfg.model.vgpu; from vgpu_cfg import errors",
     "lab/estates.py": "import vgpu_cfg.documents.text; from vgpu_cfg.catalog import boards",
     "planning/__init__.py": "import vgpu_cfg.ports, vgpu_cfg.knowledge",
     "ports.py": "import vgpu_cfg.catalog",
@@ -71,7 +71,6 @@ HOUSE = {
     "model/vgpu.py": "import vgpu_cfg.errors",
     "model/observed/inventory.py": "import vgpu_cfg.model.vgpu",
     "errors.py": "",
-    "late_dataclasses.py": "",
 }
 
 BROKEN = {
@@ -175,7 +174,7 @@ def test_a_house_with_every_room_keeps_them(house: Path) -> None:
 
 def test_a_room_that_is_not_built_yet_breaks_nothing(tmp_path: Path) -> None:
     for name in HOUSE:
-        if name.split("/")[0] in {"__init__.py", "cli", "lab", "model", "errors.py", "late_dataclasses.py"}:
+        if name.split("/")[0] in {"__init__.py", "cli", "lab", "model", "errors.py"}:
             write(tmp_path, name, "")
     write_floors(tmp_path)
     write(tmp_path, "cli/compose.py", "import vgpu_cfg.lab")

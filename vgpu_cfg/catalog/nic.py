@@ -10,12 +10,11 @@ of GPUs are a catalogue of their own.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
 from vgpu_cfg.catalog.nic_model import MELLANOX, NicModel
-from vgpu_cfg.late_dataclasses import dataclass
 
 
 @dataclass(slots=True)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-
-from vgpu_cfg.late_dataclasses import dataclass
+from dataclasses import dataclass
 
 MELLANOX = 0x15B3
 """The PCI vendor of every NIC here."""

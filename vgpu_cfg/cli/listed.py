@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, MutableMapping
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
@@ -10,7 +11,6 @@ import typer
 from typer.core import TyperGroup
 
 from vgpu_cfg.cli.options import panels
-from vgpu_cfg.late_dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import io
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from ruamel.yaml import YAML
@@ -13,7 +14,6 @@ from ruamel.yaml.error import YAMLError
 
 from vgpu_cfg.documents.text import Loc, parse_text
 from vgpu_cfg.errors import DocumentError, DocumentFault
-from vgpu_cfg.late_dataclasses import dataclass
 
 _WIDEST = 4096
 _INDENTS = ((2, 2, 0), (2, 4, 2), (4, 4, 2), (4, 2, 0), (4, 6, 4))

@@ -10,11 +10,11 @@ import gzip
 import io
 import os
 import stat
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 from vgpu_cfg.errors import DocumentError, DocumentFault
-from vgpu_cfg.late_dataclasses import dataclass
 
 _OPENED_TO_READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 

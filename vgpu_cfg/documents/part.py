@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from vgpu_cfg.documents.text import Document, Loc
 from vgpu_cfg.errors import DocumentFault
-from vgpu_cfg.late_dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)

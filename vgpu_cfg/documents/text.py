@@ -11,7 +11,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -31,7 +31,6 @@ from ruamel.yaml.reader import ReaderError
 
 from vgpu_cfg.documents.limits import MOST_FILE_BYTES, read_bytes
 from vgpu_cfg.errors import DocumentError, DocumentFault
-from vgpu_cfg.late_dataclasses import dataclass
 
 Loc: TypeAlias = tuple[str | int, ...]
 

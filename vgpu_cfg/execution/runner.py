@@ -9,7 +9,7 @@ rest goes on. Nothing here knows a kind of change but the manual step.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from typing import TypeAlias
@@ -40,7 +40,6 @@ from vgpu_cfg.execution.run.step import HeldBack, Look, NeedsManualStep, Pause, 
 from vgpu_cfg.execution.run.windows import Windows
 from vgpu_cfg.execution.steps import is_for_hosts, make_step
 from vgpu_cfg.execution.vms.owner_marks import is_marking
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.identity import new_id
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.plan.change import (

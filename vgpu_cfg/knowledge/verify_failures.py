@@ -5,10 +5,10 @@ Each has a page in docs/reference/checks, like the findings of planning; no code
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
 
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.plan.severity import Severity
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
-
-from vgpu_cfg.late_dataclasses import dataclass
 
 LONGEST_CHANGE: Final = 64
 LONGEST_REASON: Final = 240

@@ -7,8 +7,8 @@ number up to 1.9 and three from 1.10 on; the first lines that Open MPI, MPICH's 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.parsers.errors import UnreadableOutput
 from vgpu_cfg.parsers.text import lines_with_content
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.parsers.errors import UnreadableOutput
 
 # ECMA-48: CSI sequences, then OSC strings up to BEL or ST, then the two-character escapes.

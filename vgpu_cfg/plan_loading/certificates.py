@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 
 from vgpu_cfg.documents import Limit, read_bytes
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.plan_loading.reach import Reach
 
 MOST_BYTES = Limit("", 64 * 1024)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from vgpu_cfg.documents import MOST_NAMES, Document, Part
 from vgpu_cfg.errors import DocumentError, DocumentFault
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.plan_loading.certificates import CertificateFiles
 from vgpu_cfg.plan_loading.extent import beyond

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from vgpu_cfg.errors import DocumentFault
-from vgpu_cfg.late_dataclasses import dataclass
 
 _VARIABLE = "VGPU_CFG_READ_FOLDERS"
 _HINT = f"put it beside the plan file; {_VARIABLE} names folders that plan files may read from"

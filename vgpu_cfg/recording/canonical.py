@@ -8,10 +8,8 @@ answers gave it, which is the one that a playing client sends.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import field
+from dataclasses import dataclass, field
 from xml.parsers import expat
-
-from vgpu_cfg.late_dataclasses import dataclass
 
 _BODY = "Body"
 _WITHOUT_ARGUMENTS = frozenset({"Login", "Logout", "RetrieveServiceContent"})

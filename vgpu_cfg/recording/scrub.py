@@ -8,10 +8,8 @@ wherever they come again.
 from __future__ import annotations
 
 import re
-from dataclasses import field
+from dataclasses import dataclass, field
 from xml.parsers import expat
-
-from vgpu_cfg.late_dataclasses import dataclass
 
 SCRUBBED = "scrubbed"
 SESSION_ID = "session["

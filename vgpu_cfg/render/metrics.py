@@ -7,9 +7,9 @@ shares of 1 called ratio. All are gauges. What is not measurable has no sample, 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.plan.severity import Severity
 from vgpu_cfg.planning.pool.gpus import PooledGpu
 from vgpu_cfg.planning.pool.summary import GpuPool, PoolRow

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import sys
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -18,7 +18,6 @@ from pydantic import AfterValidator, Field, SecretStr
 
 from vgpu_cfg.documents import Document, build, did_you_mean, read_document
 from vgpu_cfg.errors import DocumentError, LoginFailed, NotFound
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.desired import ProtectingContext
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.limits import Limits

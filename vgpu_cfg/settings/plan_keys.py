@@ -13,7 +13,7 @@ import re
 import secrets
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from vgpu_cfg.documents import (
@@ -26,7 +26,6 @@ from vgpu_cfg.documents import (
     take_name,
 )
 from vgpu_cfg.errors import LoginFailed
-from vgpu_cfg.late_dataclasses import dataclass
 
 SEED_BYTES = 32
 FINGERPRINT_DIGITS = 16

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.ports import ShellResult
 
 

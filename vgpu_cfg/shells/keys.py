@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from vgpu_cfg.errors import GuestError
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.guests.host_keys import DERIVED
 
 SHORTEST_SEED = 32

@@ -17,13 +17,12 @@ import socket
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 import paramiko
 
 from vgpu_cfg.errors import VgpuCfgError
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.limits import Limits
 from vgpu_cfg.shells.channel import Executed
 

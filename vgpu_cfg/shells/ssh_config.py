@@ -6,12 +6,12 @@ it another machine might answer.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import paramiko
 
 from vgpu_cfg.errors import ReachError
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.shells.ssh import DEFAULT_PORT
 
 _NOT_HONOURED = ("proxyjump", "proxycommand")

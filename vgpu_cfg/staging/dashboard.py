@@ -6,9 +6,8 @@ node exporter's infiniband collector; what not all its releases count is this to
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
-
-from vgpu_cfg.late_dataclasses import dataclass
 
 SOURCE = {"type": "prometheus", "uid": "vgpu-cfg"}
 WIDTH, HEIGHT = 12, 8

@@ -8,10 +8,9 @@ line to the user and the exit status says how it went (see docs/reference/guest-
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 
 from vgpu_cfg.errors import GuestError
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.guests.base import ModuleBase
 from vgpu_cfg.model.guests.guest import GuestFile, GuestSpec
 from vgpu_cfg.model.guests.host_keys import UNKNOWN

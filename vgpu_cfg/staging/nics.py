@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.guests.base import GuestNic
 from vgpu_cfg.staging import values
 from vgpu_cfg.staging.netplan import match_of

@@ -7,10 +7,9 @@ time, so that it finds the same on every machine.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 
 from vgpu_cfg.documents import changed_lines
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.plan.change import Plan
 from vgpu_cfg.model.plan.suggestion import Fix, FixKind, OtherVm, Suggestion
 from vgpu_cfg.suggestions.candidate import Candidate, Cost

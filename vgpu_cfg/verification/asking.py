@@ -7,11 +7,10 @@ A check that has started something that outlives a command stops it in a `finall
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from vgpu_cfg.knowledge.verify_failures import FAILURES, VerifyCode
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.verification import CheckState
 from vgpu_cfg.ports import ShellResult
 from vgpu_cfg.verification.learned import Learned

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import field
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.verification import Thresholds
 
 

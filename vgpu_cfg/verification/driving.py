@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from vgpu_cfg.errors import GuestError, Interrupted, ReachError
 from vgpu_cfg.knowledge.verify_failures import VerifyCode
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.parsers.errors import UnreadableOutput
 from vgpu_cfg.ports import GuestShell, HostShell, ShellResult
 from vgpu_cfg.verification.asking import Asking, Command, Pause, ReadClock, Step, Verdict, WriteFile, failed

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.verification import CheckResult, Thresholds
 from vgpu_cfg.verification.learned import RdmaNic
 from vgpu_cfg.verification.views import GuestView

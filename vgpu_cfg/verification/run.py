@@ -6,13 +6,12 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from typing import Self, TypeVar
 
 from vgpu_cfg.errors import ReachError
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.verification import (
     Baseline,
     CheckResult,

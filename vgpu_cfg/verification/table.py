@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.verification.asking import Asking
 from vgpu_cfg.verification.checks import (
     alike_checks,

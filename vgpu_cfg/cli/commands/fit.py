@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from vgpu_cfg.cli.options.shared import OutputFormat, OutputOption, connected, planned, refuse_of_several
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.settings.flags import ConnectionFlags
 
 if TYPE_CHECKING:

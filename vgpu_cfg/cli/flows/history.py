@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vgpu_cfg.errors import NotFound, VCenterError
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.settings.connection import Connection, resolve_connection
 from vgpu_cfg.settings.folders import state_folder
 from vgpu_cfg.settings.journals import journal_settings

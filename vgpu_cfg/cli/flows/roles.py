@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from vgpu_cfg.cli import compose
@@ -10,7 +11,6 @@ from vgpu_cfg.cli.flows.preparing.host_facts import closed_shells
 from vgpu_cfg.cli.flows.preparing.privileges import refuse_lacking
 from vgpu_cfg.cli.flows.preparing.request import PlanRequest
 from vgpu_cfg.cli.output import show
-from vgpu_cfg.late_dataclasses import dataclass
 
 if TYPE_CHECKING:
     from vgpu_cfg.model.desired import DesiredPlan

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,6 @@ from vgpu_cfg.cli.flows.running.run_flow import ApplyOptions, Work, decide_and_r
 from vgpu_cfg.cli.kept.occasions import refuse_unstated
 from vgpu_cfg.cli.options.shared import CommandOptions, OutputFormat
 from vgpu_cfg.cli.output import show
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.at_once import PARALLEL, PER_HOST
 from vgpu_cfg.model.observed.cordon import MOST_CHARACTERS
 from vgpu_cfg.ports import ReadScope

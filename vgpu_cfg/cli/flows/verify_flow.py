@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from threading import Lock
 from typing import TYPE_CHECKING
@@ -13,7 +13,6 @@ from vgpu_cfg.cli.flows import flow
 from vgpu_cfg.cli.flows.preparing.guest_access import login_shells
 from vgpu_cfg.cli.flows.preparing.host_facts import host_secrets
 from vgpu_cfg.errors import GuestError, NotFound
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.planning.expand.ranges import fold_names
 from vgpu_cfg.planning.findings.options import PlanOptions, matches_any
 

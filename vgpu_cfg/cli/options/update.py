@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from vgpu_cfg.cli.options.shared import OutputFormat
-from vgpu_cfg.late_dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ One vCenter's answer is printed as it is; those of several are printed beside ea
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,6 @@ from rich.text import Text
 
 from vgpu_cfg.cli.options.shared import OutputFormat
 from vgpu_cfg.cli.output import show
-from vgpu_cfg.late_dataclasses import dataclass
 
 if TYPE_CHECKING:
     from vgpu_cfg.errors import VgpuCfgError

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from threading import Event, Thread
 
 from vgpu_cfg.cli import compose
 from vgpu_cfg.cli.output.answers import Answer
 from vgpu_cfg.errors import Interrupted
-from vgpu_cfg.late_dataclasses import dataclass
 
 MOST_AT_ONCE = 8
 """So many are asked at once: each holds what it has read in memory."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from ipaddress import ip_address
 
 from vgpu_cfg.errors import GuestError
 from vgpu_cfg.execution.run.session import RunSession
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.guests.guest import (
     BEGUN,
     GUEST_MARK_KEY,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 
 from vgpu_cfg.errors import NotConfirmed
 from vgpu_cfg.execution.records.marks import is_waiting
 from vgpu_cfg.execution.run.session import PLAN_AGAIN
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.observed.host_facts import HostMark
 from vgpu_cfg.model.plan.change import Impact
 from vgpu_cfg.model.plan.host_change import HostRef, SettingTarget

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
 
 from vgpu_cfg.execution.hosts.shell_access import ShellAccess
 from vgpu_cfg.execution.records.lock import RunLocks
 from vgpu_cfg.execution.records.marks import HostMarks
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.identity import PlanIdentity
 from vgpu_cfg.model.observed.host_facts import EstateFacts
 from vgpu_cfg.model.observed.inventory import Host

@@ -7,12 +7,11 @@ for a restart.
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from vgpu_cfg.errors import StalePlan
 from vgpu_cfg.execution.records.lock import RunLocks
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.identity import PlanIdentity
 from vgpu_cfg.model.locks import LockName
 from vgpu_cfg.model.observed.host_facts import HostAttribute, HostFacts, HostMark, is_same_boot

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
 from vgpu_cfg.errors import DocumentError
 from vgpu_cfg.execution.records.journal import JournalHeader, JournalRecord, read_journal
 from vgpu_cfg.execution.records.run_record import ended_entry
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.runs import RunEntry
 
 _NAME = re.compile(r"-(\d{8}T\d{6}Z)(?:-\d+)?\.jsonl$")

@@ -10,13 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from vgpu_cfg.errors import NotPermitted, VCenterError
 from vgpu_cfg.execution.records.copies import MakeCopies
 from vgpu_cfg.execution.records.journal import Journal
 from vgpu_cfg.execution.records.lock import RunLocks
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.plan.change import Plan
 from vgpu_cfg.model.plan.report import OutcomeStatus, Report
 from vgpu_cfg.model.runs import RunEntry, RunResult

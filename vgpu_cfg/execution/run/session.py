@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TypeVar
 
@@ -12,7 +12,6 @@ from vgpu_cfg.execution.records.lock import RunLocks
 from vgpu_cfg.execution.run.start_queues import StartQueues
 from vgpu_cfg.execution.run.step import Looked, Waiting, look
 from vgpu_cfg.knowledge.faults import explain_fault
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.approvals import Approval
 from vgpu_cfg.model.at_once import PARALLEL, PER_HOST
 from vgpu_cfg.model.identity import new_id

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
 
 from vgpu_cfg.errors import ChangeError
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.ports import TaskUpdate
 

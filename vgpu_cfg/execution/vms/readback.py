@@ -8,9 +8,9 @@ difference is again a request.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import assert_never
 
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.observed.vm import VirtualNic, Vm, VmDetail
 from vgpu_cfg.model.plan.vm_spec import (
     DeviceEdit,

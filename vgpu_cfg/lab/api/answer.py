@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache
 from io import StringIO
 from typing import Any
@@ -15,7 +16,6 @@ from typing import Any
 from pyVmomi import SoapAdapter, VmomiSupport, vmodl
 
 from vgpu_cfg.lab.api.versions import NAMESPACE, is_at_least
-from vgpu_cfg.late_dataclasses import dataclass
 
 DECLARED = {**SoapAdapter.SOAP_NSMAP, NAMESPACE: ""}
 """XML namespaces that the envelope and the answer's element declare, with their prefixes."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar
 
@@ -11,7 +12,6 @@ from pyVmomi import VmomiSupport
 from vgpu_cfg.lab.api import reflect
 from vgpu_cfg.lab.api.versions import NAMESPACE, STORAGE
 from vgpu_cfg.lab.state.inventory import Managed, type_on_wire
-from vgpu_cfg.late_dataclasses import dataclass
 
 
 @dataclass(slots=True, kw_only=True)

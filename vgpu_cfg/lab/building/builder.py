@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 from uuid import NAMESPACE_DNS, NAMESPACE_URL, uuid5
@@ -38,7 +39,6 @@ from vgpu_cfg.lab.state.inventory import (
 )
 from vgpu_cfg.lab.state.libraries import VM_TEMPLATE, add_item, add_library
 from vgpu_cfg.lab.state.tags import add_category, add_tag, objects_of
-from vgpu_cfg.late_dataclasses import dataclass
 
 KEY_PROVIDER_KINDS = {"native": "nativeProvider", "standard": "vCenter"}
 """The estate's words and those of vim `KmipClusterInfo.KmsManagementType`."""

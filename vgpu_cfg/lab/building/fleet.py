@@ -11,6 +11,7 @@ rules, in shapes that the rules allow.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from itertools import cycle
 
 from vgpu_cfg.catalog import load_catalog
@@ -23,7 +24,6 @@ from vgpu_cfg.lab.state.devices import FIRST_PASSTHROUGH, vgpu_backing
 from vgpu_cfg.lab.state.host import Gpu, Host, Nic, NumaNode, PciDevice, VgpuUse
 from vgpu_cfg.lab.state.host_defaults import EVALUATION, set_defaults
 from vgpu_cfg.lab.state.inventory import Cluster, Folder, LabState, ResourcePool, VirtualMachine
-from vgpu_cfg.late_dataclasses import dataclass
 
 DIGEST = "fleet-2"
 """Part of a saved state's stamp: raise it when the same name would give another fleet."""

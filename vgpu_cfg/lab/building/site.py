@@ -7,7 +7,7 @@ counts as unchanged: its revision is 0.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from uuid import NAMESPACE_DNS, uuid5
 
 from vgpu_cfg.lab.estates.stock import RELEASES
@@ -27,7 +27,6 @@ from vgpu_cfg.lab.state.inventory import (
     VirtualMachine,
 )
 from vgpu_cfg.lab.state.switch_members import EVERY_VLAN, connect, port_keys
-from vgpu_cfg.late_dataclasses import dataclass
 
 VCENTER_SETTINGS: dict[str, bool | int | str] = {"vgpu.hotmigrate.enabled": False}
 """Advanced settings that a new vCenter has, as far as anything here asks for them."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from pyVmomi import vim, vmodl
@@ -15,7 +15,6 @@ from vgpu_cfg.lab.renderers.tables import table_of
 from vgpu_cfg.lab.rules.refusals import no_permission
 from vgpu_cfg.lab.simulation.context import Context
 from vgpu_cfg.lab.state.inventory import Managed
-from vgpu_cfg.late_dataclasses import dataclass
 
 ANONYMOUS = "System.Anonymous"
 

@@ -7,7 +7,7 @@ differently now. Text, because pyvmomi's data objects compare by identity.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 from io import StringIO
 from typing import Any
 
@@ -21,7 +21,6 @@ from vgpu_cfg.lab.simulation import directory
 from vgpu_cfg.lab.simulation.context import Context
 from vgpu_cfg.lab.simulation.methods import answers
 from vgpu_cfg.lab.state.inventory import Managed, Task
-from vgpu_cfg.late_dataclasses import dataclass
 
 LONGEST_WAIT = 600.0
 """A wait without a limit of the client's ends after this many seconds with no update, as policies may."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
 from vgpu_cfg import documents
 from vgpu_cfg.errors import DocumentError, DocumentFault
 from vgpu_cfg.lab.estates.estate import Estate
-from vgpu_cfg.late_dataclasses import dataclass
 
 _SUFFIX = ".yaml"
 

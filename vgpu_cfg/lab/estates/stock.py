@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vgpu_cfg.late_dataclasses import dataclass
+from dataclasses import dataclass
 
 MELLANOX = 0x15B3
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state.host import Host
-from vgpu_cfg.late_dataclasses import dataclass
 
 Row = Mapping[str, str | tuple[str, ...]]
 """Field → value, by the names that esxcli's text shows ("VMkernel Name"); a tuple is a list."""

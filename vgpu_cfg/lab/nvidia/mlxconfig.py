@@ -8,14 +8,13 @@ mst's name, as Linux's does, is unproven; the lab takes both.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from vgpu_cfg.lab.nvidia.mst import device_type, devices
 from vgpu_cfg.lab.nvidia.replies import Reply, say
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state.host import Host, Nic
 from vgpu_cfg.lab.state.host_parts import FirmwareParameter
-from vgpu_cfg.late_dataclasses import dataclass
 
 FAILED = 3
 QUERIES = frozenset({"q", "query"})

@@ -7,14 +7,13 @@ whose GPUs are all passed through has no driver loaded.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from vgpu_cfg.lab.nvidia import smi_csv, smi_mig, smi_modes, smi_report, smi_summary, smi_topo, smi_vgpu
 from vgpu_cfg.lab.nvidia.gpus import select, uuid_of, visible
 from vgpu_cfg.lab.nvidia.replies import Reply, say
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state.host import Gpu, Host
-from vgpu_cfg.late_dataclasses import dataclass
 
 BAD_ARGUMENT, NOTHING_FOUND, NO_DRIVER = 2, 6, 9
 

@@ -7,6 +7,7 @@ not compared with those of VMkernel NICs: that vCenter would refuse one is unpro
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
@@ -32,7 +33,6 @@ from vgpu_cfg.lab.state.switch_members import (
     show_to,
     used_portgroup,
 )
-from vgpu_cfg.late_dataclasses import dataclass
 
 HOST_NETWORK = "Host.Config.Network"
 _PNICS = "spec.host[].backing.pnicSpec[]"

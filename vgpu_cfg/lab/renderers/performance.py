@@ -8,6 +8,7 @@ averages of level 4, are the lab's own.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from pyVmomi import vim
@@ -16,7 +17,6 @@ from vgpu_cfg.lab.api.references import Service
 from vgpu_cfg.lab.renderers.entity import constant
 from vgpu_cfg.lab.renderers.table import Render
 from vgpu_cfg.lab.simulation.context import Context
-from vgpu_cfg.late_dataclasses import dataclass
 
 LEVEL = 4
 _UNITS = {

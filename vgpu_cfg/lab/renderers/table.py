@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from pyVmomi import VmomiSupport, vmodl
@@ -17,7 +17,6 @@ from pyVmomi import VmomiSupport, vmodl
 from vgpu_cfg.lab.api.versions import is_at_least
 from vgpu_cfg.lab.simulation.context import Context
 from vgpu_cfg.lab.state.devices import is_set
-from vgpu_cfg.late_dataclasses import dataclass
 
 Render = Callable[[Context, Any], Any]
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
-
-from vgpu_cfg.late_dataclasses import dataclass
 
 Answer = tuple[int, Mapping[str, str], bytes]
 

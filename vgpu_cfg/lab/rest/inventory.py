@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -29,7 +30,6 @@ from vgpu_cfg.lab.state.inventory import (
     ResourcePool,
     VirtualMachine,
 )
-from vgpu_cfg.late_dataclasses import dataclass
 
 PLACE = "/vcenter/"
 MIB = 1024 * 1024

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from pyVmomi import vim
 
@@ -15,7 +16,6 @@ from vgpu_cfg.lab.rules.virtual_functions import check_virtual_functions
 from vgpu_cfg.lab.rules.whole_devices import assign_whole_devices
 from vgpu_cfg.lab.state.devices import copy_with, dynamic_of
 from vgpu_cfg.lab.state.inventory import Host, LabState, Passthrough, VgpuUse, VirtualMachine
-from vgpu_cfg.late_dataclasses import dataclass
 
 SRIOV_ARCHITECTURES = ("Ampere", "Ada", "Hopper", "Blackwell")
 

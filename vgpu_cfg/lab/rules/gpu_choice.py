@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 from vgpu_cfg.lab.rules.nvlink import GpuSet
 from vgpu_cfg.lab.state.host import AssignmentPolicy, Gpu
-from vgpu_cfg.late_dataclasses import dataclass
 
 GpuChoice = Literal["least_loaded", "lowest", "random"]
 

@@ -6,12 +6,12 @@ load, since a fleet has few different ones.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 
 from vgpu_cfg.catalog import Board, ProfileEntry, load_catalog, resolve_profile
 from vgpu_cfg.lab.estates.stock import BY_VERSION
 from vgpu_cfg.lab.state.host import Gpu, Host
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.vgpu import Sharing, VgpuProfile
 
 Order = tuple[int, ...]

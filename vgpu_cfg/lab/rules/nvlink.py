@@ -9,12 +9,12 @@ user guide for HGX H100 as recalled, and agree with VMware's example that {2,4} 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import combinations
 
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.lab.api.versions import is_at_least, version_name
 from vgpu_cfg.lab.state.host import Gpu, Host
-from vgpu_cfg.late_dataclasses import dataclass
 
 GpuSet = tuple[Gpu, ...]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 
 from vgpu_cfg.lab.rules import nvlink, refusals
 from vgpu_cfg.lab.rules.gpu_choice import Pick
@@ -11,7 +11,6 @@ from vgpu_cfg.lab.rules.gpu_load import entry_of, find_slot, load_of
 from vgpu_cfg.lab.rules.profiles import knows, serves_vgpus
 from vgpu_cfg.lab.state.devices import groups_of, vgpus_of
 from vgpu_cfg.lab.state.inventory import Gpu, Host, VgpuUse, VirtualMachine
-from vgpu_cfg.late_dataclasses import dataclass
 
 Suits = Callable[[int, Gpu], bool]
 """Whether a GPU would do for the vGPU of a device key, room apart."""

@@ -6,12 +6,12 @@ Lockdown mode keeps root out whatever the password; exception users are none in 
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import dataclass
 
 from vgpu_cfg.errors import HostShellError
 from vgpu_cfg.lab.shell.shell import LabShell, is_reachable
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state.host import Host
-from vgpu_cfg.late_dataclasses import dataclass
 
 SERVICE = "TSM-SSH"
 """Key of the SSH service in `host.config.service` (recorded host dumps)."""

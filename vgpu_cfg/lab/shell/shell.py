@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from vgpu_cfg.errors import HostShellError
 from vgpu_cfg.lab.nvidia.mlxconfig import run_mlxconfig
@@ -14,7 +15,6 @@ from vgpu_cfg.lab.shell.init_scripts import run_gpu_daemon, run_vmkload_mod, run
 from vgpu_cfg.lab.shell.words import BadLineError, split_line
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state.host import Host
-from vgpu_cfg.late_dataclasses import dataclass
 
 NOT_FOUND = 127
 PATH = ("/bin", "/sbin", "/usr/bin", "/usr/sbin")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from vgpu_cfg.lab.api.references import reference
@@ -10,7 +11,6 @@ from vgpu_cfg.lab.api.versions import version_name
 from vgpu_cfg.lab.simulation.sessions import LAB_CREDENTIALS, Credentials, Session
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state.inventory import LabState
-from vgpu_cfg.late_dataclasses import dataclass
 
 
 @dataclass(slots=True)

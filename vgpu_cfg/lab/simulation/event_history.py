@@ -9,6 +9,7 @@ finds the events of what has gone from there is assumed, and so is that the name
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from pyVmomi import VmomiSupport
@@ -19,7 +20,6 @@ from vgpu_cfg.lab.simulation.clock import as_datetime
 from vgpu_cfg.lab.simulation.context import Context
 from vgpu_cfg.lab.simulation.task_history import PAGE_SIZE, entities_of
 from vgpu_cfg.lab.state.inventory import LabState, PastEvent, VirtualMachine
-from vgpu_cfg.late_dataclasses import dataclass
 
 _OF_CLIENTS = "GeneralUserEvent"
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from vgpu_cfg.lab.api.references import Service
 from vgpu_cfg.lab.state.inventory import Host, LabState
-from vgpu_cfg.late_dataclasses import dataclass
 
 PREFIX = "hostprofile"
 

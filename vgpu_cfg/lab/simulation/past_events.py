@@ -8,6 +8,7 @@ assumed: the text that a vCenter writes there is in no document that was found.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from pyVmomi import vim
@@ -16,7 +17,6 @@ from vgpu_cfg.lab.api.references import reference
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state.inventory import Cluster, Datacenter, Host, LabState, Managed, PastEvent, Task
 from vgpu_cfg.lab.state.inventory import VirtualMachine as Vm
-from vgpu_cfg.late_dataclasses import dataclass
 
 KEPT_EVENTS = 2000
 _OF_POWER = {

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from vgpu_cfg.lab.state.inventory import Managed
 from vgpu_cfg.lab.state.roles import account
-from vgpu_cfg.late_dataclasses import dataclass
 
 COOKIE = "vmware_soap_session"
 IDLE_SECONDS = 1800.0

@@ -6,13 +6,13 @@ Recalled is that `latestPage` has the newest first, and how long it is unless so
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from vgpu_cfg.lab.api.references import Service
 from vgpu_cfg.lab.simulation.clock import as_datetime
 from vgpu_cfg.lab.state.inventory import LabState, Task
 from vgpu_cfg.lab.state.tree import children_of
-from vgpu_cfg.late_dataclasses import dataclass
 
 PAGE_SIZE = 10
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from vgpu_cfg.lab.api.references import Service, reference, vim_class, wire_type
 from vgpu_cfg.lab.simulation import directory
 from vgpu_cfg.lab.simulation.context import Context
 from vgpu_cfg.lab.state.tree import below
-from vgpu_cfg.late_dataclasses import dataclass
 
 
 @dataclass(slots=True, kw_only=True)

@@ -7,10 +7,9 @@ import ipaddress
 import os
 import ssl
 import tempfile
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-
-from vgpu_cfg.late_dataclasses import dataclass
 
 NAMES = ("localhost", "127.0.0.1", "127.0.0.2", "::1")
 LIFETIME = timedelta(days=825)

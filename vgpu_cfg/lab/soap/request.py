@@ -6,7 +6,7 @@ declares for it, so that morefs, enums, arrays and derived types arrive as a cli
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 from xml.parsers import expat
 
@@ -14,7 +14,6 @@ from pyVmomi import SoapAdapter, VmomiSupport, vmodl
 
 from vgpu_cfg.lab.api import reflect
 from vgpu_cfg.lab.api.versions import NAMESPACE
-from vgpu_cfg.late_dataclasses import dataclass
 
 ENVELOPE = f"{SoapAdapter.XMLNS_SOAPENV}{SoapAdapter.NS_SEP}Envelope"
 BODY = f"{SoapAdapter.XMLNS_SOAPENV}{SoapAdapter.NS_SEP}Body"

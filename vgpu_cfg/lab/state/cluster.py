@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 from vgpu_cfg.lab.state.managed import Managed
-from vgpu_cfg.late_dataclasses import dataclass
 
 DISABLED = "disabled"
 """vim's word for a restart priority, and for a service of HA, that is off."""

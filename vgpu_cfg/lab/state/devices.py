@@ -9,6 +9,7 @@ the `n` of `pciPassthru<n>`), SR-IOV NICs 13031 downwards, NVMe controllers 3100
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from hashlib import sha256
 from itertools import zip_longest
@@ -17,7 +18,6 @@ from typing import Any
 from pyVmomi import VmomiSupport, vim
 
 from vgpu_cfg.lab.state.inventory import Network
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.vgpu import VgpuProfile
 
 Devices = dict[int, Any]

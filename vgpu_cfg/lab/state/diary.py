@@ -5,9 +5,8 @@ Tests compare it with what a plan announced. No client sees it, and no rule read
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
-
-from vgpu_cfg.late_dataclasses import dataclass
 
 KEPT_ENTRIES = 5000
 

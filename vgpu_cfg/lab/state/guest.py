@@ -6,10 +6,8 @@ only runs does not.
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Literal
-
-from vgpu_cfg.late_dataclasses import dataclass
 
 GuestPower = Literal["off", "booting", "up"]
 CloudState = Literal["", "running", "done", "error"]

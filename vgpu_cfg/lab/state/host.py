@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 from vgpu_cfg.lab.state.host_parts import (
@@ -19,7 +19,6 @@ from vgpu_cfg.lab.state.host_parts import (
     Vmknic,
 )
 from vgpu_cfg.lab.state.managed import Managed
-from vgpu_cfg.late_dataclasses import dataclass
 
 GraphicsType = Literal["basic", "shared", "direct", "sharedDirect"]
 """vim `HostGraphicsInfo.graphicsType`; a host's default is only `shared` or `sharedDirect`."""

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Literal
-
-from vgpu_cfg.late_dataclasses import dataclass
 
 OptionKind = Literal["bool", "int", "long", "string"]
 """vim option types `BoolOption`, `IntOption`, `LongOption`, `StringOption`."""

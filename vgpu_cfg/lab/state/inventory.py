@@ -6,7 +6,7 @@ is what the property collector, the store and the waiting clients see.
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, TypeVar
 
 from vgpu_cfg.lab.estates.guests import InternetPart
@@ -26,7 +26,6 @@ from vgpu_cfg.lab.state.host import (
 from vgpu_cfg.lab.state.managed import Managed
 from vgpu_cfg.lab.state.roles import Permission, Role
 from vgpu_cfg.lab.state.vm import Snapshot, VirtualMachine
-from vgpu_cfg.late_dataclasses import dataclass
 
 __all__ = [
     "CHILD_TYPES",

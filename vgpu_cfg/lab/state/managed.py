@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import ClassVar
-
-from vgpu_cfg.late_dataclasses import dataclass
 
 
 @dataclass(slots=True, kw_only=True)

@@ -7,10 +7,9 @@ one bridge here, where a real one is an upstream port and a downstream port for 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 
 from vgpu_cfg.lab.state.host import Host, PciDevice
-from vgpu_cfg.late_dataclasses import dataclass
 
 AMD, BROADCOM = 0x1022, 0x1000
 CLASS_BRIDGE = 0x0604

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vgpu_cfg.late_dataclasses import dataclass
+from dataclasses import dataclass
 
 SYSTEM = ("System.Anonymous", "System.View", "System.Read")
 """What every role has, whatever it was made with."""

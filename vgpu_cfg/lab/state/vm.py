@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 from vgpu_cfg.lab.state.guest import Guest
 from vgpu_cfg.lab.state.managed import Managed
-from vgpu_cfg.late_dataclasses import dataclass
 
 PowerState = Literal["poweredOn", "poweredOff", "suspended"]
 Firmware = Literal["bios", "efi"]

@@ -7,9 +7,8 @@ may come from both: the later one would win without a word.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
-
-from vgpu_cfg.late_dataclasses import dataclass
 
 HEADER = "#cloud-config"
 JOINED = ("users", "write_files", "runcmd")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import date, datetime
 from enum import StrEnum
 from functools import lru_cache
@@ -23,7 +24,6 @@ from pydantic import (
 )
 from pydantic_core import core_schema
 
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.approvals import Approval
 from vgpu_cfg.model.frozen import FROM_FILE
 from vgpu_cfg.model.moments import in_utc

@@ -8,10 +8,9 @@ vCenter nobody here can know: pools are the plan's own.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_interface, ip_network
 
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.desired import DesiredNetwork, DesiredNic, DesiredPlan, DesiredVm
 from vgpu_cfg.model.guests.addresses import ADDRESSES_KEY, parse_addresses
 from vgpu_cfg.model.observed.inventory import Inventory

@@ -10,9 +10,9 @@ same. `planning.pools` gives the addresses, `planning.nic_identity` tells NICs a
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Literal
 
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.desired import DesiredNic, DesiredPlan, DesiredVm
 from vgpu_cfg.model.guests.addresses import KeptAddress, print_addresses
 from vgpu_cfg.model.observed.inventory import Inventory

@@ -7,13 +7,12 @@ Functions are known by PCI address; for a virtual one that is the address of its
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cache
 
 from vgpu_cfg.catalog.nic import load_nics
 from vgpu_cfg.catalog.nic_model import MELLANOX
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.observed.inventory import Host, PciDevice
 from vgpu_cfg.planning.capacity.host_capacity import PassthroughSlot
 from vgpu_cfg.planning.capacity.nic_functions import FunctionPool

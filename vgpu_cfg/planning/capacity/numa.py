@@ -7,9 +7,9 @@ on several nodes is split evenly (NVIDIA AI Enterprise 5.0 User Guide, chapter 4
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from math import ceil
 
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.observed.inventory import NumaNode
 from vgpu_cfg.model.plan_values import NumaPolicy
 

@@ -8,13 +8,13 @@ groups tell how many one joins, and who is joined is a guess. Where sources disa
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 from itertools import combinations
 
 from vgpu_cfg.catalog import Board, Catalog, resolve_profile
 from vgpu_cfg.catalog.nic import load_nics
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.observed.host_facts import GpuLinks, ShellFacts
 from vgpu_cfg.model.observed.inventory import DeviceGroupInfo, Gpu, Host, Inventory
 from vgpu_cfg.model.vgpu import VgpuProfile

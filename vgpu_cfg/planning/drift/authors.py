@@ -8,8 +8,8 @@ wants, something changed it since and left no event, as a host's shell does.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.past import Past, PastEvent, PastScope
 from vgpu_cfg.model.plan.difference import Difference

@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.desired import DesiredNewDisk, DesiredVm, ScratchSource
 from vgpu_cfg.model.observed.vm import OwnerMark, VirtualDisk, Vm, VmDetail
 from vgpu_cfg.planning.findings.wording import gib

@@ -6,8 +6,9 @@ an OVF holds is told by a vCenter when it is deployed, and no sooner.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from vgpu_cfg.documents import did_you_mean
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.desired import TemplateSource
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.libraries import VM_TEMPLATE, LibraryItem

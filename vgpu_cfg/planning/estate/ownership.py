@@ -11,11 +11,10 @@ An inventory comes here `as_named`: the plan's VMs are under the names that the 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import UTC
 from shlex import quote
 
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.desired import DesiredPlan, DesiredVm
 from vgpu_cfg.model.identity import PlanIdentity
 from vgpu_cfg.model.observed.inventory import Folder, Inventory

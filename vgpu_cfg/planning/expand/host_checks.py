@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from vgpu_cfg.documents import Loc, Part, did_you_mean
 from vgpu_cfg.errors import DocumentFault
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.desired import DesiredNetwork
 from vgpu_cfg.model.plan_file import (
     AccessEntry,

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from vgpu_cfg.documents import Part, build, did_you_mean
 from vgpu_cfg.errors import DocumentError, DocumentFault
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.desired import DesiredVm
 from vgpu_cfg.model.plan_file import VmEntry, VmKeys, check_vm_name
 from vgpu_cfg.planning.expand.addresses import check_same_addresses

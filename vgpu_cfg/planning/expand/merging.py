@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from vgpu_cfg.documents import Loc, Part
 from vgpu_cfg.errors import DocumentFault
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.planning.expand.ranges import Member, fill, has_templates
 
 _COUNTED_KEYS = ("gpus", "nics")

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from vgpu_cfg.documents import Loc, Part, build, did_you_mean
 from vgpu_cfg.errors import DocumentError, DocumentFault
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.desired import DesiredSite
 from vgpu_cfg.model.plan_file import SiteEntry
 from vgpu_cfg.model.plan_file.guest_values import DRIVER_PACKAGES, package_kind

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from vgpu_cfg.documents import Loc, Part, did_you_mean
 from vgpu_cfg.errors import DocumentFault
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.desired import DesiredVm
 from vgpu_cfg.model.plan_file import (
     NVIDIA_REGISTRY,

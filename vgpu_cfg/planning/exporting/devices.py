@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.observed.vm import PassthroughDevice, VirtualNic, VmDetail
 from vgpu_cfg.model.plan_file import size_text
 from vgpu_cfg.model.vgpu import VgpuProfile

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.planning.expand.ranges import runs_of
 from vgpu_cfg.planning.exporting.ties import Tied, members_of
 from vgpu_cfg.planning.exporting.vm_keys import ExportedVm, in_order

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.observed.inventory import Cluster, Inventory
 from vgpu_cfg.planning.expand.ranges import read_members, runs_of
 from vgpu_cfg.planning.exporting.vm_keys import ExportedVm

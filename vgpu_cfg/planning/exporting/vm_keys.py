@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.observed.home import HOME_ATTRIBUTE
 from vgpu_cfg.model.observed.inventory import Host
 from vgpu_cfg.model.observed.vm import PowerState, Vm, VmDetail

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from vgpu_cfg.documents import laid_out
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.signs import shown
 from vgpu_cfg.planning.exporting.lines import Line
 

@@ -5,9 +5,9 @@ Each has a page in docs/reference/checks.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.plan.severity import Severity
 from vgpu_cfg.planning.findings.codes import Code
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import datetime
 from fnmatch import fnmatchcase
 
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.approvals import Approval
 
 

@@ -5,9 +5,10 @@ Each verdict names its source; what no document that was read says is unknown, w
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from vgpu_cfg.catalog.board import Board
 from vgpu_cfg.catalog.driver_branches import DatedFact, load_driver_branches
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.compatibility import BranchVerdict, FitsBranch, StackPart, VmStack
 from vgpu_cfg.planning.guests.drivers import guest_branches, is_unknown, is_unproven
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.desired import DesiredNic, DesiredVm
 from vgpu_cfg.model.guests.base import GuestNic
 from vgpu_cfg.planning.addresses.nic_addresses import NicAddress

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.desired import DesiredGuest, DesiredPlan, DesiredTraining, DesiredVm
 from vgpu_cfg.model.plan_file.guest_values import DOMAIN_PATTERN
 from vgpu_cfg.planning.guests.nics import Addresses, PlannedNic, planned_nics

@@ -7,10 +7,10 @@ The mark of a guest tells which seed its keys follow from, as a fingerprint. Key
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.guests.base import PLAN_KEYS
 from vgpu_cfg.model.guests.guest import BEGUN, GUEST_MARK_KEY, fingerprint_of, parse_mark
 from vgpu_cfg.model.guests.modules import UsersModule

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.guests.modules import MODULE_ORDER
 from vgpu_cfg.model.plan.change import Change, Impact, ManualStep, StageGuest, Subject
 from vgpu_cfg.model.plan.host_change import RESTART_KINDS

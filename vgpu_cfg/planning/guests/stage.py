@@ -8,9 +8,9 @@ mark was written, as after a run that broke off: what it says is there needs no 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.guests.guest import (
     BEGUN,
     GUEST_MARK_KEY,

@@ -9,9 +9,9 @@ wiring.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import product
 
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.desired import DesiredPlan, DesiredVm
 from vgpu_cfg.model.guests.gpu_modules import Wire
 from vgpu_cfg.model.observed.inventory import Host, Inventory

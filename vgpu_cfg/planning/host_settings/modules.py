@@ -8,8 +8,7 @@ replace the whole string, so whoever writes one word must write all the others a
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-
-from vgpu_cfg.late_dataclasses import dataclass
+from dataclasses import dataclass
 
 _QUOTES = "\"'"
 

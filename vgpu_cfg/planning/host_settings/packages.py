@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 import shlex
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.observed.host_facts import HostFacts, is_same_boot
 from vgpu_cfg.model.plan.host_change import EsxcliWrite
 

@@ -8,10 +8,9 @@ then in the way that disturbs the least, for no more VMs than come to it.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from vgpu_cfg.catalog import Catalog
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.plan.change import Diagnostic
 from vgpu_cfg.model.rdma import asks_rdma

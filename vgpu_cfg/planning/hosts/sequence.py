@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.plan.change import (
     Change,

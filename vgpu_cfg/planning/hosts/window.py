@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.plan_file import split_window
 
 _DAY = timedelta(days=1)

@@ -7,8 +7,8 @@ target; VMs that change places in a circle cannot all run meanwhile, so one of t
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode
 from vgpu_cfg.planning.findings.wording import listed
 from vgpu_cfg.planning.moves.movables import Movable

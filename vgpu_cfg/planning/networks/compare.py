@@ -11,10 +11,9 @@ host's own: `planning.settings.uplinks`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from vgpu_cfg.documents import did_you_mean
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.desired import DesiredHosts, DesiredNetwork, DesiredPlan
 from vgpu_cfg.model.observed.host_facts import DistributedSwitch, HostFacts
 from vgpu_cfg.model.observed.inventory import Host, Inventory, Network, NetworkKind

@@ -6,11 +6,10 @@ Clusters, host group, globs, networks and datastores decide, in this order.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Self
 
 from vgpu_cfg.documents import did_you_mean
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.desired import DesiredVm
 from vgpu_cfg.model.observed.inventory import Cluster, Connection, Datastore, Host, Inventory, Network
 from vgpu_cfg.model.plan_file import PlaceEntry

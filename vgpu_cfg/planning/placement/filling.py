@@ -10,9 +10,8 @@ that lacks memory or whose content does not work is filled anew with a few other
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.planning.placement.demand import Demand
 from vgpu_cfg.planning.placement.gpu_assignment import Assignment, HostShare, assign_gpus
 from vgpu_cfg.planning.placement.host_block import HostBlock

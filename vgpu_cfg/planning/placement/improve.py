@@ -7,8 +7,8 @@ number of looks, in a fixed order.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.planning.placement.demand import Demand
 from vgpu_cfg.planning.placement.greedy import may_use, score
 from vgpu_cfg.planning.placement.host_state import Fit, HostState

@@ -9,10 +9,9 @@ are counted by themselves.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from math import ceil
 
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.plan_values import Spread
 from vgpu_cfg.planning.capacity.peer_groups import has_group_api
 from vgpu_cfg.planning.placement.demand import Demand, Shape

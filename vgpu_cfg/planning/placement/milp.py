@@ -7,11 +7,9 @@ when something is to be solved.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
-
-from vgpu_cfg.late_dataclasses import dataclass
 
 INFINITY = float("inf")
 

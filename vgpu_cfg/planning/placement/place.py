@@ -7,11 +7,10 @@ they come in. Three verdicts: placed, proven impossible, undecided.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.planning.placement.demand import Demand
 from vgpu_cfg.planning.placement.host_state import Fit, HostState
 from vgpu_cfg.planning.placement.shared_fits import SharedFits

@@ -9,8 +9,8 @@ Denneman). That ESXi chooses like this on every release is not proven.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.observed.graphics import AssignmentPolicy
 from vgpu_cfg.planning.capacity.gpu_state import GpuState
 from vgpu_cfg.planning.capacity.vgpu_need import VgpuNeed

@@ -9,8 +9,8 @@ is asked anew, a bounded number of times.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.planning.placement.demand import Demand
 from vgpu_cfg.planning.placement.filling import Filler
 from vgpu_cfg.planning.placement.host_state import HostState

@@ -8,8 +8,8 @@ set of patterns that all go together; a host that keeps to one is nearly always 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.planning.capacity.gpu_state import GpuState
 from vgpu_cfg.planning.placement.host_block import HostBlock
 from vgpu_cfg.planning.placement.host_state import HostState

@@ -9,11 +9,10 @@ idle GPUs, or when no other has to. All else is searched through, boards apart.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from math import ceil
 from operator import add
 
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.vgpu import VgpuMode
 from vgpu_cfg.planning.capacity.gpu_state import GpuState
 from vgpu_cfg.planning.capacity.vgpu_need import VgpuNeed

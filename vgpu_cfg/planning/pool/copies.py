@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.observed.inventory import Host, Inventory
 from vgpu_cfg.planning.findings.options import matches_any
 from vgpu_cfg.planning.placement.demand import Demand, Shape

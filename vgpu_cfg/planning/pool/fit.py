@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.observed.inventory import Host
 from vgpu_cfg.planning.findings.checks import Code
 from vgpu_cfg.planning.placement.demand import Demand, Shape

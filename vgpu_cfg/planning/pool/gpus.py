@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from vgpu_cfg.catalog import Board, Catalog
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.observed.gpu_use import GpuUse, UseReading
 from vgpu_cfg.model.observed.inventory import Connection, Gpu, Host, Inventory
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode

@@ -7,11 +7,11 @@ that has no event there, its uptime says. Which devices it had then is not told:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from vgpu_cfg.catalog import Catalog
 from vgpu_cfg.documents import did_you_mean
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.past import Past, PastEvent
 from vgpu_cfg.model.observed.vm import Vm

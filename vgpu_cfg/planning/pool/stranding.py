@@ -7,11 +7,11 @@ only one profile size can take until a VM goes. Sources of the rules: see planni
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from itertools import pairwise
 
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode
 from vgpu_cfg.planning.capacity.gpu_state import GpuState
 from vgpu_cfg.planning.capacity.vgpu_need import VgpuNeed

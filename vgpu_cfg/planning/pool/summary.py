@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from vgpu_cfg.catalog import Catalog
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.observed.gpu_use import PastUse, UseReading
 from vgpu_cfg.model.observed.inventory import NVIDIA_VENDOR_ID, Host, Inventory
 from vgpu_cfg.model.observed.vm import PassthroughDevice, Vm

@@ -6,9 +6,9 @@ Of a GPU that several share, the counters bound each: none uses more of it than 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.observed.gpu_use import PastUse
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import Vm

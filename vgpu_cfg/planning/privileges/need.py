@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
-
-from vgpu_cfg.late_dataclasses import dataclass
 
 
 class Place(StrEnum):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import assert_never
 
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.observed.cordon import CORDON_ATTRIBUTE
 from vgpu_cfg.model.observed.home import HOME_ATTRIBUTE
 from vgpu_cfg.model.observed.host_facts import HostAttribute

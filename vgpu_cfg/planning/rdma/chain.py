@@ -9,9 +9,9 @@ the guest. Source: NVIDIA AI Enterprise 5.0 User Guide, chapter 4.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.guests.guest import REPORT_KEY, GuestReport, ModuleState
 from vgpu_cfg.model.plan.change import Change, CreateVm, ManualStep, ReconfigureVm
 from vgpu_cfg.model.plan.host_change import RESTART_KINDS

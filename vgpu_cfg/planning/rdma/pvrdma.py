@@ -8,8 +8,8 @@ Source: vSphere Networking 8.0, Configure an ESXi Host for PVRDMA (GUID-4A5EBD44
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.desired import DesiredHosts, DesiredNic, DesiredPlan, DesiredVm
 from vgpu_cfg.model.observed.host_facts import HostSwitch
 from vgpu_cfg.model.observed.inventory import Inventory

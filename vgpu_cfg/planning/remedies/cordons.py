@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Container, Iterable
+from dataclasses import dataclass
 
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.observed.cordon import Cordon
 from vgpu_cfg.model.observed.inventory import Host
 from vgpu_cfg.model.plan.change import Subject

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 
 from vgpu_cfg.catalog import Board, Catalog
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.observed.inventory import Connection, Host, Inventory
 from vgpu_cfg.model.observed.vm import PassthroughDevice, Vm, VmDetail

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from math import ceil
 
 from vgpu_cfg.catalog import Board, ProfileEntry
 from vgpu_cfg.catalog.servers import BoardPower, Server
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.planning.sizing.memory import Model, Precision
 from vgpu_cfg.planning.sizing.room import MEMORY_BY_FRAMEBUFFER, RoomSheet, room_of
 

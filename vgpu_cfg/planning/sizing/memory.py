@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 from math import cbrt, ceil
-
-from vgpu_cfg.late_dataclasses import dataclass
 
 
 class Precision(StrEnum):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import ceil
 
 from vgpu_cfg.catalog.servers import GpuForm, Server
-from vgpu_cfg.late_dataclasses import dataclass
 
 BTU_PER_HOUR_BY_WATT = 3.412142
 """The International Table BTU (ISO 31-4) in an hour."""

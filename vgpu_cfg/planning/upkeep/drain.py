@@ -7,11 +7,10 @@ it stays as its plan says. VMs of no plan, and whatever must be off, take somebo
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from vgpu_cfg.catalog import Catalog
 from vgpu_cfg.errors import UnsafePlan
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.home import Home, home_of
 from vgpu_cfg.model.observed.inventory import Connection, Host, Inventory

@@ -7,8 +7,8 @@ switch nobody tells: it is known where the host has one such switch only.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.observed.host_facts import HostFacts, HostSwitch
 from vgpu_cfg.model.observed.inventory import Host, Inventory, Network, NetworkKind
 from vgpu_cfg.model.observed.vm import Vm

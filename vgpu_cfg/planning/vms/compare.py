@@ -7,10 +7,9 @@ that the plan file states. Settings are the rows of the table; devices are compa
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.observed.vm import OwnerMark, SettingValue
 from vgpu_cfg.model.plan.change import Edit
 from vgpu_cfg.model.plan.vm_spec import NewDisk, NewTpm, RemoveDevice, VmSpec

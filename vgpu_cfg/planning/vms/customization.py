@@ -9,10 +9,10 @@ customised with is told nowhere afterwards, so that a VM that exists is not comp
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from ipaddress import ip_interface
 
 from vgpu_cfg.documents import did_you_mean
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.desired import DesiredGuest
 from vgpu_cfg.model.observed.customization import PENDING_KEY, CustomizationSpec
 from vgpu_cfg.model.observed.past import PastEvent

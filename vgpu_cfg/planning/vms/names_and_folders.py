@@ -7,9 +7,8 @@ nobody stands in, and stays as it is where somebody else has its name; nothing e
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.observed.inventory import Folder, Inventory
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.plan.change import Change

@@ -7,9 +7,9 @@ not know: it is cloned without them, upgraded, and given its devices by one reco
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.desired import DesiredPower, ScratchSource, TemplateSource
 from vgpu_cfg.model.observed.inventory import Datastore, Host
 from vgpu_cfg.model.plan.change import (

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from rich.cells import cell_len
 from rich.text import Text
 
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.signs import is_obeyed, shown
 from vgpu_cfg.planning.expand.ranges import fold_names
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from vgpu_cfg.errors import DocumentError, VgpuCfgError
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.plan.change import Plan
 from vgpu_cfg.model.plan.severity import Severity
 from vgpu_cfg.model.plan.suggestion import Suggestion

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.render.layout.commands import is_command
 
 

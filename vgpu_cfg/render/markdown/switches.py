@@ -6,9 +6,9 @@ Each line names the document it is from. None was tried on a switch: they are a 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.planning.networks.switch_ports import LARGEST_FRAME, SwitchNeeds
 
 ROCE = "Cumulus Linux: RDMA over Converged Ethernet"

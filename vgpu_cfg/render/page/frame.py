@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
+from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from vgpu_cfg import __version__
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.signs import shown
 
 if TYPE_CHECKING:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC
 from typing import Any
 
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.plan.change import ManualStep, Plan
 from vgpu_cfg.model.plan.report import Event, EventKind, Outcome, OutcomeStatus, Report, Rollback
 from vgpu_cfg.planning.expand.ranges import fold_names

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from vgpu_cfg.errors import VgpuCfgError
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.planning.pool.summary import PoolRow
 
 

@@ -6,8 +6,8 @@ The text, the page and the tests read this one; nothing here knows widths or col
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.verification import CheckResult, CheckState, Verification
 from vgpu_cfg.render.layout.lines import counted
 

@@ -6,9 +6,9 @@ All sums are made here; the page's script lays them out.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from vgpu_cfg.knowledge.verify_failures import FAILURES
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.verification import UNITS, Baseline, CheckResult, CheckState, PastRun, Verification
 from vgpu_cfg.render.views.verification import codes_of, result_text, verdict_text
 

@@ -6,14 +6,13 @@ tries (Security.AccountLockFailures), so only what the plan file names is tried 
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 import paramiko
 
 from vgpu_cfg.errors import HostShellError
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.shells.esxi import host_keys
 from vgpu_cfg.shells.ssh import Endpoint, SshChannel, SshFailure, SshProblem, connect
 

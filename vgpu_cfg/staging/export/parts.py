@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from vgpu_cfg.documents import dump
 from vgpu_cfg.errors import DoesNotFit
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.host_list import HostList, ListedHost
 
 SETTINGS_FOLDER = "/opt/vgpu-cfg"

@@ -8,12 +8,11 @@ which needs Horovod or PyTorch only, is put on every worker and taken away again
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from dataclasses import field
+from dataclasses import dataclass, field
 from importlib import resources
 from typing import assert_never
 
 from vgpu_cfg.knowledge.verify_failures import VerifyCode
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.verification import Thresholds
 from vgpu_cfg.parsers.allreduce import AllReduce, is_direct, parse_nccl_tests, parse_probe, transports
 from vgpu_cfg.parsers.errors import UnreadableOutput

@@ -15,12 +15,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from pyVmomi import vim, vmodl
 
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.observed.gpu_use import GpuUse, PastUse, UseReading
 from vgpu_cfg.model.observed.inventory import Connection, Host
 from vgpu_cfg.vsphere.wire.collector import Item, Paths, Start, collect_from, renewing

@@ -9,9 +9,9 @@ tell that there may be a bridge, and not between which GPUs.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from vgpu_cfg.catalog import Board
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.observed.inventory import Host, PciDevice, ProfileInfo
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.vgpu import VgpuProfile

@@ -12,14 +12,12 @@ import ssl
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from urllib3.connection import HTTPSConnection
 from urllib3.exceptions import ConnectTimeoutError, NameResolutionError, NewConnectionError
 from urllib3.util.connection import create_connection
-
-from vgpu_cfg.late_dataclasses import dataclass
 
 _HEADERS_BYTES = 1024 * 1024
 """What may come beside the body: the status line, headers, the sizes of chunks."""

@@ -9,14 +9,13 @@ the answer; so is an object that went away between two pages.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import Any, TypeVar
 
 from pyVmomi import VmomiSupport, vim, vmodl
 
 from vgpu_cfg.errors import TooMuch
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.vsphere.wire.faults import is_session_over, translated
 from vgpu_cfg.vsphere.wire.flight import Ahead
 from vgpu_cfg.vsphere.wire.kept import Read, Shape

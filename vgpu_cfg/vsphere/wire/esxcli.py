@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 from xml.parsers import expat
 from xml.sax.saxutils import escape
@@ -17,7 +17,6 @@ from xml.sax.saxutils import escape
 from pyVmomi import vim, vmodl
 
 from vgpu_cfg.errors import NotFound, NotOffered, NotPermitted, VCenterError
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.vsphere.wire.allowances import patient
 from vgpu_cfg.vsphere.wire.declared_types import retrieve_executer, soap_argument
 from vgpu_cfg.vsphere.wire.faults import is_not_offered, to_error

@@ -8,14 +8,13 @@ objects are plain.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from sys import intern
 from typing import Any
 from xml.etree.ElementTree import Element
 
 from pyVmomi import VmomiSupport
 
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.vsphere.wire.leaves import TYPE_ATTRIBUTE, converter, leaf_maker
 
 Read = Callable[[Element], Any]

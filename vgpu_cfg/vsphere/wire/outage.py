@@ -8,12 +8,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
 from vgpu_cfg.errors import AnswerLate, NoConnectionInTime, Unreachable
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.vsphere.wire.flight import alone
 
 Answer = TypeVar("Answer")

@@ -11,7 +11,7 @@ import re
 import ssl
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from io import BytesIO
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -29,7 +29,6 @@ from vgpu_cfg.errors import (
     Unreachable,
     VCenterError,
 )
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.limits import Limits
 from vgpu_cfg.vsphere.wire.allowances import CERTIFICATE, PATIENCE
 from vgpu_cfg.vsphere.wire.budget import Budget, BudgetConnection, BudgetSocket, spending

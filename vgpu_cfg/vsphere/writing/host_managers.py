@@ -7,12 +7,12 @@ write has to merge into. Nothing is kept between writes: what is merged was read
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from pyVmomi import vim
 
 from vgpu_cfg.errors import NotFound, VersionTooOld
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.vsphere.wire.collector import Item, Paths, Start, collect_from
 from vgpu_cfg.vsphere.wire.faults import not_offered, to_error
 from vgpu_cfg.vsphere.wire.session import Session

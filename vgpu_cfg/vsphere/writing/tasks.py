@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from pyVmomi import vim, vmodl
 
 from vgpu_cfg.errors import TasksForgotten, VCenterError
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.ports import TaskState, TaskUpdate
 from vgpu_cfg.vsphere.reading.passes import VM_AGAIN
 from vgpu_cfg.vsphere.wire.collector import (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from vgpu_cfg.cli import compose
@@ -24,7 +25,6 @@ from vgpu_cfg.cli.flows.running.run_flow import (
 )
 from vgpu_cfg.cli.kept.occasions import refuse_unstated
 from vgpu_cfg.cli.output import show
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.settings.flags import ConnectionFlags
 
 if TYPE_CHECKING:

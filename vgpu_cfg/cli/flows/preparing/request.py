@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
-
-from vgpu_cfg.late_dataclasses import dataclass
 
 if TYPE_CHECKING:
     from vgpu_cfg.model.desired import DesiredPlan

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Literal
 
@@ -51,7 +51,6 @@ from vgpu_cfg.cli.kept.saved_plan import check_reviewed
 from vgpu_cfg.cli.output import show
 from vgpu_cfg.documents import did_you_mean
 from vgpu_cfg.errors import UnsafePlan
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.observed.inventory import Connection
 from vgpu_cfg.model.runs import OnFailure
 from vgpu_cfg.planning.expand.ranges import fold_names

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from vgpu_cfg.cli.flows.verify_flow import Wanted, verify_in
 from vgpu_cfg.cli.output.terminal import confirm
 from vgpu_cfg.errors import NotFound, VgpuCfgError
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.plan.report import CanaryResult
 from vgpu_cfg.model.verification import CheckResult, CheckState
 from vgpu_cfg.planning.canaries.verdict import problems_of, upgraded_hosts

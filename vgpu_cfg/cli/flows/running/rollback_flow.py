@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from vgpu_cfg.cli.output import show
 from vgpu_cfg.errors import VgpuCfgError
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.plan.report import Report, Rollback
 from vgpu_cfg.planning.locks import change_locks
 

@@ -6,7 +6,7 @@ import contextlib
 import shlex
 import sys
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,6 @@ from vgpu_cfg.cli.options.shared import CommandOptions, OutputFormat
 from vgpu_cfg.cli.output import show
 from vgpu_cfg.cli.output.terminal import confirm
 from vgpu_cfg.errors import Interrupted, NobodyToAsk, NotConfirmed, VgpuCfgError
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.plan.report import Event, OutcomeStatus, Report
 from vgpu_cfg.model.runs import OnFailure
 from vgpu_cfg.settings.journals import journal_settings

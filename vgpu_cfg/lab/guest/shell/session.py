@@ -11,7 +11,7 @@ import fnmatch
 import posixpath
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from vgpu_cfg.lab.guest.shell.words import Command, Pipeline, SyntaxFaultError, Word, expand, parse
 from vgpu_cfg.lab.guest.system import files, sysfs
@@ -22,7 +22,6 @@ from vgpu_cfg.lab.guest.system.reach import reach
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state.guest import Guest
 from vgpu_cfg.lab.state.inventory import VirtualMachine
-from vgpu_cfg.late_dataclasses import dataclass
 
 NOT_FOUND, NOT_ALLOWED, SYNTAX = 127, 126, 2
 NOTHING = "/dev/null"

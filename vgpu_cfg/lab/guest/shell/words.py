@@ -7,9 +7,7 @@ Compound commands, substitutions of commands and here-documents are refused.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import field
-
-from vgpu_cfg.late_dataclasses import dataclass
+from dataclasses import dataclass, field
 
 OPERATORS = ("&&", "||", ">>", "2>&1", ">&2", "1>&2", "2>>", "2>", ";", "|", "&", ">", "<", "\n")
 REDIRECTIONS = frozenset({">", ">>", "<", "2>", "2>>", "2>&1", ">&2", "1>&2"})

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from vgpu_cfg.lab.guest.staging.modules import MODULES
@@ -21,7 +22,6 @@ from vgpu_cfg.lab.guest.system.host_key import make_host_key, told_host_key
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state.guest import Guest, Staging, Step
 from vgpu_cfg.lab.state.inventory import VirtualMachine
-from vgpu_cfg.late_dataclasses import dataclass
 
 STAGE = "/usr/local/sbin/vgpu-cfg-stage"
 MANIFEST, REPORT, PENDING = f"{FOLDER}/manifest.json", f"{FOLDER}/report.json", f"{FOLDER}/pending"

@@ -9,6 +9,7 @@ import hashlib
 import json
 import posixpath
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from vgpu_cfg.lab.guest.system.creation import guest_of
@@ -16,7 +17,6 @@ from vgpu_cfg.lab.guest.system.nics import SeenNic, find_nic, nics_of_guest
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state.guest import File, Guest
 from vgpu_cfg.lab.state.inventory import VirtualMachine
-from vgpu_cfg.late_dataclasses import dataclass
 
 FOLDER = "/var/lib/vgpu-cfg"
 SECRETS, FILES = f"{FOLDER}/secrets", f"{FOLDER}/files"

@@ -13,13 +13,12 @@ import re
 import shlex
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from vgpu_cfg import documents
 from vgpu_cfg.errors import DocumentError
 from vgpu_cfg.lab.guest.system.documents import BadDocumentError, check_keys, mapping
-from vgpu_cfg.late_dataclasses import dataclass
 
 HEADER = "#cloud-config"
 TOP = frozenset(

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import posixpath
+from dataclasses import dataclass
 
 from vgpu_cfg.lab.state.guest import File, Guest
-from vgpu_cfg.late_dataclasses import dataclass
 
 FOLDER_MODE = 0o755
 

@@ -8,6 +8,7 @@ for profiles with `grid_`.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from uuid import NAMESPACE_DNS, uuid5
 
 from vgpu_cfg.lab.guest.system.creation import guest_of
@@ -19,7 +20,6 @@ from vgpu_cfg.lab.state.guest import Guest
 from vgpu_cfg.lab.state.host import Gpu, Host
 from vgpu_cfg.lab.state.inventory import LabState
 from vgpu_cfg.lab.state.vm import VirtualMachine
-from vgpu_cfg.late_dataclasses import dataclass
 
 BRANCHES = (460, 470, 510, 525, 535, 550, 570, 580, 595)
 LONG_TERM = (470, 535, 580)

@@ -8,6 +8,7 @@ else from the lab's DHCP.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from pyVmomi import vim
@@ -18,7 +19,6 @@ from vgpu_cfg.lab.state.guest import NicSetting
 from vgpu_cfg.lab.state.host import Host, Nic
 from vgpu_cfg.lab.state.inventory import LabState, Network
 from vgpu_cfg.lab.state.vm import VirtualMachine
-from vgpu_cfg.late_dataclasses import dataclass
 
 ADAPTER_SLOTS = (192, 224, 256, 161, 193, 225, 257, 162, 194, 226)
 ADAPTER_BUSES = (0x0B, 0x13, 0x1B, 0x04, 0x0C, 0x14, 0x1C, 0x05, 0x0D, 0x15)

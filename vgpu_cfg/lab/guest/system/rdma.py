@@ -7,6 +7,7 @@ lab's own, but for "about half", which users report.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from ipaddress import AddressValueError, IPv4Address
 
 from vgpu_cfg.lab.guest.system.creation import guest_of
@@ -17,7 +18,6 @@ from vgpu_cfg.lab.guest.system.reach import RDMA_HEADERS, carried
 from vgpu_cfg.lab.state.guest import Guest
 from vgpu_cfg.lab.state.host import Host
 from vgpu_cfg.lab.state.inventory import LabState, VirtualMachine
-from vgpu_cfg.late_dataclasses import dataclass
 
 LINE_RATE = 0.965
 WITHOUT_ATS = 0.5

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from vgpu_cfg.lab.guest.shell.processes import finish
 from vgpu_cfg.lab.guest.shell.session import Result, Session, StillRunning
@@ -31,7 +32,6 @@ from vgpu_cfg.lab.guest.tools.horovod import complaint_about_script, version_of
 from vgpu_cfg.lab.guest.tools.peers import why_no_ssh, worker_of
 from vgpu_cfg.lab.guest.tools.rdma import nic_for
 from vgpu_cfg.lab.state.inventory import VirtualMachine
-from vgpu_cfg.late_dataclasses import dataclass
 
 PORT = "18515"
 VALUED = frozenset(

@@ -7,13 +7,13 @@ one line, with the class and ids in brackets.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from vgpu_cfg.lab.guest.shell.session import Result, Session
 from vgpu_cfg.lab.guest.system.gpus import gpus_of_guest
 from vgpu_cfg.lab.guest.system.nics import PVRDMA, VMXNET3, SeenNic, nics_of_guest
 from vgpu_cfg.lab.guest.system.rdma import has_ats_capability, is_ats_on
 from vgpu_cfg.lab.guest.tools.base import out
-from vgpu_cfg.late_dataclasses import dataclass
 
 VMWARE, MELLANOX, NVIDIA = 0x15AD, 0x15B3, 0x10DE
 VMXNET3_ID, PVRDMA_ID, MLX5_FUNCTION = 0x07B0, 0x0820, 0x101E

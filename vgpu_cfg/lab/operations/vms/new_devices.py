@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from pyVmomi import vim
@@ -30,7 +30,6 @@ from vgpu_cfg.lab.state.devices import (
     tpm_device,
 )
 from vgpu_cfg.lab.state.inventory import Datastore, Host, LabState, Network, VirtualMachine
-from vgpu_cfg.late_dataclasses import dataclass
 
 _VD = vim.vm.device
 

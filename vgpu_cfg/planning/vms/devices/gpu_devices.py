@@ -8,11 +8,10 @@ removal and an addition (there is no proof that vSphere lets it be edited).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from types import MappingProxyType
 
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.observed.vm import (
     DvxDevice,
     PassthroughDevice,

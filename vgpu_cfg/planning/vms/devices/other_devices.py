@@ -7,9 +7,8 @@ never shrunk and never removed: what is in it is not ours to lose.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.desired import DesiredDisk, DesiredDiskGrowth, DesiredNewDisk
 from vgpu_cfg.model.observed.vm import VirtualNic, VmDetail
 from vgpu_cfg.model.plan.change import Edit

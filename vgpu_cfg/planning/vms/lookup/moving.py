@@ -8,8 +8,8 @@ bound to it. CPU compatibility (EVC) and the hosts' vMotion networks are not rea
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.observed.inventory import Cluster, Connection, Datastore, Host, Inventory
 from vgpu_cfg.model.observed.vm import PowerState, Vm, VmDetail
 from vgpu_cfg.planning.findings.wording import as_counted

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from vgpu_cfg.late_dataclasses import dataclass
+from dataclasses import dataclass
+
 from vgpu_cfg.model.desired import DesiredFunction
 from vgpu_cfg.model.observed.vm import VmDetail
 from vgpu_cfg.model.plan.vm_spec import (

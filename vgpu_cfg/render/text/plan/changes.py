@@ -6,11 +6,10 @@ The first of several that are alike is told in full; of the others only what dif
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from rich.text import Text
 
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.plan.change import (
     Change,
     CreateVm,

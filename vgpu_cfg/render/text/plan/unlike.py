@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from rich.text import Text
 
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.plan.change import Change, CreateVm, Edit, Placement, ReconfigureVm
 from vgpu_cfg.render.layout.edits import edit_value
 from vgpu_cfg.render.layout.lines import Column, fold, table, table_rows

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.planning.capacity.topology import Source, Topology
 from vgpu_cfg.planning.vms.checks.topology_checks import disagreement_text
 

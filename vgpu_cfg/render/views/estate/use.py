@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from vgpu_cfg.late_dataclasses import dataclass
+from dataclasses import dataclass
+
 from vgpu_cfg.model.use_choice import UseBy, UseSort
 from vgpu_cfg.planning.pool.use import UseRow
 

@@ -6,8 +6,8 @@ What nobody tells stays unknown: a function without a bridge has none here, and 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.observed.host_facts import HostFacts
 from vgpu_cfg.model.observed.inventory import Host, Inventory
 from vgpu_cfg.planning.capacity.topology import Topologies, Topology

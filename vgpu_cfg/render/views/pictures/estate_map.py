@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 
 from vgpu_cfg.catalog import Board, Catalog
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.planning.capacity.vgpu_need import VgpuNeed, needs_of
 from vgpu_cfg.planning.pool.gpus import PooledGpu, PoolMode, pooled_gpus

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.plan.change import (
     Change,
     CreateVm,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.plan.change import DestroyVm, Impact, Plan, RelocateVm, Subject
 from vgpu_cfg.model.plan.disturbed import Experience
 from vgpu_cfg.planning.expand.ranges import fold_names

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.plan.change import Impact, Plan
 from vgpu_cfg.model.plan.unknown import UnknownHost
 from vgpu_cfg.render.layout.lines import counted

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.occasion import Occasion
 from vgpu_cfg.model.runs import RunEntry, RunResult
 from vgpu_cfg.render.layout.lines import counted

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import datetime
 from graphlib import TopologicalSorter
 
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.plan.change import Change
 from vgpu_cfg.model.plan.report import Event, EventKind, OutcomeStatus
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
-from vgpu_cfg.late_dataclasses import dataclass
 from vgpu_cfg.model.plan.change import (
     Change,
     DestroyVm,
