@@ -1,9 +1,10 @@
-"""Output that no program reads any more: the command ends quietly."""
+"""Output that no program reads any more, or that has no room: the command does all, and says what is lost."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -33,3 +34,28 @@ def test_a_closed_pipe_is_no_bug(words: tuple[str, ...], vgpu_cfg: CommandLine, 
     assert "BrokenPipe" not in told
     assert "bug" not in told
     assert code == 0, told
+
+
+def without_room(*words: str) -> subprocess.CompletedProcess[str]:
+    """Run a command whose standard output lies on a full disk."""
+    command = [sys.executable, "-m", "vgpu_cfg", *words]
+    with Path("/dev/full").open("wb") as full:
+        return subprocess.run(
+            command, stdout=full, stderr=subprocess.PIPE, text=True, check=False, timeout=120
+        )
+
+
+@pytest.mark.parametrize("words", WORDS, ids=" ".join)
+def test_a_full_disk_is_no_bug(words: tuple[str, ...], vgpu_cfg: CommandLine) -> None:
+    ended = without_room(*words)
+    assert "standard output" in ended.stderr
+    assert "No space left on device" in ended.stderr
+    assert "bug" not in ended.stderr
+    assert ended.returncode == 3
+
+
+def test_a_run_goes_on_while_its_output_has_no_room(vgpu_cfg: CommandLine) -> None:
+    ended = without_room("apply", "--yes", "plans/small.yaml")
+    assert ended.returncode == 3, ended.stderr
+    assert "No space left on device" in ended.stderr
+    assert "done" in vgpu_cfg("history").out

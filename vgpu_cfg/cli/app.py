@@ -14,10 +14,12 @@ import typer
 
 from vgpu_cfg.cli.listed import Commands
 from vgpu_cfg.cli.options.version import print_version, version_lines
+from vgpu_cfg.cli.output.standard_streams import output_failure
 from vgpu_cfg.errors import DocumentError, DocumentFault, DoesNotFit, VgpuCfgError
 from vgpu_cfg.model.signs import as_json, shown
 
 EXIT_BUG = 1
+STANDARD_OUTPUT = "standard output"
 UsageError: Any = typer.BadParameter.__mro__[1]
 """What Typer raises for a command line that is mistyped; it names the class nowhere else."""
 
@@ -57,6 +59,13 @@ def main() -> None:
         if wants_json(sys.argv[1:]):
             sys.exit(_run_for_a_program())
         _command()(prog_name="vgpu-cfg")
+    except SystemExit as ended:
+        failure = output_failure()
+        if ended.code or failure is None:
+            raise
+        failure.filename = STANDARD_OUTPUT
+        _print_error(_unusable_file(failure))
+        sys.exit(DocumentError.exit_code)
     except VgpuCfgError as error:
         _print_error(error)
         sys.exit(error.exit_code)
@@ -103,7 +112,9 @@ def _command() -> Any:
 def _unusable_file(error: OSError) -> DocumentError:
     """Say of a file or folder that it cannot be used: no room, no permission, not what it should be."""
     fault = DocumentFault(str(error.filename), 1, 1, f"this cannot be used: {error.strerror or error}")
-    remedy = "make room or give access; VGPU_CFG_STATE_FOLDER and VGPU_CFG_CONFIG name other places"
+    remedy = "make room or give access"
+    if error.filename != STANDARD_OUTPUT:
+        remedy += "; VGPU_CFG_STATE_FOLDER and VGPU_CFG_CONFIG name other places"
     return DocumentError([fault], remedy=remedy)
 
 

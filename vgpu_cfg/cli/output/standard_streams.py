@@ -9,25 +9,30 @@ from typing import TextIO
 
 
 class _Lasting(io.TextIOWrapper):
-    """Text for a program that may stop reading; what it does not read is dropped.
+    """Text for a program that may stop reading, or a disk that may be full: the rest is dropped.
 
     Below this, in the buffer, a signal's handler that writes, too, would find it in use.
     """
 
+    failure: OSError | None = None
+    """Why something was dropped, other than that nobody reads it."""
+
     def write(self, text: str, /) -> int:
         try:
             return super().write(text)
-        except BrokenPipeError:
-            self._drop()
+        except OSError as error:
+            self._drop(error)
             return len(text)
 
     def flush(self) -> None:
         try:
             super().flush()
-        except BrokenPipeError:
-            self._drop()
+        except OSError as error:
+            self._drop(error)
 
-    def _drop(self) -> None:
+    def _drop(self, error: OSError) -> None:
+        if not isinstance(error, BrokenPipeError):
+            self.failure = error
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, self.fileno())
         os.close(nowhere)
@@ -71,11 +76,17 @@ def keep_standard_output() -> None:
 
 
 def outlive_readers() -> None:
-    """Let this process write on after `| head`, and escape what is not UTF-8 in the names of files.
+    """Let this process go on after `| head` or on a full disk, and escape what is not UTF-8 in file names.
 
-    A run must not end in the middle because nothing reads what it prints.
+    A run must not end in the middle because its output cannot be written.
     """
     sys.stdout, sys.stderr = _lasting(sys.stdout), _lasting(sys.stderr)
+
+
+def output_failure() -> OSError | None:
+    """Return why standard output lacks something that was printed, None if it lacks nothing."""
+    sys.stdout.flush()
+    return getattr(sys.stdout, "failure", None)
 
 
 def _lasting(stream: TextIO) -> TextIO:
