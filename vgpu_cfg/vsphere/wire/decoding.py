@@ -19,7 +19,6 @@ from pyVmomi import SoapAdapter, VmomiSupport, vmodl
 
 from vgpu_cfg.vsphere.wire.kept import Keeper, Read, Shape
 from vgpu_cfg.vsphere.wire.leaves import TYPE_ATTRIBUTE, Make, converter, leaf_maker, split_tag
-from vgpu_cfg.vsphere.wire.repeats import Repeats
 
 _ENVELOPE = "{http://schemas.xmlsoap.org/soap/envelope/}"
 _BODY = f"{_ENVELOPE}Body"
@@ -31,6 +30,8 @@ _OBJECTS, _TOKEN, _OBJECT = f"{_VIM}objects", f"{_VIM}token", f"{_VIM}obj"
 _PROPERTY, _NAME, _VALUE = f"{_VIM}propSet", f"{_VIM}name", f"{_VIM}val"
 _MISSING = f"{_VIM}missingSet"
 _MISSING_PROPERTY: Any = vmodl.query.PropertyCollector.MissingProperty
+_PIECE = 1 << 15
+"""So many bytes of a page are parsed at a time: they are read while they lie in the processor's caches."""
 _LOCALIZED = VmomiSupport.GetVmodlType("vmodl.LocalizedMethodFault")
 _NAMES_BY_THEMSELVES = (VmomiSupport.ManagedMethod, VmomiSupport.PropertyPath, type)
 """Types whose values say what they are by their text: what a server says of their type does not count."""
@@ -81,11 +82,10 @@ class Decoder:
         answer carries.
         """
         with _uncollected():
-            repeats = Repeats(answer, readers)
-            for element in _parsed(repeats):
+            for element in _parsed(answer):
                 if element.tag == _OBJECTS:
                     with _readable():
-                        found = self._object(element, readers, repeats)
+                        found = self._object(element, readers)
                     yield found
                 elif element.tag == _TOKEN:
                     turn(element.text or "")
@@ -93,8 +93,6 @@ class Decoder:
                     with _readable():
                         fault = self._fault(element)
                     raise fault
-            with _readable():
-                repeats.end()
 
     def readers(self, type_name: str, paths: Iterable[str], kept: Mapping[str, Shape]) -> dict[str, Read]:
         """Return what reads the properties of a type whose kept parts are known, by their paths."""
@@ -107,20 +105,17 @@ class Decoder:
                 known[path] = self._keeper.reader(type_name, path, kept)
         return {path: read for path in paths if (read := known[path]) is not None}
 
-    def _object(self, element: Element, readers: Mapping[str, Read], repeats: Repeats) -> Found:
+    def _object(self, element: Element, readers: Mapping[str, Read]) -> Found:
         type_name = moid = ""
-        left = repeats.next(len(element.findall(_PROPERTY)))
-        values, faults = left.values, dict[str, Any]()
-        properties = iter(left.properties)
+        values, faults = dict[str, Any](), dict[str, Any]()
         for child in element:
             tag = child.tag
             if tag == _PROPERTY:
-                new = next(properties)
                 name, told = child.findtext(_NAME, ""), child.find(_VALUE)
                 if told is None:
                     continue  # some servers send what is unset as an empty value
                 read = readers.get(name)
-                value = self._value(object, told) if read is None else new.read(name, read, told)
+                value = self._value(object, told) if read is None else read(told)
                 if value is not None:
                     values[name] = value
             elif tag == _OBJECT:
@@ -345,15 +340,15 @@ def _readable() -> Iterator[None]:
         raise UnreadableAnswer(str(error)) from error
 
 
-def _parsed(pieces: Iterable[bytes]) -> Iterator[Element]:
+def _parsed(answer: bytes) -> Iterator[Element]:
     """Yield the parts of a page once each is whole, or the fault; the tree never holds a page."""
     builder = TreeBuilder()
     parser = XMLParser(target=builder)  # noqa: S314 - what entities may grow to, expat limits itself
     root: Any = None
     page: Any = None
-    for piece in pieces:
+    for start in range(0, len(answer), _PIECE):
         with _readable():
-            parser.feed(piece)
+            parser.feed(answer[start : start + _PIECE])
         if page is None:
             # CPython gives the root away before it has ended; to be told of each element takes longer.
             root = builder.close()

@@ -55,16 +55,6 @@ class Kept:
 Shape = tuple[Kept, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Each:
-    """Reads a list; `one` reads an element of it."""
-
-    one: Read
-
-    def __call__(self, element: Element) -> list[Any]:
-        return [value for child in element if (value := self.one(child)) is not None]
-
-
 class Keeper:
     """Makes what reads the kept values of one server's answers. `look_up` finds a type by its wire name."""
 
@@ -81,7 +71,7 @@ class Keeper:
         if not shape and issubclass(kind, VmomiSupport.DataObject):
             return None
         read = self._reader(kind, shape)
-        return read if is_one else Each(read)
+        return read if is_one else _each(read)
 
     def _reader(self, declared: Any, shape: Shape) -> Read:
         if issubclass(declared, VmomiSupport.DataObject):
@@ -145,6 +135,15 @@ def _declared(type_name: str, path: str) -> Any:
     for step in path.partition("[")[0].split("."):
         owner = owner._GetPropertyInfo(step).type
     return owner
+
+
+def _each(read: Read) -> Read:
+    """Return what reads a list whose elements `read` reads."""
+
+    def read_all(element: Element) -> list[Any]:
+        return [value for child in element if (value := read(child)) is not None]
+
+    return read_all
 
 
 def _nothing(element: Element) -> None:
