@@ -137,6 +137,15 @@ def test_a_stopped_service_refuses_and_a_started_one_answers(lab: Lab, server: L
     assert is_listening(where)
 
 
+def test_a_closed_port_goes_to_no_other_process(lab: Lab, server: LabSshServer) -> None:
+    name = "esx-r12-03.lab"
+    for is_on in (True, False):
+        set_ssh(lab, name, is_on=is_on)
+        assert server.wait_until(name, is_open=is_on)
+        with socket.socket() as other, pytest.raises(OSError, match="in use"):
+            other.bind(server.endpoints[name])
+
+
 def test_what_another_process_did_is_followed(tmp_path: Path) -> None:
     ours, theirs = (open_lab("bare", folder=tmp_path / "lab", clock=VirtualClock()) for _ in range(2))
     with LabSshServer(ours) as server:

@@ -56,19 +56,20 @@ class LabSshServer:
         self._lab = lab
         self._access = access
         self._hosts = {host.name: host.moid for host in lab.state.all(Host)}
-        self._sockets: dict[str, socket.socket] = {}
-        self._open: set[str] = set()
+        # Each keeps its port until the end: freed for a moment, it could go to another process.
+        self._ports: dict[str, socket.socket] = {}
+        self._open: dict[str, socket.socket] = {}
         self._moved = threading.Condition()
         self._transports: dict[str, list[HostTransport]] = {name: [] for name in self._hosts}
         self._keys = {host.name: _host_key(folder, host) for host in lab.state.all(Host)}
         try:
             for number, name in enumerate(self._hosts):
-                self._sockets[name] = _bound(address, first_port + number if first_port else 0)
+                self._ports[name] = _bound(address, first_port + number if first_port else 0)
         except OSError:
             self._close_sockets()
             raise
         self.endpoints: Endpoints = {
-            name: (address, bound.getsockname()[1]) for name, bound in self._sockets.items()
+            name: (address, bound.getsockname()[1]) for name, bound in self._ports.items()
         }
         self._selector = selectors.DefaultSelector()
         self._woken, self._waker = socket.socketpair()
@@ -117,7 +118,7 @@ class LabSshServer:
         self._close_sockets()
 
     def _close_sockets(self) -> None:
-        for each in self._sockets.values():
+        for each in (*self._open.values(), *self._ports.values()):
             each.close()
 
     def _wake(self) -> None:
@@ -148,22 +149,23 @@ class LabSshServer:
             gone = [name for name, host in hosts.items() if not is_reachable(host)]
         for name in gone:
             self._hang_up(name)
-        for name in wanted - self._open:
-            self._sockets[name].listen()
-            self._sockets[name].setblocking(False)
-            self._selector.register(self._sockets[name], selectors.EVENT_READ, name)
-        for name in self._open - wanted:
-            self._selector.unregister(self._sockets[name])
-            self._sockets[name].close()
-            self._sockets[name] = _bound(*self.endpoints[name])
+        kept = {name: listening for name, listening in self._open.items() if name in wanted}
+        for name in self._open.keys() - wanted:
+            self._selector.unregister(self._open[name])
+            self._open[name].close()
+        for name in wanted - kept.keys():
+            kept[name] = _bound(*self.endpoints[name])
+            kept[name].listen()
+            kept[name].setblocking(False)
+            self._selector.register(kept[name], selectors.EVENT_READ, name)
         with self._moved:
-            self._open = wanted
+            self._open = kept
             self._moved.notify_all()
 
     def _take(self, name: str) -> None:
         """Greet whoever connects."""
         try:
-            connection, _ = self._sockets[name].accept()
+            connection, _ = self._open[name].accept()
         except OSError:  # it hung up before it was greeted
             return
         connection.setblocking(True)
