@@ -37,7 +37,7 @@ from vgpu_cfg.planning.hosts.host_checks import (
     check_taken_back,
 )
 from vgpu_cfg.planning.hosts.phases import Phases, make_phases
-from vgpu_cfg.planning.hosts.sequence import IN_BIOS, is_by_hand
+from vgpu_cfg.planning.hosts.sequence import IN_BIOS, cold_boot_id, is_by_hand
 from vgpu_cfg.planning.hosts.unknown import unknown_of
 
 
@@ -178,7 +178,7 @@ class HostAssessor:
         host = resolved.view.host
         reported = mark.reason if mark.reason.startswith(f"power {resolved.name} on") else ""
         common: dict[str, Any] = {
-            "id": f"cold boot {resolved.name}",
+            "id": cold_boot_id(resolved.name),
             "subject": resolved.subject,
             "impact": Impact.HOST_COLD_BOOT,
             "host_moid": host.moid,

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.plan.change import (
     Change,
@@ -42,6 +43,26 @@ _EVACUATION_SECONDS = 1800
 def enter_id(host: str) -> str:
     """Return the id of the change by which a host goes down."""
     return f"enter maintenance {host}"
+
+
+def cold_boot_id(host: str) -> str:
+    """Return how the ids of the steps begin by which a host is switched off and on."""
+    return f"cold boot {host}"
+
+
+def by_hand_id(host: str, setting: str) -> str:
+    """Return the id of the manual step for a setting."""
+    return f"by hand {host}: {setting}"
+
+
+def was_acknowledged(step: str, observed: Inventory) -> bool:
+    """Whether an earlier run kept on a host that a step is done, or the host has booted and needs none."""
+    for moid, facts in observed.facts.hosts.items():
+        host = observed.host_by_moid[moid].name
+        known = {cold_boot_id(host), *(by_hand_id(host, setting) for setting in facts.done)}
+        if step in known or (host in step and step in facts.done):
+            return True
+    return False
 
 
 def host_seconds(resolved: ResolvedHost, phases: Phases) -> int:
@@ -284,7 +305,7 @@ class HostSequence:
         if bmc is not None and not by_hand:
             self._append(
                 ColdBootHost(
-                    id=f"cold boot {self.resolved.name}{number}",
+                    id=f"{cold_boot_id(self.resolved.name)}{number}",
                     bmc=bmc,
                     settles=settles,
                     impact=Impact.HOST_COLD_BOOT,
@@ -303,7 +324,7 @@ class HostSequence:
             text = f"{text}{IN_BIOS}: {'; '.join(texts)}"
         self._append(
             ManualStep(
-                id=f"cold boot {self.resolved.name}{number}",
+                id=f"{cold_boot_id(self.resolved.name)}{number}",
                 subject=self.resolved.subject,
                 text=text,
                 proof="; ".join(
@@ -333,7 +354,7 @@ class HostSequence:
         how = filled(self.resolved, drift, drift.setting.how(self.resolved.view, drift.desired).commands)
         self._append(
             ManualStep(
-                id=f"by hand {self.resolved.name}: {drift.desired.id}",
+                id=by_hand_id(self.resolved.name, drift.desired.id),
                 subject=self.resolved.subject,
                 text=text,
                 proof=_proof(self.resolved, drift),

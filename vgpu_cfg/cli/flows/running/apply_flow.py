@@ -104,7 +104,7 @@ def apply(request: PlanRequest, flags: ConnectionFlags, options: PlanOptions, ho
             show_plan(plan, how)
         refuse_errors(plan)
         check_reviewed(request.reviewed, plan)
-        _refuse_unknown_steps(plan, how.done)
+        _refuse_unknown_steps(plan, observed, how.done)
         if not plan.changes:
             refuse_missing(plan, observed, estate.reader, applying.granted)
             applying.settle(observed, plan)
@@ -165,7 +165,7 @@ class _Applying:
         show_plan(plan, self.how)
         refuse_errors(plan)
         if not plan.unknown:
-            _refuse_unknown_steps(plan, self.how.done)
+            _refuse_unknown_steps(plan, observed, self.how.done)
         if not (plan.changes or plan.unknown or self.options.rotate):
             return False
         _refuse_closed_window(plan, observed)
@@ -310,11 +310,13 @@ class _Applying:
         )
 
 
-def _refuse_unknown_steps(plan: Plan, done: tuple[str, ...]) -> None:
-    """Raise BadParameter for a step that the plan does not hold."""
+def _refuse_unknown_steps(plan: Plan, observed: Inventory, done: tuple[str, ...]) -> None:
+    """Raise BadParameter for a step that the plan does not hold, unless an earlier run was told of it."""
+    from vgpu_cfg.planning.hosts.sequence import was_acknowledged
+
     steps = [change.id for change in plan.changes if change.kind == "manual_step"]
     for step in done:
-        if step not in steps:
+        if step not in steps and not was_acknowledged(step, observed):
             hint = did_you_mean(step, steps, noun="manual steps") if steps else "the plan has no manual step"
             raise typer.BadParameter(f"the plan has no step {step!r}: {hint}", param_hint="--done")
 
