@@ -85,3 +85,14 @@ def test_a_host_that_nobody_took_down_is_none_of_them(vgpu_cfg: CommandLine) -> 
     ran = vgpu_cfg.done("destroy", "plan.yaml", "--yes", "--output", "json")
     assert json.loads(ran.out)["outcomes"] == []
     assert "VG531" not in ran.told
+
+
+def test_an_alarm_that_cannot_be_removed_once_is_by_the_same_command(left: CommandLine) -> None:
+    words = ("uncordon", "host:e3.lab", "--yes", "--server", "lab:estate.yaml")
+    refused = {"method": "RemoveAlarm", "kind": "call", "fault": "SystemError", "message": "no"}
+    left.script("estate.yaml", refused)
+    assert left(*words).code == 6
+    assert (down(left), len(kept(left))) == ([], 2)
+    left.script("estate.yaml")
+    left.done(*words)
+    assert kept(left) == []
