@@ -6,7 +6,9 @@ import json
 import os
 import pty
 import re
+import shutil
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -87,19 +89,42 @@ def test_ctrl_c_lets_what_runs_end_and_starts_nothing_more(vgpu_cfg: CommandLine
     assert vgpu_cfg("plan", "--exit-code", PLAN).code == 0
 
 
-def test_ctrl_c_twice_leaves_at_once_and_names_what_still_runs(vgpu_cfg: CommandLine) -> None:
-    with started("apply", "--yes", PLAN, VGPU_CFG_LAB_SPEED="0.02") as process:
+@contextmanager
+def left_twice(*words: str) -> Iterator[str]:
+    """Leave a run by Ctrl-C twice while vCenter makes a VM; yield what it told."""
+    with started(*words, VGPU_CFG_LAB_SPEED="0.1") as process:
         read_until(process, "start   create hvd-02")
         process.send_signal(signal.SIGINT)
         read_until(process, "stopping")
         process.send_signal(signal.SIGINT)
         code, told = end_of(process)
     assert code == 130, told
-    assert re.search(r"task-\d+: 'create hvd-0[12]' still ran in vCenter", told)
+    yield told
 
-    vgpu_cfg.lab(ESTATE).run_until_idle()  # what vCenter had begun comes to its end
-    vgpu_cfg.done("apply", "--yes", PLAN)
+
+def test_ctrl_c_twice_leaves_at_once_and_the_same_command_waits_for_what_still_runs(
+    vgpu_cfg: CommandLine,
+) -> None:
+    vgpu_cfg.machine = socket.gethostname()
+    with left_twice("apply", "--yes", PLAN) as told:
+        assert re.search(r"task-\d+: 'create hvd-0[12]' still ran in vCenter", told)
+        assert "its locks stay: the next command here waits for that and removes them" in told
+    ran = vgpu_cfg.done("apply", "--yes", PLAN)
+    assert "has ended, and vCenter goes on: CloneVM of" in ran.told
+    assert "going on beside" not in ran.told
     assert vgpu_cfg.look(ESTATE).vms == {"hvd-01", "hvd-02"}
+    assert vgpu_cfg("plan", "--exit-code", PLAN).code == 0
+    assert vgpu_cfg.lab(ESTATE).state.alarms == []
+
+
+def test_unlock_elsewhere_waits_for_what_the_run_began(vgpu_cfg: CommandLine) -> None:
+    with left_twice("apply", "--yes", PLAN):
+        shutil.rmtree(vgpu_cfg.state_folder / "locks")  # as on another machine
+    held = json.loads(vgpu_cfg.done("unlock", "--server", f"lab:{ESTATE}", "--output", "json").out)
+    (run,) = held["runs"]
+    ran = vgpu_cfg.done("unlock", run["run"], "--server", f"lab:{ESTATE}", "--force", "--yes")
+    assert "vCenter goes on: CloneVM of" in ran.told
+    vgpu_cfg.done("apply", "--yes", PLAN)
     assert vgpu_cfg("plan", "--exit-code", PLAN).code == 0
 
 

@@ -548,6 +548,8 @@ class _Run:
                 self._skip(other, f"the run stopped at its first failure, {change.id!r}")
 
     def _abandon(self, message: str, remedy: str = "") -> None:
+        if any(one.look is None and one.resume_at is None for one in self._running.values()):
+            self._session.locks.leave()  # each of these waits for a task, or was interrupted in its request
         for running in list(self._running.values()):
             if running.task is not None:
                 self._in_flight.append((running.task, running.change.id))

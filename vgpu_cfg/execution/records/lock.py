@@ -67,6 +67,7 @@ class RunLocks:
         self._is_lost = False
         self._is_alone = False
         self._is_unsure = False
+        self._is_left = False
         self._proof = FileLock(_proof(folder, holder.run), mode=PRIVATE, is_singleton=False)
 
     def __enter__(self) -> Self:
@@ -180,6 +181,13 @@ class RunLocks:
         else:
             self._at_next_beat = do
 
+    def leave(self) -> None:
+        """Keep the locks past the end of the run: vCenter goes on with what it began.
+
+        The next run here finds that this one has ended, and takes them over once that has come to its end.
+        """
+        self._is_left = True
+
     def _make(self, name: LockName) -> str:
         for _ in range(_MOST_TRIES):
             made = self._ask_for(name)
@@ -220,7 +228,6 @@ class RunLocks:
     def _take_away(self, dead: LockHolder, locks: Locks) -> None:
         """Remove the locks of a run that has ended on this machine without giving them back.
 
-        What it had begun at vCenter goes on there: that is waited for, nothing can be planned meanwhile.
         Raises NotPermitted where the account lacks what locks take, before vCenter's events tell of that run.
         """
         left = locks.of_run(dead.run)
@@ -228,28 +235,20 @@ class RunLocks:
         if missing:
             self._say(self._stays(dead.run, [lock.name for lock in left]))
             raise _not_permitted(missing)
-        self._await_tasks(dead, left[0].account)
-        remove_locks(dead.run, locks, self._keeper, self._log, self._say)
+        remove_locks(dead.run, locks, self._keeper, self._log, self._clock, self._say)
         with contextlib.suppress(OSError):
             _proof(self._folder, dead.run).unlink(missing_ok=True)
         self._say(f"run {dead.run} ({dead}) has ended without giving its locks back; they are removed")
 
-    def _await_tasks(self, dead: LockHolder, account: str) -> None:
-        deadline = self._clock.now() + _LONGEST_WAIT
-        is_told = False
-        while tasks := self._keeper.running_tasks(account):
-            if not is_told:
-                self._say(
-                    f"run {dead.run} was killed, and vCenter goes on: {', '.join(tasks)}; waiting for it"
-                )
-                is_told = True
-            if self._clock.now() >= deadline:
-                self._say(f"going on beside {', '.join(tasks)}")
-                return
-            self._clock.pause(_POLL_SECONDS)
-
     def _give_back(self) -> None:
         """Remove all locks, the one with the heartbeat last; what fails is told."""
+        if self._is_left and self._held:
+            self._say(
+                f"vCenter goes on with what run {self.holder.run} began, so its locks stay: the next command "
+                "here waits for that and removes them, elsewhere "
+                f"`{unlock_command(self.holder.run, self._keeper.server)}` does"
+            )
+            return
         for _, moid in reversed(list(self._held.values())):
             try:
                 self._keeper.remove(moid)
@@ -275,15 +274,18 @@ class RunLocks:
 
 
 def remove_locks(
-    run: str, locks: Locks, keeper: LockKeeper, log: RunLog, say: Callable[[str], None]
+    run: str, locks: Locks, keeper: LockKeeper, log: RunLog, clock: RunClock, say: Callable[[str], None]
 ) -> tuple[Lock, ...]:
     """Remove the locks of a run that is dead, once vCenter's events tell of it; return them.
 
-    It may have died before it wrote there itself; where it has not, both entries are of one run. That it
+    What the run had begun at vCenter goes on there: that is waited for, nothing can be planned meanwhile.
+    The run may have died before it wrote there itself; where it has not, both entries are of one run. That it
     cannot be written is told, and keeps no lock. Raises VCenterError where a lock cannot be removed.
     """
     held = locks.of_run(run)
     entry = entry_of_lock(held[0]) if held else None
+    if held:
+        _await_tasks(run, held[0].account, keeper, clock, say)
     if entry is not None:
         late = (locks.now - locks.beat_of(run)).total_seconds()
         try:
@@ -293,6 +295,21 @@ def remove_locks(
     for lock in reversed(held):
         keeper.remove(lock.moid)
     return held
+
+
+def _await_tasks(
+    run: str, account: str, keeper: LockKeeper, clock: RunClock, say: Callable[[str], None]
+) -> None:
+    deadline = clock.now() + _LONGEST_WAIT
+    is_told = False
+    while tasks := keeper.running_tasks(account):
+        if not is_told:
+            say(f"run {run} has ended, and vCenter goes on: {', '.join(tasks)}; waiting for it")
+            is_told = True
+        if clock.now() >= deadline:
+            say(f"going on beside {', '.join(tasks)}")
+            return
+        clock.pause(_POLL_SECONDS)
 
 
 def has_ended(folder: Path, holder: LockHolder, machine: str) -> bool:

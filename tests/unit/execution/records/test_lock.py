@@ -125,7 +125,7 @@ def test_what_a_killed_run_had_begun_is_waited_for_and_not_for_ever(
     keeper = FakeLocks(running=[("CloneVM of ubuntu",)] * times)
     with killed(keeper, tmp_path, DEMO), run_of(keeper, tmp_path, "two") as locks:
         locks.take(DEMO)
-    assert "run dead was killed, and vCenter goes on: CloneVM of ubuntu; waiting for it" in said[0]
+    assert "run dead has ended, and vCenter goes on: CloneVM of ubuntu; waiting for it" in said[0]
     assert sum(call.startswith("tasks of") for call in keeper.calls) == waits + 1
     assert ("going on beside CloneVM of ubuntu" in said) == (times == 1000)
 
@@ -372,5 +372,5 @@ def test_what_was_read_beside_the_lock_of_a_run_that_has_ended_is_read_again(tmp
         locks.take(DEMO_BY_ID)
         assert not locks.is_alone(keeper.read())
         assert [lock.name for lock in keeper.held.values()] == [DEMO_BY_ID]
-        assert "run dead was killed, and vCenter goes on: CloneVM of ubuntu" in said[0]
+        assert "run dead has ended, and vCenter goes on: CloneVM of ubuntu" in said[0]
         assert locks.is_alone(keeper.read())

@@ -53,7 +53,7 @@ def unlock(flags: ConnectionFlags, start: str, output: OutputFormat, *, force: b
         ask(f"Remove {'this lock' if count == 1 else f'these {count} locks'}?", yes=yes)
         found = estate.locks.read()  # an answer may take a night
         _refuse_alive(found, run, force=force)
-        removed = remove_locks(run, found, estate.locks, estate.run_log, show.say)
+        removed = remove_locks(run, found, estate.locks, estate.run_log, estate.clock, show.say)
     show_locks.removed(run, removed, output)
 
 
