@@ -43,7 +43,6 @@ from vgpu_cfg.model.plan.host_change import (
 )
 from vgpu_cfg.model.plan.vm_spec import VmSpec
 from vgpu_cfg.planning.expand.ranges import fold_names
-from vgpu_cfg.planning.findings.checks import CHECKS
 from vgpu_cfg.planning.findings.codes import Code
 
 Edits = Mapping[str, Sequence[str]]
@@ -123,7 +122,7 @@ def findings_of(plan: Plan) -> list[Finding]:
 
 
 def _head(found: Diagnostic) -> str:
-    usual = CHECKS[Code(found.code)].severity
+    usual = Code(found.code).severity
     weight = "" if found.severity is usual else f" ({found.severity})"
     return f"{found.code} {found.subject.name}{weight}"
 

@@ -21,7 +21,7 @@ from vgpu_cfg.lab import open_lab
 from vgpu_cfg.lab.simulation.clock import VirtualClock
 from vgpu_cfg.lab.simulation.faults import FaultScript
 from vgpu_cfg.plan_loading import load_plan
-from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.settings.connection import ConfigFile, Context, Environment
 from vgpu_cfg.settings.lab import LabSettings
 from vgpu_cfg.settings.quotas import read_quotas

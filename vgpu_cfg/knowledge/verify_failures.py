@@ -87,7 +87,7 @@ class Failure:
     """
 
     code: VerifyCode
-    title: str
+    summary: str
     basis: Literal["verified", "recalled", "field"]
     meaning: str
     remedy: str

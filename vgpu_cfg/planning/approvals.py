@@ -9,7 +9,7 @@ from vgpu_cfg.model.approvals import Approval
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.plan.base import Subject
 from vgpu_cfg.model.plan.disturbed import Disturbed
-from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.findings.wording import listed

@@ -26,7 +26,7 @@ from vgpu_cfg.planning.estate.orphans import orphans_to_delete, report_orphans
 from vgpu_cfg.planning.estate.ownership import Ownership, assess_ownership, marked_moids, others_moids
 from vgpu_cfg.planning.estate.site import Site, check_networks, with_own_networks
 from vgpu_cfg.planning.findings.blocked import blocked_changes
-from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.differences import DIFFERENCES_OF_VMS
 from vgpu_cfg.planning.findings.options import PlanOptions

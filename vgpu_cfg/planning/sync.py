@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from vgpu_cfg.model.plan.change import Plan
 from vgpu_cfg.model.plan.severity import Severity
-from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.differences import DIFFERENCES_OF_HOSTS, DIFFERENCES_OF_VMS
 
 _DIFFERENCES = frozenset({Code.SETTING_DIFFERS, Code.SHELL_LEFT_OPEN})

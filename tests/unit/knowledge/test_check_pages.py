@@ -10,7 +10,7 @@ from tests.architecture.sources import ROOT
 from vgpu_cfg.knowledge import check_pages
 from vgpu_cfg.knowledge.check_pages import make_page, page_folder, read_page
 from vgpu_cfg.knowledge.verify_failures import FAILURES
-from vgpu_cfg.planning.findings.checks import CHECKS
+from vgpu_cfg.planning.findings.codes import Code
 
 PAGE = """# VG301: too little memory
 
@@ -77,4 +77,4 @@ def test_every_page_is_read_with_its_parts(code: str) -> None:
     assert page.title
     assert {"Why it matters", "How to be sure"} <= {section.heading for section in page.sections}
     assert all(section.text for section in page.sections)
-    assert code in {one.value for one in (*CHECKS, *FAILURES)}
+    assert code in {one.value for one in (*Code, *FAILURES)}

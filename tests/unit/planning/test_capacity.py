@@ -9,7 +9,7 @@ from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.model.plan_file import GpuEntry
 from vgpu_cfg.model.vgpu import Sharing, VgpuProfile
 from vgpu_cfg.planning.capacity.host_capacity import CapacityReader, HostCapacity
-from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.findings.codes import Code
 
 A, B = "0000:21:00.0", "0000:e2:00.0"
 CATALOG = load_catalog()

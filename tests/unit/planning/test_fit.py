@@ -9,7 +9,7 @@ from tests.unit.planning import desired_plans as desires
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.model.observed.inventory import DeviceGroupInfo
 from vgpu_cfg.model.vgpu import VgpuProfile
-from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.pool.fit import Gain, next_step
 from vgpu_cfg.planning.pool.shapes import CurrentHosts, Fits
 

@@ -6,7 +6,7 @@ from vgpu_cfg.catalog import ProfileEntry, load_catalog
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode
 from vgpu_cfg.planning.capacity.gpu_state import GpuState, Held, arrange
 from vgpu_cfg.planning.capacity.vgpu_need import VgpuNeed, needs_of
-from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.findings.codes import Code
 
 CATALOG = load_catalog()
 ENTRIES = [entry for board in CATALOG.boards.values() for entry in board.profiles]

@@ -22,7 +22,7 @@ from vgpu_cfg.planning.capacity.nic_needs import (
     is_matching,
     refuse_nics,
 )
-from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.vms.checks.nic_checks import explain_nics
 
 WHOLE, VIRTUAL = NicKind.PASSTHROUGH, NicKind.SRIOV

@@ -14,7 +14,7 @@ from vgpu_cfg.model.plan_values import NumaPolicy, Spread
 from vgpu_cfg.planning.capacity.host_capacity import CapacityReader, Claim
 from vgpu_cfg.planning.capacity.nic_needs import NicKind, NicNeed
 from vgpu_cfg.planning.capacity.vgpu_need import needs_of
-from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.placement.demand import Demand, Shape
 from vgpu_cfg.planning.placement.expectation import expect_gpus
 from vgpu_cfg.planning.placement.greedy import GreedyPlacer

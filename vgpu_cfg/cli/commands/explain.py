@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from vgpu_cfg.knowledge.verify_failures import Failure
     from vgpu_cfg.model.observed.inventory import Inventory
     from vgpu_cfg.model.observed.vm import Vm
-    from vgpu_cfg.planning.findings.checks import Check
+    from vgpu_cfg.planning.findings.codes import Code
     from vgpu_cfg.planning.remedies.diagnosis import Diagnosis
     from vgpu_cfg.ports import InventoryReader
     from vgpu_cfg.settings.connection import Connection
@@ -71,31 +71,31 @@ def explain(
 # ---------------------------------------------------------------- codes
 
 
-def _page(word: str) -> tuple[Check | Failure, CheckPage]:
+def _page(word: str) -> tuple[Code | Failure, CheckPage]:
     from vgpu_cfg.errors import NotFound
     from vgpu_cfg.knowledge.check_pages import read_page
     from vgpu_cfg.knowledge.verify_failures import FAILURES, failure_of
-    from vgpu_cfg.planning.findings.checks import CHECKS, check_of
+    from vgpu_cfg.planning.findings.codes import Code, code_of
 
     code = word.upper()
-    check = check_of(code) or failure_of(code)
+    check = code_of(code) or failure_of(code)
     if check is None:
         from vgpu_cfg.documents import did_you_mean
 
-        known = [one.value for one in (*CHECKS, *FAILURES)]
+        known = [one.value for one in (*Code, *FAILURES)]
         remedy = did_you_mean(code, known) or "docs/reference/checks/README.md lists them all"
         raise NotFound(f"there is no check {code}", subject="checks", remedy=remedy)
     page = read_page(code)
     if page is None:
         raise NotFound(
-            f"{code} ({check.title}) has no page in this installation",
+            f"{code} ({check.summary}) has no page in this installation",
             subject=f"docs/reference/checks/{code}.md",
             remedy="what the plan says of it is all there is here; a later vgpu-cfg may have the page",
         )
     return check, page
 
 
-def _show_pages(pages: list[tuple[Check | Failure, CheckPage]], output: OutputFormat) -> None:
+def _show_pages(pages: list[tuple[Code | Failure, CheckPage]], output: OutputFormat) -> None:
     from rich.text import Text
 
     from vgpu_cfg.cli.output import show

@@ -19,7 +19,7 @@ from vgpu_cfg.model.guests.addresses import ADDRESSES_KEY, parse_addresses
 from vgpu_cfg.model.observed.inventory import Host, Inventory
 from vgpu_cfg.model.observed.vm import VirtualNic, Vm
 from vgpu_cfg.planning.estate.site import find_named
-from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 
 VMXNET3 = "vmxnet3"

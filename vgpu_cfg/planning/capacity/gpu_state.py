@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from vgpu_cfg.catalog import Board
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode
 from vgpu_cfg.planning.capacity.vgpu_need import VgpuNeed
-from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.findings.codes import Code
 
 _MOST_ARRANGEMENTS = 500
 _BIG_INSTANCE = 4

@@ -22,7 +22,7 @@ from vgpu_cfg.planning.capacity.nic_functions import FunctionPool, read_function
 from vgpu_cfg.planning.capacity.peer_groups import peer_sets
 from vgpu_cfg.planning.capacity.topology import Topologies
 from vgpu_cfg.planning.capacity.vgpu_need import VgpuNeed, make_variants, needs_of
-from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.wording import is_at_least
 
 MIXED_SERIES_FROM = (8, 0, 2)

@@ -16,7 +16,7 @@ from vgpu_cfg.catalog.nic_model import MELLANOX
 from vgpu_cfg.model.observed.inventory import Host, PciDevice
 from vgpu_cfg.planning.capacity.host_capacity import PassthroughSlot
 from vgpu_cfg.planning.capacity.nic_functions import FunctionPool
-from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.findings.codes import Code
 
 _UNKNOWN_NODE, _FAR, _OFF_SWITCH = 100, 10_000, 1_000_000
 """What a choice costs: a node that is not told, another node than the GPUs', another switch."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.plan.change import Subject
-from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.findings.wording import counted

@@ -10,7 +10,7 @@ from vgpu_cfg.model.observed.host_facts import HostMark
 from vgpu_cfg.model.observed.inventory import Connection, Host, Inventory
 from vgpu_cfg.model.plan.change import Subject
 from vgpu_cfg.model.plan.host_change import ExitMaintenance, HostRef
-from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import PlanOptions
 

@@ -17,7 +17,7 @@ from vgpu_cfg.model.observed.vm import Vm, VmOrigin
 from vgpu_cfg.model.plan.change import Subject
 from vgpu_cfg.planning.estate.ownership import Ownership, refuse_to_delete
 from vgpu_cfg.planning.estate.protection import Protection
-from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import PlanOptions
 

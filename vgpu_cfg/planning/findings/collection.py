@@ -9,7 +9,7 @@ from vgpu_cfg.model.desired import DesiredPlan, DesiredVm
 from vgpu_cfg.model.plan.change import Diagnostic, Hindrance, Subject
 from vgpu_cfg.model.plan.severity import Severity
 from vgpu_cfg.planning.expand.ranges import fold_names
-from vgpu_cfg.planning.findings.checks import CHECKS, Basis, Check, Code, check_of
+from vgpu_cfg.planning.findings.codes import Basis, Code, code_of
 from vgpu_cfg.planning.findings.wording import as_counted
 
 _OfVms = tuple[Code, Severity, str, str, tuple[Hindrance, ...]]
@@ -78,10 +78,9 @@ class Findings:
 
     def severity_of(self, code: Code, severity: Severity | None = None) -> Severity:
         """Say how much a finding weighs in this plan."""
-        check = CHECKS[code]
-        weight = severity or check.severity
+        weight = severity or code.severity
         desired = self.relaxed.get(code.value)
-        if desired is None or (_WEIGHT[desired] > _WEIGHT[weight] and not check.is_relaxable):
+        if desired is None or (_WEIGHT[desired] > _WEIGHT[weight] and not code.is_relaxable):
             return weight
         return desired
 
@@ -124,16 +123,16 @@ class Findings:
 
     def _assess_relaxation(self, plan: str, code: str, severity: Severity) -> None:
         subject = Subject(kind="plan", name=plan)
-        check = check_of(code)
-        if check is None:
+        known = code_of(code)
+        if known is None:
             message = f"`checks` names {code}, which is no code of a finding"
             self.add(Code.CHECK_NOT_RELAXABLE, subject, message, "docs/reference/checks lists the codes")
-        elif _WEIGHT[severity] > _WEIGHT[check.severity] and not check.is_relaxable:
-            message = f"{code} ({check.title}) cannot be made a {severity}: {_why_not(check)}"
+        elif _WEIGHT[severity] > _WEIGHT[known.severity] and not known.is_relaxable:
+            message = f"{code} ({known.summary}) cannot be made a {severity}: {_why_not(known)}"
             self.add(Code.CHECK_NOT_RELAXABLE, subject, message, f"remove {code} from `checks`")
 
 
-def _why_not(check: Check) -> str:
-    if check.basis is Basis.VERIFIED:
+def _why_not(code: Code) -> str:
+    if code.basis is Basis.VERIFIED:
         return "it rests on a verified fact"
     return "without it there is still nothing to plan"

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from vgpu_cfg.model.guests.gpu_modules import CudaModule
 from vgpu_cfg.model.guests.modules import DriverModule
-from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.guests.drivers import branch_of_package
 from vgpu_cfg.planning.guests.stage import GuestUpdate

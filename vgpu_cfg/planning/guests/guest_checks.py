@@ -15,7 +15,7 @@ from vgpu_cfg.model.guests.training_modules import ImageModule
 from vgpu_cfg.model.guests.user_data import OWN_VALUES
 from vgpu_cfg.model.plan.change import StageGuest
 from vgpu_cfg.model.plan.severity import Severity
-from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.wording import gib, listed
 from vgpu_cfg.planning.guests.cuda_checks import check_cuda

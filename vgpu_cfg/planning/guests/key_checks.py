@@ -9,7 +9,7 @@ from vgpu_cfg.model.guests.modules import LicenceModule
 from vgpu_cfg.model.guests.training_modules import RegistryModule
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.plan.change import StageGuest, Subject
-from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.guests.plan_keys import KEYS, Held, KeysOfGuests, keys_in, marks_of
 from vgpu_cfg.planning.guests.stage import GuestUpdate

@@ -20,7 +20,7 @@ from vgpu_cfg.model.desired import DesiredHosts, DesiredPlan
 from vgpu_cfg.model.observed.inventory import Cluster, Inventory
 from vgpu_cfg.model.plan.change import Edit, SetClusterOption, SetVCenterOption, Subject
 from vgpu_cfg.planning.estate.protection import Protection
-from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.wording import is_at_least
 from vgpu_cfg.planning.host_settings.select import hosts_of

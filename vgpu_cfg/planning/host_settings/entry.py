@@ -16,7 +16,7 @@ from vgpu_cfg.model.observed.host_facts import ClusterFacts, FactGroup, HostFact
 from vgpu_cfg.model.observed.inventory import Cluster, Gpu, Host, HostNic, PciDevice
 from vgpu_cfg.model.plan.change import Impact, SettingTarget
 from vgpu_cfg.model.plan.host_change import HostWrite
-from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.findings.codes import Code
 
 
 @dataclass(frozen=True, slots=True)

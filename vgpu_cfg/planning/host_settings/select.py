@@ -13,7 +13,7 @@ from vgpu_cfg.model.observed.inventory import Cluster, Host, Inventory
 from vgpu_cfg.model.plan.change import Subject
 from vgpu_cfg.planning.estate.protection import Protection
 from vgpu_cfg.planning.estate.site import find_named, inside
-from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import PlanOptions, matches_any
 from vgpu_cfg.planning.findings.wording import as_counted, listed

@@ -13,7 +13,7 @@ from vgpu_cfg.model.plan.change import Impact, ManualStep
 from vgpu_cfg.model.plan.host_change import ColdBootHost, HostRef
 from vgpu_cfg.model.plan.severity import Severity
 from vgpu_cfg.model.plan.unknown import UnknownHost
-from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.findings.wording import is_at_least, version_tuple

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from vgpu_cfg.model.desired import DesiredHosts
 from vgpu_cfg.model.plan.host_change import BmcRef
-from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.wording import listed
 from vgpu_cfg.planning.host_settings.resolved_host import ResolvedHost

@@ -12,7 +12,7 @@ from vgpu_cfg.model.observed.host_facts import DepotLook, FactGroup
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.plan.host_change import EsxcliWrite
 from vgpu_cfg.model.plan.severity import Severity
-from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.host_settings.entry import DesiredSetting, HostSetting, HostView

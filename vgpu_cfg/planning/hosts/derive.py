@@ -21,7 +21,7 @@ from vgpu_cfg.model.rdma import asks_rdma
 from vgpu_cfg.model.vgpu import Sharing
 from vgpu_cfg.planning.addresses.nic_addresses import own_vms
 from vgpu_cfg.planning.estate.site import find_named
-from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.wording import listed
 from vgpu_cfg.planning.host_settings.match import gpu_rules

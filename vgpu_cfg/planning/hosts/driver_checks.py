@@ -8,7 +8,7 @@ from datetime import datetime
 from vgpu_cfg.catalog.driver_branches import DriverBranch, load_driver_branches
 from vgpu_cfg.model.plan.change import Canary, Change
 from vgpu_cfg.model.plan.host_change import ChangeHost
-from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.wording import listed
 from vgpu_cfg.planning.host_settings.gpus.driver import branch_of, driver_facts

@@ -10,7 +10,7 @@ from vgpu_cfg.model.observed.inventory import Host, Inventory
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.plan.change import SetClusterOption, SetVCenterOption
 from vgpu_cfg.planning.estate.ownership import is_marked
-from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.findings.wording import gib, listed

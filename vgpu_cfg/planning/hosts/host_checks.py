@@ -14,7 +14,7 @@ from vgpu_cfg.model.plan.change import Subject
 from vgpu_cfg.model.plan.severity import Severity
 from vgpu_cfg.model.plan_values import Disruption, NicUse
 from vgpu_cfg.planning.estate.left_down import report_left, way_back
-from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.wording import listed
 from vgpu_cfg.planning.host_settings.gpus.driver import driver_facts

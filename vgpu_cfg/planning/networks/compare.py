@@ -21,7 +21,7 @@ from vgpu_cfg.model.plan.change import ChangeNetwork, Edit, Subject
 from vgpu_cfg.model.plan.host_change import EditSwitch, MakeSwitch, SetPortgroup
 from vgpu_cfg.model.rdma import network_mtu
 from vgpu_cfg.planning.estate.site import datacenter_of, find_named
-from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.host_settings.entry import HostView
 from vgpu_cfg.planning.host_settings.match import nic_rules

@@ -19,7 +19,7 @@ from vgpu_cfg.planning.capacity.numa import NodeState, choose_nodes, numa_level,
 from vgpu_cfg.planning.capacity.passthrough_slots import is_match, match_slots
 from vgpu_cfg.planning.capacity.peer_groups import group_of, has_group_api
 from vgpu_cfg.planning.capacity.vgpu_need import VgpuNeed
-from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.wording import is_at_least, version_tuple
 from vgpu_cfg.planning.placement.demand import Demand, Shape, Variant
 

@@ -14,7 +14,7 @@ from vgpu_cfg.model.vgpu import Sharing, VgpuMode
 from vgpu_cfg.planning.capacity.gpu_state import GpuState
 from vgpu_cfg.planning.capacity.host_capacity import CapacityReader, HostCapacity
 from vgpu_cfg.planning.capacity.vgpu_need import VgpuNeed
-from vgpu_cfg.planning.findings.checks import CHECKS, Code
+from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.pool.nvlink import find_lost_links
 from vgpu_cfg.planning.pool.stranding import Stranding, find_stranded
 
@@ -224,7 +224,7 @@ def obstacle_text(state: GpuState, gpu: Gpu) -> str:
         case None:
             return ""
         case _:
-            return CHECKS[state.obstacle].title
+            return state.obstacle.summary
 
 
 def out_of_use(host: Host, pci_id: str = "") -> str:

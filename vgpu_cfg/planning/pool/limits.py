@@ -9,7 +9,7 @@ from typing import TypeAlias
 from vgpu_cfg.planning.capacity.gpu_state import GpuState
 from vgpu_cfg.planning.capacity.peer_groups import has_group_api
 from vgpu_cfg.planning.capacity.vgpu_need import VgpuNeed
-from vgpu_cfg.planning.findings.checks import CHECKS, Code
+from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.wording import counted, gib, listed, node_list, whole_gib
 from vgpu_cfg.planning.placement.demand import Shape, Variant
 from vgpu_cfg.planning.placement.host_state import HostState
@@ -157,7 +157,7 @@ def _gpu_text(code: Code, refused: _Refused, gpus: str, vms: Sequence[str]) -> s
         case Code.SPREAD_IMPOSSIBLE:
             return f"{gpus} {verb} taken by a VM of this line"
         case _:
-            return f"{gpus}: {CHECKS[code].title}"
+            return f"{gpus}: {code.summary}"
 
 
 def _has_others_and_room(gpu: GpuState) -> bool:
@@ -176,7 +176,7 @@ def _host_text(code: Code, host: HostState, shape: Shape) -> str:
         case Code.SPREAD_IMPOSSIBLE:
             return "one VM of this line for each host"
         case _:
-            return CHECKS[code].title
+            return code.summary
 
 
 def _variant_text(code: Code, host: HostState, variant: Variant) -> str:
@@ -189,7 +189,7 @@ def _variant_text(code: Code, host: HostState, variant: Variant) -> str:
         case Code.TOO_MANY_VGPUS:
             return f"allows fewer than {len(variant)} vGPUs in a VM"
         case _:
-            return CHECKS[code].title
+            return code.summary
 
 
 def _names(variant: Variant) -> str:
@@ -199,5 +199,5 @@ def _names(variant: Variant) -> str:
 def _device_limit(code: Code, host: HostState) -> Limit:
     vms = tuple(vm for vm in dict.fromkeys(host.holders.values()) if vm != COPY)
     if code is not Code.PASSTHROUGH_TAKEN:
-        return Limit(code, CHECKS[code].title)
+        return Limit(code, code.summary)
     return Limit(code, f"all such devices in use{f' ({listed(vms)})' if vms else ''}", vms=vms)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.vms.checks.nic_checks import NIC_REMEDIES
 
 FARTHEST_FIRST = (

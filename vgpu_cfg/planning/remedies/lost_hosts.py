@@ -19,7 +19,7 @@ from vgpu_cfg.planning.estate.lost import step_of_return
 from vgpu_cfg.planning.estate.ownership import assess_ownership
 from vgpu_cfg.planning.estate.protection import Protection
 from vgpu_cfg.planning.expand.ranges import fold_names
-from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.placement.candidates import make_query
 from vgpu_cfg.planning.vms.lookup.moving import is_restarted_by_ha, why_tied

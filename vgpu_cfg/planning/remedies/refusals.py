@@ -14,7 +14,7 @@ from vgpu_cfg.planning.capacity.nic_needs import host_functions
 from vgpu_cfg.planning.capacity.peer_groups import has_group_api
 from vgpu_cfg.planning.capacity.vgpu_need import VgpuNeed
 from vgpu_cfg.planning.expand.ranges import fold_names
-from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.wording import as_counted, counted, gib, listed, node_list, whole_gib
 from vgpu_cfg.planning.placement.demand import Shape, counted_names
 from vgpu_cfg.planning.placement.host_state import HostState

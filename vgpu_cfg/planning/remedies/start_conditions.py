@@ -18,7 +18,7 @@ from vgpu_cfg.model.observed.vm import PassthroughDevice, Vm, VmDetail
 from vgpu_cfg.planning.capacity.hardware import highest_version, least_version, passthrough_limit, vgpu_limit
 from vgpu_cfg.planning.capacity.host_capacity import CapacityReader, HostCapacity
 from vgpu_cfg.planning.capacity.mmio import SIZE_KEY, USE_KEY, mmio_size_gb
-from vgpu_cfg.planning.findings.checks import CHECKS, Code
+from vgpu_cfg.planning.findings.codes import Code
 
 MOST_CPUS = 128
 """More vCPUs need a virtual IOMMU, which is refused beside a vGPU unless it is allowed."""
@@ -315,7 +315,7 @@ def _no_room(resolved: _VmOnHost, profile: str, refusals: list[tuple[str, Code]]
     for code, pci_ids in by_code.items():
         holders = sorted({name for pci_id in pci_ids for name in held.get(pci_id, ())})
         by = f", with {', '.join(holders)}" if holders else ""
-        reasons.append(f"{', '.join(pci_ids)} {_REFUSALS.get(code, CHECKS[code].title)}{by} ({code})")
+        reasons.append(f"{', '.join(pci_ids)} {_REFUSALS.get(code, code.summary)}{by} ({code})")
     reported = "; ".join(reasons) or "it has no GPU for vGPUs"
     return f"no GPU of {resolved.host.name} takes {profile} now: {reported}"
 

@@ -19,7 +19,7 @@ from vgpu_cfg.model.plan.change import (
 )
 from vgpu_cfg.model.plan.host_change import EditSwitch
 from vgpu_cfg.model.plan.vm_spec import GrowDisk, NewDisk
-from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.host_settings.table import setting
 

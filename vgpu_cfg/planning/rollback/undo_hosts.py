@@ -26,7 +26,7 @@ from vgpu_cfg.model.plan.change import (
     Subject,
 )
 from vgpu_cfg.model.plan.severity import Severity
-from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.host_settings.entry import DesiredSetting, HostSetting

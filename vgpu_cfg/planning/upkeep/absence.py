@@ -19,7 +19,7 @@ from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.plan.change import Plan, PowerOffVm, PowerOnVm, RelocateVm
 from vgpu_cfg.planning.capacity.nic_functions import SRIOV
-from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.upkeep.away import (
     Away,
     AwayCluster,

@@ -19,7 +19,7 @@ from vgpu_cfg.model.plan.change import Change, Plan, SetAttributes, Subject
 from vgpu_cfg.model.plan.severity import Severity
 from vgpu_cfg.planning.estate.left_down import bring_back
 from vgpu_cfg.planning.estate.protection import Protection
-from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.wording import as_counted
 from vgpu_cfg.planning.moves.movables import OwnHost

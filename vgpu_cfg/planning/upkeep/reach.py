@@ -9,7 +9,7 @@ from vgpu_cfg.model.observed.inventory import Host, Inventory
 from vgpu_cfg.model.plan.change import Diagnostic, Plan, Subject
 from vgpu_cfg.planning.estate.protection import Protection
 from vgpu_cfg.planning.estate.site import inside
-from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 
 

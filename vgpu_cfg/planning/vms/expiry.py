@@ -19,7 +19,7 @@ from vgpu_cfg.planning.estate.lost import Intent, can_go
 from vgpu_cfg.planning.estate.own import own_vms
 from vgpu_cfg.planning.estate.protection import Protection
 from vgpu_cfg.planning.estate.site import Site
-from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.findings.wording import as_counted

@@ -27,7 +27,7 @@ from vgpu_cfg.planning.estate.left_down import bring_all_back
 from vgpu_cfg.planning.estate.lost import GIVEN_UP, can_go
 from vgpu_cfg.planning.estate.reserved import give_back
 from vgpu_cfg.planning.estate.site import Site
-from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.findings.wording import listed

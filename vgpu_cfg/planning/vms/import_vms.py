@@ -22,7 +22,7 @@ from vgpu_cfg.planning.estate.own import as_imported, own_vms
 from vgpu_cfg.planning.estate.ownership import marked_moids
 from vgpu_cfg.planning.estate.protection import PLAN_FILE, Protection
 from vgpu_cfg.planning.estate.site import Site
-from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.findings.wording import as_counted, gib, listed

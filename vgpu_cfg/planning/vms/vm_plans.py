@@ -16,7 +16,7 @@ from vgpu_cfg.planning.addresses.nic_addresses import AddressBook, NicAddress
 from vgpu_cfg.planning.capacity.hardware import highest_version, least_known
 from vgpu_cfg.planning.capacity.numa import nodes_of_affinity
 from vgpu_cfg.planning.capacity.topology import Topologies
-from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.findings.wording import listed

@@ -9,20 +9,20 @@ from vgpu_cfg.knowledge.check_pages import CheckPage
 from vgpu_cfg.knowledge.faults import WHERE_TO_LOOK, Found
 from vgpu_cfg.knowledge.verify_failures import Failure
 from vgpu_cfg.knowledge.vm_log import line_text
-from vgpu_cfg.planning.findings.checks import Check
+from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.render.data.format import FORMAT, Data
 
 if TYPE_CHECKING:
     from vgpu_cfg.planning.remedies.diagnosis import Diagnosis
 
 
-def pages_data(pages: Iterable[tuple[Check | Failure, CheckPage]]) -> Data:
+def pages_data(pages: Iterable[tuple[Code | Failure, CheckPage]]) -> Data:
     """Return the pages of checks, divided at their headings; the texts are Markdown."""
     return _document(
         checks=[
             {
-                "code": check.code.value,
-                "title": check.title,
+                "code": page.code,
+                "title": check.summary,
                 "severity": check.severity.value,
                 "basis": str(check.basis),
                 "sections": [section.model_dump() for section in page.sections],

@@ -15,15 +15,15 @@ from vgpu_cfg.render.layout.lines import both_ends
 if TYPE_CHECKING:
     from vgpu_cfg.knowledge.check_pages import CheckPage
     from vgpu_cfg.knowledge.verify_failures import Failure
-    from vgpu_cfg.planning.findings.checks import Check
+    from vgpu_cfg.planning.findings.codes import Code
 
 _SEVERITIES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.INFO: "cyan"}
 
 
-def render_page(check: Check | Failure, page: CheckPage, width: int) -> list[Text]:
+def render_page(check: Code | Failure, page: CheckPage, width: int) -> list[Text]:
     """Lay out a check's page: code, title, severity and basis, then its sections."""
     lines = both_ends(
-        Text.assemble((check.code.value, "bold"), f"  {check.title}"),
+        Text.assemble((page.code, "bold"), f"  {check.summary}"),
         Text.assemble((check.severity.value, _SEVERITIES[check.severity]), f", {check.basis}"),
         width,
     )

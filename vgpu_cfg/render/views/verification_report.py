@@ -111,7 +111,7 @@ def view_report(
         runs=runs,
         figures=_figures(runs, baseline) if baseline is not None or earlier else (),
         codes=tuple(
-            CodeRow(one.code.value, one.title, one.meaning, one.remedy)
+            CodeRow(one.code.value, one.summary, one.meaning, one.remedy)
             for one in FAILURES.values()
             if one.code.value in codes_of(found.failed)
         ),

@@ -11,8 +11,7 @@ from vgpu_cfg.documents import Edit, Loc
 from vgpu_cfg.model.approvals import Approval
 from vgpu_cfg.model.plan.suggestion import FixKind
 from vgpu_cfg.model.plan_values import Disruption
-from vgpu_cfg.planning.findings.checks import check_of
-from vgpu_cfg.planning.findings.codes import Code
+from vgpu_cfg.planning.findings.codes import Code, code_of
 from vgpu_cfg.planning.findings.options import matches_any
 from vgpu_cfg.planning.guests.drivers import branch_of_package
 from vgpu_cfg.suggestions.candidate import Candidate, Cost
@@ -313,7 +312,7 @@ def _protect(situation: Situation) -> Iterator[Candidate]:
 def _checks(situation: Situation) -> Iterator[Candidate]:
     """Let checks that rest on a fact which was not looked up only warn: their author may say so."""
     for code in dict.fromkeys(found.code for found in situation.plan.errors):
-        check = check_of(code)
-        if check is not None and check.is_relaxable:
-            says = f"let {code} ({check.title}) only warn"
+        known = code_of(code)
+        if known is not None and known.is_relaxable:
+            says = f"let {code} ({known.summary}) only warn"
             yield Candidate(FixKind.LEAVE, says, Cost.WORK, (Edit(("checks", code), "warning"),))

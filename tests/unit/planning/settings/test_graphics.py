@@ -13,7 +13,7 @@ from vgpu_cfg.model.observed.inventory import Gpu
 from vgpu_cfg.model.plan.change import Impact
 from vgpu_cfg.model.plan.host_change import EsxcliWrite, GraphicsWrite
 from vgpu_cfg.model.vgpu import VgpuMode
-from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.host_settings.entry import HostView
 from vgpu_cfg.planning.host_settings.gpus.graphics import write_graphics
 from vgpu_cfg.planning.host_settings.table import setting

@@ -14,7 +14,7 @@ from vgpu_cfg.model.observed.host_facts import FactGroup
 from vgpu_cfg.model.observed.inventory import PciDevice
 from vgpu_cfg.model.plan.change import Impact
 from vgpu_cfg.model.plan.host_change import PassthroughDevice, PassthroughWrite, ShellWrite
-from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.host_settings.entry import DesiredSetting, HostView
 from vgpu_cfg.planning.host_settings.nics.handed_out import BY_FIRMWARE, nic_names, write_passthrough
 from vgpu_cfg.planning.host_settings.table import setting

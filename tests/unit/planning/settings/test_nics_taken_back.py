@@ -10,7 +10,7 @@ from tests.unit.planning.settings.situations import wish_of
 from tests.unit.planning.settings.test_nics import PASSTHROUGH, handed_out, rule
 from tests.unit.planning.settings.views import NIC, NIC_2, nic, view
 from vgpu_cfg.model.plan.change import Impact
-from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.findings.codes import Code
 
 
 @pytest.mark.parametrize(

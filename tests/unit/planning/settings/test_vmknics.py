@@ -11,7 +11,7 @@ from tests.unit.planning.settings.views import hosts, view
 from vgpu_cfg.model.desired import DesiredHosts
 from vgpu_cfg.model.observed.host_facts import FactGroup
 from vgpu_cfg.model.plan.host_change import EsxcliWrite, ShellWrite, VmknicWrite
-from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.host_settings.entry import HostView
 from vgpu_cfg.planning.host_settings.nics.vmknics import next_vmknic
 from vgpu_cfg.planning.host_settings.table import setting

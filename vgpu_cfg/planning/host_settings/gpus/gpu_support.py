@@ -13,7 +13,7 @@ from vgpu_cfg.model.observed.host_facts import FactGroup, GpuShellFacts
 from vgpu_cfg.model.observed.inventory import Gpu, Host
 from vgpu_cfg.model.plan_file import HostGpuEntry
 from vgpu_cfg.model.plan_values import GpuUse
-from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.host_settings.entry import DesiredSetting, HostView, Objection
 from vgpu_cfg.planning.host_settings.gpus.driver import driver_facts
 from vgpu_cfg.planning.host_settings.match import gpu_rules

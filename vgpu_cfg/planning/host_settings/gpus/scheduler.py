@@ -27,7 +27,7 @@ from vgpu_cfg.model.plan.host_change import EsxcliWrite, HostWrite, ModuleWrite
 from vgpu_cfg.model.plan_file import HostGpuEntry
 from vgpu_cfg.model.plan_values import SchedulerPolicy
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode
-from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.host_settings.entry import (
     DesiredSetting,
     HostSetting,

@@ -16,7 +16,7 @@ from vgpu_cfg.model.observed.host_facts import FactGroup, is_same_boot
 from vgpu_cfg.model.plan.change import Impact
 from vgpu_cfg.model.plan.host_change import ShellWrite
 from vgpu_cfg.model.plan_values import NicUse
-from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.host_settings.entry import (
     DesiredSetting,
     HostSetting,

@@ -21,7 +21,7 @@ from vgpu_cfg.planning.capacity.nic_needs import (
     nodes_of,
     refuse_nics,
 )
-from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.wording import listed, node_list
 from vgpu_cfg.planning.vms.lookup.wanted import PlannedFunction

@@ -25,7 +25,7 @@ from vgpu_cfg.planning.capacity.topology import (
     NodeDisagrees,
     Topology,
 )
-from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.wording import listed, node_list
 from vgpu_cfg.planning.placement.host_state import Fit, HostState

@@ -15,7 +15,7 @@ from vgpu_cfg.planning.capacity.mmio import SIZE_KEY, USE_KEY
 from vgpu_cfg.planning.capacity.nic_needs import NicKind
 from vgpu_cfg.planning.estate.libraries import template_of_library
 from vgpu_cfg.planning.estate.site import Site, find_named
-from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.wording import listed
 from vgpu_cfg.planning.vms.devices.other_devices import MOST_NICS

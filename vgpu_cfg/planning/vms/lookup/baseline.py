@@ -10,7 +10,7 @@ from vgpu_cfg.model.observed.vm import AFFINITY_KEY, Vm
 from vgpu_cfg.model.plan.severity import Severity
 from vgpu_cfg.planning.capacity.host_capacity import CapacityReader, Claim, HostCapacity
 from vgpu_cfg.planning.capacity.numa import nodes_of_affinity
-from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.placement.demand import Demand
 from vgpu_cfg.planning.placement.expectation import expect_gpus

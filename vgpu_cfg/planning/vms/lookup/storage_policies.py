@@ -9,7 +9,7 @@ from vgpu_cfg.model.desired import DesiredVm
 from vgpu_cfg.model.observed.inventory import Datastore, StoragePolicy
 from vgpu_cfg.model.observed.vm import VmDetail
 from vgpu_cfg.planning.estate.site import Site
-from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.wording import listed
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from vgpu_cfg.model.desired import DesiredDiskGrowth, DesiredVm, TemplateSource
 from vgpu_cfg.model.guests.guest import REDACTED, USERDATA_KEY
 from vgpu_cfg.model.observed.vm import Vm, VmDetail
-from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 
 NO_TOOLS = "guestToolsNotInstalled"

@@ -15,7 +15,7 @@ from vgpu_cfg.planning.estate.lost import lost_host
 from vgpu_cfg.planning.estate.ownership import Ownership
 from vgpu_cfg.planning.estate.protection import Covering, Protection
 from vgpu_cfg.planning.estate.site import Site
-from vgpu_cfg.planning.findings.checks import Code
+from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.wording import as_counted
 from vgpu_cfg.planning.placement.candidates import CandidateQuery, Candidates, Ranked, make_query
