@@ -482,6 +482,7 @@ class _Run:
                 self._session.is_stopping = True
             self._give_up(running, error.message, error.remedy, error=error)
         except KeyboardInterrupt:
+            self._session.locks.leave()
             self._give_up(running, "interrupted; whether vCenter got the request is not known")
             raise
         else:
@@ -549,7 +550,7 @@ class _Run:
 
     def _abandon(self, message: str, remedy: str = "") -> None:
         if any(one.look is None and one.resume_at is None for one in self._running.values()):
-            self._session.locks.leave()  # each of these waits for a task, or was interrupted in its request
+            self._session.locks.leave()  # each of these waits for a task
         for running in list(self._running.values()):
             if running.task is not None:
                 self._in_flight.append((running.task, running.change.id))
