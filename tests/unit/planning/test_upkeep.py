@@ -244,3 +244,11 @@ def test_a_drain_that_is_not_done_goes_on_by_the_same_command() -> None:
     seen = Drained.of(observed.hosts[0], observed)
     told = [line.plain for line in render_upkeep(drain(observed), None, 80, drained=seen)]
     assert "esx-01 still runs a: the same command goes on, its options with it" in told
+
+
+@pytest.mark.parametrize(("where", "is_moving"), [("esx-02", True), ("esx-02", False), ("esx-01", True)])
+def test_an_arrival_that_was_not_noted_is_by_the_same_command(where: str, *, is_moving: bool) -> None:
+    home = Home(vm="vm-a", host="host-esx-01", to="host-esx-02", is_cold=True, is_moving=is_moving)
+    observed = with_home(estate(2, {"a": small(where, **OWN)}), "a", home)
+    noted = [change.id for change in drain(observed).changes if "arrival" in change.id]
+    assert noted == (["note the arrival of a"] if where == "esx-02" and is_moving else [])

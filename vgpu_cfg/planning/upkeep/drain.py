@@ -111,17 +111,20 @@ class _Draining:
                 yield change
 
     def _unfinished(self, host: Host) -> Iterator[list[Change]]:
-        """Yield what a broken drain of a host owes to VMs that it switched off to move them."""
+        """Yield what a broken drain of a host owes to VMs that were off to be moved, or to their record."""
         if self.away.host_stays:
             return
         for vm in sorted(self.observed.vms, key=lambda one: (as_counted(one.name), one.moid)):
             home = home_of(vm)
             target = self.observed.host_by_moid.get(home.to) if home is not None else None
-            if home is None or target is None or vm.is_on:
+            if home is None or target is None or home.host != host.moid or not home.is_moving:
                 continue
-            if home.host != host.moid or not home.is_moving:
+            if vm.is_on and not home.is_there(vm):
                 continue
             self.touched[vm.moid] = vm
+            if vm.is_on:
+                yield in_turn(vm, [_arrived(vm, home)], self.observed)
+                continue
             source = self.observed.host_by_moid.get(vm.host_moid or "", host)
             moving = [] if source == target else [move(vm, source, target, is_running=False)]
             yield in_turn(vm, [*moving, switch_on(vm, target), _arrived(vm, home)], self.observed)
