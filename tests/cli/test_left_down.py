@@ -74,6 +74,16 @@ def test_it_is_given_back_with_its_mark_and_alarm(
     assert kept(left) == []
 
 
+@pytest.mark.parametrize("command", ["destroy", "forget"])
+@pytest.mark.parametrize("only", [(), ("--only", "host:e3.lab")], ids=" ".join)
+def test_the_same_command_again_has_nothing_to_do(
+    left: CommandLine, command: str, only: tuple[str, ...]
+) -> None:
+    for _ in range(2):
+        left.done(command, "plan.yaml", "--yes", *only)
+    assert left(command, "plan.yaml", "--yes", "--only", "host:no-such.lab").code == 4
+
+
 def test_a_part_of_the_plan_without_the_host_leaves_it_and_names_it(left: CommandLine) -> None:
     ran = left("destroy", "plan.yaml", "--yes", "--only", "x-*")
     assert WORDS in ran.told

@@ -53,6 +53,11 @@ class PlanOptions:
         """Whether a VM on this host belongs to the part that is wanted."""
         return not self.only or any(_selects(selector, vm_name, host_name) for selector in self.only)
 
+    def names_host(self, host_names: Iterable[str]) -> bool:
+        """Whether `only` names one of these hosts by `host:`."""
+        globs = [selector.removeprefix("host:") for selector in self.only if selector.startswith("host:")]
+        return any(is_host(name, glob) for name in host_names for glob in globs)
+
 
 def matches_any(text: str, globs: Iterable[str]) -> bool:
     """Whether one of the globs matches, whatever the case."""

@@ -190,6 +190,7 @@ def make_destroy_plan(desired: DesiredPlan, observed: Inventory, options: PlanOp
     leaving = sorted(leaving, key=lambda vm: (as_counted(vm.name), vm.moid))
     hosts = bring_all_back(desired.identity, observed, chosen, findings)
     is_meant = any(chosen.selects(vm.name) for vm in desired.vms)
+    is_meant |= chosen.names_host(host.name for host in observed.hosts)
     if chosen.only and not (leaving or steps or hosts or is_meant):
         subject = Subject(kind="plan", name=desired.name)
         message = f"no VM that the plan file names matches {' or '.join(chosen.only)}"

@@ -66,7 +66,9 @@ def make_forget_plan(desired: DesiredPlan, observed: Inventory, options: PlanOpt
 
 
 def _are_given_up(desired: DesiredPlan, observed: Inventory, options: PlanOptions) -> bool:
-    """Whether VMs that are meant have no mark, as after a run that gave them up."""
+    """Whether VMs that are meant have no mark, as after a run that gave them up; hosts have none by then."""
+    if not (desired.vms or options.only) or options.names_host(host.name for host in observed.hosts):
+        return True
     meant = {vm.name for vm in desired.vms if options.selects(vm.name)}
     meant |= {selector.removeprefix("vm:") for selector in options.only}
     return any(vm.mark is None and not vm.is_template and vm.name in meant for vm in observed.vms)
