@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from tests.faults.harness.commands import COMMANDS
 from tests.faults.harness.mishaps import KILLS, SIGNALS, Mishap
 from tests.faults.harness.results import Results, default_file
 from tests.faults.harness.scenarios import RACES
+
+_SHARE = re.compile(r"(?P<count>\d+) points here, (?P<wrong>\d+) wrong$")
 
 
 @pytest.fixture
@@ -29,16 +32,19 @@ def results_file() -> Path:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Count what was tried with this code, in this run and before."""
-    drawn = [
-        text
-        for report in terminalreporter.getreports("passed") + terminalreporter.getreports("failed")
-        for name, text in report.user_properties
-        if name == "cells"
-    ]
+    reports = terminalreporter.getreports("passed") + terminalreporter.getreports("failed")
+    each = ((report.nodeid, *one) for report in reports for one in report.user_properties)
+    told = [(name, str(text)) for _, name, text in dict.fromkeys(each)]
+    drawn = [text for name, text in told if name == "cells"]
     if drawn:
         terminalreporter.section("cells of the table command x mishap, drawn by a fresh seed")
-        for line in dict.fromkeys(drawn):
-            terminalreporter.write_line(str(line))
+        for line in drawn:
+            terminalreporter.write_line(line)
+    shares = [found for name, text in told if name == "table" and (found := _SHARE.search(text))]
+    if shares:
+        count, wrong = (sum(int(found[which]) for found in shares) for which in ("count", "wrong"))
+        terminalreporter.section("the table command x mishap")
+        terminalreporter.write_line(f"{count} cells, each tried with this code, {wrong} wrong")
     points = list(Results(default_file()).read())
     if not points:
         return
@@ -50,9 +56,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         if not mine:
             continue
         counts = Counter(_kind(point.key.mishap) for point in mine)
-        told = ", ".join(f"{count} {kind}" for kind, count in counts.items())
+        tried = ", ".join(f"{count} {kind}" for kind, count in counts.items())
         wrong = sum(bool(point.wrong) for point in mine)
-        terminalreporter.write_line(f"{name:17} {told}, {wrong} wrong: {about}")
+        terminalreporter.write_line(f"{name:17} {tried}, {wrong} wrong: {about}")
 
 
 def _kind(mishap: Mishap) -> str:

@@ -72,7 +72,10 @@ def test_any_command_refused_stopped_or_killed_is_mended_by_the_same_command(
 @pytest.mark.timeout(DEADLINE_SECONDS)
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("shard", range(1, SHARDS + 1))
-def test_every_cell_is(command: str, shard: int, results_file: Path) -> None:
+def test_every_cell_is(
+    command: str, shard: int, results_file: Path, record_property: Callable[[str, object], None]
+) -> None:
     words = (command, "--mishaps", "again", "--shard", f"{shard}/{SHARDS}")
     code, told = module_ran("runner", *words, results_file=results_file)
+    record_property("table", told.splitlines()[-1])
     assert code == 0, told

@@ -15,6 +15,7 @@ from tests.faults.harness.scenarios import (
     OURS,
     PAIR,
     SCENARIOS,
+    SECOND_HOST,
     STRANGER,
     TEAM,
     Scenario,
@@ -22,6 +23,7 @@ from tests.faults.harness.scenarios import (
     of_the_lab,
 )
 from tests.faults.harness.wires import VCENTER
+from vgpu_cfg.settings.connection import LAB_PASSWORD
 
 SERVER = f"--server={VCENTER}"
 DEAD_RUN = "20260105-dead"
@@ -88,6 +90,29 @@ vms:
 MOVED = FIRST.replace("cluster: gpu", "cluster: other").replace("vsan", "nfs").replace(
     "place: {spread: hosts, must: false}, ", ""
 )  # fmt: skip
+NO_REBOOT = ({"method": "RebootHost_Task", "kind": "task", "message": "no"},)
+DOWN_HOST = "esx-r12-01.lab"
+SWITCH = """\
+about: A switch that others use, too.
+clusters:
+- name: gpu
+  drs: manual
+  hosts: [{names: [esx-1.lab, esx-2.lab], gpus: [{board: A100}], nics: [{switch: dvs-prod}]}]
+switches: [{name: dvs-prod, mtu: 1500}]
+networks: [{name: prod, switch: dvs-prod}, {name: roce, switch: dvs-prod}]
+templates: [{name: ubuntu}]
+vms: [{names: [erp-1, erp-2], networks: [prod]}]
+"""
+JUMBO = f"{HEAD}name: {OURS}\nnetworks: [{{name: roce, switch: dvs-prod, mtu: 9000, vlan: 7}}]\n"
+OWN_KEYS = TEAM.replace("  keys: {secret: seed}\n", "")
+KNOWN_TEAM = TEAM.replace("vms:", "id: 6b1d7c20-8e4f-4a15-b3d9-27f0c5a91e01\nvms:")
+MIRRORED = f"{KNOWN_TEAM}site: {{registry_mirrors: {{docker.io: https://mirror.example.com}}}}\n"
+STEP = "by hand esx-a100-01.lab: bios_sriov"
+SEEN = f"""\
+{HEAD}name: {OURS}
+hosts: [{{names: [esx-a100-01.lab], bios: {{sriov: true}}}}]
+"""
+SAVE: Words = ("plan", "plan.yaml", "-o", "plan.json")
 REFUSED = ({"method": "PowerOnVM_Task", "nth": 0, "kind": "task", "message": "no"},)
 
 
@@ -98,11 +123,32 @@ def _work(about: str, estate: str, run: Words, *before: Words) -> Scenario:
     return Scenario(about, estate, files, run=run, before=made, asks=None, are_places_told=True)
 
 
+def _left_down(about: str, *run: str) -> Scenario:
+    """Return a run on a host that a plan has taken into maintenance mode, and could not reboot."""
+    return Scenario(
+        about,
+        estate="bare",
+        files={"second.yaml": SECOND_HOST},
+        run=run,
+        fails=("apply", "--yes", "second.yaml"),
+        faults=NO_REBOOT,
+        asks=None,
+        environment={"ESXI_PASSWORD": LAB_PASSWORD},
+    )
+
+
+def _rotated(about: str, what: str, text: str = TEAM) -> Scenario:
+    """Return a run that replaces something in two guests."""
+    estate, files = str(ESTATES / "team.yaml"), {"plan.yaml": text}
+    run = ("apply", "--yes", f"--rotate={what}", "plan.yaml")
+    return Scenario(about, estate, files, run, (APPLY,), environment=SECRETS)
+
+
 def _pair(about: str, plan: str, *words: str, first: str = KNOWN) -> Scenario:
     """Return a run on two VMs that were made by a first file."""
     files = {"plan.yaml": plan, "first.yaml": first}
     return Scenario(
-        about, "two-a100", files, (*words, "plan.yaml"), (("apply", "--yes", "first.yaml"),), None
+        about, "two-a100", files, (*words, "plan.yaml"), (("apply", "--yes", "first.yaml"),), asks=None
     )
 
 
@@ -170,14 +216,43 @@ COMMANDS: dict[str, Scenario] = {
         run=("apply", "--yes", "--allow-move", "plan.yaml"),
         are_places_told=True,
     ),
-    "rotated": Scenario(
-        about="`apply --rotate` of licence tokens",
+    "rotated": _rotated("`apply --rotate` of licence tokens", "licence"),
+    "rotated keys": _rotated("`apply --rotate` of the plan's keys", "keys", OWN_KEYS),
+    "rotated password": _rotated("`apply --rotate` of the registry's password", "registry"),
+    "allowed network": Scenario(
+        about="`apply --allow network`: a switch that other VMs use gets another MTU",
+        estate=SWITCH,
+        files={"plan.yaml": JUMBO},
+        run=("apply", "--yes", "--allow=network", "plan.yaml"),
+    ),
+    "allowed training": Scenario(
+        about="`apply --allow training`: docker restarts in two guests",
         estate=str(ESTATES / "team.yaml"),
-        files={"plan.yaml": TEAM},
-        before=(APPLY,),
-        run=("apply", "--yes", "--rotate=licence", "plan.yaml"),
+        files={"first.yaml": KNOWN_TEAM, "plan.yaml": MIRRORED},
+        before=(("apply", "--yes", "first.yaml"),),
+        run=("apply", "--yes", "--allow=training", "plan.yaml"),
         environment=SECRETS,
     ),
+    "confirmed": Scenario(
+        about="`apply --done` of a step that nothing shows",
+        estate="two-a100",
+        files={"plan.yaml": SEEN},
+        run=("apply", "--yes", f"--done={STEP}", "plan.yaml"),
+    ),
+    "saved": Scenario(
+        about="`apply` of a plan that `plan -o` has saved",
+        estate="two-a100",
+        files={"plan.yaml": PAIR},
+        before=(SAVE,),
+        run=("apply", "--yes", "plan.json"),
+        anew=SAVE,
+    ),
+    "left down": _left_down("`uncordon` of a host that a failed run has left in maintenance mode",
+                            "uncordon", f"host:{DOWN_HOST}", "--yes", SERVER),
+    "left down, destroyed": _left_down("`destroy` of a plan that has left a host in maintenance mode",
+                                       "destroy", "--yes", "second.yaml"),
+    "left down, forgotten": _left_down("`forget` of a plan that has left a host in maintenance mode",
+                                       "forget", "--yes", "second.yaml"),
     "taken back": Scenario(
         about="`apply --rollback-on-failure`: what is refused once is taken back, and done the next time",
         estate=SITE,

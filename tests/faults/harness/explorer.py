@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 import sys
+import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -111,6 +112,7 @@ class Explorer:
             self._leave_if_as_undisturbed()
             return None
         for point in self.wanted.get(len(self.seen), ()):
+            assert threading.current_thread() is threading.main_thread(), "no process is split elsewhere"
             branch = self.place.fork()
             here = Path.cwd()
             folder = here.with_name(f"{here.name}-{point.number}-{point.mishap.replace(' ', '-')}")

@@ -16,6 +16,8 @@ from tests.faults.harness.wires import Place, ask
 from vgpu_cfg.lab.soap.certificate import make_certificate
 from vgpu_cfg.settings.connection import LAB_PASSWORD, LAB_USER
 
+FAILED = 6
+"""The exit code of a run of which a change failed."""
 _TRIES = 100
 _TRY_SECONDS = 0.1
 
@@ -38,6 +40,7 @@ class Ground:
             "VGPU_CFG_USER": LAB_USER,
             "VGPU_CFG_PASSWORD": LAB_PASSWORD,
             "VGPU_CFG_THUMBPRINT": self._certificate.thumbprint,
+            "VGPU_CFG_IN_FLIGHT": "1",  # a process can be split only where its first thread sends the request
             "COLUMNS": "110",
             "TERM": "dumb",
             **scenario.environment,
@@ -52,6 +55,8 @@ class Ground:
             self.must(words, self.home, self.lab)
         for fault in self.scenario.faults:
             self.lab.ask("script", **fault)
+        if self.scenario.fails:
+            self.must(self.scenario.fails, self.home, self.lab, code=FAILED)
         if self.scenario.dead_run:
             self.lab.ask("lock", run=self.scenario.dead_run)
         return self

@@ -20,6 +20,8 @@ from vgpu_cfg.ports import GuestShells
 from vgpu_cfg.shells.keys import PlanKeyRing
 
 LOST = {"error": (True, "the connection has gone", "try again")}
+_OPEN: dict[tuple[Any, ...], Any] = {}
+"""The shells that this process has opened, by the login: who is let in stays so, whatever becomes of keys."""
 WATCHERS: list[Callable[[str], object]] = []
 """Who is told of each line before it is sent, by name."""
 
@@ -50,7 +52,7 @@ def guest_shells(place: Callable[[], Place], keys: PlanKeyRing, secrets: Mapping
 
 
 def answers(lab: Lab) -> dict[str, Callable[..., Any]]:
-    """Return what a lab's process does for those shells, by what it is asked."""
+    """Return what a lab's process does for those shells, by what it is asked; one that is open stays open."""
 
     def key(moid: str) -> Any:
         return _told(lambda: host_key_of(lab, moid))
@@ -59,7 +61,7 @@ def answers(lab: Lab) -> dict[str, Callable[..., Any]]:
         return open_guest_shell(lab, moid, user, password=password, public_key=key)
 
     def login(**who: Any) -> Any:
-        return _told(lambda: shell(**who) and None)
+        return _told(lambda: _OPEN.update({tuple(who.values()): shell(**who)}))
 
     def run(line: str, stdin: str, **who: Any) -> Any:
         mishap = ARMED.take()
@@ -70,7 +72,7 @@ def answers(lab: Lab) -> dict[str, Callable[..., Any]]:
         if mishap == "fault":
             return {"said": (1, "", "refused once")}
         if mishap is None or mishap.endswith("after"):
-            done = _told(lambda: shell(**who).execute(line, base64.b64decode(stdin)))
+            done = _told(lambda: _OPEN[tuple(who.values())].execute(line, base64.b64decode(stdin)))
         if mishap in KILLS:
             ARMED.kill()
         return done if mishap is None else LOST

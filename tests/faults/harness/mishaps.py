@@ -25,7 +25,8 @@ from vgpu_cfg.lab.soap import server as soap_server
 
 Mishap = Literal[
     "killed before", "killed after", "dropped before", "dropped after", "reset", "busy", "garbage", "half",
-    "silence", "slow", "session ended", "fault", "another run", "task fault", "Ctrl-C", "SIGTERM", "SIGHUP",
+    "silence", "slow", "session ended", "fault", "another run", "task fault", "Ctrl-C", "Ctrl-C twice",
+    "SIGTERM", "SIGHUP",
 ]  # fmt: skip
 KILLS: tuple[Mishap, ...] = ("killed before", "killed after")
 BREAKS: tuple[Mishap, ...] = (
@@ -34,8 +35,10 @@ BREAKS: tuple[Mishap, ...] = (
 )  # fmt: skip
 """What happens to the wire, or is answered, while the process lives."""
 ALL: tuple[Mishap, ...] = (*KILLS, *BREAKS)
+TWICE: Mishap = "Ctrl-C twice"
 SIGNALS: dict[Mishap, int] = {
     "Ctrl-C": signal.SIGINT,
+    TWICE: signal.SIGINT,
     "SIGTERM": signal.SIGTERM,
     "SIGHUP": signal.SIGHUP,
 }
@@ -59,6 +62,7 @@ WORDS: dict[Mishap, str] = {
     "fault": "a SOAP fault, SystemError; nothing was done",
     "task fault": "the task that the request begins ends with a fault; nothing was done",
     "Ctrl-C": "SIGINT while the request is under way",
+    TWICE: "SIGINT while the request is under way, and again while the next one is",
     "SIGTERM": "SIGTERM while the request is under way",
     "SIGHUP": "SIGHUP while the request is under way",
 }
@@ -75,8 +79,8 @@ class Armed:
     pid: int = 0
 
     def take(self) -> Mishap | None:
-        """Return what is to happen to this request; the next one is left alone."""
-        taken, self.mishap = self.mishap, None
+        """Return what is to happen to this request; the next one is left alone, but for a second Ctrl-C."""
+        taken, self.mishap = self.mishap, "Ctrl-C" if self.mishap == TWICE else None
         return taken
 
     def kill(self, number: int = signal.SIGKILL) -> None:
@@ -164,7 +168,7 @@ def _disturb(handler: Any, method: str, body: bytes, mishap: Mishap) -> None:
         case "busy" | "fault" | "session ended" | "task fault":
             _send(handler, answer, answer[2])
             return
-        case "Ctrl-C" | "SIGTERM" | "SIGHUP":
+        case "Ctrl-C" | "Ctrl-C twice" | "SIGTERM" | "SIGHUP":
             with suppress(OSError):  # a process that has ended hears no answer
                 _send(handler, answer, answer[2])
             return

@@ -113,10 +113,17 @@ maintenance mode, no mark, no lock, no SSH service left open; `plan --exit-code`
 
 The tables are made from what was tried ([how](../../tests/README.md#mishaps)). What to type is the same everywhere: **the same
 command**. A run that was killed leaves its locks; the next run on the same machine sees that its process has ended and takes them
-over, elsewhere `vgpu-cfg unlock RUN-ID` does. Every other command that writes is tried as well, by what is refused once, by Ctrl-C,
-SIGTERM, SIGHUP and SIGKILL ([the table](../../tests/README.md#the-table-command-x-mishap)). Two
-things are not resumed. A rollback: a run that is stopped or killed takes nothing back, the same command goes forward, and `destroy`
-removes what is there. And a saved plan that was done in part: it is out of date, so plan and review again. What vCenter still works on then, the next run waits for. What real vCenters do beyond the lab is [unproven](what-is-proven.md).
+over, elsewhere `vgpu-cfg unlock RUN-ID` does. What vCenter still works on then, the next run or `unlock` waits for. Every other command that
+writes is tried as well, by what is refused once, by Ctrl-C once and twice, by SIGTERM, SIGHUP and SIGKILL
+([the table](../../tests/README.md#the-table-command-x-mishap)). What real vCenters do beyond the lab is [unproven](what-is-proven.md).
+
+The same command does not resume these, for a reason:
+
+| What | What the same command does | Why | What to type |
+|---|---|---|---|
+| a rollback (`--rollback-on-failure`) that is stopped or killed | It goes forward. | A person who stops a run decides what comes next. | the same command, or `destroy` to remove the VMs |
+| a saved plan (`apply plan.json`) that is done in part | It ends with 4 and changes nothing. | The reviewed plan was the whole. The review must cover what is left, and what that disturbs now. | `plan -o plan.json`, review it, then the same command |
+| a host that restarts when the run is killed | It may end with 7. | A host that does not answer may be off. | the same command, once the host is back |
 
 """  # noqa: E501 - lines of a page
 

@@ -32,6 +32,8 @@ from tests.faults.harness.wires import Place, ask, listening
 
 WAITS_FOR_A_HAND = 7
 """The exit code of a run that found a host away, and cannot tell a restart from a host that is off."""
+OUT_OF_DATE = 4
+"""The exit code of a run that is asked to apply a saved plan of which a part was done."""
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|\+\d\d:\d\d)?")
 
 
@@ -105,6 +107,9 @@ class Share:
     def _mend(self, folder: Path, place: Place, wrong: list[str]) -> int:
         """Run the same command again; return how often it took that."""
         again, times = run_again(lambda: self._ask(self.scenario.run, folder, place), place)
+        if again.code == OUT_OF_DATE and self.scenario.anew:
+            self._ask(self.scenario.anew, folder, place)
+            again, times = self._ask(self.scenario.run, folder, place), times + 1
         if again.code != self.scenario.code:
             wrong.append(f"again: {again.code}: {again.told[-700:]}")
         return times
