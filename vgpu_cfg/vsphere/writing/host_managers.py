@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from pyVmomi import vim
 
@@ -18,7 +18,17 @@ from vgpu_cfg.vsphere.wire.faults import not_offered, to_error
 from vgpu_cfg.vsphere.wire.session import Session
 from vgpu_cfg.vsphere.wire.versions import is_at_least
 
-MANAGERS: Mapping[str, Any] = {
+ManagerName = Literal[
+    "advancedOption",
+    "firewallSystem",
+    "graphicsManager",
+    "kernelModuleSystem",
+    "networkSystem",
+    "pciPassthruSystem",
+    "serviceSystem",
+]
+"""Properties of vim `HostConfigManager` that are used here."""
+MANAGERS: Mapping[ManagerName, Any] = {
     "advancedOption": vim.option.OptionManager,
     "firewallSystem": vim.host.FirewallSystem,
     "graphicsManager": vim.host.GraphicsManager,
@@ -27,7 +37,7 @@ MANAGERS: Mapping[str, Any] = {
     "pciPassthruSystem": vim.host.PciPassthruSystem,
     "serviceSystem": vim.host.ServiceSystem,
 }
-"""Properties of vim `HostConfigManager` that are used here, and their types."""
+"""Their types."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +52,7 @@ class HostManagers:
         """The host's name, its id where vCenter tells none."""
         return str(self.item.get("name", self.item.moid))
 
-    def manager(self, name: str) -> Any:
+    def manager(self, name: ManagerName) -> Any:
         """Return one of the host's managers, to call. Raises NotOffered where the host has none."""
         moid = self.item.moid_of(f"configManager.{name}")
         if moid is None:
@@ -76,7 +86,7 @@ class HostManagers:
             )
 
 
-def read_managers(session: Session, moid: str, manager: str, *paths: str) -> HostManagers:
+def read_managers(session: Session, moid: str, manager: ManagerName, *paths: str) -> HostManagers:
     """Read a host's name, version, one of its managers and these properties, in one round trip.
 
     Raises NotFound where the host has gone.
@@ -85,7 +95,7 @@ def read_managers(session: Session, moid: str, manager: str, *paths: str) -> Hos
     return only_host(session, moid, collect_from(session, wanted, [Start("vim.HostSystem", moid)]))
 
 
-def host_paths(manager: str, *paths: str) -> Paths:
+def host_paths(manager: ManagerName, *paths: str) -> Paths:
     """Return what is read of a host for a write through one of its managers."""
     return Paths("vim.HostSystem", ("name", "config.product.apiVersion", f"configManager.{manager}", *paths))
 
