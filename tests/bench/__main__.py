@@ -31,7 +31,7 @@ from tests.fakes.fake_locks import undisputed
 from tests.plans.estate import PLAN_ID
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.cli.compose import LabRunClock
-from vgpu_cfg.execution import RunOptions, run_plan
+from vgpu_cfg.execution import Run, RunOptions
 from vgpu_cfg.lab import open_lab
 from vgpu_cfg.lab.simulation.clock import VirtualClock, as_datetime
 from vgpu_cfg.lab.vcenter import Lab
@@ -218,14 +218,14 @@ def measure(count: int, delay: float = 0.0) -> list[Row]:
             raise SystemExit(f"the benchmark's plan does not fit: {plan.errors[0].message}")
         report = counted(
             "apply",
-            lambda: run_plan(
+            lambda: Run(
                 plan,
                 reader,
                 writer,
                 clock,
                 locks=undisputed(),
                 options=RunOptions(),
-            ),
+            ).carry_out(),
         )
         undone = [found for found in report.outcomes if found.status is not OutcomeStatus.DONE]
         if undone:

@@ -14,7 +14,7 @@ from vgpu_cfg.cli.compose import LabRunClock
 from vgpu_cfg.cli.flows.flow import read_for
 from vgpu_cfg.cli.flows.preparing.guest_access import GuestSecrets
 from vgpu_cfg.cli.guest_logins import LabGuestShells
-from vgpu_cfg.execution import GuestTools, run_plan
+from vgpu_cfg.execution import GuestTools, Run
 from vgpu_cfg.lab import open_lab
 from vgpu_cfg.lab.guest.login import host_key_of, open_guest_shell
 from vgpu_cfg.lab.simulation.clock import VirtualClock
@@ -104,7 +104,7 @@ def measure_guests(count: int) -> list[GuestRow]:
             plan = make_plan(desired, read_for(desired, reader), load_catalog(), options)
             if plan.errors:
                 raise SystemExit(f"the benchmark's plan does not fit: {plan.errors[0].message}")
-            report = run_plan(plan, reader, writer, clock, locks=undisputed(), guests=tools)
+            report = Run(plan, reader, writer, clock, locks=undisputed(), guests=tools).carry_out()
             if report.failed:
                 raise SystemExit(f"{report.failed[0].change_id}: {report.failed[0].message}")
             stages = _stages(plan)

@@ -17,7 +17,7 @@ from vgpu_cfg.cli.compose import Estate, LabRunClock
 from vgpu_cfg.cli.flows.flow import read_for
 from vgpu_cfg.cli.flows.preparing.host_facts import host_tools, with_facts, with_shell_facts
 from vgpu_cfg.cli.guest_logins import DirectChannel
-from vgpu_cfg.execution import HostTools, run_plan
+from vgpu_cfg.execution import HostTools, Run
 from vgpu_cfg.lab import open_lab
 from vgpu_cfg.lab.estates.files import read_estate
 from vgpu_cfg.lab.shell.access import open_shell
@@ -133,7 +133,7 @@ def measure_hosts(count: int) -> list[HostRow]:
             if plan.errors:
                 raise SystemExit(f"the benchmark's plan does not fit: {plan.errors[0].message}")
             report = counted(
-                "apply", lambda: run_plan(plan, reader, estate.writer, clock, locks=locks, hosts=tools)
+                "apply", lambda: Run(plan, reader, estate.writer, clock, locks=locks, hosts=tools).carry_out()
             )
             if report.failed:
                 raise SystemExit(f"{report.failed[0].change_id}: {report.failed[0].message}")

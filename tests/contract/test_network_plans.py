@@ -16,7 +16,7 @@ from tests.unit.planning.privileges.needed import needed_privileges
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.cli.compose import Estate, LabRunClock
 from vgpu_cfg.cli.flows.preparing.host_facts import host_tools, with_facts
-from vgpu_cfg.execution import exit_code_of, run_plan
+from vgpu_cfg.execution import Run, exit_code_of
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.plan.change import Plan
@@ -75,9 +75,9 @@ class Site:
         assert not any(missing.values()), missing
         locks, secrets = undisputed(), SecretStore({}, self.folder)
         with host_tools(desired, observed, self.estate, PlanOptions(), locks, secrets) as tools:
-            report = run_plan(
+            report = Run(
                 plan, self.desk.reader, self.desk.writer, self.estate.clock, locks=locks, hosts=tools
-            )
+            ).carry_out()
         assert exit_code_of(report) == 0, report
         return plan, report
 

@@ -15,7 +15,7 @@ from tests.fakes.fake_locks import undisputed
 from tests.plans.estate import PLAN_ID
 from tests.properties.estates import Wanted, open_estate, together
 from vgpu_cfg.catalog import load_catalog
-from vgpu_cfg.execution import RunOptions, run_plan
+from vgpu_cfg.execution import Run, RunOptions
 from vgpu_cfg.lab.rules import admission
 from vgpu_cfg.lab.state.inventory import Host, Task, VirtualMachine
 from vgpu_cfg.lab.vcenter import Lab
@@ -62,14 +62,14 @@ class Desk:
         """Plan and apply; every VM of the plan must run then, and nothing be left to do."""
         plan = self.plan()
         assert not plan.errors, plan.errors
-        report = run_plan(
+        report = Run(
             plan,
             self.reader,
             self.writer,
             StandingClock(),
             locks=undisputed(),
             options=RunOptions(parallel=8, per_host=4),
-        )
+        ).carry_out()
         assert not report.failed, report.failed
         names = {vm.name for vm in self.desired.vms}
         assert names <= {vm.name for vm in self.lab.state.all(VirtualMachine) if vm.is_on}

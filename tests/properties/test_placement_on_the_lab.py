@@ -15,7 +15,7 @@ from tests.plans.estate import PLAN_ID
 from tests.properties.estates import Wanted, cases, is_feasible, open_estate, plan_rows
 from tests.properties.moving import StandingClock
 from vgpu_cfg.catalog import load_catalog
-from vgpu_cfg.execution import RunOptions, run_plan
+from vgpu_cfg.execution import Run, RunOptions
 from vgpu_cfg.lab.state.inventory import VirtualMachine
 from vgpu_cfg.lab.vcenter import Lab
 from vgpu_cfg.model.desired import DesiredPlan
@@ -93,14 +93,14 @@ def test_what_is_planned_powers_on_whichever_gpu_is_chosen(
         plan = planned(lab, desired, reader)
         if plan.errors:
             return
-        report = run_plan(
+        report = Run(
             plan,
             reader,
             VCenterWriter(session),
             StandingClock(),
             locks=undisputed(),
             options=RunOptions(parallel=8, per_host=4),
-        )
+        ).carry_out()
         assert not report.failed, report.failed
         names = {vm.name for vm in desired.vms}
         running = {vm.name for vm in lab.state.all(VirtualMachine) if vm.is_on}

@@ -21,7 +21,7 @@ from vgpu_cfg.execution.records.run_record import RunPlaces, RunRecord, recorded
 from vgpu_cfg.execution.records.syslog import SyslogSink
 from vgpu_cfg.execution.records.who import this_machine, this_user
 from vgpu_cfg.execution.run.interrupts import one_is_enough, stop_on_interrupt
-from vgpu_cfg.execution.runner import RunClock, RunOptions, exit_code_of, run_plan
+from vgpu_cfg.execution.runner import Run, RunClock, RunOptions, exit_code_of
 from vgpu_cfg.execution.vms.readback import describe_spec, missing_from
 
 __all__ = [
@@ -34,6 +34,7 @@ __all__ = [
     "JournalCopy",
     "JournalRecord",
     "PastRun",
+    "Run",
     "RunClock",
     "RunLocks",
     "RunOptions",
@@ -52,7 +53,6 @@ __all__ = [
     "read_journal",
     "recorded",
     "remove_locks",
-    "run_plan",
     "runs_of_entries",
     "runs_of_journals",
     "step_digest",

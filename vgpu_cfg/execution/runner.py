@@ -57,74 +57,84 @@ from vgpu_cfg.model.runs import OnFailure, RunResult
 from vgpu_cfg.planning.expand.ranges import fold_names
 from vgpu_cfg.ports import ChangeWriter, InventoryReader, MakeId, RunClock, TaskState, TaskUpdate
 
-__all__ = ["RunClock", "RunOptions", "exit_code_of", "run_plan"]
+__all__ = ["Run", "RunClock", "RunOptions", "exit_code_of"]
 
 PassCanary: TypeAlias = Callable[[Canary], CanaryResult]
 """Verifies a canary whose changes are done, and asks whether to go on where it is as planned."""
 
 
-def run_plan(  # noqa: PLR0913 - what a run needs, how it goes, and how it is watched and stopped
-    plan: Plan,
-    reader: InventoryReader,
-    writer: ChangeWriter,
-    clock: RunClock,
-    *,
-    locks: RunLocks,
-    hosts: HostTools | None = None,
-    guests: GuestTools | None = None,
-    options: RunOptions | None = None,
-    user: str = "",
-    observed: Inventory | None = None,
-    make_id: MakeId = new_id,
-    on_event: Callable[[Event], None] = lambda _: None,
-    stop: Callable[[], bool] = lambda: False,
-    pass_canary: PassCanary | None = None,
-) -> Report:
-    """Carry a plan out and report what became of each change.
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A plan that is to be carried out: by what, how, and who watches and stops it.
 
-    A plan that prepares hosts takes `hosts`, one that sets guests up `guests`; their shells are closed
-    before this returns or raises. `locks` keep other runs away; once they have gone nothing more is begun.
-    `user` is the account at vCenter, which owner marks name, `observed` what the plan was made of, and
-    `make_id` makes the instance UUIDs of new VMs.
+    A plan that prepares hosts takes `hosts`, one that sets guests up `guests`. `locks` keep other runs away;
+    once they have gone nothing more is begun. `user` is the account at vCenter, which owner marks name,
+    `observed` what the plan was made of, and `make_id` makes the instance UUIDs of new VMs.
     A plan with canaries takes `pass_canary`, which verifies one and says whether others may begin; it is
     asked while nothing is under way.
-    Where `stop` turns true, or at a first KeyboardInterrupt, no further task is started
-    and the running ones are waited for; a second KeyboardInterrupt leaves them running.
-    Failures of changes are in the report, not raised. Raises PlanError before anything is
-    touched, where the plan has findings of severity error or its changes have no order, and
-    VCenterError where its hosts cannot be read, GuestError where what a guest is to get cannot be made.
     """
-    if plan.errors:
-        found = plan.errors[0]
-        raise DoesNotFit(f"{found.code}: {found.message}", subject=found.subject.name, remedy=found.remedy)
-    if hosts is None and any(is_for_hosts(change) for change in plan.changes):
-        raise ValueError("a plan that prepares hosts needs what changes them")
-    if guests is None and any(isinstance(change, StageGuest) for change in plan.changes):
-        raise ValueError("a plan that sets guests up needs what reaches them")
-    if pass_canary is None and plan.canaries:
-        raise ValueError("a plan with canaries needs who verifies them")
-    if not plan.desired.id and any(_is_marking(change) for change in plan.changes):
-        raise ValueError("a plan that marks VMs needs an id")
-    session = RunSession(
-        plan,
-        reader,
-        writer,
-        clock,
-        options or RunOptions(),
-        locks,
-        user=user,
-        make_id=make_id,
-        observed=observed,
-    )
-    guest_session = GuestSession(session, guests) if guests is not None else None
-    try:
-        host_session = HostSession(session, hosts) if hosts is not None else None
-        return _Run(session, host_session, guest_session, on_event, stop, pass_canary).carry_out()
-    finally:
-        if guest_session is not None:
-            guest_session.close()
-        if hosts is not None:
-            hosts.shells.close()
+
+    plan: Plan
+    reader: InventoryReader
+    writer: ChangeWriter
+    clock: RunClock
+    locks: RunLocks
+    hosts: HostTools | None = None
+    guests: GuestTools | None = None
+    options: RunOptions = field(default_factory=RunOptions)
+    user: str = ""
+    observed: Inventory | None = None
+    make_id: MakeId = new_id
+    on_event: Callable[[Event], None] = lambda _: None
+    stop: Callable[[], bool] = lambda: False
+    pass_canary: PassCanary | None = None
+
+    def carry_out(self) -> Report:
+        """Carry the plan out and report what became of each change; shells are closed at the end.
+
+        Where `stop` turns true, or at a first KeyboardInterrupt, no further task is started
+        and the running ones are waited for; a second KeyboardInterrupt leaves them running.
+        Failures of changes are in the report, not raised. Raises PlanError before anything is
+        touched, where the plan has findings of severity error or its changes have no order, and
+        VCenterError where its hosts cannot be read, GuestError where what a guest is to get cannot be made.
+        """
+        self._check()
+        session = RunSession(
+            self.plan,
+            self.reader,
+            self.writer,
+            self.clock,
+            self.options,
+            self.locks,
+            user=self.user,
+            make_id=self.make_id,
+            observed=self.observed,
+        )
+        guests = GuestSession(session, self.guests) if self.guests is not None else None
+        try:
+            hosts = HostSession(session, self.hosts) if self.hosts is not None else None
+            return _Course(session, hosts, guests, self).carry_out()
+        finally:
+            if guests is not None:
+                guests.close()
+            if self.hosts is not None:
+                self.hosts.shells.close()
+
+    def _check(self) -> None:
+        plan = self.plan
+        if plan.errors:
+            found = plan.errors[0]
+            raise DoesNotFit(
+                f"{found.code}: {found.message}", subject=found.subject.name, remedy=found.remedy
+            )
+        if self.hosts is None and any(is_for_hosts(change) for change in plan.changes):
+            raise ValueError("a plan that prepares hosts needs what changes them")
+        if self.guests is None and any(isinstance(change, StageGuest) for change in plan.changes):
+            raise ValueError("a plan that sets guests up needs what reaches them")
+        if self.pass_canary is None and plan.canaries:
+            raise ValueError("a plan with canaries needs who verifies them")
+        if not plan.desired.id and any(_is_marking(change) for change in plan.changes):
+            raise ValueError("a plan that marks VMs needs an id")
 
 
 def _is_marking(change: Change) -> bool:
@@ -169,17 +179,11 @@ class _Running:
     looks: int = 0
 
 
-class _Run:
-    """One run, from its first task to its report."""
+class _Course:
+    """The course of a run, from its first task to its report."""
 
     def __init__(
-        self,
-        session: RunSession,
-        hosts: HostSession | None,
-        guests: GuestSession | None,
-        on_event: Callable[[Event], None],
-        stop: Callable[[], bool],
-        pass_canary: PassCanary | None,
+        self, session: RunSession, hosts: HostSession | None, guests: GuestSession | None, run: Run
     ) -> None:
         self._session = session
         self._hosts = hosts
@@ -188,9 +192,9 @@ class _Run:
         self._writer = session.writer
         self._clock = session.clock
         self._options = session.options
-        self._on_event = on_event
-        self._stop = stop
-        self._pass_canary = pass_canary
+        self._on_event = run.on_event
+        self._stop = run.stop
+        self._pass_canary = run.pass_canary
         changes, options = session.plan.changes, session.options
         down = hosts.down_before() if hosts is not None else frozenset[str]()
         self._windows = Windows(changes, down)

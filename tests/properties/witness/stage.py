@@ -14,8 +14,8 @@ import pytest
 
 from tests.cli.command_line import CommandLine, Ran
 from tests.cli.host_watch import state_file
-from vgpu_cfg import execution
 from vgpu_cfg.cli.flows.running import run_flow
+from vgpu_cfg.execution import Run
 from vgpu_cfg.lab.operations.vms.drafts import device_name
 from vgpu_cfg.lab.state.devices import network_of, nics_of
 from vgpu_cfg.lab.state.diary import Entry
@@ -23,6 +23,7 @@ from vgpu_cfg.lab.state.inventory import Host, LabState, VirtualMachine
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import MARK_PLAN_KEY
 from vgpu_cfg.model.plan.change import Plan
+from vgpu_cfg.model.plan.report import Report
 
 PLAN_ID = "6b1d7c20-8e4f-4a15-b3d9-27f0c5a91e07"
 ESTATE, PLAN = "estate.yaml", "plan.yaml"
@@ -106,7 +107,7 @@ class Stage:
         own = {vm.moid for vm in vms if _is_own(vm)}
         shown: list[Shown] = []
         with self.patch.context() as patch:
-            patch.setattr(execution, "run_plan", _noting(execution.run_plan, shown))
+            patch.setattr(Run, "carry_out", _noting(Run.carry_out, shown))
             patch.setattr(run_flow, "_read_back", lambda *_: None)  # a quarter of the time
             ran = self.vgpu_cfg(*words)
         after = self._look()
@@ -171,19 +172,20 @@ def _endings(vm: VirtualMachine) -> Iterator[str]:
         yield from ["processes on the GPU"] * one.uses_gpu
 
 
-def _noting(run_plan: Callable[..., Any], shown: list[Shown]) -> Callable[..., Any]:
-    """Return `run_plan`, noting what standard output held when it began."""
+def _noting(carry_out: Callable[[Run], Report], shown: list[Shown]) -> Callable[[Run], Report]:
+    """Return `carry_out`, noting what standard output held when it began."""
 
-    def run(plan: Plan, *arguments: Any, **options: Any) -> Any:
+    def noted(run: Run) -> Report:
         out = sys.stdout
         text = out.getvalue() if hasattr(out, "getvalue") else ""
         report = None
         try:
-            report = run_plan(plan, *arguments, **options)
+            report = carry_out(run)
         finally:
             outcomes = report.outcomes if report is not None else ()
             done = frozenset(one.change_id for one in outcomes if one.status.value == "done")
-            shown.append(Shown(plan, options["observed"], text, done))
+            assert run.observed is not None
+            shown.append(Shown(run.plan, run.observed, text, done))
         return report
 
-    return run
+    return noted

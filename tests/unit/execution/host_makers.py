@@ -9,7 +9,7 @@ from tests.fakes.fake_hosts import FakeHosts
 from tests.fakes.fake_locks import undisputed
 from tests.unit.execution.makers import PLAN, plan_of
 from vgpu_cfg.errors import VgpuCfgError
-from vgpu_cfg.execution import HostTools, RunOptions, run_plan
+from vgpu_cfg.execution import HostTools, Run, RunOptions
 from vgpu_cfg.model.observed.host_facts import EstateFacts, FactGroup, HostFacts
 from vgpu_cfg.model.observed.inventory import Host
 from vgpu_cfg.model.plan.change import Change, Impact, ManualStep, Subject
@@ -233,7 +233,7 @@ def run(
 ) -> tuple[Report, list[Event]]:
     """Run changes as plan `demo` and return the report and every event."""
     events: list[Event] = []
-    report = run_plan(
+    report = Run(
         plan_of(*changes),
         server,
         server,
@@ -243,7 +243,7 @@ def run(
         options=RunOptions(**fields.pop("options", {})),
         on_event=events.append,
         **fields,
-    )
+    ).carry_out()
     return report, events
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.fakes.fake_locks import undisputed
 from tests.fakes.fake_vcenter import START, FakeVCenter, uuid_of
-from vgpu_cfg.execution import RunOptions, run_plan
+from vgpu_cfg.execution import Run, RunOptions
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.identity import PlanIdentity
 from vgpu_cfg.model.observed.vm import OwnerMark, VmDetail
@@ -155,7 +155,7 @@ def run(server: FakeVCenter, *changes: Change, **fields: Any) -> tuple[Report, l
     """Run changes as plan `demo` and return the report and every event."""
     events: list[Event] = []
     options = RunOptions(**fields.pop("options", {}))
-    report = run_plan(
+    report = Run(
         plan_of(*changes),
         server,
         server,
@@ -164,7 +164,7 @@ def run(server: FakeVCenter, *changes: Change, **fields: Any) -> tuple[Report, l
         options=options,
         on_event=events.append,
         **fields,
-    )
+    ).carry_out()
     return report, events
 
 

@@ -29,7 +29,7 @@ from tests.unit.execution.host_makers import (
     tools_for,
 )
 from tests.unit.execution.makers import plan_of, statuses
-from vgpu_cfg.execution import run_plan
+from vgpu_cfg.execution import Run
 from vgpu_cfg.model.plan.change import Change
 
 EVERYTHING = (LIVE, ATS, NVIDIA, MIG, GRAPHICS)
@@ -78,7 +78,9 @@ def run_until(server: FakeHosts, changes: list[Change], calls: int) -> bool:
     """Run changes, killed after so many calls; whether it came to its end before that."""
     mortal: Any = Mortal(server, [calls])
     try:
-        run_plan(plan_of(*changes), mortal, mortal, mortal, locks=undisputed(), hosts=tools_for(mortal))
+        Run(
+            plan_of(*changes), mortal, mortal, mortal, locks=undisputed(), hosts=tools_for(mortal)
+        ).carry_out()
     except Killed:
         return False
     return True
@@ -87,7 +89,7 @@ def run_until(server: FakeHosts, changes: list[Change], calls: int) -> bool:
 def count_calls(changes: list[Change]) -> int:
     life = [100_000]
     mortal: Any = Mortal(estate(), life)
-    run_plan(plan_of(*changes), mortal, mortal, mortal, locks=undisputed(), hosts=tools_for(mortal))
+    Run(plan_of(*changes), mortal, mortal, mortal, locks=undisputed(), hosts=tools_for(mortal)).carry_out()
     return 100_000 - life[0]
 
 

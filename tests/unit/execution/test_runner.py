@@ -20,7 +20,7 @@ from tests.unit.execution.makers import (
     statuses,
 )
 from vgpu_cfg.errors import DoesNotFit, NotPermitted, PlanError, Unreachable, VCenterError
-from vgpu_cfg.execution import HostTools, exit_code_of, run_plan
+from vgpu_cfg.execution import HostTools, Run, exit_code_of
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.plan.change import Diagnostic, ManualStep, Subject
 from vgpu_cfg.model.plan.report import EventKind
@@ -241,7 +241,9 @@ def test_a_plan_with_errors_is_not_run() -> None:
         code="VG101", severity=Severity.ERROR, subject=Subject(kind="vm", name="a"), message="does not fit"
     )
     with pytest.raises(DoesNotFit, match="VG101"):
-        run_plan(plan_of(create("a"), diagnostics=(found,)), server, server, server, locks=undisputed())
+        Run(
+            plan_of(create("a"), diagnostics=(found,)), server, server, server, locks=undisputed()
+        ).carry_out()
     assert server.calls == []
 
 

@@ -18,7 +18,7 @@ from tests.unit.execution.guest_makers import (
 )
 from tests.unit.execution.makers import create, plan_of, statuses
 from vgpu_cfg.errors import GuestError, GuestNotReady
-from vgpu_cfg.execution import exit_code_of, run_plan
+from vgpu_cfg.execution import Run, exit_code_of
 from vgpu_cfg.model.guests.guest import BEGUN, GUEST_MARK_KEY, GuestReport, parse_mark
 from vgpu_cfg.model.guests.host_keys import AWAITED, DERIVED, HOST_KEY_KEY
 from vgpu_cfg.model.observed.vm import PowerState
@@ -153,7 +153,7 @@ def test_what_cannot_be_sent_stops_the_run_before_anything_is_touched() -> None:
 def test_a_plan_with_guests_takes_what_reaches_them() -> None:
     server, _ = guests_of("hvd-01")
     with pytest.raises(ValueError, match="reaches them"):
-        run_plan(plan_of(*new_with_guest("hvd-01")), server, server, server, locks=undisputed())
+        Run(plan_of(*new_with_guest("hvd-01")), server, server, server, locks=undisputed()).carry_out()
 
 
 # ------------------------------------------------------------- where cloud-init does not answer

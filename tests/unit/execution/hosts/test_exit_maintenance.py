@@ -22,7 +22,7 @@ from tests.unit.execution.host_makers import (
 )
 from tests.unit.execution.makers import plan_of, statuses
 from vgpu_cfg.errors import NotPermitted, VCenterError
-from vgpu_cfg.execution import run_plan
+from vgpu_cfg.execution import Run
 from vgpu_cfg.model.plan.report import Event
 
 
@@ -72,7 +72,7 @@ def test_what_held_before_its_device_was_handed_out_need_not_be_told_again() -> 
         return take
 
     server = estate()
-    report = run_plan(
+    report = Run(
         plan_of(*changes),
         server,
         server,
@@ -80,7 +80,7 @@ def test_what_held_before_its_device_was_handed_out_need_not_be_told_again() -> 
         locks=undisputed(),
         hosts=tools_for(server),
         on_event=hand_out(server),
-    )
+    ).carry_out()
     assert statuses(report)["leave esx-01"] == "done"
     server = estate()
     down(server)

@@ -26,7 +26,7 @@ from tests.unit.execution.host_makers import (
 )
 from tests.unit.execution.makers import plan_of, statuses
 from vgpu_cfg.errors import NotOffered, NotPermitted, Unreachable, VCenterError
-from vgpu_cfg.execution import RunOptions, run_plan
+from vgpu_cfg.execution import Run, RunOptions
 from vgpu_cfg.execution.hosts.session import HostSession
 from vgpu_cfg.execution.hosts.steps import change_host, esxcli_command
 from vgpu_cfg.execution.run.session import RunSession
@@ -164,9 +164,9 @@ def test_a_host_that_left_maintenance_mode_between_two_steps_is_not_written_to()
             server.host("esx-01").maintenance = False
 
     plan = plan_of(*in_order(enter(), change(ATS)))
-    report = run_plan(
+    report = Run(
         plan, server, server, server, locks=undisputed(), hosts=tools_for(server), on_event=back
-    )
+    ).carry_out()
     assert "esx-01 has left maintenance mode before it was done" in report.outcomes[1].message
     assert server.written == []
 

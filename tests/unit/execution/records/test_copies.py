@@ -12,7 +12,7 @@ import pytest
 from tests.fakes.fake_locks import undisputed
 from tests.fakes.fake_vcenter import START
 from tests.unit.execution.makers import create, estate, plan_of, power_on
-from vgpu_cfg.execution import FolderSink, Journal, JournalCopy, SyslogSink, read_journal, run_plan
+from vgpu_cfg.execution import FolderSink, Journal, JournalCopy, Run, SyslogSink, read_journal
 from vgpu_cfg.execution.records import copies
 from vgpu_cfg.model.runs import RunEntry, RunResult
 
@@ -27,7 +27,7 @@ def keep(folder: Path, *made: JournalCopy) -> Journal:
     with Journal.begin(folder, plan, ENTRY, lambda _stem: made) as journal:
         journal.record_entry("began", ENTRY)
         journal.record_report(
-            run_plan(plan, server, server, server, locks=undisputed(), on_event=journal.record_event)
+            Run(plan, server, server, server, locks=undisputed(), on_event=journal.record_event).carry_out()
         )
         journal.record_entry("ended", ENTRY.model_copy(update={"result": RunResult.DONE}))
     return journal

@@ -13,7 +13,7 @@ from tests.fakes.fake_vcenter import START
 from tests.unit.execution import host_makers
 from tests.unit.execution.makers import create, estate, plan_of, power_on, run, spec_of
 from vgpu_cfg.errors import DocumentError
-from vgpu_cfg.execution import Journal, find_journals, read_journal, run_plan
+from vgpu_cfg.execution import Journal, Run, find_journals, read_journal
 from vgpu_cfg.execution.records.journal import MOST_BYTES
 from vgpu_cfg.model.runs import RunEntry
 
@@ -28,7 +28,9 @@ def keep(folder: Path, *, until: int | None = None) -> Path:
     server = estate()
     plan = plan_of(create("a"), power_on("a"))
     with Journal.begin(folder, plan, entry(user="EXAMPLE\\anna", machine="jump-01")) as journal:
-        report = run_plan(plan, server, server, server, locks=undisputed(), on_event=journal.record_event)
+        report = Run(
+            plan, server, server, server, locks=undisputed(), on_event=journal.record_event
+        ).carry_out()
         journal.record_report(report)
     if until is not None:
         lines = journal.path.read_text().splitlines(keepends=True)
@@ -153,7 +155,7 @@ def test_what_a_request_holds_does_not_get_into_the_journal(tmp_path: Path) -> N
     plan = plan_of(create("a", spec=secret))
     with Journal.begin(tmp_path, plan, entry()) as journal:
         journal.record_report(
-            run_plan(plan, server, server, server, locks=undisputed(), on_event=journal.record_event)
+            Run(plan, server, server, server, locks=undisputed(), on_event=journal.record_event).carry_out()
         )
     assert "hunter2" not in journal.path.read_text()
     assert all(json.loads(line) for line in journal.path.read_text().splitlines())

@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.fakes.fake_locks import undisputed
 from tests.fakes.fake_vcenter import START
 from tests.unit.execution.makers import create, estate, plan_of
-from vgpu_cfg.execution import Journal, Wanted, joined, run_plan, runs_of_entries, runs_of_journals
+from vgpu_cfg.execution import Journal, Run, Wanted, joined, runs_of_entries, runs_of_journals
 from vgpu_cfg.model.runs import RunEntry, RunResult
 
 
@@ -29,7 +29,7 @@ def keep(folder: Path, number: int) -> Path:
     server, plan = estate(), plan_of(create("a"))
     with Journal.begin(folder, plan, entry(number)) as journal:
         journal.record_report(
-            run_plan(plan, server, server, server, locks=undisputed(), on_event=journal.record_event)
+            Run(plan, server, server, server, locks=undisputed(), on_event=journal.record_event).carry_out()
         )
     return journal.path
 

@@ -20,7 +20,7 @@ from tests.unit.execution.makers import (
     reconfigure,
     statuses,
 )
-from vgpu_cfg.execution import RunOptions, exit_code_of, one_is_enough, run_plan
+from vgpu_cfg.execution import Run, RunOptions, exit_code_of, one_is_enough
 from vgpu_cfg.model.observed.vm import PowerState
 from vgpu_cfg.model.plan.change import Canary, Change
 from vgpu_cfg.model.plan.report import CanaryResult, Event, EventKind, Report
@@ -47,7 +47,7 @@ class Watched:
 
     def run(self, server: FakeVCenter, *changes: Change, canary: Canary = CANARY, **more: Any) -> Report:
         options = RunOptions(**more.pop("options", {}))
-        return run_plan(
+        return Run(
             plan_of(*changes, canaries=(canary,)),
             server,
             server,
@@ -57,7 +57,7 @@ class Watched:
             on_event=self.events.append,
             pass_canary=self.answered,
             **more,
-        )
+        ).carry_out()
 
     def answered(self, canary: Canary) -> CanaryResult:
         self.asked += 1
@@ -139,7 +139,7 @@ def test_what_is_out_of_service_comes_back(answer: dict[str, Any], on_failure: O
 def test_a_plan_with_canaries_needs_who_verifies_them() -> None:
     server = estate()
     with pytest.raises(ValueError, match="verifies"):
-        run_plan(plan_of(*CHANGES, canaries=(CANARY,)), server, server, server, locks=undisputed())
+        Run(plan_of(*CHANGES, canaries=(CANARY,)), server, server, server, locks=undisputed()).carry_out()
     assert server.calls == []
 
 

@@ -9,7 +9,7 @@ import pytest
 from tests.fakes.fake_locks import undisputed
 from tests.fakes.fake_vcenter import FakeVCenter
 from tests.unit.execution.makers import add_own_vm, estate, plan_of, reconfigure, run, statuses
-from vgpu_cfg.execution import run_plan
+from vgpu_cfg.execution import Run
 from vgpu_cfg.model.observed.inventory import Datastore, Folder, Host
 from vgpu_cfg.model.observed.vm import PowerState
 from vgpu_cfg.model.plan.change import Change, RelocateVm
@@ -115,6 +115,8 @@ def test_a_vm_that_somebody_took_from_its_host_is_left_alone_by_work_on_that_hos
     planned = change(vm, *HOSTS, is_running=True) if change is vm_changes.move else change(vm)
     server.change_vm("hvd-01", host_moid="host-3")
     mark = vm.mark.text if vm.mark is not None else ""
-    report = run_plan(plan_of(planned, others={"vm-1": mark}), server, server, server, locks=undisputed())
+    report = Run(
+        plan_of(planned, others={"vm-1": mark}), server, server, server, locks=undisputed()
+    ).carry_out()
     assert "has moved to another host since it was planned" in report.outcomes[0].message
     assert server.calls == []

@@ -22,7 +22,7 @@ from tests.unit.execution.makers import (
     run,
     statuses,
 )
-from vgpu_cfg.execution import run_plan
+from vgpu_cfg.execution import Run
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.vm import OwnerMark, Vm, VmDetail
 from vgpu_cfg.model.plan.change import MarkVm, RemoveRule, RemoveVmGroup, Subject
@@ -90,7 +90,7 @@ def test_a_plan_without_an_id_marks_nothing() -> None:
     server = estate()
     plan = plan_of(create("hvd-01"), desired=DesiredPlan(name="demo", vcenter="prod"))
     with pytest.raises(ValueError, match="needs an id"):
-        run_plan(plan, server, server, server, locks=undisputed())
+        Run(plan, server, server, server, locks=undisputed()).carry_out()
     assert server.calls == []
 
 

@@ -23,7 +23,7 @@ from tests.unit.execution.makers import (
     spec_of,
     statuses,
 )
-from vgpu_cfg.execution import missing_from, run_plan
+from vgpu_cfg.execution import Run, missing_from
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import PowerState, VgpuDevice, VirtualDisk, Vm, VmDetail
 from vgpu_cfg.model.plan.change import (
@@ -457,7 +457,7 @@ def test_a_vm_that_was_never_made_cannot_be_resolved() -> None:
         rule_name="r",
         vms=(VmRef(name="a"),),
     )
-    report = run_plan(plan_of(rule), server, server, server, locks=undisputed())
+    report = Run(plan_of(rule), server, server, server, locks=undisputed()).carry_out()
     assert "has not been made" in report.outcomes[0].message
 
 

@@ -236,7 +236,7 @@ def _read_back(work: Work, report: Report) -> Inventory | None:
 
 def _carry_out(work: Work, estate: Estate, how: ApplyOptions, events: list[Event]) -> tuple[Report, str]:
     """Carry a plan out, and fill in its events; return the report and where the journal is."""
-    from vgpu_cfg.execution import RunOptions, run_plan, stop_on_interrupt
+    from vgpu_cfg.execution import Run, RunOptions, stop_on_interrupt
     from vgpu_cfg.render.layout.console import make_console
     from vgpu_cfg.render.text.run.progress import make_display, tee
 
@@ -276,7 +276,7 @@ def _carry_out(work: Work, estate: Estate, how: ApplyOptions, events: list[Event
 
         def carry(plan: Plan, display: RunDisplay, options: RunOptions) -> Report:
             with display:
-                return run_plan(
+                return Run(
                     plan,
                     estate.reader,
                     estate.writer,
@@ -291,7 +291,7 @@ def _carry_out(work: Work, estate: Estate, how: ApplyOptions, events: list[Event
                     on_event=tee(journal.record_event, events.append, _while_read(display)),
                     stop=stop,
                     pass_canary=lambda canary: watch.pass_canary(canary, display, stop),
-                )
+                ).carry_out()
 
         report = carry(plan, display, options)
         if how.on_failure is OnFailure.ROLL_BACK and work.undo is not None:
