@@ -29,7 +29,7 @@ from vgpu_cfg.model.observed.host_facts import (
 )
 from vgpu_cfg.model.observed.inventory import VGPU_PART, DeviceGroupInfo, GroupPart, HostNic, PciDevice, Sriov
 from vgpu_cfg.model.observed.maintenance import MaintenanceEntry
-from vgpu_cfg.planning.findings.wording import version_tuple
+from vgpu_cfg.model.wording import version_tuple
 
 Row = Mapping[str, Any]
 

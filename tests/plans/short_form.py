@@ -42,7 +42,7 @@ from vgpu_cfg.model.plan.host_change import (
     ShutDownHost,
 )
 from vgpu_cfg.model.plan.vm_spec import VmSpec
-from vgpu_cfg.planning.expand.ranges import fold_names
+from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.planning.findings.codes import Code
 
 Edits = Mapping[str, Sequence[str]]

@@ -15,7 +15,7 @@ from typing import Any
 
 from tests.plans.estate import PLAN_ID
 from vgpu_cfg.documents import read_document
-from vgpu_cfg.planning.expand.ranges import read_members
+from vgpu_cfg.model.ranges import read_members
 
 Row = Mapping[str, Any]
 

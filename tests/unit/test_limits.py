@@ -12,8 +12,8 @@ import pytest
 from tests.unit.plan_files import HEADER
 from vgpu_cfg.documents import MOST_FILE_BYTES, Limit, read_bytes, read_document
 from vgpu_cfg.errors import DocumentError
+from vgpu_cfg.model.ranges import read_members
 from vgpu_cfg.plan_loading import load_plan
-from vgpu_cfg.planning.expand.ranges import read_members
 from vgpu_cfg.recording import load_recording
 
 SECRET = "root:$6$hunter2:19000::::::"

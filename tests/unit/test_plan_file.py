@@ -21,8 +21,8 @@ from vgpu_cfg.model.desired import (
 )
 from vgpu_cfg.model.plan_file import DeviceEntry, GpuEntry, PlaceEntry
 from vgpu_cfg.model.plan_values import DesiredNuma, NumaPolicy, Spread
+from vgpu_cfg.model.ranges import read_members
 from vgpu_cfg.model.vgpu import VgpuProfile
-from vgpu_cfg.planning.expand.ranges import read_members
 
 __all__ = ["load_fixture", "load_vm_fixture"]
 

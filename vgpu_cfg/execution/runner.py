@@ -53,8 +53,8 @@ from vgpu_cfg.model.plan.change import (
     StageGuest,
 )
 from vgpu_cfg.model.plan.report import CanaryResult, Event, EventKind, Outcome, OutcomeStatus, Report
+from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.model.runs import OnFailure, RunResult
-from vgpu_cfg.planning.expand.ranges import fold_names
 from vgpu_cfg.ports import ChangeWriter, InventoryReader, MakeId, RunClock, TaskState, TaskUpdate
 
 __all__ = ["Run", "RunClock", "RunOptions", "exit_code_of"]

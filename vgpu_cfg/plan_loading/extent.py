@@ -7,7 +7,7 @@ from typing import Any
 
 from vgpu_cfg.documents import Document, Limit, Loc
 from vgpu_cfg.errors import DocumentFault
-from vgpu_cfg.planning.expand.ranges import count_members
+from vgpu_cfg.model.ranges import count_members
 
 
 def beyond(documents: Sequence[Document], limit: Limit) -> DocumentFault | None:

@@ -9,10 +9,10 @@ from vgpu_cfg.model.approvals import Approval
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.plan.base import Subject
 from vgpu_cfg.model.plan.disturbed import Disturbed
+from vgpu_cfg.model.wording import listed
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import PlanOptions
-from vgpu_cfg.planning.findings.wording import listed
 
 _SHOWN = 6
 

@@ -15,7 +15,7 @@ from vgpu_cfg.model.observed.inventory import Cluster, Datastore, Gpu, Host, Hos
 from vgpu_cfg.model.observed.managed_object import ManagedObject
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.plan.base import Edit
-from vgpu_cfg.planning.findings.wording import as_counted
+from vgpu_cfg.model.wording import as_counted
 from vgpu_cfg.planning.host_settings.gpus.driver import driver_facts
 
 _Thing = TypeVar("_Thing")

@@ -14,9 +14,9 @@ from vgpu_cfg.model.observed.inventory import Cluster, Gpu, Host, Inventory
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.plan.change import Diagnostic, Plan
 from vgpu_cfg.model.plan.severity import Severity
+from vgpu_cfg.model.ranges import read_members
 from vgpu_cfg.planning.capacity.host_capacity import CapacityReader
 from vgpu_cfg.planning.estate.site import Site
-from vgpu_cfg.planning.expand.ranges import read_members
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.host_settings.select import hosts_of

@@ -6,6 +6,7 @@ from tests.plans.estate import make_inventory
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.model.observed.inventory import Host
 from vgpu_cfg.model.plan_values import NumaPolicy
+from vgpu_cfg.model.wording import gib, is_at_least, listed, node_list, version_tuple, whole_gib
 from vgpu_cfg.planning.capacity.hardware import highest_version, least_version, passthrough_limit, vgpu_limit
 from vgpu_cfg.planning.capacity.mmio import mmio_size_gb
 from vgpu_cfg.planning.capacity.numa import (
@@ -16,7 +17,6 @@ from vgpu_cfg.planning.capacity.numa import (
     promise_nodes,
 )
 from vgpu_cfg.planning.findings.options import PlanOptions, matches_any
-from vgpu_cfg.planning.findings.wording import gib, is_at_least, listed, node_list, version_tuple, whole_gib
 
 
 @pytest.mark.parametrize(

@@ -85,7 +85,7 @@ def hand_over(
     from vgpu_cfg.cli.flows.preparing.request import read_request
     from vgpu_cfg.cli.kept.whole_file import write_whole
     from vgpu_cfg.cli.output import show
-    from vgpu_cfg.planning.expand.ranges import fold_names
+    from vgpu_cfg.model.ranges import fold_names
     from vgpu_cfg.planning.guests.host_list import make_host_list
     from vgpu_cfg.render.data.hand_over import hand_over_data
     from vgpu_cfg.staging.export import FORMATS, ExportOptions

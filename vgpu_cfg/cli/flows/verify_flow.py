@@ -13,7 +13,7 @@ from vgpu_cfg.cli.flows import flow
 from vgpu_cfg.cli.flows.preparing.guest_access import login_shells
 from vgpu_cfg.cli.flows.preparing.host_facts import host_secrets
 from vgpu_cfg.errors import GuestError, NotFound
-from vgpu_cfg.planning.expand.ranges import fold_names
+from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.planning.findings.options import PlanOptions, matches_any
 
 if TYPE_CHECKING:

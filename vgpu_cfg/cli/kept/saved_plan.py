@@ -93,7 +93,7 @@ def _refuse_more_disturbed(reviewed: Plan, plan: Plan) -> None:
         if one.needs is not None and (one.change, one.experience, one.subject) not in known
     ]
     if known and new:
-        from vgpu_cfg.planning.expand.ranges import fold_names
+        from vgpu_cfg.model.ranges import fold_names
 
         raise StalePlan(
             f"the reviewed plan {reviewed.digest} does not list {fold_names(new)} as disturbed",

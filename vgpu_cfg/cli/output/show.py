@@ -269,7 +269,7 @@ def served(lab: ServedLab, output: OutputFormat) -> None:
 
 def shells_opened(tools: HostTools) -> None:
     """Say whose SSH service was started to be read; it is stopped again at the end."""
-    from vgpu_cfg.planning.expand.ranges import fold_names
+    from vgpu_cfg.model.ranges import fold_names
 
     names = tools.shells.opened
     if names:

@@ -17,9 +17,9 @@ from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.plan.change import Subject
 from vgpu_cfg.model.rdma import network_of
+from vgpu_cfg.model.wording import as_counted, listed
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
-from vgpu_cfg.planning.findings.wording import as_counted, listed
 
 POOL = "pool"
 _SHOWN = 6

@@ -8,7 +8,7 @@ QueryConfigOptionEx (vGPUs by version).
 from __future__ import annotations
 
 from vgpu_cfg.model.observed.inventory import Host
-from vgpu_cfg.planning.findings.wording import is_at_least, version_tuple
+from vgpu_cfg.model.wording import is_at_least, version_tuple
 
 _VERSIONS = (
     ((9, 0), 22),

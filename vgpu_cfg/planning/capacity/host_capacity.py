@@ -17,13 +17,13 @@ from vgpu_cfg.model.observed.inventory import Gpu, Host, Inventory, PciDevice
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.plan_file import GpuEntry
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode
+from vgpu_cfg.model.wording import is_at_least
 from vgpu_cfg.planning.capacity.gpu_state import GpuState, Held, Places, arrange
 from vgpu_cfg.planning.capacity.nic_functions import FunctionPool, read_functions, read_uplinks
 from vgpu_cfg.planning.capacity.peer_groups import peer_sets
 from vgpu_cfg.planning.capacity.topology import Topologies
 from vgpu_cfg.planning.capacity.vgpu_need import VgpuNeed, make_variants, needs_of
 from vgpu_cfg.planning.findings.codes import Code
-from vgpu_cfg.planning.findings.wording import is_at_least
 
 MIXED_SERIES_FROM = (8, 0, 2)
 """vGPUs of one size and different series share a GPU from vSphere 8.0 U2 on. Source: VMware blog, 2023."""

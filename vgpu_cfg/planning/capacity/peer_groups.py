@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterator, Sequence
 from itertools import combinations
 
 from vgpu_cfg.model.observed.inventory import DeviceGroupInfo, Host
+from vgpu_cfg.model.wording import is_at_least
 from vgpu_cfg.planning.capacity.topology import Domain, Topology
-from vgpu_cfg.planning.findings.wording import is_at_least
 
 GROUPS_FROM = (8, 0)
 """The first release with vendor device groups."""

@@ -22,7 +22,7 @@ from vgpu_cfg.model.plan.change import (
 )
 from vgpu_cfg.model.plan.difference import Difference
 from vgpu_cfg.model.plan.severity import Severity
-from vgpu_cfg.planning.expand.ranges import fold_names
+from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.differences import DIFFERENCES_OF_HOSTS, DIFFERENCES_OF_VMS
 from vgpu_cfg.planning.vms.compare import goes_along

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.plan.change import Subject
+from vgpu_cfg.model.wording import counted
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import PlanOptions
-from vgpu_cfg.planning.findings.wording import counted
 
 MOST = 10
 """So many are deleted without leave, unless a context of the vCenter says another number."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from vgpu_cfg.model.desired import DesiredNewDisk, DesiredVm, ScratchSource
 from vgpu_cfg.model.observed.vm import OwnerMark, VirtualDisk, Vm, VmDetail
-from vgpu_cfg.planning.findings.wording import gib
+from vgpu_cfg.model.wording import gib
 
 _NUMBER = re.compile(r"(-\d{6})?\.vmdk$", re.IGNORECASE)
 """The end of a disk's file name: a delta's number goes before the suffix."""

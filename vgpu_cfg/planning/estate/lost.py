@@ -12,9 +12,9 @@ from vgpu_cfg.model.identity import PlanIdentity
 from vgpu_cfg.model.observed.inventory import Connection, Host, Inventory
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.plan.change import ManualStep, Subject
+from vgpu_cfg.model.wording import listed
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
-from vgpu_cfg.planning.findings.wording import listed
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,10 +16,10 @@ from vgpu_cfg.model.observed.managed_object import ManagedObject
 from vgpu_cfg.model.observed.names import unescaped
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.plan.change import Subject
+from vgpu_cfg.model.wording import listed
 from vgpu_cfg.planning.estate.libraries import template_of_library
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
-from vgpu_cfg.planning.findings.wording import listed
 
 T = TypeVar("T", bound=ManagedObject)
 

@@ -9,8 +9,8 @@ from vgpu_cfg.documents import Part, build
 from vgpu_cfg.errors import DocumentError, DocumentFault
 from vgpu_cfg.model.desired import DesiredHosts, DesiredNetwork
 from vgpu_cfg.model.plan_file import HostEntry
+from vgpu_cfg.model.ranges import read_members
 from vgpu_cfg.planning.expand.host_checks import HostContext, check_hosts
-from vgpu_cfg.planning.expand.ranges import read_members
 
 
 @dataclass(slots=True)

@@ -10,12 +10,12 @@ from vgpu_cfg.documents import Part, build, did_you_mean
 from vgpu_cfg.errors import DocumentError, DocumentFault
 from vgpu_cfg.model.desired import DesiredVm
 from vgpu_cfg.model.plan_file import VmEntry, VmKeys, check_vm_name
+from vgpu_cfg.model.ranges import SAMPLE_MEMBER, Member, has_templates, read_members
 from vgpu_cfg.planning.expand.addresses import check_same_addresses
 from vgpu_cfg.planning.expand.context import VmContext
 from vgpu_cfg.planning.expand.desired import check_keys, make_vm, with_name
 from vgpu_cfg.planning.expand.guests import read_user_data, stated_in
 from vgpu_cfg.planning.expand.merging import Layers, fill_part, first_of_each_place
-from vgpu_cfg.planning.expand.ranges import SAMPLE_MEMBER, Member, has_templates, read_members
 
 _Checked: TypeAlias = tuple[VmKeys, str]
 """A VM's keys that nothing is wrong with, and the text of its user data."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from vgpu_cfg.documents import Loc, Part
 from vgpu_cfg.errors import DocumentFault
-from vgpu_cfg.planning.expand.ranges import Member, fill, has_templates
+from vgpu_cfg.model.ranges import Member, fill, has_templates
 
 _COUNTED_KEYS = ("gpus", "nics")
 """Keys whose items have a `count`, and so a `{k}`."""

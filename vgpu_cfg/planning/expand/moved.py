@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from vgpu_cfg.documents import Part, build, did_you_mean
 from vgpu_cfg.errors import DocumentError, DocumentFault
 from vgpu_cfg.model.plan_file import MovedEntry, check_vm_name
-from vgpu_cfg.planning.expand.ranges import read_members
+from vgpu_cfg.model.ranges import read_members
 
 
 @dataclass(slots=True)

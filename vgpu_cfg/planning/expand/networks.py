@@ -11,9 +11,9 @@ from vgpu_cfg.documents import Part, build
 from vgpu_cfg.errors import DocumentError, DocumentFault
 from vgpu_cfg.model.desired import DesiredNetwork
 from vgpu_cfg.model.plan_file import NetworkEntry, SwitchEntry
+from vgpu_cfg.model.ranges import SAMPLE_MEMBER, Member, read_members
 from vgpu_cfg.planning.expand.addresses import in_pool
 from vgpu_cfg.planning.expand.merging import fill_part, first_of_each_place
-from vgpu_cfg.planning.expand.ranges import SAMPLE_MEMBER, Member, read_members
 
 _ESCAPED = frozenset("/\\%")
 """vCenter writes these in an entity's name as %2f, %5c and %25 (vSphere API, `ManagedEntity.name`)."""

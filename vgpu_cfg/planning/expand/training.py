@@ -11,9 +11,9 @@ from vgpu_cfg.documents import Part, build, did_you_mean
 from vgpu_cfg.errors import DocumentError, DocumentFault
 from vgpu_cfg.model.desired import DesiredGuest, DesiredSite, DesiredTraining, DesiredVm
 from vgpu_cfg.model.plan_file import PackageEntry, RegistryEntry, TrainingEntry, host_name_of, registry_of
+from vgpu_cfg.model.ranges import read_members
 from vgpu_cfg.planning.expand.context import VmContext
 from vgpu_cfg.planning.expand.lines import Expansion
-from vgpu_cfg.planning.expand.ranges import read_members
 from vgpu_cfg.planning.expand.training_checks import Team, check_team, check_training
 
 _DEFAULT_RUNTIME = "docker"

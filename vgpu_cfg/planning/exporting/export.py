@@ -13,7 +13,8 @@ from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import Vm, VmDetail
 from vgpu_cfg.model.plan.change import Plan
 from vgpu_cfg.model.plan_file import check_vm_name
-from vgpu_cfg.planning.expand.ranges import fold_names
+from vgpu_cfg.model.ranges import fold_names
+from vgpu_cfg.model.wording import as_counted, counted
 from vgpu_cfg.planning.exporting.hosts import host_entries
 from vgpu_cfg.planning.exporting.lines import lift, lines_of
 from vgpu_cfg.planning.exporting.names import Names
@@ -23,7 +24,6 @@ from vgpu_cfg.planning.exporting.settling import changed_hosts, desired_of, next
 from vgpu_cfg.planning.exporting.ties import tie
 from vgpu_cfg.planning.exporting.vm_keys import ExportedVm, vm_keys
 from vgpu_cfg.planning.exporting.writing import Content, with_findings, written
-from vgpu_cfg.planning.findings.wording import as_counted, counted
 from vgpu_cfg.planning.vms.lookup.gpu_match import device_names
 
 _UNMARKED = "exported"

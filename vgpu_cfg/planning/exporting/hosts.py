@@ -9,8 +9,8 @@ from typing import Any
 from vgpu_cfg.catalog import Catalog
 from vgpu_cfg.model.observed.inventory import Host, HostNic, Inventory
 from vgpu_cfg.model.plan_values import GpuUse
-from vgpu_cfg.planning.expand.ranges import runs_of
-from vgpu_cfg.planning.findings.wording import as_counted
+from vgpu_cfg.model.ranges import runs_of
+from vgpu_cfg.model.wording import as_counted
 from vgpu_cfg.planning.host_settings.entry import HostView, InFile, Part
 from vgpu_cfg.planning.host_settings.match import passed_through_nics
 from vgpu_cfg.planning.host_settings.select import make_view

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from vgpu_cfg.planning.expand.ranges import runs_of
+from vgpu_cfg.model.ranges import runs_of
+from vgpu_cfg.model.wording import as_counted
 from vgpu_cfg.planning.exporting.ties import Tied, members_of
 from vgpu_cfg.planning.exporting.vm_keys import ExportedVm, in_order
-from vgpu_cfg.planning.findings.wording import as_counted
 
 _OF_ITS_LINE = frozenset({"place", "ignore"})
 """What stays where it is: that it holds for all lines is by chance."""

@@ -9,9 +9,9 @@ from vgpu_cfg.documents import did_you_mean
 from vgpu_cfg.errors import NotFound
 from vgpu_cfg.model.observed.inventory import Host, Inventory
 from vgpu_cfg.model.observed.vm import Vm
+from vgpu_cfg.model.wording import as_counted
 from vgpu_cfg.planning.exporting.names import Names
 from vgpu_cfg.planning.findings.options import matches_any
-from vgpu_cfg.planning.findings.wording import as_counted
 
 
 @dataclass(frozen=True, slots=True)

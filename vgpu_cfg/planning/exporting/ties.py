@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from vgpu_cfg.model.observed.inventory import Cluster, Inventory
-from vgpu_cfg.planning.expand.ranges import read_members, runs_of
+from vgpu_cfg.model.ranges import read_members, runs_of
+from vgpu_cfg.model.wording import as_counted
 from vgpu_cfg.planning.exporting.vm_keys import ExportedVm
-from vgpu_cfg.planning.findings.wording import as_counted
 from vgpu_cfg.planning.vms.rules import is_of_plan, rule_name
 
 

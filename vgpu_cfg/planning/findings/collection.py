@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from vgpu_cfg.model.desired import DesiredPlan, DesiredVm
 from vgpu_cfg.model.plan.change import Diagnostic, Hindrance, Subject
 from vgpu_cfg.model.plan.severity import Severity
-from vgpu_cfg.planning.expand.ranges import fold_names
+from vgpu_cfg.model.ranges import fold_names
+from vgpu_cfg.model.wording import as_counted
 from vgpu_cfg.planning.findings.codes import Basis, Code, code_of
-from vgpu_cfg.planning.findings.wording import as_counted
 
 _OfVms = tuple[Code, Severity, str, str, tuple[Hindrance, ...]]
 """What is equal where VMs share a finding: code, severity, message, remedy, and what stands in the way."""

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 from vgpu_cfg.model.guests.guest import REDACTED, USERDATA_KEY, GuestSpec
 from vgpu_cfg.model.guests.training_modules import SshMeshModule
+from vgpu_cfg.model.wording import listed
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
-from vgpu_cfg.planning.findings.wording import listed
 from vgpu_cfg.planning.guests.stage import GuestUpdate
 from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
 

@@ -15,9 +15,9 @@ from vgpu_cfg.model.guests.training_modules import ImageModule
 from vgpu_cfg.model.guests.user_data import OWN_VALUES
 from vgpu_cfg.model.plan.change import StageGuest
 from vgpu_cfg.model.plan.severity import Severity
+from vgpu_cfg.model.wording import gib, listed
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
-from vgpu_cfg.planning.findings.wording import gib, listed
 from vgpu_cfg.planning.guests.cuda_checks import check_cuda
 from vgpu_cfg.planning.guests.drivers import branch_of_package, is_unknown, is_unproven
 from vgpu_cfg.planning.guests.stage import GuestUpdate

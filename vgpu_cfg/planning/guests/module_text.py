@@ -38,7 +38,7 @@ from vgpu_cfg.model.guests.training_modules import (
 )
 from vgpu_cfg.model.plan.change import Edit
 from vgpu_cfg.model.plan_file.site_values import host_of
-from vgpu_cfg.planning.findings.wording import counted
+from vgpu_cfg.model.wording import counted
 from vgpu_cfg.planning.guests.drivers import branch_of_package
 
 HIDDEN = "****"

@@ -9,10 +9,10 @@ from vgpu_cfg.model.desired import DesiredPlan, DesiredPower
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.plan.change import Change, Placement, StageGuest
 from vgpu_cfg.model.plan.severity import Severity
+from vgpu_cfg.model.wording import listed
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import PlanOptions
-from vgpu_cfg.planning.findings.wording import listed
 from vgpu_cfg.planning.guests.drivers import guest_drivers, host_branches
 from vgpu_cfg.planning.guests.exposure_checks import check_exposure
 from vgpu_cfg.planning.guests.guest_checks import (

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from vgpu_cfg.model.guests.modules import MODULE_ORDER
 from vgpu_cfg.model.plan.change import Change, Impact, ManualStep, StageGuest, Subject
 from vgpu_cfg.model.plan.host_change import RESTART_KINDS
+from vgpu_cfg.model.wording import listed
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
-from vgpu_cfg.planning.findings.wording import listed
 from vgpu_cfg.planning.guests.stage import GuestUpdate, present_report
 from vgpu_cfg.planning.rdma.checks import restart_commands, restart_for_ats
 from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm

@@ -6,9 +6,9 @@ from vgpu_cfg.model.desired import DesiredPlan, DesiredSite
 from vgpu_cfg.model.guests.modules import SiteModule
 from vgpu_cfg.model.guests.training_modules import ContainersModule
 from vgpu_cfg.model.plan_file.guest_values import DEFAULT_REGISTRY
+from vgpu_cfg.model.wording import listed
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
-from vgpu_cfg.planning.findings.wording import listed
 from vgpu_cfg.planning.guests.site import Fetched, fetched, is_of_site, site_hosts, takes_mirror
 from vgpu_cfg.planning.guests.stage import GuestUpdate
 from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm

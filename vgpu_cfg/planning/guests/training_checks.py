@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from vgpu_cfg.model.desired import DesiredPlan, DesiredTraining, DesiredVm
 from vgpu_cfg.model.plan.change import Subject
 from vgpu_cfg.model.plan_file.guest_values import parse_elastic
+from vgpu_cfg.model.wording import counted, listed
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
-from vgpu_cfg.planning.findings.wording import counted, listed
 from vgpu_cfg.planning.guests.nics import Addresses, planned_nics
 from vgpu_cfg.planning.guests.peers import Team, meeting_network
 

@@ -19,10 +19,10 @@ from dataclasses import dataclass
 from vgpu_cfg.model.desired import DesiredHosts, DesiredPlan
 from vgpu_cfg.model.observed.inventory import Cluster, Inventory
 from vgpu_cfg.model.plan.change import Edit, SetClusterOption, SetVCenterOption, Subject
+from vgpu_cfg.model.wording import is_at_least
 from vgpu_cfg.planning.estate.protection import Protection
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
-from vgpu_cfg.planning.findings.wording import is_at_least
 from vgpu_cfg.planning.host_settings.select import hosts_of
 from vgpu_cfg.planning.vms.lookup.moving import HOT_MIGRATE_OPTION
 

@@ -11,12 +11,12 @@ from vgpu_cfg.model.identity import PlanIdentity
 from vgpu_cfg.model.observed.host_facts import ClusterFacts, HostFacts
 from vgpu_cfg.model.observed.inventory import Cluster, Host, Inventory
 from vgpu_cfg.model.plan.change import Subject
+from vgpu_cfg.model.wording import as_counted, listed
 from vgpu_cfg.planning.estate.protection import Protection
 from vgpu_cfg.planning.estate.site import find_named, inside
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import PlanOptions, matches_any
-from vgpu_cfg.planning.findings.wording import as_counted, listed
 from vgpu_cfg.planning.host_settings.entry import HostView
 from vgpu_cfg.planning.host_settings.nics.handed_out import nic_names
 from vgpu_cfg.planning.host_settings.resolved_host import ResolvedHost

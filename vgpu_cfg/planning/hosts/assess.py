@@ -13,10 +13,10 @@ from vgpu_cfg.model.plan.change import Impact, ManualStep
 from vgpu_cfg.model.plan.host_change import ColdBootHost, HostRef
 from vgpu_cfg.model.plan.severity import Severity
 from vgpu_cfg.model.plan.unknown import UnknownHost
+from vgpu_cfg.model.wording import is_at_least, version_tuple
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import PlanOptions
-from vgpu_cfg.planning.findings.wording import is_at_least, version_tuple
 from vgpu_cfg.planning.host_settings.resolved_host import Drift, DriftKind, ResolvedHost
 from vgpu_cfg.planning.hosts.bmc import bmc_of, check_bmc
 from vgpu_cfg.planning.hosts.compare import compare_host

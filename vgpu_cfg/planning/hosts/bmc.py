@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from vgpu_cfg.model.desired import DesiredHosts
 from vgpu_cfg.model.plan.host_change import BmcRef
+from vgpu_cfg.model.wording import listed
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
-from vgpu_cfg.planning.findings.wording import listed
 from vgpu_cfg.planning.host_settings.resolved_host import ResolvedHost
 
 

@@ -9,9 +9,9 @@ from vgpu_cfg.model.desired import DesiredHosts
 from vgpu_cfg.model.observed.host_facts import NO_LOCKDOWN, SHELL_GROUPS, is_same_boot
 from vgpu_cfg.model.plan.change import Impact
 from vgpu_cfg.model.plan.severity import Severity
+from vgpu_cfg.model.wording import listed
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
-from vgpu_cfg.planning.findings.wording import listed
 from vgpu_cfg.planning.host_settings.entry import (
     DesiredSetting,
     HostSetting,

@@ -19,11 +19,11 @@ from vgpu_cfg.model.plan_file import GpuMatch, HostGpuEntry
 from vgpu_cfg.model.plan_values import GpuUse
 from vgpu_cfg.model.rdma import asks_rdma
 from vgpu_cfg.model.vgpu import Sharing
+from vgpu_cfg.model.wording import listed
 from vgpu_cfg.planning.addresses.nic_addresses import own_vms
 from vgpu_cfg.planning.estate.site import find_named
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
-from vgpu_cfg.planning.findings.wording import listed
 from vgpu_cfg.planning.host_settings.match import gpu_rules
 from vgpu_cfg.planning.host_settings.resolved_host import ResolvedHost
 from vgpu_cfg.planning.hosts.mode_flips import ModeChanges

@@ -10,9 +10,9 @@ from vgpu_cfg.model.observed.host_facts import is_same_boot
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.plan.change import Impact, Subject
 from vgpu_cfg.model.plan_file import GpuMatch, NicMatch
+from vgpu_cfg.model.wording import listed
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
-from vgpu_cfg.planning.findings.wording import listed
 from vgpu_cfg.planning.host_settings.match import matches_gpu, matches_nic, passed_through_nics
 from vgpu_cfg.planning.host_settings.nics.vmknics import network_name, vmknic_on
 from vgpu_cfg.planning.host_settings.resolved_host import DriftKind, ResolvedHost

@@ -8,9 +8,9 @@ from datetime import datetime
 from vgpu_cfg.catalog.driver_branches import DriverBranch, load_driver_branches
 from vgpu_cfg.model.plan.change import Canary, Change
 from vgpu_cfg.model.plan.host_change import ChangeHost
+from vgpu_cfg.model.wording import listed
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
-from vgpu_cfg.planning.findings.wording import listed
 from vgpu_cfg.planning.host_settings.gpus.driver import branch_of, driver_facts
 from vgpu_cfg.planning.host_settings.packages import NONE
 from vgpu_cfg.planning.host_settings.resolved_host import ResolvedHost

@@ -9,11 +9,11 @@ from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.inventory import Host, Inventory
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.plan.change import SetClusterOption, SetVCenterOption
+from vgpu_cfg.model.wording import gib, listed
 from vgpu_cfg.planning.estate.ownership import is_marked
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import PlanOptions
-from vgpu_cfg.planning.findings.wording import gib, listed
 from vgpu_cfg.planning.host_settings.cluster import EVACUATE_OPTION, EVACUATE_VALUE
 from vgpu_cfg.planning.host_settings.resolved_host import ResolvedHost
 from vgpu_cfg.planning.vms.lookup.moving import (

@@ -13,10 +13,10 @@ from vgpu_cfg.model.observed.maintenance import MaintenanceEntry
 from vgpu_cfg.model.plan.change import Subject
 from vgpu_cfg.model.plan.severity import Severity
 from vgpu_cfg.model.plan_values import Disruption, NicUse
+from vgpu_cfg.model.wording import listed
 from vgpu_cfg.planning.estate.left_down import report_left, way_back
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
-from vgpu_cfg.planning.findings.wording import listed
 from vgpu_cfg.planning.host_settings.gpus.driver import driver_facts
 from vgpu_cfg.planning.host_settings.match import nic_rules
 from vgpu_cfg.planning.host_settings.resolved_host import Drift, ResolvedHost

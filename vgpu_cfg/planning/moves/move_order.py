@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode
-from vgpu_cfg.planning.findings.wording import listed
+from vgpu_cfg.model.wording import listed
 from vgpu_cfg.planning.moves.movables import Movable
 from vgpu_cfg.planning.placement.demand import Variant
 from vgpu_cfg.planning.placement.host_state import HostState

@@ -14,10 +14,10 @@ from vgpu_cfg.catalog import Catalog
 from vgpu_cfg.model.observed.inventory import Host, Inventory
 from vgpu_cfg.model.observed.vm import PowerState, Vm
 from vgpu_cfg.model.plan.change import Placement
+from vgpu_cfg.model.wording import listed
 from vgpu_cfg.planning.capacity.host_capacity import CapacityReader
 from vgpu_cfg.planning.estate.protection import Protection
 from vgpu_cfg.planning.findings.collection import Findings
-from vgpu_cfg.planning.findings.wording import listed
 from vgpu_cfg.planning.moves.movables import Movable, Movables, OwnHost
 from vgpu_cfg.planning.moves.move_order import MoveStep, find_uncertain_starts, in_order
 from vgpu_cfg.planning.moves.move_rules import breaks_rules, keep_rules

@@ -15,10 +15,10 @@ from vgpu_cfg.model.observed.inventory import Host, Inventory, Network
 from vgpu_cfg.model.plan.change import Subject
 from vgpu_cfg.model.plan.severity import Severity
 from vgpu_cfg.model.rdma import mtu_of, network_of
+from vgpu_cfg.model.wording import as_counted, listed
 from vgpu_cfg.planning.estate.site import find_named
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
-from vgpu_cfg.planning.findings.wording import as_counted, listed
 from vgpu_cfg.planning.host_settings.select import hosts_of
 
 _SHOWN = 6

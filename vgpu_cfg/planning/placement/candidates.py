@@ -13,10 +13,10 @@ from vgpu_cfg.documents import did_you_mean
 from vgpu_cfg.model.desired import DesiredVm
 from vgpu_cfg.model.observed.inventory import Cluster, Connection, Datastore, Host, Inventory, Network
 from vgpu_cfg.model.plan_file import PlaceEntry
+from vgpu_cfg.model.wording import listed
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import matches_any
-from vgpu_cfg.planning.findings.wording import listed
 
 Ranked = tuple[tuple[int, int], ...]
 """Hosts by index, each with the rank of its cluster in the plan file."""

@@ -10,6 +10,7 @@ from vgpu_cfg.model.observed.cordon import Cordon
 from vgpu_cfg.model.observed.inventory import Host
 from vgpu_cfg.model.plan_file import DeviceEntry
 from vgpu_cfg.model.plan_values import NumaPolicy, Spread
+from vgpu_cfg.model.wording import is_at_least, version_tuple
 from vgpu_cfg.planning.capacity.gpu_state import GpuState
 from vgpu_cfg.planning.capacity.hardware import highest_version, vgpu_limit
 from vgpu_cfg.planning.capacity.host_capacity import HostCapacity, PassthroughSlot
@@ -20,7 +21,6 @@ from vgpu_cfg.planning.capacity.passthrough_slots import is_match, match_slots
 from vgpu_cfg.planning.capacity.peer_groups import group_of, has_group_api
 from vgpu_cfg.planning.capacity.vgpu_need import VgpuNeed
 from vgpu_cfg.planning.findings.codes import Code
-from vgpu_cfg.planning.findings.wording import is_at_least, version_tuple
 from vgpu_cfg.planning.placement.demand import Demand, Shape, Variant
 
 HOST_MEMORY_SHARE = 0.95

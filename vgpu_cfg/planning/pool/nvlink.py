@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from vgpu_cfg.model.wording import listed
 from vgpu_cfg.planning.capacity.host_capacity import HostCapacity
-from vgpu_cfg.planning.findings.wording import listed
 from vgpu_cfg.planning.pool.stranding import StrandedKind, Stranding
 
 PAIR = 2

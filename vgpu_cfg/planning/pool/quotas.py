@@ -17,13 +17,13 @@ from vgpu_cfg.model.observed.inventory import Folder, Host, Inventory
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.plan.change import Subject
 from vgpu_cfg.model.quotas import ALL_OTHERS, Quotas, Share
+from vgpu_cfg.model.ranges import fold_names
+from vgpu_cfg.model.wording import as_counted, gib
 from vgpu_cfg.planning.capacity.host_capacity import CapacityReader
 from vgpu_cfg.planning.capacity.vgpu_need import VgpuNeed
-from vgpu_cfg.planning.expand.ranges import fold_names
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import matches_any
-from vgpu_cfg.planning.findings.wording import as_counted, gib
 from vgpu_cfg.planning.placement.host_state import Fit
 from vgpu_cfg.planning.pool.bisection import most_that
 from vgpu_cfg.planning.pool.use import OWNER_ATTRIBUTE, owner_of

@@ -19,15 +19,15 @@ from vgpu_cfg.model.observed.inventory import Connection, Host, Inventory
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.plan.change import Placement, SetReservation, Subject
 from vgpu_cfg.model.plan_file import DeviceEntry, GpuEntry
+from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.model.reservations import KeptReservation, Reservation, Reservations, ReservedGpus
+from vgpu_cfg.model.wording import counted
 from vgpu_cfg.planning.capacity.host_capacity import CapacityReader, PassthroughSlot
 from vgpu_cfg.planning.capacity.passthrough_slots import is_match
 from vgpu_cfg.planning.estate.reserved import change_of_reservation
 from vgpu_cfg.planning.estate.site import Site
-from vgpu_cfg.planning.expand.ranges import fold_names
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
-from vgpu_cfg.planning.findings.wording import counted
 
 Pool = tuple[str, str]
 """The GPUs of one board (its key) in one cluster (its moid)."""

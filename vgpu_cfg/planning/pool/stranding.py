@@ -13,9 +13,9 @@ from functools import cache
 from itertools import pairwise
 
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode
+from vgpu_cfg.model.wording import counted, listed, whole_gib
 from vgpu_cfg.planning.capacity.gpu_state import GpuState
 from vgpu_cfg.planning.capacity.vgpu_need import VgpuNeed
-from vgpu_cfg.planning.findings.wording import counted, listed, whole_gib
 
 LEAST_MIB = 512
 """Less than this is rounding: profiles of one GPU add up to some MiB less than its framebuffer."""

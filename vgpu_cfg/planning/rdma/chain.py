@@ -15,8 +15,8 @@ from enum import StrEnum
 from vgpu_cfg.model.guests.guest import REPORT_KEY, GuestReport, ModuleState
 from vgpu_cfg.model.plan.change import Change, CreateVm, ManualStep, ReconfigureVm
 from vgpu_cfg.model.plan.host_change import RESTART_KINDS
+from vgpu_cfg.model.wording import is_at_least, listed
 from vgpu_cfg.planning.capacity.topology import Topology
-from vgpu_cfg.planning.findings.wording import is_at_least, listed
 from vgpu_cfg.planning.host_settings.entry import HostView, Reading
 from vgpu_cfg.planning.host_settings.kernel import ON
 from vgpu_cfg.planning.host_settings.nics.nic_firmware import NIC_FIRMWARE, is_same_word

@@ -12,10 +12,10 @@ from vgpu_cfg.model.observed.host_facts import FactGroup, HostFacts
 from vgpu_cfg.model.observed.inventory import Host, Inventory
 from vgpu_cfg.model.plan.change import Change, Hindrance, Impact, ManualStep, Placement, Subject
 from vgpu_cfg.model.rdma import asks_gpudirect, is_gpudirect, mtu_of, network_of
+from vgpu_cfg.model.wording import listed
 from vgpu_cfg.planning.capacity.topology import Topologies
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
-from vgpu_cfg.planning.findings.wording import listed
 from vgpu_cfg.planning.host_settings.entry import HostView
 from vgpu_cfg.planning.host_settings.nics.pvrdma import OPTION, OPTION_KEY
 from vgpu_cfg.planning.networks.compare import mtu_of_switch

@@ -15,10 +15,10 @@ from vgpu_cfg.model.observed.inventory import Cluster, Connection, Host, Invento
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.plan.change import HostRef, ManualStep, Subject
 from vgpu_cfg.model.plan.lost import LostHost, LostVm
+from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.planning.estate.lost import step_of_return
 from vgpu_cfg.planning.estate.ownership import assess_ownership
 from vgpu_cfg.planning.estate.protection import Protection
-from vgpu_cfg.planning.expand.ranges import fold_names
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.placement.candidates import make_query

@@ -8,14 +8,14 @@ from functools import lru_cache
 
 from vgpu_cfg.model.plan.change import Hindrance
 from vgpu_cfg.model.plan_values import Spread
+from vgpu_cfg.model.ranges import fold_names
+from vgpu_cfg.model.wording import as_counted, counted, gib, listed, node_list, whole_gib
 from vgpu_cfg.planning.capacity.gpu_state import GpuState, Held
 from vgpu_cfg.planning.capacity.host_capacity import Claim
 from vgpu_cfg.planning.capacity.nic_needs import host_functions
 from vgpu_cfg.planning.capacity.peer_groups import has_group_api
 from vgpu_cfg.planning.capacity.vgpu_need import VgpuNeed
-from vgpu_cfg.planning.expand.ranges import fold_names
 from vgpu_cfg.planning.findings.codes import Code
-from vgpu_cfg.planning.findings.wording import as_counted, counted, gib, listed, node_list, whole_gib
 from vgpu_cfg.planning.placement.demand import Shape, counted_names
 from vgpu_cfg.planning.placement.host_state import HostState
 from vgpu_cfg.planning.remedies.advice import REMEDIES, closeness

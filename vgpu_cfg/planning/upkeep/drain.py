@@ -16,10 +16,10 @@ from vgpu_cfg.model.observed.home import Home, home_of
 from vgpu_cfg.model.observed.inventory import Connection, Host, Inventory
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.plan.change import Change, Placement, Plan, SetCordon, Subject
+from vgpu_cfg.model.wording import as_counted
 from vgpu_cfg.planning.estate.protection import Protection
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
-from vgpu_cfg.planning.findings.wording import as_counted
 from vgpu_cfg.planning.moves.movables import Movable, OwnHost
 from vgpu_cfg.planning.moves.places import Places, find_places
 from vgpu_cfg.planning.upkeep.away import Away, cordoned_parts, vms_of, without

@@ -17,11 +17,11 @@ from vgpu_cfg.model.observed.inventory import Connection, Host, Inventory
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.plan.change import Change, Plan, SetAttributes, Subject
 from vgpu_cfg.model.plan.severity import Severity
+from vgpu_cfg.model.wording import as_counted
 from vgpu_cfg.planning.estate.left_down import bring_back
 from vgpu_cfg.planning.estate.protection import Protection
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
-from vgpu_cfg.planning.findings.wording import as_counted
 from vgpu_cfg.planning.moves.movables import OwnHost
 from vgpu_cfg.planning.moves.places import find_places
 from vgpu_cfg.planning.upkeep.cordon import by_host, uncordon_host, upkeep_plan

@@ -13,9 +13,9 @@ from functools import partial
 from vgpu_cfg.model.observed.vm import OwnerMark, SettingValue
 from vgpu_cfg.model.plan.change import Edit
 from vgpu_cfg.model.plan.vm_spec import NewDisk, NewTpm, RemoveDevice, VmSpec
+from vgpu_cfg.model.wording import listed
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
-from vgpu_cfg.planning.findings.wording import listed
 from vgpu_cfg.planning.vms.devices.gpu_devices import compare_gpus
 from vgpu_cfg.planning.vms.devices.nic_devices import compare_functions
 from vgpu_cfg.planning.vms.devices.other_devices import DiskEdits, compare_disks, compare_nics, compare_pvrdma

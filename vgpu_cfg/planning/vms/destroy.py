@@ -21,6 +21,7 @@ from vgpu_cfg.model.plan.change import (
     VmRef,
 )
 from vgpu_cfg.model.plan.vm_spec import RemoveDevice
+from vgpu_cfg.model.wording import as_counted, listed
 from vgpu_cfg.planning.estate.deletions import refuse_many_deletions
 from vgpu_cfg.planning.estate.disks import Layout, disk_text, owned_disks
 from vgpu_cfg.planning.estate.left_down import bring_all_back
@@ -40,7 +41,6 @@ from vgpu_cfg.planning.estate.site import Site
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import PlanOptions
-from vgpu_cfg.planning.findings.wording import as_counted, listed
 from vgpu_cfg.planning.vms.host_rules import remove_host_rules
 from vgpu_cfg.planning.vms.new_vms import change_id
 from vgpu_cfg.planning.vms.rules import remove_rules

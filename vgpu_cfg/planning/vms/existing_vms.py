@@ -24,11 +24,11 @@ from vgpu_cfg.model.plan.change import (
     UpgradeVm,
     VmRef,
 )
+from vgpu_cfg.model.wording import gib, listed
 from vgpu_cfg.planning.estate.disks import disk_text
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import PlanOptions
-from vgpu_cfg.planning.findings.wording import gib, listed
 from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
 from vgpu_cfg.planning.vms.new_vms import change_id, set_attributes, set_tags, version_edit, with_needs
 from vgpu_cfg.planning.vms.settings.edits import VmEdits, joined, shown, undone

@@ -15,6 +15,7 @@ from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.plan.change import Edit, Impact, Plan, PowerOffVm, Subject, VmRef
 from vgpu_cfg.model.plan.severity import Severity
+from vgpu_cfg.model.wording import as_counted
 from vgpu_cfg.planning.estate.lost import Intent, can_go
 from vgpu_cfg.planning.estate.own import own_vms
 from vgpu_cfg.planning.estate.protection import Protection
@@ -22,7 +23,6 @@ from vgpu_cfg.planning.estate.site import Site
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import PlanOptions
-from vgpu_cfg.planning.findings.wording import as_counted
 from vgpu_cfg.planning.vms.new_vms import change_id
 from vgpu_cfg.planning.vms.whole_vms import plan_about_vms
 

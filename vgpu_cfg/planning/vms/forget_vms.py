@@ -23,6 +23,7 @@ from vgpu_cfg.model.plan.change import (
     Subject,
 )
 from vgpu_cfg.model.plan.severity import Severity
+from vgpu_cfg.model.wording import listed
 from vgpu_cfg.planning.estate.left_down import bring_all_back
 from vgpu_cfg.planning.estate.lost import GIVEN_UP, can_go
 from vgpu_cfg.planning.estate.reserved import give_back
@@ -30,7 +31,6 @@ from vgpu_cfg.planning.estate.site import Site
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import PlanOptions
-from vgpu_cfg.planning.findings.wording import listed
 from vgpu_cfg.planning.vms.host_rules import leave_host_rules
 from vgpu_cfg.planning.vms.import_vms import chosen_own_vms, mark_vm, refuse_nothing
 from vgpu_cfg.planning.vms.rules import leave_rules

@@ -13,9 +13,9 @@ from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.drs import HostGroup, VmGroup, VmHostRule
 from vgpu_cfg.model.observed.inventory import Cluster, Inventory
 from vgpu_cfg.model.plan.change import Change, Edit, RemoveRule, RemoveVmGroup, SetHostRule, Subject, VmRef
+from vgpu_cfg.model.wording import as_counted
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
-from vgpu_cfg.planning.findings.wording import as_counted
 from vgpu_cfg.planning.vms.rules import Member, is_of_a_plan, is_of_plan, must_word, remaining, rule_name
 
 

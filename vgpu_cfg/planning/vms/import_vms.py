@@ -16,6 +16,7 @@ from vgpu_cfg.model.observed.vm import MARK_PLAN_KEY, MARK_VM_KEY, OwnerMark, Vm
 from vgpu_cfg.model.plan.change import Change, Edit, MarkVm, Plan, Subject, VmRef
 from vgpu_cfg.model.plan.severity import Severity
 from vgpu_cfg.model.plan.vm_spec import VmSpec
+from vgpu_cfg.model.wording import as_counted, gib, listed
 from vgpu_cfg.planning.estate.disks import as_imported_disks, disk_text
 from vgpu_cfg.planning.estate.lost import TAKEN_IN, can_go
 from vgpu_cfg.planning.estate.own import as_imported, own_vms
@@ -25,7 +26,6 @@ from vgpu_cfg.planning.estate.site import Site
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import PlanOptions
-from vgpu_cfg.planning.findings.wording import as_counted, gib, listed
 from vgpu_cfg.planning.vms.new_vms import change_id
 from vgpu_cfg.planning.vms.settings.edits import extra_config_path
 from vgpu_cfg.planning.vms.whole_vms import plan_about_vms

@@ -15,10 +15,10 @@ from vgpu_cfg.model.observed.inventory import NVIDIA_VENDOR_ID, Cluster, Host, I
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.plan.severity import Severity
 from vgpu_cfg.model.plan_values import NumaPolicy, Spread
+from vgpu_cfg.model.wording import counted, listed, node_list
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import matches_any
-from vgpu_cfg.planning.findings.wording import counted, listed, node_list
 from vgpu_cfg.planning.placement.candidates import forbidden_by, host_group_not_found
 from vgpu_cfg.planning.placement.host_state import Fit, HostState
 from vgpu_cfg.planning.vms.checks.place_checks import with_way

@@ -21,9 +21,9 @@ from vgpu_cfg.model.plan.change import (
     VmRef,
 )
 from vgpu_cfg.model.plan_values import Spread
+from vgpu_cfg.model.wording import as_counted
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
-from vgpu_cfg.planning.findings.wording import as_counted
 from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
 
 PREFIX = "vgpu-cfg"

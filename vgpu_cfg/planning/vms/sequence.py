@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from vgpu_cfg.model.plan.change import Change, PowerOnVm, RelocateVm, StartQueue
+from vgpu_cfg.model.wording import counted, listed
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
-from vgpu_cfg.planning.findings.wording import counted, listed
 from vgpu_cfg.planning.placement.host_state import HostState
 from vgpu_cfg.planning.placement.power_order import Start, power_on_tiers
 from vgpu_cfg.planning.placement.start_queues import BoardStarts, StartOrder, make_queue, order_starts

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Sequence
 from vgpu_cfg.documents import did_you_mean
 from vgpu_cfg.model.observed.tags import Tag, TagCategory
 from vgpu_cfg.model.plan.change import Edit
+from vgpu_cfg.model.wording import listed
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
-from vgpu_cfg.planning.findings.wording import listed
 from vgpu_cfg.planning.vms.lookup.placed import PlacedVm
 from vgpu_cfg.planning.vms.settings.edits import TagEdit
 

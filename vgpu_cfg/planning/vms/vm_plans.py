@@ -12,6 +12,7 @@ from vgpu_cfg.model.observed.vm import AFFINITY_KEY, Vm
 from vgpu_cfg.model.plan.change import Change, NumaPin, Placement, RelocateVm, StartQueue, VmRef
 from vgpu_cfg.model.plan.customization import Customization
 from vgpu_cfg.model.plan_values import NumaPolicy
+from vgpu_cfg.model.wording import listed
 from vgpu_cfg.planning.addresses.nic_addresses import AddressBook, NicAddress
 from vgpu_cfg.planning.capacity.hardware import highest_version, least_known
 from vgpu_cfg.planning.capacity.numa import nodes_of_affinity
@@ -19,7 +20,6 @@ from vgpu_cfg.planning.capacity.topology import Topologies
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import PlanOptions
-from vgpu_cfg.planning.findings.wording import listed
 from vgpu_cfg.planning.placement.host_state import Fit, HostState
 from vgpu_cfg.planning.placement.place import Placed
 from vgpu_cfg.planning.vms.checks.nic_checks import check_bound, check_functions

@@ -14,8 +14,8 @@ from typing import TypeAlias
 from rich.cells import cell_len
 from rich.text import Text
 
+from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.model.signs import is_obeyed, shown
-from vgpu_cfg.planning.expand.ranges import fold_names
 
 MIN_WIDTH = 60
 MAX_WIDTH = 120

@@ -43,8 +43,8 @@ from vgpu_cfg.model.plan.host_change import (
     SwitchWrite,
     VmknicWrite,
 )
+from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.model.reservations import RESERVATION_HEAD
-from vgpu_cfg.planning.expand.ranges import fold_names
 from vgpu_cfg.planning.host_settings.entry import DesiredSetting, HostSetting, HostView
 from vgpu_cfg.render.layout.commands import command, is_command, proofs
 from vgpu_cfg.render.markdown.parts import Part, filled

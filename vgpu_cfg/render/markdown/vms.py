@@ -50,7 +50,7 @@ from vgpu_cfg.model.plan.vm_spec import (
     SetDiskPolicy,
     VmSpec,
 )
-from vgpu_cfg.planning.expand.ranges import fold_names
+from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.planning.vms.settings.table import rows_of
 from vgpu_cfg.render.layout.commands import command
 from vgpu_cfg.render.layout.edits import edit_value, goes_along

@@ -9,7 +9,7 @@ from typing import Any
 
 from vgpu_cfg.model.plan.change import ManualStep, Plan
 from vgpu_cfg.model.plan.report import Event, EventKind, Outcome, OutcomeStatus, Report, Rollback
-from vgpu_cfg.planning.expand.ranges import fold_names
+from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.render.layout.lines import duration
 from vgpu_cfg.render.page.frame import Tile, render_frame
 from vgpu_cfg.render.page.moments import moment_words

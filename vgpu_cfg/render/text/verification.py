@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
+from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.model.verification import CheckResult, CheckState, Verification
-from vgpu_cfg.planning.expand.ranges import fold_names
 from vgpu_cfg.render.layout.lines import Cell, Column, both_ends, duration, fold, table_rows
 from vgpu_cfg.render.text.plan.findings import lay_out
 from vgpu_cfg.render.views.verification import (

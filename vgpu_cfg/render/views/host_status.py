@@ -21,7 +21,7 @@ from vgpu_cfg.model.plan.change import (
 from vgpu_cfg.model.plan.lost import LostHost
 from vgpu_cfg.model.plan.severity import Severity
 from vgpu_cfg.model.plan.unknown import UnknownHost
-from vgpu_cfg.planning.expand.ranges import fold_names
+from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.render.layout.edits import edit_text
 

@@ -12,8 +12,8 @@ from vgpu_cfg.model.observed.inventory import DeviceGroupInfo, Host, Inventory, 
 from vgpu_cfg.model.observed.vm import Vm, VmDetail
 from vgpu_cfg.model.plan.change import MarkVm
 from vgpu_cfg.model.plan.suggestion import FixKind
+from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.model.vgpu import Sharing
-from vgpu_cfg.planning.expand.ranges import fold_names
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.upkeep import vm_changes

@@ -8,8 +8,8 @@ from vgpu_cfg.model.observed.inventory import Host
 from vgpu_cfg.model.plan.change import PowerOnVm, RelocateVm
 from vgpu_cfg.model.plan.suggestion import FixKind
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode
+from vgpu_cfg.model.wording import counted
 from vgpu_cfg.planning.findings.codes import Code
-from vgpu_cfg.planning.findings.wording import counted
 from vgpu_cfg.planning.remedies.cordons import uncordon
 from vgpu_cfg.planning.upkeep.give_back import make_uncordon_plan
 from vgpu_cfg.planning.upkeep.targets import Target

@@ -10,8 +10,8 @@ from vgpu_cfg.catalog import Board
 from vgpu_cfg.model.desired import DesiredVm, TemplateSource
 from vgpu_cfg.model.plan.suggestion import FixKind
 from vgpu_cfg.model.vgpu import Sharing
+from vgpu_cfg.model.wording import gib, node_list
 from vgpu_cfg.planning.findings.codes import Code
-from vgpu_cfg.planning.findings.wording import gib, node_list
 from vgpu_cfg.planning.guests.cuda_checks import release_before
 from vgpu_cfg.suggestions.candidate import Candidate
 from vgpu_cfg.suggestions.situation import Situation

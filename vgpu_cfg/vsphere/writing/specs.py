@@ -14,7 +14,7 @@ from pyVmomi import vim
 from vgpu_cfg.model.observed.names import escaped
 from vgpu_cfg.model.plan.change import CloneFrom, CreateVm
 from vgpu_cfg.model.plan.vm_spec import SetDiskPolicy, VmSpec
-from vgpu_cfg.planning.findings.wording import version_tuple
+from vgpu_cfg.model.wording import version_tuple
 from vgpu_cfg.planning.vms.new_vms import LINKED_CLONE
 from vgpu_cfg.planning.vms.settings.table import rows_of
 from vgpu_cfg.vsphere.wire.paths import set_path

@@ -52,8 +52,8 @@ from vgpu_cfg.cli.output import show
 from vgpu_cfg.documents import did_you_mean
 from vgpu_cfg.errors import UnsafePlan
 from vgpu_cfg.model.observed.inventory import Connection
+from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.model.runs import OnFailure
-from vgpu_cfg.planning.expand.ranges import fold_names
 from vgpu_cfg.settings.flags import ConnectionFlags
 
 _OF_VMS_ALONE = frozenset(

@@ -11,9 +11,9 @@ from vgpu_cfg.cli.flows.verify_flow import Wanted, verify_in
 from vgpu_cfg.cli.output.terminal import confirm
 from vgpu_cfg.errors import NotFound, VgpuCfgError
 from vgpu_cfg.model.plan.report import CanaryResult
+from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.model.verification import CheckResult, CheckState
 from vgpu_cfg.planning.canaries.verdict import problems_of, upgraded_hosts
-from vgpu_cfg.planning.expand.ranges import fold_names
 
 if TYPE_CHECKING:
     from vgpu_cfg.cli.compose import Estate

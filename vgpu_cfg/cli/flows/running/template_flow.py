@@ -19,7 +19,7 @@ from vgpu_cfg.cli.flows.running import apply_flow
 from vgpu_cfg.cli.output import show
 from vgpu_cfg.errors import GuestError, NotFound, VgpuCfgError
 from vgpu_cfg.model.desired import DesiredGuest, DesiredPlan, DesiredVm, TemplateSource
-from vgpu_cfg.planning.expand.ranges import fold_names
+from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.planning.findings.options import PlanOptions, matches_any
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from vgpu_cfg.model.observed.inventory import Host
 from vgpu_cfg.model.plan.change import Impact
 from vgpu_cfg.model.plan.host_change import HostWrite, ShellWrite
 from vgpu_cfg.model.vgpu import Sharing
+from vgpu_cfg.model.wording import is_at_least
 from vgpu_cfg.planning.findings.codes import Code
-from vgpu_cfg.planning.findings.wording import is_at_least
 from vgpu_cfg.planning.host_settings.entry import (
     DesiredSetting,
     HostSetting,

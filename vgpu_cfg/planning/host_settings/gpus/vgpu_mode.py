@@ -20,8 +20,8 @@ from vgpu_cfg.model.plan.host_change import HostWrite
 from vgpu_cfg.model.plan_file import HostGpuEntry
 from vgpu_cfg.model.plan_values import SchedulerPolicy
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode
+from vgpu_cfg.model.wording import is_at_least
 from vgpu_cfg.planning.findings.codes import Code
-from vgpu_cfg.planning.findings.wording import is_at_least
 from vgpu_cfg.planning.host_settings.entry import (
     DesiredSetting,
     HostSetting,

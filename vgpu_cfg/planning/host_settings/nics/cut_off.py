@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from vgpu_cfg.model.observed.host_facts import DistributedSwitch, HostSwitch, Vmknic
-from vgpu_cfg.planning.findings.wording import listed
+from vgpu_cfg.model.wording import listed
 from vgpu_cfg.planning.host_settings.entry import HostView
 
 

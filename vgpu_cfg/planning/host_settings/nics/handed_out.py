@@ -18,8 +18,8 @@ from vgpu_cfg.model.plan.change import Impact
 from vgpu_cfg.model.plan.host_change import HostWrite, PassthroughDevice, PassthroughWrite, ShellWrite
 from vgpu_cfg.model.plan_file import HostNicEntry
 from vgpu_cfg.model.plan_values import NicUse
+from vgpu_cfg.model.wording import is_at_least, listed
 from vgpu_cfg.planning.findings.codes import Code
-from vgpu_cfg.planning.findings.wording import is_at_least, listed
 from vgpu_cfg.planning.host_settings.entry import (
     DesiredSetting,
     HostSetting,

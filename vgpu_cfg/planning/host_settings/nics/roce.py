@@ -19,8 +19,8 @@ from vgpu_cfg.model.plan.change import Impact
 from vgpu_cfg.model.plan.host_change import HostWrite, ModuleWrite
 from vgpu_cfg.model.plan_file import RoceEntry
 from vgpu_cfg.model.plan_values import NicUse
+from vgpu_cfg.model.wording import listed
 from vgpu_cfg.planning.findings.codes import Code
-from vgpu_cfg.planning.findings.wording import listed
 from vgpu_cfg.planning.host_settings.entry import (
     DesiredSetting,
     HostSetting,

@@ -13,10 +13,10 @@ from vgpu_cfg.model.desired import DesiredVm
 from vgpu_cfg.model.observed.inventory import Host
 from vgpu_cfg.model.plan.severity import Severity
 from vgpu_cfg.model.plan_file import GpuEntry
+from vgpu_cfg.model.wording import is_at_least, listed
 from vgpu_cfg.planning.capacity.host_capacity import CapacityReader
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
-from vgpu_cfg.planning.findings.wording import is_at_least, listed
 from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
 
 MOST_CPUS_BESIDE_VGPU = 128

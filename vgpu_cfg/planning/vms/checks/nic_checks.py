@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from vgpu_cfg.model.desired import DesiredVm
 from vgpu_cfg.model.observed.inventory import Host
+from vgpu_cfg.model.wording import listed, node_list
 from vgpu_cfg.planning.capacity.nic_needs import (
     NicKind,
     NicNeed,
@@ -23,7 +24,6 @@ from vgpu_cfg.planning.capacity.nic_needs import (
 )
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
-from vgpu_cfg.planning.findings.wording import listed, node_list
 from vgpu_cfg.planning.vms.lookup.wanted import PlannedFunction
 
 NIC_REMEDIES = {

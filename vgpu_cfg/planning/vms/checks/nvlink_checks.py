@@ -17,10 +17,10 @@ from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.plan.change import Subject
 from vgpu_cfg.model.plan.severity import Severity
 from vgpu_cfg.model.plan_file import GpuEntry
+from vgpu_cfg.model.wording import counted, is_at_least, listed
 from vgpu_cfg.planning.capacity.peer_groups import group_of
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
-from vgpu_cfg.planning.findings.wording import counted, is_at_least, listed
 from vgpu_cfg.planning.placement.host_state import Fit, HostState
 from vgpu_cfg.planning.vms.lookup.guest_system import is_linux
 from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm

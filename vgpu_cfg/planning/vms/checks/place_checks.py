@@ -16,12 +16,12 @@ from vgpu_cfg.model.observed.vm import AFFINITY_KEY
 from vgpu_cfg.model.plan.change import Subject
 from vgpu_cfg.model.plan.severity import Severity
 from vgpu_cfg.model.plan_values import NumaPolicy, Spread
+from vgpu_cfg.model.wording import counted, gib, is_at_least, listed, node_list, whole_gib
 from vgpu_cfg.planning.capacity.host_capacity import Claim
 from vgpu_cfg.planning.capacity.numa import nodes_of_affinity
 from vgpu_cfg.planning.estate.site import Site
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
-from vgpu_cfg.planning.findings.wording import counted, gib, is_at_least, listed, node_list, whole_gib
 from vgpu_cfg.planning.placement.host_state import Fit, HostState
 from vgpu_cfg.planning.vms.lookup.affinity import assignable_nodes, held_nodes
 from vgpu_cfg.planning.vms.lookup.elsewhere import is_outside_clusters, other_datastore

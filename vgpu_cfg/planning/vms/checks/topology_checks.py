@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from vgpu_cfg.model.plan.change import Subject
 from vgpu_cfg.model.plan.severity import Severity
 from vgpu_cfg.model.plan_values import NumaPolicy
+from vgpu_cfg.model.wording import listed, node_list
 from vgpu_cfg.planning.capacity.host_capacity import PassthroughSlot
 from vgpu_cfg.planning.capacity.nic_needs import far_nics
 from vgpu_cfg.planning.capacity.numa import NodeState
@@ -27,7 +28,6 @@ from vgpu_cfg.planning.capacity.topology import (
 )
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
-from vgpu_cfg.planning.findings.wording import listed, node_list
 from vgpu_cfg.planning.placement.host_state import Fit, HostState
 from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
 

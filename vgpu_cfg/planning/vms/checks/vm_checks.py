@@ -10,6 +10,7 @@ from vgpu_cfg.model.desired import DesiredVm, TemplateSource
 from vgpu_cfg.model.observed.inventory import Host
 from vgpu_cfg.model.observed.managed_object import ManagedObject
 from vgpu_cfg.model.rdma import asks_gpudirect
+from vgpu_cfg.model.wording import listed
 from vgpu_cfg.planning.capacity.hardware import least_version, passthrough_limit, vgpu_limit
 from vgpu_cfg.planning.capacity.mmio import SIZE_KEY, USE_KEY
 from vgpu_cfg.planning.capacity.nic_needs import NicKind
@@ -17,7 +18,6 @@ from vgpu_cfg.planning.estate.libraries import template_of_library
 from vgpu_cfg.planning.estate.site import Site, find_named
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
-from vgpu_cfg.planning.findings.wording import listed
 from vgpu_cfg.planning.vms.devices.other_devices import MOST_NICS
 from vgpu_cfg.planning.vms.lookup.nic_match import nic_needs
 from vgpu_cfg.planning.vms.lookup.placed import PlacedVm

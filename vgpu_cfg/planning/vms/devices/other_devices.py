@@ -21,9 +21,9 @@ from vgpu_cfg.model.plan.vm_spec import (
     PolicyRef,
     RemoveDevice,
 )
+from vgpu_cfg.model.wording import gib
 from vgpu_cfg.planning.capacity.nic_functions import SRIOV
 from vgpu_cfg.planning.estate.disks import OwnedDisks
-from vgpu_cfg.planning.findings.wording import gib
 from vgpu_cfg.planning.vms.lookup.wanted import PVRDMA, VMXNET3, WantedNic
 from vgpu_cfg.planning.vms.settings.edits import VmEdit, device_edit
 from vgpu_cfg.planning.vms.settings.setting import Topic

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from vgpu_cfg.model.observed.inventory import Cluster, Connection, Datastore, Host, Inventory
 from vgpu_cfg.model.observed.vm import PowerState, Vm, VmDetail
-from vgpu_cfg.planning.findings.wording import as_counted
+from vgpu_cfg.model.wording import as_counted
 
 HOT_MIGRATE_OPTION = "vgpu.hotmigrate.enabled"
 """vCenter's setting without which no vGPU moves as it runs."""

@@ -18,12 +18,12 @@ from vgpu_cfg.model.observed.inventory import (
 from vgpu_cfg.model.observed.vm import Vm, VmDetail
 from vgpu_cfg.model.plan.vm_spec import NicBacking
 from vgpu_cfg.model.plan_file import GpuEntry
+from vgpu_cfg.model.wording import is_at_least, listed
 from vgpu_cfg.planning.estate.disks import Layout, OwnedDisks, own_datastores, owned_disks
 from vgpu_cfg.planning.estate.protection import Covering
 from vgpu_cfg.planning.estate.site import Site
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
-from vgpu_cfg.planning.findings.wording import is_at_least, listed
 from vgpu_cfg.planning.placement.demand import Shape
 from vgpu_cfg.planning.placement.host_state import Fit
 from vgpu_cfg.planning.vms.lookup.gpu_match import (

@@ -8,10 +8,10 @@ from vgpu_cfg.documents import did_you_mean
 from vgpu_cfg.model.desired import DesiredVm
 from vgpu_cfg.model.observed.inventory import Datastore, StoragePolicy
 from vgpu_cfg.model.observed.vm import VmDetail
+from vgpu_cfg.model.wording import listed
 from vgpu_cfg.planning.estate.site import Site
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
-from vgpu_cfg.planning.findings.wording import listed
 
 _READ = "give the account Profile-driven storage > View (StorageProfile.View) on the vCenter"
 _READ += "; a recording holds no storage policies"

@@ -10,6 +10,7 @@ from vgpu_cfg.model.desired import DesiredPlan, DesiredVm
 from vgpu_cfg.model.observed.inventory import Folder, Host, Inventory
 from vgpu_cfg.model.observed.vm import Vm, VmDetail
 from vgpu_cfg.model.plan_file import PlaceEntry
+from vgpu_cfg.model.wording import as_counted
 from vgpu_cfg.planning.capacity.host_capacity import CapacityReader
 from vgpu_cfg.planning.estate.lost import lost_host
 from vgpu_cfg.planning.estate.ownership import Ownership
@@ -17,7 +18,6 @@ from vgpu_cfg.planning.estate.protection import Covering, Protection
 from vgpu_cfg.planning.estate.site import Site
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
-from vgpu_cfg.planning.findings.wording import as_counted
 from vgpu_cfg.planning.placement.candidates import CandidateQuery, Candidates, Ranked, make_query
 from vgpu_cfg.planning.vms.lookup.baseline import hosts_in_order
 from vgpu_cfg.planning.vms.lookup.elsewhere import is_elsewhere, other_datastore

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from vgpu_cfg.model.desired import DesiredVm
-from vgpu_cfg.planning.findings.wording import counted
+from vgpu_cfg.model.wording import counted
 from vgpu_cfg.planning.vms.lookup.placed import PlacedVm
 from vgpu_cfg.planning.vms.settings.extra_config import current
 from vgpu_cfg.planning.vms.settings.setting import Carrier

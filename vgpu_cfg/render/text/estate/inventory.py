@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from rich.text import Text
 
-from vgpu_cfg.planning.findings.wording import listed
+from vgpu_cfg.model.wording import listed
 from vgpu_cfg.render.layout.lines import Cell, Column, both_ends, counted, fold, size, table, table_rows
 from vgpu_cfg.render.layout.many import foremost, foremost_groups, others
 from vgpu_cfg.render.text.estate.cordons import render_cordons

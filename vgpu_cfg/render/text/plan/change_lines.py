@@ -49,7 +49,7 @@ from vgpu_cfg.model.plan.change import (
     UpgradeVm,
 )
 from vgpu_cfg.model.plan.host_change import EditSwitch, MakeSwitch, SetPortgroup
-from vgpu_cfg.planning.expand.ranges import fold_names
+from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.planning.vms.settings.edits import extra_config_path
 from vgpu_cfg.planning.vms.settings.setting import Topic
 from vgpu_cfg.planning.vms.settings.table import vm_setting

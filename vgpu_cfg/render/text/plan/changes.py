@@ -26,7 +26,7 @@ from vgpu_cfg.model.plan.change import (
     SetRule,
     StageGuest,
 )
-from vgpu_cfg.planning.expand.ranges import fold_names
+from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.render.layout.edits import edit_value
 from vgpu_cfg.render.layout.lines import both_ends, counted, fold, short
 from vgpu_cfg.render.text.guests import guest_difference

@@ -18,7 +18,7 @@ from vgpu_cfg.model.plan.change import (
     RestartService,
     ShutDownHost,
 )
-from vgpu_cfg.planning.expand.ranges import fold_names
+from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.render.layout.edits import edit_value
 from vgpu_cfg.render.layout.lines import counted, fold
 from vgpu_cfg.render.text.plan.change_lines import MOST_TOPIC_WIDTH, change_lines

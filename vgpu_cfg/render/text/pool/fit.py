@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from rich.text import Text
 
 from vgpu_cfg.model.observed.inventory import Connection, Host
-from vgpu_cfg.planning.expand.ranges import fold_names
+from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.pool.fit import HostFit
 from vgpu_cfg.planning.pool.gpus import PooledGpu

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rich.text import Text
 
-from vgpu_cfg.planning.expand.ranges import fold_names
+from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.planning.pool.hours import Hours, HoursRow
 from vgpu_cfg.render.layout.lines import Cell, Column, both_ends, counted, fold, table
 from vgpu_cfg.render.views.run.run_steps import moment_text

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
-from vgpu_cfg.planning.expand.ranges import fold_names
+from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.planning.pool.quotas import ENFORCES_NONE, ShareUse
 from vgpu_cfg.render.layout.lines import Cell, Column, fold, table
 

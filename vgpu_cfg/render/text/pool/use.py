@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from rich.text import Text
 
 from vgpu_cfg.model.observed.gpu_use import PastUse
+from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.model.use_choice import UseBy, UseSort
-from vgpu_cfg.planning.expand.ranges import fold_names
 from vgpu_cfg.planning.pool.summary import GpuPool
 from vgpu_cfg.planning.pool.use import UseRow
 from vgpu_cfg.render.layout.lines import (

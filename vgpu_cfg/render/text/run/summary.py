@@ -11,7 +11,7 @@ from rich.text import Text
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.plan.change import Change, DestroyVm, ManualStep, Plan
 from vgpu_cfg.model.plan.report import Outcome, OutcomeStatus, Report
-from vgpu_cfg.planning.expand.ranges import fold_names
+from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.render.layout.commands import proofs
 from vgpu_cfg.render.layout.lines import (
     Cell,

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, assert_never
 
-from vgpu_cfg.planning.expand.ranges import fold_names
+from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.planning.upkeep.absence import Absence, Absent, Death, Going, How
 from vgpu_cfg.planning.upkeep.away import AwayCluster, AwayGpu, AwayHost, AwayNic
 from vgpu_cfg.planning.upkeep.loss import Loss

@@ -15,8 +15,8 @@ from vgpu_cfg.model.plan.change import (
     PowerOnVm,
     StageGuest,
 )
-from vgpu_cfg.planning.expand.ranges import fold_names
-from vgpu_cfg.planning.findings.wording import as_counted
+from vgpu_cfg.model.ranges import fold_names
+from vgpu_cfg.model.wording import as_counted
 from vgpu_cfg.render.layout.edits import edit_text
 from vgpu_cfg.render.layout.lines import short
 from vgpu_cfg.render.views.plan.whole import effort_of

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from vgpu_cfg.model.plan.change import Diagnostic
 from vgpu_cfg.model.plan.severity import Severity
-from vgpu_cfg.planning.expand.ranges import fold_names
-from vgpu_cfg.planning.findings.wording import as_counted
+from vgpu_cfg.model.ranges import fold_names
+from vgpu_cfg.model.wording import as_counted
 
 
 def alike(findings: Sequence[Diagnostic]) -> list[Diagnostic]:

@@ -36,7 +36,7 @@ from vgpu_cfg.model.plan.change import (
     StageGuest,
     UpgradeVm,
 )
-from vgpu_cfg.planning.expand.ranges import fold_names
+from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.render.layout.lines import counted
 
 Numbered = Sequence[tuple[int, Change]]

@@ -23,7 +23,7 @@ from vgpu_cfg.model.plan.change import (
     StageGuest,
 )
 from vgpu_cfg.model.plan.report import Outcome, OutcomeStatus, Report
-from vgpu_cfg.planning.expand.ranges import fold_names
+from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.render.layout.lines import duration
 from vgpu_cfg.render.views.plan.whole import BLOCKED
 

@@ -1,4 +1,4 @@
-"""How planning's messages spell sizes, counts and lists."""
+"""How sizes, counts and lists are spelled in messages."""
 
 from __future__ import annotations
 
