@@ -22,9 +22,9 @@ def whole_gib(mib: int) -> str:
     return f"{max(0, mib) // 1024} GiB"
 
 
-def counted(count: int, noun: str) -> str:
-    """Spell "1 host", "2 hosts"."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+def counted(count: int, noun: str, plural: str = "") -> str:
+    """Spell "1 host", "2 hosts", and with a plural of its own "2 policies"."""
+    return f"{count} {noun if count == 1 else plural or noun + 's'}"
 
 
 def listed(items: Iterable[str], *, shown: int = _SHOWN, separator: str = ", ") -> str:

@@ -20,13 +20,14 @@ from vgpu_cfg.model.desired import DesiredPlan, ProtectingContext
 from vgpu_cfg.model.observed.inventory import Connection, Inventory
 from vgpu_cfg.model.plan.change import PowerOffVm, PowerOnVm, RelocateVm
 from vgpu_cfg.model.plan_file import ProtectEntry
+from vgpu_cfg.model.wording import counted
 from vgpu_cfg.planning.upkeep.absence import Absence, think_away
 from vgpu_cfg.planning.upkeep.away import AwayHost
 from vgpu_cfg.planning.upkeep.drain import DrainOptions, make_drain
 from vgpu_cfg.planning.upkeep.targets import away_of
 from vgpu_cfg.ports import ReadScope
 from vgpu_cfg.render.data.absence import absence_data
-from vgpu_cfg.render.layout.lines import counted, plain
+from vgpu_cfg.render.layout.lines import plain
 from vgpu_cfg.render.page.absence import render_absence_page
 from vgpu_cfg.render.text.pool.absence import render_absence
 from vgpu_cfg.render.views.pictures.absence_picture import view_absence_picture

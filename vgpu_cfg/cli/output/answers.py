@@ -227,8 +227,9 @@ def plan(
 
 def validated(path: Path, desired: DesiredPlan) -> Answer:
     """Tell that a plan file is valid, and what is in it."""
+    from vgpu_cfg.model.wording import counted
     from vgpu_cfg.render.data.format import FORMAT
-    from vgpu_cfg.render.layout.lines import counted, fold
+    from vgpu_cfg.render.layout.lines import fold
 
     def data() -> Data:
         return {

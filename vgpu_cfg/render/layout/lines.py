@@ -170,11 +170,6 @@ def fold_hosts(names: Iterable[str], most: int = 8) -> str:
     return ", ".join(parts) if len(parts) <= most else f"{', '.join(parts[:most])}, …"
 
 
-def counted(number: int, noun: str, plural: str = "") -> str:
-    """Say "1 VM", "2 VMs"."""
-    return f"{number} {noun if number == 1 else plural or noun + 's'}"
-
-
 def duration(seconds: float) -> str:
     """Say how long in the unit that fits: "0.4 s", "32 s", "4 min 10 s", "1 h 5 min"."""
     if seconds < 10:

@@ -10,8 +10,8 @@ from vgpu_cfg.model.plan.change import Plan
 from vgpu_cfg.model.plan.severity import Severity
 from vgpu_cfg.model.plan.suggestion import Suggestion
 from vgpu_cfg.model.ranges import fold_names
+from vgpu_cfg.model.wording import counted
 from vgpu_cfg.planning.sync import is_in_sync
-from vgpu_cfg.render.layout.lines import counted
 from vgpu_cfg.render.markdown.quoting import code, environment, inline, prose, tidy
 from vgpu_cfg.render.views.plan.change_rows import ChangeRow, change_rows
 from vgpu_cfg.render.views.plan.disruption import disruption_rows

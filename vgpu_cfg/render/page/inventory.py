@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict
 from datetime import datetime
 
-from vgpu_cfg.render.layout.lines import counted, size
+from vgpu_cfg.model.wording import counted
+from vgpu_cfg.render.layout.lines import size
 from vgpu_cfg.render.page.frame import Tile, render_frame
 from vgpu_cfg.render.page.moments import moment_words
 from vgpu_cfg.render.views.pictures.estate_map import EstateMap

@@ -7,8 +7,8 @@ from typing import Any
 
 from vgpu_cfg.model.plan.change import Diagnostic, Plan
 from vgpu_cfg.model.plan.severity import Severity
+from vgpu_cfg.model.wording import counted
 from vgpu_cfg.planning.sync import is_in_sync, waits_for
-from vgpu_cfg.render.layout.lines import counted
 from vgpu_cfg.render.page.frame import Tile, render_frame
 from vgpu_cfg.render.page.moments import moment_words
 from vgpu_cfg.render.views.pictures.plan_picture import PlanPicture

@@ -8,7 +8,8 @@ from rich.text import Text
 
 from vgpu_cfg.errors import DocumentError, Interrupted, VgpuCfgError
 from vgpu_cfg.model.signs import shown
-from vgpu_cfg.render.layout.lines import counted, hanging
+from vgpu_cfg.model.wording import counted
+from vgpu_cfg.render.layout.lines import hanging
 
 _LONG_QUOTE = re.compile(r"'([^']{100})[^']{100,}'")
 _REMEDY = "fix the file and run `vgpu-cfg validate` on it"

@@ -6,16 +6,8 @@ from collections.abc import Mapping
 
 from rich.text import Text
 
-from vgpu_cfg.render.layout.lines import (
-    Cell,
-    Column,
-    both_ends,
-    counted,
-    fold,
-    hanging,
-    table_rows,
-    without_domain,
-)
+from vgpu_cfg.model.wording import counted
+from vgpu_cfg.render.layout.lines import Cell, Column, both_ends, fold, hanging, table_rows, without_domain
 from vgpu_cfg.render.layout.many import foremost, others
 from vgpu_cfg.render.text.guests import guest_lines, guest_state
 from vgpu_cfg.render.text.plan.differences import MOST_SHOWN, render_differences

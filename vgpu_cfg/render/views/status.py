@@ -20,13 +20,13 @@ from vgpu_cfg.model.plan.change import (
 )
 from vgpu_cfg.model.plan.difference import Difference
 from vgpu_cfg.model.plan.lost import LostHost, LostVm
+from vgpu_cfg.model.wording import counted
 from vgpu_cfg.planning.drift.differences import differences_of, only_about
 from vgpu_cfg.planning.estate.own import own_and_taken
 from vgpu_cfg.planning.estate.ownership import is_marked
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.sync import is_in_sync, waits_for
 from vgpu_cfg.render.layout.edits import edit_text
-from vgpu_cfg.render.layout.lines import counted
 from vgpu_cfg.render.views.guest_status import GuestStatus, guest_status
 from vgpu_cfg.render.views.host_status import HostStatus, view_hosts
 from vgpu_cfg.render.views.plan.findings import error_count

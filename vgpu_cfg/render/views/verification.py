@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from vgpu_cfg.model.verification import CheckResult, CheckState, Verification
-from vgpu_cfg.render.layout.lines import counted
+from vgpu_cfg.model.wording import counted
 
 STATE_WORDS = {
     CheckState.PASSED: "passed",

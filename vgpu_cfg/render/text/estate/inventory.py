@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from rich.text import Text
 
-from vgpu_cfg.model.wording import listed
-from vgpu_cfg.render.layout.lines import Cell, Column, both_ends, counted, fold, size, table, table_rows
+from vgpu_cfg.model.wording import counted, listed
+from vgpu_cfg.render.layout.lines import Cell, Column, both_ends, fold, size, table, table_rows
 from vgpu_cfg.render.layout.many import foremost, foremost_groups, others
 from vgpu_cfg.render.text.estate.cordons import render_cordons
 from vgpu_cfg.render.views.estate.inventory import GpuRow, HostRow, InventoryView, profile_text

@@ -9,8 +9,9 @@ from rich.text import Text
 
 from vgpu_cfg.catalog import Board, ProfileEntry
 from vgpu_cfg.model.vgpu import Sharing
+from vgpu_cfg.model.wording import counted
 from vgpu_cfg.render.layout.boards import pci_text
-from vgpu_cfg.render.layout.lines import Cell, Column, counted, fold, size, table
+from vgpu_cfg.render.layout.lines import Cell, Column, fold, size, table
 
 _COLUMNS = (
     Column("PROFILE"),

@@ -27,8 +27,9 @@ from vgpu_cfg.model.plan.change import (
     StageGuest,
 )
 from vgpu_cfg.model.ranges import fold_names
+from vgpu_cfg.model.wording import counted
 from vgpu_cfg.render.layout.edits import edit_value
-from vgpu_cfg.render.layout.lines import both_ends, counted, fold, short
+from vgpu_cfg.render.layout.lines import both_ends, fold, short
 from vgpu_cfg.render.text.guests import guest_difference
 from vgpu_cfg.render.text.plan.change_lines import change_lines, is_in_head, sign_of, topic_of
 from vgpu_cfg.render.text.plan.hosts import host_difference, host_lines, host_shape

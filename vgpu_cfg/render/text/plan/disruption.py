@@ -9,7 +9,8 @@ from rich.text import Text
 from vgpu_cfg.model.plan.change import EnterMaintenance, Plan
 from vgpu_cfg.model.plan.disturbed import Experience
 from vgpu_cfg.model.ranges import fold_names
-from vgpu_cfg.render.layout.lines import Column, counted, fold, hanging, short, table_rows, without_domain
+from vgpu_cfg.model.wording import counted
+from vgpu_cfg.render.layout.lines import Column, fold, hanging, short, table_rows, without_domain
 from vgpu_cfg.render.views.plan.disruption import other_disruptions
 from vgpu_cfg.render.views.plan.whole import BLOCKED, HostEffort, host_efforts
 

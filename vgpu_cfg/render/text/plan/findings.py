@@ -9,7 +9,8 @@ from rich.text import Text
 
 from vgpu_cfg.model.plan.change import Diagnostic, Hindrance
 from vgpu_cfg.model.plan.severity import Severity
-from vgpu_cfg.render.layout.lines import counted, fold
+from vgpu_cfg.model.wording import counted
+from vgpu_cfg.render.layout.lines import fold
 from vgpu_cfg.render.views.plan.findings import alike
 
 _STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.INFO: "cyan"}

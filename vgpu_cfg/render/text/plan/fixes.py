@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from rich.text import Text
 
 from vgpu_cfg.model.plan.suggestion import Fix, FixKind, Suggestion
-from vgpu_cfg.render.layout.lines import counted, fold, hanging
+from vgpu_cfg.model.wording import counted
+from vgpu_cfg.render.layout.lines import fold, hanging
 
 _STYLES = {"+": "green", "-": "red"}
 _LABEL = 5

@@ -19,8 +19,9 @@ from vgpu_cfg.model.plan.change import (
     ShutDownHost,
 )
 from vgpu_cfg.model.ranges import fold_names
+from vgpu_cfg.model.wording import counted
 from vgpu_cfg.render.layout.edits import edit_value
-from vgpu_cfg.render.layout.lines import counted, fold
+from vgpu_cfg.render.layout.lines import fold
 from vgpu_cfg.render.text.plan.change_lines import MOST_TOPIC_WIDTH, change_lines
 from vgpu_cfg.render.views.plan.whole import Numbered, effort_of, waits_for
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from vgpu_cfg.model.ranges import fold_names
-from vgpu_cfg.render.layout.lines import counted, hanging
+from vgpu_cfg.model.wording import counted
+from vgpu_cfg.render.layout.lines import hanging
 from vgpu_cfg.render.views.plan.unknown import UnknownRow
 
 if TYPE_CHECKING:

@@ -11,9 +11,10 @@ from vgpu_cfg.model.occasion import NO_OCCASION, Occasion
 from vgpu_cfg.model.plan.change import Canary, DestroyVm, Plan
 from vgpu_cfg.model.plan.severity import Severity
 from vgpu_cfg.model.ranges import fold_names
+from vgpu_cfg.model.wording import counted
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.sync import is_in_sync, waits_for
-from vgpu_cfg.render.layout.lines import both_ends, counted, fold, hanging, short
+from vgpu_cfg.render.layout.lines import both_ends, fold, hanging, short
 from vgpu_cfg.render.text.plan.change_lines import sign_of
 from vgpu_cfg.render.text.plan.changes import (
     Block,

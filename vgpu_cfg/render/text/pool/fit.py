@@ -8,12 +8,13 @@ from rich.text import Text
 
 from vgpu_cfg.model.observed.inventory import Connection, Host
 from vgpu_cfg.model.ranges import fold_names
+from vgpu_cfg.model.wording import counted
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.pool.fit import HostFit
 from vgpu_cfg.planning.pool.gpus import PooledGpu
 from vgpu_cfg.planning.pool.quotas import ENFORCES_NONE
 from vgpu_cfg.planning.pool.shapes import Fits
-from vgpu_cfg.render.layout.lines import Cell, Column, both_ends, counted, fold_hosts, hanging, size, table
+from vgpu_cfg.render.layout.lines import Cell, Column, both_ends, fold_hosts, hanging, size, table
 from vgpu_cfg.render.text.plan.lost import lost_lines
 from vgpu_cfg.render.views.estate.fit import FitView
 

@@ -9,6 +9,7 @@ from itertools import groupby
 from rich.text import Text
 
 from vgpu_cfg.model.observed.inventory import VCenter
+from vgpu_cfg.model.wording import counted
 from vgpu_cfg.planning.pool.gpus import PooledGpu, PoolMode
 from vgpu_cfg.planning.pool.quotas import ShareUse
 from vgpu_cfg.planning.pool.summary import GpuPool, PoolRow
@@ -16,7 +17,6 @@ from vgpu_cfg.render.layout.lines import (
     Cell,
     Column,
     both_ends,
-    counted,
     fold,
     fold_hosts,
     hanging,

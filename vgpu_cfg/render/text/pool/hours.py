@@ -5,8 +5,9 @@ from __future__ import annotations
 from rich.text import Text
 
 from vgpu_cfg.model.ranges import fold_names
+from vgpu_cfg.model.wording import counted
 from vgpu_cfg.planning.pool.hours import Hours, HoursRow
-from vgpu_cfg.render.layout.lines import Cell, Column, both_ends, counted, fold, table
+from vgpu_cfg.render.layout.lines import Cell, Column, both_ends, fold, table
 from vgpu_cfg.render.views.run.run_steps import moment_text
 
 

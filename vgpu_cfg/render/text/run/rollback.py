@@ -5,8 +5,9 @@ from __future__ import annotations
 from rich.text import Text
 
 from vgpu_cfg.model.plan.report import Rollback
+from vgpu_cfg.model.wording import counted
 from vgpu_cfg.planning.findings.codes import Code
-from vgpu_cfg.render.layout.lines import counted, hanging
+from vgpu_cfg.render.layout.lines import hanging
 
 
 def render_rollback(rollback: Rollback | None, width: int, *, undo_command: str = "") -> list[Text]:

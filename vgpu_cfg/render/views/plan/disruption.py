@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from vgpu_cfg.model.plan.change import DestroyVm, Impact, Plan, RelocateVm, Subject
 from vgpu_cfg.model.plan.disturbed import Experience
 from vgpu_cfg.model.ranges import fold_names
-from vgpu_cfg.render.layout.lines import counted, duration
+from vgpu_cfg.model.wording import counted
+from vgpu_cfg.render.layout.lines import duration
 from vgpu_cfg.render.views.plan.whole import BLOCKED, host_efforts
 
 _IMPACT_WORDS = {

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from vgpu_cfg.model.plan.change import Impact, Plan
 from vgpu_cfg.model.plan.unknown import UnknownHost
-from vgpu_cfg.render.layout.lines import counted
+from vgpu_cfg.model.wording import counted
 
 _TAKES_DOWN = (Impact.HOST_MAINTENANCE, Impact.HOST_REBOOT, Impact.HOST_COLD_BOOT)
 

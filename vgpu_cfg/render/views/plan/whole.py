@@ -37,7 +37,7 @@ from vgpu_cfg.model.plan.change import (
     UpgradeVm,
 )
 from vgpu_cfg.model.ranges import fold_names
-from vgpu_cfg.render.layout.lines import counted
+from vgpu_cfg.model.wording import counted
 
 Numbered = Sequence[tuple[int, Change]]
 

@@ -18,7 +18,7 @@ from vgpu_cfg.model.plan.change import (
     ShutDownHost,
 )
 from vgpu_cfg.model.plan.report import Outcome, OutcomeStatus, Report, SettingReading
-from vgpu_cfg.render.layout.lines import counted
+from vgpu_cfg.model.wording import counted
 
 _SETTLED = (OutcomeStatus.DONE, OutcomeStatus.NOT_NEEDED)
 

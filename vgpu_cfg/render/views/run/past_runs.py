@@ -9,7 +9,7 @@ from datetime import datetime
 
 from vgpu_cfg.model.occasion import Occasion
 from vgpu_cfg.model.runs import RunEntry, RunResult
-from vgpu_cfg.render.layout.lines import counted
+from vgpu_cfg.model.wording import counted
 
 NO_END = "no end is told"
 """What is said of a run that goes on, or has broken off."""

@@ -14,7 +14,7 @@ from vgpu_cfg.model.plan.change import (
     StageGuest,
 )
 from vgpu_cfg.model.plan.report import OutcomeStatus, Report
-from vgpu_cfg.render.layout.lines import counted
+from vgpu_cfg.model.wording import counted
 from vgpu_cfg.render.views.run.host_result import host_result_counts
 
 
