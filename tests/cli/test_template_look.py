@@ -111,3 +111,17 @@ def test_nobody_who_says_no_gets_a_clone(vgpu_cfg: CommandLine) -> None:
     ran = vgpu_cfg("verify", PLAN, "--template", "whole", **SECRETS)
     assert ran.code in (2, 130)
     assert vgpu_cfg.look(ESTATE).vms == frozenset()
+
+
+def test_a_clone_that_a_killed_run_left_is_deleted_by_the_same_command(
+    vgpu_cfg: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(template_flow, "_deleted", lambda *_, **__: ())
+        assert vgpu_cfg("verify", PLAN, "--template", "whole", "--yes", **SECRETS).code in (0, 8)
+    (left,) = vgpu_cfg.look(ESTATE).vms
+    assert left.startswith("template-check-")
+    ran = vgpu_cfg("verify", PLAN, "--template", "whole", "--yes", **SECRETS)
+    assert ran.told.count(f"delete {left}") >= 2
+    assert vgpu_cfg.look(ESTATE).vms == frozenset()
+    assert not list(vgpu_cfg.state_folder.glob("keys/*"))

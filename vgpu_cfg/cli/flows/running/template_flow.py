@@ -1,7 +1,8 @@
 """How `verify --template` boots one throw-away clone of a template, looks inside, and deletes it again.
 
 The clone is a plan of its own, with an id and a name of its own: `apply` makes it and `destroy` deletes it,
-so that what is shown is what is run, under the same locks and marks.
+so that what is shown is what is run, under the same locks and marks. Both follow from the plan and the
+template: a run that was killed leaves its clone to the next one, which deletes it first.
 """
 
 from __future__ import annotations
@@ -9,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
+from uuid import NAMESPACE_URL, uuid5
 
 import typer
 
 from vgpu_cfg.cli import compose
 from vgpu_cfg.cli.flows import flow, verify_flow
-from vgpu_cfg.cli.flows.preparing.plan_id import with_id
 from vgpu_cfg.cli.flows.running import apply_flow
 from vgpu_cfg.cli.output import show
 from vgpu_cfg.errors import GuestError, NotFound, VgpuCfgError
@@ -62,10 +63,13 @@ def look_at_templates(
     left: list[str] = []
     for template, vms in by_template.items():
         throw_away = replace(request, desired=_plan_of_clone(desired, vms[0]), reviewed=None)
+        if clones := _deleted(throw_away, flags, how, is_over=False):
+            left += clones
+            continue
         try:
             looks.append(_look(throw_away, flags, template, vms, how))
         finally:  # a fault, or Ctrl-C, leaves no clone behind
-            left += _deleted(throw_away, flags, how)
+            left += _deleted(throw_away, flags, how, is_over=True)
     return TemplateLooks(
         plan=desired.name, server=connection.server, begun=begun, looks=tuple(looks), left_over=tuple(left)
     )
@@ -86,7 +90,8 @@ def _vms_by_template(desired: DesiredPlan, globs: Sequence[str]) -> dict[str, li
 
 def _plan_of_clone(desired: DesiredPlan, vm: DesiredVm) -> DesiredPlan:
     """Return a plan of one VM: where `vm` goes, without its GPUs, disks and addresses."""
-    name = f"template-check-{compose.make_id()[:8]}"
+    known_by = uuid5(NAMESPACE_URL, f"{desired.vcenter} {desired.name} {desired.id} {_template(vm)}")
+    name = f"template-check-{known_by.hex[:8]}"
     guest = vm.guest or DesiredGuest(host_name=name)
     bare = DesiredGuest(by=guest.by, host_name=name, login=guest.login, wait_seconds=_WAIT_SECONDS)
     nics = [nic for nic in vm.nics if nic.function is None and not nic.is_pvrdma][:1]
@@ -103,20 +108,18 @@ def _plan_of_clone(desired: DesiredPlan, vm: DesiredVm) -> DesiredPlan:
         managed=(vm.managed & _KEPT) | {"guest"} | ({"nics"} if nics else set()),
         origin=vm.origin,
     )
-    return with_id(
-        desired.model_copy(
-            update={
-                "name": name,
-                "id": "",
-                "id_file": "",
-                "hosts": (),
-                "vms": (clone,),
-                "moved": {},
-                "training": None,
-                "verify": None,
-                "checks": {},
-            }
-        )
+    return desired.model_copy(
+        update={
+            "name": name,
+            "id": str(known_by),
+            "id_file": "",
+            "hosts": (),
+            "vms": (clone,),
+            "moved": {},
+            "training": None,
+            "verify": None,
+            "checks": {},
+        }
     )
 
 
@@ -179,7 +182,9 @@ def _from_outside(
     )
 
 
-def _deleted(request: PlanRequest, flags: ConnectionFlags, how: ApplyOptions) -> tuple[str, ...]:
+def _deleted(
+    request: PlanRequest, flags: ConnectionFlags, how: ApplyOptions, *, is_over: bool
+) -> tuple[str, ...]:
     """Delete the clone again, without asking: whoever agreed to it agreed to that. Return what is left."""
     from vgpu_cfg.planning.estate.own import own_vms
     from vgpu_cfg.settings.folders import state_folder
@@ -198,8 +203,8 @@ def _deleted(request: PlanRequest, flags: ConnectionFlags, how: ApplyOptions) ->
         return (name,)
     if code != 0:
         return (name,)
-    # The keys were the clone's: nobody else has a use for them.
-    seed_file(state_folder(), desired.name, observed.vcenter.instance_uuid).unlink(missing_ok=True)
+    if is_over:  # the keys were the clone's: nobody else has a use for them
+        seed_file(state_folder(), desired.name, observed.vcenter.instance_uuid).unlink(missing_ok=True)
     return ()
 
 
