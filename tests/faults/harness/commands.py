@@ -11,6 +11,7 @@ from tests.faults.harness.scenarios import (
     APPLY,
     ESTATES,
     HEAD,
+    HOSTS,
     KNOWN,
     OURS,
     PAIR,
@@ -107,6 +108,7 @@ JUMBO = f"{HEAD}name: {OURS}\nnetworks: [{{name: roce, switch: dvs-prod, mtu: 90
 OWN_KEYS = TEAM.replace("  keys: {secret: seed}\n", "")
 KNOWN_TEAM = TEAM.replace("vms:", "id: 6b1d7c20-8e4f-4a15-b3d9-27f0c5a91e01\nvms:")
 MIRRORED = f"{KNOWN_TEAM}site: {{registry_mirrors: {{docker.io: https://mirror.example.com}}}}\n"
+ODD = of_the_lab((ROOT / "tests/cli/plans/odd-templates.yaml").read_text(encoding="utf-8"))
 STEP = "by hand esx-a100-01.lab: bios_sriov"
 SEEN = f"""\
 {HEAD}name: {OURS}
@@ -269,6 +271,23 @@ COMMANDS: dict[str, Scenario] = {
         asks=("destroy", "--yes", "plan.yaml"),
         code=6,
         faults=REFUSED,
+    ),
+    "looked at": Scenario(
+        about="`verify --template`: a clone is made, looked into and deleted",
+        estate=str(ESTATES / "odd-templates.yaml"),
+        files={"plan.yaml": ODD},
+        run=("verify", "plan.yaml", "--template", "whole", "--yes"),
+        asks=None,
+        environment={"LICENCE_TOKEN": "token", "PASSWORD": LAB_PASSWORD},
+        code=0,
+    ),
+    "shells opened": Scenario(
+        about="`plan --open-shell`: SSH of two hosts is opened and closed",
+        estate="bare",
+        files={"plan.yaml": HOSTS},
+        run=("plan", "plan.yaml", "--open-shell"),
+        asks=None,
+        environment={"ESXI_PASSWORD": LAB_PASSWORD},
     ),
     "unlocked": Scenario(
         about="`unlock` of a run that died on another machine",

@@ -206,6 +206,8 @@ def _flags(number: int) -> int:
 
 def _forget_connections(pool: Any) -> None:
     """Empty a pool: its connections lead to the parent's lab, where the parent uses them."""
+    if pool.pool is None:  # closed: of a session that has ended
+        return
     while not pool.pool.empty():
         connection = pool.pool.get_nowait()
         if connection is not None:
