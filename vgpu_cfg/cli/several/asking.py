@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from threading import Event, Thread
@@ -18,6 +19,8 @@ from vgpu_cfg.errors import Interrupted
 
 MOST_AT_ONCE = 8
 """So many are asked at once: each holds what it has read in memory."""
+TURN_SECONDS = 1.0
+"""So long is waited for an answer until Ctrl-C is looked for again."""
 LOGOUT_SECONDS = 3.0
 """So long after Ctrl-C the others may take to log out."""
 
@@ -68,8 +71,10 @@ def ask_all(questions: Sequence[Question]) -> tuple[Told, ...]:
         for thread in threads:
             thread.start()
         while len(found) < len(questions):
-            number, told = ended.get()
-            found[number] = told
+            # A signal just before the wait does not end it: Python looks for it at the next turn.
+            with suppress(Empty):
+                number, told = ended.get(timeout=TURN_SECONDS)
+                found[number] = told
     except KeyboardInterrupt:
         while not ended.empty():
             number, told = ended.get()
