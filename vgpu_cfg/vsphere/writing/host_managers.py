@@ -6,11 +6,8 @@ write has to merge into. Nothing is kept between writes: what is merged was read
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
-
-from pyVmomi import vim
 
 from vgpu_cfg.errors import NotFound, VersionTooOld
 from vgpu_cfg.vsphere.wire.collector import Item, Paths, Start, collect_from
@@ -28,16 +25,6 @@ ManagerName = Literal[
     "serviceSystem",
 ]
 """Properties of vim `HostConfigManager` that are used here."""
-MANAGERS: Mapping[ManagerName, Any] = {
-    "advancedOption": vim.option.OptionManager,
-    "firewallSystem": vim.host.FirewallSystem,
-    "graphicsManager": vim.host.GraphicsManager,
-    "kernelModuleSystem": vim.host.KernelModuleSystem,
-    "networkSystem": vim.host.NetworkSystem,
-    "pciPassthruSystem": vim.host.PciPassthruSystem,
-    "serviceSystem": vim.host.ServiceSystem,
-}
-"""Their types."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +41,10 @@ class HostManagers:
 
     def manager(self, name: ManagerName) -> Any:
         """Return one of the host's managers, to call. Raises NotOffered where the host has none."""
-        moid = self.item.moid_of(f"configManager.{name}")
-        if moid is None:
+        found = self.item.get(f"configManager.{name}")
+        if found is None:
             raise not_offered(f"the host has no {name}", self.name)
-        return MANAGERS[name](moid, self.session.stub)
+        return found
 
     def require(self, path: str, what: str) -> Any:
         """Return a property that a write merges into.

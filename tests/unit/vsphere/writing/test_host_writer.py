@@ -25,10 +25,19 @@ from vgpu_cfg.model.plan.host_change import (
     ShellWrite,
 )
 from vgpu_cfg.model.vgpu import VgpuMode
-from vgpu_cfg.vsphere.writing.host_managers import MANAGERS
 from vgpu_cfg.vsphere.writing.host_writer import VSAN_ACTIONS, VCenterHostWriter
 
 HOST = vim.HostSystem("host-1")
+MANAGERS = {
+    "advancedOption": vim.option.OptionManager,
+    "firewallSystem": vim.host.FirewallSystem,
+    "graphicsManager": vim.host.GraphicsManager,
+    "kernelModuleSystem": vim.host.KernelModuleSystem,
+    "networkSystem": vim.host.NetworkSystem,
+    "pciPassthruSystem": vim.host.PciPassthruSystem,
+    "serviceSystem": vim.host.ServiceSystem,
+}
+"""Properties of vim `HostConfigManager` that the writer uses, and their types."""
 GPU = "0000:af:00.0"
 TASK = vim.Task("task-7")
 GRAPHICS = vim.host.GraphicsConfig(
