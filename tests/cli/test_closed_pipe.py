@@ -1,4 +1,4 @@
-"""Output that no program reads any more, or that has no room: the command does all, and says what is lost."""
+"""Output without a reader, or on a full disk: the command finishes, and reports what was lost."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ def without(observed: Inventory, vms: list[Vm]) -> Inventory:
 def shown(vm: Vm, observed: Inventory) -> Mapping[str, Any]:
     """Return what a VM shows of all that a plan file can state; keys, slots and order mean nothing.
 
-    Disks that are not the plan's stand in no plan file.
+    Of disks it shows the plan's own: a plan file lists no others.
     """
     detail = vm.detail
     assert detail is not None

@@ -15,7 +15,7 @@ class _Lasting(io.TextIOWrapper):
     """
 
     failure: OSError | None = None
-    """Why something was dropped, other than that nobody reads it."""
+    """The error for which text was dropped, unless its reader had gone."""
 
     def write(self, text: str, /) -> int:
         try:

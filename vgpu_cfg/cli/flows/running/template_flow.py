@@ -203,7 +203,7 @@ def _deleted(
         return (name,)
     if code != 0:
         return (name,)
-    if is_over:  # the keys were the clone's: nobody else has a use for them
+    if is_over:  # the keys were the clone's: no other plan uses them
         seed_file(state_folder(), desired.name, observed.vcenter.instance_uuid).unlink(missing_ok=True)
     return ()
 
