@@ -28,7 +28,7 @@ from vgpu_cfg.model.vgpu import VgpuMode
 from vgpu_cfg.vsphere.writing.host_writer import VSAN_ACTIONS, VCenterHostWriter
 
 HOST = vim.HostSystem("host-1")
-MANAGERS = {
+MANAGERS: dict[str, Any] = {
     "advancedOption": vim.option.OptionManager,
     "firewallSystem": vim.host.FirewallSystem,
     "graphicsManager": vim.host.GraphicsManager,
