@@ -12,6 +12,19 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Literal, Protocol
 
+from vgpu_cfg.changes.change import (
+    ChangeNetwork,
+    CreateVm,
+    RemoveRule,
+    RemoveVmGroup,
+    SetClusterOption,
+    SetHostRule,
+    SetRule,
+    SetVCenterOption,
+)
+from vgpu_cfg.changes.host_change import BmcRef, HostWrite
+from vgpu_cfg.changes.vm_move import Destination
+from vgpu_cfg.changes.vm_spec import VmSpec
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.guests.guest import GuestBundle, GuestSpec
 from vgpu_cfg.model.identity import PlanIdentity
@@ -24,19 +37,6 @@ from vgpu_cfg.model.observed.inventory import Host, Inventory
 from vgpu_cfg.model.observed.maintenance import MaintenanceEntry
 from vgpu_cfg.model.observed.past import Past, PastScope
 from vgpu_cfg.model.observed.vm import SettingValue, Vm
-from vgpu_cfg.model.plan.change import (
-    ChangeNetwork,
-    CreateVm,
-    RemoveRule,
-    RemoveVmGroup,
-    SetClusterOption,
-    SetHostRule,
-    SetRule,
-    SetVCenterOption,
-)
-from vgpu_cfg.model.plan.host_change import BmcRef, HostWrite
-from vgpu_cfg.model.plan.vm_move import Destination
-from vgpu_cfg.model.plan.vm_spec import VmSpec
 from vgpu_cfg.model.plan_file import AccessEntry, LoginEntry
 from vgpu_cfg.model.reservations import Reservation
 

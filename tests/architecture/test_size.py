@@ -99,7 +99,7 @@ def test_files_that_branch_on_kinds_of_plan_parts(
     source: str, room: str, size: Any, project: Path, *, is_branching: bool, counts: bool
 ) -> None:
     union = 'Change = Annotated[MakeVm | DropVm, Field(discriminator="kind")]\nOther = A | B\n'
-    write(project, "model/plan/change.py", union)
+    write(project, "changes/change.py", union)
     write(project, f"{room}/asks.py", source)
     counted = figures(size, project)
     assert counted["kinds of plan parts"] == 2

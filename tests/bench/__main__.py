@@ -30,14 +30,14 @@ from tests.bench.start_up import print_start_up
 from tests.fakes.fake_locks import undisputed
 from tests.plans.estate import PLAN_ID
 from vgpu_cfg.catalog import load_catalog
+from vgpu_cfg.changes.change import Plan
+from vgpu_cfg.changes.report import OutcomeStatus
 from vgpu_cfg.cli.compose import LabRunClock
 from vgpu_cfg.execution import Run, RunOptions
 from vgpu_cfg.lab import open_lab
 from vgpu_cfg.lab.simulation.clock import VirtualClock, as_datetime
 from vgpu_cfg.lab.vcenter import Lab
 from vgpu_cfg.model.desired import DesiredPlan
-from vgpu_cfg.model.plan.change import Plan
-from vgpu_cfg.model.plan.report import OutcomeStatus
 from vgpu_cfg.model.vgpu import VgpuProfile
 from vgpu_cfg.plan_loading import load_plan
 from vgpu_cfg.planning.findings.options import PlanOptions

@@ -10,6 +10,7 @@ from pathlib import Path
 from tests.fakes.fake_locks import undisputed
 from tests.plans.estate import PLAN_ID
 from vgpu_cfg.catalog import load_catalog
+from vgpu_cfg.changes.change import Plan, StageGuest
 from vgpu_cfg.cli.compose import LabRunClock
 from vgpu_cfg.cli.flows.flow import read_for
 from vgpu_cfg.cli.flows.preparing.guest_access import GuestSecrets
@@ -19,7 +20,6 @@ from vgpu_cfg.lab import open_lab
 from vgpu_cfg.lab.guest.login import host_key_of, open_guest_shell
 from vgpu_cfg.lab.simulation.clock import VirtualClock
 from vgpu_cfg.model.desired import DesiredPlan
-from vgpu_cfg.model.plan.change import Plan, StageGuest
 from vgpu_cfg.plan_loading import load_plan
 from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.planner import make_plan

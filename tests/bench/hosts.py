@@ -13,6 +13,7 @@ from tests.fakes.fake_locks import undisputed
 from tests.plans.estate import PLAN_ID
 from vgpu_cfg import documents
 from vgpu_cfg.catalog import load_catalog
+from vgpu_cfg.changes.change import Plan
 from vgpu_cfg.cli.compose import Estate, LabRunClock
 from vgpu_cfg.cli.flows.flow import read_for
 from vgpu_cfg.cli.flows.preparing.host_facts import host_tools, with_facts, with_shell_facts
@@ -25,7 +26,6 @@ from vgpu_cfg.lab.simulation.clock import VirtualClock
 from vgpu_cfg.lab.vcenter import Lab
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.inventory import Inventory
-from vgpu_cfg.model.plan.change import Plan
 from vgpu_cfg.model.plan_file import AccessEntry
 from vgpu_cfg.plan_loading import load_plan
 from vgpu_cfg.planning.findings.options import PlanOptions

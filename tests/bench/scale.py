@@ -18,12 +18,12 @@ from typing import TypeVar
 
 from vgpu_cfg.__main__ import COLLECT_AFTER
 from vgpu_cfg.catalog import load_catalog
+from vgpu_cfg.changes.change import Change
 from vgpu_cfg.execution.run.scheduler import Scheduler
 from vgpu_cfg.lab import open_lab
 from vgpu_cfg.lab.simulation.clock import VirtualClock
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.inventory import Inventory
-from vgpu_cfg.model.plan.change import Change
 from vgpu_cfg.model.signs import as_json
 from vgpu_cfg.plan_loading import load_plan
 from vgpu_cfg.planning.findings.options import PlanOptions

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tests.cli.command_line import CommandLine
+from vgpu_cfg.changes.report import CanaryResult
 from vgpu_cfg.cli.flows.running.canary_flow import CanaryWatch
-from vgpu_cfg.model.plan.report import CanaryResult
 from vgpu_cfg.vsphere.writing.writer import VCenterWriter
 
 PAIR = "plans/pair.yaml"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.cli.command_line import CommandLine, Ran
+from vgpu_cfg.changes.change import Plan
 from vgpu_cfg.lab.state.inventory import (
     Cluster,
     Datacenter,
@@ -26,7 +27,6 @@ from vgpu_cfg.lab.state.inventory import (
     Task,
     VirtualMachine,
 )
-from vgpu_cfg.model.plan.change import Plan
 from vgpu_cfg.model.signs import is_obeyed
 from vgpu_cfg.render.text.run import progress
 

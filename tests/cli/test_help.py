@@ -248,7 +248,7 @@ def test_a_command_ends_without_a_last_search_for_garbage() -> None:
 
 HEAVY = (
     "vgpu_cfg.planning.vms",
-    "vgpu_cfg.model.plan.change",
+    "vgpu_cfg.changes.change",
     "vgpu_cfg.catalog",
     "vgpu_cfg.lab",
     "vgpu_cfg.execution",

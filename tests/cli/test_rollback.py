@@ -18,12 +18,12 @@ import pytest
 
 from tests.cli.command_line import CommandLine
 from tests.cli.host_watch import is_tidy, settings_of, state_file
+from vgpu_cfg.changes.change import Change
 from vgpu_cfg.errors import NotConfirmed
 from vgpu_cfg.execution import runner
 from vgpu_cfg.execution.run.step import Step, StepResult
 from vgpu_cfg.execution.steps import make_step
 from vgpu_cfg.lab.state.inventory import Cluster, DistributedSwitch, LabState, VirtualMachine
-from vgpu_cfg.model.plan.change import Change
 
 EACH = pytest.mark.exhaustive("a run that fails at every change: tests/cli/test_rollback.py")
 FAILED = 6

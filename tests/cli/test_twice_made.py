@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tests.cli.command_line import CommandLine
-from vgpu_cfg.model.plan.change import CreateVm
+from vgpu_cfg.changes.change import CreateVm
 from vgpu_cfg.vsphere.writing.writer import VCenterWriter
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.contract.vcenters import Desk, VCenter
+from vgpu_cfg.changes.change import ChangeNetwork, SetClusterOption, SetVCenterOption, Subject
 from vgpu_cfg.model.observed.host_facts import HostAttribute
 from vgpu_cfg.model.observed.inventory import Host
-from vgpu_cfg.model.plan.change import ChangeNetwork, SetClusterOption, SetVCenterOption, Subject
 from vgpu_cfg.ports import HostWriter, TaskState
 from vgpu_cfg.vsphere.wire.collector import Paths, Start, collect_from
 from vgpu_cfg.vsphere.writing.host_writer import VCenterHostWriter

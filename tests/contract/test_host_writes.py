@@ -17,11 +17,8 @@ from tests.contract.host_writing import (
     vlan_of,
 )
 from tests.contract.vcenters import fresh
-from vgpu_cfg.errors import NotFound, NotOffered, VCenterError
-from vgpu_cfg.model.observed.graphics import GraphicsType
-from vgpu_cfg.model.observed.host_facts import HostAttribute
-from vgpu_cfg.model.plan.change import ChangeNetwork, Subject
-from vgpu_cfg.model.plan.host_change import (
+from vgpu_cfg.changes.change import ChangeNetwork, Subject
+from vgpu_cfg.changes.host_change import (
     EditSwitch,
     EsxcliWrite,
     GraphicsWrite,
@@ -37,6 +34,9 @@ from vgpu_cfg.model.plan.host_change import (
     SwitchWrite,
     VmknicWrite,
 )
+from vgpu_cfg.errors import NotFound, NotOffered, VCenterError
+from vgpu_cfg.model.observed.graphics import GraphicsType
+from vgpu_cfg.model.observed.host_facts import HostAttribute
 from vgpu_cfg.ports import TaskState
 
 

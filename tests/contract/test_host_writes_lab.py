@@ -18,12 +18,7 @@ from tests.contract.host_writing import (
     vcenter_option,
 )
 from tests.contract.vcenters import fresh, lab_vcenter
-from vgpu_cfg.errors import NotOffered, NotPermitted, StalePlan, VCenterError, VersionTooOld
-from vgpu_cfg.lab.state.inventory import Host
-from vgpu_cfg.model.observed.graphics import AssignmentPolicy, GraphicsType
-from vgpu_cfg.model.observed.host_facts import HostAttribute
-from vgpu_cfg.model.observed.inventory import NetworkKind
-from vgpu_cfg.model.plan.host_change import (
+from vgpu_cfg.changes.host_change import (
     EditSwitch,
     EsxcliWrite,
     GraphicsWrite,
@@ -39,6 +34,11 @@ from vgpu_cfg.model.plan.host_change import (
     SwitchWrite,
     VmknicWrite,
 )
+from vgpu_cfg.errors import NotOffered, NotPermitted, StalePlan, VCenterError, VersionTooOld
+from vgpu_cfg.lab.state.inventory import Host
+from vgpu_cfg.model.observed.graphics import AssignmentPolicy, GraphicsType
+from vgpu_cfg.model.observed.host_facts import HostAttribute
+from vgpu_cfg.model.observed.inventory import NetworkKind
 from vgpu_cfg.model.vgpu import VgpuMode
 
 GPU = "0000:21:00.0"

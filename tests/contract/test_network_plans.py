@@ -14,13 +14,13 @@ from tests.contract.vcenters import Desk, VCenter, lab_vcenter
 from tests.fakes.fake_locks import undisputed
 from tests.unit.planning.privileges.needed import needed_privileges
 from vgpu_cfg.catalog import load_catalog
+from vgpu_cfg.changes.change import Plan
+from vgpu_cfg.changes.report import Report
 from vgpu_cfg.cli.compose import Estate, LabRunClock
 from vgpu_cfg.cli.flows.preparing.host_facts import host_tools, with_facts
 from vgpu_cfg.execution import Run, exit_code_of
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.inventory import Inventory
-from vgpu_cfg.model.plan.change import Plan
-from vgpu_cfg.model.plan.report import Report
 from vgpu_cfg.plan_loading import load_plan
 from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.planner import make_plan

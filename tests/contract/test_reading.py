@@ -9,13 +9,13 @@ import pytest
 
 from tests.contract.vcenters import Desk, FixedClock, VCenter, fresh, lab_vcenter, location_on
 from vgpu_cfg.catalog import load_catalog
+from vgpu_cfg.changes.change import CloneFrom, CreateVm, Subject, VmRef
+from vgpu_cfg.changes.vm_spec import VmSpec
 from vgpu_cfg.errors import VCenterError
 from vgpu_cfg.lab import estate_names
 from vgpu_cfg.model.identity import PlanIdentity
 from vgpu_cfg.model.observed.host_facts import FactGroup
 from vgpu_cfg.model.observed.inventory import Inventory
-from vgpu_cfg.model.plan.change import CloneFrom, CreateVm, Subject, VmRef
-from vgpu_cfg.model.plan.vm_spec import VmSpec
 from vgpu_cfg.model.vgpu import Sharing
 from vgpu_cfg.planning.pool.gpus import PooledGpu, pooled_gpus
 from vgpu_cfg.planning.pool.stranding import StrandedKind

@@ -9,8 +9,8 @@ import pytest
 
 from tests.contract.test_govc import MakeGovc, served
 from tests.contract.vcenters import VCenter, lab_vcenter, location_on
-from vgpu_cfg.model.plan.change import CloneFrom, CreateVm, Subject, VmRef
-from vgpu_cfg.model.plan.vm_spec import NewDisk, PolicyRef, SetDiskPolicy, VmSpec
+from vgpu_cfg.changes.change import CloneFrom, CreateVm, Subject, VmRef
+from vgpu_cfg.changes.vm_spec import NewDisk, PolicyRef, SetDiskPolicy, VmSpec
 from vgpu_cfg.ports import ReadScope
 
 ESTATE = """

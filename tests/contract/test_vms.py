@@ -9,12 +9,7 @@ import pytest
 from pyVmomi import vim
 
 from tests.contract.vcenters import Desk, FixedClock, VCenter, fresh, lab_vcenter, location_on
-from vgpu_cfg.errors import NotFound, VCenterError
-from vgpu_cfg.execution.vms.moves import is_at
-from vgpu_cfg.model.observed.drs import ClusterRule
-from vgpu_cfg.model.observed.inventory import Host, Inventory, Network, NetworkKind, PciDevice
-from vgpu_cfg.model.observed.vm import PowerState, Vm, VmDetail
-from vgpu_cfg.model.plan.change import (
+from vgpu_cfg.changes.change import (
     CloneFrom,
     CreateVm,
     Destination,
@@ -25,7 +20,7 @@ from vgpu_cfg.model.plan.change import (
     Subject,
     VmRef,
 )
-from vgpu_cfg.model.plan.vm_spec import (
+from vgpu_cfg.changes.vm_spec import (
     EditNic,
     GrowDisk,
     NewDisk,
@@ -39,6 +34,11 @@ from vgpu_cfg.model.plan.vm_spec import (
     RemoveDevice,
     VmSpec,
 )
+from vgpu_cfg.errors import NotFound, VCenterError
+from vgpu_cfg.execution.vms.moves import is_at
+from vgpu_cfg.model.observed.drs import ClusterRule
+from vgpu_cfg.model.observed.inventory import Host, Inventory, Network, NetworkKind, PciDevice
+from vgpu_cfg.model.observed.vm import PowerState, Vm, VmDetail
 from vgpu_cfg.ports import ReadScope, TaskState, TaskUpdate
 from vgpu_cfg.vsphere.reading.reader import VCenterReader
 from vgpu_cfg.vsphere.writing.tasks import MOST_FILTERS

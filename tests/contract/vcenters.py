@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal
 
 import pytest
 
+from vgpu_cfg.changes.change import Location
 from vgpu_cfg.lab import open_lab
 from vgpu_cfg.lab.simulation.clock import VirtualClock
 from vgpu_cfg.lab.simulation.sessions import LAB_CREDENTIALS
@@ -22,7 +23,6 @@ from vgpu_cfg.lab.soap.server import LabServer
 from vgpu_cfg.model.limits import Limits
 from vgpu_cfg.model.observed.inventory import Host, Inventory
 from vgpu_cfg.model.observed.vm import Vm
-from vgpu_cfg.model.plan.change import Location
 from vgpu_cfg.ports import ReadScope, TaskUpdate, Transport
 from vgpu_cfg.vsphere.reading.reader import VCenterReader
 from vgpu_cfg.vsphere.wire.outage import Outage

@@ -13,6 +13,18 @@ from typing import Literal
 
 from tests.fakes.fake_host import BOOT, COLD, GRAPHICS, FakeHost, texts_of
 from tests.fakes.fake_vcenter import FakeVCenter
+from vgpu_cfg.changes.change import ChangeNetwork, SetClusterOption, SetVCenterOption
+from vgpu_cfg.changes.host_change import (
+    EditSwitch,
+    EsxcliWrite,
+    HostWrite,
+    MakeSwitch,
+    ModuleWrite,
+    OptionWrite,
+    PassthroughWrite,
+    SetPortgroup,
+    VmknicWrite,
+)
 from vgpu_cfg.errors import HostShellError, VCenterError, VgpuCfgError
 from vgpu_cfg.model.observed.host_facts import (
     SHELL_GROUPS,
@@ -28,18 +40,6 @@ from vgpu_cfg.model.observed.host_facts import (
 )
 from vgpu_cfg.model.observed.inventory import Connection, Host, Inventory, Network, VCenter
 from vgpu_cfg.model.observed.remembered import parse_remembered
-from vgpu_cfg.model.plan.change import ChangeNetwork, SetClusterOption, SetVCenterOption
-from vgpu_cfg.model.plan.host_change import (
-    EditSwitch,
-    EsxcliWrite,
-    HostWrite,
-    MakeSwitch,
-    ModuleWrite,
-    OptionWrite,
-    PassthroughWrite,
-    SetPortgroup,
-    VmknicWrite,
-)
 from vgpu_cfg.model.plan_file import AccessEntry
 from vgpu_cfg.ports import HostShell, ReadScope, ShellResult
 

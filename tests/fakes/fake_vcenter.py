@@ -15,6 +15,22 @@ from datetime import UTC, datetime, timedelta
 from uuid import NAMESPACE_URL, uuid5
 
 from tests.fakes.vm_settings import with_settings
+from vgpu_cfg.changes.change import CloneFrom, CreateVm, RemoveRule, RemoveVmGroup, SetHostRule, SetRule
+from vgpu_cfg.changes.vm_move import Destination
+from vgpu_cfg.changes.vm_spec import (
+    EditNic,
+    GrowDisk,
+    NewDisk,
+    NewDynamicPassthrough,
+    NewNic,
+    NewPassthrough,
+    NewPvrdmaNic,
+    NewSriovNic,
+    NewVgpu,
+    NicBacking,
+    RemoveDevice,
+    VmSpec,
+)
 from vgpu_cfg.errors import VCenterError
 from vgpu_cfg.model.observed.cordon import parse_cordons
 from vgpu_cfg.model.observed.customization import CustomizationSeen
@@ -34,22 +50,6 @@ from vgpu_cfg.model.observed.vm import (
     VirtualNic,
     Vm,
     VmDetail,
-)
-from vgpu_cfg.model.plan.change import CloneFrom, CreateVm, RemoveRule, RemoveVmGroup, SetHostRule, SetRule
-from vgpu_cfg.model.plan.vm_move import Destination
-from vgpu_cfg.model.plan.vm_spec import (
-    EditNic,
-    GrowDisk,
-    NewDisk,
-    NewDynamicPassthrough,
-    NewNic,
-    NewPassthrough,
-    NewPvrdmaNic,
-    NewSriovNic,
-    NewVgpu,
-    NicBacking,
-    RemoveDevice,
-    VmSpec,
 )
 from vgpu_cfg.model.reservations import Reservation
 from vgpu_cfg.ports import ReadScope, TaskState, TaskUpdate

@@ -18,9 +18,9 @@ from tests.plans.short_form import (
     started_of,
 )
 from tests.plans.tables import Row, members_of
+from vgpu_cfg.changes.change import Plan
 from vgpu_cfg.documents import dump
 from vgpu_cfg.model.observed.inventory import Inventory
-from vgpu_cfg.model.plan.change import Plan
 from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.render.views.plan.unknown import view_unknown
 from vgpu_cfg.render.views.plan.whole import canary_text

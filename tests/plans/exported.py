@@ -10,10 +10,10 @@ from typing import Any
 from tests.plans.planned import FOLDER, inventory_of, plan_of
 from tests.plans.simulator import carry_out
 from vgpu_cfg.catalog import load_catalog
+from vgpu_cfg.changes.change import ChangeNetwork, ManualStep
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import Vm
-from vgpu_cfg.model.plan.change import ChangeNetwork, ManualStep
 from vgpu_cfg.plan_loading import load_plan
 from vgpu_cfg.planning.estate.disks import OwnedDisks, exported_disks
 from vgpu_cfg.planning.exporting.export import Asked, export

@@ -12,17 +12,7 @@ from typing import Any, assert_never
 
 from tests.plans.host_rows import FIRMWARE, MELLANOX
 from vgpu_cfg.catalog import load_catalog
-from vgpu_cfg.model.observed.host_facts import (
-    FirmwareValue,
-    GpuShellFacts,
-    HostFacts,
-    KernelSetting,
-    ShellFacts,
-    SoftwarePackage,
-    Vmknic,
-)
-from vgpu_cfg.model.observed.inventory import Gpu, Host, HostNic, PciDevice, Sriov
-from vgpu_cfg.model.plan.change import (
+from vgpu_cfg.changes.change import (
     ChangeHost,
     ColdBootHost,
     EnterMaintenance,
@@ -31,7 +21,7 @@ from vgpu_cfg.model.plan.change import (
     RestartService,
     ShutDownHost,
 )
-from vgpu_cfg.model.plan.host_change import (
+from vgpu_cfg.changes.host_change import (
     EsxcliWrite,
     GraphicsWrite,
     LicenceWrite,
@@ -43,6 +33,16 @@ from vgpu_cfg.model.plan.host_change import (
     SwitchWrite,
     VmknicWrite,
 )
+from vgpu_cfg.model.observed.host_facts import (
+    FirmwareValue,
+    GpuShellFacts,
+    HostFacts,
+    KernelSetting,
+    ShellFacts,
+    SoftwarePackage,
+    Vmknic,
+)
+from vgpu_cfg.model.observed.inventory import Gpu, Host, HostNic, PciDevice, Sriov
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode
 
 HostChange = (

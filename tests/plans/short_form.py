@@ -11,10 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeGuard
 
-from vgpu_cfg.model.frozen import Frozen
-from vgpu_cfg.model.observed.inventory import Inventory
-from vgpu_cfg.model.plan.base import Edit, Impact
-from vgpu_cfg.model.plan.change import (
+from vgpu_cfg.changes.base import Edit, Impact
+from vgpu_cfg.changes.change import (
     Change,
     CreateVm,
     Diagnostic,
@@ -29,7 +27,7 @@ from vgpu_cfg.model.plan.change import (
     StartQueue,
     UpgradeVm,
 )
-from vgpu_cfg.model.plan.host_change import (
+from vgpu_cfg.changes.host_change import (
     ChangeHost,
     ChangeNetwork,
     ColdBootHost,
@@ -41,7 +39,9 @@ from vgpu_cfg.model.plan.host_change import (
     ShellWrite,
     ShutDownHost,
 )
-from vgpu_cfg.model.plan.vm_spec import VmSpec
+from vgpu_cfg.changes.vm_spec import VmSpec
+from vgpu_cfg.model.frozen import Frozen
+from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.planning.findings.codes import Code
 

@@ -15,24 +15,7 @@ from tests.plans.host_simulator import HostChange, SimulatedHost
 from tests.plans.legal import is_legal
 from tests.plans.rule_simulator import SimulatedCluster
 from vgpu_cfg.catalog import ProfileEntry, load_catalog
-from vgpu_cfg.execution.run.canaries import Canaries
-from vgpu_cfg.execution.run.start_queues import StartQueues
-from vgpu_cfg.model.guests.guest import GUEST_MARK_KEY, parse_mark, print_mark
-from vgpu_cfg.model.guests.host_keys import HOST_KEY_KEY, kept_host_key
-from vgpu_cfg.model.identity import PlanIdentity
-from vgpu_cfg.model.observed.inventory import NVIDIA_VENDOR_ID, Gpu, Host, Inventory
-from vgpu_cfg.model.observed.vm import (
-    DiskController,
-    OwnerMark,
-    PassthroughDevice,
-    PowerState,
-    VgpuDevice,
-    VirtualDisk,
-    VirtualNic,
-    Vm,
-    VmDetail,
-)
-from vgpu_cfg.model.plan.change import (
+from vgpu_cfg.changes.change import (
     AwaitCustomization,
     Change,
     ChangeHost,
@@ -69,7 +52,7 @@ from vgpu_cfg.model.plan.change import (
     UpgradeVm,
     VmRef,
 )
-from vgpu_cfg.model.plan.vm_spec import (
+from vgpu_cfg.changes.vm_spec import (
     DeviceEdit,
     EditNic,
     GrowDisk,
@@ -84,6 +67,23 @@ from vgpu_cfg.model.plan.vm_spec import (
     RemoveDevice,
     SetDiskPolicy,
     VmSpec,
+)
+from vgpu_cfg.execution.run.canaries import Canaries
+from vgpu_cfg.execution.run.start_queues import StartQueues
+from vgpu_cfg.model.guests.guest import GUEST_MARK_KEY, parse_mark, print_mark
+from vgpu_cfg.model.guests.host_keys import HOST_KEY_KEY, kept_host_key
+from vgpu_cfg.model.identity import PlanIdentity
+from vgpu_cfg.model.observed.inventory import NVIDIA_VENDOR_ID, Gpu, Host, Inventory
+from vgpu_cfg.model.observed.vm import (
+    DiskController,
+    OwnerMark,
+    PassthroughDevice,
+    PowerState,
+    VgpuDevice,
+    VirtualDisk,
+    VirtualNic,
+    Vm,
+    VmDetail,
 )
 from vgpu_cfg.model.reservations import KeptReservation
 

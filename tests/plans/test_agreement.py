@@ -16,10 +16,10 @@ from tests.plans.planned import desired_of, inventory_of, options_of, plan_of, w
 from tests.plans.simulator import carry_out
 from tests.plans.tables import CASES
 from vgpu_cfg.catalog import load_catalog
+from vgpu_cfg.changes.change import CreateVm, Plan, RelocateVm
+from vgpu_cfg.changes.severity import Severity
 from vgpu_cfg.model.desired import DesiredVm
 from vgpu_cfg.model.guests.guest import GuestSpec
-from vgpu_cfg.model.plan.change import CreateVm, Plan, RelocateVm
-from vgpu_cfg.model.plan.severity import Severity
 from vgpu_cfg.planning.estate.naming import as_named
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.host_settings.table import setting

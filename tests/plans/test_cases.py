@@ -12,11 +12,8 @@ from tests.plans.planned import desired_of, inventory_of, options_of, plan_of
 from tests.plans.simulator import carry_out, fullest, least_loaded
 from tests.plans.tables import CASES, case_of
 from vgpu_cfg.catalog import load_catalog
-from vgpu_cfg.execution.run.scheduler import Scheduler
-from vgpu_cfg.model.observed.inventory import Inventory
-from vgpu_cfg.model.observed.remembered import parse_remembered
-from vgpu_cfg.model.plan.change import ManualStep, Plan
-from vgpu_cfg.model.plan.host_change import (
+from vgpu_cfg.changes.change import ManualStep, Plan
+from vgpu_cfg.changes.host_change import (
     ChangeHost,
     ChangeNetwork,
     ColdBootHost,
@@ -25,6 +22,9 @@ from vgpu_cfg.model.plan.host_change import (
     RestartService,
     SettingTarget,
 )
+from vgpu_cfg.execution.run.scheduler import Scheduler
+from vgpu_cfg.model.observed.inventory import Inventory
+from vgpu_cfg.model.observed.remembered import parse_remembered
 from vgpu_cfg.planning.canaries.choice import plan_canaries
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.hosts.remembered import to_keep

@@ -16,9 +16,9 @@ from tests.extent import each
 from tests.plans.planned import FOLDER, desired_of, inventory_of, options_of, plan_of
 from tests.plans.tables import CASES, case_of
 from vgpu_cfg.catalog import load_catalog
+from vgpu_cfg.changes.suggestion import FixKind
 from vgpu_cfg.documents import dump, read_document
 from vgpu_cfg.model.desired import DesiredPlan, DesiredVm
-from vgpu_cfg.model.plan.suggestion import FixKind
 from vgpu_cfg.plan_loading import load_plan
 from vgpu_cfg.planning.planner import make_plan
 from vgpu_cfg.suggestions.search import Found, Search

@@ -10,9 +10,9 @@ from tests.extent import each
 from tests.plans.planned import desired_of, inventory_of, plan_of
 from tests.plans.tables import CASES, TABLE_OF
 from vgpu_cfg.catalog import load_catalog
+from vgpu_cfg.changes.change import PowerOffVm, RelocateVm
 from vgpu_cfg.model.observed.inventory import Connection, Host, Inventory
 from vgpu_cfg.model.observed.vm import Vm
-from vgpu_cfg.model.plan.change import PowerOffVm, RelocateVm
 from vgpu_cfg.planning.capacity.host_capacity import CapacityReader
 from vgpu_cfg.planning.estate.protection import Protection
 from vgpu_cfg.planning.moves.movables import Movables

@@ -13,7 +13,7 @@ from typing import get_args
 import pytest
 
 from tests.plans.planned import plan_of
-from vgpu_cfg.model.plan.change import Change
+from vgpu_cfg.changes.change import Change
 from vgpu_cfg.render.layout.console import plain
 from vgpu_cfg.render.text.plan.whole import PlanShown, render_plan
 

@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import Any
 
 from tests.proof.hosts import Host, Port, host, switch
+from vgpu_cfg.changes.change import StageGuest
 from vgpu_cfg.cli.kept.saved_plan import load_plan_json
 from vgpu_cfg.documents.foreign import read_foreign
 from vgpu_cfg.model.guests.guest import GuestReport, GuestSpec
 from vgpu_cfg.model.guests.modules import GuestModule, NetworkModule
-from vgpu_cfg.model.plan.change import StageGuest
 from vgpu_cfg.shells.keys import PlanKeyRing
 from vgpu_cfg.staging.stager import Stager
 

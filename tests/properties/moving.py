@@ -15,12 +15,12 @@ from tests.fakes.fake_locks import undisputed
 from tests.plans.estate import PLAN_ID
 from tests.properties.estates import Wanted, open_estate, together
 from vgpu_cfg.catalog import load_catalog
+from vgpu_cfg.changes.change import Plan
 from vgpu_cfg.execution import Run, RunOptions
 from vgpu_cfg.lab.rules import admission
 from vgpu_cfg.lab.state.inventory import Host, Task, VirtualMachine
 from vgpu_cfg.lab.vcenter import Lab
 from vgpu_cfg.model.desired import DesiredPlan
-from vgpu_cfg.model.plan.change import Plan
 from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.moves.rebalance import Move, MoveMethod, Rebalance, plan_rebalance
 from vgpu_cfg.planning.planner import make_plan

@@ -1,3 +1,3 @@
-"""Facts about each kind of change: what it disturbs besides its subject, and the approval that this needs."""
+"""What a plan is made of, what became of it, and what each kind of change disturbs besides its subject."""
 
 from __future__ import annotations

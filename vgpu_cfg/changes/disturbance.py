@@ -10,12 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from typing import assert_never
 
-from vgpu_cfg.changes.guest_work import ended_in, ended_text
-from vgpu_cfg.model.approvals import Approval
-from vgpu_cfg.model.observed.host_facts import DistributedSwitch, FactGroup, HostSwitch
-from vgpu_cfg.model.observed.inventory import Host, Inventory, Network, NetworkKind
-from vgpu_cfg.model.observed.vm import Vm, VmDetail
-from vgpu_cfg.model.plan.change import (
+from vgpu_cfg.changes.change import (
     AwaitCustomization,
     Change,
     ChangeHost,
@@ -51,8 +46,9 @@ from vgpu_cfg.model.plan.change import (
     Subject,
     UpgradeVm,
 )
-from vgpu_cfg.model.plan.disturbed import Disturbed, Experience
-from vgpu_cfg.model.plan.host_change import (
+from vgpu_cfg.changes.disturbed import Disturbed, Experience
+from vgpu_cfg.changes.guest_work import ended_in, ended_text
+from vgpu_cfg.changes.host_change import (
     EditSwitch,
     GraphicsWrite,
     HostWrite,
@@ -62,7 +58,11 @@ from vgpu_cfg.model.plan.host_change import (
     SettingTarget,
     SwitchWrite,
 )
-from vgpu_cfg.model.plan.vm_spec import RemoveDevice
+from vgpu_cfg.changes.vm_spec import RemoveDevice
+from vgpu_cfg.model.approvals import Approval
+from vgpu_cfg.model.observed.host_facts import DistributedSwitch, FactGroup, HostSwitch
+from vgpu_cfg.model.observed.inventory import Host, Inventory, Network, NetworkKind
+from vgpu_cfg.model.observed.vm import Vm, VmDetail
 from vgpu_cfg.model.vgpu import Sharing, VgpuProfile
 
 VTPM = "virtual TPM"

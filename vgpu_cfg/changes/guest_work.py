@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from vgpu_cfg.changes.change import StageGuest
 from vgpu_cfg.model.guests.base import Ends
 from vgpu_cfg.model.guests.guest import (
     BEGUN,
@@ -14,7 +15,6 @@ from vgpu_cfg.model.guests.guest import (
     parse_report,
 )
 from vgpu_cfg.model.observed.vm import Vm
-from vgpu_cfg.model.plan.change import StageGuest
 
 
 def ended_in(change: StageGuest, vm: Vm | None) -> Mapping[str, frozenset[Ends]]:

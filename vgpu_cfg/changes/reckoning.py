@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 
+from vgpu_cfg.changes.change import Change, Plan
 from vgpu_cfg.changes.disturbance import disturbed_by
+from vgpu_cfg.changes.disturbed import Disturbed
 from vgpu_cfg.model.approvals import Approval
 from vgpu_cfg.model.observed.inventory import Inventory
-from vgpu_cfg.model.plan.change import Change, Plan
-from vgpu_cfg.model.plan.disturbed import Disturbed
 
 
 def all_disturbed(

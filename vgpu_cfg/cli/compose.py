@@ -34,10 +34,10 @@ from vgpu_cfg.settings.lab import lab_settings
 from vgpu_cfg.vsphere.wire.outage import Outage
 
 if TYPE_CHECKING:
+    from vgpu_cfg.changes.host_change import BmcRef
     from vgpu_cfg.execution import RunClock
     from vgpu_cfg.lab.vcenter import Lab
     from vgpu_cfg.model.limits import Limits
-    from vgpu_cfg.model.plan.host_change import BmcRef
     from vgpu_cfg.model.plan_file import AccessEntry
     from vgpu_cfg.ports import (
         ChangeWriter,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from vgpu_cfg.changes.change import Plan, StageGuest
+from vgpu_cfg.changes.report import Outcome, OutcomeStatus
 from vgpu_cfg.execution.hosts.session import HostSession
 from vgpu_cfg.execution.run.session import RunSession
-from vgpu_cfg.model.plan.change import Plan, StageGuest
-from vgpu_cfg.model.plan.report import Outcome, OutcomeStatus
 
 _NOT_DONE = (OutcomeStatus.FAILED, OutcomeStatus.SKIPPED)
 

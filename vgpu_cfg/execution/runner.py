@@ -14,6 +14,17 @@ from datetime import datetime
 from functools import partial
 from typing import TypeAlias
 
+from vgpu_cfg.changes.change import (
+    Canary,
+    Change,
+    CreateVm,
+    ManualStep,
+    MarkVm,
+    Plan,
+    ReconfigureVm,
+    StageGuest,
+)
+from vgpu_cfg.changes.report import CanaryResult, Event, EventKind, Outcome, OutcomeStatus, Report
 from vgpu_cfg.errors import (
     AnswerLost,
     DoesNotFit,
@@ -42,17 +53,6 @@ from vgpu_cfg.execution.steps import is_for_hosts, make_step
 from vgpu_cfg.execution.vms.owner_marks import is_marking
 from vgpu_cfg.model.identity import new_id
 from vgpu_cfg.model.observed.inventory import Inventory
-from vgpu_cfg.model.plan.change import (
-    Canary,
-    Change,
-    CreateVm,
-    ManualStep,
-    MarkVm,
-    Plan,
-    ReconfigureVm,
-    StageGuest,
-)
-from vgpu_cfg.model.plan.report import CanaryResult, Event, EventKind, Outcome, OutcomeStatus, Report
 from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.model.runs import OnFailure, RunResult
 from vgpu_cfg.ports import ChangeWriter, InventoryReader, MakeId, RunClock, TaskState, TaskUpdate

@@ -10,33 +10,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from vgpu_cfg.execution.guests.steps import stage_guest
-from vgpu_cfg.execution.guests.tools import GuestSession
-from vgpu_cfg.execution.hosts.networks import change_network, set_cluster_option, set_vcenter_option
-from vgpu_cfg.execution.hosts.session import HostSession
-from vgpu_cfg.execution.hosts.steps import make_host_step
-from vgpu_cfg.execution.run.session import RunSession
-from vgpu_cfg.execution.run.step import Step
-from vgpu_cfg.execution.vms.cordons import set_cordon
-from vgpu_cfg.execution.vms.customization import await_customization
-from vgpu_cfg.execution.vms.moves import move_vm_to_folder, relocate_vm, rename_vm
-from vgpu_cfg.execution.vms.power import power_off_vm, power_on_vm
-from vgpu_cfg.execution.vms.reservations import set_reservation
-from vgpu_cfg.execution.vms.steps import (
-    create_vm,
-    destroy_vm,
-    mark_vm,
-    reconfigure_vm,
-    remove_rule,
-    remove_vm_group,
-    set_attributes,
-    set_host_rule,
-    set_overrides,
-    set_rule,
-    set_tags,
-    upgrade_vm,
-)
-from vgpu_cfg.model.plan.change import (
+from vgpu_cfg.changes.change import (
     AwaitCustomization,
     Change,
     ChangeHost,
@@ -70,6 +44,32 @@ from vgpu_cfg.model.plan.change import (
     ShutDownHost,
     StageGuest,
     UpgradeVm,
+)
+from vgpu_cfg.execution.guests.steps import stage_guest
+from vgpu_cfg.execution.guests.tools import GuestSession
+from vgpu_cfg.execution.hosts.networks import change_network, set_cluster_option, set_vcenter_option
+from vgpu_cfg.execution.hosts.session import HostSession
+from vgpu_cfg.execution.hosts.steps import make_host_step
+from vgpu_cfg.execution.run.session import RunSession
+from vgpu_cfg.execution.run.step import Step
+from vgpu_cfg.execution.vms.cordons import set_cordon
+from vgpu_cfg.execution.vms.customization import await_customization
+from vgpu_cfg.execution.vms.moves import move_vm_to_folder, relocate_vm, rename_vm
+from vgpu_cfg.execution.vms.power import power_off_vm, power_on_vm
+from vgpu_cfg.execution.vms.reservations import set_reservation
+from vgpu_cfg.execution.vms.steps import (
+    create_vm,
+    destroy_vm,
+    mark_vm,
+    reconfigure_vm,
+    remove_rule,
+    remove_vm_group,
+    set_attributes,
+    set_host_rule,
+    set_overrides,
+    set_rule,
+    set_tags,
+    upgrade_vm,
 )
 
 _OfHosts = (

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
 
-from vgpu_cfg.model.plan.severity import Severity
+from vgpu_cfg.changes.severity import Severity
 
 
 class VerifyCode(StrEnum):

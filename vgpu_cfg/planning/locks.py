@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from vgpu_cfg.model.identity import PlanIdentity
-from vgpu_cfg.model.locks import LockName
-from vgpu_cfg.model.observed.inventory import Inventory
-from vgpu_cfg.model.plan.change import (
+from vgpu_cfg.changes.change import (
     AwaitCustomization,
     Change,
     ManualStep,
@@ -19,7 +16,10 @@ from vgpu_cfg.model.plan.change import (
     StageGuest,
     Subject,
 )
-from vgpu_cfg.model.plan.host_change import HostChangeBase
+from vgpu_cfg.changes.host_change import HostChangeBase
+from vgpu_cfg.model.identity import PlanIdentity
+from vgpu_cfg.model.locks import LockName
+from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 

@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from vgpu_cfg.catalog import Board, Catalog
+from vgpu_cfg.changes.change import Change, Diagnostic, Plan, PlanTarget, Subject
+from vgpu_cfg.changes.lost import LostHost
 from vgpu_cfg.changes.reckoning import all_disturbed, reckoned
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.inventory import Folder, Host, Inventory
 from vgpu_cfg.model.observed.vm import Vm
-from vgpu_cfg.model.plan.change import Change, Diagnostic, Plan, PlanTarget, Subject
-from vgpu_cfg.model.plan.lost import LostHost
 from vgpu_cfg.model.rdma import with_nearness
 from vgpu_cfg.planning.addresses.nic_addresses import AddressBook
 from vgpu_cfg.planning.approvals import check_approvals

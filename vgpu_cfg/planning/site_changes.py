@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Generic, TypeVar
 
+from vgpu_cfg.changes.base import Edit
 from vgpu_cfg.model.observed.inventory import Cluster, Datastore, Gpu, Host, HostNic, Inventory, Network
 from vgpu_cfg.model.observed.managed_object import ManagedObject
 from vgpu_cfg.model.observed.vm import Vm
-from vgpu_cfg.model.plan.base import Edit
 from vgpu_cfg.model.wording import as_counted
 from vgpu_cfg.planning.host_settings.gpus.driver import driver_facts
 

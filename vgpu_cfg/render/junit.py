@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
+from vgpu_cfg.changes.change import Diagnostic, Plan
+from vgpu_cfg.changes.severity import Severity
 from vgpu_cfg.errors import DocumentError, VgpuCfgError
 from vgpu_cfg.model.desired import DesiredPlan
-from vgpu_cfg.model.plan.change import Diagnostic, Plan
-from vgpu_cfg.model.plan.severity import Severity
 from vgpu_cfg.model.ranges import read_members
 from vgpu_cfg.model.signs import shown
 from vgpu_cfg.model.verification import CheckResult, CheckState, Verification

@@ -7,6 +7,7 @@ from shlex import quote
 from typing import Any, TypeVar
 
 from vgpu_cfg.catalog import Board, Catalog, ProfileEntry
+from vgpu_cfg.changes.change import Change, Placement
 from vgpu_cfg.model.observed.drs import HostGroup
 from vgpu_cfg.model.observed.graphics import GraphicsType
 from vgpu_cfg.model.observed.host_facts import HostFacts
@@ -23,7 +24,6 @@ from vgpu_cfg.model.observed.inventory import (
 )
 from vgpu_cfg.model.observed.managed_object import ManagedObject
 from vgpu_cfg.model.observed.vm import Vm, VmDetail
-from vgpu_cfg.model.plan.change import Change, Placement
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode
 from vgpu_cfg.planning.pool.outlook import after_plan
 from vgpu_cfg.planning.upkeep.cordon import upkeep_plan

@@ -11,13 +11,13 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from vgpu_cfg.changes.as_found import AsFound, Left
+from vgpu_cfg.changes.change import Plan
+from vgpu_cfg.changes.difference import Difference
+from vgpu_cfg.changes.suggestion import FixKind
 from vgpu_cfg.documents import Edit, Loc, changed_lines
 from vgpu_cfg.model.desired import DesiredVm
 from vgpu_cfg.model.observed.vm import Vm, VmDetail
-from vgpu_cfg.model.plan.as_found import AsFound, Left
-from vgpu_cfg.model.plan.change import Plan
-from vgpu_cfg.model.plan.difference import Difference
-from vgpu_cfg.model.plan.suggestion import FixKind
 from vgpu_cfg.planning.drift.differences import GUEST, POWER, THE_VM, differences_of
 from vgpu_cfg.planning.estate.own import own_vms
 from vgpu_cfg.planning.exporting.names import Names

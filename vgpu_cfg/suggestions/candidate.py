@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
 
+from vgpu_cfg.changes.change import Plan
+from vgpu_cfg.changes.suggestion import FixKind, FixPart
 from vgpu_cfg.documents import Edit
 from vgpu_cfg.model.observed.inventory import Inventory
-from vgpu_cfg.model.plan.change import Plan
-from vgpu_cfg.model.plan.suggestion import FixKind, FixPart
 
 Effect = Callable[[Inventory], Inventory]
 """What an act outside does, on a copy of the estate."""

@@ -10,10 +10,10 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from vgpu_cfg.catalog import Catalog
+from vgpu_cfg.changes.host_change import EnterMaintenance
+from vgpu_cfg.changes.suggestion import Fate, OtherVm
 from vgpu_cfg.model.observed.inventory import Gpu, Host, Inventory
 from vgpu_cfg.model.observed.vm import AFFINITY_KEY, Vm
-from vgpu_cfg.model.plan.host_change import EnterMaintenance
-from vgpu_cfg.model.plan.suggestion import Fate, OtherVm
 from vgpu_cfg.planning.capacity.host_capacity import CapacityReader
 from vgpu_cfg.planning.capacity.numa import nodes_of_affinity
 from vgpu_cfg.planning.capacity.vgpu_need import VgpuNeed

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
+from vgpu_cfg.changes.change import Plan
+from vgpu_cfg.changes.suggestion import Fix, FixKind, OtherVm, Suggestion
 from vgpu_cfg.documents import changed_lines
-from vgpu_cfg.model.plan.change import Plan
-from vgpu_cfg.model.plan.suggestion import Fix, FixKind, OtherVm, Suggestion
 from vgpu_cfg.suggestions.candidate import Candidate, Cost
 from vgpu_cfg.suggestions.disturbance import disturbed
 from vgpu_cfg.suggestions.others import Assessor

@@ -8,12 +8,12 @@ from functools import cached_property
 from typing import Any
 
 from vgpu_cfg.catalog import Board, Catalog
+from vgpu_cfg.changes.change import Diagnostic, Plan
+from vgpu_cfg.changes.severity import Severity
 from vgpu_cfg.documents import Document, Edit, Loc
 from vgpu_cfg.model.desired import DesiredHosts, DesiredNetwork, DesiredPlan, DesiredVm
 from vgpu_cfg.model.observed.inventory import Cluster, Gpu, Host, Inventory
 from vgpu_cfg.model.observed.vm import Vm
-from vgpu_cfg.model.plan.change import Diagnostic, Plan
-from vgpu_cfg.model.plan.severity import Severity
 from vgpu_cfg.model.ranges import read_members
 from vgpu_cfg.planning.capacity.host_capacity import CapacityReader
 from vgpu_cfg.planning.estate.site import Site

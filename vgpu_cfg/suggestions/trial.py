@@ -7,13 +7,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from vgpu_cfg.catalog import Catalog
+from vgpu_cfg.changes.change import Plan
 from vgpu_cfg.documents import MOST_FILE_BYTES, edited, read_bytes
 from vgpu_cfg.errors import DocumentError
 from vgpu_cfg.model.approvals import Approval
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.guests.base import PLAN_KEYS
 from vgpu_cfg.model.observed.inventory import Inventory
-from vgpu_cfg.model.plan.change import Plan
 from vgpu_cfg.plan_loading import LoadedPlan, load_plan
 from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.planner import make_plan

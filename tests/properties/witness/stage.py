@@ -14,6 +14,8 @@ import pytest
 
 from tests.cli.command_line import CommandLine, Ran
 from tests.cli.host_watch import state_file
+from vgpu_cfg.changes.change import Plan
+from vgpu_cfg.changes.report import Report
 from vgpu_cfg.cli.flows.running import run_flow
 from vgpu_cfg.execution import Run
 from vgpu_cfg.lab.operations.vms.drafts import device_name
@@ -22,8 +24,6 @@ from vgpu_cfg.lab.state.diary import Entry
 from vgpu_cfg.lab.state.inventory import Host, LabState, VirtualMachine
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import MARK_PLAN_KEY
-from vgpu_cfg.model.plan.change import Plan
-from vgpu_cfg.model.plan.report import Report
 
 PLAN_ID = "6b1d7c20-8e4f-4a15-b3d9-27f0c5a91e07"
 ESTATE, PLAN = "estate.yaml", "plan.yaml"

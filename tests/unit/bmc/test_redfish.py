@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from vgpu_cfg.bmc.redfish import RedfishPowers
+from vgpu_cfg.changes.host_change import BmcRef
 from vgpu_cfg.errors import BmcError
-from vgpu_cfg.model.plan.host_change import BmcRef
 from vgpu_cfg.ports import ServerPower
 
 SYSTEMS = "/redfish/v1/Systems"

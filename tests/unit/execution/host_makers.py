@@ -8,12 +8,8 @@ from typing import Any
 from tests.fakes.fake_hosts import FakeHosts
 from tests.fakes.fake_locks import undisputed
 from tests.unit.execution.makers import PLAN, plan_of
-from vgpu_cfg.errors import VgpuCfgError
-from vgpu_cfg.execution import HostTools, Run, RunOptions
-from vgpu_cfg.model.observed.host_facts import EstateFacts, FactGroup, HostFacts
-from vgpu_cfg.model.observed.inventory import Host
-from vgpu_cfg.model.plan.change import Change, Impact, ManualStep, Subject
-from vgpu_cfg.model.plan.host_change import (
+from vgpu_cfg.changes.change import Change, Impact, ManualStep, Subject
+from vgpu_cfg.changes.host_change import (
     BmcRef,
     ChangeHost,
     ColdBootHost,
@@ -30,7 +26,11 @@ from vgpu_cfg.model.plan.host_change import (
     ShellWrite,
     ShutDownHost,
 )
-from vgpu_cfg.model.plan.report import Event, Outcome, Report
+from vgpu_cfg.changes.report import Event, Outcome, Report
+from vgpu_cfg.errors import VgpuCfgError
+from vgpu_cfg.execution import HostTools, Run, RunOptions
+from vgpu_cfg.model.observed.host_facts import EstateFacts, FactGroup, HostFacts
+from vgpu_cfg.model.observed.inventory import Host
 from vgpu_cfg.model.plan_file import AccessEntry
 from vgpu_cfg.planning.host_settings.entry import HostSetting, HostView, Instructions, Reading
 

@@ -7,11 +7,7 @@ from typing import Any
 
 from tests.fakes.fake_locks import undisputed
 from tests.fakes.fake_vcenter import START, FakeVCenter, uuid_of
-from vgpu_cfg.execution import Run, RunOptions
-from vgpu_cfg.model.desired import DesiredPlan
-from vgpu_cfg.model.identity import PlanIdentity
-from vgpu_cfg.model.observed.vm import OwnerMark, VmDetail
-from vgpu_cfg.model.plan.change import (
+from vgpu_cfg.changes.change import (
     Change,
     CloneFrom,
     CreateVm,
@@ -26,8 +22,12 @@ from vgpu_cfg.model.plan.change import (
     Subject,
     VmRef,
 )
-from vgpu_cfg.model.plan.report import Event, Report
-from vgpu_cfg.model.plan.vm_spec import NewVgpu, VmSpec
+from vgpu_cfg.changes.report import Event, Report
+from vgpu_cfg.changes.vm_spec import NewVgpu, VmSpec
+from vgpu_cfg.execution import Run, RunOptions
+from vgpu_cfg.model.desired import DesiredPlan
+from vgpu_cfg.model.identity import PlanIdentity
+from vgpu_cfg.model.observed.vm import OwnerMark, VmDetail
 from vgpu_cfg.ports import ReadScope
 
 SCOPE = ReadScope()

@@ -29,8 +29,8 @@ from tests.unit.execution.host_makers import (
     tools_for,
 )
 from tests.unit.execution.makers import plan_of, statuses
+from vgpu_cfg.changes.change import Change
 from vgpu_cfg.execution import Run
-from vgpu_cfg.model.plan.change import Change
 
 EVERYTHING = (LIVE, ATS, NVIDIA, MIG, GRAPHICS)
 WANTED = {setting.setting: setting.value for setting in EVERYTHING}

@@ -19,12 +19,12 @@ from tests.unit.execution.makers import (
     run,
     statuses,
 )
+from vgpu_cfg.changes.change import Diagnostic, ManualStep, Subject
+from vgpu_cfg.changes.report import EventKind
+from vgpu_cfg.changes.severity import Severity
 from vgpu_cfg.errors import DoesNotFit, NotPermitted, PlanError, Unreachable, VCenterError
 from vgpu_cfg.execution import HostTools, Run, exit_code_of
 from vgpu_cfg.model.observed.vm import Vm
-from vgpu_cfg.model.plan.change import Diagnostic, ManualStep, Subject
-from vgpu_cfg.model.plan.report import EventKind
-from vgpu_cfg.model.plan.severity import Severity
 from vgpu_cfg.planning.host_settings.table import SETTINGS
 from vgpu_cfg.ports import TaskState, TaskUpdate
 

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from vgpu_cfg.changes.change import Diagnostic, Placement
 from vgpu_cfg.model.desired import (
     DesiredFunction,
     DesiredGuest,
@@ -19,7 +20,6 @@ from vgpu_cfg.model.guests.addresses import ADDRESSES_KEY, KeptAddress, parse_ad
 from vgpu_cfg.model.observed.host_facts import EstateFacts, HostFacts, Vmknic
 from vgpu_cfg.model.observed.inventory import Host, HostNic, Inventory, Network, PciDevice, VCenter
 from vgpu_cfg.model.observed.vm import GuestNicSeen, GuestSeen, OwnerMark, VirtualNic, Vm, VmDetail
-from vgpu_cfg.model.plan.change import Diagnostic, Placement
 from vgpu_cfg.planning.addresses.nic_addresses import AddressBook, NicAddress, plan_addresses
 from vgpu_cfg.planning.addresses.nic_identity import MLX5, VMXNET3
 from vgpu_cfg.planning.findings.collection import Findings

@@ -6,9 +6,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from vgpu_cfg.changes.base import Subject
+from vgpu_cfg.changes.difference import Difference
 from vgpu_cfg.model.observed.past import Past, PastEvent
-from vgpu_cfg.model.plan.base import Subject
-from vgpu_cfg.model.plan.difference import Difference
 from vgpu_cfg.planning.drift.authors import IN_GUEST, NO_EVENT, NOT_MADE, with_authors
 from vgpu_cfg.planning.drift.differences import GUEST, POWER, THE_VM
 from vgpu_cfg.planning.findings.codes import Code

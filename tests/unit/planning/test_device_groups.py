@@ -8,6 +8,7 @@ import pytest
 from pyVmomi import vim
 
 from tests.unit.planning.parts import parts
+from vgpu_cfg.changes.vm_spec import NewVgpu, RemoveDevice
 from vgpu_cfg.model.observed.vm import (
     DvxDevice,
     PassthroughDevice,
@@ -16,7 +17,6 @@ from vgpu_cfg.model.observed.vm import (
     VirtualNic,
     VmDetail,
 )
-from vgpu_cfg.model.plan.vm_spec import NewVgpu, RemoveDevice
 from vgpu_cfg.model.plan_file import GpuEntry
 from vgpu_cfg.model.vgpu import VgpuProfile
 from vgpu_cfg.planning.capacity.nic_needs import NicKind

@@ -5,16 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.planning.parts import parts
-from vgpu_cfg.model.desired import DesiredDisk, DesiredDiskGrowth, DesiredNewDisk, DesiredVm, TemplateSource
-from vgpu_cfg.model.observed.vm import (
-    DiskController,
-    PassthroughDevice,
-    VgpuDevice,
-    VirtualDisk,
-    VirtualNic,
-    VmDetail,
-)
-from vgpu_cfg.model.plan.vm_spec import (
+from vgpu_cfg.changes.vm_spec import (
     DeviceEdit,
     EditNic,
     GrowDisk,
@@ -25,6 +16,15 @@ from vgpu_cfg.model.plan.vm_spec import (
     NewVgpu,
     NicBacking,
     RemoveDevice,
+)
+from vgpu_cfg.model.desired import DesiredDisk, DesiredDiskGrowth, DesiredNewDisk, DesiredVm, TemplateSource
+from vgpu_cfg.model.observed.vm import (
+    DiskController,
+    PassthroughDevice,
+    VgpuDevice,
+    VirtualDisk,
+    VirtualNic,
+    VmDetail,
 )
 from vgpu_cfg.model.plan_file import DeviceEntry, GpuEntry
 from vgpu_cfg.model.vgpu import VgpuProfile

@@ -9,8 +9,8 @@ import pytest
 
 from tests.plans.estate import READ_AT
 from tests.unit.planning.desired_plans import GPU, codes, estate, own, plan_for, planned, vm
+from vgpu_cfg.changes.severity import Severity
 from vgpu_cfg.model.desired import DesiredPlan
-from vgpu_cfg.model.plan.severity import Severity
 from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.sync import is_in_sync
 from vgpu_cfg.planning.vms.expiry import make_expiry_plan

@@ -8,9 +8,9 @@ import pytest
 
 from tests.plans.estate import make_inventory
 from tests.unit.planning.desired_plans import codes, estate, own, plan_for, planned, vm
+from vgpu_cfg.changes.change import Plan, SetHostRule
+from vgpu_cfg.changes.severity import Severity
 from vgpu_cfg.model.desired import DesiredVm
-from vgpu_cfg.model.plan.change import Plan, SetHostRule
-from vgpu_cfg.model.plan.severity import Severity
 
 A100 = [
     {"board": "A100", "pci": "0000:21:00.0", "node": 0},

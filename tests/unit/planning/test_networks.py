@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from vgpu_cfg.changes.change import ChangeNetwork, Diagnostic
+from vgpu_cfg.changes.host_change import EditSwitch, MakeSwitch, SetPortgroup
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.inventory import Inventory
-from vgpu_cfg.model.plan.change import ChangeNetwork, Diagnostic
-from vgpu_cfg.model.plan.host_change import EditSwitch, MakeSwitch, SetPortgroup
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.networks.compare import plan_networks
 

@@ -8,15 +8,15 @@ from tests.plans.estate import make_inventory
 from tests.unit.planning.parts import parts
 from tests.unit.planning.test_nic_needs import FIRST, SECOND, VIRTUAL, WHOLE, cut, stock, whole
 from vgpu_cfg.catalog import load_catalog
-from vgpu_cfg.model.desired import DesiredFunction, DesiredPlan, DesiredVm, TemplateSource
-from vgpu_cfg.model.observed.vm import PassthroughDevice, VirtualNic, VmDetail
-from vgpu_cfg.model.plan.vm_spec import (
+from vgpu_cfg.changes.vm_spec import (
     NewDynamicPassthrough,
     NewPassthrough,
     NewSriovNic,
     NicBacking,
     RemoveDevice,
 )
+from vgpu_cfg.model.desired import DesiredFunction, DesiredPlan, DesiredVm, TemplateSource
+from vgpu_cfg.model.observed.vm import PassthroughDevice, VirtualNic, VmDetail
 from vgpu_cfg.planning.capacity.host_capacity import CapacityReader
 from vgpu_cfg.planning.capacity.nic_needs import NicNeed, NicStock
 from vgpu_cfg.planning.findings.collection import Findings

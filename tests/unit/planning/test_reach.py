@@ -9,11 +9,11 @@ import pytest
 
 from tests.unit.planning.desired_plans import codes, estate, own, plan_for, planned, vm
 from vgpu_cfg.catalog import load_catalog
+from vgpu_cfg.changes.change import EnterMaintenance, HostRef, Plan, Subject
 from vgpu_cfg.execution.run.waves import Waves
 from vgpu_cfg.execution.run.windows import Windows
 from vgpu_cfg.model.desired import DesiredPlan, ProtectingContext
 from vgpu_cfg.model.observed.inventory import Inventory
-from vgpu_cfg.model.plan.change import EnterMaintenance, HostRef, Plan, Subject
 from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.host_settings.select import hosts_of
 from vgpu_cfg.planning.upkeep.away import AwayHost

@@ -10,13 +10,8 @@ import pytest
 
 from tests.unit.render.samples import READ_AT, estate, everything, own_vm, plan_of
 from vgpu_cfg.catalog import load_catalog
-from vgpu_cfg.model.guests.guest import GuestSpec
-from vgpu_cfg.model.observed.drs import VmGroup, VmHostRule
-from vgpu_cfg.model.observed.inventory import Inventory, StoragePolicy
-from vgpu_cfg.model.observed.tags import Tag
-from vgpu_cfg.model.observed.vm import OwnerMark, PowerState, VirtualDisk, Vm
-from vgpu_cfg.model.plan import change as kinds
-from vgpu_cfg.model.plan.change import (
+from vgpu_cfg.changes import change as kinds
+from vgpu_cfg.changes.change import (
     AwaitCustomization,
     Change,
     CreateVm,
@@ -36,8 +31,13 @@ from vgpu_cfg.model.plan.change import (
     UpgradeVm,
     VmRef,
 )
-from vgpu_cfg.model.plan.report import Outcome, OutcomeStatus
-from vgpu_cfg.model.plan.vm_spec import PolicyRef, SetDiskPolicy, VmSpec
+from vgpu_cfg.changes.report import Outcome, OutcomeStatus
+from vgpu_cfg.changes.vm_spec import PolicyRef, SetDiskPolicy, VmSpec
+from vgpu_cfg.model.guests.guest import GuestSpec
+from vgpu_cfg.model.observed.drs import VmGroup, VmHostRule
+from vgpu_cfg.model.observed.inventory import Inventory, StoragePolicy
+from vgpu_cfg.model.observed.tags import Tag
+from vgpu_cfg.model.observed.vm import OwnerMark, PowerState, VirtualDisk, Vm
 from vgpu_cfg.model.reservations import KeptReservation, Reservation, Reservations, ReservedGpus
 from vgpu_cfg.planning.rollback.no_way_back import with_no_way_back
 from vgpu_cfg.planning.rollback.rollback import make_rollback

@@ -10,13 +10,13 @@ import pytest
 from tests.plans.estate import make_inventory
 from tests.unit.planning.test_rebalance import estate, small, that_move
 from vgpu_cfg.catalog import load_catalog
+from vgpu_cfg.changes.change import Plan
 from vgpu_cfg.errors import Ambiguous, NotFound
 from vgpu_cfg.model.desired import DesiredPlan, ProtectingContext
 from vgpu_cfg.model.observed.cordon import Cordon, free_attribute, parse_cordons
 from vgpu_cfg.model.observed.home import Home, home_of
 from vgpu_cfg.model.observed.inventory import Connection, Inventory
 from vgpu_cfg.model.observed.vm import Vm
-from vgpu_cfg.model.plan.change import Plan
 from vgpu_cfg.model.plan_file import ProtectEntry
 from vgpu_cfg.model.signs import shown
 from vgpu_cfg.planning.upkeep.away import AwayHost

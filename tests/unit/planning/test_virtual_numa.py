@@ -6,8 +6,8 @@ import pytest
 
 from tests.plans.estate import make_inventory
 from vgpu_cfg.catalog import load_catalog
+from vgpu_cfg.changes.change import CreateVm
 from vgpu_cfg.model.desired import DesiredPlan, DesiredVm, TemplateSource
-from vgpu_cfg.model.plan.change import CreateVm
 from vgpu_cfg.model.plan_file import DeviceEntry, GpuEntry
 from vgpu_cfg.model.vgpu import VgpuProfile
 from vgpu_cfg.planning.capacity.hardware import can_shape_nodes

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from vgpu_cfg.changes.change import Change, ChangeHost, ChangeNetwork, HostRef, Subject
+from vgpu_cfg.changes.host_change import EditSwitch, MakeSwitch, SetPortgroup, SwitchWrite, VmknicWrite
 from vgpu_cfg.model.observed.inventory import Inventory
-from vgpu_cfg.model.plan.change import Change, ChangeHost, ChangeNetwork, HostRef, Subject
-from vgpu_cfg.model.plan.host_change import EditSwitch, MakeSwitch, SetPortgroup, SwitchWrite, VmknicWrite
 from vgpu_cfg.planning.networks.vmknic_networks import tie_vmknics
 
 MAKE = MakeSwitch(datacenter_moid="datacenter-1", name="dvs-roce")

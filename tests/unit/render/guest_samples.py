@@ -8,11 +8,11 @@ from tests.plans.guest_rows import mark_of
 from tests.plans.simulator import carry_out
 from tests.unit.planning.desired_plans import planned
 from tests.unit.planning.guest.trainings import BY_POOL, head, specs_of, training, worker
+from vgpu_cfg.changes.change import Plan
+from vgpu_cfg.changes.report import Outcome, OutcomeStatus, Report
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.guests.guest import GuestReport
 from vgpu_cfg.model.observed.inventory import Inventory
-from vgpu_cfg.model.plan.change import Plan
-from vgpu_cfg.model.plan.report import Outcome, OutcomeStatus, Report
 
 PRINTS = {"plan-keys": "aaaa", "lic": "bbbb", "ngc": "cccc"}
 HOSTS = {

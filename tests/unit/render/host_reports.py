@@ -8,9 +8,7 @@ from typing import Any
 
 from tests.unit.render import samples
 from tests.unit.render.host_samples import ATS, GRAPHICS, PASSED, ref
-from vgpu_cfg.model.observed.host_facts import EstateFacts, HostFacts, HostMark
-from vgpu_cfg.model.observed.inventory import Host, Inventory, VCenter
-from vgpu_cfg.model.plan.change import (
+from vgpu_cfg.changes.change import (
     ChangeHost,
     EnterMaintenance,
     ExitMaintenance,
@@ -18,7 +16,9 @@ from vgpu_cfg.model.plan.change import (
     RebootHost,
     SettingTarget,
 )
-from vgpu_cfg.model.plan.report import Event, EventKind, Outcome, OutcomeStatus, Report, SettingReading
+from vgpu_cfg.changes.report import Event, EventKind, Outcome, OutcomeStatus, Report, SettingReading
+from vgpu_cfg.model.observed.host_facts import EstateFacts, HostFacts, HostMark
+from vgpu_cfg.model.observed.inventory import Host, Inventory, VCenter
 
 
 def standing_estate() -> Inventory:

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tests.unit.render import samples
-from vgpu_cfg.model.observed.graphics import GraphicsType
-from vgpu_cfg.model.plan.change import (
+from vgpu_cfg.changes.change import (
     Change,
     ChangeHost,
     ChangeNetwork,
@@ -31,7 +30,7 @@ from vgpu_cfg.model.plan.change import (
     Subject,
     VmRef,
 )
-from vgpu_cfg.model.plan.host_change import (
+from vgpu_cfg.changes.host_change import (
     BmcRef,
     EditSwitch,
     EsxcliWrite,
@@ -43,7 +42,8 @@ from vgpu_cfg.model.plan.host_change import (
     SetPortgroup,
     ShellWrite,
 )
-from vgpu_cfg.model.plan.severity import Severity
+from vgpu_cfg.changes.severity import Severity
+from vgpu_cfg.model.observed.graphics import GraphicsType
 
 NIC = "0000:3c:00.0"
 RIGHT = (

@@ -5,22 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from vgpu_cfg.model.desired import DesiredPlan, DesiredVm, TemplateSource
-from vgpu_cfg.model.observed.graphics import AssignmentPolicy, GraphicsType
-from vgpu_cfg.model.observed.inventory import (
-    Cluster,
-    Datastore,
-    Gpu,
-    Host,
-    HostNic,
-    Inventory,
-    NumaNode,
-    PciDevice,
-    VCenter,
-)
-from vgpu_cfg.model.observed.tags import Tag
-from vgpu_cfg.model.observed.vm import OwnerMark, PowerState, VgpuDevice, Vm, VmDetail
-from vgpu_cfg.model.plan.change import (
+from vgpu_cfg.changes.change import (
     AwaitCustomization,
     Change,
     CloneFrom,
@@ -49,8 +34,23 @@ from vgpu_cfg.model.plan.change import (
     VmOverride,
     VmRef,
 )
-from vgpu_cfg.model.plan.severity import Severity
-from vgpu_cfg.model.plan.vm_spec import VmSpec
+from vgpu_cfg.changes.severity import Severity
+from vgpu_cfg.changes.vm_spec import VmSpec
+from vgpu_cfg.model.desired import DesiredPlan, DesiredVm, TemplateSource
+from vgpu_cfg.model.observed.graphics import AssignmentPolicy, GraphicsType
+from vgpu_cfg.model.observed.inventory import (
+    Cluster,
+    Datastore,
+    Gpu,
+    Host,
+    HostNic,
+    Inventory,
+    NumaNode,
+    PciDevice,
+    VCenter,
+)
+from vgpu_cfg.model.observed.tags import Tag
+from vgpu_cfg.model.observed.vm import OwnerMark, PowerState, VgpuDevice, Vm, VmDetail
 from vgpu_cfg.model.reservations import Reservation, ReservedGpus
 from vgpu_cfg.model.vgpu import Sharing
 

@@ -13,12 +13,12 @@ import pytest
 from tests.contract.vcenters import FixedClock
 from tests.unit.render.page_data import data_in
 from vgpu_cfg.catalog import load_catalog
+from vgpu_cfg.changes.change import PowerOffVm, PowerOnVm, RelocateVm
 from vgpu_cfg.lab import open_lab
 from vgpu_cfg.lab.simulation.clock import VirtualClock
 from vgpu_cfg.lab.simulation.sessions import LAB_CREDENTIALS
 from vgpu_cfg.model.desired import DesiredPlan, ProtectingContext
 from vgpu_cfg.model.observed.inventory import Connection, Inventory
-from vgpu_cfg.model.plan.change import PowerOffVm, PowerOnVm, RelocateVm
 from vgpu_cfg.model.plan_file import ProtectEntry
 from vgpu_cfg.model.wording import counted
 from vgpu_cfg.planning.upkeep.absence import Absence, think_away

@@ -18,14 +18,14 @@ from tests.unit.render import host_reports, host_samples, samples
 from tests.unit.render.settings_samples import VIEWS, lookup
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.catalog.servers import load_board_power, load_servers
+from vgpu_cfg.changes.as_found import AsFound, Left
+from vgpu_cfg.changes.change import Plan
 from vgpu_cfg.errors import DocumentError, DocumentFault, Unreachable
 from vgpu_cfg.model.desired import DesiredGuest, DesiredPlan
 from vgpu_cfg.model.host_list import HostList, ListedHost, ListedHostGpu
 from vgpu_cfg.model.observed.cordon import Cordon
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.occasion import NO_OCCASION
-from vgpu_cfg.model.plan.as_found import AsFound, Left
-from vgpu_cfg.model.plan.change import Plan
 from vgpu_cfg.model.quotas import Quotas, Share
 from vgpu_cfg.model.vgpu import VgpuProfile
 from vgpu_cfg.planning.moves.movables import Stay

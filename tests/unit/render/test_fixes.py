@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vgpu_cfg.model.plan.suggestion import Suggestion
+from vgpu_cfg.changes.suggestion import Suggestion
 from vgpu_cfg.render.text.plan.fixes import render_fixes
 
 

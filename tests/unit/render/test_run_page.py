@@ -9,8 +9,8 @@ from typing import Any
 
 from tests.plans.planned import plan_of
 from tests.unit.render.page_data import data_in
-from vgpu_cfg.model.plan.change import Plan
-from vgpu_cfg.model.plan.report import Event, EventKind, Outcome, OutcomeStatus, Report, Rollback
+from vgpu_cfg.changes.change import Plan
+from vgpu_cfg.changes.report import Event, EventKind, Outcome, OutcomeStatus, Report, Rollback
 from vgpu_cfg.render.data.documents import report_data
 from vgpu_cfg.render.page.run import render_run_page
 from vgpu_cfg.render.views.run.run_result import run_counts

@@ -13,11 +13,11 @@ from vgpu_cfg.cli.options.shared import OutputFormat, OutputOption, connected, p
 from vgpu_cfg.settings.flags import ConnectionFlags
 
 if TYPE_CHECKING:
+    from vgpu_cfg.changes.lost import LostHost
     from vgpu_cfg.cli.output.answers import Answer
     from vgpu_cfg.cli.several.asking import Told
     from vgpu_cfg.model.desired import DesiredPlan, DesiredVm
     from vgpu_cfg.model.observed.inventory import Inventory
-    from vgpu_cfg.model.plan.lost import LostHost
     from vgpu_cfg.model.vgpu import VgpuProfile
     from vgpu_cfg.planning.pool.shapes import Fits
     from vgpu_cfg.settings.connection import Connection

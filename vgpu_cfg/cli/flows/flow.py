@@ -29,11 +29,11 @@ from vgpu_cfg.settings.connection import Connection, resolve_connection
 from vgpu_cfg.settings.flags import ConnectionFlags
 
 if TYPE_CHECKING:
+    from vgpu_cfg.changes.change import Plan
+    from vgpu_cfg.changes.suggestion import Suggestion
     from vgpu_cfg.execution import RunLocks
     from vgpu_cfg.model.desired import DesiredPlan, DesiredVm
     from vgpu_cfg.model.observed.inventory import Inventory
-    from vgpu_cfg.model.plan.change import Plan
-    from vgpu_cfg.model.plan.suggestion import Suggestion
     from vgpu_cfg.model.quotas import Quotas
     from vgpu_cfg.planning.findings.options import PlanOptions
     from vgpu_cfg.planning.pool.hours import Hours

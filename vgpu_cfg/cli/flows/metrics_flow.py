@@ -54,7 +54,7 @@ def read_metrics(flags: ConnectionFlags, plans: Sequence[Path], *, days: float, 
 
 
 def _state(path: Path, flags: ConnectionFlags) -> PlanState:
-    from vgpu_cfg.model.plan.severity import Severity
+    from vgpu_cfg.changes.severity import Severity
     from vgpu_cfg.planning.findings.options import PlanOptions
     from vgpu_cfg.planning.sync import is_in_sync
     from vgpu_cfg.render.metrics import PlanState

@@ -16,9 +16,9 @@ from vgpu_cfg.cli.kept.whole_file import write_whole
 from vgpu_cfg.errors import VgpuCfgError
 
 if TYPE_CHECKING:
+    from vgpu_cfg.changes.suggestion import Suggestion
     from vgpu_cfg.model.desired import DesiredPlan
     from vgpu_cfg.model.observed.inventory import Inventory
-    from vgpu_cfg.model.plan.suggestion import Suggestion
     from vgpu_cfg.ports import InventoryReader
     from vgpu_cfg.settings.connection import Connection as Server
     from vgpu_cfg.settings.secrets import SecretStore
@@ -90,7 +90,7 @@ def write_suggestion(path: Path, found: Suggestion | None, plan_path: Path) -> b
     The fix that needs nobody's leave goes first, then one with leave; acts outside are told beside it.
     Raises DocumentError where the file cannot be written, and BadParameter where it is the plan file.
     """
-    from vgpu_cfg.model.plan.suggestion import FixKind
+    from vgpu_cfg.changes.suggestion import FixKind
     from vgpu_cfg.plan_loading.id_file import id_file_of, read_id_file, write_id_file
 
     if path.exists() and path.resolve() == plan_path.resolve():

@@ -24,12 +24,12 @@ from vgpu_cfg.settings.connection import resolve_connection
 from vgpu_cfg.settings.flags import ConnectionFlags
 
 if TYPE_CHECKING:
+    from vgpu_cfg.changes.change import Plan
+    from vgpu_cfg.changes.report import Report
     from vgpu_cfg.cli.compose import Estate
     from vgpu_cfg.execution import RunLocks
     from vgpu_cfg.model.observed.inventory import Host, Inventory
     from vgpu_cfg.model.occasion import Occasion
-    from vgpu_cfg.model.plan.change import Plan
-    from vgpu_cfg.model.plan.report import Report
     from vgpu_cfg.ports import InventoryReader
     from vgpu_cfg.settings.connection import Connection
 

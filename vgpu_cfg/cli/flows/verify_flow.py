@@ -180,7 +180,7 @@ def _framebuffers(desired: DesiredPlan) -> Mapping[str, int]:
 
 def specs_of(desired: DesiredPlan, observed: Inventory) -> Mapping[str, GuestSpec]:
     """Return what each guest of a plan shall have, as planning sees it where the VMs are now."""
-    from vgpu_cfg.model.plan.severity import Severity
+    from vgpu_cfg.changes.severity import Severity
     from vgpu_cfg.planning.addresses.nic_addresses import plan_addresses
     from vgpu_cfg.planning.estate.own import own_vms
     from vgpu_cfg.planning.findings.codes import Code

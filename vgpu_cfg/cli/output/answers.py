@@ -16,13 +16,13 @@ from vgpu_cfg.cli.options.shared import OutputFormat
 from vgpu_cfg.cli.output import show
 
 if TYPE_CHECKING:
+    from vgpu_cfg.changes.change import Plan
+    from vgpu_cfg.changes.difference import Difference
+    from vgpu_cfg.changes.lost import LostHost
+    from vgpu_cfg.changes.suggestion import Suggestion
     from vgpu_cfg.errors import VgpuCfgError
     from vgpu_cfg.model.desired import DesiredPlan
     from vgpu_cfg.model.observed.inventory import Inventory
-    from vgpu_cfg.model.plan.change import Plan
-    from vgpu_cfg.model.plan.difference import Difference
-    from vgpu_cfg.model.plan.lost import LostHost
-    from vgpu_cfg.model.plan.suggestion import Suggestion
     from vgpu_cfg.model.quotas import Quotas
     from vgpu_cfg.model.use_choice import UseBy, UseSort
     from vgpu_cfg.planning.pool.shapes import Fits

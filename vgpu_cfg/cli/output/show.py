@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from vgpu_cfg.catalog import ProfileEntry
+    from vgpu_cfg.changes.as_found import AsFound
+    from vgpu_cfg.changes.change import Plan
+    from vgpu_cfg.changes.report import Report
+    from vgpu_cfg.changes.suggestion import Suggestion
     from vgpu_cfg.cli.compose import ServedLab
     from vgpu_cfg.errors import VgpuCfgError
     from vgpu_cfg.execution import HostTools
     from vgpu_cfg.model.observed.inventory import Host, Inventory
-    from vgpu_cfg.model.plan.as_found import AsFound
-    from vgpu_cfg.model.plan.change import Plan
-    from vgpu_cfg.model.plan.report import Report
-    from vgpu_cfg.model.plan.suggestion import Suggestion
 
 
 def lines(make: Callable[[int], Iterable[Text]], stream: TextIO | None = None) -> None:
@@ -181,7 +181,7 @@ def upkeep(
     journal: str = "",
 ) -> None:
     """Print what became of work on hosts; without a report there was nothing to do."""
-    from vgpu_cfg.model.plan.report import Report
+    from vgpu_cfg.changes.report import Report
     from vgpu_cfg.render.text.run.upkeep import Drained, render_upkeep
 
     if output is OutputFormat.JSON:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from vgpu_cfg.cli.options.shared import PlanFormat
 
 if TYPE_CHECKING:
+    from vgpu_cfg.changes.change import Plan
+    from vgpu_cfg.changes.suggestion import Suggestion
     from vgpu_cfg.errors import VgpuCfgError
     from vgpu_cfg.model.desired import DesiredPlan
     from vgpu_cfg.model.observed.inventory import Inventory
-    from vgpu_cfg.model.plan.change import Plan
-    from vgpu_cfg.model.plan.suggestion import Suggestion
     from vgpu_cfg.model.verification import Verification
 
 

@@ -12,8 +12,10 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TypeVar
 
+from vgpu_cfg.changes.change import StageGuest
 from vgpu_cfg.changes.guest_work import ended_in, ended_text
 from vgpu_cfg.changes.reckoning import how_to_approve
+from vgpu_cfg.changes.vm_spec import VmSpec
 from vgpu_cfg.errors import (
     GuestError,
     GuestNotReady,
@@ -52,8 +54,6 @@ from vgpu_cfg.model.guests.guest import (
 )
 from vgpu_cfg.model.guests.host_keys import AWAITED, HOST_KEY_KEY, UNKNOWN
 from vgpu_cfg.model.observed.vm import Vm
-from vgpu_cfg.model.plan.change import StageGuest
-from vgpu_cfg.model.plan.vm_spec import VmSpec
 from vgpu_cfg.parsers.guest_work import QUESTION, parse_guest_work
 from vgpu_cfg.ports import GuestShell
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from ipaddress import ip_address
 
+from vgpu_cfg.changes.change import CreateVm, StageGuest
 from vgpu_cfg.errors import GuestError
 from vgpu_cfg.execution.run.session import RunSession
 from vgpu_cfg.model.guests.guest import (
@@ -18,7 +19,6 @@ from vgpu_cfg.model.guests.guest import (
 )
 from vgpu_cfg.model.guests.host_keys import AWAITED, DERIVED, HOST_KEY_KEY, UNKNOWN, kept_host_key
 from vgpu_cfg.model.observed.vm import GuestSeen, Vm
-from vgpu_cfg.model.plan.change import CreateVm, StageGuest
 from vgpu_cfg.ports import GuestShell, GuestShells, GuestStager, GuestTarget
 
 GUEST_KEYS = frozenset({REPORT_KEY, GUEST_MARK_KEY, HOST_KEY_KEY})

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from vgpu_cfg.changes.change import Impact
+from vgpu_cfg.changes.host_change import HostRef, SettingTarget
+from vgpu_cfg.changes.report import SettingReading
 from vgpu_cfg.errors import NotConfirmed
 from vgpu_cfg.execution.records.marks import is_waiting
 from vgpu_cfg.execution.run.session import PLAN_AGAIN
 from vgpu_cfg.model.observed.host_facts import HostMark
-from vgpu_cfg.model.plan.change import Impact
-from vgpu_cfg.model.plan.host_change import HostRef, SettingTarget
-from vgpu_cfg.model.plan.report import SettingReading
 from vgpu_cfg.planning.host_settings.entry import DesiredSetting, HostSetting, HostView
 
 RESTARTS = (Impact.SERVICE_RESTART, Impact.HOST_REBOOT, Impact.HOST_COLD_BOOT)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from vgpu_cfg.changes.host_change import EnterMaintenance, ExitMaintenance, HostRef
 from vgpu_cfg.errors import (
     Interrupted,
     LoginFailed,
@@ -26,7 +27,6 @@ from vgpu_cfg.execution.run.session import PLAN_AGAIN
 from vgpu_cfg.execution.run.step import Step, StepResult, Waiting, wait
 from vgpu_cfg.model.observed.inventory import Host
 from vgpu_cfg.model.observed.vm import Vm
-from vgpu_cfg.model.plan.host_change import EnterMaintenance, ExitMaintenance, HostRef
 from vgpu_cfg.planning.host_settings.entry import HostView
 
 _WITHOUT_LIMIT_SECONDS = 86400

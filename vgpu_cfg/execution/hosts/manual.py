@@ -10,12 +10,12 @@ from __future__ import annotations
 import hashlib
 import json
 
+from vgpu_cfg.changes.change import ManualStep
+from vgpu_cfg.changes.host_change import HostRef
 from vgpu_cfg.errors import VgpuCfgError
 from vgpu_cfg.execution.hosts.assess import State
 from vgpu_cfg.execution.hosts.session import HostSession, is_connected
 from vgpu_cfg.model.observed.host_facts import HostAttribute
-from vgpu_cfg.model.plan.change import ManualStep
-from vgpu_cfg.model.plan.host_change import HostRef
 from vgpu_cfg.planning.host_settings.entry import HostView
 
 

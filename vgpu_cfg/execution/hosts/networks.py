@@ -8,13 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import assert_never
 
-from vgpu_cfg.errors import NotConfirmed, StalePlan
-from vgpu_cfg.execution.hosts.session import HostSession
-from vgpu_cfg.execution.run.session import PLAN_AGAIN, succeeded
-from vgpu_cfg.execution.run.step import Step, StepResult, Waiting, wait, wait_for
-from vgpu_cfg.model.observed.host_facts import DistributedSwitch, EstateFacts, FactGroup
-from vgpu_cfg.model.plan.change import Change
-from vgpu_cfg.model.plan.host_change import (
+from vgpu_cfg.changes.change import Change
+from vgpu_cfg.changes.host_change import (
     ChangeNetwork,
     EditSwitch,
     MakeSwitch,
@@ -22,6 +17,11 @@ from vgpu_cfg.model.plan.host_change import (
     SetPortgroup,
     SetVCenterOption,
 )
+from vgpu_cfg.errors import NotConfirmed, StalePlan
+from vgpu_cfg.execution.hosts.session import HostSession
+from vgpu_cfg.execution.run.session import PLAN_AGAIN, succeeded
+from vgpu_cfg.execution.run.step import Step, StepResult, Waiting, wait, wait_for
+from vgpu_cfg.model.observed.host_facts import DistributedSwitch, EstateFacts, FactGroup
 
 _BASE = frozenset({FactGroup.BASE})
 

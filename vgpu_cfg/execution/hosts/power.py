@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime
 
+from vgpu_cfg.changes.host_change import ColdBootHost, HostRef, RebootHost, ShutDownHost
 from vgpu_cfg.errors import BmcError, LoginFailed, NotConfirmed, StalePlan, Unreachable, VgpuCfgError
 from vgpu_cfg.execution.hosts.assess import COLD_BOOT, AssessedSetting, State
 from vgpu_cfg.execution.hosts.manual import is_done
@@ -16,7 +17,6 @@ from vgpu_cfg.execution.hosts.session import HostSession, is_connected
 from vgpu_cfg.execution.run.session import PLAN_AGAIN
 from vgpu_cfg.execution.run.step import NeedsManualStep, Step, StepResult, Waiting, wait
 from vgpu_cfg.model.observed.host_facts import is_same_boot
-from vgpu_cfg.model.plan.host_change import ColdBootHost, HostRef, RebootHost, ShutDownHost
 from vgpu_cfg.planning.host_settings.entry import HostView
 from vgpu_cfg.ports import ServerPower
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from vgpu_cfg.changes.change import Change
+from vgpu_cfg.changes.host_change import HostChangeBase, HostRef, SettingTarget
 from vgpu_cfg.errors import (
     HostShellError,
     Interrupted,
@@ -21,8 +23,6 @@ from vgpu_cfg.execution.run.session import PLAN_AGAIN, RunSession, succeeded
 from vgpu_cfg.execution.run.step import Waiting, wait, wait_for
 from vgpu_cfg.model.observed.host_facts import SHELL_GROUPS, FactGroup, HostFacts
 from vgpu_cfg.model.observed.inventory import Connection, Host
-from vgpu_cfg.model.plan.change import Change
-from vgpu_cfg.model.plan.host_change import HostChangeBase, HostRef, SettingTarget
 from vgpu_cfg.planning.host_settings.entry import HostView
 
 

@@ -5,15 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import assert_never
 
-from vgpu_cfg.errors import HostShellError, NotOffered, StalePlan, Unreachable, VgpuCfgError
-from vgpu_cfg.execution.hosts.assess import RESTARTS, AssessedSetting, State
-from vgpu_cfg.execution.hosts.maintenance import enter_maintenance, exit_maintenance
-from vgpu_cfg.execution.hosts.power import cold_boot_host, reboot_host, shut_down_host
-from vgpu_cfg.execution.hosts.session import HostSession
-from vgpu_cfg.execution.hosts.vmnics import keep_names
-from vgpu_cfg.execution.run.session import PLAN_AGAIN, succeeded
-from vgpu_cfg.execution.run.step import Step, StepResult, Waiting, wait_for
-from vgpu_cfg.model.plan.host_change import (
+from vgpu_cfg.changes.host_change import (
     ChangeHost,
     ColdBootHost,
     EnterMaintenance,
@@ -27,6 +19,14 @@ from vgpu_cfg.model.plan.host_change import (
     ShutDownHost,
     VmknicWrite,
 )
+from vgpu_cfg.errors import HostShellError, NotOffered, StalePlan, Unreachable, VgpuCfgError
+from vgpu_cfg.execution.hosts.assess import RESTARTS, AssessedSetting, State
+from vgpu_cfg.execution.hosts.maintenance import enter_maintenance, exit_maintenance
+from vgpu_cfg.execution.hosts.power import cold_boot_host, reboot_host, shut_down_host
+from vgpu_cfg.execution.hosts.session import HostSession
+from vgpu_cfg.execution.hosts.vmnics import keep_names
+from vgpu_cfg.execution.run.session import PLAN_AGAIN, succeeded
+from vgpu_cfg.execution.run.step import Step, StepResult, Waiting, wait_for
 from vgpu_cfg.planning.host_settings.entry import HostView
 
 HostStep = (

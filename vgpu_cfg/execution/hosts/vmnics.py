@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import json
 
+from vgpu_cfg.changes.host_change import ChangeHost, HostRef, PassthroughWrite
 from vgpu_cfg.execution.hosts.session import HostSession
 from vgpu_cfg.model.observed.host_facts import HostAttribute
 from vgpu_cfg.model.observed.inventory import Host
-from vgpu_cfg.model.plan.host_change import ChangeHost, HostRef, PassthroughWrite
 from vgpu_cfg.planning.host_settings.entry import HostView
 
 

@@ -18,6 +18,9 @@ from typing import IO, Any, Self
 
 from pydantic import BaseModel, ValidationError
 
+from vgpu_cfg.changes.change import CreateVm, Plan, ReconfigureVm
+from vgpu_cfg.changes.report import Event, EventKind, Outcome, Report
+from vgpu_cfg.changes.vm_spec import VmSpec
 from vgpu_cfg.documents import MOST_DATA_BYTES, PRIVATE, make_private_folder, read_bytes
 from vgpu_cfg.errors import DocumentError, DocumentFault
 from vgpu_cfg.execution.records.copies import JournalCopy, MakeCopies, no_copies, open_new
@@ -25,9 +28,6 @@ from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.moments import Moment
 from vgpu_cfg.model.occasion import Occasion
-from vgpu_cfg.model.plan.change import CreateVm, Plan, ReconfigureVm
-from vgpu_cfg.model.plan.report import Event, EventKind, Outcome, Report
-from vgpu_cfg.model.plan.vm_spec import VmSpec
 from vgpu_cfg.model.runs import RunEntry
 from vgpu_cfg.model.signs import as_json
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from vgpu_cfg.changes.host_change import SettingTarget
 from vgpu_cfg.errors import StalePlan
 from vgpu_cfg.execution.records.lock import RunLocks
 from vgpu_cfg.model.identity import PlanIdentity
 from vgpu_cfg.model.locks import LockName
 from vgpu_cfg.model.observed.host_facts import HostAttribute, HostFacts, HostMark, is_same_boot
 from vgpu_cfg.model.observed.inventory import Host
-from vgpu_cfg.model.plan.host_change import SettingTarget
 from vgpu_cfg.ports import Clock, HostWriter
 
 

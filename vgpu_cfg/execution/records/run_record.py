@@ -13,12 +13,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from vgpu_cfg.changes.change import Plan
+from vgpu_cfg.changes.report import OutcomeStatus, Report
 from vgpu_cfg.errors import NotPermitted, VCenterError
 from vgpu_cfg.execution.records.copies import MakeCopies
 from vgpu_cfg.execution.records.journal import Journal
 from vgpu_cfg.execution.records.lock import RunLocks
-from vgpu_cfg.model.plan.change import Plan
-from vgpu_cfg.model.plan.report import OutcomeStatus, Report
 from vgpu_cfg.model.runs import RunEntry, RunResult
 from vgpu_cfg.ports import Clock, RunLog
 

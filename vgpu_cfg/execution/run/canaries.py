@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from vgpu_cfg.model.plan.change import Canary, Change
+from vgpu_cfg.changes.change import Canary, Change
 
 
 class Canaries:

@@ -6,11 +6,7 @@ from bisect import insort
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 
-from vgpu_cfg.errors import PlanError
-from vgpu_cfg.execution.run.canaries import Canaries
-from vgpu_cfg.execution.run.start_queues import StartQueues
-from vgpu_cfg.execution.run.waves import Waves
-from vgpu_cfg.model.plan.change import (
+from vgpu_cfg.changes.change import (
     AwaitCustomization,
     Canary,
     Change,
@@ -20,6 +16,10 @@ from vgpu_cfg.model.plan.change import (
     RelocateVm,
     StageGuest,
 )
+from vgpu_cfg.errors import PlanError
+from vgpu_cfg.execution.run.canaries import Canaries
+from vgpu_cfg.execution.run.start_queues import StartQueues
+from vgpu_cfg.execution.run.waves import Waves
 
 
 class Scheduler:

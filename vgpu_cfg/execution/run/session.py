@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TypeVar
 
+from vgpu_cfg.changes.change import MarkVm, Plan, ReconfigureVm, VmRef
+from vgpu_cfg.changes.report import SettingReading
 from vgpu_cfg.errors import Interrupted, NotConfirmed, StalePlan, TaskFailed, Unreachable
 from vgpu_cfg.execution.records.lock import RunLocks
 from vgpu_cfg.execution.run.start_queues import StartQueues
@@ -17,8 +19,6 @@ from vgpu_cfg.model.at_once import PARALLEL, PER_HOST
 from vgpu_cfg.model.identity import new_id
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import AFFINITY_KEY, MARK_PLAN_KEY, MARK_VM_KEY, Vm, VmDetail
-from vgpu_cfg.model.plan.change import MarkVm, Plan, ReconfigureVm, VmRef
-from vgpu_cfg.model.plan.report import SettingReading
 from vgpu_cfg.model.runs import OnFailure
 from vgpu_cfg.ports import ChangeWriter, InventoryReader, MakeId, ReadScope, RunClock, TaskState, TaskUpdate
 

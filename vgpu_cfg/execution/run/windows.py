@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 
-from vgpu_cfg.model.plan.change import Change, EnterMaintenance, PowerOffVm, RelocateVm
+from vgpu_cfg.changes.change import Change, EnterMaintenance, PowerOffVm, RelocateVm
 
 _Bound = tuple[str, int]
 """A window as the plan file has it, and how many seconds are thought to be needed within it."""

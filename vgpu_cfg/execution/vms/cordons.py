@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from vgpu_cfg.changes.change import SetCordon
 from vgpu_cfg.errors import NotConfirmed, StalePlan
 from vgpu_cfg.execution.run.session import PLAN_AGAIN, RunSession
 from vgpu_cfg.execution.run.step import Step, StepResult
 from vgpu_cfg.model.observed.cordon import Cordon
-from vgpu_cfg.model.plan.change import SetCordon
 
 
 def set_cordon(change: SetCordon, session: RunSession) -> Step:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from vgpu_cfg.changes.change import AwaitCustomization
 from vgpu_cfg.errors import NotConfirmed, TaskFailed
 from vgpu_cfg.execution.run.session import PLAN_AGAIN, RunSession
 from vgpu_cfg.execution.run.step import Step, StepResult, wait
 from vgpu_cfg.model.observed.customization import CustomizationSeen
-from vgpu_cfg.model.plan.change import AwaitCustomization
 
 _ONCE = "it is not begun a second time: mend what is wrong, delete the VM, and plan again"
 _TOLD = {

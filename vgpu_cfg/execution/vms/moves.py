@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from vgpu_cfg.changes.change import Destination, MoveVmToFolder, RelocateVm, RenameVm
 from vgpu_cfg.errors import NotConfirmed, StalePlan
 from vgpu_cfg.execution.run.session import PLAN_AGAIN, RunSession, has_moved, succeeded
 from vgpu_cfg.execution.run.step import Step, StepResult, wait_for
 from vgpu_cfg.model.observed.vm import Vm, VmDetail
-from vgpu_cfg.model.plan.change import Destination, MoveVmToFolder, RelocateVm, RenameVm
 
 
 def rename_vm(change: RenameVm, session: RunSession) -> Step:

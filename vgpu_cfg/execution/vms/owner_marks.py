@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
+from vgpu_cfg.changes.change import MarkVm
+from vgpu_cfg.changes.vm_spec import GrowDisk, NewDisk, VmSpec
 from vgpu_cfg.execution.run.session import RunSession
 from vgpu_cfg.model.observed.vm import MARK_PLAN_KEY, MARK_VM_KEY, OwnerMark, VirtualDisk, Vm
-from vgpu_cfg.model.plan.change import MarkVm
-from vgpu_cfg.model.plan.vm_spec import GrowDisk, NewDisk, VmSpec
 from vgpu_cfg.planning.vms.settings.kept_keys import kept_keys
 
 

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from vgpu_cfg.changes.change import NumaPin, PowerOffVm, PowerOnVm
+from vgpu_cfg.changes.vm_spec import VmSpec
 from vgpu_cfg.errors import NotConfirmed, StalePlan
 from vgpu_cfg.execution.run.session import PLAN_AGAIN, RunSession, has_moved, succeeded
 from vgpu_cfg.execution.run.step import Step, StepResult, Waiting, wait, wait_for
 from vgpu_cfg.execution.vms.reconfigure import reconfigure
 from vgpu_cfg.model.observed.vm import AFFINITY_KEY, PowerState, Vm
-from vgpu_cfg.model.plan.change import NumaPin, PowerOffVm, PowerOnVm
-from vgpu_cfg.model.plan.vm_spec import VmSpec
 
 
 def power_on_vm(change: PowerOnVm, session: RunSession) -> Step:

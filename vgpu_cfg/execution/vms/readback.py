@@ -11,8 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import assert_never
 
-from vgpu_cfg.model.observed.vm import VirtualNic, Vm, VmDetail
-from vgpu_cfg.model.plan.vm_spec import (
+from vgpu_cfg.changes.vm_spec import (
     DeviceEdit,
     EditNic,
     GrowDisk,
@@ -30,6 +29,7 @@ from vgpu_cfg.model.plan.vm_spec import (
     SetDiskPolicy,
     VmSpec,
 )
+from vgpu_cfg.model.observed.vm import VirtualNic, Vm, VmDetail
 from vgpu_cfg.planning.vms.devices.gpu_devices import uvm_key
 from vgpu_cfg.planning.vms.settings.table import rows_of
 

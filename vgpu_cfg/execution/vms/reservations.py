@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from vgpu_cfg.changes.change import SetReservation
 from vgpu_cfg.errors import NotConfirmed, StalePlan
 from vgpu_cfg.execution.run.session import PLAN_AGAIN, RunSession
 from vgpu_cfg.execution.run.step import Step, StepResult
-from vgpu_cfg.model.plan.change import SetReservation
 from vgpu_cfg.model.reservations import KeptReservation
 
 

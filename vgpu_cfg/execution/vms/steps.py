@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from vgpu_cfg.errors import NotConfirmed, StalePlan
-from vgpu_cfg.execution.run.session import PLAN_AGAIN, RunSession, succeeded
-from vgpu_cfg.execution.run.step import Step, StepResult, Waiting, wait_for
-from vgpu_cfg.execution.vms.owner_marks import marked_again, marked_as, marked_new
-from vgpu_cfg.execution.vms.readback import describe_spec, missing_from
-from vgpu_cfg.execution.vms.reconfigure import reconfigure
-from vgpu_cfg.model.observed.vm import MARK_PLAN_KEY, PowerState, Vm, VmDetail
-from vgpu_cfg.model.plan.change import (
+from vgpu_cfg.changes.change import (
     CloneFrom,
     CreateVm,
     DestroyVm,
@@ -26,7 +19,14 @@ from vgpu_cfg.model.plan.change import (
     SetTags,
     UpgradeVm,
 )
-from vgpu_cfg.model.plan.vm_spec import NewDisk, VmSpec
+from vgpu_cfg.changes.vm_spec import NewDisk, VmSpec
+from vgpu_cfg.errors import NotConfirmed, StalePlan
+from vgpu_cfg.execution.run.session import PLAN_AGAIN, RunSession, succeeded
+from vgpu_cfg.execution.run.step import Step, StepResult, Waiting, wait_for
+from vgpu_cfg.execution.vms.owner_marks import marked_again, marked_as, marked_new
+from vgpu_cfg.execution.vms.readback import describe_spec, missing_from
+from vgpu_cfg.execution.vms.reconfigure import reconfigure
+from vgpu_cfg.model.observed.vm import MARK_PLAN_KEY, PowerState, Vm, VmDetail
 from vgpu_cfg.planning.estate.disks import listed_disks, owned_disks
 
 

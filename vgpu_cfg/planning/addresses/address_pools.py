@@ -11,11 +11,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_interface, ip_network
 
+from vgpu_cfg.changes.change import Subject
 from vgpu_cfg.model.desired import DesiredNetwork, DesiredNic, DesiredPlan, DesiredVm
 from vgpu_cfg.model.guests.addresses import ADDRESSES_KEY, parse_addresses
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import Vm
-from vgpu_cfg.model.plan.change import Subject
 from vgpu_cfg.model.rdma import network_of
 from vgpu_cfg.model.wording import as_counted, listed
 from vgpu_cfg.planning.findings.codes import Code

@@ -13,11 +13,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from vgpu_cfg.changes.change import Placement
 from vgpu_cfg.model.desired import DesiredNic, DesiredPlan, DesiredVm
 from vgpu_cfg.model.guests.addresses import KeptAddress, print_addresses
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import Vm
-from vgpu_cfg.model.plan.change import Placement
 from vgpu_cfg.model.rdma import mtu_of, network_of
 from vgpu_cfg.planning.addresses.address_pools import AddressPools
 from vgpu_cfg.planning.addresses.nic_identity import NicIdentities

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from vgpu_cfg.model.plan.change import Canary, Change, DestroyVm, PowerOnVm, StageGuest, StartQueue
+from vgpu_cfg.changes.change import Canary, Change, DestroyVm, PowerOnVm, StageGuest, StartQueue
 
 
 def plan_canaries(

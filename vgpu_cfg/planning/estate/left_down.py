@@ -5,11 +5,11 @@ from __future__ import annotations
 import shlex
 from collections.abc import Collection
 
+from vgpu_cfg.changes.change import Subject
+from vgpu_cfg.changes.host_change import ExitMaintenance, HostRef
 from vgpu_cfg.model.identity import PlanIdentity
 from vgpu_cfg.model.observed.host_facts import HostMark
 from vgpu_cfg.model.observed.inventory import Connection, Host, Inventory
-from vgpu_cfg.model.plan.change import Subject
-from vgpu_cfg.model.plan.host_change import ExitMaintenance, HostRef
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import PlanOptions

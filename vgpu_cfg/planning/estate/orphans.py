@@ -10,11 +10,11 @@ from collections.abc import Iterable
 from datetime import UTC
 from shlex import quote
 
+from vgpu_cfg.changes.change import Subject
 from vgpu_cfg.documents import did_you_mean
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import Vm, VmOrigin
-from vgpu_cfg.model.plan.change import Subject
 from vgpu_cfg.planning.estate.ownership import Ownership, refuse_to_delete
 from vgpu_cfg.planning.estate.protection import Protection
 from vgpu_cfg.planning.findings.codes import Code

@@ -15,11 +15,11 @@ from dataclasses import dataclass, field
 from datetime import UTC
 from shlex import quote
 
+from vgpu_cfg.changes.change import Subject
 from vgpu_cfg.model.desired import DesiredPlan, DesiredVm
 from vgpu_cfg.model.identity import PlanIdentity
 from vgpu_cfg.model.observed.inventory import Folder, Inventory
 from vgpu_cfg.model.observed.vm import MARK_PLAN_KEY, MARK_VM_KEY, Vm
-from vgpu_cfg.model.plan.change import Subject
 from vgpu_cfg.model.wording import as_counted, listed
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from vgpu_cfg.changes.change import Change, Edit, SetReservation, Subject
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.inventory import Inventory
-from vgpu_cfg.model.plan.change import Change, Edit, SetReservation, Subject
 from vgpu_cfg.model.reservations import KeptReservation, Reservation
 
 ALARM = "alarm description"

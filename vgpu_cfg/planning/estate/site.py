@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar
 
+from vgpu_cfg.changes.change import Subject
 from vgpu_cfg.documents import did_you_mean
 from vgpu_cfg.model.desired import DesiredPlan, DesiredVm, TemplateSource
 from vgpu_cfg.model.observed.inventory import Cluster, Datastore, Folder, Inventory, Network, NetworkKind
 from vgpu_cfg.model.observed.managed_object import ManagedObject
 from vgpu_cfg.model.observed.names import unescaped
 from vgpu_cfg.model.observed.vm import Vm
-from vgpu_cfg.model.plan.change import Subject
 from vgpu_cfg.model.wording import listed
 from vgpu_cfg.planning.estate.libraries import template_of_library
 from vgpu_cfg.planning.findings.codes import Code

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from vgpu_cfg.catalog import Catalog
+from vgpu_cfg.changes.change import Plan
 from vgpu_cfg.errors import Ambiguous
 from vgpu_cfg.model.identity import PlanIdentity
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import Vm, VmDetail
-from vgpu_cfg.model.plan.change import Plan
 from vgpu_cfg.model.plan_file import check_vm_name
 from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.model.wording import as_counted, counted

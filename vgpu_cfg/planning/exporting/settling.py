@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from vgpu_cfg.catalog import Catalog
+from vgpu_cfg.changes.change import Change, Edit, Plan, SetHostRule, SetRule, UpgradeVm
 from vgpu_cfg.documents import Part, parse_text
 from vgpu_cfg.errors import DocumentError
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.identity import PlanIdentity
 from vgpu_cfg.model.observed.inventory import Inventory
-from vgpu_cfg.model.plan.change import Change, Edit, Plan, SetHostRule, SetRule, UpgradeVm
 from vgpu_cfg.planning.estate.own import as_imported
 from vgpu_cfg.planning.expand.context import VmContext
 from vgpu_cfg.planning.expand.hosts import expand_hosts

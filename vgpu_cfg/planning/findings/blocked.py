@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
-from vgpu_cfg.model.plan.change import Change, Diagnostic
-from vgpu_cfg.model.plan.severity import Severity
+from vgpu_cfg.changes.change import Change, Diagnostic
+from vgpu_cfg.changes.severity import Severity
 
 
 def blocked_changes(

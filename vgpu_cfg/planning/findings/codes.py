@@ -10,7 +10,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Self
 
-from vgpu_cfg.model.plan.severity import Severity
+from vgpu_cfg.changes.severity import Severity
 
 
 class Basis(StrEnum):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from vgpu_cfg.changes.change import Diagnostic, Hindrance, Subject
+from vgpu_cfg.changes.severity import Severity
 from vgpu_cfg.model.desired import DesiredPlan, DesiredVm
-from vgpu_cfg.model.plan.change import Diagnostic, Hindrance, Subject
-from vgpu_cfg.model.plan.severity import Severity
 from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.model.wording import as_counted
 from vgpu_cfg.planning.findings.codes import Basis, Code, code_of

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
 from vgpu_cfg.catalog.driver_branches import load_driver_branches
+from vgpu_cfg.changes.change import StageGuest
+from vgpu_cfg.changes.severity import Severity
 from vgpu_cfg.documents.foreign import read_foreign
 from vgpu_cfg.errors import DocumentError
 from vgpu_cfg.model.desired import DesiredDiskGrowth, DesiredPlan, DesiredVm, ScratchSource
@@ -13,8 +15,6 @@ from vgpu_cfg.model.guests.base import PLAN_KEYS, ModuleBase
 from vgpu_cfg.model.guests.modules import DriverModule, HostNameModule, HostsModule, LicenceModule
 from vgpu_cfg.model.guests.training_modules import ImageModule
 from vgpu_cfg.model.guests.user_data import OWN_VALUES
-from vgpu_cfg.model.plan.change import StageGuest
-from vgpu_cfg.model.plan.severity import Severity
 from vgpu_cfg.model.wording import gib, listed
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from vgpu_cfg.changes.change import StageGuest, Subject
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.guests.modules import LicenceModule
 from vgpu_cfg.model.guests.training_modules import RegistryModule
 from vgpu_cfg.model.observed.inventory import Inventory
-from vgpu_cfg.model.plan.change import StageGuest, Subject
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.guests.plan_keys import KEYS, Held, KeysOfGuests, keys_in, marks_of

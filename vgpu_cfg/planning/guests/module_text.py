@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
+from vgpu_cfg.changes.change import Edit
 from vgpu_cfg.model.guests.base import GuestNic
 from vgpu_cfg.model.guests.gpu_modules import CudaModule, NcclModule
 from vgpu_cfg.model.guests.modules import (
@@ -36,7 +37,6 @@ from vgpu_cfg.model.guests.training_modules import (
     ToolkitModule,
     WorkerModule,
 )
-from vgpu_cfg.model.plan.change import Edit
 from vgpu_cfg.model.plan_file.site_values import host_of
 from vgpu_cfg.model.wording import counted
 from vgpu_cfg.planning.guests.drivers import branch_of_package

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from vgpu_cfg.changes.change import Change, Impact, PowerOnVm, StageGuest, Subject, VmRef
 from vgpu_cfg.model.guests.guest import (
     BEGUN,
     GUEST_MARK_KEY,
@@ -28,7 +29,6 @@ from vgpu_cfg.model.guests.guest import (
 from vgpu_cfg.model.guests.host_keys import TO_COME, UNKNOWN, host_keys_fingerprint, kept_host_key
 from vgpu_cfg.model.guests.modules import GuestModule
 from vgpu_cfg.model.observed.vm import VmDetail
-from vgpu_cfg.model.plan.change import Change, Impact, PowerOnVm, StageGuest, Subject, VmRef
 from vgpu_cfg.planning.guests.module_text import module_edit
 from vgpu_cfg.planning.guests.peers import Team
 from vgpu_cfg.planning.vms.new_vms import change_id, with_needs

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from vgpu_cfg.changes.change import Subject
 from vgpu_cfg.model.desired import DesiredPlan, DesiredTraining, DesiredVm
-from vgpu_cfg.model.plan.change import Subject
 from vgpu_cfg.model.plan_file.guest_values import parse_elastic
 from vgpu_cfg.model.wording import counted, listed
 from vgpu_cfg.planning.findings.codes import Code

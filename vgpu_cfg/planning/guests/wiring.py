@@ -12,11 +12,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
+from vgpu_cfg.changes.change import Placement
 from vgpu_cfg.model.desired import DesiredPlan, DesiredVm
 from vgpu_cfg.model.guests.gpu_modules import Wire
 from vgpu_cfg.model.observed.inventory import Host, Inventory
 from vgpu_cfg.model.observed.vm import Vm
-from vgpu_cfg.model.plan.change import Placement
 from vgpu_cfg.planning.capacity.pci_tree import PciTree
 
 _MOST_CHOICES = 4096

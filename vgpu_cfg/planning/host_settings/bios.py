@@ -23,12 +23,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from vgpu_cfg.changes.change import Impact
+from vgpu_cfg.changes.host_change import HostWrite
 from vgpu_cfg.model.desired import DesiredHosts
 from vgpu_cfg.model.observed.graphics import GraphicsType
 from vgpu_cfg.model.observed.host_facts import FactGroup
 from vgpu_cfg.model.observed.inventory import PciDevice
-from vgpu_cfg.model.plan.change import Impact
-from vgpu_cfg.model.plan.host_change import HostWrite
 from vgpu_cfg.model.plan_file import BiosEntry
 from vgpu_cfg.model.plan_values import NicUse
 from vgpu_cfg.planning.host_settings.entry import (

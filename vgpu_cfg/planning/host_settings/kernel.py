@@ -14,10 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from vgpu_cfg.changes.change import Impact
+from vgpu_cfg.changes.host_change import EsxcliWrite, HostWrite, OptionWrite
 from vgpu_cfg.model.desired import DesiredHosts
 from vgpu_cfg.model.observed.host_facts import FactGroup
-from vgpu_cfg.model.plan.change import Impact
-from vgpu_cfg.model.plan.host_change import EsxcliWrite, HostWrite, OptionWrite
 from vgpu_cfg.model.wording import is_at_least, version_tuple
 from vgpu_cfg.planning.host_settings.entry import (
     DesiredSetting,

@@ -7,8 +7,8 @@ import shlex
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
+from vgpu_cfg.changes.host_change import EsxcliWrite
 from vgpu_cfg.model.observed.host_facts import HostFacts, is_same_boot
-from vgpu_cfg.model.plan.host_change import EsxcliWrite
 
 _GLOB = re.compile(r"[\w.*?\[\]!-]+")
 NONE = "none"

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from vgpu_cfg.catalog import Catalog
+from vgpu_cfg.changes.change import Subject
 from vgpu_cfg.documents import did_you_mean
 from vgpu_cfg.model.desired import DesiredHosts, DesiredPlan
 from vgpu_cfg.model.identity import PlanIdentity
 from vgpu_cfg.model.observed.host_facts import ClusterFacts, HostFacts
 from vgpu_cfg.model.observed.inventory import Cluster, Host, Inventory
-from vgpu_cfg.model.plan.change import Subject
 from vgpu_cfg.model.wording import as_counted, listed
 from vgpu_cfg.planning.estate.protection import Protection
 from vgpu_cfg.planning.estate.site import find_named, inside

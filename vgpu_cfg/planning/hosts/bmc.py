@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from vgpu_cfg.changes.host_change import BmcRef
 from vgpu_cfg.model.desired import DesiredHosts
-from vgpu_cfg.model.plan.host_change import BmcRef
 from vgpu_cfg.model.wording import listed
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings

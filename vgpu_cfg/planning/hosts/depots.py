@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from vgpu_cfg.catalog import Catalog
+from vgpu_cfg.changes.host_change import EsxcliWrite
+from vgpu_cfg.changes.severity import Severity
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.host_facts import DepotLook, FactGroup
 from vgpu_cfg.model.observed.inventory import Inventory
-from vgpu_cfg.model.plan.host_change import EsxcliWrite
-from vgpu_cfg.model.plan.severity import Severity
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import PlanOptions

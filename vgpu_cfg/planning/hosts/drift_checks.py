@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from vgpu_cfg.changes.change import Impact, Subject
 from vgpu_cfg.documents import did_you_mean
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.host_facts import is_same_boot
 from vgpu_cfg.model.observed.inventory import Inventory
-from vgpu_cfg.model.plan.change import Impact, Subject
 from vgpu_cfg.model.plan_file import GpuMatch, NicMatch
 from vgpu_cfg.model.wording import listed
 from vgpu_cfg.planning.findings.codes import Code

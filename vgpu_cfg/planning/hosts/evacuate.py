@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from vgpu_cfg.changes.change import SetClusterOption, SetVCenterOption
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.inventory import Host, Inventory
 from vgpu_cfg.model.observed.vm import Vm
-from vgpu_cfg.model.plan.change import SetClusterOption, SetVCenterOption
 from vgpu_cfg.model.wording import gib, listed
 from vgpu_cfg.planning.estate.ownership import is_marked
 from vgpu_cfg.planning.findings.codes import Code

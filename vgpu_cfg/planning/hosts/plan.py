@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from vgpu_cfg.catalog import Catalog
+from vgpu_cfg.changes.change import Canary, Change, SetClusterOption, SetVCenterOption
+from vgpu_cfg.changes.unknown import UnknownHost
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.inventory import Host, Inventory
-from vgpu_cfg.model.plan.change import Canary, Change, SetClusterOption, SetVCenterOption
-from vgpu_cfg.model.plan.unknown import UnknownHost
 from vgpu_cfg.planning.estate.left_down import exit_id
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import PlanOptions

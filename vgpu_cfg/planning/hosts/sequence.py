@@ -7,9 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from vgpu_cfg.model.observed.inventory import Inventory
-from vgpu_cfg.model.observed.vm import Vm
-from vgpu_cfg.model.plan.change import (
+from vgpu_cfg.changes.change import (
     Change,
     ChangeHost,
     ColdBootHost,
@@ -27,7 +25,9 @@ from vgpu_cfg.model.plan.change import (
     Subject,
     VmRef,
 )
-from vgpu_cfg.model.plan.host_change import HostWrite, ShellWrite
+from vgpu_cfg.changes.host_change import HostWrite, ShellWrite
+from vgpu_cfg.model.observed.inventory import Inventory
+from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.planning.estate.left_down import exit_id
 from vgpu_cfg.planning.host_settings.entry import HostView, target
 from vgpu_cfg.planning.host_settings.resolved_host import DISTURBS, Drift, DriftKind, ResolvedHost

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from vgpu_cfg.catalog import Catalog
+from vgpu_cfg.changes.change import Placement
 from vgpu_cfg.model.observed.inventory import Host, Inventory
 from vgpu_cfg.model.observed.vm import PowerState, Vm
-from vgpu_cfg.model.plan.change import Placement
 from vgpu_cfg.model.wording import listed
 from vgpu_cfg.planning.capacity.host_capacity import CapacityReader
 from vgpu_cfg.planning.estate.protection import Protection

@@ -13,12 +13,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from vgpu_cfg.changes.change import ChangeNetwork, Edit, Subject
+from vgpu_cfg.changes.host_change import EditSwitch, MakeSwitch, SetPortgroup
 from vgpu_cfg.documents import did_you_mean
 from vgpu_cfg.model.desired import DesiredHosts, DesiredNetwork, DesiredPlan
 from vgpu_cfg.model.observed.host_facts import DistributedSwitch, HostFacts
 from vgpu_cfg.model.observed.inventory import Host, Inventory, Network, NetworkKind
-from vgpu_cfg.model.plan.change import ChangeNetwork, Edit, Subject
-from vgpu_cfg.model.plan.host_change import EditSwitch, MakeSwitch, SetPortgroup
 from vgpu_cfg.model.rdma import network_mtu
 from vgpu_cfg.planning.estate.site import datacenter_of, find_named
 from vgpu_cfg.planning.findings.codes import Code

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
+from vgpu_cfg.changes.change import Subject
+from vgpu_cfg.changes.severity import Severity
 from vgpu_cfg.model.desired import DesiredNetwork, DesiredPlan
 from vgpu_cfg.model.observed.host_facts import DistributedSwitch, FactGroup, Vmknic
 from vgpu_cfg.model.observed.inventory import Host, Inventory, Network
-from vgpu_cfg.model.plan.change import Subject
-from vgpu_cfg.model.plan.severity import Severity
 from vgpu_cfg.model.rdma import mtu_of, network_of
 from vgpu_cfg.model.wording import as_counted, listed
 from vgpu_cfg.planning.estate.site import find_named

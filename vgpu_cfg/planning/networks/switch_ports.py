@@ -9,8 +9,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from vgpu_cfg.changes.change import Plan
 from vgpu_cfg.model.desired import DesiredNetwork, DesiredNic, DesiredPlan, DesiredVm
-from vgpu_cfg.model.plan.change import Plan
 from vgpu_cfg.model.plan_file import TrainingRoceEntry
 
 LARGEST_FRAME = 9216

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from vgpu_cfg.changes.change import Change, ChangeHost, ChangeNetwork
+from vgpu_cfg.changes.host_change import MakeSwitch, VmknicWrite
 from vgpu_cfg.model.observed.inventory import Inventory, Network, NetworkKind
-from vgpu_cfg.model.plan.change import Change, ChangeHost, ChangeNetwork
-from vgpu_cfg.model.plan.host_change import MakeSwitch, VmknicWrite
 from vgpu_cfg.planning.estate.site import find_named
 
 

@@ -9,9 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from vgpu_cfg.catalog import Catalog
-from vgpu_cfg.model.observed.inventory import Gpu, Host, Inventory
-from vgpu_cfg.model.observed.vm import OwnerMark, PassthroughDevice, PowerState, VgpuDevice, Vm, VmDetail
-from vgpu_cfg.model.plan.change import (
+from vgpu_cfg.changes.change import (
     Change,
     ChangeHost,
     CloneFrom,
@@ -32,7 +30,7 @@ from vgpu_cfg.model.plan.change import (
     SettingTarget,
     VmRef,
 )
-from vgpu_cfg.model.plan.vm_spec import (
+from vgpu_cfg.changes.vm_spec import (
     DeviceEdit,
     NewDynamicPassthrough,
     NewPassthrough,
@@ -40,6 +38,8 @@ from vgpu_cfg.model.plan.vm_spec import (
     RemoveDevice,
     VmSpec,
 )
+from vgpu_cfg.model.observed.inventory import Gpu, Host, Inventory
+from vgpu_cfg.model.observed.vm import OwnerMark, PassthroughDevice, PowerState, VgpuDevice, Vm, VmDetail
 from vgpu_cfg.planning.host_settings.entry import DesiredSetting
 from vgpu_cfg.planning.host_settings.select import make_view
 from vgpu_cfg.planning.host_settings.table import setting

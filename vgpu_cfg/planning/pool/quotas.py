@@ -12,10 +12,10 @@ from fractions import Fraction
 from functools import partial
 
 from vgpu_cfg.catalog import Board, Catalog
+from vgpu_cfg.changes.change import Subject
 from vgpu_cfg.model.desired import DesiredPlan, DesiredPower
 from vgpu_cfg.model.observed.inventory import Folder, Host, Inventory
 from vgpu_cfg.model.observed.vm import Vm
-from vgpu_cfg.model.plan.change import Subject
 from vgpu_cfg.model.quotas import ALL_OTHERS, Quotas, Share
 from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.model.wording import as_counted, gib

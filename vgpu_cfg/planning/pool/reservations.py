@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from vgpu_cfg.catalog import Catalog
+from vgpu_cfg.changes.change import Placement, SetReservation, Subject
 from vgpu_cfg.model.desired import DesiredPlan, DesiredPower
 from vgpu_cfg.model.identity import PlanIdentity
 from vgpu_cfg.model.observed.inventory import Connection, Host, Inventory
 from vgpu_cfg.model.observed.vm import Vm
-from vgpu_cfg.model.plan.change import Placement, SetReservation, Subject
 from vgpu_cfg.model.plan_file import DeviceEntry, GpuEntry
 from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.model.reservations import KeptReservation, Reservation, Reservations, ReservedGpus

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from vgpu_cfg.catalog import Catalog
+from vgpu_cfg.changes.change import Diagnostic
 from vgpu_cfg.model.desired import DesiredPlan, DesiredPower, DesiredVm
 from vgpu_cfg.model.observed.inventory import Host, Inventory
-from vgpu_cfg.model.plan.change import Diagnostic
 from vgpu_cfg.model.plan_file import GpuEntry
 from vgpu_cfg.model.quotas import Quotas
 from vgpu_cfg.model.vgpu import VgpuProfile

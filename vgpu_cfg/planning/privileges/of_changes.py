@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import assert_never
 
-from vgpu_cfg.model.observed.host_facts import HostAttribute
-from vgpu_cfg.model.observed.inventory import Inventory
-from vgpu_cfg.model.plan.base import VmRef
-from vgpu_cfg.model.plan.change import (
+from vgpu_cfg.changes.base import VmRef
+from vgpu_cfg.changes.change import (
     AwaitCustomization,
     Change,
     ChangeHost,
@@ -44,7 +42,7 @@ from vgpu_cfg.model.plan.change import (
     StageGuest,
     UpgradeVm,
 )
-from vgpu_cfg.model.plan.host_change import (
+from vgpu_cfg.changes.host_change import (
     EditSwitch,
     EsxcliWrite,
     GraphicsWrite,
@@ -59,7 +57,7 @@ from vgpu_cfg.model.plan.host_change import (
     SwitchWrite,
     VmknicWrite,
 )
-from vgpu_cfg.model.plan.vm_spec import (
+from vgpu_cfg.changes.vm_spec import (
     EditNic,
     GrowDisk,
     NewDisk,
@@ -71,6 +69,8 @@ from vgpu_cfg.model.plan.vm_spec import (
     SetDiskPolicy,
     VmSpec,
 )
+from vgpu_cfg.model.observed.host_facts import HostAttribute
+from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.planning.privileges import table
 from vgpu_cfg.planning.privileges.need import Need, Needed
 from vgpu_cfg.planning.vms.settings.table import rows_of

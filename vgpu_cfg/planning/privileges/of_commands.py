@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import assert_never
 
+from vgpu_cfg.changes.change import CreateVm, Plan
 from vgpu_cfg.model.observed.cordon import CORDON_ATTRIBUTE
 from vgpu_cfg.model.observed.home import HOME_ATTRIBUTE
 from vgpu_cfg.model.observed.host_facts import HostAttribute
 from vgpu_cfg.model.observed.inventory import Inventory
-from vgpu_cfg.model.plan.change import CreateVm, Plan
 from vgpu_cfg.planning.privileges import table
 from vgpu_cfg.planning.privileges.commands import Command
 from vgpu_cfg.planning.privileges.need import Need, Needed

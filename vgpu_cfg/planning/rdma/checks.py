@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from vgpu_cfg.changes.change import Change, Hindrance, Impact, ManualStep, Placement, Subject
 from vgpu_cfg.model.desired import DesiredPlan, DesiredVm
 from vgpu_cfg.model.observed.host_facts import FactGroup, HostFacts
 from vgpu_cfg.model.observed.inventory import Host, Inventory
-from vgpu_cfg.model.plan.change import Change, Hindrance, Impact, ManualStep, Placement, Subject
 from vgpu_cfg.model.rdma import asks_gpudirect, is_gpudirect, mtu_of, network_of
 from vgpu_cfg.model.wording import listed
 from vgpu_cfg.planning.capacity.topology import Topologies

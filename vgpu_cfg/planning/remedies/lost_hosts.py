@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from vgpu_cfg.catalog import Catalog
+from vgpu_cfg.changes.change import HostRef, ManualStep, Subject
+from vgpu_cfg.changes.lost import LostHost, LostVm
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.inventory import Cluster, Connection, Host, Inventory
 from vgpu_cfg.model.observed.vm import Vm
-from vgpu_cfg.model.plan.change import HostRef, ManualStep, Subject
-from vgpu_cfg.model.plan.lost import LostHost, LostVm
 from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.planning.estate.lost import step_of_return
 from vgpu_cfg.planning.estate.ownership import assess_ownership

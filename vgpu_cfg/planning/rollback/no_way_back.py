@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from vgpu_cfg.model.plan.change import (
+from vgpu_cfg.changes.change import (
     AwaitCustomization,
     Change,
     ChangeHost,
@@ -17,8 +17,8 @@ from vgpu_cfg.model.plan.change import (
     StageGuest,
     UpgradeVm,
 )
-from vgpu_cfg.model.plan.host_change import EditSwitch
-from vgpu_cfg.model.plan.vm_spec import GrowDisk, NewDisk
+from vgpu_cfg.changes.host_change import EditSwitch
+from vgpu_cfg.changes.vm_spec import GrowDisk, NewDisk
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.host_settings.table import setting

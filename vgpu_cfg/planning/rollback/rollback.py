@@ -6,9 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import assert_never
 
 from vgpu_cfg.catalog import Catalog
-from vgpu_cfg.changes.reckoning import all_disturbed, reckoned
-from vgpu_cfg.model.observed.inventory import Inventory
-from vgpu_cfg.model.plan.change import (
+from vgpu_cfg.changes.change import (
     Change,
     ManualStep,
     Plan,
@@ -17,7 +15,9 @@ from vgpu_cfg.model.plan.change import (
     SetHostRule,
     SetRule,
 )
-from vgpu_cfg.model.plan.report import Outcome
+from vgpu_cfg.changes.reckoning import all_disturbed, reckoned
+from vgpu_cfg.changes.report import Outcome
+from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.planning.estate.left_down import exit_id
 from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.rollback.run import FailedRun

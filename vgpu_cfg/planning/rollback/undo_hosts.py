@@ -10,9 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from vgpu_cfg.catalog import Catalog
-from vgpu_cfg.model.observed.inventory import Connection, Host, Inventory
-from vgpu_cfg.model.observed.vm import PowerState
-from vgpu_cfg.model.plan.change import (
+from vgpu_cfg.changes.change import (
     Change,
     ChangeHost,
     ColdBootHost,
@@ -25,7 +23,9 @@ from vgpu_cfg.model.plan.change import (
     ShutDownHost,
     Subject,
 )
-from vgpu_cfg.model.plan.severity import Severity
+from vgpu_cfg.changes.severity import Severity
+from vgpu_cfg.model.observed.inventory import Connection, Host, Inventory
+from vgpu_cfg.model.observed.vm import PowerState
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import PlanOptions

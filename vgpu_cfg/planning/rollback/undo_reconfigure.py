@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from vgpu_cfg.model.observed.inventory import Network
-from vgpu_cfg.model.observed.vm import PassthroughDevice, VgpuDevice, VirtualNic, Vm, VmDetail
-from vgpu_cfg.model.plan.change import Change, Edit, ReconfigureVm, Subject, VmRef
-from vgpu_cfg.model.plan.vm_spec import (
+from vgpu_cfg.changes.change import Change, Edit, ReconfigureVm, Subject, VmRef
+from vgpu_cfg.changes.vm_spec import (
     DeviceEdit,
     EditNic,
     GrowDisk,
@@ -24,6 +22,8 @@ from vgpu_cfg.model.plan.vm_spec import (
     RemoveDevice,
     SetDiskPolicy,
 )
+from vgpu_cfg.model.observed.inventory import Network
+from vgpu_cfg.model.observed.vm import PassthroughDevice, VgpuDevice, VirtualNic, Vm, VmDetail
 from vgpu_cfg.planning.capacity.nic_functions import SRIOV
 from vgpu_cfg.planning.rollback.run import FailedRun
 from vgpu_cfg.planning.vms.devices.gpu_devices import has_uvm

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from vgpu_cfg.model.observed.drs import ClusterRule, VmHostRule
-from vgpu_cfg.model.observed.inventory import Cluster
-from vgpu_cfg.model.observed.vm import SettingValue, Vm
-from vgpu_cfg.model.plan.change import (
+from vgpu_cfg.changes.change import (
     Change,
     ChangeNetwork,
     Edit,
@@ -24,7 +21,10 @@ from vgpu_cfg.model.plan.change import (
     VmOverride,
     VmRef,
 )
-from vgpu_cfg.model.plan.host_change import EditSwitch, MakeSwitch, SetPortgroup
+from vgpu_cfg.changes.host_change import EditSwitch, MakeSwitch, SetPortgroup
+from vgpu_cfg.model.observed.drs import ClusterRule, VmHostRule
+from vgpu_cfg.model.observed.inventory import Cluster
+from vgpu_cfg.model.observed.vm import SettingValue, Vm
 from vgpu_cfg.planning.estate.reserved import edit_of_reservation
 from vgpu_cfg.planning.rollback.run import FailedRun
 from vgpu_cfg.planning.vms.rules import must_word, remaining

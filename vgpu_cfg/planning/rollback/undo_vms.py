@@ -6,9 +6,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
-from vgpu_cfg.model.observed.inventory import Datastore, Folder, ResourcePool
-from vgpu_cfg.model.observed.vm import PowerState, Vm, VmDetail
-from vgpu_cfg.model.plan.change import (
+from vgpu_cfg.changes.change import (
     AwaitCustomization,
     Change,
     CreateVm,
@@ -29,8 +27,10 @@ from vgpu_cfg.model.plan.change import (
     UpgradeVm,
     VmRef,
 )
-from vgpu_cfg.model.plan.severity import Severity
-from vgpu_cfg.model.plan.vm_spec import VmSpec
+from vgpu_cfg.changes.severity import Severity
+from vgpu_cfg.changes.vm_spec import VmSpec
+from vgpu_cfg.model.observed.inventory import Datastore, Folder, ResourcePool
+from vgpu_cfg.model.observed.vm import PowerState, Vm, VmDetail
 from vgpu_cfg.planning.estate.disks import own_datastores, owned_disks
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.rollback.run import FailedRun

@@ -14,10 +14,10 @@ from enum import StrEnum
 from typing import assert_never
 
 from vgpu_cfg.catalog import Catalog
+from vgpu_cfg.changes.change import Plan, PowerOffVm, PowerOnVm, RelocateVm
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import Vm
-from vgpu_cfg.model.plan.change import Plan, PowerOffVm, PowerOnVm, RelocateVm
 from vgpu_cfg.planning.capacity.nic_functions import SRIOV
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.upkeep.away import (

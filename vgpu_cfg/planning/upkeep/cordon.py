@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from vgpu_cfg.changes.change import Change, Edit, HostRef, Plan, PlanTarget, SetCordon, Subject
 from vgpu_cfg.changes.reckoning import all_disturbed, reckoned
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.cordon import CORDON_ATTRIBUTE, Cordon, free_attribute
 from vgpu_cfg.model.observed.inventory import Host, Inventory
 from vgpu_cfg.model.observed.vm import Vm
-from vgpu_cfg.model.plan.change import Change, Edit, HostRef, Plan, PlanTarget, SetCordon, Subject
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.upkeep.targets import Target
 

@@ -10,12 +10,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from vgpu_cfg.catalog import Catalog
+from vgpu_cfg.changes.change import Change, Placement, Plan, SetCordon, Subject
 from vgpu_cfg.errors import UnsafePlan
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.home import Home, home_of
 from vgpu_cfg.model.observed.inventory import Connection, Host, Inventory
 from vgpu_cfg.model.observed.vm import Vm
-from vgpu_cfg.model.plan.change import Change, Placement, Plan, SetCordon, Subject
 from vgpu_cfg.model.wording import as_counted
 from vgpu_cfg.planning.estate.protection import Protection
 from vgpu_cfg.planning.findings.codes import Code

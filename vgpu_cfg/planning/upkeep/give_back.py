@@ -12,11 +12,11 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from vgpu_cfg.catalog import Catalog
+from vgpu_cfg.changes.change import Change, Plan, SetAttributes, Subject
+from vgpu_cfg.changes.severity import Severity
 from vgpu_cfg.model.observed.home import Home, home_of
 from vgpu_cfg.model.observed.inventory import Connection, Host, Inventory
 from vgpu_cfg.model.observed.vm import Vm
-from vgpu_cfg.model.plan.change import Change, Plan, SetAttributes, Subject
-from vgpu_cfg.model.plan.severity import Severity
 from vgpu_cfg.model.wording import as_counted
 from vgpu_cfg.planning.estate.left_down import bring_back
 from vgpu_cfg.planning.estate.protection import Protection

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from vgpu_cfg.changes.change import Diagnostic, Plan, Subject
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.inventory import Host, Inventory
-from vgpu_cfg.model.plan.change import Diagnostic, Plan, Subject
 from vgpu_cfg.planning.estate.protection import Protection
 from vgpu_cfg.planning.estate.site import inside
 from vgpu_cfg.planning.findings.codes import Code

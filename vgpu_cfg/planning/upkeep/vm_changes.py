@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from vgpu_cfg.model.observed.home import HOME_ATTRIBUTE
-from vgpu_cfg.model.observed.inventory import Host, Inventory
-from vgpu_cfg.model.observed.vm import Vm
-from vgpu_cfg.model.plan.change import (
+from vgpu_cfg.changes.change import (
     Change,
     Edit,
     Impact,
@@ -18,6 +15,9 @@ from vgpu_cfg.model.plan.change import (
     Subject,
     VmRef,
 )
+from vgpu_cfg.model.observed.home import HOME_ATTRIBUTE
+from vgpu_cfg.model.observed.inventory import Host, Inventory
+from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.planning.vms.new_vms import change_id
 from vgpu_cfg.planning.vms.relocate import relocation
 

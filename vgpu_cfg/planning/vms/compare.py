@@ -10,9 +10,9 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from vgpu_cfg.changes.change import Edit
+from vgpu_cfg.changes.vm_spec import NewDisk, NewTpm, RemoveDevice, VmSpec
 from vgpu_cfg.model.observed.vm import OwnerMark, SettingValue
-from vgpu_cfg.model.plan.change import Edit
-from vgpu_cfg.model.plan.vm_spec import NewDisk, NewTpm, RemoveDevice, VmSpec
 from vgpu_cfg.model.wording import listed
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings

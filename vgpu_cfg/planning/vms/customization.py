@@ -12,13 +12,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_interface
 
+from vgpu_cfg.changes.change import AwaitCustomization, Change, Edit, PowerOnVm
+from vgpu_cfg.changes.customization import Customization, NicCustomization
 from vgpu_cfg.documents import did_you_mean
 from vgpu_cfg.model.desired import DesiredGuest
 from vgpu_cfg.model.observed.customization import PENDING_KEY, CustomizationSpec
 from vgpu_cfg.model.observed.past import PastEvent
 from vgpu_cfg.model.observed.vm import VmDetail
-from vgpu_cfg.model.plan.change import AwaitCustomization, Change, Edit, PowerOnVm
-from vgpu_cfg.model.plan.customization import Customization, NicCustomization
 from vgpu_cfg.planning.addresses.nic_addresses import NicAddress
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings

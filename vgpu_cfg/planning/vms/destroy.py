@@ -6,10 +6,7 @@ from collections.abc import Collection, Sequence
 from shlex import quote
 from typing import Any
 
-from vgpu_cfg.model.desired import DesiredPlan
-from vgpu_cfg.model.observed.inventory import Inventory
-from vgpu_cfg.model.observed.vm import MARK_PLAN_KEY, MARK_VM_KEY, PowerState, VirtualDisk, Vm
-from vgpu_cfg.model.plan.change import (
+from vgpu_cfg.changes.change import (
     Change,
     DestroyVm,
     Edit,
@@ -20,7 +17,10 @@ from vgpu_cfg.model.plan.change import (
     Subject,
     VmRef,
 )
-from vgpu_cfg.model.plan.vm_spec import RemoveDevice
+from vgpu_cfg.changes.vm_spec import RemoveDevice
+from vgpu_cfg.model.desired import DesiredPlan
+from vgpu_cfg.model.observed.inventory import Inventory
+from vgpu_cfg.model.observed.vm import MARK_PLAN_KEY, MARK_VM_KEY, PowerState, VirtualDisk, Vm
 from vgpu_cfg.model.wording import as_counted, listed
 from vgpu_cfg.planning.estate.deletions import refuse_many_deletions
 from vgpu_cfg.planning.estate.disks import Layout, disk_text, owned_disks

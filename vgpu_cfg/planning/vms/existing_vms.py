@@ -9,9 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from vgpu_cfg.model.desired import DesiredPower
-from vgpu_cfg.model.observed.vm import PowerState, Vm
-from vgpu_cfg.model.plan.change import (
+from vgpu_cfg.changes.change import (
     Change,
     Edit,
     Impact,
@@ -24,6 +22,8 @@ from vgpu_cfg.model.plan.change import (
     UpgradeVm,
     VmRef,
 )
+from vgpu_cfg.model.desired import DesiredPower
+from vgpu_cfg.model.observed.vm import PowerState, Vm
 from vgpu_cfg.model.wording import gib, listed
 from vgpu_cfg.planning.estate.disks import disk_text
 from vgpu_cfg.planning.findings.codes import Code

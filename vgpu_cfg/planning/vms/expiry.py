@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from datetime import date, timedelta
 
+from vgpu_cfg.changes.change import Edit, Impact, Plan, PowerOffVm, Subject, VmRef
+from vgpu_cfg.changes.severity import Severity
 from vgpu_cfg.model.desired import DesiredPlan, DesiredPower, DesiredVm
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import Vm
-from vgpu_cfg.model.plan.change import Edit, Impact, Plan, PowerOffVm, Subject, VmRef
-from vgpu_cfg.model.plan.severity import Severity
 from vgpu_cfg.model.wording import as_counted
 from vgpu_cfg.planning.estate.lost import Intent, can_go
 from vgpu_cfg.planning.estate.own import own_vms

@@ -8,10 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
-from vgpu_cfg.model.desired import DesiredPlan
-from vgpu_cfg.model.observed.inventory import Inventory
-from vgpu_cfg.model.observed.vm import MARK_PLAN_KEY, MARK_VM_KEY, OWN_PREFIX, Vm
-from vgpu_cfg.model.plan.change import (
+from vgpu_cfg.changes.change import (
     Change,
     Edit,
     MarkVm,
@@ -22,7 +19,10 @@ from vgpu_cfg.model.plan.change import (
     SetRule,
     Subject,
 )
-from vgpu_cfg.model.plan.severity import Severity
+from vgpu_cfg.changes.severity import Severity
+from vgpu_cfg.model.desired import DesiredPlan
+from vgpu_cfg.model.observed.inventory import Inventory
+from vgpu_cfg.model.observed.vm import MARK_PLAN_KEY, MARK_VM_KEY, OWN_PREFIX, Vm
 from vgpu_cfg.model.wording import listed
 from vgpu_cfg.planning.estate.left_down import bring_all_back
 from vgpu_cfg.planning.estate.lost import GIVEN_UP, can_go

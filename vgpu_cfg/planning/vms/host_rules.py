@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
+from vgpu_cfg.changes.change import Change, Edit, RemoveRule, RemoveVmGroup, SetHostRule, Subject, VmRef
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.drs import HostGroup, VmGroup, VmHostRule
 from vgpu_cfg.model.observed.inventory import Cluster, Inventory
-from vgpu_cfg.model.plan.change import Change, Edit, RemoveRule, RemoveVmGroup, SetHostRule, Subject, VmRef
 from vgpu_cfg.model.wording import as_counted
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings

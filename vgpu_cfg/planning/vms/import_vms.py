@@ -10,12 +10,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from shlex import quote
 from typing import Literal
 
+from vgpu_cfg.changes.change import Change, Edit, MarkVm, Plan, Subject, VmRef
+from vgpu_cfg.changes.severity import Severity
+from vgpu_cfg.changes.vm_spec import VmSpec
 from vgpu_cfg.model.desired import DesiredPlan, DesiredVm
 from vgpu_cfg.model.observed.inventory import Folder, Inventory
 from vgpu_cfg.model.observed.vm import MARK_PLAN_KEY, MARK_VM_KEY, OwnerMark, Vm
-from vgpu_cfg.model.plan.change import Change, Edit, MarkVm, Plan, Subject, VmRef
-from vgpu_cfg.model.plan.severity import Severity
-from vgpu_cfg.model.plan.vm_spec import VmSpec
 from vgpu_cfg.model.wording import as_counted, gib, listed
 from vgpu_cfg.planning.estate.disks import as_imported_disks, disk_text
 from vgpu_cfg.planning.estate.lost import TAKEN_IN, can_go

@@ -10,9 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from vgpu_cfg.model.desired import DesiredPower, ScratchSource, TemplateSource
-from vgpu_cfg.model.observed.inventory import Datastore, Host
-from vgpu_cfg.model.plan.change import (
+from vgpu_cfg.changes.change import (
     Change,
     CloneFrom,
     CreateVm,
@@ -28,7 +26,9 @@ from vgpu_cfg.model.plan.change import (
     UpgradeVm,
     VmRef,
 )
-from vgpu_cfg.model.plan.customization import Customization
+from vgpu_cfg.changes.customization import Customization
+from vgpu_cfg.model.desired import DesiredPower, ScratchSource, TemplateSource
+from vgpu_cfg.model.observed.inventory import Datastore, Host
 from vgpu_cfg.planning.vms.customization import await_customization, edits_of
 from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
 from vgpu_cfg.planning.vms.settings.edits import TagEdit, VmEdit, VmEdits, joined, shown

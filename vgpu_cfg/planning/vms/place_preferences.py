@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
+from vgpu_cfg.changes.severity import Severity
 from vgpu_cfg.model.desired import DesiredPower
 from vgpu_cfg.model.observed.drs import ClusterRule, VmHostRule
 from vgpu_cfg.model.observed.inventory import NVIDIA_VENDOR_ID, Cluster, Host, Inventory
 from vgpu_cfg.model.observed.vm import Vm
-from vgpu_cfg.model.plan.severity import Severity
 from vgpu_cfg.model.plan_values import NumaPolicy, Spread
 from vgpu_cfg.model.wording import counted, listed, node_list
 from vgpu_cfg.planning.findings.codes import Code

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from vgpu_cfg.catalog import Board
+from vgpu_cfg.changes.vm_spec import NewDynamicPassthrough, NewPassthrough, NewVgpu
 from vgpu_cfg.model.desired import ScratchSource
 from vgpu_cfg.model.observed.inventory import Cluster, VCenter
 from vgpu_cfg.model.observed.tags import TagCategory
 from vgpu_cfg.model.observed.vm import PassthroughDevice
-from vgpu_cfg.model.plan.vm_spec import NewDynamicPassthrough, NewPassthrough, NewVgpu
 from vgpu_cfg.model.plan_file import DeviceEntry
 from vgpu_cfg.model.wording import counted, whole_gib
 from vgpu_cfg.planning.capacity.hardware import can_shape_nodes

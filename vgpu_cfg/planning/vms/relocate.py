@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from vgpu_cfg.model.observed.inventory import Datastore, Folder, Host, Inventory, ResourcePool
-from vgpu_cfg.model.observed.names import escaped
-from vgpu_cfg.model.observed.vm import VirtualDisk, Vm
-from vgpu_cfg.model.plan.change import (
+from vgpu_cfg.changes.change import (
     Change,
     Destination,
     Edit,
@@ -20,6 +17,9 @@ from vgpu_cfg.model.plan.change import (
     Subject,
     VmRef,
 )
+from vgpu_cfg.model.observed.inventory import Datastore, Folder, Host, Inventory, ResourcePool
+from vgpu_cfg.model.observed.names import escaped
+from vgpu_cfg.model.observed.vm import VirtualDisk, Vm
 from vgpu_cfg.planning.estate.disks import disk_text
 from vgpu_cfg.planning.vms.new_vms import change_id
 

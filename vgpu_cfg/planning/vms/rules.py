@@ -6,10 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from vgpu_cfg.model.desired import DesiredPlan
-from vgpu_cfg.model.observed.drs import ClusterRule
-from vgpu_cfg.model.observed.inventory import Cluster, Inventory
-from vgpu_cfg.model.plan.change import (
+from vgpu_cfg.changes.change import (
     Change,
     Edit,
     PowerOnVm,
@@ -20,6 +17,9 @@ from vgpu_cfg.model.plan.change import (
     Subject,
     VmRef,
 )
+from vgpu_cfg.model.desired import DesiredPlan
+from vgpu_cfg.model.observed.drs import ClusterRule
+from vgpu_cfg.model.observed.inventory import Cluster, Inventory
 from vgpu_cfg.model.plan_values import Spread
 from vgpu_cfg.model.wording import as_counted
 from vgpu_cfg.planning.findings.codes import Code

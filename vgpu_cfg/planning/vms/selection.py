@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from vgpu_cfg.model.plan.change import Change, CreateVm, SetOverrides
+from vgpu_cfg.changes.change import Change, CreateVm, SetOverrides
 from vgpu_cfg.planning.vms.settings.overrides import only_of
 
 

@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from vgpu_cfg.changes.change import Change, NumaPin, Placement, RelocateVm, StartQueue, VmRef
+from vgpu_cfg.changes.customization import Customization
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.inventory import Cluster, Host, Inventory, ResourcePool
 from vgpu_cfg.model.observed.vm import AFFINITY_KEY, Vm
-from vgpu_cfg.model.plan.change import Change, NumaPin, Placement, RelocateVm, StartQueue, VmRef
-from vgpu_cfg.model.plan.customization import Customization
 from vgpu_cfg.model.plan_values import NumaPolicy
 from vgpu_cfg.model.wording import listed
 from vgpu_cfg.planning.addresses.nic_addresses import AddressBook, NicAddress

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from vgpu_cfg.changes.change import Change, Plan, PlanTarget
 from vgpu_cfg.changes.reckoning import all_disturbed, reckoned
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.vm import Vm
-from vgpu_cfg.model.plan.change import Change, Plan, PlanTarget
 from vgpu_cfg.planning.estate.site import Site
 from vgpu_cfg.planning.findings.collection import Findings
 

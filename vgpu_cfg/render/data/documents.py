@@ -11,11 +11,11 @@ from dataclasses import asdict
 from typing import Any
 
 from vgpu_cfg.catalog import ProfileEntry
+from vgpu_cfg.changes.as_found import AsFound
+from vgpu_cfg.changes.change import Plan
+from vgpu_cfg.changes.report import Report
+from vgpu_cfg.changes.suggestion import Suggestion
 from vgpu_cfg.model.observed.inventory import Inventory
-from vgpu_cfg.model.plan.as_found import AsFound
-from vgpu_cfg.model.plan.change import Plan
-from vgpu_cfg.model.plan.report import Report
-from vgpu_cfg.model.plan.suggestion import Suggestion
 from vgpu_cfg.planning.sync import is_in_sync, is_known
 from vgpu_cfg.render.data.format import FORMAT, Data
 from vgpu_cfg.render.layout.boards import pci_text

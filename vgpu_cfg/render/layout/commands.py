@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 
-from vgpu_cfg.model.plan.change import ManualStep
+from vgpu_cfg.changes.change import ManualStep
 
 _TOOLS = ("esxcli", "govc", "nvidia-smi", "mlxconfig", "vgpu-cfg", "/", "dmesg", "vmkload_mod", "mst ", "#")
 

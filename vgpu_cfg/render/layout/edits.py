@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from vgpu_cfg.model.plan.change import DestroyVm, Edit
+from vgpu_cfg.changes.change import DestroyVm, Edit
 
 
 def edit_text(edit: Edit) -> str:

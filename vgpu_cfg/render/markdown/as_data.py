@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from vgpu_cfg.changes.change import Plan
+from vgpu_cfg.changes.report import Event, Report
 from vgpu_cfg.model.occasion import Occasion
-from vgpu_cfg.model.plan.change import Plan
-from vgpu_cfg.model.plan.report import Event, Report
 from vgpu_cfg.planning.host_settings.entry import HostView
 from vgpu_cfg.planning.networks.switch_ports import switch_needs
 from vgpu_cfg.render.markdown.hosts import SettingsLookup

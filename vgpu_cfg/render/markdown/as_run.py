@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from vgpu_cfg.changes.change import ManualStep, Plan
+from vgpu_cfg.changes.report import Event, Report
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.occasion import NO_OCCASION, Occasion
-from vgpu_cfg.model.plan.change import ManualStep, Plan
-from vgpu_cfg.model.plan.report import Event, Report
 from vgpu_cfg.model.wording import counted
 from vgpu_cfg.render.layout.lines import duration
 from vgpu_cfg.render.markdown.quoting import environment, tidy

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from vgpu_cfg.changes.change import Plan
+from vgpu_cfg.changes.severity import Severity
+from vgpu_cfg.changes.suggestion import Suggestion
 from vgpu_cfg.errors import DocumentError, VgpuCfgError
-from vgpu_cfg.model.plan.change import Plan
-from vgpu_cfg.model.plan.severity import Severity
-from vgpu_cfg.model.plan.suggestion import Suggestion
 from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.model.wording import counted
 from vgpu_cfg.planning.sync import is_in_sync

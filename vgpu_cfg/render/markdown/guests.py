@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
+from vgpu_cfg.changes.change import StageGuest
 from vgpu_cfg.model.guests.base import GuestNic
 from vgpu_cfg.model.guests.gpu_modules import CudaModule, NcclModule
 from vgpu_cfg.model.guests.modules import (
@@ -39,7 +40,6 @@ from vgpu_cfg.model.guests.training_modules import (
     ToolkitModule,
     WorkerModule,
 )
-from vgpu_cfg.model.plan.change import StageGuest
 from vgpu_cfg.model.plan_file import UserEntry
 from vgpu_cfg.render.markdown.parts import Part
 

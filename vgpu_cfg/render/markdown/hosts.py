@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from typing import assert_never
 
-from vgpu_cfg.model.plan.change import (
+from vgpu_cfg.changes.change import (
     ChangeHost,
     ChangeNetwork,
     ColdBootHost,
@@ -27,7 +27,7 @@ from vgpu_cfg.model.plan.change import (
     SetVCenterOption,
     ShutDownHost,
 )
-from vgpu_cfg.model.plan.host_change import (
+from vgpu_cfg.changes.host_change import (
     EditSwitch,
     EsxcliWrite,
     GraphicsWrite,

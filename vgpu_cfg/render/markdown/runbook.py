@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 
-from vgpu_cfg.model.occasion import NO_OCCASION, Occasion
-from vgpu_cfg.model.plan.change import (
+from vgpu_cfg.changes.change import (
     AwaitCustomization,
     Canary,
     Change,
@@ -36,7 +35,8 @@ from vgpu_cfg.model.plan.change import (
     StageGuest,
     UpgradeVm,
 )
-from vgpu_cfg.model.plan.unknown import UnknownHost, UnknownSetting
+from vgpu_cfg.changes.unknown import UnknownHost, UnknownSetting
+from vgpu_cfg.model.occasion import NO_OCCASION, Occasion
 from vgpu_cfg.planning.host_settings.entry import HostView
 from vgpu_cfg.planning.networks.switch_ports import switch_needs
 from vgpu_cfg.render.markdown.hosts import SettingsLookup, host_parts

@@ -8,9 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import assert_never
 
-from vgpu_cfg.model.observed.tags import Tag
-from vgpu_cfg.model.observed.vm import OWN_PREFIX, SettingValue
-from vgpu_cfg.model.plan.change import (
+from vgpu_cfg.changes.change import (
     AwaitCustomization,
     CloneFrom,
     CreateVm,
@@ -34,7 +32,7 @@ from vgpu_cfg.model.plan.change import (
     StartQueue,
     UpgradeVm,
 )
-from vgpu_cfg.model.plan.vm_spec import (
+from vgpu_cfg.changes.vm_spec import (
     DeviceEdit,
     EditNic,
     GrowDisk,
@@ -50,6 +48,8 @@ from vgpu_cfg.model.plan.vm_spec import (
     SetDiskPolicy,
     VmSpec,
 )
+from vgpu_cfg.model.observed.tags import Tag
+from vgpu_cfg.model.observed.vm import OWN_PREFIX, SettingValue
 from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.planning.vms.settings.table import rows_of
 from vgpu_cfg.render.layout.commands import command

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from vgpu_cfg.model.plan.change import Diagnostic, Plan
-from vgpu_cfg.model.plan.severity import Severity
+from vgpu_cfg.changes.change import Diagnostic, Plan
+from vgpu_cfg.changes.severity import Severity
 from vgpu_cfg.model.wording import counted
 from vgpu_cfg.planning.sync import is_in_sync, waits_for
 from vgpu_cfg.render.page.frame import Tile, render_frame

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.markdown import Markdown
 from rich.text import Text
 
-from vgpu_cfg.model.plan.severity import Severity
+from vgpu_cfg.changes.severity import Severity
 from vgpu_cfg.render.layout.lines import both_ends
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from rich.text import Text
 
-from vgpu_cfg.model.plan.change import Edit, StageGuest
+from vgpu_cfg.changes.change import Edit, StageGuest
 from vgpu_cfg.render.views.guest_status import GuestStatus
 
 _NAMED_ANYWAY = "host-name"

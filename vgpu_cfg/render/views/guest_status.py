@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from vgpu_cfg.changes.change import StageGuest
 from vgpu_cfg.model.desired import DesiredVm
 from vgpu_cfg.model.guests.guest import (
     GUEST_MARK_KEY,
@@ -15,7 +16,6 @@ from vgpu_cfg.model.guests.guest import (
     parse_report,
 )
 from vgpu_cfg.model.observed.vm import Vm
-from vgpu_cfg.model.plan.change import StageGuest
 
 
 @dataclass(frozen=True, slots=True)

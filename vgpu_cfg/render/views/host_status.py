@@ -6,9 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from vgpu_cfg.model.observed.host_facts import HostFacts
-from vgpu_cfg.model.observed.inventory import Connection, Host, Inventory
-from vgpu_cfg.model.plan.change import (
+from vgpu_cfg.changes.change import (
     Change,
     ChangeHost,
     ColdBootHost,
@@ -18,9 +16,11 @@ from vgpu_cfg.model.plan.change import (
     RebootHost,
     RestartService,
 )
-from vgpu_cfg.model.plan.lost import LostHost
-from vgpu_cfg.model.plan.severity import Severity
-from vgpu_cfg.model.plan.unknown import UnknownHost
+from vgpu_cfg.changes.lost import LostHost
+from vgpu_cfg.changes.severity import Severity
+from vgpu_cfg.changes.unknown import UnknownHost
+from vgpu_cfg.model.observed.host_facts import HostFacts
+from vgpu_cfg.model.observed.inventory import Connection, Host, Inventory
 from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.render.layout.edits import edit_text

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from vgpu_cfg.model.observed.inventory import Inventory
-from vgpu_cfg.model.observed.vm import AFFINITY_KEY, PowerState, Vm
-from vgpu_cfg.model.plan.change import (
+from vgpu_cfg.changes.change import (
     Change,
     CreateVm,
     Diagnostic,
@@ -18,8 +16,10 @@ from vgpu_cfg.model.plan.change import (
     StageGuest,
     Subject,
 )
-from vgpu_cfg.model.plan.difference import Difference
-from vgpu_cfg.model.plan.lost import LostHost, LostVm
+from vgpu_cfg.changes.difference import Difference
+from vgpu_cfg.changes.lost import LostHost, LostVm
+from vgpu_cfg.model.observed.inventory import Inventory
+from vgpu_cfg.model.observed.vm import AFFINITY_KEY, PowerState, Vm
 from vgpu_cfg.model.wording import counted
 from vgpu_cfg.planning.drift.differences import differences_of, only_about
 from vgpu_cfg.planning.estate.own import own_and_taken

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from vgpu_cfg.changes.suggestion import FixKind
 from vgpu_cfg.model.guests.guest import GUEST_MARK_KEY
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import Vm
-from vgpu_cfg.model.plan.suggestion import FixKind
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.guests.plan_keys import KEYS, keys_in, word_of_keys
 from vgpu_cfg.suggestions.candidate import Candidate, Cost

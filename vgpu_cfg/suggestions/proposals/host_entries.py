@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from vgpu_cfg.catalog import Board
+from vgpu_cfg.changes.change import Plan
+from vgpu_cfg.changes.suggestion import FixKind
 from vgpu_cfg.documents import Edit, Loc
 from vgpu_cfg.model.observed.inventory import Gpu, Host
-from vgpu_cfg.model.plan.change import Plan
-from vgpu_cfg.model.plan.suggestion import FixKind
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.suggestions.candidate import Candidate, Cost

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
+from vgpu_cfg.changes.suggestion import FixKind
 from vgpu_cfg.documents import Edit, Loc, close_to
 from vgpu_cfg.model.observed.inventory import NetworkKind
-from vgpu_cfg.model.plan.suggestion import FixKind
 from vgpu_cfg.planning.estate.site import find_named
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.options import matches_any

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from shlex import join, quote
 
+from vgpu_cfg.changes.change import MarkVm
+from vgpu_cfg.changes.suggestion import FixKind
 from vgpu_cfg.model.observed.drs import ClusterRule, VmHostRule
 from vgpu_cfg.model.observed.host_facts import FirmwareValue, HostFacts
 from vgpu_cfg.model.observed.inventory import DeviceGroupInfo, Host, Inventory, Network
 from vgpu_cfg.model.observed.vm import Vm, VmDetail
-from vgpu_cfg.model.plan.change import MarkVm
-from vgpu_cfg.model.plan.suggestion import FixKind
 from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.model.vgpu import Sharing
 from vgpu_cfg.planning.findings.codes import Code

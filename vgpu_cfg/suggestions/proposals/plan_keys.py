@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from vgpu_cfg.changes.reckoning import lacking
+from vgpu_cfg.changes.suggestion import FixKind
 from vgpu_cfg.documents import Edit, Loc
 from vgpu_cfg.model.approvals import Approval
-from vgpu_cfg.model.plan.suggestion import FixKind
 from vgpu_cfg.model.plan_values import Disruption
 from vgpu_cfg.planning.findings.codes import Code, code_of
 from vgpu_cfg.planning.findings.options import matches_any

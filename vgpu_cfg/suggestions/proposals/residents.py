@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from vgpu_cfg.changes.change import RelocateVm
+from vgpu_cfg.changes.suggestion import FixKind
 from vgpu_cfg.model.observed.inventory import Host
 from vgpu_cfg.model.observed.vm import Vm
-from vgpu_cfg.model.plan.change import RelocateVm
-from vgpu_cfg.model.plan.suggestion import FixKind
 from vgpu_cfg.planning.estate.protection import Protection
 from vgpu_cfg.planning.moves.move_order import MoveStep
 from vgpu_cfg.planning.moves.places import Places, find_places

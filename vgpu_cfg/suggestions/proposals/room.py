@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from vgpu_cfg.changes.change import PowerOnVm, RelocateVm
+from vgpu_cfg.changes.suggestion import FixKind
 from vgpu_cfg.model.observed.inventory import Host
-from vgpu_cfg.model.plan.change import PowerOnVm, RelocateVm
-from vgpu_cfg.model.plan.suggestion import FixKind
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode
 from vgpu_cfg.model.wording import counted
 from vgpu_cfg.planning.findings.codes import Code

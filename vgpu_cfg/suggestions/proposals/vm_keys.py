@@ -7,8 +7,8 @@ from functools import partial
 from typing import Any
 
 from vgpu_cfg.catalog import Board
+from vgpu_cfg.changes.suggestion import FixKind
 from vgpu_cfg.model.desired import DesiredVm, TemplateSource
-from vgpu_cfg.model.plan.suggestion import FixKind
 from vgpu_cfg.model.vgpu import Sharing
 from vgpu_cfg.model.wording import gib, node_list
 from vgpu_cfg.planning.findings.codes import Code

@@ -12,8 +12,8 @@ from typing import Any
 
 from pyVmomi import vim
 
+from vgpu_cfg.changes.customization import Customization, NicCustomization
 from vgpu_cfg.errors import StalePlan
-from vgpu_cfg.model.plan.customization import Customization, NicCustomization
 from vgpu_cfg.vsphere.reading.customization_specs import find_spec
 from vgpu_cfg.vsphere.wire.faults import translated
 from vgpu_cfg.vsphere.wire.session import Session

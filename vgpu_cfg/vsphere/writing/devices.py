@@ -12,8 +12,7 @@ from typing import Any, assert_never
 
 from pyVmomi import vim
 
-from vgpu_cfg.errors import NotFound, VCenterError
-from vgpu_cfg.model.plan.vm_spec import (
+from vgpu_cfg.changes.vm_spec import (
     DeviceEdit,
     EditNic,
     GrowDisk,
@@ -30,6 +29,7 @@ from vgpu_cfg.model.plan.vm_spec import (
     RemoveDevice,
     SetDiskPolicy,
 )
+from vgpu_cfg.errors import NotFound, VCenterError
 from vgpu_cfg.planning.vms.settings.device_leaves import PVRDMA_PROTOCOL
 
 FIRST_KEY = -101

@@ -20,10 +20,8 @@ from typing import Any, Literal, assert_never
 
 from pyVmomi import vim
 
-from vgpu_cfg.errors import NotFound, StalePlan, VCenterError
-from vgpu_cfg.model.observed.host_facts import HostAttribute
-from vgpu_cfg.model.plan.change import ChangeNetwork, SetClusterOption, SetVCenterOption
-from vgpu_cfg.model.plan.host_change import (
+from vgpu_cfg.changes.change import ChangeNetwork, SetClusterOption, SetVCenterOption
+from vgpu_cfg.changes.host_change import (
     EsxcliWrite,
     GraphicsWrite,
     HostWrite,
@@ -36,6 +34,8 @@ from vgpu_cfg.model.plan.host_change import (
     SwitchWrite,
     VmknicWrite,
 )
+from vgpu_cfg.errors import NotFound, StalePlan, VCenterError
+from vgpu_cfg.model.observed.host_facts import HostAttribute
 from vgpu_cfg.vsphere.wire.collector import Paths, Start, collect_from
 from vgpu_cfg.vsphere.wire.esxcli import call_esxcli
 from vgpu_cfg.vsphere.wire.faults import not_offered, offered, translated

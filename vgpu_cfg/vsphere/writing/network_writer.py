@@ -12,10 +12,10 @@ from typing import Any, assert_never
 
 from pyVmomi import vim
 
+from vgpu_cfg.changes.change import ChangeNetwork
+from vgpu_cfg.changes.host_change import EditSwitch, MakeSwitch, SetPortgroup, SwitchWrite, VmknicWrite
 from vgpu_cfg.errors import NotFound, StalePlan, VCenterError
 from vgpu_cfg.model.observed.names import escaped
-from vgpu_cfg.model.plan.change import ChangeNetwork
-from vgpu_cfg.model.plan.host_change import EditSwitch, MakeSwitch, SetPortgroup, SwitchWrite, VmknicWrite
 from vgpu_cfg.vsphere.wire.collector import Item, Paths, Start, collect_from
 from vgpu_cfg.vsphere.wire.faults import translated
 from vgpu_cfg.vsphere.wire.session import Session

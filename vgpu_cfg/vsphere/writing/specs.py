@@ -11,9 +11,9 @@ from typing import Any
 
 from pyVmomi import vim
 
+from vgpu_cfg.changes.change import CloneFrom, CreateVm
+from vgpu_cfg.changes.vm_spec import SetDiskPolicy, VmSpec
 from vgpu_cfg.model.observed.names import escaped
-from vgpu_cfg.model.plan.change import CloneFrom, CreateVm
-from vgpu_cfg.model.plan.vm_spec import SetDiskPolicy, VmSpec
 from vgpu_cfg.model.wording import version_tuple
 from vgpu_cfg.planning.vms.new_vms import LINKED_CLONE
 from vgpu_cfg.planning.vms.settings.table import rows_of

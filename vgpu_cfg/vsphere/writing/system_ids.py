@@ -10,8 +10,8 @@ from typing import Any
 
 from pyVmomi import vim
 
+from vgpu_cfg.changes.vm_spec import DeviceEdit, NewPassthrough, VmSpec
 from vgpu_cfg.errors import NotFound
-from vgpu_cfg.model.plan.vm_spec import DeviceEdit, NewPassthrough, VmSpec
 from vgpu_cfg.vsphere.wire.collector import Paths, Start, collect_from
 from vgpu_cfg.vsphere.wire.config_target import system_id_of
 from vgpu_cfg.vsphere.wire.faults import translated

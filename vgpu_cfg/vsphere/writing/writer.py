@@ -7,10 +7,7 @@ from typing import Any
 
 from pyVmomi import vim
 
-from vgpu_cfg.errors import NotFound
-from vgpu_cfg.model.observed.names import escaped
-from vgpu_cfg.model.observed.vm import SettingValue
-from vgpu_cfg.model.plan.change import (
+from vgpu_cfg.changes.change import (
     CloneFrom,
     CreateVm,
     MakeFromScratch,
@@ -19,8 +16,11 @@ from vgpu_cfg.model.plan.change import (
     SetHostRule,
     SetRule,
 )
-from vgpu_cfg.model.plan.vm_move import Destination
-from vgpu_cfg.model.plan.vm_spec import VmSpec
+from vgpu_cfg.changes.vm_move import Destination
+from vgpu_cfg.changes.vm_spec import VmSpec
+from vgpu_cfg.errors import NotFound
+from vgpu_cfg.model.observed.names import escaped
+from vgpu_cfg.model.observed.vm import SettingValue
 from vgpu_cfg.model.reservations import Reservation
 from vgpu_cfg.ports import TaskUpdate
 from vgpu_cfg.vsphere.wire.collector import Paths, Start, collect_from

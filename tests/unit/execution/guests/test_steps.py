@@ -17,14 +17,14 @@ from tests.unit.execution.guest_makers import (
     stage,
 )
 from tests.unit.execution.makers import create, plan_of, statuses
+from vgpu_cfg.changes.change import VmRef
+from vgpu_cfg.changes.report import EventKind
+from vgpu_cfg.changes.vm_spec import VmSpec
 from vgpu_cfg.errors import GuestError, GuestNotReady
 from vgpu_cfg.execution import Run, exit_code_of
 from vgpu_cfg.model.guests.guest import BEGUN, GUEST_MARK_KEY, GuestReport, parse_mark
 from vgpu_cfg.model.guests.host_keys import AWAITED, DERIVED, HOST_KEY_KEY
 from vgpu_cfg.model.observed.vm import PowerState
-from vgpu_cfg.model.plan.change import VmRef
-from vgpu_cfg.model.plan.report import EventKind
-from vgpu_cfg.model.plan.vm_spec import VmSpec
 
 # ------------------------------------------------------------- the first boot
 

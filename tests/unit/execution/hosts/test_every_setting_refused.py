@@ -10,10 +10,10 @@ from tests.fakes.fake_locks import undisputed
 from tests.unit.execution.host_makers import OPEN, estate, only, ref, run
 from tests.unit.execution.makers import PLAN
 from tests.unit.planning.settings.situations import Case, Situation, all_cases, wish_of
+from vgpu_cfg.changes.change import ChangeHost, Impact, Subject
+from vgpu_cfg.changes.host_change import ShellWrite
 from vgpu_cfg.errors import VCenterError
 from vgpu_cfg.execution import HostTools, exit_code_of
-from vgpu_cfg.model.plan.change import ChangeHost, Impact, Subject
-from vgpu_cfg.model.plan.host_change import ShellWrite
 from vgpu_cfg.planning.host_settings.entry import target
 from vgpu_cfg.planning.host_settings.table import SETTINGS, setting
 

@@ -21,9 +21,9 @@ from tests.unit.execution.host_makers import (
     tools_for,
 )
 from tests.unit.execution.makers import plan_of, statuses
+from vgpu_cfg.changes.report import Event
 from vgpu_cfg.errors import NotPermitted, VCenterError
 from vgpu_cfg.execution import Run
-from vgpu_cfg.model.plan.report import Event
 
 
 def down(server: FakeHosts, **mark: Any) -> None:

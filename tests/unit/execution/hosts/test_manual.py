@@ -16,10 +16,10 @@ from tests.unit.execution.host_makers import (
     run,
 )
 from tests.unit.execution.makers import statuses
+from vgpu_cfg.changes.change import ManualStep, Subject
 from vgpu_cfg.errors import NotPermitted
 from vgpu_cfg.execution import exit_code_of, step_digest
 from vgpu_cfg.model.observed.host_facts import HostAttribute
-from vgpu_cfg.model.plan.change import ManualStep, Subject
 
 DONE = {"done_by_hand": frozenset({"by hand esx-01"})}
 

@@ -6,11 +6,8 @@ import pytest
 
 from tests.unit.execution.host_makers import enter, estate, in_order, leave, only, run
 from tests.unit.execution.makers import statuses
-from vgpu_cfg.errors import NotPermitted
-from vgpu_cfg.model.observed.host_facts import DistributedSwitch
-from vgpu_cfg.model.observed.inventory import Network
-from vgpu_cfg.model.plan.change import Subject
-from vgpu_cfg.model.plan.host_change import (
+from vgpu_cfg.changes.change import Subject
+from vgpu_cfg.changes.host_change import (
     ChangeNetwork,
     EditSwitch,
     MakeSwitch,
@@ -18,6 +15,9 @@ from vgpu_cfg.model.plan.host_change import (
     SetPortgroup,
     SetVCenterOption,
 )
+from vgpu_cfg.errors import NotPermitted
+from vgpu_cfg.model.observed.host_facts import DistributedSwitch
+from vgpu_cfg.model.observed.inventory import Network
 
 TIMEOUT = "VgpuMMAutomationTimeoutSecs"
 HOT = "vgpu.hotmigrate.enabled"

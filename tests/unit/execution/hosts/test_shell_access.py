@@ -20,12 +20,12 @@ from tests.unit.execution.host_makers import (
     tools_for,
 )
 from tests.unit.execution.makers import statuses
+from vgpu_cfg.changes.change import Change
 from vgpu_cfg.errors import HostShellError, NotPermitted, Unreachable, VCenterError
 from vgpu_cfg.execution import HostTools
 from vgpu_cfg.execution.hosts.shell_access import nic_addresses
 from vgpu_cfg.model.observed.host_facts import SHELL_GROUPS
 from vgpu_cfg.model.observed.inventory import HostNic, PciDevice
-from vgpu_cfg.model.plan.change import Change
 from vgpu_cfg.model.plan_file import AccessEntry
 from vgpu_cfg.ports import HostShell
 

@@ -25,14 +25,14 @@ from tests.unit.execution.host_makers import (
     tools_for,
 )
 from tests.unit.execution.makers import plan_of, statuses
+from vgpu_cfg.changes.host_change import EsxcliWrite, OptionWrite, SettingTarget, ShellWrite, VmknicWrite
+from vgpu_cfg.changes.report import SettingReading
 from vgpu_cfg.errors import NotOffered, NotPermitted, Unreachable, VCenterError
 from vgpu_cfg.execution import Run, RunOptions
 from vgpu_cfg.execution.hosts.session import HostSession
 from vgpu_cfg.execution.hosts.steps import change_host, esxcli_command
 from vgpu_cfg.execution.run.session import RunSession
 from vgpu_cfg.model.observed.vm import VgpuDevice, VmDetail
-from vgpu_cfg.model.plan.host_change import EsxcliWrite, OptionWrite, SettingTarget, ShellWrite, VmknicWrite
-from vgpu_cfg.model.plan.report import SettingReading
 from vgpu_cfg.model.plan_file import AccessEntry
 
 DOWN = {"maintenance": True, "reason": "sets ats"}

@@ -5,10 +5,10 @@ import json
 from tests.fakes.fake_hosts import FakeHosts
 from tests.unit.execution.host_makers import LIVE, change, enter, estate, in_order, leave, run
 from tests.unit.execution.makers import statuses
+from vgpu_cfg.changes.host_change import PassthroughDevice, PassthroughWrite
 from vgpu_cfg.errors import VCenterError
 from vgpu_cfg.model.observed.host_facts import HostAttribute
 from vgpu_cfg.model.observed.inventory import HostNic, PciDevice
-from vgpu_cfg.model.plan.host_change import PassthroughDevice, PassthroughWrite
 
 NIC = HostNic(device="vmnic2", pci_id="0000:3c:00.0")
 OTHER = HostNic(device="vmnic3", pci_id="0000:3c:00.1")

@@ -12,11 +12,11 @@ import pytest
 from tests.fakes.fake_locks import FakeLocks, FakeRunLog, FixedClock
 from tests.fakes.fake_vcenter import START
 from tests.unit.execution.makers import create, plan_of
+from vgpu_cfg.changes.report import Report
 from vgpu_cfg.errors import NotPermitted, Unreachable
 from vgpu_cfg.execution import RunLocks, RunPlaces, RunRecord, recorded
 from vgpu_cfg.execution.records.copies import no_copies
 from vgpu_cfg.model.locks import LockHolder, LockName
-from vgpu_cfg.model.plan.report import Report
 from vgpu_cfg.model.runs import RunEntry, parse_entry
 
 PLAN = plan_of(create("a"))

@@ -20,11 +20,11 @@ from tests.unit.execution.makers import (
     reconfigure,
     statuses,
 )
+from vgpu_cfg.changes.change import Canary, Change
+from vgpu_cfg.changes.report import CanaryResult, Event, EventKind, Report
+from vgpu_cfg.changes.vm_spec import VmSpec
 from vgpu_cfg.execution import Run, RunOptions, exit_code_of, one_is_enough
 from vgpu_cfg.model.observed.vm import PowerState
-from vgpu_cfg.model.plan.change import Canary, Change
-from vgpu_cfg.model.plan.report import CanaryResult, Event, EventKind, Report
-from vgpu_cfg.model.plan.vm_spec import VmSpec
 from vgpu_cfg.model.runs import OnFailure
 
 CANARY = Canary(

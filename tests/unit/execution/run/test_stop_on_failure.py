@@ -16,10 +16,10 @@ from tests.unit.execution.makers import (
     run,
     statuses,
 )
+from vgpu_cfg.changes.report import Report
+from vgpu_cfg.changes.vm_spec import VmSpec
 from vgpu_cfg.execution import exit_code_of
 from vgpu_cfg.model.observed.vm import PowerState
-from vgpu_cfg.model.plan.report import Report
-from vgpu_cfg.model.plan.vm_spec import VmSpec
 from vgpu_cfg.model.runs import OnFailure
 
 ONE_AT_A_TIME = 1

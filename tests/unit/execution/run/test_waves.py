@@ -16,9 +16,9 @@ from tests.unit.execution.host_makers import (
     run,
 )
 from tests.unit.execution.makers import add_own_vm, power_off, statuses
+from vgpu_cfg.changes.change import Change, Impact
 from vgpu_cfg.execution import exit_code_of
 from vgpu_cfg.model.observed.vm import PowerState
-from vgpu_cfg.model.plan.change import Change, Impact
 
 
 def prepared(name: str, *needs: str, max_down: int = 1, **fields: Any) -> list[Change]:

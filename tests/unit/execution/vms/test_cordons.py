@@ -6,10 +6,10 @@ from typing import Any
 
 from tests.fakes.fake_vcenter import START, FakeVCenter
 from tests.unit.execution.makers import run
+from vgpu_cfg.changes.change import SetCordon
+from vgpu_cfg.changes.report import Outcome
 from vgpu_cfg.model.observed.cordon import CORDON_ATTRIBUTE, Cordon
 from vgpu_cfg.model.observed.inventory import Host, Inventory, VCenter
-from vgpu_cfg.model.plan.change import SetCordon
-from vgpu_cfg.model.plan.report import Outcome
 from vgpu_cfg.planning.upkeep.cordon import cordon_host, uncordon_host
 
 OTHERS = Cordon(attribute=CORDON_ATTRIBUTE, reason="fan", by="ben")

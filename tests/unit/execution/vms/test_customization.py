@@ -6,9 +6,9 @@ import pytest
 
 from tests.fakes.fake_vcenter import FakeVCenter
 from tests.unit.execution.makers import add_own_vm, run
+from vgpu_cfg.changes.change import AwaitCustomization, Subject, VmRef
+from vgpu_cfg.changes.report import Outcome
 from vgpu_cfg.model.observed.customization import CustomizationSeen
-from vgpu_cfg.model.plan.change import AwaitCustomization, Subject, VmRef
-from vgpu_cfg.model.plan.report import Outcome
 
 WAITING, RUNNING = CustomizationSeen(), CustomizationSeen(state="running", log="/var/log/imc.log")
 DONE = CustomizationSeen(state="succeeded", event="CustomizationSucceeded")

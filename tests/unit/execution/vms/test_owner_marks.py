@@ -22,11 +22,11 @@ from tests.unit.execution.makers import (
     run,
     statuses,
 )
+from vgpu_cfg.changes.change import MarkVm, RemoveRule, RemoveVmGroup, Subject
+from vgpu_cfg.changes.vm_spec import VmSpec
 from vgpu_cfg.execution import Run
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.vm import OwnerMark, Vm, VmDetail
-from vgpu_cfg.model.plan.change import MarkVm, RemoveRule, RemoveVmGroup, Subject
-from vgpu_cfg.model.plan.vm_spec import VmSpec
 
 ASKED = "5c0e7a31-9d2b-4f4e-8a60-1b2c3d4e5f60"
 OTHER_ID = "aaaaaaaa-1111-4222-8333-bbbbbbbbbbbb"

@@ -19,9 +19,9 @@ from tests.unit.execution.makers import (
     spec_of,
     statuses,
 )
+from vgpu_cfg.changes.change import NumaPin
+from vgpu_cfg.changes.vm_spec import NewVgpu
 from vgpu_cfg.model.observed.vm import PowerState
-from vgpu_cfg.model.plan.change import NumaPin
-from vgpu_cfg.model.plan.vm_spec import NewVgpu
 
 NODE_0, NODE_1 = "0000:3b:00.0", "0000:af:00.0"
 

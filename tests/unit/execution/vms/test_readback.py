@@ -4,9 +4,7 @@ from typing import Any
 
 import pytest
 
-from vgpu_cfg.execution import describe_spec, missing_from
-from vgpu_cfg.model.observed.vm import PassthroughDevice, VgpuDevice, VirtualDisk, VirtualNic, Vm, VmDetail
-from vgpu_cfg.model.plan.vm_spec import (
+from vgpu_cfg.changes.vm_spec import (
     EditNic,
     GrowDisk,
     NewDisk,
@@ -22,6 +20,8 @@ from vgpu_cfg.model.plan.vm_spec import (
     SetDiskPolicy,
     VmSpec,
 )
+from vgpu_cfg.execution import describe_spec, missing_from
+from vgpu_cfg.model.observed.vm import PassthroughDevice, VgpuDevice, VirtualDisk, VirtualNic, Vm, VmDetail
 
 C40 = "grid_a100-40c"
 PAIR = "Nvidia:2@grid_a100-40c%NVLink"

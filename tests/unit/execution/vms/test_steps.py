@@ -23,10 +23,7 @@ from tests.unit.execution.makers import (
     spec_of,
     statuses,
 )
-from vgpu_cfg.execution import Run, missing_from
-from vgpu_cfg.model.observed.inventory import Inventory
-from vgpu_cfg.model.observed.vm import PowerState, VgpuDevice, VirtualDisk, Vm, VmDetail
-from vgpu_cfg.model.plan.change import (
+from vgpu_cfg.changes.change import (
     RemoveRule,
     RemoveVmGroup,
     SetHostRule,
@@ -35,8 +32,11 @@ from vgpu_cfg.model.plan.change import (
     UpgradeVm,
     VmRef,
 )
-from vgpu_cfg.model.plan.report import Report
-from vgpu_cfg.model.plan.vm_spec import NewVgpu, RemoveDevice, VmSpec
+from vgpu_cfg.changes.report import Report
+from vgpu_cfg.changes.vm_spec import NewVgpu, RemoveDevice, VmSpec
+from vgpu_cfg.execution import Run, missing_from
+from vgpu_cfg.model.observed.inventory import Inventory
+from vgpu_cfg.model.observed.vm import PowerState, VgpuDevice, VirtualDisk, Vm, VmDetail
 from vgpu_cfg.ports import ReadScope
 
 C40 = "grid_a100-40c"

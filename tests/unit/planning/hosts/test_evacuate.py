@@ -19,8 +19,8 @@ from tests.unit.planning.hosts.plans import (
     resolved,
     wanted,
 )
+from vgpu_cfg.changes.host_change import EnterMaintenance
 from vgpu_cfg.model.observed.inventory import Inventory
-from vgpu_cfg.model.plan.host_change import EnterMaintenance
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.hosts.evacuate import hosts_down, plan_evacuation, plan_graphics_pause

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.planning.hosts.plans import MARK, estate, host, kinds, plan
-from vgpu_cfg.model.plan.severity import Severity
+from vgpu_cfg.changes.severity import Severity
 
 AWAY = {"connection": "notResponding", "maintenance": True}
 

@@ -8,11 +8,9 @@ from typing import Any
 import pytest
 
 from tests.unit.planning.privileges.needed import needed_privileges
-from vgpu_cfg.model.desired import DesiredPlan
-from vgpu_cfg.model.observed.inventory import Inventory, VCenter
-from vgpu_cfg.model.plan import host_change
-from vgpu_cfg.model.plan.base import VmRef
-from vgpu_cfg.model.plan.change import (
+from vgpu_cfg.changes import host_change
+from vgpu_cfg.changes.base import VmRef
+from vgpu_cfg.changes.change import (
     Change,
     ChangeHost,
     ChangeNetwork,
@@ -29,7 +27,7 @@ from vgpu_cfg.model.plan.change import (
     ShutDownHost,
     Subject,
 )
-from vgpu_cfg.model.plan.host_change import (
+from vgpu_cfg.changes.host_change import (
     EditSwitch,
     EsxcliWrite,
     GraphicsWrite,
@@ -45,7 +43,9 @@ from vgpu_cfg.model.plan.host_change import (
     SwitchWrite,
     VmknicWrite,
 )
-from vgpu_cfg.model.plan.vm_move import Destination, RelocateVm
+from vgpu_cfg.changes.vm_move import Destination, RelocateVm
+from vgpu_cfg.model.desired import DesiredPlan
+from vgpu_cfg.model.observed.inventory import Inventory, VCenter
 from vgpu_cfg.planning.privileges.of_changes import needs_of_changes
 
 NOON = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)

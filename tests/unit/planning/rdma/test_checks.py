@@ -8,9 +8,9 @@ import pytest
 
 from tests.unit.planning.desired_plans import plan_for, planned, vm
 from tests.unit.planning.hosts.plans import NIC, estate, host
+from vgpu_cfg.changes.change import Change, CreateVm, Impact, Plan, ReconfigureVm
+from vgpu_cfg.changes.vm_spec import EditNic, NewPvrdmaNic, NewSriovNic
 from vgpu_cfg.model.guests.addresses import ADDRESSES_KEY
-from vgpu_cfg.model.plan.change import Change, CreateVm, Impact, Plan, ReconfigureVm
-from vgpu_cfg.model.plan.vm_spec import EditNic, NewPvrdmaNic, NewSriovNic
 from vgpu_cfg.model.rdma import network_mtu
 
 DVS = {"name": "dvs-roce", "uplinks": ["vmnic2"], "switch_uuid": "50 0f"}

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from vgpu_cfg.changes.change import Impact
+from vgpu_cfg.changes.host_change import HostWrite
 from vgpu_cfg.model.desired import DesiredHosts
-from vgpu_cfg.model.plan.change import Impact
-from vgpu_cfg.model.plan.host_change import HostWrite
 from vgpu_cfg.planning.host_settings.entry import DesiredSetting, HostSetting, HostView, Reading
 
 _ABOUT_ALL = ("test_situations", "test_table")

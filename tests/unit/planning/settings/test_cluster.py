@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from tests.unit.planning.settings.views import hosts
+from vgpu_cfg.changes.change import SetClusterOption, SetVCenterOption
 from vgpu_cfg.model.desired import DesiredHosts, DesiredPlan
 from vgpu_cfg.model.observed.inventory import Inventory
-from vgpu_cfg.model.plan.change import SetClusterOption, SetVCenterOption
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.host_settings.cluster import plan_cluster_options
 

@@ -9,10 +9,10 @@ import pytest
 
 from tests.unit.planning.settings.situations import Case, Situation, wish_of
 from tests.unit.planning.settings.views import gpu, hosts, view
+from vgpu_cfg.changes.change import Impact
+from vgpu_cfg.changes.host_change import EsxcliWrite
 from vgpu_cfg.model.observed.graphics import GraphicsType
 from vgpu_cfg.model.observed.host_facts import FactGroup, SoftwarePackage
-from vgpu_cfg.model.plan.change import Impact
-from vgpu_cfg.model.plan.host_change import EsxcliWrite
 from vgpu_cfg.planning.host_settings.gpus.driver import DriverFacts, driver_facts
 from vgpu_cfg.planning.host_settings.table import setting
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from tests.unit.planning.settings.situations import Case, Situation
 from tests.unit.planning.settings.views import hosts, view
+from vgpu_cfg.changes.host_change import EsxcliWrite
 from vgpu_cfg.model.observed.host_facts import FactGroup
-from vgpu_cfg.model.plan.host_change import EsxcliWrite
 from vgpu_cfg.planning.host_settings.entry import needs_of
 from vgpu_cfg.planning.host_settings.nics.firmware_tools import KEY
 from vgpu_cfg.planning.host_settings.nics.nic_firmware import NIC_FIRMWARE

@@ -10,10 +10,10 @@ import pytest
 
 from tests.unit.planning.settings.situations import Case, Situation, wish_of
 from tests.unit.planning.settings.views import NIC, NIC_2, hosts, nic, view
+from vgpu_cfg.changes.change import Impact
+from vgpu_cfg.changes.host_change import ShellWrite
 from vgpu_cfg.model.desired import DesiredHosts
 from vgpu_cfg.model.observed.host_facts import FactGroup, HostMark
-from vgpu_cfg.model.plan.change import Impact
-from vgpu_cfg.model.plan.host_change import ShellWrite
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.host_settings.entry import HostView
 from vgpu_cfg.planning.host_settings.nics.nic_firmware import MLXCONFIG, firmware_word, is_same_word

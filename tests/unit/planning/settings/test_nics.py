@@ -9,11 +9,11 @@ import pytest
 
 from tests.unit.planning.settings.situations import Case, Situation, wish_of
 from tests.unit.planning.settings.views import GPU, NIC, NIC_2, hosts, nic, view
+from vgpu_cfg.changes.change import Impact
+from vgpu_cfg.changes.host_change import PassthroughDevice, PassthroughWrite, ShellWrite
 from vgpu_cfg.model.desired import DesiredHosts
 from vgpu_cfg.model.observed.host_facts import FactGroup
 from vgpu_cfg.model.observed.inventory import PciDevice
-from vgpu_cfg.model.plan.change import Impact
-from vgpu_cfg.model.plan.host_change import PassthroughDevice, PassthroughWrite, ShellWrite
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.host_settings.entry import DesiredSetting, HostView
 from vgpu_cfg.planning.host_settings.nics.handed_out import BY_FIRMWARE, nic_names, write_passthrough

@@ -3,7 +3,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from tests.unit.render import host_reports, host_samples, samples
-from vgpu_cfg.model.plan.report import Event, EventKind, OutcomeStatus
+from vgpu_cfg.changes.report import Event, EventKind, OutcomeStatus
 from vgpu_cfg.render.markdown.as_run import render_as_run
 from vgpu_cfg.render.views.run.run_steps import steps_done
 

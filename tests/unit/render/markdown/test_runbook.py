@@ -8,9 +8,7 @@ import pytest
 
 from tests.unit.render import guest_samples, host_samples, samples
 from tests.unit.render.settings_samples import VIEWS, lookup
-from vgpu_cfg.model.observed.inventory import Datastore, Folder, Host
-from vgpu_cfg.model.observed.vm import Vm
-from vgpu_cfg.model.plan.change import (
+from vgpu_cfg.changes.change import (
     Change,
     Edit,
     MakeFromScratch,
@@ -23,7 +21,7 @@ from vgpu_cfg.model.plan.change import (
     VmOverride,
     VmRef,
 )
-from vgpu_cfg.model.plan.host_change import (
+from vgpu_cfg.changes.host_change import (
     EditSwitch,
     EsxcliWrite,
     GraphicsWrite,
@@ -35,7 +33,7 @@ from vgpu_cfg.model.plan.host_change import (
     SettingTarget,
     ShellWrite,
 )
-from vgpu_cfg.model.plan.vm_spec import (
+from vgpu_cfg.changes.vm_spec import (
     EditNic,
     GrowDisk,
     NewDisk,
@@ -47,6 +45,8 @@ from vgpu_cfg.model.plan.vm_spec import (
     RemoveDevice,
     VmSpec,
 )
+from vgpu_cfg.model.observed.inventory import Datastore, Folder, Host
+from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.planning.host_settings.table import SETTINGS, setting
 from vgpu_cfg.planning.upkeep.cordon import cordon_host
 from vgpu_cfg.planning.vms.relocate import relocation, rename, to_folder

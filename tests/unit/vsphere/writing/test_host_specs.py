@@ -8,9 +8,9 @@ import pytest
 from pyVmomi import VmomiSupport, vim
 
 from tests.unit.vsphere.soap_answers import serialized
+from vgpu_cfg.changes.host_change import GraphicsWrite, PassthroughDevice, PassthroughWrite
 from vgpu_cfg.errors import NotFound, NotOffered
 from vgpu_cfg.model.observed.graphics import AssignmentPolicy, GraphicsType
-from vgpu_cfg.model.plan.host_change import GraphicsWrite, PassthroughDevice, PassthroughWrite
 from vgpu_cfg.model.vgpu import VgpuMode
 from vgpu_cfg.vsphere.writing.host_specs import (
     as_type_of,

@@ -8,10 +8,8 @@ import pytest
 from pyVmomi import VmomiSupport, vim, vmodl
 
 from tests.unit.vsphere.scripted import content, item, no_method, reading, session_on, typed
-from vgpu_cfg.errors import NotFound, NotOffered, NotPermitted, StalePlan, VCenterError, VersionTooOld
-from vgpu_cfg.model.observed.graphics import GraphicsType
-from vgpu_cfg.model.plan.change import SetClusterOption, SetVCenterOption, Subject
-from vgpu_cfg.model.plan.host_change import (
+from vgpu_cfg.changes.change import SetClusterOption, SetVCenterOption, Subject
+from vgpu_cfg.changes.host_change import (
     EnterMaintenance,
     EsxcliWrite,
     GraphicsWrite,
@@ -24,6 +22,8 @@ from vgpu_cfg.model.plan.host_change import (
     RulesetWrite,
     ShellWrite,
 )
+from vgpu_cfg.errors import NotFound, NotOffered, NotPermitted, StalePlan, VCenterError, VersionTooOld
+from vgpu_cfg.model.observed.graphics import GraphicsType
 from vgpu_cfg.model.vgpu import VgpuMode
 from vgpu_cfg.vsphere.writing.host_writer import VSAN_ACTIONS, VCenterHostWriter
 

@@ -8,9 +8,8 @@ import pytest
 from pyVmomi import VmomiSupport, vim
 
 from tests.unit.vsphere.soap_answers import serialized
-from vgpu_cfg.errors import NotFound, VCenterError
-from vgpu_cfg.model.plan.change import CloneFrom, CreateVm, Location, MakeFromScratch, Subject, VmRef
-from vgpu_cfg.model.plan.vm_spec import (
+from vgpu_cfg.changes.change import CloneFrom, CreateVm, Location, MakeFromScratch, Subject, VmRef
+from vgpu_cfg.changes.vm_spec import (
     DeviceEdit,
     EditNic,
     GrowDisk,
@@ -27,6 +26,7 @@ from vgpu_cfg.model.plan.vm_spec import (
     SetDiskPolicy,
     VmSpec,
 )
+from vgpu_cfg.errors import NotFound, VCenterError
 from vgpu_cfg.vsphere.writing.devices import device_specs, needs_current
 from vgpu_cfg.vsphere.writing.specs import clone_spec, config_spec, needed_api, scratch_spec
 

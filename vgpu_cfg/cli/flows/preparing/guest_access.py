@@ -28,9 +28,9 @@ from vgpu_cfg.settings.plan_keys import (
 from vgpu_cfg.settings.secrets import expiry_of
 
 if TYPE_CHECKING:
+    from vgpu_cfg.changes.change import Plan
     from vgpu_cfg.cli.compose import Estate
     from vgpu_cfg.execution import GuestTools
-    from vgpu_cfg.model.plan.change import Plan
     from vgpu_cfg.planning.findings.options import PlanOptions
     from vgpu_cfg.ports import GuestShells
     from vgpu_cfg.settings.connection import Connection

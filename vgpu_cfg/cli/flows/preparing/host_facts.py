@@ -36,10 +36,10 @@ from vgpu_cfg.settings.remembering import remember_days
 from vgpu_cfg.settings.secrets import SecretStore
 
 if TYPE_CHECKING:
+    from vgpu_cfg.changes.change import Plan
     from vgpu_cfg.cli.compose import Estate
     from vgpu_cfg.execution import HostTools, RunLocks
     from vgpu_cfg.model.observed.host_facts import ShellFacts
-    from vgpu_cfg.model.plan.change import Plan
     from vgpu_cfg.model.plan_file import AccessEntry
     from vgpu_cfg.planning.host_settings.entry import HostView
     from vgpu_cfg.ports import HostShells, InventoryReader

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 from vgpu_cfg.settings.folders import state_folder
 
 if TYPE_CHECKING:
+    from vgpu_cfg.changes.change import Plan
     from vgpu_cfg.cli.compose import Estate
     from vgpu_cfg.execution import JournalCopy, RunLocks, RunRecord
     from vgpu_cfg.model.observed.inventory import Inventory
     from vgpu_cfg.model.occasion import Occasion
-    from vgpu_cfg.model.plan.change import Plan
 
 
 @contextmanager

@@ -62,12 +62,12 @@ _OF_VMS_ALONE = frozenset(
 """Changes that are seen at the VM, and at the host that it is on."""
 
 if TYPE_CHECKING:
+    from vgpu_cfg.changes.change import Canary, Plan
+    from vgpu_cfg.changes.report import Report
     from vgpu_cfg.cli.compose import Estate
     from vgpu_cfg.execution import HostTools, RunLocks
     from vgpu_cfg.model.desired import DesiredPlan
     from vgpu_cfg.model.observed.inventory import Inventory
-    from vgpu_cfg.model.plan.change import Canary, Plan
-    from vgpu_cfg.model.plan.report import Report
     from vgpu_cfg.planning.findings.options import PlanOptions
     from vgpu_cfg.planning.privileges.need import Needed
     from vgpu_cfg.settings.connection import Connection as Server
@@ -239,7 +239,7 @@ class _Applying:
         Nothing is read where all of it are settings of VMs that are off: they were read back one by one, and
         no host shows them. All is read where anything was not done, or may be seen elsewhere.
         """
-        from vgpu_cfg.model.plan.report import OutcomeStatus
+        from vgpu_cfg.changes.report import OutcomeStatus
         from vgpu_cfg.planning.estate.naming import as_named
 
         done = [one.vm_moid for one in report.outcomes if one.status is OutcomeStatus.DONE and one.vm_moid]

@@ -7,18 +7,18 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from vgpu_cfg.changes.report import CanaryResult
 from vgpu_cfg.cli.flows.verify_flow import Wanted, verify_in
 from vgpu_cfg.cli.output.terminal import confirm
 from vgpu_cfg.errors import NotFound, VgpuCfgError
-from vgpu_cfg.model.plan.report import CanaryResult
 from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.model.verification import CheckResult, CheckState
 from vgpu_cfg.planning.canaries.verdict import problems_of, upgraded_hosts
 
 if TYPE_CHECKING:
+    from vgpu_cfg.changes.change import Canary, Plan
     from vgpu_cfg.cli.compose import Estate
     from vgpu_cfg.model.observed.inventory import Inventory
-    from vgpu_cfg.model.plan.change import Canary, Plan
     from vgpu_cfg.render.text.run.progress import RunDisplay
     from vgpu_cfg.settings.secrets import SecretStore
 

@@ -6,15 +6,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from vgpu_cfg.changes.report import Report, Rollback
 from vgpu_cfg.cli.output import show
 from vgpu_cfg.errors import VgpuCfgError
-from vgpu_cfg.model.plan.report import Report, Rollback
 from vgpu_cfg.planning.locks import change_locks
 
 if TYPE_CHECKING:
+    from vgpu_cfg.changes.change import Plan
     from vgpu_cfg.execution import Journal, RunLocks
     from vgpu_cfg.model.observed.inventory import Inventory
-    from vgpu_cfg.model.plan.change import Plan
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from vgpu_cfg.changes.report import Event, OutcomeStatus, Report
 from vgpu_cfg.cli.flows.preparing.guest_access import GuestSecrets
 from vgpu_cfg.cli.flows.preparing.privileges import refuse_missing
 from vgpu_cfg.cli.flows.preparing.recorded import recorded_run
@@ -20,16 +21,15 @@ from vgpu_cfg.cli.options.shared import CommandOptions, OutputFormat
 from vgpu_cfg.cli.output import show
 from vgpu_cfg.cli.output.terminal import confirm
 from vgpu_cfg.errors import Interrupted, NobodyToAsk, NotConfirmed, VgpuCfgError
-from vgpu_cfg.model.plan.report import Event, OutcomeStatus, Report
 from vgpu_cfg.model.runs import OnFailure
 from vgpu_cfg.settings.journals import journal_settings
 
 if TYPE_CHECKING:
+    from vgpu_cfg.changes.change import Canary, Plan
     from vgpu_cfg.cli.compose import Estate
     from vgpu_cfg.execution import HostTools, RunLocks
     from vgpu_cfg.model.observed.inventory import Inventory
     from vgpu_cfg.model.occasion import Occasion
-    from vgpu_cfg.model.plan.change import Canary, Plan
     from vgpu_cfg.planning.privileges.need import Needed
     from vgpu_cfg.render.text.run.progress import RunDisplay
 

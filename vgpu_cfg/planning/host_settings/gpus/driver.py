@@ -14,12 +14,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from vgpu_cfg.changes.change import Impact
+from vgpu_cfg.changes.host_change import HostWrite
 from vgpu_cfg.model.desired import DesiredHosts
 from vgpu_cfg.model.observed.graphics import GraphicsType
 from vgpu_cfg.model.observed.host_facts import FactGroup, SoftwarePackage
 from vgpu_cfg.model.observed.inventory import Host
-from vgpu_cfg.model.plan.change import Impact
-from vgpu_cfg.model.plan.host_change import HostWrite
 from vgpu_cfg.planning.host_settings.entry import DesiredSetting, HostSetting, HostView, Instructions, Reading
 from vgpu_cfg.planning.host_settings.packages import NONE, STAGED, WantedPackage, is_staged, is_wanted_package
 

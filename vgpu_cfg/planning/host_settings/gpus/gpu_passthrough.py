@@ -13,10 +13,10 @@ import shlex
 from collections.abc import Iterable
 from dataclasses import replace
 
+from vgpu_cfg.changes.change import Impact
+from vgpu_cfg.changes.host_change import ShellWrite
 from vgpu_cfg.model.desired import DesiredHosts
 from vgpu_cfg.model.observed.inventory import Gpu, Host, PciDevice
-from vgpu_cfg.model.plan.change import Impact
-from vgpu_cfg.model.plan.host_change import ShellWrite
 from vgpu_cfg.model.plan_values import GpuUse
 from vgpu_cfg.model.wording import is_at_least
 from vgpu_cfg.planning.findings.codes import Code

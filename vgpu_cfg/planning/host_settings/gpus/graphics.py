@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from vgpu_cfg.changes.change import Impact
+from vgpu_cfg.changes.host_change import EsxcliWrite, GraphicsWrite, HostWrite
 from vgpu_cfg.model.desired import DesiredHosts
 from vgpu_cfg.model.observed.graphics import AssignmentPolicy, GraphicsType
 from vgpu_cfg.model.observed.host_facts import FactGroup
 from vgpu_cfg.model.observed.inventory import Gpu, Host
-from vgpu_cfg.model.plan.change import Impact
-from vgpu_cfg.model.plan.host_change import EsxcliWrite, GraphicsWrite, HostWrite
 from vgpu_cfg.model.plan_values import GpuUse
 from vgpu_cfg.model.vgpu import VgpuMode
 from vgpu_cfg.planning.host_settings.entry import (

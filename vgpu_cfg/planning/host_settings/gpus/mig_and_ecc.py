@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from vgpu_cfg.changes.change import Impact
+from vgpu_cfg.changes.host_change import HostWrite, ShellWrite
 from vgpu_cfg.model.desired import DesiredHosts
 from vgpu_cfg.model.observed.host_facts import FactGroup
 from vgpu_cfg.model.observed.inventory import Host
-from vgpu_cfg.model.plan.change import Impact
-from vgpu_cfg.model.plan.host_change import HostWrite, ShellWrite
 from vgpu_cfg.model.vgpu import Sharing
 from vgpu_cfg.model.wording import is_at_least
 from vgpu_cfg.planning.findings.codes import Code

@@ -19,11 +19,11 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from vgpu_cfg.changes.change import Impact
+from vgpu_cfg.changes.host_change import EsxcliWrite, HostWrite, ModuleWrite
 from vgpu_cfg.model.desired import DesiredHosts
 from vgpu_cfg.model.observed.host_facts import FactGroup
 from vgpu_cfg.model.observed.inventory import Gpu
-from vgpu_cfg.model.plan.change import Impact
-from vgpu_cfg.model.plan.host_change import EsxcliWrite, HostWrite, ModuleWrite
 from vgpu_cfg.model.plan_file import HostGpuEntry
 from vgpu_cfg.model.plan_values import SchedulerPolicy
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode

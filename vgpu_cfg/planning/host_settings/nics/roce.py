@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from vgpu_cfg.changes.change import Impact
+from vgpu_cfg.changes.host_change import HostWrite, ModuleWrite
 from vgpu_cfg.model.desired import DesiredHosts
 from vgpu_cfg.model.observed.host_facts import FactGroup
-from vgpu_cfg.model.plan.change import Impact
-from vgpu_cfg.model.plan.host_change import HostWrite, ModuleWrite
 from vgpu_cfg.model.plan_file import RoceEntry
 from vgpu_cfg.model.plan_values import NicUse
 from vgpu_cfg.model.wording import listed

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from vgpu_cfg.catalog import Catalog, ProfileEntry
+from vgpu_cfg.changes.severity import Severity
 from vgpu_cfg.model.desired import DesiredVm
 from vgpu_cfg.model.observed.inventory import Host
-from vgpu_cfg.model.plan.severity import Severity
 from vgpu_cfg.model.plan_file import GpuEntry
 from vgpu_cfg.model.wording import is_at_least, listed
 from vgpu_cfg.planning.capacity.host_capacity import CapacityReader

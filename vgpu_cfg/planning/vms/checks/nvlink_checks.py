@@ -11,11 +11,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from vgpu_cfg.catalog import Board, Catalog, ProfileEntry
+from vgpu_cfg.changes.change import Subject
+from vgpu_cfg.changes.severity import Severity
 from vgpu_cfg.model.desired import ScratchSource
 from vgpu_cfg.model.observed.inventory import Host
 from vgpu_cfg.model.observed.vm import Vm
-from vgpu_cfg.model.plan.change import Subject
-from vgpu_cfg.model.plan.severity import Severity
 from vgpu_cfg.model.plan_file import GpuEntry
 from vgpu_cfg.model.wording import counted, is_at_least, listed
 from vgpu_cfg.planning.capacity.peer_groups import group_of

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
+from vgpu_cfg.changes.change import Subject
+from vgpu_cfg.changes.severity import Severity
 from vgpu_cfg.model.desired import DesiredPower, DesiredVm, TemplateSource
 from vgpu_cfg.model.observed.graphics import GraphicsType
 from vgpu_cfg.model.observed.inventory import Datastore, Host
 from vgpu_cfg.model.observed.vm import AFFINITY_KEY
-from vgpu_cfg.model.plan.change import Subject
-from vgpu_cfg.model.plan.severity import Severity
 from vgpu_cfg.model.plan_values import NumaPolicy, Spread
 from vgpu_cfg.model.wording import counted, gib, is_at_least, listed, node_list, whole_gib
 from vgpu_cfg.planning.capacity.host_capacity import Claim

@@ -12,6 +12,14 @@ from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from types import MappingProxyType
 
+from vgpu_cfg.changes.change import Edit
+from vgpu_cfg.changes.vm_spec import (
+    DeviceEdit,
+    NewDynamicPassthrough,
+    NewPassthrough,
+    NewVgpu,
+    RemoveDevice,
+)
 from vgpu_cfg.model.observed.vm import (
     DvxDevice,
     PassthroughDevice,
@@ -19,14 +27,6 @@ from vgpu_cfg.model.observed.vm import (
     VgpuDevice,
     VirtualNic,
     VmDetail,
-)
-from vgpu_cfg.model.plan.change import Edit
-from vgpu_cfg.model.plan.vm_spec import (
-    DeviceEdit,
-    NewDynamicPassthrough,
-    NewPassthrough,
-    NewVgpu,
-    RemoveDevice,
 )
 from vgpu_cfg.planning.vms.lookup.gpu_match import staying_groups
 from vgpu_cfg.planning.vms.lookup.vendor_groups import is_of_peers

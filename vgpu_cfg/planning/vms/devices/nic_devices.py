@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from vgpu_cfg.changes.change import Edit
+from vgpu_cfg.changes.vm_spec import NewDynamicPassthrough, NewPassthrough, NewSriovNic, RemoveDevice
 from vgpu_cfg.model.observed.inventory import Host, PciDevice
 from vgpu_cfg.model.observed.vm import VirtualNic, VmDetail
-from vgpu_cfg.model.plan.change import Edit
-from vgpu_cfg.model.plan.vm_spec import NewDynamicPassthrough, NewPassthrough, NewSriovNic, RemoveDevice
 from vgpu_cfg.planning.capacity.nic_needs import host_functions, is_matching
 from vgpu_cfg.planning.vms.lookup.nic_match import FunctionDevice, need_of, pair_functions, single_functions
 from vgpu_cfg.planning.vms.lookup.wanted import NewFunction, PlannedFunction, WantedFunction

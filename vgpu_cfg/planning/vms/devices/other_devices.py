@@ -9,10 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from vgpu_cfg.model.desired import DesiredDisk, DesiredDiskGrowth, DesiredNewDisk
-from vgpu_cfg.model.observed.vm import VirtualNic, VmDetail
-from vgpu_cfg.model.plan.change import Edit
-from vgpu_cfg.model.plan.vm_spec import (
+from vgpu_cfg.changes.change import Edit
+from vgpu_cfg.changes.vm_spec import (
     EditNic,
     GrowDisk,
     NewDisk,
@@ -21,6 +19,8 @@ from vgpu_cfg.model.plan.vm_spec import (
     PolicyRef,
     RemoveDevice,
 )
+from vgpu_cfg.model.desired import DesiredDisk, DesiredDiskGrowth, DesiredNewDisk
+from vgpu_cfg.model.observed.vm import VirtualNic, VmDetail
 from vgpu_cfg.model.wording import gib
 from vgpu_cfg.planning.capacity.nic_functions import SRIOV
 from vgpu_cfg.planning.estate.disks import OwnedDisks

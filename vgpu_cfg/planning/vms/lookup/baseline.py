@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
+from vgpu_cfg.changes.severity import Severity
 from vgpu_cfg.model.observed.inventory import Host, Inventory
 from vgpu_cfg.model.observed.vm import AFFINITY_KEY, Vm
-from vgpu_cfg.model.plan.severity import Severity
 from vgpu_cfg.planning.capacity.host_capacity import CapacityReader, Claim, HostCapacity
 from vgpu_cfg.planning.capacity.numa import nodes_of_affinity
 from vgpu_cfg.planning.findings.codes import Code

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from vgpu_cfg.catalog import Board
+from vgpu_cfg.changes.vm_spec import NicBacking
 from vgpu_cfg.model.desired import DesiredVm, ScratchSource, TemplateSource
 from vgpu_cfg.model.observed.inventory import (
     Cluster,
@@ -16,7 +17,6 @@ from vgpu_cfg.model.observed.inventory import (
     StoragePolicy,
 )
 from vgpu_cfg.model.observed.vm import Vm, VmDetail
-from vgpu_cfg.model.plan.vm_spec import NicBacking
 from vgpu_cfg.model.plan_file import GpuEntry
 from vgpu_cfg.model.wording import is_at_least, listed
 from vgpu_cfg.planning.estate.disks import Layout, OwnedDisks, own_datastores, owned_disks

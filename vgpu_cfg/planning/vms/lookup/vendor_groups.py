@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from vgpu_cfg.changes.vm_spec import NewDynamicPassthrough
 from vgpu_cfg.model.observed.inventory import VGPU_PART, DeviceGroupInfo, GroupPart, Host
-from vgpu_cfg.model.plan.vm_spec import NewDynamicPassthrough
 from vgpu_cfg.planning.capacity.nic_needs import host_functions, is_matching
 from vgpu_cfg.planning.vms.lookup.nic_match import need_of
 from vgpu_cfg.planning.vms.lookup.wanted import PlannedFunction, WantedFunction

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from vgpu_cfg.model.desired import DesiredFunction
-from vgpu_cfg.model.observed.vm import VmDetail
-from vgpu_cfg.model.plan.vm_spec import (
+from vgpu_cfg.changes.vm_spec import (
     NewDynamicPassthrough,
     NewPassthrough,
     NewSriovNic,
     NewVgpu,
     NicBacking,
 )
+from vgpu_cfg.model.desired import DesiredFunction
+from vgpu_cfg.model.observed.vm import VmDetail
 
 VMXNET3 = "vmxnet3"
 PVRDMA = "pvrdma"

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from vgpu_cfg.changes.change import Edit
+from vgpu_cfg.changes.vm_spec import DeviceEdit, PolicyRef, RemoveDevice, VmSpec
 from vgpu_cfg.model.observed.tags import Tag
 from vgpu_cfg.model.observed.vm import SettingValue
-from vgpu_cfg.model.plan.change import Edit
-from vgpu_cfg.model.plan.vm_spec import DeviceEdit, PolicyRef, RemoveDevice, VmSpec
 from vgpu_cfg.planning.vms.settings.device_leaves import device_leaves, group_leaves
 from vgpu_cfg.planning.vms.settings.setting import Carrier, Topic, VmSetting, wire_text
 

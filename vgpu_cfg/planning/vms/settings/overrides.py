@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from vgpu_cfg.changes.change import SetOverrides, Subject, VmOverride, VmRef
 from vgpu_cfg.model.observed.inventory import Cluster
-from vgpu_cfg.model.plan.change import SetOverrides, Subject, VmOverride, VmRef
 from vgpu_cfg.planning.vms.settings.edits import ClusterEdit
 
 

@@ -9,7 +9,7 @@ from typing import assert_never
 
 from rich.text import Text
 
-from vgpu_cfg.model.plan.change import (
+from vgpu_cfg.changes.change import (
     AwaitCustomization,
     Change,
     ChangeHost,
@@ -48,7 +48,7 @@ from vgpu_cfg.model.plan.change import (
     StageGuest,
     UpgradeVm,
 )
-from vgpu_cfg.model.plan.host_change import EditSwitch, MakeSwitch, SetPortgroup
+from vgpu_cfg.changes.host_change import EditSwitch, MakeSwitch, SetPortgroup
 from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.planning.vms.settings.edits import extra_config_path
 from vgpu_cfg.planning.vms.settings.setting import Topic

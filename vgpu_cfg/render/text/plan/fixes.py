@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from rich.text import Text
 
-from vgpu_cfg.model.plan.suggestion import Fix, FixKind, Suggestion
+from vgpu_cfg.changes.suggestion import Fix, FixKind, Suggestion
 from vgpu_cfg.model.wording import counted
 from vgpu_cfg.render.layout.lines import fold, hanging
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from rich.text import Text
 
-from vgpu_cfg.model.plan.change import (
+from vgpu_cfg.changes.change import (
     Change,
     ChangeHost,
     ColdBootHost,

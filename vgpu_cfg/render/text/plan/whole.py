@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from rich.text import Text
 
+from vgpu_cfg.changes.change import Canary, DestroyVm, Plan
+from vgpu_cfg.changes.severity import Severity
 from vgpu_cfg.model.occasion import NO_OCCASION, Occasion
-from vgpu_cfg.model.plan.change import Canary, DestroyVm, Plan
-from vgpu_cfg.model.plan.severity import Severity
 from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.model.wording import counted
 from vgpu_cfg.planning.findings.codes import Code

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rich.text import Text
 
-from vgpu_cfg.model.plan.report import Rollback
+from vgpu_cfg.changes.report import Rollback
 from vgpu_cfg.model.wording import counted
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.render.layout.lines import hanging

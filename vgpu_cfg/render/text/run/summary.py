@@ -8,9 +8,9 @@ from collections.abc import Collection, Mapping, Sequence
 
 from rich.text import Text
 
+from vgpu_cfg.changes.change import Change, DestroyVm, ManualStep, Plan
+from vgpu_cfg.changes.report import Outcome, OutcomeStatus, Report
 from vgpu_cfg.model.observed.inventory import Inventory
-from vgpu_cfg.model.plan.change import Change, DestroyVm, ManualStep, Plan
-from vgpu_cfg.model.plan.report import Outcome, OutcomeStatus, Report
 from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.render.layout.commands import proofs
 from vgpu_cfg.render.layout.lines import (

@@ -8,8 +8,7 @@ from typing import Self
 
 from rich.text import Text
 
-from vgpu_cfg.model.observed.inventory import Host, Inventory
-from vgpu_cfg.model.plan.change import (
+from vgpu_cfg.changes.change import (
     Change,
     Edit,
     ExitMaintenance,
@@ -19,7 +18,8 @@ from vgpu_cfg.model.plan.change import (
     RelocateVm,
     SetCordon,
 )
-from vgpu_cfg.model.plan.report import OutcomeStatus, Report
+from vgpu_cfg.changes.report import OutcomeStatus, Report
+from vgpu_cfg.model.observed.inventory import Host, Inventory
 from vgpu_cfg.planning.vms.lookup.moving import running_vms
 from vgpu_cfg.render.layout.commands import command
 from vgpu_cfg.render.layout.lines import fold, hanging

@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from typing import assert_never
 
 from vgpu_cfg.catalog import Catalog
+from vgpu_cfg.changes.change import Plan
 from vgpu_cfg.model.observed.inventory import Connection, Inventory
 from vgpu_cfg.model.observed.vm import PowerState
-from vgpu_cfg.model.plan.change import Plan
 from vgpu_cfg.planning.pool.outlook import after_plan
 from vgpu_cfg.planning.upkeep.absence import Absence, Absent, Death, Going, How
 from vgpu_cfg.planning.upkeep.away import Away, AwayCluster, AwayGpu, AwayHost, AwayNic, without

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from vgpu_cfg.catalog import Catalog
-from vgpu_cfg.model.observed.inventory import Inventory
-from vgpu_cfg.model.plan.change import (
+from vgpu_cfg.changes.change import (
     Change,
     CreateVm,
     DestroyVm,
@@ -19,6 +18,7 @@ from vgpu_cfg.model.plan.change import (
     RelocateVm,
     RenameVm,
 )
+from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.planning.pool.outlook import after_plan
 from vgpu_cfg.render.views.pictures.estate_map import EstateMap, MapHost, MapTotals, MapVm, view_map
 from vgpu_cfg.render.views.plan.whole import BLOCKED, host_efforts

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from vgpu_cfg.model.plan.change import DestroyVm, Impact, Plan, RelocateVm, Subject
-from vgpu_cfg.model.plan.disturbed import Experience
+from vgpu_cfg.changes.change import DestroyVm, Impact, Plan, RelocateVm, Subject
+from vgpu_cfg.changes.disturbed import Experience
 from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.model.wording import counted
 from vgpu_cfg.render.layout.lines import duration

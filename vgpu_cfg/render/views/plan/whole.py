@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from vgpu_cfg.model.plan.change import (
+from vgpu_cfg.changes.change import (
     AwaitCustomization,
     Canary,
     Change,

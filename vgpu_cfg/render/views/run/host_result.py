@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from vgpu_cfg.model.observed.inventory import Inventory
-from vgpu_cfg.model.plan.change import (
+from vgpu_cfg.changes.change import (
     Change,
     ChangeHost,
     ColdBootHost,
@@ -17,7 +16,8 @@ from vgpu_cfg.model.plan.change import (
     RebootHost,
     ShutDownHost,
 )
-from vgpu_cfg.model.plan.report import Outcome, OutcomeStatus, Report, SettingReading
+from vgpu_cfg.changes.report import Outcome, OutcomeStatus, Report, SettingReading
+from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.wording import counted
 
 _SETTLED = (OutcomeStatus.DONE, OutcomeStatus.NOT_NEEDED)

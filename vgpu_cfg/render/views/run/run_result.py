@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from vgpu_cfg.model.plan.change import (
+from vgpu_cfg.changes.change import (
     Change,
     CreateVm,
     DestroyVm,
@@ -13,7 +13,7 @@ from vgpu_cfg.model.plan.change import (
     SetReservation,
     StageGuest,
 )
-from vgpu_cfg.model.plan.report import OutcomeStatus, Report
+from vgpu_cfg.changes.report import OutcomeStatus, Report
 from vgpu_cfg.model.wording import counted
 from vgpu_cfg.render.views.run.host_result import host_result_counts
 

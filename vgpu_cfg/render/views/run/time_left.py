@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from graphlib import TopologicalSorter
 
-from vgpu_cfg.model.plan.change import Change
-from vgpu_cfg.model.plan.report import Event, EventKind, OutcomeStatus
+from vgpu_cfg.changes.change import Change
+from vgpu_cfg.changes.report import Event, EventKind, OutcomeStatus
 
 _MINUTE = 60
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from vgpu_cfg.model.plan.change import (
+from vgpu_cfg.changes.change import (
     Change,
     DestroyVm,
     EnterMaintenance,
@@ -22,7 +22,7 @@ from vgpu_cfg.model.plan.change import (
     RelocateVm,
     StageGuest,
 )
-from vgpu_cfg.model.plan.report import Outcome, OutcomeStatus, Report
+from vgpu_cfg.changes.report import Outcome, OutcomeStatus, Report
 from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.render.layout.lines import duration
 from vgpu_cfg.render.views.plan.whole import BLOCKED

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from vgpu_cfg.changes.change import Plan, StageGuest
+from vgpu_cfg.changes.report import Outcome, OutcomeStatus, Report
 from vgpu_cfg.model.observed.inventory import Inventory
-from vgpu_cfg.model.plan.change import Plan, StageGuest
-from vgpu_cfg.model.plan.report import Outcome, OutcomeStatus, Report
 from vgpu_cfg.render.views.guest_status import staged_status
 from vgpu_cfg.render.views.status import VmRow, gpus_by_vm, make_row
 

@@ -7,8 +7,8 @@ from datetime import datetime
 
 from pydantic import Field
 
+from vgpu_cfg.changes.base import Subject
 from vgpu_cfg.model.frozen import Frozen
-from vgpu_cfg.model.plan.base import Subject
 
 
 class Difference(Frozen):

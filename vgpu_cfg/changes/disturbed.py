@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from vgpu_cfg.changes.base import Subject
 from vgpu_cfg.model.approvals import Approval
 from vgpu_cfg.model.frozen import Frozen
-from vgpu_cfg.model.plan.base import Subject
 
 
 class Experience(StrEnum):

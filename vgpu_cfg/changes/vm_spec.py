@@ -7,9 +7,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from vgpu_cfg.changes.base import is_nothing
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.observed.vm import SettingValue
-from vgpu_cfg.model.plan.base import is_nothing
 
 
 class NewVgpu(Frozen):

@@ -7,8 +7,8 @@ from typing import Literal
 
 from pydantic import Field
 
+from vgpu_cfg.changes.base import ChangeBase, VmRef, is_nothing
 from vgpu_cfg.model.frozen import Frozen
-from vgpu_cfg.model.plan.base import ChangeBase, VmRef, is_nothing
 
 
 class RenameVm(ChangeBase):

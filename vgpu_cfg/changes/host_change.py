@@ -12,9 +12,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from vgpu_cfg.changes.base import ChangeBase, is_nothing
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.observed.graphics import AssignmentPolicy, GraphicsType
-from vgpu_cfg.model.plan.base import ChangeBase, is_nothing
 from vgpu_cfg.model.vgpu import VgpuMode
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from vgpu_cfg.changes.base import Impact
+from vgpu_cfg.changes.host_change import HostRef
 from vgpu_cfg.model.frozen import Frozen
-from vgpu_cfg.model.plan.base import Impact
-from vgpu_cfg.model.plan.host_change import HostRef
 
 
 class UnknownSetting(Frozen):

@@ -16,15 +16,10 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
-from vgpu_cfg.model.desired import DesiredPlan
-from vgpu_cfg.model.frozen import Frozen
-from vgpu_cfg.model.guests.guest import GuestSpec
-from vgpu_cfg.model.observed.tags import Tag
-from vgpu_cfg.model.observed.vm import SettingValue
-from vgpu_cfg.model.plan.base import ChangeBase, Edit, Impact, Subject, VmRef, is_nothing
-from vgpu_cfg.model.plan.customization import Customization
-from vgpu_cfg.model.plan.disturbed import Disturbed
-from vgpu_cfg.model.plan.host_change import (
+from vgpu_cfg.changes.base import ChangeBase, Edit, Impact, Subject, VmRef, is_nothing
+from vgpu_cfg.changes.customization import Customization
+from vgpu_cfg.changes.disturbed import Disturbed
+from vgpu_cfg.changes.host_change import (
     ChangeHost,
     ChangeNetwork,
     ColdBootHost,
@@ -39,11 +34,16 @@ from vgpu_cfg.model.plan.host_change import (
     SetVCenterOption,
     ShutDownHost,
 )
-from vgpu_cfg.model.plan.lost import LostHost
-from vgpu_cfg.model.plan.severity import Severity
-from vgpu_cfg.model.plan.unknown import UnknownHost
-from vgpu_cfg.model.plan.vm_move import Destination, MoveVmToFolder, RelocateVm, RenameVm
-from vgpu_cfg.model.plan.vm_spec import VmSpec
+from vgpu_cfg.changes.lost import LostHost
+from vgpu_cfg.changes.severity import Severity
+from vgpu_cfg.changes.unknown import UnknownHost
+from vgpu_cfg.changes.vm_move import Destination, MoveVmToFolder, RelocateVm, RenameVm
+from vgpu_cfg.changes.vm_spec import VmSpec
+from vgpu_cfg.model.desired import DesiredPlan
+from vgpu_cfg.model.frozen import Frozen
+from vgpu_cfg.model.guests.guest import GuestSpec
+from vgpu_cfg.model.observed.tags import Tag
+from vgpu_cfg.model.observed.vm import SettingValue
 from vgpu_cfg.model.reservations import Reservation
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode
 

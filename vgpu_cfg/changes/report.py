@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from vgpu_cfg.changes.change import Change, DestroyVm, Diagnostic, Subject
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.moments import Moment
 from vgpu_cfg.model.occasion import Occasion
-from vgpu_cfg.model.plan.change import Change, DestroyVm, Diagnostic, Subject
 
 
 class OutcomeStatus(StrEnum):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from vgpu_cfg.changes.host_change import HostRef
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.observed.inventory import Connection
 from vgpu_cfg.model.observed.vm import PowerState
-from vgpu_cfg.model.plan.host_change import HostRef
 
 
 class LostVm(Frozen):
