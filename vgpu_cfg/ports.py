@@ -22,8 +22,9 @@ from vgpu_cfg.changes.change import (
     SetRule,
     SetVCenterOption,
 )
-from vgpu_cfg.changes.host_change import BmcRef, HostWrite
-from vgpu_cfg.changes.vm_move import Destination
+from vgpu_cfg.changes.change_host import HostWrite
+from vgpu_cfg.changes.move_vm import Destination
+from vgpu_cfg.changes.restart_host import BmcRef
 from vgpu_cfg.changes.vm_spec import VmSpec
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.guests.guest import GuestBundle, GuestSpec

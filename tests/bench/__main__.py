@@ -30,7 +30,7 @@ from tests.bench.start_up import print_start_up
 from tests.fakes.fake_locks import undisputed
 from tests.plans.estate import PLAN_ID
 from vgpu_cfg.catalog import load_catalog
-from vgpu_cfg.changes.change import Plan
+from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.report import OutcomeStatus
 from vgpu_cfg.cli.compose import LabRunClock
 from vgpu_cfg.execution import Run, RunOptions

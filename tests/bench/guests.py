@@ -10,7 +10,8 @@ from pathlib import Path
 from tests.fakes.fake_locks import undisputed
 from tests.plans.estate import PLAN_ID
 from vgpu_cfg.catalog import load_catalog
-from vgpu_cfg.changes.change import Plan, StageGuest
+from vgpu_cfg.changes.change import StageGuest
+from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.cli.compose import LabRunClock
 from vgpu_cfg.cli.flows.flow import read_for
 from vgpu_cfg.cli.flows.preparing.guest_access import GuestSecrets

@@ -13,7 +13,7 @@ from tests.fakes.fake_locks import undisputed
 from tests.plans.estate import PLAN_ID
 from vgpu_cfg import documents
 from vgpu_cfg.catalog import load_catalog
-from vgpu_cfg.changes.change import Plan
+from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.cli.compose import Estate, LabRunClock
 from vgpu_cfg.cli.flows.flow import read_for
 from vgpu_cfg.cli.flows.preparing.host_facts import host_tools, with_facts, with_shell_facts

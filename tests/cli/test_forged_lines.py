@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.cli.command_line import CommandLine, Ran
-from vgpu_cfg.changes.change import Plan
+from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.lab.state.inventory import (
     Cluster,
     Datacenter,

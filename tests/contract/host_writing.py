@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.contract.vcenters import Desk, VCenter
-from vgpu_cfg.changes.change import ChangeNetwork, SetClusterOption, SetVCenterOption, Subject
+from vgpu_cfg.changes.change import ChangeNetwork, SetClusterOption, SetVCenterOption
+from vgpu_cfg.changes.values import Subject
 from vgpu_cfg.model.observed.host_facts import HostAttribute
 from vgpu_cfg.model.observed.inventory import Host
 from vgpu_cfg.ports import HostWriter, TaskState

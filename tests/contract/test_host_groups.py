@@ -12,7 +12,8 @@ from pyVmomi import vim
 from tests.contract.conftest import Govc
 from tests.contract.test_govc import MakeGovc, served
 from tests.contract.vcenters import Desk, VCenter, fresh
-from vgpu_cfg.changes.change import RemoveRule, RemoveVmGroup, SetHostRule, Subject, VmRef
+from vgpu_cfg.changes.change import RemoveRule, RemoveVmGroup, SetHostRule
+from vgpu_cfg.changes.values import Subject, VmRef
 from vgpu_cfg.model.observed.inventory import Cluster
 from vgpu_cfg.ports import TaskState
 from vgpu_cfg.render.markdown.vms import vm_parts

@@ -17,23 +17,22 @@ from tests.contract.host_writing import (
     vlan_of,
 )
 from tests.contract.vcenters import fresh
-from vgpu_cfg.changes.change import ChangeNetwork, Subject
-from vgpu_cfg.changes.host_change import (
-    EditSwitch,
+from vgpu_cfg.changes.change import ChangeNetwork
+from vgpu_cfg.changes.change_host import (
     EsxcliWrite,
     GraphicsWrite,
     HostWrite,
     LicenceWrite,
-    MakeSwitch,
     ModuleWrite,
     OptionWrite,
     PassthroughDevice,
     PassthroughWrite,
     RulesetWrite,
-    SetPortgroup,
     SwitchWrite,
     VmknicWrite,
 )
+from vgpu_cfg.changes.change_network import EditSwitch, MakeSwitch, SetPortgroup
+from vgpu_cfg.changes.values import Subject
 from vgpu_cfg.errors import NotFound, NotOffered, VCenterError
 from vgpu_cfg.model.observed.graphics import GraphicsType
 from vgpu_cfg.model.observed.host_facts import HostAttribute

@@ -14,7 +14,7 @@ from tests.contract.vcenters import Desk, VCenter, lab_vcenter
 from tests.fakes.fake_locks import undisputed
 from tests.unit.planning.privileges.needed import needed_privileges
 from vgpu_cfg.catalog import load_catalog
-from vgpu_cfg.changes.change import Plan
+from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.report import Report
 from vgpu_cfg.cli.compose import Estate, LabRunClock
 from vgpu_cfg.cli.flows.preparing.host_facts import host_tools, with_facts

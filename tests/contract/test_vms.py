@@ -9,17 +9,10 @@ import pytest
 from pyVmomi import vim
 
 from tests.contract.vcenters import Desk, FixedClock, VCenter, fresh, lab_vcenter, location_on
-from vgpu_cfg.changes.change import (
-    CloneFrom,
-    CreateVm,
-    Destination,
-    Location,
-    MakeFromScratch,
-    RemoveRule,
-    SetRule,
-    Subject,
-    VmRef,
-)
+from vgpu_cfg.changes.change import CreateVm, RemoveRule, SetRule
+from vgpu_cfg.changes.create_vm import CloneFrom, Location, MakeFromScratch
+from vgpu_cfg.changes.move_vm import Destination
+from vgpu_cfg.changes.values import Subject, VmRef
 from vgpu_cfg.changes.vm_spec import (
     EditNic,
     GrowDisk,

@@ -14,17 +14,15 @@ from typing import Literal
 from tests.fakes.fake_host import BOOT, COLD, GRAPHICS, FakeHost, texts_of
 from tests.fakes.fake_vcenter import FakeVCenter
 from vgpu_cfg.changes.change import ChangeNetwork, SetClusterOption, SetVCenterOption
-from vgpu_cfg.changes.host_change import (
-    EditSwitch,
+from vgpu_cfg.changes.change_host import (
     EsxcliWrite,
     HostWrite,
-    MakeSwitch,
     ModuleWrite,
     OptionWrite,
     PassthroughWrite,
-    SetPortgroup,
     VmknicWrite,
 )
+from vgpu_cfg.changes.change_network import EditSwitch, MakeSwitch, SetPortgroup
 from vgpu_cfg.errors import HostShellError, VCenterError, VgpuCfgError
 from vgpu_cfg.model.observed.host_facts import (
     SHELL_GROUPS,

@@ -18,7 +18,7 @@ from tests.plans.short_form import (
     started_of,
 )
 from tests.plans.tables import Row, members_of
-from vgpu_cfg.changes.change import Plan
+from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.documents import dump
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.ranges import fold_names

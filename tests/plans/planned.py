@@ -12,7 +12,7 @@ from tests.plans.estate import make_inventory
 from tests.plans.guest_rows import with_guests
 from tests.plans.tables import case_of
 from vgpu_cfg.catalog import load_catalog
-from vgpu_cfg.changes.change import Plan
+from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.inventory import Host, Inventory
 from vgpu_cfg.plan_loading import load_plan

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import assert_never
 
-from vgpu_cfg.changes.change import RemoveRule, RemoveVmGroup, SetHostRule, SetRule, VmRef
+from vgpu_cfg.changes.change import RemoveRule, RemoveVmGroup, SetHostRule, SetRule
+from vgpu_cfg.changes.values import VmRef
 from vgpu_cfg.model.observed.drs import ClusterRule, VmGroup, VmHostRule, VmOverrides
 from vgpu_cfg.model.observed.inventory import Cluster
 from vgpu_cfg.model.observed.vm import SettingValue

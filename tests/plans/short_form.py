@@ -11,34 +11,28 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeGuard
 
-from vgpu_cfg.changes.base import Edit, Impact
 from vgpu_cfg.changes.change import (
     Change,
-    CreateVm,
-    Diagnostic,
-    ManualStep,
-    NumaPin,
-    Placement,
-    Plan,
-    PowerOffVm,
-    PowerOnVm,
-    ReconfigureVm,
-    StageGuest,
-    StartQueue,
-    UpgradeVm,
-)
-from vgpu_cfg.changes.host_change import (
     ChangeHost,
     ChangeNetwork,
     ColdBootHost,
+    CreateVm,
     EnterMaintenance,
-    EsxcliWrite,
     ExitMaintenance,
+    ManualStep,
+    PowerOffVm,
+    PowerOnVm,
     RebootHost,
+    ReconfigureVm,
     RestartService,
-    ShellWrite,
     ShutDownHost,
+    StageGuest,
+    UpgradeVm,
 )
+from vgpu_cfg.changes.change_host import EsxcliWrite, ShellWrite
+from vgpu_cfg.changes.plan import Diagnostic, Plan, StartQueue
+from vgpu_cfg.changes.power import NumaPin
+from vgpu_cfg.changes.values import Edit, Impact, Placement
 from vgpu_cfg.changes.vm_spec import VmSpec
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.observed.inventory import Inventory

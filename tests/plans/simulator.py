@@ -28,7 +28,6 @@ from vgpu_cfg.changes.change import (
     ManualStep,
     MarkVm,
     MoveVmToFolder,
-    Plan,
     PowerOffVm,
     PowerOnVm,
     RebootHost,
@@ -50,8 +49,9 @@ from vgpu_cfg.changes.change import (
     ShutDownHost,
     StageGuest,
     UpgradeVm,
-    VmRef,
 )
+from vgpu_cfg.changes.plan import Plan
+from vgpu_cfg.changes.values import VmRef
 from vgpu_cfg.changes.vm_spec import (
     DeviceEdit,
     EditNic,

@@ -16,7 +16,8 @@ from tests.plans.planned import desired_of, inventory_of, options_of, plan_of, w
 from tests.plans.simulator import carry_out
 from tests.plans.tables import CASES
 from vgpu_cfg.catalog import load_catalog
-from vgpu_cfg.changes.change import CreateVm, Plan, RelocateVm
+from vgpu_cfg.changes.change import CreateVm, RelocateVm
+from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.severity import Severity
 from vgpu_cfg.model.desired import DesiredVm
 from vgpu_cfg.model.guests.guest import GuestSpec

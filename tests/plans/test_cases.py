@@ -12,16 +12,17 @@ from tests.plans.planned import desired_of, inventory_of, options_of, plan_of
 from tests.plans.simulator import carry_out, fullest, least_loaded
 from tests.plans.tables import CASES, case_of
 from vgpu_cfg.catalog import load_catalog
-from vgpu_cfg.changes.change import ManualStep, Plan
-from vgpu_cfg.changes.host_change import (
+from vgpu_cfg.changes.change import (
     ChangeHost,
     ChangeNetwork,
     ColdBootHost,
     ExitMaintenance,
+    ManualStep,
     RebootHost,
     RestartService,
-    SettingTarget,
 )
+from vgpu_cfg.changes.plan import Plan
+from vgpu_cfg.changes.values import SettingTarget
 from vgpu_cfg.execution.run.scheduler import Scheduler
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.remembered import parse_remembered

@@ -17,7 +17,7 @@ import pytest
 
 from tests.plans.planned import plan_of
 from tests.plans.tables import CASES
-from vgpu_cfg.changes.change import Diagnostic
+from vgpu_cfg.changes.plan import Diagnostic
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.render.layout.console import plain
 from vgpu_cfg.render.text.plan.findings import render_finding

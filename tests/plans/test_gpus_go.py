@@ -12,7 +12,8 @@ from tests.plans.simulator import carry_out
 from tests.plans.tables import CASES
 from tests.plans.test_cases import can_be_carried_out
 from vgpu_cfg.catalog import load_catalog
-from vgpu_cfg.changes.change import CreateVm, Plan
+from vgpu_cfg.changes.change import CreateVm
+from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.model.desired import DesiredPlan, DesiredVm
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import SettingValue

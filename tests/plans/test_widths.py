@@ -9,7 +9,7 @@ from tests.plans.tables import CASES as ALL_CASES
 from tests.plans.test_fixes import source_of
 from tests.plans.test_whole import CASES
 from tests.widths import WIDTHS, Render, faults
-from vgpu_cfg.changes.change import Diagnostic, Plan
+from vgpu_cfg.changes.plan import Diagnostic, Plan
 from vgpu_cfg.changes.suggestion import Suggestion
 from vgpu_cfg.render.text.plan.findings import render_findings
 from vgpu_cfg.render.text.plan.fixes import render_fixes

@@ -15,7 +15,7 @@ from tests.fakes.fake_locks import undisputed
 from tests.plans.estate import PLAN_ID
 from tests.properties.estates import Wanted, open_estate, together
 from vgpu_cfg.catalog import load_catalog
-from vgpu_cfg.changes.change import Plan
+from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.execution import Run, RunOptions
 from vgpu_cfg.lab.rules import admission
 from vgpu_cfg.lab.state.inventory import Host, Task, VirtualMachine

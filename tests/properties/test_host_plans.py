@@ -11,7 +11,9 @@ from tests.extent import examples
 from tests.plans.estate import make_inventory
 from tests.plans.simulator import carry_out
 from vgpu_cfg.catalog import load_catalog
-from vgpu_cfg.changes.change import Change, Impact, Plan, SettingTarget
+from vgpu_cfg.changes.change import Change
+from vgpu_cfg.changes.plan import Plan
+from vgpu_cfg.changes.values import Impact, SettingTarget
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.planning.findings.options import PlanOptions

@@ -15,7 +15,7 @@ from tests.plans.estate import PLAN_ID
 from tests.properties.estates import Wanted, cases, is_feasible, open_estate, plan_rows
 from tests.properties.moving import StandingClock
 from vgpu_cfg.catalog import load_catalog
-from vgpu_cfg.changes.change import Plan
+from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.execution import Run, RunOptions
 from vgpu_cfg.lab.state.inventory import VirtualMachine
 from vgpu_cfg.lab.vcenter import Lab

@@ -15,7 +15,7 @@ from tests.plans.legal import is_legal
 from tests.plans.simulator import carry_out, fullest, least_loaded
 from tests.unit.planning.desired_plans import plan_for, vm
 from vgpu_cfg.catalog import load_catalog
-from vgpu_cfg.changes.change import Plan
+from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.model.desired import DesiredPlan, DesiredVm
 from vgpu_cfg.model.observed.cordon import Cordon
 from vgpu_cfg.model.observed.inventory import Inventory

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from pydantic import Field
 
-from vgpu_cfg.changes.base import Subject
+from vgpu_cfg.changes.values import Subject
 from vgpu_cfg.model.frozen import Frozen
 
 

@@ -43,21 +43,13 @@ from vgpu_cfg.changes.change import (
     SetVCenterOption,
     ShutDownHost,
     StageGuest,
-    Subject,
     UpgradeVm,
 )
+from vgpu_cfg.changes.change_host import GraphicsWrite, HostWrite, PassthroughWrite, SwitchWrite
+from vgpu_cfg.changes.change_network import EditSwitch, MakeSwitch, SetPortgroup
 from vgpu_cfg.changes.disturbed import Disturbed, Experience
 from vgpu_cfg.changes.guest_work import ended_in, ended_text
-from vgpu_cfg.changes.host_change import (
-    EditSwitch,
-    GraphicsWrite,
-    HostWrite,
-    MakeSwitch,
-    PassthroughWrite,
-    SetPortgroup,
-    SettingTarget,
-    SwitchWrite,
-)
+from vgpu_cfg.changes.values import SettingTarget, Subject
 from vgpu_cfg.changes.vm_spec import RemoveDevice
 from vgpu_cfg.model.approvals import Approval
 from vgpu_cfg.model.observed.host_facts import DistributedSwitch, FactGroup, HostSwitch

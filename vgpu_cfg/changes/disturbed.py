@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from vgpu_cfg.changes.base import Subject
+from vgpu_cfg.changes.values import Subject
 from vgpu_cfg.model.approvals import Approval
 from vgpu_cfg.model.frozen import Frozen
 

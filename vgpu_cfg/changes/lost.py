@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vgpu_cfg.changes.host_change import HostRef
+from vgpu_cfg.changes.values import HostRef
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.observed.inventory import Connection
 from vgpu_cfg.model.observed.vm import PowerState

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 
-from vgpu_cfg.changes.change import Change, Plan
+from vgpu_cfg.changes.change import Change
 from vgpu_cfg.changes.disturbance import disturbed_by
 from vgpu_cfg.changes.disturbed import Disturbed
+from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.model.approvals import Approval
 from vgpu_cfg.model.observed.inventory import Inventory
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from vgpu_cfg.changes.change import Change, DestroyVm, Diagnostic, Subject
+from vgpu_cfg.changes.change import Change, DestroyVm
+from vgpu_cfg.changes.plan import Diagnostic
+from vgpu_cfg.changes.values import Subject
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.moments import Moment
 from vgpu_cfg.model.occasion import Occasion

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from vgpu_cfg.changes.base import Impact
-from vgpu_cfg.changes.host_change import HostRef
+from vgpu_cfg.changes.values import HostRef, Impact
 from vgpu_cfg.model.frozen import Frozen
 
 

@@ -1,4 +1,8 @@
-"""What a VM is asked to become: vSphere's ConfigSpec as plain values, device by device."""
+"""What a VM is asked to become: vSphere's ConfigSpec as plain values, device by device.
+
+Each tells how it is done by hand and which privileges it takes. Options of govc are those of its release
+0.52; what it cannot say is left to the vSphere Client.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +11,18 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from vgpu_cfg.changes.base import is_nothing
+from vgpu_cfg.changes.values import is_nothing
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.observed.vm import SettingValue
+
+
+class NicBacking(Frozen):
+    """The network that a vNIC is tied to, with what its backing needs."""
+
+    network_moid: str
+    network_name: str
+    portgroup_key: str | None = None
+    switch_uuid: str | None = None
 
 
 class NewVgpu(Frozen):
@@ -59,15 +72,6 @@ class NewDynamicPassthrough(Frozen):
     numa_node: int | None = None
     group: int | None = Field(default=None, exclude_if=is_nothing)
     sequence: int | None = Field(default=None, exclude_if=is_nothing)
-
-
-class NicBacking(Frozen):
-    """The network that a vNIC is tied to, with what its backing needs."""
-
-    network_moid: str
-    network_name: str
-    portgroup_key: str | None = None
-    switch_uuid: str | None = None
 
 
 class NewNic(Frozen):

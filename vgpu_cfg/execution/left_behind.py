@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from vgpu_cfg.changes.change import Plan, StageGuest
+from vgpu_cfg.changes.change import StageGuest
+from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.report import Outcome, OutcomeStatus
 from vgpu_cfg.execution.hosts.session import HostSession
 from vgpu_cfg.execution.run.session import RunSession

@@ -14,16 +14,8 @@ from datetime import datetime
 from functools import partial
 from typing import TypeAlias
 
-from vgpu_cfg.changes.change import (
-    Canary,
-    Change,
-    CreateVm,
-    ManualStep,
-    MarkVm,
-    Plan,
-    ReconfigureVm,
-    StageGuest,
-)
+from vgpu_cfg.changes.change import Change, CreateVm, ManualStep, MarkVm, ReconfigureVm, StageGuest
+from vgpu_cfg.changes.plan import Canary, Plan
 from vgpu_cfg.changes.report import CanaryResult, Event, EventKind, Outcome, OutcomeStatus, Report
 from vgpu_cfg.errors import (
     AnswerLost,

@@ -14,9 +14,9 @@ from vgpu_cfg.changes.change import (
     SetCordon,
     SetReservation,
     StageGuest,
-    Subject,
 )
-from vgpu_cfg.changes.host_change import HostChangeBase
+from vgpu_cfg.changes.host_base import HostChangeBase
+from vgpu_cfg.changes.values import Subject
 from vgpu_cfg.model.identity import PlanIdentity
 from vgpu_cfg.model.locks import LockName
 from vgpu_cfg.model.observed.inventory import Inventory

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Generic, TypeVar
 
-from vgpu_cfg.changes.base import Edit
+from vgpu_cfg.changes.values import Edit
 from vgpu_cfg.model.observed.inventory import Cluster, Datastore, Gpu, Host, HostNic, Inventory, Network
 from vgpu_cfg.model.observed.managed_object import ManagedObject
 from vgpu_cfg.model.observed.vm import Vm

@@ -7,7 +7,7 @@ or could not be made anew. What nobody could read is no difference: it is unknow
 
 from __future__ import annotations
 
-from vgpu_cfg.changes.change import Plan
+from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.severity import Severity
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.differences import DIFFERENCES_OF_HOSTS, DIFFERENCES_OF_VMS

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
-from vgpu_cfg.changes.change import Diagnostic, Plan
+from vgpu_cfg.changes.plan import Diagnostic, Plan
 from vgpu_cfg.changes.severity import Severity
 from vgpu_cfg.errors import DocumentError, VgpuCfgError
 from vgpu_cfg.model.desired import DesiredPlan

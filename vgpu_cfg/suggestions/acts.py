@@ -7,7 +7,8 @@ from shlex import quote
 from typing import Any, TypeVar
 
 from vgpu_cfg.catalog import Board, Catalog, ProfileEntry
-from vgpu_cfg.changes.change import Change, Placement
+from vgpu_cfg.changes.change import Change
+from vgpu_cfg.changes.values import Placement
 from vgpu_cfg.model.observed.drs import HostGroup
 from vgpu_cfg.model.observed.graphics import GraphicsType
 from vgpu_cfg.model.observed.host_facts import HostFacts

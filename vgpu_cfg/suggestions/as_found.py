@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from vgpu_cfg.changes.as_found import AsFound, Left
-from vgpu_cfg.changes.change import Plan
 from vgpu_cfg.changes.difference import Difference
+from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.suggestion import FixKind
 from vgpu_cfg.documents import Edit, Loc, changed_lines
 from vgpu_cfg.model.desired import DesiredVm

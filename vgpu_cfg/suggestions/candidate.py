@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
 
-from vgpu_cfg.changes.change import Plan
+from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.suggestion import FixKind, FixPart
 from vgpu_cfg.documents import Edit
 from vgpu_cfg.model.observed.inventory import Inventory

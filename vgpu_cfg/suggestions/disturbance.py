@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from vgpu_cfg.changes.change import ManualStep, Plan
+from vgpu_cfg.changes.change import ManualStep
+from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.planning.vms.lookup.moving import running_vms

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from vgpu_cfg.catalog import Catalog
-from vgpu_cfg.changes.host_change import EnterMaintenance
+from vgpu_cfg.changes.change import EnterMaintenance
 from vgpu_cfg.changes.suggestion import Fate, OtherVm
 from vgpu_cfg.model.observed.inventory import Gpu, Host, Inventory
 from vgpu_cfg.model.observed.vm import AFFINITY_KEY, Vm

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from vgpu_cfg.changes.change import Plan
+from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.suggestion import Fix, FixKind, OtherVm, Suggestion
 from vgpu_cfg.documents import changed_lines
 from vgpu_cfg.suggestions.candidate import Candidate, Cost

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from vgpu_cfg.catalog import Board, Catalog
-from vgpu_cfg.changes.change import Diagnostic, Plan
+from vgpu_cfg.changes.plan import Diagnostic, Plan
 from vgpu_cfg.changes.severity import Severity
 from vgpu_cfg.documents import Document, Edit, Loc
 from vgpu_cfg.model.desired import DesiredHosts, DesiredNetwork, DesiredPlan, DesiredVm

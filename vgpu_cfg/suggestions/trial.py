@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from vgpu_cfg.catalog import Catalog
-from vgpu_cfg.changes.change import Plan
+from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.documents import MOST_FILE_BYTES, edited, read_bytes
 from vgpu_cfg.errors import DocumentError
 from vgpu_cfg.model.approvals import Approval

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from vgpu_cfg.testing.surroundings import WIDTH
 
 if TYPE_CHECKING:
-    from vgpu_cfg.changes.change import Diagnostic, Plan
+    from vgpu_cfg.changes.plan import Diagnostic, Plan
     from vgpu_cfg.testing.subjects import PlanFile, Site
 
 
@@ -44,8 +44,8 @@ def assert_no_disruption(plan: PlanFile, site: Site) -> None:
     It is planned as with `--allow-power-cycle` and `--allow-move`, so that a failure shows what would be.
     """
     __tracebackhide__ = True
-    from vgpu_cfg.changes.change import Impact
     from vgpu_cfg.changes.disturbed import Experience
+    from vgpu_cfg.changes.values import Impact
     from vgpu_cfg.render.layout.lines import plain
     from vgpu_cfg.render.text.plan.disruption import render_disruption
 

@@ -11,7 +11,7 @@ from typing import Any
 from tests.properties.shown_and_run.exemptions import EXEMPTIONS, Exemption
 from tests.properties.shown_and_run.expected import MAYBE, OF_A_VM, SET, Told, told_by
 from tests.properties.shown_and_run.wire import GUEST_SHELL, HOST_SHELL, Sent, host_of
-from vgpu_cfg.changes.change import Edit
+from vgpu_cfg.changes.values import Edit
 from vgpu_cfg.model.observed.vm import MARK_PLAN_KEY
 from vgpu_cfg.render.text.plan.change_lines import IN_HEAD, topic_of
 

@@ -14,7 +14,7 @@ import pytest
 
 from tests.cli.command_line import CommandLine, Ran
 from tests.cli.host_watch import state_file
-from vgpu_cfg.changes.change import Plan
+from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.report import Report
 from vgpu_cfg.cli.flows.running import run_flow
 from vgpu_cfg.execution import Run

@@ -6,8 +6,9 @@ from typing import Any
 
 from tests.fakes.fake_guests import FakeGuest, FakeGuests, GuestVCenter
 from tests.unit.execution.makers import TEMPLATE, TEMPLATE_DETAIL, add_own_vm, create, plan_of, power_on, run
-from vgpu_cfg.changes.change import Change, StageGuest, Subject, VmRef
+from vgpu_cfg.changes.change import Change, StageGuest
 from vgpu_cfg.changes.report import Event, Report
+from vgpu_cfg.changes.values import Subject, VmRef
 from vgpu_cfg.execution import GuestTools
 from vgpu_cfg.model.guests.guest import GuestSpec
 from vgpu_cfg.model.guests.modules import DriverModule, HostNameModule, NouveauModule

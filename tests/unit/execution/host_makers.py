@@ -8,25 +8,21 @@ from typing import Any
 from tests.fakes.fake_hosts import FakeHosts
 from tests.fakes.fake_locks import undisputed
 from tests.unit.execution.makers import PLAN, plan_of
-from vgpu_cfg.changes.change import Change, Impact, ManualStep, Subject
-from vgpu_cfg.changes.host_change import (
-    BmcRef,
+from vgpu_cfg.changes.change import (
+    Change,
     ChangeHost,
     ColdBootHost,
     EnterMaintenance,
-    EsxcliWrite,
     ExitMaintenance,
-    HostRef,
-    HostWrite,
-    ModuleWrite,
-    OptionWrite,
+    ManualStep,
     RebootHost,
     RestartService,
-    SettingTarget,
-    ShellWrite,
     ShutDownHost,
 )
+from vgpu_cfg.changes.change_host import EsxcliWrite, HostWrite, ModuleWrite, OptionWrite, ShellWrite
 from vgpu_cfg.changes.report import Event, Outcome, Report
+from vgpu_cfg.changes.restart_host import BmcRef
+from vgpu_cfg.changes.values import HostRef, Impact, SettingTarget, Subject
 from vgpu_cfg.errors import VgpuCfgError
 from vgpu_cfg.execution import HostTools, Run, RunOptions
 from vgpu_cfg.model.observed.host_facts import EstateFacts, FactGroup, HostFacts

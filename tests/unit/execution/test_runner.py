@@ -19,9 +19,11 @@ from tests.unit.execution.makers import (
     run,
     statuses,
 )
-from vgpu_cfg.changes.change import Diagnostic, ManualStep, Subject
+from vgpu_cfg.changes.change import ManualStep
+from vgpu_cfg.changes.plan import Diagnostic
 from vgpu_cfg.changes.report import EventKind
 from vgpu_cfg.changes.severity import Severity
+from vgpu_cfg.changes.values import Subject
 from vgpu_cfg.errors import DoesNotFit, NotPermitted, PlanError, Unreachable, VCenterError
 from vgpu_cfg.execution import HostTools, Run, exit_code_of
 from vgpu_cfg.model.observed.vm import Vm

@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.plans.estate import PLAN_ID, make_inventory
 from vgpu_cfg.catalog import load_catalog
-from vgpu_cfg.changes.change import Diagnostic, Plan
+from vgpu_cfg.changes.plan import Diagnostic, Plan
 from vgpu_cfg.model.desired import DesiredPlan, DesiredVm
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.planning.findings.options import PlanOptions

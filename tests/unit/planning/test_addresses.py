@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from vgpu_cfg.changes.change import Diagnostic, Placement
+from vgpu_cfg.changes.plan import Diagnostic
+from vgpu_cfg.changes.values import Placement
 from vgpu_cfg.model.desired import (
     DesiredFunction,
     DesiredGuest,

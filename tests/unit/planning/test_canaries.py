@@ -9,7 +9,8 @@ import pytest
 from tests.unit.execution.makers import create, power_off, power_on
 from tests.unit.planning.desired_plans import GPU, estate, own, plan_for, planned, vm
 from tests.unit.planning.hosts import plans as host_plans
-from vgpu_cfg.changes.change import Canary, Change, Plan, StartQueue
+from vgpu_cfg.changes.change import Change
+from vgpu_cfg.changes.plan import Canary, Plan, StartQueue
 from vgpu_cfg.planning.canaries.choice import plan_canaries
 from vgpu_cfg.planning.canaries.verdict import problems_of
 

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.planning.desired_plans import plan_for, vm
-from vgpu_cfg.changes.change import Subject
 from vgpu_cfg.changes.severity import Severity
+from vgpu_cfg.changes.values import Subject
 from vgpu_cfg.planning.findings.codes import Basis, Code, code_of
 from vgpu_cfg.planning.findings.collection import Findings
 

@@ -10,7 +10,7 @@ import pytest
 from tests.plans.estate import READ_AT
 from tests.plans.simulator import carry_out
 from tests.unit.planning.desired_plans import codes, estate, own, plan_for, planned, vm
-from vgpu_cfg.changes.change import Plan
+from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.severity import Severity
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.planning.findings.options import PlanOptions

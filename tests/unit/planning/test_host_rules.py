@@ -8,7 +8,8 @@ import pytest
 
 from tests.plans.estate import make_inventory
 from tests.unit.planning.desired_plans import codes, estate, own, plan_for, planned, vm
-from vgpu_cfg.changes.change import Plan, SetHostRule
+from vgpu_cfg.changes.change import SetHostRule
+from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.severity import Severity
 from vgpu_cfg.model.desired import DesiredVm
 

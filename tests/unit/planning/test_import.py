@@ -10,7 +10,7 @@ from tests.plans.estate import PLAN_ID
 from tests.plans.simulator import carry_out
 from tests.unit.planning.desired_plans import codes, estate, own, plan_for, planned, vm
 from tests.unit.planning.privileges.needed import needed_privileges
-from vgpu_cfg.changes.change import Plan
+from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.severity import Severity
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.vm import OwnerMark

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from vgpu_cfg.changes.change import ChangeNetwork, Diagnostic
-from vgpu_cfg.changes.host_change import EditSwitch, MakeSwitch, SetPortgroup
+from vgpu_cfg.changes.change import ChangeNetwork
+from vgpu_cfg.changes.change_network import EditSwitch, MakeSwitch, SetPortgroup
+from vgpu_cfg.changes.plan import Diagnostic
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.planning.findings.collection import Findings

@@ -8,7 +8,7 @@ import pytest
 
 from tests.plans.estate import make_inventory
 from vgpu_cfg.catalog import load_catalog
-from vgpu_cfg.changes.change import Hindrance
+from vgpu_cfg.changes.plan import Hindrance
 from vgpu_cfg.model.plan_file import DeviceEntry
 from vgpu_cfg.model.plan_values import NumaPolicy, Spread
 from vgpu_cfg.planning.capacity.host_capacity import CapacityReader, Claim

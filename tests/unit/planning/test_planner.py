@@ -7,8 +7,9 @@ import pytest
 
 from tests.plans.estate import make_inventory
 from tests.unit.planning.desired_plans import GPU, codes, estate, own, plan_for, planned, vm
-from vgpu_cfg.changes.change import CreateVm, Impact, PowerOnVm, ReconfigureVm, SetRule
+from vgpu_cfg.changes.change import CreateVm, PowerOnVm, ReconfigureVm, SetRule
 from vgpu_cfg.changes.severity import Severity
+from vgpu_cfg.changes.values import Impact
 from vgpu_cfg.model.desired import DesiredVm
 from vgpu_cfg.model.observed.vm import AFFINITY_KEY
 

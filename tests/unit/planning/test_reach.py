@@ -9,7 +9,9 @@ import pytest
 
 from tests.unit.planning.desired_plans import codes, estate, own, plan_for, planned, vm
 from vgpu_cfg.catalog import load_catalog
-from vgpu_cfg.changes.change import EnterMaintenance, HostRef, Plan, Subject
+from vgpu_cfg.changes.change import EnterMaintenance
+from vgpu_cfg.changes.plan import Plan
+from vgpu_cfg.changes.values import HostRef, Subject
 from vgpu_cfg.execution.run.waves import Waves
 from vgpu_cfg.execution.run.windows import Windows
 from vgpu_cfg.model.desired import DesiredPlan, ProtectingContext

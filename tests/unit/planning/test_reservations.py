@@ -11,7 +11,8 @@ import pytest
 from tests.plans.estate import READ_AT, make_inventory
 from tests.unit.planning.desired_plans import codes, plan_for, planned, vm
 from vgpu_cfg.catalog import load_catalog
-from vgpu_cfg.changes.change import Plan, SetReservation
+from vgpu_cfg.changes.change import SetReservation
+from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.model.observed.inventory import Connection, Inventory
 from vgpu_cfg.model.reservations import Reservation, parse_reservation
 from vgpu_cfg.planning.pool.calendar import read_calendar

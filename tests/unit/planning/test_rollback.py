@@ -18,7 +18,6 @@ from vgpu_cfg.changes.change import (
     DestroyVm,
     ManualStep,
     MarkVm,
-    Plan,
     PowerOffVm,
     PowerOnVm,
     ReconfigureVm,
@@ -27,11 +26,11 @@ from vgpu_cfg.changes.change import (
     SetReservation,
     SetTags,
     StageGuest,
-    Subject,
     UpgradeVm,
-    VmRef,
 )
+from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.report import Outcome, OutcomeStatus
+from vgpu_cfg.changes.values import Subject, VmRef
 from vgpu_cfg.changes.vm_spec import PolicyRef, SetDiskPolicy, VmSpec
 from vgpu_cfg.model.guests.guest import GuestSpec
 from vgpu_cfg.model.observed.drs import VmGroup, VmHostRule

@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.planning.test_placement import a100s, shape, states
 from vgpu_cfg.catalog import load_catalog
-from vgpu_cfg.changes.change import StartQueue
+from vgpu_cfg.changes.plan import StartQueue
 from vgpu_cfg.planning.placement.demand import Variant
 from vgpu_cfg.planning.placement.host_state import HostState
 from vgpu_cfg.planning.placement.power_order import Start

@@ -8,7 +8,8 @@ import pytest
 
 from tests.unit.planning.desired_plans import plan_for, vm
 from tests.unit.render.samples import plan_of
-from vgpu_cfg.changes.change import Placement, Plan
+from vgpu_cfg.changes.plan import Plan
+from vgpu_cfg.changes.values import Placement
 from vgpu_cfg.model.desired import DesiredVm
 from vgpu_cfg.planning.networks.switch_ports import SwitchNeeds, SwitchPort, switch_needs
 

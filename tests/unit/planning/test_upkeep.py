@@ -10,7 +10,7 @@ import pytest
 from tests.plans.estate import make_inventory
 from tests.unit.planning.test_rebalance import estate, small, that_move
 from vgpu_cfg.catalog import load_catalog
-from vgpu_cfg.changes.change import Plan
+from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.errors import Ambiguous, NotFound
 from vgpu_cfg.model.desired import DesiredPlan, ProtectingContext
 from vgpu_cfg.model.observed.cordon import Cordon, free_attribute, parse_cordons

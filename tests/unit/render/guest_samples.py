@@ -8,7 +8,7 @@ from tests.plans.guest_rows import mark_of
 from tests.plans.simulator import carry_out
 from tests.unit.planning.desired_plans import planned
 from tests.unit.planning.guest.trainings import BY_POOL, head, specs_of, training, worker
-from vgpu_cfg.changes.change import Plan
+from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.report import Outcome, OutcomeStatus, Report
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.guests.guest import GuestReport

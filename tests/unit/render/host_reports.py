@@ -8,15 +8,10 @@ from typing import Any
 
 from tests.unit.render import samples
 from tests.unit.render.host_samples import ATS, GRAPHICS, PASSED, ref
-from vgpu_cfg.changes.change import (
-    ChangeHost,
-    EnterMaintenance,
-    ExitMaintenance,
-    Plan,
-    RebootHost,
-    SettingTarget,
-)
+from vgpu_cfg.changes.change import ChangeHost, EnterMaintenance, ExitMaintenance, RebootHost
+from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.report import Event, EventKind, Outcome, OutcomeStatus, Report, SettingReading
+from vgpu_cfg.changes.values import SettingTarget
 from vgpu_cfg.model.observed.host_facts import EstateFacts, HostFacts, HostMark
 from vgpu_cfg.model.observed.inventory import Host, Inventory, VCenter
 

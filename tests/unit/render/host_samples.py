@@ -11,38 +11,30 @@ from vgpu_cfg.changes.change import (
     ChangeHost,
     ChangeNetwork,
     ColdBootHost,
-    Diagnostic,
-    Edit,
     EnterMaintenance,
     ExitMaintenance,
-    HostRef,
-    Impact,
     ManualStep,
-    Plan,
     PowerOffVm,
     PowerOnVm,
     RebootHost,
     RestartService,
     SetClusterOption,
-    SettingTarget,
     SetVCenterOption,
     ShutDownHost,
-    Subject,
-    VmRef,
 )
-from vgpu_cfg.changes.host_change import (
-    BmcRef,
-    EditSwitch,
+from vgpu_cfg.changes.change_host import (
     EsxcliWrite,
     GraphicsWrite,
     HostWrite,
-    MakeSwitch,
     PassthroughDevice,
     PassthroughWrite,
-    SetPortgroup,
     ShellWrite,
 )
+from vgpu_cfg.changes.change_network import EditSwitch, MakeSwitch, SetPortgroup
+from vgpu_cfg.changes.plan import Diagnostic, Plan
+from vgpu_cfg.changes.restart_host import BmcRef
 from vgpu_cfg.changes.severity import Severity
+from vgpu_cfg.changes.values import Edit, HostRef, Impact, SettingTarget, Subject, VmRef
 from vgpu_cfg.model.observed.graphics import GraphicsType
 
 NIC = "0000:3c:00.0"

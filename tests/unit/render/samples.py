@@ -8,18 +8,9 @@ from typing import Any
 from vgpu_cfg.changes.change import (
     AwaitCustomization,
     Change,
-    CloneFrom,
     CreateVm,
     DestroyVm,
-    Diagnostic,
-    Edit,
-    Impact,
-    Location,
     ManualStep,
-    NumaPin,
-    Placement,
-    Plan,
-    PlanTarget,
     PowerOffVm,
     PowerOnVm,
     ReconfigureVm,
@@ -29,12 +20,14 @@ from vgpu_cfg.changes.change import (
     SetReservation,
     SetRule,
     SetTags,
-    Subject,
     UpgradeVm,
-    VmOverride,
-    VmRef,
 )
+from vgpu_cfg.changes.cluster_rules import VmOverride
+from vgpu_cfg.changes.create_vm import CloneFrom, Location
+from vgpu_cfg.changes.plan import Diagnostic, Plan, PlanTarget
+from vgpu_cfg.changes.power import NumaPin
 from vgpu_cfg.changes.severity import Severity
+from vgpu_cfg.changes.values import Edit, Impact, Placement, Subject, VmRef
 from vgpu_cfg.changes.vm_spec import VmSpec
 from vgpu_cfg.model.desired import DesiredPlan, DesiredVm, TemplateSource
 from vgpu_cfg.model.observed.graphics import AssignmentPolicy, GraphicsType

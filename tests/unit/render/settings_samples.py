@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.unit.render.host_samples import TITLES, WRITES, ref
-from vgpu_cfg.changes.change import Impact
+from vgpu_cfg.changes.values import Impact
 from vgpu_cfg.model.observed.inventory import Host
 from vgpu_cfg.planning.host_settings.entry import DesiredSetting, HostSetting, HostView, Instructions, Reading
 

@@ -11,7 +11,8 @@ import pytest
 from tests.plans.planned import inventory_of, plan_of
 from tests.unit.render.page_data import data_in
 from vgpu_cfg.catalog import load_catalog
-from vgpu_cfg.changes.change import CreateVm, DestroyVm, Plan, PowerOffVm, RelocateVm
+from vgpu_cfg.changes.change import CreateVm, DestroyVm, PowerOffVm, RelocateVm
+from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.render.data.documents import plan_data
 from vgpu_cfg.render.page.plan import render_plan_page
 from vgpu_cfg.render.views.pictures.plan_picture import Mark, view_plan_picture

@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.plans.planned import plan_of
 from tests.unit.render.page_data import data_in
-from vgpu_cfg.changes.change import Plan
+from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.report import Event, EventKind, Outcome, OutcomeStatus, Report, Rollback
 from vgpu_cfg.render.data.documents import report_data
 from vgpu_cfg.render.page.run import render_run_page

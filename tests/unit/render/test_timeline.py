@@ -9,8 +9,10 @@ import pytest
 
 from tests.plans.planned import plan_of
 from tests.plans.tables import CASES
-from vgpu_cfg.changes.change import EnterMaintenance, ExitMaintenance, Plan, StageGuest, Subject
+from vgpu_cfg.changes.change import EnterMaintenance, ExitMaintenance, StageGuest
+from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.report import Outcome, OutcomeStatus, Report
+from vgpu_cfg.changes.values import Subject
 from vgpu_cfg.render.views.run.timeline import plan_timeline, run_timeline, turns_of
 
 SOON = CASES[::40]

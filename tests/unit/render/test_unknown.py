@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.plans.planned import inventory_of, plan_of
-from vgpu_cfg.changes.change import Plan
+from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.planning.host_settings.table import setting
 from vgpu_cfg.planning.sync import is_in_sync, is_known
 from vgpu_cfg.render.data.documents import plan_data, status_data

@@ -15,9 +15,11 @@ from tests.unit.execution import makers
 from tests.unit.render import guest_samples, host_reports, host_samples, samples
 from tests.unit.render.settings_samples import VIEWS, lookup
 from vgpu_cfg.catalog import load_catalog
-from vgpu_cfg.changes.change import Diagnostic, Hindrance, ManualStep, Plan, Subject
+from vgpu_cfg.changes.change import ManualStep
+from vgpu_cfg.changes.plan import Diagnostic, Hindrance, Plan
 from vgpu_cfg.changes.report import Event, Outcome, OutcomeStatus, Report
 from vgpu_cfg.changes.severity import Severity
+from vgpu_cfg.changes.values import Subject
 from vgpu_cfg.model.desired import DesiredHosts, DesiredPlan
 from vgpu_cfg.model.observed.vm import PowerState
 from vgpu_cfg.model.plan_file import AccessEntry

@@ -44,7 +44,7 @@ from vgpu_cfg.model.runs import OnFailure
 from vgpu_cfg.settings.flags import ConnectionFlags
 
 if TYPE_CHECKING:
-    from vgpu_cfg.changes.change import Plan
+    from vgpu_cfg.changes.plan import Plan
     from vgpu_cfg.cli.flows.preparing.request import PlanRequest
     from vgpu_cfg.cli.flows.running.run_flow import ApplyOptions
     from vgpu_cfg.cli.output import answers

@@ -34,7 +34,7 @@ from vgpu_cfg.settings.folders import state_folder
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from vgpu_cfg.changes.change import Plan
+    from vgpu_cfg.changes.plan import Plan
     from vgpu_cfg.changes.report import Event, Report
     from vgpu_cfg.cli.flows.preparing.request import PlanRequest
 

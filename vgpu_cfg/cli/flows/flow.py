@@ -29,7 +29,7 @@ from vgpu_cfg.settings.connection import Connection, resolve_connection
 from vgpu_cfg.settings.flags import ConnectionFlags
 
 if TYPE_CHECKING:
-    from vgpu_cfg.changes.change import Plan
+    from vgpu_cfg.changes.plan import Plan
     from vgpu_cfg.changes.suggestion import Suggestion
     from vgpu_cfg.execution import RunLocks
     from vgpu_cfg.model.desired import DesiredPlan, DesiredVm

@@ -24,7 +24,7 @@ from vgpu_cfg.settings.connection import resolve_connection
 from vgpu_cfg.settings.flags import ConnectionFlags
 
 if TYPE_CHECKING:
-    from vgpu_cfg.changes.change import Plan
+    from vgpu_cfg.changes.plan import Plan
     from vgpu_cfg.changes.report import Report
     from vgpu_cfg.cli.compose import Estate
     from vgpu_cfg.execution import RunLocks

@@ -12,7 +12,7 @@ from vgpu_cfg.errors import DocumentError, DocumentFault, StalePlan
 from vgpu_cfg.model.signs import as_json
 
 if TYPE_CHECKING:
-    from vgpu_cfg.changes.change import Plan
+    from vgpu_cfg.changes.plan import Plan
 
 
 def save_plan(plan: Plan, path: Path) -> None:
@@ -28,7 +28,7 @@ def load_plan_json(path: Path) -> tuple[Plan, bytes]:
     """
     from pydantic import ValidationError
 
-    from vgpu_cfg.changes.change import Plan
+    from vgpu_cfg.changes.plan import Plan
 
     try:
         raw = read_bytes(path, MOST_DATA_BYTES)
@@ -64,7 +64,7 @@ def load_plan_json(path: Path) -> tuple[Plan, bytes]:
 
 def _check_format(content: object, path: Path) -> None:
     """Refuse a plan that was saved in another format: what it says would be read in another sense."""
-    from vgpu_cfg.changes.change import PLAN_FORMAT
+    from vgpu_cfg.changes.plan import PLAN_FORMAT
 
     found = content.get("format") if isinstance(content, dict) else None
     if isinstance(found, int) and found != PLAN_FORMAT:

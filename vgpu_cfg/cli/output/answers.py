@@ -16,9 +16,9 @@ from vgpu_cfg.cli.options.shared import OutputFormat
 from vgpu_cfg.cli.output import show
 
 if TYPE_CHECKING:
-    from vgpu_cfg.changes.change import Plan
     from vgpu_cfg.changes.difference import Difference
     from vgpu_cfg.changes.lost import LostHost
+    from vgpu_cfg.changes.plan import Plan
     from vgpu_cfg.changes.suggestion import Suggestion
     from vgpu_cfg.errors import VgpuCfgError
     from vgpu_cfg.model.desired import DesiredPlan

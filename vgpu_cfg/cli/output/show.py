@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from vgpu_cfg.catalog import ProfileEntry
     from vgpu_cfg.changes.as_found import AsFound
-    from vgpu_cfg.changes.change import Plan
+    from vgpu_cfg.changes.plan import Plan
     from vgpu_cfg.changes.report import Report
     from vgpu_cfg.changes.suggestion import Suggestion
     from vgpu_cfg.cli.compose import ServedLab

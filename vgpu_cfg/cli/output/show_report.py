@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from vgpu_cfg.cli.options.shared import PlanFormat
 
 if TYPE_CHECKING:
-    from vgpu_cfg.changes.change import Plan
+    from vgpu_cfg.changes.plan import Plan
     from vgpu_cfg.changes.suggestion import Suggestion
     from vgpu_cfg.errors import VgpuCfgError
     from vgpu_cfg.model.desired import DesiredPlan

@@ -21,7 +21,7 @@ from vgpu_cfg.settings.connection import Connection, FetchedLogins
 from vgpu_cfg.settings.flags import ConnectionFlags
 
 if TYPE_CHECKING:
-    from vgpu_cfg.changes.change import Plan
+    from vgpu_cfg.changes.plan import Plan
 
 Requests = Mapping[Path, PlanRequest | VgpuCfgError]
 

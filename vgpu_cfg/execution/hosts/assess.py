@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from vgpu_cfg.changes.change import Impact
-from vgpu_cfg.changes.host_change import HostRef, SettingTarget
 from vgpu_cfg.changes.report import SettingReading
+from vgpu_cfg.changes.values import HostRef, Impact, SettingTarget
 from vgpu_cfg.errors import NotConfirmed
 from vgpu_cfg.execution.records.marks import is_waiting
 from vgpu_cfg.execution.run.session import PLAN_AGAIN

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from vgpu_cfg.changes.host_change import EnterMaintenance, ExitMaintenance, HostRef
+from vgpu_cfg.changes.change import EnterMaintenance, ExitMaintenance
+from vgpu_cfg.changes.values import HostRef
 from vgpu_cfg.errors import (
     Interrupted,
     LoginFailed,

@@ -11,7 +11,7 @@ import hashlib
 import json
 
 from vgpu_cfg.changes.change import ManualStep
-from vgpu_cfg.changes.host_change import HostRef
+from vgpu_cfg.changes.values import HostRef
 from vgpu_cfg.errors import VgpuCfgError
 from vgpu_cfg.execution.hosts.assess import State
 from vgpu_cfg.execution.hosts.session import HostSession, is_connected

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime
 
-from vgpu_cfg.changes.host_change import ColdBootHost, HostRef, RebootHost, ShutDownHost
+from vgpu_cfg.changes.change import ColdBootHost, RebootHost, ShutDownHost
+from vgpu_cfg.changes.values import HostRef
 from vgpu_cfg.errors import BmcError, LoginFailed, NotConfirmed, StalePlan, Unreachable, VgpuCfgError
 from vgpu_cfg.execution.hosts.assess import COLD_BOOT, AssessedSetting, State
 from vgpu_cfg.execution.hosts.manual import is_done

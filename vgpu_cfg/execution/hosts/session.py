@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from vgpu_cfg.changes.change import Change
-from vgpu_cfg.changes.host_change import HostChangeBase, HostRef, SettingTarget
+from vgpu_cfg.changes.host_base import HostChangeBase
+from vgpu_cfg.changes.values import HostRef, SettingTarget
 from vgpu_cfg.errors import (
     HostShellError,
     Interrupted,

@@ -5,20 +5,17 @@ from __future__ import annotations
 import shlex
 from typing import assert_never
 
-from vgpu_cfg.changes.host_change import (
+from vgpu_cfg.changes.change import (
     ChangeHost,
     ColdBootHost,
     EnterMaintenance,
-    EsxcliWrite,
     ExitMaintenance,
-    HostRef,
-    HostWrite,
     RebootHost,
     RestartService,
-    ShellWrite,
     ShutDownHost,
-    VmknicWrite,
 )
+from vgpu_cfg.changes.change_host import EsxcliWrite, HostWrite, ShellWrite, VmknicWrite
+from vgpu_cfg.changes.values import HostRef
 from vgpu_cfg.errors import HostShellError, NotOffered, StalePlan, Unreachable, VgpuCfgError
 from vgpu_cfg.execution.hosts.assess import RESTARTS, AssessedSetting, State
 from vgpu_cfg.execution.hosts.maintenance import enter_maintenance, exit_maintenance

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from vgpu_cfg.changes.host_change import SettingTarget
+from vgpu_cfg.changes.values import SettingTarget
 from vgpu_cfg.errors import StalePlan
 from vgpu_cfg.execution.records.lock import RunLocks
 from vgpu_cfg.model.identity import PlanIdentity

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from vgpu_cfg.changes.change import Plan
+from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.report import OutcomeStatus, Report
 from vgpu_cfg.errors import NotPermitted, VCenterError
 from vgpu_cfg.execution.records.copies import MakeCopies

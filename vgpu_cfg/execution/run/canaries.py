@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from vgpu_cfg.changes.change import Canary, Change
+from vgpu_cfg.changes.change import Change
+from vgpu_cfg.changes.plan import Canary
 
 
 class Canaries:

@@ -8,7 +8,6 @@ from collections.abc import Collection, Iterable, Sequence
 
 from vgpu_cfg.changes.change import (
     AwaitCustomization,
-    Canary,
     Change,
     CreateVm,
     PowerOffVm,
@@ -16,6 +15,7 @@ from vgpu_cfg.changes.change import (
     RelocateVm,
     StageGuest,
 )
+from vgpu_cfg.changes.plan import Canary
 from vgpu_cfg.errors import PlanError
 from vgpu_cfg.execution.run.canaries import Canaries
 from vgpu_cfg.execution.run.start_queues import StartQueues

@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TypeVar
 
-from vgpu_cfg.changes.change import MarkVm, Plan, ReconfigureVm, VmRef
+from vgpu_cfg.changes.change import MarkVm, ReconfigureVm
+from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.report import SettingReading
+from vgpu_cfg.changes.values import VmRef
 from vgpu_cfg.errors import Interrupted, NotConfirmed, StalePlan, TaskFailed, Unreachable
 from vgpu_cfg.execution.records.lock import RunLocks
 from vgpu_cfg.execution.run.start_queues import StartQueues

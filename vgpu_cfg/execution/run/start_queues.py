@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from vgpu_cfg.catalog import load_catalog
-from vgpu_cfg.changes.change import Change, PowerOnVm, StartQueue
+from vgpu_cfg.changes.change import Change, PowerOnVm
+from vgpu_cfg.changes.plan import StartQueue
 from vgpu_cfg.planning.placement.start_queues import QueueProgress, progress_by_vm
 
 

@@ -11,14 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from vgpu_cfg.changes.change import (
-    Change,
-    EnterMaintenance,
-    ExitMaintenance,
-    Impact,
-    ManualStep,
-    PowerOffVm,
-)
+from vgpu_cfg.changes.change import Change, EnterMaintenance, ExitMaintenance, ManualStep, PowerOffVm
+from vgpu_cfg.changes.values import Impact
 
 Place = tuple[str, str]
 """A wave, "" for all of them, and the moid of one of its hosts."""

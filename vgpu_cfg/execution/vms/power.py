@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from vgpu_cfg.changes.change import NumaPin, PowerOffVm, PowerOnVm
+from vgpu_cfg.changes.change import PowerOffVm, PowerOnVm
+from vgpu_cfg.changes.power import NumaPin
 from vgpu_cfg.changes.vm_spec import VmSpec
 from vgpu_cfg.errors import NotConfirmed, StalePlan
 from vgpu_cfg.execution.run.session import PLAN_AGAIN, RunSession, has_moved, succeeded

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from vgpu_cfg.changes.change import (
-    CloneFrom,
     CreateVm,
     DestroyVm,
     MarkVm,
@@ -19,6 +18,7 @@ from vgpu_cfg.changes.change import (
     SetTags,
     UpgradeVm,
 )
+from vgpu_cfg.changes.create_vm import CloneFrom
 from vgpu_cfg.changes.vm_spec import NewDisk, VmSpec
 from vgpu_cfg.errors import NotConfirmed, StalePlan
 from vgpu_cfg.execution.run.session import PLAN_AGAIN, RunSession, succeeded

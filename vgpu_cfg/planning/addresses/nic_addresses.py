@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from vgpu_cfg.changes.change import Placement
+from vgpu_cfg.changes.values import Placement
 from vgpu_cfg.model.desired import DesiredNic, DesiredPlan, DesiredVm
 from vgpu_cfg.model.guests.addresses import KeptAddress, print_addresses
 from vgpu_cfg.model.observed.inventory import Inventory

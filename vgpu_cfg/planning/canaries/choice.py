@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from vgpu_cfg.changes.change import Canary, Change, DestroyVm, PowerOnVm, StageGuest, StartQueue
+from vgpu_cfg.changes.change import Change, DestroyVm, PowerOnVm, StageGuest
+from vgpu_cfg.changes.plan import Canary, StartQueue
 
 
 def plan_canaries(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from vgpu_cfg.changes.change import Canary, ChangeHost, ExitMaintenance, Plan, PowerOnVm
+from vgpu_cfg.changes.change import ChangeHost, ExitMaintenance, PowerOnVm
+from vgpu_cfg.changes.plan import Canary, Plan
 from vgpu_cfg.model.observed.inventory import Connection, Host, Inventory
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.planning.estate.own import own_vms

@@ -8,20 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from vgpu_cfg.changes.base import Edit, Impact, Subject
 from vgpu_cfg.changes.change import (
     Change,
     ChangeHost,
     CreateVm,
     ManualStep,
-    Plan,
     PowerOffVm,
     PowerOnVm,
     SetOverrides,
     StageGuest,
 )
 from vgpu_cfg.changes.difference import Difference
+from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.severity import Severity
+from vgpu_cfg.changes.values import Edit, Impact, Subject
 from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.differences import DIFFERENCES_OF_HOSTS, DIFFERENCES_OF_VMS

@@ -6,7 +6,7 @@ the VMs that the plan has, the command must name how many it deletes.
 
 from __future__ import annotations
 
-from vgpu_cfg.changes.change import Subject
+from vgpu_cfg.changes.values import Subject
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.wording import counted
 from vgpu_cfg.planning.findings.codes import Code

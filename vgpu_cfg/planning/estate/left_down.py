@@ -5,8 +5,8 @@ from __future__ import annotations
 import shlex
 from collections.abc import Collection
 
-from vgpu_cfg.changes.change import Subject
-from vgpu_cfg.changes.host_change import ExitMaintenance, HostRef
+from vgpu_cfg.changes.change import ExitMaintenance
+from vgpu_cfg.changes.values import HostRef, Subject
 from vgpu_cfg.model.identity import PlanIdentity
 from vgpu_cfg.model.observed.host_facts import HostMark
 from vgpu_cfg.model.observed.inventory import Connection, Host, Inventory

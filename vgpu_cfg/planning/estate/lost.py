@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from vgpu_cfg.changes.change import ManualStep, Subject
+from vgpu_cfg.changes.change import ManualStep
+from vgpu_cfg.changes.values import Subject
 from vgpu_cfg.model.identity import PlanIdentity
 from vgpu_cfg.model.observed.inventory import Connection, Host, Inventory
 from vgpu_cfg.model.observed.vm import Vm

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from datetime import UTC
 from shlex import quote
 
-from vgpu_cfg.changes.change import Subject
+from vgpu_cfg.changes.values import Subject
 from vgpu_cfg.documents import did_you_mean
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.inventory import Inventory

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from datetime import UTC
 from shlex import quote
 
-from vgpu_cfg.changes.change import Subject
+from vgpu_cfg.changes.values import Subject
 from vgpu_cfg.model.desired import DesiredPlan, DesiredVm
 from vgpu_cfg.model.identity import PlanIdentity
 from vgpu_cfg.model.observed.inventory import Folder, Inventory

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from vgpu_cfg.changes.change import Change, Edit, SetReservation, Subject
+from vgpu_cfg.changes.change import Change, SetReservation
+from vgpu_cfg.changes.values import Edit, Subject
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.reservations import KeptReservation, Reservation

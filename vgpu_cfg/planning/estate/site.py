@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar
 
-from vgpu_cfg.changes.change import Subject
+from vgpu_cfg.changes.values import Subject
 from vgpu_cfg.documents import did_you_mean
 from vgpu_cfg.model.desired import DesiredPlan, DesiredVm, TemplateSource
 from vgpu_cfg.model.observed.inventory import Cluster, Datastore, Folder, Inventory, Network, NetworkKind

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from vgpu_cfg.catalog import Catalog
-from vgpu_cfg.changes.change import Plan
+from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.errors import Ambiguous
 from vgpu_cfg.model.identity import PlanIdentity
 from vgpu_cfg.model.observed.inventory import Inventory

@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from vgpu_cfg.catalog import Catalog
-from vgpu_cfg.changes.change import Change, Edit, Plan, SetHostRule, SetRule, UpgradeVm
+from vgpu_cfg.changes.change import Change, SetHostRule, SetRule, UpgradeVm
+from vgpu_cfg.changes.plan import Plan
+from vgpu_cfg.changes.values import Edit
 from vgpu_cfg.documents import Part, parse_text
 from vgpu_cfg.errors import DocumentError
 from vgpu_cfg.model.desired import DesiredPlan

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
-from vgpu_cfg.changes.change import Change, Diagnostic
+from vgpu_cfg.changes.change import Change
+from vgpu_cfg.changes.plan import Diagnostic
 from vgpu_cfg.changes.severity import Severity
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from vgpu_cfg.changes.change import Diagnostic, Hindrance, Subject
+from vgpu_cfg.changes.plan import Diagnostic, Hindrance
 from vgpu_cfg.changes.severity import Severity
+from vgpu_cfg.changes.values import Subject
 from vgpu_cfg.model.desired import DesiredPlan, DesiredVm
 from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.model.wording import as_counted

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from vgpu_cfg.changes.change import StageGuest, Subject
+from vgpu_cfg.changes.change import StageGuest
+from vgpu_cfg.changes.values import Subject
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.guests.modules import LicenceModule
 from vgpu_cfg.model.guests.training_modules import RegistryModule

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from vgpu_cfg.changes.change import Edit
+from vgpu_cfg.changes.values import Edit
 from vgpu_cfg.model.guests.base import GuestNic
 from vgpu_cfg.model.guests.gpu_modules import CudaModule, NcclModule
 from vgpu_cfg.model.guests.modules import (

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from vgpu_cfg.changes.change import Change, Placement, StageGuest
+from vgpu_cfg.changes.change import Change, StageGuest
 from vgpu_cfg.changes.severity import Severity
+from vgpu_cfg.changes.values import Placement
 from vgpu_cfg.model.desired import DesiredPlan, DesiredPower
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.wording import listed

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from vgpu_cfg.changes.change import Change, Impact, ManualStep, StageGuest, Subject
-from vgpu_cfg.changes.host_change import RESTART_KINDS
+from vgpu_cfg.changes.change import Change, ManualStep, StageGuest
+from vgpu_cfg.changes.restart_host import RESTART_KINDS
+from vgpu_cfg.changes.values import Impact, Subject
 from vgpu_cfg.model.guests.modules import MODULE_ORDER
 from vgpu_cfg.model.wording import listed
 from vgpu_cfg.planning.findings.codes import Code

@@ -11,7 +11,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from vgpu_cfg.changes.change import Change, Impact, PowerOnVm, StageGuest, Subject, VmRef
+from vgpu_cfg.changes.change import Change, PowerOnVm, StageGuest
+from vgpu_cfg.changes.values import Impact, Subject, VmRef
 from vgpu_cfg.model.guests.guest import (
     BEGUN,
     GUEST_MARK_KEY,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from vgpu_cfg.changes.change import Subject
+from vgpu_cfg.changes.values import Subject
 from vgpu_cfg.model.desired import DesiredPlan, DesiredTraining, DesiredVm
 from vgpu_cfg.model.plan_file.guest_values import parse_elastic
 from vgpu_cfg.model.wording import counted, listed

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from vgpu_cfg.changes.change import Placement
+from vgpu_cfg.changes.values import Placement
 from vgpu_cfg.model.desired import DesiredPlan, DesiredVm
 from vgpu_cfg.model.guests.gpu_modules import Wire
 from vgpu_cfg.model.observed.inventory import Host, Inventory

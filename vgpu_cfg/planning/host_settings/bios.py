@@ -23,8 +23,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from vgpu_cfg.changes.change import Impact
-from vgpu_cfg.changes.host_change import HostWrite
+from vgpu_cfg.changes.change_host import HostWrite
+from vgpu_cfg.changes.values import Impact
 from vgpu_cfg.model.desired import DesiredHosts
 from vgpu_cfg.model.observed.graphics import GraphicsType
 from vgpu_cfg.model.observed.host_facts import FactGroup

@@ -16,7 +16,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from vgpu_cfg.changes.change import Edit, SetClusterOption, SetVCenterOption, Subject
+from vgpu_cfg.changes.change import SetClusterOption, SetVCenterOption
+from vgpu_cfg.changes.values import Edit, Subject
 from vgpu_cfg.model.desired import DesiredHosts, DesiredPlan
 from vgpu_cfg.model.observed.inventory import Cluster, Inventory
 from vgpu_cfg.model.wording import is_at_least

@@ -11,8 +11,8 @@ from enum import StrEnum
 from functools import partial
 
 from vgpu_cfg.catalog import Board
-from vgpu_cfg.changes.change import Impact, SettingTarget
-from vgpu_cfg.changes.host_change import HostWrite
+from vgpu_cfg.changes.change_host import HostWrite
+from vgpu_cfg.changes.values import Impact, SettingTarget
 from vgpu_cfg.model.desired import DesiredHosts
 from vgpu_cfg.model.observed.host_facts import ClusterFacts, FactGroup, HostFacts
 from vgpu_cfg.model.observed.inventory import Cluster, Gpu, Host, HostNic, PciDevice

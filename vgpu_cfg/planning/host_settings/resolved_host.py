@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from vgpu_cfg.changes.change import HostRef, Impact, Subject
+from vgpu_cfg.changes.values import HostRef, Impact, Subject
 from vgpu_cfg.model.desired import DesiredHosts
 from vgpu_cfg.planning.host_settings.entry import DesiredSetting, HostSetting, HostView, Reading
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from vgpu_cfg.catalog import Catalog
-from vgpu_cfg.changes.change import Subject
+from vgpu_cfg.changes.values import Subject
 from vgpu_cfg.documents import did_you_mean
 from vgpu_cfg.model.desired import DesiredHosts, DesiredPlan
 from vgpu_cfg.model.identity import PlanIdentity

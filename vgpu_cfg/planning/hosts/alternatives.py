@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from vgpu_cfg.catalog import Catalog
-from vgpu_cfg.changes.change import Impact
 from vgpu_cfg.changes.severity import Severity
+from vgpu_cfg.changes.values import Impact
 from vgpu_cfg.model.desired import DesiredHosts, DesiredPlan
 from vgpu_cfg.model.observed.inventory import Host, Inventory
 from vgpu_cfg.model.plan_values import GpuUse

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from vgpu_cfg.catalog import Catalog
-from vgpu_cfg.changes.change import Diagnostic
+from vgpu_cfg.changes.plan import Diagnostic
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.rdma import asks_rdma
 from vgpu_cfg.planning.capacity.host_capacity import CapacityReader

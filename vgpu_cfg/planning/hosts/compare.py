@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from vgpu_cfg.changes.change import Impact
 from vgpu_cfg.changes.severity import Severity
+from vgpu_cfg.changes.values import Impact
 from vgpu_cfg.model.desired import DesiredHosts
 from vgpu_cfg.model.observed.host_facts import NO_LOCKDOWN, SHELL_GROUPS, is_same_boot
 from vgpu_cfg.model.wording import listed

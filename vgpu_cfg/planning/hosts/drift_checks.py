@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from vgpu_cfg.changes.change import Impact, Subject
+from vgpu_cfg.changes.values import Impact, Subject
 from vgpu_cfg.documents import did_you_mean
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.host_facts import is_same_boot

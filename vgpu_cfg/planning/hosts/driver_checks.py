@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from vgpu_cfg.catalog.driver_branches import DriverBranch, load_driver_branches
-from vgpu_cfg.changes.change import Canary, Change
-from vgpu_cfg.changes.host_change import ChangeHost
+from vgpu_cfg.changes.change import Change, ChangeHost
+from vgpu_cfg.changes.plan import Canary
 from vgpu_cfg.model.wording import listed
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings

@@ -6,8 +6,8 @@ import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from vgpu_cfg.changes.change import Subject
 from vgpu_cfg.changes.severity import Severity
+from vgpu_cfg.changes.values import Subject
 from vgpu_cfg.model.identity import PlanIdentity
 from vgpu_cfg.model.observed.host_facts import FactGroup
 from vgpu_cfg.model.observed.inventory import Connection, Inventory

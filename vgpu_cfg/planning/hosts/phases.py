@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from vgpu_cfg.changes.change import Impact
+from vgpu_cfg.changes.values import Impact
 from vgpu_cfg.planning.host_settings.entry import DesiredSetting, HostSetting, HostView, Reading, needs_of
 from vgpu_cfg.planning.host_settings.resolved_host import Drift, DriftKind
 

@@ -11,21 +11,17 @@ from vgpu_cfg.changes.change import (
     Change,
     ChangeHost,
     ColdBootHost,
-    Edit,
     EnterMaintenance,
     ExitMaintenance,
-    Impact,
     ManualStep,
     PowerOffVm,
     PowerOnVm,
     RebootHost,
     RestartService,
-    SettingTarget,
     ShutDownHost,
-    Subject,
-    VmRef,
 )
-from vgpu_cfg.changes.host_change import HostWrite, ShellWrite
+from vgpu_cfg.changes.change_host import HostWrite, ShellWrite
+from vgpu_cfg.changes.values import Edit, Impact, SettingTarget, Subject, VmRef
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.planning.estate.left_down import exit_id

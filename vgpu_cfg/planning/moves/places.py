@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from vgpu_cfg.catalog import Catalog
-from vgpu_cfg.changes.change import Placement
+from vgpu_cfg.changes.values import Placement
 from vgpu_cfg.model.observed.inventory import Host, Inventory
 from vgpu_cfg.model.observed.vm import PowerState, Vm
 from vgpu_cfg.model.wording import listed

@@ -12,7 +12,7 @@ from itertools import combinations, islice
 from math import comb
 
 from vgpu_cfg.catalog import Catalog
-from vgpu_cfg.changes.change import Diagnostic
+from vgpu_cfg.changes.plan import Diagnostic
 from vgpu_cfg.model.desired import DesiredPlan, DesiredPower
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.planning.estate.naming import as_named

@@ -13,8 +13,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from vgpu_cfg.changes.change import ChangeNetwork, Edit, Subject
-from vgpu_cfg.changes.host_change import EditSwitch, MakeSwitch, SetPortgroup
+from vgpu_cfg.changes.change import ChangeNetwork
+from vgpu_cfg.changes.change_network import EditSwitch, MakeSwitch, SetPortgroup
+from vgpu_cfg.changes.values import Edit, Subject
 from vgpu_cfg.documents import did_you_mean
 from vgpu_cfg.model.desired import DesiredHosts, DesiredNetwork, DesiredPlan
 from vgpu_cfg.model.observed.host_facts import DistributedSwitch, HostFacts

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from vgpu_cfg.changes.change import Subject
 from vgpu_cfg.changes.severity import Severity
+from vgpu_cfg.changes.values import Subject
 from vgpu_cfg.model.desired import DesiredNetwork, DesiredPlan
 from vgpu_cfg.model.observed.host_facts import DistributedSwitch, FactGroup, Vmknic
 from vgpu_cfg.model.observed.inventory import Host, Inventory, Network

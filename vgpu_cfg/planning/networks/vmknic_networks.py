@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from vgpu_cfg.changes.change import Change, ChangeHost, ChangeNetwork
-from vgpu_cfg.changes.host_change import MakeSwitch, VmknicWrite
+from vgpu_cfg.changes.change_host import VmknicWrite
+from vgpu_cfg.changes.change_network import MakeSwitch
 from vgpu_cfg.model.observed.inventory import Inventory, Network, NetworkKind
 from vgpu_cfg.planning.estate.site import find_named
 

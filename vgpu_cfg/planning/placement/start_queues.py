@@ -13,7 +13,8 @@ from enum import Enum
 from functools import lru_cache
 
 from vgpu_cfg.catalog import Catalog
-from vgpu_cfg.changes.change import Change, GpuLoad, PowerOnVm, StartQueue
+from vgpu_cfg.changes.change import Change, PowerOnVm
+from vgpu_cfg.changes.plan import GpuLoad, StartQueue
 from vgpu_cfg.planning.capacity.gpu_state import GpuState, Held
 from vgpu_cfg.planning.capacity.peer_groups import has_group_api
 from vgpu_cfg.planning.capacity.vgpu_need import VgpuNeed, needs_of

@@ -12,14 +12,11 @@ from vgpu_cfg.catalog import Catalog
 from vgpu_cfg.changes.change import (
     Change,
     ChangeHost,
-    CloneFrom,
     ColdBootHost,
     CreateVm,
     DestroyVm,
     ExitMaintenance,
     ManualStep,
-    Placement,
-    Plan,
     PowerOffVm,
     PowerOnVm,
     RebootHost,
@@ -27,9 +24,10 @@ from vgpu_cfg.changes.change import (
     RelocateVm,
     RenameVm,
     RestartService,
-    SettingTarget,
-    VmRef,
 )
+from vgpu_cfg.changes.create_vm import CloneFrom
+from vgpu_cfg.changes.plan import Plan
+from vgpu_cfg.changes.values import Placement, SettingTarget, VmRef
 from vgpu_cfg.changes.vm_spec import (
     DeviceEdit,
     NewDynamicPassthrough,

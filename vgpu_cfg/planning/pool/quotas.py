@@ -12,7 +12,7 @@ from fractions import Fraction
 from functools import partial
 
 from vgpu_cfg.catalog import Board, Catalog
-from vgpu_cfg.changes.change import Subject
+from vgpu_cfg.changes.values import Subject
 from vgpu_cfg.model.desired import DesiredPlan, DesiredPower
 from vgpu_cfg.model.observed.inventory import Folder, Host, Inventory
 from vgpu_cfg.model.observed.vm import Vm

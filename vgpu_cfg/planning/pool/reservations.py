@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from vgpu_cfg.catalog import Catalog
-from vgpu_cfg.changes.change import Placement, SetReservation, Subject
+from vgpu_cfg.changes.change import SetReservation
+from vgpu_cfg.changes.values import Placement, Subject
 from vgpu_cfg.model.desired import DesiredPlan, DesiredPower
 from vgpu_cfg.model.identity import PlanIdentity
 from vgpu_cfg.model.observed.inventory import Connection, Host, Inventory

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from vgpu_cfg.catalog import Catalog
-from vgpu_cfg.changes.change import Diagnostic
+from vgpu_cfg.changes.plan import Diagnostic
 from vgpu_cfg.model.desired import DesiredPlan, DesiredPower, DesiredVm
 from vgpu_cfg.model.observed.inventory import Host, Inventory
 from vgpu_cfg.model.plan_file import GpuEntry

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import assert_never
 
-from vgpu_cfg.changes.base import VmRef
 from vgpu_cfg.changes.change import (
     AwaitCustomization,
     Change,
@@ -19,7 +18,6 @@ from vgpu_cfg.changes.change import (
     ManualStep,
     MarkVm,
     MoveVmToFolder,
-    Plan,
     PowerOffVm,
     PowerOnVm,
     RebootHost,
@@ -42,21 +40,21 @@ from vgpu_cfg.changes.change import (
     StageGuest,
     UpgradeVm,
 )
-from vgpu_cfg.changes.host_change import (
-    EditSwitch,
+from vgpu_cfg.changes.change_host import (
     EsxcliWrite,
     GraphicsWrite,
     LicenceWrite,
-    MakeSwitch,
     ModuleWrite,
     OptionWrite,
     PassthroughWrite,
     RulesetWrite,
-    SetPortgroup,
     ShellWrite,
     SwitchWrite,
     VmknicWrite,
 )
+from vgpu_cfg.changes.change_network import EditSwitch, MakeSwitch, SetPortgroup
+from vgpu_cfg.changes.plan import Plan
+from vgpu_cfg.changes.values import VmRef
 from vgpu_cfg.changes.vm_spec import (
     EditNic,
     GrowDisk,

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import assert_never
 
-from vgpu_cfg.changes.change import CreateVm, Plan
+from vgpu_cfg.changes.change import CreateVm
+from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.model.observed.cordon import CORDON_ATTRIBUTE
 from vgpu_cfg.model.observed.home import HOME_ATTRIBUTE
 from vgpu_cfg.model.observed.host_facts import HostAttribute

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from vgpu_cfg.changes.change import Change, Hindrance, Impact, ManualStep, Placement, Subject
+from vgpu_cfg.changes.change import Change, ManualStep
+from vgpu_cfg.changes.plan import Hindrance
+from vgpu_cfg.changes.values import Impact, Placement, Subject
 from vgpu_cfg.model.desired import DesiredPlan, DesiredVm
 from vgpu_cfg.model.observed.host_facts import FactGroup, HostFacts
 from vgpu_cfg.model.observed.inventory import Host, Inventory

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Container, Iterable
 from dataclasses import dataclass
 
-from vgpu_cfg.changes.change import Subject
+from vgpu_cfg.changes.values import Subject
 from vgpu_cfg.model.observed.cordon import Cordon
 from vgpu_cfg.model.observed.inventory import Host
 from vgpu_cfg.planning.findings.codes import Code

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from vgpu_cfg.changes.change import Hindrance
+from vgpu_cfg.changes.plan import Hindrance
 from vgpu_cfg.model.plan_values import Spread
 from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.model.wording import as_counted, counted, gib, listed, node_list, whole_gib

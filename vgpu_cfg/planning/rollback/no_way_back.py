@@ -11,13 +11,13 @@ from vgpu_cfg.changes.change import (
     ChangeNetwork,
     DestroyVm,
     ManualStep,
-    Plan,
     ReconfigureVm,
     ShutDownHost,
     StageGuest,
     UpgradeVm,
 )
-from vgpu_cfg.changes.host_change import EditSwitch
+from vgpu_cfg.changes.change_network import EditSwitch
+from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.vm_spec import GrowDisk, NewDisk
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings

@@ -6,15 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import assert_never
 
 from vgpu_cfg.catalog import Catalog
-from vgpu_cfg.changes.change import (
-    Change,
-    ManualStep,
-    Plan,
-    PowerOnVm,
-    RelocateVm,
-    SetHostRule,
-    SetRule,
-)
+from vgpu_cfg.changes.change import Change, ManualStep, PowerOnVm, RelocateVm, SetHostRule, SetRule
+from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.reckoning import all_disturbed, reckoned
 from vgpu_cfg.changes.report import Outcome
 from vgpu_cfg.model.observed.inventory import Inventory

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from vgpu_cfg.changes.change import Change, CreateVm, Plan, VmRef
+from vgpu_cfg.changes.change import Change, CreateVm
+from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.report import Outcome, OutcomeStatus
+from vgpu_cfg.changes.values import VmRef
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.planning.findings.codes import Code

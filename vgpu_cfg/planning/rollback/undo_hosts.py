@@ -16,14 +16,13 @@ from vgpu_cfg.changes.change import (
     ColdBootHost,
     EnterMaintenance,
     ExitMaintenance,
-    Impact,
     PowerOffVm,
     RebootHost,
     RestartService,
     ShutDownHost,
-    Subject,
 )
 from vgpu_cfg.changes.severity import Severity
+from vgpu_cfg.changes.values import Impact, Subject
 from vgpu_cfg.model.observed.inventory import Connection, Host, Inventory
 from vgpu_cfg.model.observed.vm import PowerState
 from vgpu_cfg.planning.findings.codes import Code

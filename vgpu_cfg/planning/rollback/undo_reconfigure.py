@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from vgpu_cfg.changes.change import Change, Edit, ReconfigureVm, Subject, VmRef
+from vgpu_cfg.changes.change import Change, ReconfigureVm
+from vgpu_cfg.changes.values import Edit, Subject, VmRef
 from vgpu_cfg.changes.vm_spec import (
     DeviceEdit,
     EditNic,

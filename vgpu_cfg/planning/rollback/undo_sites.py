@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping
 from vgpu_cfg.changes.change import (
     Change,
     ChangeNetwork,
-    Edit,
     RemoveRule,
     RemoveVmGroup,
     SetClusterOption,
@@ -17,11 +16,10 @@ from vgpu_cfg.changes.change import (
     SetReservation,
     SetRule,
     SetVCenterOption,
-    Subject,
-    VmOverride,
-    VmRef,
 )
-from vgpu_cfg.changes.host_change import EditSwitch, MakeSwitch, SetPortgroup
+from vgpu_cfg.changes.change_network import EditSwitch, MakeSwitch, SetPortgroup
+from vgpu_cfg.changes.cluster_rules import VmOverride
+from vgpu_cfg.changes.values import Edit, Subject, VmRef
 from vgpu_cfg.model.observed.drs import ClusterRule, VmHostRule
 from vgpu_cfg.model.observed.inventory import Cluster
 from vgpu_cfg.model.observed.vm import SettingValue, Vm

@@ -11,8 +11,6 @@ from vgpu_cfg.changes.change import (
     Change,
     CreateVm,
     DestroyVm,
-    Edit,
-    Impact,
     MarkVm,
     MoveVmToFolder,
     PowerOffVm,
@@ -23,11 +21,10 @@ from vgpu_cfg.changes.change import (
     SetAttributes,
     SetTags,
     StageGuest,
-    Subject,
     UpgradeVm,
-    VmRef,
 )
 from vgpu_cfg.changes.severity import Severity
+from vgpu_cfg.changes.values import Edit, Impact, Subject, VmRef
 from vgpu_cfg.changes.vm_spec import VmSpec
 from vgpu_cfg.model.observed.inventory import Datastore, Folder, ResourcePool
 from vgpu_cfg.model.observed.vm import PowerState, Vm, VmDetail

@@ -14,7 +14,8 @@ from enum import StrEnum
 from typing import assert_never
 
 from vgpu_cfg.catalog import Catalog
-from vgpu_cfg.changes.change import Plan, PowerOffVm, PowerOnVm, RelocateVm
+from vgpu_cfg.changes.change import PowerOffVm, PowerOnVm, RelocateVm
+from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import Vm

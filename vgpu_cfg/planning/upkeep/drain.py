@@ -10,7 +10,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from vgpu_cfg.catalog import Catalog
-from vgpu_cfg.changes.change import Change, Placement, Plan, SetCordon, Subject
+from vgpu_cfg.changes.change import Change, SetCordon
+from vgpu_cfg.changes.plan import Plan
+from vgpu_cfg.changes.values import Placement, Subject
 from vgpu_cfg.errors import UnsafePlan
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.home import Home, home_of

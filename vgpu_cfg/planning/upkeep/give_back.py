@@ -12,8 +12,10 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from vgpu_cfg.catalog import Catalog
-from vgpu_cfg.changes.change import Change, Plan, SetAttributes, Subject
+from vgpu_cfg.changes.change import Change, SetAttributes
+from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.severity import Severity
+from vgpu_cfg.changes.values import Subject
 from vgpu_cfg.model.observed.home import Home, home_of
 from vgpu_cfg.model.observed.inventory import Connection, Host, Inventory
 from vgpu_cfg.model.observed.vm import Vm

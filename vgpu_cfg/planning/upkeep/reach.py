@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from vgpu_cfg.changes.change import Diagnostic, Plan, Subject
+from vgpu_cfg.changes.plan import Diagnostic, Plan
+from vgpu_cfg.changes.values import Subject
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.inventory import Host, Inventory
 from vgpu_cfg.planning.estate.protection import Protection

@@ -4,17 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from vgpu_cfg.changes.change import (
-    Change,
-    Edit,
-    Impact,
-    PowerOffVm,
-    PowerOnVm,
-    RelocateVm,
-    SetAttributes,
-    Subject,
-    VmRef,
-)
+from vgpu_cfg.changes.change import Change, PowerOffVm, PowerOnVm, RelocateVm, SetAttributes
+from vgpu_cfg.changes.values import Edit, Impact, Subject, VmRef
 from vgpu_cfg.model.observed.home import HOME_ATTRIBUTE
 from vgpu_cfg.model.observed.inventory import Host, Inventory
 from vgpu_cfg.model.observed.vm import Vm

@@ -10,7 +10,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from vgpu_cfg.changes.change import Edit
+from vgpu_cfg.changes.values import Edit
 from vgpu_cfg.changes.vm_spec import NewDisk, NewTpm, RemoveDevice, VmSpec
 from vgpu_cfg.model.observed.vm import OwnerMark, SettingValue
 from vgpu_cfg.model.wording import listed

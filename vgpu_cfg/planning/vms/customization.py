@@ -12,8 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_interface
 
-from vgpu_cfg.changes.change import AwaitCustomization, Change, Edit, PowerOnVm
+from vgpu_cfg.changes.change import AwaitCustomization, Change, PowerOnVm
 from vgpu_cfg.changes.customization import Customization, NicCustomization
+from vgpu_cfg.changes.values import Edit
 from vgpu_cfg.documents import did_you_mean
 from vgpu_cfg.model.desired import DesiredGuest
 from vgpu_cfg.model.observed.customization import PENDING_KEY, CustomizationSpec

@@ -6,17 +6,9 @@ from collections.abc import Collection, Sequence
 from shlex import quote
 from typing import Any
 
-from vgpu_cfg.changes.change import (
-    Change,
-    DestroyVm,
-    Edit,
-    Impact,
-    Plan,
-    PowerOffVm,
-    ReconfigureVm,
-    Subject,
-    VmRef,
-)
+from vgpu_cfg.changes.change import Change, DestroyVm, PowerOffVm, ReconfigureVm
+from vgpu_cfg.changes.plan import Plan
+from vgpu_cfg.changes.values import Edit, Impact, Subject, VmRef
 from vgpu_cfg.changes.vm_spec import RemoveDevice
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.inventory import Inventory

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 from datetime import date, timedelta
 
-from vgpu_cfg.changes.change import Edit, Impact, Plan, PowerOffVm, Subject, VmRef
+from vgpu_cfg.changes.change import PowerOffVm
+from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.severity import Severity
+from vgpu_cfg.changes.values import Edit, Impact, Subject, VmRef
 from vgpu_cfg.model.desired import DesiredPlan, DesiredPower, DesiredVm
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import Vm

@@ -8,18 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
-from vgpu_cfg.changes.change import (
-    Change,
-    Edit,
-    MarkVm,
-    Plan,
-    RemoveRule,
-    RemoveVmGroup,
-    SetHostRule,
-    SetRule,
-    Subject,
-)
+from vgpu_cfg.changes.change import Change, MarkVm, RemoveRule, RemoveVmGroup, SetHostRule, SetRule
+from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.severity import Severity
+from vgpu_cfg.changes.values import Edit, Subject
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import MARK_PLAN_KEY, MARK_VM_KEY, OWN_PREFIX, Vm

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
-from vgpu_cfg.changes.change import Change, Edit, RemoveRule, RemoveVmGroup, SetHostRule, Subject, VmRef
+from vgpu_cfg.changes.change import Change, RemoveRule, RemoveVmGroup, SetHostRule
+from vgpu_cfg.changes.values import Edit, Subject, VmRef
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.drs import HostGroup, VmGroup, VmHostRule
 from vgpu_cfg.model.observed.inventory import Cluster, Inventory

@@ -10,8 +10,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from shlex import quote
 from typing import Literal
 
-from vgpu_cfg.changes.change import Change, Edit, MarkVm, Plan, Subject, VmRef
+from vgpu_cfg.changes.change import Change, MarkVm
+from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.severity import Severity
+from vgpu_cfg.changes.values import Edit, Subject, VmRef
 from vgpu_cfg.changes.vm_spec import VmSpec
 from vgpu_cfg.model.desired import DesiredPlan, DesiredVm
 from vgpu_cfg.model.observed.inventory import Folder, Inventory

@@ -12,21 +12,17 @@ from functools import lru_cache
 
 from vgpu_cfg.changes.change import (
     Change,
-    CloneFrom,
     CreateVm,
-    Edit,
-    Location,
-    MakeFromScratch,
-    NumaPin,
     PowerOnVm,
     ReconfigureVm,
     SetAttributes,
     SetTags,
-    Subject,
     UpgradeVm,
-    VmRef,
 )
+from vgpu_cfg.changes.create_vm import CloneFrom, Location, MakeFromScratch
 from vgpu_cfg.changes.customization import Customization
+from vgpu_cfg.changes.power import NumaPin
+from vgpu_cfg.changes.values import Edit, Subject, VmRef
 from vgpu_cfg.model.desired import DesiredPower, ScratchSource, TemplateSource
 from vgpu_cfg.model.observed.inventory import Datastore, Host
 from vgpu_cfg.planning.vms.customization import await_customization, edits_of

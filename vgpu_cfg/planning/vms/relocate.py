@@ -4,19 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from vgpu_cfg.changes.change import (
-    Change,
-    Destination,
-    Edit,
-    Impact,
-    MoveVmToFolder,
-    PowerOffVm,
-    PowerOnVm,
-    RelocateVm,
-    RenameVm,
-    Subject,
-    VmRef,
-)
+from vgpu_cfg.changes.change import Change, MoveVmToFolder, PowerOffVm, PowerOnVm, RelocateVm, RenameVm
+from vgpu_cfg.changes.move_vm import Destination
+from vgpu_cfg.changes.values import Edit, Impact, Subject, VmRef
 from vgpu_cfg.model.observed.inventory import Datastore, Folder, Host, Inventory, ResourcePool
 from vgpu_cfg.model.observed.names import escaped
 from vgpu_cfg.model.observed.vm import VirtualDisk, Vm

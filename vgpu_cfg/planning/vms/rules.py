@@ -6,17 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from vgpu_cfg.changes.change import (
-    Change,
-    Edit,
-    PowerOnVm,
-    RemoveRule,
-    SetHostRule,
-    SetOverrides,
-    SetRule,
-    Subject,
-    VmRef,
-)
+from vgpu_cfg.changes.change import Change, PowerOnVm, RemoveRule, SetHostRule, SetOverrides, SetRule
+from vgpu_cfg.changes.values import Edit, Subject, VmRef
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.drs import ClusterRule
 from vgpu_cfg.model.observed.inventory import Cluster, Inventory

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from vgpu_cfg.changes.change import Change, PowerOnVm, RelocateVm, StartQueue
+from vgpu_cfg.changes.change import Change, PowerOnVm, RelocateVm
+from vgpu_cfg.changes.plan import StartQueue
 from vgpu_cfg.model.wording import counted, listed
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings

@@ -9,7 +9,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Sequence
 
-from vgpu_cfg.changes.change import Edit
+from vgpu_cfg.changes.values import Edit
 from vgpu_cfg.documents import did_you_mean
 from vgpu_cfg.model.observed.tags import Tag, TagCategory
 from vgpu_cfg.model.wording import listed

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from vgpu_cfg.changes.change import Change, Plan, PlanTarget
+from vgpu_cfg.changes.change import Change
+from vgpu_cfg.changes.plan import Plan, PlanTarget
 from vgpu_cfg.changes.reckoning import all_disturbed, reckoned
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.vm import Vm

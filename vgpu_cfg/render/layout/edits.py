@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from vgpu_cfg.changes.change import DestroyVm, Edit
+from vgpu_cfg.changes.change import DestroyVm
+from vgpu_cfg.changes.values import Edit
 
 
 def edit_text(edit: Edit) -> str:

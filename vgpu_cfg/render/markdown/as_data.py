@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from vgpu_cfg.changes.change import Plan
+from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.report import Event, Report
 from vgpu_cfg.model.occasion import Occasion
 from vgpu_cfg.planning.host_settings.entry import HostView

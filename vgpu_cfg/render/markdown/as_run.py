@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from vgpu_cfg.changes.change import ManualStep, Plan
+from vgpu_cfg.changes.change import ManualStep
+from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.report import Event, Report
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.occasion import NO_OCCASION, Occasion

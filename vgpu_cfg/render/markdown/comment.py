@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from vgpu_cfg.changes.change import Plan
+from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.severity import Severity
 from vgpu_cfg.changes.suggestion import Suggestion
 from vgpu_cfg.errors import DocumentError, VgpuCfgError

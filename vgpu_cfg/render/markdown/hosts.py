@@ -23,26 +23,24 @@ from vgpu_cfg.changes.change import (
     SetClusterOption,
     SetCordon,
     SetReservation,
-    SettingTarget,
     SetVCenterOption,
     ShutDownHost,
 )
-from vgpu_cfg.changes.host_change import (
-    EditSwitch,
+from vgpu_cfg.changes.change_host import (
     EsxcliWrite,
     GraphicsWrite,
     HostWrite,
     LicenceWrite,
-    MakeSwitch,
     ModuleWrite,
     OptionWrite,
     PassthroughWrite,
     RulesetWrite,
-    SetPortgroup,
     ShellWrite,
     SwitchWrite,
     VmknicWrite,
 )
+from vgpu_cfg.changes.change_network import EditSwitch, MakeSwitch, SetPortgroup
+from vgpu_cfg.changes.values import SettingTarget
 from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.model.reservations import RESERVATION_HEAD
 from vgpu_cfg.planning.host_settings.entry import DesiredSetting, HostSetting, HostView

@@ -9,16 +9,13 @@ from heapq import heappop, heappush
 
 from vgpu_cfg.changes.change import (
     AwaitCustomization,
-    Canary,
     Change,
     ChangeHost,
     CreateVm,
     DestroyVm,
-    HostRef,
     ManualStep,
     MarkVm,
     MoveVmToFolder,
-    Plan,
     PowerOffVm,
     PowerOnVm,
     ReconfigureVm,
@@ -35,7 +32,9 @@ from vgpu_cfg.changes.change import (
     StageGuest,
     UpgradeVm,
 )
+from vgpu_cfg.changes.plan import Canary, Plan
 from vgpu_cfg.changes.unknown import UnknownHost, UnknownSetting
+from vgpu_cfg.changes.values import HostRef
 from vgpu_cfg.model.occasion import NO_OCCASION, Occasion
 from vgpu_cfg.planning.host_settings.entry import HostView
 from vgpu_cfg.planning.networks.switch_ports import switch_needs

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from vgpu_cfg.changes.change import Edit, MoveVmToFolder, RelocateVm, RenameVm
+from vgpu_cfg.changes.change import MoveVmToFolder, RelocateVm, RenameVm
+from vgpu_cfg.changes.values import Edit
 from vgpu_cfg.render.layout.commands import command
 from vgpu_cfg.render.markdown.parts import Part
 

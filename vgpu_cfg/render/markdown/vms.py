@@ -10,10 +10,8 @@ from typing import assert_never
 
 from vgpu_cfg.changes.change import (
     AwaitCustomization,
-    CloneFrom,
     CreateVm,
     DestroyVm,
-    Edit,
     MarkVm,
     MoveVmToFolder,
     PowerOffVm,
@@ -29,9 +27,11 @@ from vgpu_cfg.changes.change import (
     SetRule,
     SetTags,
     StageGuest,
-    StartQueue,
     UpgradeVm,
 )
+from vgpu_cfg.changes.create_vm import CloneFrom
+from vgpu_cfg.changes.plan import StartQueue
+from vgpu_cfg.changes.values import Edit
 from vgpu_cfg.changes.vm_spec import (
     DeviceEdit,
     EditNic,

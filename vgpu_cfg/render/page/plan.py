@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from vgpu_cfg.changes.change import Diagnostic, Plan
+from vgpu_cfg.changes.plan import Diagnostic, Plan
 from vgpu_cfg.changes.severity import Severity
 from vgpu_cfg.model.wording import counted
 from vgpu_cfg.planning.sync import is_in_sync, waits_for

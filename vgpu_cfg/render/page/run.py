@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from datetime import UTC
 from typing import Any
 
-from vgpu_cfg.changes.change import ManualStep, Plan
+from vgpu_cfg.changes.change import ManualStep
+from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.report import Event, EventKind, Outcome, OutcomeStatus, Report, Rollback
 from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.render.layout.lines import duration

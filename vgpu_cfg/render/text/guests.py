@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 from rich.text import Text
 
-from vgpu_cfg.changes.change import Edit, StageGuest
+from vgpu_cfg.changes.change import StageGuest
+from vgpu_cfg.changes.values import Edit
 from vgpu_cfg.render.views.guest_status import GuestStatus
 
 _NAMED_ANYWAY = "host-name"

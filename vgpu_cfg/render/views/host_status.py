@@ -6,17 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from vgpu_cfg.changes.change import (
-    Change,
-    ChangeHost,
-    ColdBootHost,
-    Diagnostic,
-    ManualStep,
-    Plan,
-    RebootHost,
-    RestartService,
-)
+from vgpu_cfg.changes.change import Change, ChangeHost, ColdBootHost, ManualStep, RebootHost, RestartService
 from vgpu_cfg.changes.lost import LostHost
+from vgpu_cfg.changes.plan import Diagnostic, Plan
 from vgpu_cfg.changes.severity import Severity
 from vgpu_cfg.changes.unknown import UnknownHost
 from vgpu_cfg.model.observed.host_facts import HostFacts

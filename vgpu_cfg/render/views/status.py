@@ -5,19 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from vgpu_cfg.changes.change import (
-    Change,
-    CreateVm,
-    Diagnostic,
-    Impact,
-    ManualStep,
-    Plan,
-    SetOverrides,
-    StageGuest,
-    Subject,
-)
+from vgpu_cfg.changes.change import Change, CreateVm, ManualStep, SetOverrides, StageGuest
 from vgpu_cfg.changes.difference import Difference
 from vgpu_cfg.changes.lost import LostHost, LostVm
+from vgpu_cfg.changes.plan import Diagnostic, Plan
+from vgpu_cfg.changes.values import Impact, Subject
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import AFFINITY_KEY, PowerState, Vm
 from vgpu_cfg.model.wording import counted

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from vgpu_cfg.catalog import Board
-from vgpu_cfg.changes.change import Plan
+from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.suggestion import FixKind
 from vgpu_cfg.documents import Edit, Loc
 from vgpu_cfg.model.observed.inventory import Gpu, Host

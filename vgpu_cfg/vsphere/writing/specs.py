@@ -11,7 +11,8 @@ from typing import Any
 
 from pyVmomi import vim
 
-from vgpu_cfg.changes.change import CloneFrom, CreateVm
+from vgpu_cfg.changes.change import CreateVm
+from vgpu_cfg.changes.create_vm import CloneFrom
 from vgpu_cfg.changes.vm_spec import SetDiskPolicy, VmSpec
 from vgpu_cfg.model.observed.names import escaped
 from vgpu_cfg.model.wording import version_tuple

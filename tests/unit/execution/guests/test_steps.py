@@ -17,8 +17,8 @@ from tests.unit.execution.guest_makers import (
     stage,
 )
 from tests.unit.execution.makers import create, plan_of, statuses
-from vgpu_cfg.changes.change import VmRef
 from vgpu_cfg.changes.report import EventKind
+from vgpu_cfg.changes.values import VmRef
 from vgpu_cfg.changes.vm_spec import VmSpec
 from vgpu_cfg.errors import GuestError, GuestNotReady
 from vgpu_cfg.execution import Run, exit_code_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.planning.settings.views import GPU, gpu, view
-from vgpu_cfg.changes.host_change import HostRef, SettingTarget
+from vgpu_cfg.changes.values import HostRef, SettingTarget
 from vgpu_cfg.execution.hosts.assess import AssessedSetting, State, assess, not_shown
 from vgpu_cfg.planning.host_settings.table import setting
 

@@ -16,7 +16,8 @@ from tests.unit.execution.host_makers import (
     run,
 )
 from tests.unit.execution.makers import statuses
-from vgpu_cfg.changes.change import ManualStep, Subject
+from vgpu_cfg.changes.change import ManualStep
+from vgpu_cfg.changes.values import Subject
 from vgpu_cfg.errors import NotPermitted
 from vgpu_cfg.execution import exit_code_of, step_digest
 from vgpu_cfg.model.observed.host_facts import HostAttribute

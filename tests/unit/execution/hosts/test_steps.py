@@ -25,8 +25,9 @@ from tests.unit.execution.host_makers import (
     tools_for,
 )
 from tests.unit.execution.makers import plan_of, statuses
-from vgpu_cfg.changes.host_change import EsxcliWrite, OptionWrite, SettingTarget, ShellWrite, VmknicWrite
+from vgpu_cfg.changes.change_host import EsxcliWrite, OptionWrite, ShellWrite, VmknicWrite
 from vgpu_cfg.changes.report import SettingReading
+from vgpu_cfg.changes.values import SettingTarget
 from vgpu_cfg.errors import NotOffered, NotPermitted, Unreachable, VCenterError
 from vgpu_cfg.execution import Run, RunOptions
 from vgpu_cfg.execution.hosts.session import HostSession

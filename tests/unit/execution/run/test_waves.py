@@ -16,7 +16,8 @@ from tests.unit.execution.host_makers import (
     run,
 )
 from tests.unit.execution.makers import add_own_vm, power_off, statuses
-from vgpu_cfg.changes.change import Change, Impact
+from vgpu_cfg.changes.change import Change
+from vgpu_cfg.changes.values import Impact
 from vgpu_cfg.execution import exit_code_of
 from vgpu_cfg.model.observed.vm import PowerState
 

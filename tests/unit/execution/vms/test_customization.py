@@ -6,8 +6,9 @@ import pytest
 
 from tests.fakes.fake_vcenter import FakeVCenter
 from tests.unit.execution.makers import add_own_vm, run
-from vgpu_cfg.changes.change import AwaitCustomization, Subject, VmRef
+from vgpu_cfg.changes.change import AwaitCustomization
 from vgpu_cfg.changes.report import Outcome
+from vgpu_cfg.changes.values import Subject, VmRef
 from vgpu_cfg.model.observed.customization import CustomizationSeen
 
 WAITING, RUNNING = CustomizationSeen(), CustomizationSeen(state="running", log="/var/log/imc.log")

@@ -22,7 +22,8 @@ from tests.unit.execution.makers import (
     run,
     statuses,
 )
-from vgpu_cfg.changes.change import MarkVm, RemoveRule, RemoveVmGroup, Subject
+from vgpu_cfg.changes.change import MarkVm, RemoveRule, RemoveVmGroup
+from vgpu_cfg.changes.values import Subject
 from vgpu_cfg.changes.vm_spec import VmSpec
 from vgpu_cfg.execution import Run
 from vgpu_cfg.model.desired import DesiredPlan

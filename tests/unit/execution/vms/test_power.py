@@ -19,7 +19,7 @@ from tests.unit.execution.makers import (
     spec_of,
     statuses,
 )
-from vgpu_cfg.changes.change import NumaPin
+from vgpu_cfg.changes.power import NumaPin
 from vgpu_cfg.changes.vm_spec import NewVgpu
 from vgpu_cfg.model.observed.vm import PowerState
 

@@ -23,16 +23,9 @@ from tests.unit.execution.makers import (
     spec_of,
     statuses,
 )
-from vgpu_cfg.changes.change import (
-    RemoveRule,
-    RemoveVmGroup,
-    SetHostRule,
-    SetRule,
-    Subject,
-    UpgradeVm,
-    VmRef,
-)
+from vgpu_cfg.changes.change import RemoveRule, RemoveVmGroup, SetHostRule, SetRule, UpgradeVm
 from vgpu_cfg.changes.report import Report
+from vgpu_cfg.changes.values import Subject, VmRef
 from vgpu_cfg.changes.vm_spec import NewVgpu, RemoveDevice, VmSpec
 from vgpu_cfg.execution import Run, missing_from
 from vgpu_cfg.model.observed.inventory import Inventory

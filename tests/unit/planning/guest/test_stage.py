@@ -11,7 +11,9 @@ from tests.plans.simulator import carry_out
 from tests.unit.planning.desired_plans import codes, estate, own, planned
 from tests.unit.planning.guest.trainings import BY_POOL, head, specs_of, training, worker
 from tests.unit.planning.privileges.needed import needed_privileges
-from vgpu_cfg.changes.change import Impact, ManualStep, Plan, StageGuest
+from vgpu_cfg.changes.change import ManualStep, StageGuest
+from vgpu_cfg.changes.plan import Plan
+from vgpu_cfg.changes.values import Impact
 from vgpu_cfg.model.guests.guest import GuestReport, GuestSpec, ModuleState
 from vgpu_cfg.model.observed.inventory import Inventory
 

@@ -7,7 +7,8 @@ from typing import Any
 from tests.plans.estate import make_inventory
 from tests.unit.planning.desired_plans import plan_for, planned
 from vgpu_cfg.catalog import load_catalog
-from vgpu_cfg.changes.change import Change, Plan
+from vgpu_cfg.changes.change import Change
+from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.model.desired import DesiredHosts, DesiredVm
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.planning.host_settings.resolved_host import ResolvedHost

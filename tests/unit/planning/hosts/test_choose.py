@@ -12,7 +12,7 @@ import pytest
 
 from tests.unit.planning.desired_plans import codes, planned, vm
 from tests.unit.planning.hosts.plans import GPU, SHELL, estate, host, wanted
-from vgpu_cfg.changes.change import Plan
+from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.model.desired import DesiredVm
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.planning.hosts.assess import HostAssessor

@@ -19,7 +19,7 @@ from tests.unit.planning.hosts.plans import (
     resolved,
     wanted,
 )
-from vgpu_cfg.changes.host_change import EnterMaintenance
+from vgpu_cfg.changes.change import EnterMaintenance
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import PlanOptions

@@ -8,8 +8,7 @@ import pytest
 
 from tests.unit.planning.desired_plans import codes, planned
 from tests.unit.planning.hosts.plans import GPU, MARK, NIC, SHELL, change, estate, host, kinds, plan, wanted
-from vgpu_cfg.changes.change import ManualStep
-from vgpu_cfg.changes.host_change import ExitMaintenance
+from vgpu_cfg.changes.change import ExitMaintenance, ManualStep
 
 BEFORE, NOW = "2026-10-01T06:00:00Z", "2026-11-01T06:00:00Z"
 COLD = {"allow": ["maintenance", "reboot", "cold_boot"]}

@@ -10,7 +10,7 @@ from tests.plans.estate import PLAN_ID
 from tests.unit.planning.desired_plans import codes
 from tests.unit.planning.hosts.plans import GPU, MARK, NIC, estate, free, host, kinds, plan
 from vgpu_cfg.catalog import load_catalog
-from vgpu_cfg.changes.host_change import EnterMaintenance, ExitMaintenance
+from vgpu_cfg.changes.change import EnterMaintenance, ExitMaintenance
 from vgpu_cfg.model.identity import PlanIdentity
 from vgpu_cfg.planning.host_settings.select import make_view
 

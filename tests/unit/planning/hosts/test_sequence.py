@@ -10,7 +10,7 @@ import pytest
 from tests.unit.planning.desired_plans import codes
 from tests.unit.planning.hosts.plans import GPU, MARK, NIC, SHELL, change, estate, host, kinds, plan
 from tests.unit.planning.hosts.test_stretches import drift
-from vgpu_cfg.changes.change import Impact
+from vgpu_cfg.changes.values import Impact
 from vgpu_cfg.planning.host_settings.resolved_host import Drift
 from vgpu_cfg.planning.hosts.phases import make_calls
 

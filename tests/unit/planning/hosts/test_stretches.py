@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vgpu_cfg.changes.change import Impact
+from vgpu_cfg.changes.values import Impact
 from vgpu_cfg.model.observed.host_facts import HostFacts
 from vgpu_cfg.model.observed.inventory import Host
 from vgpu_cfg.planning.host_settings.entry import DesiredSetting, HostSetting, HostView, Instructions, Reading

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vgpu_cfg.changes.change import Plan
+from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.planning.privileges.of_changes import needs_of_changes
 

@@ -8,42 +8,38 @@ from typing import Any
 import pytest
 
 from tests.unit.planning.privileges.needed import needed_privileges
-from vgpu_cfg.changes import host_change
-from vgpu_cfg.changes.base import VmRef
+from vgpu_cfg.changes import change_host
 from vgpu_cfg.changes.change import (
     Change,
     ChangeHost,
     ChangeNetwork,
     EnterMaintenance,
     ExitMaintenance,
-    HostRef,
     ManualStep,
-    Plan,
-    PlanTarget,
     RebootHost,
+    RelocateVm,
     RestartService,
     SetClusterOption,
     SetVCenterOption,
     ShutDownHost,
-    Subject,
 )
-from vgpu_cfg.changes.host_change import (
-    EditSwitch,
+from vgpu_cfg.changes.change_host import (
     EsxcliWrite,
     GraphicsWrite,
     HostWrite,
     LicenceWrite,
-    MakeSwitch,
     ModuleWrite,
     OptionWrite,
     PassthroughWrite,
     RulesetWrite,
-    SetPortgroup,
     ShellWrite,
     SwitchWrite,
     VmknicWrite,
 )
-from vgpu_cfg.changes.vm_move import Destination, RelocateVm
+from vgpu_cfg.changes.change_network import EditSwitch, MakeSwitch, SetPortgroup
+from vgpu_cfg.changes.move_vm import Destination
+from vgpu_cfg.changes.plan import Plan, PlanTarget
+from vgpu_cfg.changes.values import HostRef, Subject, VmRef
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.inventory import Inventory, VCenter
 from vgpu_cfg.planning.privileges.of_changes import needs_of_changes
@@ -116,8 +112,8 @@ def test_a_vmknic_is_tied_to_a_network() -> None:
 def test_every_kind_of_write_is_among_them() -> None:
     kinds = {
         thing
-        for name, thing in vars(host_change).items()
-        if isinstance(thing, type) and name.endswith("Write") and thing.__module__ == host_change.__name__
+        for name, thing in vars(change_host).items()
+        if isinstance(thing, type) and name.endswith("Write") and thing.__module__ == change_host.__name__
     }
     assert kinds == {LicenceWrite, *(type(write) for write, _ in WRITES)}
 

@@ -9,7 +9,7 @@ import pytest
 from tests.unit.planning.settings.situations import wish_of
 from tests.unit.planning.settings.test_nics import PASSTHROUGH, handed_out, rule
 from tests.unit.planning.settings.views import NIC, NIC_2, nic, view
-from vgpu_cfg.changes.change import Impact
+from vgpu_cfg.changes.values import Impact
 from vgpu_cfg.planning.findings.codes import Code
 
 

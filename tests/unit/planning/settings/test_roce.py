@@ -8,8 +8,8 @@ import pytest
 
 from tests.unit.planning.settings.situations import Case, Situation, wish_of
 from tests.unit.planning.settings.views import NIC_2, hosts, nic, view
-from vgpu_cfg.changes.change import Impact
-from vgpu_cfg.changes.host_change import EsxcliWrite, ModuleWrite
+from vgpu_cfg.changes.change_host import EsxcliWrite, ModuleWrite
+from vgpu_cfg.changes.values import Impact
 from vgpu_cfg.model.desired import DesiredHosts
 from vgpu_cfg.model.observed.host_facts import FactGroup
 from vgpu_cfg.planning.findings.codes import Code

@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.text import Text
 
 from tests.unit.execution import makers
-from vgpu_cfg.changes.change import Plan
+from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.report import Event, EventKind, OutcomeStatus
 from vgpu_cfg.errors import DocumentError, DocumentFault, Interrupted, StalePlan
 from vgpu_cfg.render.layout.console import make_console, plain, print_lines, width_of

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from tests.unit.render.samples import everything, many_new, two_new
-from vgpu_cfg.changes.change import Diagnostic, Hindrance, Plan, Subject
+from vgpu_cfg.changes.plan import Diagnostic, Hindrance, Plan
 from vgpu_cfg.changes.severity import Severity
+from vgpu_cfg.changes.values import Subject
 from vgpu_cfg.errors import DocumentError, DocumentFault, Unreachable
 from vgpu_cfg.render.markdown.comment import MOST_BYTES, render_comment, render_error_comment
 

@@ -8,21 +8,8 @@ import pytest
 
 from tests.unit.render import guest_samples, host_samples, samples
 from tests.unit.render.settings_samples import VIEWS, lookup
-from vgpu_cfg.changes.change import (
-    Change,
-    Edit,
-    MakeFromScratch,
-    Plan,
-    RemoveRule,
-    RemoveVmGroup,
-    SetAttributes,
-    SetOverrides,
-    Subject,
-    VmOverride,
-    VmRef,
-)
-from vgpu_cfg.changes.host_change import (
-    EditSwitch,
+from vgpu_cfg.changes.change import Change, RemoveRule, RemoveVmGroup, SetAttributes, SetOverrides
+from vgpu_cfg.changes.change_host import (
     EsxcliWrite,
     GraphicsWrite,
     HostWrite,
@@ -30,9 +17,13 @@ from vgpu_cfg.changes.host_change import (
     ModuleWrite,
     OptionWrite,
     RulesetWrite,
-    SettingTarget,
     ShellWrite,
 )
+from vgpu_cfg.changes.change_network import EditSwitch
+from vgpu_cfg.changes.cluster_rules import VmOverride
+from vgpu_cfg.changes.create_vm import MakeFromScratch
+from vgpu_cfg.changes.plan import Plan
+from vgpu_cfg.changes.values import Edit, SettingTarget, Subject, VmRef
 from vgpu_cfg.changes.vm_spec import (
     EditNic,
     GrowDisk,

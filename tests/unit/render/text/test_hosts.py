@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from tests.unit.render import host_reports, host_samples, samples
-from vgpu_cfg.changes.change import Impact, Plan
-from vgpu_cfg.changes.host_change import ChangeHost, SettingTarget
+from vgpu_cfg.changes.change import ChangeHost
+from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.report import Event, EventKind, OutcomeStatus, Report
+from vgpu_cfg.changes.values import Impact, SettingTarget
 from vgpu_cfg.model.observed.inventory import Host, Inventory, VCenter
 from vgpu_cfg.render.layout.console import make_console, plain
 from vgpu_cfg.render.text.plan.whole import PlanShown, render_plan

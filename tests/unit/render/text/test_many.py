@@ -7,9 +7,10 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.execution import makers
-from vgpu_cfg.changes.change import Diagnostic, Subject
+from vgpu_cfg.changes.plan import Diagnostic
 from vgpu_cfg.changes.report import Outcome, OutcomeStatus, Report, SettingReading
 from vgpu_cfg.changes.severity import Severity
+from vgpu_cfg.changes.values import Subject
 from vgpu_cfg.render.layout.lines import plain
 from vgpu_cfg.render.text.estate.inventory import render_inventory
 from vgpu_cfg.render.text.plan.findings import render_findings

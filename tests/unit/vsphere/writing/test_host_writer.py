@@ -8,9 +8,8 @@ import pytest
 from pyVmomi import VmomiSupport, vim, vmodl
 
 from tests.unit.vsphere.scripted import content, item, no_method, reading, session_on, typed
-from vgpu_cfg.changes.change import SetClusterOption, SetVCenterOption, Subject
-from vgpu_cfg.changes.host_change import (
-    EnterMaintenance,
+from vgpu_cfg.changes.change import EnterMaintenance, SetClusterOption, SetVCenterOption
+from vgpu_cfg.changes.change_host import (
     EsxcliWrite,
     GraphicsWrite,
     HostWrite,
@@ -22,6 +21,7 @@ from vgpu_cfg.changes.host_change import (
     RulesetWrite,
     ShellWrite,
 )
+from vgpu_cfg.changes.values import Subject
 from vgpu_cfg.errors import NotFound, NotOffered, NotPermitted, StalePlan, VCenterError, VersionTooOld
 from vgpu_cfg.model.observed.graphics import GraphicsType
 from vgpu_cfg.model.vgpu import VgpuMode

@@ -8,8 +8,10 @@ import pytest
 from pyVmomi import vim
 
 from tests.unit.vsphere.scripted import item, no_method, reading, session_on, typed
-from vgpu_cfg.changes.change import ChangeNetwork, Subject
-from vgpu_cfg.changes.host_change import EditSwitch, MakeSwitch, SetPortgroup, SwitchWrite, VmknicWrite
+from vgpu_cfg.changes.change import ChangeNetwork
+from vgpu_cfg.changes.change_host import SwitchWrite, VmknicWrite
+from vgpu_cfg.changes.change_network import EditSwitch, MakeSwitch, SetPortgroup
+from vgpu_cfg.changes.values import Subject
 from vgpu_cfg.errors import NotFound, NotOffered, NotPermitted, StalePlan, VCenterError
 from vgpu_cfg.vsphere.writing.host_writer import VCenterHostWriter
 from vgpu_cfg.vsphere.writing.network_writer import changed_switch, changed_vmknic, ip_config, member_specs

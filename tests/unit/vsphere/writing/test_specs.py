@@ -8,7 +8,9 @@ import pytest
 from pyVmomi import VmomiSupport, vim
 
 from tests.unit.vsphere.soap_answers import serialized
-from vgpu_cfg.changes.change import CloneFrom, CreateVm, Location, MakeFromScratch, Subject, VmRef
+from vgpu_cfg.changes.change import CreateVm
+from vgpu_cfg.changes.create_vm import CloneFrom, Location, MakeFromScratch
+from vgpu_cfg.changes.values import Subject, VmRef
 from vgpu_cfg.changes.vm_spec import (
     DeviceEdit,
     EditNic,

@@ -28,7 +28,7 @@ from vgpu_cfg.cli.output import show
 from vgpu_cfg.settings.flags import ConnectionFlags
 
 if TYPE_CHECKING:
-    from vgpu_cfg.changes.change import Plan
+    from vgpu_cfg.changes.plan import Plan
     from vgpu_cfg.model.desired import DesiredPlan
     from vgpu_cfg.model.observed.inventory import Inventory
     from vgpu_cfg.planning.findings.options import PlanOptions

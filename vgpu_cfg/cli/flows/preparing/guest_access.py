@@ -28,7 +28,7 @@ from vgpu_cfg.settings.plan_keys import (
 from vgpu_cfg.settings.secrets import expiry_of
 
 if TYPE_CHECKING:
-    from vgpu_cfg.changes.change import Plan
+    from vgpu_cfg.changes.plan import Plan
     from vgpu_cfg.cli.compose import Estate
     from vgpu_cfg.execution import GuestTools
     from vgpu_cfg.planning.findings.options import PlanOptions

@@ -36,7 +36,7 @@ from vgpu_cfg.settings.remembering import remember_days
 from vgpu_cfg.settings.secrets import SecretStore
 
 if TYPE_CHECKING:
-    from vgpu_cfg.changes.change import Plan
+    from vgpu_cfg.changes.plan import Plan
     from vgpu_cfg.cli.compose import Estate
     from vgpu_cfg.execution import HostTools, RunLocks
     from vgpu_cfg.model.observed.host_facts import ShellFacts

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from vgpu_cfg.settings.folders import state_folder
 
 if TYPE_CHECKING:
-    from vgpu_cfg.changes.change import Plan
+    from vgpu_cfg.changes.plan import Plan
     from vgpu_cfg.cli.compose import Estate
     from vgpu_cfg.execution import JournalCopy, RunLocks, RunRecord
     from vgpu_cfg.model.observed.inventory import Inventory

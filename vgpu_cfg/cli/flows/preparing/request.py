@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import typer
 
 if TYPE_CHECKING:
-    from vgpu_cfg.changes.change import Plan
+    from vgpu_cfg.changes.plan import Plan
     from vgpu_cfg.model.desired import DesiredPlan
     from vgpu_cfg.settings.secrets import SecretStore
 

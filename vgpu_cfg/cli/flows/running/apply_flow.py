@@ -62,7 +62,7 @@ _OF_VMS_ALONE = frozenset(
 """Changes that are seen at the VM, and at the host that it is on."""
 
 if TYPE_CHECKING:
-    from vgpu_cfg.changes.change import Canary, Plan
+    from vgpu_cfg.changes.plan import Canary, Plan
     from vgpu_cfg.changes.report import Report
     from vgpu_cfg.cli.compose import Estate
     from vgpu_cfg.execution import HostTools, RunLocks

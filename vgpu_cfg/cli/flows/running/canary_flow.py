@@ -16,7 +16,7 @@ from vgpu_cfg.model.verification import CheckResult, CheckState
 from vgpu_cfg.planning.canaries.verdict import problems_of, upgraded_hosts
 
 if TYPE_CHECKING:
-    from vgpu_cfg.changes.change import Canary, Plan
+    from vgpu_cfg.changes.plan import Canary, Plan
     from vgpu_cfg.cli.compose import Estate
     from vgpu_cfg.model.observed.inventory import Inventory
     from vgpu_cfg.render.text.run.progress import RunDisplay

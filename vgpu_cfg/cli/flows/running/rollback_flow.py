@@ -12,7 +12,7 @@ from vgpu_cfg.errors import VgpuCfgError
 from vgpu_cfg.planning.locks import change_locks
 
 if TYPE_CHECKING:
-    from vgpu_cfg.changes.change import Plan
+    from vgpu_cfg.changes.plan import Plan
     from vgpu_cfg.execution import Journal, RunLocks
     from vgpu_cfg.model.observed.inventory import Inventory
 

@@ -25,7 +25,7 @@ from vgpu_cfg.model.runs import OnFailure
 from vgpu_cfg.settings.journals import journal_settings
 
 if TYPE_CHECKING:
-    from vgpu_cfg.changes.change import Canary, Plan
+    from vgpu_cfg.changes.plan import Canary, Plan
     from vgpu_cfg.cli.compose import Estate
     from vgpu_cfg.execution import HostTools, RunLocks
     from vgpu_cfg.model.observed.inventory import Inventory

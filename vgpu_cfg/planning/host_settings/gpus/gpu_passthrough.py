@@ -13,8 +13,8 @@ import shlex
 from collections.abc import Iterable
 from dataclasses import replace
 
-from vgpu_cfg.changes.change import Impact
-from vgpu_cfg.changes.host_change import ShellWrite
+from vgpu_cfg.changes.change_host import ShellWrite
+from vgpu_cfg.changes.values import Impact
 from vgpu_cfg.model.desired import DesiredHosts
 from vgpu_cfg.model.observed.inventory import Gpu, Host, PciDevice
 from vgpu_cfg.model.plan_values import GpuUse

@@ -19,8 +19,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from vgpu_cfg.changes.change import Impact
-from vgpu_cfg.changes.host_change import EsxcliWrite, HostWrite, ModuleWrite
+from vgpu_cfg.changes.change_host import EsxcliWrite, HostWrite, ModuleWrite
+from vgpu_cfg.changes.values import Impact
 from vgpu_cfg.model.desired import DesiredHosts
 from vgpu_cfg.model.observed.host_facts import FactGroup
 from vgpu_cfg.model.observed.inventory import Gpu

@@ -11,8 +11,8 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Sequence
 
-from vgpu_cfg.changes.change import Impact
-from vgpu_cfg.changes.host_change import HostWrite
+from vgpu_cfg.changes.change_host import HostWrite
+from vgpu_cfg.changes.values import Impact
 from vgpu_cfg.model.desired import DesiredHosts
 from vgpu_cfg.model.observed.host_facts import FactGroup, HostFacts
 from vgpu_cfg.planning.host_settings.entry import DesiredSetting, HostSetting, HostView, Instructions, Reading

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from vgpu_cfg.changes.change import Impact
-from vgpu_cfg.changes.host_change import HostWrite, ModuleWrite
+from vgpu_cfg.changes.change_host import HostWrite, ModuleWrite
+from vgpu_cfg.changes.values import Impact
 from vgpu_cfg.model.desired import DesiredHosts
 from vgpu_cfg.model.observed.host_facts import FactGroup
 from vgpu_cfg.model.plan_file import RoceEntry

@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from vgpu_cfg.catalog import Board, Catalog, ProfileEntry
-from vgpu_cfg.changes.change import Subject
 from vgpu_cfg.changes.severity import Severity
+from vgpu_cfg.changes.values import Subject
 from vgpu_cfg.model.desired import ScratchSource
 from vgpu_cfg.model.observed.inventory import Host
 from vgpu_cfg.model.observed.vm import Vm

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from vgpu_cfg.changes.change import Subject
 from vgpu_cfg.changes.severity import Severity
+from vgpu_cfg.changes.values import Subject
 from vgpu_cfg.model.desired import DesiredPower, DesiredVm, TemplateSource
 from vgpu_cfg.model.observed.graphics import GraphicsType
 from vgpu_cfg.model.observed.inventory import Datastore, Host

@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from vgpu_cfg.changes.change import Subject
 from vgpu_cfg.changes.severity import Severity
+from vgpu_cfg.changes.values import Subject
 from vgpu_cfg.model.plan_values import NumaPolicy
 from vgpu_cfg.model.wording import listed, node_list
 from vgpu_cfg.planning.capacity.host_capacity import PassthroughSlot

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from types import MappingProxyType
 
-from vgpu_cfg.changes.change import Edit
+from vgpu_cfg.changes.values import Edit
 from vgpu_cfg.changes.vm_spec import (
     DeviceEdit,
     NewDynamicPassthrough,

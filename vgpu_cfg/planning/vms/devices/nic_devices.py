@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from vgpu_cfg.changes.change import Edit
+from vgpu_cfg.changes.values import Edit
 from vgpu_cfg.changes.vm_spec import NewDynamicPassthrough, NewPassthrough, NewSriovNic, RemoveDevice
 from vgpu_cfg.model.observed.inventory import Host, PciDevice
 from vgpu_cfg.model.observed.vm import VirtualNic, VmDetail

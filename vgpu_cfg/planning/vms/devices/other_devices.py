@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from vgpu_cfg.changes.change import Edit
+from vgpu_cfg.changes.values import Edit
 from vgpu_cfg.changes.vm_spec import (
     EditNic,
     GrowDisk,

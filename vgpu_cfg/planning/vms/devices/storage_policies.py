@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from vgpu_cfg.changes.change import Edit
+from vgpu_cfg.changes.values import Edit
 from vgpu_cfg.changes.vm_spec import PolicyRef, SetDiskPolicy, VmSpec
 from vgpu_cfg.model.desired import DesiredDisk
 from vgpu_cfg.model.observed.inventory import StoragePolicy

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from vgpu_cfg.changes.change import Edit
+from vgpu_cfg.changes.values import Edit
 from vgpu_cfg.changes.vm_spec import DeviceEdit, PolicyRef, RemoveDevice, VmSpec
 from vgpu_cfg.model.observed.tags import Tag
 from vgpu_cfg.model.observed.vm import SettingValue

@@ -14,18 +14,14 @@ from vgpu_cfg.changes.change import (
     Change,
     ChangeHost,
     ChangeNetwork,
-    CloneFrom,
     ColdBootHost,
     CreateVm,
     DestroyVm,
-    Edit,
     EnterMaintenance,
     ExitMaintenance,
-    Impact,
     ManualStep,
     MarkVm,
     MoveVmToFolder,
-    Placement,
     PowerOffVm,
     PowerOnVm,
     RebootHost,
@@ -48,7 +44,9 @@ from vgpu_cfg.changes.change import (
     StageGuest,
     UpgradeVm,
 )
-from vgpu_cfg.changes.host_change import EditSwitch, MakeSwitch, SetPortgroup
+from vgpu_cfg.changes.change_network import EditSwitch, MakeSwitch, SetPortgroup
+from vgpu_cfg.changes.create_vm import CloneFrom
+from vgpu_cfg.changes.values import Edit, Impact, Placement
 from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.planning.vms.settings.edits import extra_config_path
 from vgpu_cfg.planning.vms.settings.setting import Topic

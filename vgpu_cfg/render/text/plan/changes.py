@@ -14,10 +14,7 @@ from vgpu_cfg.changes.change import (
     Change,
     CreateVm,
     DestroyVm,
-    Edit,
     ManualStep,
-    Placement,
-    Plan,
     PowerOffVm,
     PowerOnVm,
     RemoveRule,
@@ -26,6 +23,8 @@ from vgpu_cfg.changes.change import (
     SetRule,
     StageGuest,
 )
+from vgpu_cfg.changes.plan import Plan
+from vgpu_cfg.changes.values import Edit, Placement
 from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.model.wording import counted
 from vgpu_cfg.render.layout.edits import edit_value

@@ -6,8 +6,9 @@ from collections.abc import Collection, Sequence
 
 from rich.text import Text
 
-from vgpu_cfg.changes.change import EnterMaintenance, Plan
+from vgpu_cfg.changes.change import EnterMaintenance
 from vgpu_cfg.changes.disturbed import Experience
+from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.model.wording import counted
 from vgpu_cfg.render.layout.lines import Column, fold, hanging, short, table_rows, without_domain

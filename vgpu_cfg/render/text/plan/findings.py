@@ -7,7 +7,7 @@ from itertools import groupby
 
 from rich.text import Text
 
-from vgpu_cfg.changes.change import Diagnostic, Hindrance
+from vgpu_cfg.changes.plan import Diagnostic, Hindrance
 from vgpu_cfg.changes.severity import Severity
 from vgpu_cfg.model.wording import counted
 from vgpu_cfg.render.layout.lines import fold

@@ -11,13 +11,13 @@ from vgpu_cfg.changes.change import (
     Change,
     ChangeHost,
     ColdBootHost,
-    Edit,
     EnterMaintenance,
     ManualStep,
     RebootHost,
     RestartService,
     ShutDownHost,
 )
+from vgpu_cfg.changes.values import Edit
 from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.model.wording import counted
 from vgpu_cfg.render.layout.edits import edit_value

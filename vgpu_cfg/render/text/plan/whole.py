@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from rich.text import Text
 
-from vgpu_cfg.changes.change import Canary, DestroyVm, Plan
+from vgpu_cfg.changes.change import DestroyVm
+from vgpu_cfg.changes.plan import Canary, Plan
 from vgpu_cfg.changes.severity import Severity
 from vgpu_cfg.model.occasion import NO_OCCASION, Occasion
 from vgpu_cfg.model.ranges import fold_names

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Protocol, Self
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskID, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from vgpu_cfg.changes.change import DestroyVm, Plan
+from vgpu_cfg.changes.change import DestroyVm
+from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.report import Event, EventKind, OutcomeStatus
 from vgpu_cfg.model.signs import shown
 from vgpu_cfg.render.layout.console import print_lines, width_of

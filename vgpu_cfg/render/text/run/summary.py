@@ -8,7 +8,8 @@ from collections.abc import Collection, Mapping, Sequence
 
 from rich.text import Text
 
-from vgpu_cfg.changes.change import Change, DestroyVm, ManualStep, Plan
+from vgpu_cfg.changes.change import Change, DestroyVm, ManualStep
+from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.report import Outcome, OutcomeStatus, Report
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.ranges import fold_names

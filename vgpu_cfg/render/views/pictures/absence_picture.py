@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import assert_never
 
 from vgpu_cfg.catalog import Catalog
-from vgpu_cfg.changes.change import Plan
+from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.model.observed.inventory import Connection, Inventory
 from vgpu_cfg.model.observed.vm import PowerState
 from vgpu_cfg.planning.pool.outlook import after_plan

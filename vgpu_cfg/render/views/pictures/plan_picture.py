@@ -11,13 +11,13 @@ from vgpu_cfg.changes.change import (
     CreateVm,
     DestroyVm,
     EnterMaintenance,
-    Impact,
-    Plan,
     PowerOffVm,
     PowerOnVm,
     RelocateVm,
     RenameVm,
 )
+from vgpu_cfg.changes.plan import Plan
+from vgpu_cfg.changes.values import Impact
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.planning.pool.outlook import after_plan
 from vgpu_cfg.render.views.pictures.estate_map import EstateMap, MapHost, MapTotals, MapVm, view_map

@@ -5,16 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from vgpu_cfg.changes.change import (
-    Change,
-    CreateVm,
-    DestroyVm,
-    ManualStep,
-    Plan,
-    PowerOffVm,
-    PowerOnVm,
-    StageGuest,
-)
+from vgpu_cfg.changes.change import Change, CreateVm, DestroyVm, ManualStep, PowerOffVm, PowerOnVm, StageGuest
+from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.model.wording import as_counted
 from vgpu_cfg.render.layout.edits import edit_text

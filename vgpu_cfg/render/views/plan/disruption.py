@@ -6,8 +6,10 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from vgpu_cfg.changes.change import DestroyVm, Impact, Plan, RelocateVm, Subject
+from vgpu_cfg.changes.change import DestroyVm, RelocateVm
 from vgpu_cfg.changes.disturbed import Experience
+from vgpu_cfg.changes.plan import Plan
+from vgpu_cfg.changes.values import Impact, Subject
 from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.model.wording import counted
 from vgpu_cfg.render.layout.lines import duration

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from vgpu_cfg.changes.change import Diagnostic
+from vgpu_cfg.changes.plan import Diagnostic
 from vgpu_cfg.changes.severity import Severity
 from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.model.wording import as_counted

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from vgpu_cfg.changes.change import Impact, Plan
+from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.unknown import UnknownHost
+from vgpu_cfg.changes.values import Impact
 from vgpu_cfg.model.wording import counted
 
 _TAKES_DOWN = (Impact.HOST_MAINTENANCE, Impact.HOST_REBOOT, Impact.HOST_COLD_BOOT)

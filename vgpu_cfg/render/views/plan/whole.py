@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from vgpu_cfg.changes.change import (
     AwaitCustomization,
-    Canary,
     Change,
     ChangeHost,
     ColdBootHost,
@@ -16,10 +15,8 @@ from vgpu_cfg.changes.change import (
     DestroyVm,
     EnterMaintenance,
     ExitMaintenance,
-    Impact,
     ManualStep,
     MarkVm,
-    Plan,
     PowerOffVm,
     PowerOnVm,
     RebootHost,
@@ -30,12 +27,13 @@ from vgpu_cfg.changes.change import (
     SetOverrides,
     SetReservation,
     SetTags,
-    SettingTarget,
     SetVCenterOption,
     ShutDownHost,
     StageGuest,
     UpgradeVm,
 )
+from vgpu_cfg.changes.plan import Canary, Plan
+from vgpu_cfg.changes.values import Impact, SettingTarget
 from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.model.wording import counted
 

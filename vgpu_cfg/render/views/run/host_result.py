@@ -12,10 +12,10 @@ from vgpu_cfg.changes.change import (
     EnterMaintenance,
     ExitMaintenance,
     ManualStep,
-    Plan,
     RebootHost,
     ShutDownHost,
 )
+from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.report import Outcome, OutcomeStatus, Report, SettingReading
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.wording import counted

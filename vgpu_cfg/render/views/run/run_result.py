@@ -4,15 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from vgpu_cfg.changes.change import (
-    Change,
-    CreateVm,
-    DestroyVm,
-    Plan,
-    SetCordon,
-    SetReservation,
-    StageGuest,
-)
+from vgpu_cfg.changes.change import Change, CreateVm, DestroyVm, SetCordon, SetReservation, StageGuest
+from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.report import OutcomeStatus, Report
 from vgpu_cfg.model.wording import counted
 from vgpu_cfg.render.views.run.host_result import host_result_counts

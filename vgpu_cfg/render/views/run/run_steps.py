@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from vgpu_cfg.changes.change import Change, Plan
+from vgpu_cfg.changes.change import Change
+from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.report import Event, EventKind, Outcome, OutcomeStatus, Report, SettingReading
 from vgpu_cfg.render.layout.lines import duration
 from vgpu_cfg.render.views.run.host_result import is_settled

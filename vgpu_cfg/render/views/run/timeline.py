@@ -16,12 +16,12 @@ from vgpu_cfg.changes.change import (
     DestroyVm,
     EnterMaintenance,
     ExitMaintenance,
-    Plan,
     PowerOffVm,
     PowerOnVm,
     RelocateVm,
     StageGuest,
 )
+from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.report import Outcome, OutcomeStatus, Report
 from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.render.layout.lines import duration

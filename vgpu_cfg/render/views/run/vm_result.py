@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from vgpu_cfg.changes.change import Plan, StageGuest
+from vgpu_cfg.changes.change import StageGuest
+from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.report import Outcome, OutcomeStatus, Report
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.render.views.guest_status import staged_status

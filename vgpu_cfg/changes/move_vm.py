@@ -1,4 +1,4 @@
-"""The kinds of change that give a VM another name or another place, and leave what it is alone."""
+"""A VM gets another name or another place; what it is stays."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from vgpu_cfg.changes.base import ChangeBase, VmRef, is_nothing
+from vgpu_cfg.changes.base import ChangeBase
+from vgpu_cfg.changes.values import VmRef, is_nothing
 from vgpu_cfg.model.frozen import Frozen
 
 

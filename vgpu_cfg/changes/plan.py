@@ -1,0 +1,175 @@
+"""What a plan is made of: changes, findings, places, and what of them waits for what."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Final, Literal
+
+from pydantic import Field
+
+from vgpu_cfg.changes.change import Change
+from vgpu_cfg.changes.disturbed import Disturbed
+from vgpu_cfg.changes.lost import LostHost
+from vgpu_cfg.changes.severity import Severity
+from vgpu_cfg.changes.unknown import UnknownHost
+from vgpu_cfg.changes.values import Placement, Subject, is_nothing
+from vgpu_cfg.model.desired import DesiredPlan
+from vgpu_cfg.model.frozen import Frozen
+from vgpu_cfg.model.vgpu import Sharing, VgpuMode
+
+
+class Hindrance(Frozen):
+    """What stands in the way of what a finding is about: which hosts, as ranges, and why."""
+
+    subject: str
+    reason: str
+
+
+class Diagnostic(Frozen):
+    """A finding. `code` is VGnnn and has a page; `remedy` is the next thing to do.
+
+    `message` says what; `hindrances` what stands in the way, where that can be several, one row each.
+    """
+
+    code: str
+    severity: Severity
+    subject: Subject
+    message: str
+    remedy: str = ""
+    hindrances: tuple[Hindrance, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """What and what stands in the way, as one sentence."""
+        rows: dict[str, list[str]] = {}
+        for one in self.hindrances:
+            rows.setdefault(one.subject, []).append(one.reason)
+        words = " | ".join(f"{subject}: {'; '.join(reasons)}" for subject, reasons in rows.items())
+        return f"{self.message}: {words}" if words else self.message
+
+
+class GpuLoad(Frozen):
+    """A GPU before the VMs of a plan start: how it is shared, and (profile, start) of what it holds.
+
+    `board` is the catalogue's key. A GPU that takes no vGPU is not named.
+    """
+
+    pci_id: str
+    board: str
+    sharing: Sharing | None = None
+    mode: VgpuMode = VgpuMode.SAME_SIZE
+    mixes_series: bool = True
+    held: tuple[tuple[str, int | None], ...] = ()
+
+
+class StartQueue(Frozen):
+    """VMs of one host that must be started one by one, the next chosen by the GPUs that ESXi gave the others.
+
+    `gpus` are the host's GPUs of one board, `peer_sets` the addresses of those that a device group takes
+    together. `starts` gives the profiles of each VM with the number of its group of peers.
+    """
+
+    host_moid: str
+    gpus: tuple[GpuLoad, ...]
+    peer_sets: tuple[tuple[str, ...], ...] = ()
+    starts: Mapping[str, tuple[tuple[str, int | None], ...]]
+
+
+class Canary(Frozen):
+    """Hosts or VMs that go first, and what waits until they were verified and somebody has agreed to go on.
+
+    `first` are the ids of the changes that must have come true before, `held` those that wait, to `others`.
+    """
+
+    names: tuple[str, ...]
+    others: tuple[str, ...]
+    first: tuple[str, ...]
+    held: tuple[str, ...]
+
+
+class PlanTarget(Frozen):
+    """The vCenter that a plan was made for."""
+
+    address: str
+    instance_uuid: str = ""
+    datacenter: str = ""
+
+
+PLAN_FORMAT: Final = 2
+"""The form in which plans are saved; 1 was the form before each edit said what it sets."""
+
+
+class Plan(Frozen):
+    """What would be done, and why. Saved as plan.json, it is the reviewed plan.
+
+    `blocked` are the ids of the changes that an error stands against, with those that need them: the plan
+    shows them, and is not carried out. `hosts_in_sync` are the hosts that the plan names and has nothing to
+    change at. `contests` are the hosts whose VMs start one by one, `canaries` those that go first. `unknown`
+    is what nobody told of hosts: no difference, and no change. `lost_hosts` do not respond, and the plan
+    leaves its VMs on them alone.
+    `others` are the VMs that are not the plan's own and that it has leave to touch: by moid, each with the
+    text of the owner mark that it had, "" for none.
+    `disturbed` is what the changes disturb besides what they are about.
+
+    `digest` covers the changes but not the change versions of VMs: it says whether
+    two plannings came to the same thing.
+    """
+
+    format: Literal[2] = PLAN_FORMAT
+    name: str
+    target: PlanTarget
+    read_at: datetime
+    desired: DesiredPlan
+    placements: tuple[Placement, ...] = ()
+    diagnostics: tuple[Diagnostic, ...] = ()
+    changes: tuple[Change, ...] = ()
+    blocked: tuple[str, ...] = ()
+    contests: tuple[StartQueue, ...] = ()
+    canaries: tuple[Canary, ...] = ()
+    in_sync: tuple[str, ...] = ()
+    orphans: tuple[str, ...] = ()
+    hosts_in_sync: tuple[str, ...] = ()
+    unknown: tuple[UnknownHost, ...] = ()
+    lost_hosts: tuple[LostHost, ...] = ()
+    others: Mapping[str, str] = Field(default_factory=dict)
+    disturbed: tuple[Disturbed, ...] = Field(default=(), exclude_if=is_nothing)
+    untouched_vms: int = 0
+    untouched_hosts: int = 0
+
+    @property
+    def digest(self) -> str:
+        """Eight hex digits over the changes and placements, and over which secrets and logins they take."""
+        content: dict[str, object] = {
+            "placements": [one.model_dump(mode="json", exclude={"nic_pci_ids"}) for one in self.placements],
+            "changes": [_without_change_version(change.model_dump(mode="json")) for change in self.changes],
+        }
+        if self.desired.secrets:
+            content["secrets"] = {name: str(one) for name, one in self.desired.secrets.items()}
+            content["logins"] = self._logins
+        text = json.dumps(content, sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+    @property
+    def _logins(self) -> list[object]:
+        """Which accounts and secrets hosts and guests are logged in to with, each once."""
+        texts = {entry.access.model_dump_json() for entry in self.desired.hosts}
+        texts |= {vm.guest.login.model_dump_json() for vm in self.desired.vms if vm.guest is not None}
+        return [json.loads(text) for text in sorted(texts)]
+
+    @property
+    def errors(self) -> tuple[Diagnostic, ...]:
+        """The findings that stop the plan."""
+        return tuple(found for found in self.diagnostics if found.severity is Severity.ERROR)
+
+
+def _without_change_version(change: dict[str, object]) -> dict[str, object]:
+    if change["kind"] == "destroy_vm":
+        # Disks of others are changes and edits of their own; the plan's may be told anew by the next reading.
+        return {key: value for key, value in change.items() if key != "disks"}
+    spec = change.get("spec")
+    if isinstance(spec, dict):
+        return change | {"spec": {key: value for key, value in spec.items() if key != "change_version"}}
+    return change

@@ -1,0 +1,46 @@
+"""A VM is switched on or off."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from pydantic import Field
+
+from vgpu_cfg.changes.base import ChangeBase
+from vgpu_cfg.changes.values import VmRef, is_nothing
+from vgpu_cfg.model.frozen import Frozen
+
+
+class NumaPin(Frozen):
+    """How `numa.nodeAffinity` must follow the GPUs that ESXi chose at power-on.
+
+    `node_by_pci_id` covers every GPU of the host that could have been chosen; `nodes` is
+    what the VM's affinity says now. Where they disagree after power-on the VM is powered
+    off, pinned anew and powered on again, at most `attempts` times in all.
+    """
+
+    node_by_pci_id: Mapping[str, int]
+    nodes: tuple[int, ...]
+    attempts: int = 8
+
+
+class PowerOnVm(ChangeBase):
+    """Power on a VM; with `pin`, see that it sits on the NUMA node of its GPUs."""
+
+    kind: Literal["power_on_vm"] = "power_on_vm"
+    vm: VmRef
+    pin: NumaPin | None = None
+
+
+class PowerOffVm(ChangeBase):
+    """Shut a VM down through its guest where that is possible, else power it off.
+
+    `windows` are those of the host of a VM that is started again; it is not begun where one closes within
+    `takes_seconds`.
+    """
+
+    kind: Literal["power_off_vm"] = "power_off_vm"
+    vm: VmRef
+    windows: tuple[str, ...] = Field(default=(), exclude_if=is_nothing)
+    takes_seconds: int = Field(default=0, exclude_if=is_nothing)

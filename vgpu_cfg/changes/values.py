@@ -1,0 +1,100 @@
+"""What changes are told in: subjects, edits, settings, places, and lines of words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+from pydantic import Field
+
+from vgpu_cfg.model.frozen import Frozen
+
+
+def is_nothing(value: object) -> bool:
+    """Whether a field says nothing, so that it is not written: a digest from before it still holds."""
+    return not value
+
+
+class Impact(StrEnum):
+    """What a change disturbs, from nothing to a cold boot of the host."""
+
+    NONE = "none"
+    SERVICE_RESTART = "service-restart"
+    VMOTION = "vmotion"
+    POWER_CYCLE = "power-cycle"
+    HOST_MAINTENANCE = "host-maintenance"
+    HOST_REBOOT = "host-reboot"
+    HOST_COLD_BOOT = "host-cold-boot"
+
+
+class Subject(Frozen):
+    """What a change or a finding is about; `kind` is "vm", "host", "cluster", "network" or "plan"."""
+
+    kind: str
+    name: str
+    moid: str | None = None
+
+
+class VmRef(Frozen):
+    """A VM by name; `moid` is None until it has been made."""
+
+    name: str
+    moid: str | None = None
+
+
+class Placement(Frozen):
+    """Where a VM goes or stays.
+
+    `gpu_pci_ids` are the GPUs it is expected to get, one per device; they are a promise only where
+    `is_certain` (fixed passthrough, or nothing else could be chosen). `numa_nodes` is empty for `numa: off`,
+    and where the host tells none. `nic_pci_ids` are the physical functions behind its NICs, in their order.
+    """
+
+    vm: str
+    host_moid: str
+    host_name: str
+    gpu_pci_ids: tuple[str, ...] = ()
+    numa_nodes: tuple[int, ...] = ()
+    is_certain: bool = False
+    nic_pci_ids: tuple[str, ...] = ()
+
+
+class HostRef(Frozen):
+    """A host by name and managed object id."""
+
+    name: str
+    moid: str
+
+
+class SettingTarget(Frozen):
+    """One setting of one device and the value it shall have.
+
+    `setting` is a key of the settings table, `device` a PCI address, a vmnic, or empty for the
+    host itself. `value` and `before` are the setting's own canonical words.
+    """
+
+    setting: str
+    device: str = ""
+    value: str
+    before: str | None = None
+
+    @property
+    def id(self) -> str:
+        """How it is named in marks and messages: `mig 0000:21:00.0`, `ats`."""
+        return f"{self.setting} {self.device}".rstrip()
+
+
+class Edit(Frozen):
+    """One value before and after, as shown to a reader; None is "absent".
+
+    `is_default` marks a value that the plan file does not state, `note` adds a reason. `sets` is what goes
+    over the wire for it: each path in the request with its value, as in
+    {"bootOptions.efiSecureBootEnabled": "true"}.
+    """
+
+    key: str
+    before: str | None = None
+    after: str | None = None
+    is_default: bool = False
+    note: str = ""
+    sets: Mapping[str, str] = Field(default_factory=dict)
