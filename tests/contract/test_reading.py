@@ -11,6 +11,7 @@ from tests.contract.vcenters import Desk, FixedClock, VCenter, fresh, lab_vcente
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.changes.change import CreateVm
 from vgpu_cfg.changes.create_vm import CloneFrom
+from vgpu_cfg.changes.privileges import LOCK, POWER_ON
 from vgpu_cfg.changes.values import Subject, VmRef
 from vgpu_cfg.changes.vm_spec import VmSpec
 from vgpu_cfg.errors import VCenterError
@@ -21,7 +22,6 @@ from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.vgpu import Sharing
 from vgpu_cfg.planning.pool.gpus import PooledGpu, pooled_gpus
 from vgpu_cfg.planning.pool.stranding import StrandedKind
-from vgpu_cfg.planning.privileges.table import LOCK, POWER_ON
 from vgpu_cfg.ports import ReadScope, Transport
 from vgpu_cfg.recording import PlayingTransport, RecordingTransport
 from vgpu_cfg.vsphere.reading import reader

@@ -17,6 +17,7 @@ from tests.plans.simulator import carry_out
 from tests.plans.tables import CASES
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.changes.change import CreateVm, RelocateVm
+from vgpu_cfg.changes.edits import edit_text
 from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.severity import Severity
 from vgpu_cfg.model.desired import DesiredVm
@@ -30,7 +31,6 @@ from vgpu_cfg.planning.pool.shapes import CurrentHosts
 from vgpu_cfg.planning.remedies.lost_hosts import find_lost
 from vgpu_cfg.planning.sync import is_in_sync
 from vgpu_cfg.render.layout.console import plain
-from vgpu_cfg.render.layout.edits import edit_text
 from vgpu_cfg.render.markdown.runbook import runbook_steps
 from vgpu_cfg.render.text.plan.whole import PlanShown, render_plan
 from vgpu_cfg.render.views.status import gpus_by_vm, view_status

@@ -1,9 +1,25 @@
-"""What every change has: what it is about, what it edits, what it needs and what it disturbs."""
+"""What every change has, and what every kind of change must tell of itself.
+
+A kind of change is a class in one file of this room. It tells how it reads in a plan, how it is done by hand,
+which privileges it takes, and what of it cannot be undone. Outputs ask the change and never which kind it is.
+"""
 
 from __future__ import annotations
 
-from vgpu_cfg.changes.values import Edit, Impact, Subject
+from abc import abstractmethod
+from collections.abc import Iterator
+from typing import ClassVar
+
+from vgpu_cfg.changes.need import Needed
+from vgpu_cfg.changes.places import Places
+from vgpu_cfg.changes.tables import Tables
+from vgpu_cfg.changes.values import Edit, Impact, Placement, Row, Subject, extra_config_path
 from vgpu_cfg.model.frozen import Frozen
+
+IN_HEAD = frozenset(
+    {"clone", "linked clone", "create", "host", "datastore", "folder", "name", "power", "resource pool", "vm"}
+)
+"""Keys of edits that the first line of a change tells."""
 
 
 class ChangeBase(Frozen):
@@ -11,7 +27,13 @@ class ChangeBase(Frozen):
 
     `id` is stable between two plannings of the same thing ("create hvd-01"); `needs` names the
     changes that must have come true before; `host_moid` is the host it burdens, for the cap per host.
+
+    `is_task` tells whether it is a task of vCenter's, as a reader counts them: a write to a host is a plain
+    call. `names_freely` tells that its edits may be named as those that a first line tells.
     """
+
+    is_task: ClassVar[bool] = True
+    names_freely: ClassVar[bool] = False
 
     id: str
     subject: Subject
@@ -19,3 +41,41 @@ class ChangeBase(Frozen):
     needs: tuple[str, ...] = ()
     impact: Impact = Impact.NONE
     host_moid: str | None = None
+
+    @property
+    def sign(self) -> str:
+        """The sign that the legend explains; a blank for what is switched, restarted or entered."""
+        return "~"
+
+    @abstractmethod
+    def head(self, place: Placement | None) -> Row | None:
+        """Say what is done; None if the edits tell all. `place` is where a VM is expected to run."""
+
+    def rows(self, place: Placement | None, tables: Tables) -> Iterator[Row]:
+        """Yield the lines below the first one."""
+        yield from ()
+
+    @abstractmethod
+    def privileges(self, at: Places) -> Iterator[Needed]:
+        """Yield what the account must be allowed, on which objects."""
+
+    def no_way_back(self, tables: Tables) -> Iterator[str]:
+        """Yield what a rollback cannot undo of it."""
+        yield from ()
+
+    def home(self) -> tuple[str, str, str] | None:
+        """Return kind, name and home of what it makes; the home is the moid of the folder or datacenter."""
+        return None
+
+    def likeness(self, name: str) -> object:
+        """Return what no edit tells and must be equal for two to read alike, but for the subject's `name`."""
+        return None
+
+    def is_in_head(self, edit: Edit) -> bool:
+        """Whether the first line tells an edit."""
+        is_pair = extra_config_path(edit.key) in edit.sets
+        return edit.key in IN_HEAD and not (self.names_freely or is_pair)
+
+    def told_below(self) -> tuple[Edit, ...]:
+        """Return the edits that the first line does not tell."""
+        return tuple(edit for edit in self.edits if not self.is_in_head(edit))

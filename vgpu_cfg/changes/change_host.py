@@ -6,19 +6,34 @@ kernel module, one command on its shell. The `settings` of a change are what a r
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Literal
 
 from pydantic import Field
 
+from vgpu_cfg.changes import privileges
+from vgpu_cfg.changes.edits import set_to
 from vgpu_cfg.changes.host_base import HostChangeBase
-from vgpu_cfg.changes.values import SettingTarget
+from vgpu_cfg.changes.need import Needed
+from vgpu_cfg.changes.places import HOST, Places
+from vgpu_cfg.changes.tables import Tables
+from vgpu_cfg.changes.values import Placement, Row, SettingTarget
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.observed.graphics import AssignmentPolicy, GraphicsType
+from vgpu_cfg.model.observed.host_facts import HostAttribute
 from vgpu_cfg.model.vgpu import VgpuMode
 
 
-class GraphicsWrite(Frozen):
+class WriteBase(Frozen):
+    """What every write to a host tells of itself."""
+
+    @abstractmethod
+    def privileges(self, host: str, at: Places) -> Iterator[Needed]:
+        """Yield what the account must be allowed; `host` is the host's moid."""
+
+
+class GraphicsWrite(WriteBase):
     """`UpdateGraphicsConfig`, on the object read back; what is None or not listed stays.
 
     `graphics_types` and `vgpu_modes` are by PCI address.
@@ -30,6 +45,9 @@ class GraphicsWrite(Frozen):
     graphics_types: Mapping[str, GraphicsType] = Field(default_factory=dict)
     vgpu_modes: Mapping[str, VgpuMode] = Field(default_factory=dict)
 
+    def privileges(self, host: str, at: Places) -> Iterator[Needed]:
+        yield Needed(privileges.HOST_SETTINGS, host)
+
 
 class PassthroughDevice(Frozen):
     """How one PCI function shall be handed out; None stays as it is."""
@@ -40,21 +58,29 @@ class PassthroughDevice(Frozen):
     virtual_functions: int | None = None
 
 
-class PassthroughWrite(Frozen):
+class PassthroughWrite(WriteBase):
     """`UpdatePassthruConfig` for some functions (`SriovConfig` where virtual functions are set)."""
 
     kind: Literal["passthrough"] = "passthrough"
     devices: tuple[PassthroughDevice, ...]
 
+    def privileges(self, host: str, at: Places) -> Iterator[Needed]:
+        yield Needed(privileges.HOST_PASSTHROUGH, host)
+        if any(at.is_nic(host, device.pci_id) for device in self.devices):
+            yield from at.attributes(host, privileges.CORDON, HOST, (HostAttribute.VMNICS,))
 
-class OptionWrite(Frozen):
+
+class OptionWrite(WriteBase):
     """`OptionManager.UpdateOptions` of a host. The type of each value goes over the wire: bool, int, str."""
 
     kind: Literal["option"] = "option"
     options: Mapping[str, bool | int | str]
 
+    def privileges(self, host: str, at: Places) -> Iterator[Needed]:
+        yield Needed(privileges.HOST_OPTIONS, host)
 
-class ModuleWrite(Frozen):
+
+class ModuleWrite(WriteBase):
     """`UpdateModuleOptionString`: the whole, merged option string of one kernel module.
 
     `before` is the string that it was merged from: where another stands there by the time of writing,
@@ -66,8 +92,11 @@ class ModuleWrite(Frozen):
     options: str
     before: str = ""
 
+    def privileges(self, host: str, at: Places) -> Iterator[Needed]:
+        yield Needed(privileges.HOST_SETTINGS, host)
 
-class EsxcliWrite(Frozen):
+
+class EsxcliWrite(WriteBase):
     """One esxcli command, through vCenter or, where that is not possible, on the host's shell.
 
     `arguments` are long options without dashes, in order; one that is listed twice is a list.
@@ -77,23 +106,34 @@ class EsxcliWrite(Frozen):
     command: str
     arguments: tuple[tuple[str, str], ...] = ()
 
+    def privileges(self, host: str, at: Places) -> Iterator[Needed]:
+        """Yield nothing: what esxcli through vCenter needs is documented nowhere."""
+        yield from ()
 
-class ShellWrite(Frozen):
+
+class ShellWrite(WriteBase):
     """Commands on the host's shell, one argument list each; the first that fails ends them."""
 
     kind: Literal["shell"] = "shell"
     commands: tuple[tuple[str, ...], ...]
 
+    def privileges(self, host: str, at: Places) -> Iterator[Needed]:
+        """Yield what it takes to start SSH where it is off."""
+        yield Needed(privileges.HOST_SERVICES, host)
 
-class RulesetWrite(Frozen):
+
+class RulesetWrite(WriteBase):
     """Open or close a ruleset of the host's firewall."""
 
     kind: Literal["ruleset"] = "ruleset"
     ruleset: str
     is_enabled: bool
 
+    def privileges(self, host: str, at: Places) -> Iterator[Needed]:
+        yield Needed(privileges.HOST_SERVICES, host)
 
-class VmknicWrite(Frozen):
+
+class VmknicWrite(WriteBase):
     """Make a VMkernel NIC on a network (`device` None), or change its address or MTU.
 
     `address` is CIDR or "dhcp", None where it stays.
@@ -106,8 +146,13 @@ class VmknicWrite(Frozen):
     address: str | None = None
     mtu: int | None = None
 
+    def privileges(self, host: str, at: Places) -> Iterator[Needed]:
+        yield Needed(privileges.HOST_NETWORK, host)
+        if self.network_moid:
+            yield Needed(privileges.ASSIGN_NETWORK, self.network_moid)
 
-class SwitchWrite(Frozen):
+
+class SwitchWrite(WriteBase):
     """Set the MTU or the uplinks of a standard switch of the host; None stays.
 
     `before` are the uplinks that the new ones were made from: where others are there by the time of
@@ -120,12 +165,18 @@ class SwitchWrite(Frozen):
     uplinks: tuple[str, ...] | None = None
     before: tuple[str, ...] = ()
 
+    def privileges(self, host: str, at: Places) -> Iterator[Needed]:
+        yield Needed(privileges.HOST_NETWORK, host)
 
-class LicenceWrite(Frozen):
+
+class LicenceWrite(WriteBase):
     """Assign a licence to the host; `secret` names the plan file's secret that holds the key."""
 
     kind: Literal["licence"] = "licence"
     secret: str
+
+    def privileges(self, host: str, at: Places) -> Iterator[Needed]:
+        return at.at_root(privileges.LICENCE)
 
 
 HostWrite = Annotated[
@@ -149,7 +200,31 @@ class ChangeHost(HostChangeBase):
     `other_way` is taken where the first way is refused as not offered, never where it failed.
     """
 
+    is_task = False
+
     kind: Literal["change_host"] = "change_host"
     write: HostWrite
     other_way: HostWrite | None = None
     settings: tuple[SettingTarget, ...]
+
+    def likeness(self, name: str) -> object:
+        return self.write.kind
+
+    def head(self, place: Placement | None) -> None:
+        return None
+
+    def rows(self, place: Placement | None, tables: Tables) -> Iterator[Row]:
+        return ((edit.key, set_to(edit, unset="")) for edit in self.edits)
+
+    def privileges(self, at: Places) -> Iterator[Needed]:
+        """Yield what the write needs; its other way is taken only where the host lacks the first."""
+        yield from self.write.privileges(self.host.moid, at)
+        yield from at.host_mark(self.host.moid)
+
+    def no_way_back(self, tables: Tables) -> Iterator[str]:
+        for target in self.settings:
+            words = tables.setting_label(target)
+            if target.before is None:
+                yield f"what {words} is now is not known"
+            elif why := tables.stays(target):
+                yield f"{words}: {why}"

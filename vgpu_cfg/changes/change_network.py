@@ -2,16 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Literal
 
 from pydantic import Field
 
+from vgpu_cfg.changes import privileges
 from vgpu_cfg.changes.base import ChangeBase
+from vgpu_cfg.changes.edits import changed, edit_value
+from vgpu_cfg.changes.need import Needed
+from vgpu_cfg.changes.places import Places
+from vgpu_cfg.changes.tables import Tables
+from vgpu_cfg.changes.values import Placement, Row, plain
 from vgpu_cfg.model.frozen import Frozen
 
 
-class MakeSwitch(Frozen):
+class NetworkEditBase(Frozen):
+    """What every edit of distributed networks tells of itself, as a change does."""
+
+    @property
+    @abstractmethod
+    def is_new(self) -> bool:
+        """Whether it makes something that is not there."""
+
+    @abstractmethod
+    def privileges(self, at: Places) -> Iterator[Needed]:
+        """Yield what the account must be allowed."""
+
+    @abstractmethod
+    def no_way_back(self) -> Iterator[str]:
+        """Yield what a rollback cannot undo."""
+
+
+class MakeSwitch(NetworkEditBase):
     """Make a distributed switch in the datacenter's network folder."""
 
     kind: Literal["make_switch"] = "make_switch"
@@ -19,8 +43,18 @@ class MakeSwitch(Frozen):
     name: str
     mtu: int | None = None
 
+    @property
+    def is_new(self) -> bool:
+        return True
 
-class EditSwitch(Frozen):
+    def privileges(self, at: Places) -> Iterator[Needed]:
+        yield Needed(privileges.MAKE_SWITCH, self.datacenter_moid)
+
+    def no_way_back(self) -> Iterator[str]:
+        yield "a new switch or portgroup stays"
+
+
+class EditSwitch(NetworkEditBase):
     """Set a distributed switch's MTU, or give hosts to it with their uplinks; what is empty stays.
 
     `members` maps a host's moid to the vmnics that become its uplinks on this switch.
@@ -32,8 +66,22 @@ class EditSwitch(Frozen):
     mtu: int | None = None
     members: Mapping[str, tuple[str, ...]] = Field(default_factory=dict)
 
+    @property
+    def is_new(self) -> bool:
+        return False
 
-class SetPortgroup(Frozen):
+    def privileges(self, at: Places) -> Iterator[Needed]:
+        switch = at.switch(self.switch_moid, self.switch_name)
+        if switch is not None:
+            yield Needed(privileges.SWITCH_MEMBERS if self.members else privileges.EDIT_SWITCH, switch)
+        yield from (Needed(privileges.HOST_NETWORK, host_moid) for host_moid in self.members)
+
+    def no_way_back(self) -> Iterator[str]:
+        if self.members:
+            yield "hosts and uplinks that join the switch stay in it"
+
+
+class SetPortgroup(NetworkEditBase):
     """Make a portgroup on a distributed switch (`portgroup_moid` None), or set its VLAN.
 
     A new one starts with so many `ports` as a new one of the vSphere Client, bound when a NIC is tied to it
@@ -48,6 +96,20 @@ class SetPortgroup(Frozen):
     vlan: int | None = None
     ports: int = 8
 
+    @property
+    def is_new(self) -> bool:
+        return self.portgroup_moid is None
+
+    def privileges(self, at: Places) -> Iterator[Needed]:
+        if self.portgroup_moid is not None:
+            yield Needed(privileges.EDIT_PORTGROUP, self.portgroup_moid)
+        elif (switch := at.switch(self.switch_moid, self.switch_name)) is not None:
+            yield Needed(privileges.MAKE_PORTGROUP, switch)
+
+    def no_way_back(self) -> Iterator[str]:
+        if self.is_new:
+            yield "a new switch or portgroup stays"
+
 
 class ChangeNetwork(ChangeBase):
     """Make or change a distributed switch or portgroup: one task.
@@ -57,3 +119,24 @@ class ChangeNetwork(ChangeBase):
 
     kind: Literal["change_network"] = "change_network"
     network: Annotated[MakeSwitch | EditSwitch | SetPortgroup, Field(discriminator="kind")]
+
+    @property
+    def sign(self) -> str:
+        return "+" if self.network.is_new else "~"
+
+    def home(self) -> tuple[str, str, str] | None:
+        made = self.network
+        return ("network", made.name, made.datacenter_moid) if made.kind == "make_switch" else None
+
+    def head(self, place: Placement | None) -> None:
+        return None
+
+    def rows(self, place: Placement | None, tables: Tables) -> Iterator[Row]:
+        for edit in self.edits:
+            yield edit.key, changed(edit) if edit.before else plain(edit_value(edit))
+
+    def privileges(self, at: Places) -> Iterator[Needed]:
+        return self.network.privileges(at)
+
+    def no_way_back(self, tables: Tables) -> Iterator[str]:
+        return self.network.no_way_back()

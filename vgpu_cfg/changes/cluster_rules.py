@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Literal
 
+from vgpu_cfg.changes import privileges
 from vgpu_cfg.changes.base import ChangeBase
-from vgpu_cfg.changes.values import VmRef
+from vgpu_cfg.changes.edits import changed, set_to
+from vgpu_cfg.changes.need import Needed
+from vgpu_cfg.changes.places import Places
+from vgpu_cfg.changes.tables import Tables
+from vgpu_cfg.changes.values import Placement, Row, VmRef, plain
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.observed.vm import SettingValue
+from vgpu_cfg.model.ranges import fold_names
+
+
+def _editing(cluster_moid: str) -> Iterator[Needed]:
+    yield Needed(privileges.EDIT_CLUSTER, cluster_moid)
 
 
 class VmOverride(Frozen):
@@ -25,6 +35,15 @@ class SetOverrides(ChangeBase):
     cluster_moid: str
     overrides: tuple[VmOverride, ...]
 
+    def head(self, place: Placement | None) -> Row:
+        return "overrides", plain("what the cluster does with single VMs", "dim")
+
+    def rows(self, place: Placement | None, tables: Tables) -> Iterator[Row]:
+        return ((edit.key, changed(edit)) for edit in self.told_below())
+
+    def privileges(self, at: Places) -> Iterator[Needed]:
+        return _editing(self.cluster_moid)
+
 
 class SetRule(ChangeBase):
     """Create or change a DRS anti-affinity rule of this plan."""
@@ -35,6 +54,24 @@ class SetRule(ChangeBase):
     rule_key: int | None = None
     vms: tuple[VmRef, ...]
     is_mandatory: bool = True
+
+    @property
+    def sign(self) -> str:
+        return "+" if self.rule_key is None else "~"
+
+    def likeness(self, name: str) -> object:
+        return self.id
+
+    def head(self, place: Placement | None) -> Row:
+        must = "must" if self.is_mandatory else "should"
+        return "rule", plain(f"{self.rule_name}: {must} run apart: {fold_names(vm.name for vm in self.vms)}")
+
+    def rows(self, place: Placement | None, tables: Tables) -> Iterator[Row]:
+        if self.rule_key is not None:
+            yield from ((edit.key, changed(edit)) for edit in self.told_below())
+
+    def privileges(self, at: Places) -> Iterator[Needed]:
+        return _editing(self.cluster_moid)
 
 
 class SetHostRule(ChangeBase):
@@ -53,6 +90,27 @@ class SetHostRule(ChangeBase):
     vms: tuple[VmRef, ...]
     is_mandatory: bool = True
 
+    @property
+    def sign(self) -> str:
+        return "+" if self.rule_key is None else "~"
+
+    def likeness(self, name: str) -> object:
+        return self.id
+
+    def head(self, place: Placement | None) -> Row:
+        must = "must" if self.is_mandatory else "should"
+        names = fold_names(vm.name for vm in self.vms)
+        return "rule", plain(f"{self.rule_name}: {must} run on hosts of {self.host_group}: {names}")
+
+    def rows(self, place: Placement | None, tables: Tables) -> Iterator[Row]:
+        if self.rule_key is None:
+            yield "VM group", plain(self.vm_group)
+        else:
+            yield from ((edit.key, changed(edit)) for edit in self.told_below())
+
+    def privileges(self, at: Places) -> Iterator[Needed]:
+        return _editing(self.cluster_moid)
+
 
 class RemoveRule(ChangeBase):
     """Remove a DRS rule of this plan."""
@@ -62,6 +120,19 @@ class RemoveRule(ChangeBase):
     rule_name: str
     rule_key: int
 
+    @property
+    def sign(self) -> str:
+        return "-"
+
+    def likeness(self, name: str) -> object:
+        return self.id
+
+    def head(self, place: Placement | None) -> Row:
+        return "rule", plain(self.rule_name)
+
+    def privileges(self, at: Places) -> Iterator[Needed]:
+        return _editing(self.cluster_moid)
+
 
 class RemoveVmGroup(ChangeBase):
     """Remove a VM group of this plan, once no rule refers to it."""
@@ -69,6 +140,19 @@ class RemoveVmGroup(ChangeBase):
     kind: Literal["remove_vm_group"] = "remove_vm_group"
     cluster_moid: str
     group_name: str
+
+    @property
+    def sign(self) -> str:
+        return "-"
+
+    def likeness(self, name: str) -> object:
+        return self.id
+
+    def head(self, place: Placement | None) -> Row:
+        return "VM group", plain(self.group_name)
+
+    def privileges(self, at: Places) -> Iterator[Needed]:
+        return _editing(self.cluster_moid)
 
 
 class SetClusterOption(ChangeBase):
@@ -78,3 +162,12 @@ class SetClusterOption(ChangeBase):
     cluster_moid: str
     option: str
     value: str | None
+
+    def head(self, place: Placement | None) -> None:
+        return None
+
+    def rows(self, place: Placement | None, tables: Tables) -> Iterator[Row]:
+        return ((edit.key, set_to(edit, unset="unset")) for edit in self.edits)
+
+    def privileges(self, at: Places) -> Iterator[Needed]:
+        return _editing(self.cluster_moid)

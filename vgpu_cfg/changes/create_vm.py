@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
 from typing import Annotated, Literal
 
 from pydantic import Field
 
+from vgpu_cfg.changes import privileges
 from vgpu_cfg.changes.base import ChangeBase
 from vgpu_cfg.changes.customization import Customization
-from vgpu_cfg.changes.values import VmRef, is_nothing
+from vgpu_cfg.changes.edits import edit_value
+from vgpu_cfg.changes.need import Needed
+from vgpu_cfg.changes.places import Places
+from vgpu_cfg.changes.tables import Tables
+from vgpu_cfg.changes.values import GPU_TOPIC, Placement, Row, VmRef, is_nothing, plain
 from vgpu_cfg.changes.vm_spec import VmSpec
 from vgpu_cfg.model.frozen import Frozen
 
@@ -52,3 +59,66 @@ class CreateVm(ChangeBase):
     location: Location
     spec: VmSpec
     customization: Customization | None = Field(default=None, exclude_if=is_nothing)
+
+    @property
+    def sign(self) -> str:
+        return "+"
+
+    def home(self) -> tuple[str, str, str]:
+        return "vm", self.vm.name, self.location.folder_moid
+
+    def likeness(self, name: str) -> object:
+        return self.source.kind
+
+    def head(self, place: Placement | None) -> Row:
+        stars = {edit.key for edit in self.edits if edit.is_default}
+        if self.source.kind == "clone":
+            verb = "clone"
+            notes = ["linked"] if self.source.snapshot_moid else []
+            notes += [edit.note for edit in self.edits if edit.key in ("clone", "linked clone") and edit.note]
+            origin = self.source.template.name + (f" ({', '.join(notes)})" if notes else "")
+        else:
+            verb, origin = "create", f"empty, for {self.source.guest_id}"
+        places = {
+            "host": self.location.host_name,
+            "datastore": self.location.datastore_name,
+            "folder": self.location.folder_path,
+        }
+        where = ", ".join(f"{name}{'*' if key in stars else ''}" for key, name in places.items() if name)
+        return verb, plain(f"{origin} -> {where}")
+
+    def rows(self, place: Placement | None, tables: Tables) -> Iterator[Row]:
+        """Yield a line per topic; that of the GPUs says where they are expected, as their notes do."""
+        topics: dict[str, Counter[str]] = {}
+        for edit in self.told_below():
+            topic, name = tables.topic_of(edit)
+            value = f"no {edit.before}" if edit.after is None else edit_value(edit)
+            if edit.note and topic != GPU_TOPIC:
+                value += f" ({edit.note})"
+            topics.setdefault(topic, Counter())[f"{name} {value}".strip()] += 1
+        for topic, counts in topics.items():
+            words = (words if count == 1 else f"{count} x {words}" for words, count in counts.items())
+            yield topic, plain(", ".join(words) + (_gpus_at(place) if topic == GPU_TOPIC else ""))
+
+    def privileges(self, at: Places) -> Iterator[Needed]:
+        folder = self.location.folder_moid
+        moid = self.source.template.moid if self.source.kind == "clone" else None
+        if moid is not None:
+            yield Needed(privileges.CLONE_TEMPLATE if at.is_template(moid) else privileges.CLONE_VM, moid)
+            if self.customization is not None:
+                yield Needed(privileges.CUSTOMIZE, moid)
+            yield Needed(privileges.CREATE_FROM_EXISTING, folder)
+            yield Needed(privileges.ADD_DISK, folder)
+        else:
+            yield Needed(privileges.CREATE, folder)
+        yield Needed(privileges.BASIC_SETTINGS, folder)
+        yield Needed(privileges.ASSIGN_TO_POOL, self.location.resource_pool_moid)
+        yield Needed(privileges.ALLOCATE_SPACE, self.location.datastore_moid)
+        yield from self.spec.privileges(folder, at, is_first=moid is None, is_copy=moid is not None)
+
+
+def _gpus_at(place: Placement | None) -> str:
+    """Say on which GPU, "probably" if ESXi chooses among several."""
+    if place is None or not place.gpu_pci_ids:
+        return ""
+    return f", {'on' if place.is_certain else 'probably on'} {', '.join(place.gpu_pci_ids)}"

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Literal
 
 from pydantic import Field
 
+from vgpu_cfg.changes import privileges
 from vgpu_cfg.changes.base import ChangeBase
-from vgpu_cfg.changes.values import VmRef, is_nothing
+from vgpu_cfg.changes.need import Needed
+from vgpu_cfg.changes.places import Places
+from vgpu_cfg.changes.tables import Tables
+from vgpu_cfg.changes.values import Placement, Row, VmRef, is_nothing, plain
 
 
 class DestroyVm(ChangeBase):
@@ -22,3 +27,21 @@ class DestroyVm(ChangeBase):
     instance_uuid: str = Field(default="", exclude_if=is_nothing)
     disks: tuple[str, ...] = ()
     others: tuple[str, ...] = Field(default=(), exclude_if=is_nothing)
+
+    @property
+    def sign(self) -> str:
+        return "-"
+
+    @property
+    def goes_along(self) -> tuple[str, ...]:
+        """What is deleted or disconnected besides its own disks: "disk [vsan] x.vmdk (…)"."""
+        return tuple(f"{one.key} {one.before}, {one.note}" for one in self.edits if one.key != "vm")
+
+    def head(self, place: Placement | None) -> Row:
+        return "delete", plain("; ".join(["with all its disks", *self.goes_along]), "red")
+
+    def privileges(self, at: Places) -> Iterator[Needed]:
+        yield Needed(privileges.DELETE, at.vm(self.vm))
+
+    def no_way_back(self, tables: Tables) -> Iterator[str]:
+        yield "a deleted VM does not come back"

@@ -2,21 +2,46 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Literal
 
+from vgpu_cfg.changes import privileges
 from vgpu_cfg.changes.base import ChangeBase
-from vgpu_cfg.changes.values import VmRef
+from vgpu_cfg.changes.need import Needed
+from vgpu_cfg.changes.places import Places
+from vgpu_cfg.changes.tables import Tables
+from vgpu_cfg.changes.values import Edit, Placement, Row, VmRef, plain
 from vgpu_cfg.model.guests.guest import (
     GuestSpec,
 )
+from vgpu_cfg.model.wording import duration
+
+_NAMED_ANYWAY = "host-name"
+"""The module whose words only repeat the VM's name."""
 
 
 class AwaitCustomization(ChangeBase):
     """Wait until vCenter tells how a guest's customisation has ended, which its first start begins."""
 
+    is_task = False
+
     kind: Literal["await_customization"] = "await_customization"
     vm: VmRef
     wait_seconds: int
+
+    @property
+    def sign(self) -> str:
+        return " "
+
+    def head(self, place: Placement | None) -> Row:
+        return "customise", plain(f"until it is done, {duration(self.wait_seconds)} at most", "dim")
+
+    def privileges(self, at: Places) -> Iterator[Needed]:
+        yield from ()
+
+    def no_way_back(self, tables: Tables) -> Iterator[str]:
+        if self.vm.moid is not None:
+            yield "what a customisation sets in the guest stays there"
 
 
 class StageGuest(ChangeBase):
@@ -36,3 +61,44 @@ class StageGuest(ChangeBase):
     rest: tuple[str, ...] = ()
     peers: tuple[VmRef, ...] = ()
     after: tuple[str, ...] = ()
+
+    @property
+    def sign(self) -> str:
+        return "+" if self.with_clone else "~"
+
+    @property
+    def way(self) -> str:
+        """Which way it comes into the guest."""
+        if self.with_clone:
+            return "cloud-init at the first boot; the run waits for its report"
+        way = "guest operations" if self.spec.login.password else "ssh"
+        return f"{way}, once the others have told their host keys" if self.after else way
+
+    def head(self, place: Placement | None) -> Row:
+        """Say what is brought: the words of each module, a default marked, and why it is brought again."""
+        return "guest", plain(", ".join(map(_edit_text, self.edits)))
+
+    def rows(self, place: Placement | None, tables: Tables) -> Iterator[Row]:
+        yield "by", plain(self.way, "dim")
+
+    def differs_from(self, other: StageGuest) -> list[str]:
+        """List in words what this guest is given and another is not, but for their names."""
+        before = {edit.key: _edit_text(edit) for edit in other.edits}
+        after = {edit.key: _edit_text(edit) for edit in self.edits}
+        words = [text for key, text in after.items() if before.get(key) != text and key != _NAMED_ANYWAY]
+        return [*words, *(f"no {key}" for key in before if key not in after)]
+
+    def privileges(self, at: Places) -> Iterator[Needed]:
+        moid = at.vm(self.vm)
+        yield Needed(privileges.ADVANCED, moid)
+        if self.spec.login.password:
+            yield Needed(privileges.GUEST_OPERATIONS, moid)
+
+    def no_way_back(self, tables: Tables) -> Iterator[str]:
+        if self.vm.moid is not None:
+            yield "what is brought into the guest stays there"
+
+
+def _edit_text(edit: Edit) -> str:
+    note = f" ({edit.note})" if edit.note else ""
+    return f"{edit.after or edit.key}{'*' if edit.is_default else ''}{note}"

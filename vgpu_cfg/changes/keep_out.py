@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Literal
 
+from vgpu_cfg.changes import privileges
 from vgpu_cfg.changes.base import ChangeBase
+from vgpu_cfg.changes.edits import changed
 from vgpu_cfg.changes.host_base import HostChangeBase
+from vgpu_cfg.changes.need import Needed
+from vgpu_cfg.changes.places import HOST, Places
+from vgpu_cfg.changes.tables import Tables
+from vgpu_cfg.changes.values import Placement, Row, plain
 from vgpu_cfg.model.reservations import Reservation
 
 
@@ -16,8 +22,21 @@ class SetCordon(HostChangeBase):
     An empty text clears one. Plain calls, no task.
     """
 
+    is_task = False
+
     kind: Literal["set_cordon"] = "set_cordon"
     values: Mapping[str, str]
+
+    def head(self, place: Placement | None) -> Row:
+        if any(self.values.values()):
+            return "cordon", plain("nothing new is placed here")
+        return "uncordon", plain("")
+
+    def rows(self, place: Placement | None, tables: Tables) -> Iterator[Row]:
+        return ((edit.key, changed(edit)) for edit in self.told_below())
+
+    def privileges(self, at: Places) -> Iterator[Needed]:
+        return at.attributes(self.host.moid, privileges.CORDON, HOST, self.values)
 
 
 class SetReservation(ChangeBase):
@@ -26,6 +45,23 @@ class SetReservation(ChangeBase):
     `reservation` is None where it is given back; `alarm` is the moid of what is there, "" for nothing.
     """
 
+    is_task = False
+
     kind: Literal["set_reservation"] = "set_reservation"
     reservation: Reservation | None
     alarm: str = ""
+
+    @property
+    def sign(self) -> str:
+        return "-" if self.reservation is None else "~" if self.alarm else "+"
+
+    def head(self, place: Placement | None) -> Row:
+        if self.reservation is None:
+            return "give back", plain("others may take them", "dim")
+        return "reserve", plain("other plans leave these GPUs to this one", "dim")
+
+    def rows(self, place: Placement | None, tables: Tables) -> Iterator[Row]:
+        return ((edit.key, changed(edit)) for edit in self.told_below())
+
+    def privileges(self, at: Places) -> Iterator[Needed]:
+        return at.at_root(privileges.LOCK)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Literal
 
 from pydantic import Field
 
+from vgpu_cfg.changes import privileges
 from vgpu_cfg.changes.host_base import HostChangeBase
-from vgpu_cfg.changes.values import SettingTarget, is_nothing
+from vgpu_cfg.changes.need import Needed
+from vgpu_cfg.changes.places import Places
+from vgpu_cfg.changes.values import Placement, Row, SettingTarget, is_nothing, plain
+from vgpu_cfg.model.ranges import fold_names
 
 
 class EnterMaintenance(HostChangeBase):
@@ -32,6 +37,28 @@ class EnterMaintenance(HostChangeBase):
     is_recovered: bool = False
     timeout_seconds: int = 1800
 
+    @property
+    def sign(self) -> str:
+        return " "
+
+    def likeness(self, name: str) -> object:
+        return (self.is_held, self.vsan, self.window)
+
+    def head(self, place: Placement | None) -> Row:
+        if self.is_held:
+            words = "somebody else holds it in maintenance mode: it is marked, and left there"
+        elif self.is_recovered:
+            words = "an earlier run took it into maintenance mode, and its mark is gone: it is marked again"
+        else:
+            moves = f"DRS moves {fold_names(self.evacuates)} away; " if self.evacuates else ""
+            words = f"{moves}enter maintenance mode{'' if self.vsan is None else f', vSAN {self.vsan}'}"
+        return "maintenance", plain(words)
+
+    def privileges(self, at: Places) -> Iterator[Needed]:
+        yield Needed(privileges.ALARM, self.host.moid)
+        yield Needed(privileges.MAINTENANCE, self.host.moid)
+        yield from at.host_mark(self.host.moid)
+
 
 class ExitMaintenance(HostChangeBase):
     """Read back every setting of the run, leave maintenance mode, clear the mark and the alarm.
@@ -44,3 +71,17 @@ class ExitMaintenance(HostChangeBase):
     settles: tuple[SettingTarget, ...] = ()
     is_held: bool = False
     timeout_seconds: int = 600
+
+    @property
+    def sign(self) -> str:
+        return " "
+
+    def head(self, place: Placement | None) -> Row:
+        if not (self.settles or self.is_held):
+            return "give back", plain("leave maintenance mode")
+        is_kept = "all settings; it stays in maintenance mode, where somebody else holds it"
+        return "read back", plain(is_kept if self.is_held else "then leave maintenance mode")
+
+    def privileges(self, at: Places) -> Iterator[Needed]:
+        yield Needed(privileges.MAINTENANCE, self.host.moid)
+        yield from at.host_mark(self.host.moid)

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Iterator
 from typing import Literal
 
 from vgpu_cfg.changes.base import ChangeBase
-from vgpu_cfg.changes.values import SettingTarget
+from vgpu_cfg.changes.commands import is_command
+from vgpu_cfg.changes.edits import edit_value
+from vgpu_cfg.changes.need import Needed
+from vgpu_cfg.changes.places import Places
+from vgpu_cfg.changes.tables import Tables
+from vgpu_cfg.changes.values import Edit, Placement, Row, SettingTarget, plain
 
 
 class ManualStep(ChangeBase):
@@ -15,6 +22,8 @@ class ManualStep(ChangeBase):
     `is_shown`, the next planning sees it by itself. Else nothing can show that, and `apply --done ID`
     acknowledges it.
     """
+
+    is_task = False
 
     kind: Literal["manual_step"] = "manual_step"
     text: str
@@ -27,3 +36,44 @@ class ManualStep(ChangeBase):
     def needs_acknowledgement(self) -> bool:
         """Whether only somebody's word says that it was done."""
         return not self.proves and not self.is_shown
+
+    @property
+    def proofs(self) -> tuple[str, ...]:
+        """What shows that it was done: one line per command, or one sentence."""
+        parts = tuple(part for part in self.proof.split("; ") if part)
+        return parts if all(map(is_command, parts)) else (self.proof,)
+
+    @property
+    def sign(self) -> str:
+        return "!"
+
+    def likeness(self, name: str) -> object:
+        texts = (self.text, self.proof, *self.commands)
+        return (*(text.replace(name, "") for text in texts), self.needs_acknowledgement)
+
+    def head(self, place: Placement | None) -> Row:
+        return "by hand", plain(self.text)
+
+    def rows(self, place: Placement | None, tables: Tables) -> Iterator[Row]:
+        """Yield what is told beside the text: why, what to type, and what shows that it was done."""
+        if self.edits:
+            yield "why", plain("; ".join(map(_reason, self.edits)))
+        for command in self.commands:
+            yield "type", plain(command)
+        for proof in self.proofs:
+            yield "proof", plain(proof)
+        if self.needs_acknowledgement:
+            done = f"apply --done {shlex.quote(self.id)}"
+            yield "then", plain(f"{done}, as nothing else shows that it was done")
+
+    def privileges(self, at: Places) -> Iterator[Needed]:
+        yield from ()
+
+    def no_way_back(self, tables: Tables) -> Iterator[str]:
+        yield "what takes a hand is undone by hand"
+
+
+def _reason(edit: Edit) -> str:
+    found = "not known" if edit.before is None else edit.before
+    note = f" ({edit.note})" if edit.note else ""
+    return f"{edit.key} is {found}, and is to be {edit_value(edit)}{note}"

@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
 from pydantic import Field
 
+from vgpu_cfg.changes import privileges
 from vgpu_cfg.changes.base import ChangeBase
-from vgpu_cfg.changes.values import VmRef, is_nothing
+from vgpu_cfg.changes.edits import changed
+from vgpu_cfg.changes.need import Needed
+from vgpu_cfg.changes.places import Places
+from vgpu_cfg.changes.values import Edit, Placement, Row, VmRef, Words, is_nothing, plain
 from vgpu_cfg.model.frozen import Frozen
+from vgpu_cfg.model.wording import duration
+
+
+def _told(edits: Sequence[Edit]) -> Words:
+    """Write edits one after the other; what the verb says, or a host, needs no name."""
+    words: Words = ()
+    for number, edit in enumerate(edits):
+        name = "" if edit.key in ("name", "folder", "host") else f"{edit.key} "
+        words += (*plain(f"{', ' if number else ''}{name}"), *changed(edit))
+    return words
 
 
 class RenameVm(ChangeBase):
@@ -17,6 +31,12 @@ class RenameVm(ChangeBase):
 
     kind: Literal["rename_vm"] = "rename_vm"
     vm: VmRef
+
+    def head(self, place: Placement | None) -> Row:
+        return "rename", _told(self.edits)
+
+    def privileges(self, at: Places) -> Iterator[Needed]:
+        yield Needed(privileges.RENAME, at.vm(self.vm))
 
 
 class MoveVmToFolder(ChangeBase):
@@ -26,6 +46,13 @@ class MoveVmToFolder(ChangeBase):
     vm: VmRef
     folder_moid: str
     source_moid: str
+
+    def head(self, place: Placement | None) -> Row:
+        return "folder", _told(self.edits)
+
+    def privileges(self, at: Places) -> Iterator[Needed]:
+        for moid in (at.vm(self.vm), self.folder_moid, self.source_moid):
+            yield Needed(privileges.MOVE, moid)
 
 
 class Destination(Frozen):
@@ -58,3 +85,25 @@ class RelocateVm(ChangeBase):
     stun_ms: int | None = None
     windows: tuple[str, ...] = ()
     takes_seconds: int = Field(default=0, exclude_if=is_nothing)
+
+    @property
+    def way(self) -> str:
+        """How the VM is moved, and how long vMotion stops it if that is known."""
+        window = f", only in the window {' and '.join(self.windows)}" if self.windows else ""
+        if not self.is_running:
+            return f"while it is off{window}"
+        stun = "" if self.stun_ms is None else f", stopped for about {duration(self.stun_ms / 1000)}"
+        return f"by vMotion, as it runs{stun}{window}"
+
+    def head(self, place: Placement | None) -> Row:
+        return "move", (*plain(f"{self.way}: "), *_told(self.edits))
+
+    def privileges(self, at: Places) -> Iterator[Needed]:
+        if self.vm.moid is not None:
+            yield Needed(privileges.MIGRATE, self.vm.moid)
+            if self.is_running:
+                yield Needed(privileges.MIGRATE_RUNNING, self.vm.moid)
+        if self.destination.resource_pool_moid is not None:
+            yield Needed(privileges.ASSIGN_TO_POOL, self.destination.resource_pool_moid)
+        if self.destination.datastore_moid is not None:
+            yield Needed(privileges.ALLOCATE_SPACE, self.destination.datastore_moid)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Literal
 
 from pydantic import Field
 
+from vgpu_cfg.changes import privileges
 from vgpu_cfg.changes.base import ChangeBase
-from vgpu_cfg.changes.values import VmRef, is_nothing
+from vgpu_cfg.changes.need import Needed
+from vgpu_cfg.changes.places import Places
+from vgpu_cfg.changes.values import Placement, Row, VmRef, is_nothing, plain
 from vgpu_cfg.model.frozen import Frozen
 
 
@@ -32,6 +35,27 @@ class PowerOnVm(ChangeBase):
     vm: VmRef
     pin: NumaPin | None = None
 
+    @property
+    def sign(self) -> str:
+        return " "
+
+    def likeness(self, name: str) -> object:
+        return self.pin is not None
+
+    def head(self, place: Placement | None) -> Row:
+        if self.pin is not None:
+            return "power on", plain("then tied to the NUMA node of the GPU that ESXi chose", "dim")
+        if place is not None and place.gpu_pci_ids and not place.is_certain:
+            return "power on", plain("ESXi chooses the GPU", "dim")
+        return "power on", plain("")
+
+    def privileges(self, at: Places) -> Iterator[Needed]:
+        moid = at.vm(self.vm)
+        yield Needed(privileges.POWER_ON, moid)
+        if self.pin is not None:
+            yield Needed(privileges.POWER_OFF, moid)
+            yield Needed(privileges.ADVANCED, moid)
+
 
 class PowerOffVm(ChangeBase):
     """Shut a VM down through its guest where that is possible, else power it off.
@@ -44,3 +68,13 @@ class PowerOffVm(ChangeBase):
     vm: VmRef
     windows: tuple[str, ...] = Field(default=(), exclude_if=is_nothing)
     takes_seconds: int = Field(default=0, exclude_if=is_nothing)
+
+    @property
+    def sign(self) -> str:
+        return " "
+
+    def head(self, place: Placement | None) -> Row:
+        return "shut down", plain("through its guest, else switched off", "dim")
+
+    def privileges(self, at: Places) -> Iterator[Needed]:
+        yield Needed(privileges.POWER_OFF, at.vm(self.vm))

@@ -8,6 +8,14 @@ from enum import StrEnum
 from pydantic import Field
 
 from vgpu_cfg.model.frozen import Frozen
+from vgpu_cfg.model.observed.vm import SettingValue
+
+GPU_TOPIC = "GPU"
+"""The topic whose line says where ESXi will put the devices."""
+Words = tuple[tuple[str, str], ...]
+"""A line in parts, each with the style that it is shown in, "" for none."""
+Row = tuple[str, Words]
+"""A line with what stands in its first column."""
 
 
 def is_nothing(value: object) -> bool:
@@ -98,3 +106,18 @@ class Edit(Frozen):
     is_default: bool = False
     note: str = ""
     sets: Mapping[str, str] = Field(default_factory=dict)
+
+
+def plain(text: str, style: str = "") -> Words:
+    """Return a line of one part."""
+    return ((text, style),)
+
+
+def extra_config_path(key: str) -> str:
+    """Return how the path of an extraConfig pair in a request is written."""
+    return f"extraConfig[{key}]"
+
+
+def wire_text(value: SettingValue) -> str:
+    """Spell a value as it goes over the wire."""
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -2,14 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Literal
 
+from vgpu_cfg.changes import privileges
 from vgpu_cfg.changes.base import ChangeBase
+from vgpu_cfg.changes.edits import set_to
+from vgpu_cfg.changes.need import Needed
+from vgpu_cfg.changes.places import Places
+from vgpu_cfg.changes.tables import Tables
+from vgpu_cfg.changes.values import Placement, Row
 
 
 class SetVCenterOption(ChangeBase):
     """Set one advanced setting of vCenter itself."""
 
+    is_task = False
+
     kind: Literal["set_vcenter_option"] = "set_vcenter_option"
     option: str
     value: bool | int | str
+
+    def head(self, place: Placement | None) -> None:
+        return None
+
+    def rows(self, place: Placement | None, tables: Tables) -> Iterator[Row]:
+        return ((edit.key, set_to(edit, unset="unset")) for edit in self.edits)
+
+    def privileges(self, at: Places) -> Iterator[Needed]:
+        return at.at_root(privileges.VCENTER_OPTION)

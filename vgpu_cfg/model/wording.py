@@ -61,3 +61,15 @@ def is_at_least(version: str, minimum: Sequence[int]) -> bool:
     """Whether a dotted version reaches a minimum; one that is not known is taken to."""
     found = version_tuple(version)
     return not found or found >= tuple(minimum)
+
+
+def duration(seconds: float) -> str:
+    """Say how long in the unit that fits: "0.4 s", "32 s", "4 min 10 s", "1 h 5 min"."""
+    if seconds < 10:
+        return f"{seconds:.1f} s".replace(".0 s", " s")
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s".replace(" 0 s", "")
+    return f"{whole // 3600} h {whole % 3600 // 60} min".replace(" 0 min", "")

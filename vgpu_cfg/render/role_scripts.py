@@ -10,8 +10,8 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Sequence
 
+from vgpu_cfg.changes.need import READ_ONLY, Place
 from vgpu_cfg.model.signs import shown
-from vgpu_cfg.planning.privileges.need import READ_ONLY, Place
 from vgpu_cfg.planning.privileges.roles import Role, Target
 
 _TYPES = {

@@ -11,9 +11,10 @@ from typing import Any
 from tests.properties.shown_and_run.exemptions import EXEMPTIONS, Exemption
 from tests.properties.shown_and_run.expected import MAYBE, OF_A_VM, SET, Told, told_by
 from tests.properties.shown_and_run.wire import GUEST_SHELL, HOST_SHELL, Sent, host_of
+from vgpu_cfg.changes.base import IN_HEAD
 from vgpu_cfg.changes.values import Edit
 from vgpu_cfg.model.observed.vm import MARK_PLAN_KEY
-from vgpu_cfg.render.text.plan.change_lines import IN_HEAD, topic_of
+from vgpu_cfg.planning.described import topic_of
 
 Key = tuple[str, str, str, str]
 """Method, object, path, value."""

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from tests.architecture.sources import ROOT
+from vgpu_cfg.changes.edits import edit_text
 from vgpu_cfg.cli.flows.flow import read_site
 from vgpu_cfg.model.observed.graphics import GraphicsType
 from vgpu_cfg.model.observed.inventory import Connection, Inventory
 from vgpu_cfg.model.observed.vm import PowerState
 from vgpu_cfg.model.vgpu import VgpuMode
 from vgpu_cfg.planning.site_changes import compare_sites
-from vgpu_cfg.render.layout.edits import edit_text
 from vgpu_cfg.settings.flags import ConnectionFlags
 
 Change = Callable[[Inventory], Inventory]

@@ -13,10 +13,10 @@ from vgpu_cfg.cli.flows.preparing.request import PlanRequest
 from vgpu_cfg.cli.output import show
 
 if TYPE_CHECKING:
+    from vgpu_cfg.changes.need import Need
     from vgpu_cfg.model.desired import DesiredPlan
     from vgpu_cfg.planning.findings.options import PlanOptions
     from vgpu_cfg.planning.privileges.commands import Command
-    from vgpu_cfg.planning.privileges.need import Need
     from vgpu_cfg.planning.privileges.roles import Role
     from vgpu_cfg.settings.flags import ConnectionFlags
 

@@ -6,15 +6,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import assert_never
 
+from vgpu_cfg.changes import privileges as table
 from vgpu_cfg.changes.change import CreateVm
+from vgpu_cfg.changes.need import Need, Needed
 from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.model.observed.cordon import CORDON_ATTRIBUTE
 from vgpu_cfg.model.observed.home import HOME_ATTRIBUTE
 from vgpu_cfg.model.observed.host_facts import HostAttribute
 from vgpu_cfg.model.observed.inventory import Inventory
-from vgpu_cfg.planning.privileges import table
 from vgpu_cfg.planning.privileges.commands import Command
-from vgpu_cfg.planning.privileges.need import Need, Needed
 from vgpu_cfg.planning.privileges.of_changes import needs_of_changes
 
 

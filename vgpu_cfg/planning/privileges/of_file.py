@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import assert_never
 
+from vgpu_cfg.changes import privileges as table
+from vgpu_cfg.changes.need import Need
 from vgpu_cfg.model.desired import DesiredPlan, TemplateSource
-from vgpu_cfg.planning.privileges import table
 from vgpu_cfg.planning.privileges.commands import Command
-from vgpu_cfg.planning.privileges.need import Need
 
 _OF_CLONES = frozenset({table.CLONE_TEMPLATE, table.CLONE_VM, table.CREATE_FROM_EXISTING, table.NEW_TPM})
 _OF_SCRATCH = frozenset({table.CREATE, table.FIRST_TPM})

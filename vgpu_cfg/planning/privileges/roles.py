@@ -13,10 +13,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from vgpu_cfg.changes.need import READ_ONLY, Need, Needed, Place
 from vgpu_cfg.model.identity import PlanIdentity
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.planning.privileges.commands import Command
-from vgpu_cfg.planning.privileges.need import READ_ONLY, Need, Needed, Place
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from vgpu_cfg.planning.privileges.need import READ_ONLY
+from vgpu_cfg.changes.need import READ_ONLY
 from vgpu_cfg.planning.privileges.roles import Reason, Role, Target
 from vgpu_cfg.render.data.format import FORMAT, Data
 

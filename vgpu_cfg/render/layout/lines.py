@@ -170,18 +170,6 @@ def fold_hosts(names: Iterable[str], most: int = 8) -> str:
     return ", ".join(parts) if len(parts) <= most else f"{', '.join(parts[:most])}, …"
 
 
-def duration(seconds: float) -> str:
-    """Say how long in the unit that fits: "0.4 s", "32 s", "4 min 10 s", "1 h 5 min"."""
-    if seconds < 10:
-        return f"{seconds:.1f} s".replace(".0 s", " s")
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s".replace(" 0 s", "")
-    return f"{whole // 3600} h {whole % 3600 // 60} min".replace(" 0 min", "")
-
-
 def size(mib: int) -> str:
     """Say a size in the largest unit that keeps it short: "512 MiB", "64 GiB", "1.5 TiB"."""
     for unit, factor in (("TiB", 1024 * 1024), ("GiB", 1024)):

@@ -9,8 +9,7 @@ from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.report import Event, Report
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.occasion import NO_OCCASION, Occasion
-from vgpu_cfg.model.wording import counted
-from vgpu_cfg.render.layout.lines import duration
+from vgpu_cfg.model.wording import counted, duration
 from vgpu_cfg.render.markdown.quoting import environment, tidy
 from vgpu_cfg.render.views.run.host_result import HostRow, host_rows, standing_text
 from vgpu_cfg.render.views.run.run_steps import moment_text, steps_done

@@ -5,9 +5,9 @@ from __future__ import annotations
 from ipaddress import ip_interface
 
 from vgpu_cfg.changes.change import AwaitCustomization
+from vgpu_cfg.changes.commands import command
 from vgpu_cfg.changes.customization import Customization
-from vgpu_cfg.render.layout.commands import command
-from vgpu_cfg.render.layout.lines import duration
+from vgpu_cfg.model.wording import duration
 from vgpu_cfg.render.markdown.parts import Part
 
 

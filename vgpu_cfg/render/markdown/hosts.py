@@ -40,11 +40,11 @@ from vgpu_cfg.changes.change_host import (
     VmknicWrite,
 )
 from vgpu_cfg.changes.change_network import EditSwitch, MakeSwitch, SetPortgroup
+from vgpu_cfg.changes.commands import command, is_command
 from vgpu_cfg.changes.values import SettingTarget
 from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.model.reservations import RESERVATION_HEAD
 from vgpu_cfg.planning.host_settings.entry import DesiredSetting, HostSetting, HostView
-from vgpu_cfg.render.layout.commands import command, is_command, proofs
 from vgpu_cfg.render.markdown.parts import Part, filled
 
 SettingsLookup = Callable[[str], HostSetting]
@@ -362,7 +362,7 @@ def _manual(step: ManualStep, settings_lookup: SettingsLookup, views: Mapping[st
     """Tell a step that is done by hand anyway; proof and undo come from the setting that it proves."""
     view = views.get(step.host_moid or "")
     reported = [_setting(target, step.subject.name, settings_lookup, view) for target in step.proves]
-    shown = proofs(step)
+    shown = step.proofs
     is_typed = all(map(is_command, shown))
     of_one = reported[0] if len(reported) == 1 and step.edits else Part()
     return Part(

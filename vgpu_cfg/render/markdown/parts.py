@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass, replace
 
-from vgpu_cfg.render.layout.commands import is_command
+from vgpu_cfg.changes.commands import is_command
 
 
 @dataclass(frozen=True, slots=True)

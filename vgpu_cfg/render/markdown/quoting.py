@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from functools import cache
 from typing import TYPE_CHECKING
 
+from vgpu_cfg.changes.commands import as_typed, is_command
 from vgpu_cfg.model.signs import shown
-from vgpu_cfg.render.layout.commands import as_typed, is_command
 
 if TYPE_CHECKING:
     from jinja2 import Environment

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from vgpu_cfg.changes.change import MoveVmToFolder, RelocateVm, RenameVm
+from vgpu_cfg.changes.commands import command
 from vgpu_cfg.changes.values import Edit
-from vgpu_cfg.render.layout.commands import command
 from vgpu_cfg.render.markdown.parts import Part
 
 _FLAGS = {"host": "-host", "resource pool": "-pool", "datastore": "-ds"}

@@ -29,7 +29,9 @@ from vgpu_cfg.changes.change import (
     StageGuest,
     UpgradeVm,
 )
+from vgpu_cfg.changes.commands import command
 from vgpu_cfg.changes.create_vm import CloneFrom
+from vgpu_cfg.changes.edits import edit_value
 from vgpu_cfg.changes.plan import StartQueue
 from vgpu_cfg.changes.values import Edit
 from vgpu_cfg.changes.vm_spec import (
@@ -52,8 +54,6 @@ from vgpu_cfg.model.observed.tags import Tag
 from vgpu_cfg.model.observed.vm import OWN_PREFIX, SettingValue
 from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.planning.vms.settings.table import rows_of
-from vgpu_cfg.render.layout.commands import command
-from vgpu_cfg.render.layout.edits import edit_value, goes_along
 from vgpu_cfg.render.markdown.customization import awaiting_part, customization_part
 from vgpu_cfg.render.markdown.guests import guest_part
 from vgpu_cfg.render.markdown.parts import Part
@@ -441,7 +441,7 @@ def _power_off(change: PowerOffVm) -> Part:
 def _destroy(change: DestroyVm) -> Part:
     name = change.vm.name
     return Part(
-        what=f"Remove {'; '.join([f'{name} with all its disks', *goes_along(change)])} for good.",
+        what=f"Remove {'; '.join([f'{name} with all its disks', *change.goes_along])} for good.",
         client=f"{name} > Actions > Delete from Disk",  # noqa: S608 - a menu of the client, no SQL
         commands=(command("govc", "vm.destroy", name),),
         expected=f"{name} is no longer listed",

@@ -6,9 +6,9 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
-from vgpu_cfg.model.wording import counted
+from vgpu_cfg.model.wording import counted, duration
 from vgpu_cfg.planning.upkeep.absence import Absence, How
-from vgpu_cfg.render.layout.lines import duration, size
+from vgpu_cfg.render.layout.lines import size
 from vgpu_cfg.render.page.frame import Tile, render_frame
 from vgpu_cfg.render.page.moments import moment_words
 from vgpu_cfg.render.views.estate.absence import view_absence

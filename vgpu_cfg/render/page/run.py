@@ -11,7 +11,7 @@ from vgpu_cfg.changes.change import ManualStep
 from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.report import Event, EventKind, Outcome, OutcomeStatus, Report, Rollback
 from vgpu_cfg.model.ranges import fold_names
-from vgpu_cfg.render.layout.lines import duration
+from vgpu_cfg.model.wording import duration
 from vgpu_cfg.render.page.frame import Tile, render_frame
 from vgpu_cfg.render.page.moments import moment_words
 from vgpu_cfg.render.views.run.host_result import host_rows, other_left_behind

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from vgpu_cfg.model.verification import Verification
-from vgpu_cfg.render.layout.lines import duration
+from vgpu_cfg.model.wording import duration
 from vgpu_cfg.render.page.frame import Tile, Tone, render_frame
 from vgpu_cfg.render.views.verification import STATE_WORDS
 from vgpu_cfg.render.views.verification_report import ReportView

@@ -8,7 +8,8 @@ from rich.text import Text
 
 from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.model.verification import CheckResult, CheckState, Verification
-from vgpu_cfg.render.layout.lines import Cell, Column, both_ends, duration, fold, table_rows
+from vgpu_cfg.model.wording import duration
+from vgpu_cfg.render.layout.lines import Cell, Column, both_ends, fold, table_rows
 from vgpu_cfg.render.text.plan.findings import lay_out
 from vgpu_cfg.render.views.verification import (
     Block,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from vgpu_cfg.changes.change import Change, ChangeHost, ColdBootHost, ManualStep, RebootHost, RestartService
+from vgpu_cfg.changes.edits import edit_text
 from vgpu_cfg.changes.lost import LostHost
 from vgpu_cfg.changes.plan import Diagnostic, Plan
 from vgpu_cfg.changes.severity import Severity
@@ -15,7 +16,6 @@ from vgpu_cfg.model.observed.host_facts import HostFacts
 from vgpu_cfg.model.observed.inventory import Connection, Host, Inventory
 from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.planning.findings.codes import Code
-from vgpu_cfg.render.layout.edits import edit_text
 
 _UNREAD = frozenset({Code.SHELL_CLOSED, Code.SETTING_UNREAD, Code.CHECK_UNREAD, Code.FIRMWARE_IN_GUEST})
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from vgpu_cfg.changes.change import Change, CreateVm, ManualStep, SetOverrides, StageGuest
 from vgpu_cfg.changes.difference import Difference
+from vgpu_cfg.changes.edits import edit_text
 from vgpu_cfg.changes.lost import LostHost, LostVm
 from vgpu_cfg.changes.plan import Diagnostic, Plan
 from vgpu_cfg.changes.values import Impact, Subject
@@ -18,7 +19,6 @@ from vgpu_cfg.planning.estate.own import own_and_taken
 from vgpu_cfg.planning.estate.ownership import is_marked
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.sync import is_in_sync, waits_for
-from vgpu_cfg.render.layout.edits import edit_text
 from vgpu_cfg.render.views.guest_status import GuestStatus, guest_status
 from vgpu_cfg.render.views.host_status import HostStatus, view_hosts
 from vgpu_cfg.render.views.plan.findings import error_count

@@ -13,9 +13,9 @@ from typing import Any
 
 from pyVmomi import vim, vmodl
 
+from vgpu_cfg.changes.privileges import LOCK, REMOVE_LOCK
 from vgpu_cfg.errors import NotPermitted
 from vgpu_cfg.model.locks import LockHolder, LockName, Locks, lock_text
-from vgpu_cfg.planning.privileges.table import LOCK, REMOVE_LOCK
 from vgpu_cfg.vsphere.reading.locks import read_locks
 from vgpu_cfg.vsphere.reading.privileges import read_missing_privileges
 from vgpu_cfg.vsphere.wire.faults import not_offered, translated

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from vgpu_cfg.changes import privileges as table
 from vgpu_cfg.model.desired import DesiredHosts, DesiredPlan
-from vgpu_cfg.planning.privileges import table
 from vgpu_cfg.planning.privileges.commands import Command
 from vgpu_cfg.planning.privileges.of_file import could_need
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from pyVmomi import VmomiSupport, vim
 
+from vgpu_cfg.changes import privileges as table
+from vgpu_cfg.changes.need import READ_ONLY, Need
 from vgpu_cfg.lab.managers.authorization import PRIVILEGES
-from vgpu_cfg.planning.privileges import table
-from vgpu_cfg.planning.privileges.need import READ_ONLY, Need
 from vgpu_cfg.planning.vms.settings.table import VM_SETTINGS
 
 ROOT = Path(__file__).resolve().parents[4]

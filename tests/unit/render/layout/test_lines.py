@@ -6,11 +6,11 @@ from hypothesis import strategies as st
 from rich.text import Text
 
 from vgpu_cfg.model.ranges import fold_names
+from vgpu_cfg.model.wording import duration
 from vgpu_cfg.render.layout.console import plain
 from vgpu_cfg.render.layout.lines import (
     Column,
     both_ends,
-    duration,
     fold,
     hanging,
     short,

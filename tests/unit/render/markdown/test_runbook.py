@@ -44,7 +44,7 @@ from vgpu_cfg.planning.vms.relocate import relocation, rename, to_folder
 from vgpu_cfg.render.markdown.hosts import write_commands
 from vgpu_cfg.render.markdown.runbook import render_runbook, runbook_steps
 from vgpu_cfg.render.markdown.vms import spec_commands
-from vgpu_cfg.render.text.plan.change_lines import change_lines, sign_of
+from vgpu_cfg.render.text.plan.change_lines import change_lines
 
 NET = NicBacking(network_moid="network-1", network_name="VM Network")
 RULE = RemoveRule(
@@ -124,7 +124,7 @@ def test_every_step_says_what_to_do_and_how_it_is_seen(plan: Plan) -> None:
 @pytest.mark.parametrize("plan", PLANS)
 def test_every_change_has_lines_and_a_sign_of_the_legend(plan: Plan) -> None:
     for number, change in enumerate(plan.changes, 1):
-        assert sign_of(change) in "+~-! "
+        assert change.sign in "+~-! "
         assert change_lines(number, change, None, 100)
 
 

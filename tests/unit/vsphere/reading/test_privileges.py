@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.fakes.fake_locks import FixedClock
+from vgpu_cfg.changes.privileges import OF_HOSTS, OF_RUNS, OF_VMS, TO_DESTROY
 from vgpu_cfg.lab import open_lab
 from vgpu_cfg.lab.simulation.clock import VirtualClock
 from vgpu_cfg.lab.simulation.sessions import LAB_CREDENTIALS
@@ -26,7 +27,6 @@ from vgpu_cfg.lab.state.inventory import (
 from vgpu_cfg.lab.state.permissions import may
 from vgpu_cfg.lab.state.roles import ADMIN, NO_ACCESS, READ_ONLY, Permission, Role
 from vgpu_cfg.lab.vcenter import Lab
-from vgpu_cfg.planning.privileges.table import OF_HOSTS, OF_RUNS, OF_VMS, TO_DESTROY
 from vgpu_cfg.ports import ReadScope
 from vgpu_cfg.vsphere.reading.reader import VCenterReader
 from vgpu_cfg.vsphere.wire.session import Session

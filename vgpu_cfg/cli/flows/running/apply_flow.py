@@ -62,6 +62,7 @@ _OF_VMS_ALONE = frozenset(
 """Changes that are seen at the VM, and at the host that it is on."""
 
 if TYPE_CHECKING:
+    from vgpu_cfg.changes.need import Needed
     from vgpu_cfg.changes.plan import Canary, Plan
     from vgpu_cfg.changes.report import Report
     from vgpu_cfg.cli.compose import Estate
@@ -69,7 +70,6 @@ if TYPE_CHECKING:
     from vgpu_cfg.model.desired import DesiredPlan
     from vgpu_cfg.model.observed.inventory import Inventory
     from vgpu_cfg.planning.findings.options import PlanOptions
-    from vgpu_cfg.planning.privileges.need import Needed
     from vgpu_cfg.settings.connection import Connection as Server
     from vgpu_cfg.settings.secrets import SecretStore
 

@@ -25,12 +25,12 @@ from vgpu_cfg.model.runs import OnFailure
 from vgpu_cfg.settings.journals import journal_settings
 
 if TYPE_CHECKING:
+    from vgpu_cfg.changes.need import Needed
     from vgpu_cfg.changes.plan import Canary, Plan
     from vgpu_cfg.cli.compose import Estate
     from vgpu_cfg.execution import HostTools, RunLocks
     from vgpu_cfg.model.observed.inventory import Inventory
     from vgpu_cfg.model.occasion import Occasion
-    from vgpu_cfg.planning.privileges.need import Needed
     from vgpu_cfg.render.text.run.progress import RunDisplay
 
 

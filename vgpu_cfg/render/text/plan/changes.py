@@ -14,23 +14,18 @@ from vgpu_cfg.changes.change import (
     Change,
     CreateVm,
     DestroyVm,
-    ManualStep,
     PowerOffVm,
     PowerOnVm,
-    RemoveRule,
-    RemoveVmGroup,
-    SetHostRule,
-    SetRule,
     StageGuest,
 )
+from vgpu_cfg.changes.edits import edit_value
 from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.values import Edit, Placement
 from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.model.wording import counted
-from vgpu_cfg.render.layout.edits import edit_value
+from vgpu_cfg.planning.described import topic_of
 from vgpu_cfg.render.layout.lines import both_ends, fold, short
-from vgpu_cfg.render.text.guests import guest_difference
-from vgpu_cfg.render.text.plan.change_lines import change_lines, is_in_head, sign_of, topic_of
+from vgpu_cfg.render.text.plan.change_lines import change_lines
 from vgpu_cfg.render.text.plan.hosts import host_difference, host_lines, host_shape
 from vgpu_cfg.render.text.plan.unlike import UnlikeVm, Values, is_tabled, render_unlike, values_of
 from vgpu_cfg.render.views.plan.whole import BLOCKED, effort_of, is_task
@@ -272,7 +267,7 @@ def _shape(block: Block) -> tuple[object, ...]:
     if block.kind == "host":
         return host_shape(block.changes, block.name)
     return tuple(
-        (change.kind, sign_of(change), change.impact, _edit_keys(change), _rest(change))
+        (change.kind, change.sign, change.impact, _edit_keys(change), change.likeness(""))
         for _, change in block.changes
     )
 
@@ -280,21 +275,6 @@ def _shape(block: Block) -> tuple[object, ...]:
 def _edit_keys(change: Change) -> tuple[str, ...]:
     """Return what two changes must edit alike; guests may be given different modules and be alike."""
     return () if isinstance(change, StageGuest) else tuple(edit.key for edit in change.edits)
-
-
-def _rest(change: Change) -> object:
-    """Return what no edit tells and must be equal for two changes to be alike."""
-    match change:
-        case ManualStep():
-            return (change.text, change.proof)
-        case PowerOnVm():
-            return change.pin is not None
-        case SetRule() | SetHostRule() | RemoveRule() | RemoveVmGroup():
-            return change.id
-        case CreateVm():
-            return change.source.kind
-        case _:
-            return None
 
 
 def _difference(leader: Block, block: Block) -> Difference:
@@ -306,10 +286,10 @@ def _difference(leader: Block, block: Block) -> Difference:
         if isinstance(theirs, CreateVm) and isinstance(ours, CreateVm):
             words += _create_difference(theirs, ours)
         if isinstance(theirs, StageGuest) and isinstance(ours, StageGuest):
-            words += guest_difference(theirs, ours)
+            words += ours.differs_from(theirs)
             continue
         for before, after in zip(theirs.edits, ours.edits, strict=True):
-            is_told = is_tabled(ours, after) or is_in_head(ours, after)
+            is_told = is_tabled(ours, after) or ours.is_in_head(after)
             if not is_told and _without_note(before) != _without_note(after):
                 topic, name = topic_of(after)
                 words.append(f"{name or topic} {edit_value(after)}")

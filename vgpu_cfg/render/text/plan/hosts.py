@@ -8,19 +8,16 @@ from __future__ import annotations
 from rich.text import Text
 
 from vgpu_cfg.changes.change import (
-    Change,
     ChangeHost,
     ColdBootHost,
     EnterMaintenance,
-    ManualStep,
     RebootHost,
-    RestartService,
     ShutDownHost,
 )
+from vgpu_cfg.changes.edits import edit_value
 from vgpu_cfg.changes.values import Edit
 from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.model.wording import counted
-from vgpu_cfg.render.layout.edits import edit_value
 from vgpu_cfg.render.layout.lines import fold
 from vgpu_cfg.render.text.plan.change_lines import MOST_TOPIC_WIDTH, change_lines
 from vgpu_cfg.render.views.plan.whole import Numbered, effort_of, waits_for
@@ -67,24 +64,9 @@ def _right(changes: Numbered, width: int, *, with_all: bool) -> list[Text]:
 def host_shape(changes: Numbered, name: str) -> tuple[object, ...]:
     """Return what must be equal for two hosts to be told as one; their own names are taken out of texts."""
     return tuple(
-        (change.kind, change.impact, tuple(edit.key for edit in change.edits), _rest(change, name))
+        (change.kind, change.impact, tuple(edit.key for edit in change.edits), change.likeness(name))
         for _, change in changes
     )
-
-
-def _rest(change: Change, name: str) -> object:
-    match change:
-        case ManualStep():
-            texts = (change.text, change.proof, *change.commands)
-            return (*(text.replace(name, "") for text in texts), change.needs_acknowledgement)
-        case EnterMaintenance():
-            return (change.is_held, change.vsan, change.window)
-        case RestartService():
-            return change.service
-        case ChangeHost():
-            return change.write.kind
-        case _:
-            return None
 
 
 def host_difference(leader: Numbered, follower: Numbered) -> tuple[str, ...]:

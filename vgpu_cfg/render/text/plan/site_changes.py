@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
+from vgpu_cfg.changes.edits import edit_text
 from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.model.wording import counted
 from vgpu_cfg.planning.site_changes import Fate, SiteChange
-from vgpu_cfg.render.layout.edits import edit_text
 from vgpu_cfg.render.layout.lines import Column, fold, table
 
 _SIGNS = {Fate.CAME: ("+", "green"), Fate.WENT: ("-", "red"), Fate.CHANGED: ("~", "yellow")}

@@ -16,7 +16,6 @@ from vgpu_cfg.model.wording import counted
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.sync import is_in_sync, waits_for
 from vgpu_cfg.render.layout.lines import both_ends, fold, hanging, short
-from vgpu_cfg.render.text.plan.change_lines import sign_of
 from vgpu_cfg.render.text.plan.changes import (
     Block,
     Follower,
@@ -182,7 +181,7 @@ def _differences(plan: Plan) -> Iterator[str]:
 
 
 def _signs(plan: Plan) -> set[str]:
-    return {sign_of(change) for change in plan.changes}
+    return {change.sign for change in plan.changes}
 
 
 def _totals(plan: Plan, width: int, shown: PlanShown) -> list[Text]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from rich.text import Text
 
 from vgpu_cfg.model.ranges import fold_names
-from vgpu_cfg.model.wording import counted
+from vgpu_cfg.model.wording import counted, duration
 from vgpu_cfg.planning.pool.summary import GpuPool, IdleVm, reclaim_steps
-from vgpu_cfg.render.layout.lines import Cell, Column, duration, fold, hanging, table
+from vgpu_cfg.render.layout.lines import Cell, Column, fold, hanging, table
 from vgpu_cfg.render.layout.many import foremost, others
 from vgpu_cfg.render.layout.profiles import ladder
 from vgpu_cfg.render.text.pool.use import over, percent

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 
 from rich.text import Text
 
-from vgpu_cfg.model.wording import counted
+from vgpu_cfg.model.wording import counted, duration
 from vgpu_cfg.planning.sizing.candidates import Bracket, Candidate
 from vgpu_cfg.planning.sizing.memory import Model
 from vgpu_cfg.planning.sizing.room import RoomSheet
 from vgpu_cfg.planning.sizing.standing import StandingHosts
-from vgpu_cfg.render.layout.lines import Column, both_ends, duration, fold_hosts, hanging, size, table
+from vgpu_cfg.render.layout.lines import Column, both_ends, fold_hosts, hanging, size, table
 
 _MOST_SHOWN = 8
 _MIB = 1024 * 1024

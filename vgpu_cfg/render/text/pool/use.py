@@ -9,10 +9,10 @@ from rich.text import Text
 from vgpu_cfg.model.observed.gpu_use import PastUse
 from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.model.use_choice import UseBy, UseSort
-from vgpu_cfg.model.wording import counted
+from vgpu_cfg.model.wording import counted, duration
 from vgpu_cfg.planning.pool.summary import GpuPool
 from vgpu_cfg.planning.pool.use import UseRow
-from vgpu_cfg.render.layout.lines import Cell, Column, duration, fold, fold_hosts, hanging, size, table_rows
+from vgpu_cfg.render.layout.lines import Cell, Column, fold, fold_hosts, hanging, size, table_rows
 from vgpu_cfg.render.layout.many import foremost, others
 from vgpu_cfg.render.views.estate.use import UseTable
 

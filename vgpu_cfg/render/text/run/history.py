@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
-from vgpu_cfg.model.wording import counted
-from vgpu_cfg.render.layout.lines import Cell, Column, both_ends, duration, hanging, table
+from vgpu_cfg.model.wording import counted, duration
+from vgpu_cfg.render.layout.lines import Cell, Column, both_ends, hanging, table
 from vgpu_cfg.render.views.run.past_runs import RunRow
 from vgpu_cfg.render.views.run.run_steps import StepDone, moment_text
 

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from rich.text import Text
 
-from vgpu_cfg.render.layout.lines import Cell, Column, duration, fold, table_rows, without_domain
+from vgpu_cfg.model.wording import duration
+from vgpu_cfg.render.layout.lines import Cell, Column, fold, table_rows, without_domain
 from vgpu_cfg.render.layout.many import foremost, others
 from vgpu_cfg.render.views.run.host_result import HostRow, reading_text
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from rich.text import Text
 
 from vgpu_cfg.model.locks import Lock, Locks
-from vgpu_cfg.model.wording import counted
-from vgpu_cfg.render.layout.lines import Cell, Column, both_ends, duration, hanging, table
+from vgpu_cfg.model.wording import counted, duration
+from vgpu_cfg.render.layout.lines import Cell, Column, both_ends, hanging, table
 from vgpu_cfg.render.views.run.run_steps import moment_text
 
 _COLUMNS = (

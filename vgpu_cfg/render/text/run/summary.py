@@ -13,17 +13,8 @@ from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.report import Outcome, OutcomeStatus, Report
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.ranges import fold_names
-from vgpu_cfg.render.layout.commands import proofs
-from vgpu_cfg.render.layout.lines import (
-    Cell,
-    Column,
-    both_ends,
-    duration,
-    fold,
-    hanging,
-    table,
-    without_domain,
-)
+from vgpu_cfg.model.wording import duration
+from vgpu_cfg.render.layout.lines import Cell, Column, both_ends, fold, hanging, table, without_domain
 from vgpu_cfg.render.layout.many import foremost, others
 from vgpu_cfg.render.text.run.hosts import render_hosts
 from vgpu_cfg.render.text.run.rollback import render_rollback
@@ -245,7 +236,7 @@ def _manual_step(change: Change, plan: Plan, next_command: str, width: int) -> l
     lines += hanging("do", change.text, width, style="bold")
     for index, command in enumerate(change.commands):
         lines += _to_type("" if index else "type", command, width)
-    for index, proof in enumerate(proofs(change)):
+    for index, proof in enumerate(change.proofs):
         lines += hanging("" if index else "proof", proof, width)
     if next_command and change.needs_acknowledgement:
         done = f"{next_command} --done {shlex.quote(change.id)}"

@@ -9,12 +9,12 @@ from typing import Self
 from rich.text import Text
 
 from vgpu_cfg.changes.change import Change, ExitMaintenance, PowerOffVm, PowerOnVm, RelocateVm, SetCordon
+from vgpu_cfg.changes.commands import command
 from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.report import OutcomeStatus, Report
 from vgpu_cfg.changes.values import Edit
 from vgpu_cfg.model.observed.inventory import Host, Inventory
 from vgpu_cfg.planning.vms.lookup.moving import running_vms
-from vgpu_cfg.render.layout.commands import command
 from vgpu_cfg.render.layout.lines import fold, hanging
 from vgpu_cfg.render.text.plan.findings import render_findings
 

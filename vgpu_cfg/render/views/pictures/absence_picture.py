@@ -14,10 +14,10 @@ from vgpu_cfg.catalog import Catalog
 from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.model.observed.inventory import Connection, Inventory
 from vgpu_cfg.model.observed.vm import PowerState
+from vgpu_cfg.model.wording import duration
 from vgpu_cfg.planning.pool.outlook import after_plan
 from vgpu_cfg.planning.upkeep.absence import Absence, Absent, Death, Going, How
 from vgpu_cfg.planning.upkeep.away import Away, AwayCluster, AwayGpu, AwayHost, AwayNic, without
-from vgpu_cfg.render.layout.lines import duration
 from vgpu_cfg.render.views.pictures.estate_map import (
     EstateMap,
     MapGpu,

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from vgpu_cfg.changes.change import Change, CreateVm, DestroyVm, ManualStep, PowerOffVm, PowerOnVm, StageGuest
+from vgpu_cfg.changes.edits import edit_text
 from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.model.wording import as_counted
-from vgpu_cfg.render.layout.edits import edit_text
 from vgpu_cfg.render.layout.lines import short
 from vgpu_cfg.render.views.plan.whole import effort_of
 

@@ -11,8 +11,7 @@ from vgpu_cfg.changes.disturbed import Experience
 from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.values import Impact, Subject
 from vgpu_cfg.model.ranges import fold_names
-from vgpu_cfg.model.wording import counted
-from vgpu_cfg.render.layout.lines import duration
+from vgpu_cfg.model.wording import counted, duration
 from vgpu_cfg.render.views.plan.whole import BLOCKED, host_efforts
 
 _IMPACT_WORDS = {

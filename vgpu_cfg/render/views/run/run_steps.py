@@ -9,7 +9,7 @@ from datetime import datetime
 from vgpu_cfg.changes.change import Change
 from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.report import Event, EventKind, Outcome, OutcomeStatus, Report, SettingReading
-from vgpu_cfg.render.layout.lines import duration
+from vgpu_cfg.model.wording import duration
 from vgpu_cfg.render.views.run.host_result import is_settled
 
 _NOT_ENDED = "not ended"

@@ -24,7 +24,7 @@ from vgpu_cfg.changes.change import (
 from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.report import Outcome, OutcomeStatus, Report
 from vgpu_cfg.model.ranges import fold_names
-from vgpu_cfg.render.layout.lines import duration
+from vgpu_cfg.model.wording import duration
 from vgpu_cfg.render.views.plan.whole import BLOCKED
 
 _WORDS = {

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from vgpu_cfg.planning.privileges.need import READ_ONLY, Need, Place
+from vgpu_cfg.changes.need import READ_ONLY, Need, Place
 
 _OR_FOLDER = "the VM, or its folder"
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import shlex
 
-from vgpu_cfg.changes.change import ManualStep
-
 _TOOLS = ("esxcli", "govc", "nvidia-smi", "mlxconfig", "vgpu-cfg", "/", "dmesg", "vmkload_mod", "mst ", "#")
 
 
@@ -22,9 +20,3 @@ def as_typed(line: str) -> str:
 def command(*words: str | int) -> str:
     """Write a command line; every word is quoted where the shell needs it."""
     return shlex.join(str(word) for word in words)
-
-
-def proofs(step: ManualStep) -> tuple[str, ...]:
-    """Return what shows that a step was done: one line per command, or one sentence."""
-    parts = tuple(part for part in step.proof.split("; ") if part)
-    return parts if all(map(is_command, parts)) else (step.proof,)
