@@ -15,8 +15,8 @@ from tests.contract.vcenters import Desk, VCenter, fresh
 from vgpu_cfg.changes.change import RemoveRule, RemoveVmGroup, SetHostRule
 from vgpu_cfg.changes.values import Subject, VmRef
 from vgpu_cfg.model.observed.inventory import Cluster
+from vgpu_cfg.planning.described import PlanTables
 from vgpu_cfg.ports import TaskState
-from vgpu_cfg.render.markdown.vms import vm_parts
 
 CLUSTER = Subject(kind="cluster", name="gpu")
 
@@ -141,7 +141,7 @@ def test_the_runbooks_commands_make_the_same_by_hand(govc: MakeGovc) -> None:
 
 def type_in(run: Govc, change: SetHostRule | RemoveRule | RemoveVmGroup) -> None:
     """Run the commands of a change's runbook, as somebody would who has no vgpu-cfg at hand."""
-    for part in vm_parts(change):
+    for part in change.by_hand(PlanTables()):
         for line in (*part.commands, *part.verify):
             word, *rest = shlex.split(line)
             assert word == "govc"

@@ -10,6 +10,7 @@ from abc import abstractmethod
 from collections.abc import Iterator
 from typing import ClassVar
 
+from vgpu_cfg.changes.by_hand import Part
 from vgpu_cfg.changes.need import Needed
 from vgpu_cfg.changes.places import Places
 from vgpu_cfg.changes.tables import Tables
@@ -54,6 +55,10 @@ class ChangeBase(Frozen):
     def rows(self, place: Placement | None, tables: Tables) -> Iterator[Row]:
         """Yield the lines below the first one."""
         yield from ()
+
+    @abstractmethod
+    def by_hand(self, tables: Tables) -> tuple[Part, ...]:
+        """Tell how a person does it with the vSphere Client or govc, with proof and undo."""
 
     @abstractmethod
     def privileges(self, at: Places) -> Iterator[Needed]:

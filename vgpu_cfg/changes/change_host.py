@@ -6,19 +6,23 @@ kernel module, one command on its shell. The `settings` of a change are what a r
 
 from __future__ import annotations
 
+import shlex
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Annotated, Literal
 
 from pydantic import Field
 
 from vgpu_cfg.changes import privileges
+from vgpu_cfg.changes.by_hand import Part
+from vgpu_cfg.changes.commands import command
 from vgpu_cfg.changes.edits import set_to
 from vgpu_cfg.changes.host_base import HostChangeBase
 from vgpu_cfg.changes.need import Needed
 from vgpu_cfg.changes.places import HOST, Places
 from vgpu_cfg.changes.tables import Tables
-from vgpu_cfg.changes.values import Placement, Row, SettingTarget
+from vgpu_cfg.changes.values import Placement, Row, SettingTarget, wire_text
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.observed.graphics import AssignmentPolicy, GraphicsType
 from vgpu_cfg.model.observed.host_facts import HostAttribute
@@ -27,6 +31,10 @@ from vgpu_cfg.model.vgpu import VgpuMode
 
 class WriteBase(Frozen):
     """What every write to a host tells of itself."""
+
+    def typed(self, host: str) -> tuple[str, ...]:
+        """Return the command lines that do the same; () for none."""
+        return ()
 
     @abstractmethod
     def privileges(self, host: str, at: Places) -> Iterator[Needed]:
@@ -76,6 +84,10 @@ class OptionWrite(WriteBase):
     kind: Literal["option"] = "option"
     options: Mapping[str, bool | int | str]
 
+    def typed(self, host: str) -> tuple[str, ...]:
+        option = ("govc", "host.option.set", "-host", host)
+        return tuple(command(*option, key, wire_text(value)) for key, value in self.options.items())
+
     def privileges(self, host: str, at: Places) -> Iterator[Needed]:
         yield Needed(privileges.HOST_OPTIONS, host)
 
@@ -92,6 +104,10 @@ class ModuleWrite(WriteBase):
     options: str
     before: str = ""
 
+    def typed(self, host: str) -> tuple[str, ...]:
+        words = ("esxcli", "system", "module", "parameters", "set", "-m", self.module, "-p")
+        return (command(*words, self.options),)
+
     def privileges(self, host: str, at: Places) -> Iterator[Needed]:
         yield Needed(privileges.HOST_SETTINGS, host)
 
@@ -106,6 +122,10 @@ class EsxcliWrite(WriteBase):
     command: str
     arguments: tuple[tuple[str, str], ...] = ()
 
+    def typed(self, host: str) -> tuple[str, ...]:
+        options = (f"--{name}={value}" for name, value in self.arguments)
+        return (command("esxcli", *self.command.split("."), *options),)
+
     def privileges(self, host: str, at: Places) -> Iterator[Needed]:
         """Yield nothing: what esxcli through vCenter needs is documented nowhere."""
         yield from ()
@@ -116,6 +136,9 @@ class ShellWrite(WriteBase):
 
     kind: Literal["shell"] = "shell"
     commands: tuple[tuple[str, ...], ...]
+
+    def typed(self, host: str) -> tuple[str, ...]:
+        return tuple(map(shlex.join, self.commands))
 
     def privileges(self, host: str, at: Places) -> Iterator[Needed]:
         """Yield what it takes to start SSH where it is off."""
@@ -128,6 +151,10 @@ class RulesetWrite(WriteBase):
     kind: Literal["ruleset"] = "ruleset"
     ruleset: str
     is_enabled: bool
+
+    def typed(self, host: str) -> tuple[str, ...]:
+        words = (f"--ruleset-id={self.ruleset}", f"--enabled={wire_text(self.is_enabled)}")
+        return (command("esxcli", "network", "firewall", "ruleset", "set", *words),)
 
     def privileges(self, host: str, at: Places) -> Iterator[Needed]:
         yield Needed(privileges.HOST_SERVICES, host)
@@ -215,6 +242,21 @@ class ChangeHost(HostChangeBase):
 
     def rows(self, place: Placement | None, tables: Tables) -> Iterator[Row]:
         return ((edit.key, set_to(edit, unset="")) for edit in self.edits)
+
+    def by_hand(self, tables: Tables) -> tuple[Part, ...]:
+        """Tell one part per setting; the first has the commands of the whole write if it can be typed.
+
+        The write merges what several settings want of one option string, as no setting's own part does.
+        """
+        typed = self.write.typed(self.host.name)
+        parts = []
+        for index, target in enumerate(self.settings):
+            part = tables.setting_part(target, self.host.name, self.host.moid)
+            if typed:
+                shared = " (set together with the others of this step)" if index else ""
+                part = replace(part, heading=part.heading + shared, commands=() if index else typed)
+            parts.append(part)
+        return tuple(parts) or (Part(commands=typed),)
 
     def privileges(self, at: Places) -> Iterator[Needed]:
         """Yield what the write needs; its other way is taken only where the host lacks the first."""

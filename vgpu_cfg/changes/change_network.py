@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Annotated, Literal
 
 from pydantic import Field
 
 from vgpu_cfg.changes import privileges
 from vgpu_cfg.changes.base import ChangeBase
+from vgpu_cfg.changes.by_hand import Part
+from vgpu_cfg.changes.commands import command
 from vgpu_cfg.changes.edits import changed, edit_value
 from vgpu_cfg.changes.need import Needed
 from vgpu_cfg.changes.places import Places
@@ -25,6 +28,10 @@ class NetworkEditBase(Frozen):
     @abstractmethod
     def is_new(self) -> bool:
         """Whether it makes something that is not there."""
+
+    @abstractmethod
+    def by_hand(self, tables: Tables) -> Part:
+        """Tell how a person does it, but for the edits."""
 
     @abstractmethod
     def privileges(self, at: Places) -> Iterator[Needed]:
@@ -46,6 +53,18 @@ class MakeSwitch(NetworkEditBase):
     @property
     def is_new(self) -> bool:
         return True
+
+    def by_hand(self, tables: Tables) -> Part:
+        mtu = ("-mtu", self.mtu) if self.mtu is not None else ()
+        return Part(
+            what=f"Make the distributed switch {self.name}.",
+            why="the plan's networks are portgroups of it",
+            client="Networking > the datacenter > Distributed Switch > New Distributed Switch",
+            commands=(command("govc", "dvs.create", *mtu, self.name),),
+            expected="the task ends without error",
+            verify=(command("govc", "ls", "network"),),
+            undo=("delete the switch, as long as no host is in it",),
+        )
 
     def privileges(self, at: Places) -> Iterator[Needed]:
         yield Needed(privileges.MAKE_SWITCH, self.datacenter_moid)
@@ -69,6 +88,24 @@ class EditSwitch(NetworkEditBase):
     @property
     def is_new(self) -> bool:
         return False
+
+    def by_hand(self, tables: Tables) -> Part:
+        name = self.switch_name
+        lines = [command("govc", "dvs.change", "-mtu", self.mtu, name)] if self.mtu is not None else []
+        for moid, nics in self.members.items():
+            add = ("govc", "dvs.add", "-dvs", name, "-pnic")
+            lines += [command(*add, nic, tables.host_name(moid)) for nic in nics[:1]]
+        more = any(len(nics) > 1 for nics in self.members.values())
+        note = " govc takes one uplink per host; add the others in the vSphere Client." if more else ""
+        return Part(
+            what=f"Change the distributed switch {name}.{note}",
+            why="a packet is as large as the smallest MTU on its way, and leaves only by an uplink",
+            client=f"Networking > {name} > Actions > Edit Settings, or Add and Manage Hosts",
+            commands=tuple(lines),
+            expected="the task ends without error, and every host is listed with its uplinks",
+            verify=(command("govc", "object.collect", "-s", f"network/{name}", "config.maxMtu"),),
+            undo=("set the values of the column “before” again",),
+        )
 
     def privileges(self, at: Places) -> Iterator[Needed]:
         switch = at.switch(self.switch_moid, self.switch_name)
@@ -99,6 +136,24 @@ class SetPortgroup(NetworkEditBase):
     @property
     def is_new(self) -> bool:
         return self.portgroup_moid is None
+
+    def by_hand(self, tables: Tables) -> Part:
+        vlan = ("-vlan", self.vlan) if self.vlan is not None else ()
+        ports = ("-nports", self.ports, "-auto-expand=true")  # by itself govc makes 128, and no more
+        made = command("govc", "dvs.portgroup.add", "-dvs", self.switch_name, *ports, *vlan, self.name)
+        set_vlan = command("govc", "dvs.portgroup.change", *vlan, self.name)
+        verb = "Make" if self.is_new else "Set the VLAN of"
+        return Part(
+            what=f"{verb} the portgroup {self.name} on the distributed switch {self.switch_name}.",
+            why="VMs and VMkernel NICs reach the network by it, in its VLAN",
+            client=f"Networking > {self.switch_name} > Distributed Port Group",
+            commands=(made if self.is_new else set_vlan,),
+            expected="the task ends without error",
+            verify=(command("govc", "dvs.portgroup.info", "-pg", self.name, self.switch_name),),
+            undo=(
+                "delete the portgroup, as long as nothing uses it" if self.is_new else "set the VLAN back",
+            ),
+        )
 
     def privileges(self, at: Places) -> Iterator[Needed]:
         if self.portgroup_moid is not None:
@@ -134,6 +189,10 @@ class ChangeNetwork(ChangeBase):
     def rows(self, place: Placement | None, tables: Tables) -> Iterator[Row]:
         for edit in self.edits:
             yield edit.key, changed(edit) if edit.before else plain(edit_value(edit))
+
+    def by_hand(self, tables: Tables) -> tuple[Part, ...]:
+        rows = tuple((edit.key, edit.before or "", edit.after or "") for edit in self.edits)
+        return (replace(self.network.by_hand(tables), rows=rows),)
 
     def privileges(self, at: Places) -> Iterator[Needed]:
         return self.network.privileges(at)

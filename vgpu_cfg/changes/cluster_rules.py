@@ -7,11 +7,14 @@ from typing import Literal
 
 from vgpu_cfg.changes import privileges
 from vgpu_cfg.changes.base import ChangeBase
-from vgpu_cfg.changes.edits import changed, set_to
+from vgpu_cfg.changes.by_hand import Part
+from vgpu_cfg.changes.commands import command
+from vgpu_cfg.changes.edits import changed, set_to, table_rows
 from vgpu_cfg.changes.need import Needed
 from vgpu_cfg.changes.places import Places
 from vgpu_cfg.changes.tables import Tables
-from vgpu_cfg.changes.values import Placement, Row, VmRef, plain
+from vgpu_cfg.changes.values import Edit, Placement, Row, VmRef, plain
+from vgpu_cfg.changes.vm_spec import AS_BEFORE, govc_flags
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.observed.vm import SettingValue
 from vgpu_cfg.model.ranges import fold_names
@@ -41,8 +44,43 @@ class SetOverrides(ChangeBase):
     def rows(self, place: Placement | None, tables: Tables) -> Iterator[Row]:
         return ((edit.key, changed(edit)) for edit in self.told_below())
 
+    def by_hand(self, tables: Tables) -> tuple[Part, ...]:
+        """Tell what the cluster shall do with single VMs; govc takes one VM at a time."""
+        cluster = self.subject.name
+        lines, clicks = [], []
+        for one in self.overrides:
+            by_hand = (row.client(value) for row, value in tables.vm_rows(one.settings))
+            clicks += [f"{one.vm.name}: {words}" for words in by_hand if words]
+            lines += [
+                command("govc", verb, "-cluster", cluster, "-vm", one.vm.name, *flags)
+                for verb, flags in govc_flags(one.settings, tables.vm_rows).items()
+            ]
+        left = f" In the vSphere Client: {'; '.join(clicks)}." if clicks else ""
+        names = fold_names(one.vm.name for one in self.overrides)
+        return (
+            Part(
+                what=f"Tell the cluster {cluster} what to do with {names}. They may run.{left}",
+                client=f"{cluster} > Configure > Configuration > VM Overrides",
+                commands=tuple(lines),
+                expected="nothing is printed",
+                verify=(command("govc", "cluster.override.info", "-cluster", cluster),),
+                undo=(*self._removed(), *((AS_BEFORE,) if any(map(_was_set, self.edits)) else ())),
+                rows=table_rows(self.edits),
+            ),
+        )
+
+    def _removed(self) -> Iterator[str]:
+        """Yield the lines that take away the overrides of VMs of which the cluster said nothing before."""
+        had = {edit.key.rpartition(" ")[0] for edit in self.edits if _was_set(edit)}
+        remove = ("govc", "cluster.override.remove", "-cluster", self.subject.name, "-vm")
+        return (command(*remove, one.vm.name) for one in self.overrides if one.vm.name not in had)
+
     def privileges(self, at: Places) -> Iterator[Needed]:
         return _editing(self.cluster_moid)
+
+
+def _was_set(edit: Edit) -> bool:
+    return edit.before is not None
 
 
 class SetRule(ChangeBase):
@@ -69,6 +107,26 @@ class SetRule(ChangeBase):
     def rows(self, place: Placement | None, tables: Tables) -> Iterator[Row]:
         if self.rule_key is not None:
             yield from ((edit.key, changed(edit)) for edit in self.told_below())
+
+    def by_hand(self, tables: Tables) -> tuple[Part, ...]:
+        cluster, rule = self.subject.name, self.rule_name
+        names = [vm.name for vm in self.vms]
+        must = "must" if self.is_mandatory else "should"
+        verb = "cluster.rule.create" if self.rule_key is None else "cluster.rule.change"
+        kind = ("-enable", "-anti-affinity") if self.rule_key is None else ("-enable",)
+        named = ("-cluster", cluster, "-name", rule)
+        mandatory = f"-mandatory={str(self.is_mandatory).lower()}"
+        return (
+            Part(
+                what=f"Have DRS keep {fold_names(names)} apart in cluster {cluster}: they {must} not share a "
+                "host.",
+                client=f"{cluster} > Configure > Configuration > VM/Host Rules: Separate Virtual Machines",
+                commands=(command("govc", verb, *named, *kind, mandatory, *names),),
+                expected="nothing is printed",
+                verify=(command("govc", "cluster.rule.info", *named),),
+                undo=(command("govc", "cluster.rule.remove", *named),),
+            ),
+        )
 
     def privileges(self, at: Places) -> Iterator[Needed]:
         return _editing(self.cluster_moid)
@@ -108,6 +166,46 @@ class SetHostRule(ChangeBase):
         else:
             yield from ((edit.key, changed(edit)) for edit in self.told_below())
 
+    def by_hand(self, tables: Tables) -> tuple[Part, ...]:
+        return self._grouped(), self._ruled()
+
+    def _grouped(self) -> Part:
+        cluster, group = self.subject.name, self.vm_group
+        named = ("-cluster", cluster, "-name", group)
+        names = [vm.name for vm in self.vms]
+        verb, kind = ("change", ()) if self.has_group else ("create", ("-vm",))
+        return Part(
+            what=f"Put {fold_names(names)} into the VM group {group} of cluster {cluster}.",
+            client=f"{cluster} > Configure > Configuration > VM/Host Groups: VM Group",
+            commands=(command("govc", f"cluster.group.{verb}", *named, *kind, *names),),
+            expected="nothing is printed",
+            verify=(command("govc", "cluster.group.ls", *named),),
+            undo=("give the group the VMs that it had",)
+            if self.has_group
+            else (command("govc", "cluster.group.remove", *named),),
+        )
+
+    def _ruled(self) -> Part:
+        cluster = self.subject.name
+        named = ("-cluster", cluster, "-name", self.rule_name)
+        must = "must" if self.is_mandatory else "should"
+        is_new = self.rule_key is None
+        kind = ("-vm-host",) if is_new else ()
+        mandatory = f"-mandatory={str(self.is_mandatory).lower()}"
+        groups = ("-vm-group", self.vm_group, "-host-affine-group", self.host_group)
+        verb = "cluster.rule.create" if is_new else "cluster.rule.change"
+        return Part(
+            what=f"Have DRS keep the VM group on the hosts of {self.host_group}: they {must} run there.",
+            client=f"{cluster} > Configure > Configuration > VM/Host Rules: Virtual Machines to Hosts, "
+            f"{must.capitalize()} run on hosts in group",
+            commands=(command("govc", verb, *named, "-enable", *kind, mandatory, *groups),),
+            expected="nothing is printed",
+            verify=(command("govc", "cluster.rule.info", *named),),
+            undo=(command("govc", "cluster.rule.remove", *named),)
+            if is_new
+            else ("give the rule what it had before",),
+        )
+
     def privileges(self, at: Places) -> Iterator[Needed]:
         return _editing(self.cluster_moid)
 
@@ -130,6 +228,19 @@ class RemoveRule(ChangeBase):
     def head(self, place: Placement | None) -> Row:
         return "rule", plain(self.rule_name)
 
+    def by_hand(self, tables: Tables) -> tuple[Part, ...]:
+        cluster, rule = self.subject.name, self.rule_name
+        return (
+            Part(
+                what=f"Remove the DRS rule {rule} from cluster {cluster}.",
+                client=f"{cluster} > Configure > Configuration > VM/Host Rules: Delete",
+                commands=(command("govc", "cluster.rule.remove", "-cluster", cluster, "-name", rule),),
+                expected="nothing is printed",
+                verify=(command("govc", "cluster.rule.ls", "-cluster", cluster),),
+                undo=("make the rule again, with the VMs it had",),
+            ),
+        )
+
     def privileges(self, at: Places) -> Iterator[Needed]:
         return _editing(self.cluster_moid)
 
@@ -151,6 +262,19 @@ class RemoveVmGroup(ChangeBase):
     def head(self, place: Placement | None) -> Row:
         return "VM group", plain(self.group_name)
 
+    def by_hand(self, tables: Tables) -> tuple[Part, ...]:
+        cluster, group = self.subject.name, self.group_name
+        return (
+            Part(
+                what=f"Remove the VM group {group} from cluster {cluster}; its VMs stay.",
+                client=f"{cluster} > Configure > Configuration > VM/Host Groups: Delete",
+                commands=(command("govc", "cluster.group.remove", "-cluster", cluster, "-name", group),),
+                expected="nothing is printed",
+                verify=(command("govc", "cluster.group.ls", "-cluster", cluster),),
+                undo=("make the group again, with the VMs it had",),
+            ),
+        )
+
     def privileges(self, at: Places) -> Iterator[Needed]:
         return _editing(self.cluster_moid)
 
@@ -168,6 +292,23 @@ class SetClusterOption(ChangeBase):
 
     def rows(self, place: Placement | None, tables: Tables) -> Iterator[Row]:
         return ((edit.key, set_to(edit, unset="unset")) for edit in self.edits)
+
+    def by_hand(self, tables: Tables) -> tuple[Part, ...]:
+        value = "remove it" if self.value is None else f"value {self.value}"
+        before = next((edit.before for edit in self.edits if edit.before is not None), None)
+        name = self.subject.name
+        return (
+            Part(
+                what=f"Set the advanced option {self.option} of DRS in cluster {name}: {value}.",
+                why="DRS does with VMs that have vGPUs only what its options tell it to",
+                client=f"{name} > Configure > Services > vSphere DRS > Edit > Advanced Options",
+                expected="the option is listed there with this value, or not at all where it was removed",
+                undo=(
+                    f"in the same place, {'take it out' if before is None else f'set it back to {before}'}",
+                ),
+                rows=tuple((edit.key, edit.before or "", edit.after or "") for edit in self.edits),
+            ),
+        )
 
     def privileges(self, at: Places) -> Iterator[Needed]:
         return _editing(self.cluster_moid)

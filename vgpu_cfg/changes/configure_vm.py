@@ -7,6 +7,8 @@ from typing import Literal
 
 from vgpu_cfg.changes import privileges
 from vgpu_cfg.changes.base import ChangeBase
+from vgpu_cfg.changes.by_hand import Part
+from vgpu_cfg.changes.commands import command
 from vgpu_cfg.changes.edits import changed
 from vgpu_cfg.changes.need import Needed
 from vgpu_cfg.changes.places import Places
@@ -32,6 +34,20 @@ class UpgradeVm(ChangeBase):
     def head(self, place: Placement | None) -> Row:
         words = [changed(edit) for edit in self.edits if edit.key == "hardware_version"]
         return "upgrade", words[0] if words else plain(f"to vmx-{self.hardware_version}")
+
+    def by_hand(self, tables: Tables) -> tuple[Part, ...]:
+        name, version = self.vm.name, self.hardware_version
+        return (
+            Part(
+                what=f"Raise the hardware version of {name} to {version}. It must be off, and cannot go "
+                "back.",
+                client=f"{name} > Actions > Compatibility > Upgrade VM Compatibility",
+                commands=(command("govc", "vm.upgrade", f"-version={version}", "-vm", name),),
+                expected="the task ends without error",
+                verify=(command("govc", "device.info", "-vm", name),),
+                undo=("there is no way back but a snapshot that was taken before",),
+            ),
+        )
 
     def privileges(self, at: Places) -> Iterator[Needed]:
         yield Needed(privileges.UPGRADE, at.vm(self.vm))
@@ -60,6 +76,9 @@ class ReconfigureVm(ChangeBase):
     def rows(self, place: Placement | None, tables: Tables) -> Iterator[Row]:
         return ((edit.key, changed(edit)) for edit in self.edits)
 
+    def by_hand(self, tables: Tables) -> tuple[Part, ...]:
+        return self.spec.by_hand(self.vm.name, self.edits, tables.vm_rows, undo=self.undo)
+
     def privileges(self, at: Places) -> Iterator[Needed]:
         return self.spec.privileges(at.vm(self.vm), at)
 
@@ -87,6 +106,9 @@ class MarkVm(ChangeBase):
 
     def rows(self, place: Placement | None, tables: Tables) -> Iterator[Row]:
         return ((edit.key, changed(edit)) for edit in self.edits)
+
+    def by_hand(self, tables: Tables) -> tuple[Part, ...]:
+        return self.spec.by_hand(self.vm.name, self.edits, tables.vm_rows)
 
     def privileges(self, at: Places) -> Iterator[Needed]:
         return self.spec.privileges(at.vm(self.vm), at)

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
+from ipaddress import ip_interface
 from typing import Annotated, Literal
 
 from pydantic import Field
 
 from vgpu_cfg.changes import privileges
 from vgpu_cfg.changes.base import ChangeBase
+from vgpu_cfg.changes.by_hand import Part
+from vgpu_cfg.changes.commands import command
 from vgpu_cfg.changes.customization import Customization
 from vgpu_cfg.changes.edits import edit_value
 from vgpu_cfg.changes.need import Needed
@@ -100,6 +104,46 @@ class CreateVm(ChangeBase):
             words = (words if count == 1 else f"{count} x {words}" for words, count in counts.items())
             yield topic, plain(", ".join(words) + (_gpus_at(place) if topic == GPU_TOPIC else ""))
 
+    def by_hand(self, tables: Tables) -> tuple[Part, ...]:
+        name = self.vm.name
+        made = replace(
+            self._cloned(self.source) if self.source.kind == "clone" else self._created(self.source),
+            expected="the task ends without error; the VM is off",
+            verify=(command("govc", "vm.info", name),),
+            undo=(command("govc", "vm.destroy", name),),
+        )
+        configured = self.spec.by_hand(name, self.edits, tables.vm_rows, heading="Configure")
+        customised = () if self.customization is None else (_customised(name, self.customization),)
+        return (made, *configured, *customised)
+
+    @property
+    def _where(self) -> tuple[str, ...]:
+        place = self.location
+        return ("-host", place.host_name, "-ds", place.datastore_name, "-folder", place.folder_path)
+
+    def _created(self, source: MakeFromScratch) -> Part:
+        name, place, guest = self.vm.name, self.location, source.guest_id
+        made = ("-on=false", "-g", guest, "-firmware", "efi", *self._where)
+        return Part(
+            heading="Create",
+            what=f"Make an empty VM {name} for {guest}, on {place.host_name}; do not power it on.",
+            client=f"{place.folder_path} > New Virtual Machine > Create a new virtual machine",
+            commands=(command("govc", "vm.create", *made, name),),
+        )
+
+    def _cloned(self, source: CloneFrom) -> Part:
+        name, place = self.vm.name, self.location
+        template, is_linked = source.template.name, source.snapshot_moid is not None
+        link = ("-link",) if is_linked else ()
+        return Part(
+            heading="Clone",
+            what=f"Clone {template} to {name}, on {place.host_name}, {place.datastore_name}, in "
+            f"{place.folder_path}; do not power it on.",
+            client=f"VMs and Templates > {template} > New VM from This Template (Clone > Clone to Virtual "
+            "Machine, where it is a VM)" + ("; a linked clone takes govc" if is_linked else ""),
+            commands=(command("govc", "vm.clone", "-vm", template, "-on=false", *self._where, *link, name),),
+        )
+
     def privileges(self, at: Places) -> Iterator[Needed]:
         folder = self.location.folder_moid
         moid = self.source.template.moid if self.source.kind == "clone" else None
@@ -122,3 +166,35 @@ def _gpus_at(place: Placement | None) -> str:
     if place is None or not place.gpu_pci_ids:
         return ""
     return f", {'on' if place.is_certain else 'probably on'} {', '.join(place.gpu_pci_ids)}"
+
+
+def _customised(name: str, asked: Customization) -> Part:
+    """Tell how a VM that was cloned, and is off, is customised at its first start."""
+    words = ["-vm", name, "-name", asked.host_name]
+    if asked.kind == "linux":
+        words += ["-domain", asked.domain]
+    for nic in asked.nics:
+        if not nic.ip:
+            break  # govc takes addresses in order: one that follows is typed in by hand
+        words += ["-ip", nic.ip.partition("/")[0]]
+        if nic.ip != "dhcp":
+            words += ["-netmask", str(ip_interface(nic.ip).netmask)]
+        if nic.gateway:
+            words += ["-gateway", nic.gateway]
+    if asked.dns:
+        words += ["-dns-server", ",".join(asked.dns)]
+    nics = [
+        f"NIC {number}: {nic.ip or 'as the specification has it'}"
+        + (f", gateway {nic.gateway}" if nic.gateway else "")
+        for number, nic in enumerate(asked.nics, 1)
+    ]
+    told = [f"host name {asked.host_name}", *([f"domain {asked.domain}"] if asked.sets_domain else []), *nics]
+    told += [f"DNS {', '.join(asked.dns)}"] if asked.dns else []
+    return Part(
+        heading="Customise",
+        what=f"Let {name} be customised at its first start by the specification {asked.spec}, with "
+        f"{'; '.join(told)}. It must be off.",
+        client=f"{name} > Actions > Guest OS > Customize Guest OS > {asked.spec}",
+        commands=(command("govc", "vm.customize", *words, asked.spec),),
+        expected="the task ends without error",
+    )

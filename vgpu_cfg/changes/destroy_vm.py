@@ -9,6 +9,8 @@ from pydantic import Field
 
 from vgpu_cfg.changes import privileges
 from vgpu_cfg.changes.base import ChangeBase
+from vgpu_cfg.changes.by_hand import Part
+from vgpu_cfg.changes.commands import command
 from vgpu_cfg.changes.need import Needed
 from vgpu_cfg.changes.places import Places
 from vgpu_cfg.changes.tables import Tables
@@ -39,6 +41,19 @@ class DestroyVm(ChangeBase):
 
     def head(self, place: Placement | None) -> Row:
         return "delete", plain("; ".join(["with all its disks", *self.goes_along]), "red")
+
+    def by_hand(self, tables: Tables) -> tuple[Part, ...]:
+        name = self.vm.name
+        return (
+            Part(
+                what=f"Remove {'; '.join([f'{name} with all its disks', *self.goes_along])} for good.",
+                client=f"{name} > Actions > Delete from Disk",  # noqa: S608 - a menu of the client, no SQL
+                commands=(command("govc", "vm.destroy", name),),
+                expected=f"{name} is no longer listed",
+                verify=(command("govc", "find", "/", "-type", "m", "-name", name),),
+                undo=("only from a backup",),
+            ),
+        )
 
     def privileges(self, at: Places) -> Iterator[Needed]:
         yield Needed(privileges.DELETE, at.vm(self.vm))

@@ -34,5 +34,10 @@ def set_to(edit: Edit, *, unset: str) -> Words:
     return (*plain(f"{before} -> {edit_value(edit)}".lstrip()), *_note(edit))
 
 
+def table_rows(edits: tuple[Edit, ...]) -> tuple[tuple[str, str, str], ...]:
+    """Return edits as the rows of a table: what, before, after; a default is marked."""
+    return tuple((edit.key, edit.before or "", edit_value(edit)) for edit in edits)
+
+
 def _note(edit: Edit) -> Words:
     return ((f"  {edit.note}", "dim"),) if edit.note else ()

@@ -7,6 +7,9 @@ from typing import Literal
 
 from vgpu_cfg.changes import privileges
 from vgpu_cfg.changes.base import ChangeBase
+from vgpu_cfg.changes.by_hand import Part
+from vgpu_cfg.changes.commands import command
+from vgpu_cfg.changes.guest_by_hand import by_hand_text
 from vgpu_cfg.changes.need import Needed
 from vgpu_cfg.changes.places import Places
 from vgpu_cfg.changes.tables import Tables
@@ -35,6 +38,17 @@ class AwaitCustomization(ChangeBase):
 
     def head(self, place: Placement | None) -> Row:
         return "customise", plain(f"until it is done, {duration(self.wait_seconds)} at most", "dim")
+
+    def by_hand(self, tables: Tables) -> tuple[Part, ...]:
+        name = self.vm.name
+        return (
+            Part(
+                what=f"Wait until the guest of {name} is customised, {duration(self.wait_seconds)} at most.",
+                client=f"{name} > Monitor > Events",
+                expected=f'the events have "Customization of VM {name} succeeded"',
+                verify=(command("govc", "events", name), command("govc", "vm.info", name)),
+            ),
+        )
 
     def privileges(self, at: Places) -> Iterator[Needed]:
         yield from ()
@@ -87,6 +101,25 @@ class StageGuest(ChangeBase):
         after = {edit.key: _edit_text(edit) for edit in self.edits}
         words = [text for key, text in after.items() if before.get(key) != text and key != _NAMED_ANYWAY]
         return [*words, *(f"no {key}" for key in before if key not in after)]
+
+    def by_hand(self, tables: Tables) -> tuple[Part, ...]:
+        """Tell how its modules are brought into the guest, in their order."""
+        rows = tuple(
+            (module.kind, "", by_hand_text(module))
+            for module in self.spec.modules
+            if module.kind in self.modules
+        )
+        return (
+            Part(
+                what=f"Log in to the guest of {self.vm.name} as root and bring what the table says, from top "
+                "to bottom; what is there already stays. Secrets are told by their names in the plan file.",
+                why="`vgpu-cfg apply` does the same with scripts that check first, and marks the VM with "
+                "what was staged: a guest that was set up by hand is checked by the next run, which finds "
+                "everything there",
+                expected="the guest has all of it, and still has it after its next restart",
+                rows=rows,
+            ),
+        )
 
     def privileges(self, at: Places) -> Iterator[Needed]:
         moid = at.vm(self.vm)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from vgpu_cfg.changes.base import ChangeBase
-from vgpu_cfg.changes.values import HostRef
+from vgpu_cfg.changes.tables import Tables
+from vgpu_cfg.changes.values import HostRef, SettingTarget
 
 
 class HostChangeBase(ChangeBase):
@@ -11,3 +14,13 @@ class HostChangeBase(ChangeBase):
 
     host: HostRef
     wave: str = ""
+
+
+def setting_rows(
+    targets: Iterable[SettingTarget], tables: Tables, *, is_shown_before: bool = True
+) -> tuple[tuple[str, str, str], ...]:
+    """Return settings as the rows of a table: what, before, after."""
+    return tuple(
+        (tables.setting_label(target), (target.before or "") if is_shown_before else "", target.value)
+        for target in targets
+    )

@@ -7,13 +7,15 @@ from typing import Literal
 
 from vgpu_cfg.changes import privileges
 from vgpu_cfg.changes.base import ChangeBase
+from vgpu_cfg.changes.by_hand import Part
+from vgpu_cfg.changes.commands import command
 from vgpu_cfg.changes.edits import changed
 from vgpu_cfg.changes.host_base import HostChangeBase
 from vgpu_cfg.changes.need import Needed
 from vgpu_cfg.changes.places import HOST, Places
 from vgpu_cfg.changes.tables import Tables
 from vgpu_cfg.changes.values import Placement, Row, plain
-from vgpu_cfg.model.reservations import Reservation
+from vgpu_cfg.model.reservations import RESERVATION_HEAD, Reservation
 
 
 class SetCordon(HostChangeBase):
@@ -34,6 +36,19 @@ class SetCordon(HostChangeBase):
 
     def rows(self, place: Placement | None, tables: Tables) -> Iterator[Row]:
         return ((edit.key, changed(edit)) for edit in self.told_below())
+
+    def by_hand(self, tables: Tables) -> tuple[Part, ...]:
+        name = self.host.name
+        add = ("govc", "fields.set", "-add", "-type", "HostSystem")
+        return (
+            Part(
+                what=f"Set the custom attributes {', '.join(self.values)} of {name}. Nothing is disturbed.",
+                client=f"{name} > Summary > Custom Attributes",
+                commands=tuple(command(*add, key, value, name) for key, value in self.values.items()),
+                expected="nothing is printed",
+                verify=(command("govc", "fields.info", name),),
+            ),
+        )
 
     def privileges(self, at: Places) -> Iterator[Needed]:
         return at.attributes(self.host.moid, privileges.CORDON, HOST, self.values)
@@ -62,6 +77,31 @@ class SetReservation(ChangeBase):
 
     def rows(self, place: Placement | None, tables: Tables) -> Iterator[Row]:
         return ((edit.key, changed(edit)) for edit in self.told_below())
+
+    def by_hand(self, tables: Tables) -> tuple[Part, ...]:
+        rows = tuple((edit.key, edit.before or "", edit.after or "") for edit in self.edits)
+        where = "vCenter > Configure > Alarm Definitions"
+        if self.reservation is None:
+            return (
+                Part(
+                    what="Give back the GPUs that this plan has reserved: remove the alarm.",
+                    client=f"{where}, filter for {RESERVATION_HEAD.strip()}",
+                    commands=(command("govc", "alarm.rm", self.alarm),),
+                    expected="nothing is printed",
+                    rows=rows,
+                ),
+            )
+        return (
+            Part(
+                what=f"Reserve {self.reservation.words}: the alarm {self.reservation.alarm_name!r} keeps it. "
+                "Nothing is disturbed, and vCenter enforces none of it.",
+                why="other plans leave these GPUs to this one",
+                client=f"{where}: a disabled alarm of that name, whose description is "
+                f"{self.reservation.text}",
+                expected="it is listed there",
+                rows=rows,
+            ),
+        )
 
     def privileges(self, at: Places) -> Iterator[Needed]:
         return at.at_root(privileges.LOCK)

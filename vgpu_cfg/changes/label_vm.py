@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
 from vgpu_cfg.changes import privileges
 from vgpu_cfg.changes.base import ChangeBase
-from vgpu_cfg.changes.edits import changed
+from vgpu_cfg.changes.by_hand import Part
+from vgpu_cfg.changes.commands import command
+from vgpu_cfg.changes.edits import changed, table_rows
 from vgpu_cfg.changes.need import Needed
 from vgpu_cfg.changes.places import VM, Places
 from vgpu_cfg.changes.tables import Tables
@@ -30,6 +32,23 @@ class SetAttributes(ChangeBase):
 
     def rows(self, place: Placement | None, tables: Tables) -> Iterator[Row]:
         return ((edit.key, changed(edit)) for edit in self.edits)
+
+    def by_hand(self, tables: Tables) -> tuple[Part, ...]:
+        name = self.vm.name
+        add = ("govc", "fields.set", "-add", "-type", "VirtualMachine")
+        return (
+            Part(
+                what=f"Set the custom attributes {', '.join(self.values)} of {name}. It may run.",
+                client=f"{name} > Summary > Custom Attributes",
+                commands=tuple(command(*add, key, value, name) for key, value in self.values.items()),
+                expected="nothing is printed",
+                verify=(command("govc", "fields.info", name),),
+                undo=tuple(
+                    command("govc", "fields.set", edit.key, edit.before or "", name) for edit in self.edits
+                ),
+                rows=table_rows(self.edits),
+            ),
+        )
 
     def privileges(self, at: Places) -> Iterator[Needed]:
         return at.attributes(at.vm(self.vm), privileges.SET_ATTRIBUTES, VM, self.values)
@@ -54,6 +73,28 @@ class SetTags(ChangeBase):
 
     def rows(self, place: Placement | None, tables: Tables) -> Iterator[Row]:
         return ((edit.key, changed(edit)) for edit in self.edits)
+
+    def by_hand(self, tables: Tables) -> tuple[Part, ...]:
+        """Tell which tags go and come; govc takes a VM by its path here, and no name that is met twice."""
+        name = self.vm.name
+        path = f'"$({command("govc", "find", "/", "-type", "m", "-name", name)})"'
+
+        def lines(verb: str, tags: Sequence[Tag]) -> tuple[str, ...]:
+            return tuple(
+                f"{command('govc', f'tags.{verb}', '-c', tag.category, tag.name)} {path}" for tag in tags
+            )
+
+        return (
+            Part(
+                what=f"Set the tags of {name}. It may run.",
+                client=f"{name} > Summary > Tags > Assign",
+                commands=lines("detach", self.detach) + lines("attach", self.attach),
+                expected="nothing is printed",
+                verify=(f"govc tags.attached.ls -r {path}",),
+                undo=lines("detach", self.attach) + lines("attach", self.detach),
+                rows=table_rows(self.edits),
+            ),
+        )
 
     def privileges(self, at: Places) -> Iterator[Needed]:
         yield Needed(privileges.SET_TAGS, at.vm(self.vm))

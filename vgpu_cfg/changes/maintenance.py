@@ -8,11 +8,20 @@ from typing import Literal
 from pydantic import Field
 
 from vgpu_cfg.changes import privileges
-from vgpu_cfg.changes.host_base import HostChangeBase
+from vgpu_cfg.changes.by_hand import Part
+from vgpu_cfg.changes.commands import command
+from vgpu_cfg.changes.host_base import HostChangeBase, setting_rows
 from vgpu_cfg.changes.need import Needed
 from vgpu_cfg.changes.places import Places
+from vgpu_cfg.changes.tables import Tables
 from vgpu_cfg.changes.values import Placement, Row, SettingTarget, is_nothing, plain
 from vgpu_cfg.model.ranges import fold_names
+
+_VSAN_WORDS = {
+    "ensureAccessibility": "Ensure accessibility",
+    "noAction": "No data migration",
+    "evacuateAllData": "Full data migration",
+}
 
 
 class EnterMaintenance(HostChangeBase):
@@ -54,6 +63,37 @@ class EnterMaintenance(HostChangeBase):
             words = f"{moves}enter maintenance mode{'' if self.vsan is None else f', vSAN {self.vsan}'}"
         return "maintenance", plain(words)
 
+    def by_hand(self, tables: Tables) -> tuple[Part, ...]:
+        name = self.host.name
+        if self.is_held:
+            what = f"Somebody else holds {name} in maintenance mode. Ask them before you go on."
+            return (Part(what=what),)
+        if self.is_recovered:
+            what = f"An earlier run of this plan took {name} into maintenance mode, where it stands."
+            return (Part(what=what),)
+        moves = (
+            f"DRS moves these VMs away: {fold_names(self.evacuates)}. Where it does not, move them yourself."
+            if self.evacuates
+            else "Nothing has to move."
+        )
+        limit = "one host of its cluster" if self.max_down == 1 else f"{self.max_down} hosts of its cluster"
+        window = f" Begin only in the window {self.window}." if self.window else ""
+        vsan = f"; vSAN data migration: {_VSAN_WORDS[self.vsan]}" if self.vsan is not None else ""
+        enter = command("govc", "host.maintenance.enter", "-timeout", self.timeout_seconds, name)
+        enters = f"Take {name} into maintenance mode. No more than {limit} may be down at a time."
+        return (
+            Part(
+                what=f"{enters}{window} {moves}",
+                why=self.reason,
+                client=f"{name} > Actions > Maintenance Mode > Enter Maintenance Mode{vsan}",
+                # govc has no word for vSAN, and would take vCenter's default.
+                commands=() if self.vsan is not None else (enter,),
+                expected=f"the task ends without error, and {name} is shown in maintenance mode",
+                verify=("esxcli system maintenanceMode get",),
+                undo=(command("govc", "host.maintenance.exit", name),),
+            ),
+        )
+
     def privileges(self, at: Places) -> Iterator[Needed]:
         yield Needed(privileges.ALARM, self.host.moid)
         yield Needed(privileges.MAINTENANCE, self.host.moid)
@@ -81,6 +121,24 @@ class ExitMaintenance(HostChangeBase):
             return "give back", plain("leave maintenance mode")
         is_kept = "all settings; it stays in maintenance mode, where somebody else holds it"
         return "read back", plain(is_kept if self.is_held else "then leave maintenance mode")
+
+    def by_hand(self, tables: Tables) -> tuple[Part, ...]:
+        name = self.host.name
+        rows = setting_rows(self.settles, tables, is_shown_before=False)
+        if self.is_held:
+            what = f"See that {name} shows every value below. It stays in maintenance mode, as it was found."
+            return (Part(what=what, rows=rows),)
+        return (
+            Part(
+                what=f"See that {name} shows every value below, then take it out of maintenance mode.",
+                client=f"{name} > Actions > Maintenance Mode > Exit Maintenance Mode",
+                commands=(command("govc", "host.maintenance.exit", name),),
+                expected=f"{name} is connected and runs VMs again",
+                verify=("esxcli system maintenanceMode get",),
+                undo=(command("govc", "host.maintenance.enter", name),),
+                rows=rows,
+            ),
+        )
 
     def privileges(self, at: Places) -> Iterator[Needed]:
         yield Needed(privileges.MAINTENANCE, self.host.moid)

@@ -7,8 +7,10 @@ from collections.abc import Iterator
 from typing import Literal
 
 from vgpu_cfg.changes.base import ChangeBase
+from vgpu_cfg.changes.by_hand import Part
 from vgpu_cfg.changes.commands import is_command
 from vgpu_cfg.changes.edits import edit_value
+from vgpu_cfg.changes.host_base import setting_rows
 from vgpu_cfg.changes.need import Needed
 from vgpu_cfg.changes.places import Places
 from vgpu_cfg.changes.tables import Tables
@@ -65,6 +67,25 @@ class ManualStep(ChangeBase):
         if self.needs_acknowledgement:
             done = f"apply --done {shlex.quote(self.id)}"
             yield "then", plain(f"{done}, as nothing else shows that it was done")
+
+    def by_hand(self, tables: Tables) -> tuple[Part, ...]:
+        """Tell it as it is; proof and undo come from the setting that it proves."""
+        reported = [tables.setting_part(target, self.subject.name, self.host_moid) for target in self.proves]
+        is_typed = all(map(is_command, self.proofs))
+        of_one = reported[0] if len(reported) == 1 and self.edits else Part()
+        return (
+            Part(
+                what=self.text,
+                why=of_one.why,
+                client=of_one.client,
+                commands=self.commands,
+                expected=of_one.expected if is_typed else self.proof,
+                verify=self.proofs if is_typed else of_one.verify,
+                undo=of_one.undo,
+                rows=tuple((edit.key, edit.before or "", edit.after or "") for edit in self.edits)
+                or setting_rows(self.proves, tables),
+            ),
+        )
 
     def privileges(self, at: Places) -> Iterator[Needed]:
         yield from ()

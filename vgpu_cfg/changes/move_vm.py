@@ -9,12 +9,17 @@ from pydantic import Field
 
 from vgpu_cfg.changes import privileges
 from vgpu_cfg.changes.base import ChangeBase
+from vgpu_cfg.changes.by_hand import Part
+from vgpu_cfg.changes.commands import command
 from vgpu_cfg.changes.edits import changed
 from vgpu_cfg.changes.need import Needed
 from vgpu_cfg.changes.places import Places
+from vgpu_cfg.changes.tables import Tables
 from vgpu_cfg.changes.values import Edit, Placement, Row, VmRef, Words, is_nothing, plain
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.wording import duration
+
+_FLAGS = {"host": "-host", "resource pool": "-pool", "datastore": "-ds"}
 
 
 def _told(edits: Sequence[Edit]) -> Words:
@@ -35,6 +40,20 @@ class RenameVm(ChangeBase):
     def head(self, place: Placement | None) -> Row:
         return "rename", _told(self.edits)
 
+    def by_hand(self, tables: Tables) -> tuple[Part, ...]:
+        name = self.vm.name
+        before = self.edits[0].before or name
+        return (
+            Part(
+                what=f"Rename {before} to {name}. It may run; its files keep their names.",
+                client=f"{before} > Actions > Rename",
+                commands=(command("govc", "object.rename", f"vm/{before}", name),),
+                expected="the task ends without error",
+                verify=(command("govc", "vm.info", name),),
+                undo=(command("govc", "object.rename", f"vm/{name}", before),),
+            ),
+        )
+
     def privileges(self, at: Places) -> Iterator[Needed]:
         yield Needed(privileges.RENAME, at.vm(self.vm))
 
@@ -49,6 +68,20 @@ class MoveVmToFolder(ChangeBase):
 
     def head(self, place: Placement | None) -> Row:
         return "folder", _told(self.edits)
+
+    def by_hand(self, tables: Tables) -> tuple[Part, ...]:
+        name, edit = self.vm.name, self.edits[0]
+        after, before = edit.after or "", edit.before or ""
+        return (
+            Part(
+                what=f"Move {name} from {before} to the folder {after}. It may run.",
+                client=f"{name} > Actions > Move to folder",
+                commands=(command("govc", "object.mv", f"{before}/{name}", after),),
+                expected="the task ends without error",
+                verify=(command("govc", "find", after, "-type", "m", "-name", name),),
+                undo=(command("govc", "object.mv", f"{after}/{name}", before),),
+            ),
+        )
 
     def privileges(self, at: Places) -> Iterator[Needed]:
         for moid in (at.vm(self.vm), self.folder_moid, self.source_moid):
@@ -97,6 +130,33 @@ class RelocateVm(ChangeBase):
 
     def head(self, place: Placement | None) -> Row:
         return "move", (*plain(f"{self.way}: "), *_told(self.edits))
+
+    def by_hand(self, tables: Tables) -> tuple[Part, ...]:
+        name = self.vm.name
+        how = "as it runs, by vMotion" if self.is_running else "while it is off"
+        window = f" Only in the window {' and '.join(self.windows)}." if self.windows else ""
+        where = ", ".join(f"{edit.key} {edit.after}" for edit in self.edits)
+        # govc moves all disks of a VM or none.
+        is_split = bool(self.destination.kept_disks)
+        client = f"{name} > Actions > Migrate"
+        if is_split:
+            client += ", with Configure per disk: the disks listed below stay on their datastores"
+        return (
+            Part(
+                what=f"Move {name} {how}: {where}.{window}",
+                client=client,
+                commands=() if is_split else (self._migrate(back=False),),
+                expected="the task ends without error",
+                verify=(command("govc", "vm.info", name),),
+                undo=("move it back likewise",) if is_split else (self._migrate(back=True),),
+                rows=tuple((edit.key, edit.before or "", edit.after or "") for edit in self.edits),
+            ),
+        )
+
+    def _migrate(self, *, back: bool) -> str:
+        values = {edit.key: edit.before if back else edit.after for edit in self.edits}
+        flags = (word for key, value in values.items() if value is not None for word in (_FLAGS[key], value))
+        return command("govc", "vm.migrate", *flags, self.vm.name)
 
     def privileges(self, at: Places) -> Iterator[Needed]:
         if self.vm.moid is not None:

@@ -9,10 +9,14 @@ from pydantic import Field
 
 from vgpu_cfg.changes import privileges
 from vgpu_cfg.changes.base import ChangeBase
+from vgpu_cfg.changes.by_hand import Part
+from vgpu_cfg.changes.commands import command
 from vgpu_cfg.changes.need import Needed
 from vgpu_cfg.changes.places import Places
+from vgpu_cfg.changes.tables import Tables
 from vgpu_cfg.changes.values import Placement, Row, VmRef, is_nothing, plain
 from vgpu_cfg.model.frozen import Frozen
+from vgpu_cfg.model.ranges import fold_names
 
 
 class NumaPin(Frozen):
@@ -26,6 +30,16 @@ class NumaPin(Frozen):
     node_by_pci_id: Mapping[str, int]
     nodes: tuple[int, ...]
     attempts: int = 8
+
+    @property
+    def text(self) -> str:
+        """What a person does after power-on."""
+        nodes = ", ".join(f"{pci_id} is on node {node}" for pci_id, node in self.node_by_pci_id.items())
+        now = ",".join(str(node) for node in self.nodes)
+        return (
+            f" Then see which GPU it got: {nodes}. Where that is another node than its numa.nodeAffinity "
+            f"({now}), shut it down, set numa.nodeAffinity to the GPU's node, and power it on again."
+        )
 
 
 class PowerOnVm(ChangeBase):
@@ -49,12 +63,37 @@ class PowerOnVm(ChangeBase):
             return "power on", plain("ESXi chooses the GPU", "dim")
         return "power on", plain("")
 
+    def by_hand(self, tables: Tables) -> tuple[Part, ...]:
+        name = self.vm.name
+        pin = "" if self.pin is None else self.pin.text
+        return (
+            Part(
+                what=f"Power on {name}.{pin}{_turn(tables.started_with(name))}",
+                client=f"{name} > Actions > Power > Power On",
+                commands=(command("govc", "vm.power", "-on", name),),
+                expected=f"{name} is powered on, and its guest boots",
+                verify=(command("govc", "vm.info", name), command("govc", "gpu.vm.info", "-vm", name)),
+                undo=(command("govc", "vm.power", "-s", name),),
+            ),
+        )
+
     def privileges(self, at: Places) -> Iterator[Needed]:
         moid = at.vm(self.vm)
         yield Needed(privileges.POWER_ON, moid)
         if self.pin is not None:
             yield Needed(privileges.POWER_OFF, moid)
             yield Needed(privileges.ADVANCED, moid)
+
+
+def _turn(others: tuple[str, ...]) -> str:
+    """Say what to look out for if the VMs of a host start one by one."""
+    if not others:
+        return ""
+    return (
+        f" Not together with {fold_names(others)}: one at a time, and after each see which GPU it got. Start "
+        "a size only while it still has to open an idle GPU, or once every size has all that it needs; "
+        "`vgpu-cfg apply` works that out by itself."
+    )
 
 
 class PowerOffVm(ChangeBase):
@@ -75,6 +114,24 @@ class PowerOffVm(ChangeBase):
 
     def head(self, place: Placement | None) -> Row:
         return "shut down", plain("through its guest, else switched off", "dim")
+
+    def by_hand(self, tables: Tables) -> tuple[Part, ...]:
+        name = self.vm.name
+        forced = command("govc", "vm.power", "-off", "-force", name)
+        return (
+            Part(
+                what=f"Shut {name} down through its guest; switch it off where that has not worked in five "
+                "minutes.",
+                client=f"{name} > Actions > Power > Shut Down Guest OS",
+                commands=(
+                    command("govc", "vm.power", "-s", name),
+                    f"{forced}   # only where it has not gone down",
+                ),
+                expected=f"{name} is powered off",
+                verify=(command("govc", "vm.info", name),),
+                undo=(command("govc", "vm.power", "-on", name),),
+            ),
+        )
 
     def privileges(self, at: Places) -> Iterator[Needed]:
         yield Needed(privileges.POWER_OFF, at.vm(self.vm))

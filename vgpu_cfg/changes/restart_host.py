@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from typing import Literal
 
 from vgpu_cfg.changes import privileges
-from vgpu_cfg.changes.host_base import HostChangeBase
+from vgpu_cfg.changes.by_hand import Part
+from vgpu_cfg.changes.commands import command
+from vgpu_cfg.changes.host_base import HostChangeBase, setting_rows
 from vgpu_cfg.changes.need import Needed
 from vgpu_cfg.changes.places import Places
 from vgpu_cfg.changes.tables import Tables
@@ -15,6 +17,7 @@ from vgpu_cfg.model.frozen import Frozen
 
 RESTART_KINDS = ("reboot_host", "cold_boot_host", "shut_down_host")
 """The kinds of change that take a host down and, by themselves or by a hand, up again."""
+_SERVICE_NAMES = {"xorg": "X.Org Server"}
 
 
 class RestartService(HostChangeBase):
@@ -36,6 +39,21 @@ class RestartService(HostChangeBase):
     def head(self, place: Placement | None) -> Row:
         return "restart", plain(f"service {self.service}, then read back")
 
+    def by_hand(self, tables: Tables) -> tuple[Part, ...]:
+        name, service = self.host.name, self.service
+        label = _SERVICE_NAMES.get(service, service)
+        return (
+            Part(
+                what=f"Restart the service {service} of {name}. No VM with a GPU may run there meanwhile.",
+                why="these settings are configured, and in force once the service has restarted",
+                client=f"{name} > Configure > System > Services > {label} > Restart",
+                commands=(command("govc", "host.service", "-host", name, "restart", service),),
+                expected="the service runs, and the values of this step are in force",
+                verify=(command("govc", "host.service", "-host", name, "status", service),),
+                rows=setting_rows(self.settles, tables),
+            ),
+        )
+
     def privileges(self, at: Places) -> Iterator[Needed]:
         yield Needed(privileges.HOST_SERVICES, self.host.moid)
 
@@ -52,6 +70,10 @@ class _Restart(HostChangeBase):
         yield from at.host_mark(self.host.moid)
 
 
+def _back(name: str) -> str:
+    return f"{name} is back, still in maintenance mode, and the values of this step are in force"
+
+
 class RebootHost(_Restart):
     """Reboot the host and wait until it is back; `settles` must hold then."""
 
@@ -61,6 +83,20 @@ class RebootHost(_Restart):
     def head(self, place: Placement | None) -> Row:
         return "reboot", plain("then read back")
 
+    def by_hand(self, tables: Tables) -> tuple[Part, ...]:
+        name = self.host.name
+        return (
+            Part(
+                what=f"Reboot {name} in maintenance mode, and wait until vCenter shows it connected again.",
+                why="these settings are configured, and in force only after a reboot",
+                client=f"{name} > Actions > Power > Reboot",
+                commands=(command("govc", "host.shutdown", "-r", name),),
+                expected=_back(name),
+                verify=(command("govc", "host.info", "-host", name),),
+                rows=setting_rows(self.settles, tables),
+            ),
+        )
+
 
 class ShutDownHost(_Restart):
     """Shut the host down, for a manual step that follows."""
@@ -69,6 +105,20 @@ class ShutDownHost(_Restart):
 
     def head(self, place: Placement | None) -> Row:
         return "shut down", plain("the host, for the manual step that follows")
+
+    def by_hand(self, tables: Tables) -> tuple[Part, ...]:
+        name = self.host.name
+        return (
+            Part(
+                what=f"Shut {name} down, which must be in maintenance mode.",
+                why="a reboot does not do: what was set is loaded only when the power comes back",
+                client=f"{name} > Actions > Power > Shut Down",
+                commands=(command("govc", "host.shutdown", name),),
+                expected=f"{name} is not responding in vCenter, and its power is off",
+                verify=(command("govc", "host.info", "-host", name),),
+                undo=("switch the host on, at its console or through its management controller",),
+            ),
+        )
 
     def no_way_back(self, tables: Tables) -> Iterator[str]:
         yield "what takes a hand is undone by hand"
@@ -94,3 +144,22 @@ class ColdBootHost(_Restart):
     def head(self, place: Placement | None) -> Row:
         by = f"its BMC {self.bmc.address} switches it on, then read back"
         return "cold boot", plain(f"shut down; once it is off {by}")
+
+    def by_hand(self, tables: Tables) -> tuple[Part, ...]:
+        name, bmc = self.host.name, self.bmc
+        action = f"the action ComputerSystem.Reset of https://{bmc.address}"
+        return (
+            Part(
+                what=f"Shut {name} down, which must be in maintenance mode; once it is off, switch it on by "
+                f"its BMC {bmc.address} as {bmc.user}.",
+                why="a reboot does not do: what was set is loaded only when the power comes back",
+                client=f"{name} > Actions > Power > Shut Down; then the BMC's own page, Power On",
+                commands=(
+                    command("govc", "host.shutdown", name),
+                    f"# once it is off: POST ResetType On to {action}",
+                ),
+                expected=_back(name),
+                verify=(command("govc", "host.info", "-host", name),),
+                rows=setting_rows(self.settles, tables),
+            ),
+        )

@@ -7,11 +7,13 @@ from typing import Literal
 
 from vgpu_cfg.changes import privileges
 from vgpu_cfg.changes.base import ChangeBase
+from vgpu_cfg.changes.by_hand import Part
+from vgpu_cfg.changes.commands import command
 from vgpu_cfg.changes.edits import set_to
 from vgpu_cfg.changes.need import Needed
 from vgpu_cfg.changes.places import Places
 from vgpu_cfg.changes.tables import Tables
-from vgpu_cfg.changes.values import Placement, Row
+from vgpu_cfg.changes.values import Placement, Row, wire_text
 
 
 class SetVCenterOption(ChangeBase):
@@ -28,6 +30,22 @@ class SetVCenterOption(ChangeBase):
 
     def rows(self, place: Placement | None, tables: Tables) -> Iterator[Row]:
         return ((edit.key, set_to(edit, unset="unset")) for edit in self.edits)
+
+    def by_hand(self, tables: Tables) -> tuple[Part, ...]:
+        before = next((edit.before for edit in self.edits if edit.before is not None), None)
+        value = wire_text(self.value)
+        return (
+            Part(
+                what=f"Set vCenter's own advanced setting {self.option} to {value}.",
+                why="vCenter moves running VMs with vGPUs only where this setting lets it",
+                client="the vCenter itself > Configure > Settings > Advanced Settings > Edit Settings",
+                commands=(command("govc", "option.set", self.option, value),),
+                expected="nothing is printed",
+                verify=(command("govc", "option.ls", self.option),),
+                undo=() if before is None else (command("govc", "option.set", self.option, before),),
+                rows=tuple((edit.key, edit.before or "", edit.after or "") for edit in self.edits),
+            ),
+        )
 
     def privileges(self, at: Places) -> Iterator[Needed]:
         return at.at_root(privileges.VCENTER_OPTION)

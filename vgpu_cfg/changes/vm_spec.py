@@ -6,17 +6,24 @@ Each tells how it is done by hand and which privileges it takes. Options of govc
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from vgpu_cfg.changes import privileges
+from vgpu_cfg.changes.by_hand import Part
+from vgpu_cfg.changes.commands import command
+from vgpu_cfg.changes.edits import table_rows
 from vgpu_cfg.changes.need import Need, Needed
 from vgpu_cfg.changes.places import Places
-from vgpu_cfg.changes.values import is_nothing
+from vgpu_cfg.changes.tables import VmRows
+from vgpu_cfg.changes.values import Edit, is_nothing
 from vgpu_cfg.model.frozen import Frozen
-from vgpu_cfg.model.observed.vm import SettingValue
+from vgpu_cfg.model.observed.vm import OWN_PREFIX, SettingValue
+
+AS_BEFORE = "set the values of the column “before” again, where none stands here"
 
 
 class DeviceBase(Frozen):
@@ -35,6 +42,14 @@ class DeviceBase(Frozen):
         """The network that it ties the VM to, "" for none."""
         return ""
 
+    def govc(self, name: str, index: int) -> Iterator[str]:
+        """Yield the command line of govc that does it to a VM, if there is one; `index` counts devices."""
+        yield from ()
+
+    @abstractmethod
+    def client(self) -> str:
+        """Say what the vSphere Client must do; "" if govc does it all."""
+
 
 class NicBacking(Frozen):
     """The network that a vNIC is tied to, with what its backing needs."""
@@ -43,6 +58,10 @@ class NicBacking(Frozen):
     network_name: str
     portgroup_key: str | None = None
     switch_uuid: str | None = None
+
+
+def _mac_text(mac: str | None) -> str:
+    return f", MAC address {mac}" if mac is not None else ""
 
 
 class NewVgpu(DeviceBase):
@@ -63,6 +82,13 @@ class NewVgpu(DeviceBase):
     sequence: int | None = None
     numa_node: int | None = None
 
+    def govc(self, name: str, index: int) -> Iterator[str]:
+        if self.group is None:
+            yield command("govc", "gpu.vm.add", "-vm", name, "-profile", self.profile)
+
+    def client(self) -> str:
+        return ""
+
 
 class NewPassthrough(DeviceBase):
     """Add a fixed passthrough of one PCI function of the VM's host; `numa_node` as of `NewVgpu`.
@@ -80,6 +106,12 @@ class NewPassthrough(DeviceBase):
     device_id: int
     device_name: str = ""
     numa_node: int | None = None
+
+    def govc(self, name: str, index: int) -> Iterator[str]:
+        yield command("govc", "device.pci.add", "-vm", name, self.pci_id)
+
+    def client(self) -> str:
+        return ""
 
 
 class NewDynamicPassthrough(DeviceBase):
@@ -99,6 +131,11 @@ class NewDynamicPassthrough(DeviceBase):
     group: int | None = Field(default=None, exclude_if=is_nothing)
     sequence: int | None = Field(default=None, exclude_if=is_nothing)
 
+    def client(self) -> str:
+        ids = ", ".join(f"{vendor:04x}:{model:04x}" for vendor, model in self.allowed)
+        label = f" with the hardware label {self.label}" if self.label else ""
+        return f"add a PCI device by Dynamic DirectPath IO, {ids}{label}"
+
 
 class NewNic(DeviceBase):
     """Add a vmxnet3 NIC."""
@@ -110,6 +147,14 @@ class NewNic(DeviceBase):
     @property
     def network_moid(self) -> str:
         return self.backing.network_moid
+
+    def govc(self, name: str, index: int) -> Iterator[str]:
+        mac = ("-net.address", self.mac) if self.mac is not None else ()
+        network = ("-net", self.backing.network_name, "-net.adapter", "vmxnet3")
+        yield command("govc", "vm.network.add", "-vm", name, *network, *mac)
+
+    def client(self) -> str:
+        return ""
 
 
 class NewSriovNic(DeviceBase):
@@ -128,6 +173,13 @@ class NewSriovNic(DeviceBase):
     def network_moid(self) -> str:
         return self.backing.network_moid
 
+    def client(self) -> str:
+        mtu = ", Guest OS MTU Change allowed" if self.allow_mtu_change else ""
+        return (
+            f"add a network adapter of type SR-IOV passthrough on {self.backing.network_name}, "
+            f"physical function {self.function}{_mac_text(self.mac)}{mtu}"
+        )
+
 
 class NewPvrdmaNic(DeviceBase):
     """Add a paravirtual RDMA NIC (PVRDMA, RoCE version 2); its network is a distributed portgroup."""
@@ -139,6 +191,12 @@ class NewPvrdmaNic(DeviceBase):
     @property
     def network_moid(self) -> str:
         return self.backing.network_moid
+
+    def client(self) -> str:
+        network = self.backing.network_name
+        return (
+            f"add a network adapter of type PVRDMA on {network}, device protocol RoCE v2{_mac_text(self.mac)}"
+        )
 
 
 class EditNic(DeviceBase):
@@ -156,6 +214,9 @@ class EditNic(DeviceBase):
     @property
     def need(self) -> Need:
         return privileges.EDIT_NIC
+
+    def client(self) -> str:
+        return f"tie the network adapter with key {self.key} to {self.backing.network_name}"
 
 
 class PolicyRef(Frozen):
@@ -177,6 +238,15 @@ class NewDisk(DeviceBase):
     def need(self) -> Need:
         return privileges.ADD_DISK
 
+    def govc(self, name: str, index: int) -> Iterator[str]:
+        new_disk = ("-name", f"{name}/disk-{index}", "-size", f"{self.size_mib}M")
+        yield command("govc", "vm.disk.create", "-vm", name, *new_disk)
+
+    def client(self) -> str:
+        if self.policy is None:
+            return ""
+        return f"give the new disk of {self.size_mib} MiB the storage policy {self.policy.name}"
+
 
 class NewTpm(DeviceBase):
     """Add a virtual TPM 2.0."""
@@ -186,6 +256,9 @@ class NewTpm(DeviceBase):
     @property
     def need(self) -> Need:
         return privileges.NEW_TPM
+
+    def client(self) -> str:
+        return "add a Trusted Platform Module"
 
 
 class GrowDisk(DeviceBase):
@@ -199,6 +272,13 @@ class GrowDisk(DeviceBase):
     def need(self) -> Need:
         return privileges.GROW_DISK
 
+    def govc(self, name: str, index: int) -> Iterator[str]:
+        disk = ("-disk.key", self.key, "-size", f"{self.size_mib}M")
+        yield command("govc", "vm.disk.change", "-vm", name, *disk)
+
+    def client(self) -> str:
+        return ""
+
 
 class SetDiskPolicy(DeviceBase):
     """Give an existing disk another storage policy; of a clone, a disk of its template."""
@@ -210,6 +290,9 @@ class SetDiskPolicy(DeviceBase):
     @property
     def need(self) -> Need:
         return privileges.DISK_POLICY
+
+    def client(self) -> str:
+        return f"give the disk with key {self.key} the storage policy {self.policy.name}"
 
 
 class RemoveDevice(DeviceBase):
@@ -225,6 +308,9 @@ class RemoveDevice(DeviceBase):
     @property
     def need(self) -> Need:
         return privileges.DETACH_DISK if self.is_disk else privileges.CHANGE_DEVICES
+
+    def client(self) -> str:
+        return f"remove {self.was}"
 
 
 DeviceEdit = Annotated[
@@ -267,6 +353,43 @@ class VmSpec(Frozen):
         """Whether it would change nothing."""
         return self == VmSpec(change_version=self.change_version)
 
+    def by_hand(
+        self,
+        name: str,
+        edits: tuple[Edit, ...],
+        rows: VmRows,
+        *,
+        undo: VmSpec | None = None,
+        heading: str = "",
+    ) -> tuple[Part, ...]:
+        """Tell how a VM is given all of it; `undo` is the request that takes it back."""
+        unset = (f"{row.name.rstrip(':')}: {row.undo}" for row, _ in rows(self.settings) if row.undo)
+        left = "; ".join(self._for_client(rows))
+        return (
+            Part(
+                heading=heading,
+                what=f"Set what {name} lacks. {'It may run.' if self._is_live(rows) else 'It must be off.'} "
+                f"{f'In the vSphere Client: {left}.' if left else ''}".rstrip(),
+                client=f"{name} > Actions > Edit Settings > Virtual Hardware; names with a dot stand under "
+                "VM Options > Advanced > Configuration Parameters",
+                commands=tuple(self.govc(name, rows)),
+                expected="every task ends without error",
+                verify=(command("govc", "vm.info", "-e", name), command("govc", "device.ls", "-vm", name)),
+                undo=(*(undo.govc(name, rows) if undo is not None else ()), *unset, AS_BEFORE),
+                rows=table_rows(edits),
+            ),
+        )
+
+    def govc(self, name: str, rows: VmRows) -> Iterator[str]:
+        """Yield the command lines of the request, as far as govc has words for it."""
+        lines = govc_flags(self.settings, rows)
+        if self.extra_config:
+            pairs = (word for key, value in self.extra_config.items() for word in ("-e", f"{key}={value}"))
+            lines.setdefault("vm.change", []).extend(pairs)
+        yield from (command("govc", verb, "-vm", name, *flags) for verb, flags in lines.items())
+        for index, device in enumerate(self.devices, 1):
+            yield from device.govc(name, index)
+
     def privileges(
         self, moid: str, at: Places, *, is_first: bool = False, is_copy: bool = False
     ) -> Iterator[Needed]:
@@ -284,3 +407,33 @@ class VmSpec(Frozen):
                 yield Needed(need, moid)
             if device.network_moid:
                 yield Needed(privileges.ASSIGN_NETWORK, device.network_moid)
+
+    def _is_live(self, rows: VmRows) -> bool:
+        """Whether a running VM takes all of it: settings whose rows say so, and this tool's own pairs."""
+        is_own = all(key.startswith(OWN_PREFIX) for key in self.extra_config)
+        is_of_policies = all(device.need is privileges.DISK_POLICY for device in self.devices)
+        return (
+            is_of_policies
+            and not self.device_groups
+            and is_own
+            and all(row.is_live for row, _ in rows(self.settings))
+        )
+
+    def _for_client(self, rows: VmRows) -> Iterator[str]:
+        """Yield what the vSphere Client must do: govc has no words for it, or needs a name not yet known."""
+        yield from filter(None, (device.client() for device in self.devices))
+        if self.home_policy is not None:
+            yield f"give VM home the storage policy {self.home_policy.name} (Edit VM Storage Policies)"
+        yield from (f"add the device group {name} as a PCI device" for name in self.device_groups.values())
+        for row, value in rows(self.settings):
+            if by_hand := row.client(value):
+                yield f"set {by_hand}"
+
+
+def govc_flags(settings: Mapping[str, SettingValue], rows: VmRows) -> dict[str, list[str]]:
+    """Return the flags of govc's commands that set these, as far as govc has words for them."""
+    lines: dict[str, list[str]] = {}
+    for row, value in rows(settings):
+        if words := row.govc(value):
+            lines.setdefault(words[0], []).extend(words[1:])
+    return lines

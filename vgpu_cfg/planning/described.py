@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
+from vgpu_cfg.changes.by_hand import Part, filled
+from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.tables import VmRow
 from vgpu_cfg.changes.values import Edit, SettingTarget, extra_config_path
 from vgpu_cfg.model.observed.vm import SettingValue
 from vgpu_cfg.planning.host_settings import table
-from vgpu_cfg.planning.host_settings.entry import HostSetting
+from vgpu_cfg.planning.host_settings.entry import DesiredSetting, HostSetting, HostView
 from vgpu_cfg.planning.vms.settings.setting import Topic
 from vgpu_cfg.planning.vms.settings.table import rows_of, vm_setting
 
 SettingsLookup = Callable[[str], HostSetting]
 """Returns an entry of the table of host settings by its key. Raises KeyError if there is none."""
+_RESTART = re.compile(
+    r"esxcli system shutdown|/etc/init\.d/\w+ restart|govc host\.service .*\brestart\b|reboot\b"
+)
+_SET_BACK = "in the vSphere Client, set it back to {before}"
 _DEVICES = {
     "gpu": (Topic.GPU, ""),
     "nic": (Topic.NIC, ""),
@@ -26,8 +33,13 @@ _DEVICES = {
 
 @dataclass(frozen=True, slots=True)
 class PlanTables:
-    """What the changes of a plan look up."""
+    """What the changes of a plan look up.
 
+    `views` holds each host of the plan as it was read, by moid: without it only a setting's values are told.
+    """
+
+    plan: Plan | None = None
+    views: Mapping[str, HostView] = field(default_factory=dict)
     lookup: SettingsLookup = table.setting
 
     def vm_rows(self, settings: Mapping[str, SettingValue]) -> Iterable[tuple[VmRow, SettingValue]]:
@@ -38,6 +50,28 @@ class PlanTables:
         """Return the topic under which an edit is told, and its name there ("" where the topic says it)."""
         return topic_of(edit)
 
+    def setting_part(self, target: SettingTarget, host: str, moid: str | None) -> Part:
+        """Take a setting's part from the table; without a view of the host, or an entry, only its values."""
+        heading = self.setting_label(target)
+        rows = ((heading, target.before or "", target.value),)
+        row, view = self._row(target), self.views.get(moid or "")
+        how = None
+        if row is not None and view is not None:
+            how = row.how(view, DesiredSetting(target.setting, target.value, target.device))
+        if how is None:
+            return Part(heading=heading, rows=rows)
+        part = Part(
+            heading=heading,
+            why=how.why,
+            client=how.client,
+            commands=_without_restarts(how.commands),
+            expected=how.expected,
+            verify=how.verify,
+            undo=_without_restarts(how.undo) or ((_SET_BACK,) if how.undo else ()),
+            rows=rows,
+        )
+        return filled(part, host=host, device=target.device, value=target.value, before=target.before)
+
     def setting_label(self, target: SettingTarget) -> str:
         """Return the title of a host's setting, with its device."""
         row = self._row(target)
@@ -47,6 +81,19 @@ class PlanTables:
         """Return why a host's setting cannot be put back to what it was; "" if it can."""
         row = self._row(target)
         return row.stays(target.before) if row is not None and target.before is not None else ""
+
+    def host_name(self, moid: str) -> str:
+        """Return the name of a host; its moid if the plan does not have it."""
+        view = self.views.get(moid)
+        changes = self.plan.changes if self.plan is not None else ()
+        named = (one.subject for one in changes if one.subject.kind == "host" and one.subject.moid == moid)
+        return view.host.name if view is not None else next((one.name for one in named), moid)
+
+    def started_with(self, vm: str) -> tuple[str, ...]:
+        """Return the VMs that must not be started together with this one, sorted."""
+        queues = self.plan.contests if self.plan is not None else ()
+        queue = next((one for one in queues if vm in one.starts), None)
+        return () if queue is None else tuple(sorted(one for one in queue.starts if one != vm))
 
     def _row(self, target: SettingTarget) -> HostSetting | None:
         """Return a setting's entry, None if a plan of another release names one that is not in the table."""
@@ -65,3 +112,8 @@ def topic_of(edit: Edit) -> tuple[str, str]:
     if setting is not None:
         return setting.topic, setting.name
     return _DEVICES.get(key, (Topic.OPTIONS, key) if "." in key or key.isupper() else (key, ""))
+
+
+def _without_restarts(lines: Sequence[str]) -> tuple[str, ...]:
+    """Leave out restarts: a plan has them as steps of their own, one for all settings that need it."""
+    return tuple(line for line in lines if not _RESTART.match(line))

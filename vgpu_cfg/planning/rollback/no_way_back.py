@@ -11,7 +11,7 @@ from vgpu_cfg.planning.findings.collection import Findings
 def with_no_way_back(plan: Plan) -> Plan:
     """Return a plan that tells what of it a rollback could not undo (VG557)."""
     findings = Findings.for_plan(plan.desired)
-    tables = PlanTables()
+    tables = PlanTables(plan)
     for change in plan.changes:
         for why in change.no_way_back(tables):
             findings.add(Code.NO_WAY_BACK, change.subject, f"{change.id}: {why}")

@@ -7,42 +7,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 
-from vgpu_cfg.changes.change import (
-    AwaitCustomization,
-    Change,
-    ChangeHost,
-    CreateVm,
-    DestroyVm,
-    ManualStep,
-    MarkVm,
-    MoveVmToFolder,
-    PowerOffVm,
-    PowerOnVm,
-    ReconfigureVm,
-    RelocateVm,
-    RemoveRule,
-    RemoveVmGroup,
-    RenameVm,
-    SetAttributes,
-    SetHostRule,
-    SetOverrides,
-    SetRule,
-    SetTags,
-    SetVCenterOption,
-    StageGuest,
-    UpgradeVm,
-)
+from vgpu_cfg.changes.by_hand import LabAccess, Part, RunbookStep
+from vgpu_cfg.changes.change import Change, ChangeHost, ManualStep, SetVCenterOption
 from vgpu_cfg.changes.plan import Canary, Plan
 from vgpu_cfg.changes.unknown import UnknownHost, UnknownSetting
 from vgpu_cfg.changes.values import HostRef
 from vgpu_cfg.model.occasion import NO_OCCASION, Occasion
+from vgpu_cfg.planning.described import PlanTables, SettingsLookup
 from vgpu_cfg.planning.host_settings.entry import HostView
 from vgpu_cfg.planning.networks.switch_ports import switch_needs
-from vgpu_cfg.render.markdown.hosts import SettingsLookup, host_parts
-from vgpu_cfg.render.markdown.parts import LabAccess, Part, RunbookStep
 from vgpu_cfg.render.markdown.quoting import environment, tidy
 from vgpu_cfg.render.markdown.switches import switch_view
-from vgpu_cfg.render.markdown.vms import power_on_part, vm_parts
 from vgpu_cfg.render.views.plan.disruption import disruption_rows
 from vgpu_cfg.render.views.plan.unknown import at_most
 from vgpu_cfg.render.views.plan.whole import canary_text, plan_counts, waits_for
@@ -94,12 +69,7 @@ def runbook_steps(
 ) -> list[RunbookStep]:
     """Return the steps of a plan, numbered as `plan` numbers them, each after those that it needs."""
     numbers = {change.id: number for number, change in enumerate(plan.changes, 1)}
-    names = {
-        change.subject.moid: change.subject.name
-        for change in plan.changes
-        if change.subject.kind == "host" and change.subject.moid
-    }
-    names |= {moid: view.host.name for moid, view in views.items()}
+    tables = PlanTables(plan, views, settings_lookup)
     steps = []
     waiting = {held: canary for canary in plan.canaries for held in canary.held}
     asked: set[Canary] = set()
@@ -112,9 +82,7 @@ def runbook_steps(
                 number=number,
                 title=change.id,
                 subject=_subject(change, plan),
-                parts=_with_restarts(
-                    change, plan.changes[number:], _parts(change, plan, settings_lookup, views, names)
-                ),
+                parts=_with_restarts(change, plan.changes[number:], change.by_hand(tables)),
                 after=tuple(sorted(numbers[need] for need in change.needs if need in numbers)),
                 is_by_hand=isinstance(change, ManualStep),
                 done=done,
@@ -144,42 +112,6 @@ def _in_order(changes: Sequence[Change]) -> Iterator[tuple[int, Change]]:
             unmet[other - 1].discard(number)
             if not unmet[other - 1]:
                 heappush(ready, other)
-
-
-def _parts(
-    change: Change,
-    plan: Plan,
-    settings_lookup: SettingsLookup,
-    views: Mapping[str, HostView],
-    names: Mapping[str, str],
-) -> tuple[Part, ...]:
-    match change:
-        case PowerOnVm():
-            queue = next((one for one in plan.contests if change.subject.name in one.starts), None)
-            return (power_on_part(change, queue),)
-        case (
-            CreateVm()
-            | UpgradeVm()
-            | RenameVm()
-            | MoveVmToFolder()
-            | RelocateVm()
-            | ReconfigureVm()
-            | MarkVm()
-            | SetAttributes()
-            | SetTags()
-            | SetOverrides()
-            | PowerOffVm()
-            | DestroyVm()
-            | SetRule()
-            | SetHostRule()
-            | RemoveRule()
-            | RemoveVmGroup()
-            | AwaitCustomization()
-            | StageGuest()
-        ):
-            return vm_parts(change)
-        case _:
-            return host_parts(change, settings_lookup, views, names)
 
 
 def _subject(change: Change, plan: Plan) -> str:

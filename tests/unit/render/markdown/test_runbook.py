@@ -41,9 +41,8 @@ from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.planning.host_settings.table import SETTINGS, setting
 from vgpu_cfg.planning.upkeep.cordon import cordon_host
 from vgpu_cfg.planning.vms.relocate import relocation, rename, to_folder
-from vgpu_cfg.render.markdown.hosts import write_commands
+from vgpu_cfg.planning.vms.settings.table import rows_of
 from vgpu_cfg.render.markdown.runbook import render_runbook, runbook_steps
-from vgpu_cfg.render.markdown.vms import spec_commands
 from vgpu_cfg.render.text.plan.change_lines import change_lines
 
 NET = NicBacking(network_moid="network-1", network_name="VM Network")
@@ -221,7 +220,7 @@ WRITES: tuple[tuple[HostWrite, tuple[str, ...]], ...] = (
 
 @pytest.mark.parametrize(("write", "lines"), WRITES)
 def test_a_write_is_typed_as_it_would_be_sent(write: HostWrite, lines: tuple[str, ...]) -> None:
-    assert write_commands("esx 01", write) == lines
+    assert write.typed("esx 01") == lines
 
 
 def test_a_request_to_a_vm_is_typed_in_the_order_in_which_it_must_come() -> None:
@@ -250,7 +249,7 @@ def test_a_request_to_a_vm_is_typed_in_the_order_in_which_it_must_come() -> None
             GrowDisk(key=2000, size_mib=20480),
         ),
     )
-    assert list(spec_commands("hvd 01", spec)) == [
+    assert list(spec.govc("hvd 01", rows_of)) == [
         "govc vm.upgrade -vm 'hvd 01' -version=21",
         "govc device.boot -vm 'hvd 01' -firmware efi -secure=false -delay 5000",
         "govc vm.change -vm 'hvd 01' -c 16 -m 65536 -memory-pin=true -cpu-hot-add-enabled=false"

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from vgpu_cfg.changes.change import StageGuest
 from vgpu_cfg.model.guests.base import GuestNic
 from vgpu_cfg.model.guests.gpu_modules import CudaModule, NcclModule
 from vgpu_cfg.model.guests.modules import (
@@ -41,7 +40,6 @@ from vgpu_cfg.model.guests.training_modules import (
     WorkerModule,
 )
 from vgpu_cfg.model.plan_file import UserEntry
-from vgpu_cfg.render.markdown.parts import Part
 
 _PROOFS = {
     "torchrun": "; python3 in it imports torch",
@@ -55,26 +53,6 @@ _LAUNCHERS = {
     "mpi": "mpirun",
     "none": "the command itself, once on each worker",
 }
-
-
-def guest_part(change: StageGuest) -> Part:
-    """Tell how the modules of a change are brought into the guest by hand, in their order."""
-    name = change.vm.name
-    rows = tuple(
-        (module.kind, "", by_hand_text(module))
-        for module in change.spec.modules
-        if module.kind in change.modules
-    )
-    return Part(
-        what=(
-            f"Log in to the guest of {name} as root and bring what the table says, from top to bottom; "
-            "what is there already stays. Secrets are told by their names in the plan file."
-        ),
-        why="`vgpu-cfg apply` does the same with scripts that check first, and marks the VM with what was "
-        "staged: a guest that was set up by hand is checked by the next run, which finds everything there",
-        expected="the guest has all of it, and still has it after its next restart",
-        rows=rows,
-    )
 
 
 def by_hand_text(module: GuestModule) -> str:
