@@ -7,12 +7,14 @@ which privileges it takes, and what of it cannot be undone. Outputs ask the chan
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import ClassVar
 
 from vgpu_cfg.changes.by_hand import Part
+from vgpu_cfg.changes.disturbed import Disturbed
 from vgpu_cfg.changes.need import Needed
 from vgpu_cfg.changes.places import Places
+from vgpu_cfg.changes.reach import Reach
 from vgpu_cfg.changes.tables import Tables
 from vgpu_cfg.changes.values import Edit, Impact, Placement, Row, Subject, extra_config_path
 from vgpu_cfg.model.frozen import Frozen
@@ -59,6 +61,10 @@ class ChangeBase(Frozen):
     @abstractmethod
     def by_hand(self, tables: Tables) -> tuple[Part, ...]:
         """Tell how a person does it with the vSphere Client or govc, with proof and undo."""
+
+    @abstractmethod
+    def disturbs(self, reach: Reach) -> Iterable[Disturbed]:
+        """Yield whom it disturbs besides what it is about, and the approval that this needs."""
 
     @abstractmethod
     def privileges(self, at: Places) -> Iterator[Needed]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shlex
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Annotated, Literal
 
@@ -17,16 +17,26 @@ from pydantic import Field
 from vgpu_cfg.changes import privileges
 from vgpu_cfg.changes.by_hand import Part
 from vgpu_cfg.changes.commands import command
+from vgpu_cfg.changes.disturbed import Disturbed, Experience
 from vgpu_cfg.changes.edits import set_to
 from vgpu_cfg.changes.host_base import HostChangeBase
 from vgpu_cfg.changes.need import Needed
 from vgpu_cfg.changes.places import HOST, Places
+from vgpu_cfg.changes.reach import Reach, users_of
 from vgpu_cfg.changes.tables import Tables
-from vgpu_cfg.changes.values import Placement, Row, SettingTarget, wire_text
+from vgpu_cfg.changes.values import HostRef, Placement, Row, SettingTarget, wire_text
+from vgpu_cfg.model.approvals import Approval
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.observed.graphics import AssignmentPolicy, GraphicsType
-from vgpu_cfg.model.observed.host_facts import HostAttribute
-from vgpu_cfg.model.vgpu import VgpuMode
+from vgpu_cfg.model.observed.host_facts import FactGroup, HostAttribute, HostSwitch
+from vgpu_cfg.model.observed.inventory import Host, Inventory, NetworkKind
+from vgpu_cfg.model.observed.vm import Vm, VmDetail
+from vgpu_cfg.model.vgpu import Sharing, VgpuMode, VgpuProfile
+
+_LOST_MODES = frozenset({"mig", "ecc"})
+"""Settings that a GPU in use by another VM is not given without approval: the VM may not start again."""
+_GPU_MODES = frozenset({"mig", "ecc", "vgpu_mode", "gpu_passthrough", "graphics_type", "gpu_graphics_type"})
+"""Host settings after which a VM that is powered off may no longer get the GPU that it had."""
 
 
 class WriteBase(Frozen):
@@ -35,6 +45,14 @@ class WriteBase(Frozen):
     def typed(self, host: str) -> tuple[str, ...]:
         """Return the command lines that do the same; () for none."""
         return ()
+
+    def disturbs(self, reach: Reach, host: HostRef) -> Iterable[Disturbed]:
+        """Yield whom it disturbs besides VMs that start with their GPU in another mode."""
+        return ()
+
+    def sets_gpu_mode(self, host: Host | None) -> bool:
+        """Whether it gives a GPU another mode, of a setting that may; `host` is as it was read."""
+        return True
 
     @abstractmethod
     def privileges(self, host: str, at: Places) -> Iterator[Needed]:
@@ -52,6 +70,15 @@ class GraphicsWrite(WriteBase):
     assignment_policy: AssignmentPolicy | None = None
     graphics_types: Mapping[str, GraphicsType] = Field(default_factory=dict)
     vgpu_modes: Mapping[str, VgpuMode] = Field(default_factory=dict)
+
+    def sets_gpu_mode(self, host: Host | None) -> bool:
+        """Whether a GPU gets another type or mode: each may keep its own under another default."""
+        for gpu in host.gpus if host is not None else ():
+            follows = gpu.configured_graphics_type or self.default_type or gpu.graphics_type
+            after = self.graphics_types.get(gpu.pci_id) or follows
+            if after != gpu.graphics_type or self.vgpu_modes.get(gpu.pci_id) not in (None, gpu.vgpu_mode):
+                return True
+        return host is None
 
     def privileges(self, host: str, at: Places) -> Iterator[Needed]:
         yield Needed(privileges.HOST_SETTINGS, host)
@@ -71,6 +98,9 @@ class PassthroughWrite(WriteBase):
 
     kind: Literal["passthrough"] = "passthrough"
     devices: tuple[PassthroughDevice, ...]
+
+    def sets_gpu_mode(self, host: Host | None) -> bool:
+        return any(one.is_passthrough is not None for one in self.devices)
 
     def privileges(self, host: str, at: Places) -> Iterator[Needed]:
         yield Needed(privileges.HOST_PASSTHROUGH, host)
@@ -192,6 +222,19 @@ class SwitchWrite(WriteBase):
     uplinks: tuple[str, ...] | None = None
     before: tuple[str, ...] = ()
 
+    def disturbs(self, reach: Reach, host: HostRef) -> Iterable[Disturbed]:
+        """Say whose links go down: another MTU, or an uplink less, disturbs all on it on this host."""
+        found = reach.observed.host_by_moid.get(host.moid)
+        loses = self.uplinks is not None and set(self.before) - set(self.uplinks)
+        if found is None or (self.mtu is None and not loses):
+            return
+        switch = _standard(found, self.switch, reach.observed)
+        if switch is not None and not switch.uplinks:
+            return
+        yield reach.thing("host", found.name, found.moid, Experience.LINK_DOWN, through=self.switch)
+        for vm in _on_standard(found, reach.observed):
+            yield reach.vm(vm, Experience.LINK_DOWN, through=self.switch)
+
     def privileges(self, host: str, at: Places) -> Iterator[Needed]:
         yield Needed(privileges.HOST_NETWORK, host)
 
@@ -258,6 +301,25 @@ class ChangeHost(HostChangeBase):
             parts.append(part)
         return tuple(parts) or (Part(commands=typed),)
 
+    def disturbs(self, reach: Reach) -> Iterable[Disturbed]:
+        yield from self.write.disturbs(reach, self.host)
+        host = reach.observed.host_by_moid.get(self.host.moid)
+        is_of_gpus = any(target.setting in _GPU_MODES for target in self.settings)
+        if is_of_gpus and self.write.sets_gpu_mode(host):
+            yield from self._strands(reach)
+
+    def _strands(self, reach: Reach) -> Iterator[Disturbed]:
+        """List the VMs that are powered off here with GPUs in their settings: they start in another mode."""
+        for vm in reach.observed.vms_by_host.get(self.host.moid, ()):
+            detail = vm.detail
+            if vm.is_on or vm.is_template or vm.moid in reach.own or detail is None:
+                continue
+            if detail.vgpus or detail.passthrough_gpus:
+                is_lost = any(_may_strand(target, detail) for target in self.settings)
+                needs = Approval.IRREVERSIBLE if is_lost else None
+                note = "it may not start again" if is_lost else "when it starts again"
+                yield reach.vm(vm, Experience.GPU_MODE, through=self.host.name, note=note, needs=needs)
+
     def privileges(self, at: Places) -> Iterator[Needed]:
         """Yield what the write needs; its other way is taken only where the host lacks the first."""
         yield from self.write.privileges(self.host.moid, at)
@@ -270,3 +332,42 @@ class ChangeHost(HostChangeBase):
                 yield f"what {words} is now is not known"
             elif why := tables.stays(target):
                 yield f"{words}: {why}"
+
+
+def _standard(host: Host, name: str, observed: Inventory) -> HostSwitch | None:
+    facts = observed.facts.hosts.get(host.moid)
+    if facts is None or FactGroup.BASE in facts.unread:
+        return None
+    return next((one for one in facts.switches if one.name == name and one.switch_uuid is None), None)
+
+
+def _on_standard(host: Host, observed: Inventory) -> Iterable[Vm]:
+    """Return the running VMs that may be on a standard switch: which portgroup is on which is not read."""
+    own = [
+        one
+        for one in observed.networks
+        if one.moid in host.network_moids and one.kind is NetworkKind.STANDARD
+    ]
+    return users_of(own, observed, hosts=[host.moid], among=observed.vms_by_host.get(host.moid, ()))
+
+
+def _may_strand(target: SettingTarget, detail: VmDetail) -> bool:
+    """Whether a VM that is powered off may not start again with another MIG or ECC mode of a GPU.
+
+    It has the GPU itself, or vGPUs that this mode does not give; which GPU gives them is ESXi's choice.
+    """
+    if target.setting not in _LOST_MODES:
+        return False
+    if any(target.device == (one.pci_id or one.assigned_id) for one in detail.passthrough_gpus):
+        return True
+    if target.setting == "ecc":
+        return bool(detail.vgpus)
+    given = Sharing.MIG if target.value == "enabled" else Sharing.TIME_SLICED
+    return any(_sharing(one.profile) is not given for one in detail.vgpus)
+
+
+def _sharing(profile: str) -> Sharing | None:
+    try:
+        return VgpuProfile.parse(profile).sharing
+    except ValueError:
+        return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Annotated, Literal
 
@@ -13,12 +13,16 @@ from vgpu_cfg.changes import privileges
 from vgpu_cfg.changes.base import ChangeBase
 from vgpu_cfg.changes.by_hand import Part
 from vgpu_cfg.changes.commands import command
+from vgpu_cfg.changes.disturbed import Disturbed, Experience
 from vgpu_cfg.changes.edits import changed, edit_value
 from vgpu_cfg.changes.need import Needed
 from vgpu_cfg.changes.places import Places
+from vgpu_cfg.changes.reach import Reach, users_of, users_of_switch
 from vgpu_cfg.changes.tables import Tables
 from vgpu_cfg.changes.values import Placement, Row, plain
 from vgpu_cfg.model.frozen import Frozen
+from vgpu_cfg.model.observed.host_facts import FactGroup
+from vgpu_cfg.model.observed.inventory import Inventory
 
 
 class NetworkEditBase(Frozen):
@@ -32,6 +36,10 @@ class NetworkEditBase(Frozen):
     @abstractmethod
     def by_hand(self, tables: Tables) -> Part:
         """Tell how a person does it, but for the edits."""
+
+    @abstractmethod
+    def disturbs(self, reach: Reach) -> Iterable[Disturbed]:
+        """Yield whom it disturbs."""
 
     @abstractmethod
     def privileges(self, at: Places) -> Iterator[Needed]:
@@ -65,6 +73,9 @@ class MakeSwitch(NetworkEditBase):
             verify=(command("govc", "ls", "network"),),
             undo=("delete the switch, as long as no host is in it",),
         )
+
+    def disturbs(self, reach: Reach) -> Iterable[Disturbed]:
+        return ()
 
     def privileges(self, at: Places) -> Iterator[Needed]:
         yield Needed(privileges.MAKE_SWITCH, self.datacenter_moid)
@@ -106,6 +117,28 @@ class EditSwitch(NetworkEditBase):
             verify=(command("govc", "object.collect", "-s", f"network/{name}", "config.maxMtu"),),
             undo=("set the values of the column “before” again",),
         )
+
+    def disturbs(self, reach: Reach) -> Iterable[Disturbed]:
+        """Say whose links go down: another MTU takes the uplinks of all members down and up (KB 419088).
+
+        A member without an uplink there has no link to lose, nor have the VMs on it.
+        """
+        observed = reach.observed
+        found = next((one for one in observed.facts.switches if one.moid == self.switch_moid), None)
+        if self.mtu is None or found is None:
+            return
+        networks = {one.moid for one in observed.networks if found.uuid and one.switch_uuid == found.uuid}
+        members = [moid for moid, uplinks in found.members.items() if uplinks]
+        for moid in members:
+            host = observed.host_by_moid.get(moid)
+            name = host.name if host is not None else moid
+            is_free = _is_free_of_vmknics(moid, networks, observed)
+            yield reach.thing(
+                "host", name, moid, Experience.LINK_DOWN, through=found.name, is_harmless=is_free
+            )
+        for vm in users_of_switch(found, observed):
+            if vm.host_moid is None or vm.host_moid in members:
+                yield reach.vm(vm, Experience.LINK_DOWN, through=found.name)
 
     def privileges(self, at: Places) -> Iterator[Needed]:
         switch = at.switch(self.switch_moid, self.switch_name)
@@ -155,6 +188,13 @@ class SetPortgroup(NetworkEditBase):
             ),
         )
 
+    def disturbs(self, reach: Reach) -> Iterable[Disturbed]:
+        networks = reach.observed.networks
+        network = next((one for one in networks if one.moid == self.portgroup_moid), None)
+        if network is not None:
+            for vm in users_of([network], reach.observed):
+                yield reach.vm(vm, Experience.LINK_DOWN, through=network.name)
+
     def privileges(self, at: Places) -> Iterator[Needed]:
         if self.portgroup_moid is not None:
             yield Needed(privileges.EDIT_PORTGROUP, self.portgroup_moid)
@@ -194,8 +234,21 @@ class ChangeNetwork(ChangeBase):
         rows = tuple((edit.key, edit.before or "", edit.after or "") for edit in self.edits)
         return (replace(self.network.by_hand(tables), rows=rows),)
 
+    def disturbs(self, reach: Reach) -> Iterable[Disturbed]:
+        return self.network.disturbs(reach)
+
     def privileges(self, at: Places) -> Iterator[Needed]:
         return self.network.privileges(at)
 
     def no_way_back(self, tables: Tables) -> Iterator[str]:
         return self.network.no_way_back()
+
+
+def _is_free_of_vmknics(host_moid: str, networks: Collection[str], observed: Inventory) -> bool:
+    """Whether no VMkernel NIC of a host is on the networks; a host that was not read may have one."""
+    facts = observed.facts.hosts.get(host_moid)
+    if facts is None or FactGroup.BASE in facts.unread:
+        return False
+    return not any(
+        one.network_moid in networks or not (one.network_moid or one.network) for one in facts.vmknics
+    )

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal
 
 from vgpu_cfg.changes import privileges
 from vgpu_cfg.changes.base import ChangeBase
 from vgpu_cfg.changes.by_hand import Part
 from vgpu_cfg.changes.commands import command
+from vgpu_cfg.changes.disturbed import Disturbed
 from vgpu_cfg.changes.edits import changed, set_to, table_rows
 from vgpu_cfg.changes.need import Needed
 from vgpu_cfg.changes.places import Places
+from vgpu_cfg.changes.reach import Reach
 from vgpu_cfg.changes.tables import Tables
 from vgpu_cfg.changes.values import Edit, Placement, Row, VmRef, plain
 from vgpu_cfg.changes.vm_spec import AS_BEFORE, govc_flags
@@ -75,6 +77,9 @@ class SetOverrides(ChangeBase):
         remove = ("govc", "cluster.override.remove", "-cluster", self.subject.name, "-vm")
         return (command(*remove, one.vm.name) for one in self.overrides if one.vm.name not in had)
 
+    def disturbs(self, reach: Reach) -> Iterable[Disturbed]:
+        return ()
+
     def privileges(self, at: Places) -> Iterator[Needed]:
         return _editing(self.cluster_moid)
 
@@ -127,6 +132,9 @@ class SetRule(ChangeBase):
                 undo=(command("govc", "cluster.rule.remove", *named),),
             ),
         )
+
+    def disturbs(self, reach: Reach) -> Iterable[Disturbed]:
+        return ()
 
     def privileges(self, at: Places) -> Iterator[Needed]:
         return _editing(self.cluster_moid)
@@ -206,6 +214,9 @@ class SetHostRule(ChangeBase):
             else ("give the rule what it had before",),
         )
 
+    def disturbs(self, reach: Reach) -> Iterable[Disturbed]:
+        return ()
+
     def privileges(self, at: Places) -> Iterator[Needed]:
         return _editing(self.cluster_moid)
 
@@ -241,6 +252,9 @@ class RemoveRule(ChangeBase):
             ),
         )
 
+    def disturbs(self, reach: Reach) -> Iterable[Disturbed]:
+        return ()
+
     def privileges(self, at: Places) -> Iterator[Needed]:
         return _editing(self.cluster_moid)
 
@@ -274,6 +288,9 @@ class RemoveVmGroup(ChangeBase):
                 undo=("make the group again, with the VMs it had",),
             ),
         )
+
+    def disturbs(self, reach: Reach) -> Iterable[Disturbed]:
+        return ()
 
     def privileges(self, at: Places) -> Iterator[Needed]:
         return _editing(self.cluster_moid)
@@ -309,6 +326,12 @@ class SetClusterOption(ChangeBase):
                 rows=tuple((edit.key, edit.before or "", edit.after or "") for edit in self.edits),
             ),
         )
+
+    def disturbs(self, reach: Reach) -> Iterable[Disturbed]:
+        cluster = reach.observed.cluster_by_moid.get(self.cluster_moid)
+        hosts = [host for host in reach.observed.hosts if host.cluster_moid == self.cluster_moid]
+        vms = [vm for host in hosts for vm in reach.observed.vms_by_host.get(host.moid, ())]
+        return () if cluster is None else reach.option("cluster", cluster.name, cluster.moid, vms)
 
     def privileges(self, at: Places) -> Iterator[Needed]:
         return _editing(self.cluster_moid)

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Literal
 
 from vgpu_cfg.changes import privileges
 from vgpu_cfg.changes.base import ChangeBase
 from vgpu_cfg.changes.by_hand import Part
 from vgpu_cfg.changes.commands import command
+from vgpu_cfg.changes.disturbed import Disturbed, Experience
 from vgpu_cfg.changes.edits import changed
 from vgpu_cfg.changes.need import Needed
 from vgpu_cfg.changes.places import Places
+from vgpu_cfg.changes.reach import Reach
 from vgpu_cfg.changes.tables import Tables
 from vgpu_cfg.changes.values import Impact, Placement, Row, VmRef, plain
-from vgpu_cfg.changes.vm_spec import GrowDisk, NewDisk, VmSpec
+from vgpu_cfg.changes.vm_spec import GrowDisk, NewDisk, RemoveDevice, VmSpec
+from vgpu_cfg.model.approvals import Approval
+from vgpu_cfg.model.observed.vm import VmDetail
 
 _MARKING = {
     "imported": ("take in", plain("nothing else of it is changed, and it may run", "dim")),
@@ -22,6 +26,31 @@ _MARKING = {
     "none": ("give up", plain("it stays as it is, and may run", "dim")),
 }
 """What is done with a VM whose owner mark is written or taken away."""
+
+
+VTPM = "virtual TPM"
+"""What a removed virtual TPM is called in a request."""
+EFI_LAYOUT_FROM = 20
+
+
+def raised_text(detail: VmDetail | None, version: int) -> str:
+    """Say what another hardware version comes to.
+
+    From 20 on an EFI guest has another PCI layout, so that its devices are on other slots (KB 407595).
+    """
+    before = detail.hardware_version if detail is not None else None
+    text = f"hardware version {before if before is not None else 'unknown'} to {version}"
+    is_bios = detail is not None and detail.firmware.casefold() == "bios"
+    if version < EFI_LAYOUT_FROM or (before is not None and before >= EFI_LAYOUT_FROM) or is_bios:
+        return text
+    return f"{text}; its NICs may get other names (KB 407595)"
+
+
+def _for_good(reach: Reach, vm: VmRef, note: str) -> Iterable[Disturbed]:
+    """Say what of a VM that is there cannot be taken back."""
+    if vm.moid is not None:
+        found = reach.thing("vm", vm.name, vm.moid, Experience.NOT_REVERSIBLE, note=note)
+        yield found.model_copy(update={"is_own": True, "needs": Approval.IRREVERSIBLE})
 
 
 class UpgradeVm(ChangeBase):
@@ -48,6 +77,11 @@ class UpgradeVm(ChangeBase):
                 undo=("there is no way back but a snapshot that was taken before",),
             ),
         )
+
+    def disturbs(self, reach: Reach) -> Iterable[Disturbed]:
+        vm = reach.observed.vm_by_moid.get(self.vm.moid or "")
+        note = raised_text(vm.detail if vm is not None else None, self.hardware_version)
+        return _for_good(reach, self.vm, note)
 
     def privileges(self, at: Places) -> Iterator[Needed]:
         yield Needed(privileges.UPGRADE, at.vm(self.vm))
@@ -79,6 +113,17 @@ class ReconfigureVm(ChangeBase):
     def by_hand(self, tables: Tables) -> tuple[Part, ...]:
         return self.spec.by_hand(self.vm.name, self.edits, tables.vm_rows, undo=self.undo)
 
+    def disturbs(self, reach: Reach) -> Iterable[Disturbed]:
+        """List the disks that the VM gives up, which are others', and say if its keys go."""
+        gone = [one for one in self.spec.devices if isinstance(one, RemoveDevice)]
+        disks = {one.key for one in gone if one.is_disk}
+        vm = reach.observed.vm_by_moid.get(self.vm.moid or "") if disks else None
+        for disk in vm.detail.disks if vm is not None and vm.detail is not None else ():
+            if disk.key in disks:
+                yield reach.thing("disk", disk.file, None, Experience.DISK_DETACHED, through=self.vm.name)
+        if any(one.was == VTPM for one in gone):
+            yield from _for_good(reach, self.vm, "a virtual TPM takes its keys along")
+
     def privileges(self, at: Places) -> Iterator[Needed]:
         return self.spec.privileges(at.vm(self.vm), at)
 
@@ -109,6 +154,9 @@ class MarkVm(ChangeBase):
 
     def by_hand(self, tables: Tables) -> tuple[Part, ...]:
         return self.spec.by_hand(self.vm.name, self.edits, tables.vm_rows)
+
+    def disturbs(self, reach: Reach) -> Iterable[Disturbed]:
+        return ()
 
     def privileges(self, at: Places) -> Iterator[Needed]:
         return self.spec.privileges(at.vm(self.vm), at)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from ipaddress import ip_interface
 from typing import Annotated, Literal
@@ -15,9 +15,11 @@ from vgpu_cfg.changes.base import ChangeBase
 from vgpu_cfg.changes.by_hand import Part
 from vgpu_cfg.changes.commands import command
 from vgpu_cfg.changes.customization import Customization
+from vgpu_cfg.changes.disturbed import Disturbed
 from vgpu_cfg.changes.edits import edit_value
 from vgpu_cfg.changes.need import Needed
 from vgpu_cfg.changes.places import Places
+from vgpu_cfg.changes.reach import Reach
 from vgpu_cfg.changes.tables import Tables
 from vgpu_cfg.changes.values import GPU_TOPIC, Placement, Row, VmRef, is_nothing, plain
 from vgpu_cfg.changes.vm_spec import VmSpec
@@ -143,6 +145,9 @@ class CreateVm(ChangeBase):
             "Machine, where it is a VM)" + ("; a linked clone takes govc" if is_linked else ""),
             commands=(command("govc", "vm.clone", "-vm", template, "-on=false", *self._where, *link, name),),
         )
+
+    def disturbs(self, reach: Reach) -> Iterable[Disturbed]:
+        return ()
 
     def privileges(self, at: Places) -> Iterator[Needed]:
         folder = self.location.folder_moid

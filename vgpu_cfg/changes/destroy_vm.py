@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Literal
 
 from pydantic import Field
@@ -11,8 +11,10 @@ from vgpu_cfg.changes import privileges
 from vgpu_cfg.changes.base import ChangeBase
 from vgpu_cfg.changes.by_hand import Part
 from vgpu_cfg.changes.commands import command
+from vgpu_cfg.changes.disturbed import Disturbed, Experience
 from vgpu_cfg.changes.need import Needed
 from vgpu_cfg.changes.places import Places
+from vgpu_cfg.changes.reach import Reach
 from vgpu_cfg.changes.tables import Tables
 from vgpu_cfg.changes.values import Placement, Row, VmRef, is_nothing, plain
 
@@ -54,6 +56,10 @@ class DestroyVm(ChangeBase):
                 undo=("only from a backup",),
             ),
         )
+
+    def disturbs(self, reach: Reach) -> Iterable[Disturbed]:
+        for file in self.others:
+            yield reach.thing("disk", file, None, Experience.DISK_DELETED, through=self.vm.name)
 
     def privileges(self, at: Places) -> Iterator[Needed]:
         yield Needed(privileges.DELETE, at.vm(self.vm))

@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal
 
 from vgpu_cfg.changes import privileges
 from vgpu_cfg.changes.base import ChangeBase
 from vgpu_cfg.changes.by_hand import Part
 from vgpu_cfg.changes.commands import command
+from vgpu_cfg.changes.disturbed import Disturbed, Experience
 from vgpu_cfg.changes.guest_by_hand import by_hand_text
 from vgpu_cfg.changes.need import Needed
 from vgpu_cfg.changes.places import Places
+from vgpu_cfg.changes.reach import Reach
 from vgpu_cfg.changes.tables import Tables
 from vgpu_cfg.changes.values import Edit, Placement, Row, VmRef, plain
+from vgpu_cfg.model.approvals import Approval
+from vgpu_cfg.model.guests.base import Ends
 from vgpu_cfg.model.guests.guest import (
+    BEGUN,
+    GUEST_MARK_KEY,
+    REPORT_KEY,
     GuestSpec,
+    is_expected,
+    parse_mark,
+    parse_report,
 )
+from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.wording import duration
 
 _NAMED_ANYWAY = "host-name"
@@ -49,6 +60,9 @@ class AwaitCustomization(ChangeBase):
                 verify=(command("govc", "events", name), command("govc", "vm.info", name)),
             ),
         )
+
+    def disturbs(self, reach: Reach) -> Iterable[Disturbed]:
+        return ()
 
     def privileges(self, at: Places) -> Iterator[Needed]:
         yield from ()
@@ -121,6 +135,34 @@ class StageGuest(ChangeBase):
             ),
         )
 
+    def ended_in(self, vm: Vm | None) -> Mapping[str, frozenset[Ends]]:
+        """Return what it ends in its guest, by the module that does; `vm` is as it was read.
+
+        Nothing in a guest that is new, starts in this run, or was never set up whole: no work can run there.
+        What the guest reports to have is not applied again. If the VM's settings were not read, all of it
+        counts.
+        """
+        if vm is None or not vm.is_on or self.with_clone or f"power on {self.vm.name}" in self.needs:
+            return {}
+        settings = vm.detail.extra_config if vm.detail is not None else {}
+        mark = settings.get(GUEST_MARK_KEY, "")
+        if BEGUN in mark.split():
+            return {}
+        report, marked = parse_report(settings.get(REPORT_KEY, "")), parse_mark(mark)
+        return {
+            module.kind: module.ends
+            for module in self.spec.modules
+            if module.kind in self.modules and module.ends and not is_expected(module, report, marked)
+        }
+
+    def disturbs(self, reach: Reach) -> Iterable[Disturbed]:
+        """Say what work ends: it is its users', and is asked for before the guest is touched."""
+        vm = reach.observed.vm_by_moid.get(self.vm.moid or "")
+        ended = self.ended_in(vm)
+        if vm is not None and ended:
+            note = f"{ended_text(ended)}; a guest at work is held back unless approved"
+            yield reach.vm(vm, Experience.TRAINING_ENDED, note=note, needs=Approval.TRAINING)
+
     def privileges(self, at: Places) -> Iterator[Needed]:
         moid = at.vm(self.vm)
         yield Needed(privileges.ADVANCED, moid)
@@ -135,3 +177,12 @@ class StageGuest(ChangeBase):
 def _edit_text(edit: Edit) -> str:
     note = f" ({edit.note})" if edit.note else ""
     return f"{edit.after or edit.key}{'*' if edit.is_default else ''}{note}"
+
+
+def ended_text(ended: Mapping[str, frozenset[Ends]]) -> str:
+    """Say what ends, and by which modules: "containers (site)"."""
+    by_what: dict[Ends, list[str]] = {}
+    for kind, what in ended.items():
+        for one in sorted(what):
+            by_what.setdefault(one, []).append(kind)
+    return ", ".join(f"{what} ({', '.join(kinds)})" for what, kinds in by_what.items())

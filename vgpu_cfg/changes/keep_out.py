@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal
 
 from vgpu_cfg.changes import privileges
 from vgpu_cfg.changes.base import ChangeBase
 from vgpu_cfg.changes.by_hand import Part
 from vgpu_cfg.changes.commands import command
+from vgpu_cfg.changes.disturbed import Disturbed
 from vgpu_cfg.changes.edits import changed
 from vgpu_cfg.changes.host_base import HostChangeBase
 from vgpu_cfg.changes.need import Needed
 from vgpu_cfg.changes.places import HOST, Places
+from vgpu_cfg.changes.reach import Reach
 from vgpu_cfg.changes.tables import Tables
 from vgpu_cfg.changes.values import Placement, Row, plain
 from vgpu_cfg.model.reservations import RESERVATION_HEAD, Reservation
@@ -49,6 +51,9 @@ class SetCordon(HostChangeBase):
                 verify=(command("govc", "fields.info", name),),
             ),
         )
+
+    def disturbs(self, reach: Reach) -> Iterable[Disturbed]:
+        return ()
 
     def privileges(self, at: Places) -> Iterator[Needed]:
         return at.attributes(self.host.moid, privileges.CORDON, HOST, self.values)
@@ -102,6 +107,9 @@ class SetReservation(ChangeBase):
                 rows=rows,
             ),
         )
+
+    def disturbs(self, reach: Reach) -> Iterable[Disturbed]:
+        return ()
 
     def privileges(self, at: Places) -> Iterator[Needed]:
         return at.at_root(privileges.LOCK)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
 from vgpu_cfg.changes import privileges
 from vgpu_cfg.changes.base import ChangeBase
 from vgpu_cfg.changes.by_hand import Part
 from vgpu_cfg.changes.commands import command
+from vgpu_cfg.changes.disturbed import Disturbed
 from vgpu_cfg.changes.edits import changed, table_rows
 from vgpu_cfg.changes.need import Needed
 from vgpu_cfg.changes.places import VM, Places
+from vgpu_cfg.changes.reach import Reach
 from vgpu_cfg.changes.tables import Tables
 from vgpu_cfg.changes.values import Placement, Row, VmRef, plain
 from vgpu_cfg.model.observed.tags import Tag
@@ -49,6 +51,9 @@ class SetAttributes(ChangeBase):
                 rows=table_rows(self.edits),
             ),
         )
+
+    def disturbs(self, reach: Reach) -> Iterable[Disturbed]:
+        return ()
 
     def privileges(self, at: Places) -> Iterator[Needed]:
         return at.attributes(at.vm(self.vm), privileges.SET_ATTRIBUTES, VM, self.values)
@@ -95,6 +100,9 @@ class SetTags(ChangeBase):
                 rows=table_rows(self.edits),
             ),
         )
+
+    def disturbs(self, reach: Reach) -> Iterable[Disturbed]:
+        return ()
 
     def privileges(self, at: Places) -> Iterator[Needed]:
         yield Needed(privileges.SET_TAGS, at.vm(self.vm))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Literal
 
 from pydantic import Field
@@ -10,9 +10,11 @@ from pydantic import Field
 from vgpu_cfg.changes import privileges
 from vgpu_cfg.changes.by_hand import Part
 from vgpu_cfg.changes.commands import command
+from vgpu_cfg.changes.disturbed import Disturbed, Experience
 from vgpu_cfg.changes.host_base import HostChangeBase, setting_rows
 from vgpu_cfg.changes.need import Needed
 from vgpu_cfg.changes.places import Places
+from vgpu_cfg.changes.reach import Reach
 from vgpu_cfg.changes.tables import Tables
 from vgpu_cfg.changes.values import Placement, Row, SettingTarget, is_nothing, plain
 from vgpu_cfg.model.ranges import fold_names
@@ -94,6 +96,14 @@ class EnterMaintenance(HostChangeBase):
             ),
         )
 
+    def disturbs(self, reach: Reach) -> Iterable[Disturbed]:
+        """List the VMs that DRS moves away."""
+        here = {vm.name: vm for vm in reach.observed.vms_by_host.get(self.host.moid, ()) if vm.is_on}
+        for name in () if self.is_held else self.evacuates:
+            vm = here.get(name)
+            moid = vm.moid if vm is not None else None
+            yield reach.thing("vm", name, moid, Experience.VMOTION, through=self.host.name)
+
     def privileges(self, at: Places) -> Iterator[Needed]:
         yield Needed(privileges.ALARM, self.host.moid)
         yield Needed(privileges.MAINTENANCE, self.host.moid)
@@ -139,6 +149,9 @@ class ExitMaintenance(HostChangeBase):
                 rows=rows,
             ),
         )
+
+    def disturbs(self, reach: Reach) -> Iterable[Disturbed]:
+        return ()
 
     def privileges(self, at: Places) -> Iterator[Needed]:
         yield Needed(privileges.MAINTENANCE, self.host.moid)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
 from pydantic import Field
@@ -11,9 +11,11 @@ from vgpu_cfg.changes import privileges
 from vgpu_cfg.changes.base import ChangeBase
 from vgpu_cfg.changes.by_hand import Part
 from vgpu_cfg.changes.commands import command
+from vgpu_cfg.changes.disturbed import Disturbed, Experience
 from vgpu_cfg.changes.edits import changed
 from vgpu_cfg.changes.need import Needed
 from vgpu_cfg.changes.places import Places
+from vgpu_cfg.changes.reach import Reach
 from vgpu_cfg.changes.tables import Tables
 from vgpu_cfg.changes.values import Edit, Placement, Row, VmRef, Words, is_nothing, plain
 from vgpu_cfg.model.frozen import Frozen
@@ -54,6 +56,9 @@ class RenameVm(ChangeBase):
             ),
         )
 
+    def disturbs(self, reach: Reach) -> Iterable[Disturbed]:
+        return ()
+
     def privileges(self, at: Places) -> Iterator[Needed]:
         yield Needed(privileges.RENAME, at.vm(self.vm))
 
@@ -82,6 +87,9 @@ class MoveVmToFolder(ChangeBase):
                 undo=(command("govc", "object.mv", f"{after}/{name}", before),),
             ),
         )
+
+    def disturbs(self, reach: Reach) -> Iterable[Disturbed]:
+        return ()
 
     def privileges(self, at: Places) -> Iterator[Needed]:
         for moid in (at.vm(self.vm), self.folder_moid, self.source_moid):
@@ -157,6 +165,12 @@ class RelocateVm(ChangeBase):
         values = {edit.key: edit.before if back else edit.after for edit in self.edits}
         flags = (word for key, value in values.items() if value is not None for word in (_FLAGS[key], value))
         return command("govc", "vm.migrate", *flags, self.vm.name)
+
+    def disturbs(self, reach: Reach) -> Iterable[Disturbed]:
+        if self.vm.moid is not None and self.vm.moid not in reach.own:
+            how = Experience.VMOTION if self.is_running else Experience.MOVED_OFF
+            through = self.destination.host_name
+            yield reach.thing("vm", self.vm.name, self.vm.moid, how, through=through)
 
     def privileges(self, at: Places) -> Iterator[Needed]:
         if self.vm.moid is not None:

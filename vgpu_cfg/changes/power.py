@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal
 
 from pydantic import Field
@@ -11,8 +11,10 @@ from vgpu_cfg.changes import privileges
 from vgpu_cfg.changes.base import ChangeBase
 from vgpu_cfg.changes.by_hand import Part
 from vgpu_cfg.changes.commands import command
+from vgpu_cfg.changes.disturbed import Disturbed, Experience
 from vgpu_cfg.changes.need import Needed
 from vgpu_cfg.changes.places import Places
+from vgpu_cfg.changes.reach import Reach
 from vgpu_cfg.changes.tables import Tables
 from vgpu_cfg.changes.values import Placement, Row, VmRef, is_nothing, plain
 from vgpu_cfg.model.frozen import Frozen
@@ -77,6 +79,9 @@ class PowerOnVm(ChangeBase):
             ),
         )
 
+    def disturbs(self, reach: Reach) -> Iterable[Disturbed]:
+        return ()
+
     def privileges(self, at: Places) -> Iterator[Needed]:
         moid = at.vm(self.vm)
         yield Needed(privileges.POWER_ON, moid)
@@ -132,6 +137,10 @@ class PowerOffVm(ChangeBase):
                 undo=(command("govc", "vm.power", "-on", name),),
             ),
         )
+
+    def disturbs(self, reach: Reach) -> Iterable[Disturbed]:
+        if self.vm.moid is not None and self.vm.moid not in reach.own:
+            yield reach.thing("vm", self.vm.name, self.vm.moid, Experience.POWERED_OFF)
 
     def privileges(self, at: Places) -> Iterator[Needed]:
         yield Needed(privileges.POWER_OFF, at.vm(self.vm))

@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 
 from vgpu_cfg.changes.change import Change
-from vgpu_cfg.changes.disturbance import disturbed_by
 from vgpu_cfg.changes.disturbed import Disturbed
 from vgpu_cfg.changes.plan import Plan
+from vgpu_cfg.changes.reach import Reach
 from vgpu_cfg.model.approvals import Approval
 from vgpu_cfg.model.observed.inventory import Inventory
+
+
+def disturbed_by(change: Change, observed: Inventory, own: Collection[str]) -> tuple[Disturbed, ...]:
+    """List what a change disturbs; `own` are the moids of the plan's VMs."""
+    return tuple(change.disturbs(Reach(change.id, observed, own)))
 
 
 def all_disturbed(

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Literal
 
 from vgpu_cfg.changes import privileges
 from vgpu_cfg.changes.by_hand import Part
 from vgpu_cfg.changes.commands import command
+from vgpu_cfg.changes.disturbed import Disturbed
 from vgpu_cfg.changes.host_base import HostChangeBase, setting_rows
 from vgpu_cfg.changes.need import Needed
 from vgpu_cfg.changes.places import Places
+from vgpu_cfg.changes.reach import Reach
 from vgpu_cfg.changes.tables import Tables
 from vgpu_cfg.changes.values import Placement, Row, SettingTarget, plain
 from vgpu_cfg.model.frozen import Frozen
@@ -54,6 +56,9 @@ class RestartService(HostChangeBase):
             ),
         )
 
+    def disturbs(self, reach: Reach) -> Iterable[Disturbed]:
+        return ()
+
     def privileges(self, at: Places) -> Iterator[Needed]:
         yield Needed(privileges.HOST_SERVICES, self.host.moid)
 
@@ -64,6 +69,9 @@ class _Restart(HostChangeBase):
     @property
     def sign(self) -> str:
         return " "
+
+    def disturbs(self, reach: Reach) -> Iterable[Disturbed]:
+        return ()
 
     def privileges(self, at: Places) -> Iterator[Needed]:
         yield Needed(privileges.MAINTENANCE, self.host.moid)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Literal
 
 from vgpu_cfg.changes import privileges
 from vgpu_cfg.changes.base import ChangeBase
 from vgpu_cfg.changes.by_hand import Part
 from vgpu_cfg.changes.commands import command
+from vgpu_cfg.changes.disturbed import Disturbed
 from vgpu_cfg.changes.edits import set_to
 from vgpu_cfg.changes.need import Needed
 from vgpu_cfg.changes.places import Places
+from vgpu_cfg.changes.reach import Reach
 from vgpu_cfg.changes.tables import Tables
 from vgpu_cfg.changes.values import Placement, Row, wire_text
 
@@ -46,6 +48,9 @@ class SetVCenterOption(ChangeBase):
                 rows=tuple((edit.key, edit.before or "", edit.after or "") for edit in self.edits),
             ),
         )
+
+    def disturbs(self, reach: Reach) -> Iterable[Disturbed]:
+        return reach.option("vcenter", reach.observed.vcenter.address, None, reach.observed.vms)
 
     def privileges(self, at: Places) -> Iterator[Needed]:
         return at.at_root(privileges.VCENTER_OPTION)

@@ -13,7 +13,7 @@ from functools import partial
 from typing import TypeVar
 
 from vgpu_cfg.changes.change import StageGuest
-from vgpu_cfg.changes.guest_work import ended_in, ended_text
+from vgpu_cfg.changes.guest import ended_text
 from vgpu_cfg.changes.reckoning import how_to_approve
 from vgpu_cfg.changes.vm_spec import VmSpec
 from vgpu_cfg.errors import (
@@ -176,7 +176,7 @@ class _Staging:
 
         Raises HeldBack. A guest that does not tell counts as one at work.
         """
-        ended = ended_in(self._change, self.vm)
+        ended = self._change.ended_in(self.vm)
         approved = {*self._options.allow, *self._run.plan.desired.allow}
         if not ended or Approval.TRAINING in approved:
             return
