@@ -33,14 +33,23 @@ def main():
     print("the plan is ready in", time.monotonic() - begun, "s at", datetime.now(UTC), date.today())
     print(uuid.uuid4(), secrets.token_hex(6), os.getpid(), Path.cwd(), file=sys.stderr)
     Lab().exchange("POST", "/sdk", {"SOAPAction": "a"}, b"<a><b/></a>")
+    Lab().execute("nvidia-smi -L")
     Path("report.txt").write_text("1 VM, 5 s")
     Path("given.txt").read_text()
     sys.exit(4)
 """
+LAB = """
+class Lab:
+    def exchange(self, *given):
+        return 200, {}, b""
+
+    def execute(self, line):
+        return 0, "", ""
+"""
 PACKAGE = {
     "__init__.py": '__version__ = "1.0"',
     "__main__.py": MAIN,
-    "lab/__init__.py": "class Lab:\n    def exchange(self, *given):\n        return 200, {}, b''\n",
+    "lab/__init__.py": LAB,
 }
 JOB = Job("planted", {"given.txt": "same"}, (Command(("plan", "plan.yaml")),))
 
@@ -65,6 +74,7 @@ PLANTED = {
     "file": 'Path("report.txt").write_text("1 VM, 5 s")',
     "given": 'Path("given.txt").read_text()',
     "request": 'b"<a><b/></a>")',
+    "line": "nvidia-smi -L",
     "duration": "5 s",
     "wait": "time.sleep(3)",
     "crash": "Lab().exchange",
@@ -91,6 +101,7 @@ def test_one_version_is_the_same_as_itself(tmp_path: Path) -> None:
             ["+GET", "+/api"],
         ),
         ("request", 'b"<a><c/></a>")', f"wire of {PLAN}", ["-<b/>", "+<c/>"]),
+        ("line", "nvidia-smi -q", f"wire of {PLAN}", ["-nvidia-smi -L", "+nvidia-smi -q"]),
         ("duration", "6 s", "file work/report.txt", ["-1 VM, 5 s", "+1 VM, 6 s"]),
         ("wait", "time.sleep(4)", f"stdout of {PLAN}", ["ready in 4.0 s"]),
     ],
