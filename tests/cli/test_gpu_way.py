@@ -45,6 +45,7 @@ BESIDE = {
     "Fit": "the answer to the need: indices and addresses",
     "Edit": _SHOWN,
     "Placement": _SHOWN,
+    "OwnerMark": "whose a GPU is, once it is there",
     "VmRow": _SHOWN,
     "_Row": _SHOWN,
 }

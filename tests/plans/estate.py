@@ -53,6 +53,7 @@ from vgpu_cfg.model.observed.vm import (
     VmOrigin,
 )
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode
+from vgpu_cfg.planning.estate.devices import all_devices
 
 GIB = 1024
 READ_AT = datetime(2026, 11, 20, 21, 4, 11, tzinfo=UTC)
@@ -486,7 +487,9 @@ def _vm(name: str, row: Row, hosts: Row, folders: Sequence[Folder]) -> Vm:
     if mark is True:
         mark = f"demo/{row.get('name', name)}"
     disks = _disks(name, row)
-    owner = _mark(name, mark, row.get("marked") or {}, disks) if mark else None
+    owner = _mark(name, mark, row, disks) if mark else None
+    if others := row.get("others"):
+        row = {**row, **{key: [*(row.get(key) or ()), *added] for key, added in others.items()}}
     if owner is not None and "marked" in row:
         row = {**row, "extra_config": {**owner.pairs, **(row.get("extra_config") or {})}}
     return Vm(
@@ -527,11 +530,18 @@ def _disks(name: str, row: Row) -> tuple[VirtualDisk, ...]:
     return tuple(made)
 
 
-def _mark(name: str, names: str, more: Row, disks: Sequence[VirtualDisk]) -> OwnerMark:
-    """Return a mark; `more` says `id` (null: of version 0.1.0), `for` which VM, `by`, `at`, `imported`.
+def _mark(name: str, names: str, row: Row, disks: tuple[VirtualDisk, ...]) -> OwnerMark:
+    """Return a mark; `marked` says `id` (null: of version 0.1.0), `for` which VM, `by`, `at`, `imported`.
 
-    It holds the plan's own of the disks, but for `disks: null`, as of the release before.
+    It holds the plan's own of the disks, NICs and GPUs, but for `disks: null` and `devices: null`, as of the
+    release before; with `devices: counted` it counts NICs, as that of a clone does.
     """
+    more = row.get("marked") or {}
+    devices = all_devices(_detail(row, disks)) if more.get("devices", True) else {}
+    if "nics" in more:
+        devices |= {"nics": tuple(more["nics"])}
+    if more.get("devices") == "counted":
+        devices |= {"nics": (), "new_nics": len(devices["nics"])}
     plan, _, vm = names.partition("/")
     plan_id = more.get("id", PLAN_ID if plan == "demo" else OTHER_ID)
     if plan_id is None:
@@ -548,6 +558,7 @@ def _mark(name: str, names: str, more: Row, disks: Sequence[VirtualDisk]) -> Own
         disks=tuple(disk.uuid for disk in disks if disk.uuid.startswith("disk-"))
         if more.get("disks", True)
         else None,
+        **devices,
     )
 
 

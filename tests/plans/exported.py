@@ -15,6 +15,7 @@ from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.plan_loading import load_plan
+from vgpu_cfg.planning.estate.devices import recorded_others
 from vgpu_cfg.planning.estate.disks import OwnedDisks, exported_disks
 from vgpu_cfg.planning.exporting.export import Asked, export
 from vgpu_cfg.planning.exporting.selection import Choice
@@ -83,11 +84,12 @@ def without(observed: Inventory, vms: list[Vm]) -> Inventory:
 def shown(vm: Vm, observed: Inventory) -> Mapping[str, Any]:
     """Return what a VM shows of all that a plan file can state; keys, slots and order mean nothing.
 
-    Of disks it shows the plan's own: a plan file lists no others.
+    Of disks and devices it shows the plan's own: a plan file lists no others.
     """
     detail = vm.detail
     assert detail is not None
     disks = exported_disks(vm) or OwnedDisks(own=detail.disks)
+    detail = detail.without_devices({one.key for one in recorded_others(vm)})
     host = observed.host_by_moid[vm.host_moid or ""]
     cluster = observed.cluster_by_moid.get(host.cluster_moid or host.compute_moid)
     kinds = {controller.key: controller.kind for controller in detail.controllers}

@@ -70,6 +70,7 @@ _ORDINARY_EDITS: Mapping[type, Mapping[str, str]] = {
         "pciPassthru.64bitMMIOSizeGB": r"-> .*\*",
         "owner_mark": r"-> demo\*",
     },
+    ReconfigureVm: {"owner_mark": r"-> demo\* \(with its NICs and GPUs\)"},
     PowerOnVm: {"power": r"off -> on\*?"},
     PowerOffVm: {"power": "on -> off, for the changes"},
     StageGuest: {

@@ -86,6 +86,7 @@ from vgpu_cfg.model.observed.vm import (
     VmDetail,
 )
 from vgpu_cfg.model.reservations import KeptReservation
+from vgpu_cfg.planning.estate.devices import made_by
 
 NEW_GROUP = 1000
 """Added to the key of a device group while a spec is carried out."""
@@ -349,7 +350,7 @@ class _World:
         moid = f"vm-new-{change.vm.name}"
         assert moid not in self.vms
         self.made[change.vm.name] = moid
-        extra = change.spec.extra_config
+        mark = self._mark(change.spec.extra_config, f"uuid-of-{moid}", is_imported=False)
         self.vms[moid] = Vm(
             moid=moid,
             name=change.vm.name,
@@ -357,7 +358,7 @@ class _World:
             folder_moid=change.location.folder_moid,
             host_moid=change.location.host_moid,
             instance_uuid=f"uuid-of-{moid}",
-            mark=self._mark(extra, f"uuid-of-{moid}", is_imported=False),
+            mark=mark and mark.model_copy(update=made_by(base, change.spec.devices)),
             detail=base.model_copy(
                 update={
                     "datastore_moids": (change.location.datastore_moid,),
@@ -412,9 +413,8 @@ class _World:
             detail = detail.model_copy(update={"memory_reservation_mib": detail.memory_mib})
         if "vgpu_cfg.plan" in spec.extra_config:
             mark = self._mark(kept, vm.instance_uuid, is_imported=is_imported)
-            asked = OwnerMark.parse(spec.extra_config["vgpu_cfg.plan"], "").disks
-            known = asked if asked is not None or vm.mark is None else vm.mark.disks
-            vm = vm.model_copy(update={"mark": mark and mark.model_copy(update={"disks": known})})
+            asked = OwnerMark.parse(spec.extra_config["vgpu_cfg.plan"], "")
+            vm = vm.model_copy(update={"mark": mark and mark.naming(asked, vm.mark)})
         before = {disk.key for disk in vm.detail.disks} if vm.detail is not None else set()
         self._set_detail(
             vm.model_copy(update={"detail": detail}),

@@ -40,6 +40,15 @@ ANY_FILE_CHANGES = {
         ),
         "an exported file names no time, so what the plan reserved is given back",
     ),
+    **dict.fromkeys(
+        (
+            "a-nic-of-others-beside-one-that-is-counted",
+            "mark-without-devices",
+            "mark-without-devices-and-another-profile",
+            "mark-without-devices-and-more-than-the-plan-file-asks-for",
+        ),
+        "the plan's own devices are yet to be recorded",
+    ),
 }
 """Cases in which the next plan of any file has something to do, and what."""
 NOT_TODAY = frozenset({Code.HOST_CORDONED, Code.GPU_CORDONED})

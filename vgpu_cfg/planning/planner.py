@@ -270,11 +270,11 @@ class _Planning:
                 resolved.held_boards = tuple(self._held_boards(resolved))
 
     def _held_boards(self, resolved: ResolvedVm) -> Iterator[Board]:
-        """Yield the boards behind a running VM's GPUs, as far as they can be told."""
-        for device in resolved.base.vgpus:
+        """Yield the boards behind a running VM's GPUs that are the plan's, as far as they can be told."""
+        for device in resolved.own.vgpus:
             yield from (entry.board for entry in self.catalog.by_profile(device.profile)[:1])
         devices = {pci.pci_id: pci for pci in resolved.host.pci_devices} if resolved.host else {}
-        for passed in resolved.base.passthrough_gpus:
+        for passed in resolved.own.passthrough_gpus:
             pci = devices.get(passed.pci_id or passed.assigned_id or "")
             if pci is not None:
                 board = self.reader.board_of(pci)

@@ -13,7 +13,9 @@ from vgpu_cfg.model.observed.inventory import Connection, Host, Inventory
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.plan_file import GpuEntry
 from vgpu_cfg.model.vgpu import Sharing, VgpuProfile
+from vgpu_cfg.planning.estate.devices import as_detail, recorded_others
 from vgpu_cfg.planning.estate.own import own_vms
+from vgpu_cfg.planning.vms.lookup.gpu_match import own_gpus
 from vgpu_cfg.verification.views import GuestView, HostView, WantedVm
 
 
@@ -88,6 +90,7 @@ def _guest_view(vm: DesiredVm, spec: GuestSpec | None, seen: Vm | None, observed
     host = observed.host_by_moid.get(seen.host_moid or "") if seen is not None else None
     vgpus = [gpu for gpu in vm.gpus if gpu.kind == "vgpu"]
     held = seen.detail.vgpus if seen is not None and seen.detail is not None else ()
+    others = own_gpus(as_detail(recorded_others(seen))) if seen is not None else ()
     return GuestView(
         name=vm.name,
         spec=spec if spec is not None else GuestSpec(plan="", vm=vm.name),
@@ -97,7 +100,7 @@ def _guest_view(vm: DesiredVm, spec: GuestSpec | None, seen: Vm | None, observed
         powered_on=seen is not None and seen.is_on,
         gpus=len(vm.gpus),
         vgpus=len(vgpus),
-        wanted=tuple(_names_of(gpu, host) for gpu in vm.gpus),
+        wanted=tuple(_names_of(gpu, host) for gpu in (*vm.gpus, *others)),
         peers=sum(gpu.nvlink is not None for gpu in vgpus),
         gpudirect=any(nic.rdma == "gpudirect" for nic in vm.nics),
         profiles=tuple(device.profile for device in held),

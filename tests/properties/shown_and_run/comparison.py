@@ -90,7 +90,7 @@ def faults_of(run: Run, *, of_vms: bool, used: set[Exemption] | None = None) -> 
 
 
 def _key(told: Told) -> Key:
-    return told.method, told.on, _plain_path(told.path), told.value
+    return told.method, told.on, _plain_path(told.path), _as_told(told.path, told.value)
 
 
 def _plain_path(path: str) -> str:
@@ -117,7 +117,8 @@ def _named(sent: Sent, run: Run) -> tuple[str, str]:
 def _as_told(path: str, value: str) -> str:
     """Return a value without what a run adds that no plan can know: an owner mark tells the plan's name.
 
-    Behind it stand the plan's id, the instance UUID of a VM that was just made, the account and the time.
+    Behind it stand the plan's id, the instance UUID of a VM that was just made, the account and the time; of
+    a new VM also what devices its clone makes.
     """
     return value.partition(" ")[0] if path == f"extraConfig[{MARK_PLAN_KEY}]" else value
 

@@ -6,13 +6,13 @@ request carries those names.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime
 
 from vgpu_cfg.changes.change import MarkVm
 from vgpu_cfg.changes.vm_spec import GrowDisk, NewDisk, VmSpec
 from vgpu_cfg.execution.run.session import RunSession
-from vgpu_cfg.model.observed.vm import MARK_PLAN_KEY, MARK_VM_KEY, OwnerMark, VirtualDisk, Vm
+from vgpu_cfg.model.observed.vm import MARK_PLAN_KEY, MARK_VM_KEY, OwnerMark, Vm, VmDetail
+from vgpu_cfg.planning.estate.devices import made_by
 from vgpu_cfg.planning.vms.settings.kept_keys import kept_keys
 
 
@@ -28,19 +28,21 @@ def marked_new(
     instance_uuid: str,
     at: datetime,
     session: RunSession,
-    disks: Sequence[VirtualDisk],
+    template: VmDetail,
 ) -> VmSpec:
     """Return a request with its owner mark complete: of a VM that is made, and gets this instance UUID.
 
-    `disks` are its template's; their copies, and the disks that the request adds, are the plan's.
+    The copies of its template's devices, and those that the request adds, are the plan's.
     """
     if not is_marking(spec):
         return spec
     mark = _mark(name, instance_uuid, session.user, at, session)
     grown = {device.key: device.size_mib for device in spec.devices if isinstance(device, GrowDisk)}
-    sizes = [grown.get(disk.key, disk.capacity_mib) for disk in disks]
+    sizes = [grown.get(disk.key, disk.capacity_mib) for disk in template.disks]
     sizes += [device.size_mib for device in spec.devices if isinstance(device, NewDisk)]
-    return _with(spec, mark.model_copy(update={"new_disks": tuple(sizes)}))
+    asked = OwnerMark.parse(spec.extra_config[MARK_PLAN_KEY], "")
+    made = made_by(template, spec.devices) if asked.pci is None else {}
+    return _with(spec, mark.naming(asked, None).model_copy(update={"new_disks": tuple(sizes), **made}))
 
 
 def marked_again(spec: VmSpec, vm: Vm, session: RunSession) -> VmSpec:
@@ -68,8 +70,7 @@ def _mark_again(spec: VmSpec, vm: Vm, session: RunSession) -> OwnerMark:
         made_by, made_at = before.made_by, before.made_at
     mark = _mark(spec.extra_config[MARK_VM_KEY], vm.instance_uuid, made_by, made_at, session)
     asked = OwnerMark.parse(spec.extra_config[MARK_PLAN_KEY], "")
-    told = asked if asked.disks is not None or asked.new_disks or before is None else before
-    mark = mark.model_copy(update={"disks": told.disks, "new_disks": told.new_disks})
+    mark = mark.naming(asked, before)
     if before is None:
         return mark
     return mark.model_copy(update={"is_imported": before.is_imported, "keys": mark.keys or before.keys})

@@ -43,7 +43,7 @@ def create_vm(change: CreateVm, session: RunSession, seed: Mapping[str, str]) ->
         before = session.template_detail(change.source.template.moid)
     made = session.find_asked_for(name)
     uuid, begun = session.asked.get(name) or (session.make_id(), session.clock.now())
-    spec = marked_new(change.spec, name, uuid, begun, session, before.disks)
+    spec = marked_new(change.spec, name, uuid, begun, session, before)
     if made is None:
         request = change.model_copy(update={"spec": _with_settings(spec, seed)})
         session.asked[name] = uuid, begun
@@ -60,7 +60,7 @@ def create_vm(change: CreateVm, session: RunSession, seed: Mapping[str, str]) ->
         )
     if vm.instance_uuid.lower() != uuid:
         # The server gave another one: the mark is mended with whatever else is missing.
-        spec = marked_new(change.spec, name, vm.instance_uuid, begun, session, before.disks)
+        spec = marked_new(change.spec, name, vm.instance_uuid, begun, session, before)
         missing = missing_from(vm, spec, before)
     version = missing.settings.get("hardware_version")
     if version is not None:

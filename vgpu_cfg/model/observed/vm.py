@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
 from urllib.parse import quote, unquote
@@ -55,7 +56,9 @@ class OwnerMark(Frozen):
     that nobody has allowed to delete it since. `keys` are those that the plan file stated of it when it was
     marked. `disks` are the UUIDs of the disks that are the plan's, None if none were recorded yet;
     `new_disks` are the sizes, in MiB, of those that the request makes which writes the mark: they have no
-    UUIDs before.
+    UUIDs before. `nics` are the MACs of the plan's virtual NICs, None as above; `new_nics` counts those whose
+    MACs the request does not know, and `other_nics` are the MACs of those that others had added by then.
+    `pci` are the plan's vGPUs and passed-through functions in words (`planning.estate.devices`).
     A mark of version 0.1.0 has the two names and nothing else.
     """
 
@@ -69,6 +72,10 @@ class OwnerMark(Frozen):
     keys: tuple[str, ...] = ()
     disks: tuple[str, ...] | None = None
     new_disks: tuple[int, ...] = ()
+    nics: tuple[str, ...] | None = None
+    new_nics: int = 0
+    other_nics: tuple[str, ...] = ()
+    pci: tuple[str, ...] | None = None
 
     @property
     def pairs(self) -> dict[str, str]:
@@ -79,17 +86,31 @@ class OwnerMark(Frozen):
     def text(self) -> str:
         """What `vgpu_cfg.plan` holds. The account stands last: it may hold blanks."""
         if not self.id:
-            return f"{self.plan}{self._disk_word}"
+            return f"{self.plan}{self._words}"
         at = "" if self.made_at is None else f" at={self.made_at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
         imported = " imported=yes" if self.is_imported else ""
         keys = f" keys={','.join(quote(key, safe=_PLAIN) for key in self.keys)}" if self.keys else ""
         by = f" by={self.made_by}" if self.made_by else ""
-        return f"{self.plan} id={self.id} uuid={self.instance_uuid}{at}{imported}{keys}{self._disk_word}{by}"
+        return f"{self.plan} id={self.id} uuid={self.instance_uuid}{at}{imported}{keys}{self._words}{by}"
 
     @property
-    def _disk_word(self) -> str:
-        words = (*(self.disks or ()), *(f"+{size}" for size in self.new_disks))
-        return f" disks={','.join(words) or '-'}" if words or self.disks is not None else ""
+    def _words(self) -> str:
+        """The words of the devices that are the plan's, one for each kind that is recorded."""
+        disks = (*(self.disks or ()), *(f"+{size}" for size in self.new_disks))
+        nics = [mac.replace(":", "") for mac in (*(self.nics or ()), *self.other_nics)]
+        own = len(self.nics or ())
+        count = (f"+{self.new_nics}",) if self.new_nics else ()
+        words = {
+            "disks": disks if disks or self.disks is not None else None,
+            "nics": (*nics[:own], *count, *(f"-{mac}" for mac in nics[own:])) if self.has_nics else None,
+            "pci": None if self.pci is None else _counted_words(self.pci),
+        }
+        return "".join(f" {key}={','.join(told) or '-'}" for key, told in words.items() if told is not None)
+
+    @property
+    def has_nics(self) -> bool:
+        """Whether it says which virtual NICs are the plan's."""
+        return self.nics is not None or self.new_nics > 0
 
     @classmethod
     def parse(cls, text: str, vm: str) -> OwnerMark:
@@ -102,20 +123,42 @@ class OwnerMark(Frozen):
         disks = tuple(word.lower() for word in told if word[0] not in "+-")
         new = tuple(int(word[1:]) for word in told if word[0] == "+" and word[1:].isdecimal())
         recorded = disks if disks or told == ["-"] else None
-        if not (is_id(plan_id) and instance_uuid):
-            return cls(plan=plan, vm=vm, disks=recorded, new_disks=new)
-        return cls(
+        nics = words.get("nics", "").split(",")
+        pci = words.get("pci")
+        mark = cls(
             plan=plan,
             vm=vm,
-            id=plan_id.lower(),
-            instance_uuid=instance_uuid.lower(),
-            made_by=made_by.strip(),
-            made_at=moment_of(words.get("at", "")),
-            is_imported="imported" in words,
-            keys=tuple(unquote(key) for key in words.get("keys", "").split(",") if key),
             disks=recorded,
             new_disks=new,
+            nics=tuple(_colons(word) for word in nics if _MAC.fullmatch(word)) if "nics" in words else None,
+            new_nics=sum(int(word) for word in nics if _COUNT.fullmatch(word)),
+            other_nics=tuple(_colons(word[1:]) for word in nics if _MAC_OF_OTHERS.fullmatch(word)),
+            pci=None if pci is None else _each_word(pci),
         )
+        if not (is_id(plan_id) and instance_uuid):
+            return mark
+        return mark.model_copy(
+            update={
+                "id": plan_id.lower(),
+                "instance_uuid": instance_uuid.lower(),
+                "made_by": made_by.strip(),
+                "made_at": moment_of(words.get("at", "")),
+                "is_imported": "imported" in words,
+                "keys": tuple(unquote(key) for key in words.get("keys", "").split(",") if key),
+            }
+        )
+
+    def naming(self, asked: OwnerMark, before: OwnerMark | None) -> OwnerMark:
+        """Return it with the devices that `asked` names, and those of `before` of kinds that it does not."""
+        kinds = (("disks", "new_disks"), ("nics", "new_nics", "other_nics"), ("pci",))
+        told: dict[str, object] = {}
+        for keys in kinds:
+            is_told = (
+                any(getattr(asked, key) not in (None, 0, ()) for key in keys) or getattr(asked, keys[0]) == ()
+            )
+            source = asked if is_told or before is None else before
+            told |= {key: getattr(source, key) for key in keys}
+        return self.model_copy(update=told)
 
     def is_named(self, plan: PlanIdentity) -> bool:
         """Whether it names a plan: by its id, or by its name where it holds no id."""
@@ -124,6 +167,31 @@ class OwnerMark(Frozen):
 
 _PLAIN = ".:_-"
 """What stands in a mark's keys as it is, beside letters and digits."""
+
+_MAC = re.compile(r"[0-9a-f]{12}", re.IGNORECASE)
+_MAC_OF_OTHERS = re.compile(rf"-{_MAC.pattern}", re.IGNORECASE)
+_COUNT = re.compile(r"\+\d{1,2}")
+_TIMES = re.compile(r"(\d{1,3})\*")
+
+
+def _colons(digits: str) -> str:
+    return ":".join(re.findall("..", digits.lower()))
+
+
+def _counted_words(words: Iterable[str]) -> tuple[str, ...]:
+    """Write equal words once, with their count: an extraConfig value is not to grow long."""
+    counts = Counter(quote(word, safe=f"{_PLAIN}/@") for word in words)
+    return tuple(f"{count}*{word}" if count > 1 else word for word, count in sorted(counts.items()))
+
+
+def _each_word(text: str) -> tuple[str, ...]:
+    """Read counted words back."""
+    found: list[str] = []
+    for word in text.split(","):
+        times = _TIMES.match(word)
+        name = unquote(word[times.end() :] if times else word)
+        found += [name] * (int(times[1]) if times else 1) if name not in ("", "-") else []
+    return tuple(found)
 
 
 class VgpuDevice(Frozen):
@@ -329,7 +397,7 @@ class VmDetail(Frozen):
         sizes = Counter(device.group_key for device in self.vgpus)
         return tuple(key for key in sorted(self.device_groups) if sizes[key] < 2 or self.other_members(key))
 
-    def without_groups(self, keys: Collection[int]) -> VmDetail:
+    def without_groups(self, keys: Collection[int | None]) -> VmDetail:
         """Return it as if these device groups, with all their members, were gone."""
         return self.model_copy(
             update={
@@ -338,6 +406,18 @@ class VmDetail(Frozen):
                 "passthrough": tuple(one for one in self.passthrough if one.group_key not in keys),
                 "dvx": tuple(one for one in self.dvx if one.group_key not in keys),
                 "nics": tuple(one for one in self.nics if one.group_key not in keys),
+            }
+        )
+
+    def without_devices(self, keys: Collection[int]) -> VmDetail:
+        """Return it as if these vGPUs, functions and NICs were gone, and their device groups."""
+        members: list[VgpuDevice | PassthroughDevice] = [*self.vgpus, *self.passthrough]
+        detail = self.without_groups({one.group_key for one in members if one.key in keys} - {None})
+        return detail.model_copy(
+            update={
+                "vgpus": tuple(one for one in detail.vgpus if one.key not in keys),
+                "passthrough": tuple(one for one in detail.passthrough if one.key not in keys),
+                "nics": tuple(one for one in detail.nics if one.key not in keys),
             }
         )
 

@@ -18,6 +18,7 @@ from vgpu_cfg.model.desired import DesiredNic, DesiredPlan, DesiredVm
 from vgpu_cfg.model.guests.addresses import ADDRESSES_KEY, parse_addresses
 from vgpu_cfg.model.observed.inventory import Host, Inventory
 from vgpu_cfg.model.observed.vm import VirtualNic, Vm
+from vgpu_cfg.planning.estate.devices import recorded_others
 from vgpu_cfg.planning.estate.site import find_named
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
@@ -110,14 +111,19 @@ class NicIdentities:
             self.default_macs[vm.name, index] = mac
 
     def _own_nics(self, vm: DesiredVm) -> dict[int, VirtualNic]:
-        """Match a VM's virtual NICs with those that it has: by network first, then in their order."""
+        """Match a VM's virtual NICs with those that it has: by network first, then in their order.
+
+        Those that are not the plan's come last, and by network only: the plan file takes them over.
+        """
         own = self._existing.get(vm.name)
         if own is None or own.detail is None:
             return {}
-        left = list(own.detail.nics)
+        others = {one.key for one in recorded_others(own)}
+        left = [nic for nic in own.detail.nics if nic.key not in others]
+        foreign = [nic for nic in own.detail.nics if nic.key in others]
         found: dict[int, VirtualNic] = {}
         virtual = [(index, nic) for index, nic in enumerate(vm.nics) if _is_virtual(nic)]
-        for needs_network in (True, False):
+        for needs_network, among in ((True, left), (False, left), (True, foreign)):
             for index, nic in virtual:
                 if index in found:
                     continue
@@ -125,13 +131,13 @@ class NicIdentities:
                 match = next(
                     (
                         one
-                        for one in left
+                        for one in among
                         if one.kind.casefold() == _kind(nic) and (one.network in keys or not needs_network)
                     ),
                     None,
                 )
                 if match is not None:
-                    left.remove(match)
+                    among.remove(match)
                     found[index] = match
         return found
 

@@ -8,6 +8,7 @@ from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.identity import PlanIdentity
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import OwnerMark, Vm
+from vgpu_cfg.planning.estate.devices import all_devices
 from vgpu_cfg.planning.estate.disks import as_imported_disks
 from vgpu_cfg.planning.estate.naming import as_named
 from vgpu_cfg.planning.estate.ownership import assess_ownership
@@ -41,10 +42,11 @@ def _with_mark(vm: Vm, plan: PlanIdentity) -> Vm:
     uuid = vm.instance_uuid.lower()
     disks = as_imported_disks(vm)
     record = disks.to_record if disks is not None else None
-    mark = OwnerMark(
-        plan=plan.name, vm=vm.name, id=plan.id, instance_uuid=uuid, is_imported=True, disks=record
-    )
     detail = vm.detail
+    held = all_devices(detail) if detail is not None else {}
+    mark = OwnerMark(
+        plan=plan.name, vm=vm.name, id=plan.id, instance_uuid=uuid, is_imported=True, disks=record, **held
+    )
     if detail is not None:
         detail = detail.model_copy(update={"extra_config": {**detail.extra_config, **mark.pairs}})
     return vm.model_copy(update={"mark": mark, "detail": detail})

@@ -10,6 +10,7 @@ from vgpu_cfg.model.observed.home import HOME_ATTRIBUTE
 from vgpu_cfg.model.observed.inventory import Host
 from vgpu_cfg.model.observed.vm import PowerState, Vm, VmDetail
 from vgpu_cfg.model.plan_file.vm_options import VmOptions
+from vgpu_cfg.planning.estate.devices import device_text, recorded_others
 from vgpu_cfg.planning.estate.disks import exported_disks
 from vgpu_cfg.planning.exporting.devices import Said, disks_of, gpus_of, nics_of
 from vgpu_cfg.planning.exporting.names import Names
@@ -62,9 +63,12 @@ def vm_keys(vm: Vm, names: Names, devices: DeviceNames, template: VmDetail | Non
     keys = found.keys
     _say_where(vm, host, names, keys)
     place: dict[str, Any] = {}
+    others = recorded_others(vm)
+    own = detail.without_devices({one.key for one in others})
+    found.left_out += [f"{device_text(one, names.networks)}, which is not the plan's" for one in others]
     for key, said in (
-        ("gpus", gpus_of(detail, devices)),
-        ("nics", nics_of(detail, names.networks, names.shared_macs)),
+        ("gpus", gpus_of(own, devices)),
+        ("nics", nics_of(own, names.networks, names.shared_macs)),
         ("disks", disks_of(detail, template, exported_disks(vm))),
     ):
         _take(keys, key, said, found)

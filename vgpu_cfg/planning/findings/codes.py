@@ -176,6 +176,7 @@ class Code(StrEnum):
     DISK_IN_SNAPSHOT = "VG270", "a disk of others cannot be saved from a deletion", _E, _V
     DISK_UNCLEAR = "VG271", "it is not known which disk of a VM is the plan's", _W, _V
     DISK_NOT_TO_DELETE = "VG272", "`--delete` names a disk that would not be deleted with its VM", _E, _V
+    DEVICES_OF_OTHERS = "VG273", "a VM has NICs or GPUs that the plan did not make", _W, _V
 
     HOST_MEMORY = "VG301", "the host cannot reserve that much memory", _E, _R
     NUMA_TOO_SMALL = "VG302", "the VM is larger than a NUMA node", _E, _R

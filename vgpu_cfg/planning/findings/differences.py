@@ -17,10 +17,11 @@ DIFFERENCES_OF_VMS = frozenset(
         Code.NOT_MADE_ANEW,
         Code.ORPHAN_ELSEWHERE,
         Code.NAME_TAKEN,
+        Code.DEVICES_OF_OTHERS,
     }
 )
 """A VM is elsewhere than the plan file says or cannot have its name, is not as one made now, cannot be made
-anew, or left the file."""
+anew, left the file, or has devices that it does not ask for."""
 
 DIFFERENCES_OF_HOSTS = frozenset({Code.HOST_SILENT, Code.OTHERS_MAINTENANCE, Code.HOST_LOST})
 """A host does not answer, or others work on it: what is asked of it and of VMs there is not brought about."""

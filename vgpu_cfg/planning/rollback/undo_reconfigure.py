@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from vgpu_cfg.changes.change import Change, ReconfigureVm
 from vgpu_cfg.changes.values import Edit, Subject, VmRef
@@ -26,6 +26,7 @@ from vgpu_cfg.changes.vm_spec import (
 from vgpu_cfg.model.observed.inventory import Network
 from vgpu_cfg.model.observed.vm import PassthroughDevice, VgpuDevice, VirtualNic, Vm, VmDetail
 from vgpu_cfg.planning.capacity.nic_functions import SRIOV
+from vgpu_cfg.planning.estate.devices import recorded_others
 from vgpu_cfg.planning.rollback.run import FailedRun
 from vgpu_cfg.planning.vms.devices.gpu_devices import has_uvm
 from vgpu_cfg.planning.vms.devices.storage_policies import disk_edit, home_edit
@@ -56,7 +57,7 @@ def reconfigured_back(change: ReconfigureVm, before: Vm, now: Vm, run: FailedRun
     edits = [
         *_settings(change, found),
         *_pairs(change, before, found),
-        *_devices(change, was, found, run),
+        *_devices(change, was, now, run),
         *_home_policy_back(change, was, found, run),
     ]
     if not edits:
@@ -98,10 +99,11 @@ def _pairs(change: ReconfigureVm, before: Vm, found: VmDetail) -> Iterator[VmEdi
             yield pair_edit(key, here, text)
 
 
-def _devices(change: ReconfigureVm, was: VmDetail, found: VmDetail, run: FailedRun) -> Iterator[VmEdit]:
-    """Yield what takes new devices away and gives back those that went."""
+def _devices(change: ReconfigureVm, was: VmDetail, now: Vm, run: FailedRun) -> Iterator[VmEdit]:
+    """Yield what takes new devices away, without those that others added, and gives back those that went."""
+    found = now.detail or VmDetail()
     if any(isinstance(one, _IS_NEW | NewDisk) for one in change.spec.devices):
-        yield from _removals(was, found)
+        yield from _removals(was, found, {one.key for one in recorded_others(now)})
     for device in change.spec.devices:
         match device:
             case EditNic():
@@ -161,11 +163,11 @@ def _policy_name(policy_id: str | None, run: FailedRun) -> str | None:
     return policy_id or None if found is None else found.name
 
 
-def _removals(was: VmDetail, found: VmDetail) -> Iterator[VmEdit]:
-    """Yield the removal of every GPU, NIC and TPM that was not there before."""
+def _removals(was: VmDetail, found: VmDetail, others: Collection[int]) -> Iterator[VmEdit]:
+    """Yield the removal of every GPU, NIC and TPM that was not there before; `others` are not the plan's."""
     known = _by_key(was)
     for key, device in _by_key(found).items():
-        if not _is_same(known.get(key), device):
+        if key not in others and not _is_same(known.get(key), device):
             words = _words(device)
             yield device_edit(_topic(device), Edit(key=_noun(device), before=words), [_removal(key, words)])
     if found.tpm_key is not None and was.tpm_key is None:

@@ -14,6 +14,7 @@ from vgpu_cfg.changes.values import Edit
 from vgpu_cfg.changes.vm_spec import NewDisk, NewTpm, RemoveDevice, VmSpec
 from vgpu_cfg.model.observed.vm import OwnerMark, SettingValue
 from vgpu_cfg.model.wording import listed
+from vgpu_cfg.planning.estate.devices import made_by
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.vms.devices.gpu_devices import compare_gpus
@@ -75,7 +76,7 @@ class Needs:
             vm,
             asked,
             settings=tuple(_setting_edits(asked, vm)),
-            gpus=tuple(compare_gpus(vm.gpus, vm.base, vm.gpu_notes, vm.device_groups)) if manages else (),
+            gpus=tuple(compare_gpus(vm.gpus, vm.own, vm.gpu_notes, vm.device_groups)) if manages else (),
             disks=disks,
             others=(*compare_policies(vm, disks.there), *_stated_pairs(vm)),
             overrides=tuple(_overrides(vm, asked)),
@@ -113,7 +114,7 @@ def compare_vm(vm: PlacedVm, needs: Needs, network_names: Mapping[str, str] | No
     ]
     if edits and (mark := _mark_of_other_keys(vm, edits)) is not None:
         edits.append(mark)
-    edits = _with_new_disks(vm, edits)
+    edits = _with_record(vm, edits)
     return VmEdits(
         edits=tuple(sorted(edits, key=lambda one: _ORDER[one.topic])),
         overrides=needs.overrides,
@@ -125,22 +126,40 @@ def compare_vm(vm: PlacedVm, needs: Needs, network_names: Mapping[str, str] | No
     )
 
 
-def _with_new_disks(vm: PlacedVm, edits: list[VmEdit]) -> list[VmEdit]:
-    """Let the owner mark of a VM that exists say how many disks the request adds, which it then names."""
+def _with_record(vm: PlacedVm, edits: list[VmEdit]) -> list[VmEdit]:
+    """Let the owner mark say which devices are the plan's once all of these are there."""
     devices = [device for one in edits for device in one.spec.devices]
     sizes = tuple(device.size_mib for device in devices if isinstance(device, NewDisk))
     added = len(sizes)
-    known = vm.resolved.existing.mark if vm.resolved.existing is not None else None
-    if not sizes or known is None or vm.disks is None:
+    existing, owned = vm.resolved.existing, vm.resolved.devices
+    if existing is None:
+        # Else the run tells it by the request; here some devices come after it, with another version.
+        is_upgraded = not vm.is_scratch and (vm.base.hardware_version or 0) < (vm.hardware_version or 0)
+        if not (is_upgraded and any(one.is_late for one in edits)):
+            return edits
+        mark = OwnerMark(plan=vm.plan, vm=vm.desired.name, **made_by(vm.base, devices))
+        return _marked(vm, edits, Wanted(f"{mark.text}/{mark.vm}", is_default=True))
+    if existing.mark is None or vm.disks is None or owned is None:
         return edits
-    mark = OwnerMark(plan=vm.plan, vm=vm.desired.name, disks=vm.disks.uuids, new_disks=sizes)
-    wanted = Wanted(
-        f"{mark.text}/{mark.vm}",
-        is_default=True,
-        note=f"with {added} new {'disk' if added == 1 else 'disks'}",
-        is_anew=True,
-    )
+    record = owned.record(devices)
+    if not (sizes or record):
+        return edits
+    told = next((one.edit.note for one in edits if one.edit.key == MARK_ROW.key), "")
+    disks = vm.disks.uuids if sizes else vm.disks.to_record
+    mark = OwnerMark(plan=vm.plan, vm=vm.desired.name, disks=disks, new_disks=sizes, **record)
+    notes = [
+        *([f"with {added} new {'disk' if added == 1 else 'disks'}"] if sizes else [told] if told else []),
+        *(["with its NICs and GPUs"] if record else []),
+    ]
+    wanted = Wanted(f"{mark.text}/{mark.vm}", is_default=True, note="; ".join(notes), is_anew=True)
+    return _marked(vm, edits, wanted)
+
+
+def _marked(vm: PlacedVm, edits: list[VmEdit], wanted: Wanted) -> list[VmEdit]:
+    """Return the edits with this owner mark in place of another."""
     made = _edit(MARK_ROW, wanted, vm)
+    if made is not None and made.edit.before == made.edit.after:
+        made = replace(made, edit=made.edit.model_copy(update={"before": None}))
     return edits if made is None else [*(one for one in edits if one.edit.key != MARK_ROW.key), made]
 
 
@@ -161,8 +180,8 @@ def _mark_of_other_keys(vm: PlacedVm, edits: Iterable[VmEdit]) -> VmEdit | None:
 
 
 def goes_along(edit: Edit) -> bool:
-    """Whether an edit is only written with others: of a mark that names other keys, and no other plan."""
-    return edit.key == MARK_ROW.key and edit.before == f"{edit.after}{_OTHER_KEYS}"
+    """Whether an edit goes with others: of a mark that names other keys or devices, and no other plan."""
+    return edit.key == MARK_ROW.key and edit.before in (None, f"{edit.after}{_OTHER_KEYS}")
 
 
 def report_dropped(vm: PlacedVm, findings: Findings) -> None:
@@ -274,9 +293,9 @@ def _tpm_edit(setting: VmSetting, wanted: Wanted, edit: Edit, vm: PlacedVm, *, i
 
 def _nic_edits(vm: PlacedVm, names: Mapping[str, str]) -> Iterator[VmEdit]:
     if vm.manages("nics") and vm.nics is not None:
-        yield from compare_functions(vm.functions, vm.base, names)
-        yield from compare_pvrdma(vm.nics, vm.base, names)
-        yield from compare_nics(vm.nics, vm.base, names)
+        yield from compare_functions(vm.functions, vm.own, names)
+        yield from compare_pvrdma(vm.nics, vm.own, names)
+        yield from compare_nics(vm.nics, vm.own, names)
 
 
 def _stated_pairs(vm: PlacedVm) -> Iterator[VmEdit]:

@@ -15,6 +15,7 @@ from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import MARK_PLAN_KEY, MARK_VM_KEY, PowerState, VirtualDisk, Vm
 from vgpu_cfg.model.wording import as_counted, listed
 from vgpu_cfg.planning.estate.deletions import refuse_many_deletions
+from vgpu_cfg.planning.estate.devices import device_text, recorded_others
 from vgpu_cfg.planning.estate.disks import Layout, disk_text, owned_disks
 from vgpu_cfg.planning.estate.left_down import bring_all_back
 from vgpu_cfg.planning.estate.lost import can_go
@@ -84,6 +85,10 @@ def plan_removal(
                 *(Edit(key="disk", before=disk_text(disk), note="not made by the plan") for disk in doomed),
                 *[Edit(key="snapshots", before="all", note="with each disk they refer to")] * has_snapshots,
                 *(Edit(key="device", before=name, note="connected to it") for name in media),
+                *(
+                    Edit(key="device", before=device_text(one), note="not made by the plan")
+                    for one in recorded_others(vm)
+                ),
             ),
             needs=tuple(change.id for change in changes),
             disks=tuple(disk.identity for disk in (*disks.own, *doomed)),

@@ -19,6 +19,7 @@ from vgpu_cfg.model.desired import DesiredPlan, DesiredVm
 from vgpu_cfg.model.observed.inventory import Folder, Inventory
 from vgpu_cfg.model.observed.vm import MARK_PLAN_KEY, MARK_VM_KEY, OwnerMark, Vm
 from vgpu_cfg.model.wording import as_counted, gib, listed
+from vgpu_cfg.planning.estate.devices import all_devices
 from vgpu_cfg.planning.estate.disks import as_imported_disks, disk_text
 from vgpu_cfg.planning.estate.lost import TAKEN_IN, can_go
 from vgpu_cfg.planning.estate.own import as_imported, own_vms
@@ -102,12 +103,15 @@ def with_marks(plan: Plan, observed: Inventory) -> Inventory:
 def _marking(vm: Vm, desired: DesiredPlan, mark: Literal["imported", "own"]) -> MarkVm:
     disks = as_imported_disks(vm) if mark == "imported" else None
     record = disks.to_record if disks is not None else None
-    pairs = OwnerMark(plan=desired.name, vm=vm.name, disks=record).pairs
+    held = all_devices(vm.detail) if mark == "imported" and vm.detail is not None else {}
+    pairs = OwnerMark(plan=desired.name, vm=vm.name, disks=record, **held).pairs
     verb = "import" if mark == "imported" else "allow deletion of"
     before = None if mark == "imported" else f"{desired.name}, imported"
     after = f"{desired.name}, imported" if mark == "imported" else desired.name
     sets = {extra_config_path(key): value for key, value in pairs.items()}
     edits = [Edit(key="owner_mark", before=before, after=after, sets=sets)]
+    if count := len(held.get("nics", ())) + len(held.get("pci", ())):
+        edits.append(Edit(key="own devices", after=f"all {count} NICs, GPUs and functions"))
     if disks is not None:
         sizes = listed(gib(disk.capacity_mib) for disk in disks.own)
         own = listed(map(disk_text, disks.own)) if disks.others else f"all ({sizes})"

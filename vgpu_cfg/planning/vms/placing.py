@@ -62,7 +62,7 @@ def place_vm(
     """
     initial, final, names = surroundings.initial, surroundings.final, surroundings.names
     vm = resolved.desired
-    peers = dict(resolved.fit.groups) if resolved.fit else held_groups(resolved.gpus, resolved.base)
+    peers = dict(resolved.fit.groups) if resolved.fit else held_groups(resolved.asked_gpus, resolved.own)
     groups = peers | resolved.new_groups
     affinity = wanted_affinity(resolved, resolved.fit, initial)
     gpus = tuple(_gpus(resolved, final, names, groups))
@@ -103,10 +103,10 @@ def _gpus(
 
     Peers are members of a device group where there is one for them.
     """
-    left = list(resolved.base.passthrough_gpus) if resolved.existing is not None else []
+    left = list(resolved.own.passthrough_gpus) if resolved.existing is not None else []
     chosen = iter(resolved.fit.variant if resolved.fit else ())
     members: Counter[int] = Counter()
-    for place, gpu in enumerate(resolved.gpus):
+    for place, gpu in enumerate(resolved.asked_gpus):
         match gpu.kind:
             case "vgpu":
                 need = next(chosen, None)

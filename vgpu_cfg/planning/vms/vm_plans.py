@@ -61,6 +61,7 @@ from vgpu_cfg.planning.vms.lookup.affinity import (
     is_covering,
     numa_pin,
 )
+from vgpu_cfg.planning.vms.lookup.own_devices import report_others
 from vgpu_cfg.planning.vms.lookup.placed import PlacedVm
 from vgpu_cfg.planning.vms.lookup.resolved_vm import Lookup, ResolvedVm
 from vgpu_cfg.planning.vms.lookup.wanted import PlannedFunction
@@ -247,6 +248,8 @@ class VmPlanner:
         check_options(wanted, needs.asked, self.findings)
         check_tags(wanted, self.findings)
         report_dropped(wanted, self.findings)
+        if resolved.devices is not None:
+            report_others(resolved.desired, resolved.devices, self._network_names, self.findings)
         edits = compare_vm(wanted, needs, self._network_names)
         changes = after(
             self.names.get(vm.name, ()), plan_existing(resolved, vm, edits, pin, upgrade_to, move)

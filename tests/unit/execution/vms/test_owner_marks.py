@@ -50,7 +50,15 @@ def test_a_new_vm_gets_the_instance_uuid_that_its_mark_names() -> None:
     vm = seen(server, "hvd-01")
     assert vm.instance_uuid == ASKED
     assert vm.mark == OwnerMark(
-        plan="demo", vm="hvd-01", id=PLAN_ID, instance_uuid=ASKED, made_by="LAB\\jo doe", made_at=START
+        plan="demo",
+        vm="hvd-01",
+        id=PLAN_ID,
+        instance_uuid=ASKED,
+        made_by="LAB\\jo doe",
+        made_at=START,
+        nics=(),
+        new_nics=0,
+        pci=("grid_a100-40c",),
     )
 
 

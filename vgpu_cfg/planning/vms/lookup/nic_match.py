@@ -37,7 +37,7 @@ def pair_functions(
     ]
     pairs: dict[int, FunctionDevice] = {}
     for index, nic in sorted(enumerate(wanted), key=lambda one: (_freedom(one[1].function), one[0])):
-        found = next((device for device in left if _is_it(nic, device, host)), None)
+        found = next((device for device in left if is_wanted_function(nic, device, host)), None)
         if found is not None:
             left.remove(found)
             pairs[index] = found
@@ -53,7 +53,7 @@ def nic_needs(
     None the plan leaves them alone, and the needs are those of its own devices.
     """
     if nics is None:
-        return tuple(_own_needs(detail)) if detail is not None else ()
+        return tuple(own_needs(detail)) if detail is not None else ()
     wanted = functions_of(nics)
     pairs = pair_functions(wanted, detail, host) if detail is not None else {}
     return tuple(
@@ -99,7 +99,8 @@ def _kept(need: NicNeed, own: FunctionDevice) -> NicNeed:
     return replace(need, pin=own.pci_id, allowed=own.allowed, must_be_near=False)
 
 
-def _own_needs(detail: VmDetail) -> Iterator[NicNeed]:
+def own_needs(detail: VmDetail) -> Iterator[NicNeed]:
+    """Yield what the functions of a VM need of a host, as they are."""
     for device in detail.passthrough_nics:
         yield NicNeed(NicKind.PASSTHROUGH, device.pci_id, device.label, allowed=device.allowed)
     for nic in detail.own_nics:
@@ -113,7 +114,8 @@ def _freedom(function: DesiredFunction) -> int:
     return 3 - (function.label is not None) - (function.model is not None)
 
 
-def _is_it(nic: WantedFunction, device: FunctionDevice, host: Host | None) -> bool:
+def is_wanted_function(nic: WantedFunction, device: FunctionDevice, host: Host | None) -> bool:
+    """Whether a function that a VM has is what is asked for."""
     function = nic.function
     if isinstance(device, VirtualNic):
         is_there = function.kind == "sriov" and nic.network == device.network

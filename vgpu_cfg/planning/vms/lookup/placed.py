@@ -67,6 +67,7 @@ class PlacedVm:
         """Whether it gives up all its NICs that are functions of physical ones, or PVRDMA."""
         is_asked = not self.is_new and self.manages("nics") and self.nics is not None
         keeps = bool(self.functions) or any(nic.kind == PVRDMA for nic in self.nics or ())
+        keeps |= has_pinning_nics(self.resolved.others)
         return is_asked and not keeps and has_pinning_nics(self.base)
 
     @property
@@ -78,6 +79,11 @@ class PlacedVm:
     def base(self) -> VmDetail:
         """What it is compared with: its own detail where it exists, else its template's."""
         return self.resolved.base
+
+    @property
+    def own(self) -> VmDetail:
+        """The same without devices that are not the plan's."""
+        return self.resolved.own
 
     @property
     def host(self) -> Host | None:

@@ -19,6 +19,7 @@ from vgpu_cfg.model.observed.inventory import (
 from vgpu_cfg.model.observed.vm import Vm, VmDetail
 from vgpu_cfg.model.plan_file import GpuEntry
 from vgpu_cfg.model.wording import is_at_least, listed
+from vgpu_cfg.planning.estate.devices import OwnedDevices, as_detail
 from vgpu_cfg.planning.estate.disks import Layout, OwnedDisks, own_datastores, owned_disks
 from vgpu_cfg.planning.estate.protection import Covering
 from vgpu_cfg.planning.estate.site import Site
@@ -33,9 +34,11 @@ from vgpu_cfg.planning.vms.lookup.gpu_match import (
     going_groups,
     has_wanted_gpus,
     new_groups,
+    own_gpus,
 )
 from vgpu_cfg.planning.vms.lookup.moving import Moving
 from vgpu_cfg.planning.vms.lookup.nic_match import AnyNic
+from vgpu_cfg.planning.vms.lookup.own_devices import devices_of
 from vgpu_cfg.planning.vms.lookup.storage_policies import (
     check_datastore,
     fitting,
@@ -64,7 +67,8 @@ class ResolvedVm:
     plan moves a VM that is elsewhere than the plan file says, `possible_move` how it could, `why_stays` why
     it cannot. `choosable` are the addresses of the GPUs that ESXi could choose for its vGPUs where it is
     placed. `policies` are the storage policies that it names, by the plan file's names for them, and
-    `known_policies` all of the vCenter's.
+    `known_policies` all of the vCenter's. `devices` tell whose its NICs and GPUs are, None of a new VM; with
+    those of others `gpus` end.
     """
 
     desired: DesiredVm
@@ -92,6 +96,7 @@ class ResolvedVm:
     why_stays: str = ""
     policies: Mapping[str, StoragePolicy] = field(default_factory=dict)
     known_policies: tuple[StoragePolicy, ...] = ()
+    devices: OwnedDevices | None = None
 
     @property
     def name(self) -> str:
@@ -104,6 +109,21 @@ class ResolvedVm:
         if self.existing is None:
             return None
         return owned_disks(self.existing, self._layout)
+
+    @property
+    def own(self) -> VmDetail:
+        """What it is compared with, without the devices of others."""
+        return self.base if self.devices is None else self.base.without_devices(self.devices.other_keys)
+
+    @property
+    def others(self) -> VmDetail:
+        """A VM with nothing but the devices of others that it has."""
+        return as_detail(self.devices.others if self.devices is not None else ())
+
+    @property
+    def asked_gpus(self) -> tuple[GpuEntry, ...]:
+        """The GPUs that it will have, without those of others."""
+        return self.gpus[: len(self.gpus) - len(own_gpus(self.others))]
 
     @property
     def _layout(self) -> Layout | None:
@@ -136,21 +156,22 @@ class ResolvedVm:
         """Whether it has GPUs, and the plan file says that it shall have none."""
         has_gpus = bool(self.base.vgpus or self.base.passthrough_gpus)
         is_asked = self.existing is not None and self.desired.is_managed("gpus")
-        return is_asked and has_gpus and not self.desired.gpus
+        return is_asked and has_gpus and not self.gpus
 
     @property
     def kept_devices(self) -> VmDetail | None:
         """What a VM that exists may keep: without device groups that go, and their NICs; else None."""
         if self.existing is None:
             return None
-        going = going_groups(self.gpus, self.base)
-        return self.base.without_groups(going) if going else self.base
+        own = self.own
+        going = going_groups(self.asked_gpus, own)
+        return own.without_groups(going) if going else own
 
     @property
     def new_groups(self) -> dict[int, str]:
         """The vendors' device groups that it gets, by their keys in a spec (`group_key`)."""
-        own = self.base if self.existing is not None else None
-        return {group_key(place): name for place, name in new_groups(self.gpus, own).items()}
+        own = self.own if self.existing is not None else None
+        return {group_key(place): name for place, name in new_groups(self.asked_gpus, own).items()}
 
     @property
     def stays_put(self) -> bool:
@@ -259,11 +280,13 @@ def _resolve_existing(
     if vm.is_managed("nics"):
         resolved.nics, resolved.network_moids = _nics(vm, lookup.reporting, lookup.new_macs, is_new=False)
     _resolve_policies(resolved, lookup.reporting, findings)
-    resolved.gpus = effective_gpus(vm, base)
     host = lookup.silent.observed.host_by_moid.get(existing.host_moid or "")
+    resolved.devices = devices_of(vm, existing, resolved.nics, lookup.device_names, host)
+    asked = effective_gpus(vm, resolved.own)
+    resolved.gpus = (*asked, *own_gpus(resolved.others))
     has_groups = host is None or is_at_least(host.version, DEVICE_GROUPS_SINCE)
     resolved.has_devices = has_wanted_gpus(
-        resolved.gpus, base, lookup.device_names, has_device_groups=has_groups
+        asked, resolved.own, lookup.device_names, has_device_groups=has_groups
     )
     resolved.cpus = vm.cpus if vm.cpus and vm.is_managed("cpus") else base.cpus
     resolved.memory_mib = vm.memory_mib if vm.memory_mib and vm.is_managed("memory") else base.memory_mib

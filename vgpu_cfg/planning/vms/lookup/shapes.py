@@ -14,7 +14,7 @@ from vgpu_cfg.planning.placement.demand import (
     dynamic_needs,
     fixed_addresses,
 )
-from vgpu_cfg.planning.vms.lookup.nic_match import nic_needs
+from vgpu_cfg.planning.vms.lookup.nic_match import nic_needs, own_needs
 from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
 
 
@@ -36,7 +36,7 @@ def make_shape(resolved: ResolvedVm, ranked: Ranked, reader: CapacityReader) -> 
         pack=vm.place.pack and is_chosen,
         keep_free=vm.place.keep_free if is_chosen else 0,
         line=line_of(resolved),
-        nics=nic_needs(resolved.nics, resolved.kept_devices, resolved.host),
+        nics=(*nic_needs(resolved.nics, resolved.kept_devices, resolved.host), *own_needs(resolved.others)),
     )
 
 

@@ -102,7 +102,7 @@ def _mark_text(detail: VmDetail) -> str | None:
     mark = _mark_in(detail)
     if mark is None:
         return None
-    lacks = "" if mark.disks is not None else ", without its disks"
+    lacks = "" if mark.disks is not None or mark.new_disks else ", without its disks"
     return f"{mark.plan}{lacks}" if mark.id else f"{mark.plan}, without an id"
 
 

@@ -1,0 +1,275 @@
+"""Whose a VM's NICs, GPUs and functions are: the plan's, by what its owner mark says, or others'.
+
+Virtual NICs are known by their MACs: vSphere gives the key of a NIC that went to the next one. A new NIC has
+no MAC before it exists, so the request that makes it writes how many there are; those of a clone have the
+lowest keys. vGPUs and functions have nothing but what they are: equal ones count as often as the mark names
+them. What the mark does not name is others', and stays as it is, until the plan file asks for it as well
+(docs/decisions/0079).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from vgpu_cfg.changes.vm_spec import (
+    DeviceEdit,
+    EditNic,
+    NewDynamicPassthrough,
+    NewNic,
+    NewPassthrough,
+    NewPvrdmaNic,
+    NewSriovNic,
+    NewVgpu,
+    RemoveDevice,
+)
+from vgpu_cfg.model.observed.vm import (
+    OwnerMark,
+    PassthroughDevice,
+    VgpuDevice,
+    VirtualNic,
+    Vm,
+    VmDetail,
+)
+
+PciDevice = VgpuDevice | PassthroughDevice
+Device = PciDevice | VirtualNic
+_NEW_PCI = NewVgpu | NewPassthrough | NewDynamicPassthrough
+_NEW_NIC = NewNic | NewPvrdmaNic | NewSriovNic
+_T = TypeVar("_T", VirtualNic, PciDevice)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanting:
+    """What a plan file asks for of one kind of devices, by number.
+
+    `is_it` says whether a device is what a number asks for, `is_like` whether it is but for its MAC.
+    """
+
+    count: int = 0
+    is_it: Callable[[int, Device], bool] = lambda _number, _device: False
+    is_like: Callable[[int, Device], bool] = lambda _number, _device: False
+
+
+@dataclass(frozen=True, slots=True)
+class OwnedDevices:
+    """The devices of a VM: `nics` and `pci` are the plan's, `others` are not.
+
+    `has_nics` and `has_pci` tell that the plan file states the kind, so that the mark is to name it.
+    Device groups' NICs and those by DVX belong to no kind: no key of a plan file asks for one.
+    """
+
+    mark: OwnerMark
+    nics: tuple[VirtualNic, ...] = ()
+    pci: tuple[PciDevice, ...] = ()
+    others: tuple[Device, ...] = ()
+    has_nics: bool = False
+    has_pci: bool = False
+
+    @property
+    def other_keys(self) -> frozenset[int]:
+        """The device keys of what is not the plan's."""
+        return frozenset(device.key for device in self.others)
+
+    def record(self, devices: Sequence[DeviceEdit] = ()) -> dict[str, Any]:
+        """Return what the owner mark is to say after a request, nothing if it says that already."""
+        held, mark = held_after(self.nics, self.pci, devices), self.mark
+        others = tuple(one.mac.casefold() for one in self.others if isinstance(one, VirtualNic))
+        is_touched = any(_is_of_nic(one, self.nics) for one in devices)
+        is_known = Counter(held["nics"]) <= Counter(mark.nics or ())
+        is_counted = mark.new_nics > 0 and not set(others) - set(mark.other_nics)
+        told: dict[str, Any] = {}
+        if self.has_nics and (is_touched or not (is_known or is_counted)):
+            told = {"nics": held["nics"], "new_nics": held["new_nics"]}
+            told["other_nics"] = others if held["new_nics"] else ()
+        is_new = bool(Counter(held["pci"]) - Counter(mark.pci or ()))
+        if self.has_pci and (is_new or _is_of_pci(devices, self.pci)):
+            told["pci"] = held["pci"]
+        return told if any(value != getattr(mark, key) for key, value in told.items()) else {}
+
+
+def held_after(
+    nics: Iterable[VirtualNic], pci: Iterable[PciDevice], devices: Sequence[DeviceEdit]
+) -> dict[str, Any]:
+    """Return how an owner mark names these devices once a request has added and removed some."""
+    gone = {one.key for one in devices if isinstance(one, RemoveDevice)}
+    edited = {one.key: one.mac for one in devices if isinstance(one, EditNic) and one.mac is not None}
+    macs = [edited.get(nic.key, nic.mac) for nic in nics if nic.key not in gone]
+    added = [one.mac or "" for one in devices if isinstance(one, _NEW_NIC)]
+    kept = [device for device in pci if device.key not in gone]
+    new = [one for one in devices if isinstance(one, _NEW_PCI)]
+    return {
+        "nics": tuple(mac.casefold() for mac in (*macs, *added) if mac),
+        "new_nics": sum(not mac for mac in (*macs, *added)),
+        "pci": tuple(sorted(map(pci_word, (*kept, *new)))),
+    }
+
+
+def made_by(detail: VmDetail, devices: Sequence[DeviceEdit]) -> dict[str, Any]:
+    """Return how an owner mark names the devices of a clone: its NICs are counted only.
+
+    A server may drop part of the request; what it then lacks is set later, MACs included.
+    """
+    held = held_after(plain_nics(detail), _pci(detail), devices)
+    return {"new_nics": len(held["nics"]) + held["new_nics"], "nics": (), "pci": held["pci"]}
+
+
+def all_devices(detail: VmDetail) -> dict[str, Any]:
+    """Return how an owner mark names all devices of a VM, as of one that is imported."""
+    return held_after(plain_nics(detail), _pci(detail), ())
+
+
+def pci_word(device: PciDevice | _NEW_PCI) -> str:
+    """Say what a vGPU or a function is: its profile, its address, or which ones may be assigned."""
+    if isinstance(device, VgpuDevice | NewVgpu):
+        return device.profile
+    if isinstance(device, NewPassthrough) or (isinstance(device, PassthroughDevice) and device.pci_id):
+        return device.pci_id or ""
+    ids = "/".join(f"{vendor:04x}:{function:04x}" for vendor, function in sorted(device.allowed))
+    return f"{ids}@{device.label}" if device.label else ids
+
+
+def plain_nics(detail: VmDetail) -> list[VirtualNic]:
+    """Return the virtual NICs, in the order of their keys, without those of device groups and by DVX."""
+    found = (nic for nic in detail.own_nics if nic.group_key is None)
+    return sorted(found, key=lambda nic: nic.key)
+
+
+def device_text(device: Device, networks: Mapping[str, str] | None = None) -> str:
+    """Describe a device to a reader; `networks` spells the networks of NICs."""
+    match device:
+        case VirtualNic():
+            network = (networks or {}).get(device.network)
+            on = f" on {network}" if network else ""
+            return f"{device.kind} NIC{on} (MAC {device.mac or 'unknown'})"
+        case VgpuDevice():
+            return f"vGPU {device.profile}"
+        case PassthroughDevice():
+            return f"passed-through {'NIC' if device.is_nic else 'device'} {pci_word(device)}"
+
+
+def as_detail(devices: Collection[Device]) -> VmDetail:
+    """Return a VM that has nothing but these devices."""
+    return VmDetail(
+        vgpus=tuple(one for one in devices if isinstance(one, VgpuDevice)),
+        passthrough=tuple(one for one in devices if isinstance(one, PassthroughDevice)),
+        nics=tuple(one for one in devices if isinstance(one, VirtualNic)),
+    )
+
+
+def recorded_others(vm: Vm) -> tuple[Device, ...]:
+    """Return the devices of a VM that its owner mark says are not the plan's; of an older mark none is."""
+    mark, nothing = vm.mark or OwnerMark(plan="", vm=""), Wanting()
+    nics = nothing if mark.has_nics else None
+    pci = nothing if mark.pci is not None else None
+    return owned_devices(vm, nics, pci, pci).others
+
+
+def owned_devices(
+    vm: Vm, nics: Wanting | None, gpus: Wanting | None, functions: Wanting | None
+) -> OwnedDevices:
+    """Tell a VM's devices apart; of a kind that is None all count as the plan's, as nothing is done to them.
+
+    What the plan file asks for beyond the plan's own is the plan's, too, if it is there: it is taken over. A
+    mark of an older release names none: then the plan file tells, and what is left over is not the plan's.
+    """
+    detail, mark = vm.detail or VmDetail(), vm.mark or OwnerMark(plan="", vm="")
+    virtual, pci = plain_nics(detail), _pci(detail)
+    known = _by_words(virtual, lambda nic: nic.mac.casefold(), mark.nics or ())
+    missing = len(mark.nics or ()) - len(known)
+    rest = [nic for nic in virtual if nic.key not in known and nic.mac.casefold() not in mark.other_nics]
+    known |= {nic.key for nic in rest[: mark.new_nics]}
+    own = _own(virtual, known if mark.has_nics else None, nics, missing)
+    words = None if mark.pci is None else _by_words(pci, pci_word, mark.pci)
+    first = _firsts(pci)
+    is_nic = {key: isinstance(one, PassthroughDevice) and one.is_nic for key, one in first.items()}
+    own_pci = _own((*detail.vgpus, *detail.passthrough_gpus), words, gpus)
+    own_pci |= _own([one for one in detail.passthrough_nics if is_nic[one.key]], words, functions)
+    is_asked = {key: (functions if is_nic[key] else gpus) is not None for key in first}
+    return OwnedDevices(
+        mark=mark,
+        nics=tuple(nic for nic in virtual if nic.key in own),
+        pci=tuple(one for one in pci if first[one.key].key in own_pci),
+        others=(
+            *(nic for nic in virtual if nic.key not in own and nics is not None),
+            *(one for one in pci if first[one.key].key not in own_pci and is_asked[one.key]),
+        ),
+        has_nics=nics is not None,
+        has_pci=gpus is not None or functions is not None,
+    )
+
+
+def _pci(detail: VmDetail) -> list[PciDevice]:
+    return sorted((*detail.vgpus, *detail.passthrough), key=lambda one: one.key)
+
+
+def _by_words(devices: Iterable[_T], word: Callable[[_T], str], words: Iterable[str]) -> set[int]:
+    """Return the keys of devices that words name, each as often as it is there."""
+    left, found = Counter(words), set[int]()
+    for device in devices:
+        if left[word(device)] > 0:
+            left[word(device)] -= 1
+            found.add(device.key)
+    return found
+
+
+def _own(
+    devices: Sequence[Device], known: Collection[int] | None, wanting: Wanting | None, missing: int = 0
+) -> set[int]:
+    """Return the keys of the plan's: `known` by the mark, None for an older one, and what is taken over.
+
+    `missing` counts the NICs that the mark names and that are gone: one with another MAC may be such a one.
+    """
+    own = {one.key for one in devices if one.key in (known or ())}
+    if wanting is None:
+        return own
+    open_numbers = list(range(wanting.count))
+
+    def takes(device: Device, is_it: Callable[[int, Device], bool]) -> bool:
+        number = next((one for one in open_numbers if is_it(one, device)), None)
+        if number is not None:
+            open_numbers.remove(number)
+        return number is not None
+
+    for device in devices:
+        if device.key in own:
+            takes(device, wanting.is_it)
+    room = wanting.count - len(own)
+    ways = [(wanting.is_it, room), (wanting.is_like, missing)]
+    if known is None:
+        ways.append((lambda _number, _device: True, room))
+    for is_it, most in ways:
+        most_of_all = min(wanting.count, len(own) + most)
+        for device in devices:
+            if device.key not in own and len(own) < most_of_all and takes(device, is_it):
+                own.add(device.key)
+    return own
+
+
+def _firsts(pci: Sequence[PciDevice]) -> dict[int, PciDevice]:
+    """Return, by each device's key, the one that decides: a device group goes whole, with its first vGPU."""
+    first: dict[int, PciDevice] = {}
+    for one in sorted(pci, key=lambda one: isinstance(one, PassthroughDevice)):
+        if one.group_key is not None:
+            first.setdefault(one.group_key, one)
+    return {one.key: one if one.group_key is None else first[one.group_key] for one in pci}
+
+
+def _is_of_nic(device: DeviceEdit, nics: Sequence[VirtualNic]) -> bool:
+    keys = {nic.key for nic in nics}
+    match device:
+        case RemoveDevice():
+            return device.key in keys
+        case EditNic():
+            return device.mac is not None
+        case _:
+            return isinstance(device, _NEW_NIC)
+
+
+def _is_of_pci(devices: Iterable[DeviceEdit], pci: Sequence[PciDevice]) -> bool:
+    keys = {one.key for one in pci}
+    return any(
+        isinstance(one, _NEW_PCI) or (isinstance(one, RemoveDevice) and one.key in keys) for one in devices
+    )
