@@ -60,6 +60,8 @@ class DestroyVm(ChangeBase):
     def disturbs(self, reach: Reach) -> Iterable[Disturbed]:
         for file in self.others:
             yield reach.thing("disk", file, None, Experience.DISK_DELETED, through=self.vm.name)
+        for name in (edit.before or "" for edit in self.edits if edit.key == "device"):
+            yield reach.thing("device", name, None, Experience.GOES_WITH_VM, through=self.vm.name)
 
     def privileges(self, at: Places) -> Iterator[Needed]:
         yield Needed(privileges.DELETE, at.vm(self.vm))

@@ -19,6 +19,8 @@ class Experience(StrEnum):
     GPU_MODE = "GPU mode changed"
     DISK_DETACHED = "disk detached"
     DISK_DELETED = "disk deleted"
+    GOES_WITH_VM = "removed with its VM"
+    USB_LOST = "USB disconnected"
     TRAINING_ENDED = "running work ended"
     NOT_REVERSIBLE = "cannot be undone"
     OPTION = "option changed"

@@ -171,6 +171,13 @@ class RelocateVm(ChangeBase):
             how = Experience.VMOTION if self.is_running else Experience.MOVED_OFF
             through = self.destination.host_name
             yield reach.thing("vm", self.vm.name, self.vm.moid, how, through=through)
+        vm = reach.observed.vm_by_moid.get(self.vm.moid or "")
+        if vm is None or vm.detail is None or self.is_running or vm.host_moid == self.destination.host_moid:
+            return
+        # USB devices are plugged into the host. Those of a running VM stay connected over vMotion (vSphere
+        # Virtual Machine Administration).
+        for name in (name for name in vm.detail.media if name.startswith("USB")):
+            yield reach.thing("device", name, None, Experience.USB_LOST, through=vm.name)
 
     def privileges(self, at: Places) -> Iterator[Needed]:
         if self.vm.moid is not None:

@@ -24,7 +24,7 @@ _IMPACT_WORDS = {
 }
 _SHOWN_WITH_CHANGES = frozenset({Experience.VMOTION, Experience.POWERED_OFF})
 """The row of the host, or of the change itself, says these."""
-_NOUNS = {"host": "host", "vm": "VM", "disk": "disk"}
+_NOUNS = {"host": "host", "vm": "VM", "disk": "disk", "device": "device"}
 
 
 @dataclass(frozen=True, slots=True)
