@@ -90,6 +90,7 @@ _HAPPENED_AS: Mapping[Experience, Collection[str]] = {
     _E.OPTION: {"cluster settings", "vcenter settings"},
 }
 _ENDS_A_GUEST = frozenset({"power_off_vm", "destroy_vm", "stage_guest"})
+_OF_DEVICES = frozenset({"device detach", "network"})
 _OF_DISKS = frozenset({"device detach", "disk delete", "disk grow", "disk move"})
 
 
@@ -110,7 +111,8 @@ def _is_strange(entry: Entry, witnessed: Witnessed) -> bool:
             return True
         case "VirtualMachine":
             is_disk = entry.what in _OF_DISKS and entry.about in witnessed.foreign_disks
-            return is_disk or entry.what == "process end"
+            is_device = entry.what in _OF_DEVICES and (entry.name, entry.about) in witnessed.foreign_devices
+            return is_disk or is_device or entry.what == "process end"
         case _:
             return True
 

@@ -262,7 +262,7 @@ def changed_plans(draw: st.DrawFn) -> Row:
         ),
         datastore=draw(some(st.just("nfs"))),
     )
-    vms = [one, two, {"name": "own-3", "power": draw(truths)}]
+    vms = [one, two, stated(name="own-3", power=draw(truths), gpus=draw(some(st.just([]))))]
     if draw(truths):
         vms.append(
             {
@@ -277,6 +277,7 @@ def changed_plans(draw: st.DrawFn) -> Row:
 FLAGS = ("--allow-power-cycle", "--allow-move")
 DISKS = {"disk on own-1": "[vsan] own-1/own-1_1.vmdk", "disk on own-2": "[vsan] own-2/own-2_2.vmdk"}
 """What others attach, and the file that it gets."""
+DEVICES = ("nic on own-1", "nic on own-2", "vgpu on own-3")
 
 
 @st.composite
@@ -286,7 +287,7 @@ def changed_cases(draw: st.DrawFn) -> Case:
         draw(st.sampled_from(OWN_ESTATES)),
         own_plan(),
         ((draw(changed_plans()), ("apply", "--yes", *flags, "plan.yaml")),),
-        tuple(one for one in DISKS if draw(truths)),
+        tuple(one for one in (*DISKS, *DEVICES) if draw(truths)),
     )
 
 
@@ -361,7 +362,8 @@ def rollback_cases(draw: st.DrawFn) -> Case:
     if draw(truths):
         plan = plan | {"networks": [{"name": "prod", "switch": SHARED, "mtu": 9000}], "allow": ["network"]}
     words = ("apply", "--yes", "--rollback-on-failure", "--allow-power-cycle", "--allow-move", "plan.yaml")
-    return Case(draw(st.sampled_from(OWN_ESTATES)), own_plan(), ((plan, words),), fault=fault)
+    tampers = tuple(one for one in DEVICES if draw(truths))
+    return Case(draw(st.sampled_from(OWN_ESTATES)), own_plan(), ((plan, words),), tampers, fault=fault)
 
 
 # ------------------------------------------------------------------ guests

@@ -47,6 +47,7 @@ class Witnessed:
     `strangers` maps the moids of VMs that are not the plan's to their names, `own` those that are.
     `busy` pairs names of VMs with the words in which a plan says that something in their guests ends.
     `changed` are the moids of VMs and hosts that are not as they were, whatever their diaries say.
+    `foreign_devices` are NICs and GPUs of others in own VMs: the VM's name and the device's label.
     """
 
     ran: Ran
@@ -55,6 +56,7 @@ class Witnessed:
     strangers: Mapping[str, str]
     own: Mapping[str, str]
     foreign_disks: frozenset[str] = frozenset()
+    foreign_devices: frozenset[tuple[str, str]] = frozenset()
     busy: frozenset[tuple[str, str]] = frozenset()
     changed: frozenset[str] = frozenset()
 
@@ -71,6 +73,7 @@ class Stage:
     patch: pytest.MonkeyPatch
     known: dict[str, bytes] = field(default_factory=dict)
     foreign_disks: set[str] = field(default_factory=set)
+    foreign_devices: set[tuple[str, str]] = field(default_factory=set)
     carried_out: int = 0
 
     def build(self, estate: Row) -> None:
@@ -79,6 +82,7 @@ class Stage:
         self.vgpu_cfg.script(ESTATE)
         self._state.unlink(missing_ok=True)
         self.foreign_disks.clear()
+        self.foreign_devices.clear()
 
     def build_with(self, estate: Row, plan: Row) -> None:
         """Let the lab be as an estate and a plan that was applied to it make it; both are done only once."""
@@ -120,6 +124,7 @@ class Stage:
             strangers={moid: name for moid, name in names.items() if moid not in own},
             own={moid: names[moid] for moid in own},
             foreign_disks=frozenset(self.foreign_disks),
+            foreign_devices=frozenset(self.foreign_devices),
             changed=frozenset(moid for moid, facts in were.items() if are.get(moid) != facts),
             busy=frozenset((vm.name, text) for vm in vms for text in _endings(vm)),
         )

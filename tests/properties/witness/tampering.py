@@ -1,4 +1,4 @@
-"""Doings of others in the lab before a command: disks attached to the plan's VMs, programs in guests."""
+"""Doings of others in the lab before a command: disks, NICs and vGPUs added to VMs, programs in guests."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pyVmomi import vim
 
 from tests.properties.witness.stage import ESTATE, Stage
 from vgpu_cfg.lab.guest.system.creation import guest_of
+from vgpu_cfg.lab.operations.vms.drafts import device_name
 from vgpu_cfg.lab.simulation.operations import find_operation
 from vgpu_cfg.lab.state.devices import disks_of
 from vgpu_cfg.lab.state.guest import Workload
@@ -26,6 +27,8 @@ def tamper(stage: Stage, tampers: Iterable[str]) -> None:
         vm = next(one for one in lab.state.all(VirtualMachine) if one.name == name)
         if what == "disk":
             stage.foreign_disks |= attach_disk(lab, vm)
+        elif what in ("nic", "vgpu"):
+            stage.foreign_devices |= {(vm.name, label) for label in add_device(lab, vm, what)}
         else:
             program, _, container = what.partition(" in ")
             with lab.transaction():
@@ -42,6 +45,25 @@ def add_vmknic(lab: Lab, host: Host) -> None:
     nic = vim.host.VirtualNic.Specification(ip=ip, distributedVirtualPort=port)
     with lab.transaction():
         find_operation("HostNetworkSystem", "AddVirtualNic")(lab, host, portgroup="", nic=nic)
+
+
+def add_device(lab: Lab, vm: VirtualMachine, what: str) -> set[str]:
+    """Add a NIC or a vGPU to a VM, and return its label."""
+    kinds, before = vim.vm.device, set(vm.devices)
+    network = next(one for one in lab.state.all(Network) if one.name == "vm-network")
+    nic = kinds.VirtualEthernetCard.NetworkBackingInfo(
+        deviceName=network.name, network=vim.Network(network.moid)
+    )
+    vgpu = kinds.VirtualPCIPassthrough.VmiopBackingInfo(vgpu="grid_a100-10c")
+    device = (
+        kinds.VirtualVmxnet3(key=-1, backing=nic)
+        if what == "nic"
+        else kinds.VirtualPCIPassthrough(key=-1, backing=vgpu)
+    )
+    change = kinds.VirtualDeviceSpec(operation="add", device=device)
+    lab.call(vm, "ReconfigVM_Task", spec=vim.vm.ConfigSpec(deviceChange=[change]))
+    lab.run_until_idle()
+    return {device_name(one) for key, one in vm.devices.items() if key not in before}
 
 
 def attach_disk(lab: Lab, vm: VirtualMachine) -> set[str]:

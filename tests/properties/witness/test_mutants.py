@@ -27,6 +27,7 @@ from tests.properties.witness.playing import played
 from tests.properties.witness.stage import Shown, Stage, Witnessed
 from vgpu_cfg.changes.disturbed import Disturbed, Experience
 from vgpu_cfg.changes.reckoning import disturbed_by
+from vgpu_cfg.planning.vms.lookup import resolved_vm
 from vgpu_cfg.render.markdown import comment, runbook
 
 Rows = Iterable[Disturbed]
@@ -186,6 +187,27 @@ def blinded(seen: Witnessed, kind: str) -> Witnessed:
     return Witnessed(
         seen.ran, tuple(map(less, seen.shown)), seen.diary, seen.strangers, seen.own, seen.foreign_disks
     )
+
+
+DEVICES = {
+    "device detach": (
+        own_plan(vms=[{"name": "own-1", "gpus": "grid_a100-10c", "nics": ["prod"]}]),
+        "nic on own-1",
+    ),
+    "network": (own_plan(vms=[{"name": "own-2", "nics": ["vm-network", "prod"]}]), "nic on own-2"),
+}
+
+
+@pytest.mark.parametrize("what", DEVICES)
+def test_a_device_of_others_that_is_taken_for_the_plans_is_missed(
+    what: str, stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan, tamper = DEVICES[what]
+    words = ("apply", "--yes", "--allow-power-cycle", "plan.yaml")
+    case = Case(estate(), own_plan(), ((plan, words),), (tamper,))
+    assert played(stage, case) == []
+    monkeypatch.setattr(resolved_vm, "devices_of", lambda *_given: None)
+    assert what in {one.kind for one in played(stage, case)}
 
 
 @pytest.mark.parametrize(("face", "module"), [("markdown", comment), ("runbook", runbook)])

@@ -18,7 +18,8 @@ Experience = Literal[
 ]  # fmt: skip
 """What can happen to an object.
 
-"link" is a link that goes down and up, "network" another VLAN or uplink order under a port. "register" is
+"link" is a link that goes down and up, "network" another VLAN or uplink order under a port, another
+network or MAC of a NIC. "register" is
 another host for a VM that is off, "move" one for a VM that runs, which is stunned for that. "process end" is
 that of a process or container in a guest.
 """

@@ -88,8 +88,14 @@ def _note(lab: Simulation, vm: VirtualMachine, draft: VirtualMachine) -> None:
             lab.note(vm, "device detach", device_name(device))
         elif getattr(after, "capacityInKB", None) != getattr(device, "capacityInKB", None):
             lab.note(vm, "disk grow", device_name(device))
+        elif isinstance(device, vim.vm.device.VirtualEthernetCard) and _wiring(after) != _wiring(device):
+            lab.note(vm, "network", device_name(device))
     for key in draft.devices.keys() - vm.devices.keys():
         lab.note(vm, "device attach", device_name(draft.devices[key]))
+
+
+def _wiring(nic: Any) -> tuple[str, str]:
+    return network_of(nic), str(nic.macAddress).casefold()
 
 
 def device_name(device: Any) -> str:
