@@ -94,9 +94,10 @@ ELSEWHERE = {
     "template-with-room-for-the-driver": ("disks",),
     "template-too-small-for-the-driver": ("disks",),
     "lost-host-with-ha-and-a-virtual-function": ("nics",),
+    "restored-in-its-place-with-new-disks": ("disks",),
 }
 """What a case's VM shows and no plan file says: a pool of another cluster, or of none; an e1000; the smaller
-disk of another template; a virtual function of a NIC that nobody names."""
+disk of another template; a virtual function of a NIC that nobody names; disks of others alone."""
 
 FIRST = {
     "vms-apart", "vm-of-no-template", "nvlink-pair", "guest-in-sync", "vtpm-there-and-no-key-provider",
