@@ -19,10 +19,13 @@ from vgpu_cfg.changes.edits import table_rows
 from vgpu_cfg.changes.need import Need, Needed
 from vgpu_cfg.changes.places import Places
 from vgpu_cfg.changes.tables import VmRows
-from vgpu_cfg.changes.values import Edit, is_nothing
+from vgpu_cfg.changes.values import Edit, extra_config_path, is_nothing
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.observed.vm import OWN_PREFIX, SettingValue
 
+PVRDMA_PROTOCOL = "rocev2"
+"""Of `VirtualVmxnet3VrdmaOption.deviceProtocol`: rocev1 or rocev2; what hosts of today speak."""
+_SUB_IDS = ("subVendorId", "subDeviceId", "revisionId")
 AS_BEFORE = "set the values of the column “before” again, where none stands here"
 
 
@@ -47,6 +50,13 @@ class DeviceBase(Frozen):
         yield from ()
 
     @abstractmethod
+    def leaves(self, at: str) -> dict[str, str]:
+        """Return the fields of its VirtualDeviceSpec that a plan decides, by their paths below `at`.
+
+        What a server needs besides (keys, units, whether a NIC is connected) follows from the kind of device.
+        """
+
+    @abstractmethod
     def client(self) -> str:
         """Say what the vSphere Client must do; "" if govc does it all."""
 
@@ -58,6 +68,24 @@ class NicBacking(Frozen):
     network_name: str
     portgroup_key: str | None = None
     switch_uuid: str | None = None
+
+    def leaves(self, at: str) -> dict[str, str]:
+        """Return the fields of a NIC's backing, by their paths below `at`."""
+        if self.portgroup_key is not None:
+            return {f"{at}.backing.port.portgroupKey": self.portgroup_key}
+        return {f"{at}.backing.network": self.network_moid, f"{at}.backing.deviceName": self.network_name}
+
+
+def _node(at: str, numa_node: int | None) -> dict[str, str]:
+    return {} if numa_node is None else {f"{at}.numaNode": str(numa_node)}
+
+
+def _mac(at: str, mac: str | None) -> dict[str, str]:
+    return {} if mac is None else {f"{at}.macAddress": mac}
+
+
+def _size(at: str, size_mib: int) -> dict[str, str]:
+    return {f"{at}.capacityInKB": str(size_mib << 10)}
 
 
 def _mac_text(mac: str | None) -> str:
@@ -86,6 +114,9 @@ class NewVgpu(DeviceBase):
         if self.group is None:
             yield command("govc", "gpu.vm.add", "-vm", name, "-profile", self.profile)
 
+    def leaves(self, at: str) -> dict[str, str]:
+        return {f"{at}.backing.vgpu": self.profile} | _node(at, self.numa_node)
+
     def client(self) -> str:
         return ""
 
@@ -110,6 +141,9 @@ class NewPassthrough(DeviceBase):
     def govc(self, name: str, index: int) -> Iterator[str]:
         yield command("govc", "device.pci.add", "-vm", name, self.pci_id)
 
+    def leaves(self, at: str) -> dict[str, str]:
+        return {f"{at}.backing.id": self.pci_id} | _node(at, self.numa_node)
+
     def client(self) -> str:
         return ""
 
@@ -130,6 +164,17 @@ class NewDynamicPassthrough(DeviceBase):
     numa_node: int | None = None
     group: int | None = Field(default=None, exclude_if=is_nothing)
     sequence: int | None = Field(default=None, exclude_if=is_nothing)
+
+    def leaves(self, at: str) -> dict[str, str]:
+        leaves = {f"{at}.backing.customLabel": self.label} if self.label else {}
+        for vendor, model in self.allowed:
+            leaves[f"{at}.backing.allowedDevice[{model}].vendorId"] = str(vendor)
+            leaves[f"{at}.backing.allowedDevice[{model}].deviceId"] = str(model)
+        for (_, model), ids in zip(self.allowed, self.sub_ids, strict=False):
+            for name, value in zip(_SUB_IDS, ids, strict=True):
+                if value is not None:
+                    leaves[f"{at}.backing.allowedDevice[{model}].{name}"] = str(value)
+        return leaves | _node(at, self.numa_node)
 
     def client(self) -> str:
         ids = ", ".join(f"{vendor:04x}:{model:04x}" for vendor, model in self.allowed)
@@ -153,6 +198,9 @@ class NewNic(DeviceBase):
         network = ("-net", self.backing.network_name, "-net.adapter", "vmxnet3")
         yield command("govc", "vm.network.add", "-vm", name, *network, *mac)
 
+    def leaves(self, at: str) -> dict[str, str]:
+        return self.backing.leaves(at) | _mac(at, self.mac)
+
     def client(self) -> str:
         return ""
 
@@ -173,6 +221,11 @@ class NewSriovNic(DeviceBase):
     def network_moid(self) -> str:
         return self.backing.network_moid
 
+    def leaves(self, at: str) -> dict[str, str]:
+        physical = {f"{at}.sriovBacking.physicalFunctionBacking.id": self.function}
+        mtu = {f"{at}.allowGuestOSMtuChange": str(self.allow_mtu_change).lower()}
+        return self.backing.leaves(at) | _mac(at, self.mac) | physical | mtu
+
     def client(self) -> str:
         mtu = ", Guest OS MTU Change allowed" if self.allow_mtu_change else ""
         return (
@@ -191,6 +244,10 @@ class NewPvrdmaNic(DeviceBase):
     @property
     def network_moid(self) -> str:
         return self.backing.network_moid
+
+    def leaves(self, at: str) -> dict[str, str]:
+        protocol = {f"{at}.deviceProtocol": PVRDMA_PROTOCOL}
+        return self.backing.leaves(at) | _mac(at, self.mac) | protocol
 
     def client(self) -> str:
         network = self.backing.network_name
@@ -215,6 +272,9 @@ class EditNic(DeviceBase):
     def need(self) -> Need:
         return privileges.EDIT_NIC
 
+    def leaves(self, at: str) -> dict[str, str]:
+        return self.backing.leaves(at) | _mac(at, self.mac)
+
     def client(self) -> str:
         return f"tie the network adapter with key {self.key} to {self.backing.network_name}"
 
@@ -224,6 +284,12 @@ class PolicyRef(Frozen):
 
     id: str
     name: str
+
+
+def policy_leaves(at: str, policy: PolicyRef | None, field: str = "profile") -> dict[str, str]:
+    """Return the field that names a storage policy, below `at`."""
+    path = f"{at}.{field}" if at else field
+    return {} if policy is None else {f"{path}[*].profileId": policy.id}
 
 
 class NewDisk(DeviceBase):
@@ -242,6 +308,10 @@ class NewDisk(DeviceBase):
         new_disk = ("-name", f"{name}/disk-{index}", "-size", f"{self.size_mib}M")
         yield command("govc", "vm.disk.create", "-vm", name, *new_disk)
 
+    def leaves(self, at: str) -> dict[str, str]:
+        thin = {f"{at}.backing.thinProvisioned": "true"}
+        return _size(at, self.size_mib) | thin | policy_leaves(at, self.policy)
+
     def client(self) -> str:
         if self.policy is None:
             return ""
@@ -256,6 +326,9 @@ class NewTpm(DeviceBase):
     @property
     def need(self) -> Need:
         return privileges.NEW_TPM
+
+    def leaves(self, at: str) -> dict[str, str]:
+        return {f"{at}.operation": "add"}
 
     def client(self) -> str:
         return "add a Trusted Platform Module"
@@ -276,6 +349,9 @@ class GrowDisk(DeviceBase):
         disk = ("-disk.key", self.key, "-size", f"{self.size_mib}M")
         yield command("govc", "vm.disk.change", "-vm", name, *disk)
 
+    def leaves(self, at: str) -> dict[str, str]:
+        return _size(at, self.size_mib)
+
     def client(self) -> str:
         return ""
 
@@ -290,6 +366,9 @@ class SetDiskPolicy(DeviceBase):
     @property
     def need(self) -> Need:
         return privileges.DISK_POLICY
+
+    def leaves(self, at: str) -> dict[str, str]:
+        return policy_leaves(at, self.policy)
 
     def client(self) -> str:
         return f"give the disk with key {self.key} the storage policy {self.policy.name}"
@@ -308,6 +387,9 @@ class RemoveDevice(DeviceBase):
     @property
     def need(self) -> Need:
         return privileges.DETACH_DISK if self.is_disk else privileges.CHANGE_DEVICES
+
+    def leaves(self, at: str) -> dict[str, str]:
+        return {f"{at}.operation": "remove"}
 
     def client(self) -> str:
         return f"remove {self.was}"
@@ -352,6 +434,18 @@ class VmSpec(Frozen):
     def is_empty(self) -> bool:
         """Whether it would change nothing."""
         return self == VmSpec(change_version=self.change_version)
+
+    def leaves(self) -> dict[str, str]:
+        """Return what goes over the wire for extraConfig, devices and their groups: each path with its value.
+
+        Paths are those of the ConfigSpec without `device`, with the number of the device in the place of the
+        list's: `deviceChange[1].backing.vgpu`.
+        """
+        leaves = {extra_config_path(key): value for key, value in self.extra_config.items()}
+        for number, device in enumerate(self.devices, 1):
+            leaves |= device.leaves(f"deviceChange[{number}]")
+        groups = sorted(self.device_groups.items())
+        return leaves | {f"deviceGroups.deviceGroup[{key}].deviceGroupName": name for key, name in groups}
 
     def by_hand(
         self,

@@ -36,7 +36,6 @@ from vgpu_cfg.planning.rollback.undo_sites import overrides_again
 from vgpu_cfg.planning.vms.destroy import plan_removal
 from vgpu_cfg.planning.vms.new_vms import change_id, set_tags
 from vgpu_cfg.planning.vms.relocate import relocation, rename, to_folder
-from vgpu_cfg.planning.vms.settings.edits import spec_leaves
 from vgpu_cfg.planning.vms.tags import tag_edit
 
 OfVm = (
@@ -161,7 +160,7 @@ def _unmarked(change: MarkVm, now: Vm, run: FailedRun) -> Iterable[Change]:
     return [
         MarkVm(
             id=change_id("unmark", now.name),
-            edits=(Edit(key="owner_mark", before=before, sets=spec_leaves(spec)),),
+            edits=(Edit(key="owner_mark", before=before, sets=spec.leaves()),),
             spec=spec,
             mark="none",
             **common(now),

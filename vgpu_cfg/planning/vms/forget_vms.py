@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from vgpu_cfg.changes.change import Change, MarkVm, RemoveRule, RemoveVmGroup, SetHostRule, SetRule
 from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.severity import Severity
-from vgpu_cfg.changes.values import Edit, Subject
+from vgpu_cfg.changes.values import Edit, Subject, extra_config_path
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import MARK_PLAN_KEY, MARK_VM_KEY, OWN_PREFIX, Vm
@@ -26,7 +26,6 @@ from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.vms.host_rules import leave_host_rules
 from vgpu_cfg.planning.vms.import_vms import chosen_own_vms, mark_vm, refuse_nothing
 from vgpu_cfg.planning.vms.rules import leave_rules
-from vgpu_cfg.planning.vms.settings.edits import extra_config_path
 from vgpu_cfg.planning.vms.settings.table import vm_setting
 from vgpu_cfg.planning.vms.whole_vms import plan_about_vms
 

@@ -10,10 +10,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from shlex import quote
 from typing import Literal
 
+from vgpu_cfg.changes.base import of_kind
 from vgpu_cfg.changes.change import Change, MarkVm
 from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.severity import Severity
-from vgpu_cfg.changes.values import Edit, Subject, VmRef
+from vgpu_cfg.changes.values import Edit, Subject, VmRef, extra_config_path
 from vgpu_cfg.changes.vm_spec import VmSpec
 from vgpu_cfg.model.desired import DesiredPlan, DesiredVm
 from vgpu_cfg.model.observed.inventory import Folder, Inventory
@@ -30,7 +31,6 @@ from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.vms.new_vms import change_id
-from vgpu_cfg.planning.vms.settings.edits import extra_config_path
 from vgpu_cfg.planning.vms.whole_vms import plan_about_vms
 
 
@@ -96,7 +96,7 @@ def chosen_own_vms(desired: DesiredPlan, observed: Inventory, options: PlanOptio
 
 def with_marks(plan: Plan, observed: Inventory) -> Inventory:
     """Return an estate as it will be once a plan has marked its VMs, as far as other plans can tell."""
-    marked = {change.vm.moid for change in plan.changes if isinstance(change, MarkVm) and change.vm.moid}
+    marked = {change.vm.moid for change in of_kind(plan.changes, MarkVm) if change.vm.moid}
     return as_imported(observed, marked, plan.desired.identity)
 
 

@@ -13,6 +13,7 @@ from typing import Any, assert_never
 from pyVmomi import vim
 
 from vgpu_cfg.changes.vm_spec import (
+    PVRDMA_PROTOCOL,
     DeviceEdit,
     EditNic,
     GrowDisk,
@@ -30,7 +31,6 @@ from vgpu_cfg.changes.vm_spec import (
     SetDiskPolicy,
 )
 from vgpu_cfg.errors import NotFound, VCenterError
-from vgpu_cfg.planning.vms.settings.device_leaves import PVRDMA_PROTOCOL
 
 FIRST_KEY = -101
 SCSI_UNITS = tuple(unit for unit in range(16) if unit != 7)

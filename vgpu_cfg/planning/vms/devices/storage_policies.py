@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from vgpu_cfg.changes.values import Edit
-from vgpu_cfg.changes.vm_spec import PolicyRef, SetDiskPolicy, VmSpec
+from vgpu_cfg.changes.vm_spec import PolicyRef, SetDiskPolicy, VmSpec, policy_leaves
 from vgpu_cfg.model.desired import DesiredDisk
 from vgpu_cfg.model.observed.inventory import StoragePolicy
 from vgpu_cfg.model.observed.vm import VmDetail
 from vgpu_cfg.planning.vms.lookup.placed import PlacedVm
-from vgpu_cfg.planning.vms.settings.device_leaves import policy_leaves
 from vgpu_cfg.planning.vms.settings.edits import VmEdit
 from vgpu_cfg.planning.vms.settings.setting import Topic
 

@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from vgpu_cfg.changes.values import Edit
+from vgpu_cfg.changes.values import Edit, extra_config_path, wire_text
 from vgpu_cfg.changes.vm_spec import DeviceEdit, PolicyRef, RemoveDevice, VmSpec
 from vgpu_cfg.model.observed.tags import Tag
 from vgpu_cfg.model.observed.vm import SettingValue
-from vgpu_cfg.planning.vms.settings.device_leaves import device_leaves, group_leaves
-from vgpu_cfg.planning.vms.settings.setting import Carrier, Topic, VmSetting, wire_text
+from vgpu_cfg.planning.vms.settings.setting import Carrier, Topic, VmSetting
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +129,7 @@ def device_edit(
     """Return the edit of one or more devices, with what goes over the wire for them."""
     spec = VmSpec(devices=tuple(devices), extra_config=extra_config or {}, device_groups=device_groups or {})
     return VmEdit(
-        topic=topic, edit=edit.model_copy(update={"sets": spec_leaves(spec)}), spec=spec, is_late=is_late
+        topic=topic, edit=edit.model_copy(update={"sets": spec.leaves()}), spec=spec, is_late=is_late
     )
 
 
@@ -145,14 +144,6 @@ def pair_edit(key: str, before: str | None, value: str, *, note: str = "") -> Vm
     )
 
 
-def spec_leaves(spec: VmSpec) -> dict[str, str]:
-    """Return what goes over the wire for extraConfig, devices and device groups, by paths."""
-    leaves = {extra_config_path(key): value for key, value in spec.extra_config.items()}
-    for number, device in enumerate(spec.devices, 1):
-        leaves |= device_leaves(device, number)
-    return leaves | group_leaves(spec.device_groups)
-
-
 def setting_leaves(setting: VmSetting, value: SettingValue) -> dict[str, str]:
     """Return what goes over the wire for a row, by paths."""
     is_pair = setting.carrier is Carrier.EXTRA_CONFIG
@@ -160,8 +151,3 @@ def setting_leaves(setting: VmSetting, value: SettingValue) -> dict[str, str]:
         extra_config_path(path) if is_pair else path: wire_text(leaf)
         for path, leaf in setting.on_wire(value).items()
     }
-
-
-def extra_config_path(key: str) -> str:
-    """Return the path of an extraConfig pair."""
-    return f"extraConfig[{key}]"

@@ -90,11 +90,6 @@ def spelled(value: SettingValue) -> str:
     return ("on" if value else "off") if isinstance(value, bool) else str(value)
 
 
-def wire_text(value: SettingValue) -> str:
-    """Spell a value as it goes over the wire."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
 def as_it_is(value: SettingValue) -> object:
     """Say a value in a plan file as a VM shows it."""
     return value
