@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 from vgpu_cfg.changes.by_hand import Part
 from vgpu_cfg.changes.disturbed import Disturbed
@@ -90,3 +90,11 @@ class ChangeBase(Frozen):
     def told_below(self) -> tuple[Edit, ...]:
         """Return the edits that the first line does not tell."""
         return tuple(edit for edit in self.edits if not self.is_in_head(edit))
+
+
+Kind = TypeVar("Kind", bound=ChangeBase)
+
+
+def of_kind(changes: Iterable[ChangeBase], kind: type[Kind]) -> Iterator[Kind]:
+    """Yield the changes of one kind, in their order."""
+    return (change for change in changes if isinstance(change, kind))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from vgpu_cfg.changes.base import of_kind
 from vgpu_cfg.changes.change import ManualStep
 from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.model.observed.inventory import Inventory
@@ -19,9 +20,7 @@ def disturbed(plan: Plan, observed: Inventory) -> Iterator[str]:
     reached = tuple(one for one in plan.disturbed if not is_added(one.subject.moid or ""))
     shown = plan.model_copy(update={"changes": changes, "disturbed": reached})
     yield from (f"{who}: {how}" for who, how in disruption_rows(shown))
-    by_hand = {
-        change.host_moid or change.subject.moid for change in changes if isinstance(change, ManualStep)
-    }
+    by_hand = {change.host_moid or change.subject.moid for change in of_kind(changes, ManualStep)}
     own = {vm.name for vm in plan.desired.vms}
     for host in observed.hosts:
         others = [vm.name for vm in running_vms(host, observed) if vm.name not in own]

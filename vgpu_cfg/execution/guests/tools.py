@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from ipaddress import ip_address
 
+from vgpu_cfg.changes.base import of_kind
 from vgpu_cfg.changes.change import CreateVm, StageGuest
 from vgpu_cfg.errors import GuestError
 from vgpu_cfg.execution.run.session import RunSession
@@ -53,7 +54,7 @@ class GuestSession:
         self.run = run
         self.tools = tools
         self._open: dict[str, GuestShell] = {}
-        made = {change.vm.name for change in run.plan.changes if isinstance(change, CreateVm)}
+        made = {change.vm.name for change in of_kind(run.plan.changes, CreateVm)}
         self._seeds: dict[str, Mapping[str, str]] = {}
         for change in run.plan.changes:
             if isinstance(change, StageGuest) and change.vm.name in made:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from vgpu_cfg.changes.base import of_kind
 from vgpu_cfg.changes.change import Change, EnterMaintenance, ExitMaintenance, ManualStep, PowerOffVm
 from vgpu_cfg.changes.values import Impact
 
@@ -39,7 +40,7 @@ class Waves:
                 least = self._limit.get(change.wave, change.max_down)
                 self._limit[change.wave] = max(1, min(least, change.max_down))
                 before = (by_id[need] for need in change.needs if need in by_id)
-                offs = [one.id for one in before if isinstance(one, PowerOffVm)]
+                offs = [one.id for one in of_kind(before, PowerOffVm)]
                 self._takes_down.update(dict.fromkeys((change.id, *offs), place))
         entered = {moid for _, moid in self._enters}
         for change in changes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 
+from vgpu_cfg.changes.base import of_kind
 from vgpu_cfg.changes.change import Change, EnterMaintenance, PowerOffVm, RelocateVm
 
 _Bound = tuple[str, int]
@@ -28,7 +29,7 @@ class Windows:
                 self._bind(change, [(window, change.takes_seconds) for window in change.windows])
             elif isinstance(change, EnterMaintenance) and change.window and not change.is_held:
                 before = (by_id[need] for need in change.needs if need in by_id)
-                bound: list[Change] = [change, *(one for one in before if isinstance(one, PowerOffVm))]
+                bound: list[Change] = [change, *of_kind(before, PowerOffVm)]
                 for one in bound:
                     self._bind(one, [(change.window, change.takes_seconds)])
                     self._host[one.id] = change.host.moid

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from vgpu_cfg.changes.base import of_kind
 from vgpu_cfg.changes.change import ChangeHost, ExitMaintenance, PowerOnVm
 from vgpu_cfg.changes.plan import Canary, Plan
 from vgpu_cfg.model.observed.inventory import Connection, Host, Inventory
@@ -29,7 +30,7 @@ def upgraded_hosts(canary: Canary, plan: Plan) -> dict[str, str]:
 
 def _problems(canary: Canary, plan: Plan, after: Inventory, left: Plan) -> Iterator[str]:
     done = [change for change in plan.changes if change.id in canary.first]
-    held = {one.host.moid for one in done if isinstance(one, ExitMaintenance) and one.is_held}
+    held = {one.host.moid for one in of_kind(done, ExitMaintenance) if one.is_held}
     for moid, name in {
         one.host_moid: one.subject.name for one in done if one.subject.kind == "host" and one.host_moid
     }.items():

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from vgpu_cfg.changes.base import of_kind
 from vgpu_cfg.changes.change import (
     Change,
     ChangeHost,
@@ -86,7 +87,7 @@ def _orphans(plan: Plan) -> Iterator[Difference]:
 
 
 def _of_changes(plan: Plan) -> Iterator[Difference]:
-    new = {change.vm.name for change in plan.changes if isinstance(change, CreateVm)}
+    new = {change.vm.name for change in of_kind(plan.changes, CreateVm)}
     lost = {one.host.moid for one in plan.lost_hosts}
     for change in plan.changes:
         if isinstance(change, SetOverrides):

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from vgpu_cfg.changes.base import of_kind
 from vgpu_cfg.changes.change import Change, PowerOnVm, StageGuest
 from vgpu_cfg.changes.values import Impact, Subject, VmRef
 from vgpu_cfg.model.guests.guest import (
@@ -101,7 +102,7 @@ class GuestUpdate:
     @property
     def power_on(self) -> PowerOnVm | None:
         """The change that powers it on, None where there is none."""
-        return next((one for one in self.changes if isinstance(one, PowerOnVm)), None)
+        return next(of_kind(self.changes, PowerOnVm), None)
 
     @property
     def will_run(self) -> bool:
@@ -257,11 +258,11 @@ def order_stages(changes: Sequence[Change], team: Team | None) -> list[Change]:
     The guest from which training starts waits for its workers', where they run; one that is made waits for
     nobody. What follows a first part stands at the end.
     """
-    stages = [change for change in changes if isinstance(change, StageGuest)]
+    stages = list(of_kind(changes, StageGuest))
     last = {change.vm.name: change.id for change in stages}
     made = {change.vm.name for change in stages if change.with_clone}
     is_split = {change.vm.name for change in stages if change.rest}
-    starts = {change.vm.name: change.id for change in changes if isinstance(change, PowerOnVm)}
+    starts = {change.vm.name: change.id for change in of_kind(changes, PowerOnVm)}
     telling = {change.id: place for place, change in enumerate(stages) if not change.peers}
     told_by: dict[str, list[str]] = {}
     for stage in stages:

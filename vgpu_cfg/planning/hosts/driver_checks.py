@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from vgpu_cfg.catalog.driver_branches import DriverBranch, load_driver_branches
+from vgpu_cfg.changes.base import of_kind
 from vgpu_cfg.changes.change import Change, ChangeHost
 from vgpu_cfg.changes.plan import Canary
 from vgpu_cfg.model.wording import listed
@@ -65,9 +66,8 @@ def check_canary(changes: Sequence[Change], canaries: Sequence[Canary], findings
     first = {change_id for canary in canaries if canary.others for change_id in canary.first}
     upgraded = [
         change
-        for change in changes
-        if isinstance(change, ChangeHost)
-        and any(one.setting == "driver" and one.before not in (None, NONE) for one in change.settings)
+        for change in of_kind(changes, ChangeHost)
+        if any(one.setting == "driver" and one.before not in (None, NONE) for one in change.settings)
     ]
     if len(upgraded) > 1 and not any(change.id in first for change in upgraded):
         others = listed([change.host.name for change in upgraded[1:]], shown=6)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from vgpu_cfg.changes.base import of_kind
 from vgpu_cfg.changes.change import Change, ChangeHost, ChangeNetwork
 from vgpu_cfg.changes.change_host import VmknicWrite
 from vgpu_cfg.changes.change_network import MakeSwitch
@@ -20,7 +21,7 @@ def tie_vmknics(changes: Sequence[Change], observed: Inventory) -> list[Change]:
 
     Done twice it is the same as done once.
     """
-    networks = [change for change in changes if isinstance(change, ChangeNetwork)]
+    networks = list(of_kind(changes, ChangeNetwork))
     return [
         _tied(change, change.write, networks, observed)
         if isinstance(change, ChangeHost) and isinstance(change.write, VmknicWrite)

@@ -13,6 +13,7 @@ from enum import Enum
 from functools import lru_cache
 
 from vgpu_cfg.catalog import Catalog
+from vgpu_cfg.changes.base import of_kind
 from vgpu_cfg.changes.change import Change, PowerOnVm
 from vgpu_cfg.changes.plan import GpuLoad, StartQueue
 from vgpu_cfg.planning.capacity.gpu_state import GpuState, Held
@@ -128,7 +129,7 @@ def make_queue(found: BoardStarts) -> StartQueue:
 
 def narrow_queues(contests: Iterable[StartQueue], changes: Iterable[Change]) -> Iterator[StartQueue]:
     """Leave out the VMs that a narrowed plan does not start: the queue would never end."""
-    started = {change.subject.name for change in changes if isinstance(change, PowerOnVm)}
+    started = {change.subject.name for change in of_kind(changes, PowerOnVm)}
     for queue in contests:
         starts = {vm: profiles for vm, profiles in queue.starts.items() if vm in started}
         if len(starts) > 1:

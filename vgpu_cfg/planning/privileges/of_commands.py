@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from vgpu_cfg.changes import privileges as table
+from vgpu_cfg.changes.base import of_kind
 from vgpu_cfg.changes.change import CreateVm
 from vgpu_cfg.changes.need import Need, Needed
 from vgpu_cfg.changes.plan import Plan
@@ -124,7 +125,7 @@ def _vms(asked: Asked) -> dict[str, str]:
     plan = asked.plan.desired
     names = {vm.name for vm in plan.vms}
     found = {vm.name: vm.moid for vm in asked.observed.vms if vm.name in names and vm.is_of(plan.identity)}
-    made = (change for change in asked.plan.changes if isinstance(change, CreateVm))
+    made = of_kind(asked.plan.changes, CreateVm)
     return found | {change.vm.name: change.location.folder_moid for change in made}
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import assert_never
 
 from vgpu_cfg.catalog import Catalog
+from vgpu_cfg.changes.base import of_kind
 from vgpu_cfg.changes.change import Change, ManualStep, PowerOnVm, RelocateVm, SetHostRule, SetRule
 from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.reckoning import all_disturbed, reckoned
@@ -122,7 +123,7 @@ class _Undoing:
     def _after_moves(self, changes: Sequence[Change]) -> list[Change]:
         """Let rules be set once their VMs are back in the cluster, unless a move waits for the rule to go."""
         by_id = {change.id: change for change in changes}
-        moves = {change.vm.name: change.id for change in changes if isinstance(change, RelocateVm)}
+        moves = {change.vm.name: change.id for change in of_kind(changes, RelocateVm)}
         ordered = []
         for change in changes:
             names = [vm.name for vm in change.vms] if isinstance(change, SetRule | SetHostRule) else []

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from vgpu_cfg.catalog import Catalog
+from vgpu_cfg.changes.base import of_kind
 from vgpu_cfg.changes.change import (
     Change,
     ChangeHost,
@@ -84,7 +85,7 @@ class HostUndo:
 
     def _as_undone(self, first: Iterable[Change]) -> Inventory:
         """Return the estate once these are done: VMs that the run made have gone, others are off again."""
-        off = {one.vm.moid for one in first if isinstance(one, PowerOffVm)}
+        off = {one.vm.moid for one in of_kind(first, PowerOffVm)}
         made = {vm.moid for vm in self.run.made.values()}
         vms = tuple(
             vm.model_copy(update={"power_state": PowerState.OFF}) if vm.moid in off else vm

@@ -14,6 +14,7 @@ from enum import StrEnum
 from typing import assert_never
 
 from vgpu_cfg.catalog import Catalog
+from vgpu_cfg.changes.base import of_kind
 from vgpu_cfg.changes.change import PowerOffVm, PowerOnVm, RelocateVm
 from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.model.desired import DesiredPlan
@@ -205,9 +206,9 @@ class _Goings:
     def of(cls, drain: Drain) -> _Goings:
         changes = drain.plan.changes
         return cls(
-            {one.vm.moid: one for one in changes if isinstance(one, RelocateVm)},
-            frozenset(one.vm.moid for one in changes if isinstance(one, PowerOffVm)),
-            {one.vm.moid: one for one in changes if isinstance(one, PowerOnVm)},
+            {one.vm.moid: one for one in of_kind(changes, RelocateVm)},
+            frozenset(one.vm.moid for one in of_kind(changes, PowerOffVm)),
+            {one.vm.moid: one for one in of_kind(changes, PowerOnVm)},
             {one.host_moid: one.host_name for one in drain.placements},
             drain.reasons,
         )

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_interface
 
+from vgpu_cfg.changes.base import of_kind
 from vgpu_cfg.changes.change import AwaitCustomization, Change, PowerOnVm
 from vgpu_cfg.changes.customization import Customization, NicCustomization
 from vgpu_cfg.changes.values import Edit
@@ -138,7 +139,7 @@ def of_existing(
     guest = resolved.desired.guest
     if guest is None or not guest.spec or not resolved.manages("guest"):
         return []
-    power_on = next((one for one in changes if isinstance(one, PowerOnVm)), None)
+    power_on = next(of_kind(changes, PowerOnVm), None)
     if power_on is not None and resolved.base.extra_config.get(PENDING_KEY):
         return [await_customization(power_on, guest, before="waiting")]
     event = failed.get(resolved.existing.moid) if resolved.existing is not None else None

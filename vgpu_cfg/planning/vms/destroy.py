@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from shlex import quote
 from typing import Any
 
+from vgpu_cfg.changes.base import of_kind
 from vgpu_cfg.changes.change import Change, DestroyVm, PowerOffVm, ReconfigureVm
 from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.values import Edit, Impact, Subject, VmRef
@@ -128,9 +129,7 @@ def refuse_disks(
     findings: Findings,
 ) -> None:
     """Refuse each name of a disk that no deleted VM has from others, or that another VM has, too."""
-    going = {
-        file: change.vm.moid for change in changes if isinstance(change, DestroyVm) for file in change.others
-    }
+    going = {file: change.vm.moid for change in of_kind(changes, DestroyVm) for file in change.others}
     subject = Subject(kind="plan", name=desired.name)
     for name in dict.fromkeys(names):
         holders = [

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
+from vgpu_cfg.changes.base import of_kind
 from vgpu_cfg.changes.change import Change, RemoveRule, RemoveVmGroup, SetHostRule
 from vgpu_cfg.changes.values import Edit, Subject, VmRef
 from vgpu_cfg.model.desired import DesiredPlan
@@ -227,7 +228,7 @@ def _leftovers(
     ]
     removals = {rule.key: _removal(cluster, rule) for rule in gone}
     yield from removals.values()
-    set_by = {change.rule_key: change.id for change in changes if isinstance(change, SetHostRule)}
+    set_by = {change.rule_key: change.id for change in of_kind(changes, SetHostRule)}
     for group in cluster.vm_groups:
         if not is_of_plan(group.name, plan) or group.name in kept or not staying.isdisjoint(group.vm_moids):
             continue

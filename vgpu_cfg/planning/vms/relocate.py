@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from vgpu_cfg.changes.base import of_kind
 from vgpu_cfg.changes.change import Change, MoveVmToFolder, PowerOffVm, PowerOnVm, RelocateVm, RenameVm
 from vgpu_cfg.changes.move_vm import Destination
 from vgpu_cfg.changes.values import Edit, Impact, Subject, VmRef
@@ -85,7 +86,7 @@ def within_windows(
     `windows` are by host moid, each with the seconds that a VM there is thought to take.
     """
     hosts = {vm.moid: vm.host_moid for vm in observed.vms}
-    started = {change.vm.moid for change in changes if isinstance(change, PowerOnVm)}
+    started = {change.vm.moid for change in of_kind(changes, PowerOnVm)}
     bound: list[Change] = []
     for change in changes:
         ends: tuple[str, ...] = ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from vgpu_cfg.changes.base import of_kind
 from vgpu_cfg.changes.change import Change, CreateVm, SetOverrides
 from vgpu_cfg.planning.vms.settings.overrides import only_of
 
@@ -25,7 +26,7 @@ def only_chosen(changes: Sequence[Change], chosen: set[str]) -> list[Change]:
         if change_key in by_id and change_key not in kept:
             kept.add(change_key)
             waiting += by_id[change_key].needs
-    made = {change.subject.name for change in changes if isinstance(change, CreateVm) and change.id in kept}
+    made = {change.subject.name for change in of_kind(changes, CreateVm) if change.id in kept}
     for change in changes:
         if change.kind in ("set_rule", "set_host_rule") and all(
             vm.moid or vm.name in made for vm in change.vms
@@ -36,7 +37,7 @@ def only_chosen(changes: Sequence[Change], chosen: set[str]) -> list[Change]:
 
 def _overrides_of_chosen(changes: Sequence[Change], chosen: set[str]) -> Iterator[Change]:
     """Yield the changes; of what clusters are told of VMs only what is about the chosen ones."""
-    made_by = {change.vm.name: change.id for change in changes if isinstance(change, CreateVm)}
+    made_by = {change.vm.name: change.id for change in of_kind(changes, CreateVm)}
     for change in changes:
         kept = only_of(change, chosen, made_by) if isinstance(change, SetOverrides) else change
         if kept is not None:

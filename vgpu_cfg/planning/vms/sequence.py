@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from vgpu_cfg.changes.base import of_kind
 from vgpu_cfg.changes.change import Change, PowerOnVm, RelocateVm
 from vgpu_cfg.changes.plan import StartQueue
 from vgpu_cfg.model.wording import counted, listed
@@ -121,7 +122,7 @@ def check_left_out(
     findings: Findings,
 ) -> None:
     """Warn where VMs start without others that could then find no GPU."""
-    started = {change.subject.name for change in changes if isinstance(change, PowerOnVm)}
+    started = {change.subject.name for change in of_kind(changes, PowerOnVm)}
     for queue in contests:
         others = sorted(queue.starts.keys() - started)
         for name in sorted(queue.starts.keys() & started) if others else ():

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from vgpu_cfg.changes.base import of_kind
 from vgpu_cfg.changes.change import Change, ChangeHost, ColdBootHost, ManualStep, RebootHost, RestartService
 from vgpu_cfg.changes.edits import edit_text
 from vgpu_cfg.changes.lost import LostHost
@@ -177,15 +178,13 @@ def _drift(changes: Sequence[Change]) -> list[str]:
             words += [edit_text(edit) for edit, target in pairs if edit.before or target.before is None]
         elif isinstance(change, ManualStep):
             words += [edit_text(edit) for edit in change.edits]
-    steps = [change for change in changes if isinstance(change, ManualStep)]
+    steps = list(of_kind(changes, ManualStep))
     return words or [f"by hand: {step.text}" for step in steps]
 
 
 def _pending(changes: Sequence[Change], facts: HostFacts) -> tuple[str, ...]:
     """Name what is configured as wanted and waits: nothing writes it, and a restart settles it."""
-    written = {
-        target.id for change in changes if isinstance(change, ChangeHost) for target in change.settings
-    }
+    written = {target.id for change in of_kind(changes, ChangeHost) for target in change.settings}
     settled = [
         target
         for change in changes

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from vgpu_cfg.changes.base import of_kind
 from vgpu_cfg.changes.change import Change, CreateVm, ManualStep, SetOverrides, StageGuest
 from vgpu_cfg.changes.difference import Difference
 from vgpu_cfg.changes.edits import edit_text
@@ -137,7 +138,7 @@ def view_status(
             changes.setdefault(change.subject.name, []).append(change)
     lost = {vm.name: _lost_words(one, vm) for one in plan.lost_hosts for vm in one.vms}
     desired = {vm.name: vm for vm in plan.desired.vms}
-    stages = {change.vm.name: change for change in plan.changes if isinstance(change, StageGuest)}
+    stages = {change.vm.name: change for change in of_kind(plan.changes, StageGuest)}
     guests = {name: guest_status(vm, desired.get(name), stages.get(name)) for name, vm in own.items()}
     is_waiting = any(found.code == Code.RESERVED_FIRST for found in plan.diagnostics)
     wanted = (vm.name for vm in plan.desired.vms if not is_waiting or vm.name in own)

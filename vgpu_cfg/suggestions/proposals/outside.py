@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from shlex import join, quote
 
+from vgpu_cfg.changes.base import of_kind
 from vgpu_cfg.changes.change import MarkVm
 from vgpu_cfg.changes.suggestion import FixKind
 from vgpu_cfg.model.observed.drs import ClusterRule, VmHostRule
@@ -117,9 +118,7 @@ def _taken_in(situation: Situation) -> Iterator[Candidate]:
     desired, observed = situation.desired, situation.observed
     all_of_file = make_import_plan(desired, observed, PlanOptions())
     taken = tuple(
-        change.vm.name
-        for change in all_of_file.changes
-        if isinstance(change, MarkVm) and change.vm.name in names
+        change.vm.name for change in of_kind(all_of_file.changes, MarkVm) if change.vm.name in names
     )
     plan = make_import_plan(desired, observed, PlanOptions(only=taken))
     if taken and plan.changes and not plan.errors:

@@ -28,7 +28,7 @@ from vgpu_cfg.render.layout.lines import both_ends, fold, short
 from vgpu_cfg.render.text.plan.change_lines import change_lines
 from vgpu_cfg.render.text.plan.hosts import host_difference, host_lines, host_shape
 from vgpu_cfg.render.text.plan.unlike import UnlikeVm, Values, is_tabled, render_unlike, values_of
-from vgpu_cfg.render.views.plan.whole import BLOCKED, effort_of, is_task
+from vgpu_cfg.render.views.plan.whole import BLOCKED, effort_of
 
 _FOLDED = {"vm": "VM", "host": "host"}
 """Kinds of subjects of which like ones are folded, and how they are counted."""
@@ -259,7 +259,7 @@ def _effort(block: Block) -> str:
     if block.kind == "host":
         settings = effort_of(block.name, block.changes, ()).settings
         return counted(settings, "setting") if settings else ""
-    tasks = sum(is_task(change) for _, change in block.changes)
+    tasks = sum(change.is_task for _, change in block.changes)
     return counted(tasks, "task") if tasks else ""
 
 

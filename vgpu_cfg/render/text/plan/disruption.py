@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 
 from rich.text import Text
 
+from vgpu_cfg.changes.base import of_kind
 from vgpu_cfg.changes.change import EnterMaintenance
 from vgpu_cfg.changes.disturbed import Experience
 from vgpu_cfg.changes.plan import Plan
@@ -83,9 +84,7 @@ def _details(effort: HostEffort, *, is_blocked: bool) -> str:
 
 def _limits(plan: Plan, width: int) -> list[Text]:
     """Say how many hosts are down at once, and when that may begin."""
-    entering = [
-        change for change in plan.changes if isinstance(change, EnterMaintenance) and not change.is_held
-    ]
+    entering = [change for change in of_kind(plan.changes, EnterMaintenance) if not change.is_held]
     waves: dict[str, list[EnterMaintenance]] = {}
     for change in entering:
         waves.setdefault(change.wave, []).append(change)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from rich.text import Text
 
+from vgpu_cfg.changes.base import of_kind
 from vgpu_cfg.changes.change import DestroyVm
 from vgpu_cfg.changes.plan import Canary, Plan
 from vgpu_cfg.changes.severity import Severity
@@ -186,7 +187,7 @@ def _signs(plan: Plan) -> set[str]:
 
 def _totals(plan: Plan, width: int, shown: PlanShown) -> list[Text]:
     words = plan_counts(plan)
-    removed = {change.subject.name for change in plan.changes if isinstance(change, DestroyVm)}
+    removed = {change.subject.name for change in of_kind(plan.changes, DestroyVm)}
     kept = [name for name in plan.orphans if name not in removed]
     if plan.blocked:
         words.append(f"{len(plan.blocked)} of {counted(len(plan.changes), 'change')} blocked")

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from vgpu_cfg.changes.base import of_kind
 from vgpu_cfg.changes.change import DestroyVm, RelocateVm
 from vgpu_cfg.changes.disturbed import Experience
 from vgpu_cfg.changes.plan import Plan
@@ -63,7 +64,7 @@ def other_disruptions(plan: Plan, reported: set[str]) -> list[DisruptionRow]:
 
     `reported` are VMs that a host's row names.
     """
-    removed = {change.subject.name for change in plan.changes if isinstance(change, DestroyVm)}
+    removed = {change.subject.name for change in of_kind(plan.changes, DestroyVm)}
     blocked = {change.subject.name for change in plan.changes if change.id in plan.blocked}
     impacts: dict[str, set[Impact]] = {}
     by_words: dict[tuple[str, bool], list[str]] = {}
@@ -75,7 +76,7 @@ def other_disruptions(plan: Plan, reported: set[str]) -> list[DisruptionRow]:
             continue
         elif not (name in reported and change.kind in ("power_off_vm", "power_on_vm")):
             impacts.setdefault(name, set()).add(change.impact)
-    stuns = {one.vm.name: one.stun_ms for one in plan.changes if isinstance(one, RelocateVm)}
+    stuns = {one.vm.name: one.stun_ms for one in of_kind(plan.changes, RelocateVm)}
     for name, found in impacts.items():
         words = ", ".join(word for impact, word in _IMPACT_WORDS.items() if impact in found)
         if Impact.VMOTION in found and (stun := stuns.get(name)) is not None:

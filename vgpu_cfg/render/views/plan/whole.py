@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from vgpu_cfg.changes.base import of_kind
 from vgpu_cfg.changes.change import (
-    AwaitCustomization,
     Change,
     ChangeHost,
     ColdBootHost,
@@ -23,11 +23,8 @@ from vgpu_cfg.changes.change import (
     ReconfigureVm,
     RestartService,
     SetAttributes,
-    SetCordon,
     SetOverrides,
-    SetReservation,
     SetTags,
-    SetVCenterOption,
     ShutDownHost,
     StageGuest,
     UpgradeVm,
@@ -86,20 +83,18 @@ def effort_of(name: str, changes: Numbered, plan: Sequence[Change]) -> HostEffor
     """Count what is done to a host; `changes` are its own, `plan` all of them."""
     own = [change for _, change in changes]
     needs = {need for change in own for need in change.needs}
-    enters = next((change for change in own if isinstance(change, EnterMaintenance)), None)
+    enters = next(of_kind(own, EnterMaintenance), None)
     touched = {target.id for target in _written(own)}
-    settles = next((change.settles for change in own if isinstance(change, ExitMaintenance)), ())
+    settles = next((change.settles for change in of_kind(own, ExitMaintenance)), ())
     return HostEffort(
         name=name,
         settings=len(touched),
         reboots=sum(isinstance(change, RebootHost) for change in own),
         cold_boots=sum(isinstance(change, _COLD) for change in own) or _waits_for_power(own),
-        services=tuple(dict.fromkeys(change.service for change in own if isinstance(change, RestartService))),
+        services=tuple(dict.fromkeys(change.service for change in of_kind(own, RestartService))),
         enters=enters,
         moved=enters.evacuates if enters is not None else (),
-        switched_off=tuple(
-            change.vm.name for change in plan if isinstance(change, PowerOffVm) and change.id in needs
-        ),
+        switched_off=tuple(change.vm.name for change in of_kind(plan, PowerOffVm) if change.id in needs),
         by_hand=tuple(number for number, change in changes if isinstance(change, ManualStep)),
         right=tuple(target for target in settles if target.id not in touched),
     )
@@ -169,8 +164,8 @@ def host_counts(plan: Sequence[Change]) -> list[str]:
 def plan_counts(plan: Plan) -> list[str]:
     """Count what a plan comes to, in words: "2 VMs new", "1 power cycle"."""
     kinds = Counter(change.kind for change in plan.changes)
-    removed = {change.subject.name for change in plan.changes if isinstance(change, DestroyVm)}
-    new = {change.subject.name for change in plan.changes if isinstance(change, CreateVm)}
+    removed = {change.subject.name for change in of_kind(plan.changes, DestroyVm)}
+    new = {change.subject.name for change in of_kind(plan.changes, CreateVm)}
     changed = {
         change.subject.name
         for change in plan.changes
@@ -182,11 +177,11 @@ def plan_counts(plan: Plan) -> list[str]:
         - removed
         - changed
     )
-    staged = {change.subject.name for change in plan.changes if isinstance(change, StageGuest)}
+    staged = {change.subject.name for change in of_kind(plan.changes, StageGuest)}
     cycled = {change.subject.name for change in plan.changes if change.impact is Impact.POWER_CYCLE} - removed
     vmotions = sum(change.impact is Impact.VMOTION for change in plan.changes)
     rules = kinds["set_rule"] + kinds["set_host_rule"] + kinds["remove_rule"]
-    overridden = sum(len(change.overrides) for change in plan.changes if isinstance(change, SetOverrides))
+    overridden = sum(len(change.overrides) for change in of_kind(plan.changes, SetOverrides))
     given_back = 0 if kinds["enter_maintenance"] else kinds["exit_maintenance"]
     counts = [
         (len(new), "VM new", "VMs new"),
@@ -208,7 +203,7 @@ def plan_counts(plan: Plan) -> list[str]:
     words += host_counts(plan.changes)
     if kinds["manual_step"]:
         words.append(counted(kinds["manual_step"], "manual step", "manual steps"))
-    tasks = sum(is_task(change) for change in plan.changes)
+    tasks = sum(change.is_task for change in plan.changes)
     again = sum(isinstance(change, PowerOnVm) and change.pin is not None for change in plan.changes)
     perhaps = f", or {tasks + again * TASKS_OF_A_SECOND_START} with {counted(again, 'second start')}"
     return [*words, f"about {counted(tasks, 'task')}{perhaps if again else ''}"] if words else ["no changes"]
@@ -218,19 +213,3 @@ def canary_text(canary: Canary) -> str:
     """Say who goes first, and who waits until somebody has agreed."""
     changes = counted(len(canary.held), "change")
     return f"{fold_names(canary.names)}, then asks before {fold_names(canary.others)} ({changes})"
-
-
-def is_task(change: Change) -> bool:
-    """Whether a change is a task of vCenter's, as a reader counts them: a write to a host is a plain call."""
-    return not isinstance(
-        change,
-        AwaitCustomization
-        | ManualStep
-        | ChangeHost
-        | RestartService
-        | SetAttributes
-        | SetTags
-        | SetCordon
-        | SetReservation
-        | SetVCenterOption,
-    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from vgpu_cfg.changes.base import of_kind
 from vgpu_cfg.changes.change import StageGuest
 from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.report import Outcome, OutcomeStatus, Report
@@ -28,7 +29,7 @@ def result_rows(plan: Plan, report: Report, after: Inventory | None) -> tuple[Re
     """Make a row for each VM that the run was about, in the plan's order."""
     holders = gpus_by_vm(after) if after is not None else {}
     moids = {outcome.subject.name: outcome.vm_moid for outcome in report.outcomes if outcome.vm_moid}
-    stages = {change.vm.name: change for change in plan.changes if isinstance(change, StageGuest)}
+    stages = {change.vm.name: change for change in of_kind(plan.changes, StageGuest)}
     by_vm: dict[str, list[Outcome]] = {}
     for outcome in report.outcomes:
         if outcome.subject.kind == "vm":
