@@ -67,6 +67,7 @@ NOT_MADE_AGAIN = {
 }
 """Cases in which VMs that are there could not be made today, and why."""
 NOT_MADE_AGAIN_AFTER = {
+    "host-mig-on-gpus-of-another-vm-approved": "it was approved that a VM that is off cannot start again",
     **dict.fromkeys(
         (
             "host-from-vms-mig",
