@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
-from typing import ClassVar, TypeVar
+from typing import ClassVar, NamedTuple, TypeVar
 
 from vgpu_cfg.changes.by_hand import Part
 from vgpu_cfg.changes.disturbed import Disturbed
+from vgpu_cfg.changes.edits import changed
 from vgpu_cfg.changes.need import Needed
 from vgpu_cfg.changes.places import Places
 from vgpu_cfg.changes.reach import Reach
@@ -25,18 +26,34 @@ IN_HEAD = frozenset(
 """Keys of edits that the first line of a change tells."""
 
 
+class Face(NamedTuple):
+    """How a kind of change reads in few words.
+
+    `bar` is how it is drawn on a line of time: "make", "set", "move", "down", "restart", "delete" or "hand";
+    `words` what is said of that. `done` is what is counted once it is done, "" for what is counted by host or
+    only leads to what is. `sign` is explained by the legend; a blank is for what is switched, restarted or
+    entered. `is_task` tells whether it is a task of vCenter, as a reader counts them: a write to a host is a
+    plain call. `tells_edits` tells that each edit has a line, `names_freely` that it may be named as those
+    that the first line tells.
+    """
+
+    bar: str
+    words: str
+    done: str = ""
+    sign: str = "~"
+    is_task: bool = True
+    names_freely: bool = False
+    tells_edits: bool = False
+
+
 class ChangeBase(Frozen):
     """What every change has.
 
     `id` is stable between two plannings of the same thing ("create hvd-01"); `needs` names the
     changes that must have come true before; `host_moid` is the host it burdens, for the cap per host.
-
-    `is_task` tells whether it is a task of vCenter's, as a reader counts them: a write to a host is a plain
-    call. `names_freely` tells that its edits may be named as those that a first line tells.
     """
 
-    is_task: ClassVar[bool] = True
-    names_freely: ClassVar[bool] = False
+    face: ClassVar[Face]
 
     id: str
     subject: Subject
@@ -47,8 +64,13 @@ class ChangeBase(Frozen):
 
     @property
     def sign(self) -> str:
-        """The sign that the legend explains; a blank for what is switched, restarted or entered."""
-        return "~"
+        """The sign that the legend explains."""
+        return self.face.sign
+
+    @property
+    def done(self) -> str:
+        """What is counted once it is done, "" for nothing."""
+        return self.face.done
 
     @abstractmethod
     def head(self, place: Placement | None) -> Row | None:
@@ -56,7 +78,8 @@ class ChangeBase(Frozen):
 
     def rows(self, place: Placement | None, tables: Tables) -> Iterator[Row]:
         """Yield the lines below the first one."""
-        yield from ()
+        told = self.told_below() if self.face.tells_edits else ()
+        return ((edit.key, changed(edit)) for edit in told)
 
     @abstractmethod
     def by_hand(self, tables: Tables) -> tuple[Part, ...]:
@@ -85,7 +108,7 @@ class ChangeBase(Frozen):
     def is_in_head(self, edit: Edit) -> bool:
         """Whether the first line tells an edit."""
         is_pair = extra_config_path(edit.key) in edit.sets
-        return edit.key in IN_HEAD and not (self.names_freely or is_pair)
+        return edit.key in IN_HEAD and not (self.face.names_freely or is_pair)
 
     def told_below(self) -> tuple[Edit, ...]:
         """Return the edits that the first line does not tell."""

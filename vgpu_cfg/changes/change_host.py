@@ -15,6 +15,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from vgpu_cfg.changes import privileges
+from vgpu_cfg.changes.base import Face
 from vgpu_cfg.changes.by_hand import Part
 from vgpu_cfg.changes.commands import command
 from vgpu_cfg.changes.disturbed import Disturbed, Experience
@@ -270,7 +271,7 @@ class ChangeHost(HostChangeBase):
     `other_way` is taken where the first way is refused as not offered, never where it failed.
     """
 
-    is_task = False
+    face = Face("set", "settings", is_task=False)
 
     kind: Literal["change_host"] = "change_host"
     write: HostWrite

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from vgpu_cfg.changes import privileges
-from vgpu_cfg.changes.base import ChangeBase
+from vgpu_cfg.changes.base import ChangeBase, Face
 from vgpu_cfg.changes.by_hand import Part
 from vgpu_cfg.changes.commands import command
 from vgpu_cfg.changes.disturbed import Disturbed, Experience
@@ -211,6 +211,8 @@ class ChangeNetwork(ChangeBase):
 
     A switch that the same plan makes has no moid yet: whoever runs the plan fills it in by name.
     """
+
+    face = Face("set", "network changed", done="network changed")
 
     kind: Literal["change_network"] = "change_network"
     network: Annotated[MakeSwitch | EditSwitch | SetPortgroup, Field(discriminator="kind")]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal
 
 from vgpu_cfg.changes import privileges
-from vgpu_cfg.changes.base import ChangeBase
+from vgpu_cfg.changes.base import ChangeBase, Face
 from vgpu_cfg.changes.by_hand import Part
 from vgpu_cfg.changes.commands import command
 from vgpu_cfg.changes.disturbed import Disturbed
@@ -36,15 +36,14 @@ class VmOverride(Frozen):
 class SetOverrides(ChangeBase):
     """Set what a cluster does with single VMs (DRS, HA), all of them in one task; the VMs must exist."""
 
+    face = Face("set", "overrides set", done="overrides set", tells_edits=True)
+
     kind: Literal["set_overrides"] = "set_overrides"
     cluster_moid: str
     overrides: tuple[VmOverride, ...]
 
     def head(self, place: Placement | None) -> Row:
         return "overrides", plain("what the cluster does with single VMs", "dim")
-
-    def rows(self, place: Placement | None, tables: Tables) -> Iterator[Row]:
-        return ((edit.key, changed(edit)) for edit in self.told_below())
 
     def by_hand(self, tables: Tables) -> tuple[Part, ...]:
         """Tell what the cluster shall do with single VMs; govc takes one VM at a time."""
@@ -90,6 +89,8 @@ def _was_set(edit: Edit) -> bool:
 
 class SetRule(ChangeBase):
     """Create or change a DRS anti-affinity rule of this plan."""
+
+    face = Face("set", "rule set", done="rule set")
 
     kind: Literal["set_rule"] = "set_rule"
     cluster_moid: str
@@ -145,6 +146,8 @@ class SetHostRule(ChangeBase):
 
     `rule_key` is None for a rule that is to be made; `has_group` tells whether the VM group is there.
     """
+
+    face = Face("set", "rule set", done="rule set")
 
     kind: Literal["set_host_rule"] = "set_host_rule"
     cluster_moid: str
@@ -224,14 +227,12 @@ class SetHostRule(ChangeBase):
 class RemoveRule(ChangeBase):
     """Remove a DRS rule of this plan."""
 
+    face = Face("set", "rule removed", done="rule removed", sign="-")
+
     kind: Literal["remove_rule"] = "remove_rule"
     cluster_moid: str
     rule_name: str
     rule_key: int
-
-    @property
-    def sign(self) -> str:
-        return "-"
 
     def likeness(self, name: str) -> object:
         return self.id
@@ -262,13 +263,11 @@ class RemoveRule(ChangeBase):
 class RemoveVmGroup(ChangeBase):
     """Remove a VM group of this plan, once no rule refers to it."""
 
+    face = Face("set", "group removed", done="VM group removed", sign="-")
+
     kind: Literal["remove_vm_group"] = "remove_vm_group"
     cluster_moid: str
     group_name: str
-
-    @property
-    def sign(self) -> str:
-        return "-"
 
     def likeness(self, name: str) -> object:
         return self.id
@@ -298,6 +297,8 @@ class RemoveVmGroup(ChangeBase):
 
 class SetClusterOption(ChangeBase):
     """Set one advanced option of a cluster's DRS; None removes it."""
+
+    face = Face("set", "option set", done="option set")
 
     kind: Literal["set_cluster_option"] = "set_cluster_option"
     cluster_moid: str

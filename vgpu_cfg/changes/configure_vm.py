@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Literal
 
 from vgpu_cfg.changes import privileges
-from vgpu_cfg.changes.base import ChangeBase
+from vgpu_cfg.changes.base import ChangeBase, Face
 from vgpu_cfg.changes.by_hand import Part
 from vgpu_cfg.changes.commands import command
 from vgpu_cfg.changes.disturbed import Disturbed, Experience
@@ -56,6 +56,8 @@ def _for_good(reach: Reach, vm: VmRef, note: str) -> Iterable[Disturbed]:
 class UpgradeVm(ChangeBase):
     """Raise the hardware version of a powered-off VM."""
 
+    face = Face("set", "hardware version raised", done="upgraded")
+
     kind: Literal["upgrade_vm"] = "upgrade_vm"
     vm: VmRef
     hardware_version: int
@@ -97,7 +99,7 @@ class ReconfigureVm(ChangeBase):
     `undo` takes its settings and extraConfig back to what they were; it knows nothing of devices.
     """
 
-    names_freely = True
+    face = Face("set", "reconfigured", done="reconfigured", names_freely=True, tells_edits=True)
 
     kind: Literal["reconfigure_vm"] = "reconfigure_vm"
     vm: VmRef
@@ -106,9 +108,6 @@ class ReconfigureVm(ChangeBase):
 
     def head(self, place: Placement | None) -> Row:
         return "configure", plain("while it is off" if self.impact is Impact.POWER_CYCLE else "")
-
-    def rows(self, place: Placement | None, tables: Tables) -> Iterator[Row]:
-        return ((edit.key, changed(edit)) for edit in self.edits)
 
     def by_hand(self, tables: Tables) -> tuple[Part, ...]:
         return self.spec.by_hand(self.vm.name, self.edits, tables.vm_rows, undo=self.undo)
@@ -139,7 +138,7 @@ class MarkVm(ChangeBase):
     or "none".
     """
 
-    names_freely = True
+    face = Face("set", "marked", done="marked", names_freely=True, tells_edits=True)
 
     kind: Literal["mark_vm"] = "mark_vm"
     vm: VmRef
@@ -148,9 +147,6 @@ class MarkVm(ChangeBase):
 
     def head(self, place: Placement | None) -> Row:
         return _MARKING[self.mark]
-
-    def rows(self, place: Placement | None, tables: Tables) -> Iterator[Row]:
-        return ((edit.key, changed(edit)) for edit in self.edits)
 
     def by_hand(self, tables: Tables) -> tuple[Part, ...]:
         return self.spec.by_hand(self.vm.name, self.edits, tables.vm_rows)

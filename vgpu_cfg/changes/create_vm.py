@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from vgpu_cfg.changes import privileges
-from vgpu_cfg.changes.base import ChangeBase
+from vgpu_cfg.changes.base import ChangeBase, Face
 from vgpu_cfg.changes.by_hand import Part
 from vgpu_cfg.changes.commands import command
 from vgpu_cfg.changes.customization import Customization
@@ -59,16 +59,14 @@ class CreateVm(ChangeBase):
     With `customization` its guest is customised at its first start.
     """
 
+    face = Face("make", "made", done="made", sign="+")
+
     kind: Literal["create_vm"] = "create_vm"
     vm: VmRef
     source: Annotated[CloneFrom | MakeFromScratch, Field(discriminator="kind")]
     location: Location
     spec: VmSpec
     customization: Customization | None = Field(default=None, exclude_if=is_nothing)
-
-    @property
-    def sign(self) -> str:
-        return "+"
 
     def home(self) -> tuple[str, str, str]:
         return "vm", self.vm.name, self.location.folder_moid

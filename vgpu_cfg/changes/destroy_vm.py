@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import Field
 
 from vgpu_cfg.changes import privileges
-from vgpu_cfg.changes.base import ChangeBase
+from vgpu_cfg.changes.base import ChangeBase, Face
 from vgpu_cfg.changes.by_hand import Part
 from vgpu_cfg.changes.commands import command
 from vgpu_cfg.changes.disturbed import Disturbed, Experience
@@ -26,15 +26,13 @@ class DestroyVm(ChangeBase):
     `others` are the files of those among them that the plan did not make, and that are named for deletion.
     """
 
+    face = Face("delete", "deleted", done="deleted", sign="-")
+
     kind: Literal["destroy_vm"] = "destroy_vm"
     vm: VmRef
     instance_uuid: str = Field(default="", exclude_if=is_nothing)
     disks: tuple[str, ...] = ()
     others: tuple[str, ...] = Field(default=(), exclude_if=is_nothing)
-
-    @property
-    def sign(self) -> str:
-        return "-"
 
     @property
     def goes_along(self) -> tuple[str, ...]:

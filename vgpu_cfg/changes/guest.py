@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal
 
 from vgpu_cfg.changes import privileges
-from vgpu_cfg.changes.base import ChangeBase
+from vgpu_cfg.changes.base import ChangeBase, Face
 from vgpu_cfg.changes.by_hand import Part
 from vgpu_cfg.changes.commands import command
 from vgpu_cfg.changes.disturbed import Disturbed, Experience
@@ -37,15 +37,11 @@ _NAMED_ANYWAY = "host-name"
 class AwaitCustomization(ChangeBase):
     """Wait until vCenter tells how a guest's customisation has ended, which its first start begins."""
 
-    is_task = False
+    face = Face("set", "guest customised", done="customised", sign=" ", is_task=False)
 
     kind: Literal["await_customization"] = "await_customization"
     vm: VmRef
     wait_seconds: int
-
-    @property
-    def sign(self) -> str:
-        return " "
 
     def head(self, place: Placement | None) -> Row:
         return "customise", plain(f"until it is done, {duration(self.wait_seconds)} at most", "dim")
@@ -81,6 +77,8 @@ class StageGuest(ChangeBase):
     names changes that must have ended before, well or not: by then those guests have told theirs.
     """
 
+    face = Face("set", "guest set up", done="staged")
+
     kind: Literal["stage_guest"] = "stage_guest"
     vm: VmRef
     spec: GuestSpec
@@ -101,6 +99,11 @@ class StageGuest(ChangeBase):
             return "cloud-init at the first boot; the run waits for its report"
         way = "guest operations" if self.spec.login.password else "ssh"
         return f"{way}, once the others have told their host keys" if self.after else way
+
+    @property
+    def done(self) -> str:
+        """Nothing if another change brings the rest: that one counts."""
+        return "" if self.rest else self.face.done
 
     def head(self, place: Placement | None) -> Row:
         """Say what is brought: the words of each module, a default marked, and why it is brought again."""

@@ -6,11 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal
 
 from vgpu_cfg.changes import privileges
-from vgpu_cfg.changes.base import ChangeBase
+from vgpu_cfg.changes.base import ChangeBase, Face
 from vgpu_cfg.changes.by_hand import Part
 from vgpu_cfg.changes.commands import command
 from vgpu_cfg.changes.disturbed import Disturbed
-from vgpu_cfg.changes.edits import changed
 from vgpu_cfg.changes.host_base import HostChangeBase
 from vgpu_cfg.changes.need import Needed
 from vgpu_cfg.changes.places import HOST, Places
@@ -26,18 +25,19 @@ class SetCordon(HostChangeBase):
     An empty text clears one. Plain calls, no task.
     """
 
-    is_task = False
+    face = Face("set", "cordon", done="cordon set", is_task=False, tells_edits=True)
 
     kind: Literal["set_cordon"] = "set_cordon"
     values: Mapping[str, str]
+
+    @property
+    def done(self) -> str:
+        return self.face.done if any(self.values.values()) else "cordon lifted"
 
     def head(self, place: Placement | None) -> Row:
         if any(self.values.values()):
             return "cordon", plain("nothing new is placed here")
         return "uncordon", plain("")
-
-    def rows(self, place: Placement | None, tables: Tables) -> Iterator[Row]:
-        return ((edit.key, changed(edit)) for edit in self.told_below())
 
     def by_hand(self, tables: Tables) -> tuple[Part, ...]:
         name = self.host.name
@@ -65,7 +65,7 @@ class SetReservation(ChangeBase):
     `reservation` is None where it is given back; `alarm` is the moid of what is there, "" for nothing.
     """
 
-    is_task = False
+    face = Face("set", "reservation", done="reservation set", is_task=False, tells_edits=True)
 
     kind: Literal["set_reservation"] = "set_reservation"
     reservation: Reservation | None
@@ -75,13 +75,14 @@ class SetReservation(ChangeBase):
     def sign(self) -> str:
         return "-" if self.reservation is None else "~" if self.alarm else "+"
 
+    @property
+    def done(self) -> str:
+        return self.face.done if self.reservation is not None else "reservation given back"
+
     def head(self, place: Placement | None) -> Row:
         if self.reservation is None:
             return "give back", plain("others may take them", "dim")
         return "reserve", plain("other plans leave these GPUs to this one", "dim")
-
-    def rows(self, place: Placement | None, tables: Tables) -> Iterator[Row]:
-        return ((edit.key, changed(edit)) for edit in self.told_below())
 
     def by_hand(self, tables: Tables) -> tuple[Part, ...]:
         rows = tuple((edit.key, edit.before or "", edit.after or "") for edit in self.edits)

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
 from vgpu_cfg.changes import privileges
-from vgpu_cfg.changes.base import ChangeBase
+from vgpu_cfg.changes.base import ChangeBase, Face
 from vgpu_cfg.changes.by_hand import Part
 from vgpu_cfg.changes.commands import command
 from vgpu_cfg.changes.disturbed import Disturbed
-from vgpu_cfg.changes.edits import changed, table_rows
+from vgpu_cfg.changes.edits import table_rows
 from vgpu_cfg.changes.need import Needed
 from vgpu_cfg.changes.places import VM, Places
 from vgpu_cfg.changes.reach import Reach
@@ -22,8 +22,9 @@ from vgpu_cfg.model.observed.tags import Tag
 class SetAttributes(ChangeBase):
     """Set custom attributes of a VM, by their names; an empty text clears one. Plain calls, no task."""
 
-    is_task = False
-    names_freely = True
+    face = Face(
+        "set", "attributes set", done="attributes set", is_task=False, names_freely=True, tells_edits=True
+    )
 
     kind: Literal["set_attributes"] = "set_attributes"
     vm: VmRef
@@ -31,9 +32,6 @@ class SetAttributes(ChangeBase):
 
     def head(self, place: Placement | None) -> Row:
         return "attributes", plain("")
-
-    def rows(self, place: Placement | None, tables: Tables) -> Iterator[Row]:
-        return ((edit.key, changed(edit)) for edit in self.edits)
 
     def by_hand(self, tables: Tables) -> tuple[Part, ...]:
         name = self.vm.name
@@ -65,8 +63,7 @@ class SetTags(ChangeBase):
     Plain calls to vCenter's REST side, no task.
     """
 
-    is_task = False
-    names_freely = True
+    face = Face("set", "tags set", done="tags set", is_task=False, names_freely=True, tells_edits=True)
 
     kind: Literal["set_tags"] = "set_tags"
     vm: VmRef
@@ -75,9 +72,6 @@ class SetTags(ChangeBase):
 
     def head(self, place: Placement | None) -> Row:
         return "tags", plain("")
-
-    def rows(self, place: Placement | None, tables: Tables) -> Iterator[Row]:
-        return ((edit.key, changed(edit)) for edit in self.edits)
 
     def by_hand(self, tables: Tables) -> tuple[Part, ...]:
         """Tell which tags go and come; govc takes a VM by its path here, and no name that is met twice."""

@@ -8,6 +8,7 @@ from typing import Literal
 from pydantic import Field
 
 from vgpu_cfg.changes import privileges
+from vgpu_cfg.changes.base import Face
 from vgpu_cfg.changes.by_hand import Part
 from vgpu_cfg.changes.commands import command
 from vgpu_cfg.changes.disturbed import Disturbed, Experience
@@ -37,6 +38,8 @@ class EnterMaintenance(HostChangeBase):
     be away: it is not begun where its window closes sooner.
     """
 
+    face = Face("down", "enters maintenance mode", sign=" ")
+
     kind: Literal["enter_maintenance"] = "enter_maintenance"
     reason: str
     evacuates: tuple[str, ...] = ()
@@ -47,10 +50,6 @@ class EnterMaintenance(HostChangeBase):
     is_held: bool = False
     is_recovered: bool = False
     timeout_seconds: int = 1800
-
-    @property
-    def sign(self) -> str:
-        return " "
 
     def likeness(self, name: str) -> object:
         return (self.is_held, self.vsan, self.window)
@@ -117,14 +116,12 @@ class ExitMaintenance(HostChangeBase):
     maintenance mode before (`is_held`) stays there, and only the mark goes.
     """
 
+    face = Face("down", "leaves maintenance mode", sign=" ")
+
     kind: Literal["exit_maintenance"] = "exit_maintenance"
     settles: tuple[SettingTarget, ...] = ()
     is_held: bool = False
     timeout_seconds: int = 600
-
-    @property
-    def sign(self) -> str:
-        return " "
 
     def head(self, place: Placement | None) -> Row:
         if not (self.settles or self.is_held):

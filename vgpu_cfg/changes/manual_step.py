@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterable, Iterator
 from typing import Literal
 
-from vgpu_cfg.changes.base import ChangeBase
+from vgpu_cfg.changes.base import ChangeBase, Face
 from vgpu_cfg.changes.by_hand import Part
 from vgpu_cfg.changes.commands import is_command
 from vgpu_cfg.changes.disturbed import Disturbed
@@ -27,7 +27,7 @@ class ManualStep(ChangeBase):
     acknowledges it.
     """
 
-    is_task = False
+    face = Face("hand", "by hand", done="done by hand", sign="!", is_task=False)
 
     kind: Literal["manual_step"] = "manual_step"
     text: str
@@ -46,10 +46,6 @@ class ManualStep(ChangeBase):
         """What shows that it was done: one line per command, or one sentence."""
         parts = tuple(part for part in self.proof.split("; ") if part)
         return parts if all(map(is_command, parts)) else (self.proof,)
-
-    @property
-    def sign(self) -> str:
-        return "!"
 
     def likeness(self, name: str) -> object:
         texts = (self.text, self.proof, *self.commands)

@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import Field
 
 from vgpu_cfg.changes import privileges
-from vgpu_cfg.changes.base import ChangeBase
+from vgpu_cfg.changes.base import ChangeBase, Face
 from vgpu_cfg.changes.by_hand import Part
 from vgpu_cfg.changes.commands import command
 from vgpu_cfg.changes.disturbed import Disturbed, Experience
@@ -35,6 +35,8 @@ def _told(edits: Sequence[Edit]) -> Words:
 
 class RenameVm(ChangeBase):
     """Give a VM its name, in one task; `vm` has the new one. Its files keep their names."""
+
+    face = Face("set", "renamed", done="renamed")
 
     kind: Literal["rename_vm"] = "rename_vm"
     vm: VmRef
@@ -65,6 +67,8 @@ class RenameVm(ChangeBase):
 
 class MoveVmToFolder(ChangeBase):
     """Move a VM to another folder of its datacenter, in one task; nothing of it changes on its host."""
+
+    face = Face("set", "put into its folder", done="moved to its folder")
 
     kind: Literal["move_vm_to_folder"] = "move_vm_to_folder"
     vm: VmRef
@@ -117,6 +121,8 @@ class RelocateVm(ChangeBase):
     comes to, and it is not begun where one closes within `takes_seconds`. Where `source_moid` names a host,
     the VM is moved from there only: from anywhere else somebody else has moved it.
     """
+
+    face = Face("move", "moved", done="moved")
 
     kind: Literal["relocate_vm"] = "relocate_vm"
     vm: VmRef

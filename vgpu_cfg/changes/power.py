@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import Field
 
 from vgpu_cfg.changes import privileges
-from vgpu_cfg.changes.base import ChangeBase
+from vgpu_cfg.changes.base import ChangeBase, Face
 from vgpu_cfg.changes.by_hand import Part
 from vgpu_cfg.changes.commands import command
 from vgpu_cfg.changes.disturbed import Disturbed, Experience
@@ -47,13 +47,11 @@ class NumaPin(Frozen):
 class PowerOnVm(ChangeBase):
     """Power on a VM; with `pin`, see that it sits on the NUMA node of its GPUs."""
 
+    face = Face("make", "switched on", done="powered on", sign=" ")
+
     kind: Literal["power_on_vm"] = "power_on_vm"
     vm: VmRef
     pin: NumaPin | None = None
-
-    @property
-    def sign(self) -> str:
-        return " "
 
     def likeness(self, name: str) -> object:
         return self.pin is not None
@@ -108,14 +106,12 @@ class PowerOffVm(ChangeBase):
     `takes_seconds`.
     """
 
+    face = Face("down", "switched off", done="powered off", sign=" ")
+
     kind: Literal["power_off_vm"] = "power_off_vm"
     vm: VmRef
     windows: tuple[str, ...] = Field(default=(), exclude_if=is_nothing)
     takes_seconds: int = Field(default=0, exclude_if=is_nothing)
-
-    @property
-    def sign(self) -> str:
-        return " "
 
     def head(self, place: Placement | None) -> Row:
         return "shut down", plain("through its guest, else switched off", "dim")

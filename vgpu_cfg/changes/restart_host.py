@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Literal
 
 from vgpu_cfg.changes import privileges
+from vgpu_cfg.changes.base import Face
 from vgpu_cfg.changes.by_hand import Part
 from vgpu_cfg.changes.commands import command
 from vgpu_cfg.changes.disturbed import Disturbed
@@ -25,15 +26,11 @@ _SERVICE_NAMES = {"xorg": "X.Org Server"}
 class RestartService(HostChangeBase):
     """Restart a service of the host; `settles` must hold afterwards."""
 
-    is_task = False
+    face = Face("restart", "service restarts", done="service restarted", sign=" ", is_task=False)
 
     kind: Literal["restart_service"] = "restart_service"
     service: str
     settles: tuple[SettingTarget, ...] = ()
-
-    @property
-    def sign(self) -> str:
-        return " "
 
     def likeness(self, name: str) -> object:
         return self.service
@@ -66,10 +63,6 @@ class RestartService(HostChangeBase):
 class _Restart(HostChangeBase):
     """The host goes down."""
 
-    @property
-    def sign(self) -> str:
-        return " "
-
     def disturbs(self, reach: Reach) -> Iterable[Disturbed]:
         return ()
 
@@ -84,6 +77,8 @@ def _back(name: str) -> str:
 
 class RebootHost(_Restart):
     """Reboot the host and wait until it is back; `settles` must hold then."""
+
+    face = Face("restart", "reboots", sign=" ")
 
     kind: Literal["reboot_host"] = "reboot_host"
     settles: tuple[SettingTarget, ...] = ()
@@ -108,6 +103,8 @@ class RebootHost(_Restart):
 
 class ShutDownHost(_Restart):
     """Shut the host down, for a manual step that follows."""
+
+    face = Face("restart", "shut down for a cold boot", sign=" ")
 
     kind: Literal["shut_down_host"] = "shut_down_host"
 
@@ -144,6 +141,8 @@ class BmcRef(Frozen):
 
 class ColdBootHost(_Restart):
     """Shut the host down, and have its BMC switch it on once it is off; `settles` must hold then."""
+
+    face = Face("restart", "cold boots", sign=" ")
 
     kind: Literal["cold_boot_host"] = "cold_boot_host"
     bmc: BmcRef

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Literal
 
 from vgpu_cfg.changes import privileges
-from vgpu_cfg.changes.base import ChangeBase
+from vgpu_cfg.changes.base import ChangeBase, Face
 from vgpu_cfg.changes.by_hand import Part
 from vgpu_cfg.changes.commands import command
 from vgpu_cfg.changes.disturbed import Disturbed
@@ -21,7 +21,7 @@ from vgpu_cfg.changes.values import Placement, Row, wire_text
 class SetVCenterOption(ChangeBase):
     """Set one advanced setting of vCenter itself."""
 
-    is_task = False
+    face = Face("set", "option set", done="option set", is_task=False)
 
     kind: Literal["set_vcenter_option"] = "set_vcenter_option"
     option: str

@@ -33,7 +33,7 @@ class DeviceBase(Frozen):
     """What a request does to one device of a VM."""
 
     is_of_gpu: ClassVar[bool] = False
-    """Whether it may add or take away a GPU."""
+    """Whether it may add or take away a vGPU or a function."""
 
     @property
     def need(self) -> Need:

@@ -270,6 +270,4 @@ def _is_of_nic(device: DeviceEdit, nics: Sequence[VirtualNic]) -> bool:
 
 def _is_of_pci(devices: Iterable[DeviceEdit], pci: Sequence[PciDevice]) -> bool:
     keys = {one.key for one in pci}
-    return any(
-        isinstance(one, _NEW_PCI) or (isinstance(one, RemoveDevice) and one.key in keys) for one in devices
-    )
+    return any(one.is_of_gpu and (not isinstance(one, RemoveDevice) or one.key in keys) for one in devices)

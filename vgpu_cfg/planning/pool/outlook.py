@@ -97,7 +97,7 @@ class _Outlook:
                 if vm is not None and vm.detail is not None:
                     detail = _sized(vm.detail, change.spec)
                     self._replace(vm.moid, detail=detail)
-                    if _gpu_edits(change.spec.devices):
+                    if any(edit.is_of_gpu for edit in change.spec.devices):
                         self._change(vm.moid, detail=self._with_devices(detail, change.spec.devices))
             case RenameVm():
                 self._replace(_key(change.vm), name=change.vm.name)
@@ -238,8 +238,3 @@ def _sized(detail: VmDetail, spec: VmSpec) -> VmDetail:
 
 def _key(vm: VmRef) -> str:
     return vm.moid or _NEW + vm.name
-
-
-def _gpu_edits(edits: Iterable[DeviceEdit]) -> bool:
-    kinds = (NewVgpu, NewPassthrough, NewDynamicPassthrough, RemoveDevice)
-    return any(isinstance(edit, kinds) for edit in edits)

@@ -13,9 +13,6 @@ from rich.text import Text
 from vgpu_cfg.changes.change import (
     Change,
     CreateVm,
-    DestroyVm,
-    PowerOffVm,
-    PowerOnVm,
     StageGuest,
 )
 from vgpu_cfg.changes.edits import edit_value
@@ -28,6 +25,7 @@ from vgpu_cfg.render.layout.lines import both_ends, fold, short
 from vgpu_cfg.render.text.plan.change_lines import change_lines
 from vgpu_cfg.render.text.plan.hosts import host_difference, host_lines, host_shape
 from vgpu_cfg.render.text.plan.unlike import UnlikeVm, Values, is_tabled, render_unlike, values_of
+from vgpu_cfg.render.views.plan.change_rows import verb_of
 from vgpu_cfg.render.views.plan.whole import BLOCKED, effort_of
 
 _FOLDED = {"vm": "VM", "host": "host"}
@@ -243,23 +241,15 @@ def _after(block: Block) -> str:
 def _verb(block: Block) -> str:
     if block.kind != "vm":
         return ""
-    changes = [change for _, change in block.changes]
-    if any(isinstance(change, CreateVm) for change in changes):
-        return _NEW
-    if any(isinstance(change, DestroyVm) for change in changes):
-        return "removed, "
-    if all(isinstance(change, PowerOnVm | PowerOffVm) for change in changes):
-        return _SWITCHED
-    if all(isinstance(change, StageGuest) for change in changes):
-        return "guest, "
-    return "changed, "
+    verb = verb_of([change for _, change in block.changes])
+    return f"{'changed' if verb == 'by hand' else verb}, "
 
 
 def _effort(block: Block) -> str:
     if block.kind == "host":
         settings = effort_of(block.name, block.changes, ()).settings
         return counted(settings, "setting") if settings else ""
-    tasks = sum(change.is_task for _, change in block.changes)
+    tasks = sum(change.face.is_task for _, change in block.changes)
     return counted(tasks, "task") if tasks else ""
 
 

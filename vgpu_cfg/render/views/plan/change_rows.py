@@ -47,7 +47,7 @@ def change_rows(plan: Plan) -> tuple[ChangeRow, ...]:
         row = ChangeRow(
             kind=_KINDS.get(kind, kind),
             names="",
-            verb=_verb(changes),
+            verb=verb_of(changes),
             where="",
             what="; ".join(part for part in (effort, _what(changes)) if part),
             is_blocked=any(change.id in plan.blocked for change in changes),
@@ -64,7 +64,8 @@ def _where(row: ChangeRow, names: Sequence[str], hosts: Mapping[str, str]) -> st
     return fold_names(sorted(found, key=as_counted))
 
 
-def _verb(changes: Sequence[Change]) -> str:
+def verb_of(changes: Sequence[Change]) -> str:
+    """Say in a word what becomes of something."""
     if any(isinstance(change, CreateVm) for change in changes):
         return "new"
     if any(isinstance(change, DestroyVm) for change in changes):

@@ -203,7 +203,7 @@ def plan_counts(plan: Plan) -> list[str]:
     words += host_counts(plan.changes)
     if kinds["manual_step"]:
         words.append(counted(kinds["manual_step"], "manual step", "manual steps"))
-    tasks = sum(change.is_task for change in plan.changes)
+    tasks = sum(change.face.is_task for change in plan.changes)
     again = sum(isinstance(change, PowerOnVm) and change.pin is not None for change in plan.changes)
     perhaps = f", or {tasks + again * TASKS_OF_A_SECOND_START} with {counted(again, 'second start')}"
     return [*words, f"about {counted(tasks, 'task')}{perhaps if again else ''}"] if words else ["no changes"]

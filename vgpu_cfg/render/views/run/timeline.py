@@ -27,42 +27,6 @@ from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.model.wording import duration
 from vgpu_cfg.render.views.plan.whole import BLOCKED
 
-_WORDS = {
-    "create_vm": ("make", "made"),
-    "upgrade_vm": ("set", "hardware version raised"),
-    "reconfigure_vm": ("set", "reconfigured"),
-    "mark_vm": ("set", "marked"),
-    "set_attributes": ("set", "attributes set"),
-    "set_tags": ("set", "tags set"),
-    "set_overrides": ("set", "overrides set"),
-    "power_on_vm": ("make", "switched on"),
-    "power_off_vm": ("down", "switched off"),
-    "destroy_vm": ("delete", "deleted"),
-    "rename_vm": ("set", "renamed"),
-    "move_vm_to_folder": ("set", "put into its folder"),
-    "relocate_vm": ("move", "moved"),
-    "set_rule": ("set", "rule set"),
-    "set_host_rule": ("set", "rule set"),
-    "remove_rule": ("set", "rule removed"),
-    "remove_vm_group": ("set", "group removed"),
-    "enter_maintenance": ("down", "enters maintenance mode"),
-    "change_host": ("set", "settings"),
-    "restart_service": ("restart", "service restarts"),
-    "reboot_host": ("restart", "reboots"),
-    "cold_boot_host": ("restart", "cold boots"),
-    "shut_down_host": ("restart", "shut down for a cold boot"),
-    "exit_maintenance": ("down", "leaves maintenance mode"),
-    "set_cordon": ("set", "cordon"),
-    "set_reservation": ("set", "reservation"),
-    "set_cluster_option": ("set", "option set"),
-    "set_vcenter_option": ("set", "option set"),
-    "change_network": ("set", "network changed"),
-    "await_customization": ("set", "guest customised"),
-    "stage_guest": ("set", "guest set up"),
-    "manual_step": ("hand", "by hand"),
-}
-"""How each kind of change is drawn, and what is said of it."""
-
 _LEGEND = {
     "span": "not there for others",
     "down": "taken out of service, or given back",
@@ -197,7 +161,7 @@ def _bars(
     yield from _spans(changes, times, outcomes, length)
     for change in changes:
         start, end = times[change.id]
-        kind, words = _WORDS[change.kind]
+        kind, words = change.face[:2]
         outcome = outcomes.get(change.id)
         if outcome is not None and outcome.status is OutcomeStatus.FAILED:
             kind, words = "failed", f"{words}: FAILED"
