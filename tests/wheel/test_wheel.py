@@ -28,6 +28,13 @@ PLAN = "examples/multi-node-horovod.yaml"
 OFFLINE = re.compile(r"NewConnectionError|NameResolutionError|ConnectTimeoutError|ProxyError")
 SECONDS = 600
 # Asked while the tests are gathered: each of them has an empty home.
+EACH = [
+    number
+    if number in (PYTHONS[0], PYTHONS[-1])
+    else pytest.param(number, marks=pytest.mark.exhaustive("the wheel on the Pythons between: tests/wheel"))
+    for number in PYTHONS
+]
+"""The oldest and the newest; those between on demand."""
 PYENV = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
 
 
@@ -56,7 +63,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built
 
 
-@pytest.fixture(scope="module", params=PYTHONS)
+@pytest.fixture(scope="module", params=EACH)
 def programs(
     request: pytest.FixtureRequest, wheel: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Path]:
