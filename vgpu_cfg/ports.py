@@ -72,54 +72,53 @@ class HostScope(Frozen):
 
 
 class ReadScope(Frozen):
-    """What a reading must cover.
-
-    `plan` is the one whose VMs are read in detail wherever they are; `vm_names` and
-    `template_names` are read in detail too, `extra_config_keys` are kept of each VM besides the
-    tool's own. VMs on hosts that have GPUs, or that `hosts` means, are read in detail, with `everything`
-    all VMs. `system_ids` also asks every host with a function in passthrough for its system id, one
-    round trip each: a plan with fixed passthrough needs it. `key_providers` asks for those of the vCenter,
-    one round trip: a plan with virtual TPMs needs it. `storage_policies` are the names of those whose
-    datastores are asked for; with any of them the policies of the VMs in `vm_names` are read. Whose name
-    matches one of `vm_globs`, or whose folder one of `folder_globs`, is read in detail, too; with
-    `option_names` it is kept what other extraConfig pairs are called. `tag_categories` are those whose tags
-    are read, and which VMs of `plan` and `vm_names` have: without any, vCenter's REST side is asked nothing.
-    Nor without `library_items` (library, name), whose templates are read in detail. Without `for_planning`
-    it is not asked what only placing VMs needs, two round trips per ESXi build: the newest hardware version
-    and, with `several_vgpus`, how many of these a VM may have: one it may. `kinds_of` are prefixes of
-    profiles, None for any: kinds of hosts that have no board of these are asked for profiles and device
-    groups only where what GPUs hold, and have room for, depends on it; what profiles say besides is not known
-    of them. Without `kinds` none of this is asked: `read_kinds` does so later. With `counters` vCenter's
-    performance counters come along, with `locks` what runs have locked and plans have reserved, one round
-    trip more; unless `timed` what time it is at vCenter is asked only where anything is reserved.
-    `customization_specs` are the names of those that are read. With `roles` it is kept which roles the
-    account has on each object: privileges need not be asked for where they are known.
-    """
+    """What a reading must cover. VMs on hosts that have GPUs are read in detail in any case."""
 
     plan: PlanIdentity | None = None
+    """The plan whose VMs are read in detail wherever they are."""
     datacenter: str | None = None
     vm_names: frozenset[str] = frozenset()
+    """VMs that are read in detail, too; `template_names` likewise."""
     template_names: frozenset[str] = frozenset()
     extra_config_keys: frozenset[str] = frozenset()
+    """Keys that are kept of each VM besides the tool's own."""
     hosts: tuple[HostScope, ...] = ()
+    """Hosts whose VMs are read in detail, too."""
     everything: bool = False
+    """Read all VMs in detail."""
     system_ids: bool = False
+    """Ask hosts with a function in passthrough for their system ids: fixed passthrough needs them."""
     key_providers: bool = False
+    """Ask for vCenter's key providers, which a virtual TPM needs: one call."""
     storage_policies: frozenset[str] = frozenset()
+    """Policies whose datastores are asked for; with any, those of the VMs in `vm_names` are read."""
     vm_globs: tuple[str, ...] = ()
+    """VMs whose names, or with `folder_globs` whose folders, match are read in detail, too."""
     folder_globs: tuple[str, ...] = ()
     option_names: bool = False
+    """Keep of such VMs what other extraConfig pairs are called."""
     tag_categories: frozenset[str] = frozenset()
+    """Categories of the tags that are read, with the VMs that have them; none asks nothing of REST."""
     library_items: frozenset[tuple[str, str]] = frozenset()
+    """Items (library, name) whose templates are read in detail; none asks nothing of REST."""
     for_planning: bool = True
+    """Ask what only placing VMs needs, as the newest hardware version: two calls per ESXi build."""
     several_vgpus: bool = True
+    """With that, ask how many vGPUs a VM may have; else it may have one."""
     kinds_of: frozenset[str] | None = None
+    """Prefixes of profiles: kinds of hosts without them are asked only if their GPUs hold something."""
     kinds: bool = True
+    """Ask kinds of hosts for profiles and device groups now; else `read_kinds` does so later."""
     counters: bool = False
+    """Read vCenter's performance counters."""
     locks: bool = False
+    """Read what runs have locked and plans have reserved: one call."""
     timed: bool = True
+    """Ask for vCenter's time; else only if anything is reserved."""
     customization_specs: frozenset[str] = frozenset()
+    """Specifications that are read."""
     roles: bool = False
+    """Keep which roles the account has on each object: known privileges are not asked for."""
 
 
 class InventoryReader(Protocol):
