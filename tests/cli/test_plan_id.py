@@ -137,7 +137,7 @@ def test_a_renamed_plan_keeps_its_vms(vgpu_cfg: CommandLine, depts: Path) -> Non
     vgpu_cfg.done("apply", "--yes", depts)
     vgpu_cfg.write("depts.yaml", PLAN.replace("name: depts", "name: teams"))
     ran = vgpu_cfg.done("apply", "--yes", depts)
-    assert re.search(r"owner_mark +depts, without its disks -> teams", ran.told)
+    assert re.search(r"owner_mark +depts -> teams", ran.told)
     assert vgpu_cfg("plan", depts, "--exit-code").code == 0
     assert mark_of(vgpu_cfg, "vm-01").plan == "teams"
     assert vgpu_cfg.look(ESTATE).rules == {"vgpu-cfg:teams:vm-{01..02}"}

@@ -72,7 +72,8 @@ def test_a_mark_that_is_written_along_is_no_difference(vgpu_cfg: CommandLine) ->
     Colleague(vgpu_cfg.lab("two-a100")).does("vm-04", "Rename_Task", "vm-05")
     moved = PLAN.replace("{01..04}", "{01..03}") + "- {name: vm-05, gpus: grid_a100-10c}\n"
     vgpu_cfg.write("plan.yaml", f"{moved}moved:\n- {{from: vm-04, to: vm-05}}\n")
-    assert "owner_mark told told, without its disks" in " ".join(vgpu_cfg("status", "plan.yaml").out.split())
+    shown = " ".join(vgpu_cfg("status", "plan.yaml").out.split())
+    assert "owner_mark told of vm-05, which was vm-04" in shown
 
 
 def test_in_sync_no_event_is_asked_for(vgpu_cfg: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:

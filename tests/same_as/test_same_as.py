@@ -130,7 +130,7 @@ def told(out: str, **more: str) -> Mapping[str, object]:
 @pytest.mark.parametrize(
     ("out", "other"),
     [
-        ("see /tmp/same-as-1/work/a.yaml", "see /tmp/same-as-2/work/a.yaml"),
+        ("see /tmp/same-as-1/in/a.yaml", "see /tmp/same-as-2/in/a.yaml"),
         ("File /tmp/same-as-old/vgpu_cfg/a.py", "File /code/vgpu_cfg/a.py"),
         ("Written by vgpu-cfg 0.1.0: a", "Written by vgpu-cfg 0.2.0: a"),
     ],
@@ -143,7 +143,7 @@ def test_a_mask_hides_folders_and_the_number_of_the_version(out: str, other: str
 @pytest.mark.parametrize(
     ("out", "other"),
     [
-        ("see /tmp/same-as-1/work/a.yaml", "see /tmp/same-as-2/work/b.yaml"),
+        ("see /tmp/same-as-1/in/a.yaml", "see /tmp/same-as-2/in/b.yaml"),
         ("driver 0.1.0", "driver 0.2.0"),
         ("in 5 s", "in 6 s"),
         ("2026-11-28 10:00 UTC", "2026-11-28 10:01 UTC"),

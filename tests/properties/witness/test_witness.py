@@ -29,7 +29,7 @@ FAMILIES: dict[str, tuple[st.SearchStrategy[Case], int]] = {
     "guests": (plans.guest_cases(), 15),
 }
 """What cases of each kind are drawn from, and how many a plain run tries: together over 200 plans."""
-OFTEN = 3
+OFTEN = 2
 """How many times as many --all tries."""
 PARTS, IN_A_PART = 10, 250
 """--faults tries 20,000: so many parts of each family, and so many cases in each."""

@@ -120,6 +120,19 @@ def test_gpus_are_known_by_what_they_are(
     assert told(vm_of(HALF, FULL, pci=pci), gpus=asking(*asked)).others == others
 
 
+def test_a_profile_that_somebody_changed_is_the_plans() -> None:
+    changed = vm_of(HALF, pci=("grid_a100-10c",))
+    assert told(changed).pci == (HALF,)
+    assert recorded_others(changed) == ()
+
+
+def test_one_that_was_added_beside_is_not() -> None:
+    beside = vm_of(HALF, FULL, pci=("grid_a100-20c",))
+    assert told(beside).others == (FULL,)
+    second = VgpuDevice(key=13002, profile="grid_a100-10c")
+    assert told(vm_of(FULL, second, pci=("grid_a100-20c",))).others == (FULL, second)
+
+
 def test_a_kind_that_is_not_compared_has_no_others_and_is_not_recorded() -> None:
     found = owned_devices(vm_of(FIRST, HALF), None, None, None)
     assert (found.others, found.record()) == ((), {})

@@ -38,6 +38,8 @@ PciDevice = VgpuDevice | PassthroughDevice
 Device = PciDevice | VirtualNic
 _NEW_PCI = NewVgpu | NewPassthrough | NewDynamicPassthrough
 _NEW_NIC = NewNic | NewPvrdmaNic | NewSriovNic
+FIRST_PCI_KEY = 13000
+"""The first device key of vGPUs and functions: `pciPassthru<n>` is 13000 + n, as seen on vSphere 8.0.3."""
 _T = TypeVar("_T", VirtualNic, PciDevice)
 
 
@@ -84,7 +86,7 @@ class OwnedDevices:
         if self.has_nics and (is_touched or not (is_known or is_counted)):
             told = {"nics": held["nics"], "new_nics": held["new_nics"]}
             told["other_nics"] = others if held["new_nics"] else ()
-        is_new = bool(Counter(held["pci"]) - Counter(mark.pci or ()))
+        is_new = len(held["pci"]) > len(mark.pci or ())
         if self.has_pci and (is_new or _is_of_pci(devices, self.pci)):
             told["pci"] = held["pci"]
         return told if any(value != getattr(mark, key) for key, value in told.items()) else {}
@@ -187,6 +189,7 @@ def owned_devices(
     is_nic = {key: isinstance(one, PassthroughDevice) and one.is_nic for key, one in first.items()}
     own_pci = _own((*detail.vgpus, *detail.passthrough_gpus), words, gpus)
     own_pci |= _own([one for one in detail.passthrough_nics if is_nic[one.key]], words, functions)
+    own_pci |= _changed(pci, mark.pci or (), own_pci)
     is_asked = {key: (functions if is_nic[key] else gpus) is not None for key in first}
     return OwnedDevices(
         mark=mark,
@@ -212,6 +215,23 @@ def _by_words(devices: Iterable[_T], word: Callable[[_T], str], words: Iterable[
         if left[word(device)] > 0:
             left[word(device)] -= 1
             found.add(device.key)
+    return found
+
+
+def _changed(pci: Sequence[PciDevice], words: Sequence[str], own: Collection[int]) -> set[int]:
+    """Return the keys of devices that somebody has changed: another profile in the place of the plan's.
+
+    One that the mark does not name is such a one if a device of the mark is gone, and if no other may have
+    been added beside: the VM has no more devices than the plan made, or its key is one of the first.
+    """
+    gone = Counter(words) - Counter(pci_word(one) for one in pci if one.key in own)
+    is_vgpu = [":" not in word for word in gone.elements()]
+    found = set[int]()
+    for one in pci:
+        is_within = len(pci) <= len(words) or one.key < FIRST_PCI_KEY + len(words)
+        if one.key not in own and is_within and (kind := isinstance(one, VgpuDevice)) in is_vgpu:
+            is_vgpu.remove(kind)
+            found.add(one.key)
     return found
 
 

@@ -28,19 +28,17 @@ from vgpu_cfg.model.observed.vm import (
     VirtualNic,
     VmDetail,
 )
+from vgpu_cfg.planning.estate.devices import FIRST_PCI_KEY
 from vgpu_cfg.planning.vms.lookup.gpu_match import staying_groups
 from vgpu_cfg.planning.vms.lookup.vendor_groups import is_of_peers
 from vgpu_cfg.planning.vms.lookup.wanted import WantedGpu
 from vgpu_cfg.planning.vms.settings.edits import VmEdit, device_edit, pair_edit
 from vgpu_cfg.planning.vms.settings.setting import Topic
 
-FIRST_PASSTHROUGH_KEY = 13000
-"""`pciPassthru<n>` is the device with the key 13000 + n: seen on vSphere 8.0.3 for passthrough."""
-
 
 def uvm_key(device_key: int) -> str:
     """Return the extraConfig key that turns a vGPU's unified memory on."""
-    return f"pciPassthru{device_key - FIRST_PASSTHROUGH_KEY}.cfg.enable_uvm"
+    return f"pciPassthru{device_key - FIRST_PCI_KEY}.cfg.enable_uvm"
 
 
 def has_uvm(device: VgpuDevice, detail: VmDetail) -> bool:
