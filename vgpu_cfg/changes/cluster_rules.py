@@ -87,7 +87,17 @@ def _was_set(edit: Edit) -> bool:
     return edit.before is not None
 
 
-class SetRule(ChangeBase):
+class _OfRules(ChangeBase):
+    """A change of one rule or group: like no other, and of the plan's VMs alone."""
+
+    def likeness(self, name: str) -> object:
+        return self.id
+
+    def disturbs(self, reach: Reach) -> Iterable[Disturbed]:
+        return ()
+
+
+class SetRule(_OfRules):
     """Create or change a DRS anti-affinity rule of this plan."""
 
     face = Face("set", "rule set", done="rule set")
@@ -102,9 +112,6 @@ class SetRule(ChangeBase):
     @property
     def sign(self) -> str:
         return "+" if self.rule_key is None else "~"
-
-    def likeness(self, name: str) -> object:
-        return self.id
 
     def head(self, place: Placement | None) -> Row:
         must = "must" if self.is_mandatory else "should"
@@ -134,14 +141,11 @@ class SetRule(ChangeBase):
             ),
         )
 
-    def disturbs(self, reach: Reach) -> Iterable[Disturbed]:
-        return ()
-
     def privileges(self, at: Places) -> Iterator[Needed]:
         return _editing(self.cluster_moid)
 
 
-class SetHostRule(ChangeBase):
+class SetHostRule(_OfRules):
     """Create or change a VM group of this plan and the DRS rule that ties it to a host group; one task.
 
     `rule_key` is None for a rule that is to be made; `has_group` tells whether the VM group is there.
@@ -162,9 +166,6 @@ class SetHostRule(ChangeBase):
     @property
     def sign(self) -> str:
         return "+" if self.rule_key is None else "~"
-
-    def likeness(self, name: str) -> object:
-        return self.id
 
     def head(self, place: Placement | None) -> Row:
         must = "must" if self.is_mandatory else "should"
@@ -217,14 +218,11 @@ class SetHostRule(ChangeBase):
             else ("give the rule what it had before",),
         )
 
-    def disturbs(self, reach: Reach) -> Iterable[Disturbed]:
-        return ()
-
     def privileges(self, at: Places) -> Iterator[Needed]:
         return _editing(self.cluster_moid)
 
 
-class RemoveRule(ChangeBase):
+class RemoveRule(_OfRules):
     """Remove a DRS rule of this plan."""
 
     face = Face("set", "rule removed", done="rule removed", sign="-")
@@ -233,9 +231,6 @@ class RemoveRule(ChangeBase):
     cluster_moid: str
     rule_name: str
     rule_key: int
-
-    def likeness(self, name: str) -> object:
-        return self.id
 
     def head(self, place: Placement | None) -> Row:
         return "rule", plain(self.rule_name)
@@ -253,14 +248,11 @@ class RemoveRule(ChangeBase):
             ),
         )
 
-    def disturbs(self, reach: Reach) -> Iterable[Disturbed]:
-        return ()
-
     def privileges(self, at: Places) -> Iterator[Needed]:
         return _editing(self.cluster_moid)
 
 
-class RemoveVmGroup(ChangeBase):
+class RemoveVmGroup(_OfRules):
     """Remove a VM group of this plan, once no rule refers to it."""
 
     face = Face("set", "group removed", done="VM group removed", sign="-")
@@ -268,9 +260,6 @@ class RemoveVmGroup(ChangeBase):
     kind: Literal["remove_vm_group"] = "remove_vm_group"
     cluster_moid: str
     group_name: str
-
-    def likeness(self, name: str) -> object:
-        return self.id
 
     def head(self, place: Placement | None) -> Row:
         return "VM group", plain(self.group_name)
@@ -287,9 +276,6 @@ class RemoveVmGroup(ChangeBase):
                 undo=("make the group again, with the VMs it had",),
             ),
         )
-
-    def disturbs(self, reach: Reach) -> Iterable[Disturbed]:
-        return ()
 
     def privileges(self, at: Places) -> Iterator[Needed]:
         return _editing(self.cluster_moid)
