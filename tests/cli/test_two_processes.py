@@ -20,19 +20,11 @@ from vgpu_cfg.lab.simulation.clock import VirtualClock
 
 pytestmark = pytest.mark.enable_socket
 WHY = "two processes, started 0 to 10 s apart: tests/cli/test_two_processes.py"
-SOME = {0}
-"""Tenths of a second that `--all` tries, too."""
-
 ONE = "plans/hosts-one.yaml"
 
 
-@pytest.mark.parametrize(
-    "tenths",
-    [
-        pytest.param(tenths, marks=(pytest.mark.long if tenths in SOME else pytest.mark.exhaustive)(WHY))
-        for tenths in range(0, 101, 5)
-    ],
-)
+@pytest.mark.exhaustive(WHY)
+@pytest.mark.parametrize("tenths", range(0, 101, 5))
 def test_two_hosts_runs_at_once_leave_one_host_that_is_ready(
     tenths: int, vgpu_cfg: CommandLine, tmp_path: Path
 ) -> None:

@@ -21,6 +21,7 @@ from tests.faults.harness.scenarios import SCENARIOS
 
 SHARDS = 6
 DEADLINE_SECONDS = 3000
+LONGEST = pytest.mark.exhaustive("cells of a command that takes minutes: tests/faults")
 LATER = pytest.mark.long("mishaps at some requests of each scenario: tests/faults")
 
 
@@ -56,7 +57,7 @@ def test_every_mishap_is(scenario: str, shard: int, results_file: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [("--draw=1/2",), ("--draw=2/2",), pytest.param(("--long",), marks=LATER)], ids=" ".join
+    "words", [("--draw=1/2",), ("--draw=2/2",), pytest.param(("--long",), marks=LONGEST)], ids=" ".join
 )
 def test_any_command_refused_stopped_or_killed_is_mended_by_the_same_command(
     words: tuple[str, ...], results_file: Path, record_property: Callable[[str, object], None]
