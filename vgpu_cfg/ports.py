@@ -22,10 +22,10 @@ from vgpu_cfg.changes.change import (
     SetRule,
     SetVCenterOption,
 )
-from vgpu_cfg.changes.change_host import HostWrite
-from vgpu_cfg.changes.move_vm import Destination
-from vgpu_cfg.changes.restart_host import BmcRef
-from vgpu_cfg.changes.vm_spec import VmSpec
+from vgpu_cfg.changes.kinds.change_host import HostWrite
+from vgpu_cfg.changes.kinds.move_vm import Destination
+from vgpu_cfg.changes.kinds.restart_host import BmcRef
+from vgpu_cfg.changes.kinds.vm_spec import VmSpec
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.guests.guest import GuestBundle, GuestSpec
 from vgpu_cfg.model.identity import PlanIdentity

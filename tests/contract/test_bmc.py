@@ -13,7 +13,7 @@ import pytest
 
 from tests.processes import killed_at_the_end
 from vgpu_cfg.bmc.redfish import RedfishPowers
-from vgpu_cfg.changes.restart_host import BmcRef
+from vgpu_cfg.changes.kinds.restart_host import BmcRef
 from vgpu_cfg.errors import BmcError, CertificateRejected
 from vgpu_cfg.lab.soap.certificate import make_certificate
 from vgpu_cfg.model.limits import Limits

@@ -6,7 +6,7 @@ import pytest
 
 from tests.contract.conftest import NEEDS_GO, running_vcsim
 from tests.contract.vcenters import VCenter, fresh, lab_vcenter
-from vgpu_cfg.changes.vm_spec import VmSpec
+from vgpu_cfg.changes.kinds.vm_spec import VmSpec
 from vgpu_cfg.model.observed.past import PastScope
 from vgpu_cfg.vsphere.wire.transport import HttpsTransport, Trust
 

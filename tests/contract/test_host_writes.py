@@ -18,7 +18,7 @@ from tests.contract.host_writing import (
 )
 from tests.contract.vcenters import fresh
 from vgpu_cfg.changes.change import ChangeNetwork
-from vgpu_cfg.changes.change_host import (
+from vgpu_cfg.changes.kinds.change_host import (
     EsxcliWrite,
     GraphicsWrite,
     HostWrite,
@@ -31,7 +31,7 @@ from vgpu_cfg.changes.change_host import (
     SwitchWrite,
     VmknicWrite,
 )
-from vgpu_cfg.changes.change_network import EditSwitch, MakeSwitch, SetPortgroup
+from vgpu_cfg.changes.kinds.change_network import EditSwitch, MakeSwitch, SetPortgroup
 from vgpu_cfg.changes.values import Subject
 from vgpu_cfg.errors import NotFound, NotOffered, VCenterError
 from vgpu_cfg.model.observed.graphics import GraphicsType

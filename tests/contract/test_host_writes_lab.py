@@ -18,7 +18,7 @@ from tests.contract.host_writing import (
     vcenter_option,
 )
 from tests.contract.vcenters import fresh, lab_vcenter
-from vgpu_cfg.changes.change_host import (
+from vgpu_cfg.changes.kinds.change_host import (
     EsxcliWrite,
     GraphicsWrite,
     HostWrite,
@@ -31,7 +31,7 @@ from vgpu_cfg.changes.change_host import (
     SwitchWrite,
     VmknicWrite,
 )
-from vgpu_cfg.changes.change_network import EditSwitch, MakeSwitch, SetPortgroup
+from vgpu_cfg.changes.kinds.change_network import EditSwitch, MakeSwitch, SetPortgroup
 from vgpu_cfg.errors import NotOffered, NotPermitted, StalePlan, VCenterError, VersionTooOld
 from vgpu_cfg.lab.state.inventory import Host
 from vgpu_cfg.model.observed.graphics import AssignmentPolicy, GraphicsType

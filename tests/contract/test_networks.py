@@ -15,8 +15,8 @@ from pyVmomi import vim
 from tests.contract.host_writing import Workshop, datacenter, make, open_workshop, vlan_of
 from tests.contract.vcenters import fresh, lab_vcenter
 from vgpu_cfg.changes.change import ChangeNetwork
-from vgpu_cfg.changes.change_host import SwitchWrite, VmknicWrite
-from vgpu_cfg.changes.change_network import EditSwitch, MakeSwitch, SetPortgroup
+from vgpu_cfg.changes.kinds.change_host import SwitchWrite, VmknicWrite
+from vgpu_cfg.changes.kinds.change_network import EditSwitch, MakeSwitch, SetPortgroup
 from vgpu_cfg.changes.values import Subject
 from vgpu_cfg.errors import NotFound, NotPermitted, VCenterError
 from vgpu_cfg.model.observed.host_facts import DistributedSwitch, EstateFacts, FactGroup

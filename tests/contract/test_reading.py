@@ -10,10 +10,10 @@ import pytest
 from tests.contract.vcenters import Desk, FixedClock, VCenter, fresh, lab_vcenter, location_on
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.changes.change import CreateVm
-from vgpu_cfg.changes.create_vm import CloneFrom
+from vgpu_cfg.changes.kinds.create_vm import CloneFrom
+from vgpu_cfg.changes.kinds.vm_spec import VmSpec
 from vgpu_cfg.changes.privileges import LOCK, POWER_ON
 from vgpu_cfg.changes.values import Subject, VmRef
-from vgpu_cfg.changes.vm_spec import VmSpec
 from vgpu_cfg.errors import VCenterError
 from vgpu_cfg.lab import estate_names
 from vgpu_cfg.model.identity import PlanIdentity

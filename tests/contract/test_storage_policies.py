@@ -10,9 +10,9 @@ import pytest
 from tests.contract.test_govc import MakeGovc, served
 from tests.contract.vcenters import VCenter, lab_vcenter, location_on
 from vgpu_cfg.changes.change import CreateVm
-from vgpu_cfg.changes.create_vm import CloneFrom
+from vgpu_cfg.changes.kinds.create_vm import CloneFrom
+from vgpu_cfg.changes.kinds.vm_spec import NewDisk, PolicyRef, SetDiskPolicy, VmSpec
 from vgpu_cfg.changes.values import Subject, VmRef
-from vgpu_cfg.changes.vm_spec import NewDisk, PolicyRef, SetDiskPolicy, VmSpec
 from vgpu_cfg.ports import ReadScope
 
 ESTATE = """

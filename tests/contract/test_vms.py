@@ -10,10 +10,9 @@ from pyVmomi import vim
 
 from tests.contract.vcenters import Desk, FixedClock, VCenter, fresh, lab_vcenter, location_on
 from vgpu_cfg.changes.change import CreateVm, RemoveRule, SetRule
-from vgpu_cfg.changes.create_vm import CloneFrom, Location, MakeFromScratch
-from vgpu_cfg.changes.move_vm import Destination
-from vgpu_cfg.changes.values import Subject, VmRef
-from vgpu_cfg.changes.vm_spec import (
+from vgpu_cfg.changes.kinds.create_vm import CloneFrom, Location, MakeFromScratch
+from vgpu_cfg.changes.kinds.move_vm import Destination
+from vgpu_cfg.changes.kinds.vm_spec import (
     EditNic,
     GrowDisk,
     NewDisk,
@@ -27,6 +26,7 @@ from vgpu_cfg.changes.vm_spec import (
     RemoveDevice,
     VmSpec,
 )
+from vgpu_cfg.changes.values import Subject, VmRef
 from vgpu_cfg.errors import NotFound, VCenterError
 from vgpu_cfg.execution.vms.moves import is_at
 from vgpu_cfg.model.observed.drs import ClusterRule

@@ -14,7 +14,7 @@ from typing import Literal
 from tests.fakes.fake_host import BOOT, COLD, GRAPHICS, FakeHost, texts_of
 from tests.fakes.fake_vcenter import FakeVCenter
 from vgpu_cfg.changes.change import ChangeNetwork, SetClusterOption, SetVCenterOption
-from vgpu_cfg.changes.change_host import (
+from vgpu_cfg.changes.kinds.change_host import (
     EsxcliWrite,
     HostWrite,
     ModuleWrite,
@@ -22,7 +22,7 @@ from vgpu_cfg.changes.change_host import (
     PassthroughWrite,
     VmknicWrite,
 )
-from vgpu_cfg.changes.change_network import EditSwitch, MakeSwitch, SetPortgroup
+from vgpu_cfg.changes.kinds.change_network import EditSwitch, MakeSwitch, SetPortgroup
 from vgpu_cfg.errors import HostShellError, VCenterError, VgpuCfgError
 from vgpu_cfg.model.observed.host_facts import (
     SHELL_GROUPS,

@@ -16,9 +16,9 @@ from uuid import NAMESPACE_URL, uuid5
 
 from tests.fakes.vm_settings import with_settings
 from vgpu_cfg.changes.change import CreateVm, RemoveRule, RemoveVmGroup, SetHostRule, SetRule
-from vgpu_cfg.changes.create_vm import CloneFrom
-from vgpu_cfg.changes.move_vm import Destination
-from vgpu_cfg.changes.vm_spec import (
+from vgpu_cfg.changes.kinds.create_vm import CloneFrom
+from vgpu_cfg.changes.kinds.move_vm import Destination
+from vgpu_cfg.changes.kinds.vm_spec import (
     EditNic,
     GrowDisk,
     NewDisk,

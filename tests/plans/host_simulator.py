@@ -21,7 +21,7 @@ from vgpu_cfg.changes.change import (
     RestartService,
     ShutDownHost,
 )
-from vgpu_cfg.changes.change_host import (
+from vgpu_cfg.changes.kinds.change_host import (
     EsxcliWrite,
     GraphicsWrite,
     LicenceWrite,

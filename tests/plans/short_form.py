@@ -29,11 +29,11 @@ from vgpu_cfg.changes.change import (
     StageGuest,
     UpgradeVm,
 )
-from vgpu_cfg.changes.change_host import EsxcliWrite, ShellWrite
+from vgpu_cfg.changes.kinds.change_host import EsxcliWrite, ShellWrite
+from vgpu_cfg.changes.kinds.power import NumaPin
+from vgpu_cfg.changes.kinds.vm_spec import VmSpec
 from vgpu_cfg.changes.plan import Diagnostic, Plan, StartQueue
-from vgpu_cfg.changes.power import NumaPin
 from vgpu_cfg.changes.values import Edit, Impact, Placement
-from vgpu_cfg.changes.vm_spec import VmSpec
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.ranges import fold_names

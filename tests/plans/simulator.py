@@ -50,9 +50,7 @@ from vgpu_cfg.changes.change import (
     StageGuest,
     UpgradeVm,
 )
-from vgpu_cfg.changes.plan import Plan
-from vgpu_cfg.changes.values import VmRef
-from vgpu_cfg.changes.vm_spec import (
+from vgpu_cfg.changes.kinds.vm_spec import (
     DeviceEdit,
     EditNic,
     GrowDisk,
@@ -68,6 +66,8 @@ from vgpu_cfg.changes.vm_spec import (
     SetDiskPolicy,
     VmSpec,
 )
+from vgpu_cfg.changes.plan import Plan
+from vgpu_cfg.changes.values import VmRef
 from vgpu_cfg.execution.run.canaries import Canaries
 from vgpu_cfg.execution.run.start_queues import StartQueues
 from vgpu_cfg.model.guests.guest import GUEST_MARK_KEY, parse_mark, print_mark

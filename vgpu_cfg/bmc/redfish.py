@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import Any
 
-from vgpu_cfg.changes.restart_host import BmcRef
+from vgpu_cfg.changes.kinds.restart_host import BmcRef
 from vgpu_cfg.errors import BmcError, Unreachable
 from vgpu_cfg.ports import ServerPower, Transport
 

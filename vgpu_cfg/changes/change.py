@@ -12,9 +12,9 @@ from typing import Annotated
 
 from pydantic import Field
 
-from vgpu_cfg.changes.change_host import ChangeHost
-from vgpu_cfg.changes.change_network import ChangeNetwork
-from vgpu_cfg.changes.cluster_rules import (
+from vgpu_cfg.changes.kinds.change_host import ChangeHost
+from vgpu_cfg.changes.kinds.change_network import ChangeNetwork
+from vgpu_cfg.changes.kinds.cluster_rules import (
     RemoveRule,
     RemoveVmGroup,
     SetClusterOption,
@@ -22,18 +22,18 @@ from vgpu_cfg.changes.cluster_rules import (
     SetOverrides,
     SetRule,
 )
-from vgpu_cfg.changes.configure_vm import MarkVm, ReconfigureVm, UpgradeVm
-from vgpu_cfg.changes.create_vm import CreateVm
-from vgpu_cfg.changes.destroy_vm import DestroyVm
-from vgpu_cfg.changes.guest import AwaitCustomization, StageGuest
-from vgpu_cfg.changes.keep_out import SetCordon, SetReservation
-from vgpu_cfg.changes.label_vm import SetAttributes, SetTags
-from vgpu_cfg.changes.maintenance import EnterMaintenance, ExitMaintenance
-from vgpu_cfg.changes.manual_step import ManualStep
-from vgpu_cfg.changes.move_vm import MoveVmToFolder, RelocateVm, RenameVm
-from vgpu_cfg.changes.power import PowerOffVm, PowerOnVm
-from vgpu_cfg.changes.restart_host import ColdBootHost, RebootHost, RestartService, ShutDownHost
-from vgpu_cfg.changes.vcenter_option import SetVCenterOption
+from vgpu_cfg.changes.kinds.configure_vm import MarkVm, ReconfigureVm, UpgradeVm
+from vgpu_cfg.changes.kinds.create_vm import CreateVm
+from vgpu_cfg.changes.kinds.destroy_vm import DestroyVm
+from vgpu_cfg.changes.kinds.guest import AwaitCustomization, StageGuest
+from vgpu_cfg.changes.kinds.keep_out import SetCordon, SetReservation
+from vgpu_cfg.changes.kinds.label_vm import SetAttributes, SetTags
+from vgpu_cfg.changes.kinds.maintenance import EnterMaintenance, ExitMaintenance
+from vgpu_cfg.changes.kinds.manual_step import ManualStep
+from vgpu_cfg.changes.kinds.move_vm import MoveVmToFolder, RelocateVm, RenameVm
+from vgpu_cfg.changes.kinds.power import PowerOffVm, PowerOnVm
+from vgpu_cfg.changes.kinds.restart_host import ColdBootHost, RebootHost, RestartService, ShutDownHost
+from vgpu_cfg.changes.kinds.vcenter_option import SetVCenterOption
 
 __all__ = [
     "AwaitCustomization",

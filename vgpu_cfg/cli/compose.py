@@ -35,7 +35,7 @@ from vgpu_cfg.vsphere.wire.outage import Outage
 
 if TYPE_CHECKING:
     from vgpu_cfg.changes.by_hand import LabAccess
-    from vgpu_cfg.changes.restart_host import BmcRef
+    from vgpu_cfg.changes.kinds.restart_host import BmcRef
     from vgpu_cfg.execution import RunClock
     from vgpu_cfg.lab.vcenter import Lab
     from vgpu_cfg.model.limits import Limits

@@ -15,7 +15,7 @@ from vgpu_cfg.changes.change import (
     SetReservation,
     StageGuest,
 )
-from vgpu_cfg.changes.host_base import HostChangeBase
+from vgpu_cfg.changes.kinds.host_base import HostChangeBase
 from vgpu_cfg.changes.values import Subject
 from vgpu_cfg.model.identity import PlanIdentity
 from vgpu_cfg.model.locks import LockName

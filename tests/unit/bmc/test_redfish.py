@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from vgpu_cfg.bmc.redfish import RedfishPowers
-from vgpu_cfg.changes.restart_host import BmcRef
+from vgpu_cfg.changes.kinds.restart_host import BmcRef
 from vgpu_cfg.errors import BmcError
 from vgpu_cfg.ports import ServerPower
 

@@ -19,9 +19,9 @@ from vgpu_cfg.changes.change import (
     RestartService,
     ShutDownHost,
 )
-from vgpu_cfg.changes.change_host import EsxcliWrite, HostWrite, ModuleWrite, OptionWrite, ShellWrite
+from vgpu_cfg.changes.kinds.change_host import EsxcliWrite, HostWrite, ModuleWrite, OptionWrite, ShellWrite
+from vgpu_cfg.changes.kinds.restart_host import BmcRef
 from vgpu_cfg.changes.report import Event, Outcome, Report
-from vgpu_cfg.changes.restart_host import BmcRef
 from vgpu_cfg.changes.values import HostRef, Impact, SettingTarget, Subject
 from vgpu_cfg.errors import VgpuCfgError
 from vgpu_cfg.execution import HostTools, Run, RunOptions

@@ -8,12 +8,12 @@ from typing import Any
 from tests.fakes.fake_locks import undisputed
 from tests.fakes.fake_vcenter import START, FakeVCenter, uuid_of
 from vgpu_cfg.changes.change import Change, CreateVm, DestroyVm, PowerOffVm, PowerOnVm, ReconfigureVm
-from vgpu_cfg.changes.create_vm import CloneFrom, Location
+from vgpu_cfg.changes.kinds.create_vm import CloneFrom, Location
+from vgpu_cfg.changes.kinds.power import NumaPin
+from vgpu_cfg.changes.kinds.vm_spec import NewVgpu, VmSpec
 from vgpu_cfg.changes.plan import Plan, PlanTarget
-from vgpu_cfg.changes.power import NumaPin
 from vgpu_cfg.changes.report import Event, Report
 from vgpu_cfg.changes.values import Subject, VmRef
-from vgpu_cfg.changes.vm_spec import NewVgpu, VmSpec
 from vgpu_cfg.execution import Run, RunOptions
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.identity import PlanIdentity

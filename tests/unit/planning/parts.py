@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from vgpu_cfg.changes.kinds.vm_spec import DeviceEdit, RemoveDevice
 from vgpu_cfg.changes.values import Edit
-from vgpu_cfg.changes.vm_spec import DeviceEdit, RemoveDevice
 from vgpu_cfg.planning.vms.settings.edits import VmEdit, joined
 
 

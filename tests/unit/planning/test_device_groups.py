@@ -8,7 +8,7 @@ import pytest
 from pyVmomi import vim
 
 from tests.unit.planning.parts import parts
-from vgpu_cfg.changes.vm_spec import NewVgpu, RemoveDevice
+from vgpu_cfg.changes.kinds.vm_spec import NewVgpu, RemoveDevice
 from vgpu_cfg.model.observed.vm import (
     DvxDevice,
     PassthroughDevice,

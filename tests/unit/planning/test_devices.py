@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.planning.parts import parts
-from vgpu_cfg.changes.vm_spec import (
+from vgpu_cfg.changes.kinds.vm_spec import (
     DeviceEdit,
     EditNic,
     GrowDisk,

@@ -8,7 +8,7 @@ from tests.plans.estate import make_inventory
 from tests.unit.planning.parts import parts
 from tests.unit.planning.test_nic_needs import FIRST, SECOND, VIRTUAL, WHOLE, cut, stock, whole
 from vgpu_cfg.catalog import load_catalog
-from vgpu_cfg.changes.vm_spec import (
+from vgpu_cfg.changes.kinds.vm_spec import (
     NewDynamicPassthrough,
     NewPassthrough,
     NewSriovNic,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from vgpu_cfg.changes.vm_spec import DeviceEdit, NewNic, NewVgpu, NicBacking, RemoveDevice
+from vgpu_cfg.changes.kinds.vm_spec import DeviceEdit, NewNic, NewVgpu, NicBacking, RemoveDevice
 from vgpu_cfg.model.observed.vm import OwnerMark, PassthroughDevice, VgpuDevice, VirtualNic, Vm, VmDetail
 from vgpu_cfg.planning.estate.devices import (
     OwnedDevices,

@@ -28,10 +28,10 @@ from vgpu_cfg.changes.change import (
     StageGuest,
     UpgradeVm,
 )
+from vgpu_cfg.changes.kinds.vm_spec import PolicyRef, SetDiskPolicy, VmSpec
 from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.report import Outcome, OutcomeStatus
 from vgpu_cfg.changes.values import Subject, VmRef
-from vgpu_cfg.changes.vm_spec import PolicyRef, SetDiskPolicy, VmSpec
 from vgpu_cfg.model.guests.guest import GuestSpec
 from vgpu_cfg.model.observed.drs import VmGroup, VmHostRule
 from vgpu_cfg.model.observed.inventory import Inventory, StoragePolicy

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from vgpu_cfg.changes.change import Change, ChangeHost, ChangeNetwork
-from vgpu_cfg.changes.change_host import SwitchWrite, VmknicWrite
-from vgpu_cfg.changes.change_network import EditSwitch, MakeSwitch, SetPortgroup
+from vgpu_cfg.changes.kinds.change_host import SwitchWrite, VmknicWrite
+from vgpu_cfg.changes.kinds.change_network import EditSwitch, MakeSwitch, SetPortgroup
 from vgpu_cfg.changes.values import HostRef, Subject
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.planning.networks.vmknic_networks import tie_vmknics

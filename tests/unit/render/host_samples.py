@@ -22,7 +22,7 @@ from vgpu_cfg.changes.change import (
     SetVCenterOption,
     ShutDownHost,
 )
-from vgpu_cfg.changes.change_host import (
+from vgpu_cfg.changes.kinds.change_host import (
     EsxcliWrite,
     GraphicsWrite,
     HostWrite,
@@ -30,9 +30,9 @@ from vgpu_cfg.changes.change_host import (
     PassthroughWrite,
     ShellWrite,
 )
-from vgpu_cfg.changes.change_network import EditSwitch, MakeSwitch, SetPortgroup
+from vgpu_cfg.changes.kinds.change_network import EditSwitch, MakeSwitch, SetPortgroup
+from vgpu_cfg.changes.kinds.restart_host import BmcRef
 from vgpu_cfg.changes.plan import Diagnostic, Plan
-from vgpu_cfg.changes.restart_host import BmcRef
 from vgpu_cfg.changes.severity import Severity
 from vgpu_cfg.changes.values import Edit, HostRef, Impact, SettingTarget, Subject, VmRef
 from vgpu_cfg.model.observed.graphics import GraphicsType

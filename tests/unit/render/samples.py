@@ -22,13 +22,13 @@ from vgpu_cfg.changes.change import (
     SetTags,
     UpgradeVm,
 )
-from vgpu_cfg.changes.cluster_rules import VmOverride
-from vgpu_cfg.changes.create_vm import CloneFrom, Location
+from vgpu_cfg.changes.kinds.cluster_rules import VmOverride
+from vgpu_cfg.changes.kinds.create_vm import CloneFrom, Location
+from vgpu_cfg.changes.kinds.power import NumaPin
+from vgpu_cfg.changes.kinds.vm_spec import VmSpec
 from vgpu_cfg.changes.plan import Diagnostic, Plan, PlanTarget
-from vgpu_cfg.changes.power import NumaPin
 from vgpu_cfg.changes.severity import Severity
 from vgpu_cfg.changes.values import Edit, Impact, Placement, Subject, VmRef
-from vgpu_cfg.changes.vm_spec import VmSpec
 from vgpu_cfg.model.desired import DesiredPlan, DesiredVm, TemplateSource
 from vgpu_cfg.model.observed.graphics import AssignmentPolicy, GraphicsType
 from vgpu_cfg.model.observed.inventory import (

@@ -13,9 +13,9 @@ from functools import partial
 from typing import TypeVar
 
 from vgpu_cfg.changes.change import StageGuest
-from vgpu_cfg.changes.guest import ended_text
+from vgpu_cfg.changes.kinds.guest import ended_text
+from vgpu_cfg.changes.kinds.vm_spec import VmSpec
 from vgpu_cfg.changes.reckoning import how_to_approve
-from vgpu_cfg.changes.vm_spec import VmSpec
 from vgpu_cfg.errors import (
     GuestError,
     GuestNotReady,

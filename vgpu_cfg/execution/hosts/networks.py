@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import assert_never
 
 from vgpu_cfg.changes.change import Change, ChangeNetwork, SetClusterOption, SetVCenterOption
-from vgpu_cfg.changes.change_network import EditSwitch, MakeSwitch, SetPortgroup
+from vgpu_cfg.changes.kinds.change_network import EditSwitch, MakeSwitch, SetPortgroup
 from vgpu_cfg.errors import NotConfirmed, StalePlan
 from vgpu_cfg.execution.hosts.session import HostSession
 from vgpu_cfg.execution.run.session import PLAN_AGAIN, succeeded

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from vgpu_cfg.changes.change import Change
-from vgpu_cfg.changes.host_base import HostChangeBase
+from vgpu_cfg.changes.kinds.host_base import HostChangeBase
 from vgpu_cfg.changes.values import HostRef, SettingTarget
 from vgpu_cfg.errors import (
     HostShellError,

@@ -14,7 +14,7 @@ from vgpu_cfg.changes.change import (
     RestartService,
     ShutDownHost,
 )
-from vgpu_cfg.changes.change_host import EsxcliWrite, HostWrite, ShellWrite, VmknicWrite
+from vgpu_cfg.changes.kinds.change_host import EsxcliWrite, HostWrite, ShellWrite, VmknicWrite
 from vgpu_cfg.changes.values import HostRef
 from vgpu_cfg.errors import HostShellError, NotOffered, StalePlan, Unreachable, VgpuCfgError
 from vgpu_cfg.execution.hosts.assess import RESTARTS, AssessedSetting, State

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 
 from vgpu_cfg.changes.change import ChangeHost
-from vgpu_cfg.changes.change_host import PassthroughWrite
+from vgpu_cfg.changes.kinds.change_host import PassthroughWrite
 from vgpu_cfg.changes.values import HostRef
 from vgpu_cfg.execution.hosts.session import HostSession
 from vgpu_cfg.model.observed.host_facts import HostAttribute

@@ -19,9 +19,9 @@ from typing import IO, Any, Self
 from pydantic import BaseModel, ValidationError
 
 from vgpu_cfg.changes.change import CreateVm, ReconfigureVm
+from vgpu_cfg.changes.kinds.vm_spec import VmSpec
 from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.report import Event, EventKind, Outcome, Report
-from vgpu_cfg.changes.vm_spec import VmSpec
 from vgpu_cfg.documents import MOST_DATA_BYTES, PRIVATE, make_private_folder, read_bytes
 from vgpu_cfg.errors import DocumentError, DocumentFault
 from vgpu_cfg.execution.records.copies import JournalCopy, MakeCopies, no_copies, open_new

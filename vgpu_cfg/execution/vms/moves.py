@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vgpu_cfg.changes.change import MoveVmToFolder, RelocateVm, RenameVm
-from vgpu_cfg.changes.move_vm import Destination
+from vgpu_cfg.changes.kinds.move_vm import Destination
 from vgpu_cfg.errors import NotConfirmed, StalePlan
 from vgpu_cfg.execution.run.session import PLAN_AGAIN, RunSession, has_moved, succeeded
 from vgpu_cfg.execution.run.step import Step, StepResult, wait_for

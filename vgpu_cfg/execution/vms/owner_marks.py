@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from vgpu_cfg.changes.change import MarkVm
-from vgpu_cfg.changes.vm_spec import GrowDisk, NewDisk, VmSpec
+from vgpu_cfg.changes.kinds.vm_spec import GrowDisk, NewDisk, VmSpec
 from vgpu_cfg.execution.run.session import RunSession
 from vgpu_cfg.model.observed.vm import MARK_PLAN_KEY, MARK_VM_KEY, OwnerMark, Vm, VmDetail
 from vgpu_cfg.planning.estate.devices import made_by

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from vgpu_cfg.changes.change import PowerOffVm, PowerOnVm
-from vgpu_cfg.changes.power import NumaPin
-from vgpu_cfg.changes.vm_spec import VmSpec
+from vgpu_cfg.changes.kinds.power import NumaPin
+from vgpu_cfg.changes.kinds.vm_spec import VmSpec
 from vgpu_cfg.errors import NotConfirmed, StalePlan
 from vgpu_cfg.execution.run.session import PLAN_AGAIN, RunSession, has_moved, succeeded
 from vgpu_cfg.execution.run.step import Step, StepResult, Waiting, wait, wait_for

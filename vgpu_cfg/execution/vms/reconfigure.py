@@ -7,7 +7,7 @@ looked at again; if nothing of it has moved but the version, the request is made
 
 from __future__ import annotations
 
-from vgpu_cfg.changes.vm_spec import VmSpec
+from vgpu_cfg.changes.kinds.vm_spec import VmSpec
 from vgpu_cfg.execution.run.session import RunSession, succeeded
 from vgpu_cfg.execution.run.step import Waiting, wait, wait_for
 from vgpu_cfg.model.observed.vm import AFFINITY_KEY, MARK_PLAN_KEY, MARK_VM_KEY, Vm

@@ -18,8 +18,8 @@ from vgpu_cfg.changes.change import (
     SetTags,
     UpgradeVm,
 )
-from vgpu_cfg.changes.create_vm import CloneFrom
-from vgpu_cfg.changes.vm_spec import NewDisk, VmSpec
+from vgpu_cfg.changes.kinds.create_vm import CloneFrom
+from vgpu_cfg.changes.kinds.vm_spec import NewDisk, VmSpec
 from vgpu_cfg.errors import NotConfirmed, StalePlan
 from vgpu_cfg.execution.run.session import PLAN_AGAIN, RunSession, succeeded
 from vgpu_cfg.execution.run.step import Step, StepResult, Waiting, wait_for

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from vgpu_cfg.changes.vm_spec import (
+from vgpu_cfg.changes.kinds.vm_spec import (
     DeviceEdit,
     EditNic,
     NewDynamicPassthrough,

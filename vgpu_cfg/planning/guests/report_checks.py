@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from vgpu_cfg.changes.change import Change, ManualStep, StageGuest
-from vgpu_cfg.changes.restart_host import RESTART_KINDS
+from vgpu_cfg.changes.kinds.restart_host import RESTART_KINDS
 from vgpu_cfg.changes.values import Impact, Subject
 from vgpu_cfg.model.guests.modules import MODULE_ORDER
 from vgpu_cfg.model.wording import listed

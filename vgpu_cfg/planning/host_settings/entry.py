@@ -11,7 +11,7 @@ from enum import StrEnum
 from functools import partial
 
 from vgpu_cfg.catalog import Board
-from vgpu_cfg.changes.change_host import HostWrite
+from vgpu_cfg.changes.kinds.change_host import HostWrite
 from vgpu_cfg.changes.values import Impact, SettingTarget
 from vgpu_cfg.model.desired import DesiredHosts
 from vgpu_cfg.model.observed.host_facts import ClusterFacts, FactGroup, HostFacts

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from vgpu_cfg.changes.change_host import EsxcliWrite, HostWrite, ShellWrite
+from vgpu_cfg.changes.kinds.change_host import EsxcliWrite, HostWrite, ShellWrite
 
 
 @dataclass(frozen=True, slots=True)

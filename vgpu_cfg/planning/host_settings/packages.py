@@ -7,7 +7,7 @@ import shlex
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from vgpu_cfg.changes.change_host import EsxcliWrite
+from vgpu_cfg.changes.kinds.change_host import EsxcliWrite
 from vgpu_cfg.model.observed.host_facts import HostFacts, is_same_boot
 
 _GLOB = re.compile(r"[\w.*?\[\]!-]+")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vgpu_cfg.changes.restart_host import BmcRef
+from vgpu_cfg.changes.kinds.restart_host import BmcRef
 from vgpu_cfg.model.desired import DesiredHosts
 from vgpu_cfg.model.wording import listed
 from vgpu_cfg.planning.findings.codes import Code

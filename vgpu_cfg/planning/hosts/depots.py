@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from vgpu_cfg.catalog import Catalog
-from vgpu_cfg.changes.change_host import EsxcliWrite
+from vgpu_cfg.changes.kinds.change_host import EsxcliWrite
 from vgpu_cfg.changes.severity import Severity
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.host_facts import DepotLook, FactGroup

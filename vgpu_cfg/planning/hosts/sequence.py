@@ -20,7 +20,7 @@ from vgpu_cfg.changes.change import (
     RestartService,
     ShutDownHost,
 )
-from vgpu_cfg.changes.change_host import HostWrite, ShellWrite
+from vgpu_cfg.changes.kinds.change_host import HostWrite, ShellWrite
 from vgpu_cfg.changes.values import Edit, Impact, SettingTarget, Subject, VmRef
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import Vm

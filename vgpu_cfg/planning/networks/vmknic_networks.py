@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 
 from vgpu_cfg.changes.base import of_kind
 from vgpu_cfg.changes.change import Change, ChangeHost, ChangeNetwork
-from vgpu_cfg.changes.change_host import VmknicWrite
-from vgpu_cfg.changes.change_network import MakeSwitch
+from vgpu_cfg.changes.kinds.change_host import VmknicWrite
+from vgpu_cfg.changes.kinds.change_network import MakeSwitch
 from vgpu_cfg.model.observed.inventory import Inventory, Network, NetworkKind
 from vgpu_cfg.planning.estate.site import find_named
 

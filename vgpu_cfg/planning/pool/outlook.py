@@ -25,10 +25,8 @@ from vgpu_cfg.changes.change import (
     RenameVm,
     RestartService,
 )
-from vgpu_cfg.changes.create_vm import CloneFrom
-from vgpu_cfg.changes.plan import Plan
-from vgpu_cfg.changes.values import Placement, SettingTarget, VmRef
-from vgpu_cfg.changes.vm_spec import (
+from vgpu_cfg.changes.kinds.create_vm import CloneFrom
+from vgpu_cfg.changes.kinds.vm_spec import (
     DeviceEdit,
     NewDynamicPassthrough,
     NewPassthrough,
@@ -36,6 +34,8 @@ from vgpu_cfg.changes.vm_spec import (
     RemoveDevice,
     VmSpec,
 )
+from vgpu_cfg.changes.plan import Plan
+from vgpu_cfg.changes.values import Placement, SettingTarget, VmRef
 from vgpu_cfg.model.observed.inventory import Gpu, Host, Inventory
 from vgpu_cfg.model.observed.vm import OwnerMark, PassthroughDevice, PowerState, VgpuDevice, Vm, VmDetail
 from vgpu_cfg.planning.host_settings.entry import DesiredSetting

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from vgpu_cfg.changes.change import Change, CreateVm, ManualStep, ReconfigureVm
-from vgpu_cfg.changes.restart_host import RESTART_KINDS
+from vgpu_cfg.changes.kinds.restart_host import RESTART_KINDS
 from vgpu_cfg.model.guests.guest import REPORT_KEY, GuestReport, ModuleState
 from vgpu_cfg.model.wording import is_at_least, listed
 from vgpu_cfg.planning.capacity.topology import Topology

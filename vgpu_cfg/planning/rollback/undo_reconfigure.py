@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 
 from vgpu_cfg.changes.change import Change, ReconfigureVm
-from vgpu_cfg.changes.values import Edit, Subject, VmRef
-from vgpu_cfg.changes.vm_spec import (
+from vgpu_cfg.changes.kinds.vm_spec import (
     DeviceEdit,
     EditNic,
     GrowDisk,
@@ -23,6 +22,7 @@ from vgpu_cfg.changes.vm_spec import (
     RemoveDevice,
     SetDiskPolicy,
 )
+from vgpu_cfg.changes.values import Edit, Subject, VmRef
 from vgpu_cfg.model.observed.inventory import Network
 from vgpu_cfg.model.observed.vm import PassthroughDevice, VgpuDevice, VirtualNic, Vm, VmDetail
 from vgpu_cfg.planning.capacity.nic_functions import SRIOV

@@ -17,8 +17,8 @@ from vgpu_cfg.changes.change import (
     SetRule,
     SetVCenterOption,
 )
-from vgpu_cfg.changes.change_network import EditSwitch, MakeSwitch, SetPortgroup
-from vgpu_cfg.changes.cluster_rules import VmOverride
+from vgpu_cfg.changes.kinds.change_network import EditSwitch, MakeSwitch, SetPortgroup
+from vgpu_cfg.changes.kinds.cluster_rules import VmOverride
 from vgpu_cfg.changes.values import Edit, Subject, VmRef
 from vgpu_cfg.model.observed.drs import ClusterRule, VmHostRule
 from vgpu_cfg.model.observed.inventory import Cluster

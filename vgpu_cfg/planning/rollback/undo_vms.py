@@ -23,9 +23,9 @@ from vgpu_cfg.changes.change import (
     StageGuest,
     UpgradeVm,
 )
+from vgpu_cfg.changes.kinds.vm_spec import VmSpec
 from vgpu_cfg.changes.severity import Severity
 from vgpu_cfg.changes.values import Edit, Impact, Subject, VmRef
-from vgpu_cfg.changes.vm_spec import VmSpec
 from vgpu_cfg.model.observed.inventory import Datastore, Folder, ResourcePool
 from vgpu_cfg.model.observed.vm import PowerState, Vm, VmDetail
 from vgpu_cfg.planning.estate.disks import own_datastores, owned_disks

@@ -10,8 +10,8 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from vgpu_cfg.changes.kinds.vm_spec import NewDisk, NewTpm, RemoveDevice, VmSpec
 from vgpu_cfg.changes.values import Edit
-from vgpu_cfg.changes.vm_spec import NewDisk, NewTpm, RemoveDevice, VmSpec
 from vgpu_cfg.model.observed.vm import OwnerMark, SettingValue
 from vgpu_cfg.model.wording import listed
 from vgpu_cfg.planning.estate.devices import made_by

@@ -8,9 +8,9 @@ from typing import Any
 
 from vgpu_cfg.changes.base import of_kind
 from vgpu_cfg.changes.change import Change, DestroyVm, PowerOffVm, ReconfigureVm
+from vgpu_cfg.changes.kinds.vm_spec import RemoveDevice
 from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.values import Edit, Impact, Subject, VmRef
-from vgpu_cfg.changes.vm_spec import RemoveDevice
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import MARK_PLAN_KEY, MARK_VM_KEY, PowerState, VirtualDisk, Vm

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from vgpu_cfg.changes.change import Change, PowerOffVm, PowerOnVm, ReconfigureVm, RelocateVm, UpgradeVm
-from vgpu_cfg.changes.power import NumaPin
+from vgpu_cfg.changes.kinds.power import NumaPin
 from vgpu_cfg.changes.values import Edit, Impact, Subject, VmRef
 from vgpu_cfg.model.desired import DesiredPower
 from vgpu_cfg.model.observed.vm import PowerState, Vm

@@ -12,10 +12,10 @@ from typing import Literal
 
 from vgpu_cfg.changes.base import of_kind
 from vgpu_cfg.changes.change import Change, MarkVm
+from vgpu_cfg.changes.kinds.vm_spec import VmSpec
 from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.severity import Severity
 from vgpu_cfg.changes.values import Edit, Subject, VmRef, extra_config_path
-from vgpu_cfg.changes.vm_spec import VmSpec
 from vgpu_cfg.model.desired import DesiredPlan, DesiredVm
 from vgpu_cfg.model.observed.inventory import Folder, Inventory
 from vgpu_cfg.model.observed.vm import MARK_PLAN_KEY, MARK_VM_KEY, OwnerMark, Vm

@@ -19,9 +19,9 @@ from vgpu_cfg.changes.change import (
     SetTags,
     UpgradeVm,
 )
-from vgpu_cfg.changes.create_vm import CloneFrom, Location, MakeFromScratch
-from vgpu_cfg.changes.customization import Customization
-from vgpu_cfg.changes.power import NumaPin
+from vgpu_cfg.changes.kinds.create_vm import CloneFrom, Location, MakeFromScratch
+from vgpu_cfg.changes.kinds.customization import Customization
+from vgpu_cfg.changes.kinds.power import NumaPin
 from vgpu_cfg.changes.values import Edit, Subject, VmRef
 from vgpu_cfg.model.desired import DesiredPower, ScratchSource, TemplateSource
 from vgpu_cfg.model.observed.inventory import Datastore, Host

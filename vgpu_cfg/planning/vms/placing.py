@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from vgpu_cfg.catalog import Board
-from vgpu_cfg.changes.vm_spec import NewDynamicPassthrough, NewPassthrough, NewVgpu
+from vgpu_cfg.changes.kinds.vm_spec import NewDynamicPassthrough, NewPassthrough, NewVgpu
 from vgpu_cfg.model.desired import ScratchSource
 from vgpu_cfg.model.observed.inventory import Cluster, VCenter
 from vgpu_cfg.model.observed.tags import TagCategory

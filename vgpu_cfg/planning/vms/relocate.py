@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from vgpu_cfg.changes.base import of_kind
 from vgpu_cfg.changes.change import Change, MoveVmToFolder, PowerOffVm, PowerOnVm, RelocateVm, RenameVm
-from vgpu_cfg.changes.move_vm import Destination
+from vgpu_cfg.changes.kinds.move_vm import Destination
 from vgpu_cfg.changes.values import Edit, Impact, Subject, VmRef
 from vgpu_cfg.model.observed.inventory import Datastore, Folder, Host, Inventory, ResourcePool
 from vgpu_cfg.model.observed.names import escaped

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from vgpu_cfg.changes.vm_spec import NewDynamicPassthrough, NewPassthrough
+from vgpu_cfg.changes.kinds.vm_spec import NewDynamicPassthrough, NewPassthrough
 from vgpu_cfg.model.plan_values import NumaPolicy
 from vgpu_cfg.planning.placement.host_state import HostState
 from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm

@@ -7,9 +7,9 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from vgpu_cfg.changes.change import Change, RelocateVm
-from vgpu_cfg.changes.customization import Customization
+from vgpu_cfg.changes.kinds.customization import Customization
+from vgpu_cfg.changes.kinds.power import NumaPin
 from vgpu_cfg.changes.plan import StartQueue
-from vgpu_cfg.changes.power import NumaPin
 from vgpu_cfg.changes.values import Placement, VmRef
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.inventory import Cluster, Host, Inventory, ResourcePool

@@ -12,7 +12,7 @@ from typing import Any, assert_never
 
 from pyVmomi import vim
 
-from vgpu_cfg.changes.vm_spec import (
+from vgpu_cfg.changes.kinds.vm_spec import (
     PVRDMA_PROTOCOL,
     DeviceEdit,
     EditNic,

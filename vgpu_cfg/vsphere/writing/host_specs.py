@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from pyVmomi import VmomiSupport, vim
 
-from vgpu_cfg.changes.change_host import GraphicsWrite, PassthroughDevice, PassthroughWrite
+from vgpu_cfg.changes.kinds.change_host import GraphicsWrite, PassthroughDevice, PassthroughWrite
 from vgpu_cfg.errors import NotFound
 from vgpu_cfg.model.vgpu import VgpuMode
 from vgpu_cfg.vsphere.wire.faults import not_offered

@@ -21,7 +21,7 @@ from typing import Any, Literal, assert_never
 from pyVmomi import vim
 
 from vgpu_cfg.changes.change import ChangeNetwork, SetClusterOption, SetVCenterOption
-from vgpu_cfg.changes.change_host import (
+from vgpu_cfg.changes.kinds.change_host import (
     EsxcliWrite,
     GraphicsWrite,
     HostWrite,

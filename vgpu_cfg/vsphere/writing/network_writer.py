@@ -13,8 +13,8 @@ from typing import Any, assert_never
 from pyVmomi import vim
 
 from vgpu_cfg.changes.change import ChangeNetwork
-from vgpu_cfg.changes.change_host import SwitchWrite, VmknicWrite
-from vgpu_cfg.changes.change_network import EditSwitch, MakeSwitch, SetPortgroup
+from vgpu_cfg.changes.kinds.change_host import SwitchWrite, VmknicWrite
+from vgpu_cfg.changes.kinds.change_network import EditSwitch, MakeSwitch, SetPortgroup
 from vgpu_cfg.errors import NotFound, StalePlan, VCenterError
 from vgpu_cfg.model.observed.names import escaped
 from vgpu_cfg.vsphere.wire.collector import Item, Paths, Start, collect_from

@@ -12,8 +12,8 @@ from typing import Any
 from pyVmomi import vim
 
 from vgpu_cfg.changes.change import CreateVm
-from vgpu_cfg.changes.create_vm import CloneFrom
-from vgpu_cfg.changes.vm_spec import SetDiskPolicy, VmSpec
+from vgpu_cfg.changes.kinds.create_vm import CloneFrom
+from vgpu_cfg.changes.kinds.vm_spec import SetDiskPolicy, VmSpec
 from vgpu_cfg.model.observed.names import escaped
 from vgpu_cfg.model.wording import version_tuple
 from vgpu_cfg.planning.vms.new_vms import LINKED_CLONE

@@ -10,7 +10,7 @@ from typing import Any
 
 from pyVmomi import vim
 
-from vgpu_cfg.changes.vm_spec import DeviceEdit, NewPassthrough, VmSpec
+from vgpu_cfg.changes.kinds.vm_spec import DeviceEdit, NewPassthrough, VmSpec
 from vgpu_cfg.errors import NotFound
 from vgpu_cfg.vsphere.wire.collector import Paths, Start, collect_from
 from vgpu_cfg.vsphere.wire.config_target import system_id_of

@@ -8,9 +8,9 @@ from typing import Any
 from pyVmomi import vim
 
 from vgpu_cfg.changes.change import CreateVm, RemoveRule, RemoveVmGroup, SetHostRule, SetRule
-from vgpu_cfg.changes.create_vm import CloneFrom, MakeFromScratch
-from vgpu_cfg.changes.move_vm import Destination
-from vgpu_cfg.changes.vm_spec import VmSpec
+from vgpu_cfg.changes.kinds.create_vm import CloneFrom, MakeFromScratch
+from vgpu_cfg.changes.kinds.move_vm import Destination
+from vgpu_cfg.changes.kinds.vm_spec import VmSpec
 from vgpu_cfg.errors import NotFound
 from vgpu_cfg.model.observed.names import escaped
 from vgpu_cfg.model.observed.vm import SettingValue

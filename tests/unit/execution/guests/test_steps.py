@@ -17,9 +17,9 @@ from tests.unit.execution.guest_makers import (
     stage,
 )
 from tests.unit.execution.makers import create, plan_of, statuses
+from vgpu_cfg.changes.kinds.vm_spec import VmSpec
 from vgpu_cfg.changes.report import EventKind
 from vgpu_cfg.changes.values import VmRef
-from vgpu_cfg.changes.vm_spec import VmSpec
 from vgpu_cfg.errors import GuestError, GuestNotReady
 from vgpu_cfg.execution import Run, exit_code_of
 from vgpu_cfg.model.guests.guest import BEGUN, GUEST_MARK_KEY, GuestReport, parse_mark

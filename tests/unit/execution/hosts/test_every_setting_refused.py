@@ -11,7 +11,7 @@ from tests.unit.execution.host_makers import OPEN, estate, only, ref, run
 from tests.unit.execution.makers import PLAN
 from tests.unit.planning.settings.situations import Case, Situation, all_cases, wish_of
 from vgpu_cfg.changes.change import ChangeHost
-from vgpu_cfg.changes.change_host import ShellWrite
+from vgpu_cfg.changes.kinds.change_host import ShellWrite
 from vgpu_cfg.changes.values import Impact, Subject
 from vgpu_cfg.errors import VCenterError
 from vgpu_cfg.execution import HostTools, exit_code_of

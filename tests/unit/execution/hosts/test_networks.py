@@ -7,7 +7,7 @@ import pytest
 from tests.unit.execution.host_makers import enter, estate, in_order, leave, only, run
 from tests.unit.execution.makers import statuses
 from vgpu_cfg.changes.change import ChangeNetwork, SetClusterOption, SetVCenterOption
-from vgpu_cfg.changes.change_network import EditSwitch, MakeSwitch, SetPortgroup
+from vgpu_cfg.changes.kinds.change_network import EditSwitch, MakeSwitch, SetPortgroup
 from vgpu_cfg.changes.values import Subject
 from vgpu_cfg.errors import NotPermitted
 from vgpu_cfg.model.observed.host_facts import DistributedSwitch

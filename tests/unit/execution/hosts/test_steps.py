@@ -25,7 +25,7 @@ from tests.unit.execution.host_makers import (
     tools_for,
 )
 from tests.unit.execution.makers import plan_of, statuses
-from vgpu_cfg.changes.change_host import EsxcliWrite, OptionWrite, ShellWrite, VmknicWrite
+from vgpu_cfg.changes.kinds.change_host import EsxcliWrite, OptionWrite, ShellWrite, VmknicWrite
 from vgpu_cfg.changes.report import SettingReading
 from vgpu_cfg.changes.values import SettingTarget
 from vgpu_cfg.errors import NotOffered, NotPermitted, Unreachable, VCenterError

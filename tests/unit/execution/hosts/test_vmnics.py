@@ -5,7 +5,7 @@ import json
 from tests.fakes.fake_hosts import FakeHosts
 from tests.unit.execution.host_makers import LIVE, change, enter, estate, in_order, leave, run
 from tests.unit.execution.makers import statuses
-from vgpu_cfg.changes.change_host import PassthroughDevice, PassthroughWrite
+from vgpu_cfg.changes.kinds.change_host import PassthroughDevice, PassthroughWrite
 from vgpu_cfg.errors import VCenterError
 from vgpu_cfg.model.observed.host_facts import HostAttribute
 from vgpu_cfg.model.observed.inventory import HostNic, PciDevice

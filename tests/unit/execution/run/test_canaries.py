@@ -21,9 +21,9 @@ from tests.unit.execution.makers import (
     statuses,
 )
 from vgpu_cfg.changes.change import Change
+from vgpu_cfg.changes.kinds.vm_spec import VmSpec
 from vgpu_cfg.changes.plan import Canary
 from vgpu_cfg.changes.report import CanaryResult, Event, EventKind, Report
-from vgpu_cfg.changes.vm_spec import VmSpec
 from vgpu_cfg.execution import Run, RunOptions, exit_code_of, one_is_enough
 from vgpu_cfg.model.observed.vm import PowerState
 from vgpu_cfg.model.runs import OnFailure

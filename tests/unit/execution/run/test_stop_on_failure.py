@@ -16,8 +16,8 @@ from tests.unit.execution.makers import (
     run,
     statuses,
 )
+from vgpu_cfg.changes.kinds.vm_spec import VmSpec
 from vgpu_cfg.changes.report import Report
-from vgpu_cfg.changes.vm_spec import VmSpec
 from vgpu_cfg.execution import exit_code_of
 from vgpu_cfg.model.observed.vm import PowerState
 from vgpu_cfg.model.runs import OnFailure

@@ -10,7 +10,7 @@ from tests.fakes.fake_locks import undisputed
 from tests.fakes.fake_vcenter import FakeVCenter
 from tests.unit.execution.makers import add_own_vm, estate, plan_of, reconfigure, run, statuses
 from vgpu_cfg.changes.change import Change, RelocateVm
-from vgpu_cfg.changes.vm_spec import VmSpec
+from vgpu_cfg.changes.kinds.vm_spec import VmSpec
 from vgpu_cfg.execution import Run
 from vgpu_cfg.model.observed.inventory import Datastore, Folder, Host
 from vgpu_cfg.model.observed.vm import PowerState

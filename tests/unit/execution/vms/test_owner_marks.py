@@ -23,8 +23,8 @@ from tests.unit.execution.makers import (
     statuses,
 )
 from vgpu_cfg.changes.change import MarkVm, RemoveRule, RemoveVmGroup
+from vgpu_cfg.changes.kinds.vm_spec import VmSpec
 from vgpu_cfg.changes.values import Subject
-from vgpu_cfg.changes.vm_spec import VmSpec
 from vgpu_cfg.execution import Run
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.vm import OwnerMark, Vm, VmDetail

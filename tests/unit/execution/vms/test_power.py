@@ -19,8 +19,8 @@ from tests.unit.execution.makers import (
     spec_of,
     statuses,
 )
-from vgpu_cfg.changes.power import NumaPin
-from vgpu_cfg.changes.vm_spec import NewVgpu
+from vgpu_cfg.changes.kinds.power import NumaPin
+from vgpu_cfg.changes.kinds.vm_spec import NewVgpu
 from vgpu_cfg.model.observed.vm import PowerState
 
 NODE_0, NODE_1 = "0000:3b:00.0", "0000:af:00.0"

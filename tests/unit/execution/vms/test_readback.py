@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from vgpu_cfg.changes.vm_spec import (
+from vgpu_cfg.changes.kinds.vm_spec import (
     EditNic,
     GrowDisk,
     NewDisk,

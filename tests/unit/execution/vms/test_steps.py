@@ -24,9 +24,9 @@ from tests.unit.execution.makers import (
     statuses,
 )
 from vgpu_cfg.changes.change import RemoveRule, RemoveVmGroup, SetHostRule, SetRule, UpgradeVm
+from vgpu_cfg.changes.kinds.vm_spec import NewVgpu, RemoveDevice, VmSpec
 from vgpu_cfg.changes.report import Report
 from vgpu_cfg.changes.values import Subject, VmRef
-from vgpu_cfg.changes.vm_spec import NewVgpu, RemoveDevice, VmSpec
 from vgpu_cfg.execution import Run, missing_from
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import PowerState, VgpuDevice, VirtualDisk, Vm, VmDetail

@@ -10,7 +10,7 @@ from tests.unit.planning.desired_plans import codes, planned, vm
 from tests.unit.planning.hosts.plans import GPU, SHELL, estate, host, kinds, resolved, wanted
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.changes.change import ChangeHost
-from vgpu_cfg.changes.change_host import ShellWrite
+from vgpu_cfg.changes.kinds.change_host import ShellWrite
 from vgpu_cfg.model.desired import DesiredHosts, DesiredVm
 from vgpu_cfg.model.observed.graphics import GraphicsType
 from vgpu_cfg.planning.findings.collection import Findings

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from tests.unit.planning.privileges.needed import needed_privileges
-from vgpu_cfg.changes import change_host
 from vgpu_cfg.changes.change import (
     Change,
     ChangeHost,
@@ -23,7 +22,8 @@ from vgpu_cfg.changes.change import (
     SetVCenterOption,
     ShutDownHost,
 )
-from vgpu_cfg.changes.change_host import (
+from vgpu_cfg.changes.kinds import change_host
+from vgpu_cfg.changes.kinds.change_host import (
     EsxcliWrite,
     GraphicsWrite,
     HostWrite,
@@ -36,8 +36,8 @@ from vgpu_cfg.changes.change_host import (
     SwitchWrite,
     VmknicWrite,
 )
-from vgpu_cfg.changes.change_network import EditSwitch, MakeSwitch, SetPortgroup
-from vgpu_cfg.changes.move_vm import Destination
+from vgpu_cfg.changes.kinds.change_network import EditSwitch, MakeSwitch, SetPortgroup
+from vgpu_cfg.changes.kinds.move_vm import Destination
 from vgpu_cfg.changes.plan import Plan, PlanTarget
 from vgpu_cfg.changes.values import HostRef, Subject, VmRef
 from vgpu_cfg.model.desired import DesiredPlan

@@ -11,7 +11,7 @@ from tests.unit.planning.desired_plans import plan_for, planned, vm
 from tests.unit.planning.hosts.plans import GPU, NIC, estate, host
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.changes.change import Change, ChangeHost, ManualStep, RebootHost
-from vgpu_cfg.changes.change_host import OptionWrite
+from vgpu_cfg.changes.kinds.change_host import OptionWrite
 from vgpu_cfg.changes.values import HostRef, SettingTarget, Subject
 from vgpu_cfg.model.guests.guest import REPORT_KEY
 from vgpu_cfg.planning.capacity.topology import Topologies

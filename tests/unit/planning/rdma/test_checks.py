@@ -9,9 +9,9 @@ import pytest
 from tests.unit.planning.desired_plans import plan_for, planned, vm
 from tests.unit.planning.hosts.plans import NIC, estate, host
 from vgpu_cfg.changes.change import Change, CreateVm, ReconfigureVm
+from vgpu_cfg.changes.kinds.vm_spec import EditNic, NewPvrdmaNic, NewSriovNic
 from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.values import Impact
-from vgpu_cfg.changes.vm_spec import EditNic, NewPvrdmaNic, NewSriovNic
 from vgpu_cfg.model.guests.addresses import ADDRESSES_KEY
 from vgpu_cfg.model.rdma import network_mtu
 

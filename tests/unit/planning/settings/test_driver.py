@@ -9,7 +9,7 @@ import pytest
 
 from tests.unit.planning.settings.situations import Case, Situation, wish_of
 from tests.unit.planning.settings.views import gpu, hosts, view
-from vgpu_cfg.changes.change_host import EsxcliWrite
+from vgpu_cfg.changes.kinds.change_host import EsxcliWrite
 from vgpu_cfg.changes.values import Impact
 from vgpu_cfg.model.observed.graphics import GraphicsType
 from vgpu_cfg.model.observed.host_facts import FactGroup, SoftwarePackage

@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.unit.planning.settings.situations import Case, Situation
 from tests.unit.planning.settings.views import hosts, view
-from vgpu_cfg.changes.change_host import EsxcliWrite
+from vgpu_cfg.changes.kinds.change_host import EsxcliWrite
 from vgpu_cfg.model.observed.host_facts import FactGroup
 from vgpu_cfg.planning.host_settings.entry import needs_of
 from vgpu_cfg.planning.host_settings.nics.firmware_tools import KEY

@@ -9,7 +9,7 @@ import pytest
 
 from tests.unit.planning.settings.situations import Case, Situation, wish_of
 from tests.unit.planning.settings.views import GPU, GPU_2, NIC, gpu, hosts, view
-from vgpu_cfg.changes.change_host import PassthroughDevice, PassthroughWrite, ShellWrite
+from vgpu_cfg.changes.kinds.change_host import PassthroughDevice, PassthroughWrite, ShellWrite
 from vgpu_cfg.changes.values import Impact
 from vgpu_cfg.model.observed.graphics import GraphicsType
 from vgpu_cfg.planning.findings.codes import Code

@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.planning.settings.situations import Case, Situation, wish_of
 from tests.unit.planning.settings.views import GPU, GPU_2, gpu, hosts, view
-from vgpu_cfg.changes.change_host import EsxcliWrite, GraphicsWrite
+from vgpu_cfg.changes.kinds.change_host import EsxcliWrite, GraphicsWrite
 from vgpu_cfg.changes.values import Impact
 from vgpu_cfg.model.observed.graphics import AssignmentPolicy, GraphicsType
 from vgpu_cfg.model.observed.inventory import Gpu

@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.planning.settings.situations import Case, Situation, wish_of
 from tests.unit.planning.settings.views import hosts, view
-from vgpu_cfg.changes.change_host import EsxcliWrite, OptionWrite
+from vgpu_cfg.changes.kinds.change_host import EsxcliWrite, OptionWrite
 from vgpu_cfg.changes.values import Impact
 from vgpu_cfg.model.observed.host_facts import FactGroup
 from vgpu_cfg.planning.host_settings.table import setting

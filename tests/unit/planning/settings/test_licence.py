@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.unit.planning.settings.situations import Case, Situation, wish_of
 from tests.unit.planning.settings.views import hosts, view
-from vgpu_cfg.changes.change_host import LicenceWrite
+from vgpu_cfg.changes.kinds.change_host import LicenceWrite
 from vgpu_cfg.model.observed.host_facts import FactGroup
 from vgpu_cfg.planning.host_settings.entry import HostView
 from vgpu_cfg.planning.host_settings.table import setting

@@ -10,7 +10,7 @@ import pytest
 
 from tests.unit.planning.settings.situations import Case, Situation, wish_of
 from tests.unit.planning.settings.views import NIC, NIC_2, hosts, nic, view
-from vgpu_cfg.changes.change_host import ShellWrite
+from vgpu_cfg.changes.kinds.change_host import ShellWrite
 from vgpu_cfg.changes.values import Impact
 from vgpu_cfg.model.desired import DesiredHosts
 from vgpu_cfg.model.observed.host_facts import FactGroup, HostMark

@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.unit.planning.settings.situations import Case, Situation, wish_of
 from tests.unit.planning.settings.views import hosts, view
-from vgpu_cfg.changes.change_host import EsxcliWrite, OptionWrite, RulesetWrite
+from vgpu_cfg.changes.kinds.change_host import EsxcliWrite, OptionWrite, RulesetWrite
 from vgpu_cfg.model.desired import DesiredHosts
 from vgpu_cfg.model.observed.host_facts import FactGroup
 from vgpu_cfg.planning.host_settings.entry import HostView

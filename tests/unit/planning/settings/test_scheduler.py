@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.planning.settings.situations import Case, Situation, wish_of
 from tests.unit.planning.settings.views import GPU, GPU_2, gpu, hosts, view
-from vgpu_cfg.changes.change_host import EsxcliWrite, ModuleWrite
+from vgpu_cfg.changes.kinds.change_host import EsxcliWrite, ModuleWrite
 from vgpu_cfg.changes.values import Impact
 from vgpu_cfg.model.observed.host_facts import FactGroup
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode

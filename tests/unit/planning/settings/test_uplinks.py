@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.planning.settings.situations import Case, Situation, wish_of
 from tests.unit.planning.settings.views import NIC_2, hosts, nic, view
-from vgpu_cfg.changes.change_host import EsxcliWrite, ShellWrite, SwitchWrite
+from vgpu_cfg.changes.kinds.change_host import EsxcliWrite, ShellWrite, SwitchWrite
 from vgpu_cfg.model.desired import DesiredHosts
 from vgpu_cfg.model.observed.host_facts import FactGroup
 from vgpu_cfg.planning.findings.codes import Code

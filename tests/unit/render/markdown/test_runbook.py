@@ -9,7 +9,7 @@ import pytest
 from tests.unit.render import guest_samples, host_samples, samples
 from tests.unit.render.settings_samples import VIEWS, lookup
 from vgpu_cfg.changes.change import Change, RemoveRule, RemoveVmGroup, SetAttributes, SetOverrides
-from vgpu_cfg.changes.change_host import (
+from vgpu_cfg.changes.kinds.change_host import (
     EsxcliWrite,
     GraphicsWrite,
     HostWrite,
@@ -19,12 +19,10 @@ from vgpu_cfg.changes.change_host import (
     RulesetWrite,
     ShellWrite,
 )
-from vgpu_cfg.changes.change_network import EditSwitch
-from vgpu_cfg.changes.cluster_rules import VmOverride
-from vgpu_cfg.changes.create_vm import MakeFromScratch
-from vgpu_cfg.changes.plan import Plan
-from vgpu_cfg.changes.values import Edit, SettingTarget, Subject, VmRef
-from vgpu_cfg.changes.vm_spec import (
+from vgpu_cfg.changes.kinds.change_network import EditSwitch
+from vgpu_cfg.changes.kinds.cluster_rules import VmOverride
+from vgpu_cfg.changes.kinds.create_vm import MakeFromScratch
+from vgpu_cfg.changes.kinds.vm_spec import (
     EditNic,
     GrowDisk,
     NewDisk,
@@ -36,6 +34,8 @@ from vgpu_cfg.changes.vm_spec import (
     RemoveDevice,
     VmSpec,
 )
+from vgpu_cfg.changes.plan import Plan
+from vgpu_cfg.changes.values import Edit, SettingTarget, Subject, VmRef
 from vgpu_cfg.model.observed.inventory import Datastore, Folder, Host
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.planning.host_settings.table import SETTINGS, setting

@@ -8,7 +8,7 @@ import pytest
 from pyVmomi import VmomiSupport, vim
 
 from tests.unit.vsphere.soap_answers import serialized
-from vgpu_cfg.changes.change_host import GraphicsWrite, PassthroughDevice, PassthroughWrite
+from vgpu_cfg.changes.kinds.change_host import GraphicsWrite, PassthroughDevice, PassthroughWrite
 from vgpu_cfg.errors import NotFound, NotOffered
 from vgpu_cfg.model.observed.graphics import AssignmentPolicy, GraphicsType
 from vgpu_cfg.model.vgpu import VgpuMode

@@ -9,7 +9,7 @@ from pyVmomi import VmomiSupport, vim, vmodl
 
 from tests.unit.vsphere.scripted import content, item, no_method, reading, session_on, typed
 from vgpu_cfg.changes.change import EnterMaintenance, SetClusterOption, SetVCenterOption
-from vgpu_cfg.changes.change_host import (
+from vgpu_cfg.changes.kinds.change_host import (
     EsxcliWrite,
     GraphicsWrite,
     HostWrite,

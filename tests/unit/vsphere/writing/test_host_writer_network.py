@@ -9,8 +9,8 @@ from pyVmomi import vim
 
 from tests.unit.vsphere.scripted import item, no_method, reading, session_on, typed
 from vgpu_cfg.changes.change import ChangeNetwork
-from vgpu_cfg.changes.change_host import SwitchWrite, VmknicWrite
-from vgpu_cfg.changes.change_network import EditSwitch, MakeSwitch, SetPortgroup
+from vgpu_cfg.changes.kinds.change_host import SwitchWrite, VmknicWrite
+from vgpu_cfg.changes.kinds.change_network import EditSwitch, MakeSwitch, SetPortgroup
 from vgpu_cfg.changes.values import Subject
 from vgpu_cfg.errors import NotFound, NotOffered, NotPermitted, StalePlan, VCenterError
 from vgpu_cfg.vsphere.writing.host_writer import VCenterHostWriter

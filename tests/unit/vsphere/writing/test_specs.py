@@ -9,9 +9,8 @@ from pyVmomi import VmomiSupport, vim
 
 from tests.unit.vsphere.soap_answers import serialized
 from vgpu_cfg.changes.change import CreateVm
-from vgpu_cfg.changes.create_vm import CloneFrom, Location, MakeFromScratch
-from vgpu_cfg.changes.values import Subject, VmRef
-from vgpu_cfg.changes.vm_spec import (
+from vgpu_cfg.changes.kinds.create_vm import CloneFrom, Location, MakeFromScratch
+from vgpu_cfg.changes.kinds.vm_spec import (
     DeviceEdit,
     EditNic,
     GrowDisk,
@@ -28,6 +27,7 @@ from vgpu_cfg.changes.vm_spec import (
     SetDiskPolicy,
     VmSpec,
 )
+from vgpu_cfg.changes.values import Subject, VmRef
 from vgpu_cfg.errors import NotFound, VCenterError
 from vgpu_cfg.vsphere.writing.devices import device_specs, needs_current
 from vgpu_cfg.vsphere.writing.specs import clone_spec, config_spec, needed_api, scratch_spec

@@ -13,7 +13,7 @@ import shlex
 from collections.abc import Iterable
 from dataclasses import replace
 
-from vgpu_cfg.changes.change_host import ShellWrite
+from vgpu_cfg.changes.kinds.change_host import ShellWrite
 from vgpu_cfg.changes.values import Impact
 from vgpu_cfg.model.desired import DesiredHosts
 from vgpu_cfg.model.observed.inventory import Gpu, Host, PciDevice

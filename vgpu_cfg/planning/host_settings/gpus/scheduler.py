@@ -19,7 +19,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from vgpu_cfg.changes.change_host import EsxcliWrite, HostWrite, ModuleWrite
+from vgpu_cfg.changes.kinds.change_host import EsxcliWrite, HostWrite, ModuleWrite
 from vgpu_cfg.changes.values import Impact
 from vgpu_cfg.model.desired import DesiredHosts
 from vgpu_cfg.model.observed.host_facts import FactGroup

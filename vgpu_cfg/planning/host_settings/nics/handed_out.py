@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from vgpu_cfg.catalog.nic import load_nics
-from vgpu_cfg.changes.change_host import HostWrite, PassthroughDevice, PassthroughWrite, ShellWrite
+from vgpu_cfg.changes.kinds.change_host import HostWrite, PassthroughDevice, PassthroughWrite, ShellWrite
 from vgpu_cfg.changes.values import Impact
 from vgpu_cfg.model.desired import DesiredHosts
 from vgpu_cfg.model.observed.inventory import Host, HostNic, PciDevice

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from vgpu_cfg.changes.configure_vm import raised_text
+from vgpu_cfg.changes.kinds.configure_vm import raised_text
 from vgpu_cfg.documents import did_you_mean
 from vgpu_cfg.model.desired import DesiredVm, TemplateSource
 from vgpu_cfg.model.observed.inventory import Host

@@ -12,14 +12,14 @@ from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from types import MappingProxyType
 
-from vgpu_cfg.changes.values import Edit
-from vgpu_cfg.changes.vm_spec import (
+from vgpu_cfg.changes.kinds.vm_spec import (
     DeviceEdit,
     NewDynamicPassthrough,
     NewPassthrough,
     NewVgpu,
     RemoveDevice,
 )
+from vgpu_cfg.changes.values import Edit
 from vgpu_cfg.model.observed.vm import (
     DvxDevice,
     PassthroughDevice,

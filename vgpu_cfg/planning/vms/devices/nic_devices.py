@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from vgpu_cfg.changes.kinds.vm_spec import NewDynamicPassthrough, NewPassthrough, NewSriovNic, RemoveDevice
 from vgpu_cfg.changes.values import Edit
-from vgpu_cfg.changes.vm_spec import NewDynamicPassthrough, NewPassthrough, NewSriovNic, RemoveDevice
 from vgpu_cfg.model.observed.inventory import Host, PciDevice
 from vgpu_cfg.model.observed.vm import VirtualNic, VmDetail
 from vgpu_cfg.planning.capacity.nic_needs import host_functions, is_matching

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from vgpu_cfg.changes.values import Edit
-from vgpu_cfg.changes.vm_spec import (
+from vgpu_cfg.changes.kinds.vm_spec import (
     EditNic,
     GrowDisk,
     NewDisk,
@@ -19,6 +18,7 @@ from vgpu_cfg.changes.vm_spec import (
     PolicyRef,
     RemoveDevice,
 )
+from vgpu_cfg.changes.values import Edit
 from vgpu_cfg.model.desired import DesiredDisk, DesiredDiskGrowth, DesiredNewDisk
 from vgpu_cfg.model.observed.vm import VirtualNic, VmDetail
 from vgpu_cfg.model.wording import gib

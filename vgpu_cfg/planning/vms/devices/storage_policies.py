@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from vgpu_cfg.changes.kinds.vm_spec import PolicyRef, SetDiskPolicy, VmSpec, policy_leaves
 from vgpu_cfg.changes.values import Edit
-from vgpu_cfg.changes.vm_spec import PolicyRef, SetDiskPolicy, VmSpec, policy_leaves
 from vgpu_cfg.model.desired import DesiredDisk
 from vgpu_cfg.model.observed.inventory import StoragePolicy
 from vgpu_cfg.model.observed.vm import VmDetail

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from vgpu_cfg.changes.power import NumaPin
+from vgpu_cfg.changes.kinds.power import NumaPin
 from vgpu_cfg.model.observed.inventory import Host
 from vgpu_cfg.model.observed.vm import AFFINITY_KEY, VmDetail
 from vgpu_cfg.model.plan_values import NumaPolicy

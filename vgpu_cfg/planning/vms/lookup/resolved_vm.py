@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from vgpu_cfg.catalog import Board
-from vgpu_cfg.changes.vm_spec import NicBacking
+from vgpu_cfg.changes.kinds.vm_spec import NicBacking
 from vgpu_cfg.model.desired import DesiredVm, ScratchSource, TemplateSource
 from vgpu_cfg.model.observed.inventory import (
     Cluster,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from vgpu_cfg.changes.vm_spec import NewDynamicPassthrough
+from vgpu_cfg.changes.kinds.vm_spec import NewDynamicPassthrough
 from vgpu_cfg.model.observed.inventory import VGPU_PART, DeviceGroupInfo, GroupPart, Host
 from vgpu_cfg.planning.capacity.nic_needs import host_functions, is_matching
 from vgpu_cfg.planning.vms.lookup.nic_match import need_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from vgpu_cfg.changes.vm_spec import (
+from vgpu_cfg.changes.kinds.vm_spec import (
     NewDynamicPassthrough,
     NewPassthrough,
     NewSriovNic,

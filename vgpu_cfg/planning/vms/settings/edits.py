@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from vgpu_cfg.changes.kinds.vm_spec import DeviceEdit, PolicyRef, RemoveDevice, VmSpec
 from vgpu_cfg.changes.values import Edit, extra_config_path, wire_text
-from vgpu_cfg.changes.vm_spec import DeviceEdit, PolicyRef, RemoveDevice, VmSpec
 from vgpu_cfg.model.observed.tags import Tag
 from vgpu_cfg.model.observed.vm import SettingValue
 from vgpu_cfg.planning.vms.settings.setting import Carrier, Topic, VmSetting

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from vgpu_cfg.changes.change import SetOverrides
-from vgpu_cfg.changes.cluster_rules import VmOverride
+from vgpu_cfg.changes.kinds.cluster_rules import VmOverride
 from vgpu_cfg.changes.values import Subject, VmRef
 from vgpu_cfg.model.observed.inventory import Cluster
 from vgpu_cfg.planning.vms.settings.edits import ClusterEdit

@@ -12,7 +12,7 @@ from vgpu_cfg.changes.base import Face
 from vgpu_cfg.changes.by_hand import Part
 from vgpu_cfg.changes.commands import command
 from vgpu_cfg.changes.disturbed import Disturbed, Experience
-from vgpu_cfg.changes.host_base import HostChangeBase, setting_rows
+from vgpu_cfg.changes.kinds.host_base import HostChangeBase, setting_rows
 from vgpu_cfg.changes.need import Needed
 from vgpu_cfg.changes.places import Places
 from vgpu_cfg.changes.reach import Reach

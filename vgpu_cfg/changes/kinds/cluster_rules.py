@@ -11,12 +11,12 @@ from vgpu_cfg.changes.by_hand import Part
 from vgpu_cfg.changes.commands import command
 from vgpu_cfg.changes.disturbed import Disturbed
 from vgpu_cfg.changes.edits import changed, set_to, table_rows
+from vgpu_cfg.changes.kinds.vm_spec import AS_BEFORE, govc_flags
 from vgpu_cfg.changes.need import Needed
 from vgpu_cfg.changes.places import Places
 from vgpu_cfg.changes.reach import Reach
 from vgpu_cfg.changes.tables import Tables
 from vgpu_cfg.changes.values import Edit, Placement, Row, VmRef, plain
-from vgpu_cfg.changes.vm_spec import AS_BEFORE, govc_flags
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.observed.vm import SettingValue
 from vgpu_cfg.model.ranges import fold_names

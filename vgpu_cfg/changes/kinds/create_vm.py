@@ -14,15 +14,15 @@ from vgpu_cfg.changes import privileges
 from vgpu_cfg.changes.base import ChangeBase, Face
 from vgpu_cfg.changes.by_hand import Part
 from vgpu_cfg.changes.commands import command
-from vgpu_cfg.changes.customization import Customization
 from vgpu_cfg.changes.disturbed import Disturbed
 from vgpu_cfg.changes.edits import edit_value
+from vgpu_cfg.changes.kinds.customization import Customization
+from vgpu_cfg.changes.kinds.vm_spec import VmSpec
 from vgpu_cfg.changes.need import Needed
 from vgpu_cfg.changes.places import Places
 from vgpu_cfg.changes.reach import Reach
 from vgpu_cfg.changes.tables import Tables
 from vgpu_cfg.changes.values import GPU_TOPIC, Placement, Row, VmRef, is_nothing, plain
-from vgpu_cfg.changes.vm_spec import VmSpec
 from vgpu_cfg.model.frozen import Frozen
 
 

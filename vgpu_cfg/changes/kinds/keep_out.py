@@ -10,7 +10,7 @@ from vgpu_cfg.changes.base import ChangeBase, Face
 from vgpu_cfg.changes.by_hand import Part
 from vgpu_cfg.changes.commands import command
 from vgpu_cfg.changes.disturbed import Disturbed
-from vgpu_cfg.changes.host_base import HostChangeBase
+from vgpu_cfg.changes.kinds.host_base import HostChangeBase
 from vgpu_cfg.changes.need import Needed
 from vgpu_cfg.changes.places import HOST, Places
 from vgpu_cfg.changes.reach import Reach

@@ -11,12 +11,12 @@ from vgpu_cfg.changes.by_hand import Part
 from vgpu_cfg.changes.commands import command
 from vgpu_cfg.changes.disturbed import Disturbed, Experience
 from vgpu_cfg.changes.edits import changed
+from vgpu_cfg.changes.kinds.vm_spec import GrowDisk, NewDisk, RemoveDevice, VmSpec
 from vgpu_cfg.changes.need import Needed
 from vgpu_cfg.changes.places import Places
 from vgpu_cfg.changes.reach import Reach
 from vgpu_cfg.changes.tables import Tables
 from vgpu_cfg.changes.values import Impact, Placement, Row, VmRef, plain
-from vgpu_cfg.changes.vm_spec import GrowDisk, NewDisk, RemoveDevice, VmSpec
 from vgpu_cfg.model.approvals import Approval
 from vgpu_cfg.model.observed.vm import VmDetail
 

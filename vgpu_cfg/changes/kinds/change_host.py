@@ -20,7 +20,7 @@ from vgpu_cfg.changes.by_hand import Part
 from vgpu_cfg.changes.commands import command
 from vgpu_cfg.changes.disturbed import Disturbed, Experience
 from vgpu_cfg.changes.edits import set_to
-from vgpu_cfg.changes.host_base import HostChangeBase
+from vgpu_cfg.changes.kinds.host_base import HostChangeBase
 from vgpu_cfg.changes.need import Needed
 from vgpu_cfg.changes.places import HOST, Places
 from vgpu_cfg.changes.reach import Reach, users_of

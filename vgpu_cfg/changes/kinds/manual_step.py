@@ -11,7 +11,7 @@ from vgpu_cfg.changes.by_hand import Part
 from vgpu_cfg.changes.commands import is_command
 from vgpu_cfg.changes.disturbed import Disturbed
 from vgpu_cfg.changes.edits import edit_value
-from vgpu_cfg.changes.host_base import setting_rows
+from vgpu_cfg.changes.kinds.host_base import setting_rows
 from vgpu_cfg.changes.need import Needed
 from vgpu_cfg.changes.places import Places
 from vgpu_cfg.changes.reach import Reach

@@ -10,7 +10,7 @@ from vgpu_cfg.changes.base import ChangeBase, Face
 from vgpu_cfg.changes.by_hand import Part
 from vgpu_cfg.changes.commands import command
 from vgpu_cfg.changes.disturbed import Disturbed, Experience
-from vgpu_cfg.changes.guest_by_hand import by_hand_text
+from vgpu_cfg.changes.kinds.guest_by_hand import by_hand_text
 from vgpu_cfg.changes.need import Needed
 from vgpu_cfg.changes.places import Places
 from vgpu_cfg.changes.reach import Reach
