@@ -34,6 +34,11 @@ def set_to(edit: Edit, *, unset: str) -> Words:
     return (*plain(f"{before} -> {edit_value(edit)}".lstrip()), *_note(edit))
 
 
+def plain_rows(edits: tuple[Edit, ...]) -> tuple[tuple[str, str, str], ...]:
+    """Return edits as the rows of a table: what, before, after, as they are."""
+    return tuple((edit.key, edit.before or "", edit.after or "") for edit in edits)
+
+
 def table_rows(edits: tuple[Edit, ...]) -> tuple[tuple[str, str, str], ...]:
     """Return edits as the rows of a table: what, before, after; a default is marked."""
     return tuple((edit.key, edit.before or "", edit_value(edit)) for edit in edits)

@@ -118,6 +118,11 @@ def extra_config_path(key: str) -> str:
     return f"extraConfig[{key}]"
 
 
+def must_word(*, is_mandatory: bool) -> str:
+    """Spell whether a rule must hold."""
+    return "must" if is_mandatory else "should"
+
+
 def wire_text(value: SettingValue) -> str:
     """Spell a value as it goes over the wire."""
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -14,7 +14,7 @@ from vgpu_cfg.changes.base import ChangeBase, Face
 from vgpu_cfg.changes.by_hand import Part
 from vgpu_cfg.changes.commands import command
 from vgpu_cfg.changes.disturbed import Disturbed, Experience
-from vgpu_cfg.changes.edits import changed, edit_value
+from vgpu_cfg.changes.edits import changed, edit_value, plain_rows
 from vgpu_cfg.changes.need import Needed
 from vgpu_cfg.changes.places import Places
 from vgpu_cfg.changes.reach import Reach, users_of, users_of_switch
@@ -233,7 +233,7 @@ class ChangeNetwork(ChangeBase):
             yield edit.key, changed(edit) if edit.before else plain(edit_value(edit))
 
     def by_hand(self, tables: Tables) -> tuple[Part, ...]:
-        rows = tuple((edit.key, edit.before or "", edit.after or "") for edit in self.edits)
+        rows = plain_rows(self.edits)
         return (replace(self.network.by_hand(tables), rows=rows),)
 
     def disturbs(self, reach: Reach) -> Iterable[Disturbed]:

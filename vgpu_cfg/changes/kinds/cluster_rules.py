@@ -10,13 +10,13 @@ from vgpu_cfg.changes.base import ChangeBase, Face
 from vgpu_cfg.changes.by_hand import Part
 from vgpu_cfg.changes.commands import command
 from vgpu_cfg.changes.disturbed import Disturbed
-from vgpu_cfg.changes.edits import changed, set_to, table_rows
+from vgpu_cfg.changes.edits import changed, plain_rows, set_to, table_rows
 from vgpu_cfg.changes.kinds.vm_spec import AS_BEFORE, govc_flags
 from vgpu_cfg.changes.need import Needed
 from vgpu_cfg.changes.places import Places
 from vgpu_cfg.changes.reach import Reach
 from vgpu_cfg.changes.tables import Tables
-from vgpu_cfg.changes.values import Edit, Placement, Row, VmRef, plain
+from vgpu_cfg.changes.values import Edit, Placement, Row, VmRef, must_word, plain, wire_text
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.observed.vm import SettingValue
 from vgpu_cfg.model.ranges import fold_names
@@ -114,7 +114,7 @@ class SetRule(_OfRules):
         return "+" if self.rule_key is None else "~"
 
     def head(self, place: Placement | None) -> Row:
-        must = "must" if self.is_mandatory else "should"
+        must = must_word(is_mandatory=self.is_mandatory)
         return "rule", plain(f"{self.rule_name}: {must} run apart: {fold_names(vm.name for vm in self.vms)}")
 
     def rows(self, place: Placement | None, tables: Tables) -> Iterator[Row]:
@@ -124,11 +124,11 @@ class SetRule(_OfRules):
     def by_hand(self, tables: Tables) -> tuple[Part, ...]:
         cluster, rule = self.subject.name, self.rule_name
         names = [vm.name for vm in self.vms]
-        must = "must" if self.is_mandatory else "should"
+        must = must_word(is_mandatory=self.is_mandatory)
         verb = "cluster.rule.create" if self.rule_key is None else "cluster.rule.change"
         kind = ("-enable", "-anti-affinity") if self.rule_key is None else ("-enable",)
         named = ("-cluster", cluster, "-name", rule)
-        mandatory = f"-mandatory={str(self.is_mandatory).lower()}"
+        mandatory = f"-mandatory={wire_text(self.is_mandatory)}"
         return (
             Part(
                 what=f"Have DRS keep {fold_names(names)} apart in cluster {cluster}: they {must} not share a "
@@ -168,7 +168,7 @@ class SetHostRule(_OfRules):
         return "+" if self.rule_key is None else "~"
 
     def head(self, place: Placement | None) -> Row:
-        must = "must" if self.is_mandatory else "should"
+        must = must_word(is_mandatory=self.is_mandatory)
         names = fold_names(vm.name for vm in self.vms)
         return "rule", plain(f"{self.rule_name}: {must} run on hosts of {self.host_group}: {names}")
 
@@ -200,10 +200,10 @@ class SetHostRule(_OfRules):
     def _ruled(self) -> Part:
         cluster = self.subject.name
         named = ("-cluster", cluster, "-name", self.rule_name)
-        must = "must" if self.is_mandatory else "should"
+        must = must_word(is_mandatory=self.is_mandatory)
         is_new = self.rule_key is None
         kind = ("-vm-host",) if is_new else ()
-        mandatory = f"-mandatory={str(self.is_mandatory).lower()}"
+        mandatory = f"-mandatory={wire_text(self.is_mandatory)}"
         groups = ("-vm-group", self.vm_group, "-host-affine-group", self.host_group)
         verb = "cluster.rule.create" if is_new else "cluster.rule.change"
         return Part(
@@ -222,6 +222,18 @@ class SetHostRule(_OfRules):
         return _editing(self.cluster_moid)
 
 
+def _removal(what: str, noun: str, name: str, cluster: str) -> Part:
+    """Tell how a rule or a group is removed; `noun` is the vSphere Client's word for it, and govc's."""
+    return Part(
+        what=f"Remove {what}.",
+        client=f"{cluster} > Configure > Configuration > VM/Host {noun.capitalize()}s: Delete",
+        commands=(command("govc", f"cluster.{noun}.remove", "-cluster", cluster, "-name", name),),
+        expected="nothing is printed",
+        verify=(command("govc", f"cluster.{noun}.ls", "-cluster", cluster),),
+        undo=(f"make the {noun} again, with the VMs it had",),
+    )
+
+
 class RemoveRule(_OfRules):
     """Remove a DRS rule of this plan."""
 
@@ -237,16 +249,7 @@ class RemoveRule(_OfRules):
 
     def by_hand(self, tables: Tables) -> tuple[Part, ...]:
         cluster, rule = self.subject.name, self.rule_name
-        return (
-            Part(
-                what=f"Remove the DRS rule {rule} from cluster {cluster}.",
-                client=f"{cluster} > Configure > Configuration > VM/Host Rules: Delete",
-                commands=(command("govc", "cluster.rule.remove", "-cluster", cluster, "-name", rule),),
-                expected="nothing is printed",
-                verify=(command("govc", "cluster.rule.ls", "-cluster", cluster),),
-                undo=("make the rule again, with the VMs it had",),
-            ),
-        )
+        return (_removal(f"the DRS rule {rule} from cluster {cluster}", "rule", rule, cluster),)
 
     def privileges(self, at: Places) -> Iterator[Needed]:
         return _editing(self.cluster_moid)
@@ -266,16 +269,8 @@ class RemoveVmGroup(_OfRules):
 
     def by_hand(self, tables: Tables) -> tuple[Part, ...]:
         cluster, group = self.subject.name, self.group_name
-        return (
-            Part(
-                what=f"Remove the VM group {group} from cluster {cluster}; its VMs stay.",
-                client=f"{cluster} > Configure > Configuration > VM/Host Groups: Delete",
-                commands=(command("govc", "cluster.group.remove", "-cluster", cluster, "-name", group),),
-                expected="nothing is printed",
-                verify=(command("govc", "cluster.group.ls", "-cluster", cluster),),
-                undo=("make the group again, with the VMs it had",),
-            ),
-        )
+        what = f"the VM group {group} from cluster {cluster}; its VMs stay"
+        return (_removal(what, "group", group, cluster),)
 
     def privileges(self, at: Places) -> Iterator[Needed]:
         return _editing(self.cluster_moid)
@@ -310,7 +305,7 @@ class SetClusterOption(ChangeBase):
                 undo=(
                     f"in the same place, {'take it out' if before is None else f'set it back to {before}'}",
                 ),
-                rows=tuple((edit.key, edit.before or "", edit.after or "") for edit in self.edits),
+                rows=plain_rows(self.edits),
             ),
         )
 

@@ -10,6 +10,7 @@ from vgpu_cfg.changes.base import ChangeBase, Face
 from vgpu_cfg.changes.by_hand import Part
 from vgpu_cfg.changes.commands import command
 from vgpu_cfg.changes.disturbed import Disturbed
+from vgpu_cfg.changes.edits import plain_rows
 from vgpu_cfg.changes.kinds.host_base import HostChangeBase
 from vgpu_cfg.changes.need import Needed
 from vgpu_cfg.changes.places import HOST, Places
@@ -85,7 +86,7 @@ class SetReservation(ChangeBase):
         return "reserve", plain("other plans leave these GPUs to this one", "dim")
 
     def by_hand(self, tables: Tables) -> tuple[Part, ...]:
-        rows = tuple((edit.key, edit.before or "", edit.after or "") for edit in self.edits)
+        rows = plain_rows(self.edits)
         where = "vCenter > Configure > Alarm Definitions"
         if self.reservation is None:
             return (

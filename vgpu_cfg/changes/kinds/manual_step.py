@@ -10,7 +10,7 @@ from vgpu_cfg.changes.base import ChangeBase, Face
 from vgpu_cfg.changes.by_hand import Part
 from vgpu_cfg.changes.commands import is_command
 from vgpu_cfg.changes.disturbed import Disturbed
-from vgpu_cfg.changes.edits import edit_value
+from vgpu_cfg.changes.edits import edit_value, plain_rows
 from vgpu_cfg.changes.kinds.host_base import setting_rows
 from vgpu_cfg.changes.need import Needed
 from vgpu_cfg.changes.places import Places
@@ -80,8 +80,7 @@ class ManualStep(ChangeBase):
                 expected=of_one.expected if is_typed else self.proof,
                 verify=self.proofs if is_typed else of_one.verify,
                 undo=of_one.undo,
-                rows=tuple((edit.key, edit.before or "", edit.after or "") for edit in self.edits)
-                or setting_rows(self.proves, tables),
+                rows=plain_rows(self.edits) or setting_rows(self.proves, tables),
             ),
         )
 

@@ -12,7 +12,7 @@ from vgpu_cfg.changes.base import ChangeBase, Face
 from vgpu_cfg.changes.by_hand import Part
 from vgpu_cfg.changes.commands import command
 from vgpu_cfg.changes.disturbed import Disturbed, Experience
-from vgpu_cfg.changes.edits import changed
+from vgpu_cfg.changes.edits import changed, plain_rows
 from vgpu_cfg.changes.need import Needed
 from vgpu_cfg.changes.places import Places
 from vgpu_cfg.changes.reach import Reach
@@ -163,7 +163,7 @@ class RelocateVm(ChangeBase):
                 expected="the task ends without error",
                 verify=(command("govc", "vm.info", name),),
                 undo=("move it back likewise",) if is_split else (self._migrate(back=True),),
-                rows=tuple((edit.key, edit.before or "", edit.after or "") for edit in self.edits),
+                rows=plain_rows(self.edits),
             ),
         )
 

@@ -10,7 +10,7 @@ from vgpu_cfg.changes.base import ChangeBase, Face
 from vgpu_cfg.changes.by_hand import Part
 from vgpu_cfg.changes.commands import command
 from vgpu_cfg.changes.disturbed import Disturbed
-from vgpu_cfg.changes.edits import set_to
+from vgpu_cfg.changes.edits import plain_rows, set_to
 from vgpu_cfg.changes.need import Needed
 from vgpu_cfg.changes.places import Places
 from vgpu_cfg.changes.reach import Reach
@@ -45,7 +45,7 @@ class SetVCenterOption(ChangeBase):
                 expected="nothing is printed",
                 verify=(command("govc", "option.ls", self.option),),
                 undo=() if before is None else (command("govc", "option.set", self.option, before),),
-                rows=tuple((edit.key, edit.before or "", edit.after or "") for edit in self.edits),
+                rows=plain_rows(self.edits),
             ),
         )
 

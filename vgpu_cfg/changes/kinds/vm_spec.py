@@ -19,7 +19,7 @@ from vgpu_cfg.changes.edits import table_rows
 from vgpu_cfg.changes.need import Need, Needed
 from vgpu_cfg.changes.places import Places
 from vgpu_cfg.changes.tables import VmRows
-from vgpu_cfg.changes.values import Edit, extra_config_path, is_nothing
+from vgpu_cfg.changes.values import Edit, extra_config_path, is_nothing, wire_text
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.observed.vm import OWN_PREFIX, SettingValue
 
@@ -223,7 +223,7 @@ class NewSriovNic(DeviceBase):
 
     def leaves(self, at: str) -> dict[str, str]:
         physical = {f"{at}.sriovBacking.physicalFunctionBacking.id": self.function}
-        mtu = {f"{at}.allowGuestOSMtuChange": str(self.allow_mtu_change).lower()}
+        mtu = {f"{at}.allowGuestOSMtuChange": wire_text(self.allow_mtu_change)}
         return self.backing.leaves(at) | _mac(at, self.mac) | physical | mtu
 
     def client(self) -> str:

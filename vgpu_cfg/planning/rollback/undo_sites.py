@@ -19,13 +19,13 @@ from vgpu_cfg.changes.change import (
 )
 from vgpu_cfg.changes.kinds.change_network import EditSwitch, MakeSwitch, SetPortgroup
 from vgpu_cfg.changes.kinds.cluster_rules import VmOverride
-from vgpu_cfg.changes.values import Edit, Subject, VmRef
+from vgpu_cfg.changes.values import Edit, Subject, VmRef, must_word
 from vgpu_cfg.model.observed.drs import ClusterRule, VmHostRule
 from vgpu_cfg.model.observed.inventory import Cluster
 from vgpu_cfg.model.observed.vm import SettingValue, Vm
 from vgpu_cfg.planning.estate.reserved import edit_of_reservation
 from vgpu_cfg.planning.rollback.run import FailedRun
-from vgpu_cfg.planning.vms.rules import must_word, remaining
+from vgpu_cfg.planning.vms.rules import remaining
 from vgpu_cfg.planning.vms.settings.edits import setting_leaves
 from vgpu_cfg.planning.vms.settings.table import vm_setting
 

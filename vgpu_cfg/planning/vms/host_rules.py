@@ -11,14 +11,14 @@ from collections.abc import Set as AbstractSet
 
 from vgpu_cfg.changes.base import of_kind
 from vgpu_cfg.changes.change import Change, RemoveRule, RemoveVmGroup, SetHostRule
-from vgpu_cfg.changes.values import Edit, Subject, VmRef
+from vgpu_cfg.changes.values import Edit, Subject, VmRef, must_word
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.drs import HostGroup, VmGroup, VmHostRule
 from vgpu_cfg.model.observed.inventory import Cluster, Inventory
 from vgpu_cfg.model.wording import as_counted
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
-from vgpu_cfg.planning.vms.rules import Member, is_of_a_plan, is_of_plan, must_word, remaining, rule_name
+from vgpu_cfg.planning.vms.rules import Member, is_of_a_plan, is_of_plan, remaining, rule_name
 
 
 def plan_host_rules(

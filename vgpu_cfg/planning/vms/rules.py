@@ -7,7 +7,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from vgpu_cfg.changes.change import Change, PowerOnVm, RemoveRule, SetHostRule, SetOverrides, SetRule
-from vgpu_cfg.changes.values import Edit, Subject, VmRef
+from vgpu_cfg.changes.values import Edit, Subject, VmRef, must_word
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.drs import ClusterRule
 from vgpu_cfg.model.observed.inventory import Cluster, Inventory
@@ -231,8 +231,3 @@ def _names(found: ClusterRule | None, group: Sequence[Member]) -> str | None:
         return None
     known: Mapping[str | None, str] = {member.ref.moid: member.resolved.name for member in group}
     return ", ".join(sorted(known.get(moid, moid) for moid in found.vm_moids)) or "nobody"
-
-
-def must_word(*, is_mandatory: bool) -> str:
-    """Spell whether a rule must hold."""
-    return "must" if is_mandatory else "should"

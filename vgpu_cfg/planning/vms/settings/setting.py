@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from vgpu_cfg.changes.values import GPU_TOPIC
 from vgpu_cfg.model.observed.vm import SettingValue, VmDetail
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.vms.lookup.placed import PlacedVm
@@ -35,7 +36,7 @@ class Topic(StrEnum):
 
     HARDWARE = "hardware"
     CPU = "CPU, mem"
-    GPU = "GPU"
+    GPU = GPU_TOPIC
     OPTIONS = "options"
     NIC = "NIC"
     DISK = "disk"
