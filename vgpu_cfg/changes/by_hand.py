@@ -1,4 +1,4 @@
-"""What a step of a runbook is made of, and how values of a plan get into its commands."""
+"""One thing that a person does in place of a change, and how values of a plan get into its commands."""
 
 from __future__ import annotations
 
@@ -42,35 +42,6 @@ class Part:
     def shell(self) -> list[str]:
         """The commands that are typed on the host's shell."""
         return [line for line in self.commands if not line.startswith("govc ")]
-
-
-@dataclass(frozen=True, slots=True)
-class LabAccess:
-    """How a person reaches a lab, which answers at no address until it is served; ready for a shell."""
-
-    serve: str
-    url: str
-    user: str
-    password: str
-    certificate: str
-    ssh_config: str
-
-
-@dataclass(frozen=True, slots=True)
-class RunbookStep:
-    """A numbered step of a runbook. `after` are the steps it needs; `done` is how it is acknowledged.
-
-    `canary` says who must be as planned before it is begun.
-    """
-
-    number: int
-    title: str
-    subject: str
-    parts: tuple[Part, ...]
-    after: tuple[int, ...] = ()
-    is_by_hand: bool = False
-    done: str = ""
-    canary: str = ""
 
 
 def filled(part: Part, *, host: str, device: str, value: str, before: str | None) -> Part:

@@ -34,7 +34,6 @@ from vgpu_cfg.settings.lab import lab_settings
 from vgpu_cfg.vsphere.wire.outage import Outage
 
 if TYPE_CHECKING:
-    from vgpu_cfg.changes.by_hand import LabAccess
     from vgpu_cfg.changes.kinds.restart_host import BmcRef
     from vgpu_cfg.execution import RunClock
     from vgpu_cfg.lab.vcenter import Lab
@@ -53,6 +52,7 @@ if TYPE_CHECKING:
         ServerPowers,
         Transport,
     )
+    from vgpu_cfg.render.markdown.parts import LabAccess
     from vgpu_cfg.shells.keys import PlanKeyRing
     from vgpu_cfg.vsphere.wire.session import Session
 
@@ -446,8 +446,8 @@ def lab_access(connection: Connection) -> LabAccess | None:
     """Say how a person reaches the lab of a connection with other tools; None where it is no lab."""
     if not connection.is_lab:
         return None
-    from vgpu_cfg.changes.by_hand import LabAccess
     from vgpu_cfg.lab.soap.certificate import CERTIFICATE_FILE
+    from vgpu_cfg.render.markdown.parts import LabAccess
 
     folder = state_folder() / "lab"
     return LabAccess(

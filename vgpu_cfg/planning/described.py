@@ -84,10 +84,10 @@ class PlanTables:
 
     def host_name(self, moid: str) -> str:
         """Return the name of a host; its moid if the plan does not have it."""
-        view = self.views.get(moid)
-        changes = self.plan.changes if self.plan is not None else ()
-        named = (one.subject for one in changes if one.subject.kind == "host" and one.subject.moid == moid)
-        return view.host.name if view is not None else next((one.name for one in named), moid)
+        if (view := self.views.get(moid)) is not None:
+            return view.host.name
+        subjects = (change.subject for change in (self.plan.changes if self.plan is not None else ()))
+        return next((one.name for one in subjects if (one.kind, one.moid) == ("host", moid)), moid)
 
     def started_with(self, vm: str) -> tuple[str, ...]:
         """Return the VMs that must not be started together with this one, sorted."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 
-from vgpu_cfg.changes.by_hand import LabAccess, Part, RunbookStep
+from vgpu_cfg.changes.by_hand import Part
 from vgpu_cfg.changes.change import Change, ChangeHost, ManualStep, SetVCenterOption
 from vgpu_cfg.changes.plan import Canary, Plan
 from vgpu_cfg.changes.unknown import UnknownHost, UnknownSetting
@@ -16,6 +16,7 @@ from vgpu_cfg.model.occasion import NO_OCCASION, Occasion
 from vgpu_cfg.planning.described import PlanTables, SettingsLookup
 from vgpu_cfg.planning.host_settings.entry import HostView
 from vgpu_cfg.planning.networks.switch_ports import switch_needs
+from vgpu_cfg.render.markdown.parts import LabAccess, RunbookStep
 from vgpu_cfg.render.markdown.quoting import environment, tidy
 from vgpu_cfg.render.markdown.switches import switch_view
 from vgpu_cfg.render.views.plan.disruption import disruption_rows
