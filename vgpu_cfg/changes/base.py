@@ -1,7 +1,7 @@
 """What every change has, and what every kind of change must tell of itself.
 
-A kind of change is a class in one file of this room. It tells how it reads in a plan, how it is done by hand,
-which privileges it takes, and what of it cannot be undone. Outputs ask the change and never which kind it is.
+A kind of change is a class in a file of `kinds`. It says how it reads in a plan, how a person does it, which
+privileges it needs, whom it disturbs, and what of it cannot be undone. Outputs ask the change, not its kind.
 """
 
 from __future__ import annotations

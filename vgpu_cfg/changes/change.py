@@ -3,7 +3,7 @@
 A change is what vSphere's API makes atomic (one task, seldom more) and plain
 data: the same list is shown, saved as plan.json, checked, run and printed.
 Objects that exist are named by `moid`; a VM that is still to be made has none,
-and whoever runs the plan fills it in from the outcome of its `CreateVm`.
+and the run takes it from the outcome of its `CreateVm`.
 """
 
 from __future__ import annotations

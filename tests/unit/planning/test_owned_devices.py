@@ -120,7 +120,7 @@ def test_gpus_are_known_by_what_they_are(
     assert told(vm_of(HALF, FULL, pci=pci), gpus=asking(*asked)).others == others
 
 
-def test_a_profile_that_somebody_changed_is_the_plans() -> None:
+def test_a_vgpu_whose_profile_was_changed_is_the_plans() -> None:
     changed = vm_of(HALF, pci=("grid_a100-10c",))
     assert told(changed).pci == (HALF,)
     assert recorded_others(changed) == ()

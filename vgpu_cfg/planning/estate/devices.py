@@ -219,7 +219,7 @@ def _by_words(devices: Iterable[_T], word: Callable[[_T], str], words: Iterable[
 
 
 def _changed(pci: Sequence[PciDevice], words: Sequence[str], own: Collection[int]) -> set[int]:
-    """Return the keys of devices that somebody has changed: another profile in the place of the plan's.
+    """Return the keys of devices of the plan that were changed by hand, as to another profile.
 
     One that the mark does not name is such a one if a device of the mark is gone, and if no other may have
     been added beside: the VM has no more devices than the plan made, or its key is one of the first.
