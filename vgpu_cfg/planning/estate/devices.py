@@ -79,7 +79,7 @@ class OwnedDevices:
         """Return what the owner mark is to say after a request, nothing if it says that already."""
         held, mark = held_after(self.nics, self.pci, devices), self.mark
         others = tuple(one.mac.casefold() for one in self.others if isinstance(one, VirtualNic))
-        is_touched = any(_is_of_nic(one, self.nics) for one in devices)
+        is_touched = _is_of_nics(devices, self.nics)
         is_known = Counter(held["nics"]) <= Counter(mark.nics or ())
         is_counted = mark.new_nics > 0 and not set(others) - set(mark.other_nics)
         told: dict[str, Any] = {}
@@ -277,15 +277,11 @@ def _firsts(pci: Sequence[PciDevice]) -> dict[int, PciDevice]:
     return {one.key: one if one.group_key is None else first[one.group_key] for one in pci}
 
 
-def _is_of_nic(device: DeviceEdit, nics: Sequence[VirtualNic]) -> bool:
+def _is_of_nics(devices: Sequence[DeviceEdit], nics: Sequence[VirtualNic]) -> bool:
     keys = {nic.key for nic in nics}
-    match device:
-        case RemoveDevice():
-            return device.key in keys
-        case EditNic():
-            return device.mac is not None
-        case _:
-            return isinstance(device, _NEW_NIC)
+    gets_mac = any(isinstance(one, EditNic) and one.mac is not None for one in devices)
+    is_removed = any(isinstance(one, RemoveDevice) and one.key in keys for one in devices)
+    return gets_mac or is_removed or any(isinstance(one, _NEW_NIC) for one in devices)
 
 
 def _is_of_pci(devices: Iterable[DeviceEdit], pci: Sequence[PciDevice]) -> bool:
