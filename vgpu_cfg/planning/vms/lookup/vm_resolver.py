@@ -110,8 +110,12 @@ class VmResolver:
             where = self.observed.folder_by_moid.get(existing.folder_moid or "")
             covering = self.protection.of_vm(existing.called or existing.name, where)
         if covering is not None:
-            remedy = covering.remedy("the VM from the plan file", "remove the VM from the plan file")
-            self.findings.refuse_vm(Code.PROTECTED, vm, covering.message, remedy)
+            self.findings.refuse_vm(
+                Code.PROTECTED,
+                vm,
+                covering.message,
+                covering.remedy("the VM from the plan file", "remove the VM from the plan file"),
+            )
         return covering is not None
 
     def resolve(self, vm: DesiredVm, folder: Folder | None, existing: Vm | None) -> ResolvedVm | None:
