@@ -204,11 +204,15 @@ def _other_way(view: HostView, desired_settings: Sequence[DesiredSetting]) -> Ho
 def _objects(view: HostView, desired: DesiredSetting) -> Objection | None:
     del view
     if desired.note == _IN_MIG_MODE:
-        remedy = "leave `scheduler` out, or say `sharing: time_sliced`"
-        return Objection(Code.NOT_SUPPORTED, _IN_MIG_MODE, remedy)
+        return Objection(
+            Code.NOT_SUPPORTED, _IN_MIG_MODE, "leave `scheduler` out, or say `sharing: time_sliced`"
+        )
     if desired.note == _MIXED_SIZE:
-        remedy = "say `scheduler: best_effort` or `equal_share`, or `vgpu_mode: same_size`"
-        return Objection(Code.NOT_SUPPORTED, _MIXED_SIZE, remedy)
+        return Objection(
+            Code.NOT_SUPPORTED,
+            _MIXED_SIZE,
+            "say `scheduler: best_effort` or `equal_share`, or `vgpu_mode: same_size`",
+        )
     return objection_to(desired)
 
 

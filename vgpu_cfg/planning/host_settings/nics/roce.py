@@ -115,14 +115,19 @@ def _bitmap(value: str) -> str:
 def _objects_to(module: str, view: HostView, desired: DesiredSetting) -> Objection | None:
     reading = _read_module(module, view, desired.device)
     if reading.is_absent:
-        remedy = f"use a NIC that {CORE} drives, or leave `roce` out for this one"
-        return Objection(Code.NOT_SUPPORTED, reading.unread, remedy)
+        return Objection(
+            Code.NOT_SUPPORTED,
+            reading.unread,
+            f"use a NIC that {CORE} drives, or leave `roce` out for this one",
+        )
     names = [word.partition("=")[0] for word in desired.value.split()]
     twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
     if twice:
-        message = f"the rules ask different things of one driver: {desired.value}"
-        remedy = f"give all NICs of {CORE} on a host the same `roce`: it sets {listed(twice)} for all of them"
-        return Objection(Code.HOST_TWICE, message, remedy)
+        return Objection(
+            Code.HOST_TWICE,
+            f"the rules ask different things of one driver: {desired.value}",
+            f"give all NICs of {CORE} on a host the same `roce`: it sets {listed(twice)} for all of them",
+        )
     return None
 
 
