@@ -22,7 +22,7 @@ from tests.faults.harness.scenarios import SCENARIOS
 SHARDS = 6
 DEADLINE_SECONDS = 3000
 LONGEST = pytest.mark.exhaustive("cells of a command that takes minutes: tests/faults")
-LATER = pytest.mark.long("mishaps at some requests of each scenario: tests/faults")
+LATER = pytest.mark.exhaustive("mishaps at some requests of each scenario: tests/faults")
 
 
 def module_ran(module: str, *words: str, results_file: Path | None = None) -> tuple[int, str]:

@@ -15,12 +15,20 @@ from vgpu_cfg.model.guests.training_modules import TrainWorker
 
 __all__ = ["first"]
 
-pytestmark = pytest.mark.long("horovodrun of ten versions of Horovod")
+pytestmark = pytest.mark.long("horovodruns of Horovod")
 
 SOURCES = Path(__file__).resolve().parents[4] / ".cache" / "horovod"
 OLD = ("0.19.5", "0.20.3", "0.21.3", "0.22.1", "0.23.0", "0.24.3")
 NEW = ("0.25.0", "0.26.1", "0.27.0", "0.28.1")
-ELASTIC = (*OLD[1:], *NEW)
+FIRST_ELASTIC, LAST = "0.20.3", NEW[-1]
+BETWEEN = pytest.mark.exhaustive("the versions of Horovod between the first and the last")
+
+
+def versions(first: str, *after: str) -> list[Any]:
+    """Return versions for `parametrize`: `--all` asks the first and the last, `--faults` those between."""
+    marks = (() if one in (first, LAST) else BETWEEN for one in (first, *after))
+    return [pytest.param(one, marks=mark) for one, mark in zip((first, *after), marks, strict=True)]
+
 
 # It is asked only what it is and how it reads its words: nothing starts. Before 0.20 the module had another
 # name. --check-build tells or fails that nothing is compiled here: only the line of its version is printed.
@@ -93,7 +101,7 @@ def read_by_horovodrun(guest: Sandbox, *words: str) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("version", [*OLD, *NEW])
+@pytest.mark.parametrize("version", versions(*OLD, *NEW))
 def test_each_reads_the_line_that_is_for_it(first: Sandbox, version: str) -> None:
     give_horovodrun(first, version)
     install(first)
@@ -124,7 +132,7 @@ def test_each_reads_fewer_processes(first: Sandbox, version: str) -> None:
     assert (found["np"], found["hosts"], found["hostfile"]) == (2, "hvd-01:1,hvd-02:1", None)
 
 
-@pytest.mark.parametrize("version", ELASTIC)
+@pytest.mark.parametrize("version", versions(FIRST_ELASTIC, *OLD[2:], *NEW))
 def test_each_reads_the_line_of_an_elastic_training(first: Sandbox, version: str) -> None:
     """It counts processes, the plan workers; who is there its own runner learns from the script."""
     give_horovodrun(first, version)
@@ -169,7 +177,7 @@ def test_the_word_of_a_newer_one_is_refused(first: Sandbox, version: str, asked:
     assert "horovodrun: error: unrecognized arguments: --network-interfaces" in done.stderr
 
 
-@pytest.mark.parametrize("version", NEW)
+@pytest.mark.parametrize("version", versions(*NEW))
 def test_the_word_of_an_older_one_is_still_taken(first: Sandbox, version: str) -> None:
     # So it is what `train` writes where horovodrun does not say which version it is.
     give_horovodrun(first, version)
