@@ -30,9 +30,6 @@ def check_approvals(
         subject = Subject(kind="network", name=through) if through else found[0].subject
         notes = "; ".join(dict.fromkeys(one.note for one in found if one.note))
         why = f" ({notes})" if approval is Approval.IRREVERSIBLE and notes else ""
-        findings.add(
-            Code.DISRUPTION_NOT_ALLOWED,
-            subject,
-            f"{what} for {names}{why}: not approved",
-            f"to approve it, {how_to_approve(approval)}",
-        )
+        message = f"{what} for {names}{why}: not approved"
+        remedy = f"to approve it, {how_to_approve(approval)}"
+        findings.add(Code.DISRUPTION_NOT_ALLOWED, subject, message, remedy)

@@ -461,10 +461,7 @@ class _Planning:
         of_hosts = self.host_plans
         if not (chosen or has_networks or of_hosts.changes or of_hosts.in_sync or of_hosts.unknown):
             subject = Subject(kind="plan", name=self.desired.name)
-            self.findings.add(
-                Code.NOTHING_SELECTED,
-                subject,
-                f"nothing in the plan matches {' or '.join(self.options.only)}",
-                "give a VM's name or glob, or host:NAME",
-            )
+            message = f"nothing in the plan matches {' or '.join(self.options.only)}"
+            remedy = "give a VM's name or glob, or host:NAME"
+            self.findings.add(Code.NOTHING_SELECTED, subject, message, remedy)
         return chosen

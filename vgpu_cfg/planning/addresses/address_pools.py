@@ -110,12 +110,8 @@ class AddressPools:
                     continue
                 other = self._users.setdefault(address, vm.name)
                 if other != vm.name or self._is_twice(vm, address):
-                    self._findings.refuse_vm(
-                        Code.ADDRESS_TWICE,
-                        vm,
-                        f"{address} is stated for it, and is {_of(other)}",
-                        "give each NIC one of its own",
-                    )
+                    message = f"{address} is stated for it, and is {_of(other)}"
+                    self._findings.refuse_vm(Code.ADDRESS_TWICE, vm, message, "give each NIC one of its own")
 
     @staticmethod
     def _is_twice(vm: DesiredVm, address: Address) -> bool:
@@ -157,12 +153,9 @@ class AddressPools:
 
     def _assess_use(self, vm: DesiredVm, address: Address) -> None:
         if others := self._others(address, vm):
-            self._findings.add_vm(
-                Code.ADDRESS_IN_USE,
-                vm,
-                f"its address {address} is in use already, by {listed(others, shown=_SHOWN)}",
-                "give it another one, or free this one",
-            )
+            message = f"its address {address} is in use already, by {listed(others, shown=_SHOWN)}"
+            remedy = "give it another one, or free this one"
+            self._findings.add_vm(Code.ADDRESS_IN_USE, vm, message, remedy)
 
     # -------------------------------------------------------------- giving them
 

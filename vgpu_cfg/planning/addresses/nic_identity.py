@@ -79,12 +79,9 @@ class NicIdentities:
             return
         numbers = " and ".join(str(index + 1) for index in alike)
         what = f"NIC {numbers} apart from others" if len(alike) == 1 else f"its NICs {numbers} apart"
-        self._findings.refuse_vm(
-            Code.NICS_ALIKE,
-            vm,
-            f"its guest cannot tell {what}: they have one driver, and their MACs are not known here",
-            "write `mac` for each: the card's label tells it, and `ip link` in a guest that has it",
-        )
+        message = f"its guest cannot tell {what}: they have one driver, and their MACs are not known here"
+        remedy = "write `mac` for each: the card's label tells it, and `ip link` in a guest that has it"
+        self._findings.refuse_vm(Code.NICS_ALIKE, vm, message, remedy)
 
     # -------------------------------------------------------- virtual NICs' MACs
 

@@ -80,22 +80,16 @@ def _misplaced(address: ipaddress.IPv4Interface, network: DesiredNetwork) -> Ite
         return
     subnet = ipaddress.IPv4Network(network.subnet)
     if address.ip not in subnet:
-        yield (
-            f"{address.ip} is outside of {subnet}, the subnet of {network.name!r}",
-            f"as in {subnet[10]}/{subnet.prefixlen}" if subnet.num_addresses > 16 else "fix it",
-        )
+        message = f"{address.ip} is outside of {subnet}, the subnet of {network.name!r}"
+        yield message, f"as in {subnet[10]}/{subnet.prefixlen}" if subnet.num_addresses > 16 else "fix it"
     elif address.network != subnet:
-        yield (
-            f"the prefix of {address} is not that of {network.name!r}, which is {subnet}",
-            f"write {address.ip}/{subnet.prefixlen}",
-        )
+        message = f"the prefix of {address} is not that of {network.name!r}, which is {subnet}"
+        yield message, f"write {address.ip}/{subnet.prefixlen}"
     elif str(address.ip) == network.gateway:
         yield f"{address.ip} is the gateway of {network.name!r}", "give the NIC another address"
     elif in_pool(address.ip, network.pool):
-        yield (
-            f"{address.ip} is in the pool of {network.name!r}, which is given away by itself",
-            "write ip: pool, or an address outside of it",
-        )
+        message = f"{address.ip} is in the pool of {network.name!r}, which is given away by itself"
+        yield message, "write ip: pool, or an address outside of it"
 
 
 def in_pool(address: ipaddress.IPv4Address, pool: tuple[str, str] | None) -> bool:

@@ -87,9 +87,8 @@ def check_keys(keys: VmKeys, layers: Layers, context: VmContext) -> Iterator[Doc
         yield from _check_scratch(keys, layers)
     growing = [index for index, disk in enumerate(keys.disks or ()) if disk.grow]
     for index in growing[1:]:
-        yield layers.fault(
-            ("disks", index), "a second `grow`: it is always the template's first disk that grows", "keep one"
-        )
+        message = "a second `grow`: it is always the template's first disk that grows"
+        yield layers.fault(("disks", index), message, "keep one")
     yield from _check_place(keys, layers)
     for index, nic in enumerate(keys.nics or ()):
         yield from _check_counted_mac(nic, index, layers)
@@ -112,11 +111,8 @@ def _check_peers(entries: Sequence[GpuEntry], layers: Layers) -> Iterator[Docume
             continue
         boards = {profile.prefix for profile in entry.profile}
         if first is not None and not boards & first:
-            yield layers.fault(
-                ("gpus", index, "profile"),
-                "the vGPUs of a VM are of one board, and an earlier item with `nvlink` is of another",
-                "take profiles of one board",
-            )
+            message = "the vGPUs of a VM are of one board, and an earlier item with `nvlink` is of another"
+            yield layers.fault(("gpus", index, "profile"), message, "take profiles of one board")
         first = boards if first is None else first & boards or first
 
 
@@ -131,17 +127,11 @@ def _check_place(keys: VmKeys, layers: Layers) -> Iterator[DocumentFault]:
         hint = "give it `gpus`, or write `numa: node`; or spread over hosts"
         yield layers.fault(("place", "spread"), message, hint)
     if place.pack and place.spread is Spread.HOSTS:
-        yield layers.fault(
-            ("place", "pack"),
-            "`pack` asks for few hosts, and `spread: hosts` for one per VM",
-            "remove one of them",
-        )
+        message = "`pack` asks for few hosts, and `spread: hosts` for one per VM"
+        yield layers.fault(("place", "pack"), message, "remove one of them")
     if place.keep_free and not keys.gpus:
-        yield layers.fault(
-            ("place", "keep_free"),
-            "`keep_free` counts hosts without GPU VMs, and is asked of a VM without `gpus`",
-            "remove it",
-        )
+        message = "`keep_free` counts hosts without GPU VMs, and is asked of a VM without `gpus`"
+        yield layers.fault(("place", "keep_free"), message, "remove it")
 
 
 def _has_nodes(keys: VmKeys) -> bool:
@@ -157,9 +147,8 @@ def _check_functions(keys: VmKeys, pins: Sequence[str | None], layers: Layers) -
             yield layers.fault(("nics", index, "pin"), f"the device at {pin} is pinned twice", "remove one")
     for index, nic in enumerate(keys.nics or ()):
         if nic.near == "gpu" and not keys.gpus:
-            yield layers.fault(
-                ("nics", index, "near"), "`near: gpu` is asked of a VM without `gpus`", "remove it"
-            )
+            message = "`near: gpu` is asked of a VM without `gpus`"
+            yield layers.fault(("nics", index, "near"), message, "remove it")
 
 
 def _check_counted_mac(nic: NicEntry, index: int, layers: Layers) -> Iterator[DocumentFault]:
@@ -167,11 +156,8 @@ def _check_counted_mac(nic: NicEntry, index: int, layers: Layers) -> Iterator[Do
         try:
             parse_mac(counted(nic.mac, k) or "00:50:56:00:00:00")
         except ValueError:
-            yield layers.fault(
-                ("nics", index, "mac"),
-                f"with {{k}} at {k}, {nic.mac} is no MAC address",
-                "list the NICs one by one",
-            )
+            message = f"with {{k}} at {k}, {nic.mac} is no MAC address"
+            yield layers.fault(("nics", index, "mac"), message, "list the NICs one by one")
             return
 
 
@@ -184,11 +170,8 @@ def _check_scratch(keys: VmKeys, layers: Layers) -> Iterator[DocumentFault]:
         yield layers.fault(("template",), "a VM from scratch needs a disk with a size", hint)
     for index, disk in enumerate(keys.disks or ()):
         if disk.grow:
-            yield layers.fault(
-                ("disks", index),
-                "`grow` needs a template's disk, and a VM from scratch has none",
-                "write `size`",
-            )
+            message = "`grow` needs a template's disk, and a VM from scratch has none"
+            yield layers.fault(("disks", index), message, "write `size`")
     if "clone" in keys.model_fields_set:
         yield layers.fault(("clone",), "`clone` is for templates; this VM is made from scratch", "remove it")
 

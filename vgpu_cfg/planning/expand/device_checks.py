@@ -30,47 +30,29 @@ def _check_gpu(rule: HostGpuEntry, loc: Loc, part: Part) -> Iterator[DocumentFau
     given = {key for key in rule.model_fields_set if getattr(rule, key) is not None}
     if rule.use is GpuUse.LEAVE:
         for key in sorted(given - {"match", "use"}):
-            yield part.fault(
-                (*loc, key),
-                f"`use: leave` touches nothing of a GPU, and `{key}` is set beside it",
-                "remove one of them",
-            )
+            message = f"`use: leave` touches nothing of a GPU, and `{key}` is set beside it"
+            yield part.fault((*loc, key), message, "remove one of them")
         return
     if rule.use is GpuUse.PASSTHROUGH:
         for key in _OF_VGPUS:
             if key in given:
-                yield part.fault(
-                    (*loc, key),
-                    f"`{key}` is of GPUs that serve vGPUs, and this one is passed through",
-                    "remove it, or write use: vgpu",
-                )
+                message = f"`{key}` is of GPUs that serve vGPUs, and this one is passed through"
+                yield part.fault((*loc, key), message, "remove it, or write use: vgpu")
         if "ecc" in given:
-            yield part.fault(
-                (*loc, "ecc"),
-                "the ECC of a GPU that is passed through is set in its guest",
-                "remove it, or write use: vgpu",
-            )
+            message = "the ECC of a GPU that is passed through is set in its guest"
+            yield part.fault((*loc, "ecc"), message, "remove it, or write use: vgpu")
     elif rule.label:
-        yield part.fault(
-            (*loc, "label"),
-            "a hardware `label` is of a device that is passed through",
-            "write use: passthrough, or remove it",
-        )
+        message = "a hardware `label` is of a device that is passed through"
+        yield part.fault((*loc, "label"), message, "write use: passthrough, or remove it")
     if rule.sharing is Sharing.MIG:
         for key in _OF_TIME_SLICES:
             if key in given and rule.use is not GpuUse.PASSTHROUGH:
-                yield part.fault(
-                    (*loc, key),
-                    f"`{key}` is of time-sliced vGPUs, and this GPU is in MIG mode",
-                    "remove it, or write sharing: time_sliced",
-                )
+                message = f"`{key}` is of time-sliced vGPUs, and this GPU is in MIG mode"
+                yield part.fault((*loc, key), message, "remove it, or write sharing: time_sliced")
     mixes = rule.vgpu_mode is VgpuMode.MIXED_SIZE and rule.scheduler is SchedulerPolicy.FIXED_SHARE
     if mixes and rule.use is not GpuUse.PASSTHROUGH:
-        yield part.fault(
-            (*loc, "scheduler"),
-            "a GPU that takes vGPUs of mixed size cannot share time in fixed parts",
-            "write best_effort or equal_share",
-        )
+        message = "a GPU that takes vGPUs of mixed size cannot share time in fixed parts"
+        yield part.fault((*loc, "scheduler"), message, "write best_effort or equal_share")
 
 
 def check_nic_rules(entry: HostEntry, part: Part) -> Iterator[DocumentFault]:
@@ -81,10 +63,9 @@ def check_nic_rules(entry: HostEntry, part: Part) -> Iterator[DocumentFault]:
         yield from _check_nic_use(rule, loc, part)
         yield from _check_firmware(rule, loc, part)
         if entry.ats is False and rule.firmware.get("ATS_ENABLED") in _TRUE:
+            message = "`ats: false` switches off on the host what ATS_ENABLED switches on in the NIC"
             yield part.fault(
-                (*loc, "firmware", "ATS_ENABLED"),
-                "`ats: false` switches off on the host what ATS_ENABLED switches on in the NIC",
-                "remove one of them: ATS is all or nothing",
+                (*loc, "firmware", "ATS_ENABLED"), message, "remove one of them: ATS is all or nothing"
             )
         yield from _check_reach([_criteria(one.match) for one in rules[: index + 1]], "nics", part)
 
@@ -94,33 +75,20 @@ def _check_nic_use(rule: HostNicEntry, loc: Loc, part: Part) -> Iterator[Documen
     if rule.use is NicUse.SRIOV and "vfs" not in given:
         yield part.fault((*loc, "use"), "`use: sriov` needs `vfs`, the number of functions", "as in vfs: 8")
     if rule.use is not NicUse.SRIOV and "vfs" in given:
-        yield part.fault(
-            (*loc, "vfs"), "`vfs` are the virtual functions of `use: sriov`", "write use: sriov, or remove it"
-        )
+        message = "`vfs` are the virtual functions of `use: sriov`"
+        yield part.fault((*loc, "vfs"), message, "write use: sriov, or remove it")
     if rule.label and rule.use is not NicUse.PASSTHROUGH:
-        yield part.fault(
-            (*loc, "label"),
-            "a hardware `label` is of a device that is passed through",
-            "write use: passthrough, or remove it",
-        )
+        message = "a hardware `label` is of a device that is passed through"
+        yield part.fault((*loc, "label"), message, "write use: passthrough, or remove it")
     if rule.use is NicUse.PASSTHROUGH and rule.switch:
-        yield part.fault(
-            (*loc, "switch"),
-            "a NIC that is passed through cannot be an uplink of a switch",
-            "remove it, or write use: host",
-        )
+        message = "a NIC that is passed through cannot be an uplink of a switch"
+        yield part.fault((*loc, "switch"), message, "remove it, or write use: host")
     if rule.use is NicUse.PASSTHROUGH and "roce" in given and rule.roce is not False:
-        yield part.fault(
-            (*loc, "roce"),
-            "RoCE on a NIC that is passed through is set in its guest",
-            "remove it; the host's driver does not see this NIC",
-        )
+        message = "RoCE on a NIC that is passed through is set in its guest"
+        yield part.fault((*loc, "roce"), message, "remove it; the host's driver does not see this NIC")
     if isinstance(rule.roce, RoceEntry) and rule.roce.trust == "pcp" and "dscp" in rule.roce.model_fields_set:
-        yield part.fault(
-            (*loc, "roce", "dscp"),
-            "with `trust: pcp` the `dscp` of a packet does not count",
-            "remove it, or write trust: dscp",
-        )
+        message = "with `trust: pcp` the `dscp` of a packet does not count"
+        yield part.fault((*loc, "roce", "dscp"), message, "remove it, or write trust: dscp")
 
 
 def _check_firmware(rule: HostNicEntry, loc: Loc, part: Part) -> Iterator[DocumentFault]:
@@ -128,26 +96,17 @@ def _check_firmware(rule: HostNicEntry, loc: Loc, part: Part) -> Iterator[Docume
     if not firmware:
         return
     if not {"model", "vmnic", "pci_id"} & _criteria(rule.match).keys():
-        yield part.fault(
-            (*loc, "firmware"),
-            "`firmware` is of one kind of NIC, and this rule takes NICs of every make",
-            "add match: {model: ConnectX}, a vmnic or a pci_id",
-        )
+        message = "`firmware` is of one kind of NIC, and this rule takes NICs of every make"
+        yield part.fault((*loc, "firmware"), message, "add match: {model: ConnectX}, a vmnic or a pci_id")
     if rule.use is not NicUse.SRIOV:
         return
     if firmware.get("SRIOV_EN") in _FALSE:
-        yield part.fault(
-            (*loc, "firmware", "SRIOV_EN"),
-            "`use: sriov` needs SRIOV_EN, which this rule switches off",
-            "write true, or remove it",
-        )
+        message = "`use: sriov` needs SRIOV_EN, which this rule switches off"
+        yield part.fault((*loc, "firmware", "SRIOV_EN"), message, "write true, or remove it")
     functions = firmware.get("NUM_OF_VFS", "")
     if functions.isdecimal() and int(functions) < (rule.vfs or 0):
-        yield part.fault(
-            (*loc, "firmware", "NUM_OF_VFS"),
-            f"NUM_OF_VFS of {functions} is less than the {rule.vfs} of `vfs`",
-            f"write at least {rule.vfs}",
-        )
+        message = f"NUM_OF_VFS of {functions} is less than the {rule.vfs} of `vfs`"
+        yield part.fault((*loc, "firmware", "NUM_OF_VFS"), message, f"write at least {rule.vfs}")
 
 
 def _criteria(match: GpuMatch | NicMatch) -> dict[str, Any]:
@@ -166,11 +125,8 @@ def _check_reach(matches: Sequence[dict[str, Any]], section: str, part: Part) ->
         if "vmnic" in last and "vmnic" not in earlier:
             continue
         if all(key in last and _takes(key, earlier[key], last[key]) for key in earlier):
-            yield part.fault(
-                (section, len(matches) - 1),
-                f"this rule never holds: item {index + 1} of '{section}' takes all that it matches",
-                "the first that matches holds: move it up",
-            )
+            message = f"this rule never holds: item {index + 1} of '{section}' takes all that it matches"
+            yield part.fault((section, len(matches) - 1), message, "the first that matches holds: move it up")
             return
 
 

@@ -105,11 +105,8 @@ def check_guest(keys: VmKeys, layers: Layers, context: VmContext) -> Iterator[Do
         if unknown := context.unknown_secret(secret):
             yield layers.fault(("guest", *loc), *unknown)
     if entry.user_data and entry.by != "cloud-init":
-        yield layers.fault(
-            ("guest", "user_data"),
-            f"`user_data` is for cloud-init, and this guest is set up by {entry.by}",
-            "remove one of them",
-        )
+        message = f"`user_data` is for cloud-init, and this guest is set up by {entry.by}"
+        yield layers.fault(("guest", "user_data"), message, "remove one of them")
     elif entry.user_data:
         yield from _check_user_data(layers, entry.user_data, entry.users, context)
 
@@ -125,38 +122,23 @@ def _check_spec(keys: VmKeys, entry: GuestEntry, layers: Layers) -> Iterator[Doc
     given = entry.model_fields_set
     ssh = "write by: ssh, or by: guest-operations, with a `login` of the template"
     if entry.by == "cloud-init" and "by" in given:
-        yield layers.fault(
-            ("guest", "by"),
-            "`spec` is for guests without cloud-init, and this one is set up by cloud-init",
-            "remove one of them",
-        )
+        message = "`spec` is for guests without cloud-init, and this one is set up by cloud-init"
+        yield layers.fault(("guest", "by"), message, "remove one of them")
     elif entry.by == "cloud-init":
         for name in sorted(stated_in(keys) - _OF_SPECS):
-            yield layers.fault(
-                ("guest", name),
-                f"a customisation specification gives host name and addresses alone, not `{name}`",
-                f"{ssh}; or remove it",
-            )
+            message = f"a customisation specification gives host name and addresses alone, not `{name}`"
+            yield layers.fault(("guest", name), message, f"{ssh}; or remove it")
     if "template" in keys.model_fields_set and isinstance(keys.template, Scratch):
-        yield layers.fault(
-            ("guest", "spec"),
-            "a guest is customised as a clone of a template, and this VM is made from scratch",
-            "name a template, or remove it",
-        )
+        message = "a guest is customised as a clone of a template, and this VM is made from scratch"
+        yield layers.fault(("guest", "spec"), message, "name a template, or remove it")
     for index, nic in enumerate(keys.nics or ()):
         has_rdma = "rdma" in nic.model_fields_set
         if nic.kind == "passthrough" and (nic.ip or has_rdma) and entry.by == "cloud-init":
-            yield layers.fault(
-                ("nics", index),
-                "a NIC that is passed through is no adapter that a specification could customise",
-                f"{ssh}; or remove its `ip` and `rdma`",
-            )
+            message = "a NIC that is passed through is no adapter that a specification could customise"
+            yield layers.fault(("nics", index), message, f"{ssh}; or remove its `ip` and `rdma`")
         elif nic.kind != "passthrough" and has_rdma:
-            yield layers.fault(
-                ("nics", index, "rdma"),
-                "RDMA needs more of an adapter's settings than a customisation specification has",
-                "remove it, or `guest.spec`",
-            )
+            message = "RDMA needs more of an adapter's settings than a customisation specification has"
+            yield layers.fault(("nics", index, "rdma"), message, "remove it, or `guest.spec`")
 
 
 def _check_login(entry: GuestEntry, layers: Layers) -> Iterator[DocumentFault]:
@@ -169,19 +151,13 @@ def _check_login(entry: GuestEntry, layers: Layers) -> Iterator[DocumentFault]:
         return
     has_key, has_password = (key in login.model_fields_set for key in ("key", "password"))
     if login.user and not (has_key or has_password):
-        yield layers.fault(
-            loc,
-            f"the login of {login.user!r} has neither a `password` nor a `key`",
-            "as in password: {secret: guest}",
-        )
+        message = f"the login of {login.user!r} has neither a `password` nor a `key`"
+        yield layers.fault(loc, message, "as in password: {secret: guest}")
     if not login.user and (has_key or has_password):
         yield layers.fault(loc, "this login has no `user`", "name the account that it is of")
     if by == "guest-operations" and not has_password:
-        yield layers.fault(
-            loc,
-            "guest operations take a password, and this login has none",
-            "add password: {secret: NAME}, or write by: ssh",
-        )
+        message = "guest operations take a password, and this login has none"
+        yield layers.fault(loc, message, "add password: {secret: NAME}, or write by: ssh")
     if by == "ssh" and not login.user and not (has_key or has_password):
         yield layers.fault(loc, "`by: ssh` needs the `user` of an account that exists", "as in user: ubuntu")
 
@@ -190,24 +166,17 @@ def _check_users(entry: GuestEntry, layers: Layers) -> Iterator[DocumentFault]:
     names = [user.name for user in entry.users]
     for index, name in enumerate(names):
         if name == MACHINE_USER:
-            yield layers.fault(
-                ("guest", "users", index),
-                f"the account {MACHINE_USER!r} is this tool's own",
-                "choose another name",
-            )
+            message = f"the account {MACHINE_USER!r} is this tool's own"
+            yield layers.fault(("guest", "users", index), message, "choose another name")
         if name in names[:index]:
-            yield layers.fault(
-                ("guest", "users", index), f"the account {name!r} stands here twice", "keep one"
-            )
+            message = f"the account {name!r} stands here twice"
+            yield layers.fault(("guest", "users", index), message, "keep one")
 
 
 def _check_packages(entry: GuestEntry, layers: Layers) -> Iterator[DocumentFault]:
     if isinstance(entry.driver, PackageEntry) and not entry.driver.package:
-        yield layers.fault(
-            ("guest", "driver"),
-            "this says nothing of where the driver is",
-            "give `package`, or write driver: template",
-        )
+        message = "this says nothing of where the driver is"
+        yield layers.fault(("guest", "driver"), message, "give `package`, or write driver: template")
     elif isinstance(entry.driver, PackageEntry):
         yield from _check_kind(("guest", "driver"), entry.driver, DRIVER_PACKAGES, "the driver", layers)
     if entry.cuda is not None:
@@ -215,18 +184,14 @@ def _check_packages(entry: GuestEntry, layers: Layers) -> Iterator[DocumentFault
     if not isinstance(entry.ofed, OfedEntry):
         return
     if entry.ofed.package and entry.ofed.stack == "inbox":
-        yield layers.fault(
-            ("guest", "ofed", "package"),
-            "`package` brings MLNX_OFED or DOCA-OFED, and this is the distribution's own stack",
-            "write stack: mlnx or doca, or remove it",
-        )
+        message = "`package` brings MLNX_OFED or DOCA-OFED, and this is the distribution's own stack"
+        yield layers.fault(("guest", "ofed", "package"), message, "write stack: mlnx or doca, or remove it")
     elif entry.ofed.package:
         kinds, what = OFED_PACKAGES[entry.ofed.stack], f"the stack {entry.ofed.stack}"
         yield from _check_kind(("guest", "ofed", "package"), entry.ofed, kinds, what, layers)
     if entry.ofed.sha256 and not entry.ofed.package:
-        yield layers.fault(
-            ("guest", "ofed", "sha256"), "`sha256` is of a `package`, and there is none", "remove it"
-        )
+        message = "`sha256` is of a `package`, and there is none"
+        yield layers.fault(("guest", "ofed", "sha256"), message, "remove it")
 
 
 def _check_cuda(entry: CudaEntry, layers: Layers) -> Iterator[DocumentFault]:
@@ -234,13 +199,11 @@ def _check_cuda(entry: CudaEntry, layers: Layers) -> Iterator[DocumentFault]:
     if entry.package:
         yield from _check_kind((*loc, "package"), entry, CUDA_PACKAGES, "the CUDA Toolkit", layers)
     elif entry.sha256:
-        yield layers.fault((*loc, "sha256"), "`sha256` is of a `package`, and there is none", "remove it")
+        message = "`sha256` is of a `package`, and there is none"
+        yield layers.fault((*loc, "sha256"), message, "remove it")
     if entry.package and entry.repository:
-        yield layers.fault(
-            (*loc, "repository"),
-            "the toolkit comes from a `package` or from a `repository`, not from both",
-            "remove one of them",
-        )
+        message = "the toolkit comes from a `package` or from a `repository`, not from both"
+        yield layers.fault((*loc, "repository"), message, "remove one of them")
 
 
 def _check_kind(
@@ -248,11 +211,8 @@ def _check_kind(
 ) -> Iterator[DocumentFault]:
     """Yield a fault where a package is none that its installer takes."""
     if package_kind(entry.package or "") not in kinds:
-        yield layers.fault(
-            loc,
-            f"{entry.package!r} is no package of {what}",
-            f"name a file that ends in {' or '.join(kinds)}",
-        )
+        message = f"{entry.package!r} is no package of {what}"
+        yield layers.fault(loc, message, f"name a file that ends in {' or '.join(kinds)}")
 
 
 def _secrets(entry: GuestEntry) -> Iterator[tuple[Loc, str]]:

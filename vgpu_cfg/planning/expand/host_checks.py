@@ -69,18 +69,12 @@ def _check_vmknic(
 ) -> Iterator[DocumentFault]:
     loc: Loc = ("vmknics", index)
     if any(other.network == vmknic.network for other in entry.vmknics[:index]):
-        yield part.fault(
-            (*loc, "network"),
-            f"the network {vmknic.network!r} has a VMkernel NIC in this entry already",
-            "remove one",
-        )
+        message = f"the network {vmknic.network!r} has a VMkernel NIC in this entry already"
+        yield part.fault((*loc, "network"), message, "remove one")
     cabling = context.networks.get(vmknic.network)
     if cabling is not None and cabling.is_physical:
-        yield part.fault(
-            (*loc, "network"),
-            f"{vmknic.network!r} is cabling alone (`physical`), and a VMkernel NIC needs a portgroup",
-            "choose another network",
-        )
+        message = f"{vmknic.network!r} is cabling alone (`physical`), and a VMkernel NIC needs a portgroup"
+        yield part.fault((*loc, "network"), message, "choose another network")
     is_shared = len(names) != 1 or not _is_plain(names)
     if vmknic.address and vmknic.address != "dhcp":
         if is_shared:
@@ -96,11 +90,10 @@ def _check_vmknic(
         yield from _claimed(host, address, place, vmknic.network, part, context)
     network = context.networks.get(vmknic.network)
     if network is not None and network.mtu and vmknic.mtu and vmknic.mtu > network.mtu:
-        yield part.fault(
-            (*loc, "mtu"),
-            f"an mtu of {vmknic.mtu} is more than the {network.mtu} of {network.name!r} under `networks`",
-            f"write at most {network.mtu}",
+        message = (
+            f"an mtu of {vmknic.mtu} is more than the {network.mtu} of {network.name!r} under `networks`"
         )
+        yield part.fault((*loc, "mtu"), message, f"write at most {network.mtu}")
 
 
 def _claimed(
@@ -118,11 +111,8 @@ def _check_pvrdma(entry: HostEntry, part: Part) -> Iterator[DocumentFault]:
     if isinstance(entry.pvrdma, PvrdmaEntry):
         named = [key for key in ("vmknic", "network") if getattr(entry.pvrdma, key)]
         if len(named) != 1:
-            yield part.fault(
-                ("pvrdma",),
-                "`pvrdma` needs a `vmknic` or a `network`, and not both",
-                "as in {network: rdma-vmk}",
-            )
+            message = "`pvrdma` needs a `vmknic` or a `network`, and not both"
+            yield part.fault(("pvrdma",), message, "as in {network: rdma-vmk}")
     elif entry.pvrdma:
         hint = "as in {network: rdma-vmk}, or false for none"
         yield part.fault(("pvrdma",), "`pvrdma` must say which VMkernel NIC", hint)
@@ -132,11 +122,8 @@ def _check_packages(
     key: str, they_are: str, packages: DriverEntry | FirmwareToolsEntry, part: Part
 ) -> Iterator[DocumentFault]:
     if packages.depot and packages.by != "esxcli":
-        yield part.fault(
-            (key, "depot"),
-            f"`depot` is what esxcli installs from, and {they_are} installed by {packages.by}",
-            "write by: esxcli, or remove `depot`",
-        )
+        message = f"`depot` is what esxcli installs from, and {they_are} installed by {packages.by}"
+        yield part.fault((key, "depot"), message, "write by: esxcli, or remove `depot`")
     if packages.by == "esxcli" and not packages.depot:
         hint = f"as in depot: /vmfs/volumes/ds1/{'driver' if key == 'driver' else 'mft'}.zip"
         yield part.fault((key, "by"), "`by: esxcli` needs a `depot`", hint)
@@ -155,33 +142,21 @@ def _check_disruption(
     loc: Loc = ("disruption",)
     if disruption.allow and Disruption.MAINTENANCE not in disruption.allow:
         what = part.data["disruption"]["allow"][0]
-        yield part.fault(
-            (*loc, "allow", 0),
-            f"`{what}` is allowed, and maintenance mode, which comes before it, is not",
-            f"write [maintenance, {what}]",
-        )
+        message = f"`{what}` is allowed, and maintenance mode, which comes before it, is not"
+        yield part.fault((*loc, "allow", 0), message, f"write [maintenance, {what}]")
     if disruption.canary and _is_plain(names) and disruption.canary > len(names):
-        yield part.fault(
-            (*loc, "canary"),
-            f"{disruption.canary} hosts cannot go first: `names` has {len(names)}",
-            f"at most {len(names)}",
-        )
+        message = f"{disruption.canary} hosts cannot go first: `names` has {len(names)}"
+        yield part.fault((*loc, "canary"), message, f"at most {len(names)}")
 
 
 def _check_cluster_options(entry: HostEntry, part: Part) -> Iterator[DocumentFault]:
     options = entry.cluster_options
     if "cluster_options" in entry.model_fields_set and not entry.cluster:
-        yield part.fault(
-            ("cluster_options",),
-            "`cluster_options` hold for a whole cluster, and this entry names none",
-            "add `cluster`",
-        )
+        message = "`cluster_options` hold for a whole cluster, and this entry names none"
+        yield part.fault(("cluster_options",), message, "add `cluster`")
     if "evacuate_vgpu" in options.model_fields_set and _EVACUATION in options.drs:
-        yield part.fault(
-            ("cluster_options", "drs", _EVACUATION),
-            f"`evacuate_vgpu` and {_EVACUATION} are one option of DRS",
-            "remove one of them",
-        )
+        message = f"`evacuate_vgpu` and {_EVACUATION} are one option of DRS"
+        yield part.fault(("cluster_options", "drs", _EVACUATION), message, "remove one of them")
 
 
 def _secrets(entry: HostEntry) -> Iterator[tuple[Loc, str]]:

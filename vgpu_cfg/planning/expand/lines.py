@@ -147,13 +147,8 @@ def _members(line: Part, out: Expansion) -> tuple[Member, ...]:
         other = out.places.setdefault(member.name.casefold(), line)
         if other is not line:
             where = ":".join(other.origin.split(":")[-2:-1])
-            out.faults.append(
-                line.fault(
-                    ("name",),
-                    f"the VM name {member.name!r} is taken already, on line {where}",
-                    "every VM of a plan has a name of its own",
-                )
-            )
+            message = f"the VM name {member.name!r} is taken already, on line {where}"
+            out.faults.append(line.fault(("name",), message, "every VM of a plan has a name of its own"))
             break
     return members
 

@@ -37,9 +37,8 @@ def expand_moved(part: Part | None, vms: Collection[str]) -> MovedExpansion:
         item = part.child(index)
         for before, after in _pairs(item, out):
             if before in steps:
-                out.faults.append(
-                    item.fault(("from",), f"{before!r} is moved twice", "keep one of the items")
-                )
+                message = f"{before!r} is moved twice"
+                out.faults.append(item.fault(("from",), message, "keep one of the items"))
                 continue
             steps[before], places[before] = after, item
     if not out.faults:
@@ -66,13 +65,8 @@ def _pairs(item: Part, out: MovedExpansion) -> Iterator[tuple[str, str]]:
             return
     before, after = names
     if len(before) != len(after):
-        out.faults.append(
-            item.fault(
-                ("to",),
-                f"{entry.from_!r} counts {len(before)}, {entry.to!r} {len(after)}",
-                "ranges of one item run together: make them equal",
-            )
-        )
+        message = f"{entry.from_!r} counts {len(before)}, {entry.to!r} {len(after)}"
+        out.faults.append(item.fault(("to",), message, "ranges of one item run together: make them equal"))
         return
     yield from zip(before, after, strict=True)
 

@@ -110,11 +110,8 @@ def _misplaced(entry: NetworkEntry, part: Part) -> Iterator[DocumentFault]:
                 yield part.fault((key,), f"{address} is an address of the subnet itself", hint)
                 break
     if entry.gateway and in_pool(ipaddress.IPv4Address(entry.gateway), entry.pool):
-        yield part.fault(
-            ("pool",),
-            f"the gateway {entry.gateway} is in the pool, and would be given to a VM",
-            "leave it out of the pool",
-        )
+        message = f"the gateway {entry.gateway} is in the pool, and would be given to a VM"
+        yield part.fault(("pool",), message, "leave it out of the pool")
 
 
 def _escaped(entry: NetworkEntry, part: Part) -> Iterator[DocumentFault]:
@@ -124,11 +121,8 @@ def _escaped(entry: NetworkEntry, part: Part) -> Iterator[DocumentFault]:
         named.append((("switch", "name"), entry.switch.name))
     for loc, name in named:
         for sign in sorted(_ESCAPED.intersection(name)):
-            yield part.fault(
-                loc,
-                f"the name {name!r} has a {sign!r}, which vCenter writes another way",
-                "choose a name without / \\ and %",
-            )
+            message = f"the name {name!r} has a {sign!r}, which vCenter writes another way"
+            yield part.fault(loc, message, "choose a name without / \\ and %")
 
 
 def _network(entry: NetworkEntry, member: Member, origin: str) -> DesiredNetwork:
@@ -155,20 +149,14 @@ def _clashes(
         yield part.fault((), f"the network {network.name!r} is listed twice", "remove one")
     for other in others:
         if network.pool and other.pool and _overlap(network.pool, other.pool):
-            yield part.fault(
-                ("pool",),
-                f"the pool of {network.name!r} has addresses of the pool of {other.name!r}",
-                "give each network addresses of its own",
-            )
+            message = f"the pool of {network.name!r} has addresses of the pool of {other.name!r}"
+            yield part.fault(("pool",), message, "give each network addresses of its own")
             return
     for other in others:
         is_same_switch = network.switch is not None and network.switch == other.switch
         if is_same_switch and network.mtu and other.mtu and network.mtu != other.mtu:
-            yield part.fault(
-                ("mtu",),
-                f"the switch {network.switch!r} has an mtu of {other.mtu} by {other.name!r}",
-                f"write {other.mtu}: a switch has one MTU",
-            )
+            message = f"the switch {network.switch!r} has an mtu of {other.mtu} by {other.name!r}"
+            yield part.fault(("mtu",), message, f"write {other.mtu}: a switch has one MTU")
             return
 
 

@@ -35,19 +35,13 @@ class Team:
 def check_training(entry: TrainingEntry, part: Part, context: VmContext) -> Iterator[DocumentFault]:
     """Yield what is wrong in `training` whatever the VMs are."""
     if entry.archive_sha256 and not entry.archive:
-        yield part.fault(
-            ("archive_sha256",),
-            "`archive_sha256` is of an `archive`, and there is none",
-            "add `archive`, or remove it",
-        )
+        message = "`archive_sha256` is of an `archive`, and there is none"
+        yield part.fault(("archive_sha256",), message, "add `archive`, or remove it")
     if not entry.image:
         for key in ("archive", "mounts", "registry"):
             if getattr(entry, key):
-                yield part.fault(
-                    (key,),
-                    f"`{key}` is of the training's image, and there is none",
-                    "add `image`, or remove it",
-                )
+                message = f"`{key}` is of the training's image, and there is none"
+                yield part.fault((key,), message, "add `image`, or remove it")
     if entry.registry is not None:
         yield from _check_registry(entry.registry, entry.image or "", part)
     yield from _check_environment(entry, part)
@@ -60,11 +54,8 @@ def check_training(entry: TrainingEntry, part: Part, context: VmContext) -> Iter
             hint = "as in traffic: {link: 10Gbps, control: 200Mbps}"
             yield part.fault(("traffic",), "`traffic` needs both `link` and `control`", hint)
         elif control >= link:
-            yield part.fault(
-                ("traffic", "control"),
-                f"`control` of {control} Mbps leaves nothing of the link's {link} Mbps",
-                "write less",
-            )
+            message = f"`control` of {control} Mbps leaves nothing of the link's {link} Mbps"
+            yield part.fault(("traffic", "control"), message, "write less")
 
 
 def _check_environment(entry: TrainingEntry, part: Part) -> Iterator[DocumentFault]:
@@ -72,11 +63,8 @@ def _check_environment(entry: TrainingEntry, part: Part) -> Iterator[DocumentFau
         if fault := fault_of_variable(name, value):
             yield part.fault(("environment", name), *fault)
     if entry.port == (meeting := meeting_port(entry)):
-        yield part.fault(
-            ("port",),
-            f"port {meeting} is where the first process waits for the others (MASTER_PORT)",
-            "write another: containers share the guest's network",
-        )
+        message = f"port {meeting} is where the first process waits for the others (MASTER_PORT)"
+        yield part.fault(("port",), message, "write another: containers share the guest's network")
 
 
 def _check_registry(registry: RegistryEntry, image: str, part: Part) -> Iterator[DocumentFault]:
@@ -110,11 +98,8 @@ def check_team(entry: TrainingEntry, team: Team, part: Part, context: VmContext)
     if not entry.slots:
         for vm in team.workers:
             if not vm.gpus:
-                yield part.fault(
-                    ("workers",),
-                    f"the worker {vm.name!r} has no `gpus`, and so no process would run on it",
-                    "leave it out of `workers`, or write `slots`",
-                )
+                message = f"the worker {vm.name!r} has no `gpus`, and so no process would run on it"
+                yield part.fault(("workers",), message, "leave it out of `workers`, or write `slots`")
                 break
     else:
         yield from _check_slots(entry.slots, team, part)
@@ -124,11 +109,8 @@ def check_team(entry: TrainingEntry, team: Team, part: Part, context: VmContext)
     if entry.elastic:
         least, _ = parse_elastic(entry.elastic)
         if least > len(team.workers):
-            yield part.fault(
-                ("elastic",),
-                f"an elastic training of at least {least} workers never starts with {len(team.workers)}",
-                "add workers, or write less",
-            )
+            message = f"an elastic training of at least {least} workers never starts with {len(team.workers)}"
+            yield part.fault(("elastic",), message, "add workers, or write less")
     if entry.rdma_network:
         yield from _check_rdma(entry.rdma_network, team, part, context)
 
@@ -137,11 +119,8 @@ def _check_slots(slots: int, team: Team, part: Part) -> Iterator[DocumentFault]:
     for vm in team.workers:
         if 0 < len(vm.gpus) < slots:
             gpus = f"{len(vm.gpus)} GPU{'s' * (len(vm.gpus) > 1)}"
-            yield part.fault(
-                ("slots",),
-                f"{slots} processes would share the {gpus} of {vm.name!r}, and NCCL takes one on each",
-                "remove it: one process runs on each GPU",
-            )
+            message = f"{slots} processes would share the {gpus} of {vm.name!r}, and NCCL takes one on each"
+            yield part.fault(("slots",), message, "remove it: one process runs on each GPU")
             return
 
 
@@ -159,26 +138,17 @@ def _check_runtimes(entry: TrainingEntry, team: Team, part: Part) -> Iterator[Do
     runtimes = {vm.name: vm.guest.runtime for vm in team.members if vm.guest is not None}
     without = [name for name, runtime in runtimes.items() if runtime is None]
     if without and entry.image:
-        yield part.fault(
-            ("image",),
-            f"training runs in an image, and the guest of {without[0]!r} has `containers: leave`",
-            "write docker, containerd or apptainer there",
-        )
+        message = f"training runs in an image, and the guest of {without[0]!r} has `containers: leave`"
+        yield part.fault(("image",), message, "write docker, containerd or apptainer there")
     several = sorted({str(runtime) for runtime in runtimes.values() if runtime is not None})
     if len(several) > 1:
-        yield part.fault(
-            ("workers",),
-            f"the VMs that train have different container runtimes: {', '.join(several)}",
-            "give all of them the same `containers`",
-        )
+        message = f"the VMs that train have different container runtimes: {', '.join(several)}"
+        yield part.fault(("workers",), message, "give all of them the same `containers`")
     if entry.monitoring is not None:
         unable = [name for name, runtime in runtimes.items() if runtime in (None, "apptainer")]
         if unable:
-            yield part.fault(
-                ("monitoring",),
-                f"monitoring needs docker or containerd, and {unable[0]!r} has neither",
-                "change its `containers`, or remove it",
-            )
+            message = f"monitoring needs docker or containerd, and {unable[0]!r} has neither"
+            yield part.fault(("monitoring",), message, "change its `containers`, or remove it")
 
 
 def _check_ports(entry: TrainingEntry, team: Team, part: Part) -> Iterator[DocumentFault]:
@@ -200,19 +170,14 @@ def _check_rdma(name: str, team: Team, part: Part, context: VmContext) -> Iterat
         if not nics:
             others = [nic.network for nic in vm.nics if nic.network]
             hint = did_you_mean(name, {*others, *(context.networks or {})}) or "add the NIC, or fix the name"
-            yield part.fault(("rdma_network",), f"the worker {vm.name!r} has no NIC on {name!r}", hint)
+            message = f"the worker {vm.name!r} has no NIC on {name!r}"
+            yield part.fault(("rdma_network",), message, hint)
             return
         if not any(nic.rdma for nic in nics):
-            yield part.fault(
-                ("rdma_network",),
-                f"the NIC of {vm.name!r} on {name!r} has no `rdma`",
-                "write rdma: gpudirect (or host) on the NIC",
-            )
+            message = f"the NIC of {vm.name!r} on {name!r} has no `rdma`"
+            yield part.fault(("rdma_network",), message, "write rdma: gpudirect (or host) on the NIC")
             return
         if not any(nic.rdma and nic.ip for nic in nics):
-            yield part.fault(
-                ("rdma_network",),
-                f"the NIC of {vm.name!r} on {name!r} has no `ip`, and RoCE needs an address",
-                "write ip: pool on the NIC, dhcp, or an address",
-            )
+            message = f"the NIC of {vm.name!r} on {name!r} has no `ip`, and RoCE needs an address"
+            yield part.fault(("rdma_network",), message, "write ip: pool on the NIC, dhcp, or an address")
             return

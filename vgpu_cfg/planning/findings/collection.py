@@ -126,19 +126,11 @@ class Findings:
         subject = Subject(kind="plan", name=plan)
         known = code_of(code)
         if known is None:
-            self.add(
-                Code.CHECK_NOT_RELAXABLE,
-                subject,
-                f"`checks` names {code}, which is no code of a finding",
-                "docs/reference/checks lists the codes",
-            )
+            message = f"`checks` names {code}, which is no code of a finding"
+            self.add(Code.CHECK_NOT_RELAXABLE, subject, message, "docs/reference/checks lists the codes")
         elif _WEIGHT[severity] > _WEIGHT[known.severity] and not known.is_relaxable:
-            self.add(
-                Code.CHECK_NOT_RELAXABLE,
-                subject,
-                f"{code} ({known.summary}) cannot be made a {severity}: {_why_not(known)}",
-                f"remove {code} from `checks`",
-            )
+            message = f"{code} ({known.summary}) cannot be made a {severity}: {_why_not(known)}"
+            self.add(Code.CHECK_NOT_RELAXABLE, subject, message, f"remove {code} from `checks`")
 
 
 def _why_not(code: Code) -> str:

@@ -46,29 +46,22 @@ def check_cuda(resolved: ResolvedVm, update: GuestUpdate, findings: Findings) ->
     branch, who = _branch_of(driver)
     least, own = LEAST_OF_MAJOR.get(int(version.partition(".")[0])), OWN_DRIVER.get(version)
     if branch is not None and least is not None and branch < least:
-        findings.refuse_vm(
-            Code.CUDA_DRIVER_OLD,
-            vm,
-            f"CUDA {version} needs a driver of branch {least} or newer, and {who} is {branch}",
-            "name an older release of the toolkit in `guest.cuda`, or a newer driver in `guest.driver`",
-        )
+        message = f"CUDA {version} needs a driver of branch {least} or newer, and {who} is {branch}"
+        remedy = "name an older release of the toolkit in `guest.cuda`, or a newer driver in `guest.driver`"
+        findings.refuse_vm(Code.CUDA_DRIVER_OLD, vm, message, remedy)
     elif own is None:
-        findings.add_vm(
-            Code.CUDA_DRIVER_UNPROVEN,
-            vm,
-            f"nobody has said which driver CUDA {version} needs: the release is not known here",
-            f"look whether there is a package cuda-toolkit-{version.replace('.', '-')}, and what it needs",
+        message = f"nobody has said which driver CUDA {version} needs: the release is not known here"
+        remedy = (
+            f"look whether there is a package cuda-toolkit-{version.replace('.', '-')}, and what it needs"
         )
+        findings.add_vm(Code.CUDA_DRIVER_UNPROVEN, vm, message, remedy)
     elif branch is not None and branch < own:
-        findings.add_vm(
-            Code.CUDA_DRIVER_UNPROVEN,
-            vm,
-            (
-                f"CUDA {version} came with driver {own}, and {who} is {branch}: what is compiled for the GPU "
-                "runs, PTX of this release does not"
-            ),
-            f"compile for the GPU's own architecture, or take a release up to {_newest(branch)}",
+        message = (
+            f"CUDA {version} came with driver {own}, and {who} is {branch}: what is compiled for the GPU "
+            "runs, PTX of this release does not"
         )
+        remedy = f"compile for the GPU's own architecture, or take a release up to {_newest(branch)}"
+        findings.add_vm(Code.CUDA_DRIVER_UNPROVEN, vm, message, remedy)
 
 
 def release_before(version: str) -> str:

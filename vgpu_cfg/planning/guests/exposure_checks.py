@@ -25,38 +25,30 @@ def check_exposure(
     if not (update.is_new and update.will_run and spec.by == "cloud-init"):
         return
     if private and spec.is_exposed:
-        findings.add_vm(
-            Code.GUEST_SECRETS_EXPOSED,
-            vm,
-            (
-                f"`secrets: exposed`: its clone carries the secrets of {listed(private)}; whoever may read "
-                "the VM's configuration, or events, can read them there"
-            ),
-            (
-                "leave it out where ssh or guest operations reach the guest; else change these secrets "
-                "afterwards"
-            ),
+        message = (
+            f"`secrets: exposed`: its clone carries the secrets of {listed(private)}; whoever may read the "
+            "VM's configuration, or events, can read them there"
         )
+        remedy = (
+            "leave it out where ssh or guest operations reach the guest; else change these secrets afterwards"
+        )
+        findings.add_vm(Code.GUEST_SECRETS_EXPOSED, vm, message, remedy)
     elif private and not _has_way_in(resolved, spec):
-        findings.refuse_vm(
-            Code.GUEST_SECRETS_NO_WAY,
-            vm,
-            (
-                f"nothing can bring it the secrets of {listed(private)}: it has no NIC for ssh, and no login "
-                "with a password for guest operations"
-            ),
-            "give it a NIC; or write guest: {login: {user: …, password: {secret: …}}}, or {secrets: exposed}",
+        message = (
+            f"nothing can bring it the secrets of {listed(private)}: it has no NIC for ssh, and no login "
+            "with a password for guest operations"
         )
+        remedy = (
+            "give it a NIC; or write guest: {login: {user: …, password: {secret: …}}}, or {secrets: exposed}"
+        )
+        findings.refuse_vm(Code.GUEST_SECRETS_NO_WAY, vm, message, remedy)
     if spec.user_data:
-        findings.add_vm(
-            Code.USER_DATA_READABLE,
-            vm,
-            (
-                "its own `user_data` can be read in the VM's configuration until the guest has read it, and "
-                "maybe in events"
-            ),
-            "keep secrets out of it",
+        message = (
+            "its own `user_data` can be read in the VM's configuration until the guest has read it, and "
+            "maybe in events"
         )
+        remedy = "keep secrets out of it"
+        findings.add_vm(Code.USER_DATA_READABLE, vm, message, remedy)
 
 
 def _check_left(resolved: ResolvedVm, private: str, findings: Findings) -> None:
@@ -65,12 +57,9 @@ def _check_left(resolved: ResolvedVm, private: str, findings: Findings) -> None:
     settings = existing.detail.extra_config if existing is not None and existing.detail is not None else {}
     if existing is None or existing.is_on or settings.get(USERDATA_KEY, "") in ("", REDACTED):
         return
-    findings.add_vm(
-        Code.GUEST_SECRETS_EXPOSED,
-        resolved.desired,
-        f"it is off, and its configuration still holds the secrets of {private}, readable in vCenter",
-        "apply: its first boot removes them; or destroy it; then change these secrets",
-    )
+    message = f"it is off, and its configuration still holds the secrets of {private}, readable in vCenter"
+    remedy = "apply: its first boot removes them; or destroy it; then change these secrets"
+    findings.add_vm(Code.GUEST_SECRETS_EXPOSED, resolved.desired, message, remedy)
 
 
 def _check_mesh(
@@ -82,15 +71,12 @@ def _check_mesh(
         peer.vm for peer in (mesh.peers if mesh else ()) if peer.vm in specs and not specs[peer.vm].is_exposed
     ]
     if others:
-        findings.refuse_vm(
-            Code.GUEST_SECRETS_MIXED,
-            resolved.desired,
-            (
-                f"`secrets: exposed`, and it trains with {listed(others)}, whose host keys are not known at "
-                "its first boot"
-            ),
-            "write `secrets: exposed` for all that train together, or for none",
+        message = (
+            f"`secrets: exposed`, and it trains with {listed(others)}, whose host keys are not known at its "
+            "first boot"
         )
+        remedy = "write `secrets: exposed` for all that train together, or for none"
+        findings.refuse_vm(Code.GUEST_SECRETS_MIXED, resolved.desired, message, remedy)
 
 
 def _has_way_in(resolved: ResolvedVm, spec: GuestSpec) -> bool:

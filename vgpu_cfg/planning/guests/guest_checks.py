@@ -34,21 +34,15 @@ def check_system(resolved: ResolvedVm, findings: Findings) -> bool:
     """Whether a guest can be staged at all: there is a system in it, and it is a Linux."""
     vm = resolved.desired
     if isinstance(vm.source, ScratchSource) and resolved.existing is None:
-        findings.refuse_vm(
-            Code.GUEST_NO_SYSTEM,
-            vm,
-            "it is made empty, so that there is no system to stage anything in",
-            "clone a template; or remove `guest`, and `ip` and `rdma` of its NICs, until it is installed",
-        )
+        message = "it is made empty, so that there is no system to stage anything in"
+        remedy = "clone a template; or remove `guest`, and `ip` and `rdma` of its NICs, until it is installed"
+        findings.refuse_vm(Code.GUEST_NO_SYSTEM, vm, message, remedy)
         return False
     guest_id = resolved.base.guest_id
     if is_linux(guest_id) is False:
-        findings.refuse_vm(
-            Code.GUEST_NOT_LINUX,
-            vm,
-            f"its system is {guest_id}, and guests are staged in Linux only",
-            "clone a Linux template; or remove `guest`, and `ip` and `rdma` of its NICs",
-        )
+        message = f"its system is {guest_id}, and guests are staged in Linux only"
+        remedy = "clone a Linux template; or remove `guest`, and `ip` and `rdma` of its NICs"
+        findings.refuse_vm(Code.GUEST_NOT_LINUX, vm, message, remedy)
         return False
     return True
 
@@ -59,26 +53,22 @@ def check_way_in(resolved: ResolvedVm, update: GuestUpdate, findings: Findings) 
     if spec.by != "cloud-init" or login.user:
         return True
     if update.is_new and update.will_run:
-        findings.add_vm(
-            Code.ONLY_CLOUD_INIT,
-            vm,
-            (
-                "cloud-init is the only way into it: where the template has none, the run waits "
-                f"{spec.wait_seconds // 60} min for a report and then gives up"
-            ),
-            "see that the template has cloud-init, or write `guest.login` to have another way",
+        message = (
+            "cloud-init is the only way into it: where the template has none, the run waits "
+            f"{spec.wait_seconds // 60} min for a report and then gives up"
         )
+        remedy = "see that the template has cloud-init, or write `guest.login` to have another way"
+        findings.add_vm(Code.ONLY_CLOUD_INIT, vm, message, remedy)
     elif update.will_run and not update.known.is_marked and (update.is_silent or not update.known.is_seeded):
         minutes = update.spec.wait_seconds // 60
-        findings.refuse_vm(
-            Code.GUEST_NO_WAY_IN,
-            vm,
+        message = (
             f"cloud-init was silent for {minutes} min from its first boot on, and no other way in is named"
             if update.known.is_seeded
             else "it was made without `guest`: cloud-init has had its first boot, and no other way in is "
-            "named",
-            "write guest: {login: {user: …, key: {secret: …}}}, or recreate the VM",
+            "named"
         )
+        remedy = "write guest: {login: {user: …, key: {secret: …}}}, or recreate the VM"
+        findings.refuse_vm(Code.GUEST_NO_WAY_IN, vm, message, remedy)
         return False
     return True
 
@@ -90,12 +80,9 @@ def check_guest(resolved: ResolvedVm, update: GuestUpdate, host_branch: str, fin
     vm = resolved.desired
     has_vgpu = any(gpu.kind == "vgpu" for gpu in resolved.gpus)
     if has_vgpu and update.spec.get(DriverModule) is not None and update.spec.get(LicenceModule) is None:
-        findings.add_vm(
-            Code.GUEST_LICENCE_ABSENT,
-            vm,
-            "no licence is named for its vGPUs: 20 minutes after the start they compute at idle speed",
-            "write guest: {licence: {secret: …}}, unless the template has a token",
-        )
+        message = "no licence is named for its vGPUs: 20 minutes after the start they compute at idle speed"
+        remedy = "write guest: {licence: {secret: …}}, unless the template has a token"
+        findings.add_vm(Code.GUEST_LICENCE_ABSENT, vm, message, remedy)
     _check_disk(resolved, update, findings)
     if update.spec.user_data and update.is_new:
         _check_user_data(resolved, update, findings)
@@ -110,12 +97,10 @@ def check_secrets(
     if not unseen:
         return
     words = sorted(f"`{name}`" for name in unseen)
-    findings.add_vm(
-        Code.GUEST_NOT_COMPARED,
-        resolved.desired,
-        f"not compared with what was staged, since they could not be read here: {listed(words, shown=6)}",
-        "plan where its secrets can be read",
+    message = (
+        f"not compared with what was staged, since they could not be read here: {listed(words, shown=6)}"
     )
+    findings.add_vm(Code.GUEST_NOT_COMPARED, resolved.desired, message, "plan where its secrets can be read")
 
 
 def check_expired(
@@ -123,12 +108,8 @@ def check_expired(
 ) -> None:
     """Refuse to bring a token that has expired: what rests on it would fail once all else is done."""
     for name in dict.fromkeys(name for module in brought for name in module.secrets if name in expired):
-        findings.add_vm(
-            Code.BROUGHT_EXPIRED,
-            vm,
-            f"the token in the secret `{name}` has expired on {expired[name]:%Y-%m-%d}",
-            "put a new token there",
-        )
+        message = f"the token in the secret `{name}` has expired on {expired[name]:%Y-%m-%d}"
+        findings.add_vm(Code.BROUGHT_EXPIRED, vm, message, "put a new token there")
 
 
 def check_pinned(
@@ -160,38 +141,28 @@ def _check_driver(resolved: ResolvedVm, update: GuestUpdate, host_branch: str, f
     branch = branch_of_package(module.package)
     host = resolved.host.name if resolved.host is not None else "its host"
     if branch and not is_unknown(branch) and is_unproven(host_branch, branch):
-        findings.add_vm(
-            Code.GUEST_DRIVER_UNPROVEN,
-            resolved.desired,
-            (
-                f"the guest's driver is of branch {branch}, and it is not proven that {host} with "
-                f"{host_branch} takes it: if not, the vGPU does not load"
-            ),
-            f"name a package of branch {host_branch} in `guest.driver`, or try it with one VM",
+        message = (
+            f"the guest's driver is of branch {branch}, and it is not proven that {host} with {host_branch} "
+            "takes it: if not, the vGPU does not load"
         )
+        remedy = f"name a package of branch {host_branch} in `guest.driver`, or try it with one VM"
+        findings.add_vm(Code.GUEST_DRIVER_UNPROVEN, resolved.desired, message, remedy)
     if branch and host_branch and is_unknown(branch) and branch != host_branch:
-        findings.add_vm(
-            Code.GUEST_DRIVER_UNKNOWN,
-            resolved.desired,
-            (
-                f"the guest's driver is of branch {branch}, which no document that was read names as one of "
-                f"vGPU software ({load_driver_branches().rule}): whether {host} with {host_branch} takes it "
-                "is unknown"
-            ),
-            f"read the release notes of the host's release, or name a package of branch {host_branch}",
+        message = (
+            f"the guest's driver is of branch {branch}, which no document that was read names as one of vGPU "
+            f"software ({load_driver_branches().rule}): whether {host} with {host_branch} takes it is unknown"
         )
+        remedy = f"read the release notes of the host's release, or name a package of branch {host_branch}"
+        findings.add_vm(Code.GUEST_DRIVER_UNKNOWN, resolved.desired, message, remedy)
         return
     if not branch or not module.branches or branch in module.branches:
         return
-    findings.add_vm(
-        Code.GUEST_DRIVER_BRANCH,
-        resolved.desired,
-        (
-            f"the guest's driver is of branch {branch}, and {host} with {host_branch} takes "
-            f"{' or '.join(module.branches)}: the vGPU would not load"
-        ),
-        f"name a package of branch {module.branches[0]} in `guest.driver`",
+    message = (
+        f"the guest's driver is of branch {branch}, and {host} with {host_branch} takes "
+        f"{' or '.join(module.branches)}: the vGPU would not load"
     )
+    remedy = f"name a package of branch {module.branches[0]} in `guest.driver`"
+    findings.add_vm(Code.GUEST_DRIVER_BRANCH, resolved.desired, message, remedy)
 
 
 def _check_disk(resolved: ResolvedVm, update: GuestUpdate, findings: Findings) -> None:
@@ -209,12 +180,9 @@ def _check_disk(resolved: ResolvedVm, update: GuestUpdate, findings: Findings) -
     grown = [disk.size_mib for disk in resolved.desired.disks if isinstance(disk, DesiredDiskGrowth)]
     size = max([first, *grown])
     if size < needed:
-        findings.add_vm(
-            Code.GUEST_DISK_SMALL,
-            resolved.desired,
-            f"its system disk has {gib(size)}, and {what} need some {gib(needed)}: {who} may not fit",
-            f"write disks: [{{grow: {gib(needed).replace(' ', '')}}}]",
-        )
+        message = f"its system disk has {gib(size)}, and {what} need some {gib(needed)}: {who} may not fit"
+        remedy = f"write disks: [{{grow: {gib(needed).replace(' ', '')}}}]"
+        findings.add_vm(Code.GUEST_DISK_SMALL, resolved.desired, message, remedy)
 
 
 def _check_user_data(resolved: ResolvedVm, update: GuestUpdate, findings: Findings) -> None:
@@ -231,12 +199,8 @@ def _check_user_data(resolved: ResolvedVm, update: GuestUpdate, findings: Findin
     clashes = sorted(key for key, value in ours.items() if key in theirs and theirs[key] != value)
     if clashes:
         keys = ", ".join(f"`{key}`" for key in clashes)
-        findings.refuse_vm(
-            Code.USER_DATA_CLASHES,
-            resolved.desired,
-            f"its `user_data` sets {keys} to something else than the plan does",
-            "remove it from the user data",
-        )
+        message = f"its `user_data` sets {keys} to something else than the plan does"
+        findings.refuse_vm(Code.USER_DATA_CLASHES, resolved.desired, message, "remove it from the user data")
 
 
 def _read(user_data: str) -> Mapping[str, object]:

@@ -66,19 +66,15 @@ def check_keys(
         message += "" if is_printed_by_command(desired) else ", and apply refuses"
         findings.add_vm(Code.KEYS_ABSENT, vm, message, remedy_absent(desired))
     elif held is Held.FOREIGN:
-        findings.add_vm(
-            Code.KEYS_FOREIGN,
-            vm,
-            "it was set up with other keys than the plan has here",
-            remedy_foreign(desired, is_former=keys.reaches(mark)),
-        )
+        message = "it was set up with other keys than the plan has here"
+        remedy = remedy_foreign(desired, is_former=keys.reaches(mark))
+        findings.add_vm(Code.KEYS_FOREIGN, vm, message, remedy)
     elif held is Held.FORMER and update.will_run and not (keys.reaches(mark) or update.spec.login.user):
-        findings.add_vm(
-            Code.KEYS_NOT_ROTATED,
-            vm,
-            "its keys cannot be replaced: the one by which this tool logs in to it is not kept any more",
-            f"put the seed that it has behind the new one in {keys_home(desired)}, or write `guest.login`",
+        message = "its keys cannot be replaced: the one by which this tool logs in to it is not kept any more"
+        remedy = (
+            f"put the seed that it has behind the new one in {keys_home(desired)}, or write `guest.login`"
         )
+        findings.add_vm(Code.KEYS_NOT_ROTATED, vm, message, remedy)
 
 
 def check_rotation(
@@ -95,19 +91,12 @@ def check_rotation(
     home = keys_home(desired)
     marks = marks_of(desired.identity, observed).values()
     if keys.former and keys.is_over(marks):
-        findings.add(
-            Code.STAYS_VALID,
-            subject,
-            f"every guest has the new keys, and those before them are still kept in {home}",
-            f"remove what stands behind the first in {home}",
-        )
+        message = f"every guest has the new keys, and those before them are still kept in {home}"
+        findings.add(Code.STAYS_VALID, subject, message, f"remove what stands behind the first in {home}")
     elif KEYS in rotate and not keys.former and all(keys_in(one) <= {keys.now} for one in marks):
-        findings.add(
-            Code.KEYS_NOT_ROTATED,
-            subject,
-            f"`--rotate keys`: every guest has the keys of {home} already",
-            "put a new seed there, before the old one (`openssl rand -hex 32`), and type the same again",
-        )
+        message = f"`--rotate keys`: every guest has the keys of {home} already"
+        remedy = "put a new seed there, before the old one (`openssl rand -hex 32`), and type the same again"
+        findings.add(Code.KEYS_NOT_ROTATED, subject, message, remedy)
 
 
 def check_replaced(
@@ -129,9 +118,5 @@ def check_replaced(
                 what, where = f"the password of {module.server}", module.server
             case _:
                 continue
-        findings.add_vm(
-            Code.STAYS_VALID,
-            resolved.desired,
-            f"{what} that it has now stays valid until it is revoked",
-            f"revoke the old one at {where}",
-        )
+        message = f"{what} that it has now stays valid until it is revoked"
+        findings.add_vm(Code.STAYS_VALID, resolved.desired, message, f"revoke the old one at {where}")

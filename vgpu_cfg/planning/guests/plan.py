@@ -167,12 +167,9 @@ class GuestPlanner:
         modules = [one for one in update.spec.modules if one.kind in names_of_all]
         names = restarting(update, modules)
         if names and not self.options.allow_power_cycle:
-            self.findings.add_vm(
-                Code.POWER_CYCLE_NOT_ALLOWED,
-                resolved.desired,
-                f"{listed(names)} may restart its guest, which runs: a power cycle is needed",
-                "allow it with --allow-power-cycle",
-            )
+            message = f"{listed(names)} may restart its guest, which runs: a power cycle is needed"
+            remedy = "allow it with --allow-power-cycle"
+            self.findings.add_vm(Code.POWER_CYCLE_NOT_ALLOWED, resolved.desired, message, remedy)
 
 
 def _beside_their_vms(

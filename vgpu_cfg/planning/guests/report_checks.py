@@ -31,29 +31,25 @@ def check_report(resolved: ResolvedVm, update: GuestUpdate, findings: Findings) 
     failed = report.first_in("failed")
     if report.state == "failed" and failed is not None:
         why = failed.why or "the guest does not say why"
-        findings.add_vm(
-            Code.GUEST_FAILED,
-            resolved.desired,
-            f"{failed.name} failed in its guest: {why}",
-            "see /var/log/vgpu-cfg.log in the guest, fix it, and apply again: what is done is not repeated",
+        message = f"{failed.name} failed in its guest: {why}"
+        remedy = (
+            "see /var/log/vgpu-cfg.log in the guest, fix it, and apply again: what is done is not repeated"
         )
+        findings.add_vm(Code.GUEST_FAILED, resolved.desired, message, remedy)
     for module in report.modules:
         if module.state == "hand":
-            findings.add_vm(
-                Code.GUEST_MANUAL_STEP,
-                resolved.desired,
-                f"{module.name} waits for a manual step: {module.why or 'the guest does not say for what'}",
+            message = (
+                f"{module.name} waits for a manual step: {module.why or 'the guest does not say for what'}"
+            )
+            remedy = (
                 "restart the host, then apply continues"
                 if module.name == FIRMWARE
-                else "do what it says, and apply again",
+                else "do what it says, and apply again"
             )
+            findings.add_vm(Code.GUEST_MANUAL_STEP, resolved.desired, message, remedy)
         if module.state == "warned":
-            findings.add_vm(
-                Code.GUEST_WARNED,
-                resolved.desired,
-                f"{module.name} is there but for this: {module.why or 'its guest does not say what'}",
-                _WARNED,
-            )
+            message = f"{module.name} is there but for this: {module.why or 'its guest does not say what'}"
+            findings.add_vm(Code.GUEST_WARNED, resolved.desired, message, _WARNED)
 
 
 def check_mark(resolved: ResolvedVm, update: GuestUpdate, findings: Findings) -> None:
@@ -62,19 +58,17 @@ def check_mark(resolved: ResolvedVm, update: GuestUpdate, findings: Findings) ->
     left = [name for name in MODULE_ORDER if name in update.known.mark and name not in requested]
     foreign = sorted(update.known.mark.keys() - set(MODULE_ORDER))
     if left:
+        message = (
+            f"{listed(left, shown=6)} was staged, and the plan file does not ask for it any more: it stays"
+        )
         findings.add_vm(
-            Code.GUEST_LEFTOVERS,
-            resolved.desired,
-            f"{listed(left, shown=6)} was staged, and the plan file does not ask for it any more: it stays",
-            "remove it in the guest, if it is in the way",
+            Code.GUEST_LEFTOVERS, resolved.desired, message, "remove it in the guest, if it is in the way"
         )
     if foreign:
-        findings.add_vm(
-            Code.GUEST_LEFTOVERS,
-            resolved.desired,
-            f"another release of vgpu-cfg staged {listed(foreign, shown=6)}, which this one does not know",
-            "use that release, or leave it",
+        message = (
+            f"another release of vgpu-cfg staged {listed(foreign, shown=6)}, which this one does not know"
         )
+        findings.add_vm(Code.GUEST_LEFTOVERS, resolved.desired, message, "use that release, or leave it")
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,31 +26,24 @@ def check_site(resolved: ResolvedVm, update: GuestUpdate, desired: DesiredPlan, 
         {one.registry for one in used if one.registry in site.registry_mirrors} - _asked(site, runtime)
     )
     if unasked:
-        findings.add_vm(
-            Code.SITE_MIRROR_UNASKED,
-            resolved.desired,
-            f"docker asks mirrors for images of {DEFAULT_REGISTRY} alone, not for those of {listed(unasked)}",
-            "write the mirror's host into the image's name; or write guest: {containers: containerd}",
+        message = (
+            f"docker asks mirrors for images of {DEFAULT_REGISTRY} alone, not for those of {listed(unasked)}"
         )
+        remedy = "write the mirror's host into the image's name; or write guest: {containers: containerd}"
+        findings.add_vm(Code.SITE_MIRROR_UNASKED, resolved.desired, message, remedy)
     if not site.closed:
         return
     hosts = site_hosts(site)
     for one in fetched(update.spec):
         if not _is_within(one, site, hosts, runtime):
             where = one.registry or one.host
-            findings.add_vm(
-                Code.SITE_LEFT,
-                resolved.desired,
-                f"the site is closed, and `{one.key}` leads to {where}, which is none of its hosts",
-                f"{_remedy(one, runtime)}; or add {one.host} to site.hosts",
-            )
+            message = f"the site is closed, and `{one.key}` leads to {where}, which is none of its hosts"
+            remedy = f"{_remedy(one, runtime)}; or add {one.host} to site.hosts"
+            findings.add_vm(Code.SITE_LEFT, resolved.desired, message, remedy)
     if site.apt is None and not site.dnf and update.spec.get(ContainersModule) is not None:
-        findings.add_vm(
-            Code.SITE_WITHOUT_PACKAGES,
-            resolved.desired,
-            "the site is closed and has no package mirror: what the template lacks cannot be installed",
-            "write site: {apt: …} or {dnf: …}; or see that the template has all that is staged",
-        )
+        message = "the site is closed and has no package mirror: what the template lacks cannot be installed"
+        remedy = "write site: {apt: …} or {dnf: …}; or see that the template has all that is staged"
+        findings.add_vm(Code.SITE_WITHOUT_PACKAGES, resolved.desired, message, remedy)
 
 
 def _asked(site: DesiredSite, runtime: str) -> set[str]:

@@ -33,23 +33,15 @@ def check_training(desired: DesiredPlan, team: Team, addresses: Addresses, findi
 
 def _check_workers(team: Team, subject: Subject, findings: Findings) -> None:
     if len(team.workers) == 1:
-        findings.add(
-            Code.ONE_WORKER,
-            subject,
-            "it trains over one worker: what joins several is staged, and not used",
-            "add workers, or leave it so",
-        )
+        message = "it trains over one worker: what joins several is staged, and not used"
+        findings.add(Code.ONE_WORKER, subject, message, "add workers, or leave it so")
     kinds: dict[str, list[str]] = {}
     for one in team.workers:
         kinds.setdefault(_gpus_of(one.vm), []).append(one.vm.name)
     if len(kinds) > 1:
         words = "; ".join(f"{listed(names)} {words}" for words, names in kinds.items())
-        findings.add(
-            Code.WORKERS_UNEQUAL,
-            subject,
-            f"its workers have unequal GPUs ({words}): every step waits for the slowest",
-            "give all workers the same GPUs",
-        )
+        message = f"its workers have unequal GPUs ({words}): every step waits for the slowest"
+        findings.add(Code.WORKERS_UNEQUAL, subject, message, "give all workers the same GPUs")
 
 
 def _gpus_of(vm: DesiredVm) -> str:
@@ -71,12 +63,10 @@ def _check_addresses(team: Team, addresses: Addresses, subject: Subject, finding
         message = f"the plan knows no address of {listed(unknown)}, by which the others could reach it"
     else:
         message = "there is no network on which all VMs of the training have an address that the plan knows"
-    findings.add(
-        Code.NO_MEETING_NETWORK,
-        subject,
-        message,
-        "give all of them a NIC on one network with `ip: pool` or a fixed `ip`; DHCP is not known beforehand",
+    remedy = (
+        "give all of them a NIC on one network with `ip: pool` or a fixed `ip`; DHCP is not known beforehand"
     )
+    findings.add(Code.NO_MEETING_NETWORK, subject, message, remedy)
 
 
 def _check_rendezvous(team: Team, subject: Subject, findings: Findings) -> None:
@@ -85,32 +75,23 @@ def _check_rendezvous(team: Team, subject: Subject, findings: Findings) -> None:
     if not unknown or len(team.workers) < 2 or not team.training.rdma_network:
         return
     network = team.training.rdma_network
-    findings.add(
-        Code.RENDEZVOUS_ELSEWHERE,
-        subject,
-        (
-            f"the plan knows no address of {listed(unknown)} on {network}: processes meet by the workers' "
-            "names, on another network"
-        ),
-        f"write `ip: pool` or a fixed `ip` on the NIC on {network}; DHCP is not known beforehand",
+    message = (
+        f"the plan knows no address of {listed(unknown)} on {network}: processes meet by the workers' names, "
+        "on another network"
     )
+    remedy = f"write `ip: pool` or a fixed `ip` on the NIC on {network}; DHCP is not known beforehand"
+    findings.add(Code.RENDEZVOUS_ELSEWHERE, subject, message, remedy)
 
 
 def _check_image(training: DesiredTraining, subject: Subject, findings: Findings) -> None:
     if training.framework == "horovod" and _PYTORCH.search(training.image or ""):
-        findings.add(
-            Code.IMAGE_WITHOUT_HOROVOD,
-            subject,
-            f"{training.image} is NVIDIA's PyTorch image, which comes without Horovod",
-            "name a TensorFlow image with Horovod or one of your own, or write `framework: torchrun`",
-        )
+        message = f"{training.image} is NVIDIA's PyTorch image, which comes without Horovod"
+        remedy = "name a TensorFlow image with Horovod or one of your own, or write `framework: torchrun`"
+        findings.add(Code.IMAGE_WITHOUT_HOROVOD, subject, message, remedy)
     if training.framework == "torchrun" and _TENSORFLOW.search(training.image or ""):
-        findings.add(
-            Code.IMAGE_WITHOUT_TORCH,
-            subject,
-            f"{training.image} is NVIDIA's TensorFlow image, which comes without PyTorch",
-            "name a PyTorch image such as nvcr.io/nvidia/pytorch, or another `framework`",
-        )
+        message = f"{training.image} is NVIDIA's TensorFlow image, which comes without PyTorch"
+        remedy = "name a PyTorch image such as nvcr.io/nvidia/pytorch, or another `framework`"
+        findings.add(Code.IMAGE_WITHOUT_TORCH, subject, message, remedy)
 
 
 def _check_elastic(team: Team, subject: Subject, findings: Findings) -> None:
@@ -118,21 +99,18 @@ def _check_elastic(team: Team, subject: Subject, findings: Findings) -> None:
     if not training.elastic:
         return
     if training.framework not in _ELASTIC:
-        findings.add(
-            Code.NOT_ELASTIC,
-            subject,
-            f"`elastic: {training.elastic}` asks for what `framework: {training.framework}` cannot do",
-            "write framework: torchrun or horovod, or remove `elastic`",
-        )
+        message = f"`elastic: {training.elastic}` asks for what `framework: {training.framework}` cannot do"
+        remedy = "write framework: torchrun or horovod, or remove `elastic`"
+        findings.add(Code.NOT_ELASTIC, subject, message, remedy)
         return
     _, most = parse_elastic(training.elastic)
     if most > len(team.workers):
         there = counted(len(team.workers), "worker")
+        message = (
+            f"`elastic` allows {most} workers and there are {there}: torchrun waits half a minute for more"
+        )
         findings.add(
-            Code.ELASTIC_BEYOND,
-            subject,
-            f"`elastic` allows {most} workers and there are {there}: torchrun waits half a minute for more",
-            f"write at most {len(team.workers)}, or add workers",
+            Code.ELASTIC_BEYOND, subject, message, f"write at most {len(team.workers)}, or add workers"
         )
 
 
@@ -143,17 +121,11 @@ def _check_head(training: DesiredTraining, subject: Subject, findings: Findings)
     ]
     if wanted and training.head is None:
         keys = " and ".join(f"`{key}`" for key in wanted)
-        findings.add(
-            Code.HEAD_ABSENT,
-            subject,
-            f"the training asks for {keys}, which its head would serve, and names no head",
-            "name a VM as `training.head`, or remove it",
-        )
+        message = f"the training asks for {keys}, which its head would serve, and names no head"
+        remedy = "name a VM as `training.head`, or remove it"
+        findings.add(Code.HEAD_ABSENT, subject, message, remedy)
     elif training.head is not None and training.shared_folder is None and not training.mounts:
         count = counted(len(training.workers), "worker")
-        findings.add(
-            Code.NO_SHARED_FOLDER,
-            subject,
-            f"data and code must be brought to {count} one by one: nothing is shared or mounted",
-            "write training: {shared_folder: {}}, or `mounts` of a folder that all have",
-        )
+        message = f"data and code must be brought to {count} one by one: nothing is shared or mounted"
+        remedy = "write training: {shared_folder: {}}, or `mounts` of a folder that all have"
+        findings.add(Code.NO_SHARED_FOLDER, subject, message, remedy)

@@ -118,20 +118,12 @@ def _cluster_change(
     facts = observed.facts.clusters.get(cluster.moid)
     if cluster.is_standalone:
         if requested.value is not None:
-            findings.add(
-                Code.NOT_SUPPORTED,
-                subject,
-                f"{cluster.name} stands alone: it has no DRS, and so no {option}",
-                "leave it out, or put the host into a cluster",
-            )
+            message = f"{cluster.name} stands alone: it has no DRS, and so no {option}"
+            findings.add(Code.NOT_SUPPORTED, subject, message, "leave it out, or put the host into a cluster")
         return None
     if facts is None:
-        findings.add(
-            Code.SETTING_UNREAD,
-            subject,
-            f"{option} of cluster {cluster.name} was not read",
-            "see that the account may read the cluster",
-        )
+        message = f"{option} of cluster {cluster.name} was not read"
+        findings.add(Code.SETTING_UNREAD, subject, message, "see that the account may read the cluster")
         return None
     before = facts.drs_options.get(option)
     if before == requested.value:
@@ -145,12 +137,9 @@ def _cluster_change(
         and requested.value
         and not is_at_least(observed.vcenter.version, _EVACUATES_SINCE)
     ):
-        findings.add(
-            Code.NOT_SUPPORTED,
-            subject,
-            f"vCenter {observed.vcenter.version} does not know {option}, which came with 7.0 U3f",
-            "update vCenter, or move VMs with vGPUs by hand",
-        )
+        message = f"vCenter {observed.vcenter.version} does not know {option}, which came with 7.0 U3f"
+        remedy = "update vCenter, or move VMs with vGPUs by hand"
+        findings.add(Code.NOT_SUPPORTED, subject, message, remedy)
         return None
     return SetClusterOption(
         id=f"set {option} on {cluster.name}",
@@ -170,22 +159,14 @@ def _vcenter_change(desired: DesiredPlan, observed: Inventory, findings: Finding
     name = observed.vcenter.name or observed.vcenter.address
     subject = Subject(kind="plan", name=desired.name)
     if len(values) > 1:
-        findings.add(
-            Code.HOST_TWICE,
-            subject,
-            f"two entries of `hosts` ask different things of vCenter's {HOT_MIGRATE_OPTION}",
-            "it holds for the whole vCenter: name it once",
-        )
+        message = f"two entries of `hosts` ask different things of vCenter's {HOT_MIGRATE_OPTION}"
+        findings.add(Code.HOST_TWICE, subject, message, "it holds for the whole vCenter: name it once")
         return None
     wanted = values == {True}
     found = observed.facts.vcenter_options.get(HOT_MIGRATE_OPTION)
     if found is None:
-        findings.add(
-            Code.SETTING_UNREAD,
-            subject,
-            f"vCenter {name} does not report {HOT_MIGRATE_OPTION}",
-            "see that the account may read its settings",
-        )
+        message = f"vCenter {name} does not report {HOT_MIGRATE_OPTION}"
+        findings.add(Code.SETTING_UNREAD, subject, message, "see that the account may read its settings")
         return None
     if (found.casefold() == "true") == wanted:
         return None
@@ -203,19 +184,11 @@ def _vcenter_change(desired: DesiredPlan, observed: Inventory, findings: Finding
 
 
 def _report_difference(subject: Subject, edit: Edit, findings: Findings) -> None:
-    findings.add(
-        Code.SETTING_DIFFERS,
-        subject,
-        f"{edit.key} is {edit.before or _ABSENT}, the plan file says {edit.after or _ABSENT}",
-        "set it by hand, or say `mode: enforce`",
-    )
+    message = f"{edit.key} is {edit.before or _ABSENT}, the plan file says {edit.after or _ABSENT}"
+    findings.add(Code.SETTING_DIFFERS, subject, message, "set it by hand, or say `mode: enforce`")
 
 
 def _refuse_twice(cluster: Cluster, option: str, findings: Findings) -> None:
     subject = Subject(kind="cluster", name=cluster.name, moid=cluster.moid)
-    findings.add(
-        Code.HOST_TWICE,
-        subject,
-        f"two entries of `hosts` ask different things of {option} in cluster {cluster.name}",
-        "an option holds for the whole cluster: name it once",
-    )
+    message = f"two entries of `hosts` ask different things of {option} in cluster {cluster.name}"
+    findings.add(Code.HOST_TWICE, subject, message, "an option holds for the whole cluster: name it once")

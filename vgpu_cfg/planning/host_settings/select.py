@@ -60,22 +60,13 @@ def resolve_hosts(
                 message = covering.message
                 if cluster is not None:
                     message = f"its cluster {cluster.name} is protected by {covering.source}"
-                _add(
-                    findings,
-                    Code.PROTECTED,
-                    host,
-                    message,
-                    covering.remedy("from `hosts`", "remove it from `hosts`"),
-                )
+                remedy = covering.remedy("from `hosts`", "remove it from `hosts`")
+                _add(findings, Code.PROTECTED, host, message, remedy)
                 continue
             if host.moid in resolved_hosts:
-                _add(
-                    findings,
-                    Code.HOST_TWICE,
-                    host,
-                    "two entries of `hosts` mean this host",
-                    "name it in one of them only",
-                )
+                message = "two entries of `hosts` mean this host"
+                remedy = "name it in one of them only"
+                _add(findings, Code.HOST_TWICE, host, message, remedy)
                 resolved_hosts[host.moid].is_blocked = True
                 continue
             view = make_view(host, observed, catalog, plan=desired.identity)

@@ -151,13 +151,8 @@ class HostAssessor:
         plan_evacuation(resolved, self.desired, self.observed, self.options, found)
         for one in found.diagnostics():
             if one.code == Code.HOST_NOT_EMPTIED:
-                findings.add(
-                    Code.HOST_NOT_EMPTIED,
-                    resolved.subject,
-                    f"before its step by hand: {one.message}",
-                    one.remedy,
-                    Severity.WARNING,
-                )
+                message = f"before its step by hand: {one.message}"
+                findings.add(Code.HOST_NOT_EMPTIED, resolved.subject, message, one.remedy, Severity.WARNING)
 
     def _shown(self, resolved: ResolvedHost) -> Host:
         """Return the host as it will be once it is prepared."""
@@ -231,12 +226,8 @@ def _report_differences(resolved: ResolvedHost, findings: Findings) -> None:
         message = f"{what} is {shown}, and the plan asks for {drift.desired.value or 'none'}"
         if drift.kind is DriftKind.PENDING:
             message = f"{what} is set to {shown}, and waits for a restart"
-        findings.add(
-            Code.SETTING_DIFFERS,
-            resolved.subject,
-            message,
-            "give the entry `mode: enforce` to have it changed",
-        )
+        remedy = "give the entry `mode: enforce` to have it changed"
+        findings.add(Code.SETTING_DIFFERS, resolved.subject, message, remedy)
 
 
 def _comes_first(drift: Drift) -> bool:

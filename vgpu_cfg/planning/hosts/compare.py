@@ -149,12 +149,8 @@ def _take(
     if _is_objected_to(resolved, setting, desired, findings):
         return
     if desired.cuts_off and kind is not DriftKind.PENDING:
-        findings.add(
-            Code.NIC_CUT_OFF,
-            resolved.subject,
-            f"{desired.id}: {desired.cuts_off}",
-            "see that nothing needs it; vCenter may lose sight of the host",
-        )
+        remedy = "see that nothing needs it; vCenter may lose sight of the host"
+        findings.add(Code.NIC_CUT_OFF, resolved.subject, f"{desired.id}: {desired.cuts_off}", remedy)
     resolved.drifts.append(Drift(setting, desired, reading, kind, setting.impact(resolved.view, desired)))
 
 
@@ -168,12 +164,8 @@ def _refuse(
     if _is_objected_to(resolved, setting, desired, findings):
         return
     resolved.has_refusals = True
-    findings.add(
-        Code.NOT_SUPPORTED,
-        resolved.subject,
-        f"{desired.id}: {reading.unread or 'the host has no such setting'}",
-        "leave it out for this host",
-    )
+    message = f"{desired.id}: {reading.unread or 'the host has no such setting'}"
+    findings.add(Code.NOT_SUPPORTED, resolved.subject, message, "leave it out for this host")
 
 
 def _is_objected_to(
@@ -201,12 +193,9 @@ def _assess_unread(resolved: ResolvedHost, unread: Iterable[_Unread], findings: 
         elif resolved.is_checked_only:
             _leave_open(resolved, setting, desired, reading, findings)
             if not is_of_shell:
-                findings.add(
-                    Code.CHECK_UNREAD,
-                    resolved.subject,
-                    f"{desired.id} is not known: {reading.unread}",
-                    "give the account what reading it takes (docs/reference/permissions.md)",
-                )
+                message = f"{desired.id} is not known: {reading.unread}"
+                remedy = "give the account what reading it takes (docs/reference/permissions.md)"
+                findings.add(Code.CHECK_UNREAD, resolved.subject, message, remedy)
         elif _may_show_later(resolved, setting, desired):
             closed.append(desired.id)
             _leave_open(resolved, setting, desired, reading, findings)
@@ -225,12 +214,9 @@ def _assess_unread(resolved: ResolvedHost, unread: Iterable[_Unread], findings: 
             _leave_open(resolved, setting, desired, reading, findings)
         elif not _is_objected_to(resolved, setting, desired, findings):
             resolved.has_refusals = True
-            findings.add(
-                Code.SETTING_UNREAD,
-                resolved.subject,
-                f"{desired.id} cannot be read: {reading.unread}",
-                "fix that and plan again; nothing is guessed",
-            )
+            message = f"{desired.id} cannot be read: {reading.unread}"
+            remedy = "fix that and plan again; nothing is guessed"
+            findings.add(Code.SETTING_UNREAD, resolved.subject, message, remedy)
     if closed:
         _report_closed(resolved, closed, findings)
 
@@ -263,25 +249,20 @@ def _report_closed(resolved: ResolvedHost, closed: list[str], findings: Findings
     """Say what keeps a shell from being asked at all; one that is only closed stands under unknown."""
     facts = resolved.view.facts
     if resolved.entry.access.ssh == "off":
-        findings.add(
-            Code.SHELL_CLOSED,
-            resolved.subject,
-            f"{listed(closed, shown=6)} cannot be read without the host's shell: set and checked by hand",
-            "give `access: {ssh: open-and-close}`, or acknowledge the steps with `apply --done`",
+        message = (
+            f"{listed(closed, shown=6)} cannot be read without the host's shell: set and checked by hand"
         )
+        remedy = "give `access: {ssh: open-and-close}`, or acknowledge the steps with `apply --done`"
+        findings.add(Code.SHELL_CLOSED, resolved.subject, message, remedy)
     elif facts.lockdown not in ("", NO_LOCKDOWN):
-        findings.add(
-            Code.LOCKDOWN,
-            resolved.subject,
-            f"the host is in lockdown mode, so its shell cannot tell {listed(closed, shown=6)}",
-            "end lockdown mode for the time of the work, or give `access: {ssh: off}` and do these by hand",
+        message = f"the host is in lockdown mode, so its shell cannot tell {listed(closed, shown=6)}"
+        remedy = (
+            "end lockdown mode for the time of the work, or give `access: {ssh: off}` and do these by hand"
         )
+        findings.add(Code.LOCKDOWN, resolved.subject, message, remedy)
     elif facts.unread.keys() & SHELL_GROUPS:
         reason = next(text for group, text in facts.unread.items() if group in SHELL_GROUPS)
+        message = f"the host's shell did not answer: {reason}"
         findings.add(
-            Code.SETTING_UNREAD,
-            resolved.subject,
-            f"the host's shell did not answer: {reason}",
-            "fix `access`, and plan again",
-            Severity.ERROR,
+            Code.SETTING_UNREAD, resolved.subject, message, "fix `access`, and plan again", Severity.ERROR
         )

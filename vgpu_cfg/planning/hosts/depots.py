@@ -43,13 +43,9 @@ def check_depots(resolved: ResolvedHost, findings: Findings) -> None:
             if look.refused:
                 _refuse(resolved, f"it cannot read {depot}: {look.refused}", findings)
             elif look.unread:
-                findings.add(
-                    Code.DEPOT_LACKS,
-                    resolved.subject,
-                    f"whether it can read {depot} is not known: {look.unread}",
-                    f"try it there: `esxcli software sources vib list --depot={shlex.quote(depot)}`",
-                    Severity.WARNING,
-                )
+                message = f"whether it can read {depot} is not known: {look.unread}"
+                remedy = f"try it there: `esxcli software sources vib list --depot={shlex.quote(depot)}`"
+                findings.add(Code.DEPOT_LACKS, resolved.subject, message, remedy, Severity.WARNING)
         if looks and len(looks) == len(depots) and all(look.packages for look in looks.values()):
             _check_contents(resolved, drift, looks, findings)
 
@@ -63,18 +59,13 @@ def _check_contents(
     then = replace(resolved.view, facts=resolved.view.facts.model_copy(update=update))
     if not _holds(drift.setting, drift.desired, then):
         held = drift.setting.read(then, drift.desired.device).configured
-        _refuse(
-            resolved, f"{' and '.join(looks)} holds {held}, and {drift.desired.value} is wanted", findings
-        )
+        message = f"{' and '.join(looks)} holds {held}, and {drift.desired.value} is wanted"
+        _refuse(resolved, message, findings)
 
 
 def _refuse(resolved: ResolvedHost, message: str, findings: Findings) -> None:
-    findings.add(
-        Code.DEPOT_LACKS,
-        resolved.subject,
-        message,
-        "put the offline bundle where this host can read it, or correct `depot`",
-    )
+    remedy = "put the offline bundle where this host can read it, or correct `depot`"
+    findings.add(Code.DEPOT_LACKS, resolved.subject, message, remedy)
     resolved.is_blocked = True
 
 

@@ -164,12 +164,9 @@ def _refuse_unclear(resolved: ResolvedHost, board: str, findings: Findings) -> N
     shown = {gpu.sharing for gpu in resolved.view.host.gpus if resolved.view.boards.get(gpu.pci_id)}
     if {Sharing.MIG, Sharing.TIME_SLICED} <= shown:
         return
-    findings.add(
-        Code.SHARING_UNCLEAR,
-        resolved.subject,
-        f"the VMs want GPUs of {board} both in MIG mode and out of it",
-        "say under `hosts.gpus` which GPU is shared how",
-    )
+    message = f"the VMs want GPUs of {board} both in MIG mode and out of it"
+    remedy = "say under `hosts.gpus` which GPU is shared how"
+    findings.add(Code.SHARING_UNCLEAR, resolved.subject, message, remedy)
 
 
 def _report_kept(resolved: ResolvedHost, flips: ModeChanges, findings: Findings) -> None:
@@ -178,9 +175,6 @@ def _report_kept(resolved: ResolvedHost, flips: ModeChanges, findings: Findings)
         return
     names = listed(flips.lacking, shown=6)
     kept = "; ".join(f"{pci_id} {why}" for pci_id, why in sorted(flips.kept.items()))
-    findings.add(
-        Code.SHARING_UNCLEAR,
-        resolved.subject,
-        f"{names} would need more GPUs than are free as they are, and none is taken from others: {kept}",
-        "say under `hosts.gpus` what each of these GPUs is for",
-    )
+    message = f"{names} would need more GPUs than are free as they are, and none is taken from others: {kept}"
+    remedy = "say under `hosts.gpus` what each of these GPUs is for"
+    findings.add(Code.SHARING_UNCLEAR, resolved.subject, message, remedy)

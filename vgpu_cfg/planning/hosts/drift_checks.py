@@ -49,12 +49,8 @@ def check_restarts(resolved: ResolvedHost, findings: Findings) -> None:
             f"{drift.reading.in_force} still holds"
         )
         is_cold = drift.impact is Impact.HOST_COLD_BOOT
-        findings.add(
-            Code.EXTRA_RESTART,
-            resolved.subject,
-            message,
-            "the plan switches the host off and on" if is_cold else "the plan restarts it once more",
-        )
+        remedy = "the plan switches the host off and on" if is_cold else "the plan restarts it once more"
+        findings.add(Code.EXTRA_RESTART, resolved.subject, message, remedy)
 
 
 def check_matches(resolved_hosts: Sequence[ResolvedHost], findings: Findings) -> None:
@@ -96,12 +92,9 @@ def check_vmknic_networks(
             name = network_name(wanted.network)
             if name.casefold() in folded or vmknic_on(resolved.view, name) is not None:
                 continue
-            findings.add(
-                Code.NETWORK_NOT_FOUND,
-                resolved.subject,
-                f"there is no network {name!r} to put a VMkernel NIC on",
-                did_you_mean(name, [*known, *made], noun="networks"),
-            )
+            message = f"there is no network {name!r} to put a VMkernel NIC on"
+            remedy = did_you_mean(name, [*known, *made], noun="networks")
+            findings.add(Code.NETWORK_NOT_FOUND, resolved.subject, message, remedy)
 
 
 def _fits(match: GpuMatch | NicMatch, resolved: ResolvedHost) -> bool:

@@ -43,26 +43,21 @@ def _check_boards(resolved: ResolvedHost, branch: DriverBranch, findings: Findin
             continue
         told.add(name)
         last = next((one.number for one in known.branches if one.release == end.release), "")
-        findings.add(
-            Code.BOARD_ENDED,
-            resolved.subject,
-            (
-                f"its driver of branch {branch.number} is vGPU {branch.release}, and {end.release} was the "
-                f"last to serve the {name} ({end.source}): it would offer no vGPUs"
-            ),
-            f"keep this host at a driver of branch {last}, or hand the GPU through as a whole",
+        message = (
+            f"its driver of branch {branch.number} is vGPU {branch.release}, and {end.release} was the last "
+            f"to serve the {name} ({end.source}): it would offer no vGPUs"
         )
+        remedy = f"keep this host at a driver of branch {last}, or hand the GPU through as a whole"
+        findings.add(Code.BOARD_ENDED, resolved.subject, message, remedy)
 
 
 def _check_end(resolved: ResolvedHost, branch: DriverBranch, now: datetime, findings: Findings) -> None:
     end = branch.end_of_life
     if end is None or f"{now:%Y-%m}" <= end.date:
         return
+    message = f"its driver is of branch {branch.number}, whose end of life was {end.date} ({end.source})"
     findings.add(
-        Code.BRANCH_ENDED,
-        resolved.subject,
-        f"its driver is of branch {branch.number}, whose end of life was {end.date} ({end.source})",
-        "plan for a newer branch: `verify --target-branch`",
+        Code.BRANCH_ENDED, resolved.subject, message, "plan for a newer branch: `verify --target-branch`"
     )
 
 
@@ -76,9 +71,6 @@ def check_canary(changes: Sequence[Change], canaries: Sequence[Canary], findings
     ]
     if len(upgraded) > 1 and not any(change.id in first for change in upgraded):
         others = listed([change.host.name for change in upgraded[1:]], shown=6)
-        findings.add(
-            Code.DRIVER_WITHOUT_CANARY,
-            upgraded[0].subject,
-            f"it gets another driver as {others} does, and none of them goes first to try it",
-            "write disruption: {canary: 1}: its guests are asked before the next host is begun",
-        )
+        message = f"it gets another driver as {others} does, and none of them goes first to try it"
+        remedy = "write disruption: {canary: 1}: its guests are asked before the next host is begun"
+        findings.add(Code.DRIVER_WITHOUT_CANARY, upgraded[0].subject, message, remedy)

@@ -65,13 +65,9 @@ def plan_graphics_pause(
                 found.switched_off.append(vm)
                 continue
             what = "with a vGPU" if vm.detail is not None and vm.detail.vgpus else "on a GPU"
-            _refuse(
-                found,
-                resolved,
-                findings,
-                f"{vm.name} runs there {what}, and is not this plan's",
-                "have its owner switch it off while the graphics service restarts; vgpu-cfg never does",
-            )
+            message = f"{vm.name} runs there {what}, and is not this plan's"
+            remedy = "have its owner switch it off while the graphics service restarts; vgpu-cfg never does"
+            _refuse(found, resolved, findings, message, remedy)
         elif vm.detail is None:
             _refuse_unread(found, resolved, vm, findings)
     _check_power_off(found, resolved, options, findings)
@@ -130,12 +126,9 @@ def _check_power_off(
     if not found.switched_off or options.allow_power_cycle or resolved.entry.disruption.power_off_own:
         return
     names = listed((vm.name for vm in found.switched_off), shown=6)
-    findings.add(
-        Code.OWN_VMS_OFF,
-        resolved.subject,
-        f"{names} of this plan must be switched off while the host is prepared",
-        "give --allow-power-cycle, or `disruption: {power_off_own: true}`",
-    )
+    message = f"{names} of this plan must be switched off while the host is prepared"
+    remedy = "give --allow-power-cycle, or `disruption: {power_off_own: true}`"
+    findings.add(Code.OWN_VMS_OFF, resolved.subject, message, remedy)
     found.is_possible = False
 
 
@@ -173,12 +166,9 @@ def hosts_down(
             return allowed if count == len(resolved_hosts) else count
     heaviest = max(resolved_hosts, key=lambda resolved: evacuations[resolved.view.host.moid].memory_mib)
     needed = evacuations[heaviest.view.host.moid].memory_mib
-    findings.add(
-        Code.CLUSTER_TOO_FULL,
-        heaviest.subject,
-        f"its VMs need {gib(needed)}, which the other hosts of the cluster do not have free",
-        "move VMs to another cluster, or switch some off",
-    )
+    message = f"its VMs need {gib(needed)}, which the other hosts of the cluster do not have free"
+    remedy = "move VMs to another cluster, or switch some off"
+    findings.add(Code.CLUSTER_TOO_FULL, heaviest.subject, message, remedy)
     return 0
 
 
@@ -221,22 +211,13 @@ def _check_drs(found: Evacuation, resolved: ResolvedHost, findings: Findings) ->
         for vm in found.moved:
             if own.get(vm.moid, _FULLY_AUTOMATED) == _FULLY_AUTOMATED:
                 continue
-            _refuse(
-                found,
-                resolved,
-                findings,
-                f"DRS does not move {vm.name} away: its own setting in the cluster is {own[vm.moid]}",
-                "have its owner move or switch it off, or take the VM out of the cluster's VM overrides",
-            )
+            message = f"DRS does not move {vm.name} away: its own setting in the cluster is {own[vm.moid]}"
+            remedy = "have its owner move or switch it off, or take the VM out of the cluster's VM overrides"
+            _refuse(found, resolved, findings, message, remedy)
     if left:
         names = listed((vm.name for vm in left), shown=6)
-        _refuse(
-            found,
-            resolved,
-            findings,
-            f"DRS does not move {names} away: {why}",
-            "move or switch them off yourself, or let DRS be fully automated",
-        )
+        remedy = "move or switch them off yourself, or let DRS be fully automated"
+        _refuse(found, resolved, findings, f"DRS does not move {names} away: {why}", remedy)
 
 
 def _why_none_moves(resolved: ResolvedHost) -> str:
@@ -262,26 +243,20 @@ def _refuse_stuck(found: Evacuation, resolved: ResolvedHost, vm: Vm, findings: F
     if is_tied:
         is_whole = vm.detail is not None and bool(vm.detail.passthrough)
         what = "a passed-through device" if is_whole else "a virtual function of a NIC"
-    _refuse(
-        found,
-        resolved,
-        findings,
-        f"{vm.name} runs there with {what}, and is not this plan's",
+    message = f"{vm.name} runs there with {what}, and is not this plan's"
+    remedy = (
         "have its owner switch it off; vgpu-cfg never does"
         if is_tied
         else f"have its owner move or switch it off, or set DRS option {EVACUATE_OPTION} to -1 and "
-        f"vCenter's {HOT_MIGRATE_OPTION}",
+        f"vCenter's {HOT_MIGRATE_OPTION}"
     )
+    _refuse(found, resolved, findings, message, remedy)
 
 
 def _refuse_unread(found: Evacuation, resolved: ResolvedHost, vm: Vm, findings: Findings) -> None:
-    _refuse(
-        found,
-        resolved,
-        findings,
-        f"{vm.name} runs there, and whether it holds a device of the host was not read",
-        "see that the account may read the VM, or have its owner switch it off",
-    )
+    message = f"{vm.name} runs there, and whether it holds a device of the host was not read"
+    remedy = "see that the account may read the VM, or have its owner switch it off"
+    _refuse(found, resolved, findings, message, remedy)
 
 
 def _refuse(found: Evacuation, resolved: ResolvedHost, findings: Findings, message: str, remedy: str) -> None:

@@ -47,24 +47,14 @@ def report_absence(
     nothing is asked is left out; that only informs.
     """
     if needed_by:
-        findings.add(
-            absence.code,
-            resolved.subject,
-            f"{absence.message}; needed by {listed(needed_by, shown=6)}",
-            absence.remedy,
-            Severity.ERROR,
-        )
+        message = f"{absence.message}; needed by {listed(needed_by, shown=6)}"
+        findings.add(absence.code, resolved.subject, message, absence.remedy, Severity.ERROR)
         return
     severity = Severity.WARNING if resolved.desired_settings else Severity.INFO
     waits = "waits" if len(waiting) == 1 else "wait"
     why = f"{listed(waiting, shown=6)} {waits} there for it" if waiting else "no VM of the plan needs it"
-    findings.add(
-        absence.code,
-        resolved.subject,
-        f"{absence.message}; {why}, so it is left out",
-        absence.remedy,
-        severity,
-    )
+    message = f"{absence.message}; {why}, so it is left out"
+    findings.add(absence.code, resolved.subject, message, absence.remedy, severity)
 
 
 def absence_of(resolved: ResolvedHost, plan: PlanIdentity) -> Absence | None:
@@ -73,18 +63,12 @@ def absence_of(resolved: ResolvedHost, plan: PlanIdentity) -> Absence | None:
     if host.connection is Connection.CONNECTED:
         return None
     if mark is None or not mark.maintenance:
-        return Absence(
-            Code.HOST_SILENT,
-            f"it is {host.connection.value}, so nothing is known of it",
-            "bring it back, then plan again",
-        )
+        message = f"it is {host.connection.value}, so nothing is known of it"
+        return Absence(Code.HOST_SILENT, message, "bring it back, then plan again")
     if mark.is_of(plan):
         return None
-    return Absence(
-        Code.HOST_SILENT,
-        f"it is {host.connection.value}, and was taken down by the plan {mark.plan}",
-        f"let {mark.plan} finish first",
-    )
+    message = f"it is {host.connection.value}, and was taken down by the plan {mark.plan}"
+    return Absence(Code.HOST_SILENT, message, f"let {mark.plan} finish first")
 
 
 def check_reachable(resolved: ResolvedHost, plan: PlanIdentity, findings: Findings) -> bool:
@@ -94,12 +78,8 @@ def check_reachable(resolved: ResolvedHost, plan: PlanIdentity, findings: Findin
         return True
     resolved.is_blocked = True
     if mark is not None and mark.maintenance and mark.is_of(plan) and mark.restart == "reboot":
-        findings.add(
-            Code.HOST_SILENT,
-            resolved.subject,
-            "it reboots for this plan, and comes back by itself",
-            "apply waits for it",
-        )
+        message = "it reboots for this plan, and comes back by itself"
+        findings.add(Code.HOST_SILENT, resolved.subject, message, "apply waits for it")
     return False
 
 
@@ -110,12 +90,9 @@ def check_owners(resolved: ResolvedHost, findings: Findings) -> None:
         owners.append(f"the configuration profile of cluster {resolved.view.cluster.name}")
     if not owners or not resolved.drifts or resolved.is_checked_only:
         return
-    findings.add(
-        Code.SETTING_OWNED,
-        resolved.subject,
-        f"{listed(owners)} owns its settings; what is set here would not stay",
-        "set it there, or give this entry `mode: check`",
-    )
+    message = f"{listed(owners)} owns its settings; what is set here would not stay"
+    remedy = "set it there, or give this entry `mode: check`"
+    findings.add(Code.SETTING_OWNED, resolved.subject, message, remedy)
     resolved.is_blocked = True
 
 
@@ -131,12 +108,8 @@ def check_package_owner(resolved: ResolvedHost, drifts: Iterable[Drift], finding
             continue
         message = f"the image of cluster {cluster.name} owns its software, so esxcli must not install"
         what = "the driver's component" if key == "driver" else "the components of MFT and NMST"
-        findings.add(
-            Code.SETTING_OWNED,
-            resolved.subject,
-            message,
-            f"add {what} to the image and remediate; here `{key}: {{by: lifecycle}}`",
-        )
+        remedy = f"add {what} to the image and remediate; here `{key}: {{by: lifecycle}}`"
+        findings.add(Code.SETTING_OWNED, resolved.subject, message, remedy)
         resolved.is_blocked = True
 
 
@@ -163,12 +136,8 @@ def check_maintenance(resolved: ResolvedHost, findings: Findings) -> bool:
     else:
         message = f"it is in maintenance mode{who}, and no plan says why: no VM starts there"
         where = shlex.quote(resolved.view.host.inventory_path or resolved.name)
-        findings.add(
-            Code.UNEXPLAINED_MAINTENANCE,
-            resolved.subject,
-            message,
-            f"once whoever works there agrees: `govc host.maintenance.exit {where}`",
-        )
+        remedy = f"once whoever works there agrees: `govc host.maintenance.exit {where}`"
+        findings.add(Code.UNEXPLAINED_MAINTENANCE, resolved.subject, message, remedy)
     return True
 
 
@@ -199,11 +168,9 @@ def check_disruption(resolved: ResolvedHost, phases: Phases, findings: Findings)
         shown=6,
     )
     words = " and ".join(one.value.replace("_", " ") for one in lacking)
+    message = f"it takes {words} ({reasons}), which `disruption.allow` does not name"
     findings.add(
-        Code.DISRUPTION_NOT_ALLOWED,
-        resolved.subject,
-        f"it takes {words} ({reasons}), which `disruption.allow` does not name",
-        "allow it, or leave these settings out",
+        Code.DISRUPTION_NOT_ALLOWED, resolved.subject, message, "allow it, or leave these settings out"
     )
     return False
 
@@ -218,11 +185,11 @@ def check_taken_back(resolved: ResolvedHost, findings: Findings) -> None:
             continue
         if now.passthrough_enabled or now.passthrough_active:
             names = listed(unread, shown=6)
+            message = (
+                f"{drift.desired.id}: whether {names} needs the device was not read, and it is taken back"
+            )
             findings.add(
-                Code.HOLDER_UNKNOWN,
-                resolved.subject,
-                f"{drift.desired.id}: whether {names} needs the device was not read, and it is taken back",
-                "see that the account may read the VM",
+                Code.HOLDER_UNKNOWN, resolved.subject, message, "see that the account may read the VM"
             )
 
 
@@ -245,15 +212,12 @@ def check_window(works: Sequence[tuple[ResolvedHost, int]], observed: Inventory,
             continue
         for resolved, seconds in concerned:
             if left < seconds <= window.longest_seconds:
-                findings.add(
-                    Code.WINDOW_TOO_SHORT_NOW,
-                    resolved.subject,
-                    (
-                        f"it takes about {seconds // 60} min, and the window {text} closes in "
-                        f"{left // 60:.0f} min: it is not begun now"
-                    ),
-                    "apply when the window has just opened; or state less in `disruption.estimate`",
+                message = (
+                    f"it takes about {seconds // 60} min, and the window {text} closes in "
+                    f"{left // 60:.0f} min: it is not begun now"
                 )
+                remedy = "apply when the window has just opened; or state less in `disruption.estimate`"
+                findings.add(Code.WINDOW_TOO_SHORT_NOW, resolved.subject, message, remedy)
 
 
 def _check_length(
@@ -262,15 +226,12 @@ def _check_length(
     """Warn of hosts that take longer than their window is ever open: no run begins them."""
     for resolved, seconds in works:
         if seconds > window.longest_seconds:
-            findings.add(
-                Code.WINDOW_TOO_SHORT,
-                resolved.subject,
-                (
-                    f"it takes about {seconds // 60} min, and the window {text} has "
-                    f"{window.longest_seconds // 60:.0f} min: it is never begun"
-                ),
-                "make the window longer, or state less in `disruption.estimate`",
+            message = (
+                f"it takes about {seconds // 60} min, and the window {text} has "
+                f"{window.longest_seconds // 60:.0f} min: it is never begun"
             )
+            remedy = "make the window longer, or state less in `disruption.estimate`"
+            findings.add(Code.WINDOW_TOO_SHORT, resolved.subject, message, remedy)
 
 
 def check_drivers(resolved_hosts: Sequence[ResolvedHost], findings: Findings) -> None:
@@ -287,23 +248,16 @@ def check_drivers(resolved_hosts: Sequence[ResolvedHost], findings: Findings) ->
             version = (facts.version or "").partition("-")[0]
             versions.setdefault(f"{facts.kind} {version}", []).append(resolved.name)
             if not facts.daemon:
-                findings.add(
-                    Code.GPU_DAEMON_ABSENT,
-                    resolved.subject,
-                    "the GPU management daemon is not installed, so there are no device groups",
-                    "install the component nvd-gpu-mgmt-daemon of the same release",
-                )
+                message = "the GPU management daemon is not installed, so there are no device groups"
+                remedy = "install the component nvd-gpu-mgmt-daemon of the same release"
+                findings.add(Code.GPU_DAEMON_ABSENT, resolved.subject, message, remedy)
         if len(versions) > 1 and group[0].view.cluster is not None:
             reported = "; ".join(
                 f"{version} on {listed(names)}" for version, names in sorted(versions.items())
             )
             subject = Subject(kind="cluster", name=group[0].view.cluster.name)
-            findings.add(
-                Code.DRIVERS_DIFFER,
-                subject,
-                reported,
-                "bring all hosts to one version: vGPU VMs move only between equal ones",
-            )
+            remedy = "bring all hosts to one version: vGPU VMs move only between equal ones"
+            findings.add(Code.DRIVERS_DIFFER, subject, reported, remedy)
 
 
 def check_nodes(resolved: ResolvedHost, findings: Findings) -> None:
@@ -317,12 +271,9 @@ def check_nodes(resolved: ResolvedHost, findings: Findings) -> None:
         if nic.numa_node not in nodes:
             where = ", ".join(str(node) for node in sorted(nodes))
             name = nic.device or nic.pci_id
-            findings.add(
-                Code.GPU_NIC_APART,
-                resolved.subject,
-                f"{name} is on NUMA node {nic.numa_node}, the GPUs on {where}",
-                "use a NIC on a GPU's node, or move the card to another slot",
-            )
+            message = f"{name} is on NUMA node {nic.numa_node}, the GPUs on {where}"
+            remedy = "use a NIC on a GPU's node, or move the card to another slot"
+            findings.add(Code.GPU_NIC_APART, resolved.subject, message, remedy)
 
 
 def check_standing(resolved: ResolvedHost, plan: PlanIdentity, findings: Findings) -> None:
@@ -331,12 +282,9 @@ def check_standing(resolved: ResolvedHost, plan: PlanIdentity, findings: Finding
     if mark is None or not mark.is_of(plan):
         return
     if mark.opened_ssh and resolved.view.facts.is_ssh_running:
-        findings.add(
-            Code.SHELL_LEFT_OPEN,
-            resolved.subject,
-            f"its SSH service was started for this plan at {mark.since:%Y-%m-%d %H:%M}, and still runs",
-            "apply stops it",
-        )
+        message = f"its SSH service was started for this plan at {mark.since:%Y-%m-%d %H:%M}, and still runs"
+        remedy = "apply stops it"
+        findings.add(Code.SHELL_LEFT_OPEN, resolved.subject, message, remedy)
     if not mark.maintenance:
         return
     if host.connection is Connection.CONNECTED and not host.is_in_maintenance_mode:

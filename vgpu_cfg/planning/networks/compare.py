@@ -140,32 +140,24 @@ def _take_members(
         switch = switches.get(rule.switch.casefold())
         if switch is None:
             known = [*standard, *(one.name for one in observed.facts.switches)]
-            findings.add(
-                Code.SWITCH_NOT_FOUND,
-                subject,
-                f"the rule for {nic.device} names the switch {rule.switch!r}, which is not there",
-                did_you_mean(rule.switch, known, noun="switches") or _MAKE_IT,
-            )
+            message = f"the rule for {nic.device} names the switch {rule.switch!r}, which is not there"
+            remedy = did_you_mean(rule.switch, known, noun="switches") or _MAKE_IT
+            findings.add(Code.SWITCH_NOT_FOUND, subject, message, remedy)
             continue
         now = switch.members.get(host.moid) or _members_now(switch, host)
         if nic.device in now:
             continue
         lost = cut_off(view, nic.device, observed.facts.switches)
         if lost is not None:
-            findings.add(
-                Code.NIC_IN_USE, subject, str(lost), f"take it out of {lost.switch} first, then plan again"
-            )
+            remedy = f"take it out of {lost.switch} first, then plan again"
+            findings.add(Code.NIC_IN_USE, subject, str(lost), remedy)
             continue
         edit = Edit(
             key=f"uplinks of {host.name}", before=_uplink_text(now), after=_uplink_text((*now, nic.device))
         )
         if entry.mode == "check":
-            findings.add(
-                Code.SETTING_DIFFERS,
-                subject,
-                f"{nic.device} is no uplink of {switch.name}, as the plan file has it",
-                "add it by hand, or say `mode: enforce`",
-            )
+            message = f"{nic.device} is no uplink of {switch.name}, as the plan file has it"
+            findings.add(Code.SETTING_DIFFERS, subject, message, "add it by hand, or say `mode: enforce`")
             continue
         switch.members[host.moid] = (*now, nic.device)
         switch.edits = [one for one in switch.edits if one.key != edit.key]
@@ -296,12 +288,9 @@ def _portgroup(
     same_name = find_named(line.name, observed.networks)
     found = [one for one in same_name if _is_on(one, switch)]
     if not found and same_name:
-        findings.add(
-            Code.NETWORK_KIND,
-            subject,
-            f"{line.name} is there, and is no portgroup of {switch.name}",
-            "give the network another name, or name the switch that it is on",
-        )
+        message = f"{line.name} is there, and is no portgroup of {switch.name}"
+        remedy = "give the network another name, or name the switch that it is on"
+        findings.add(Code.NETWORK_KIND, subject, message, remedy)
         return None
     spec = SetPortgroup(
         switch_name=switch.name,
@@ -340,12 +329,9 @@ def _vlan_edits(line: DesiredNetwork, found: Network, switch: _Switch, findings:
         return ()
     if found.moid not in vlans:
         subject = Subject(kind="network", name=line.name)
-        findings.add(
-            Code.SETTING_UNREAD,
-            subject,
-            f"the VLAN of {line.name} was not read",
-            f"see that the account may read {switch.name}",
-        )
+        message = f"the VLAN of {line.name} was not read"
+        remedy = f"see that the account may read {switch.name}"
+        findings.add(Code.SETTING_UNREAD, subject, message, remedy)
         return ()
     now = vlans[found.moid]
     if now == line.vlan:

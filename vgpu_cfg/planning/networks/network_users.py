@@ -56,27 +56,20 @@ def check_lower_mtu(
                 users.known.append(_user_text(vmknic, host, str(vmknic.mtu)))
     users.known += sorted(_own_nics_above(mtu, networks, desired, observed), key=as_counted)
     if users.known:
-        findings.add(
-            Code.MTU_TOO_SMALL,
-            subject,
-            (
-                f"{switch.name} would get the MTU {mtu}, and NICs on it use more: "
-                f"{listed(users.known, shown=_SHOWN)}"
-            ),
-            "lower theirs first and plan again, or leave the network's `mtu` as it is",
+        message = (
+            f"{switch.name} would get the MTU {mtu}, and NICs on it use more: "
+            f"{listed(users.known, shown=_SHOWN)}"
         )
+        remedy = "lower theirs first and plan again, or leave the network's `mtu` as it is"
+        findings.add(Code.MTU_TOO_SMALL, subject, message, remedy)
         return False
     if users.unread:
-        findings.add(
-            Code.MTU_TOO_SMALL,
-            subject,
-            (
-                f"{switch.name} shall have the MTU {mtu}, and the VMkernel NICs of "
-                f"{listed(users.unread, shown=_SHOWN)} on it were not read"
-            ),
-            "see in vCenter that none of them has a larger MTU",
-            Severity.WARNING,
+        message = (
+            f"{switch.name} shall have the MTU {mtu}, and the VMkernel NICs of "
+            f"{listed(users.unread, shown=_SHOWN)} on it were not read"
         )
+        remedy = "see in vCenter that none of them has a larger MTU"
+        findings.add(Code.MTU_TOO_SMALL, subject, message, remedy, Severity.WARNING)
     return True
 
 
@@ -116,24 +109,19 @@ def check_vlan(
         ]
     _take_vms(users, found, desired, observed)
     if users.known:
-        findings.add(
-            Code.DISRUPTION_NOT_ALLOWED,
-            subject,
-            f"VLAN {line.vlan} would cut off what is on {line.name}: {listed(users.known, shown=_SHOWN)}",
-            "make a portgroup of another name for this VLAN, or move them to another one first",
+        message = (
+            f"VLAN {line.vlan} would cut off what is on {line.name}: {listed(users.known, shown=_SHOWN)}"
         )
+        remedy = "make a portgroup of another name for this VLAN, or move them to another one first"
+        findings.add(Code.DISRUPTION_NOT_ALLOWED, subject, message, remedy)
         return False
     if users.unread:
-        findings.add(
-            Code.DISRUPTION_NOT_ALLOWED,
-            subject,
-            (
-                f"whether VLAN {line.vlan} cuts anything off on {line.name} was not read of "
-                f"{listed(users.unread, shown=_SHOWN)}"
-            ),
-            "see in vCenter that none of them is on it",
-            Severity.WARNING,
+        message = (
+            f"whether VLAN {line.vlan} cuts anything off on {line.name} was not read of "
+            f"{listed(users.unread, shown=_SHOWN)}"
         )
+        remedy = "see in vCenter that none of them is on it"
+        findings.add(Code.DISRUPTION_NOT_ALLOWED, subject, message, remedy, Severity.WARNING)
     return True
 
 

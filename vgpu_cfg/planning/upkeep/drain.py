@@ -182,12 +182,8 @@ class _Draining:
         self.reasons[vm.moid] = why
         if covering := self.protection.of_vm(vm.name, folder):
             self.reasons[vm.moid] = covering.message
-            self._refuse(
-                Code.DRAIN_STAYS,
-                vm,
-                covering.message,
-                covering.remedy(alone="it is not moved and not switched off"),
-            )
+            remedy = covering.remedy(alone="it is not moved and not switched off")
+            self._refuse(Code.DRAIN_STAYS, vm, covering.message, remedy)
             return []
         if vm.detail is None:
             self._refuse(Code.DRAIN_STAYS, vm, "it could not be read", "see that the account may read it")
@@ -210,9 +206,8 @@ class _Draining:
 
     def _need_leave(self, vm: Vm, message: str) -> None:
         if vm.name not in self.options.power_off:
-            self._refuse(
-                Code.DRAIN_SWITCHES_OFF, vm, message, f"ask its owner; then name it: --power-off={vm.name}"
-            )
+            remedy = f"ask its owner; then name it: --power-off={vm.name}"
+            self._refuse(Code.DRAIN_SWITCHES_OFF, vm, message, remedy)
 
     def _refuse(self, code: Code, vm: Vm, message: str, remedy: str) -> None:
         subject = Subject(kind="vm", name=vm.name, moid=vm.moid)

@@ -118,11 +118,8 @@ class _GivenBack:
             return [move(vm, here, host, is_running=True, stun_ms=stun_ms(vm.detail, here)), gone]
         if vm.name not in self.power_off:
             again = shlex.join(["vgpu-cfg", "uncordon", f"host:{host.name}", f"--power-off={vm.name}"])
-            self._tell(
-                vm,
-                f"it stays on {here.name}: {cold}",
-                f"with its owner's leave `{again}` brings it home; with --stay it is forgotten",
-            )
+            remedy = f"with its owner's leave `{again}` brings it home; with --stay it is forgotten"
+            self._tell(vm, f"it stays on {here.name}: {cold}", remedy)
             return []
         # All that was known stays known: should the shutdown fail, the VM is still where a drain put it.
         going = home.model_copy(update={"is_cold": True, "is_moving": True})

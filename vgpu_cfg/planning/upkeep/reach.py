@@ -30,12 +30,8 @@ def _beyond(hosts: list[Host], desired: DesiredPlan, observed: Inventory) -> Ite
     for host in hosts:
         subject = Subject(kind="host", name=host.name, moid=host.moid)
         if host not in near:
-            findings.add(
-                Code.HOST_NOT_MATCHED,
-                subject,
-                f"it is not in the datacenter {desired.datacenter}",
-                "name its datacenter with --datacenter",
-            )
+            message = f"it is not in the datacenter {desired.datacenter}"
+            findings.add(Code.HOST_NOT_MATCHED, subject, message, "name its datacenter with --datacenter")
         if covering := protection.of_cluster(observed.cluster_of(host)):
             findings.add(Code.PROTECTED, subject, covering.message, covering.remedy())
     yield from findings.diagnostics()

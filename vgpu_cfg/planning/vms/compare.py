@@ -188,12 +188,9 @@ def report_dropped(vm: PlacedVm, findings: Findings) -> None:
     """Tell which keys the plan file stated of a VM and does not any more: nobody looks after them."""
     if dropped := dropped_keys(vm):
         words = listed((f"{key} ({shown})" for key, shown in dropped.items()), shown=6)
-        findings.add_vm(
-            Code.NO_LONGER_MANAGED,
-            vm.desired,
-            f"no longer managed, since the plan file states it no more: {words}",
-            "it stays as it is; state it again to change it. This is told until the VM's next change",
-        )
+        message = f"no longer managed, since the plan file states it no more: {words}"
+        remedy = "it stays as it is; state it again to change it. This is told until the VM's next change"
+        findings.add_vm(Code.NO_LONGER_MANAGED, vm.desired, message, remedy)
 
 
 def check_options(vm: PlacedVm, asked: Asked, findings: Findings) -> None:

@@ -144,28 +144,22 @@ def of_existing(
         return [await_customization(power_on, guest, before="waiting")]
     event = failed.get(resolved.existing.moid) if resolved.existing is not None else None
     if event is not None:
-        findings.add_vm(
-            Code.CUSTOMIZATION_FAILED,
-            resolved.desired,
-            (
-                f"vCenter says that its guest's customisation failed at {event.at:%Y-%m-%d %H:%M} UTC "
-                f"({event.kind}): host name and addresses may still be the template's"
-            ),
-            (
-                "`govc events` has the reason and names the guest's log; then delete the VM and plan again, "
-                "or set the guest right by hand: `ignore: [guest]` silences this"
-            ),
+        message = (
+            f"vCenter says that its guest's customisation failed at {event.at:%Y-%m-%d %H:%M} UTC "
+            f"({event.kind}): host name and addresses may still be the template's"
         )
+        remedy = (
+            "`govc events` has the reason and names the guest's log; then delete the VM and plan again, or "
+            "set the guest right by hand: `ignore: [guest]` silences this"
+        )
+        findings.add_vm(Code.CUSTOMIZATION_FAILED, resolved.desired, message, remedy)
         return []
-    findings.add_vm(
-        Code.CUSTOMIZED_ONCE,
-        resolved.desired,
-        (
-            f"it is there already: `guest.spec` ({guest.spec}) customises a guest once, with its clone, and "
-            "no one tells afterwards what it was given, so that this is not compared"
-        ),
-        "to have it customised anew, delete the VM and plan again; `ignore: [guest]` silences this",
+    message = (
+        f"it is there already: `guest.spec` ({guest.spec}) customises a guest once, with its clone, and no "
+        "one tells afterwards what it was given, so that this is not compared"
     )
+    remedy = "to have it customised anew, delete the VM and plan again; `ignore: [guest]` silences this"
+    findings.add_vm(Code.CUSTOMIZED_ONCE, resolved.desired, message, remedy)
     return []
 
 
@@ -189,10 +183,8 @@ def _unfit(guest: DesiredGuest, spec: CustomizationSpec, base: VmDetail) -> Iter
         message = f"a Windows computer name has {LONGEST_COMPUTER_NAME} characters at most, and "
         yield f"{message}{guest.host_name!r} has more", "write a shorter `guest.hostname`"
     if spec.kind == "windows" and guest.domain:
-        yield (
-            f"the specification {spec.name} is for Windows, whose domain is joined and not just named",
-            "remove `guest.domain`, and let the specification say which domain is joined",
-        )
+        message = f"the specification {spec.name} is for Windows, whose domain is joined and not just named"
+        yield message, "remove `guest.domain`, and let the specification say which domain is joined"
 
 
 def _wrong_nics(

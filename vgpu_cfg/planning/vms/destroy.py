@@ -116,12 +116,9 @@ def _report_spared(vm: Vm, disks: Sequence[VirtualDisk], findings: Findings) -> 
         remedy += " ".join(f"--delete {quote(disk.file)}" for disk in disks)
         findings.add(Code.DISK_IN_SNAPSHOT, subject, message, remedy)
         return
-    findings.add(
-        Code.DISKS_OF_OTHERS,
-        subject,
-        f"the plan did not make {named}: detached before the VM is deleted, and kept",
-        f"to delete one as well, name it: --delete {quote(disks[0].file)}",
-    )
+    message = f"the plan did not make {named}: detached before the VM is deleted, and kept"
+    remedy = f"to delete one as well, name it: --delete {quote(disks[0].file)}"
+    findings.add(Code.DISKS_OF_OTHERS, subject, message, remedy)
 
 
 def refuse_disks(
@@ -142,21 +139,16 @@ def refuse_disks(
             if any(disk.file == name for disk in vm.detail.disks)
         ]
         if name not in going:
-            findings.add(
-                Code.DISK_NOT_TO_DELETE,
-                subject,
-                (
-                    f"--delete {name}: no VM that is deleted has this disk from others, or several VMs share "
-                    "it; globs are not taken"
-                ),
-                "see VG269 for the disks that are not the plan's; its own disks are deleted with the VM",
+            message = (
+                f"--delete {name}: no VM that is deleted has this disk from others, or several VMs share it; "
+                "globs are not taken"
             )
+            remedy = "see VG269 for the disks that are not the plan's; its own disks are deleted with the VM"
+            findings.add(Code.DISK_NOT_TO_DELETE, subject, message, remedy)
         elif holders:
+            message = f"--delete {name}: {listed(holders)} has this disk as well"
             findings.add(
-                Code.DISK_NOT_TO_DELETE,
-                subject,
-                f"--delete {name}: {listed(holders)} has this disk as well",
-                "leave this --delete away: it is detached",
+                Code.DISK_NOT_TO_DELETE, subject, message, "leave this --delete away: it is detached"
             )
 
 
@@ -197,12 +189,8 @@ def make_destroy_plan(desired: DesiredPlan, observed: Inventory, options: PlanOp
     is_meant |= chosen.names_host(host.name for host in observed.hosts)
     if chosen.only and not (leaving or steps or hosts or is_meant):
         subject = Subject(kind="plan", name=desired.name)
-        findings.add(
-            Code.NOTHING_SELECTED,
-            subject,
-            f"no VM that the plan file names matches {' or '.join(chosen.only)}",
-            "give a VM's name or glob, or host:NAME",
-        )
+        message = f"no VM that the plan file names matches {' or '.join(chosen.only)}"
+        findings.add(Code.NOTHING_SELECTED, subject, message, "give a VM's name or glob, or host:NAME")
     gone = {vm.moid for vm in leaving}
     staying = marked_moids(desired.identity, observed) - gone | others_moids(desired.identity, observed)
     changes = [*_rules_first(desired, observed, staying)]
@@ -229,12 +217,9 @@ def _selected(desired: DesiredPlan, observed: Inventory, owned: Ownership, optio
 def _tell_other_name(vm: Vm, findings: Findings) -> None:
     """Say under which name people know a VM that is to be deleted, where it is not the plan file's."""
     if vm.called:
-        findings.add(
-            Code.RENAMED,
-            Subject(kind="vm", name=vm.name, moid=vm.moid),
-            f"vCenter calls it {vm.called}, and its owner mark is the plan's",
-            f"to keep it, remove {MARK_PLAN_KEY} and {MARK_VM_KEY} from its extraConfig first",
-        )
+        message = f"vCenter calls it {vm.called}, and its owner mark is the plan's"
+        remedy = f"to keep it, remove {MARK_PLAN_KEY} and {MARK_VM_KEY} from its extraConfig first"
+        findings.add(Code.RENAMED, Subject(kind="vm", name=vm.name, moid=vm.moid), message, remedy)
 
 
 def _refuse_bound(
@@ -246,12 +231,8 @@ def _refuse_bound(
     for vm in leaving:
         subject = Subject(kind="vm", name=vm.name, moid=vm.moid)
         if vm.name in locked:
-            findings.add(
-                Code.LOCKED,
-                subject,
-                "it is locked by `lock: true`",
-                "write `lock: false`, and run destroy again",
-            )
+            message = "it is locked by `lock: true`"
+            findings.add(Code.LOCKED, subject, message, "write `lock: false`, and run destroy again")
         if covering := protection.of_vm(vm.name, observed.folder_by_moid.get(vm.folder_moid or "")):
             findings.add(Code.PROTECTED, subject, covering.message, covering.remedy())
 

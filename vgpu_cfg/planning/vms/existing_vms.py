@@ -145,46 +145,30 @@ def assess_changes(
         message = f"{listed(keys, shown=6)} cannot change while it runs: a power cycle is needed"
         if resolved.move is not None and resolved.move.why_cold:
             message += f"; it moves while it is off, as {resolved.move.why_cold}"
-        findings.add_vm(
-            Code.POWER_CYCLE_NOT_ALLOWED, resolved.desired, message, "allow it with --allow-power-cycle"
-        )
+        remedy = "allow it with --allow-power-cycle"
+        findings.add_vm(Code.POWER_CYCLE_NOT_ALLOWED, resolved.desired, message, remedy)
     for before, after in edits.shrinking:
-        findings.refuse_vm(
-            Code.DISK_SHRINKS,
-            resolved.desired,
-            f"a disk has {gib(before)}, and {gib(after)} are asked: disks do not shrink",
-            f"write `size: {gib(before).replace(' ', '')}`",
-        )
+        message = f"a disk has {gib(before)}, and {gib(after)} are asked: disks do not shrink"
+        remedy = f"write `size: {gib(before).replace(' ', '')}`"
+        findings.refuse_vm(Code.DISK_SHRINKS, resolved.desired, message, remedy)
     if edits.missing_disks:
         what = "1 disk" if edits.missing_disks == 1 else f"{edits.missing_disks} disks"
         others = listed(map(disk_text, resolved.disks.others)) if resolved.disks is not None else ""
-        findings.add_vm(
-            Code.DISK_UNCLEAR,
-            resolved.desired,
-            f"`disks` asks for {what} that it has none for which is certainly the plan's; it has {others}",
-            "nothing is done for them; detach the disks of others, or write `ignore: [disks]`",
+        message = (
+            f"`disks` asks for {what} that it has none for which is certainly the plan's; it has {others}"
         )
+        remedy = "nothing is done for them; detach the disks of others, or write `ignore: [disks]`"
+        findings.add_vm(Code.DISK_UNCLEAR, resolved.desired, message, remedy)
     if edits.grows_disk and resolved.base.snapshot_moid is not None:
-        findings.add_vm(
-            Code.DISK_HAS_SNAPSHOT,
-            resolved.desired,
-            "a disk of a VM with snapshots cannot grow",
-            "delete its snapshots first",
-        )
+        message = "a disk of a VM with snapshots cannot grow"
+        findings.add_vm(Code.DISK_HAS_SNAPSHOT, resolved.desired, message, "delete its snapshots first")
     if resolved.base.firmware.casefold() == "bios" and resolved.desired.gpus:
-        findings.refuse_vm(
-            Code.FIRMWARE_IS_BIOS,
-            resolved.desired,
-            "it boots with BIOS firmware; GPUs need EFI, with which its system would not boot",
-            "recreate the VM from an EFI template: delete it, and run the plan again",
-        )
+        message = "it boots with BIOS firmware; GPUs need EFI, with which its system would not boot"
+        remedy = "recreate the VM from an EFI template: delete it, and run the plan again"
+        findings.refuse_vm(Code.FIRMWARE_IS_BIOS, resolved.desired, message, remedy)
     if not vm.is_on and resolved.desired.power is DesiredPower.ON and not _minds_power(resolved):
-        findings.add_vm(
-            Code.STAYS_OFF,
-            resolved.desired,
-            f"it is {_power_text(vm)}, and the plan file ignores that",
-            "power it on when it is wanted",
-        )
+        message = f"it is {_power_text(vm)}, and the plan file ignores that"
+        findings.add_vm(Code.STAYS_OFF, resolved.desired, message, "power it on when it is wanted")
 
 
 def _minds_power(resolved: ResolvedVm) -> bool:

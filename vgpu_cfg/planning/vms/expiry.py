@@ -42,28 +42,18 @@ def check_expiry(vm: DesiredVm, existing: Vm | None, today: date, findings: Find
     day = vm.expires.isoformat()
     if vm.is_expired(today):
         if existing is not None and not existing.is_on:
+            message = f"it expired on {day}, and is off: it is not started again"
             findings.add_vm(
-                Code.EXPIRED,
-                vm,
-                f"it expired on {day}, and is off: it is not started again",
-                "remove it from the plan file, or give it another date",
+                Code.EXPIRED, vm, message, "remove it from the plan file, or give it another date"
             )
         elif existing is None:
-            findings.add_vm(
-                Code.EXPIRED,
-                vm,
-                f"it expired on {day}, and is not there: it is not made",
-                "remove it from the plan file, or give it another date",
-                Severity.WARNING,
-            )
+            message = f"it expired on {day}, and is not there: it is not made"
+            remedy = "remove it from the plan file, or give it another date"
+            findings.add_vm(Code.EXPIRED, vm, message, remedy, Severity.WARNING)
         else:
-            findings.add_vm(
-                Code.EXPIRED,
-                vm,
-                f"it expired on {day}",
-                "`vgpu-cfg apply --expired` shuts down what is past its date; or give it another date",
-                Severity.WARNING,
-            )
+            message = f"it expired on {day}"
+            remedy = "`vgpu-cfg apply --expired` shuts down what is past its date; or give it another date"
+            findings.add_vm(Code.EXPIRED, vm, message, remedy, Severity.WARNING)
     elif left <= LAST_WARNING:
         when = "tomorrow" if left else "today"
         findings.add_vm(Code.EXPIRES_NEXT, vm, f"it expires {when}, on {day}", _LATER)

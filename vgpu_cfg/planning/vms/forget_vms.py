@@ -121,9 +121,6 @@ def _refuse_marked_hosts(
         if facts.mark is not None and facts.mark.is_of(desired.identity) and moid not in given_back:
             host = observed.host_by_moid[moid]
             subject = Subject(kind="host", name=host.name, moid=moid)
-            findings.add(
-                Code.HOST_STILL_MARKED,
-                subject,
-                f"the plan works on it since {facts.mark.since:%Y-%m-%d %H:%M}, and has not finished",
-                "run `apply`, which finishes that; then forget",
-            )
+            message = f"the plan works on it since {facts.mark.since:%Y-%m-%d %H:%M}, and has not finished"
+            remedy = "run `apply`, which finishes that; then forget"
+            findings.add(Code.HOST_STILL_MARKED, subject, message, remedy)

@@ -145,15 +145,11 @@ def _rule_of(group_name: str) -> str:
 def _report_no_drs(cluster: Cluster, group: Sequence[Member], findings: Findings) -> None:
     for member in group:
         vm = member.resolved.desired
-        findings.add_vm(
-            Code.RULE_WITHOUT_DRS,
-            vm,
-            (
-                f"{cluster.name} has no DRS: the VMs start on hosts of {vm.place.host_group}, and nothing "
-                "keeps them there"
-            ),
-            "turn DRS on, if only as manual",
+        message = (
+            f"{cluster.name} has no DRS: the VMs start on hosts of {vm.place.host_group}, and nothing "
+            "keeps them there"
         )
+        findings.add_vm(Code.RULE_WITHOUT_DRS, vm, message, "turn DRS on, if only as manual")
 
 
 def _compare(cluster: Cluster, name: str, group: Sequence[Member], host_group: HostGroup) -> Iterator[Change]:

@@ -167,34 +167,28 @@ def _objections(desired: DesiredPlan, wanted: DesiredVm, found: Vm) -> Iterator[
     if found.is_template:
         yield "it is a template", "give the plan's VM another name or folder, or leave it out with --only"
     elif mark is not None and found.is_copy:
-        yield (
-            f"it is a copy: its mark was written for the VM with instance UUID {mark.instance_uuid}",
-            (
-                f"see that it is nobody's by the name {mark.plan}/{mark.vm}; then remove its extraConfig "
-                f"{MARK_PLAN_KEY} and {MARK_VM_KEY}, and import it"
-            ),
+        message = f"it is a copy: its mark was written for the VM with instance UUID {mark.instance_uuid}"
+        remedy = (
+            f"see that it is nobody's by the name {mark.plan}/{mark.vm}; then remove its extraConfig "
+            f"{MARK_PLAN_KEY} and {MARK_VM_KEY}, and import it"
         )
+        yield message, remedy
     elif mark is not None and not mark.is_named(desired.identity):
         with_id = f" with the id {mark.id}" if mark.id else ""
-        yield (
-            f"its mark says that it is {mark.plan}/{mark.vm}{with_id}, by {mark.made_by or 'unknown'}",
-            f"have it given up: `vgpu-cfg forget` with {mark.plan}'s plan file, --only {quote(found.name)}",
+        message = f"its mark says that it is {mark.plan}/{mark.vm}{with_id}, by {mark.made_by or 'unknown'}"
+        remedy = (
+            f"have it given up: `vgpu-cfg forget` with {mark.plan}'s plan file, --only {quote(found.name)}"
         )
+        yield message, remedy
     elif mark is not None:
-        yield (
-            f"it is this plan's already, as its VM {mark.vm}",
-            f"call it {mark.vm} again, in vCenter or in the plan file",
-        )
+        message = f"it is this plan's already, as its VM {mark.vm}"
+        yield message, f"call it {mark.vm} again, in vCenter or in the plan file"
     elif found.name != wanted.name:
-        yield (
-            f"it is called {found.name!r} there, and vCenter takes both names for one",
-            f"write the name as {found.name}",
-        )
+        message = f"it is called {found.name!r} there, and vCenter takes both names for one"
+        yield message, f"write the name as {found.name}"
     elif not found.instance_uuid:
-        yield (
-            "vCenter does not tell its instance UUID, by which a mark is told from a copy's",
-            "see that its host is connected, and that the account may read it",
-        )
+        message = "vCenter does not tell its instance UUID, by which a mark is told from a copy's"
+        yield message, "see that its host is connected, and that the account may read it"
 
 
 def _report_elsewhere(wanted: DesiredVm, folder: Folder, observed: Inventory, findings: Findings) -> None:
@@ -202,13 +196,9 @@ def _report_elsewhere(wanted: DesiredVm, folder: Folder, observed: Inventory, fi
     places = sorted(_paths(wanted, observed))
     if places:
         where = folder.inventory_path or folder.name
-        findings.add_vm(
-            Code.CANNOT_BE_IMPORTED,
-            wanted,
-            f"{where} holds no VM of this name; there is {' and '.join(places)}",
-            "name that VM's `folder` in the plan file; else `apply` makes a new one",
-            Severity.WARNING,
-        )
+        message = f"{where} holds no VM of this name; there is {' and '.join(places)}"
+        remedy = "name that VM's `folder` in the plan file; else `apply` makes a new one"
+        findings.add_vm(Code.CANNOT_BE_IMPORTED, wanted, message, remedy, Severity.WARNING)
 
 
 def _paths(wanted: DesiredVm, observed: Inventory) -> Iterable[str]:
@@ -229,4 +219,5 @@ def refuse_nothing(
     matching = f" and matches {' or '.join(options.only)}" if options.only else ""
     message = f"no VM is there that the plan names{matching}"
     subject = Subject(kind="plan", name=desired.name)
-    findings.add(Code.NOTHING_SELECTED, subject, message, "give a VM's name or glob, or host:NAME", severity)
+    remedy = "give a VM's name or glob, or host:NAME"
+    findings.add(Code.NOTHING_SELECTED, subject, message, remedy, severity)

@@ -95,12 +95,9 @@ class NamePlanner:
         found: dict[str, list[Change]] = {}
         for way in self._ways.values():
             if reason := self._hindrance(way):
-                self.findings.add_vm(
-                    Code.NAME_TAKEN,
-                    way.resolved.desired,
-                    f"it is called {way.called} in {_path(way.before)}, and stays so: {reason}",
-                    "rename or move one of them by hand, or write `ignore: [name, folder]`",
-                )
+                message = f"it is called {way.called} in {_path(way.before)}, and stays so: {reason}"
+                remedy = "rename or move one of them by hand, or write `ignore: [name, folder]`"
+                self.findings.add_vm(Code.NAME_TAKEN, way.resolved.desired, message, remedy)
                 continue
             self._report(way, former)
             found[way.vm.name] = self._in_order(way)
@@ -148,22 +145,16 @@ class NamePlanner:
         mark = way.vm.mark
         is_by_file = mark is not None and former.get(way.called) == way.vm.name
         if way.name != way.called and not is_by_file:
-            self.findings.add_vm(
-                Code.RENAMED,
-                way.resolved.desired,
-                f"vCenter calls it {way.called}, its owner mark {mark.vm if mark else way.vm.name}",
-                (
-                    "`apply` renames it back; to keep the name, write `ignore: [name]`, or give it that name "
-                    "in `vms` with an item in `moved`"
-                ),
+            message = f"vCenter calls it {way.called}, its owner mark {mark.vm if mark else way.vm.name}"
+            remedy = (
+                "`apply` renames it back; to keep the name, write `ignore: [name]`, or give it that name in "
+                "`vms` with an item in `moved`"
             )
+            self.findings.add_vm(Code.RENAMED, way.resolved.desired, message, remedy)
         if way.before.moid != way.after.moid:
-            self.findings.add_vm(
-                Code.IN_OTHER_FOLDER,
-                way.resolved.desired,
-                f"it is in {_path(way.before)}, and the plan file says {_path(way.after)}",
-                "`apply` moves it there; to leave it, change `folder`, or write `ignore: [folder]`",
-            )
+            message = f"it is in {_path(way.before)}, and the plan file says {_path(way.after)}"
+            remedy = "`apply` moves it there; to leave it, change `folder`, or write `ignore: [folder]`"
+            self.findings.add_vm(Code.IN_OTHER_FOLDER, way.resolved.desired, message, remedy)
 
 
 def _path(folder: Folder) -> str:

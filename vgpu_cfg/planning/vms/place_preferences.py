@@ -36,13 +36,9 @@ def check_not_hosts(resolved: ResolvedVm, hosts: Sequence[Host], findings: Findi
     """Warn of a glob of `place.not_hosts` that excludes nothing: it may be misspelled."""
     for glob in resolved.desired.place.not_hosts:
         if not any(matches_any(host.name, (glob,)) for host in hosts):
-            findings.add_vm(
-                Code.NO_HOST_MATCHES,
-                resolved.desired,
-                f"`place.not_hosts` names {glob}, which no host is called",
-                "compare it with the names of the hosts",
-                Severity.WARNING,
-            )
+            message = f"`place.not_hosts` names {glob}, which no host is called"
+            remedy = "compare it with the names of the hosts"
+            findings.add_vm(Code.NO_HOST_MATCHES, resolved.desired, message, remedy, Severity.WARNING)
 
 
 def check_existing_place(resolved: ResolvedVm, cluster: Cluster | None, findings: Findings) -> None:
@@ -92,13 +88,9 @@ def check_others_rules(
     ]
     severity = Severity.ERROR if _starts_here(resolved) else None
     for name, why in found:
-        findings.add_vm(
-            Code.RULE_OF_OTHERS,
-            resolved.desired,
-            f"the DRS rule {name} of {cluster.name}, which must hold, forbids it {host.name}: {why}",
-            "change the rule or its groups in vCenter, or move the VM by hand",
-            severity,
-        )
+        message = f"the DRS rule {name} of {cluster.name}, which must hold, forbids it {host.name}: {why}"
+        remedy = "change the rule or its groups in vCenter, or move the VM by hand"
+        findings.add_vm(Code.RULE_OF_OTHERS, resolved.desired, message, remedy, severity)
 
 
 def check_spread_numa(resolved: ResolvedVm, fit: Fit, initial: HostState, findings: Findings) -> None:
@@ -116,15 +108,12 @@ def check_spread_numa(resolved: ResolvedVm, fit: Fit, initial: HostState, findin
         nodes = assignable_nodes(resolved, initial)
     if len(nodes) > 1:
         known = node_list(node for node in nodes if node is not None)
-        findings.add_vm(
-            Code.SPREAD_NUMA_NOT_PROMISED,
-            vm,
-            (
-                f"ESXi chooses the GPU of a VM at power-on, of NUMA node {known} of {initial.host.name}: two "
-                "of these VMs may get one node"
-            ),
-            "pin a GPU of each node (passthrough), or spread over hosts",
+        message = (
+            f"ESXi chooses the GPU of a VM at power-on, of NUMA node {known} of {initial.host.name}: two of "
+            "these VMs may get one node"
         )
+        remedy = "pin a GPU of each node (passthrough), or spread over hosts"
+        findings.add_vm(Code.SPREAD_NUMA_NOT_PROMISED, vm, message, remedy)
 
 
 def check_numa_residents(residents: Residents, findings: Findings) -> None:

@@ -75,12 +75,9 @@ def plan_rules(
         cluster = observed.cluster_by_moid[cluster_moid]
         if not cluster.drs_enabled:
             for member in group:
-                findings.add_vm(
-                    Code.RULE_WITHOUT_DRS,
-                    member.resolved.desired,
-                    f"{cluster.name} has no DRS: the VMs start apart, and nothing keeps them so",
-                    "turn DRS on, if only as manual",
-                )
+                message = f"{cluster.name} has no DRS: the VMs start apart, and nothing keeps them so"
+                remedy = "turn DRS on, if only as manual"
+                findings.add_vm(Code.RULE_WITHOUT_DRS, member.resolved.desired, message, remedy)
             continue
         name = rule_name(desired.name, line)
         kept.add((cluster_moid, name))

@@ -104,18 +104,15 @@ def _report(found: BoardStarts, resolved_vms: Mapping[str, ResolvedVm], findings
     for start in sorted(found.starts, key=lambda one: one.size, reverse=True):
         counts[start.text] = counts.get(start.text, 0) + 1
     kinds = listed((f"{counted(count, 'VM')} with {words}" for words, count in counts.items()), shown=6)
-    findings.add_vm(
-        Code.POWER_ON_ORDER,
-        resolved_vms[last.vm].desired,
-        (
-            f"on {found.host.host.name} these fit together: {kinds}; and no order of power-ons is known in "
-            "which all start whichever GPU ESXi chooses for each"
-        ),
-        (
-            "keep them apart with `place.hosts`, leave a GPU more free, or write checks: "
-            f"{{{Code.POWER_ON_ORDER}: warning}} to try"
-        ),
+    message = (
+        f"on {found.host.host.name} these fit together: {kinds}; and no order of power-ons is known in which "
+        "all start whichever GPU ESXi chooses for each"
     )
+    remedy = (
+        "keep them apart with `place.hosts`, leave a GPU more free, or write checks: "
+        f"{{{Code.POWER_ON_ORDER}: warning}} to try"
+    )
+    findings.add_vm(Code.POWER_ON_ORDER, resolved_vms[last.vm].desired, message, remedy)
 
 
 def check_left_out(
@@ -129,12 +126,9 @@ def check_left_out(
     for queue in contests:
         others = sorted(queue.starts.keys() - started)
         for name in sorted(queue.starts.keys() & started) if others else ():
-            findings.add_vm(
-                Code.ONLY_MAY_STRAND,
-                resolved_vms[name].desired,
-                (
-                    f"started without {listed(others, shown=6)}, it may take a GPU that they need: which one "
-                    "is ESXi's choice"
-                ),
-                "start them together, or those with the larger vGPUs first",
+            message = (
+                f"started without {listed(others, shown=6)}, it may take a GPU that they need: which one is "
+                "ESXi's choice"
             )
+            remedy = "start them together, or those with the larger vGPUs first"
+            findings.add_vm(Code.ONLY_MAY_STRAND, resolved_vms[name].desired, message, remedy)

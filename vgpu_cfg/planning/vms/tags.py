@@ -59,24 +59,18 @@ def check_tags(vm: PlacedVm, findings: Findings) -> None:
     if not asked:
         return
     if vm.tag_categories is None or (not vm.is_new and vm.base.tags is None):
-        findings.add_vm(
-            Code.TAGS_NOT_READ,
-            vm.desired,
-            "its tags are not compared: nobody told what tags there are, or which it has",
-            "a recording holds no tags: plan against the vCenter itself",
-        )
+        message = "its tags are not compared: nobody told what tags there are, or which it has"
+        remedy = "a recording holds no tags: plan against the vCenter itself"
+        findings.add_vm(Code.TAGS_NOT_READ, vm.desired, message, remedy)
         return
     categories = {one.name: one for one in vm.tag_categories}
     for name, wanted in asked:
         category = categories.get(name)
         if category is None:
             hint = did_you_mean(name, categories, noun="categories")
-            findings.refuse_vm(
-                Code.TAG_CATEGORY_ABSENT,
-                vm.desired,
-                f"this vCenter has no category of tags {name!r}" + (f": {hint}" if hint else ""),
-                f"name one that is there, or make it: govc tags.category.create {shlex.quote(name)}",
-            )
+            message = f"this vCenter has no category of tags {name!r}" + (f": {hint}" if hint else "")
+            remedy = f"name one that is there, or make it: govc tags.category.create {shlex.quote(name)}"
+            findings.refuse_vm(Code.TAG_CATEGORY_ABSENT, vm.desired, message, remedy)
             continue
         _check_category(vm, category, wanted, findings)
 
@@ -87,23 +81,15 @@ def _check_category(vm: PlacedVm, category: TagCategory, wanted: tuple[str, ...]
         hint = did_you_mean(absent, (tag.name for tag in category.tags), noun="tags")
         message = f"the category {name} has no tag {absent!r}" + (f": {hint}" if hint else "")
         words = shlex.join(["tags.create", "-c", name, absent])
-        findings.refuse_vm(
-            Code.TAG_ABSENT, vm.desired, message, f"name one that is there, or make it: govc {words}"
-        )
+        remedy = f"name one that is there, or make it: govc {words}"
+        findings.refuse_vm(Code.TAG_ABSENT, vm.desired, message, remedy)
     if category.is_single and len(wanted) > 1:
-        findings.refuse_vm(
-            Code.TAG_CATEGORY_SINGLE,
-            vm.desired,
-            f"{listed(wanted)} are asked for, and an object has one tag of the category {name} at most",
-            "ask for one of them",
-        )
+        message = f"{listed(wanted)} are asked for, and an object has one tag of the category {name} at most"
+        findings.refuse_vm(Code.TAG_CATEGORY_SINGLE, vm.desired, message, "ask for one of them")
     if wanted and not category.is_for_vms:
-        findings.refuse_vm(
-            Code.TAG_CATEGORY_OF_OTHERS,
-            vm.desired,
-            f"the tags of the category {name} are for {listed(sorted(category.types))}, not for VMs",
-            "name a category that is for VMs, or let this one be for them, too",
-        )
+        message = f"the tags of the category {name} are for {listed(sorted(category.types))}, not for VMs"
+        remedy = "name a category that is for VMs, or let this one be for them, too"
+        findings.refuse_vm(Code.TAG_CATEGORY_OF_OTHERS, vm.desired, message, remedy)
 
 
 def _asked(vm: PlacedVm) -> Iterator[tuple[str, tuple[str, ...]]]:

@@ -88,24 +88,15 @@ def _object_to_use(view: HostView, desired: DesiredSetting) -> Objection | None:
         return None
     board = view.boards.get(desired.device)
     if gpu.vm_moids and not gpu.is_passthrough:
-        return Objection(
-            Code.GPU_SERVES_VGPUS,
-            f"it holds vGPUs of {len(gpu.vm_moids)} running VM(s)",
-            "move or switch these VMs off, then plan again",
-        )
+        message = f"it holds vGPUs of {len(gpu.vm_moids)} running VM(s)"
+        return Objection(Code.GPU_SERVES_VGPUS, message, "move or switch these VMs off, then plan again")
     if board is not None and board.is_nvswitch and not is_at_least(view.host.version, _NVSWITCH_SINCE):
-        return Objection(
-            Code.NVSWITCH_PASSTHROUGH,
-            f"{board.name} sits on NVSwitch, whose GPUs vSphere before 9.0 does not pass through",
-            "give VMs full-size vGPUs or device groups",
-        )
+        message = f"{board.name} sits on NVSwitch, whose GPUs vSphere before 9.0 does not pass through"
+        return Objection(Code.NVSWITCH_PASSTHROUGH, message, "give VMs full-size vGPUs or device groups")
     found = _listed(view, desired.device)
     if found is not None and not found.passthrough_capable and desired.note != _WAITS_FOR_IOMMU:
-        return Objection(
-            Code.NOT_SUPPORTED,
-            "the host cannot pass it through",
-            "switch the IOMMU on: `bios: {iommu: true}`",
-        )
+        message = "the host cannot pass it through"
+        return Objection(Code.NOT_SUPPORTED, message, "switch the IOMMU on: `bios: {iommu: true}`")
     return None
 
 
@@ -149,11 +140,8 @@ def _read_label(view: HostView, device: str) -> Reading:
 def _object_to_label(view: HostView, desired: DesiredSetting) -> Objection | None:
     if not desired.value or is_at_least(view.host.version, _LABELS_SINCE):
         return None
-    return Objection(
-        Code.NOT_SUPPORTED,
-        f"hardware labels need ESXi 7.0 U2, and the host runs {view.host.version}",
-        "leave `label` out, or update the host",
-    )
+    message = f"hardware labels need ESXi 7.0 U2, and the host runs {view.host.version}"
+    return Objection(Code.NOT_SUPPORTED, message, "leave `label` out, or update the host")
 
 
 def _show_label(host: Host, desired: DesiredSetting) -> Host:

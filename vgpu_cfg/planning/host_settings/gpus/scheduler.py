@@ -204,15 +204,11 @@ def _other_way(view: HostView, desired_settings: Sequence[DesiredSetting]) -> Ho
 def _objects(view: HostView, desired: DesiredSetting) -> Objection | None:
     del view
     if desired.note == _IN_MIG_MODE:
-        return Objection(
-            Code.NOT_SUPPORTED, _IN_MIG_MODE, "leave `scheduler` out, or say `sharing: time_sliced`"
-        )
+        remedy = "leave `scheduler` out, or say `sharing: time_sliced`"
+        return Objection(Code.NOT_SUPPORTED, _IN_MIG_MODE, remedy)
     if desired.note == _MIXED_SIZE:
-        return Objection(
-            Code.NOT_SUPPORTED,
-            _MIXED_SIZE,
-            "say `scheduler: best_effort` or `equal_share`, or `vgpu_mode: same_size`",
-        )
+        remedy = "say `scheduler: best_effort` or `equal_share`, or `vgpu_mode: same_size`"
+        return Objection(Code.NOT_SUPPORTED, _MIXED_SIZE, remedy)
     return objection_to(desired)
 
 

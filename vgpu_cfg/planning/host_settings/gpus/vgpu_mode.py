@@ -80,35 +80,24 @@ def _read(view: HostView, device: str) -> Reading:
 
 def _objects(view: HostView, desired: DesiredSetting) -> Objection | None:
     if desired.note == _IN_MIG_MODE:
-        return Objection(
-            Code.NOT_SUPPORTED, _IN_MIG_MODE, "leave `vgpu_mode` out, or say `sharing: time_sliced`"
-        )
+        remedy = "leave `vgpu_mode` out, or say `sharing: time_sliced`"
+        return Objection(Code.NOT_SUPPORTED, _IN_MIG_MODE, remedy)
     if desired.note == _SHARED:
-        return Objection(
-            Code.NOT_SUPPORTED,
-            _SHARED,
-            "say `use: vgpu` or `graphics_type: sharedDirect`, or leave `vgpu_mode` out",
-        )
+        remedy = "say `use: vgpu` or `graphics_type: sharedDirect`, or leave `vgpu_mode` out"
+        return Objection(Code.NOT_SUPPORTED, _SHARED, remedy)
     if desired.note == _FIXED_SHARE:
-        return Objection(
-            Code.NOT_SUPPORTED,
-            _FIXED_SHARE,
-            "say `scheduler: best_effort` or `equal_share`, or `vgpu_mode: same_size`",
-        )
+        remedy = "say `scheduler: best_effort` or `equal_share`, or `vgpu_mode: same_size`"
+        return Objection(Code.NOT_SUPPORTED, _FIXED_SHARE, remedy)
     if (found := objection_to(desired)) is not None or desired.value == VgpuMode.SAME_SIZE:
         return found
     if not is_at_least(view.host.version, _FIRST_RELEASE):
-        return Objection(
-            Code.NOT_SUPPORTED,
-            f"mixed sizes need ESXi 8.0 U3, and the host runs {view.host.version}",
-            "say `vgpu_mode: same_size`, or update the host",
-        )
+        message = f"mixed sizes need ESXi 8.0 U3, and the host runs {view.host.version}"
+        return Objection(Code.NOT_SUPPORTED, message, "say `vgpu_mode: same_size`, or update the host")
     if architecture(view, desired.device) in _TOO_OLD_BOARDS:
-        return Objection(
-            Code.NOT_SUPPORTED,
-            f"mixed sizes need a GPU of Ampere or later, and this is {architecture(view, desired.device)}",
-            "say `vgpu_mode: same_size` for this GPU",
+        message = (
+            f"mixed sizes need a GPU of Ampere or later, and this is {architecture(view, desired.device)}"
         )
+        return Objection(Code.NOT_SUPPORTED, message, "say `vgpu_mode: same_size` for this GPU")
     return None
 
 

@@ -98,25 +98,17 @@ def _objects_to_passthrough(view: HostView, desired: DesiredSetting) -> Objectio
         holders = view.holders.get(desired.device)
         return Objection(Code.NIC_IN_USE, held_by(holders), TAKE_IT_OUT) if holders else None
     if reason := base_unread(view):
-        return Objection(
-            Code.SETTING_UNREAD,
-            f"it is not known whether the host itself uses {desired.device}: {reason}",
-            "fix that and plan again",
-        )
+        message = f"it is not known whether the host itself uses {desired.device}: {reason}"
+        return Objection(Code.SETTING_UNREAD, message, "fix that and plan again")
     function, nic = _function(view, desired.device), view.nic(desired.device)
     if function is not None and not function.passthrough_capable and WAITS_FOR_IOMMU not in desired.note:
-        return Objection(
-            Code.NOT_SUPPORTED,
-            f"{desired.device} cannot be passed through",
-            "switch the IOMMU on: `bios: {iommu: true}`, or leave the NIC out",
-        )
+        message = f"{desired.device} cannot be passed through"
+        remedy = "switch the IOMMU on: `bios: {iommu: true}`, or leave the NIC out"
+        return Objection(Code.NOT_SUPPORTED, message, remedy)
     lost = cut_off(view, nic.device) if nic is not None else None
     if nic is not None and lost is not None and str(lost) != desired.cuts_off:
-        return Objection(
-            Code.NIC_IN_USE,
-            str(lost),
-            f"name it, `match: {{vmnic: {nic.device}}}`, if it shall be taken all the same",
-        )
+        remedy = f"name it, `match: {{vmnic: {nic.device}}}`, if it shall be taken all the same"
+        return Objection(Code.NIC_IN_USE, str(lost), remedy)
     return None
 
 
@@ -196,11 +188,8 @@ def _read_label(view: HostView, device: str) -> Reading:
 def _objects_to_label(view: HostView, desired: DesiredSetting) -> Objection | None:
     if not desired.value or is_at_least(view.host.version, _LABELS_SINCE):
         return None
-    return Objection(
-        Code.NOT_SUPPORTED,
-        f"hardware labels need ESXi 7.0 U2, and the host runs {view.host.version}",
-        "leave `label` out, or update the host",
-    )
+    message = f"hardware labels need ESXi 7.0 U2, and the host runs {view.host.version}"
+    return Objection(Code.NOT_SUPPORTED, message, "leave `label` out, or update the host")
 
 
 def _how_label(view: HostView, desired: DesiredSetting) -> Instructions:
@@ -257,13 +246,11 @@ def _objects_to_sriov(view: HostView, desired: DesiredSetting) -> Objection | No
         f"add `firmware: {{SRIOV_EN: true, NUM_OF_VFS: {wanted}}}` to the rule; SR-IOV must be on in the BIOS"
     )
     if found is None or not found.is_capable:
-        return Objection(
-            Code.NOT_SUPPORTED, f"{desired.device} offers no virtual functions as it is set now", remedy
-        )
+        message = f"{desired.device} offers no virtual functions as it is set now"
+        return Objection(Code.NOT_SUPPORTED, message, remedy)
     if wanted > found.most:
-        return Objection(
-            Code.NOT_SUPPORTED, f"{desired.device} offers at most {found.most} virtual functions", remedy
-        )
+        message = f"{desired.device} offers at most {found.most} virtual functions"
+        return Objection(Code.NOT_SUPPORTED, message, remedy)
     return None
 
 

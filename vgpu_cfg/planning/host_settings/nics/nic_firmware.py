@@ -113,33 +113,23 @@ def _objects(view: HostView, desired: DesiredSetting) -> Objection | None:
     if shell is not None and shell.has_firmware_tools is False:
         if desired.tools_come:
             return None
-        return Objection(
-            Code.NO_FIRMWARE_TOOLS,
-            f"NVIDIA's firmware tools are not on the host, so {name} can be neither read nor set",
-            _INSTALL_TOOLS,
-        )
+        message = f"NVIDIA's firmware tools are not on the host, so {name} can be neither read nor set"
+        return Objection(Code.NO_FIRMWARE_TOOLS, message, _INSTALL_TOOLS)
     if _read(view, desired.device).is_absent:
-        return Objection(
-            Code.NOT_SUPPORTED,
-            f"mlxconfig does not list {name} for {pci_id}: its firmware is too old, or hides it",
-            "update the NIC's firmware; some parameters show only once ADVANCED_PCI_SETTINGS is 1",
-        )
+        message = f"mlxconfig does not list {name} for {pci_id}: its firmware is too old, or hides it"
+        remedy = "update the NIC's firmware; some parameters show only once ADVANCED_PCI_SETTINGS is 1"
+        return Objection(Code.NOT_SUPPORTED, message, remedy)
     return None
 
 
 def _guests_matter(view: HostView, desired: DesiredSetting, pci_id: str, name: str) -> Objection:
     check = f"in its guest, `mlxconfig -d PCI -e query {name}` must show {desired.value} under Current"
     if pci_id in view.facts.vmnics:
-        return Objection(
-            Code.FIRMWARE_UNPROVEN,
-            f"{pci_id} has been passed through by this tool, and its firmware cannot be read any more",
-            check,
-        )
-    return Objection(
-        Code.FIRMWARE_IN_GUEST,
-        f"{pci_id} is passed through: only its guest can set {name}",
-        f"{check}; else set it there and switch the host off and on, or give the NIC `use: host` first",
-    )
+        message = f"{pci_id} has been passed through by this tool, and its firmware cannot be read any more"
+        return Objection(Code.FIRMWARE_UNPROVEN, message, check)
+    message = f"{pci_id} is passed through: only its guest can set {name}"
+    remedy = f"{check}; else set it there and switch the host off and on, or give the NIC `use: host` first"
+    return Objection(Code.FIRMWARE_IN_GUEST, message, remedy)
 
 
 def _impact(view: HostView, desired: DesiredSetting) -> Impact:

@@ -115,19 +115,14 @@ def _bitmap(value: str) -> str:
 def _objects_to(module: str, view: HostView, desired: DesiredSetting) -> Objection | None:
     reading = _read_module(module, view, desired.device)
     if reading.is_absent:
-        return Objection(
-            Code.NOT_SUPPORTED,
-            reading.unread,
-            f"use a NIC that {CORE} drives, or leave `roce` out for this one",
-        )
+        remedy = f"use a NIC that {CORE} drives, or leave `roce` out for this one"
+        return Objection(Code.NOT_SUPPORTED, reading.unread, remedy)
     names = [word.partition("=")[0] for word in desired.value.split()]
     twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
     if twice:
-        return Objection(
-            Code.HOST_TWICE,
-            f"the rules ask different things of one driver: {desired.value}",
-            f"give all NICs of {CORE} on a host the same `roce`: it sets {listed(twice)} for all of them",
-        )
+        message = f"the rules ask different things of one driver: {desired.value}"
+        remedy = f"give all NICs of {CORE} on a host the same `roce`: it sets {listed(twice)} for all of them"
+        return Objection(Code.HOST_TWICE, message, remedy)
     return None
 
 

@@ -91,11 +91,8 @@ def _objects(view: HostView, desired: DesiredSetting) -> Objection | None:
     home, (switch, _) = view.facts.uplink_of(desired.device), _taken_apart(desired.value)
     if home is None or home == switch or not switch:
         return None
-    return Objection(
-        Code.NIC_IN_USE,
-        f"{desired.device} is an uplink of {home}",
-        f"take it out of {home} first, then plan again",
-    )
+    message = f"{desired.device} is an uplink of {home}"
+    return Objection(Code.NIC_IN_USE, message, f"take it out of {home} first, then plan again")
 
 
 def _write(view: HostView, desired_settings: Sequence[DesiredSetting]) -> list[SwitchWrite]:

@@ -91,19 +91,13 @@ def _objects(view: HostView, desired: DesiredSetting) -> Objection | None:
     address, _ = _taken_apart(desired.value)
     found = vmknic_on(view, desired.device)
     if found is None and not address:
-        return Objection(
-            Code.NOT_SUPPORTED,
-            f"no VMkernel NIC is on {desired.device}, and the plan names no address to make one with",
-            "give it an `address`, or make it by hand",
-        )
+        message = f"no VMkernel NIC is on {desired.device}, and the plan names no address to make one with"
+        return Objection(Code.NOT_SUPPORTED, message, "give it an `address`, or make it by hand")
     if found is None or _same_address(address, "dhcp" if found.is_dhcp else found.address):
         return None
     if _MANAGEMENT in found.services:
-        return Objection(
-            Code.NIC_IN_USE,
-            f"{found.device} carries the host's management: with another address it would not answer",
-            "change that address by hand, at the host's console",
-        )
+        message = f"{found.device} carries the host's management: with another address it would not answer"
+        return Objection(Code.NIC_IN_USE, message, "change that address by hand, at the host's console")
     return None
 
 

@@ -43,12 +43,11 @@ def check_gpus(
             _check_profile(vm, profile.name, catalog, findings)
     _check_unified_memory(vm, vgpus, catalog, findings)
     if vgpus and resolved.cpus > MOST_CPUS_BESIDE_VGPU:
-        findings.add_vm(
-            Code.MANY_CPUS,
-            vm,
-            f"{resolved.cpus} virtual CPUs need IOMMU virtualization, which vGPUs do not go with by default",
-            "take 128 or fewer, or see the page of this code for the settings that were reported to help",
+        message = (
+            f"{resolved.cpus} virtual CPUs need IOMMU virtualization, which vGPUs do not go with by default"
         )
+        remedy = "take 128 or fewer, or see the page of this code for the settings that were reported to help"
+        findings.add_vm(Code.MANY_CPUS, vm, message, remedy)
 
 
 class OfferedBy:
@@ -71,47 +70,31 @@ def _refuse_unknown(
     names = [profile.name for profile in gpu.profile]
     hosts = sorted({host for name in names for host in offered.hosts(name)})
     if hosts:
-        findings.refuse_vm(
-            Code.PROFILE_UNKNOWN,
-            vm,
-            f"{listed(names)} is offered by {listed(hosts)}, but the catalogue does not know its board",
-            "add a board file to profiles/ (see profiles/README.md)",
-        )
+        message = f"{listed(names)} is offered by {listed(hosts)}, but the catalogue does not know its board"
+        remedy = "add a board file to profiles/ (see profiles/README.md)"
+        findings.refuse_vm(Code.PROFILE_UNKNOWN, vm, message, remedy)
         return
     close = [name for wrong in names for name in catalog.suggest(wrong)]
-    findings.refuse_vm(
-        Code.PROFILE_UNKNOWN,
-        vm,
-        f"no known board has the profile {listed(names)}",
-        f"did you mean {' or '.join(close[:3])}?" if close else "`vgpu-cfg profiles` lists what is known",
-    )
+    remedy = f"did you mean {' or '.join(close[:3])}?" if close else "`vgpu-cfg profiles` lists what is known"
+    findings.refuse_vm(Code.PROFILE_UNKNOWN, vm, f"no known board has the profile {listed(names)}", remedy)
 
 
 def _refuse_mixture(vm: DesiredVm, vgpus: Sequence[GpuEntry], findings: Findings) -> None:
     kinds = dict.fromkeys(f"{profile.prefix} {profile.series}" for gpu in vgpus for profile in gpu.profile)
-    findings.refuse_vm(
-        Code.MIXED_BOARDS,
-        vm,
-        f"all vGPUs of a VM must be of one board model and series; here are {' and '.join(kinds)}",
-        "take profiles of one board and series",
-    )
+    message = f"all vGPUs of a VM must be of one board model and series; here are {' and '.join(kinds)}"
+    findings.refuse_vm(Code.MIXED_BOARDS, vm, message, "take profiles of one board and series")
 
 
 def _check_profile(vm: DesiredVm, name: str, catalog: Catalog, findings: Findings) -> None:
     for entry in catalog.by_profile(name):
         if not entry.board.is_esxi:
-            findings.add_vm(
-                Code.NOT_AN_ESXI_BOARD,
-                vm,
-                f"{name} is of the {entry.board.name}, which is documented for KVM hosts only",
-                "take a board that ESXi supports",
-            )
+            message = f"{name} is of the {entry.board.name}, which is documented for KVM hosts only"
+            findings.add_vm(Code.NOT_AN_ESXI_BOARD, vm, message, "take a board that ESXi supports")
         if entry.profile.series != "C":
-            findings.add_vm(
-                Code.OTHER_SERIES,
-                vm,
-                f"{name} is of the {entry.profile.series} series; compute work is what the C series is for",
+            message = (
+                f"{name} is of the {entry.profile.series} series; compute work is what the C series is for"
             )
+            findings.add_vm(Code.OTHER_SERIES, vm, message)
 
 
 def _check_unified_memory(
@@ -133,13 +116,11 @@ def _check_unified_memory(
                 f"with unified memory on, the {entry.name} vGPUs of a VM do not reach each other over NVLink"
             )
             if any(gpu.nvlink is not None for gpu in vgpus):
-                findings.add_vm(
-                    Code.UVM_DISABLES_P2P, vm, message, "remove `uvm`, or `nvlink`", Severity.ERROR
-                )
+                remedy = "remove `uvm`, or `nvlink`"
+                findings.add_vm(Code.UVM_DISABLES_P2P, vm, message, remedy, Severity.ERROR)
             else:
-                findings.add_vm(
-                    Code.UVM_DISABLES_P2P, vm, message, "remove `uvm` where the GPUs are to be peers"
-                )
+                remedy = "remove `uvm` where the GPUs are to be peers"
+                findings.add_vm(Code.UVM_DISABLES_P2P, vm, message, remedy)
     findings.add_vm(Code.UVM_NO_MIGRATION, vm, "unified memory: the VM cannot be moved by vMotion")
 
 
@@ -167,9 +148,5 @@ def check_api(vm: DesiredVm, gpus: Sequence[GpuEntry], api_version: str, finding
         what, least = kinds[kind]
         if not is_at_least(api_version, least):
             needed = ".".join(map(str, least))
-            findings.refuse_vm(
-                Code.API_TOO_OLD,
-                vm,
-                f"{what} needs API {needed}, and this vCenter speaks {api_version}",
-                "update the vCenter, or ask for other devices",
-            )
+            message = f"{what} needs API {needed}, and this vCenter speaks {api_version}"
+            findings.refuse_vm(Code.API_TOO_OLD, vm, message, "update the vCenter, or ask for other devices")

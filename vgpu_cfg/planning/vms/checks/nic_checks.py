@@ -79,51 +79,39 @@ def check_functions(
         apart = listed(f"{pci_id} (node {nodes[pci_id]})" for pci_id in dict.fromkeys(far))
         near = node_list(node for node in dict.fromkeys(gpu_nodes) if node is not None)
         better = _better(needs, chosen, far, stock, gpu_nodes)
-        findings.add_vm(
-            Code.NIC_FAR,
-            vm,
-            f"its GPU is on NUMA node {near} of {host.name}, its NIC is not: {apart}; {better}",
-            "free a function near the GPU, name more hosts, or write `near: any`",
-        )
+        message = f"its GPU is on NUMA node {near} of {host.name}, its NIC is not: {apart}; {better}"
+        remedy = "free a function near the GPU, name more hosts, or write `near: any`"
+        findings.add_vm(Code.NIC_FAR, vm, message, remedy)
     elif not (vm.gpus and all(gpu.group for gpu in vm.gpus)) and (
         elsewhere := {node for node in possible if node is not None} - set(gpu_nodes)
     ):
         near_ones = [pci_id for need, pci_id in zip(needs, chosen, strict=True) if need.near_gpu]
         near_ones = [pci_id for pci_id in near_ones if pci_id not in is_apart]
         if near_ones:
-            findings.add_vm(
-                Code.ASSIGNED_NODE_OPEN,
-                vm,
-                (
-                    f"ESXi chooses its GPU, and may take one of NUMA node {node_list(sorted(elsewhere))}, "
-                    f"away from its NIC {listed(dict.fromkeys(near_ones))}"
-                ),
-                "compare after the start with `vgpu-cfg inventory`; a GPU passed through is certain",
+            message = (
+                f"ESXi chooses its GPU, and may take one of NUMA node {node_list(sorted(elsewhere))}, away "
+                f"from its NIC {listed(dict.fromkeys(near_ones))}"
             )
+            remedy = "compare after the start with `vgpu-cfg inventory`; a GPU passed through is certain"
+            findings.add_vm(Code.ASSIGNED_NODE_OPEN, vm, message, remedy)
     loose = _assignable(vm.name, needs, stock) - {None, *gpu_nodes}
     if loose and gpu_nodes and None not in gpu_nodes:
         own = node_list(node for node in dict.fromkeys(gpu_nodes) if node is not None)
-        findings.add_vm(
-            Code.ASSIGNED_NODE_OPEN,
-            vm,
-            (
-                "ESXi may assign it a NIC of NUMA node "
-                f"{node_list(node for node in loose if node is not None)}, and its GPU is on {own}"
-            ),
-            "give the NICs of each node a label of their own, or name one with `pin`",
+        message = (
+            f"ESXi may assign it a NIC of NUMA node {node_list(node for node in loose if node is not None)}, "
+            f"and its GPU is on {own}"
         )
+        remedy = "give the NICs of each node a label of their own, or name one with `pin`"
+        findings.add_vm(Code.ASSIGNED_NODE_OPEN, vm, message, remedy)
     pools = {pool.pci.pci_id: pool for pool in stock.functions}
     for need, pci_id in zip(needs, chosen, strict=True):
         pool = pools.get(pci_id)
         is_off = need.network is not None and pool is not None and pool.networks is not None
         if pool is not None and is_off and need.network not in (pool.networks or ()):
             name = pool.vmnic or pci_id
-            findings.add_vm(
-                Code.SRIOV_OFF_SWITCH,
-                vm,
-                f"{name} of {host.name} is no uplink of the switch of its virtual function's network",
-                "name a network of the NIC's own switch, or another NIC",
-            )
+            message = f"{name} of {host.name} is no uplink of the switch of its virtual function's network"
+            remedy = "name a network of the NIC's own switch, or another NIC"
+            findings.add_vm(Code.SRIOV_OFF_SWITCH, vm, message, remedy)
 
 
 def check_bound(vm: DesiredVm, plans: Sequence[PlannedFunction], host: Host, findings: Findings) -> None:
@@ -139,29 +127,19 @@ def check_bound(vm: DesiredVm, plans: Sequence[PlannedFunction], host: Host, fin
         if plan.device is not None and plan.device.kind == "new_sriov_nic"
     ]
     if fixed:
-        findings.add_vm(
-            Code.FIXED_PASSTHROUGH,
-            vm,
-            f"bound to NIC {', '.join(fixed)} of {host.name}: no vMotion, HA restart or snapshot",
-            "a device label (Dynamic DirectPath) allows HA restarts",
-        )
+        message = f"bound to NIC {', '.join(fixed)} of {host.name}: no vMotion, HA restart or snapshot"
+        remedy = "a device label (Dynamic DirectPath) allows HA restarts"
+        findings.add_vm(Code.FIXED_PASSTHROUGH, vm, message, remedy)
         if host.system_id is None:
-            findings.refuse_vm(
-                Code.SYSTEM_ID_UNKNOWN,
-                vm,
-                f"the system id of {host.name} is not known, which fixed passthrough names",
-                "see that the account may read the host's devices",
-            )
+            message = f"the system id of {host.name} is not known, which fixed passthrough names"
+            remedy = "see that the account may read the host's devices"
+            findings.refuse_vm(Code.SYSTEM_ID_UNKNOWN, vm, message, remedy)
     if virtual:
-        findings.add_vm(
-            Code.SRIOV_TIES_VM,
-            vm,
-            (
-                f"virtual function of {', '.join(dict.fromkeys(virtual))} of {host.name}: no vMotion, HA "
-                "restart or snapshot"
-            ),
-            "vmxnet3 keeps them, without RDMA",
+        message = (
+            f"virtual function of {', '.join(dict.fromkeys(virtual))} of {host.name}: no vMotion, HA restart "
+            "or snapshot"
         )
+        findings.add_vm(Code.SRIOV_TIES_VM, vm, message, "vmxnet3 keeps them, without RDMA")
 
 
 def _assignable(vm: str, needs: Iterable[NicNeed], stock: NicStock) -> set[int | None]:

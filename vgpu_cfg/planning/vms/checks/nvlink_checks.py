@@ -58,15 +58,12 @@ def check_peers(resolved: ResolvedVm, catalog: Catalog, hosts: Sequence[Host], f
         _check_sizes(resolved, peers, catalog, hosts, findings)
     for entry in (entry for name in names for entry in catalog.by_profile(name)):
         if entry.board.architecture == "Blackwell" and entry.board.is_nvswitch:
-            findings.add_vm(
-                Code.NVLINK_BLACKWELL,
-                resolved.desired,
-                (
-                    f"several {entry.name} in one VM are documented for KVM hosts only; on ESXi NVLink needs "
-                    "the Fabric Manager of NVIDIA AI Enterprise Infra 8.2, which 9.0 lacks"
-                ),
-                "see that the host driver is of Infra 8.2, and ask NVIDIA",
+            message = (
+                f"several {entry.name} in one VM are documented for KVM hosts only; on ESXi NVLink needs the "
+                "Fabric Manager of NVIDIA AI Enterprise Infra 8.2, which 9.0 lacks"
             )
+            remedy = "see that the host driver is of Infra 8.2, and ask NVIDIA"
+            findings.add_vm(Code.NVLINK_BLACKWELL, resolved.desired, message, remedy)
 
 
 def check_peers_place(resolved: ResolvedVm, fit: Fit, initial: HostState, findings: Findings) -> None:
@@ -78,26 +75,19 @@ def check_peers_place(resolved: ResolvedVm, fit: Fit, initial: HostState, findin
     for board in boards:
         since = NVSWITCH_SINCE.get(board.architecture) if board is not None and board.is_nvswitch else None
         if board is not None and since is not None and not is_at_least(host.version, since):
-            findings.add_vm(
-                Code.NVSWITCH_NEEDS_NEWER_ESXI,
-                resolved.desired,
-                (
-                    f"{host.name} runs ESXi {host.version}, and NVSwitch joins GPUs of the {board.name} in a "
-                    f"VM from {'.'.join(map(str, since))} on"
-                ),
-                "update ESXi",
+            message = (
+                f"{host.name} runs ESXi {host.version}, and NVSwitch joins GPUs of the {board.name} in a VM "
+                f"from {'.'.join(map(str, since))} on"
             )
+            findings.add_vm(Code.NVSWITCH_NEEDS_NEWER_ESXI, resolved.desired, message, "update ESXi")
     choosable = resolved.choosable
     if not is_at_least(host.version, DEVICE_GROUPS_FROM_ESXI) and len(choosable) > len(set(fit.gpus)):
-        findings.add_vm(
-            Code.NVLINK_CHOICE_OPEN,
-            resolved.desired,
-            (
-                f"{host.name} has no device groups before vSphere 8: ESXi chooses {len(set(fit.gpus))} of "
-                f"{counted(len(choosable), 'GPU')}, which NVLink may not join"
-            ),
-            "look at `nvidia-smi topo -m` in the guest: where no NV stands, power it off and on again",
+        message = (
+            f"{host.name} has no device groups before vSphere 8: ESXi chooses {len(set(fit.gpus))} of "
+            f"{counted(len(choosable), 'GPU')}, which NVLink may not join"
         )
+        remedy = "look at `nvidia-smi topo -m` in the guest: where no NV stands, power it off and on again"
+        findings.add_vm(Code.NVLINK_CHOICE_OPEN, resolved.desired, message, remedy)
 
 
 def check_lone_members(
@@ -144,19 +134,13 @@ def _check_guest(resolved: ResolvedVm, findings: Findings) -> None:
     )
     verdict = is_linux(guest_id)
     if verdict is False:
-        findings.add_vm(
-            Code.NVLINK_NEEDS_LINUX,
-            resolved.desired,
-            f"NVLink joins GPUs for Linux guests only, and its guest id is {guest_id}",
-            "clone a Linux template, or remove `nvlink`",
-        )
+        message = f"NVLink joins GPUs for Linux guests only, and its guest id is {guest_id}"
+        remedy = "clone a Linux template, or remove `nvlink`"
+        findings.add_vm(Code.NVLINK_NEEDS_LINUX, resolved.desired, message, remedy)
     elif verdict is None:
+        message = f"whether its guest is Linux, which NVLink needs, {guest_id or 'no guest id'} does not show"
         findings.add_vm(
-            Code.NVLINK_NEEDS_LINUX,
-            resolved.desired,
-            f"whether its guest is Linux, which NVLink needs, {guest_id or 'no guest id'} does not show",
-            "see that it is Linux",
-            Severity.INFO,
+            Code.NVLINK_NEEDS_LINUX, resolved.desired, message, "see that it is Linux", Severity.INFO
         )
 
 
@@ -197,12 +181,11 @@ def _check_sizes(
             continue
         if boards and all(board.nvlink_groups and size not in board.nvlink_groups for board in boards):
             board = boards[0]
-            findings.add_vm(
-                Code.NVLINK_GROUP_SIZE,
-                resolved.desired,
-                f"{size} GPUs of the {board.name} cannot all be NVLink peers: groups have {_sizes(board)}",
-                f"write count: {_sizes(board)}; several items with `nvlink` make several groups",
+            message = (
+                f"{size} GPUs of the {board.name} cannot all be NVLink peers: groups have {_sizes(board)}"
             )
+            remedy = f"write count: {_sizes(board)}; several items with `nvlink` make several groups"
+            findings.add_vm(Code.NVLINK_GROUP_SIZE, resolved.desired, message, remedy)
             resolved.cannot_be_placed |= findings.severity_of(Code.NVLINK_GROUP_SIZE) is Severity.ERROR
 
 

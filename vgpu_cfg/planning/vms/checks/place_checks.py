@@ -52,19 +52,13 @@ def check_place(resolved: ResolvedVm, fit: Fit, host: HostState, findings: Findi
             )
         findings.add_vm(Code.FIXED_PASSTHROUGH, vm, message, remedy)
         if host.host.system_id is None and resolved.existing is None:
-            findings.refuse_vm(
-                Code.SYSTEM_ID_UNKNOWN,
-                vm,
-                f"the system id of {host.host.name} is not known, which fixed passthrough names",
-                "see that the account may read the host's devices",
-            )
+            message = f"the system id of {host.host.name} is not known, which fixed passthrough names"
+            remedy = "see that the account may read the host's devices"
+            findings.refuse_vm(Code.SYSTEM_ID_UNKNOWN, vm, message, remedy)
     if vm.place.spread is Spread.GPUS and any(not need.is_full for need in fit.variant):
-        findings.add_vm(
-            Code.SPREAD_GPUS_NOT_PROMISED,
-            vm,
-            "ESXi chooses the GPU of a vGPU, and may put two of these VMs on one",
-            "take full-framebuffer profiles, or one VM per GPU",
-        )
+        message = "ESXi chooses the GPU of a vGPU, and may put two of these VMs on one"
+        remedy = "take full-framebuffer profiles, or one VM per GPU"
+        findings.add_vm(Code.SPREAD_GPUS_NOT_PROMISED, vm, message, remedy)
 
 
 def check_moves(vm: PlacedVm, fit: Fit, findings: Findings) -> None:
@@ -85,12 +79,11 @@ def check_assignable(resolved: ResolvedVm, fit: Fit, initial: HostState, finding
     nodes = assignable_nodes(resolved, initial)
     if fit.nodes and resolved.desired.numa.policy is NumaPolicy.FOLLOW_GPU and len(nodes) > 1:
         known = node_list(node for node in nodes if node is not None)
-        findings.add_vm(
-            Code.ASSIGNED_NODE_OPEN,
-            resolved.desired,
-            f"ESXi may assign a device of NUMA node {known}, and {AFFINITY_KEY} says {node_list(fit.nodes)}",
-            "give the devices of each node a label of their own, or name one with `pin`",
+        message = (
+            f"ESXi may assign a device of NUMA node {known}, and {AFFINITY_KEY} says {node_list(fit.nodes)}"
         )
+        remedy = "give the devices of each node a label of their own, or name one with `pin`"
+        findings.add_vm(Code.ASSIGNED_NODE_OPEN, resolved.desired, message, remedy)
 
 
 def check_running(resolved: ResolvedVm, site: Site, findings: Findings) -> None:
@@ -101,28 +94,18 @@ def check_running(resolved: ResolvedVm, site: Site, findings: Findings) -> None:
     nodes = held_nodes(resolved) if vm.numa.policy is NumaPolicy.FOLLOW_GPU else None
     current = nodes_of_affinity(resolved.base.extra_config.get(AFFINITY_KEY, ""))
     if nodes and current and set(nodes) != set(current) and not vm.is_managed("numa"):
-        findings.add_vm(
-            Code.NUMA_ELSEWHERE,
-            vm,
-            (
-                f"its GPU is on NUMA node {node_list(nodes)} of {resolved.host.name}, its {AFFINITY_KEY} "
-                f"says {node_list(current)}"
-            ),
-            "write `numa: follow-gpu` and allow a power cycle",
+        message = (
+            f"its GPU is on NUMA node {node_list(nodes)} of {resolved.host.name}, its {AFFINITY_KEY} says "
+            f"{node_list(current)}"
         )
+        findings.add_vm(Code.NUMA_ELSEWHERE, vm, message, "write `numa: follow-gpu` and allow a power cycle")
     if is_outside_clusters(resolved):
-        findings.add_vm(
-            Code.ELSEWHERE,
-            vm,
-            *with_way(resolved, f"it is on {resolved.host.name}, which is in none of {listed(vm.clusters)}"),
-        )
+        message = f"it is on {resolved.host.name}, which is in none of {listed(vm.clusters)}"
+        findings.add_vm(Code.ELSEWHERE, vm, *with_way(resolved, message))
     store = other_datastore(resolved, site)
     if store is not None and resolved.move is None:
-        findings.add_vm(
-            Code.ELSEWHERE,
-            vm,
-            *with_way(resolved, f"its disks are not on {store.name}, which the plan file names"),
-        )
+        message = f"its disks are not on {store.name}, which the plan file names"
+        findings.add_vm(Code.ELSEWHERE, vm, *with_way(resolved, message))
 
 
 def with_way(resolved: ResolvedVm, message: str) -> tuple[str, str]:
@@ -166,9 +149,8 @@ def check_datastores(resolved_vms: Iterable[ResolvedVm], findings: Findings) -> 
                 f"{gib(store.free_mib)} are free"
             )
             for resolved in users[moid]:
-                findings.add_vm(
-                    Code.DATASTORE_SPACE, resolved.desired, message, "free space, or name another datastore"
-                )
+                remedy = "free space, or name another datastore"
+                findings.add_vm(Code.DATASTORE_SPACE, resolved.desired, message, remedy)
 
 
 def check_own_cores(resolved_vms: Iterable[ResolvedVm], findings: Findings) -> None:
@@ -200,30 +182,23 @@ def check_host(
     subject = Subject(kind="host", name=host.name, moid=host.moid)
     if claims and users:
         off = [f"{claim.vm} ({claim.profile})" for claim in claims]
-        findings.add(
-            Code.POWERED_OFF_CLAIM,
-            subject,
-            f"powered-off VMs of others would need its GPUs, which vCenter does not reserve: {listed(off)}",
-            "tell their owners, or choose another host",
+        message = (
+            f"powered-off VMs of others would need its GPUs, which vCenter does not reserve: {listed(off)}"
         )
+        findings.add(Code.POWERED_OFF_CLAIM, subject, message, "tell their owners, or choose another host")
     for name in unread:
-        findings.add(
-            Code.HOLDER_UNKNOWN,
-            subject,
-            f"{name} holds a GPU, and its devices could not be read: the GPU counts as full",
-            "see that the account may read the VM",
-        )
+        message = f"{name} holds a GPU, and its devices could not be read: the GPU counts as full"
+        findings.add(Code.HOLDER_UNKNOWN, subject, message, "see that the account may read the VM")
     for gpu in host.gpus:
         configured = gpu.configured_graphics_type
         if configured is None or gpu.graphics_type is None or configured is gpu.graphics_type:
             continue
         if GraphicsType.SHARED_DIRECT in (configured, gpu.graphics_type):
-            findings.add(
-                Code.RESTART_PENDING,
-                subject,
-                f"GPU {gpu.pci_id} is {gpu.graphics_type}, and {configured} after the next restart of Xorg",
-                "restart the host's Xorg service, or set it back",
+            message = (
+                f"GPU {gpu.pci_id} is {gpu.graphics_type}, and {configured} after the next restart of Xorg"
             )
+            remedy = "restart the host's Xorg service, or set it back"
+            findings.add(Code.RESTART_PENDING, subject, message, remedy)
 
 
 def check_boards(host: Host, unknown: Sequence[str], findings: Findings) -> None:
@@ -232,12 +207,9 @@ def check_boards(host: Host, unknown: Sequence[str], findings: Findings) -> None
     for pci_id in unknown:
         gpu = host.gpu(pci_id)
         ids = f"{gpu.pci.vendor_id:04x}:{gpu.pci.device_id:04x}" if gpu else "unknown ids"
-        findings.add(
-            Code.BOARD_UNKNOWN,
-            subject,
-            f"GPU {pci_id} ({ids}) is of a board that the catalogue lacks: it is left out",
-            "add a board file to profiles/ (see profiles/README.md)",
-        )
+        message = f"GPU {pci_id} ({ids}) is of a board that the catalogue lacks: it is left out"
+        remedy = "add a board file to profiles/ (see profiles/README.md)"
+        findings.add(Code.BOARD_UNKNOWN, subject, message, remedy)
 
 
 def check_spread(residents: Mapping[tuple[str, str], Sequence[ResolvedVm]], findings: Findings) -> None:
@@ -291,45 +263,30 @@ def _check_many(vm: DesiredVm, fit: Fit, host: HostState, count: int, findings: 
     boards = [host.gpus[index].board for index in fit.gpus]
     is_group = bool(fit.groups) and all(gpu.nvlink is not None for gpu in vm.gpus)
     if is_group and all(board is not None and board.is_nvswitch for board in boards):
-        findings.add_vm(
-            Code.MANY_GPU_SERVER,
-            vm,
-            f"{guide}; a device group is what its NVSwitch documents ask for instead",
-            severity=Severity.INFO,
-        )
+        message = f"{guide}; a device group is what its NVSwitch documents ask for instead"
+        findings.add_vm(Code.MANY_GPU_SERVER, vm, message, severity=Severity.INFO)
     elif is_group:
-        findings.add_vm(
-            Code.MANY_GPU_SERVER,
-            vm,
-            f"{guide}; NVIDIA AI Enterprise documents device groups for vSphere 8, without such a limit",
-            "see with `nvidia-smi topo -m` in the guest that NVLink joins the GPUs",
-            Severity.WARNING,
-        )
+        message = f"{guide}; NVIDIA AI Enterprise documents device groups for vSphere 8, without such a limit"
+        remedy = "see with `nvidia-smi topo -m` in the guest that NVLink joins the GPUs"
+        findings.add_vm(Code.MANY_GPU_SERVER, vm, message, remedy, Severity.WARNING)
     else:
         can_join = boards and all(board is not None and board.nvlink_p2p_profile for board in boards)
         is_new = can_join and is_at_least(host.host.version, (8,))
         desired = "`nvlink: true`" if is_new else f"checks: {{{Code.MANY_GPU_SERVER}: warning}}"
-        findings.add_vm(
-            Code.MANY_GPU_SERVER,
-            vm,
-            guide,
-            f"name the GPUs with `pin`, or, on vSphere 8 and later, write {desired}",
-        )
+        remedy = f"name the GPUs with `pin`, or, on vSphere 8 and later, write {desired}"
+        findings.add_vm(Code.MANY_GPU_SERVER, vm, guide, remedy)
 
 
 def _check_mixed_size(vm: DesiredVm, fit: Fit, host: HostState, findings: Findings) -> None:
     for need, index in zip(fit.variant, fit.gpus, strict=True):
         gpu = host.gpus[index]
         if not need.is_mig and gpu.mode == "mixed_size" and need.mixed_starts is None:
-            findings.add_vm(
-                Code.MIXED_SIZE_UNKNOWN,
-                vm,
-                (
-                    f"where {need.name} may stand on a GPU in mixed-size mode is not published: only its "
-                    "size was counted"
-                ),
-                "compare with `nvidia-smi vgpu -s -v` on the host",
+            message = (
+                f"where {need.name} may stand on a GPU in mixed-size mode is not published: only its size "
+                "was counted"
             )
+            remedy = "compare with `nvidia-smi vgpu -s -v` on the host"
+            findings.add_vm(Code.MIXED_SIZE_UNKNOWN, vm, message, remedy)
             return
 
 
@@ -338,15 +295,12 @@ def _check_maximum(vm: DesiredVm, fit: Fit, host: HostState, findings: Findings)
     for need, index in zip(fit.variant, fit.gpus, strict=True):
         alike = sum(held.need is not None and held.need.name == need.name for held in host.gpus[index].held)
         if not need.is_max_known and alike > 1:
-            findings.add_vm(
-                Code.PROFILE_MAXIMUM_UNKNOWN,
-                vm,
-                (
-                    f"how many {need.name} one GPU takes is not published: {alike} are counted by their "
-                    f"framebuffer, which has room for {need.max_per_gpu}"
-                ),
-                "compare with `Max Instances` of `nvidia-smi vgpu -s -v` on the host",
+            message = (
+                f"how many {need.name} one GPU takes is not published: {alike} are counted by their "
+                f"framebuffer, which has room for {need.max_per_gpu}"
             )
+            remedy = "compare with `Max Instances` of `nvidia-smi vgpu -s -v` on the host"
+            findings.add_vm(Code.PROFILE_MAXIMUM_UNKNOWN, vm, message, remedy)
             return
 
 
@@ -359,12 +313,11 @@ def _check_memory(resolved: ResolvedVm, fit: Fit, host: HostState, findings: Fin
     framebuffer_mib = sum(need.framebuffer_mib for need in fit.variant)
     framebuffer_mib += sum(board.framebuffer_mib for board in whole)
     if resolved.memory_mib < framebuffer_mib:
-        findings.add_vm(
-            Code.MEMORY_BELOW_FRAMEBUFFER,
-            resolved.desired,
-            f"it has {gib(resolved.memory_mib)} of memory, and its GPUs {gib(framebuffer_mib)}",
-            f"write memory: {whole_gib(framebuffer_mib)}, or leave it so where nothing passes through memory",
+        message = f"it has {gib(resolved.memory_mib)} of memory, and its GPUs {gib(framebuffer_mib)}"
+        remedy = (
+            f"write memory: {whole_gib(framebuffer_mib)}, or leave it so where nothing passes through memory"
         )
+        findings.add_vm(Code.MEMORY_BELOW_FRAMEBUFFER, resolved.desired, message, remedy)
 
 
 def _check_direct_path(vm: DesiredVm, fit: Fit, host: HostState, findings: Findings) -> None:
@@ -379,16 +332,13 @@ def _check_direct_path(vm: DesiredVm, fit: Fit, host: HostState, findings: Findi
         is_own = any(need.name == one.vgpu_profile for need in fit.variant)
         if is_own and planned[one.vgpu_profile] > left:
             reserved = f", {one.unused_reservation} of them reserved" if one.unused_reservation else ""
-            findings.add_vm(
-                Code.DIRECT_PATH_SHORT,
-                vm,
-                (
-                    f"vCenter counts {one.remaining} units of DirectPath profile {one.name} left on "
-                    f"{host.host.name}{reserved}, and the plan puts {planned[one.vgpu_profile]} × "
-                    f"{one.vgpu_profile} there"
-                ),
-                "free some, give up a reservation, or name other hosts",
+            message = (
+                f"vCenter counts {one.remaining} units of DirectPath profile {one.name} left on "
+                f"{host.host.name}{reserved}, and the plan puts {planned[one.vgpu_profile]} × "
+                f"{one.vgpu_profile} there"
             )
+            remedy = "free some, give up a reservation, or name other hosts"
+            findings.add_vm(Code.DIRECT_PATH_SHORT, vm, message, remedy)
 
 
 def _check_numa(resolved: ResolvedVm, fit: Fit, host: HostState, findings: Findings) -> None:
@@ -397,23 +347,18 @@ def _check_numa(resolved: ResolvedVm, fit: Fit, host: HostState, findings: Findi
         return
     wants_node = vm.numa.policy is NumaPolicy.FOLLOW_GPU and (fit.gpus or fit.slots)
     if wants_node and not fit.nodes:
-        findings.add_vm(
-            Code.NUMA_UNKNOWN,
-            vm,
-            f"{host.host.name} does not report the NUMA nodes of its GPUs: the VM is not tied to one",
-            "look at `esxcli hardware pci list`; some BIOS versions tell nothing. Then write `numa: [NODE]`",
+        message = f"{host.host.name} does not report the NUMA nodes of its GPUs: the VM is not tied to one"
+        remedy = (
+            "look at `esxcli hardware pci list`; some BIOS versions tell nothing. Then write `numa: [NODE]`"
         )
+        findings.add_vm(Code.NUMA_UNKNOWN, vm, message, remedy)
     far = {host.gpus[index].node for index in fit.gpus} - {None, *fit.nodes}
     if vm.numa.nodes and far:
-        findings.add_vm(
-            Code.NUMA_ELSEWHERE,
-            vm,
-            (
-                f"its GPU is probably on NUMA node {node_list(node for node in far if node is not None)} of "
-                f"{host.host.name}, and the plan file ties it to {node_list(fit.nodes)}"
-            ),
-            "write `numa: follow-gpu`, or the GPU's node",
+        message = (
+            f"its GPU is probably on NUMA node {node_list(node for node in far if node is not None)} of "
+            f"{host.host.name}, and the plan file ties it to {node_list(fit.nodes)}"
         )
+        findings.add_vm(Code.NUMA_ELSEWHERE, vm, message, "write `numa: follow-gpu`, or the GPU's node")
     size = f"{counted(resolved.cpus, 'CPU')} and {gib(resolved.memory_mib)}" if fit.numa_level else ""
     nodes = [node for node in host.nodes if node.node_id in fit.nodes]
     if fit.numa_level == 2:
@@ -421,26 +366,17 @@ def _check_numa(resolved: ResolvedVm, fit: Fit, host: HostState, findings: Findi
             f"node {node.node_id} has {counted(node.cores, 'core')} and gives {whole_gib(node.usable_mib)}"
             for node in nodes
         )
-        findings.add_vm(
-            Code.NUMA_TOO_SMALL,
-            vm,
-            f"{size} do not fit NUMA node {node_list(fit.nodes)} of {host.host.name}: {room}",
-            "make the VM smaller, or write `numa: off` or the numbers of more nodes",
-        )
+        message = f"{size} do not fit NUMA node {node_list(fit.nodes)} of {host.host.name}: {room}"
+        remedy = "make the VM smaller, or write `numa: off` or the numbers of more nodes"
+        findings.add_vm(Code.NUMA_TOO_SMALL, vm, message, remedy)
     elif fit.numa_level == 1:
+        message = (
+            f"NUMA node {node_list(fit.nodes)} of {host.host.name} is used by other VMs: {size} are "
+            "more than is left"
+        )
         findings.add_vm(
-            Code.NUMA_TAKEN,
-            vm,
-            (
-                f"NUMA node {node_list(fit.nodes)} of {host.host.name} is used by other VMs: {size} are "
-                "more than is left"
-            ),
-            "make the VMs smaller, or let them share cores with others",
+            Code.NUMA_TAKEN, vm, message, "make the VMs smaller, or let them share cores with others"
         )
     if len(fit.nodes) > 1 and resolved.cpus % len(fit.nodes):
-        findings.add_vm(
-            Code.NUMA_UNEVEN,
-            vm,
-            f"{resolved.cpus} CPUs cannot be split evenly over NUMA nodes {node_list(fit.nodes)}",
-            f"take a multiple of {len(fit.nodes)}",
-        )
+        message = f"{resolved.cpus} CPUs cannot be split evenly over NUMA nodes {node_list(fit.nodes)}"
+        findings.add_vm(Code.NUMA_UNEVEN, vm, message, f"take a multiple of {len(fit.nodes)}")

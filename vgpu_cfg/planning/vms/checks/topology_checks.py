@@ -45,30 +45,25 @@ def disagreement_text(one: Disagreement) -> tuple[Code, str, str]:
     """Return code, message and remedy of a disagreement."""
     match one:
         case NodeDisagrees():
-            return (
-                Code.NODES_DISAGREE,
-                (
-                    f"GPU {one.gpu} is on NUMA node {one.vcenter} as vCenter tells, and on {one.shell} as "
-                    "`nvidia-smi topo -m` does: vCenter is believed"
-                ),
-                "compare with `esxcli hardware pci list` on the host",
+            message = (
+                f"GPU {one.gpu} is on NUMA node {one.vcenter} as vCenter tells, and on {one.shell} as "
+                "`nvidia-smi topo -m` does: vCenter is believed"
             )
+            return Code.NODES_DISAGREE, message, "compare with `esxcli hardware pci list` on the host"
         case GroupWithoutLink():
             shown = f"joins {one.largest} at most" if one.largest else "joins none"
-            return (
-                Code.NVLINK_NOT_SHOWN,
-                f"vCenter offers {one.group}, and NVLink {shown} of these GPUs as `nvidia-smi topo -m` shows",
-                "look at the bridges, and at what uses the GPUs: one used alone loses its NVLink",
+            message = (
+                f"vCenter offers {one.group}, and NVLink {shown} of these GPUs as `nvidia-smi topo -m` shows"
             )
+            remedy = "look at the bridges, and at what uses the GPUs: one used alone loses its NVLink"
+            return Code.NVLINK_NOT_SHOWN, message, remedy
         case LinkAcrossBoards():
-            return (
-                Code.NVLINK_ACROSS_BOARDS,
-                (
-                    f"`nvidia-smi topo -m` shows NVLink between {listed(one.gpus, shown=8)}, which are "
-                    f"different boards as vCenter tells: {listed(one.boards)}"
-                ),
-                "vGPUs of one VM must be of one board: see which GPU the bridge joins",
+            message = (
+                f"`nvidia-smi topo -m` shows NVLink between {listed(one.gpus, shown=8)}, which are different "
+                f"boards as vCenter tells: {listed(one.boards)}"
             )
+            remedy = "vGPUs of one VM must be of one board: see which GPU the bridge joins"
+            return Code.NVLINK_ACROSS_BOARDS, message, remedy
 
 
 @dataclass(slots=True)
@@ -143,15 +138,14 @@ def check_one_node(resolved: ResolvedVm, fit: Fit, initial: HostState, findings:
         gpus = _gpus_on(node, resolved, fit, initial)
         if gpus is None:
             continue
-        findings.add_vm(
-            Code.ONE_NODE_WOULD_DO,
-            resolved.desired,
-            (
-                f"it spans NUMA nodes {node_list(fit.nodes)} of {initial.host.name}, and "
-                f"{listed(gpus, shown=8)} of node {node.node_id} would do"
-            ),
-            "name them with `pin`" if fit.slots else "keep the plan's other VMs off them, see `place.hosts`",
+        message = (
+            f"it spans NUMA nodes {node_list(fit.nodes)} of {initial.host.name}, and {listed(gpus, shown=8)} "
+            f"of node {node.node_id} would do"
         )
+        remedy = (
+            "name them with `pin`" if fit.slots else "keep the plan's other VMs off them, see `place.hosts`"
+        )
+        findings.add_vm(Code.ONE_NODE_WOULD_DO, resolved.desired, message, remedy)
         return
 
 

@@ -36,32 +36,19 @@ def check_settings(resolved: ResolvedVm, findings: Findings) -> None:
     for key, value in vm.extra_config.items():
         folded = key.casefold()
         if folded in _RESERVATION_KEYS and resolved.gpus:
-            findings.refuse_vm(
-                Code.COMPUTED_SETTING,
-                vm,
-                f"extra_config sets {key}, and all memory of a VM with GPUs is reserved",
-                f"remove {key}",
-            )
+            message = f"extra_config sets {key}, and all memory of a VM with GPUs is reserved"
+            findings.refuse_vm(Code.COMPUTED_SETTING, vm, message, f"remove {key}")
         elif folded == "firmware" and value.casefold() != "efi" and resolved.gpus:
-            findings.refuse_vm(
-                Code.COMPUTED_SETTING,
-                vm,
-                f"extra_config sets firmware to {value}, and GPUs need EFI",
-                "remove firmware",
-            )
+            message = f"extra_config sets firmware to {value}, and GPUs need EFI"
+            findings.refuse_vm(Code.COMPUTED_SETTING, vm, message, "remove firmware")
         elif folded == USE_KEY.casefold() and value.upper() != "TRUE" and resolved.gpus:
-            findings.refuse_vm(
-                Code.COMPUTED_SETTING,
-                vm,
-                f"extra_config sets {key} to {value}, and GPUs with large BARs need it",
-                f"remove {key}",
-            )
+            message = f"extra_config sets {key} to {value}, and GPUs with large BARs need it"
+            findings.refuse_vm(Code.COMPUTED_SETTING, vm, message, f"remove {key}")
     _check_p2p(vm, findings)
     virtual = sum(nic.function is None for nic in vm.nics)
     if virtual > MOST_NICS:
-        findings.refuse_vm(
-            Code.TOO_MANY_NICS, vm, f"{virtual} NICs, and a VM can have {MOST_NICS}", "ask for fewer"
-        )
+        message = f"{virtual} NICs, and a VM can have {MOST_NICS}"
+        findings.refuse_vm(Code.TOO_MANY_NICS, vm, message, "ask for fewer")
 
 
 def _check_p2p(vm: DesiredVm, findings: Findings) -> None:
@@ -69,12 +56,8 @@ def _check_p2p(vm: DesiredVm, findings: Findings) -> None:
     known = {key.casefold() for key in P2P_KEYS}
     for key, value in vm.extra_config.items():
         if asks_gpudirect(vm) and key.casefold() in known and value.upper() != "TRUE":
-            findings.refuse_vm(
-                Code.COMPUTED_SETTING,
-                vm,
-                f"extra_config sets {key} to {value}, and `rdma: gpudirect` needs it TRUE",
-                f"remove {key}, or write `rdma: host`",
-            )
+            message = f"extra_config sets {key} to {value}, and `rdma: gpudirect` needs it TRUE"
+            findings.refuse_vm(Code.COMPUTED_SETTING, vm, message, f"remove {key}, or write `rdma: host`")
 
 
 def check_mmio(vm: DesiredVm, wanted: PlacedVm, findings: Findings) -> None:
@@ -83,12 +66,8 @@ def check_mmio(vm: DesiredVm, wanted: PlacedVm, findings: Findings) -> None:
         (value for key, value in vm.extra_config.items() if key.casefold() == SIZE_KEY.casefold()), None
     )
     if stated is not None and wanted.mmio_gb and (not stated.isdigit() or int(stated) < wanted.mmio_gb):
-        findings.add_vm(
-            Code.MMIO_TOO_SMALL,
-            vm,
-            f"extra_config sets {SIZE_KEY} to {stated}; its GPUs need {wanted.mmio_gb} by the rule",
-            "remove the key, and the rule decides",
-        )
+        message = f"extra_config sets {SIZE_KEY} to {stated}; its GPUs need {wanted.mmio_gb} by the rule"
+        findings.add_vm(Code.MMIO_TOO_SMALL, vm, message, "remove the key, and the rule decides")
 
 
 def device_kinds(resolved: ResolvedVm) -> list[str]:
@@ -123,12 +102,9 @@ def hardware_of_options(resolved: ResolvedVm) -> Iterator[int]:
 
 def check_raised(resolved: ResolvedVm, version: int, findings: Findings) -> None:
     """Say what it comes to that a VM that is there gets another hardware version."""
-    findings.add_vm(
-        Code.HARDWARE_RAISED,
-        resolved.desired,
-        f"{raised_text(resolved.base, version)}; it is never lowered again",
-        "let its guest match NICs by MAC address first; a new VM in its place keeps this one as it is",
-    )
+    message = f"{raised_text(resolved.base, version)}; it is never lowered again"
+    remedy = "let its guest match NICs by MAC address first; a new VM in its place keeps this one as it is"
+    findings.add_vm(Code.HARDWARE_RAISED, resolved.desired, message, remedy)
 
 
 def check_hardware(resolved: ResolvedVm, host: Host, version: int | None, findings: Findings) -> None:
@@ -139,29 +115,22 @@ def check_hardware(resolved: ResolvedVm, host: Host, version: int | None, findin
         return
     least = least_hardware(resolved)
     if version < least:
-        findings.refuse_vm(
-            Code.HARDWARE_VERSION,
-            resolved.desired,
-            f"its devices need hardware version {least}, and {host.name} can give it {version}",
-            "update the host, or ask for fewer devices",
-        )
+        message = f"its devices need hardware version {least}, and {host.name} can give it {version}"
+        remedy = "update the host, or ask for fewer devices"
+        findings.refuse_vm(Code.HARDWARE_VERSION, resolved.desired, message, remedy)
     elif not resolved.keeps_gpus and vgpus > vgpu_limit(host, version):
-        findings.refuse_vm(
-            Code.TOO_MANY_VGPUS,
-            resolved.desired,
-            f"hardware version {version} allows {vgpu_limit(host, version)} vGPUs, and {vgpus} are asked",
-            "ask for fewer vGPUs per VM",
+        message = (
+            f"hardware version {version} allows {vgpu_limit(host, version)} vGPUs, and {vgpus} are asked"
         )
+        findings.refuse_vm(Code.TOO_MANY_VGPUS, resolved.desired, message, "ask for fewer vGPUs per VM")
     passed = len(kinds) - vgpus
     if passed > passthrough_limit(version):
+        message = (
+            f"hardware version {version} allows {passthrough_limit(version)} passed-through devices, not "
+            f"{passed}"
+        )
         findings.refuse_vm(
-            Code.TOO_MANY_PASSTHROUGH,
-            resolved.desired,
-            (
-                f"hardware version {version} allows {passthrough_limit(version)} passed-through devices, not "
-                f"{passed}"
-            ),
-            "ask for fewer devices per VM",
+            Code.TOO_MANY_PASSTHROUGH, resolved.desired, message, "ask for fewer devices per VM"
         )
 
 
@@ -181,12 +150,9 @@ def check_creation_keys(
         if pool is not None and pool != base.resource_pool_moid:
             differing.append("resource_pool")
     if differing:
-        findings.add_vm(
-            Code.SET_AT_CREATION_ONLY,
-            vm,
-            f"{', '.join(differing)} differs from the VM, and takes effect at creation only",
-            "change it by hand, or delete the VM and plan again",
-        )
+        message = f"{', '.join(differing)} differs from the VM, and takes effect at creation only"
+        remedy = "change it by hand, or delete the VM and plan again"
+        findings.add_vm(Code.SET_AT_CREATION_ONLY, vm, message, remedy)
 
 
 def check_made_anew(vm: DesiredVm, site: Site, findings: Findings) -> None:

@@ -224,18 +224,14 @@ def resolve_vm(
         else _datastore(vm, template, reporting, list(policies.values()), findings)
     )
     if template is not None and template.detail is None:
-        findings.refuse_vm(
-            Code.NOT_READ, vm, f"the template {template.name} could not be read in detail", _MAY_READ
-        )
+        message = f"the template {template.name} could not be read in detail"
+        findings.refuse_vm(Code.NOT_READ, vm, message, _MAY_READ)
         return None
     if folder is not None and vm.source is None:
         where = folder.inventory_path or folder.name
-        findings.refuse_vm(
-            Code.NO_SOURCE,
-            vm,
-            f"nothing says what to make it from, and it is not in {where}",
-            "name its template, or {scratch: guest id}; if it is there, correct its name or its folder",
-        )
+        message = f"nothing says what to make it from, and it is not in {where}"
+        remedy = "name its template, or {scratch: guest id}; if it is there, correct its name or its folder"
+        findings.refuse_vm(Code.NO_SOURCE, vm, message, remedy)
     if folder is None or is_missing:
         return None
     base = template.detail if template is not None and template.detail is not None else VmDetail()
@@ -249,19 +245,11 @@ def resolve_vm(
     if template is not None:
         check_template(vm, template, base, findings)
     elif isinstance(vm.source, ScratchSource) and "64" not in vm.source.guest_id:
-        findings.add_vm(
-            Code.GUEST_ID_ODD,
-            vm,
-            f"the guest id {vm.source.guest_id!r} does not name a 64-bit system, which GPUs need",
-            "as in ubuntu64Guest or rhel9_64Guest",
-        )
+        message = f"the guest id {vm.source.guest_id!r} does not name a 64-bit system, which GPUs need"
+        findings.add_vm(Code.GUEST_ID_ODD, vm, message, "as in ubuntu64Guest or rhel9_64Guest")
     if not resolved.cpus or not resolved.memory_mib:
-        findings.refuse_vm(
-            Code.SIZE_UNKNOWN,
-            vm,
-            "neither the plan nor the template says how many CPUs or how much memory the VM has",
-            "write `cpus` and `memory`",
-        )
+        message = "neither the plan nor the template says how many CPUs or how much memory the VM has"
+        findings.refuse_vm(Code.SIZE_UNKNOWN, vm, message, "write `cpus` and `memory`")
         resolved.cannot_be_placed = True
     resolved.cannot_be_placed |= not clusters or resolved.datastore is None or len(policies) < len(names)
     return resolved
@@ -272,12 +260,8 @@ def leave_protected(resolved: ResolvedVm, protected: Mapping[str, Covering], fin
     is_named = bool(resolved.desired.clusters) and resolved.existing is None
     for cluster in resolved.clusters if is_named else ():
         if (covering := protected.get(cluster.moid)) is not None:
-            findings.refuse_vm(
-                Code.PROTECTED,
-                resolved.desired,
-                covering.message,
-                covering.remedy("name another cluster", "name another cluster"),
-            )
+            remedy = covering.remedy("name another cluster", "name another cluster")
+            findings.refuse_vm(Code.PROTECTED, resolved.desired, covering.message, remedy)
     if protected:
         resolved.clusters = tuple(one for one in resolved.clusters if one.moid not in protected)
     resolved.cannot_be_placed |= not resolved.clusters and resolved.existing is None
@@ -287,7 +271,8 @@ def _resolve_existing(
     vm: DesiredVm, folder: Folder, existing: Vm, lookup: Lookup, findings: Findings
 ) -> ResolvedVm | None:
     if existing.detail is None:
-        findings.refuse_vm(Code.NOT_READ, vm, "it could not be read in detail", _MAY_READ)
+        message = "it could not be read in detail"
+        findings.refuse_vm(Code.NOT_READ, vm, message, _MAY_READ)
         return None
     base = existing.detail
     clusters, template = lookup.silent.clusters_of(vm), lookup.silent.template_of(vm)

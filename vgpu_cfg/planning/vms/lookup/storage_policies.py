@@ -35,25 +35,20 @@ def policies_of(
     found: dict[str, StoragePolicy] = {}
     for name in sorted(names):
         if known is None:
-            findings.refuse_vm(
-                Code.STORAGE_POLICY_UNREAD,
-                vm,
-                f"the storage policy {name!r} cannot be looked up: vCenter's were not read",
-                _READ,
-            )
+            message = f"the storage policy {name!r} cannot be looked up: vCenter's were not read"
+            findings.refuse_vm(Code.STORAGE_POLICY_UNREAD, vm, message, _READ)
             return {}
         same = [one for one in known if one.name == name]
         same = same or [one for one in known if one.name.casefold() == name.casefold()]
         if same:
             found[name] = same[0]
             continue
-        findings.refuse_vm(
-            Code.STORAGE_POLICY_NOT_FOUND,
-            vm,
-            f"there is no storage policy {name!r}",
+        remedy = (
             did_you_mean(name, (one.name for one in known), noun="storage policies")
-            or "make it in vCenter first",
+            or "make it in vCenter first"
         )
+        message = f"there is no storage policy {name!r}"
+        findings.refuse_vm(Code.STORAGE_POLICY_NOT_FOUND, vm, message, remedy)
     return found
 
 
@@ -93,9 +88,5 @@ def is_unread(base: VmDetail) -> bool:
 
 def refuse_unread(vm: DesiredVm, findings: Findings) -> None:
     """Say of a VM that exists that its policies cannot be compared."""
-    findings.refuse_vm(
-        Code.STORAGE_POLICY_UNREAD,
-        vm,
-        "vCenter does not tell which storage policies it has, so they cannot be compared",
-        _READ,
-    )
+    message = "vCenter does not tell which storage policies it has, so they cannot be compared"
+    findings.refuse_vm(Code.STORAGE_POLICY_UNREAD, vm, message, _READ)

@@ -15,45 +15,31 @@ NO_TOOLS = "guestToolsNotInstalled"
 def check_template(vm: DesiredVm, template: Vm, base: VmDetail, findings: Findings) -> None:
     """Check firmware, tools, left user data and, of a linked clone, the snapshot."""
     if base.firmware.casefold() == "bios" and vm.gpus:
-        findings.refuse_vm(
-            Code.TEMPLATE_IS_BIOS,
-            vm,
-            f"the template {template.name} boots with BIOS firmware; GPUs need EFI",
-            "clone one whose system was installed in EFI mode: after a mere switch it does not boot",
-        )
+        message = f"the template {template.name} boots with BIOS firmware; GPUs need EFI"
+        remedy = "clone one whose system was installed in EFI mode: after a mere switch it does not boot"
+        findings.refuse_vm(Code.TEMPLATE_IS_BIOS, vm, message, remedy)
     if base.tools_status == NO_TOOLS and vm.guest is not None:
-        findings.add_vm(
-            Code.TEMPLATE_NO_TOOLS,
-            vm,
-            f"vCenter has seen no VMware Tools in the template {template.name}: without them {_without(vm)}",
-            "install open-vm-tools in it; `verify --template` shows whether they are there and never ran",
+        message = (
+            f"vCenter has seen no VMware Tools in the template {template.name}: without them {_without(vm)}"
         )
+        remedy = "install open-vm-tools in it; `verify --template` shows whether they are there and never ran"
+        findings.add_vm(Code.TEMPLATE_NO_TOOLS, vm, message, remedy)
     is_ours = vm.guest is not None and vm.guest.by == "cloud-init" and vm.guest.is_staged
     if base.extra_config.get(USERDATA_KEY, "") not in ("", REDACTED) and not is_ours:
-        findings.add_vm(
-            Code.TEMPLATE_HAS_USER_DATA,
-            vm,
-            (
-                f"the template {template.name} holds user data of its own ({USERDATA_KEY}): its clone "
-                "carries it, and cloud-init acts on it at the first boot"
-            ),
-            f"empty {USERDATA_KEY} of the template, or write `guest`, whose data takes its place",
+        message = (
+            f"the template {template.name} holds user data of its own ({USERDATA_KEY}): its clone carries "
+            "it, and cloud-init acts on it at the first boot"
         )
+        remedy = f"empty {USERDATA_KEY} of the template, or write `guest`, whose data takes its place"
+        findings.add_vm(Code.TEMPLATE_HAS_USER_DATA, vm, message, remedy)
     is_linked = isinstance(vm.source, TemplateSource) and vm.source.linked
     if is_linked and any(isinstance(disk, DesiredDiskGrowth) for disk in vm.disks):
-        findings.add_vm(
-            Code.DISK_HAS_SNAPSHOT,
-            vm,
-            "a linked clone shares the template's disk, which cannot grow then",
-            "write `clone: full`, or remove `grow`",
-        )
+        message = "a linked clone shares the template's disk, which cannot grow then"
+        findings.add_vm(Code.DISK_HAS_SNAPSHOT, vm, message, "write `clone: full`, or remove `grow`")
     if is_linked and base.snapshot_moid is None:
-        findings.refuse_vm(
-            Code.TEMPLATE_WITHOUT_SNAPSHOT,
-            vm,
-            f"the template {template.name} has no snapshot, which a linked clone starts from",
-            "take a snapshot of it (as a VM), or write `clone: full`",
-        )
+        message = f"the template {template.name} has no snapshot, which a linked clone starts from"
+        remedy = "take a snapshot of it (as a VM), or write `clone: full`"
+        findings.refuse_vm(Code.TEMPLATE_WITHOUT_SNAPSHOT, vm, message, remedy)
 
 
 def _without(vm: DesiredVm) -> str:

@@ -110,12 +110,8 @@ class VmResolver:
             where = self.observed.folder_by_moid.get(existing.folder_moid or "")
             covering = self.protection.of_vm(existing.called or existing.name, where)
         if covering is not None:
-            self.findings.refuse_vm(
-                Code.PROTECTED,
-                vm,
-                covering.message,
-                covering.remedy("the VM from the plan file", "remove the VM from the plan file"),
-            )
+            remedy = covering.remedy("the VM from the plan file", "remove the VM from the plan file")
+            self.findings.refuse_vm(Code.PROTECTED, vm, covering.message, remedy)
         return covering is not None
 
     def resolve(self, vm: DesiredVm, folder: Folder | None, existing: Vm | None) -> ResolvedVm | None:

@@ -68,17 +68,12 @@ def _objects_to_drs(vm: PlacedVm, value: SettingValue) -> Objection | None:
     if vm.cluster is None or vm.cluster.is_standalone:
         return _without_cluster(vm, "drs")
     if not vm.cluster.drs_enabled:
-        return Objection(
-            Code.OVERRIDE_OF_NO_USE,
-            f"`drs` is stated, and DRS is off on the cluster {vm.cluster.name}",
-            "turn DRS on there, or drop `drs`",
-        )
+        message = f"`drs` is stated, and DRS is off on the cluster {vm.cluster.name}"
+        return Objection(Code.OVERRIDE_OF_NO_USE, message, "turn DRS on there, or drop `drs`")
     if value != _OFF and not vm.cluster.uses_vm_levels:
-        return Objection(
-            Code.OVERRIDE_OF_NO_USE,
-            f"`drs` is stated, and DRS of {vm.cluster.name} heeds no automation level of a single VM",
-            "enable individual VM automation levels there, or drop `drs`",
-        )
+        message = f"`drs` is stated, and DRS of {vm.cluster.name} heeds no automation level of a single VM"
+        remedy = "enable individual VM automation levels there, or drop `drs`"
+        return Objection(Code.OVERRIDE_OF_NO_USE, message, remedy)
     return None
 
 
@@ -86,22 +81,16 @@ def _objects_to_ha(vm: PlacedVm, _value: SettingValue) -> Objection | None:
     if vm.cluster is None or vm.cluster.is_standalone:
         return _without_cluster(vm, "ha")
     if not vm.cluster.ha_enabled:
-        return Objection(
-            Code.OVERRIDE_OF_NO_USE,
-            f"`ha` is stated, and vSphere HA is off on the cluster {vm.cluster.name}",
-            "turn HA on there, or drop `ha`",
-        )
+        message = f"`ha` is stated, and vSphere HA is off on the cluster {vm.cluster.name}"
+        return Objection(Code.OVERRIDE_OF_NO_USE, message, "turn HA on there, or drop `ha`")
     return None
 
 
 def _without_cluster(vm: PlacedVm, key: str) -> Objection | None:
     if vm.cluster is None:
         return None
-    return Objection(
-        Code.NO_CLUSTER,
-        f"`{key}` is stated, and {vm.cluster.name} is a host outside of any cluster",
-        f"drop `{key}`, or name a cluster",
-    )
+    message = f"`{key}` is stated, and {vm.cluster.name} is a host outside of any cluster"
+    return Objection(Code.NO_CLUSTER, message, f"drop `{key}`, or name a cluster")
 
 
 def _drs_flags(value: SettingValue) -> tuple[str, ...]:

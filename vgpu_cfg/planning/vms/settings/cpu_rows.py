@@ -95,21 +95,15 @@ def _hot_add(vm: PlacedVm, key: str) -> Wanted | None:
 def _objects_to_cpu_hot_add(vm: PlacedVm, value: SettingValue) -> Objection | None:
     if not value or not vm.resolved.gpus or vm.nodes == 1:
         return None
-    return Objection(
-        Code.HOT_ADD,
-        f"`cpu_hot_add` hides from the guest that it is on {counted(vm.nodes, 'NUMA node')}",
-        "drop `cpu_hot_add`",
-    )
+    message = f"`cpu_hot_add` hides from the guest that it is on {counted(vm.nodes, 'NUMA node')}"
+    return Objection(Code.HOT_ADD, message, "drop `cpu_hot_add`")
 
 
 def _objects_to_memory_hot_add(vm: PlacedVm, value: SettingValue) -> Objection | None:
     if not value or not (vm.resolved.gpus or vm.functions):
         return None
-    return Objection(
-        Code.HOT_ADD,
-        "`memory_hot_add` is asked of a VM with devices that are passed through, which cannot have it",
-        "drop `memory_hot_add`",
-    )
+    message = "`memory_hot_add` is asked of a VM with devices that are passed through, which cannot have it"
+    return Objection(Code.HOT_ADD, message, "drop `memory_hot_add`")
 
 
 def _latency(vm: PlacedVm) -> Wanted | None:
@@ -130,21 +124,17 @@ def _objects_to_latency(vm: PlacedVm, value: SettingValue) -> Objection | None:
     cpus, mhz = _final_cpus(vm), _needed_mhz(vm)
     remedy = "ask for fewer `cpus`, or write `latency_sensitivity: normal`"
     if mhz is None:
-        return Objection(
-            Code.LATENCY_NEEDS_CPU,
-            (
-                "`latency_sensitivity: high` needs all CPU reserved, "
-                f"and {vm.host.name} does not report its clock"
-            ),
-            "see that the host is connected, and plan again",
+        message = (
+            "`latency_sensitivity: high` needs all CPU reserved, "
+            f"and {vm.host.name} does not report its clock"
         )
+        return Objection(Code.LATENCY_NEEDS_CPU, message, "see that the host is connected, and plan again")
     if cpus > vm.host.cores:
         has = counted(vm.host.cores, "core")
-        return Objection(
-            Code.LATENCY_NEEDS_CPU,
-            f"`latency_sensitivity: high` needs a core for each of {cpus} CPUs; {vm.host.name} has {has}",
-            remedy,
+        message = (
+            f"`latency_sensitivity: high` needs a core for each of {cpus} CPUs; {vm.host.name} has {has}"
         )
+        return Objection(Code.LATENCY_NEEDS_CPU, message, remedy)
     return None
 
 

@@ -51,11 +51,8 @@ def _without_efi(vm: PlacedVm, what: str) -> Objection | None:
         return None
     if vm.base.firmware.casefold() in ("", EFI):
         return None
-    return Objection(
-        Code.OPTION_NEEDS_EFI,
-        f"{what} needs EFI firmware, and it has {vm.base.firmware.upper()}",
-        "clone a template that boots with EFI, or drop the key",
-    )
+    message = f"{what} needs EFI firmware, and it has {vm.base.firmware.upper()}"
+    return Objection(Code.OPTION_NEEDS_EFI, message, "clone a template that boots with EFI, or drop the key")
 
 
 def _objects_to_secure_boot(vm: PlacedVm, value: SettingValue) -> Objection | None:
@@ -66,11 +63,9 @@ def _objects_to_vtpm(vm: PlacedVm, value: SettingValue) -> Objection | None:
     if not value or (not vm.is_new and vm.base.tpm_key is not None):
         return None
     if vm.key_providers is not None and not vm.key_providers:
-        return Objection(
-            Code.KEY_PROVIDER_ABSENT,
-            "`vtpm: true` needs a key provider, and this vCenter has none",
-            "add one (vCenter > Configure > Key Providers; a native one will do), or drop `vtpm`",
-        )
+        message = "`vtpm: true` needs a key provider, and this vCenter has none"
+        remedy = "add one (vCenter > Configure > Key Providers; a native one will do), or drop `vtpm`"
+        return Objection(Code.KEY_PROVIDER_ABSENT, message, remedy)
     return _without_efi(vm, "`vtpm`")
 
 
