@@ -62,9 +62,8 @@ _IOMMU_MENU = (
 )
 
 
-def _read_sriov(view: HostView, device: str) -> Reading:
+def _read_sriov(view: HostView, _device: str) -> Reading:
     """Read it from virtual functions in being, then from what the GPUs' driver says."""
-    del device
     modes = _vgpu_modes(view)
     functions = [found.sriov for found in _devices(view) if found.sriov is not None]
     if "SR-IOV" in modes.values() or any(found.is_active or found.functions for found in functions):
@@ -91,8 +90,7 @@ def _devices(view: HostView) -> Iterator[PciDevice]:
     yield from (gpu.pci for gpu in view.host.gpus)
 
 
-def _read_above_4g(view: HostView, device: str) -> Reading:
-    del device
+def _read_above_4g(view: HostView, _device: str) -> Reading:
     for gpu in view.host.gpus:
         board = view.boards.get(gpu.pci_id)
         if board is not None and board.mmio_gb is not None and gpu.graphics_type in _SERVED:
@@ -100,8 +98,7 @@ def _read_above_4g(view: HostView, device: str) -> Reading:
     return Reading(unread="nothing shows it until the NVIDIA driver serves a GPU with a large BAR")
 
 
-def _read_iommu(view: HostView, device: str) -> Reading:
-    del device
+def _read_iommu(view: HostView, _device: str) -> Reading:
     if any(found.passthrough_capable for found in _devices(view)):
         return Reading(configured=ON)
     if not view.host.pci_devices:
@@ -129,9 +126,8 @@ def _uses_sriov(entry: DesiredHosts, view: HostView) -> bool:
     return not known or any(board is None or board.architecture not in _BEFORE_SRIOV for board in known)
 
 
-def _uses_large_bars(entry: DesiredHosts, view: HostView) -> bool:
+def _uses_large_bars(_entry: DesiredHosts, view: HostView) -> bool:
     """Whether a GPU may have a large BAR; one of an unknown board may."""
-    del entry
     known = [view.boards.get(gpu.pci_id) for gpu in view.host.gpus]
     return not known or any(board is None or board.mmio_gb is not None for board in known)
 
@@ -154,8 +150,7 @@ def _entry(  # noqa: PLR0913 - one argument for each thing that tells the three 
         if value is not None and (not value or is_of_use(entry, view)):
             yield DesiredSetting(key, ON if value else OFF)
 
-    def impact(view: HostView, desired: DesiredSetting) -> Impact:
-        del desired
+    def impact(view: HostView, _desired: DesiredSetting) -> Impact:
         hidden = bool(read(view, "").unread)
         return Impact.NONE if hidden and (_was_seen_to(view) or not _is_bare(view)) else Impact.HOST_COLD_BOOT
 
@@ -165,8 +160,7 @@ def _entry(  # noqa: PLR0913 - one argument for each thing that tells the three 
             return f"{seen}; then confirm it with `apply --done`"
         return f"set {title} to {desired.value} ({menu})"
 
-    def how(view: HostView, desired: DesiredSetting) -> Instructions:
-        del view
+    def how(_view: HostView, desired: DesiredSetting) -> Instructions:
         other = OFF if desired.value == ON else ON
         return Instructions(
             why=why,
@@ -193,8 +187,7 @@ def _entry(  # noqa: PLR0913 - one argument for each thing that tells the three 
     )
 
 
-def _nothing(view: HostView, desired_settings: Sequence[DesiredSetting]) -> Sequence[HostWrite]:
-    del view, desired_settings
+def _nothing(_view: HostView, _desired_settings: Sequence[DesiredSetting]) -> Sequence[HostWrite]:
     return ()
 
 

@@ -175,9 +175,8 @@ class Remembering:
     changes_unseen: Callable[[HostView, str], bool] = lambda _view, _device: False
 
 
-def nothing_objects(view: HostView, desired: DesiredSetting) -> Objection | None:
+def nothing_objects(_view: HostView, _desired: DesiredSetting) -> Objection | None:
     """Object to nothing."""
-    del view, desired
     return None
 
 

@@ -42,15 +42,13 @@ def _name(view: HostView) -> str:
     return "vtdAtsSupport" if known and known < _FIRST_WITH_NEW_NAME else "atsSupport"
 
 
-def _desired_settings(entry: DesiredHosts, view: HostView) -> Iterable[DesiredSetting]:
-    del view
+def _desired_settings(entry: DesiredHosts, _view: HostView) -> Iterable[DesiredSetting]:
     if entry.ats is not None:
         yield DesiredSetting("ats", ON if entry.ats else OFF)
 
 
-def _read(view: HostView, device: str) -> Reading:
+def _read(view: HostView, _device: str) -> Reading:
     """Read it as esxcli tells it; without that the advanced option, which tells one value."""
-    del device
     facts = view.facts
     found = facts.kernel.get(_name(view))
     if found is not None:

@@ -24,14 +24,12 @@ _EVALUATION = "evaluation"
 """Part of the name that vCenter gives to the licence of the first 60 days ("Evaluation Mode")."""
 
 
-def _desired_settings(entry: DesiredHosts, view: HostView) -> Iterator[DesiredSetting]:
-    del view
+def _desired_settings(entry: DesiredHosts, _view: HostView) -> Iterator[DesiredSetting]:
     if entry.licence is not None:
         yield DesiredSetting(KEY, f"of secret {entry.licence}" if entry.licence else NONE)
 
 
-def _read(view: HostView, device: str) -> Reading:
-    del device
+def _read(view: HostView, _device: str) -> Reading:
     facts = view.facts
     if FactGroup.LICENCE not in facts.groups:
         return Reading(unread=facts.unread.get(FactGroup.LICENCE, "the host's licence was not read"))
@@ -58,8 +56,7 @@ def _by_hand(view: HostView, desired: DesiredSetting) -> str:
     return f"in the vSphere Client, under Administration > Licenses, assign {licence}"
 
 
-def _how(view: HostView, desired: DesiredSetting) -> Instructions:
-    del view
+def _how(_view: HostView, desired: DesiredSetting) -> Instructions:
     return Instructions(
         why="Distributed switches, vGPU and DRS take certain licences; the evaluation ends after 60 days.",
         client="Administration > Licenses > Assets > Hosts > {host} > Assign License",

@@ -79,13 +79,12 @@ def _desired_settings(entry: DesiredHosts, view: HostView) -> Iterable[DesiredSe
     yield DesiredSetting("driver", wanted.value)
 
 
-def _read(view: HostView, device: str) -> Reading:
+def _read(view: HostView, _device: str) -> Reading:
     """Read what is installed, and whether it is what runs.
 
     The running driver is that of `nvidia-smi` where the shell was read. Else a host whose `nvidia` module is
     not known to the VMkernel runs none, unless every GPU is passed through and no driver would load.
     """
-    del device
     facts = view.facts
     if FactGroup.SOFTWARE not in facts.groups:
         return Reading(unread=facts.unread.get(FactGroup.SOFTWARE, "the installed software was not read"))
@@ -175,9 +174,8 @@ def _how(view: HostView, desired: DesiredSetting) -> Instructions:
     )
 
 
-def _show(host: Host, desired: DesiredSetting) -> Host:
+def _show(host: Host, _desired: DesiredSetting) -> Host:
     """Show GPUs as the driver will serve them: of the type that is configured, no longer basic."""
-    del desired
     gpus = tuple(
         gpu.model_copy(update={"graphics_type": gpu.configured_graphics_type})
         if gpu.graphics_type is GraphicsType.BASIC and gpu.configured_graphics_type is not None

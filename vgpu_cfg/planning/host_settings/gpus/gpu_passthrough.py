@@ -170,8 +170,7 @@ def _how_use(view: HostView, desired: DesiredSetting) -> Instructions:
     )
 
 
-def _how_label(view: HostView, desired: DesiredSetting) -> Instructions:
-    del view, desired
+def _how_label(_view: HostView, _desired: DesiredSetting) -> Instructions:
     return Instructions(
         why="a VM with a Dynamic DirectPath device may ask for a GPU by this label, whatever host has it",
         client="host > Configure > Hardware > PCI Devices > {device} > Hardware Label",

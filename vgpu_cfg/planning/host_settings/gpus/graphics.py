@@ -43,9 +43,8 @@ _KEPT = "no rule speaks of the GPU, so it keeps its type"
 _SOURCE = "NVIDIA AI Enterprise 5.0 User Guide 2.7.6; vim HostGraphicsConfig"
 
 
-def write_graphics(view: HostView, desired_settings: Sequence[DesiredSetting]) -> Sequence[HostWrite]:
+def write_graphics(_view: HostView, desired_settings: Sequence[DesiredSetting]) -> Sequence[HostWrite]:
     """Put every graphics setting of a host into one call."""
-    del view
     types = {
         desired.device: GraphicsType(desired.value)
         for desired in desired_settings
@@ -88,8 +87,7 @@ def _other_way(view: HostView, desired_settings: Sequence[DesiredSetting]) -> Ho
     return EsxcliWrite(command="graphics.host.set", arguments=tuple(options))
 
 
-def _impact(view: HostView, desired: DesiredSetting) -> Impact:
-    del desired
+def _impact(view: HostView, _desired: DesiredSetting) -> Impact:
     return Impact.SERVICE_RESTART if XORG in view.facts.services else Impact.HOST_REBOOT
 
 
@@ -116,12 +114,11 @@ def _note(entry: DesiredHosts, view: HostView, wanted: GraphicsType) -> str:
     return driver_note(entry, view) if needs_driver else ""
 
 
-def _read_type(view: HostView, device: str) -> Reading:
+def _read_type(view: HostView, _device: str) -> Reading:
     """Read the host's default; what is in force shows at the GPUs that follow it.
 
     `basic` at a GPU says that no driver serves it, and nothing of the default.
     """
-    del device
     default = view.host.graphics_type
     if default is None:
         return Reading(unread="the host reports no graphics settings")
@@ -207,8 +204,7 @@ def _desired_policy(entry: DesiredHosts, view: HostView) -> Iterable[DesiredSett
         yield DesiredSetting("assignment_policy", entry.assignment_policy.value)
 
 
-def _read_policy(view: HostView, device: str) -> Reading:
-    del device
+def _read_policy(view: HostView, _device: str) -> Reading:
     policy = view.host.assignment_policy
     if policy is None:
         return Reading(unread="the host reports no graphics settings")
@@ -219,8 +215,7 @@ def _show_policy(host: Host, desired: DesiredSetting) -> Host:
     return host.model_copy(update={"assignment_policy": AssignmentPolicy(desired.value)})
 
 
-def _object(view: HostView, desired: DesiredSetting) -> Objection | None:
-    del view
+def _object(_view: HostView, desired: DesiredSetting) -> Objection | None:
     return objection_to(desired)
 
 

@@ -105,8 +105,7 @@ def _nvidia_smi(option: str, desired: DesiredSetting, value: str) -> tuple[str, 
     return ("nvidia-smi", "-i", desired.device, option, "1" if value == ON else "0")
 
 
-def _write_mig(view: HostView, desired_settings: Sequence[DesiredSetting]) -> Sequence[HostWrite]:
-    del view
+def _write_mig(_view: HostView, desired_settings: Sequence[DesiredSetting]) -> Sequence[HostWrite]:
     return (
         ShellWrite(
             commands=tuple(_nvidia_smi("-mig", desired, desired.value) for desired in desired_settings)
@@ -157,13 +156,11 @@ def _read_ecc(view: HostView, device: str) -> Reading:
     return _states(current=facts.ecc_current, pending=facts.ecc_pending) or absent
 
 
-def _object_to_ecc(view: HostView, desired: DesiredSetting) -> Objection | None:
-    del view
+def _object_to_ecc(_view: HostView, desired: DesiredSetting) -> Objection | None:
     return objection_to(desired)
 
 
-def _write_ecc(view: HostView, desired_settings: Sequence[DesiredSetting]) -> Sequence[HostWrite]:
-    del view
+def _write_ecc(_view: HostView, desired_settings: Sequence[DesiredSetting]) -> Sequence[HostWrite]:
     return (
         ShellWrite(commands=tuple(_nvidia_smi("-e", desired, desired.value) for desired in desired_settings)),
     )

@@ -201,8 +201,7 @@ def _other_way(view: HostView, desired_settings: Sequence[DesiredSetting]) -> Ho
     return EsxcliWrite(command="system.module.parameters.set", arguments=arguments)
 
 
-def _objects(view: HostView, desired: DesiredSetting) -> Objection | None:
-    del view
+def _objects(_view: HostView, desired: DesiredSetting) -> Objection | None:
     if desired.note == _IN_MIG_MODE:
         remedy = "leave `scheduler` out, or say `sharing: time_sliced`"
         return Objection(Code.NOT_SUPPORTED, _IN_MIG_MODE, remedy)

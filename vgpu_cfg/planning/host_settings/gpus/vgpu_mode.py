@@ -101,8 +101,7 @@ def _objects(view: HostView, desired: DesiredSetting) -> Objection | None:
     return None
 
 
-def _how(view: HostView, desired: DesiredSetting) -> Instructions:
-    del view
+def _how(_view: HostView, desired: DesiredSetting) -> Instructions:
     shown = {"same_size": "Same size", "mixed_size": "Mixed size"}[desired.value]
     return Instructions(
         why=(

@@ -38,16 +38,14 @@ def _versions(facts: HostFacts) -> dict[str, str]:
     }
 
 
-def _desired_settings(entry: DesiredHosts, view: HostView) -> Iterable[DesiredSetting]:
-    del view
+def _desired_settings(entry: DesiredHosts, _view: HostView) -> Iterable[DesiredSetting]:
     tools = entry.firmware_tools
     if tools is None:
         return
     yield DesiredSetting(KEY, WantedPackage(_TOOLS, tools.version or "*", tools.by, tools.depot).value)
 
 
-def _read(view: HostView, device: str) -> Reading:
-    del device
+def _read(view: HostView, _device: str) -> Reading:
     facts = view.facts
     if FactGroup.SOFTWARE not in facts.groups:
         return Reading(unread=facts.unread.get(FactGroup.SOFTWARE, "the installed software was not read"))
@@ -66,8 +64,7 @@ def _installed(facts: HostFacts) -> str:
     return f"{_TOOLS} {found[_TOOLS]}" if found else NONE
 
 
-def _write(view: HostView, desired_settings: Sequence[DesiredSetting]) -> Sequence[HostWrite]:
-    del view
+def _write(_view: HostView, desired_settings: Sequence[DesiredSetting]) -> Sequence[HostWrite]:
     (desired,) = desired_settings
     return WantedPackage.parse(desired.value).install
 
@@ -92,8 +89,7 @@ def _commands(wanted: WantedPackage) -> tuple[str, ...]:
     )
 
 
-def _how(view: HostView, desired: DesiredSetting) -> Instructions:
-    del view
+def _how(_view: HostView, desired: DesiredSetting) -> Instructions:
     wanted = WantedPackage.parse(desired.value)
     return Instructions(
         why=(

@@ -284,9 +284,8 @@ def _how_sriov(view: HostView, desired: DesiredSetting) -> Instructions:
 # ------------------------------------------------------------------- write
 
 
-def write_passthrough(view: HostView, desired_settings: Sequence[DesiredSetting]) -> list[PassthroughWrite]:
+def write_passthrough(_view: HostView, desired_settings: Sequence[DesiredSetting]) -> list[PassthroughWrite]:
     """Make one call of all desired settings for PCI functions, device by device, of GPUs as of NICs."""
-    del view
     devices: dict[str, dict[str, object]] = {}
     for desired in desired_settings:
         requested = devices.setdefault(desired.device, {"pci_id": desired.device})

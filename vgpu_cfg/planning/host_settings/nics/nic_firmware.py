@@ -144,9 +144,8 @@ def _impact(view: HostView, desired: DesiredSetting) -> Impact:
     return Impact.HOST_COLD_BOOT if is_set and not holds and has_rebooted else Impact.HOST_REBOOT
 
 
-def _write(view: HostView, desired_settings: Sequence[DesiredSetting]) -> list[ShellWrite]:
+def _write(_view: HostView, desired_settings: Sequence[DesiredSetting]) -> list[ShellWrite]:
     """Make one command per NIC: mlxconfig applies all parameters of a call or none."""
-    del view
     settings: dict[str, list[str]] = {}
     for desired in desired_settings:
         pci_id, _, name = desired.device.partition(" ")

@@ -28,8 +28,7 @@ OPEN, CLOSED = "open", "closed"
 _SOURCE = "vSphere Networking 8.0, Configure an ESXi Host for PVRDMA (GUID-4A5EBD44)"
 
 
-def _desired_settings(entry: DesiredHosts, view: HostView) -> Iterator[DesiredSetting]:
-    del view
+def _desired_settings(entry: DesiredHosts, _view: HostView) -> Iterator[DesiredSetting]:
     match entry.pvrdma:
         case False:
             yield DesiredSetting(OPTION_KEY, "")
@@ -94,14 +93,12 @@ def _how(view: HostView, desired: DesiredSetting) -> Instructions:
     )
 
 
-def _desired_ruleset(entry: DesiredHosts, view: HostView) -> Iterator[DesiredSetting]:
-    del view
+def _desired_ruleset(entry: DesiredHosts, _view: HostView) -> Iterator[DesiredSetting]:
     if entry.pvrdma is not None:
         yield DesiredSetting(FIREWALL_KEY, OPEN if entry.pvrdma else CLOSED)
 
 
-def _read_ruleset(view: HostView, device: str) -> Reading:
-    del device
+def _read_ruleset(view: HostView, _device: str) -> Reading:
     if reason := base_unread(view):
         return Reading(unread=reason)
     is_open = view.facts.rulesets.get(RULESET)
@@ -115,8 +112,7 @@ def _ruleset_call(is_open: bool) -> EsxcliCall:  # noqa: FBT001 - the one thing 
     return EsxcliCall("network.firewall.ruleset.set", options)
 
 
-def _how_ruleset(view: HostView, desired: DesiredSetting) -> Instructions:
-    del view
+def _how_ruleset(_view: HostView, desired: DesiredSetting) -> Instructions:
     is_open = desired.value == OPEN
     return Instructions(
         why="Hosts set up RDMA connections for their VMs over TCP 28250 to 28761, which the firewall blocks.",
