@@ -18,6 +18,15 @@ _OfVms = tuple[Code, Severity, str, str, tuple[Hindrance, ...]]
 _WEIGHT = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.INFO: 2}
 
 
+@dataclass(frozen=True, slots=True)
+class Objection:
+    """Why something cannot be as it is asked for: a finding of this code."""
+
+    code: Code
+    message: str
+    remedy: str
+
+
 def _order(found: Diagnostic) -> tuple[int, str, str, str]:
     return (_WEIGHT[found.severity], found.code, found.subject.name, found.message)
 

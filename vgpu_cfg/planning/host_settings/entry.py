@@ -5,6 +5,7 @@ Adding a setting is adding an entry; nothing outside the table names a single se
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -16,7 +17,7 @@ from vgpu_cfg.changes.values import Impact, SettingTarget
 from vgpu_cfg.model.desired import DesiredHosts
 from vgpu_cfg.model.observed.host_facts import ClusterFacts, FactGroup, HostFacts
 from vgpu_cfg.model.observed.inventory import Cluster, Gpu, Host, HostNic, PciDevice
-from vgpu_cfg.planning.findings.codes import Code
+from vgpu_cfg.planning.findings.collection import Objection
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,15 +99,6 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
-class Objection:
-    """Why a desired setting must not be fulfilled on this host: a finding of this code."""
-
-    code: Code
-    message: str
-    remedy: str
-
-
-@dataclass(frozen=True, slots=True)
 class Instructions:
     """The setting's paragraph in the runbook. Texts may hold {host}, {device}, {value}, {before}.
 
@@ -175,16 +167,6 @@ class Remembering:
     changes_unseen: Callable[[HostView, str], bool] = lambda _view, _device: False
 
 
-def nothing_objects(_view: HostView, _desired: DesiredSetting) -> Objection | None:
-    """Object to nothing."""
-    return None
-
-
-def equal(wanted: str, found: str) -> bool:
-    """Whether a reading is what is wanted, word for word."""
-    return wanted == found
-
-
 @dataclass(frozen=True, slots=True)
 class HostSetting:
     """One entry of the table.
@@ -232,9 +214,9 @@ class HostSetting:
     after: tuple[str, ...] = ()
     needs_in_force: tuple[str, ...] = ()
     has_need: Callable[[DesiredSetting, str], bool] = lambda _desired, _key: True
-    same: Callable[[str, str], bool] = equal
+    same: Callable[[str, str], bool] = operator.eq
     is_dropped_by_reboot: Callable[[HostView, DesiredSetting], bool] = lambda _view, _desired: False
-    objects: Callable[[HostView, DesiredSetting], Objection | None] = nothing_objects
+    objects: Callable[[HostView, DesiredSetting], Objection | None] = lambda _view, _desired: None
     other_way: Callable[[HostView, Sequence[DesiredSetting]], HostWrite | None] = (
         lambda _view, _desired_settings: None
     )

@@ -15,7 +15,7 @@ from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.inventory import Connection, Host, Inventory, ProfileInfo
 from vgpu_cfg.model.wording import is_at_least, version_tuple
 from vgpu_cfg.planning.findings.codes import Code
-from vgpu_cfg.planning.findings.collection import Findings
+from vgpu_cfg.planning.findings.collection import Findings, Objection
 from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.host_settings.resolved_host import Drift, DriftKind, ResolvedHost
 from vgpu_cfg.planning.hosts.bmc import bmc_of, check_bmc
@@ -24,7 +24,6 @@ from vgpu_cfg.planning.hosts.depots import check_depots
 from vgpu_cfg.planning.hosts.drift_checks import check_bios, check_restarts
 from vgpu_cfg.planning.hosts.evacuate import Evacuation, plan_evacuation, plan_graphics_pause
 from vgpu_cfg.planning.hosts.host_checks import (
-    Absence,
     absence_of,
     check_disruption,
     check_maintenance,
@@ -68,7 +67,7 @@ class AssessedHost:
     host: Host | None = None
     work: HostWork | None = None
     step: ManualStep | ColdBootHost | None = None
-    absence: Absence | None = None
+    absence: Objection | None = None
     unknown: UnknownHost | None = None
     is_in_sync: bool = False
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from vgpu_cfg.changes.severity import Severity
 from vgpu_cfg.changes.values import Subject
@@ -16,7 +15,7 @@ from vgpu_cfg.model.plan_values import Disruption, NicUse
 from vgpu_cfg.model.wording import listed
 from vgpu_cfg.planning.estate.left_down import report_left, way_back
 from vgpu_cfg.planning.findings.codes import Code
-from vgpu_cfg.planning.findings.collection import Findings
+from vgpu_cfg.planning.findings.collection import Findings, Objection
 from vgpu_cfg.planning.host_settings.gpus.driver import driver_facts
 from vgpu_cfg.planning.host_settings.match import nic_rules
 from vgpu_cfg.planning.host_settings.resolved_host import Drift, ResolvedHost
@@ -25,18 +24,9 @@ from vgpu_cfg.planning.hosts.phases import Phases
 from vgpu_cfg.planning.hosts.window import Window, parse_window
 
 
-@dataclass(frozen=True, slots=True)
-class Absence:
-    """Why nothing is done on a host: it does not answer, or another plan works there."""
-
-    code: Code
-    message: str
-    remedy: str
-
-
 def report_absence(
     resolved: ResolvedHost,
-    absence: Absence,
+    absence: Objection,
     needed_by: Sequence[str],
     waiting: Sequence[str],
     findings: Findings,
@@ -57,18 +47,18 @@ def report_absence(
     findings.add(absence.code, resolved.subject, message, absence.remedy, severity)
 
 
-def absence_of(resolved: ResolvedHost, plan: PlanIdentity) -> Absence | None:
+def absence_of(resolved: ResolvedHost, plan: PlanIdentity) -> Objection | None:
     """Say why nothing is known of the host; None where it answers, or was taken down for this plan."""
     host, mark = resolved.view.host, resolved.view.facts.mark
     if host.connection is Connection.CONNECTED:
         return None
     if mark is None or not mark.maintenance:
         message = f"it is {host.connection.value}, so nothing is known of it"
-        return Absence(Code.HOST_SILENT, message, "bring it back, then plan again")
+        return Objection(Code.HOST_SILENT, message, "bring it back, then plan again")
     if mark.is_of(plan):
         return None
     message = f"it is {host.connection.value}, and was taken down by the plan {mark.plan}"
-    return Absence(Code.HOST_SILENT, message, f"let {mark.plan} finish first")
+    return Objection(Code.HOST_SILENT, message, f"let {mark.plan} finish first")
 
 
 def check_reachable(resolved: ResolvedHost, plan: PlanIdentity, findings: Findings) -> bool:
@@ -113,7 +103,7 @@ def check_package_owner(resolved: ResolvedHost, drifts: Iterable[Drift], finding
         resolved.is_blocked = True
 
 
-def check_other_plan(resolved: ResolvedHost, plan: PlanIdentity) -> Absence | None:
+def check_other_plan(resolved: ResolvedHost, plan: PlanIdentity) -> Objection | None:
     """Leave a host alone that another plan's mark is on: it works there, or broke off there."""
     mark = resolved.view.facts.mark
     if mark is None or mark.is_of(plan) or not resolved.drifts:
@@ -121,7 +111,7 @@ def check_other_plan(resolved: ResolvedHost, plan: PlanIdentity) -> Absence | No
     message = f"the plan {mark.plan} has been working there since {mark.since:%Y-%m-%d %H:%M}"
     message = f"{message}: {mark.reason}" if mark.reason else message
     resolved.is_blocked = True
-    return Absence(Code.OTHERS_MAINTENANCE, message, mark.way_on(plan))
+    return Objection(Code.OTHERS_MAINTENANCE, message, mark.way_on(plan))
 
 
 def check_maintenance(resolved: ResolvedHost, findings: Findings) -> bool:

@@ -20,13 +20,13 @@ from vgpu_cfg.model.observed.inventory import Gpu, Host, PciDevice
 from vgpu_cfg.model.plan_values import GpuUse
 from vgpu_cfg.model.wording import is_at_least
 from vgpu_cfg.planning.findings.codes import Code
+from vgpu_cfg.planning.findings.collection import Objection
 from vgpu_cfg.planning.host_settings.entry import (
     DesiredSetting,
     HostSetting,
     HostView,
     InFile,
     Instructions,
-    Objection,
     Part,
     Reading,
     only,
@@ -36,6 +36,7 @@ from vgpu_cfg.planning.host_settings.nics.handed_out import (
     GROUP,
     TAKE_IT_OUT,
     held_by,
+    object_to_label,
     passthrough_by_esxcli,
     rebind_impact,
     write_passthrough,
@@ -43,7 +44,6 @@ from vgpu_cfg.planning.host_settings.nics.handed_out import (
 
 PASSTHROUGH, HOST = "passthrough", "host"
 
-_LABELS_SINCE = (7, 0, 2)
 _NVSWITCH_SINCE = (9, 0)
 _WAITS_FOR_IOMMU = "the BIOS entry of the same plan file comes first"
 
@@ -100,10 +100,6 @@ def _object_to_use(view: HostView, desired: DesiredSetting) -> Objection | None:
     return None
 
 
-def _use_impact(view: HostView, desired: DesiredSetting) -> Impact:
-    return rebind_impact(view, desired, _read_use(view, desired.device))
-
-
 def _show_use(host: Host, desired: DesiredSetting) -> Host:
     is_passed = desired.value == PASSTHROUGH
     return _with_function(host, desired.device, passthrough_enabled=is_passed, passthrough_active=is_passed)
@@ -135,17 +131,6 @@ def _read_label(view: HostView, device: str) -> Reading:
     if found is None:
         return Reading(unread="the host's list of PCI functions lacks it")
     return Reading(configured=found.hardware_label or "")
-
-
-def _object_to_label(view: HostView, desired: DesiredSetting) -> Objection | None:
-    if not desired.value or is_at_least(view.host.version, _LABELS_SINCE):
-        return None
-    message = f"hardware labels need ESXi 7.0 U2, and the host runs {view.host.version}"
-    return Objection(Code.NOT_SUPPORTED, message, "leave `label` out, or update the host")
-
-
-def _show_label(host: Host, desired: DesiredSetting) -> Host:
-    return _with_function(host, desired.device, hardware_label=desired.value or None)
 
 
 def _esxcli(view: HostView, desired: DesiredSetting) -> tuple[str, ...]:
@@ -189,7 +174,7 @@ PASSTHROUGH_SETTINGS = (
         read=_read_use,
         write=write_passthrough,
         other_way=passthrough_by_esxcli,
-        impact=_use_impact,
+        impact=lambda view, desired: rebind_impact(view, desired, _read_use(view, desired.device)),
         how=_how_use,
         group=GROUP,
         in_file=only(Part.GPU, "use", "passthrough", where=PASSTHROUGH),
@@ -212,7 +197,7 @@ PASSTHROUGH_SETTINGS = (
         in_file=InFile(Part.GPU, lambda label: {"label": label} if label else {}),
         remembered=None,
         after=("gpu_passthrough",),
-        objects=_object_to_label,
-        show=_show_label,
+        objects=object_to_label,
+        show=lambda host, desired: _with_function(host, desired.device, hardware_label=desired.value or None),
     ),
 )

@@ -14,7 +14,8 @@ from vgpu_cfg.model.observed.inventory import Gpu, Host
 from vgpu_cfg.model.plan_file import HostGpuEntry
 from vgpu_cfg.model.plan_values import GpuUse
 from vgpu_cfg.planning.findings.codes import Code
-from vgpu_cfg.planning.host_settings.entry import DesiredSetting, HostView, Objection
+from vgpu_cfg.planning.findings.collection import Objection
+from vgpu_cfg.planning.host_settings.entry import DesiredSetting, HostView
 from vgpu_cfg.planning.host_settings.gpus.driver import driver_facts
 from vgpu_cfg.planning.host_settings.match import gpu_rules
 
@@ -54,7 +55,7 @@ def driver_note(entry: DesiredHosts, view: HostView) -> str:
     return "" if driver_facts(view.facts.software).kind is not None else NO_DRIVER
 
 
-def objection_to(desired: DesiredSetting) -> Objection | None:
+def objection_to(_view: HostView, desired: DesiredSetting) -> Objection | None:
     """Return what a desired setting's note says against it."""
     return _OBJECTIONS.get(desired.note)
 

@@ -25,7 +25,6 @@ from vgpu_cfg.planning.host_settings.entry import (
     HostSetting,
     HostView,
     Instructions,
-    Objection,
     Part,
     Reading,
     only,
@@ -215,10 +214,6 @@ def _show_policy(host: Host, desired: DesiredSetting) -> Host:
     return host.model_copy(update={"assignment_policy": AssignmentPolicy(desired.value)})
 
 
-def _object(_view: HostView, desired: DesiredSetting) -> Objection | None:
-    return objection_to(desired)
-
-
 def _how(view: HostView, desired: DesiredSetting) -> Instructions:
     """Tell the way of the host-wide settings and of the single GPU alike: it is one page of the client."""
     other = {
@@ -285,7 +280,7 @@ GRAPHICS_SETTINGS = (
         facts=frozenset({FactGroup.SOFTWARE}),
         service=XORG,
         after=("driver",),
-        objects=_object,
+        objects=objection_to,
         show=_show_type,
     ),
     HostSetting(
@@ -323,7 +318,7 @@ GRAPHICS_SETTINGS = (
         service=XORG,
         after=("driver",),
         needs_in_force=("gpu_passthrough",),
-        objects=_object,
+        objects=objection_to,
         show=_show_gpu_type,
     ),
     vgpu_mode_setting(GROUP, write_graphics, _other_way),

@@ -10,6 +10,7 @@ That ESXi itself loses MIG mode on Hopper at a reboot is derived from the genera
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 
 from vgpu_cfg.changes.kinds.change_host import HostWrite, ShellWrite
 from vgpu_cfg.changes.values import Impact
@@ -19,13 +20,13 @@ from vgpu_cfg.model.observed.inventory import Host
 from vgpu_cfg.model.vgpu import Sharing
 from vgpu_cfg.model.wording import is_at_least
 from vgpu_cfg.planning.findings.codes import Code
+from vgpu_cfg.planning.findings.collection import Objection
 from vgpu_cfg.planning.host_settings.entry import (
     DesiredSetting,
     HostSetting,
     HostView,
     Instructions,
     Invalidator,
-    Objection,
     Part,
     Reading,
     Remembering,
@@ -89,7 +90,7 @@ def _object_to_mig(view: HostView, desired: DesiredSetting) -> Objection | None:
     if desired.value == ON and has_none:
         name = board.name if board is not None else "the GPU"
         return Objection(Code.NOT_SUPPORTED, f"{name} has no MIG mode", "say `sharing: time_sliced` for it")
-    return objection_to(desired)
+    return objection_to(view, desired)
 
 
 def _is_at_once(view: HostView, desired: DesiredSetting) -> bool:
@@ -105,10 +106,10 @@ def _nvidia_smi(option: str, desired: DesiredSetting, value: str) -> tuple[str, 
     return ("nvidia-smi", "-i", desired.device, option, "1" if value == ON else "0")
 
 
-def _write_mig(_view: HostView, desired_settings: Sequence[DesiredSetting]) -> Sequence[HostWrite]:
+def _write(option: str, _view: HostView, desired_settings: Sequence[DesiredSetting]) -> Sequence[HostWrite]:
     return (
         ShellWrite(
-            commands=tuple(_nvidia_smi("-mig", desired, desired.value) for desired in desired_settings)
+            commands=tuple(_nvidia_smi(option, desired, desired.value) for desired in desired_settings)
         ),
     )
 
@@ -156,16 +157,6 @@ def _read_ecc(view: HostView, device: str) -> Reading:
     return _states(current=facts.ecc_current, pending=facts.ecc_pending) or absent
 
 
-def _object_to_ecc(_view: HostView, desired: DesiredSetting) -> Objection | None:
-    return objection_to(desired)
-
-
-def _write_ecc(_view: HostView, desired_settings: Sequence[DesiredSetting]) -> Sequence[HostWrite]:
-    return (
-        ShellWrite(commands=tuple(_nvidia_smi("-e", desired, desired.value) for desired in desired_settings)),
-    )
-
-
 def _how_ecc(view: HostView, desired: DesiredSetting) -> Instructions:
     board = view.boards.get(desired.device)
     cost = "On boards with HBM it is on by default and costs no framebuffer, with GDDR it takes 1/16"
@@ -190,7 +181,7 @@ MIG = HostSetting(
     source="NVIDIA AI Enterprise 5.0 User Guide 2.11; NVIDIA MIG User Guide",
     desired_settings=_desired_mig,
     read=_read_mig,
-    write=_write_mig,
+    write=partial(_write, "-mig"),
     impact=_mig_impact,
     how=_how_mig,
     group="mig",
@@ -215,7 +206,7 @@ ECC = HostSetting(
     source="NVIDIA AI Enterprise 5.0 User Guide 2.13",
     desired_settings=_desired_ecc,
     read=_read_ecc,
-    write=_write_ecc,
+    write=partial(_write, "-e"),
     impact=lambda _view, _desired: Impact.HOST_REBOOT,
     how=_how_ecc,
     group="ecc",
@@ -226,7 +217,7 @@ ECC = HostSetting(
     ),
     facts=frozenset({FactGroup.SHELL_GPUS, FactGroup.SOFTWARE}),
     needs_in_force=("driver", "gpu_passthrough"),
-    objects=_object_to_ecc,
+    objects=objection_to,
 )
 
 GPU_SETTINGS = (*PASSTHROUGH_SETTINGS, MIG, ECC, SCHEDULER)

@@ -28,13 +28,13 @@ from vgpu_cfg.model.plan_file import HostGpuEntry
 from vgpu_cfg.model.plan_values import SchedulerPolicy
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode
 from vgpu_cfg.planning.findings.codes import Code
+from vgpu_cfg.planning.findings.collection import Objection
 from vgpu_cfg.planning.host_settings.entry import (
     DesiredSetting,
     HostSetting,
     HostView,
     InFile,
     Instructions,
-    Objection,
     Part,
     Reading,
 )
@@ -60,6 +60,11 @@ _ADDRESS = re.compile(
 )
 _IN_MIG_MODE = "a GPU of this board in MIG mode shares by slices and has no scheduler"
 _MIXED_SIZE = "the scheduler fixed_share does not go with mixed-size mode"
+_REMEDIES = {
+    _IN_MIG_MODE: "leave `scheduler` out, or say `sharing: time_sliced`",
+    _MIXED_SIZE: "say `scheduler: best_effort` or `equal_share`, or `vgpu_mode: same_size`",
+}
+"""What to do if a note says that the policy cannot be."""
 
 
 @dataclass(slots=True)
@@ -201,14 +206,10 @@ def _other_way(view: HostView, desired_settings: Sequence[DesiredSetting]) -> Ho
     return EsxcliWrite(command="system.module.parameters.set", arguments=arguments)
 
 
-def _objects(_view: HostView, desired: DesiredSetting) -> Objection | None:
-    if desired.note == _IN_MIG_MODE:
-        remedy = "leave `scheduler` out, or say `sharing: time_sliced`"
-        return Objection(Code.NOT_SUPPORTED, _IN_MIG_MODE, remedy)
-    if desired.note == _MIXED_SIZE:
-        remedy = "say `scheduler: best_effort` or `equal_share`, or `vgpu_mode: same_size`"
-        return Objection(Code.NOT_SUPPORTED, _MIXED_SIZE, remedy)
-    return objection_to(desired)
+def _objects(view: HostView, desired: DesiredSetting) -> Objection | None:
+    if desired.note in _REMEDIES:
+        return Objection(Code.NOT_SUPPORTED, desired.note, _REMEDIES[desired.note])
+    return objection_to(view, desired)
 
 
 def _stays(before: str) -> str:

@@ -22,12 +22,12 @@ from vgpu_cfg.model.plan_values import SchedulerPolicy
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode
 from vgpu_cfg.model.wording import is_at_least
 from vgpu_cfg.planning.findings.codes import Code
+from vgpu_cfg.planning.findings.collection import Objection
 from vgpu_cfg.planning.host_settings.entry import (
     DesiredSetting,
     HostSetting,
     HostView,
     Instructions,
-    Objection,
     Part,
     Reading,
     only,
@@ -41,6 +41,12 @@ _TOO_OLD_BOARDS = ("Volta", "Turing")
 _IN_MIG_MODE = "a GPU in MIG mode has no vGPU mode"
 _SHARED = "the GPU is to be of graphics type shared, and serves no vGPUs then"
 _FIXED_SHARE = "mixed sizes do not go with the scheduler fixed_share"
+_REMEDIES = {
+    _IN_MIG_MODE: "leave `vgpu_mode` out, or say `sharing: time_sliced`",
+    _SHARED: "say `use: vgpu` or `graphics_type: sharedDirect`, or leave `vgpu_mode` out",
+    _FIXED_SHARE: "say `scheduler: best_effort` or `equal_share`, or `vgpu_mode: same_size`",
+}
+"""What to do if a note says that the mode cannot be."""
 
 
 def _desired_settings(entry: DesiredHosts, view: HostView) -> Iterable[DesiredSetting]:
@@ -79,16 +85,9 @@ def _read(view: HostView, device: str) -> Reading:
 
 
 def _objects(view: HostView, desired: DesiredSetting) -> Objection | None:
-    if desired.note == _IN_MIG_MODE:
-        remedy = "leave `vgpu_mode` out, or say `sharing: time_sliced`"
-        return Objection(Code.NOT_SUPPORTED, _IN_MIG_MODE, remedy)
-    if desired.note == _SHARED:
-        remedy = "say `use: vgpu` or `graphics_type: sharedDirect`, or leave `vgpu_mode` out"
-        return Objection(Code.NOT_SUPPORTED, _SHARED, remedy)
-    if desired.note == _FIXED_SHARE:
-        remedy = "say `scheduler: best_effort` or `equal_share`, or `vgpu_mode: same_size`"
-        return Objection(Code.NOT_SUPPORTED, _FIXED_SHARE, remedy)
-    if (found := objection_to(desired)) is not None or desired.value == VgpuMode.SAME_SIZE:
+    if desired.note in _REMEDIES:
+        return Objection(Code.NOT_SUPPORTED, desired.note, _REMEDIES[desired.note])
+    if (found := objection_to(view, desired)) is not None or desired.value == VgpuMode.SAME_SIZE:
         return found
     if not is_at_least(view.host.version, _FIRST_RELEASE):
         message = f"mixed sizes need ESXi 8.0 U3, and the host runs {view.host.version}"

@@ -20,13 +20,13 @@ from vgpu_cfg.model.plan_file import HostNicEntry
 from vgpu_cfg.model.plan_values import NicUse
 from vgpu_cfg.model.wording import is_at_least, listed
 from vgpu_cfg.planning.findings.codes import Code
+from vgpu_cfg.planning.findings.collection import Objection
 from vgpu_cfg.planning.host_settings.entry import (
     DesiredSetting,
     HostSetting,
     HostView,
     InFile,
     Instructions,
-    Objection,
     Part,
     Reading,
     only,
@@ -112,10 +112,6 @@ def _objects_to_passthrough(view: HostView, desired: DesiredSetting) -> Objectio
     return None
 
 
-def _passthrough_impact(view: HostView, desired: DesiredSetting) -> Impact:
-    return rebind_impact(view, desired, _read_passthrough(view, desired.device))
-
-
 def held_by(holders: Sequence[str]) -> str:
     """Say which VMs would lose a device that the host takes back; one that is off would not start again."""
     have = "has" if len(holders) == 1 else "have"
@@ -185,7 +181,7 @@ def _read_label(view: HostView, device: str) -> Reading:
     return Reading(configured=function.hardware_label or "") if function is not None else _not_listed(device)
 
 
-def _objects_to_label(view: HostView, desired: DesiredSetting) -> Objection | None:
+def object_to_label(view: HostView, desired: DesiredSetting) -> Objection | None:
     if not desired.value or is_at_least(view.host.version, _LABELS_SINCE):
         return None
     message = f"hardware labels need ESXi 7.0 U2, and the host runs {view.host.version}"
@@ -323,7 +319,7 @@ NIC_PASSTHROUGH = HostSetting(
     desired_settings=_desired_passthrough,
     read=_read_passthrough,
     write=write_passthrough,
-    impact=_passthrough_impact,
+    impact=lambda view, desired: rebind_impact(view, desired, _read_passthrough(view, desired.device)),
     how=_how_passthrough,
     group=GROUP,
     in_file=only(Part.NIC, "use", "passthrough", where=HANDED_OUT),
@@ -348,7 +344,7 @@ NIC_LABEL = HostSetting(
     in_file=InFile(Part.NIC, lambda label: {"label": label} if label else {}),
     remembered=None,
     after=(PASSTHROUGH,),
-    objects=_objects_to_label,
+    objects=object_to_label,
     other_way=passthrough_by_esxcli,
     show=lambda host, desired: _with_function(
         host, desired.device, {"hardware_label": desired.value or None}

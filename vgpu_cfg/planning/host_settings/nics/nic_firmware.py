@@ -17,13 +17,13 @@ from vgpu_cfg.model.desired import DesiredHosts
 from vgpu_cfg.model.observed.host_facts import FactGroup, is_same_boot
 from vgpu_cfg.model.plan_values import NicUse
 from vgpu_cfg.planning.findings.codes import Code
+from vgpu_cfg.planning.findings.collection import Objection
 from vgpu_cfg.planning.host_settings.entry import (
     DesiredSetting,
     HostSetting,
     HostView,
     Instructions,
     Invalidator,
-    Objection,
     Reading,
     Remembering,
 )

@@ -9,9 +9,9 @@ derived from its being the default, and unproven.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
-from vgpu_cfg.changes.kinds.change_host import HostWrite, OptionWrite, RulesetWrite
+from vgpu_cfg.changes.kinds.change_host import OptionWrite, RulesetWrite
 from vgpu_cfg.changes.values import Impact
 from vgpu_cfg.model.desired import DesiredHosts
 from vgpu_cfg.model.observed.host_facts import FactGroup
@@ -64,17 +64,9 @@ def _chosen(view: HostView, desired: DesiredSetting) -> str:
     return found.device if found is not None else next_vmknic(view)
 
 
-def _write(view: HostView, desired_settings: Sequence[DesiredSetting]) -> list[OptionWrite]:
-    return [OptionWrite(options={OPTION: _chosen(view, desired)}) for desired in desired_settings]
-
-
 def _call(view: HostView, desired: DesiredSetting) -> EsxcliCall:
     options = (("option", f"/{OPTION.replace('.', '/')}"), ("string-value", _chosen(view, desired)))
     return EsxcliCall("system.settings.advanced.set", options)
-
-
-def _other_way(view: HostView, desired_settings: Sequence[DesiredSetting]) -> HostWrite | None:
-    return by_esxcli([_call(view, desired) for desired in desired_settings])
 
 
 def _how(view: HostView, desired: DesiredSetting) -> Instructions:
@@ -132,7 +124,9 @@ PVRDMA = HostSetting(
     source=_SOURCE,
     desired_settings=_desired_settings,
     read=_read,
-    write=_write,
+    write=lambda view, desired_settings: [
+        OptionWrite(options={OPTION: _chosen(view, desired)}) for desired in desired_settings
+    ],
     impact=lambda _view, _desired: Impact.NONE,
     how=_how,
     group=OPTION_KEY,
@@ -140,7 +134,9 @@ PVRDMA = HostSetting(
     remembered=None,
     facts=frozenset({FactGroup.OPTIONS}),
     after=(VMKNIC.key,),
-    other_way=_other_way,
+    other_way=lambda view, desired_settings: by_esxcli(
+        [_call(view, desired) for desired in desired_settings]
+    ),
 )
 
 PVRDMA_FIREWALL = HostSetting(

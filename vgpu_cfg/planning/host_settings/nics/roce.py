@@ -12,8 +12,9 @@ A NIC that is passed through whole has none of this here; its guest sets it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 
-from vgpu_cfg.changes.kinds.change_host import HostWrite, ModuleWrite
+from vgpu_cfg.changes.kinds.change_host import ModuleWrite
 from vgpu_cfg.changes.values import Impact
 from vgpu_cfg.model.desired import DesiredHosts
 from vgpu_cfg.model.observed.host_facts import FactGroup
@@ -21,12 +22,12 @@ from vgpu_cfg.model.plan_file import RoceEntry
 from vgpu_cfg.model.plan_values import NicUse
 from vgpu_cfg.model.wording import listed
 from vgpu_cfg.planning.findings.codes import Code
+from vgpu_cfg.planning.findings.collection import Objection
 from vgpu_cfg.planning.host_settings.entry import (
     DesiredSetting,
     HostSetting,
     HostView,
     Instructions,
-    Objection,
     Reading,
 )
 from vgpu_cfg.planning.host_settings.esxcli_calls import EsxcliCall, by_esxcli
@@ -144,10 +145,6 @@ def _write_module(
     ]
 
 
-def _other_way(module: str, view: HostView, desired_settings: Sequence[DesiredSetting]) -> HostWrite | None:
-    return by_esxcli([_call(module, _merged(module, view, desired)) for desired in desired_settings])
-
-
 def _call(module: str, options: str) -> EsxcliCall:
     return EsxcliCall("system.module.parameters.set", (("module", module), ("parameter-string", options)))
 
@@ -181,17 +178,19 @@ def _module_setting(module: str, title: str) -> HostSetting:
             "VMware vSphere Storage 7.0, Configure Lossless Ethernet (GUID-B764140D); Mellanox DOC-2581; "
             "NVIDIA native ESXi driver manual 4.19.71"
         ),
-        desired_settings=lambda entry, view: _desired_settings_of(module, entry, view),
-        read=lambda view, device: _read_module(module, view, device),
-        write=lambda view, desired_settings: _write_module(module, view, desired_settings),
+        desired_settings=partial(_desired_settings_of, module),
+        read=partial(_read_module, module),
+        write=partial(_write_module, module),
         impact=lambda _view, _desired: Impact.HOST_REBOOT,
-        how=lambda view, desired: _how(module, view, desired),
+        how=partial(_how, module),
         group=f"module {module}",
         in_file="only esxcli tells it, host by host",
         remembered=None,
         facts=frozenset({FactGroup.MODULES}),
-        objects=lambda view, desired: _objects_to(module, view, desired),
-        other_way=lambda view, desired_settings: _other_way(module, view, desired_settings),
+        objects=partial(_objects_to, module),
+        other_way=lambda view, desired_settings: by_esxcli(
+            [_call(module, _merged(module, view, desired)) for desired in desired_settings]
+        ),
     )
 
 

@@ -12,17 +12,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from vgpu_cfg.changes.kinds.change_host import HostWrite, SwitchWrite
+from vgpu_cfg.changes.kinds.change_host import SwitchWrite
 from vgpu_cfg.changes.values import Impact
 from vgpu_cfg.model.desired import DesiredHosts
 from vgpu_cfg.model.observed.host_facts import FactGroup, HostSwitch
 from vgpu_cfg.planning.findings.codes import Code
+from vgpu_cfg.planning.findings.collection import Objection
 from vgpu_cfg.planning.host_settings.entry import (
     DesiredSetting,
     HostSetting,
     HostView,
     Instructions,
-    Objection,
     Reading,
 )
 from vgpu_cfg.planning.host_settings.esxcli_calls import EsxcliCall, by_esxcli
@@ -134,10 +134,6 @@ def _calls(view: HostView, desired: DesiredSetting) -> list[EsxcliCall]:
     return calls
 
 
-def _other_way(view: HostView, desired_settings: Sequence[DesiredSetting]) -> HostWrite | None:
-    return by_esxcli([call for desired in desired_settings for call in _calls(view, desired)])
-
-
 def _how(view: HostView, desired: DesiredSetting) -> Instructions:
     (write,) = _write(view, [desired])
     start = "esxcli network vswitch standard"
@@ -176,5 +172,7 @@ UPLINK = HostSetting(
     remembered=None,
     same=_same,
     objects=_objects,
-    other_way=_other_way,
+    other_way=lambda view, desired_settings: by_esxcli(
+        [call for desired in desired_settings for call in _calls(view, desired)]
+    ),
 )

@@ -7,19 +7,19 @@ one call. Nothing removes one; where several are on a network, the first is mean
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
-from vgpu_cfg.changes.kinds.change_host import HostWrite, VmknicWrite
+from vgpu_cfg.changes.kinds.change_host import VmknicWrite
 from vgpu_cfg.changes.values import Impact
 from vgpu_cfg.model.desired import DesiredHosts
 from vgpu_cfg.model.observed.host_facts import Vmknic
 from vgpu_cfg.planning.findings.codes import Code
+from vgpu_cfg.planning.findings.collection import Objection
 from vgpu_cfg.planning.host_settings.entry import (
     DesiredSetting,
     HostSetting,
     HostView,
     Instructions,
-    Objection,
     Reading,
 )
 from vgpu_cfg.planning.host_settings.esxcli_calls import EsxcliCall, by_esxcli
@@ -101,11 +101,7 @@ def _objects(view: HostView, desired: DesiredSetting) -> Objection | None:
     return None
 
 
-def _write(view: HostView, desired_settings: Sequence[DesiredSetting]) -> list[VmknicWrite]:
-    return [_write_one(view, desired) for desired in desired_settings]
-
-
-def _write_one(view: HostView, desired: DesiredSetting) -> VmknicWrite:
+def _write(view: HostView, desired: DesiredSetting) -> VmknicWrite:
     """Make one, or change what differs. A network that the plan makes has no id yet, only its name."""
     address, mtu = _taken_apart(desired.value)
     found = vmknic_on(view, desired.device)
@@ -123,7 +119,7 @@ def _write_one(view: HostView, desired: DesiredSetting) -> VmknicWrite:
 
 def _calls(view: HostView, desired: DesiredSetting) -> list[EsxcliCall]:
     """List what esxcli does to the same end; it makes one on a standard portgroup only."""
-    write = _write_one(view, desired)
+    write = _write(view, desired)
     name = ("interface-name", write.device or next_vmknic(view))
     calls = []
     if write.device is None:
@@ -138,10 +134,6 @@ def _calls(view: HostView, desired: DesiredSetting) -> list[EsxcliCall]:
     if write.mtu is not None:
         calls.append(EsxcliCall("network.ip.interface.set", (name, ("mtu", str(write.mtu)))))
     return calls
-
-
-def _other_way(view: HostView, desired_settings: Sequence[DesiredSetting]) -> HostWrite | None:
-    return by_esxcli([call for desired in desired_settings for call in _calls(view, desired)])
 
 
 def _how(view: HostView, desired: DesiredSetting) -> Instructions:
@@ -171,7 +163,7 @@ VMKNIC = HostSetting(
     source="vSphere API, HostNetworkSystem.AddVirtualNic, UpdateVirtualNic, HostVirtualNicSpec",
     desired_settings=_desired_settings,
     read=_read,
-    write=_write,
+    write=lambda view, desired_settings: [_write(view, desired) for desired in desired_settings],
     impact=lambda _view, _desired: Impact.NONE,
     how=_how,
     group=KEY,
@@ -180,6 +172,8 @@ VMKNIC = HostSetting(
     after=(UPLINK.key,),
     same=_same,
     objects=_objects,
-    other_way=_other_way,
+    other_way=lambda view, desired_settings: by_esxcli(
+        [call for desired in desired_settings for call in _calls(view, desired)]
+    ),
     stays=lambda before: "a VMkernel NIC that was made stays" if before == NONE else "",
 )

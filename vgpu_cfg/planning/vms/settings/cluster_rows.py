@@ -11,8 +11,9 @@ from dataclasses import replace
 
 from vgpu_cfg.model.observed.vm import SettingValue
 from vgpu_cfg.planning.findings.codes import Code
+from vgpu_cfg.planning.findings.collection import Objection
 from vgpu_cfg.planning.vms.lookup.placed import PlacedVm
-from vgpu_cfg.planning.vms.settings.setting import Carrier, Objection, Topic, VmSetting, Wanted, as_it_is
+from vgpu_cfg.planning.vms.settings.setting import Carrier, Topic, VmSetting, Wanted, as_it_is
 
 DRS_LIST, HA_LIST = "drsVmConfig", "dasVmConfig"
 _BEHAVIORS = {"manual": "manual", "partial": "partiallyAutomated", "full": "fullyAutomated"}

@@ -12,13 +12,13 @@ from vgpu_cfg.model.plan_file import size_text
 from vgpu_cfg.model.wording import counted, gib, node_list
 from vgpu_cfg.planning.capacity.numa import nodes_of_affinity
 from vgpu_cfg.planning.findings.codes import Code
+from vgpu_cfg.planning.findings.collection import Objection
 from vgpu_cfg.planning.vms.lookup.placed import PlacedVm
 from vgpu_cfg.planning.vms.lookup.wanted import PVRDMA, has_pinning_nics
 from vgpu_cfg.planning.vms.settings.extra_config import current
 from vgpu_cfg.planning.vms.settings.setting import (
     Carrier,
     FoundVm,
-    Objection,
     Topic,
     VmSetting,
     Wanted,

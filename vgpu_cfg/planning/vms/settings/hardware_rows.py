@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from vgpu_cfg.model.observed.vm import SettingValue, VmDetail
 from vgpu_cfg.planning.findings.codes import Code
+from vgpu_cfg.planning.findings.collection import Objection
 from vgpu_cfg.planning.vms.lookup.placed import PlacedVm
-from vgpu_cfg.planning.vms.settings.setting import Carrier, Objection, Topic, VmSetting, Wanted, as_it_is
+from vgpu_cfg.planning.vms.settings.setting import Carrier, Topic, VmSetting, Wanted, as_it_is
 
 EFI = "efi"
 _CONFIG_SPEC = "vSphere API reference, VirtualMachineConfigSpec"

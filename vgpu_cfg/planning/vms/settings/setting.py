@@ -14,7 +14,7 @@ from enum import StrEnum
 
 from vgpu_cfg.changes.values import GPU_TOPIC
 from vgpu_cfg.model.observed.vm import SettingValue, VmDetail
-from vgpu_cfg.planning.findings.codes import Code
+from vgpu_cfg.planning.findings.collection import Objection
 from vgpu_cfg.planning.vms.lookup.placed import PlacedVm
 
 
@@ -75,15 +75,6 @@ class FoundVm:
     def has_gpus(self) -> bool:
         """Whether it has GPUs of any kind."""
         return bool(self.detail.vgpus or self.detail.passthrough_gpus)
-
-
-@dataclass(frozen=True, slots=True)
-class Objection:
-    """Why a VM must not be given a value: a finding of this code."""
-
-    code: Code
-    message: str
-    remedy: str
 
 
 def spelled(value: SettingValue) -> str:
