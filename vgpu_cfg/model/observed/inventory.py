@@ -495,9 +495,19 @@ class Inventory(Frozen):
         """Return the category of tags that has a name, None where there is none."""
         return next((one for one in self.tag_categories or () if one.name == name), None)
 
-    def cluster_of(self, host: Host) -> Cluster | None:
+    def cluster_of(self, host: Host | None) -> Cluster | None:
         """Return the cluster of a host, or what stands for it where the host is in none."""
-        return self.cluster_by_moid.get(host.cluster_moid or host.compute_moid)
+        return None if host is None else self.cluster_by_moid.get(host.cluster_moid or host.compute_moid)
+
+    def host_name_of(self, vm: Vm) -> str:
+        """Return the name of the host that a VM is on, "" where that was not read."""
+        host = self.host_by_moid.get(vm.host_moid or "")
+        return "" if host is None else host.name
+
+    def with_hosts(self, changed: Mapping[str, Host]) -> Self:
+        """Return the same with some hosts, by moid, in place of its own."""
+        hosts = tuple(changed.get(host.moid, host) for host in self.hosts)
+        return self.model_copy(update={"hosts": hosts}) if changed else self
 
     def networks_of(self, detail: VmDetail) -> frozenset[str]:
         """Return the networks that a VM's NICs are on, a distributed portgroup by its moid, too."""

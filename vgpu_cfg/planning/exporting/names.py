@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from vgpu_cfg.documents import did_you_mean
 from vgpu_cfg.errors import Ambiguous, NotFound
 from vgpu_cfg.model.desired import DesiredPlan
-from vgpu_cfg.model.observed.inventory import Cluster, Folder, Host, Inventory, NetworkKind
+from vgpu_cfg.model.observed.inventory import Cluster, Folder, Inventory, NetworkKind
 from vgpu_cfg.model.observed.managed_object import ManagedObject
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.planning.estate.site import Site, find_named
@@ -61,10 +61,6 @@ class Names:
             if folder.inventory_path.startswith(f"{root}/"):
                 return folder.inventory_path[len(root) + 1 :]
         return "" if folder.is_root else folder.inventory_path or folder.name
-
-    def cluster_of(self, host: Host | None) -> Cluster | None:
-        """Return the cluster of a host, or what stands for it where the host is in none."""
-        return None if host is None else self.observed.cluster_of(host)
 
     def cluster_name(self, cluster: Cluster) -> str | None:
         """Return how a cluster is named."""

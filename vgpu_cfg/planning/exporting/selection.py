@@ -78,7 +78,7 @@ def choose(choice: Choice, names: Names) -> Chosen:
 
 
 def _is_host(host: Host, choice: Choice, names: Names) -> bool:
-    cluster = names.cluster_of(host)
+    cluster = names.observed.cluster_of(host)
     in_cluster = cluster is not None and matches_any(cluster.name, choice.clusters)
     is_host = not choice.hosts or matches_any(host.name, choice.hosts)
     return is_host and (in_cluster or not choice.clusters)

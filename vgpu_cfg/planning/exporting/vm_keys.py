@@ -97,7 +97,7 @@ def in_order(keys: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _say_where(vm: Vm, host: Host | None, names: Names, keys: dict[str, Any]) -> None:
-    cluster = names.cluster_of(host)
+    cluster = names.observed.cluster_of(host)
     if cluster is not None:
         _name(keys, "cluster", names.cluster_name(cluster))
         _name(keys, "resource_pool", names.pool_of(vm, cluster))
@@ -140,7 +140,7 @@ def _take_rows(keys: dict[str, Any], found: FoundVm) -> None:
 def _found(vm: Vm, host: Host | None, names: Names, template: VmDetail | None) -> FoundVm:
     detail = vm.detail or VmDetail()
     nodes = [node for _, node in gpus_on(host, vm.moid, detail)] if host is not None else []
-    cluster = names.cluster_of(host)
+    cluster = names.observed.cluster_of(host)
     return FoundVm(
         detail,
         template,
@@ -150,5 +150,5 @@ def _found(vm: Vm, host: Host | None, names: Names, template: VmDetail | None) -
 
 
 def _hosts_of(names: Names, host: Host) -> tuple[str, ...]:
-    cluster = names.cluster_of(host)
+    cluster = names.observed.cluster_of(host)
     return () if cluster is None else cluster.host_moids

@@ -105,7 +105,7 @@ def _of(vm: Vm | None, field: Literal["cpus", "cores_per_socket", "memory_mib"])
 
 def _cluster(vm: DesiredVm, host: Host | None, observed: Inventory) -> str:
     """Return the cluster that a VM is in; of one that is not there yet, the only one of the plan file."""
-    cluster = observed.cluster_of(host) if host is not None else None
+    cluster = observed.cluster_of(host)
     if cluster is not None:
         return cluster.name
     return vm.clusters[0] if host is None and len(vm.clusters) == 1 else ""

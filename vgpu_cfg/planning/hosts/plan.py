@@ -50,7 +50,7 @@ class HostPlans:
 
     def as_prepared(self, observed: Inventory) -> Inventory:
         """Return the inventory with the hosts as they will be."""
-        return with_hosts(observed, self.prepared)
+        return observed.with_hosts(self.prepared)
 
 
 class HostPlanner:
@@ -100,7 +100,7 @@ class HostPlanner:
     def as_stated(self, observed: Inventory) -> Inventory:
         """Return the inventory with the hosts as they will be with what the plan file asks of them alone."""
         assessed = {moid: one.host for moid, one in self._assessed.items() if one.host is not None}
-        return with_hosts(observed, assessed | self.alternatives.as_stated())
+        return observed.with_hosts(assessed | self.alternatives.as_stated())
 
     def plan(self, chosen: Mapping[str, Alternative] = MappingProxyType({})) -> HostPlans:
         """Put the changes of all hosts in order. `chosen` are the hosts (moids) prepared for VMs, and how."""
@@ -223,14 +223,6 @@ def _cost(work: HostWork) -> tuple[bool, bool, bool, int, int]:
         len(leaving.moved),
         len(leaving.switched_off),
     )
-
-
-def with_hosts(observed: Inventory, prepared: Mapping[str, Host]) -> Inventory:
-    """Return an inventory with some hosts, by moid, in place of its own."""
-    if not prepared:
-        return observed
-    hosts = tuple(prepared.get(host.moid, host) for host in observed.hosts)
-    return observed.model_copy(update={"hosts": hosts})
 
 
 def _take(assessed: AssessedHost, result: HostPlans) -> None:

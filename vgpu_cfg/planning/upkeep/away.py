@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias, assert_never
 
@@ -178,14 +178,7 @@ def without(away: Away, observed: Inventory) -> Inventory:
             changed = [_without_nic(away, observed)]
         case _:
             assert_never(away)
-    return _with_hosts(observed, changed)
-
-
-def _with_hosts(observed: Inventory, changed: Sequence[Host]) -> Inventory:
-    by_moid = {host.moid: host for host in changed}
-    return observed.model_copy(
-        update={"hosts": tuple(by_moid.get(host.moid, host) for host in observed.hosts)}
-    )
+    return observed.with_hosts({host.moid: host for host in changed})
 
 
 def _without_gpu(host: Host, gone: Gpu) -> Host:

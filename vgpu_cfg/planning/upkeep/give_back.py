@@ -90,8 +90,7 @@ class _GivenBack:
         """Say of VMs, by moid, why their host has no place for them as it will be given back."""
         cordons = tuple(one for one in host.cordons if one.pci_id not in pci_ids)
         given = host.model_copy(update={"cordons": cordons})
-        hosts = tuple(given if one.moid == host.moid else one for one in self.observed.hosts)
-        then = self.observed.model_copy(update={"hosts": hosts})
+        then = self.observed.with_hosts({host.moid: given})
         at_home = {vm.moid: (host.moid,) for vm in vms}
         places = find_places(vms, then, self.catalog, Protection(), home=OwnHost.FIRST, allowed=at_home)
         return places.why_not

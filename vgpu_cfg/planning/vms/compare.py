@@ -19,9 +19,10 @@ from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.vms.devices.gpu_devices import compare_gpus
 from vgpu_cfg.planning.vms.devices.nic_devices import compare_functions
-from vgpu_cfg.planning.vms.devices.other_devices import DiskEdits, compare_disks, compare_nics, compare_pvrdma
+from vgpu_cfg.planning.vms.devices.other_devices import DiskEdits, compare_disks, compare_kind, compare_nics
 from vgpu_cfg.planning.vms.devices.storage_policies import compare_policies, policy_of
 from vgpu_cfg.planning.vms.lookup.placed import PlacedVm
+from vgpu_cfg.planning.vms.lookup.wanted import PVRDMA
 from vgpu_cfg.planning.vms.settings.edits import (
     ClusterEdit,
     TagEdit,
@@ -294,7 +295,7 @@ def _tpm_edit(setting: VmSetting, wanted: Wanted, edit: Edit, vm: PlacedVm, *, i
 def _nic_edits(vm: PlacedVm, names: Mapping[str, str]) -> Iterator[VmEdit]:
     if vm.manages("nics") and vm.nics is not None:
         yield from compare_functions(vm.functions, vm.own, names)
-        yield from compare_pvrdma(vm.nics, vm.own, names)
+        yield from compare_kind(PVRDMA, vm.nics, vm.own, names)
         yield from compare_nics(vm.nics, vm.own, names)
 
 

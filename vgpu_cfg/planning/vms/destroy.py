@@ -193,7 +193,11 @@ def make_destroy_plan(desired: DesiredPlan, observed: Inventory, options: PlanOp
         findings.add(Code.NOTHING_SELECTED, subject, message, "give a VM's name or glob, or host:NAME")
     gone = {vm.moid for vm in leaving}
     staying = marked_moids(desired.identity, observed) - gone | others_moids(desired.identity, observed)
-    changes = [*_rules_first(desired, observed, staying)]
+    # Rules go before their VMs: vCenter may drop a rule by itself once its VMs are gone.
+    changes = [
+        *remove_rules(desired.name, observed, staying),
+        *remove_host_rules(desired.name, observed, staying),
+    ]
     wanted = {owned.existing[vm.name].moid: vm for vm in desired.vms if vm.name in owned.existing}
     for vm in leaving:
         template = quiet_site.template_of(wanted[vm.moid]) if vm.moid in wanted else None
@@ -210,8 +214,7 @@ def make_destroy_plan(desired: DesiredPlan, observed: Inventory, options: PlanOp
 def _selected(desired: DesiredPlan, observed: Inventory, owned: Ownership, options: PlanOptions) -> list[Vm]:
     """Return the plan's VMs that its file names and `only` selects."""
     vms = (owned.existing[vm.name] for vm in desired.vms if vm.name in owned.existing)
-    host_names = {host.moid: host.name for host in observed.hosts}
-    return [vm for vm in vms if options.selects(vm.name, host_names.get(vm.host_moid or "", ""))]
+    return [vm for vm in vms if options.selects(vm.name, observed.host_name_of(vm))]
 
 
 def _tell_other_name(vm: Vm, findings: Findings) -> None:
@@ -235,11 +238,3 @@ def _refuse_bound(
             findings.add(Code.LOCKED, subject, message, "write `lock: false`, and run destroy again")
         if covering := protection.of_vm(vm.name, observed.folder_by_moid.get(vm.folder_moid or "")):
             findings.add(Code.PROTECTED, subject, covering.message, covering.remedy())
-
-
-def _rules_first(desired: DesiredPlan, observed: Inventory, staying: frozenset[str]) -> Sequence[Change]:
-    """Remove the rules before their VMs: vCenter may drop a rule by itself once its VMs are gone."""
-    return [
-        *remove_rules(desired.name, observed, staying),
-        *remove_host_rules(desired.name, observed, staying),
-    ]

@@ -78,7 +78,6 @@ def make_expiry_plan(desired: DesiredPlan, observed: Inventory, options: PlanOpt
     """Plan to shut down the plan's VMs that run past their date, and nothing else."""
     chosen, findings = options or PlanOptions(), Findings.for_plan(desired)
     site, today = Site(desired, observed, findings), observed.read_at.date()
-    hosts = {host.moid: host.name for host in observed.hosts}
     own = own_vms(desired, observed)
     protection = Protection.of(desired)
     expired: list[Vm] = []
@@ -86,7 +85,7 @@ def make_expiry_plan(desired: DesiredPlan, observed: Inventory, options: PlanOpt
         existing = own.get(vm.name)
         if not vm.is_expired(today) or existing is None or not existing.is_on:
             continue
-        if not chosen.selects(vm.name, hosts.get(existing.host_moid or "", "")):
+        if not chosen.selects(vm.name, observed.host_name_of(existing)):
             continue
         folder = observed.folder_by_moid.get(existing.folder_moid or "")
         if covering := protection.of_vm(existing.called or existing.name, folder):

@@ -43,14 +43,12 @@ def make_import_plan(desired: DesiredPlan, observed: Inventory, options: PlanOpt
     site = Site(desired, observed, findings)
     existing = own_vms(desired, observed)
     by_place = {(vm.folder_moid, (vm.called or vm.name).casefold()): vm for vm in observed.vms}
-    hosts = {host.moid: host.name for host in observed.hosts}
     protection = Protection.of(desired)
     chosen = set[str]()
     for wanted in desired.vms:
         folder = site.folder_of(wanted)
         found = by_place.get((folder.moid, wanted.name.casefold())) if folder is not None else None
-        host = hosts.get(found.host_moid or "", "") if found is not None else ""
-        if not options.selects(wanted.name, host):
+        if not options.selects(wanted.name, observed.host_name_of(found) if found is not None else ""):
             continue
         chosen.add(wanted.name)
         if wanted.name in existing:
@@ -85,9 +83,8 @@ def chosen_own_vms(desired: DesiredPlan, observed: Inventory, options: PlanOptio
 
     What the file does not name may be another file's of the same id: no glob means it.
     """
-    hosts = {host.moid: host.name for host in observed.hosts}
     named = own_vms(desired, observed).values()
-    chosen = [vm for vm in named if options.selects(vm.name, hosts.get(vm.host_moid or "", ""))]
+    chosen = [vm for vm in named if options.selects(vm.name, observed.host_name_of(vm))]
     words = {selector.removeprefix("vm:") for selector in options.only}
     others = marked_moids(desired.identity, observed) - {vm.moid for vm in named}
     chosen += [vm for vm in observed.vms if vm.moid in others and vm.name in words]

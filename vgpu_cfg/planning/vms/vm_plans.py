@@ -134,7 +134,7 @@ class VmPlanner:
             plan=self.desired.name,
             vcenter=self.observed.vcenter,
             names=self.lookup.device_names,
-            cluster=self._cluster_of(resolved.host),
+            cluster=self.observed.cluster_of(resolved.host),
             initial=initial,
             final=final,
             tag_categories=self.observed.tag_categories,
@@ -170,7 +170,7 @@ class VmPlanner:
 
     def keep_lost(self, resolved: ResolvedVm, placed: Placed, result: VmPlans) -> None:
         """Leave a VM alone whose host does not respond: it stays there, and in its rules."""
-        cluster = self._cluster_of(resolved.host)
+        cluster = self.observed.cluster_of(resolved.host)
         if cluster is None or resolved.host is None:
             return
         result.members.append(Member(resolved, cluster))
@@ -205,7 +205,7 @@ class VmPlanner:
         result: VmPlans,
         customization: Customization | None,
     ) -> None:
-        cluster = self._cluster_of(host)
+        cluster = self.observed.cluster_of(host)
         pool = self.site.pool_of(resolved.desired, cluster) if cluster is not None else None
         if cluster is None or pool is None or resolved.datastore is None or resolved.fit is None:
             return
@@ -229,7 +229,7 @@ class VmPlanner:
         check_creation_keys(resolved, differing_at_creation(wanted, needs.asked), self.lookup, self.findings)
         check_made_anew(resolved.desired, self.site, self.findings)
         check_running(resolved, self.lookup.silent, self.findings)
-        cluster = self._cluster_of(resolved.host)
+        cluster = self.observed.cluster_of(resolved.host)
         check_existing_place(resolved, cluster, self.findings)
         check_others_rules(resolved, cluster, self.observed, self.desired.name, self.findings)
         move = self._relocation(resolved, vm, cluster)
@@ -342,7 +342,7 @@ class VmPlanner:
 
     def _final_version(self, resolved: ResolvedVm) -> int | None:
         """Return the hardware version that a VM will have, None where nobody tells."""
-        cluster = self._cluster_of(resolved.host)
+        cluster = self.observed.cluster_of(resolved.host)
         if resolved.existing is not None:
             return self._upgrade_of(resolved, cluster) or resolved.base.hardware_version
         if resolved.host is None or cluster is None:
@@ -365,11 +365,6 @@ class VmPlanner:
             return None
         vgpus = device_kinds(resolved).count("vgpu")
         return least_known(resolved.host, max(least_hardware(resolved), base), vgpus, common)
-
-    def _cluster_of(self, host: Host | None) -> Cluster | None:
-        if host is None:
-            return None
-        return self.observed.cluster_of(host)
 
     def _placement(
         self, resolved: ResolvedVm, host: Host, placed: Placed, nic_ids: tuple[str, ...]

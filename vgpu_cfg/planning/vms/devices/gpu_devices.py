@@ -217,8 +217,12 @@ def gpu_text(gpu: WantedGpu) -> str:
         case NewPassthrough():
             return f"passthrough {gpu.pci_id}"
         case NewDynamicPassthrough():
-            ids = ids_text(gpu.allowed, gpu.sub_ids)
-            return f"passthrough of any {ids}" + (f" with label {gpu.label}" if gpu.label else "")
+            return any_text(gpu.allowed, gpu.sub_ids, gpu.label)
+
+
+def any_text(allowed: Sequence[tuple[int, int]], sub_ids: Sequence[SubIds], label: str | None) -> str:
+    """Spell a device of which its ids and its label alone are known."""
+    return f"passthrough of any {ids_text(allowed, sub_ids)}" + (f" with label {label}" if label else "")
 
 
 def ids_text(allowed: Sequence[tuple[int, int]], sub_ids: Sequence[SubIds]) -> str:
@@ -262,5 +266,4 @@ def _is_same(gpu: NewPassthrough | NewDynamicPassthrough, device: PassthroughDev
 def _passthrough_text(device: PassthroughDevice) -> str:
     if device.pci_id is not None:
         return f"passthrough {device.pci_id}"
-    ids = ids_text(device.allowed, device.sub_ids)
-    return f"passthrough of any {ids}" + (f" with label {device.label}" if device.label else "")
+    return any_text(device.allowed, device.sub_ids, device.label)

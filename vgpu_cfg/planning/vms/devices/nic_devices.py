@@ -9,6 +9,7 @@ from vgpu_cfg.changes.values import Edit
 from vgpu_cfg.model.observed.inventory import Host, PciDevice
 from vgpu_cfg.model.observed.vm import VirtualNic, VmDetail
 from vgpu_cfg.planning.capacity.nic_needs import host_functions, is_matching
+from vgpu_cfg.planning.vms.devices.gpu_devices import any_text
 from vgpu_cfg.planning.vms.lookup.nic_match import FunctionDevice, need_of, pair_functions, single_functions
 from vgpu_cfg.planning.vms.lookup.wanted import NewFunction, PlannedFunction, WantedFunction
 from vgpu_cfg.planning.vms.settings.edits import VmEdit, device_edit
@@ -60,7 +61,7 @@ def function_text(device: NewFunction) -> str:
             return f"passthrough {device.pci_id}"
         case NewDynamicPassthrough():
             grouped = ", of the GPU's device group" if device.group is not None else ""
-            return f"passthrough of any {_ids(device.allowed)}{_label(device.label)}{grouped}"
+            return f"{any_text(device.allowed, (), device.label)}{grouped}"
         case NewSriovNic():
             return f"virtual function of {device.function} on {device.backing.network_name}"
 
@@ -72,7 +73,7 @@ def own_text(device: FunctionDevice, names: Mapping[str, str]) -> str:
         return f"virtual function{of} on {names.get(device.network, device.network or 'no network')}"
     if device.pci_id is not None:
         return f"passthrough {device.pci_id}"
-    return f"passthrough of any {_ids(device.allowed)}" + _label(device.label)
+    return any_text(device.allowed, (), device.label)
 
 
 def _device(nic: WantedFunction, pci_id: str, host: Host) -> NewFunction:
@@ -101,11 +102,3 @@ def _allowed(nic: WantedFunction, host: Host) -> tuple[tuple[int, int], ...]:
     need = need_of(nic)
     matching = [pci for pci in host_functions(host) if is_matching(pci, need)]
     return tuple(sorted({(pci.vendor_id, pci.device_id) for pci in matching}))
-
-
-def _ids(allowed: Sequence[tuple[int, int]]) -> str:
-    return ", ".join(f"{vendor:04x}:{device:04x}" for vendor, device in allowed)
-
-
-def _label(label: str | None) -> str:
-    return f" with label {label}" if label else ""

@@ -51,19 +51,12 @@ def compare_nics(wanted: Sequence[WantedNic], detail: VmDetail, names: Mapping[s
     """Yield the edits that give a VM exactly these NICs; `names` spells the networks of those it has.
 
     Of `wanted` only vmxnet3 ones count. Virtual functions and paravirtual RDMA NICs are not looked at: see
-    `compare_functions` and `compare_pvrdma`.
+    `compare_functions` and `compare_kind`.
     """
     for nic in detail.own_nics:
         if nic.group_key is None and nic.kind.casefold() not in (VMXNET3, PVRDMA, SRIOV):
             yield _removal(nic, names)
-    yield from _compare_kind(VMXNET3, wanted, detail, names)
-
-
-def compare_pvrdma(
-    wanted: Sequence[WantedNic], detail: VmDetail, names: Mapping[str, str]
-) -> Iterator[VmEdit]:
-    """Yield the edits that give a VM exactly the paravirtual RDMA NICs among `wanted`."""
-    yield from _compare_kind(PVRDMA, wanted, detail, names)
+    yield from compare_kind(VMXNET3, wanted, detail, names)
 
 
 def matched_nics(
@@ -85,9 +78,10 @@ def matched_nics(
     return matched, usable
 
 
-def _compare_kind(
+def compare_kind(
     kind: str, wanted: Sequence[WantedNic], detail: VmDetail, names: Mapping[str, str]
 ) -> Iterator[VmEdit]:
+    """Yield the edits that give a VM exactly the NICs of a kind among `wanted`."""
     is_late = kind == PVRDMA
     matched, usable = matched_nics(kind, wanted, detail)
     for want, found in matched:
@@ -126,15 +120,11 @@ def _compare_kind(
         yield _removal(nic, names)
 
 
-def _no_policy(_disk: DesiredDisk) -> PolicyRef | None:
-    return None
-
-
 def compare_disks(
     wanted: Sequence[DesiredDisk],
     detail: VmDetail,
     inherited: frozenset[int],
-    policy_of: Callable[[DesiredDisk], PolicyRef | None] = _no_policy,
+    policy_of: Callable[[DesiredDisk], PolicyRef | None] = lambda _disk: None,
     owned: OwnedDisks | None = None,
 ) -> DiskEdits:
     """List the edits that grow the template's first disk and add the plan's own.

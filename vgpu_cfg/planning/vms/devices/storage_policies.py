@@ -11,7 +11,6 @@ from vgpu_cfg.changes.kinds.vm_spec import PolicyRef, SetDiskPolicy, VmSpec, pol
 from vgpu_cfg.changes.values import Edit
 from vgpu_cfg.model.desired import DesiredDisk
 from vgpu_cfg.model.observed.inventory import StoragePolicy
-from vgpu_cfg.model.observed.vm import VmDetail
 from vgpu_cfg.planning.vms.lookup.placed import PlacedVm
 from vgpu_cfg.planning.vms.settings.edits import VmEdit
 from vgpu_cfg.planning.vms.settings.setting import Topic
@@ -33,13 +32,14 @@ def compare_policies(vm: PlacedVm, disks: Mapping[int, DesiredDisk | None]) -> I
     What a template has is nobody's business: a clone gets what is asked for.
     """
     known = {one.id: one for one in vm.resolved.known_policies}
+    held = {} if vm.is_new else {disk.key: disk.policy for disk in vm.base.disks}
     wanted = policy_of(vm, None)
     if wanted is not None and (vm.is_new or vm.base.home_policy != wanted.id):
         before = None if vm.is_new else _name(vm.base.home_policy, known)
         yield home_edit(before, wanted, is_clone=vm.is_new and not vm.is_scratch)
     for key, entry in sorted(disks.items()):
         policy = policy_of(vm, entry)
-        found = None if vm.is_new else _of_disk(vm.base, key)
+        found = held.get(key)
         if policy is not None and policy.id != found:
             store = vm.resolved.datastore if vm.is_new else None
             yield disk_edit(key, _name(found, known), policy, copied_to=store.moid if store else "")
@@ -61,10 +61,6 @@ def disk_edit(key: int, before: str | None, policy: PolicyRef, *, copied_to: str
     edit = Edit(key=KEY, before=before, after=policy.name, note=f"disk {key}", sets=sets)
     spec = VmSpec(devices=(SetDiskPolicy(key=key, policy=policy),))
     return VmEdit(topic=Topic.DISK, edit=edit, spec=spec, is_live=True)
-
-
-def _of_disk(detail: VmDetail, key: int) -> str | None:
-    return next((disk.policy for disk in detail.disks if disk.key == key), None)
 
 
 def _name(policy_id: str | None, known: Mapping[str, StoragePolicy]) -> str | None:

@@ -13,7 +13,7 @@ from vgpu_cfg.model.observed.vm import SettingValue
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Objection
 from vgpu_cfg.planning.vms.lookup.placed import PlacedVm
-from vgpu_cfg.planning.vms.settings.setting import Carrier, Topic, VmSetting, Wanted, as_it_is
+from vgpu_cfg.planning.vms.settings.setting import Carrier, Topic, VmSetting, Wanted, as_it_is, as_stated
 
 DRS_LIST, HA_LIST = "drsVmConfig", "dasVmConfig"
 _BEHAVIORS = {"manual": "manual", "partial": "partiallyAutomated", "full": "fullyAutomated"}
@@ -48,13 +48,7 @@ def _drs_leaves(value: SettingValue) -> Mapping[str, SettingValue]:
     return {f"{DRS_LIST}.enabled": True, f"{DRS_LIST}.behavior": _BEHAVIORS[str(value)]}
 
 
-def _monitoring_leaves(value: SettingValue) -> Mapping[str, SettingValue]:
-    return {f"{_TOOLS}.clusterSettings": False, f"{_TOOLS}.vmMonitoring": _MONITORING[str(value)]}
-
-
-def _drs(vm: PlacedVm) -> Wanted | None:
-    stated = vm.stated("drs")
-    return Wanted(stated) if isinstance(stated, str) else None
+_drs = as_stated("drs")
 
 
 def _ha(part: str) -> Callable[[PlacedVm], Wanted | None]:
@@ -100,10 +94,6 @@ def _drs_flags(value: SettingValue) -> tuple[str, ...]:
     return ("cluster.override.change", "-drs-enabled=true", f"-drs-mode={_BEHAVIORS[str(value)]}")
 
 
-def _restart_flags(value: SettingValue) -> tuple[str, ...]:
-    return ("cluster.override.change", f"-ha-restart-priority={value}")
-
-
 _OF_A_CLUSTER = VmSetting(
     key="",
     topic=Topic.CLUSTER,
@@ -140,7 +130,7 @@ CLUSTER_SETTINGS = (
         in_file=lambda value: {"restart": value},
         desired=_ha("restart"),
         leaves=lambda value: {f"{_DAS}.restartPriority": value},
-        govc=_restart_flags,
+        govc=lambda value: ("cluster.override.change", f"-ha-restart-priority={value}"),
         objects=_objects_to_ha,
     ),
     replace(
@@ -151,7 +141,10 @@ CLUSTER_SETTINGS = (
         values=tuple(_MONITORING),
         in_file=lambda value: {"monitoring": value},
         desired=_ha("monitoring"),
-        leaves=_monitoring_leaves,
+        leaves=lambda value: {
+            f"{_TOOLS}.clusterSettings": False,
+            f"{_TOOLS}.vmMonitoring": _MONITORING[str(value)],
+        },
         client=lambda value: f"VM Overrides > vSphere HA - VM Monitoring: {value}",
         objects=_objects_to_ha,
     ),

@@ -23,6 +23,7 @@ from vgpu_cfg.planning.vms.settings.setting import (
     VmSetting,
     Wanted,
     as_it_is,
+    as_stated,
 )
 
 _CONFIG_SPEC = "vSphere API reference, VirtualMachineConfigSpec"
@@ -104,11 +105,6 @@ def _objects_to_memory_hot_add(vm: PlacedVm, value: SettingValue) -> Objection |
         return None
     message = "`memory_hot_add` is asked of a VM with devices that are passed through, which cannot have it"
     return Objection(Code.HOT_ADD, message, "drop `memory_hot_add`")
-
-
-def _latency(vm: PlacedVm) -> Wanted | None:
-    stated = vm.stated("latency_sensitivity")
-    return Wanted(stated) if isinstance(stated, str) else None
 
 
 def _needed_mhz(vm: PlacedVm) -> int | None:
@@ -318,7 +314,7 @@ CPU_SETTINGS = (
         topic=Topic.CPU,
         name="latency sensitivity",
         source="vSphere API reference, LatencySensitivity; vSphere Resource Management 8.0",
-        desired=_latency,
+        desired=as_stated("latency_sensitivity"),
         path="latencySensitivity.level",
         read_path="config.latencySensitivity.level",
         unset=NORMAL,

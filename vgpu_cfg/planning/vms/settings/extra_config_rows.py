@@ -32,14 +32,6 @@ def _asks_mmio(vm: PlacedVm) -> bool:
     return vm.manages("gpus") and vm.mmio_gb is not None and not _is_stated(vm, USE_KEY, SIZE_KEY)
 
 
-def _use_mmio(vm: PlacedVm) -> Wanted | None:
-    return Wanted("TRUE", is_default=True) if _asks_mmio(vm) else None
-
-
-def _mmio_size(vm: PlacedVm) -> Wanted | None:
-    return Wanted(str(vm.mmio_gb), is_default=True) if _asks_mmio(vm) else None
-
-
 def _is_large_enough(value: SettingValue, detail: VmDetail) -> bool:
     found = current(SIZE_KEY, detail) or ""
     return found.isdigit() and int(found) >= int(value)
@@ -178,7 +170,7 @@ EXTRA_CONFIG_SETTINGS = (
     replace(
         _pair(
             USE_KEY,
-            _use_mmio,
+            lambda vm: Wanted("TRUE", is_default=True) if _asks_mmio(vm) else None,
             "TRUE for a VM with GPUs that need it",
             _is_true(USE_KEY),
             source=_MMIO_SOURCE,
@@ -189,7 +181,7 @@ EXTRA_CONFIG_SETTINGS = (
     replace(
         _pair(
             SIZE_KEY,
-            _mmio_size,
+            lambda vm: Wanted(str(vm.mmio_gb), is_default=True) if _asks_mmio(vm) else None,
             "what its boards need; a larger one stays",
             _is_large_enough,
             source=_MMIO_SOURCE,

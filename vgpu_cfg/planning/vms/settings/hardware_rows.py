@@ -6,11 +6,11 @@ Sources: vSphere API reference, VirtualMachineConfigSpec and VirtualMachineBootO
 
 from __future__ import annotations
 
-from vgpu_cfg.model.observed.vm import SettingValue, VmDetail
+from vgpu_cfg.model.observed.vm import SettingValue
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Objection
 from vgpu_cfg.planning.vms.lookup.placed import PlacedVm
-from vgpu_cfg.planning.vms.settings.setting import Carrier, Topic, VmSetting, Wanted, as_it_is
+from vgpu_cfg.planning.vms.settings.setting import Carrier, Topic, VmSetting, Wanted, as_it_is, as_stated
 
 EFI = "efi"
 _CONFIG_SPEC = "vSphere API reference, VirtualMachineConfigSpec"
@@ -28,23 +28,9 @@ def _version(vm: PlacedVm) -> Wanted | None:
     return Wanted(vm.hardware_version, is_default=True) if vm.is_scratch and vm.hardware_version else None
 
 
-def _firmware(vm: PlacedVm) -> Wanted | None:
-    return Wanted(EFI, is_default=True) if vm.is_new and needs_efi(vm) else None
-
-
-def _secure_boot(vm: PlacedVm) -> Wanted | None:
-    stated = vm.stated("secure_boot")
-    return Wanted(stated) if isinstance(stated, bool) else None
-
-
 def _boot_delay(vm: PlacedVm) -> Wanted | None:
     stated = vm.stated("boot_delay")
     return Wanted(stated * 1000) if isinstance(stated, int) else None
-
-
-def _vtpm(vm: PlacedVm) -> Wanted | None:
-    stated = vm.stated("vtpm")
-    return Wanted(stated) if isinstance(stated, bool) else None
 
 
 def _without_efi(vm: PlacedVm, what: str) -> Objection | None:
@@ -54,10 +40,6 @@ def _without_efi(vm: PlacedVm, what: str) -> Objection | None:
         return None
     message = f"{what} needs EFI firmware, and it has {vm.base.firmware.upper()}"
     return Objection(Code.OPTION_NEEDS_EFI, message, "clone a template that boots with EFI, or drop the key")
-
-
-def _objects_to_secure_boot(vm: PlacedVm, value: SettingValue) -> Objection | None:
-    return _without_efi(vm, "`secure_boot`") if value else None
 
 
 def _objects_to_vtpm(vm: PlacedVm, value: SettingValue) -> Objection | None:
@@ -70,14 +52,6 @@ def _objects_to_vtpm(vm: PlacedVm, value: SettingValue) -> Objection | None:
     return _without_efi(vm, "`vtpm`")
 
 
-def _seconds(value: SettingValue) -> str:
-    return f"{int(value) / 1000:g} s"
-
-
-def _version_shown(value: SettingValue, detail: VmDetail) -> bool:
-    return (detail.hardware_version or 0) >= int(value)
-
-
 HARDWARE_SETTINGS = (
     VmSetting(
         key="hardware_version",
@@ -88,7 +62,7 @@ HARDWARE_SETTINGS = (
         path="version",
         leaves=lambda value: {"version": f"vmx-{value}"},
         read=lambda detail: detail.hardware_version,
-        same=_version_shown,
+        same=lambda value, detail: (detail.hardware_version or 0) >= int(value),
         text=lambda value: f"vmx-{value}",
         default="the newest that all hosts of the cluster run, where a VM is made without a template",
         is_of_creation=True,
@@ -100,7 +74,7 @@ HARDWARE_SETTINGS = (
         topic=Topic.HARDWARE,
         name="firmware",
         source=_CONFIG_SPEC,
-        desired=_firmware,
+        desired=lambda vm: Wanted(EFI, is_default=True) if vm.is_new and needs_efi(vm) else None,
         path="firmware",
         read=lambda detail: detail.firmware,
         same=lambda value, detail: detail.firmware.casefold() == value,
@@ -116,7 +90,7 @@ HARDWARE_SETTINGS = (
         topic=Topic.HARDWARE,
         name="secure boot",
         source=_BOOT_OPTIONS,
-        desired=_secure_boot,
+        desired=as_stated("secure_boot"),
         path="bootOptions.efiSecureBootEnabled",
         read_path="config.bootOptions.efiSecureBootEnabled",
         unset=False,
@@ -126,7 +100,7 @@ HARDWARE_SETTINGS = (
         privilege=_SETTINGS,
         is_of_creation=True,
         govc=lambda value: ("device.boot", f"-secure={str(value).lower()}"),
-        objects=_objects_to_secure_boot,
+        objects=lambda vm, value: _without_efi(vm, "`secure_boot`") if value else None,
     ),
     VmSetting(
         key="boot_delay",
@@ -137,7 +111,7 @@ HARDWARE_SETTINGS = (
         path="bootOptions.bootDelay",
         read_path="config.bootOptions.bootDelay",
         unset=0,
-        text=_seconds,
+        text=lambda value: f"{int(value) / 1000:g} s",
         plan_key="boot_delay",
         in_file=lambda value: -(-int(value) // 1000),
         default="the template's",
@@ -150,7 +124,7 @@ HARDWARE_SETTINGS = (
         topic=Topic.HARDWARE,
         name="virtual TPM",
         source="vSphere Security 8.0, virtual TPM: EFI, hardware version 14, a key provider",
-        desired=_vtpm,
+        desired=as_stated("vtpm"),
         carrier=Carrier.DEVICE,
         read=lambda detail: detail.tpm_key is not None,
         unset=False,

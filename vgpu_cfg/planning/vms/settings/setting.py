@@ -87,12 +87,14 @@ def as_it_is(value: SettingValue) -> object:
     return value
 
 
-def _no_text(_value: SettingValue) -> str:
-    return ""
+def as_stated(key: str) -> Callable[[PlacedVm], Wanted | None]:
+    """Ask for what the plan file states at a key, and for nothing where it states nothing."""
 
+    def desired(vm: PlacedVm) -> Wanted | None:
+        stated = vm.stated(key)
+        return Wanted(stated) if isinstance(stated, bool | int | str) else None
 
-def _no_flags(_value: SettingValue) -> tuple[str, ...]:
-    return ()
+    return desired
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,8 +159,8 @@ class VmSetting:
     is_live: bool = False
     is_of_creation: bool = False
     is_always: bool = False
-    govc: Callable[[SettingValue], tuple[str, ...]] = _no_flags
-    client: Callable[[SettingValue], str] = _no_text
+    govc: Callable[[SettingValue], tuple[str, ...]] = lambda _value: ()
+    client: Callable[[SettingValue], str] = lambda _value: ""
     brought: Callable[[PlacedVm], bool] | None = None
     undo: str = ""
     objects: Callable[[PlacedVm, SettingValue], Objection | None] = lambda _vm, _value: None
