@@ -11,14 +11,25 @@ from collections.abc import Set as AbstractSet
 
 from vgpu_cfg.changes.base import of_kind
 from vgpu_cfg.changes.change import Change, RemoveRule, RemoveVmGroup, SetHostRule
-from vgpu_cfg.changes.values import Edit, Subject, VmRef, must_word
+from vgpu_cfg.changes.values import Edit, VmRef
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.drs import HostGroup, VmGroup, VmHostRule
 from vgpu_cfg.model.observed.inventory import Cluster, Inventory
 from vgpu_cfg.model.wording import as_counted
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
-from vgpu_cfg.planning.vms.rules import Member, is_of_a_plan, is_of_plan, remaining, rule_name
+from vgpu_cfg.planning.vms.rules import (
+    Member,
+    cluster_subject,
+    firmness_edits,
+    is_of_a_plan,
+    is_of_plan,
+    leaving_edits,
+    member_edits,
+    remaining,
+    removal_of,
+    rule_name,
+)
 
 
 def plan_host_rules(
@@ -76,7 +87,7 @@ def leave_host_rules(
                 continue
             rule, left = users[0], remaining(group.vm_moids, leaving, observed)
             if not left:
-                removal = _removal(cluster, rule)
+                removal = removal_of(cluster, rule)
                 yield removal
                 yield _group_removal(cluster, group, (removal.id,))
             elif rule.host_group:
@@ -86,14 +97,10 @@ def leave_host_rules(
 def _without(
     cluster: Cluster, group: VmGroup, rule: VmHostRule, left: tuple[VmRef, ...], observed: Inventory
 ) -> SetHostRule:
-    before = ", ".join(vm.name for vm in remaining(group.vm_moids, frozenset(), observed))
-    edits = [Edit(key="VM group", before=before, after=", ".join(vm.name for vm in left))]
-    if not rule.is_enabled:
-        edits.append(Edit(key="enabled", before="no", after="yes"))
     return SetHostRule(
         id=f"set rule {rule.name} in {cluster.name}",
-        subject=_subject(cluster),
-        edits=tuple(edits),
+        subject=cluster_subject(cluster),
+        edits=leaving_edits("VM group", rule, group.vm_moids, left, observed),
         cluster_moid=cluster.moid,
         rule_name=rule.name,
         rule_key=rule.key,
@@ -160,18 +167,18 @@ def _compare(cluster: Cluster, name: str, group: Sequence[Member], host_group: H
     needs = [member.made_by for member in ordered if member.made_by is not None]
     if found is not None and found.avoided_group:
         # An edit sets only what it names, so that the group to avoid would stay.
-        removal = _removal(cluster, found)
+        removal = removal_of(cluster, found)
         yield removal
         needs.append(removal.id)
         found = None
     edits = [
-        *_group_edits(ordered, found_group),
+        *member_edits("VM group", None if found_group is None else found_group.vm_moids, ordered),
         *_rule_edits(found, name, host_group, is_mandatory=is_mandatory),
     ]
     if edits:
         yield SetHostRule(
             id=f"set rule {_rule_of(name)} in {cluster.name}",
-            subject=_subject(cluster),
+            subject=cluster_subject(cluster),
             edits=tuple(edits),
             needs=tuple(needs),
             cluster_moid=cluster.moid,
@@ -185,16 +192,6 @@ def _compare(cluster: Cluster, name: str, group: Sequence[Member], host_group: H
         )
 
 
-def _group_edits(ordered: Sequence[Member], found: VmGroup | None) -> Iterator[Edit]:
-    moids: Mapping[str | None, str] = {member.ref.moid: member.resolved.name for member in ordered}
-    if found is not None and set(found.vm_moids) == {member.ref.moid for member in ordered}:
-        return
-    before = None
-    if found is not None:
-        before = ", ".join(sorted(moids.get(moid, moid) for moid in found.vm_moids)) or "nobody"
-    yield Edit(key="VM group", before=before, after=", ".join(member.resolved.name for member in ordered))
-
-
 def _rule_edits(
     found: VmHostRule | None, vm_group: str, host_group: HostGroup, *, is_mandatory: bool
 ) -> Iterator[Edit]:
@@ -204,11 +201,7 @@ def _rule_edits(
         yield Edit(
             key="hosts", before=None if found is None else found.host_group or "none", after=host_group.name
         )
-    if found is None or found.is_mandatory is not is_mandatory:
-        before = None if found is None else must_word(is_mandatory=found.is_mandatory)
-        yield Edit(key="mandatory", before=before, after=must_word(is_mandatory=is_mandatory))
-    if found is not None and not found.is_enabled:
-        yield Edit(key="enabled", before="no", after="yes")
+    yield from firmness_edits(found, is_mandatory=is_mandatory)
 
 
 def _leftovers(
@@ -226,7 +219,7 @@ def _leftovers(
         for rule in own
         if rule.name not in rule_names and staying.isdisjoint(members.get(rule.vm_group, ()))
     ]
-    removals = {rule.key: _removal(cluster, rule) for rule in gone}
+    removals = {rule.key: removal_of(cluster, rule) for rule in gone}
     yield from removals.values()
     set_by = {change.rule_key: change.id for change in of_kind(changes, SetHostRule)}
     for group in cluster.vm_groups:
@@ -242,24 +235,9 @@ def _leftovers(
 def _group_removal(cluster: Cluster, group: VmGroup, needs: tuple[str, ...]) -> RemoveVmGroup:
     return RemoveVmGroup(
         id=f"remove VM group {group.name} in {cluster.name}",
-        subject=_subject(cluster),
+        subject=cluster_subject(cluster),
         edits=(Edit(key="VM group", before=f"{len(group.vm_moids)} VMs"),),
         needs=needs,
         cluster_moid=cluster.moid,
         group_name=group.name,
     )
-
-
-def _removal(cluster: Cluster, rule: VmHostRule) -> RemoveRule:
-    return RemoveRule(
-        id=f"remove rule {rule.name} in {cluster.name}",
-        subject=_subject(cluster),
-        edits=(Edit(key="hosts", before=rule.host_group or f"not {rule.avoided_group}"),),
-        cluster_moid=cluster.moid,
-        rule_name=rule.name,
-        rule_key=rule.key,
-    )
-
-
-def _subject(cluster: Cluster) -> Subject:
-    return Subject(kind="cluster", name=cluster.name, moid=cluster.moid)

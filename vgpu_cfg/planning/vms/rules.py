@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from vgpu_cfg.changes.change import Change, PowerOnVm, RemoveRule, SetHostRule, SetOverrides, SetRule
 from vgpu_cfg.changes.values import Edit, Subject, VmRef, must_word
 from vgpu_cfg.model.desired import DesiredPlan
-from vgpu_cfg.model.observed.drs import ClusterRule
+from vgpu_cfg.model.observed.drs import ClusterRule, VmHostRule
 from vgpu_cfg.model.observed.inventory import Cluster, Inventory
 from vgpu_cfg.model.plan_values import Spread
 from vgpu_cfg.model.wording import as_counted
@@ -144,16 +144,12 @@ def leave_rules(plan: str, observed: Inventory, leaving: AbstractSet[str]) -> It
                 continue
             left = remaining(rule.vm_moids, leaving, observed)
             if len(left) < 2:
-                yield _removal(cluster, rule)
+                yield removal_of(cluster, rule)
                 continue
-            before = ", ".join(vm.name for vm in remaining(rule.vm_moids, frozenset(), observed))
-            edits = [Edit(key="apart", before=before, after=", ".join(vm.name for vm in left))]
-            if not rule.is_enabled:
-                edits.append(Edit(key="enabled", before="no", after="yes"))
             yield SetRule(
                 id=f"set rule {rule.name} in {cluster.name}",
-                subject=Subject(kind="cluster", name=cluster.name, moid=cluster.moid),
-                edits=tuple(edits),
+                subject=cluster_subject(cluster),
+                edits=leaving_edits("apart", rule, rule.vm_moids, left, observed),
                 cluster_moid=cluster.moid,
                 rule_name=rule.name,
                 rule_key=rule.key,
@@ -174,24 +170,17 @@ def _compare_rule(
 ) -> list[Change]:
     ordered = sorted(group, key=lambda member: as_counted(member.resolved.name))
     is_mandatory = any(member.resolved.desired.place.must for member in group)
-    moids = {member.ref.moid for member in ordered}
-    edits: list[Edit] = []
-    if found is None or set(found.vm_moids) != moids:
-        names = _names(found, ordered)
-        after = ", ".join(member.resolved.name for member in ordered)
-        edits.append(Edit(key="apart", before=names, after=after))
-    if found is None or found.is_mandatory is not is_mandatory:
-        before = None if found is None else must_word(is_mandatory=found.is_mandatory)
-        edits.append(Edit(key="mandatory", before=before, after=must_word(is_mandatory=is_mandatory)))
-    if found is not None and not found.is_enabled:
-        edits.append(Edit(key="enabled", before="no", after="yes"))
+    edits = (
+        *member_edits("apart", None if found is None else found.vm_moids, ordered),
+        *firmness_edits(found, is_mandatory=is_mandatory),
+    )
     if not edits:
         return []
     return [
         SetRule(
             id=f"set rule {name} in {cluster.name}",
-            subject=Subject(kind="cluster", name=cluster.name, moid=cluster.moid),
-            edits=tuple(edits),
+            subject=cluster_subject(cluster),
+            edits=edits,
             needs=tuple(member.made_by for member in ordered if member.made_by is not None),
             cluster_moid=cluster.moid,
             rule_name=name,
@@ -207,7 +196,7 @@ def _leftovers(
 ) -> list[Change]:
     """List the removal of the plan's rules that no line asks for any more."""
     return [
-        _removal(cluster, rule)
+        removal_of(cluster, rule)
         for rule in cluster.rules
         if is_of_plan(rule.name, plan)
         and (cluster.moid, rule.name) not in kept
@@ -215,19 +204,56 @@ def _leftovers(
     ]
 
 
-def _removal(cluster: Cluster, rule: ClusterRule) -> RemoveRule:
+def member_edits(key: str, found: Sequence[str] | None, ordered: Sequence[Member]) -> Iterator[Edit]:
+    """Yield the edit that makes these the members, told at `key`; `found` are the moids there now, if any."""
+    known: Mapping[str | None, str] = {member.ref.moid: member.resolved.name for member in ordered}
+    if found is not None and set(found) == known.keys():
+        return
+    before = None
+    if found is not None:
+        before = ", ".join(sorted(known.get(moid, moid) for moid in found)) or "nobody"
+    yield Edit(key=key, before=before, after=", ".join(member.resolved.name for member in ordered))
+
+
+def firmness_edits(found: ClusterRule | VmHostRule | None, *, is_mandatory: bool) -> Iterator[Edit]:
+    """Yield the edits that make a rule hold, and as firmly as is asked."""
+    if found is None or found.is_mandatory is not is_mandatory:
+        before = None if found is None else must_word(is_mandatory=found.is_mandatory)
+        yield Edit(key="mandatory", before=before, after=must_word(is_mandatory=is_mandatory))
+    if found is not None and not found.is_enabled:
+        yield Edit(key="enabled", before="no", after="yes")
+
+
+def leaving_edits(
+    key: str,
+    rule: ClusterRule | VmHostRule,
+    moids: Iterable[str],
+    left: Iterable[VmRef],
+    observed: Inventory,
+) -> tuple[Edit, ...]:
+    """Return the edits that keep of the members of a rule, by moid, those that are left."""
+    before = ", ".join(vm.name for vm in remaining(moids, frozenset(), observed))
+    edit = Edit(key=key, before=before, after=", ".join(vm.name for vm in left))
+    return (edit, *firmness_edits(rule, is_mandatory=rule.is_mandatory))
+
+
+def removal_of(cluster: Cluster, rule: ClusterRule | VmHostRule) -> RemoveRule:
+    """Return the removal of a rule."""
+    edit = (
+        Edit(key="apart", before=f"{len(rule.vm_moids)} VMs")
+        if isinstance(rule, ClusterRule)
+        else Edit(key="hosts", before=rule.host_group or f"not {rule.avoided_group}")
+    )
     return RemoveRule(
         id=f"remove rule {rule.name} in {cluster.name}",
-        subject=Subject(kind="cluster", name=cluster.name, moid=cluster.moid),
-        edits=(Edit(key="apart", before=f"{len(rule.vm_moids)} VMs"),),
+        subject=cluster_subject(cluster),
+        edits=(edit,),
         cluster_moid=cluster.moid,
         rule_name=rule.name,
         rule_key=rule.key,
     )
 
 
-def _names(found: ClusterRule | None, group: Sequence[Member]) -> str | None:
-    if found is None:
-        return None
-    known: Mapping[str | None, str] = {member.ref.moid: member.resolved.name for member in group}
-    return ", ".join(sorted(known.get(moid, moid) for moid in found.vm_moids)) or "nobody"
+def cluster_subject(cluster: Cluster) -> Subject:
+    """Return a cluster as changes are about it."""
+    return Subject(kind="cluster", name=cluster.name, moid=cluster.moid)
