@@ -59,6 +59,10 @@ class _AddressPool:
             if number not in reserved:
                 yield kind(number)
 
+    def has(self, address: Address) -> bool:
+        is_same_kind = address.version == self.first.version
+        return is_same_kind and int(self.first) <= int(address) <= int(self.last)
+
     def spelt(self, address: Address) -> str:
         return f"{address}/{self.subnet.prefixlen}"
 
@@ -105,17 +109,13 @@ class AddressPools:
                     self._users.setdefault(address, f"{what} of {network.name}")
         for vm in vms:
             for nic in vm.nics:
-                address = _address(nic.ip or "") if nic.ip and "/" in nic.ip else None
+                address = _stated(nic)
                 if address is None:
                     continue
                 other = self._users.setdefault(address, vm.name)
-                if other != vm.name or self._is_twice(vm, address):
+                if other != vm.name or [_stated(one) for one in vm.nics].count(address) > 1:
                     message = f"{address} is stated for it, and is {_of(other)}"
                     self._findings.refuse_vm(Code.ADDRESS_TWICE, vm, message, "give each NIC one of its own")
-
-    @staticmethod
-    def _is_twice(vm: DesiredVm, address: Address) -> bool:
-        return sum(_address(nic.ip or "") == address for nic in vm.nics if nic.ip and "/" in nic.ip) > 1
 
     def _take_observed(self, observed: Inventory) -> None:
         """Note what VMs keep and guests show, and the VMkernel NICs of the hosts that were read."""
@@ -146,10 +146,8 @@ class AddressPools:
         """Warn of stated addresses that others show; whether they fit, the plan file's checks say."""
         for vm in vms:
             for nic in vm.nics:
-                address = _address(nic.ip or "") if nic.ip and "/" in nic.ip else None
-                if address is None:
-                    continue
-                self._assess_use(vm, address)
+                if (address := _stated(nic)) is not None:
+                    self._assess_use(vm, address)
 
     def _assess_use(self, vm: DesiredVm, address: Address) -> None:
         if others := self._others(address, vm):
@@ -183,8 +181,7 @@ class AddressPools:
         for nic in own.detail.guest.nics if own.detail.guest else ():
             for text in nic.addresses:
                 address = _address(text)
-                is_in = address is not None and pool.first.version == address.version
-                if address is None or not is_in or not int(pool.first) <= int(address) <= int(pool.last):
+                if address is None or not pool.has(address):
                     continue
                 if not self._others(address, vm) and self._take(vm, index, pool, address):
                     return True
@@ -209,7 +206,8 @@ class AddressPools:
                 continue
             name = pool.network.name
             names = listed(dict.fromkeys(pool.short), shown=_SHOWN)
-            used = pool.size - len([one for one in self.given.values() if self._is_of(pool, one)])
+            given = (_address(text) for text in self.given.values())
+            used = pool.size - sum(one is not None and pool.has(one) for one in given)
             message = (
                 f"the pool {pool.text} of {name} is {_addresses(len(pool.short))} short, for {names}: "
                 f"of its {pool.size} others have {used}"
@@ -218,13 +216,6 @@ class AddressPools:
             if used:
                 remedy = f"{remedy}; taken are {self._taken_text(pool)}"
             self._findings.add(Code.POOL_EXHAUSTED, Subject(kind="network", name=name), message, remedy)
-
-    @staticmethod
-    def _is_of(pool: _AddressPool, text: str) -> bool:
-        address = _address(text)
-        if address is None or address.version != pool.first.version:
-            return False
-        return int(pool.first) <= int(address) <= int(pool.last)
 
     def _taken_text(self, pool: _AddressPool) -> str:
         given = {_address(text) for text in self.given.values()}
@@ -253,6 +244,11 @@ def _subnet(text: str | None) -> Subnet | None:
         return ip_network(text, strict=False) if text else None
     except ValueError:
         return None
+
+
+def _stated(nic: DesiredNic) -> Address | None:
+    """Return the address that a plan file states for a NIC."""
+    return _address(nic.ip) if nic.ip and "/" in nic.ip else None
 
 
 def _address(text: str) -> Address | None:

@@ -20,11 +20,9 @@ from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.rdma import mtu_of, network_of
 from vgpu_cfg.planning.addresses.address_pools import AddressPools
-from vgpu_cfg.planning.addresses.nic_identity import NicIdentities
+from vgpu_cfg.planning.addresses.nic_identity import NicIdentities, NicType, type_of
 from vgpu_cfg.planning.estate.ownership import is_marked
 from vgpu_cfg.planning.findings.collection import Findings
-
-NicType = Literal["vmxnet3", "pvrdma", "sriov", "passthrough"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,10 +143,3 @@ class AddressBook:
             mtu=mtu_of(nic, network),
             rdma=nic.rdma,
         )
-
-
-def type_of(nic: DesiredNic) -> NicType:
-    """Return what the plan file calls the type of a NIC."""
-    if nic.function is not None:
-        return nic.function.kind
-    return "pvrdma" if nic.is_pvrdma else "vmxnet3"

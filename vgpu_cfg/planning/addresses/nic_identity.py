@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Mapping
+from typing import Literal
 
 from vgpu_cfg.catalog.nic_model import MELLANOX
 from vgpu_cfg.model.desired import DesiredNic, DesiredPlan, DesiredVm
@@ -30,6 +31,7 @@ MLX5 = "mlx5_core"
 
 _FIXED_MACS = 0x400000
 
+NicType = Literal["vmxnet3", "pvrdma", "sriov", "passthrough"]
 Identity = tuple[str, str]
 """MAC and driver; the guest takes the MAC where there is one."""
 
@@ -132,7 +134,7 @@ class NicIdentities:
                     (
                         one
                         for one in among
-                        if one.kind.casefold() == _kind(nic) and (one.network in keys or not needs_network)
+                        if one.kind.casefold() == type_of(nic) and (one.network in keys or not needs_network)
                     ),
                     None,
                 )
@@ -189,9 +191,10 @@ def _has_like(vm: DesiredVm, nic: DesiredNic) -> bool:
     return sum((other.function is None) == (nic.function is None) for other in vm.nics) > 1
 
 
-def _kind(nic: DesiredNic) -> str:
+def type_of(nic: DesiredNic) -> NicType:
+    """Return what the plan file calls the type of a NIC."""
     if nic.function is not None:
-        return "sriov"
+        return nic.function.kind
     return "pvrdma" if nic.is_pvrdma else "vmxnet3"
 
 
