@@ -21,6 +21,11 @@ class Part:
         """Make a fault at `loc`, counted from this part."""
         return self.document.fault((*self.loc, *loc), message, hint, at_key=at_key)
 
+    def refused(self, loc: Loc, error: ValueError, *, at_key: bool = False) -> DocumentFault:
+        """Make a fault at `loc` of an error whose lines are what is wrong and what to do."""
+        message, _, hint = str(error).partition("\n")
+        return self.fault(loc, message, hint, at_key=at_key)
+
     def child(self, key: str | int) -> Part:
         """Return the part below, which must be there."""
         return Part(self.document, (*self.loc, key), self.data[key])

@@ -61,8 +61,7 @@ def _names(entry: HostEntry, part: Part, out: HostExpansion) -> Iterator[str]:
         try:
             yield from (member.name for member in read_members(name))
         except ValueError as error:
-            message, _, hint = str(error).partition("\n")
-            out.faults.append(part.fault(("names", index), message, hint))
+            out.faults.append(part.refused(("names", index), error))
 
 
 def make_hosts(entry: HostEntry, names: Sequence[str], origin: str, *, has_vms: bool) -> DesiredHosts:

@@ -140,8 +140,7 @@ def _members(line: Part, out: Expansion) -> tuple[Member, ...]:
         for member in members:
             check_vm_name(member.name)
     except ValueError as error:
-        message, _, hint = str(error).partition("\n")
-        out.faults.append(line.fault(("name",), message, hint))
+        out.faults.append(line.refused(("name",), error))
         return ()
     for member in members:
         other = out.places.setdefault(member.name.casefold(), line)
@@ -169,8 +168,7 @@ def _exceptions(line: Part, members: Sequence[Member], out: Expansion) -> list[t
         try:
             names = [member.name for member in read_members(key)]
         except ValueError as error:
-            message, _, hint = str(error).partition("\n")
-            out.faults.append(part.fault((), message, hint, at_key=True))
+            out.faults.append(part.refused((), error, at_key=True))
             continue
         unknown = [name for name in names if name not in known]
         if unknown and members:

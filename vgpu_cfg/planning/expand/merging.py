@@ -99,8 +99,7 @@ def _filled_text(part: Part, text: str, member: Member, loc: Loc, faults: list[D
     try:
         return fill(text, member)
     except ValueError as error:
-        message, _, hint = str(error).partition("\n")
-        faults.append(part.fault(loc, message, hint))
+        faults.append(part.refused(loc, error))
         return text
 
 

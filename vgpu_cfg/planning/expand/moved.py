@@ -60,8 +60,7 @@ def _pairs(item: Part, out: MovedExpansion) -> Iterator[tuple[str, str]]:
             for name in names[-1]:
                 check_vm_name(name)
         except ValueError as error:
-            message, _, hint = str(error).partition("\n")
-            out.faults.append(item.fault((key,), message, hint))
+            out.faults.append(item.refused((key,), error))
             return
     before, after = names
     if len(before) != len(after):

@@ -70,8 +70,7 @@ def _members(
     try:
         return read_members(name)
     except ValueError as error:
-        message, _, hint = str(error).partition("\n")
-        fault = part.fault(("name",) if is_mapping else (), message, hint)
+        fault = part.refused(("name",) if is_mapping else (), error)
         out.faults += first_of_each_place([fault], seen)
         return ()
 

@@ -71,5 +71,4 @@ def _certificates(entry: SiteEntry, part: Part, read_text: ReadText, out: SiteEx
         try:
             yield from parse_certificates(read_text(part.document.name, path))
         except ValueError as error:
-            message, _, hint = str(error).partition("\n")
-            out.faults.append(part.fault(("ca", index) if is_list else ("ca",), message, hint))
+            out.faults.append(part.refused(("ca", index) if is_list else ("ca",), error))

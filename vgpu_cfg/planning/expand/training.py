@@ -79,8 +79,7 @@ def _workers(entry: TrainingEntry, names: Sequence[str], part: Part, out: Traini
         try:
             globs = [member.name for member in read_members(text)]
         except ValueError as error:
-            message, _, hint = str(error).partition("\n")
-            out.faults.append(part.fault(loc, message, hint))
+            out.faults.append(part.refused(loc, error))
             continue
         for glob in globs:
             matched = [name for name in names if fnmatchcase(name.casefold(), glob.casefold())]
