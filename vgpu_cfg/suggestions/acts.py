@@ -28,7 +28,7 @@ from vgpu_cfg.model.observed.vm import Vm, VmDetail
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode
 from vgpu_cfg.planning.pool.outlook import after_plan
 from vgpu_cfg.planning.upkeep.cordon import upkeep_plan
-from vgpu_cfg.planning.upkeep.vm_changes import switch_off
+from vgpu_cfg.planning.vms.existing_vms import switch_off
 from vgpu_cfg.suggestions.candidate import Effect
 
 T = TypeVar("T", bound=ManagedObject)

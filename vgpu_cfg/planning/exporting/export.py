@@ -11,7 +11,7 @@ from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.errors import Ambiguous
 from vgpu_cfg.model.identity import PlanIdentity
 from vgpu_cfg.model.observed.inventory import Inventory
-from vgpu_cfg.model.observed.vm import Vm, VmDetail
+from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.plan_file import check_vm_name
 from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.model.wording import as_counted, counted
@@ -93,16 +93,21 @@ class _Exporting:
             )
             lines = lines_of(found, tied)
             lifted = lift(lines)
+            changing = [
+                f"the host {name}: as it is now, the next plan would change it"
+                for name in sorted(awry, key=as_counted)
+            ]
             content = Content(
                 head=self._head(identity),
                 shared={"template": self.asked.template, **lifted} if self.asked.template else lifted,
                 hosts=hosts.entries,
                 networks=_networks(found),
                 lines=lines,
-                left_out=[*self._notes(found), *tied.left_out, *hosts.left_out, *_of_hosts(awry)],
+                left_out=[*self._notes(found), *tied.left_out, *hosts.left_out, *changing],
             )
             text = written(content)
-            plan = self._next_plan(text, identity, found)
+            desired = desired_of(text, _with_id(identity), self.asked.vcenter, self.asked.datacenter)
+            plan = next_plan(desired, self.observed, found, self.catalog)
             changed = changed_hosts(plan) - awry
             awry |= changed
             if not settle(plan, found) and not changed:
@@ -110,14 +115,10 @@ class _Exporting:
                 strangers = sum(not one.vm.is_of(identity) for one in found)
                 return Export(text, len(found), hosts.count, strangers)
 
-    def _next_plan(self, text: str, identity: PlanIdentity, found: Sequence[ExportedVm]) -> Plan:
-        desired = desired_of(text, _with_id(identity), self.asked.vcenter, self.asked.datacenter)
-        return next_plan(desired, self.observed, found, self.catalog)
-
     def _exported(self) -> Iterator[ExportedVm]:
         """Yield the VMs that a plan file can name, each once."""
         devices = device_names(self.observed, self.catalog)
-        template = self._template()
+        template = self.names.template(self.asked.template).detail if self.asked.template else None
         taken: set[str] = set()
         for vm in self.chosen.vms:
             if reason := _unnamed(vm, taken) or _unplaced(self.names.folder_of(vm)):
@@ -125,11 +126,6 @@ class _Exporting:
                 continue
             taken.add(vm.name.casefold())
             yield vm_keys(vm, self.names, devices, template)
-
-    def _template(self) -> VmDetail | None:
-        if not self.asked.template:
-            return None
-        return self.names.template(self.asked.template).detail
 
     def _head(self, identity: PlanIdentity) -> Mapping[str, Any]:
         head: dict[str, Any] = {"version": 1, "name": identity.name}
@@ -199,11 +195,6 @@ def _networks(found: Iterable[ExportedVm]) -> list[str]:
             if name:
                 names[name] = None
     return sorted(names, key=as_counted)
-
-
-def _of_hosts(awry: Iterable[str]) -> Iterator[str]:
-    for name in sorted(awry, key=as_counted):
-        yield f"the host {name}: as it is now, the next plan would change it"
 
 
 def _said_by(plan: Plan) -> Iterator[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterator
 
-from vgpu_cfg.model.guests.base import GuestNic
 from vgpu_cfg.model.guests.modules import (
     GuestModule,
     HostEntry,
@@ -131,14 +130,10 @@ def _launcher(team: Team, peer: Peer) -> LauncherModule:
                 for one in team.workers
             ),
             "nics": tuple(nic.guest for nic in first.rdma_nics),
-            "control_nics": _control_nics(first),
+            "control_nics": tuple(nic.guest for nic in first.other_nics if nic.is_stated),
             "runs_work": team.is_worker(peer.vm.name),
         }
     )
-
-
-def _control_nics(peer: Peer) -> tuple[GuestNic, ...]:
-    return tuple(nic.guest for nic in peer.other_nics if nic.is_stated)
 
 
 def _monitoring(team: Team, peer: Peer) -> Iterator[GuestModule]:

@@ -81,7 +81,7 @@ class Alternatives:
         Where two cost the same, the one that brings less comes first.
         """
         found = {
-            moid: tuple(sorted(self._of(resolved), key=_order))
+            moid: tuple(sorted(self._of(resolved), key=lambda one: (one.cost, len(one.preparation))))
             for moid, resolved in self.resolved_hosts.items()
         }
         return {moid: ways for moid, ways in found.items() if ways}
@@ -191,7 +191,3 @@ def _merged(entry: DesiredHosts, resolved: ResolvedHost) -> DesiredSettings:
 def _lacking(assessed: AssessedHost) -> list[Drift]:
     """Return what a host falls short in, or may: a way that is known to be open is the better one."""
     return [*assessed.resolved.drifts, *assessed.resolved.unknown]
-
-
-def _order(one: Alternative) -> tuple[int, int]:
-    return one.cost, len(one.preparation)

@@ -82,16 +82,12 @@ class HostAssessor:
     def assess(self, resolved: ResolvedHost, findings: Findings) -> AssessedHost:
         """Compare one host with what is desired of it, and say what that takes."""
         result = AssessedHost(resolved)
-        self._assess(resolved, findings, result)
-        return result
-
-    def _assess(self, resolved: ResolvedHost, findings: Findings, result: AssessedHost) -> None:
         if resolved.desired_settings or resolved.view.facts.mark is not None:
             check_standing(resolved, self.desired.identity, findings)
         if not check_reachable(resolved, self.desired.identity, findings):
             result.absence = absence_of(resolved, self.desired.identity)
             self._wait_for_power(resolved, result)
-            return
+            return result
         compare_host(resolved, findings)
         result.unknown = unknown_of(resolved)
         check_owners(resolved, findings)
@@ -102,7 +98,7 @@ class HostAssessor:
         if resolved.is_checked_only:
             _report_differences(resolved, findings)
             result.is_in_sync = _is_in_sync(resolved)
-            return
+            return result
         result.absence = check_other_plan(resolved, self.desired.identity)
         _see_at_cold_boot(resolved)
         check_bios(resolved, findings)
@@ -114,9 +110,9 @@ class HostAssessor:
             result.is_in_sync = _is_in_sync(resolved)
             if resolved.unknown and not resolved.is_blocked:
                 result.host = self._shown(resolved)
-            return
+            return result
         if result.absence is not None:
-            return
+            return result
         if resolved.is_blocked:
             findings = Findings()  # one error stands against it already
         manual_first = [
@@ -143,6 +139,7 @@ class HostAssessor:
             result.host = self._shown(resolved)
         is_blocked = resolved.is_blocked or not (is_allowed and evacuation.is_possible)
         result.work = HostWork(resolved, phases, evacuation, manual_first, is_held, is_blocked)
+        return result
 
     def _warn_of_who_stays(self, resolved: ResolvedHost, findings: Findings) -> None:
         """Say who must leave before a step by hand that takes the host down: its hands see to that."""

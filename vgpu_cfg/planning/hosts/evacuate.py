@@ -153,11 +153,11 @@ def hosts_down(
     free = {host.moid: _free_mib(host, observed) for host in peers}
     loads = sorted((evacuations[moid].memory_mib for moid in moids), reverse=True)
     most = min(allowed, len(resolved_hosts))
-    if _keeps_data(cluster, observed) and not all(_takes_data_away(resolved) for resolved in resolved_hosts):
+    takes_data_away = all(one.entry.disruption.vsan == "evacuateAllData" for one in resolved_hosts)
+    if _keeps_data(cluster, observed) and not takes_data_away:
         allowed = most = 1
-    if len(peers) > 1 and (
-        any(evacuations[moid].moved for moid in moids) or _are_several_busy(peers, observed)
-    ):
+    busy = [host for host in peers if running_vms(host, observed)]
+    if len(peers) > 1 and (any(evacuations[moid].moved for moid in moids) or len(busy) > 1):
         most = min(most, len(peers) - 1)
     for count in range(most, 0, -1):
         # Those that are down are taken to be the ones with the most room, the worst case.
@@ -180,14 +180,6 @@ def _keeps_data(cluster: Iterable[Host], observed: Inventory) -> bool:
     """Whether a host of the cluster carries vSAN's traffic, so that vSAN keeps data on its hosts."""
     facts = (observed.facts.hosts.get(host.moid) for host in cluster)
     return any(_VSAN in vmknic.services for one in facts if one is not None for vmknic in one.vmknics)
-
-
-def _takes_data_away(resolved: ResolvedHost) -> bool:
-    return resolved.entry.disruption.vsan == "evacuateAllData"
-
-
-def _are_several_busy(hosts: Iterable[Host], observed: Inventory) -> bool:
-    return sum(bool(running_vms(host, observed)) for host in hosts) > 1
 
 
 def _free_mib(host: Host, observed: Inventory) -> int:

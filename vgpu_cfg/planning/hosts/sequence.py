@@ -78,16 +78,12 @@ def is_by_hand(resolved: ResolvedHost, drift: Drift) -> bool:
     writes = drift.setting.write(resolved.view, [drift.desired])
     if not writes:
         return True
-    return _needs_shell(writes) and not has_shell(resolved)
+    return any(isinstance(write, ShellWrite) for write in writes) and not has_shell(resolved)
 
 
 def has_shell(resolved: ResolvedHost) -> bool:
     """Whether the plan file opens the host's shell to the tool."""
     return resolved.entry.access.ssh != "off"
-
-
-def _needs_shell(writes: Iterable[HostWrite]) -> bool:
-    return any(isinstance(write, ShellWrite) for write in writes)
 
 
 @dataclass(slots=True)
@@ -191,10 +187,11 @@ class HostSequence:
     def _enter(self) -> None:
         disruption = self.resolved.entry.disruption
         mark = self.resolved.view.facts.mark
+        titles = list(dict.fromkeys(drift.setting.title for drift in self.phases.everything))
         self._append(
             EnterMaintenance(
                 id=enter_id(self.resolved.name),
-                reason=self._reason(),
+                reason="sets " + ", ".join(titles) if titles else "left by an earlier run",
                 evacuates=tuple(vm.name for vm in self.evacuation.moved),
                 vsan=disruption.vsan,
                 timeout_seconds=0 if disruption.vsan == "evacuateAllData" else _EVACUATION_SECONDS,
@@ -207,10 +204,6 @@ class HostSequence:
                 **self._common,
             )
         )
-
-    def _reason(self) -> str:
-        titles = list(dict.fromkeys(drift.setting.title for drift in self.phases.everything))
-        return "sets " + ", ".join(titles) if titles else "left by an earlier run"
 
     def _exit(self) -> None:
         everything = [(drift.setting, drift.desired, drift.reading) for drift in self.phases.everything]

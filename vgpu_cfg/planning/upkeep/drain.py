@@ -27,7 +27,8 @@ from vgpu_cfg.planning.moves.places import Places, find_places
 from vgpu_cfg.planning.upkeep.away import Away, cordoned_parts, vms_of, without
 from vgpu_cfg.planning.upkeep.cordon import cordon_host, upkeep_plan
 from vgpu_cfg.planning.upkeep.targets import refuse_unclear
-from vgpu_cfg.planning.upkeep.vm_changes import in_turn, move, remember, switch_off, switch_on
+from vgpu_cfg.planning.upkeep.vm_changes import in_turn, move, remember, switch_on
+from vgpu_cfg.planning.vms.existing_vms import switch_off
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from vgpu_cfg.changes.change import Change, PowerOffVm, PowerOnVm, RelocateVm, SetAttributes
-from vgpu_cfg.changes.values import Edit, Impact, Subject, VmRef
+from vgpu_cfg.changes.change import Change, PowerOnVm, RelocateVm, SetAttributes
+from vgpu_cfg.changes.values import Edit, Subject, VmRef
 from vgpu_cfg.model.observed.home import HOME_ATTRIBUTE
 from vgpu_cfg.model.observed.inventory import Host, Inventory
 from vgpu_cfg.model.observed.vm import Vm
@@ -35,18 +35,6 @@ def move(vm: Vm, source: Host, target: Host, *, is_running: bool, stun_ms: int |
     """Return the change that moves a VM from one host to another, and leaves its pool and its files alone."""
     moving = relocation(vm, vm.name, source, target, is_running=is_running, stun_ms=stun_ms)
     return moving.model_copy(update={"source_moid": source.moid})
-
-
-def switch_off(vm: Vm) -> PowerOffVm:
-    """Return the change that shuts a VM down."""
-    return PowerOffVm(
-        id=change_id("power off", vm.name),
-        subject=_subject(vm),
-        edits=(Edit(key="power", before="on", after="off"),),
-        impact=Impact.POWER_CYCLE,
-        host_moid=vm.host_moid,
-        vm=_ref(vm),
-    )
 
 
 def switch_on(vm: Vm, host: Host) -> PowerOnVm:

@@ -107,6 +107,18 @@ def plan_existing(
     return changes
 
 
+def switch_off(vm: Vm) -> PowerOffVm:
+    """Return the change that shuts a VM down which runs, and nothing else."""
+    return PowerOffVm(
+        id=change_id("power off", vm.name),
+        subject=Subject(kind="vm", name=vm.name, moid=vm.moid),
+        edits=(Edit(key="power", before="on", after="off"),),
+        impact=Impact.POWER_CYCLE,
+        host_moid=vm.host_moid,
+        vm=VmRef(name=vm.name, moid=vm.moid),
+    )
+
+
 def after(first: Sequence[Change], changes: Sequence[Change]) -> list[Change]:
     """Return the changes of a VM behind others of its own, which must not go on at the same time."""
     if not first or not changes:

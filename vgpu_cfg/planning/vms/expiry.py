@@ -10,10 +10,8 @@ from __future__ import annotations
 
 from datetime import date, timedelta
 
-from vgpu_cfg.changes.change import PowerOffVm
 from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.severity import Severity
-from vgpu_cfg.changes.values import Edit, Impact, Subject, VmRef
 from vgpu_cfg.model.desired import DesiredPlan, DesiredPower, DesiredVm
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import Vm
@@ -25,7 +23,7 @@ from vgpu_cfg.planning.estate.site import Site
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import PlanOptions
-from vgpu_cfg.planning.vms.new_vms import change_id
+from vgpu_cfg.planning.vms.existing_vms import switch_off
 from vgpu_cfg.planning.vms.whole_vms import plan_about_vms
 
 FIRST_WARNING = timedelta(days=7)
@@ -93,15 +91,4 @@ def make_expiry_plan(desired: DesiredPlan, observed: Inventory, options: PlanOpt
         expired.append(existing)
     going, steps = can_go(expired, observed, desired.identity, findings, _SHUT_DOWN)
     going.sort(key=lambda vm: (as_counted(vm.name), vm.moid))
-    return plan_about_vms(desired, site, [*(_shutdown(vm) for vm in going), *steps], findings)
-
-
-def _shutdown(vm: Vm) -> PowerOffVm:
-    return PowerOffVm(
-        id=change_id("power off", vm.name),
-        subject=Subject(kind="vm", name=vm.name, moid=vm.moid),
-        edits=(Edit(key="power", before="on", after="off"),),
-        impact=Impact.POWER_CYCLE,
-        host_moid=vm.host_moid,
-        vm=VmRef(name=vm.name, moid=vm.moid),
-    )
+    return plan_about_vms(desired, site, [*(switch_off(vm) for vm in going), *steps], findings)

@@ -156,7 +156,10 @@ class VmPlanner:
         if resolved.existing is not None:
             self._plan_existing(resolved, resolved.existing, wanted, placed, result)
         elif resolved.fit is not None and resolved.host is not None:
-            customization = plan_customization(resolved, nics, self._spec_of(resolved), self.findings)
+            guest = resolved.desired.guest
+            name = guest.spec if guest is not None else ""
+            spec = SpecInUse(self._specs.get(name), self._spec_users[name])
+            customization = plan_customization(resolved, nics, spec, self.findings)
             self._plan_new(resolved, resolved.host, wanted, placed, result, customization)
         if resolved.host is not None and (resolved.fit is not None or resolved.existing is not None):
             result.placements.append(self._placement(resolved, resolved.host, placed, nic_ids))
@@ -181,11 +184,6 @@ class VmPlanner:
         """Return the VM's NICs with their addresses, in the plan file's order."""
         host = resolved.host.moid if resolved.host is not None else None
         return self.addresses.nics_of(resolved.desired, host, nic_ids)
-
-    def _spec_of(self, resolved: ResolvedVm) -> SpecInUse:
-        """Return the customisation specification that a VM names."""
-        name = resolved.desired.guest.spec if resolved.desired.guest is not None else ""
-        return SpecInUse(self._specs.get(name), self._spec_users[name])
 
     def _check_nics(
         self, resolved: ResolvedVm, fit: Fit, initial: HostState, final: HostState, wanted: PlacedVm

@@ -17,7 +17,7 @@ from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.model.vgpu import Sharing
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.options import PlanOptions
-from vgpu_cfg.planning.upkeep import vm_changes
+from vgpu_cfg.planning.vms import existing_vms
 from vgpu_cfg.planning.vms.import_vms import make_import_plan, with_marks
 from vgpu_cfg.suggestions.acts import (
     back_in_use,
@@ -367,7 +367,7 @@ def _holders(situation: Situation, host: Host, message: str) -> Iterator[Candida
         if vm.detail is not None and vm.detail.passthrough:
             says = f"its owner takes the passed-through device out of {vm.name}"
             taken = change_detail(vm.moid, lambda detail: detail.model_copy(update={"passthrough": ()}))
-            off = carried_out([vm_changes.switch_off(vm)], situation.catalog)
+            off = carried_out([existing_vms.switch_off(vm)], situation.catalog)
             effect = together((off, taken))
             yield Candidate(FixKind.OUTSIDE, says, Cost.POWER_CYCLE, effect=effect, touches=(vm.moid,))
     if len(running) > 1:

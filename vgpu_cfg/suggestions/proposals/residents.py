@@ -12,6 +12,7 @@ from vgpu_cfg.planning.estate.protection import Protection
 from vgpu_cfg.planning.moves.move_order import MoveStep
 from vgpu_cfg.planning.moves.places import Places, find_places
 from vgpu_cfg.planning.upkeep import vm_changes
+from vgpu_cfg.planning.vms import existing_vms
 from vgpu_cfg.suggestions.acts import carried_out, path_of
 from vgpu_cfg.suggestions.candidate import Candidate, Cost
 from vgpu_cfg.suggestions.situation import Situation
@@ -34,7 +35,7 @@ def switch_off(situation: Situation, vms: Sequence[Vm], host: Host) -> Candidate
         Cost.POWER_CYCLE,
         command=commands[0],
         then=tuple(commands[1:]),
-        effect=carried_out([vm_changes.switch_off(vm) for vm in vms], situation.catalog),
+        effect=carried_out([existing_vms.switch_off(vm) for vm in vms], situation.catalog),
         touches=tuple(vm.moid for vm in vms),
     )
 

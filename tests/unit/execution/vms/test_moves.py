@@ -15,6 +15,7 @@ from vgpu_cfg.execution import Run
 from vgpu_cfg.model.observed.inventory import Datastore, Folder, Host
 from vgpu_cfg.model.observed.vm import PowerState
 from vgpu_cfg.planning.upkeep import vm_changes
+from vgpu_cfg.planning.vms import existing_vms
 from vgpu_cfg.planning.vms.relocate import relocation, rename, to_folder
 
 TRAINING, OTHER = Folder(moid="group-1", name="training"), Folder(moid="group-2", name="other")
@@ -108,7 +109,7 @@ def test_a_vm_that_does_not_show_where_it_was_moved_is_a_failure() -> None:
     assert "does not show on esx-02 after its move" in report.outcomes[0].message
 
 
-@pytest.mark.parametrize("change", [vm_changes.move, vm_changes.switch_off])
+@pytest.mark.parametrize("change", [vm_changes.move, existing_vms.switch_off])
 def test_a_vm_that_somebody_took_from_its_host_is_left_alone_by_work_on_that_host(change: Any) -> None:
     server = own(power_state=PowerState.ON)
     (vm,) = server.read_vms(["vm-1"])

@@ -6,7 +6,7 @@ Guide, chapter 4 (GPU and NIC of one NUMA node).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from vgpu_cfg.model.desired import DesiredVm
 from vgpu_cfg.model.observed.inventory import Host
@@ -50,8 +50,8 @@ def explain_nics(
         case Code.NIC_NOT_READY:
             return _explain_not_ready(needs, stock)
         case Code.NIC_FAR:
-            near = node_list(node for node in dict.fromkeys(gpu_nodes) if node is not None)
-            return code, f"none is free on NUMA node {near} of the GPU{_held_near(needs, stock, gpu_nodes)}"
+            held = _held(needs, stock, set(gpu_nodes))
+            return code, f"none is free on NUMA node {_known(gpu_nodes)} of the GPU{held}"
         case _:
             return Code.NIC_TAKEN, f"no function is left{_held(needs, stock)}"
 
@@ -77,9 +77,10 @@ def check_functions(
     if far:
         nodes = nodes_of(stock)
         apart = listed(f"{pci_id} (node {nodes[pci_id]})" for pci_id in dict.fromkeys(far))
-        near = node_list(node for node in dict.fromkeys(gpu_nodes) if node is not None)
         better = _better(needs, chosen, far, stock, gpu_nodes)
-        message = f"its GPU is on NUMA node {near} of {host.name}, its NIC is not: {apart}; {better}"
+        message = (
+            f"its GPU is on NUMA node {_known(gpu_nodes)} of {host.name}, its NIC is not: {apart}; {better}"
+        )
         remedy = "free a function near the GPU, name more hosts, or write `near: any`"
         findings.add_vm(Code.NIC_FAR, vm, message, remedy)
     elif not (vm.gpus and all(gpu.group for gpu in vm.gpus)) and (
@@ -96,10 +97,8 @@ def check_functions(
             findings.add_vm(Code.ASSIGNED_NODE_OPEN, vm, message, remedy)
     loose = _assignable(vm.name, needs, stock) - {None, *gpu_nodes}
     if loose and gpu_nodes and None not in gpu_nodes:
-        own = node_list(node for node in dict.fromkeys(gpu_nodes) if node is not None)
         message = (
-            f"ESXi may assign it a NIC of NUMA node {node_list(node for node in loose if node is not None)}, "
-            f"and its GPU is on {own}"
+            f"ESXi may assign it a NIC of NUMA node {_known(loose)}, and its GPU is on {_known(gpu_nodes)}"
         )
         remedy = "give the NICs of each node a label of their own, or name one with `pin`"
         findings.add_vm(Code.ASSIGNED_NODE_OPEN, vm, message, remedy)
@@ -215,19 +214,18 @@ def _better(
     )
 
 
-def _held(needs: Iterable[NicNeed], stock: NicStock) -> str:
-    reported = list(dict.fromkeys(_holder_text(needs, stock, None)))
-    return f": {listed(reported, shown=8)}" if reported else ""
+def _known(nodes: Iterable[int | None]) -> str:
+    """List the nodes that are told, each once."""
+    return node_list(node for node in dict.fromkeys(nodes) if node is not None)
 
 
-def _held_near(needs: Iterable[NicNeed], stock: NicStock, gpu_nodes: Iterable[int | None]) -> str:
-    reported = list(dict.fromkeys(_holder_text(needs, stock, set(gpu_nodes))))
-    return f": {listed(reported, shown=8)}" if reported else ""
-
-
-def _holder_text(needs: Iterable[NicNeed], stock: NicStock, near: set[int | None] | None) -> Iterator[str]:
+def _held(needs: Iterable[NicNeed], stock: NicStock, near: set[int | None] | None = None) -> str:
+    """Say who holds the functions that would do, or those of them on the nodes `near`."""
     nodes = nodes_of(stock)
-    for need in needs:
-        for pci_id, names in holders_of(need, stock).items():
-            if names and (near is None or nodes[pci_id] in near):
-                yield f"{pci_id} by {listed(dict.fromkeys(names))}"
+    reported = dict.fromkeys(
+        f"{pci_id} by {listed(dict.fromkeys(names))}"
+        for need in needs
+        for pci_id, names in holders_of(need, stock).items()
+        if names and (near is None or nodes[pci_id] in near)
+    )
+    return f": {listed(reported, shown=8)}" if reported else ""
