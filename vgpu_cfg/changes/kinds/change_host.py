@@ -10,7 +10,7 @@ import shlex
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -42,6 +42,14 @@ _GPU_MODES = frozenset({"mig", "ecc", "vgpu_mode", "gpu_passthrough", "graphics_
 
 class WriteBase(Frozen):
     """What every write to a host tells of itself."""
+
+    needs_shell: ClassVar[bool] = False
+    """Whether it goes through the host's shell, not through vCenter."""
+
+    @property
+    def depots(self) -> tuple[str, ...]:
+        """The depots from which it installs packages."""
+        return ()
 
     def typed(self, host: str) -> tuple[str, ...]:
         """Return the command lines that do the same; () for none."""
@@ -153,6 +161,10 @@ class EsxcliWrite(WriteBase):
     command: str
     arguments: tuple[tuple[str, str], ...] = ()
 
+    @property
+    def depots(self) -> tuple[str, ...]:
+        return tuple(value for name, value in self.arguments if name == "depot")
+
     def typed(self, host: str) -> tuple[str, ...]:
         options = (f"--{name}={value}" for name, value in self.arguments)
         return (command("esxcli", *self.command.split("."), *options),)
@@ -164,6 +176,8 @@ class EsxcliWrite(WriteBase):
 
 class ShellWrite(WriteBase):
     """Commands on the host's shell, one argument list each; the first that fails ends them."""
+
+    needs_shell = True
 
     kind: Literal["shell"] = "shell"
     commands: tuple[tuple[str, ...], ...]

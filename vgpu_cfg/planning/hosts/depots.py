@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from vgpu_cfg.catalog import Catalog
-from vgpu_cfg.changes.kinds.change_host import EsxcliWrite
 from vgpu_cfg.changes.severity import Severity
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.host_facts import DepotLook, FactGroup
@@ -75,5 +74,4 @@ def _holds(setting: HostSetting, wanted: DesiredSetting, view: HostView) -> bool
 
 
 def _depots(setting: HostSetting, wanted: DesiredSetting, view: HostView) -> tuple[str, ...]:
-    writes = (one for one in setting.write(view, [wanted]) if isinstance(one, EsxcliWrite))
-    return tuple(value for write in writes for name, value in write.arguments if name == "depot")
+    return tuple(depot for write in setting.write(view, [wanted]) for depot in write.depots)

@@ -20,7 +20,7 @@ from vgpu_cfg.changes.change import (
     RestartService,
     ShutDownHost,
 )
-from vgpu_cfg.changes.kinds.change_host import HostWrite, ShellWrite
+from vgpu_cfg.changes.kinds.change_host import HostWrite
 from vgpu_cfg.changes.values import Edit, Impact, SettingTarget, Subject, VmRef
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import Vm
@@ -78,7 +78,7 @@ def is_by_hand(resolved: ResolvedHost, drift: Drift) -> bool:
     writes = drift.setting.write(resolved.view, [drift.desired])
     if not writes:
         return True
-    return any(isinstance(write, ShellWrite) for write in writes) and not has_shell(resolved)
+    return any(write.needs_shell for write in writes) and not has_shell(resolved)
 
 
 def has_shell(resolved: ResolvedHost) -> bool:
@@ -328,10 +328,7 @@ class HostSequence:
     def _add_manual(self, drift: Drift) -> None:
         writes = drift.setting.write(self.resolved.view, [drift.desired])
         commands = tuple(
-            shlex.join(command)
-            for write in writes
-            if isinstance(write, ShellWrite)
-            for command in write.commands
+            line for write in writes if write.needs_shell for line in write.typed(self.resolved.name)
         )
         text = drift.setting.by_hand(self.resolved.view, drift.desired)
         if not text:

@@ -9,11 +9,9 @@ disturbing anything is recalled. Sources: vim `HostPciPassthruConfig` (hardwareL
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable
 from dataclasses import replace
 
-from vgpu_cfg.changes.kinds.change_host import ShellWrite
 from vgpu_cfg.changes.values import Impact
 from vgpu_cfg.model.desired import DesiredHosts
 from vgpu_cfg.model.observed.inventory import Gpu, Host, PciDevice
@@ -135,7 +133,7 @@ def _read_label(view: HostView, device: str) -> Reading:
 
 def _esxcli(view: HostView, desired: DesiredSetting) -> tuple[str, ...]:
     write = passthrough_by_esxcli(view, [desired])
-    return tuple(shlex.join(command) for command in write.commands) if isinstance(write, ShellWrite) else ()
+    return () if write is None else write.typed(view.host.name)
 
 
 def _how_use(view: HostView, desired: DesiredSetting) -> Instructions:

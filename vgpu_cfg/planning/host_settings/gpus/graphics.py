@@ -42,7 +42,7 @@ _KEPT = "no rule speaks of the GPU, so it keeps its type"
 _SOURCE = "NVIDIA AI Enterprise 5.0 User Guide 2.7.6; vim HostGraphicsConfig"
 
 
-def write_graphics(_view: HostView, desired_settings: Sequence[DesiredSetting]) -> Sequence[HostWrite]:
+def write_graphics(_view: HostView, desired_settings: Sequence[DesiredSetting]) -> tuple[GraphicsWrite]:
     """Put every graphics setting of a host into one call."""
     types = {
         desired.device: GraphicsType(desired.value)
@@ -76,7 +76,7 @@ def _other_way(view: HostView, desired_settings: Sequence[DesiredSetting]) -> Ho
     The options are documented for the shell; that they go through vCenter too is unproven.
     """
     (write,) = write_graphics(view, desired_settings)
-    if not isinstance(write, GraphicsWrite) or write.graphics_types or write.vgpu_modes:
+    if write.graphics_types or write.vgpu_modes:
         return None
     options: list[tuple[str, str]] = []
     if write.default_type is not None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from vgpu_cfg.catalog.nic import load_nics
-from vgpu_cfg.changes.kinds.change_host import HostWrite, PassthroughDevice, PassthroughWrite, ShellWrite
+from vgpu_cfg.changes.kinds.change_host import PassthroughDevice, PassthroughWrite, ShellWrite
 from vgpu_cfg.changes.values import Impact
 from vgpu_cfg.model.desired import DesiredHosts
 from vgpu_cfg.model.observed.inventory import Host, HostNic, PciDevice
@@ -295,7 +295,7 @@ def write_passthrough(_view: HostView, desired_settings: Sequence[DesiredSetting
     return [PassthroughWrite(devices=rows)]
 
 
-def passthrough_by_esxcli(view: HostView, desired_settings: Sequence[DesiredSetting]) -> HostWrite | None:
+def passthrough_by_esxcli(view: HostView, desired_settings: Sequence[DesiredSetting]) -> ShellWrite | None:
     """Toggle by esxcli on the shell (ESXi 7.0 on); nothing does so for labels and virtual functions.
 
     The short options are those in use in the field; the long ones are unproven.
