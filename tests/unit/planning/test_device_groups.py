@@ -20,7 +20,7 @@ from vgpu_cfg.model.observed.vm import (
 from vgpu_cfg.model.plan_file import GpuEntry
 from vgpu_cfg.model.vgpu import VgpuProfile
 from vgpu_cfg.planning.capacity.nic_needs import NicKind
-from vgpu_cfg.planning.vms.devices.gpu_devices import compare_gpus, ids_text
+from vgpu_cfg.planning.vms.devices.gpu_devices import compare_gpus
 from vgpu_cfg.planning.vms.devices.nic_devices import compare_functions
 from vgpu_cfg.planning.vms.lookup.gpu_match import going_groups, has_wanted_gpus, held_groups, own_gpus
 from vgpu_cfg.planning.vms.lookup.guest_system import is_linux
@@ -176,7 +176,8 @@ def test_a_dvx_device_of_its_own_stays() -> None:
     ],
 )
 def test_what_narrows_a_device_is_spelled(sub_ids: tuple[SubIds, ...], words: str) -> None:
-    assert ids_text(((0x10DE, 0x20F1),), sub_ids) == words
+    device = PassthroughDevice(key=1, allowed=((0x10DE, 0x20F1),), sub_ids=sub_ids)
+    assert device.text == f"passthrough of any {words}"
 
 
 def test_two_groups_of_one_name_are_two_groups() -> None:

@@ -28,7 +28,7 @@ from vgpu_cfg.model.observed.vm import (
 )
 from vgpu_cfg.model.plan_file import DeviceEntry, GpuEntry
 from vgpu_cfg.model.vgpu import VgpuProfile
-from vgpu_cfg.planning.vms.devices.gpu_devices import compare_gpus, gpu_text
+from vgpu_cfg.planning.vms.devices.gpu_devices import compare_gpus
 from vgpu_cfg.planning.vms.devices.other_devices import compare_disks, compare_nics
 from vgpu_cfg.planning.vms.lookup.gpu_match import effective_gpus, has_wanted_gpus
 from vgpu_cfg.planning.vms.lookup.wanted import WantedGpu, WantedNic
@@ -107,8 +107,8 @@ def test_a_removed_vgpu_leaves_no_setting_for_the_next_with_its_number() -> None
 
 
 def test_gpus_are_spelled() -> None:
-    assert gpu_text(NewVgpu(profile="grid_a100-40c", uvm=True)) == "grid_a100-40c, unified memory"
-    assert gpu_text(LABELLED) == "passthrough of any 10de:20f1 with label a"
+    assert NewVgpu(profile="grid_a100-40c", uvm=True).text == "grid_a100-40c, unified memory"
+    assert LABELLED.text == "passthrough of any 10de:20f1 with label a"
 
 
 def vgpu(*names: str) -> GpuEntry:

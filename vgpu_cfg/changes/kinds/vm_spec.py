@@ -7,7 +7,7 @@ Each tells how it is done by hand and which privileges it takes. Options of govc
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
@@ -21,7 +21,7 @@ from vgpu_cfg.changes.places import Places
 from vgpu_cfg.changes.tables import VmRows
 from vgpu_cfg.changes.values import Edit, extra_config_path, is_nothing, wire_text
 from vgpu_cfg.model.frozen import Frozen
-from vgpu_cfg.model.observed.vm import OWN_PREFIX, SettingValue
+from vgpu_cfg.model.observed.vm import OWN_PREFIX, PassthroughDevice, SettingValue, VgpuDevice, any_text
 
 PVRDMA_PROTOCOL = "rocev2"
 """Of `VirtualVmxnet3VrdmaOption.deviceProtocol`: rocev1 or rocev2; what hosts of today speak."""
@@ -34,6 +34,35 @@ class DeviceBase(Frozen):
 
     is_of_gpu: ClassVar[bool] = False
     """Whether it may add or take away a vGPU or a function."""
+
+    @property
+    def removes(self) -> int | None:
+        """The key of the device that it takes away, None for none."""
+        return None
+
+    @property
+    def new_mac(self) -> str | None:
+        """The MAC of the virtual NIC that it adds, "" if vSphere chooses it; None if it adds none."""
+        return None
+
+    @property
+    def macs(self) -> Mapping[int, str]:
+        """The MACs that it gives to virtual NICs which are there, by the NICs' keys."""
+        return {}
+
+    @property
+    def new_disk_mib(self) -> int | None:
+        """The size of the disk that it adds, None if it adds none."""
+        return None
+
+    @property
+    def lacks_system(self) -> str:
+        """The address of the function whose host it must name and cannot yet; "" for none."""
+        return ""
+
+    def made(self, key: int, nics: Collection[tuple[int, int]] = ()) -> VgpuDevice | PassthroughDevice | None:
+        """Return the vGPU or function that it adds, under a key; `nics` are the ids of functions of NICs."""
+        return None
 
     @property
     def need(self) -> Need:
@@ -110,6 +139,14 @@ class NewVgpu(DeviceBase):
     sequence: int | None = None
     numa_node: int | None = None
 
+    @property
+    def text(self) -> str:
+        """What a reader is shown."""
+        return f"{self.profile}, unified memory" if self.uvm else self.profile
+
+    def made(self, key: int, nics: Collection[tuple[int, int]] = ()) -> VgpuDevice:
+        return VgpuDevice(key=key, profile=self.profile)
+
     def govc(self, name: str, index: int) -> Iterator[str]:
         if self.group is None:
             yield command("govc", "gpu.vm.add", "-vm", name, "-profile", self.profile)
@@ -138,6 +175,19 @@ class NewPassthrough(DeviceBase):
     device_name: str = ""
     numa_node: int | None = None
 
+    @property
+    def text(self) -> str:
+        """What a reader is shown."""
+        return self.made(0).text
+
+    @property
+    def lacks_system(self) -> str:
+        return "" if self.system_id else self.pci_id
+
+    def made(self, key: int, nics: Collection[tuple[int, int]] = ()) -> PassthroughDevice:
+        is_nic = (self.vendor_id, self.device_id) in nics
+        return PassthroughDevice(key=key, pci_id=self.pci_id, system_id=self.system_id, is_nic=is_nic)
+
     def govc(self, name: str, index: int) -> Iterator[str]:
         yield command("govc", "device.pci.add", "-vm", name, self.pci_id)
 
@@ -165,6 +215,22 @@ class NewDynamicPassthrough(DeviceBase):
     group: int | None = Field(default=None, exclude_if=is_nothing)
     sequence: int | None = Field(default=None, exclude_if=is_nothing)
 
+    @property
+    def text(self) -> str:
+        """What a reader is shown."""
+        if self.group is None:
+            return self.made(0).text
+        return f"{any_text(self.allowed, (), self.label)}, of the GPU's device group"
+
+    def made(self, key: int, nics: Collection[tuple[int, int]] = ()) -> PassthroughDevice:
+        return PassthroughDevice(
+            key=key,
+            allowed=self.allowed,
+            sub_ids=self.sub_ids,
+            label=self.label,
+            is_nic=any(ids in nics for ids in self.allowed),
+        )
+
     def leaves(self, at: str) -> dict[str, str]:
         leaves = {f"{at}.backing.customLabel": self.label} if self.label else {}
         for vendor, model in self.allowed:
@@ -188,6 +254,10 @@ class NewNic(DeviceBase):
     kind: Literal["new_nic"] = "new_nic"
     backing: NicBacking
     mac: str | None = None
+
+    @property
+    def new_mac(self) -> str:
+        return self.mac or ""
 
     @property
     def network_moid(self) -> str:
@@ -218,6 +288,15 @@ class NewSriovNic(DeviceBase):
     allow_mtu_change: bool = True
 
     @property
+    def text(self) -> str:
+        """What a reader is shown."""
+        return f"virtual function of {self.function} on {self.backing.network_name}"
+
+    @property
+    def new_mac(self) -> str:
+        return self.mac or ""
+
+    @property
     def network_moid(self) -> str:
         return self.backing.network_moid
 
@@ -242,6 +321,10 @@ class NewPvrdmaNic(DeviceBase):
     mac: str | None = None
 
     @property
+    def new_mac(self) -> str:
+        return self.mac or ""
+
+    @property
     def network_moid(self) -> str:
         return self.backing.network_moid
 
@@ -263,6 +346,10 @@ class EditNic(DeviceBase):
     key: int
     backing: NicBacking
     mac: str | None = None
+
+    @property
+    def macs(self) -> Mapping[int, str]:
+        return {} if self.mac is None else {self.key: self.mac}
 
     @property
     def network_moid(self) -> str:
@@ -299,6 +386,10 @@ class NewDisk(DeviceBase):
     size_mib: int
     controller: str = "scsi"
     policy: PolicyRef | None = Field(default=None, exclude_if=is_nothing)
+
+    @property
+    def new_disk_mib(self) -> int:
+        return self.size_mib
 
     @property
     def need(self) -> Need:
@@ -385,6 +476,10 @@ class RemoveDevice(DeviceBase):
     is_disk: bool = Field(default=False, exclude_if=is_nothing)
 
     @property
+    def removes(self) -> int:
+        return self.key
+
+    @property
     def need(self) -> Need:
         return privileges.DETACH_DISK if self.is_disk else privileges.CHANGE_DEVICES
 
@@ -434,6 +529,11 @@ class VmSpec(Frozen):
     def is_empty(self) -> bool:
         """Whether it would change nothing."""
         return self == VmSpec(change_version=self.change_version)
+
+    @property
+    def disk_policies(self) -> tuple[SetDiskPolicy, ...]:
+        """The policies of disks that are there, or that a clone copies."""
+        return tuple(one for one in self.devices if isinstance(one, SetDiskPolicy))
 
     def leaves(self) -> dict[str, str]:
         """Return what goes over the wire for extraConfig, devices and their groups: each path with its value.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
 from urllib.parse import quote, unquote
@@ -249,6 +249,34 @@ class PassthroughDevice(Frozen):
     def is_fixed(self) -> bool:
         """Whether it names one function of one host."""
         return self.pci_id is not None
+
+    @property
+    def text(self) -> str:
+        """Its address, or the functions that may be assigned: "passthrough of any 10de:20f1"."""
+        if self.pci_id is not None:
+            return f"passthrough {self.pci_id}"
+        return any_text(self.allowed, self.sub_ids, self.label)
+
+
+def any_text(allowed: Sequence[tuple[int, int]], sub_ids: Sequence[SubIds], label: str | None) -> str:
+    """Spell a device of which its ids and its label alone are known."""
+    return f"passthrough of any {_ids_text(allowed, sub_ids)}" + (f" with label {label}" if label else "")
+
+
+def _ids_text(allowed: Sequence[tuple[int, int]], sub_ids: Sequence[SubIds]) -> str:
+    """Spell what a Dynamic DirectPath device may be: "10de:20f1", "10de:20f1 (subsystem 10de:145f)"."""
+    words = []
+    for index, (vendor, device) in enumerate(allowed):
+        sub_vendor, sub_device, revision = sub_ids[index] if index < len(sub_ids) else (None, None, None)
+        said = f"{vendor:04x}:{device:04x}"
+        if sub_vendor is not None or sub_device is not None:
+            said += f" (subsystem {_hex(sub_vendor)}:{_hex(sub_device)})"
+        words.append(said if revision is None else f"{said} (revision {revision:02x})")
+    return ", ".join(words)
+
+
+def _hex(number: int | None) -> str:
+    return "any" if number is None else f"{number:04x}"
 
 
 class VirtualNic(Frozen):

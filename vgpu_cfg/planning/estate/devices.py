@@ -14,17 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from vgpu_cfg.changes.kinds.vm_spec import (
-    DeviceEdit,
-    EditNic,
-    NewDynamicPassthrough,
-    NewNic,
-    NewPassthrough,
-    NewPvrdmaNic,
-    NewSriovNic,
-    NewVgpu,
-    RemoveDevice,
-)
+from vgpu_cfg.changes.kinds.vm_spec import DeviceEdit
 from vgpu_cfg.model.observed.vm import (
     OwnerMark,
     PassthroughDevice,
@@ -36,8 +26,6 @@ from vgpu_cfg.model.observed.vm import (
 
 PciDevice = VgpuDevice | PassthroughDevice
 Device = PciDevice | VirtualNic
-_NEW_PCI = NewVgpu | NewPassthrough | NewDynamicPassthrough
-_NEW_NIC = NewNic | NewPvrdmaNic | NewSriovNic
 FIRST_PCI_KEY = 13000
 """The first device key of vGPUs and functions: `pciPassthru<n>` is 13000 + n, as seen on vSphere 8.0.3."""
 _T = TypeVar("_T", VirtualNic, PciDevice)
@@ -96,12 +84,12 @@ def held_after(
     nics: Iterable[VirtualNic], pci: Iterable[PciDevice], devices: Sequence[DeviceEdit]
 ) -> dict[str, Any]:
     """Return how an owner mark names these devices once a request has added and removed some."""
-    gone = {one.key for one in devices if isinstance(one, RemoveDevice)}
-    edited = {one.key: one.mac for one in devices if isinstance(one, EditNic) and one.mac is not None}
+    gone = {one.removes for one in devices}
+    edited = {key: mac for one in devices for key, mac in one.macs.items()}
     macs = [edited.get(nic.key, nic.mac) for nic in nics if nic.key not in gone]
-    added = [one.mac or "" for one in devices if isinstance(one, _NEW_NIC)]
+    added = [one.new_mac for one in devices if one.new_mac is not None]
     kept = [device for device in pci if device.key not in gone]
-    new = [one for one in devices if isinstance(one, _NEW_PCI)]
+    new = [made for one in devices if (made := one.made(0)) is not None]
     return {
         "nics": tuple(mac.casefold() for mac in (*macs, *added) if mac),
         "new_nics": sum(not mac for mac in (*macs, *added)),
@@ -123,12 +111,12 @@ def all_devices(detail: VmDetail) -> dict[str, Any]:
     return held_after(plain_nics(detail), _pci(detail), ())
 
 
-def pci_word(device: PciDevice | _NEW_PCI) -> str:
+def pci_word(device: PciDevice) -> str:
     """Say what a vGPU or a function is: its profile, its address, or which ones may be assigned."""
-    if isinstance(device, VgpuDevice | NewVgpu):
+    if isinstance(device, VgpuDevice):
         return device.profile
-    if isinstance(device, NewPassthrough) or (isinstance(device, PassthroughDevice) and device.pci_id):
-        return device.pci_id or ""
+    if device.pci_id:
+        return device.pci_id
     ids = "/".join(f"{vendor:04x}:{function:04x}" for vendor, function in sorted(device.allowed))
     return f"{ids}@{device.label}" if device.label else ids
 
@@ -279,11 +267,9 @@ def _firsts(pci: Sequence[PciDevice]) -> dict[int, PciDevice]:
 
 def _is_of_nics(devices: Sequence[DeviceEdit], nics: Sequence[VirtualNic]) -> bool:
     keys = {nic.key for nic in nics}
-    gets_mac = any(isinstance(one, EditNic) and one.mac is not None for one in devices)
-    is_removed = any(isinstance(one, RemoveDevice) and one.key in keys for one in devices)
-    return gets_mac or is_removed or any(isinstance(one, _NEW_NIC) for one in devices)
+    return any(one.macs or one.removes in keys or one.new_mac is not None for one in devices)
 
 
 def _is_of_pci(devices: Iterable[DeviceEdit], pci: Sequence[PciDevice]) -> bool:
     keys = {one.key for one in pci}
-    return any(one.is_of_gpu and (not isinstance(one, RemoveDevice) or one.key in keys) for one in devices)
+    return any(one.is_of_gpu and (one.removes is None or one.removes in keys) for one in devices)

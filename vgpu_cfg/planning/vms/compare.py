@@ -10,7 +10,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from vgpu_cfg.changes.kinds.vm_spec import NewDisk, NewTpm, RemoveDevice, VmSpec
+from vgpu_cfg.changes.kinds.vm_spec import NewTpm, RemoveDevice, VmSpec
 from vgpu_cfg.changes.values import Edit
 from vgpu_cfg.model.observed.vm import OwnerMark, SettingValue
 from vgpu_cfg.model.wording import listed
@@ -130,7 +130,7 @@ def compare_vm(vm: PlacedVm, needs: Needs, network_names: Mapping[str, str] | No
 def _with_record(vm: PlacedVm, edits: list[VmEdit]) -> list[VmEdit]:
     """Let the owner mark say which devices are the plan's once all of these are there."""
     devices = [device for one in edits for device in one.spec.devices]
-    sizes = tuple(device.size_mib for device in devices if isinstance(device, NewDisk))
+    sizes = tuple(size for device in devices if (size := device.new_disk_mib) is not None)
     added = len(sizes)
     existing, owned = vm.resolved.existing, vm.resolved.devices
     if existing is None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from vgpu_cfg.changes.kinds.vm_spec import NewDynamicPassthrough, NewPassthrough
+from vgpu_cfg.model.observed.vm import PassthroughDevice, VgpuDevice
 from vgpu_cfg.model.plan_values import NumaPolicy
 from vgpu_cfg.planning.placement.host_state import HostState
 from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
@@ -44,7 +44,7 @@ def with_virtual_nodes(
     """
     made: list[WantedGpu] = []
     for gpu in gpus:
-        at = _virtual_node(gpu, resolved, affinity, initial)
+        at = _virtual_node(gpu.made(0), resolved, affinity, initial)
         made.append(gpu if at is None else gpu.model_copy(update={"numa_node": at}))
     return tuple(made)
 
@@ -59,15 +59,19 @@ def functions_with_virtual_nodes(
     made: list[PlannedFunction] = []
     for plan in plans:
         device = plan.device
-        if isinstance(device, NewPassthrough | NewDynamicPassthrough):
-            at = _virtual_node(device, resolved, affinity, initial)
-            device = device if at is None else device.model_copy(update={"numa_node": at})
+        function = device.made(0) if device is not None else None
+        at = _virtual_node(function, resolved, affinity, initial) if function is not None else None
+        if device is not None and at is not None:
+            device = device.model_copy(update={"numa_node": at})
         made.append(replace(plan, device=device))
     return tuple(made)
 
 
 def _virtual_node(
-    device: WantedGpu, resolved: ResolvedVm, affinity: Sequence[int] | None, initial: HostState | None
+    device: VgpuDevice | PassthroughDevice,
+    resolved: ResolvedVm,
+    affinity: Sequence[int] | None,
+    initial: HostState | None,
 ) -> int | None:
     nodes = sorted(affinity or ())
     if len(nodes) < 2 or resolved.cpus % len(nodes) or initial is None or resolved.fit is None:
@@ -77,18 +81,18 @@ def _virtual_node(
     return nodes.index(only) if only in nodes else None
 
 
-def _nodes_of(device: WantedGpu, resolved: ResolvedVm, initial: HostState) -> set[int | None]:
+def _nodes_of(
+    device: VgpuDevice | PassthroughDevice, resolved: ResolvedVm, initial: HostState
+) -> set[int | None]:
     """Return the NUMA nodes on which a device can turn out to be."""
-    match device:
-        case NewPassthrough():
-            return {slot.pci.numa_node for slot in initial.slots if slot.pci.pci_id == device.pci_id}
-        case NewDynamicPassthrough():
-            return {
-                slot.pci.numa_node
-                for slot in initial.slots
-                if slot.pci.passthrough_active
-                and (slot.pci.vendor_id, slot.pci.device_id) in device.allowed
-                and (not device.label or slot.pci.hardware_label == device.label)
-            }
-        case _:
-            return {one.node for one in initial.gpus if one.pci_id in resolved.choosable}
+    if isinstance(device, VgpuDevice):
+        return {one.node for one in initial.gpus if one.pci_id in resolved.choosable}
+    if device.is_fixed:
+        return {slot.pci.numa_node for slot in initial.slots if slot.pci.pci_id == device.pci_id}
+    return {
+        slot.pci.numa_node
+        for slot in initial.slots
+        if slot.pci.passthrough_active
+        and (slot.pci.vendor_id, slot.pci.device_id) in device.allowed
+        and (not device.label or slot.pci.hardware_label == device.label)
+    }

@@ -72,9 +72,8 @@ def clone_spec(
     asked = change.spec
     if asked.home_policy is not None:
         location.profile = profile_specs(asked.home_policy)
-    of_disks = [edit for edit in asked.devices if isinstance(edit, SetDiskPolicy)]
-    location.disk = [_located(edit, change) for edit in of_disks]
-    rest = tuple(edit for edit in asked.devices if not isinstance(edit, SetDiskPolicy))
+    location.disk = [_located(edit, change) for edit in asked.disk_policies]
+    rest = tuple(edit for edit in asked.devices if edit not in asked.disk_policies)
     asked = asked.model_copy(update={"home_policy": None, "devices": rest})
     config = config_spec(asked, devices, change.vm.name)
     config.instanceUuid = instance_uuid

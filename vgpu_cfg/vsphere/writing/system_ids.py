@@ -10,7 +10,7 @@ from typing import Any
 
 from pyVmomi import vim
 
-from vgpu_cfg.changes.kinds.vm_spec import DeviceEdit, NewPassthrough, VmSpec
+from vgpu_cfg.changes.kinds.vm_spec import DeviceEdit, VmSpec
 from vgpu_cfg.errors import NotFound
 from vgpu_cfg.vsphere.wire.collector import Paths, Start, collect_from
 from vgpu_cfg.vsphere.wire.config_target import system_id_of
@@ -28,14 +28,14 @@ def with_system_ids(
 
     Raises NotFound where the host does not report it: then nothing of it is passed through.
     """
-    lacking = [edit for edit in spec.devices if isinstance(edit, NewPassthrough) and not edit.system_id]
+    lacking = [edit for edit in spec.devices if edit.lacks_system]
     if not lacking:
         return spec
     host_moid = host_moid or _host_of(session, vm_moid)
     system_id = _system_id(session, host_moid)
     if not system_id:
         raise NotFound(
-            f"the host reports no system id for {lacking[0].pci_id}, which fixed passthrough names",
+            f"the host reports no system id for {lacking[0].lacks_system}, which fixed passthrough names",
             subject=host_moid,
             remedy="see that the device is passed through, and plan again",
         )

@@ -23,7 +23,6 @@ from vgpu_cfg.changes.values import Edit
 from vgpu_cfg.model.observed.vm import (
     DvxDevice,
     PassthroughDevice,
-    SubIds,
     VgpuDevice,
     VirtualNic,
     VmDetail,
@@ -177,7 +176,7 @@ def _row_of_group(row: _Row, key: int, detail: VmDetail) -> _Row:
 def _member_text(device: PassthroughDevice | DvxDevice | VirtualNic) -> str:
     match device:
         case PassthroughDevice():
-            return _passthrough_text(device)
+            return device.text
         case DvxDevice():
             return f"DVX device {device.device_class}"
         case VirtualNic():
@@ -185,7 +184,7 @@ def _member_text(device: PassthroughDevice | DvxDevice | VirtualNic) -> str:
 
 
 def _row_of_passthrough(device: PassthroughDevice) -> _Row:
-    words = _passthrough_text(device)
+    words = device.text
     return _Row(words, (RemoveDevice(key=device.key, was=words),))
 
 
@@ -194,12 +193,12 @@ def _rows_after(new: Sequence[tuple[WantedGpu, str]], groups: Mapping[int, str])
     for gpu, note in new:
         key = _group_of(gpu)
         if key is None:
-            yield _Row(gpu_text(gpu), (gpu,), note)
+            yield _Row(gpu.text, (gpu,), note)
         elif key not in reported:
             reported.add(key)
             members = tuple(other for other, _ in new if _group_of(other) == key)
             name = groups.get(key, "")
-            words = group_text(gpu_text(gpu), len(members), name, are_peers=is_of_peers(key))
+            words = group_text(gpu.text, len(members), name, are_peers=is_of_peers(key))
             yield _Row(words, members, note, groups={key: name})
 
 
@@ -207,38 +206,6 @@ def group_text(member: str, count: int, name: str, *, are_peers: bool = True) ->
     """Spell a device group for a reader by one of its vGPUs; `are_peers` tells that it has nothing else."""
     kind = "NVLink group" if are_peers else "device group"
     return f"{count} × {member}, {kind} {name}".rstrip()
-
-
-def gpu_text(gpu: WantedGpu) -> str:
-    """Spell a GPU device for a reader."""
-    match gpu:
-        case NewVgpu():
-            return f"{gpu.profile}, unified memory" if gpu.uvm else gpu.profile
-        case NewPassthrough():
-            return f"passthrough {gpu.pci_id}"
-        case NewDynamicPassthrough():
-            return any_text(gpu.allowed, gpu.sub_ids, gpu.label)
-
-
-def any_text(allowed: Sequence[tuple[int, int]], sub_ids: Sequence[SubIds], label: str | None) -> str:
-    """Spell a device of which its ids and its label alone are known."""
-    return f"passthrough of any {ids_text(allowed, sub_ids)}" + (f" with label {label}" if label else "")
-
-
-def ids_text(allowed: Sequence[tuple[int, int]], sub_ids: Sequence[SubIds]) -> str:
-    """Spell what a Dynamic DirectPath device may be: "10de:20f1", "10de:20f1 (subsystem 10de:145f)"."""
-    words = []
-    for index, (vendor, device) in enumerate(allowed):
-        sub_vendor, sub_device, revision = sub_ids[index] if index < len(sub_ids) else (None, None, None)
-        said = f"{vendor:04x}:{device:04x}"
-        if sub_vendor is not None or sub_device is not None:
-            said += f" (subsystem {_hex(sub_vendor)}:{_hex(sub_device)})"
-        words.append(said if revision is None else f"{said} (revision {revision:02x})")
-    return ", ".join(words)
-
-
-def _hex(number: int | None) -> str:
-    return "any" if number is None else f"{number:04x}"
 
 
 def _best_vgpu(gpu: NewVgpu, left: Sequence[VgpuDevice], detail: VmDetail) -> VgpuDevice | None:
@@ -261,9 +228,3 @@ def _is_same(gpu: NewPassthrough | NewDynamicPassthrough, device: PassthroughDev
         and set(device.allowed) == set(gpu.allowed)
         and (device.label or None) == (gpu.label or None)
     )
-
-
-def _passthrough_text(device: PassthroughDevice) -> str:
-    if device.pci_id is not None:
-        return f"passthrough {device.pci_id}"
-    return any_text(device.allowed, device.sub_ids, device.label)

@@ -7,9 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from vgpu_cfg.changes.kinds.vm_spec import NewDynamicPassthrough, NewPassthrough, NewSriovNic, RemoveDevice
 from vgpu_cfg.changes.values import Edit
 from vgpu_cfg.model.observed.inventory import Host, PciDevice
-from vgpu_cfg.model.observed.vm import VirtualNic, VmDetail
+from vgpu_cfg.model.observed.vm import VirtualNic, VmDetail, any_text
 from vgpu_cfg.planning.capacity.nic_needs import host_functions, is_matching
-from vgpu_cfg.planning.vms.devices.gpu_devices import any_text
 from vgpu_cfg.planning.vms.lookup.nic_match import FunctionDevice, need_of, pair_functions, single_functions
 from vgpu_cfg.planning.vms.lookup.wanted import NewFunction, PlannedFunction, WantedFunction
 from vgpu_cfg.planning.vms.settings.edits import VmEdit, device_edit
@@ -50,20 +49,8 @@ def compare_functions(
             )
     for plan in wanted:
         if plan.device is not None:
-            edit = Edit(key="nic", after=function_text(plan.device), note=plan.note)
+            edit = Edit(key="nic", after=plan.device.text, note=plan.note)
             yield device_edit(Topic.NIC, edit, [plan.device], is_late=True)
-
-
-def function_text(device: NewFunction) -> str:
-    """Spell a new device for a reader."""
-    match device:
-        case NewPassthrough():
-            return f"passthrough {device.pci_id}"
-        case NewDynamicPassthrough():
-            grouped = ", of the GPU's device group" if device.group is not None else ""
-            return f"{any_text(device.allowed, (), device.label)}{grouped}"
-        case NewSriovNic():
-            return f"virtual function of {device.function} on {device.backing.network_name}"
 
 
 def own_text(device: FunctionDevice, names: Mapping[str, str]) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from vgpu_cfg.changes.kinds.vm_spec import DeviceEdit, PolicyRef, RemoveDevice, VmSpec
+from vgpu_cfg.changes.kinds.vm_spec import DeviceEdit, PolicyRef, VmSpec
 from vgpu_cfg.changes.values import Edit, extra_config_path, wire_text
 from vgpu_cfg.model.observed.tags import Tag
 from vgpu_cfg.model.observed.vm import SettingValue
@@ -87,7 +87,7 @@ def joined(edits: Iterable[VmEdit]) -> VmSpec:
         groups |= one.spec.device_groups
         devices += one.spec.devices
         home_policy = one.spec.home_policy or home_policy
-    devices.sort(key=lambda device: not isinstance(device, RemoveDevice))
+    devices.sort(key=lambda device: device.removes is None)
     return VmSpec(
         settings=settings,
         extra_config=dict(sorted(extra_config.items())),
