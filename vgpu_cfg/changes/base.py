@@ -7,8 +7,8 @@ privileges it needs, whom it disturbs, and what of it cannot be undone. Outputs 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator
-from typing import ClassVar, NamedTuple, TypeVar
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import ClassVar, NamedTuple, Self, TypeVar
 
 from vgpu_cfg.changes.by_hand import Part
 from vgpu_cfg.changes.disturbed import Disturbed
@@ -17,8 +17,18 @@ from vgpu_cfg.changes.need import Needed
 from vgpu_cfg.changes.places import Places
 from vgpu_cfg.changes.reach import Reach
 from vgpu_cfg.changes.tables import Tables
-from vgpu_cfg.changes.values import Edit, Impact, Placement, Row, Subject, extra_config_path
+from vgpu_cfg.changes.values import (
+    Edit,
+    Impact,
+    Placement,
+    Row,
+    SettingTarget,
+    Subject,
+    VmRef,
+    extra_config_path,
+)
 from vgpu_cfg.model.frozen import Frozen
+from vgpu_cfg.model.observed.inventory import Inventory
 
 IN_HEAD = frozenset(
     {"clone", "linked clone", "create", "host", "datastore", "folder", "name", "power", "resource pool", "vm"}
@@ -71,6 +81,91 @@ class ChangeBase(Frozen):
     def done(self) -> str:
         """What is counted once it is done, "" for nothing."""
         return self.face.done
+
+    @property
+    def makes(self) -> VmRef | None:
+        """The VM that it makes."""
+        return None
+
+    @property
+    def deletes(self) -> VmRef | None:
+        """The VM that it deletes."""
+        return None
+
+    @property
+    def starts(self) -> VmRef | None:
+        """The VM that it powers on."""
+        return None
+
+    @property
+    def stops(self) -> VmRef | None:
+        """The VM that it powers off."""
+        return None
+
+    @property
+    def moves(self) -> VmRef | None:
+        """The VM that it moves to another host, pool or datastore."""
+        return None
+
+    @property
+    def takes_gpus(self) -> bool:
+        """Whether it needs free GPUs at once."""
+        return self.starts is not None
+
+    @property
+    def ruled(self) -> tuple[VmRef, ...]:
+        """The VMs that a rule which it sets is about."""
+        return ()
+
+    @property
+    def overridden(self) -> tuple[VmRef, ...]:
+        """The VMs of which it tells a cluster what to do with them."""
+        return ()
+
+    @property
+    def staged(self) -> tuple[str, ...]:
+        """The modules that it brings into a guest."""
+        return ()
+
+    @property
+    def brings(self) -> tuple[SettingTarget, ...]:
+        """The settings of a host that it sets, or has a person set."""
+        return ()
+
+    @property
+    def behind(self) -> tuple[str, ...]:
+        """The changes that must have ended before, well or not."""
+        return ()
+
+    @property
+    def works_on_host(self) -> str | None:
+        """The host that is prepared by it: no other run may work there meanwhile."""
+        return None
+
+    @property
+    def pools(self) -> tuple[str, ...]:
+        """The clusters whose GPUs it is about, besides that of its host."""
+        return (self.subject.moid,) if self.subject.kind == "cluster" and self.subject.moid else ()
+
+    def spares_pool(self, observed: Inventory) -> bool:
+        """Whether hosts have no less of their GPUs and memory for others while it goes on."""
+        return False
+
+    @property
+    def differing(self) -> tuple[Edit, ...]:
+        """What of a VM or a host differs from the plan file until it is done."""
+        return self.edits
+
+    def parts(self) -> Iterator[ChangeBase]:
+        """Yield it by what each part is about; of an override that is a VM."""
+        yield self
+
+    def part_for(self, names: Collection[str], made_by: Mapping[str, str]) -> Self | None:
+        """Return what is left of it if a plan is only about the VMs of these names.
+
+        `made_by` names, by VM, the changes that make VMs.
+        """
+        return self
 
     @abstractmethod
     def head(self, place: Placement | None) -> Row | None:

@@ -13,12 +13,14 @@ from typing import Any
 
 from vgpu_cfg.changes.as_found import AsFound, Left
 from vgpu_cfg.changes.difference import Difference
+from vgpu_cfg.changes.kinds.create_vm import THE_VM
+from vgpu_cfg.changes.kinds.guest import GUEST
 from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.suggestion import FixKind
 from vgpu_cfg.documents import Edit, Loc, changed_lines
 from vgpu_cfg.model.desired import DesiredVm
 from vgpu_cfg.model.observed.vm import Vm, VmDetail
-from vgpu_cfg.planning.drift.differences import GUEST, POWER, THE_VM, differences_of
+from vgpu_cfg.planning.drift.differences import POWER, differences_of
 from vgpu_cfg.planning.estate.own import own_vms
 from vgpu_cfg.planning.exporting.names import Names
 from vgpu_cfg.planning.exporting.vm_keys import KEY_OF_DEVICE, in_order, vm_keys

@@ -7,10 +7,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from vgpu_cfg.changes.difference import Difference
+from vgpu_cfg.changes.kinds.create_vm import THE_VM
+from vgpu_cfg.changes.kinds.guest import GUEST
 from vgpu_cfg.changes.values import Subject
 from vgpu_cfg.model.observed.past import Past, PastEvent
 from vgpu_cfg.planning.drift.authors import IN_GUEST, NO_EVENT, NOT_MADE, with_authors
-from vgpu_cfg.planning.drift.differences import GUEST, POWER, THE_VM
+from vgpu_cfg.planning.drift.differences import POWER
 from vgpu_cfg.planning.findings.codes import Code
 
 NOTHING = Past()

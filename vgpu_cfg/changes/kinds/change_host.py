@@ -25,7 +25,7 @@ from vgpu_cfg.changes.need import Needed
 from vgpu_cfg.changes.places import HOST, Places
 from vgpu_cfg.changes.reach import Reach, users_of
 from vgpu_cfg.changes.tables import Tables
-from vgpu_cfg.changes.values import HostRef, Placement, Row, SettingTarget, wire_text
+from vgpu_cfg.changes.values import Edit, HostRef, Placement, Row, SettingTarget, wire_text
 from vgpu_cfg.model.approvals import Approval
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.observed.graphics import AssignmentPolicy, GraphicsType
@@ -291,6 +291,16 @@ class ChangeHost(HostChangeBase):
     write: HostWrite
     other_way: HostWrite | None = None
     settings: tuple[SettingTarget, ...]
+
+    @property
+    def brings(self) -> tuple[SettingTarget, ...]:
+        return self.settings
+
+    @property
+    def differing(self) -> tuple[Edit, ...]:
+        """What is to be written; a setting that a reboot would drop is right until one comes."""
+        pairs = zip(self.edits, self.settings, strict=False)
+        return tuple(edit for edit, target in pairs if edit.before or target.before is None)
 
     def likeness(self, name: str) -> object:
         return self.write.kind

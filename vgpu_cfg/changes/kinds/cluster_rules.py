@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Literal
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Literal, Self
 
 from vgpu_cfg.changes import privileges
 from vgpu_cfg.changes.base import ChangeBase, Face
@@ -16,7 +16,7 @@ from vgpu_cfg.changes.need import Needed
 from vgpu_cfg.changes.places import Places
 from vgpu_cfg.changes.reach import Reach
 from vgpu_cfg.changes.tables import Tables
-from vgpu_cfg.changes.values import Edit, Placement, Row, VmRef, must_word, plain, wire_text
+from vgpu_cfg.changes.values import Edit, Placement, Row, Subject, VmRef, must_word, plain, wire_text
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.observed.vm import SettingValue
 from vgpu_cfg.model.ranges import fold_names
@@ -41,6 +41,40 @@ class SetOverrides(ChangeBase):
     kind: Literal["set_overrides"] = "set_overrides"
     cluster_moid: str
     overrides: tuple[VmOverride, ...]
+
+    @property
+    def overridden(self) -> tuple[VmRef, ...]:
+        return tuple(one.vm for one in self.overrides)
+
+    def parts(self) -> Iterator[SetOverrides]:
+        """Yield what is about each VM, its edits named without the VM."""
+        for one in self.overrides:
+            own = f"{one.vm.name} "
+            yield self.model_copy(
+                update={
+                    "subject": Subject(kind="vm", name=one.vm.name, moid=one.vm.moid),
+                    "overrides": (one,),
+                    "edits": tuple(
+                        edit.model_copy(update={"key": edit.key.removeprefix(own)})
+                        for edit in self.edits
+                        if edit.key.startswith(own)
+                    ),
+                }
+            )
+
+    def part_for(self, names: Collection[str], made_by: Mapping[str, str]) -> Self | None:
+        kept = tuple(one for one in self.overrides if one.vm.name in names)
+        if not kept:
+            return None
+        keys = {f"{one.vm.name} {key}" for one in kept for key in one.settings}
+        others = {made_by.get(one.vm.name) for one in self.overrides if one not in kept}
+        return self.model_copy(
+            update={
+                "overrides": kept,
+                "edits": tuple(edit for edit in self.edits if edit.key in keys),
+                "needs": tuple(need for need in self.needs if need not in others),
+            }
+        )
 
     def head(self, place: Placement | None) -> Row:
         return "overrides", plain("what the cluster does with single VMs", "dim")
@@ -110,6 +144,10 @@ class SetRule(_OfRules):
     is_mandatory: bool = True
 
     @property
+    def ruled(self) -> tuple[VmRef, ...]:
+        return self.vms
+
+    @property
     def sign(self) -> str:
         return "+" if self.rule_key is None else "~"
 
@@ -162,6 +200,10 @@ class SetHostRule(_OfRules):
     host_group: str
     vms: tuple[VmRef, ...]
     is_mandatory: bool = True
+
+    @property
+    def ruled(self) -> tuple[VmRef, ...]:
+        return self.vms
 
     @property
     def sign(self) -> str:

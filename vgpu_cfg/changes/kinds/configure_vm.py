@@ -18,6 +18,7 @@ from vgpu_cfg.changes.reach import Reach
 from vgpu_cfg.changes.tables import Tables
 from vgpu_cfg.changes.values import Impact, Placement, Row, VmRef, plain
 from vgpu_cfg.model.approvals import Approval
+from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import VmDetail
 
 _MARKING = {
@@ -106,6 +107,11 @@ class ReconfigureVm(ChangeBase):
     spec: VmSpec
     undo: VmSpec = VmSpec()
 
+    def spares_pool(self, observed: Inventory) -> bool:
+        """Whether the VM is off and gets no devices: its memory counts once it runs."""
+        vm = observed.vm_by_moid.get(self.vm.moid or "")
+        return not self.spec.devices and vm is not None and not vm.is_on
+
     def head(self, place: Placement | None) -> Row:
         return "configure", plain("while it is off" if self.impact is Impact.POWER_CYCLE else "")
 
@@ -144,6 +150,9 @@ class MarkVm(ChangeBase):
     vm: VmRef
     spec: VmSpec
     mark: Literal["imported", "own", "none"]
+
+    def spares_pool(self, observed: Inventory) -> bool:
+        return True
 
     def head(self, place: Placement | None) -> Row:
         return _MARKING[self.mark]

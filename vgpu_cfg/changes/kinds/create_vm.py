@@ -22,8 +22,11 @@ from vgpu_cfg.changes.need import Needed
 from vgpu_cfg.changes.places import Places
 from vgpu_cfg.changes.reach import Reach
 from vgpu_cfg.changes.tables import Tables
-from vgpu_cfg.changes.values import GPU_TOPIC, Placement, Row, VmRef, is_nothing, plain
+from vgpu_cfg.changes.values import GPU_TOPIC, Edit, Placement, Row, VmRef, is_nothing, plain
 from vgpu_cfg.model.frozen import Frozen
+
+THE_VM = "VM"
+"""What differs of a VM that is not there, or should not be."""
 
 
 class CloneFrom(Frozen):
@@ -67,6 +70,14 @@ class CreateVm(ChangeBase):
     location: Location
     spec: VmSpec
     customization: Customization | None = Field(default=None, exclude_if=is_nothing)
+
+    @property
+    def makes(self) -> VmRef:
+        return self.vm
+
+    @property
+    def differing(self) -> tuple[Edit, ...]:
+        return (Edit(key=THE_VM, after="there"),)
 
     def home(self) -> tuple[str, str, str]:
         return "vm", self.vm.name, self.location.folder_moid

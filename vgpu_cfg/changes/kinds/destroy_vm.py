@@ -35,6 +35,10 @@ class DestroyVm(ChangeBase):
     others: tuple[str, ...] = Field(default=(), exclude_if=is_nothing)
 
     @property
+    def deletes(self) -> VmRef:
+        return self.vm
+
+    @property
     def goes_along(self) -> tuple[str, ...]:
         """What is deleted or disconnected besides its own disks: "disk [vsan] x.vmdk (…)"."""
         return tuple(f"{one.key} {one.before}, {one.note}" for one in self.edits if one.key != "vm")

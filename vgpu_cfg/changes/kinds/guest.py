@@ -27,9 +27,12 @@ from vgpu_cfg.model.guests.guest import (
     parse_mark,
     parse_report,
 )
+from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.wording import duration
 
+GUEST = "guest"
+"""What differs of a VM whose guest lacks modules."""
 _NAMED_ANYWAY = "host-name"
 """The module whose words only repeat the VM's name."""
 
@@ -42,6 +45,9 @@ class AwaitCustomization(ChangeBase):
     kind: Literal["await_customization"] = "await_customization"
     vm: VmRef
     wait_seconds: int
+
+    def spares_pool(self, observed: Inventory) -> bool:
+        return True
 
     def head(self, place: Placement | None) -> Row:
         return "customise", plain(f"until it is done, {duration(self.wait_seconds)} at most", "dim")
@@ -87,6 +93,21 @@ class StageGuest(ChangeBase):
     rest: tuple[str, ...] = ()
     peers: tuple[VmRef, ...] = ()
     after: tuple[str, ...] = ()
+
+    @property
+    def staged(self) -> tuple[str, ...]:
+        return self.modules
+
+    @property
+    def behind(self) -> tuple[str, ...]:
+        return self.after
+
+    @property
+    def differing(self) -> tuple[Edit, ...]:
+        return (Edit(key=GUEST, before="", after=", ".join(self.modules)),)
+
+    def spares_pool(self, observed: Inventory) -> bool:
+        return True
 
     @property
     def sign(self) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from vgpu_cfg.changes.base import ChangeBase
 from vgpu_cfg.changes.tables import Tables
-from vgpu_cfg.changes.values import HostRef, SettingTarget
+from vgpu_cfg.changes.values import Edit, HostRef, SettingTarget
 
 
 class HostChangeBase(ChangeBase):
@@ -14,6 +14,15 @@ class HostChangeBase(ChangeBase):
 
     host: HostRef
     wave: str = ""
+
+    @property
+    def works_on_host(self) -> str:
+        return self.host.moid
+
+    @property
+    def differing(self) -> tuple[Edit, ...]:
+        """Nothing, of what is only done on the way."""
+        return ()
 
 
 def setting_rows(

@@ -17,6 +17,7 @@ from vgpu_cfg.changes.places import HOST, Places
 from vgpu_cfg.changes.reach import Reach
 from vgpu_cfg.changes.tables import Tables
 from vgpu_cfg.changes.values import Placement, Row, plain
+from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.reservations import RESERVATION_HEAD, Reservation
 
 
@@ -30,6 +31,9 @@ class SetCordon(HostChangeBase):
 
     kind: Literal["set_cordon"] = "set_cordon"
     values: Mapping[str, str]
+
+    def spares_pool(self, observed: Inventory) -> bool:
+        return True
 
     @property
     def done(self) -> str:
@@ -71,6 +75,10 @@ class SetReservation(ChangeBase):
     kind: Literal["set_reservation"] = "set_reservation"
     reservation: Reservation | None
     alarm: str = ""
+
+    @property
+    def pools(self) -> tuple[str, ...]:
+        return () if self.reservation is None else tuple(one.cluster for one in self.reservation.holds)
 
     @property
     def sign(self) -> str:

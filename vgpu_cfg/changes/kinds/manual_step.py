@@ -37,6 +37,18 @@ class ManualStep(ChangeBase):
     is_shown: bool = False
 
     @property
+    def brings(self) -> tuple[SettingTarget, ...]:
+        return self.proves
+
+    @property
+    def works_on_host(self) -> str | None:
+        return self.host_moid
+
+    @property
+    def differing(self) -> tuple[Edit, ...]:
+        return self.edits or (Edit(key="by hand", before="", after=self.id),)
+
+    @property
     def needs_acknowledgement(self) -> bool:
         """Whether only somebody's word says that it was done."""
         return not self.proves and not self.is_shown

@@ -134,6 +134,14 @@ class RelocateVm(ChangeBase):
     takes_seconds: int = Field(default=0, exclude_if=is_nothing)
 
     @property
+    def moves(self) -> VmRef:
+        return self.vm
+
+    @property
+    def takes_gpus(self) -> bool:
+        return self.is_running
+
+    @property
     def way(self) -> str:
         """How the VM is moved, and how long vMotion stops it if that is known."""
         window = f", only in the window {' and '.join(self.windows)}" if self.windows else ""

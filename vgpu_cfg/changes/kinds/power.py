@@ -16,7 +16,7 @@ from vgpu_cfg.changes.need import Needed
 from vgpu_cfg.changes.places import Places
 from vgpu_cfg.changes.reach import Reach
 from vgpu_cfg.changes.tables import Tables
-from vgpu_cfg.changes.values import Placement, Row, VmRef, is_nothing, plain
+from vgpu_cfg.changes.values import Edit, Impact, Placement, Row, VmRef, is_nothing, plain
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.ranges import fold_names
 
@@ -52,6 +52,15 @@ class PowerOnVm(ChangeBase):
     kind: Literal["power_on_vm"] = "power_on_vm"
     vm: VmRef
     pin: NumaPin | None = None
+
+    @property
+    def starts(self) -> VmRef:
+        return self.vm
+
+    @property
+    def differing(self) -> tuple[Edit, ...]:
+        """Nothing, where it is only switched off for other changes."""
+        return () if self.impact is Impact.POWER_CYCLE else self.edits
 
     def likeness(self, name: str) -> object:
         return self.pin is not None
@@ -112,6 +121,15 @@ class PowerOffVm(ChangeBase):
     vm: VmRef
     windows: tuple[str, ...] = Field(default=(), exclude_if=is_nothing)
     takes_seconds: int = Field(default=0, exclude_if=is_nothing)
+
+    @property
+    def stops(self) -> VmRef:
+        return self.vm
+
+    @property
+    def differing(self) -> tuple[Edit, ...]:
+        """Nothing, where it is only switched off for other changes."""
+        return () if self.impact is Impact.POWER_CYCLE else self.edits
 
     def head(self, place: Placement | None) -> Row:
         return "shut down", plain("through its guest, else switched off", "dim")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from vgpu_cfg.changes.change import Change, DestroyVm, PowerOnVm, StageGuest
+from vgpu_cfg.changes.change import Change
 from vgpu_cfg.changes.plan import Canary, StartQueue
 
 
@@ -38,10 +38,7 @@ class _Needs:
     """What changes need, directly or not; with what they are put behind."""
 
     def __init__(self, changes: Iterable[Change]) -> None:
-        self._direct = {
-            change.id: (*change.needs, *(change.after if isinstance(change, StageGuest) else ()))
-            for change in changes
-        }
+        self._direct = {change.id: (*change.needs, *change.behind) for change in changes}
 
     def __contains__(self, change_id: str) -> bool:
         return change_id in self._direct
@@ -69,7 +66,7 @@ class _Choice:
 
     def of_vms(self, count: int) -> Canary | None:
         own = self._own_changes()
-        changed = [name for name, ones in own.items() if not any(isinstance(one, DestroyVm) for one in ones)]
+        changed = [name for name, ones in own.items() if not any(one.deletes for one in ones)]
         names = changed[:count]
         first = self._first(own, names)
         while more := self._drawn_in(own, names, first):
@@ -107,10 +104,6 @@ class _Choice:
         self, own: dict[str, list[Change]], names: Sequence[str], first: Collection[str]
     ) -> set[str]:
         """Name the VMs that must start before those that go first, or that stand in a queue with one."""
-        started = {
-            name
-            for name, ones in own.items()
-            if any(isinstance(one, PowerOnVm) and one.id in first for one in ones)
-        }
+        started = {name for name, ones in own.items() if any(one.starts and one.id in first for one in ones)}
         queued = {vm for queue in self.contests if queue.starts.keys() & {*names} for vm in queue.starts}
         return ((started | queued) & own.keys()) - {*names}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from vgpu_cfg.changes.base import of_kind
-from vgpu_cfg.changes.change import ChangeHost, ExitMaintenance, PowerOnVm
+from vgpu_cfg.changes.change import ChangeHost, ExitMaintenance
 from vgpu_cfg.changes.plan import Canary, Plan
 from vgpu_cfg.model.observed.inventory import Connection, Host, Inventory
 from vgpu_cfg.model.observed.vm import Vm
@@ -21,10 +21,8 @@ def upgraded_hosts(canary: Canary, plan: Plan) -> dict[str, str]:
     """Return by moid the names of a canary's hosts whose NVIDIA driver was changed."""
     return {
         change.host.moid: change.host.name
-        for change in plan.changes
-        if change.id in canary.first
-        and isinstance(change, ChangeHost)
-        and any(target.setting == "driver" for target in change.settings)
+        for change in of_kind(plan.changes, ChangeHost)
+        if change.id in canary.first and any(target.setting == "driver" for target in change.settings)
     }
 
 
@@ -37,10 +35,10 @@ def _problems(canary: Canary, plan: Plan, after: Inventory, left: Plan) -> Itera
         yield from _of_host(name, after.host_by_moid.get(moid), is_held=moid in held)
     own = own_vms(plan.desired, after)
     places = {placement.vm: placement.host_moid for placement in plan.placements}
-    for change in done:
-        if isinstance(change, PowerOnVm):
-            found = after.vm_by_moid.get(change.vm.moid or "") or own.get(change.vm.name)
-            yield from _of_vm(change.vm.name, found, places.get(change.vm.name), after)
+    for vm in (change.starts for change in done):
+        if vm is not None:
+            found = after.vm_by_moid.get(vm.moid or "") or own.get(vm.name)
+            yield from _of_vm(vm.name, found, places.get(vm.name), after)
     for change in left.changes:
         if change.subject.kind in ("host", "vm") and change.subject.name in canary.names:
             yield f"{change.subject.name}: {change.id} would have to be done again"

@@ -8,31 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from vgpu_cfg.changes.base import of_kind
-from vgpu_cfg.changes.change import (
-    Change,
-    ChangeHost,
-    CreateVm,
-    ManualStep,
-    PowerOffVm,
-    PowerOnVm,
-    SetOverrides,
-    StageGuest,
-)
 from vgpu_cfg.changes.difference import Difference
+from vgpu_cfg.changes.kinds.create_vm import THE_VM
 from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.severity import Severity
-from vgpu_cfg.changes.values import Edit, Impact, Subject
+from vgpu_cfg.changes.values import Edit, Subject
 from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.differences import DIFFERENCES_OF_HOSTS, DIFFERENCES_OF_VMS
 from vgpu_cfg.planning.vms.compare import goes_along
 
-THE_VM = "VM"
-"""What differs of a VM that is not there, or should not be."""
 POWER = "power"
-GUEST = "guest"
-BY_HAND = "by hand"
 CONNECTION = "connection"
 SEE_FINDINGS = "see the findings"
 
@@ -68,18 +54,6 @@ def _place(one: Difference, places: Mapping[str, int]) -> tuple[bool, int, str]:
     )
 
 
-def only_about(change: SetOverrides, name: str) -> SetOverrides:
-    """Return the part of a cluster's change that is about one VM, its edits named without the VM."""
-    own = f"{name} "
-    edits = (edit for edit in change.edits if edit.key.startswith(own))
-    return change.model_copy(
-        update={
-            "overrides": tuple(one for one in change.overrides if one.vm.name == name),
-            "edits": tuple(edit.model_copy(update={"key": edit.key.removeprefix(own)}) for edit in edits),
-        }
-    )
-
-
 def _orphans(plan: Plan) -> Iterator[Difference]:
     for name in plan.orphans:
         subject = Subject(kind="vm", name=name)
@@ -87,20 +61,13 @@ def _orphans(plan: Plan) -> Iterator[Difference]:
 
 
 def _of_changes(plan: Plan) -> Iterator[Difference]:
-    new = {change.vm.name for change in of_kind(plan.changes, CreateVm)}
+    new = {vm.name for change in plan.changes if (vm := change.makes) is not None}
     lost = {one.host.moid for one in plan.lost_hosts}
-    for change in plan.changes:
-        if isinstance(change, SetOverrides):
-            for one in change.overrides:
-                if one.vm.name not in new:
-                    subject = Subject(kind="vm", name=one.vm.name, moid=one.vm.moid)
-                    yield from _edits(subject, only_about(change, one.vm.name).edits)
-        elif isinstance(change, CreateVm):
-            yield Difference(subject=change.subject, what=THE_VM, wanted="there", found=None)
-        elif change.subject.kind == "vm" and change.subject.name not in new:
-            yield from _of_vm(change)
-        elif change.subject.kind == "host" and change.subject.moid not in lost:
-            yield from _of_host(change)
+    for change in (part for whole in plan.changes for part in whole.parts()):
+        kind, name, moid = change.subject.kind, change.subject.name, change.subject.moid
+        is_of_vm = kind == "vm" and (change.makes or name not in new)
+        if is_of_vm or (kind == "host" and moid not in lost):
+            yield from _edits(change.subject, change.differing)
 
 
 def _lost(plan: Plan) -> Iterator[Difference]:
@@ -109,33 +76,6 @@ def _lost(plan: Plan) -> Iterator[Difference]:
         subject = Subject(kind="host", name=one.host.name, moid=one.host.moid)
         words = f"{one.connection.words}, with {fold_names(vm.name for vm in one.vms)} on it"
         yield Difference(subject=subject, what=CONNECTION, wanted="connected", found=words)
-
-
-def _of_vm(change: Change) -> Iterator[Difference]:
-    match change:
-        case StageGuest():
-            yield Difference(subject=change.subject, what=GUEST, wanted=", ".join(change.modules), found="")
-        case ManualStep():
-            yield Difference(subject=change.subject, what=BY_HAND, wanted=change.id, found="")
-        case PowerOnVm() | PowerOffVm() if change.impact is Impact.POWER_CYCLE:
-            return
-        case _:
-            yield from _edits(change.subject, change.edits)
-
-
-def _of_host(change: Change) -> Iterator[Difference]:
-    """Yield what is to be written or done by hand; what a reboot would drop is right until one comes."""
-    match change:
-        case ChangeHost():
-            pairs = zip(change.edits, change.settings, strict=False)
-            written = tuple(edit for edit, target in pairs if edit.before or target.before is None)
-            yield from _edits(change.subject, written)
-        case ManualStep() if change.edits:
-            yield from _edits(change.subject, change.edits)
-        case ManualStep():
-            yield Difference(subject=change.subject, what=BY_HAND, wanted=change.id, found="")
-        case _:
-            return
 
 
 def _edits(subject: Subject, edits: tuple[Edit, ...]) -> Iterator[Difference]:

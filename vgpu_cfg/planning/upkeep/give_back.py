@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from vgpu_cfg.catalog import Catalog
-from vgpu_cfg.changes.change import Change, SetAttributes
+from vgpu_cfg.changes.change import Change
 from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.severity import Severity
 from vgpu_cfg.changes.values import Subject
@@ -81,7 +81,7 @@ class _GivenBack:
         full = self._without_room(coming, host, pci_ids) if coming else {}
         for vm in sorted(vms, key=lambda one: (as_counted(one.name), one.moid)):
             found = self._returning(vm, homes[vm.moid], host)
-            if found and vm.moid in full and not all(isinstance(one, SetAttributes) for one in found):
+            if vm.moid in full and any(one.takes_gpus for one in found):
                 self._tell(vm, f"it cannot go home to {host.name}: {full[vm.moid]}", _WAIT)
             elif found:
                 self.touched[vm.moid] = vm

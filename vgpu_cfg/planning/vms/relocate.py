@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from vgpu_cfg.changes.base import of_kind
-from vgpu_cfg.changes.change import Change, MoveVmToFolder, PowerOffVm, PowerOnVm, RelocateVm, RenameVm
+from vgpu_cfg.changes.change import Change, MoveVmToFolder, RelocateVm, RenameVm
 from vgpu_cfg.changes.kinds.move_vm import Destination
 from vgpu_cfg.changes.values import Edit, Impact, Subject, VmRef
 from vgpu_cfg.model.observed.inventory import Datastore, Folder, Host, Inventory, ResourcePool
@@ -86,13 +85,13 @@ def within_windows(
     `windows` are by host moid, each with the seconds that a VM there is thought to take.
     """
     hosts = {vm.moid: vm.host_moid for vm in observed.vms}
-    started = {change.vm.moid for change in of_kind(changes, PowerOnVm)}
+    started = {vm.moid for change in changes if (vm := change.starts) is not None}
     bound: list[Change] = []
     for change in changes:
         ends: tuple[str, ...] = ()
-        if isinstance(change, RelocateVm):
-            ends = (hosts.get(change.vm.moid or "") or "", change.destination.host_moid)
-        elif isinstance(change, PowerOffVm) and change.vm.moid in started:
+        if change.moves is not None:
+            ends = (hosts.get(change.moves.moid or "") or "", change.host_moid or "")
+        elif change.stops is not None and change.stops.moid in started:
             ends = (change.host_moid or "",)
         own = [windows[moid] for moid in ends if moid in windows]
         texts = tuple(dict.fromkeys(text for text, _ in own))

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from vgpu_cfg.changes.change import Change, PowerOnVm, RemoveRule, SetHostRule, SetOverrides, SetRule
+from vgpu_cfg.changes.change import Change, RemoveRule, SetRule
 from vgpu_cfg.changes.values import Edit, Subject, VmRef, must_word
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.drs import ClusterRule, VmHostRule
@@ -110,25 +110,14 @@ def after_rules(changes: Iterable[Change], rules: Sequence[Change]) -> list[Chan
     """Return the changes so that VMs are powered on once their rules and overrides hold, for DRS to apply."""
     needed: dict[str, list[str]] = {}
     for rule in rules:
-        for vm in _members(rule):
+        for vm in (*rule.ruled, *rule.overridden):
             needed.setdefault(vm.name, []).append(rule.id)
     return [
-        change.model_copy(update={"needs": (*change.needs, *needed[change.vm.name])})
-        if isinstance(change, PowerOnVm) and change.vm.name in needed
+        change.model_copy(update={"needs": (*change.needs, *needed[change.starts.name])})
+        if change.starts is not None and change.starts.name in needed
         else change
         for change in changes
     ]
-
-
-def _members(change: Change) -> Iterable[VmRef]:
-    """Return the VMs that a rule or an override is about."""
-    match change:
-        case SetRule() | SetHostRule():
-            return change.vms
-        case SetOverrides():
-            return [one.vm for one in change.overrides]
-        case _:
-            return ()
 
 
 def remove_rules(plan: str, observed: Inventory, staying: frozenset[str]) -> list[Change]:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from vgpu_cfg.changes.base import of_kind
-from vgpu_cfg.changes.change import Change, CreateVm, SetOverrides
-from vgpu_cfg.planning.vms.settings.overrides import only_of
+from vgpu_cfg.changes.change import Change, CreateVm
 
 
 def only_chosen(changes: Sequence[Change], chosen: set[str]) -> list[Change]:
@@ -39,6 +38,6 @@ def _overrides_of_chosen(changes: Sequence[Change], chosen: set[str]) -> Iterato
     """Yield the changes; of what clusters are told of VMs only what is about the chosen ones."""
     made_by = {change.vm.name: change.id for change in of_kind(changes, CreateVm)}
     for change in changes:
-        kept = only_of(change, chosen, made_by) if isinstance(change, SetOverrides) else change
+        kept = change.part_for(chosen, made_by)
         if kept is not None:
             yield kept

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from vgpu_cfg.changes.base import of_kind
-from vgpu_cfg.changes.change import Change, PowerOnVm, RelocateVm
+from vgpu_cfg.changes.change import Change, PowerOnVm
 from vgpu_cfg.changes.plan import StartQueue
 from vgpu_cfg.model.wording import counted, listed
 from vgpu_cfg.planning.findings.codes import Code
@@ -58,7 +58,7 @@ def order_power_ons(
     passed = {
         change.id: freeing[change.host_moid]
         for change in changes
-        if _takes_gpus(change) and change.host_moid is not None and change.host_moid in freeing
+        if change.takes_gpus and change.host_moid is not None and change.host_moid in freeing
     }
     ordered: list[Change] = []
     own = _own_changes(changes)
@@ -69,25 +69,14 @@ def order_power_ons(
     return Sequenced(ordered, contests)
 
 
-def _takes_gpus(change: Change) -> bool:
-    """Whether a change needs free GPUs at once: a start, and a move of what runs."""
-    return isinstance(change, PowerOnVm) or (isinstance(change, RelocateVm) and change.is_running)
-
-
 def _starts(
     changes: Iterable[Change], resolved_vms: Mapping[str, ResolvedVm]
 ) -> dict[str, list[tuple[Start, str]]]:
     """List per host the VMs with vGPUs that are powered on, with the id of the change."""
     found: dict[str, list[tuple[Start, str]]] = {}
-    for change in changes:
-        resolved = resolved_vms.get(change.subject.name)
-        if (
-            isinstance(change, PowerOnVm)
-            and change.host_moid
-            and resolved
-            and resolved.fit
-            and resolved.fit.variant
-        ):
+    for change in of_kind(changes, PowerOnVm):
+        resolved = resolved_vms.get(change.vm.name)
+        if change.host_moid and resolved and resolved.fit and resolved.fit.variant:
             start = Start(resolved.name, resolved.fit.variant)
             found.setdefault(change.host_moid, []).append((start, change.id))
     return found

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from vgpu_cfg.changes.base import of_kind
-from vgpu_cfg.changes.change import Change, CreateVm, ManualStep, SetOverrides, StageGuest
+from vgpu_cfg.changes.base import ChangeBase, of_kind
+from vgpu_cfg.changes.change import CreateVm, ManualStep, SetOverrides, StageGuest
 from vgpu_cfg.changes.difference import Difference
 from vgpu_cfg.changes.edits import edit_text
 from vgpu_cfg.changes.lost import LostHost, LostVm
@@ -15,7 +15,7 @@ from vgpu_cfg.changes.values import Impact, Subject
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import AFFINITY_KEY, PowerState, Vm
 from vgpu_cfg.model.wording import counted
-from vgpu_cfg.planning.drift.differences import differences_of, only_about
+from vgpu_cfg.planning.drift.differences import differences_of
 from vgpu_cfg.planning.estate.own import own_and_taken
 from vgpu_cfg.planning.estate.ownership import is_marked
 from vgpu_cfg.planning.findings.codes import Code
@@ -129,13 +129,9 @@ def view_status(
     owned, taken = own_and_taken(plan.desired, observed)
     own = {vm.name: vm for vm in observed.vms if is_marked(vm, plan.desired.identity)} | owned
     holders = gpus_by_vm(observed)
-    changes: dict[str, list[Change]] = {}
-    for change in plan.changes:
-        if isinstance(change, SetOverrides):
-            for one in change.overrides:
-                changes.setdefault(one.vm.name, []).append(only_about(change, one.vm.name))
-        else:
-            changes.setdefault(change.subject.name, []).append(change)
+    changes: dict[str, list[ChangeBase]] = {}
+    for change in (part for whole in plan.changes for part in whole.parts()):
+        changes.setdefault(change.subject.name, []).append(change)
     lost = {vm.name: _lost_words(one, vm) for one in plan.lost_hosts for vm in one.vms}
     desired = {vm.name: vm for vm in plan.desired.vms}
     stages = {change.vm.name: change for change in of_kind(plan.changes, StageGuest)}
@@ -253,7 +249,7 @@ def _lost_row(row: VmRow, words: str) -> VmRow:
     return replace(row, state="disconnected", drift=(words,))
 
 
-def _drift(name: str, plan: Plan, changes: list[Change]) -> tuple[str, ...]:
+def _drift(name: str, plan: Plan, changes: list[ChangeBase]) -> tuple[str, ...]:
     if name in plan.orphans:
         return ("not in the plan file",)
     if not changes and name not in plan.in_sync:

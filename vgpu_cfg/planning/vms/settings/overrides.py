@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from vgpu_cfg.changes.change import SetOverrides
@@ -42,25 +42,3 @@ def plan_overrides(
         )
         for moid, vms in found.items()
     ]
-
-
-def only_of(change: SetOverrides, names: Iterable[str], made_by: Mapping[str, str]) -> SetOverrides | None:
-    """Return the part of a change that is about these VMs, None where there is none.
-
-    `made_by` names, by VM, the changes that make VMs.
-    """
-    chosen = set(names)
-    kept = tuple(one for one in change.overrides if one.vm.name in chosen)
-    if not kept:
-        return None
-    keys = {f"{one.vm.name} {key}" for one in kept for key in one.settings}
-    others = {made_by[one.vm.name] for one in change.overrides if one.vm.name in made_by} - {
-        made_by[one.vm.name] for one in kept if one.vm.name in made_by
-    }
-    return change.model_copy(
-        update={
-            "overrides": kept,
-            "edits": tuple(edit for edit in change.edits if edit.key in keys),
-            "needs": tuple(need for need in change.needs if need not in others),
-        }
-    )
