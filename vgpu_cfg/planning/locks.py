@@ -4,18 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from vgpu_cfg.changes.change import (
-    AwaitCustomization,
-    Change,
-    ManualStep,
-    MarkVm,
-    ReconfigureVm,
-    RelocateVm,
-    SetCordon,
-    SetReservation,
-    StageGuest,
-)
-from vgpu_cfg.changes.kinds.host_base import HostChangeBase
+from vgpu_cfg.changes.change import Change
 from vgpu_cfg.changes.values import Subject
 from vgpu_cfg.model.identity import PlanIdentity
 from vgpu_cfg.model.locks import LockName
@@ -24,9 +13,6 @@ from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 
 _MOMENT = "%Y-%m-%d %H:%M:%S"
-
-_LEAVE_THE_POOL = (MarkVm, AwaitCustomization, StageGuest, SetCordon)
-"""What names a host, and gives nobody less of its GPUs while it goes on."""
 
 
 def change_locks(changes: Iterable[Change], observed: Inventory) -> tuple[LockName, ...]:
@@ -39,19 +25,11 @@ def change_locks(changes: Iterable[Change], observed: Inventory) -> tuple[LockNa
     hosts: dict[str, None] = {}
     pools: dict[str, None] = {}
     for change in changes:
-        if isinstance(change, HostChangeBase) or (isinstance(change, ManualStep) and change.host_moid):
-            hosts.update(dict.fromkeys(_hosts_of(change)))
-        if not _leaves_the_pool(change, observed):
+        if change.works_on_host:
+            hosts[change.works_on_host] = None
+        if not change.spares_pool(observed):
             pools.update(dict.fromkeys(_pools_of(change, observed)))
     return (*pool_locks(pools, observed), *host_locks(hosts, observed))
-
-
-def _leaves_the_pool(change: Change, observed: Inventory) -> bool:
-    """Whether a change gives nobody less of the GPUs and the memory of hosts while it goes on."""
-    if isinstance(change, ReconfigureVm) and not change.spec.devices:
-        vm = observed.vm_by_moid.get(change.vm.moid or "")
-        return vm is not None and not vm.is_on
-    return isinstance(change, _LEAVE_THE_POOL)
 
 
 def plan_lock(plan: PlanIdentity) -> LockName:
@@ -113,22 +91,8 @@ def pool_locks(moids: Iterable[str], observed: Inventory) -> tuple[LockName, ...
     )
 
 
-def _hosts_of(change: Change) -> Iterator[str]:
-    if isinstance(change, HostChangeBase):
-        yield change.host.moid
-    elif change.host_moid is not None:
-        yield change.host_moid
-    if isinstance(change, RelocateVm):
-        yield change.destination.host_moid
-
-
 def _pools_of(change: Change, observed: Inventory) -> Iterator[str]:
-    if isinstance(change, SetReservation) and change.reservation is not None:
-        yield from (one.cluster for one in change.reservation.holds)
-    cluster = getattr(change, "cluster_moid", None)
-    if cluster is not None:
-        yield cluster
-    for moid in _hosts_of(change):
-        host = observed.host_by_moid.get(moid)
-        if host is not None:
-            yield host.cluster_moid or host.compute_moid
+    yield from change.pools
+    host = observed.host_by_moid.get(change.works_on_host or change.host_moid or "")
+    if host is not None:
+        yield host.cluster_moid or host.compute_moid

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from vgpu_cfg.catalog import Catalog
-from vgpu_cfg.changes.change import Change, SetHostRule, SetRule, UpgradeVm
+from vgpu_cfg.changes.change import Change
 from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.values import Edit
 from vgpu_cfg.documents import Part, parse_text
@@ -28,6 +28,8 @@ from vgpu_cfg.planning.planner import make_plan
 from vgpu_cfg.planning.vms.settings.table import vm_setting
 
 _NO_KEY = frozenset({"power"})
+_VERSION = "hardware_version"
+"""What a VM that exists gets only with devices that need it."""
 
 
 def desired_of(text: str, identity: PlanIdentity, vcenter: str, datacenter: str | None) -> DesiredPlan:
@@ -83,8 +85,8 @@ def settle(plan: Plan, found: Sequence[ExportedVm]) -> bool:
 
 
 def _by_vm(change: Change) -> Mapping[str, Sequence[Edit]]:
-    if isinstance(change, SetRule | SetHostRule):
-        return {vm.name: change.edits[:1] for vm in change.vms}
+    if change.ruled:
+        return {vm.name: change.edits[:1] for vm in change.ruled}
     return {change.subject.name: change.edits} if change.subject.kind == "vm" else {}
 
 
@@ -97,16 +99,16 @@ def _ignore(one: ExportedVm, change: Change, edit: Edit) -> bool:
 
 
 def _says(change: Change, edit: Edit) -> str:
-    if isinstance(change, SetRule | SetHostRule):
+    if change.ruled:
         return f"the next plan would {change.id}"
     return f"the next plan would set {edit.key} to {edit.after or 'nothing'}"
 
 
 def _keys_of(change: Change, edit: Edit, one: ExportedVm) -> Iterator[str]:
     row = vm_setting(edit.key)
-    if isinstance(change, SetRule | SetHostRule):
+    if change.ruled:
         yield "place"
-    elif isinstance(change, UpgradeVm):
+    elif edit.key == _VERSION:
         yield from ("gpus", "nics", "vtpm")
     elif row is not None:
         yield from (row.plan_key,) if row.plan_key else row.follows

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from vgpu_cfg.changes.change import Change, ManualStep, StageGuest
+from vgpu_cfg.changes.change import Change, ManualStep
 from vgpu_cfg.changes.kinds.restart_host import RESTART_KINDS
 from vgpu_cfg.changes.values import Impact, Subject
 from vgpu_cfg.model.guests.modules import MODULE_ORDER
@@ -125,8 +125,8 @@ def restart_steps(restarts: Sequence[PendingRestart], changes: Sequence[Change])
     for change in changes:
         if change.host_moid in steps and change.id == restart_for_ats(steps[change.host_moid].subject.name):
             continue  # the same restart, for which no guest waits
-        if isinstance(change, StageGuest) and FIRMWARE in change.modules and change.vm.name in waiting:
-            joined.append(with_needs(change, (waiting[change.vm.name],)))
+        if FIRMWARE in change.staged and change.subject.name in waiting:
+            joined.append(with_needs(change, (waiting[change.subject.name],)))
         else:
             joined.append(change)
     return joined

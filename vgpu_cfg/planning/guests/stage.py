@@ -268,12 +268,9 @@ def order_stages(changes: Sequence[Change], team: Team | None) -> list[Change]:
     for stage in stages:
         if stage.id in telling:
             told_by.setdefault(stage.vm.name, []).append(stage.id)
-    ordered: list[Change] = []
-    followers: list[Change] = []
-    for change in changes:
-        if not isinstance(change, StageGuest):
-            ordered.append(change)
-            continue
+    placed: dict[str, Change] = {}
+    followers: dict[str, Change] = {}
+    for change in stages:
         name = change.vm.name
         peers = {peer.name for peer in change.peers} - {name}
         after = sorted((one for peer in peers for one in told_by.get(peer, ())), key=telling.__getitem__)
@@ -281,9 +278,10 @@ def order_stages(changes: Sequence[Change], team: Team | None) -> list[Change]:
         needs = [starts[name]] if name in starts and not is_second else []
         if name not in made and not change.rest:
             needs += [last[one] for one in _before(name, team) if one in last]
-        placed = with_needs(change, tuple(needs)).model_copy(update={"after": tuple(after)})
-        (followers if is_second else ordered).append(placed)
-    return [*ordered, *followers]
+        line = followers if is_second else placed
+        line[change.id] = with_needs(change, tuple(needs)).model_copy(update={"after": tuple(after)})
+    ordered = [placed.get(change.id, change) for change in changes if change.id not in followers]
+    return [*ordered, *followers.values()]
 
 
 def _before(name: str, team: Team | None) -> tuple[str, ...]:

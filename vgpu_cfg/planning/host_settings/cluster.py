@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from vgpu_cfg.changes.base import of_kind
 from vgpu_cfg.changes.change import SetClusterOption, SetVCenterOption
 from vgpu_cfg.changes.values import Edit, Subject
 from vgpu_cfg.model.desired import DesiredHosts, DesiredPlan
@@ -74,10 +75,8 @@ def with_options(observed: Inventory, changes: Sequence[SetClusterOption | SetVC
         return observed
     facts = observed.facts
     clusters, vcenter = dict(facts.clusters), dict(facts.vcenter_options)
-    for change in changes:
-        if isinstance(change, SetVCenterOption):
-            vcenter[change.option] = str(change.value).lower()
-            continue
+    vcenter |= {one.option: str(one.value).lower() for one in of_kind(changes, SetVCenterOption)}
+    for change in of_kind(changes, SetClusterOption):
         found = clusters[change.cluster_moid]
         kept = {name: value for name, value in found.drs_options.items() if name != change.option}
         set_now = {} if change.value is None else {change.option: change.value}

@@ -111,7 +111,7 @@ def needed_options(
         change.id
         for change in changes
         if change.option in (EVACUATE_OPTION, HOT_MIGRATE_OPTION)
-        and (isinstance(change, SetVCenterOption) or change.cluster_moid == owner)
+        and (not change.pools or owner in change.pools)
     )
 
 

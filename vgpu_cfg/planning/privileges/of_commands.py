@@ -102,9 +102,8 @@ def _reading(command: Command, asked: Asked) -> Iterator[Needed]:
 
 
 def _datastores(asked: Asked) -> Iterator[str]:
-    for change in asked.plan.changes:
-        if isinstance(change, CreateVm):
-            yield change.location.datastore_moid
+    for change in of_kind(asked.plan.changes, CreateVm):
+        yield change.location.datastore_moid
     for vm in asked.observed.vms:
         if vm.is_of(asked.plan.desired.identity) and vm.detail is not None:
             yield from vm.detail.datastore_moids
@@ -131,10 +130,9 @@ def _vms(asked: Asked) -> dict[str, str]:
 
 def _end_of_new(asked: Asked) -> Iterator[Needed]:
     """Yield what it takes to take away again what `apply` would make now."""
-    for change in asked.plan.changes:
-        if isinstance(change, CreateVm):
-            yield Needed(table.POWER_OFF, change.location.folder_moid)
-            yield Needed(table.DELETE, change.location.folder_moid)
+    for change in of_kind(asked.plan.changes, CreateVm):
+        yield Needed(table.POWER_OFF, change.location.folder_moid)
+        yield Needed(table.DELETE, change.location.folder_moid)
     for needed in needs_of_changes(asked.plan, asked.observed):
         if needed.need is table.EDIT_CLUSTER:
             yield needed

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import assert_never
 
 from vgpu_cfg.catalog import Catalog
-from vgpu_cfg.changes.base import of_kind
-from vgpu_cfg.changes.change import Change, ManualStep, PowerOnVm, RelocateVm, SetHostRule, SetRule
+from vgpu_cfg.changes.change import Change
 from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.reckoning import all_disturbed, reckoned
 from vgpu_cfg.changes.report import Outcome
@@ -103,9 +102,7 @@ class _Undoing:
             return []
         self._host_done.add(moid)
         of_host = [one for one in self._begun if isinstance(one, OfHost) and one.host.moid == moid]
-        freeing = [
-            one.id for one in self._changes.values() if one.host_moid == moid and one.kind != "power_on_vm"
-        ]
+        freeing = [one.id for one in self._changes.values() if one.host_moid == moid and not one.starts]
         return self._hosts.undo(moid, of_host, self._changes, dict.fromkeys((*needs, *freeing)))
 
     def _after_hosts(self, changes: Sequence[Change]) -> list[Change]:
@@ -115,7 +112,7 @@ class _Undoing:
         ordered = []
         for change in changes:
             after = names.get(change.host_moid or "", "")
-            is_waiting = isinstance(change, PowerOnVm) and after in ids and after not in change.needs
+            is_waiting = change.starts and after in ids and after not in change.needs
             own = {"needs": (*change.needs, after)} if is_waiting else {}
             ordered.append(change.model_copy(update=own))
         return ordered
@@ -123,11 +120,10 @@ class _Undoing:
     def _after_moves(self, changes: Sequence[Change]) -> list[Change]:
         """Let rules be set once their VMs are back in the cluster, unless a move waits for the rule to go."""
         by_id = {change.id: change for change in changes}
-        moves = {change.vm.name: change.id for change in of_kind(changes, RelocateVm)}
+        moves = {vm.name: change.id for change in changes if (vm := change.moves) is not None}
         ordered = []
         for change in changes:
-            names = [vm.name for vm in change.vms] if isinstance(change, SetRule | SetHostRule) else []
-            homes = [moves[name] for name in names if name in moves]
+            homes = [moves[vm.name] for vm in change.ruled if vm.name in moves]
             first = [one for one in homes if change.id not in _all_needs(one, by_id)]
             needs = tuple(dict.fromkeys((*change.needs, *first)))
             ordered.append(change.model_copy(update={"needs": needs}))
@@ -152,8 +148,6 @@ def undo_change(change: Change, run: FailedRun) -> Iterable[Change]:
         return undo_vm(change, run)
     if isinstance(change, OfSite):
         return undo_site(change, run)
-    if isinstance(change, ManualStep):
-        return run.cannot(change, "it was done by hand", "undo it by hand, if it is to be undone")
     if isinstance(change, OfHost):
         raise ValueError(f"{change.id} is taken back with its host")
     assert_never(change)

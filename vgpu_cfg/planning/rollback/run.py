@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from vgpu_cfg.changes.change import Change, CreateVm
+from vgpu_cfg.changes.change import Change
 from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.report import Outcome, OutcomeStatus
 from vgpu_cfg.changes.values import VmRef
@@ -33,10 +33,10 @@ class FailedRun:
         found: dict[str, Vm] = {}
         for change in self.plan.changes:
             outcome = self.outcomes.get(change.id)
-            if isinstance(change, CreateVm) and outcome is not None and outcome.vm_moid:
+            if change.makes is not None and outcome is not None and outcome.vm_moid:
                 vm = self.after.vm_by_moid.get(outcome.vm_moid)
                 if vm is not None:
-                    found[change.vm.name] = vm
+                    found[change.makes.name] = vm
         self.made = found
 
     def begun(self) -> Iterator[Change]:

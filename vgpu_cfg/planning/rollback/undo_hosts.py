@@ -98,7 +98,7 @@ class HostUndo:
         """Return what the settings were that this run wrote, before it first wrote each."""
         wanted: _Wanted = {}
         for change in changes:
-            for target in change.settings if isinstance(change, ChangeHost) else ():
+            for target in change.brings:
                 if target.id in wanted:
                     continue
                 row = setting(target.setting)

@@ -1,4 +1,4 @@
-"""How changes of rules, groups, overrides, options, cordons and networks are taken back."""
+"""How changes that are of no VM and no host are taken back: rules, overrides, options, cordons, networks."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from vgpu_cfg.changes.change import (
     Change,
     ChangeNetwork,
+    ManualStep,
     RemoveRule,
     RemoveVmGroup,
     SetClusterOption,
@@ -40,6 +41,7 @@ OfSite = (
     | SetClusterOption
     | SetVCenterOption
     | ChangeNetwork
+    | ManualStep
 )
 
 
@@ -64,6 +66,8 @@ def undo_site(change: OfSite, run: FailedRun) -> Iterable[Change]:
             return _vcenter_option_back(change, run)
         case ChangeNetwork():
             return _network_back(change, run)
+        case ManualStep():
+            return run.cannot(change, "it was done by hand", "undo it by hand, if it is to be undone")
 
 
 # ---------------------------------------------------------------- of clusters
