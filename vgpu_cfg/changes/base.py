@@ -128,6 +128,11 @@ class ChangeBase(Frozen):
         return ()
 
     @property
+    def extra_config(self) -> Mapping[str, str]:
+        """The extraConfig that it gives a VM."""
+        return {}
+
+    @property
     def brings(self) -> tuple[SettingTarget, ...]:
         """The settings of a host that it sets, or has a person set."""
         return ()

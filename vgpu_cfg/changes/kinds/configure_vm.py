@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal
 
 from vgpu_cfg.changes import privileges
@@ -106,6 +106,10 @@ class ReconfigureVm(ChangeBase):
     vm: VmRef
     spec: VmSpec
     undo: VmSpec = VmSpec()
+
+    @property
+    def extra_config(self) -> Mapping[str, str]:
+        return self.spec.extra_config
 
     def spares_pool(self, observed: Inventory) -> bool:
         """Whether the VM is off and gets no devices: its memory counts once it runs."""

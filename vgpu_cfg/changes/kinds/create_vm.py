@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from ipaddress import ip_interface
 from typing import Annotated, Literal
@@ -70,6 +70,10 @@ class CreateVm(ChangeBase):
     location: Location
     spec: VmSpec
     customization: Customization | None = Field(default=None, exclude_if=is_nothing)
+
+    @property
+    def extra_config(self) -> Mapping[str, str]:
+        return self.spec.extra_config
 
     @property
     def makes(self) -> VmRef:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from vgpu_cfg.changes.change import Change, CreateVm, ManualStep, ReconfigureVm
+from vgpu_cfg.changes.change import Change
 from vgpu_cfg.changes.kinds.restart_host import RESTART_KINDS
 from vgpu_cfg.model.guests.guest import REPORT_KEY, GuestReport, ModuleState
 from vgpu_cfg.model.wording import is_at_least, listed
@@ -77,16 +77,7 @@ def ats_chain(
     changes = list(changes)
     host = view.host.moid
     reported = {
-        target.id: target.value
-        for change in changes
-        if change.host_moid == host
-        for target in (
-            change.settings
-            if change.kind == "change_host"
-            else change.proves
-            if isinstance(change, ManualStep)
-            else ()
-        )
+        target.id: target.value for change in changes if change.host_moid == host for target in change.brings
     }
     restarts = any(change.host_moid == host and change.kind in RESTART_KINDS for change in changes)
     kernel = _kernel(view, reported)
@@ -136,8 +127,8 @@ def _options(placed: Placed, changes: Sequence[Change]) -> ChainLink:
     then = now | {
         key.casefold()
         for change in changes
-        if isinstance(change, CreateVm | ReconfigureVm) and change.vm.name == placed.vm
-        for key, value in change.spec.extra_config.items()
+        if change.subject.kind == "vm" and change.subject.name == placed.vm
+        for key, value in change.extra_config.items()
         if value.upper() == "TRUE"
     }
     if now == wanted:

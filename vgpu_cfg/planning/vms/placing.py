@@ -13,7 +13,7 @@ from vgpu_cfg.model.desired import ScratchSource
 from vgpu_cfg.model.observed.inventory import Cluster, VCenter
 from vgpu_cfg.model.observed.tags import TagCategory
 from vgpu_cfg.model.observed.vm import PassthroughDevice
-from vgpu_cfg.model.plan_file import DeviceEntry
+from vgpu_cfg.model.plan_file import DeviceEntry, GpuEntry
 from vgpu_cfg.model.wording import counted, whole_gib
 from vgpu_cfg.planning.capacity.hardware import can_shape_nodes
 from vgpu_cfg.planning.capacity.mmio import mmio_size_gb
@@ -77,7 +77,10 @@ def place_vm(
         cluster=surroundings.cluster,
         hardware_version=hardware_version,
         gpus=gpus,
-        gpu_notes=tuple(_gpu_note(gpu, resolved) for gpu in gpus),
+        gpu_notes=tuple(
+            _gpu_note(gpu, resolved, in_group=group_key(place) in groups or gpu.nvlink in groups)
+            for place, gpu in enumerate(resolved.asked_gpus)
+        ),
         device_groups=groups,
         mmio_gb=mmio_size_gb(_boards(resolved, final)),
         nics=_vmxnet3(resolved),
@@ -192,13 +195,13 @@ def _inherited_disks(resolved: ResolvedVm) -> frozenset[int]:
     return frozenset(sorted(disk.key for disk in resolved.base.disks)[:1])
 
 
-def _gpu_note(gpu: WantedGpu, resolved: ResolvedVm) -> str:
+def _gpu_note(gpu: GpuEntry, resolved: ResolvedVm, *, in_group: bool) -> str:
     fit, choosable = resolved.fit, resolved.choosable
-    if not isinstance(gpu, NewVgpu) or fit is None:
+    if gpu.kind != "vgpu" or fit is None:
         return ""
     if len(choosable) == len(set(fit.gpus)):
         return f"on {', '.join(choosable)}"
-    if gpu.group is not None:
+    if in_group:
         return f"{counted(len(choosable), 'GPU')} to choose from: ESXi takes the group"
     return f"on one of {counted(len(choosable), 'GPU')}: ESXi chooses"
 
