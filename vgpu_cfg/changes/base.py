@@ -29,6 +29,7 @@ from vgpu_cfg.changes.values import (
 )
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.observed.inventory import Inventory
+from vgpu_cfg.model.observed.vm import Vm
 
 IN_HEAD = frozenset(
     {"clone", "linked clone", "create", "host", "datastore", "folder", "name", "power", "resource pool", "vm"}
@@ -138,6 +139,16 @@ class ChangeBase(Frozen):
         return ()
 
     @property
+    def in_force(self) -> tuple[SettingTarget, ...]:
+        """The settings of a host that are in force once it is done."""
+        return self.brings
+
+    @property
+    def frees_host(self) -> bool:
+        """Whether its host leaves maintenance mode."""
+        return False
+
+    @property
     def behind(self) -> tuple[str, ...]:
         """The changes that must have ended before, well or not."""
         return ()
@@ -155,6 +166,14 @@ class ChangeBase(Frozen):
     def spares_pool(self, observed: Inventory) -> bool:
         """Whether hosts have no less of their GPUs and memory for others while it goes on."""
         return False
+
+    def new_vm(self, moid: str, plan: str, observed: Inventory) -> Vm | None:
+        """Return the VM that it makes as it is before its request; None if it makes none."""
+        return None
+
+    def vm_then(self, vm: Vm, nics: Collection[tuple[int, int]]) -> Vm | None:
+        """Return its VM once this is done, None for gone; `nics` are the ids of functions of NICs."""
+        return vm
 
     @property
     def differing(self) -> tuple[Edit, ...]:

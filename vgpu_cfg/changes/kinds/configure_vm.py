@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Literal
 
 from vgpu_cfg.changes import privileges
@@ -19,7 +19,7 @@ from vgpu_cfg.changes.tables import Tables
 from vgpu_cfg.changes.values import Impact, Placement, Row, VmRef, plain
 from vgpu_cfg.model.approvals import Approval
 from vgpu_cfg.model.observed.inventory import Inventory
-from vgpu_cfg.model.observed.vm import VmDetail
+from vgpu_cfg.model.observed.vm import Vm, VmDetail
 
 _MARKING = {
     "imported": ("take in", plain("nothing else of it is changed, and it may run", "dim")),
@@ -106,6 +106,10 @@ class ReconfigureVm(ChangeBase):
     vm: VmRef
     spec: VmSpec
     undo: VmSpec = VmSpec()
+
+    def vm_then(self, vm: Vm, nics: Collection[tuple[int, int]]) -> Vm | None:
+        detail = self.spec.applied(vm.detail, nics) if vm.detail is not None else None
+        return vm.model_copy(update={"detail": detail})
 
     @property
     def extra_config(self) -> Mapping[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from ipaddress import ip_interface
 from typing import Annotated, Literal
@@ -24,6 +24,8 @@ from vgpu_cfg.changes.reach import Reach
 from vgpu_cfg.changes.tables import Tables
 from vgpu_cfg.changes.values import GPU_TOPIC, Edit, Placement, Row, VmRef, is_nothing, plain
 from vgpu_cfg.model.frozen import Frozen
+from vgpu_cfg.model.observed.inventory import Inventory
+from vgpu_cfg.model.observed.vm import OwnerMark, Vm, VmDetail
 
 THE_VM = "VM"
 """What differs of a VM that is not there, or should not be."""
@@ -78,6 +80,22 @@ class CreateVm(ChangeBase):
     @property
     def makes(self) -> VmRef:
         return self.vm
+
+    def new_vm(self, moid: str, plan: str, observed: Inventory) -> Vm:
+        source = self.source.template.moid if self.source.kind == "clone" else None
+        template = observed.vm_by_moid.get(source or "")
+        size = template.detail if template is not None and template.detail else VmDetail()
+        return Vm(
+            moid=moid,
+            name=self.vm.name,
+            host_moid=self.location.host_moid,
+            mark=OwnerMark(plan=plan, vm=self.vm.name),
+            detail=VmDetail(cpus=size.cpus, memory_mib=size.memory_mib),
+        )
+
+    def vm_then(self, vm: Vm, nics: Collection[tuple[int, int]]) -> Vm | None:
+        detail = self.spec.applied(vm.detail, nics) if vm.detail is not None else None
+        return vm.model_copy(update={"detail": detail})
 
     @property
     def differing(self) -> tuple[Edit, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Literal
 
 from pydantic import Field
@@ -17,6 +17,7 @@ from vgpu_cfg.changes.places import Places
 from vgpu_cfg.changes.reach import Reach
 from vgpu_cfg.changes.tables import Tables
 from vgpu_cfg.changes.values import Placement, Row, VmRef, is_nothing, plain
+from vgpu_cfg.model.observed.vm import Vm
 
 
 class DestroyVm(ChangeBase):
@@ -37,6 +38,9 @@ class DestroyVm(ChangeBase):
     @property
     def deletes(self) -> VmRef:
         return self.vm
+
+    def vm_then(self, vm: Vm, nics: Collection[tuple[int, int]]) -> Vm | None:
+        return None
 
     @property
     def goes_along(self) -> tuple[str, ...]:

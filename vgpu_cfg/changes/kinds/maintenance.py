@@ -123,6 +123,10 @@ class ExitMaintenance(HostChangeBase):
     is_held: bool = False
     timeout_seconds: int = 600
 
+    @property
+    def frees_host(self) -> bool:
+        return not self.is_held
+
     def head(self, place: Placement | None) -> Row:
         if not (self.settles or self.is_held):
             return "give back", plain("leave maintenance mode")

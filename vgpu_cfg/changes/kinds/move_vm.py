@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
 from pydantic import Field
@@ -19,6 +19,7 @@ from vgpu_cfg.changes.reach import Reach
 from vgpu_cfg.changes.tables import Tables
 from vgpu_cfg.changes.values import Edit, Placement, Row, VmRef, Words, is_nothing, plain
 from vgpu_cfg.model.frozen import Frozen
+from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.wording import duration
 
 _FLAGS = {"host": "-host", "resource pool": "-pool", "datastore": "-ds"}
@@ -40,6 +41,9 @@ class RenameVm(ChangeBase):
 
     kind: Literal["rename_vm"] = "rename_vm"
     vm: VmRef
+
+    def vm_then(self, vm: Vm, nics: Collection[tuple[int, int]]) -> Vm | None:
+        return vm.model_copy(update={"name": self.vm.name})
 
     def head(self, place: Placement | None) -> Row:
         return "rename", _told(self.edits)
@@ -136,6 +140,9 @@ class RelocateVm(ChangeBase):
     @property
     def moves(self) -> VmRef:
         return self.vm
+
+    def vm_then(self, vm: Vm, nics: Collection[tuple[int, int]]) -> Vm | None:
+        return vm.model_copy(update={"host_moid": self.destination.host_moid})
 
     @property
     def takes_gpus(self) -> bool:

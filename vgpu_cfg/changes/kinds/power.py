@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Literal
 
 from pydantic import Field
@@ -18,6 +18,7 @@ from vgpu_cfg.changes.reach import Reach
 from vgpu_cfg.changes.tables import Tables
 from vgpu_cfg.changes.values import Edit, Impact, Placement, Row, VmRef, is_nothing, plain
 from vgpu_cfg.model.frozen import Frozen
+from vgpu_cfg.model.observed.vm import PowerState, Vm
 from vgpu_cfg.model.ranges import fold_names
 
 
@@ -56,6 +57,9 @@ class PowerOnVm(ChangeBase):
     @property
     def starts(self) -> VmRef:
         return self.vm
+
+    def vm_then(self, vm: Vm, nics: Collection[tuple[int, int]]) -> Vm | None:
+        return vm.model_copy(update={"power_state": PowerState.ON})
 
     @property
     def differing(self) -> tuple[Edit, ...]:
@@ -125,6 +129,9 @@ class PowerOffVm(ChangeBase):
     @property
     def stops(self) -> VmRef:
         return self.vm
+
+    def vm_then(self, vm: Vm, nics: Collection[tuple[int, int]]) -> Vm | None:
+        return vm.model_copy(update={"power_state": PowerState.OFF})
 
     @property
     def differing(self) -> tuple[Edit, ...]:

@@ -32,6 +32,10 @@ class RestartService(HostChangeBase):
     service: str
     settles: tuple[SettingTarget, ...] = ()
 
+    @property
+    def in_force(self) -> tuple[SettingTarget, ...]:
+        return self.settles
+
     def likeness(self, name: str) -> object:
         return self.service
 
@@ -82,6 +86,10 @@ class RebootHost(_Restart):
 
     kind: Literal["reboot_host"] = "reboot_host"
     settles: tuple[SettingTarget, ...] = ()
+
+    @property
+    def in_force(self) -> tuple[SettingTarget, ...]:
+        return self.settles
 
     def head(self, place: Placement | None) -> Row:
         return "reboot", plain("then read back")
@@ -147,6 +155,10 @@ class ColdBootHost(_Restart):
     kind: Literal["cold_boot_host"] = "cold_boot_host"
     bmc: BmcRef
     settles: tuple[SettingTarget, ...] = ()
+
+    @property
+    def in_force(self) -> tuple[SettingTarget, ...]:
+        return self.settles
 
     def head(self, place: Placement | None) -> Row:
         by = f"its BMC {self.bmc.address} switches it on, then read back"

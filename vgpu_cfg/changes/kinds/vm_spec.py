@@ -21,10 +21,19 @@ from vgpu_cfg.changes.places import Places
 from vgpu_cfg.changes.tables import VmRows
 from vgpu_cfg.changes.values import Edit, extra_config_path, is_nothing, wire_text
 from vgpu_cfg.model.frozen import Frozen
-from vgpu_cfg.model.observed.vm import OWN_PREFIX, PassthroughDevice, SettingValue, VgpuDevice, any_text
+from vgpu_cfg.model.observed.vm import (
+    OWN_PREFIX,
+    PassthroughDevice,
+    SettingValue,
+    VgpuDevice,
+    VmDetail,
+    any_text,
+)
 
 PVRDMA_PROTOCOL = "rocev2"
 """Of `VirtualVmxnet3VrdmaOption.deviceProtocol`: rocev1 or rocev2; what hosts of today speak."""
+_SIZES = {"cpus": "cpus", "memory": "memory_mib", "memory_reservation": "memory_reservation_mib"}
+"""What a request calls the sizes of a VM, and a reading."""
 _SUB_IDS = ("subVendorId", "subDeviceId", "revisionId")
 AS_BEFORE = "set the values of the column “before” again, where none stands here"
 
@@ -529,6 +538,21 @@ class VmSpec(Frozen):
     def is_empty(self) -> bool:
         """Whether it would change nothing."""
         return self == VmSpec(change_version=self.change_version)
+
+    def applied(self, detail: VmDetail, nics: Collection[tuple[int, int]]) -> VmDetail:
+        """Return a VM with the sizes, vGPUs and functions that it has then; new ones get keys below zero."""
+        gone = {one.removes for one in self.devices}
+        made = [new for key, one in enumerate(self.devices, 1) if (new := one.made(-key, nics)) is not None]
+        vgpus = (*detail.vgpus, *(one for one in made if isinstance(one, VgpuDevice)))
+        passthrough = (*detail.passthrough, *(one for one in made if isinstance(one, PassthroughDevice)))
+        sizes = {_SIZES[key]: value for key, value in self.settings.items() if key in _SIZES}
+        return detail.model_copy(
+            update={
+                "vgpus": tuple(one for one in vgpus if one.key not in gone),
+                "passthrough": tuple(one for one in passthrough if one.key not in gone),
+                **sizes,
+            }
+        )
 
     @property
     def disk_policies(self) -> tuple[SetDiskPolicy, ...]:

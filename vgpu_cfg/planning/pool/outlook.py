@@ -9,35 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from vgpu_cfg.catalog import Catalog
-from vgpu_cfg.changes.change import (
-    Change,
-    ChangeHost,
-    ColdBootHost,
-    CreateVm,
-    DestroyVm,
-    ExitMaintenance,
-    ManualStep,
-    PowerOffVm,
-    PowerOnVm,
-    RebootHost,
-    ReconfigureVm,
-    RelocateVm,
-    RenameVm,
-    RestartService,
-)
-from vgpu_cfg.changes.kinds.create_vm import CloneFrom
-from vgpu_cfg.changes.kinds.vm_spec import (
-    DeviceEdit,
-    NewDynamicPassthrough,
-    NewPassthrough,
-    NewVgpu,
-    RemoveDevice,
-    VmSpec,
-)
+from vgpu_cfg.changes.base import ChangeBase
 from vgpu_cfg.changes.plan import Plan
-from vgpu_cfg.changes.values import Placement, SettingTarget, VmRef
+from vgpu_cfg.changes.values import Placement
 from vgpu_cfg.model.observed.inventory import Gpu, Host, Inventory
-from vgpu_cfg.model.observed.vm import OwnerMark, PassthroughDevice, PowerState, VgpuDevice, Vm, VmDetail
+from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.planning.host_settings.entry import DesiredSetting
 from vgpu_cfg.planning.host_settings.select import make_view
 from vgpu_cfg.planning.host_settings.table import setting
@@ -69,52 +45,25 @@ class _Outlook:
         devices = (device for host in observed.hosts for device in host.pci_devices)
         self._nics = {(one.vendor_id, one.device_id) for one in devices if one.is_nic}
 
-    def take(self, change: Change) -> None:
+    def take(self, change: ChangeBase) -> None:
         """Let a change come true."""
-        match change:
-            case CreateVm():
-                base = VmDetail()
-                if isinstance(change.source, CloneFrom):
-                    template = self._observed.vm_by_moid.get(change.source.template.moid or "")
-                    size = template.detail if template is not None and template.detail else base
-                    base = VmDetail(cpus=size.cpus, memory_mib=size.memory_mib)
-                detail = self._with_devices(_sized(base, change.spec), change.spec.devices)
-                moid = _key(change.vm)
-                self._vms[moid] = Vm(
-                    moid=moid,
-                    name=change.vm.name,
-                    host_moid=change.location.host_moid,
-                    mark=OwnerMark(plan=self._plan.name, vm=change.vm.name),
-                    detail=detail,
-                )
-                self._touched.add(moid)
-            case DestroyVm():
-                self._vms.pop(_key(change.vm), None)
-            case RelocateVm():
-                self._change(_key(change.vm), host_moid=change.destination.host_moid)
-            case ReconfigureVm():
-                vm = self._vms.get(_key(change.vm))
-                if vm is not None and vm.detail is not None:
-                    detail = _sized(vm.detail, change.spec)
-                    self._replace(vm.moid, detail=detail)
-                    if any(edit.is_of_gpu for edit in change.spec.devices):
-                        self._change(vm.moid, detail=self._with_devices(detail, change.spec.devices))
-            case RenameVm():
-                self._replace(_key(change.vm), name=change.vm.name)
-            case PowerOnVm():
-                self._change(_key(change.vm), power_state=PowerState.ON)
-            case PowerOffVm():
-                self._change(_key(change.vm), power_state=PowerState.OFF)
-            case ChangeHost(settings=targets) | ManualStep(proves=targets):
-                self._set(change.host_moid or change.subject.moid or "", targets)
-            case (
-                RestartService(settles=targets) | RebootHost(settles=targets) | ColdBootHost(settles=targets)
-            ):
-                self._set(change.host.moid, targets)
-            case ExitMaintenance(is_held=False):
-                self._update(change.host.moid, is_in_maintenance_mode=False)
-            case _:
-                pass
+        if change.subject.kind == "vm":
+            self._take_of_vm(change, change.subject.moid or _NEW + change.subject.name)
+        host = self._hosts.get(change.works_on_host or "")
+        if host is not None:
+            self._hosts[host.moid] = self._host_then(host, change)
+
+    def _take_of_vm(self, change: ChangeBase, moid: str) -> None:
+        before = change.new_vm(moid, self._plan.name, self._observed) or self._vms.get(moid)
+        if before is None:
+            return
+        then = change.vm_then(before, self._nics)
+        if then is None:
+            del self._vms[moid]
+            return
+        self._vms[moid] = then
+        if change.makes or change.starts or change.stops or change.moves or _gpus(then) != _gpus(before):
+            self._touched.add(moid)
 
     def inventory(self) -> Inventory:
         """Return all of it, with every VM that something was done to on the GPUs that it is expected on."""
@@ -175,66 +124,15 @@ class _Outlook:
         )
         return vm.model_copy(update={"detail": vm.detail.model_copy(update={"passthrough": devices})})
 
-    def _change(self, moid: str, **update: object) -> None:
-        """Change a VM in what may give it other GPUs."""
-        if self._replace(moid, **update):
-            self._touched.add(moid)
-
-    def _replace(self, moid: str, **update: object) -> bool:
-        if moid not in self._vms:
-            return False
-        self._vms[moid] = self._vms[moid].model_copy(update=update)
-        return True
-
-    def _with_devices(self, detail: VmDetail, edits: Iterable[DeviceEdit]) -> VmDetail:
-        """Take GPUs away and add them; new ones get keys below zero, as in a request."""
-        vgpus, passthrough = list(detail.vgpus), list(detail.passthrough)
-        for key, edit in enumerate(edits, 1):
-            match edit:
-                case RemoveDevice():
-                    vgpus = [one for one in vgpus if one.key != edit.key]
-                    passthrough = [one for one in passthrough if one.key != edit.key]
-                case NewVgpu():
-                    vgpus.append(VgpuDevice(key=-key, profile=edit.profile))
-                case NewPassthrough():
-                    is_nic = (edit.vendor_id, edit.device_id) in self._nics
-                    made = PassthroughDevice(
-                        key=-key, pci_id=edit.pci_id, system_id=edit.system_id, is_nic=is_nic
-                    )
-                    passthrough.append(made)
-                case NewDynamicPassthrough():
-                    is_nic = not self._nics.isdisjoint(edit.allowed)
-                    made = PassthroughDevice(key=-key, allowed=edit.allowed, label=edit.label, is_nic=is_nic)
-                    passthrough.append(made)
-                case _:
-                    pass
-        return detail.model_copy(update={"vgpus": tuple(vgpus), "passthrough": tuple(passthrough)})
-
-    def _update(self, moid: str, **update: object) -> None:
-        self._hosts[moid] = self._hosts[moid].model_copy(update=update)
-
-    def _set(self, moid: str, targets: Iterable[SettingTarget]) -> None:
-        host = self._hosts.get(moid)
-        if host is None:
-            return
+    def _host_then(self, host: Host, change: ChangeBase) -> Host:
         shown = host
-        for one in targets:
+        for one in change.in_force:
             desired = DesiredSetting(one.setting, one.value, one.device)
             shown = setting(one.setting).show(shown, desired)
         if shown is not host:
             shown = with_profiles(make_view(host, self._observed, self._catalog).boards, shown)
-            self._hosts[moid] = shown
+        return shown.model_copy(update={"is_in_maintenance_mode": False}) if change.frees_host else shown
 
 
-_SIZES = {"cpus": "cpus", "memory": "memory_mib", "memory_reservation": "memory_reservation_mib"}
-"""What a request calls the sizes of a VM, and a reading."""
-
-
-def _sized(detail: VmDetail, spec: VmSpec) -> VmDetail:
-    """Return a VM with the CPUs and the memory that a request gives it."""
-    sizes = {_SIZES[key]: value for key, value in spec.settings.items() if key in _SIZES}
-    return detail.model_copy(update=sizes) if sizes else detail
-
-
-def _key(vm: VmRef) -> str:
-    return vm.moid or _NEW + vm.name
+def _gpus(vm: Vm) -> object:
+    return vm.detail and (vm.detail.vgpus, vm.detail.passthrough)
