@@ -65,6 +65,8 @@ class ChangeBase(Frozen):
     """
 
     face: ClassVar[Face]
+    for_good: ClassVar[tuple[str, ...]] = ("no way back is known",)
+    """Why a rollback cannot take it back, and what to do then; unread if a rollback knows a way."""
 
     id: str
     subject: Subject

@@ -58,6 +58,7 @@ class UpgradeVm(ChangeBase):
     """Raise the hardware version of a powered-off VM."""
 
     face = Face("set", "hardware version raised", done="upgraded")
+    for_good = ("a hardware version is never lowered", "a snapshot from before has it")
 
     kind: Literal["upgrade_vm"] = "upgrade_vm"
     vm: VmRef

@@ -28,6 +28,7 @@ class DestroyVm(ChangeBase):
     """
 
     face = Face("delete", "deleted", done="deleted", sign="-")
+    for_good = ("a VM that was deleted is gone with its disks", "restore it from a backup")
 
     kind: Literal["destroy_vm"] = "destroy_vm"
     vm: VmRef

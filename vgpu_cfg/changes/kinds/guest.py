@@ -41,6 +41,10 @@ class AwaitCustomization(ChangeBase):
     """Wait until vCenter tells how a guest's customisation has ended, which its first start begins."""
 
     face = Face("set", "guest customised", done="customised", sign=" ", is_task=False)
+    for_good = (
+        "what a customisation set in the guest stays there",
+        "a snapshot or a backup from before has the guest as it was",
+    )
 
     kind: Literal["await_customization"] = "await_customization"
     vm: VmRef
@@ -84,6 +88,10 @@ class StageGuest(ChangeBase):
     """
 
     face = Face("set", "guest set up", done="staged")
+    for_good = (
+        "what was brought into the guest stays there",
+        "`apply` completes it; a snapshot or a backup from before has the guest as it was",
+    )
 
     kind: Literal["stage_guest"] = "stage_guest"
     vm: VmRef

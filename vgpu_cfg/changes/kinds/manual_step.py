@@ -28,6 +28,7 @@ class ManualStep(ChangeBase):
     """
 
     face = Face("hand", "by hand", done="done by hand", sign="!", is_task=False)
+    for_good = ("it was done by hand", "undo it by hand, if it is to be undone")
 
     kind: Literal["manual_step"] = "manual_step"
     text: str

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import assert_never
 
 from vgpu_cfg.catalog import Catalog
 from vgpu_cfg.changes.change import Change
@@ -150,7 +149,7 @@ def undo_change(change: Change, run: FailedRun) -> Iterable[Change]:
         return undo_site(change, run)
     if isinstance(change, OfHost):
         raise ValueError(f"{change.id} is taken back with its host")
-    assert_never(change)
+    return run.cannot(change, *change.for_good)
 
 
 def _backwards(changes: Sequence[Change]) -> list[Change]:

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping
 from vgpu_cfg.changes.change import (
     Change,
     ChangeNetwork,
-    ManualStep,
     RemoveRule,
     RemoveVmGroup,
     SetClusterOption,
@@ -41,7 +40,6 @@ OfSite = (
     | SetClusterOption
     | SetVCenterOption
     | ChangeNetwork
-    | ManualStep
 )
 
 
@@ -66,8 +64,6 @@ def undo_site(change: OfSite, run: FailedRun) -> Iterable[Change]:
             return _vcenter_option_back(change, run)
         case ChangeNetwork():
             return _network_back(change, run)
-        case ManualStep():
-            return run.cannot(change, "it was done by hand", "undo it by hand, if it is to be undone")
 
 
 # ---------------------------------------------------------------- of clusters

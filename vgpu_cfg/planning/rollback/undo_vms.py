@@ -47,7 +47,6 @@ OfVm = (
     | SetTags
     | PowerOnVm
     | PowerOffVm
-    | DestroyVm
     | RenameVm
     | MoveVmToFolder
     | RelocateVm
@@ -61,16 +60,12 @@ def undo_vm(change: OfVm, run: FailedRun) -> Iterable[Change]:
     """List what takes a change of a VM back; what cannot be is noted in the run."""
     if isinstance(change, CreateVm):
         return _unmade(change, run)
-    if isinstance(change, DestroyVm):
-        return run.cannot(change, "a VM that was deleted is gone with its disks", "restore it from a backup")
     if run.is_made(change.vm):
         return ()  # it goes with its VM
     before, now = run.vm_before(change.vm), run.vm_after(change.vm)
     if before is None or now is None:
         return run.cannot(change, _GONE)
     match change:
-        case UpgradeVm():
-            return run.cannot(change, "a hardware version is never lowered", "a snapshot from before has it")
         case ReconfigureVm():
             return reconfigured_back(change, before, now, run)
         case MarkVm():
@@ -90,18 +85,8 @@ def undo_vm(change: OfVm, run: FailedRun) -> Iterable[Change]:
             return _folder_back(change, before, now, run)
         case RelocateVm():
             return _moved_back(change, before, now, run)
-        case AwaitCustomization():
-            return run.cannot(
-                change,
-                "what a customisation set in the guest stays there",
-                "a snapshot or a backup from before has the guest as it was",
-            )
-        case StageGuest():
-            return run.cannot(
-                change,
-                "what was brought into the guest stays there",
-                "`apply` completes it; a snapshot or a backup from before has the guest as it was",
-            )
+        case UpgradeVm() | AwaitCustomization() | StageGuest():
+            return run.cannot(change, *change.for_good)
 
 
 def subject_of(vm: Vm) -> Subject:
