@@ -65,6 +65,8 @@ class ChangeBase(Frozen):
     """
 
     face: ClassVar[Face]
+    restarts_host: ClassVar[bool] = False
+    """Whether it takes a host down and, by itself or by a person, up again."""
     for_good: ClassVar[tuple[str, ...]] = ("no way back is known",)
     """Why a rollback cannot take it back, and what to do then; unread if a rollback knows a way."""
 

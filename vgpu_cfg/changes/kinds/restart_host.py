@@ -18,8 +18,6 @@ from vgpu_cfg.changes.tables import Tables
 from vgpu_cfg.changes.values import Placement, Row, SettingTarget, plain
 from vgpu_cfg.model.frozen import Frozen
 
-RESTART_KINDS = ("reboot_host", "cold_boot_host", "shut_down_host")
-"""The kinds of change that take a host down and, by themselves or by a hand, up again."""
 _SERVICE_NAMES = {"xorg": "X.Org Server"}
 
 
@@ -66,6 +64,8 @@ class RestartService(HostChangeBase):
 
 class _Restart(HostChangeBase):
     """The host goes down."""
+
+    restarts_host = True
 
     def disturbs(self, reach: Reach) -> Iterable[Disturbed]:
         return ()

@@ -65,7 +65,7 @@ class Scheduler:
         self._waves = Waves(changes, down)
         for index, change in enumerate(changes):
             needs = {self._index_of(need, change) for need in change.needs}
-            after = {self._index_of(one, change) for one in _after(change)} - needs
+            after = {self._index_of(one, change) for one in change.behind} - needs
             self._unmet[index] = len(needs) + len(after)
             for need in needs:
                 self._needed_by.setdefault(need, []).append(index)
@@ -252,10 +252,6 @@ class Scheduler:
             raise PlanError(
                 f"these changes need one another: {', '.join(stuck[:5])}", remedy="make the plan again"
             )
-
-
-def _after(change: Change) -> tuple[str, ...]:
-    return change.after if isinstance(change, StageGuest) else ()
 
 
 def is_provisioning(change: Change) -> bool:

@@ -32,7 +32,7 @@ def blocked_changes(
     found |= {
         change.id
         for change in changes
-        if change.kind == "power_off_vm" and needing.get(change.id, set()) & found
+        if change.stops and needing.get(change.id, set()) & found
         if needing[change.id] <= found
     }
     return tuple(change.id for change in changes if change.id in found)

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from vgpu_cfg.changes.change import Change, ManualStep
-from vgpu_cfg.changes.kinds.restart_host import RESTART_KINDS
 from vgpu_cfg.changes.values import Impact, Subject
 from vgpu_cfg.model.guests.modules import MODULE_ORDER
 from vgpu_cfg.model.wording import listed
@@ -101,7 +100,7 @@ def restart_steps(restarts: Sequence[PendingRestart], changes: Sequence[Change])
 
     A host that the plan itself restarts needs no manual step.
     """
-    restarted = {change.host_moid for change in changes if change.kind in RESTART_KINDS}
+    restarted = {change.host_moid for change in changes if change.restarts_host}
     steps: dict[str, ManualStep] = {}
     for hand in restarts:
         if hand.host_moid in restarted or hand.host_moid in steps:

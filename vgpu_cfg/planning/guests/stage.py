@@ -109,7 +109,7 @@ class GuestUpdate:
         """Whether it runs once the plan's other changes are done."""
         if self.power_on is not None:
             return True
-        return self.is_on and not any(one.kind == "power_off_vm" for one in self.changes)
+        return self.is_on and not any(one.stops for one in self.changes)
 
     @property
     def is_silent(self) -> bool:

@@ -243,7 +243,7 @@ def _ready_after(changes: Sequence[Change], host: str) -> str:
     ids = {change.id for change in changes}
     if exit_id(host) in ids:
         return exit_id(host)
-    return next(change.id for change in reversed(changes) if change.kind != "power_on_vm")
+    return next(change.id for change in reversed(changes) if not change.starts)
 
 
 def join_changes(hosts: HostPlans, of_vms: Sequence[Change]) -> list[Change]:
@@ -252,7 +252,7 @@ def join_changes(hosts: HostPlans, of_vms: Sequence[Change]) -> list[Change]:
     A VM that is switched off for both is switched off once, and on once.
     """
     ids = {change.id for change in of_vms}
-    joined = [change for change in hosts.changes if change.id not in ids or change.kind == "power_off_vm"]
+    joined = [change for change in hosts.changes if change.id not in ids or change.stops]
     taken = {change.id for change in joined}
     for change in of_vms:
         if change.id in taken:

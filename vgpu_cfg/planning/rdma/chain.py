@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from vgpu_cfg.changes.change import Change
-from vgpu_cfg.changes.kinds.restart_host import RESTART_KINDS
 from vgpu_cfg.model.guests.guest import REPORT_KEY, GuestReport, ModuleState
 from vgpu_cfg.model.wording import is_at_least, listed
 from vgpu_cfg.planning.capacity.topology import Topology
@@ -79,7 +78,7 @@ def ats_chain(
     reported = {
         target.id: target.value for change in changes if change.host_moid == host for target in change.brings
     }
-    restarts = any(change.host_moid == host and change.kind in RESTART_KINDS for change in changes)
+    restarts = any(change.host_moid == host and change.restarts_host for change in changes)
     kernel = _kernel(view, reported)
     firmware = _firmware(placed, view, reported)
     return (

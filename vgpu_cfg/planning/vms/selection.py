@@ -27,9 +27,7 @@ def only_chosen(changes: Sequence[Change], chosen: set[str]) -> list[Change]:
             waiting += by_id[change_key].needs
     made = {change.subject.name for change in of_kind(changes, CreateVm) if change.id in kept}
     for change in changes:
-        if change.kind in ("set_rule", "set_host_rule") and all(
-            vm.moid or vm.name in made for vm in change.vms
-        ):
+        if change.ruled and all(vm.moid or vm.name in made for vm in change.ruled):
             kept.add(change.id)
     return [change for change in changes if change.id in kept]
 
