@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
 from pyVmomi import VmomiSupport
 
-from vgpu_cfg.vsphere.wire.collector import renewing
+from vgpu_cfg.ports import Clock
+from vgpu_cfg.vsphere.wire.collector import Item, renewing
 from vgpu_cfg.vsphere.wire.custom_fields import fields_for, type_of
 from vgpu_cfg.vsphere.wire.faults import translated
 from vgpu_cfg.vsphere.wire.session import Session
@@ -22,6 +24,8 @@ ADMINISTRATOR = -1
 vSphere Web Services SDK Programming Guide, "Description of Roles on vSphere Servers"; vSphere API reference,
 AuthorizationRole.system.
 """
+_ROLES_HOLD = timedelta(minutes=5)
+"""For how long holds which roles the account has: shells that are opened, or a secret, may take longer."""
 _TYPES_BY_PREFIX = (
     ("datacenter-", "vim.Datacenter"),
     ("datastore-", "vim.Datastore"),
@@ -35,6 +39,31 @@ _TYPES_BY_PREFIX = (
     ("resgroup-", "vim.ResourcePool"),
     ("vm-", "vim.VirtualMachine"),
 )
+
+
+class KnownRoles:
+    """Which roles the account has on objects, as the last whole reading told."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._roles: dict[str, frozenset[int]] = {}
+        self._read_at = clock.now()
+
+    def begin(self) -> None:
+        """Forget the roles that are known: another reading begins."""
+        self._roles.clear()
+        self._read_at = self._clock.now()
+
+    def keep(self, items: Iterable[Item]) -> None:
+        """Keep the roles that were read of objects."""
+        for item in items:
+            if found := item.get("effectiveRole"):
+                self._roles[item.moid] = frozenset(found)
+
+    def of(self, moid: str) -> frozenset[int]:
+        """Return the roles that the account was read to have on an object of late; none where it was not."""
+        is_late = self._clock.now() - self._read_at > _ROLES_HOLD
+        return frozenset() if is_late else self._roles.get(moid, frozenset())
 
 
 def type_by_moid(moid: str) -> str:

@@ -9,17 +9,15 @@ host and two per ESXi build. Those of facts: see `host_facts`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime, timedelta
+from dataclasses import dataclass
 from itertools import chain
-from typing import Any
 
-from vgpu_cfg.catalog import Board, Catalog, load_catalog
 from vgpu_cfg.model.locks import Locks
 from vgpu_cfg.model.observed.customization import CustomizationSeen
 from vgpu_cfg.model.observed.drs import ClusterTies
 from vgpu_cfg.model.observed.gpu_use import UseReading
 from vgpu_cfg.model.observed.host_facts import DepotLook, EstateFacts, FactGroup
-from vgpu_cfg.model.observed.inventory import Host, Inventory, PciDevice
+from vgpu_cfg.model.observed.inventory import Host, Inventory
 from vgpu_cfg.model.observed.maintenance import MaintenanceEntry
 from vgpu_cfg.model.observed.names import unescaped
 from vgpu_cfg.model.observed.past import Past, PastScope
@@ -33,7 +31,6 @@ from vgpu_cfg.vsphere.reading import places as reader_places
 from vgpu_cfg.vsphere.reading.again import unchanged
 from vgpu_cfg.vsphere.reading.direct_path import read_direct_path
 from vgpu_cfg.vsphere.reading.host_kinds import (
-    KindFacts,
     KnownKinds,
     managers_of,
     read_kinds,
@@ -48,12 +45,13 @@ from vgpu_cfg.vsphere.reading.locks import ALARM_INFO, alarm_starts, locks_of, r
 from vgpu_cfg.vsphere.reading.nics import mark_nics
 from vgpu_cfg.vsphere.reading.places import Places
 from vgpu_cfg.vsphere.reading.privileges import (
+    KnownRoles,
     read_defined_attributes,
     read_missing_privileges,
     type_by_moid,
     vmodl_name,
 )
-from vgpu_cfg.vsphere.reading.sharing import infer_sharing
+from vgpu_cfg.vsphere.reading.sharing import infer_sharing, prefixes_of
 from vgpu_cfg.vsphere.reading.spared import Spared, spared_of
 from vgpu_cfg.vsphere.reading.storage_policies import PolicyReader
 from vgpu_cfg.vsphere.reading.tags import names_of, read_attached, read_categories
@@ -78,9 +76,6 @@ whose cluster has a host that lists a GPU.
 EVERYTHING = ReadScope(everything=True, system_ids=True, key_providers=True)
 """The one scope of a recording: whatever is asked later, it holds the answer."""
 
-_ROLES_HOLD = timedelta(minutes=5)
-"""For how long holds which roles the account has: shells that are opened, or a secret, may take longer."""
-
 _OF_THE_KIND = (
     "profiles",
     "device_groups",
@@ -92,40 +87,47 @@ _OF_THE_KIND = (
 """What is asked once per kind of host, and not again when one of them is read again."""
 
 
-class VCenterReader:
-    """An InventoryReader on a session."""
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """A reading of the whole inventory, as far as smaller ones go by it."""
 
-    def __init__(self, session: Session, clock: Clock, catalog: Catalog | None = None) -> None:
+    scope: ReadScope
+    places: Places
+    with_gpus: Sequence[Host]
+    """Hosts with GPUs, as they were told: before anything was inferred."""
+    managers: Mapping[str, Item]
+    """By what the kinds of these hosts are asked, by host."""
+
+
+class VCenterReader:
+    """An InventoryReader on a session.
+
+    `_inventory` is what was read last, None before. `_vms` has the newest reading of each VM, which a run may
+    have made since.
+    """
+
+    def __init__(self, session: Session, clock: Clock) -> None:
         self._session = session
         self._clock = clock
-        self._catalog = catalog
-        self._places = Places(())
-        self._hosts: Mapping[str, Host] = {}
-        self._with_gpus: Sequence[Host] = ()
-        self._managers: Mapping[str, Item] = {}
-        self._vms: dict[str, Vm] = {}
-        self._seen_on: dict[str, str] = {}
-        self._scope: ReadScope | None = None
+        self._last = _Reading(ReadScope(), Places(()), (), {})
         self._inventory: Inventory | None = None
-        self._known = KnownKinds()
+        self._vms: dict[str, Vm] = {}
+        self._kinds = KnownKinds()
         self._counters: Item | None = None
-        self._roles: dict[str, frozenset[int]] = {}
-        self._roles_read_at = clock.now()
+        self._roles = KnownRoles(clock)
         self._policies = PolicyReader(session)
-        self._has_policies = False
 
     def read_inventory(self, scope: ReadScope) -> Inventory:
         """Read hosts, GPUs, VMs and what VMs can be placed on.
 
         Where the same was read before, VMs whose configuration has not changed are not asked for it again.
         """
-        read_at = self._clock.now()
+        session, read_at = self._session, self._clock.now()
         beside, scope = scope, scope.model_copy(update={"locks": False, "timed": True, "roles": False})
-        is_again = scope == self._scope
-        wanted = passes.FIRST_PASS_AGAIN if is_again else passes.FIRST_PASS
-        items, locks = self._read_all(wanted, beside)
-        self._places = places = Places(items)
-        library = read_library_items(self._session, scope.library_items) if scope.library_items else None
+        is_again = self._inventory is not None and scope == self._last.scope
+        items, locks = self._read_all(passes.FIRST_PASS_AGAIN if is_again else passes.FIRST_PASS, beside)
+        places = Places(items)
+        library = read_library_items(session, scope.library_items) if scope.library_items else None
         templates = frozenset(one.template_moid for one in library or () if one.template_moid)
         same = unchanged(places.of_type("VirtualMachine"), self._vms) if is_again else None
         close = passes.with_roles(passes.CLOSE_PASS, of_vms=True) if beside.roles else passes.CLOSE_PASS
@@ -134,25 +136,40 @@ class VCenterReader:
             item.moid: make_vm(places, item, details.get(item.moid))
             for item in places.of_type("VirtualMachine")
         }
-        vms = self._add_origins(mark_nics(vms, hosts), scope)
-        self._hosts = self._complete(hosts, _computes(places), vms, scope)
-        self._vms, self._scope = vms, scope
-        self._with_gpus = [host for host in hosts if host.gpus]
-        self._managers = {host.moid: managers_of(of_hosts[host.moid]) for host in self._with_gpus}
+        vms = _with_origins(session, mark_nics(vms, hosts), scope)
+        with_gpus = [host for host in hosts if host.gpus]
+        managers = {host.moid: managers_of(of_hosts[host.moid]) for host in with_gpus}
+        last = _Reading(scope, places, with_gpus, managers)
+        complete = _complete(session, hosts, _computes(places), vms, scope)
         if scope.kinds:
-            self._hosts = self._with_kinds(scope)
-        inventory = self._made_of(places, read_at, tuple(self._hosts.values()), vms)
-        inventory = inventory.model_copy(update={"library_items": library, "has_kinds": scope.kinds})
+            complete = _with_kinds(session, self._kinds, last, complete, vms)
+        inventory = Inventory(
+            vcenter=session.vcenter,
+            read_at=read_at,
+            datacenters=reader_places.datacenters(places),
+            clusters=reader_places.clusters(places),
+            hosts=tuple(complete.values()),
+            vms=tuple(vms.values()),
+            networks=reader_places.networks(places),
+            datastores=reader_places.datastores(places),
+            folders=reader_places.folders(places),
+            resource_pools=reader_places.resource_pools(places),
+            library_items=library,
+            has_kinds=scope.kinds,
+        )
         if scope.customization_specs:
             from vgpu_cfg.vsphere.reading.customization_specs import read_customization_specs
 
-            specs = read_customization_specs(self._session, scope.customization_specs)
+            specs = read_customization_specs(session, scope.customization_specs)
             inventory = inventory.model_copy(update={"customization_specs": specs})
         if scope.key_providers:
-            inventory = _with_vcenter(inventory, key_providers=read_key_providers(self._session))
+            inventory = _with_vcenter(inventory, key_providers=read_key_providers(session))
         if scope.tag_categories:
-            inventory = self._with_tags(inventory, scope)
-        inventory = self._with_policies(inventory, scope) if scope.storage_policies else inventory
+            inventory = _with_tags(session, inventory, scope)
+        if scope.storage_policies:
+            inventory = _with_policies(self._policies, inventory, scope)
+        self._last = last
+        self._vms = vms
         self._inventory = inventory
         if locks is None:
             return inventory
@@ -164,41 +181,29 @@ class VCenterReader:
         Hosts where a VM turns out to be take one more. All is read where `read_inventory` has read another
         scope, where this one has more to ask of VMs, and where a VM's host or folder is not known.
         """
-        before, moids = self._inventory, dict.fromkeys(vm_moids)
+        before, last, moids = self._inventory, self._last, dict.fromkeys(vm_moids)
         asks_more = scope.storage_policies or scope.tag_categories or scope.library_items
-        if before is None or scope != self._scope or asks_more:
+        if before is None or scope != last.scope or asks_more:
             return self.read_inventory(scope)
-        read_at = self._clock.now()
+        read_at, known = self._clock.now(), before.host_by_moid
         were = [self._vms[moid].host_moid for moid in moids if moid in self._vms]
-        were += [self._seen_on[moid] for moid in moids if moid in self._seen_on]
-        likely = dict.fromkeys(moid for moid in were if moid is not None and moid in self._hosts)
+        likely = dict.fromkeys(moid for moid in were if moid is not None and moid in known)
         starts = [Start(passes.VM, moid) for moid in moids] + [Start(passes.HOST, moid) for moid in likely]
         found = collect_from(self._session, passes.VM_AGAIN + passes.HOST_AGAIN, starts) if starts else []
         items = [item for item in found if item.type_name == "VirtualMachine"]
         read = [item for item in found if item.type_name == "HostSystem"]
         at = {moid for item in items if (moid := item.moid_of("runtime.host"))}
         folders = {item.moid_of("parent") for item in items}
-        if not (at <= self._hosts.keys() and all(map(self._places.find, folders))):
+        if not (at <= known.keys() and all(map(last.places.find, folders))):
             return self.read_inventory(scope)
         read += self._items(passes.HOST_AGAIN, passes.HOST, sorted(at - likely.keys()))
-        hosts = {**self._hosts, **{item.moid: make_host(self._places, item) for item in read}}
-        seen = {
-            item.moid: make_vm(
-                self._places,
-                item,
-                make_detail(item, scope.extra_config_keys, option_names=scope.option_names),
-            )
-            for item in items
-        }
+        fresh = {item.moid: make_host(last.places, item) for item in read}
+        seen = {item.moid: self._vm_of(item, scope.extra_config_keys) for item in items}
         kept = {moid: vm for moid, vm in self._vms.items() if moid in seen or moid not in moids}
-        self._vms = {**kept, **mark_nics(seen, hosts.values())}
-        self._hosts = {**hosts, **{item.moid: self._again(hosts[item.moid]) for item in read}}
-        update = {
-            "read_at": read_at,
-            "hosts": tuple(self._hosts.values()),
-            "vms": tuple(self._vms.values()),
-        }
-        self._inventory = before.model_copy(update=update)
+        self._vms = {**kept, **mark_nics(seen, {**known, **fresh}.values())}
+        changed = {moid: self._again(host) for moid, host in fresh.items()}
+        update = {"read_at": read_at, "vms": tuple(self._vms.values())}
+        self._inventory = before.with_hosts(changed).model_copy(update=update)
         return self._inventory
 
     def _read_all(self, wanted: Sequence[Paths], scope: ReadScope) -> tuple[list[Item], Locks | None]:
@@ -216,40 +221,13 @@ class VCenterReader:
         found = collect_all(self._session, wanted, paths, [*managers, *alarms, *roots])
         beside = {start.moid for start in (*managers, *alarms, *roots)}
         items = [item for item in found if item.moid not in beside]
-        self._roles.clear()
-        self._roles_read_at = self._clock.now()
-        self._keep_roles(found)
+        self._roles.begin()
+        self._roles.keep(found)
         self._counters = next((item for item in found if item.type_name == "PerformanceManager"), None)
         if not scope.locks:
             return items, None
         kept = [item for item in found if item.type_name == "Alarm"]
         return items, locks_of(self._session, kept, None if scope.timed else self._clock.now())
-
-    def _with_policies(self, inventory: Inventory, scope: ReadScope) -> Inventory:
-        """Add the storage policies, and which of them the plan's own VMs have."""
-        policies = self._policies.read(scope.storage_policies, inventory.datastores)
-        self._has_policies = policies is not None
-        inventory = _with_vcenter(inventory, storage_policies=policies)
-        if not self._has_policies:
-            return inventory
-        own = [
-            vm
-            for vm in inventory.vms
-            if not vm.is_template and scope.vm_names & {vm.name, vm.mark.vm if vm.mark is not None else ""}
-        ]
-        known = {vm.moid: vm for vm in self._policies.with_policies(own)}
-        return inventory.model_copy(update={"vms": tuple(known.get(vm.moid, vm) for vm in inventory.vms)})
-
-    def _with_tags(self, inventory: Inventory, scope: ReadScope) -> Inventory:
-        """Read the categories that the scope names, and the tags of its VMs."""
-        categories = read_categories(self._session, scope.tag_categories)
-        named = [vm.moid for vm in inventory.vms if vm.detail is not None and _is_of_plan(vm, scope)]
-        attached = read_attached(self._session, named)
-        vms = tuple(
-            _with_detail(vm, {"tags": names_of(attached[vm.moid], categories)}) if vm.moid in attached else vm
-            for vm in inventory.vms
-        )
-        return inventory.model_copy(update={"tag_categories": categories, "vms": vms})
 
     def read_vms(
         self, moids: Iterable[str], extra_config_keys: frozenset[str] = frozenset()
@@ -267,16 +245,20 @@ class VCenterReader:
 
     def _vms_of(self, items: Iterable[Item], extra_config_keys: frozenset[str]) -> tuple[Vm, ...]:
         """Make VMs of what was read; the newest reading of each goes into what `read_part` returns."""
-        scope = self._scope or ReadScope()
-        keys = extra_config_keys | scope.extra_config_keys
-        vms = {
-            item.moid: make_vm(self._places, item, make_detail(item, keys, option_names=scope.option_names))
-            for item in items
-        }
-        self._seen_on.update((vm.moid, vm.host_moid) for vm in vms.values() if vm.host_moid is not None)
-        found = mark_nics(vms, self._hosts.values())
+        keys = extra_config_keys | self._last.scope.extra_config_keys
+        found = mark_nics({item.moid: self._vm_of(item, keys) for item in items}, self._hosts.values())
         self._vms.update(found)
-        return tuple(self._policies.with_policies(found.values()) if self._has_policies else found.values())
+        return tuple(self._policies.with_policies(found.values()))
+
+    def _vm_of(self, item: Item, keys: frozenset[str]) -> Vm:
+        """Make a VM of what was read of it, in detail, and of where it is by the last whole reading."""
+        detail = make_detail(item, keys, option_names=self._last.scope.option_names)
+        return make_vm(self._last.places, item, detail)
+
+    @property
+    def _hosts(self) -> Mapping[str, Host]:
+        """The hosts by moid, as they were read last."""
+        return {} if self._inventory is None else self._inventory.host_by_moid
 
     def read_gpu_holders(self, host_moids: Iterable[str]) -> Mapping[str, Mapping[str, tuple[str, ...]]]:
         """Return per host, per GPU address, the moids of the VMs that hold it now."""
@@ -326,23 +308,23 @@ class VCenterReader:
         places, which only that reading knows. The next one asks for it anew: who reads single hosts changes
         them, and a driver shows in no bulk property.
         """
-        self._known = KnownKinds()
+        self._kinds = KnownKinds()
         items = self._items(passes.HOST_AGAIN, passes.HOST, moids)
-        return tuple(self._again(make_host(self._places, item)) for item in items)
+        return tuple(self._again(make_host(self._last.places, item)) for item in items)
 
     def read_host(self, moid: str, groups: frozenset[FactGroup]) -> tuple[Host | None, EstateFacts]:
         """Read one host again with its facts, in one round trip and what its groups ask."""
         from vgpu_cfg.vsphere.host_facts.reader import read_with
 
-        self._known = KnownKinds()
+        self._kinds = KnownKinds()
         facts, item = read_with(self._session, moid, groups, passes.HOST_LIGHT + passes.HOST_DETAIL)
-        return None if item is None else self._again(make_host(self._places, item)), facts
+        return None if item is None else self._again(make_host(self._last.places, item)), facts
 
     def _again(self, host: Host) -> Host:
         before = self._hosts.get(host.moid)
         if before is not None:
             host = host.model_copy(update={name: getattr(before, name) for name in _OF_THE_KIND})
-        return infer_sharing(host, self._vms, self._prefixes)
+        return infer_sharing(host, self._vms)
 
     def read_ties(self, cluster_moid: str) -> ClusterTies:
         """Read the rules and VM groups of a cluster again, in one round trip; none where it has gone."""
@@ -399,24 +381,14 @@ class VCenterReader:
 
     def read_missing_privileges(self, needed: Mapping[str, Sequence[str]]) -> Mapping[str, tuple[str, ...]]:
         """Return, per entity moid, those of the needed privileges that the account lacks."""
-        return read_missing_privileges(self._session, needed, self._type_of, self._roles_of)
+        return read_missing_privileges(self._session, needed, self._type_of, self._roles.of)
 
     def read_defined_attributes(self) -> frozenset[tuple[str, str]]:
         """Return the custom attributes that hosts and VMs can have, by type and name; one round trip."""
         return read_defined_attributes(self._session)
 
-    def _keep_roles(self, items: Iterable[Item]) -> None:
-        for item in items:
-            if found := item.get("effectiveRole"):
-                self._roles[item.moid] = frozenset(found)
-
-    def _roles_of(self, moid: str) -> frozenset[int]:
-        """Return the roles that the account was read to have on an object of late; none where it was not."""
-        is_late = self._clock.now() - self._roles_read_at > _ROLES_HOLD
-        return frozenset() if is_late else self._roles.get(moid, frozenset())
-
     def _type_of(self, moid: str) -> str:
-        item = self._places.find(moid)
+        item = self._last.places.find(moid)
         return type_by_moid(moid) if item is None else vmodl_name(item.type_name)
 
     def _items(self, wanted: Sequence[Paths], type_name: str, moids: Iterable[str]) -> list[Item]:
@@ -429,7 +401,7 @@ class VCenterReader:
         places: Places,
         scope: ReadScope,
         templates: frozenset[str],
-        same: Mapping[str, VmDetail] | None = None,
+        same: Mapping[str, VmDetail] | None,
     ) -> tuple[list[Host], dict[str, Item], dict[str, VmDetail | None]]:
         """Return the hosts, the properties read of them, and the details of VMs, in one round trip.
 
@@ -465,7 +437,7 @@ class VCenterReader:
         def kept(item: Item) -> Item | tuple[str, VmDetail | None]:
             if item.type_name == "HostSystem":
                 return item
-            self._keep_roles([item])
+            self._roles.keep([item])
             return item.moid, make_detail(item, scope.extra_config_keys, option_names=scope.option_names)
 
         for found in made_from(self._session, wanted, starts, kept):
@@ -481,122 +453,120 @@ class VCenterReader:
         details.update(found for found in late if not isinstance(found, Item))
         return made, items, details
 
-    def _complete(
-        self, hosts: Sequence[Host], computes: Mapping[str, Item], vms: Mapping[str, Vm], scope: ReadScope
-    ) -> dict[str, Host]:
-        """Add what is asked host by host, and what follows from the VMs; return the hosts by moid."""
-        direct_path = read_direct_path(self._session, [host for host in hosts if host.gpus])
-        system_ids: Mapping[str, str] = {}
-        if scope.system_ids:
-            through = [host for host in hosts if any(one.passthrough_active for one in host.pci_devices)]
-            system_ids = read_system_ids(self._session, through, computes)
-        return {
-            host.moid: infer_sharing(
-                host.model_copy(
-                    update={
-                        "direct_path": direct_path.get(host.moid),
-                        "system_id": system_ids.get(host.moid),
-                    }
-                ),
-                vms,
-                self._prefixes,
-            )
-            for host in hosts
-        }
-
     def read_kinds(self) -> tuple[Host, ...]:
         """Return the hosts as they were read last, with what is told by kind of host and by build.
 
         What this session was told before is not asked again.
         """
-        self._hosts = self._with_kinds(self._scope or ReadScope())
-        hosts = tuple(self._hosts.values())
-        if self._inventory is not None:
-            self._inventory = self._inventory.model_copy(update={"hosts": hosts, "has_kinds": True})
-        return hosts
+        if self._inventory is None:
+            return ()
+        hosts = _with_kinds(self._session, self._kinds, self._last, self._hosts, self._vms)
+        self._inventory = self._inventory.with_hosts(hosts).model_copy(update={"has_kinds": True})
+        return self._inventory.hosts
 
-    def _with_kinds(self, scope: ReadScope) -> dict[str, Host]:
-        computes, with_gpus = _computes(self._places), self._with_gpus
-        if scope.for_planning:
-            newest = read_max_hardware_versions(self._session, computes, with_gpus, self._known)
-            with_gpus = [
-                host.model_copy(update={"max_hardware_version": newest.get(host.moid)}) for host in with_gpus
-            ]
-        on: dict[str, list[Vm]] = {}
-        for vm in () if scope.kinds_of is None else self._vms.values():
-            if vm.is_on and vm.host_moid is not None:
-                on.setdefault(vm.host_moid, []).append(vm)
 
-        def spare(alike: Sequence[Host]) -> Spared:
-            wanted = scope.kinds_of
-            if wanted is None or any(wanted.intersection(self._prefixes(gpu.pci)) for gpu in alike[0].gpus):
-                return Spared()
-            return spared_of(alike, on, self._board, self._prefixes)
+def _complete(
+    session: Session,
+    hosts: Sequence[Host],
+    computes: Mapping[str, Item],
+    vms: Mapping[str, Vm],
+    scope: ReadScope,
+) -> dict[str, Host]:
+    """Add what is asked host by host, and what follows from the VMs; return the hosts by moid."""
+    direct_path = read_direct_path(session, [host for host in hosts if host.gpus])
+    system_ids: Mapping[str, str] = {}
+    if scope.system_ids:
+        through = [host for host in hosts if any(one.passthrough_active for one in host.pci_devices)]
+        system_ids = read_system_ids(session, through, computes)
+    complete = {}
+    for host in hosts:
+        update = {"direct_path": direct_path.get(host.moid), "system_id": system_ids.get(host.moid)}
+        complete[host.moid] = infer_sharing(host.model_copy(update=update), vms)
+    return complete
 
-        kinds = read_kinds(
-            self._session,
-            with_gpus,
-            self._managers,
-            computes,
-            self._known,
-            spare,
-            with_limits=scope.several_vgpus,
-        )
-        complete = {
-            host.moid: infer_sharing(
-                self._hosts[host.moid].model_copy(
-                    update={"max_hardware_version": host.max_hardware_version, **_of_kind(kinds[host.moid])}
-                ),
-                self._vms,
-                self._prefixes,
-            )
-            for host in with_gpus
-        }
-        return {**self._hosts, **complete}
 
-    def _add_origins(self, vms: dict[str, Vm], scope: ReadScope) -> dict[str, Vm]:
-        """Say who made those VMs that carry the plan's mark and that the plan does not name."""
-        moids = [
-            vm.moid
-            for vm in vms.values()
-            if vm.mark is not None
-            and scope.plan is not None
-            and vm.mark.is_named(scope.plan)
-            and not scope.vm_names & {vm.name, vm.mark.vm}
-            and not vm.is_template
+def _with_kinds(
+    session: Session, known: KnownKinds, last: _Reading, hosts: Mapping[str, Host], vms: Mapping[str, Vm]
+) -> dict[str, Host]:
+    """Add what kinds of hosts and builds tell, as far as the scope asks it; what is `known` is not asked."""
+    scope, with_gpus, computes = last.scope, last.with_gpus, _computes(last.places)
+    if scope.for_planning:
+        newest = read_max_hardware_versions(session, computes, with_gpus, known)
+        with_gpus = [
+            host.model_copy(update={"max_hardware_version": newest.get(host.moid)}) for host in with_gpus
         ]
-        if not moids:
-            return vms
-        origins = read_origins(self._session, moids)
-        return {
-            moid: vm.model_copy(update={"origin": origins[moid]}) if moid in origins else vm
-            for moid, vm in vms.items()
+    on: dict[str, list[Vm]] = {}
+    for vm in () if scope.kinds_of is None else vms.values():
+        if vm.is_on and vm.host_moid is not None:
+            on.setdefault(vm.host_moid, []).append(vm)
+
+    def spare(alike: Sequence[Host]) -> Spared:
+        wanted = scope.kinds_of
+        if wanted is None or any(wanted.intersection(prefixes_of(gpu.pci)) for gpu in alike[0].gpus):
+            return Spared()
+        return spared_of(alike, on)
+
+    kinds = read_kinds(
+        session, with_gpus, last.managers, computes, known, spare, with_limits=scope.several_vgpus
+    )
+    complete = dict(hosts)
+    for host in with_gpus:
+        facts = kinds[host.moid]
+        update = {
+            "max_hardware_version": host.max_hardware_version,
+            "profiles": facts.profiles,
+            "device_groups": facts.device_groups,
+            "max_vgpus_by_hardware_version": facts.max_vgpus_by_hardware_version,
         }
+        complete[host.moid] = infer_sharing(hosts[host.moid].model_copy(update=update), vms)
+    return complete
 
-    def _prefixes(self, device: PciDevice) -> tuple[str, ...]:
-        board = self._board(device)
-        return () if board is None else board.prefixes
 
-    def _board(self, device: PciDevice) -> Board | None:
-        if self._catalog is None:
-            self._catalog = load_catalog()
-        return self._catalog.by_pci(device.vendor_id, device.device_id, device.subsystem_id)
+def _with_origins(session: Session, vms: dict[str, Vm], scope: ReadScope) -> dict[str, Vm]:
+    """Say who made those VMs that carry the plan's mark and that the plan does not name."""
+    moids = [
+        vm.moid
+        for vm in vms.values()
+        if vm.mark is not None
+        and scope.plan is not None
+        and vm.mark.is_named(scope.plan)
+        and not scope.vm_names & {vm.name, vm.mark.vm}
+        and not vm.is_template
+    ]
+    if not moids:
+        return vms
+    origins = read_origins(session, moids)
+    return {
+        moid: vm.model_copy(update={"origin": origins[moid]}) if moid in origins else vm
+        for moid, vm in vms.items()
+    }
 
-    def _made_of(
-        self, places: Places, read_at: datetime, hosts: Sequence[Host], vms: Mapping[str, Vm]
-    ) -> Inventory:
-        return Inventory(
-            vcenter=self._session.vcenter,
-            read_at=read_at,
-            datacenters=reader_places.datacenters(places),
-            clusters=reader_places.clusters(places),
-            hosts=tuple(hosts),
-            vms=tuple(vms.values()),
-            networks=reader_places.networks(places),
-            datastores=reader_places.datastores(places),
-            folders=reader_places.folders(places),
-            resource_pools=reader_places.resource_pools(places),
-        )
+
+def _with_policies(policies: PolicyReader, inventory: Inventory, scope: ReadScope) -> Inventory:
+    """Add the storage policies, and which of them the plan's own VMs have."""
+    found = policies.read(scope.storage_policies, inventory.datastores)
+    inventory = _with_vcenter(inventory, storage_policies=found)
+    own = [
+        vm
+        for vm in inventory.vms
+        if not vm.is_template and scope.vm_names & {vm.name, vm.mark.vm if vm.mark is not None else ""}
+    ]
+    known = {vm.moid: vm for vm in policies.with_policies(own)}
+    return inventory.model_copy(update={"vms": tuple(known.get(vm.moid, vm) for vm in inventory.vms)})
+
+
+def _with_tags(session: Session, inventory: Inventory, scope: ReadScope) -> Inventory:
+    """Read the categories that the scope names, and the tags of its VMs."""
+    categories = read_categories(session, scope.tag_categories)
+    named = [vm.moid for vm in inventory.vms if vm.detail is not None and _is_of_plan(vm, scope)]
+    attached = read_attached(session, named)
+    vms = dict(inventory.vm_by_moid)
+    for moid, ids in attached.items():
+        detail = vms[moid].detail
+        if detail is not None:
+            tagged = detail.model_copy(update={"tags": names_of(ids, categories)})
+            vms[moid] = vms[moid].model_copy(update={"detail": tagged})
+    return inventory.model_copy(update={"tag_categories": categories, "vms": tuple(vms.values())})
 
 
 def _with_vcenter(inventory: Inventory, **update: object) -> Inventory:
@@ -609,8 +579,8 @@ class RecordedReader:
     What the account may do is not recorded, so it lacks nothing here.
     """
 
-    def __init__(self, session: Session, clock: Clock, catalog: Catalog | None = None) -> None:
-        self._reader = VCenterReader(session, clock, catalog)
+    def __init__(self, session: Session, clock: Clock) -> None:
+        self._reader = VCenterReader(session, clock)
         self._inventory: Inventory | None = None
         self._facts: EstateFacts | None = None
         self._keys: frozenset[str] = frozenset()
@@ -777,10 +747,6 @@ def _is_of_plan(vm: Vm, scope: ReadScope) -> bool:
     return not vm.is_template and (is_marked or vm.name in scope.vm_names)
 
 
-def _with_detail(vm: Vm, update: Mapping[str, Any]) -> Vm:
-    return vm if vm.detail is None else vm.model_copy(update={"detail": vm.detail.model_copy(update=update)})
-
-
 def _is_below(path: str, folder_globs: Sequence[str]) -> bool:
     """Whether any folder on a VM's path is meant, wherever the datacenter's VM folder is among them."""
     if not folder_globs:
@@ -793,11 +759,3 @@ def _is_below(path: str, folder_globs: Sequence[str]) -> bool:
 
 def _computes(places: Places) -> Mapping[str, Item]:
     return {item.moid: item for item in places.of_type("ComputeResource", "ClusterComputeResource")}
-
-
-def _of_kind(facts: KindFacts) -> Mapping[str, Any]:
-    return {
-        "profiles": facts.profiles,
-        "device_groups": facts.device_groups,
-        "max_vgpus_by_hardware_version": facts.max_vgpus_by_hardware_version,
-    }

@@ -7,33 +7,40 @@ the board at all. Where these name both kinds, nothing is concluded.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
+from vgpu_cfg.catalog import Board, load_catalog
 from vgpu_cfg.model.observed.inventory import Gpu, Host, PciDevice
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.vgpu import Sharing, VgpuProfile
 
-Prefixes = Callable[[PciDevice], tuple[str, ...]]
-"""The prefixes of a board's profile names, by a PCI function; empty for what the catalogue lacks."""
+
+def board_of(device: PciDevice) -> Board | None:
+    """Return the board that a PCI function is, None for what the catalogue lacks."""
+    return load_catalog().by_pci(device.vendor_id, device.device_id, device.subsystem_id)
 
 
-def infer_sharing(host: Host, vms: Mapping[str, Vm], prefixes: Prefixes) -> Host:
+def prefixes_of(device: PciDevice) -> tuple[str, ...]:
+    """Return the prefixes of a board's profile names; none for what the catalogue lacks."""
+    board = board_of(device)
+    return () if board is None else board.prefixes
+
+
+def infer_sharing(host: Host, vms: Mapping[str, Vm]) -> Host:
     """Fill in the sharing of the host's GPUs, as far as it can be told."""
     if all(gpu.sharing is not None for gpu in host.gpus):
         return host
     gpus = tuple(
-        gpu
-        if gpu.sharing is not None
-        else gpu.model_copy(update={"sharing": _infer(host, gpu, vms, prefixes)})
+        gpu if gpu.sharing is not None else gpu.model_copy(update={"sharing": _infer(host, gpu, vms)})
         for gpu in host.gpus
     )
     return host.model_copy(update={"gpus": gpus})
 
 
-def _infer(host: Host, gpu: Gpu, vms: Mapping[str, Vm], prefixes: Prefixes) -> Sharing | None:
+def _infer(host: Host, gpu: Gpu, vms: Mapping[str, Vm]) -> Sharing | None:
     if gpu.is_passthrough:
         return None
-    own = prefixes(gpu.pci)
+    own = prefixes_of(gpu.pci)
     if not own and len({other.pci.device_id for other in host.gpus}) > 1:
         return None
     running = (

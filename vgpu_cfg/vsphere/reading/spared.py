@@ -8,16 +8,13 @@ tell that there may be a bridge, and not between which GPUs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from vgpu_cfg.catalog import Board
 from vgpu_cfg.model.observed.inventory import Host, PciDevice, ProfileInfo
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.vgpu import VgpuProfile
-from vgpu_cfg.vsphere.reading.sharing import Prefixes, infer_sharing
-
-BoardOf = Callable[[PciDevice], Board | None]
+from vgpu_cfg.vsphere.reading.sharing import board_of, infer_sharing, prefixes_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,21 +25,17 @@ class Spared:
     device_groups: bool = False
 
 
-def spared_of(
-    alike: Sequence[Host], vms: Mapping[str, Sequence[Vm]], board_of: BoardOf, prefixes: Prefixes
-) -> Spared:
+def spared_of(alike: Sequence[Host], vms: Mapping[str, Sequence[Vm]]) -> Spared:
     """Say what need not be asked of hosts of one kind; `vms` are those that run, by their host's moid."""
     if any(board_of(gpu.pci) is None for host in alike for gpu in host.gpus):
         return Spared()
     return Spared(
-        _listed(alike, vms, prefixes),
-        device_groups=not any(_may_lack_peers(host, vms.get(host.moid, ()), board_of) for host in alike),
+        _listed(alike, vms),
+        device_groups=not any(_may_lack_peers(host, vms.get(host.moid, ())) for host in alike),
     )
 
 
-def _listed(
-    alike: Sequence[Host], vms: Mapping[str, Sequence[Vm]], prefixes: Prefixes
-) -> tuple[ProfileInfo, ...] | None:
+def _listed(alike: Sequence[Host], vms: Mapping[str, Sequence[Vm]]) -> tuple[ProfileInfo, ...] | None:
     """Return the profiles that hosts list as startable, and those that run; None where that leaves doubts."""
     names: dict[str, None] = {}
     shared: list[PciDevice] = []
@@ -51,12 +44,12 @@ def _listed(
         details = [vm.detail for vm in here.values() if vm.detail is not None]
         names.update(dict.fromkeys(host.creatable_profiles))
         names.update((device.profile, None) for detail in details for device in detail.vgpus)
-        gpus = [gpu for gpu in infer_sharing(host, here, prefixes).gpus if not gpu.is_passthrough]
+        gpus = [gpu for gpu in infer_sharing(host, here).gpus if not gpu.is_passthrough]
         if any(gpu.sharing is None for gpu in gpus):
             return None
         shared += (gpu.pci for gpu in gpus)
     told = {prefix for name in names if (prefix := _prefix(name))}
-    if any(told.isdisjoint(prefixes(pci)) for pci in shared):
+    if any(told.isdisjoint(prefixes_of(pci)) for pci in shared):
         return None
     return tuple(ProfileInfo(name=name) for name in names)
 
@@ -68,7 +61,7 @@ def _prefix(profile: str) -> str:
         return ""
 
 
-def _may_lack_peers(host: Host, vms: Sequence[Vm], board_of: BoardOf) -> bool:
+def _may_lack_peers(host: Host, vms: Sequence[Vm]) -> bool:
     """Whether a GPU that NVSwitches join to others is idle, and others of its host may not be."""
     boards = [board for gpu in host.gpus if not gpu.vm_moids and (board := board_of(gpu.pci)) is not None]
     return (

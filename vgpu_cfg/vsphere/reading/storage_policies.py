@@ -27,6 +27,7 @@ class PolicyReader:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._found: Any = None
+        self._is_told = False
 
     def read(
         self, names: frozenset[str], datastores: Sequence[Datastore]
@@ -39,10 +40,12 @@ class PolicyReader:
             try:
                 profiles = self._profiles()
             except (vim.fault.NoPermission, pbm.fault.NoPermission):
+                self._is_told = False
                 return None
             folded = {name.casefold() for name in names}
             named = [one.profileId for one in profiles if one.name.casefold() in folded]
             fitting = self._session.each(lambda one: self._fitting(one, datastores), named)
+        self._is_told = True
         fit = {one.uniqueId: moids for one, moids in fitting}
         return tuple(
             StoragePolicy(
@@ -54,8 +57,13 @@ class PolicyReader:
         )
 
     def with_policies(self, vms: Iterable[Vm]) -> list[Vm]:
-        """Return VMs with the policies that their homes and disks have; what is not told stays unknown."""
+        """Return VMs with the policies that their homes and disks have; what is not told stays unknown.
+
+        Nothing is asked where no policies were read before.
+        """
         known = list(vms)
+        if not self._is_told:
+            return known
         asked = [entity for vm in known for entity in _entities(vm)]
         some = [asked[at : at + _MOST_ENTITIES] for at in range(0, len(asked), _MOST_ENTITIES)]
         with translated("reading the storage policies of VMs", self._session.address):

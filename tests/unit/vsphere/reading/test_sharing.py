@@ -10,11 +10,6 @@ from vgpu_cfg.model.vgpu import Sharing
 from vgpu_cfg.vsphere.reading.sharing import infer_sharing
 
 MIG, TIME_SLICED = Sharing.MIG, Sharing.TIME_SLICED
-BOARDS = {0x20F1: ("grid_a100",), 0x1EB8: ("grid_t4",)}
-
-
-def prefixes(device: PciDevice) -> tuple[str, ...]:
-    return BOARDS.get(device.device_id, ())
 
 
 def gpu(device_id: int = 0x20F1, *, vms: tuple[str, ...] = (), passthrough: bool = False) -> Gpu:
@@ -59,34 +54,34 @@ def host(*gpus: Gpu, creatable: tuple[str, ...] = (), known: tuple[str, ...] | N
 def test_the_profiles_of_its_board_tell(
     creatable: tuple[str, ...], known: tuple[str, ...] | None, expected: Sharing | None
 ) -> None:
-    found = infer_sharing(host(gpu(), creatable=creatable, known=known), {}, prefixes)
+    found = infer_sharing(host(gpu(), creatable=creatable, known=known), {})
     assert found.gpus[0].sharing is expected
 
 
 def test_what_runs_on_it_goes_before_what_could_be_created() -> None:
     running = {"vm-1": vm("vm-1", "grid_a100-1-5c", "grid_t4-16c")}
     both = ("grid_a100-40c", "grid_a100-1-5c")
-    found = infer_sharing(host(gpu(vms=("vm-1",)), gpu(), creatable=both), running, prefixes)
+    found = infer_sharing(host(gpu(vms=("vm-1",)), gpu(), creatable=both), running)
     assert [entry.sharing for entry in found.gpus] == [MIG, None]
 
 
 def test_boards_do_not_speak_for_each_other() -> None:
-    found = infer_sharing(host(gpu(), gpu(0x1EB8), creatable=("grid_a100-1-5c", "grid_t4-16c")), {}, prefixes)
+    found = infer_sharing(host(gpu(), gpu(0x1EB8), creatable=("grid_a100-1-5c", "grid_t4-16c")), {})
     assert [entry.sharing for entry in found.gpus] == [MIG, TIME_SLICED]
 
 
 def test_an_unknown_board_is_told_by_all_profiles_where_it_is_alone() -> None:
-    alone = infer_sharing(host(gpu(0x9999), creatable=("nvidia_new-1-5c",)), {}, prefixes)
-    beside = infer_sharing(host(gpu(0x9999), gpu(), creatable=("nvidia_new-1-5c",)), {}, prefixes)
+    alone = infer_sharing(host(gpu(0x9999), creatable=("nvidia_new-1-5c",)), {})
+    beside = infer_sharing(host(gpu(0x9999), gpu(), creatable=("nvidia_new-1-5c",)), {})
     assert alone.gpus[0].sharing is MIG
     assert beside.gpus[0].sharing is None
 
 
 def test_a_gpu_in_passthrough_is_not_shared() -> None:
-    found = infer_sharing(host(gpu(passthrough=True), creatable=("grid_a100-40c",)), {}, prefixes)
+    found = infer_sharing(host(gpu(passthrough=True), creatable=("grid_a100-40c",)), {})
     assert found.gpus[0].sharing is None
 
 
 def test_what_the_api_told_is_left_alone() -> None:
     told = host(gpu().model_copy(update={"sharing": MIG}), creatable=("grid_a100-40c",))
-    assert infer_sharing(told, {}, prefixes) is told
+    assert infer_sharing(told, {}) is told

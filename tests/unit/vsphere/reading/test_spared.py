@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vgpu_cfg.catalog import Board, PciId, load_catalog
+from vgpu_cfg.catalog import PciId, load_catalog
 from vgpu_cfg.model.observed.inventory import Gpu, Host, PciDevice
 from vgpu_cfg.model.observed.vm import VgpuDevice, Vm, VmDetail
 from vgpu_cfg.model.vgpu import Sharing
@@ -12,14 +12,6 @@ from vgpu_cfg.vsphere.reading.spared import spared_of
 
 A100, H100_SXM, NOBODYS = "A100", "H100XM", ""
 A100_VGPU, H100_VGPU = "grid_a100-10c", "nvidia_h100xm-80c"
-
-
-def board_of(device: PciDevice) -> Board | None:
-    return load_catalog().by_pci(device.vendor_id, device.device_id, device.subsystem_id)
-
-
-def prefixes(device: PciDevice) -> tuple[str, ...]:
-    return board.prefixes if (board := board_of(device)) is not None else ()
 
 
 def gpu(key: str, *vms: str, sharing: Sharing | None = Sharing.TIME_SLICED, passthrough: bool = False) -> Gpu:
@@ -75,7 +67,7 @@ def vm(profile: str) -> Vm:
 def test_profiles_are_asked_where_lists_leave_a_doubt(
     here: Host, runs: tuple[Vm, ...], names: set[str] | None
 ) -> None:
-    found = spared_of([here], {"host-1": runs}, board_of, prefixes).profiles
+    found = spared_of([here], {"host-1": runs}).profiles
     assert (None if found is None else {one.name for one in found}) == names
 
 
@@ -92,4 +84,4 @@ def test_profiles_are_asked_where_lists_leave_a_doubt(
 def test_device_groups_are_asked_where_a_baseboard_is_used_in_part(
     gpus: tuple[Gpu, ...], runs: tuple[Vm, ...], spared: bool
 ) -> None:
-    assert spared_of([host(*gpus)], {"host-1": runs}, board_of, prefixes).device_groups is spared
+    assert spared_of([host(*gpus)], {"host-1": runs}).device_groups is spared
