@@ -27,7 +27,7 @@ from vgpu_cfg.planning.vms.lookup.wanted import WantedFunction, WantedNic
 
 LAN = NicBacking(network_moid="network-1", network_name="roce-111")
 OTHER = NicBacking(network_moid="network-2", network_name="roce-112")
-HOST = stock(whole(FIRST, label="rail"), cut(SECOND, 4)).host
+HOST = stock(whole(FIRST, label="rail"), cut(SECOND, 4)).capacity.host
 MAC = "00:50:56:01:02:03"
 
 
@@ -208,7 +208,7 @@ def stock_on_a_switch() -> NicStock:
         }
     )
     found = CapacityReader(observed, load_catalog()).read(observed.hosts[0])
-    return NicStock(found.host, found.slots, found.functions, {}, {})
+    return NicStock(found, {}, {})
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ def stock(
     observed = make_inventory(rows)
     found = CapacityReader(observed, load_catalog()).read(observed.hosts[0])
     held = {slot.pci.pci_id: slot.holder for slot in found.slots if slot.holder}
-    return NicStock(found.host, found.slots, found.functions, held, {}, found.uplinks)
+    return NicStock(found, held, {})
 
 
 def whole(pci: str, node: int = 0, **more: Any) -> dict[str, Any]:
@@ -73,7 +73,7 @@ def test_a_function_is_matched_by_what_it_is(need: NicNeed, found: str | None) -
 
 
 def test_a_virtual_function_that_the_host_lists_is_no_nic() -> None:
-    pci = stock(whole(FIRST, device_id=0x101E)).slots[0].pci
+    pci = stock(whole(FIRST, device_id=0x101E)).capacity.slots[0].pci
     assert not is_matching(pci, NicNeed(WHOLE))
     assert is_matching(pci, NicNeed(WHOLE, pin=FIRST))
 
@@ -122,7 +122,7 @@ def test_virtual_functions_are_spread_and_counted() -> None:
 def test_a_running_vm_has_its_virtual_function(power: str, left: int, named: str | None) -> None:
     nic = {"network": "vm-network", "kind": "sriov", "function": named}
     have = stock(cut(FIRST, 2), vms={"others-01": {"nics": [nic], "power": power}})
-    assert [pool.free for pool in have.functions] == [left]
+    assert [pool.free for pool in have.capacity.functions] == [left]
     assert (choose_nics([NicNeed(VIRTUAL)] * 2, have) is None) is (left == 1)
 
 
@@ -209,7 +209,7 @@ def test_the_choice_is_as_good_as_the_best_of_all(
         NicNeed(WHOLE, label="rail" if is_rail else None, near_gpu=is_near or must, must_be_near=must)
         for is_rail, is_near, must in wanted
     ]
-    slots = {slot.pci.pci_id: slot.pci for slot in have.slots}
+    slots = {slot.pci.pci_id: slot.pci for slot in have.capacity.slots}
 
     def is_far(need: NicNeed, pci_id: str) -> bool:
         return need.near_gpu and bool(gpus) and slots[pci_id].numa_node not in (None, *gpus)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -36,6 +37,16 @@ def reside(host: HostState) -> None:
     host.node_lines[0] = frozenset({"line"})
 
 
+def read(**update: Any) -> Any:
+    """Change what was read of a host."""
+    return lambda host: setattr(host, "capacity", replace(host.capacity, **update))
+
+
+def of_host(**update: Any) -> Any:
+    """Change the host itself."""
+    return lambda host: read(host=host.host.model_copy(update=update))(host)
+
+
 DIFFERENT = {
     "a vGPU": hold,
     "less memory": lambda host: setattr(host, "free_mib", 1),
@@ -44,9 +55,9 @@ DIFFERENT = {
     "another list of what can be created": lambda host: setattr(
         host, "creatable", frozenset({"grid_a100-5c"})
     ),
-    "other NVLink peers": lambda host: setattr(host, "peer_sets", (frozenset({0, 1}),)),
-    "another release": lambda host: setattr(host, "host", host.host.model_copy(update={"version": "7.0.3"})),
-    "fewer cores": lambda host: setattr(host, "host", host.host.model_copy(update={"cores": 2})),
+    "other NVLink peers": read(peer_sets=(frozenset({0, 1}),)),
+    "another release": of_host(version="7.0.3"),
+    "fewer cores": of_host(cores=2),
     "a cordoned GPU": lambda host: setattr(host.gpus[1], "is_cordoned", True),
 }
 

@@ -7,15 +7,14 @@ Functions are known by PCI address; for a virtual one that is the address of its
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache
 
 from vgpu_cfg.catalog.nic import load_nics
 from vgpu_cfg.catalog.nic_model import MELLANOX
 from vgpu_cfg.model.observed.inventory import Host, PciDevice
-from vgpu_cfg.planning.capacity.host_capacity import PassthroughSlot
-from vgpu_cfg.planning.capacity.nic_functions import FunctionPool
+from vgpu_cfg.planning.capacity.host_capacity import HostCapacity
 from vgpu_cfg.planning.findings.codes import Code
 
 _UNKNOWN_NODE, _FAR, _OFF_SWITCH = 100, 10_000, 1_000_000
@@ -66,19 +65,15 @@ class NicNeed:
 
 @dataclass(frozen=True, slots=True)
 class NicStock:
-    """What the NICs of `host` can still give; `slots` and `functions` are those of its `HostCapacity`.
+    """What the NICs of a host can still give.
 
     `held` maps the addresses of whole functions to their holders, of this plan too. `given` counts,
-    by physical function, the virtual ones that the plan gives out. `uplinks` are the host's own NICs
-    with their switches, as far as they were read.
+    by physical function, the virtual ones that the plan gives out.
     """
 
-    host: Host
-    slots: Sequence[PassthroughSlot]
-    functions: Sequence[FunctionPool]
+    capacity: HostCapacity
     held: Mapping[str, str]
     given: Mapping[str, int]
-    uplinks: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +151,7 @@ def refuse_nics(
     if choose_nics(needs, stock, gpu_nodes) is not None:
         return None
     for need in needs:
-        matching = [pci for pci in host_functions(stock.host) if is_matching(pci, need)]
+        matching = [pci for pci in host_functions(stock.capacity.host) if is_matching(pci, need)]
         if not matching:
             return Code.NIC_ABSENT
         if not any(_is_ready(pci, need, stock) for pci in matching):
@@ -164,20 +159,20 @@ def refuse_nics(
     for need in needs:
         if not list(_options(need, stock)):
             return Code.NIC_TAKEN
-    relaxed = [_without_must(need) for need in needs]
+    relaxed = [replace(need, must_be_near=False) for need in needs]
     return Code.NIC_FAR if choose_nics(relaxed, stock, gpu_nodes) is not None else Code.NIC_TAKEN
 
 
 def nodes_of(stock: NicStock) -> dict[str, int | None]:
     """Return the NUMA node of each function, None where the host does not report it."""
-    return {pci.pci_id: pci.numa_node for pci in host_functions(stock.host)}
+    return {pci.pci_id: pci.numa_node for pci in host_functions(stock.capacity.host)}
 
 
 def holders_of(need: NicNeed, stock: NicStock) -> dict[str, tuple[str, ...]]:
     """Return who has the functions that match a need, by address; the plan's own of virtual ones excepted."""
-    pools = {pool.pci.pci_id: pool for pool in stock.functions}
+    pools = {pool.pci.pci_id: pool for pool in stock.capacity.functions}
     found: dict[str, tuple[str, ...]] = {}
-    for pci in host_functions(stock.host):
+    for pci in host_functions(stock.capacity.host):
         if not is_matching(pci, need):
             continue
         if need.kind is NicKind.SRIOV and pci.pci_id in pools:
@@ -190,18 +185,18 @@ def holders_of(need: NicNeed, stock: NicStock) -> dict[str, tuple[str, ...]]:
 def _is_ready(pci: PciDevice, need: NicNeed, stock: NicStock) -> bool:
     if need.kind is NicKind.PASSTHROUGH:
         return pci.passthrough_active
-    return any(pool.pci.pci_id == pci.pci_id and pool.total for pool in stock.functions)
+    return any(pool.pci.pci_id == pci.pci_id and pool.total for pool in stock.capacity.functions)
 
 
 def _options(need: NicNeed, stock: NicStock) -> Iterator[tuple[_Option, int]]:
     """Yield what a need could be given, with how often it can be."""
     if need.kind is NicKind.PASSTHROUGH:
-        for slot in stock.slots:
+        for slot in stock.capacity.slots:
             pci = slot.pci
             if pci.passthrough_active and pci.pci_id not in stock.held and is_matching(pci, need):
                 yield _Option(pci.pci_id, pci.numa_node), 1
         return
-    for pool in stock.functions:
+    for pool in stock.capacity.functions:
         free = pool.free - stock.given.get(pool.pci.pci_id, 0)
         if free > 0 and is_matching(pool.pci, need):
             is_off = need.network is not None and need.network not in (pool.networks or {need.network})
@@ -269,10 +264,6 @@ def _augment(
         chosen[last] = mover
         last = own.get(mover)
     return True
-
-
-def _without_must(need: NicNeed) -> NicNeed:
-    return replace(need, must_be_near=False)
 
 
 def _is_virtual_function(pci: PciDevice) -> bool:

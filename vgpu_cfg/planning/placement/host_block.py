@@ -17,6 +17,7 @@ from typing import Any
 from vgpu_cfg.model.plan_file import DeviceEntry
 from vgpu_cfg.model.plan_values import NumaPolicy, Spread
 from vgpu_cfg.planning.capacity.nic_needs import NicNeed, nic_options, nodes_of
+from vgpu_cfg.planning.capacity.passthrough_slots import is_match
 from vgpu_cfg.planning.capacity.peer_groups import has_group_api
 from vgpu_cfg.planning.capacity.vgpu_need import VgpuNeed
 from vgpu_cfg.planning.placement.demand import Shape, Variant
@@ -218,7 +219,7 @@ class BlockMaker:
         for place, need in enumerate(shape.dynamic):
             parts.setdefault(need, []).append(first + place)
         for need, places in parts.items():
-            nodes = {slot.pci.numa_node for slot in self.host.free_slots() if self.host.suits(slot, need)}
+            nodes = {slot.pci.numa_node for slot in self.host.free_slots() if is_match(slot, need)}
             yield places, list(combinations_with_replacement(_sorted(nodes), len(places)))
 
     def _memory(self) -> None:
@@ -358,7 +359,7 @@ class BlockMaker:
         needs = list(dict.fromkeys(need for one in wanted for need in self._shape(one).dynamic))
         alike: dict[tuple[tuple[bool, ...], int | None], list[str]] = {}
         for slot in self.host.free_slots():
-            suits = tuple(self.host.suits(slot, need) for need in needs)
+            suits = tuple(is_match(slot, need) for need in needs)
             alike.setdefault((suits, slot.pci.numa_node), []).append(slot.pci.pci_id)
         flow: dict[int, dict[int | None, list[tuple[int, float]]]] = {
             place: {} for place in range(len(needs))

@@ -6,15 +6,12 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Self
 
-from vgpu_cfg.model.observed.cordon import Cordon
 from vgpu_cfg.model.observed.inventory import Host
-from vgpu_cfg.model.plan_file import DeviceEntry
 from vgpu_cfg.model.plan_values import NumaPolicy, Spread
 from vgpu_cfg.model.wording import is_at_least, version_tuple
 from vgpu_cfg.planning.capacity.gpu_state import GpuState
 from vgpu_cfg.planning.capacity.hardware import highest_version, vgpu_limit
 from vgpu_cfg.planning.capacity.host_capacity import HostCapacity, PassthroughSlot
-from vgpu_cfg.planning.capacity.nic_functions import FunctionPool
 from vgpu_cfg.planning.capacity.nic_needs import NicKind, NicStock, choose_nics, far_nics, refuse_nics
 from vgpu_cfg.planning.capacity.numa import NodeState, choose_nodes, numa_level, promise_nodes
 from vgpu_cfg.planning.capacity.passthrough_slots import is_match, match_slots
@@ -57,37 +54,35 @@ class Fit:
 
 @dataclass(slots=True)
 class HostState:
-    """What one host has and holds, and why it refuses. Mutable, and cheap to copy.
+    """A host with the VMs that are put on it, and why it refuses others. Mutable, and cheap to copy.
 
-    `creatable` is vCenter's own word on which profiles can be created now, None where it does
-    not say or the plan frees GPUs first. `peer_sets` are the sets of GPUs that can be NVLink peers.
-    `residents` counts the VMs of a line that are here, `planned` the sizes of vGPUs that the plan adds.
-    `functions` are NICs with virtual functions, of which the plan gives out as many as `given` says,
-    `uplinks` the NICs that switches use, with the switches.
-    `node_lines` names the lines that have a VM on a NUMA node. `cost` is what it takes to prepare the host
-    like this (0: it is so), `coming` counts the VMs that the plan puts here. Nothing is put on a host with a
-    `cordon`.
+    `capacity` is what was read of it, and stays as it is.
+    `gpus` and `nodes` are those of the host, with what they hold.
+    `free_mib` is the memory that VMs can still reserve.
+    `creatable` are the profiles that vCenter lets be created now: None if it does not report them, or if the
+    plan frees GPUs first.
+    `holders` names, by address, the VM that has a whole function, `given` counts, by physical function, the
+    virtual ones that the plan gives out.
+    `residents` counts the VMs of a line that are here.
+    `node_lines` names, by NUMA node, the lines that have a VM there.
+    `planned` are the sizes of vGPUs that the plan adds.
+    `coming` counts the VMs that the plan puts here.
+    `cost` is the price of preparing the host like this, 0 if it is so already.
     """
 
     index: int
-    host: Host
+    capacity: HostCapacity
     gpus: list[GpuState]
-    slots: list[PassthroughSlot]
     nodes: list[NodeState]
     free_mib: int
-    offered: frozenset[str] = frozenset()
     creatable: frozenset[str] | None = None
-    peer_sets: tuple[frozenset[int], ...] = ()
     holders: dict[str, str] = field(default_factory=dict)
-    residents: dict[str, int] = field(default_factory=dict)
-    planned: set[tuple[str, int, int]] = field(default_factory=set)
-    functions: list[FunctionPool] = field(default_factory=list)
     given: dict[str, int] = field(default_factory=dict)
-    uplinks: dict[str, str] = field(default_factory=dict)
+    residents: dict[str, int] = field(default_factory=dict)
     node_lines: dict[int, frozenset[str]] = field(default_factory=dict)
-    cost: int = 0
+    planned: set[tuple[str, int, int]] = field(default_factory=set)
     coming: int = 0
-    cordon: Cordon | None = None
+    cost: int = 0
 
     @classmethod
     def of(
@@ -103,52 +98,49 @@ class HostState:
         host = capacity.host
         is_stated = host.profiles is not None
         return cls(
-            index=index,
-            host=host,
-            gpus=capacity.gpus,
-            slots=capacity.slots,
-            nodes=[NodeState.of(node) for node in host.numa_nodes],
-            free_mib=int(host.memory_mib * memory_share),
-            offered=capacity.offered,
-            creatable=frozenset(host.creatable_profiles)
-            if uses_creatable and is_stated and not frees_gpus
-            else None,
-            peer_sets=capacity.peer_sets,
-            holders={slot.pci.pci_id: slot.holder for slot in capacity.slots if slot.holder},
-            functions=capacity.functions,
-            uplinks=capacity.uplinks,
-            cordon=host.cordon,
+            index,
+            capacity,
+            capacity.gpus,
+            [NodeState.of(node) for node in host.numa_nodes],
+            int(host.memory_mib * memory_share),
+            frozenset(host.creatable_profiles) if uses_creatable and is_stated and not frees_gpus else None,
+            {slot.pci.pci_id: slot.holder for slot in capacity.slots if slot.holder},
         )
+
+    @property
+    def host(self) -> Host:
+        """The host as it was read."""
+        return self.capacity.host
+
+    @property
+    def slots(self) -> list[PassthroughSlot]:
+        """The functions of the host that could be passed through."""
+        return self.capacity.slots
 
     def copy(self) -> Self:
         """Return a twin that can be changed by itself."""
         return type(self)(
             self.index,
-            self.host,
+            self.capacity,
             [gpu.copy() for gpu in self.gpus],
-            self.slots,
             [node.copy() for node in self.nodes],
             self.free_mib,
-            self.offered,
             self.creatable,
-            self.peer_sets,
             dict(self.holders),
-            dict(self.residents),
-            set(self.planned),
-            self.functions,
             dict(self.given),
-            self.uplinks,
+            dict(self.residents),
             dict(self.node_lines),
-            self.cost,
+            set(self.planned),
             self.coming,
-            self.cordon,
+            self.cost,
         )
 
     def uncordoned(self) -> Self:
-        """Return a twin as if nobody had cordoned the host, or a GPU of it."""
+        """Return a twin as if neither the host nor a GPU of it were cordoned."""
         twin = self.copy()
-        twin.cordon = None
-        twin.slots = [replace(slot, is_cordoned=False) for slot in self.slots]
+        slots = [replace(slot, is_cordoned=False) for slot in self.slots]
+        host = self.host.model_copy(update={"cordons": ()})
+        twin.capacity = replace(self.capacity, host=host, slots=slots)
         for gpu in twin.gpus:
             gpu.is_cordoned = False
         return twin
@@ -168,12 +160,12 @@ class HostState:
                 for node in self.nodes
             ),
             self.free_mib,
-            self.offered,
+            self.capacity.offered,
             self.creatable,
-            self.peer_sets,
+            self.capacity.peer_sets,
             frozenset(self.residents.items()),
             frozenset(self.node_lines.items()),
-            self.cordon is None,
+            self.host.cordon is None,
         )
 
     def release(self, demand: Demand, fit: Fit) -> None:
@@ -246,7 +238,7 @@ class HostState:
 
     def refuse_host(self, shape: Shape) -> Code | None:
         """Say why the host itself cannot take such a VM, GPUs aside."""
-        if self.cordon is not None:
+        if self.host.cordon is not None:
             return Code.HOST_CORDONED
         if shape.cpus > self.threads:
             return Code.HOST_CPUS
@@ -269,7 +261,7 @@ class HostState:
     @property
     def stock(self) -> NicStock:
         """What the host's NICs can still give."""
-        return NicStock(self.host, self.slots, self.functions, self.holders, self.given, self.uplinks)
+        return NicStock(self.capacity, self.holders, self.given)
 
     def gpu_nodes(self, gpus: Iterable[int], slots: Collection[str]) -> list[int | None]:
         """Return the NUMA nodes of GPUs by index, and of passed-through ones by address."""
@@ -283,7 +275,7 @@ class HostState:
     def refuse_variant(self, variant: Variant) -> Code | None:
         """Say why a host of this release or driver cannot give these vGPUs, whatever is free."""
         for need in variant:
-            if self.host.profiles is not None and need.name not in self.offered:
+            if self.host.profiles is not None and need.name not in self.capacity.offered:
                 if need.min_esxi and not is_at_least(self.host.version, version_tuple(need.min_esxi)):
                     return Code.PROFILE_NEEDS_NEWER_ESXI
                 return Code.PROFILE_NOT_OFFERED
@@ -319,7 +311,7 @@ class HostState:
     def free_sets(self, need: VgpuNeed, size: int, gpus: Sequence[GpuState]) -> list[frozenset[int]]:
         """List the idle sets of so many NVLink peers, first those that break the fewest other sets."""
         idle = {index for index, gpu in enumerate(gpus) if gpu.is_idle and gpu.refuse(need) is None}
-        whole = [one for one in self.peer_sets if one <= idle]
+        whole = [one for one in self.capacity.peer_sets if one <= idle]
         free = [one for one in whole if len(one) == size]
         return sorted(free, key=lambda one: (sum(not one.isdisjoint(other) for other in whole), sorted(one)))
 
@@ -328,20 +320,11 @@ class HostState:
         return all(self._is_creatable(need) for need in variant)
 
     def _is_creatable(self, need: VgpuNeed) -> bool:
-        return self.creatable is None or need.name not in self.offered or need.name in self.creatable
+        return self.creatable is None or need.name not in self.capacity.offered or need.name in self.creatable
 
     def free_slots(self) -> list[PassthroughSlot]:
         """List the functions that could be passed through now."""
         return [slot for slot in self.slots if self._refuse_slot(slot) is None]
-
-    def suits(self, slot: PassthroughSlot, need: DeviceEntry) -> bool:
-        """Whether a function is what a request means."""
-        return is_match(slot, need)
-
-    def refuse_need(self, need: VgpuNeed, shape: Shape) -> Iterator[tuple[GpuState, Code | None]]:
-        """Say of each GPU why it does not take a vGPU, None where it does."""
-        for gpu in self.gpus:
-            yield gpu, self.refuse_gpu(gpu, need, shape)
 
     def refuse_slots(self, shape: Shape) -> Code | None:
         """Say why the devices to pass through cannot be had here."""
@@ -487,7 +470,9 @@ class HostState:
     def _whole_sets(self, index: int, gpus: Sequence[GpuState]) -> tuple[int, ...]:
         """Return the sizes of the sets of NVLink peers that a GPU is in and that are all idle."""
         return tuple(
-            len(one) for one in self.peer_sets if index in one and all(gpus[member].is_idle for member in one)
+            len(one)
+            for one in self.capacity.peer_sets
+            if index in one and all(gpus[member].is_idle for member in one)
         )
 
     def _choose_peers(
@@ -509,7 +494,7 @@ class HostState:
                 trial[index].take(need, "")
             ordered = tuple(sorted(members))
             kind = tuple(gpus[index].node for index in ordered)
-            lost = sum(not members.isdisjoint(other) for other in self.peer_sets)
+            lost = sum(not members.isdisjoint(other) for other in self.capacity.peer_sets)
             self._choose(shape, variant, trial, (*chosen, *ordered), (*kinds, size, lost, kind), found)
             if len(found) >= _MOST_CHOICES:
                 return
@@ -570,7 +555,7 @@ class HostState:
     def _lost_sets(self, opened: set[int]) -> int:
         if not opened:
             return 0
-        whole = (one for one in self.peer_sets if all(self.gpus[index].is_idle for index in one))
+        whole = (one for one in self.capacity.peer_sets if all(self.gpus[index].is_idle for index in one))
         return sum(not one.isdisjoint(opened) for one in whole)
 
 

@@ -77,7 +77,7 @@ def _gain(host: HostState, demand: Demand, fit: Fit) -> tuple[int, int, int]:
         starts += left.has_4g_start and not host.gpus[index].has_4g_start
     whole = sum(
         not one.isdisjoint(emptied) and all(index in emptied or host.gpus[index].is_idle for index in one)
-        for one in host.peer_sets
+        for one in host.capacity.peer_sets
     )
     return (len(emptied), starts, whole)
 

@@ -98,7 +98,7 @@ def board_gpus(host: HostState, board_key: str) -> tuple[list[GpuState], tuple[f
         if gpu.board_key == board_key and gpu.obstacle is None and all(held.need for held in gpu.held)
     ]
     places = {index: place for place, index in enumerate(own)}
-    sets = host.peer_sets if has_group_api(host.host) else ()
+    sets = host.capacity.peer_sets if has_group_api(host.host) else ()
     known = [frozenset(places[index] for index in one) for one in sets if one <= places.keys()]
     return [host.gpus[index] for index in own], tuple(known)
 

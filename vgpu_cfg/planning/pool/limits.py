@@ -88,7 +88,8 @@ def _collect(
     """Gather the GPUs by what they say to the profiles of one way to give the VM its vGPUs."""
     for need in dict.fromkeys(variant):
         room = 0
-        for gpu, code in host.refuse_need(need, shape):
+        for gpu in host.gpus:
+            code = host.refuse_gpu(gpu, need, shape)
             if code is None:
                 room += gpu.room(need)
             elif code is not Code.NO_SUCH_BOARD:

@@ -28,10 +28,9 @@ def lift_cordons(host: HostState, shape: Shape) -> Lifted | None:
     """Say what keeps such a VM away, where a host would take it but for its cordons; else None."""
     if not host.host.cordons or host.fit(shape) is not None or host.uncordoned().fit(shape) is None:
         return None
-    if host.cordon is not None:
-        return Lifted(
-            Code.HOST_CORDONED, f"is cordoned: {host.cordon.words}", uncordon(host.host, host.cordon)
-        )
+    if host.host.cordon is not None:
+        words = f"is cordoned: {host.host.cordon.words}"
+        return Lifted(Code.HOST_CORDONED, words, uncordon(host.host, host.host.cordon))
     cordons = [cordon for cordon in host.host.cordons if cordon.pci_id]
     needs = {need for variant in shape.variants for need in variant}
     drawn = {

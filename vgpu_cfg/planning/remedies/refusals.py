@@ -13,6 +13,7 @@ from vgpu_cfg.model.wording import as_counted, counted, gib, listed, node_list, 
 from vgpu_cfg.planning.capacity.gpu_state import GpuState, Held
 from vgpu_cfg.planning.capacity.host_capacity import Claim
 from vgpu_cfg.planning.capacity.nic_needs import host_functions
+from vgpu_cfg.planning.capacity.passthrough_slots import is_match
 from vgpu_cfg.planning.capacity.peer_groups import has_group_api
 from vgpu_cfg.planning.capacity.vgpu_need import VgpuNeed
 from vgpu_cfg.planning.findings.codes import Code
@@ -176,7 +177,8 @@ def _assess_preferences(found: _HostRefusal, host: HostState, shape: Shape) -> N
 def _assess_gpus(found: _HostRefusal, host: HostState, need: VgpuNeed, shape: Shape, count: int) -> None:
     room = 0
     refused: list[tuple[Code, str]] = []
-    for gpu, code in host.refuse_need(need, shape):
+    for gpu in host.gpus:
+        code = host.refuse_gpu(gpu, need, shape)
         if code is None:
             room += gpu.room(need)
         elif code is not Code.NO_SUCH_BOARD:
@@ -195,7 +197,7 @@ def _assess_gpus(found: _HostRefusal, host: HostState, need: VgpuNeed, shape: Sh
 def _assess_peers(found: _HostRefusal, host: HostState, need: VgpuNeed, members: Sequence[VgpuNeed]) -> None:
     if host.groups_of(tuple(members)) is None or host.free_sets(need, len(members), host.gpus):
         return
-    sets = [one for one in host.peer_sets if len(one) == len(members)]
+    sets = [one for one in host.capacity.peer_sets if len(one) == len(members)]
     holders: dict[tuple[str, bool], set[str]] = {}
     for index, gpu in enumerate(host.gpus):
         for held in gpu.held if any(index in one for one in sets) else ():
@@ -283,7 +285,7 @@ def _possible_nodes(host: HostState, shape: Shape) -> list[int | None]:
     free = host.free_slots()
     nodes = [gpu.node for gpu in host.gpus for variant in shape.variants if gpu.refuse(variant[0]) is None]
     nodes += [slot.pci.numa_node for slot in free if slot.pci.pci_id in shape.fixed]
-    return nodes + [slot.pci.numa_node for slot in free for need in shape.dynamic if host.suits(slot, need)]
+    return nodes + [slot.pci.numa_node for slot in free for need in shape.dynamic if is_match(slot, need)]
 
 
 def _slot_text(code: Code, host: HostState, shape: Shape) -> str:

@@ -45,7 +45,7 @@ def explain_nics(
         case None:
             return None
         case Code.NIC_ABSENT:
-            missing = [need for need in needs if not _matching(need, stock.host)]
+            missing = [need for need in needs if not _matching(need, stock.capacity.host)]
             return code, f"does not have {listed(dict.fromkeys(need.of for need in missing))}"
         case Code.NIC_NOT_READY:
             return _explain_not_ready(needs, stock)
@@ -70,7 +70,7 @@ def check_functions(
     `possible` are the nodes of every GPU that ESXi could choose for it. That a function which is named by
     its address is far from the GPUs is told by `check_nics_near`, which knows the PCIe tree as well.
     """
-    host = stock.host
+    host = stock.capacity.host
     is_apart = far_nics(needs, chosen, stock, gpu_nodes)
     named = {need.pin for need in needs if need.pin is not None}
     far = tuple(pci_id for pci_id in is_apart if pci_id not in named)
@@ -102,7 +102,7 @@ def check_functions(
         )
         remedy = "give the NICs of each node a label of their own, or name one with `pin`"
         findings.add_vm(Code.ASSIGNED_NODE_OPEN, vm, message, remedy)
-    pools = {pool.pci.pci_id: pool for pool in stock.functions}
+    pools = {pool.pci.pci_id: pool for pool in stock.capacity.functions}
     for need, pci_id in zip(needs, chosen, strict=True):
         pool = pools.get(pci_id)
         is_off = need.network is not None and pool is not None and pool.networks is not None
@@ -149,7 +149,7 @@ def _assignable(vm: str, needs: Iterable[NicNeed], stock: NicStock) -> set[int |
     requested = [need for need in needs if need.label and need.pin is None and need.near_gpu]
     free = [
         slot.pci
-        for slot in stock.slots
+        for slot in stock.capacity.slots
         if slot.pci.passthrough_active and stock.held.get(slot.pci.pci_id, vm) == vm
         if any(is_matching(slot.pci, need) for need in requested)
     ]
@@ -162,11 +162,11 @@ def _matching(need: NicNeed, host: Host) -> list[str]:
 
 def _explain_not_ready(needs: Sequence[NicNeed], stock: NicStock) -> tuple[Code, str]:
     """Tell a NIC that the host uses itself from one that nobody has handed out."""
-    host = stock.host
+    host = stock.capacity.host
     vmnics = {nic.pci_id: nic.device for nic in host.nics}
     for need in needs:
         if need.kind is NicKind.SRIOV:
-            if not any(pool.total and is_matching(pool.pci, need) for pool in stock.functions):
+            if not any(pool.total and is_matching(pool.pci, need) for pool in stock.capacity.functions):
                 return (
                     Code.NIC_NOT_READY,
                     f"no virtual functions on {listed(_matching(need, host), shown=6)}",
@@ -177,8 +177,8 @@ def _explain_not_ready(needs: Sequence[NicNeed], stock: NicStock) -> tuple[Code,
             continue
         for pci in matching:
             vmnic = vmnics.get(pci.pci_id, "")
-            if need.pin is not None and vmnic in stock.uplinks:
-                words = f"uses {pci.pci_id} itself: {vmnic} is an uplink of {stock.uplinks[vmnic]}"
+            if need.pin is not None and vmnic in stock.capacity.uplinks:
+                words = f"uses {pci.pci_id} itself: {vmnic} is an uplink of {stock.capacity.uplinks[vmnic]}"
                 return Code.NIC_HOSTS_OWN, words
         names = listed((_called(pci.pci_id, vmnics) for pci in matching), shown=6)
         waits = listed(pci.pci_id for pci in matching if pci.passthrough_enabled)
@@ -203,7 +203,10 @@ def _better(
     requested = [need for need, pci_id in zip(needs, chosen, strict=True) if pci_id in far]
     nodes = nodes_of(stock)
     good = dict.fromkeys(
-        pci_id for need in requested for pci_id in _matching(need, stock.host) if nodes[pci_id] in near
+        pci_id
+        for need in requested
+        for pci_id in _matching(need, stock.capacity.host)
+        if nodes[pci_id] in near
     )
     if not good:
         return "the host has none there"

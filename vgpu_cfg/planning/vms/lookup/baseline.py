@@ -101,15 +101,14 @@ class StateReader:
         """Read one host."""
         vms = self._observed.vms_by_host.get(host.moid, ())
         capacity = reader.read(host, without=self._without)
+        peer_sets = capacity.peer_sets if self._uses_guesses else reader.peer_sets(host, with_guesses=False)
         state = HostState.of(
             index,
-            capacity,
+            replace(capacity, peer_sets=peer_sets),
             frees_gpus=any(vm.is_on and vm.moid in self._without for vm in vms),
             memory_share=self._memory_share,
             uses_creatable=self._uses_creatable,
         )
-        if not self._uses_guesses:
-            state.peer_sets = reader.peer_sets(host, with_guesses=False)
         for vm in vms:
             if vm.moid not in self._without:
                 _promise(state, vm, self.kept.get(vm.moid))
