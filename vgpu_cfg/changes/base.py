@@ -244,3 +244,15 @@ Kind = TypeVar("Kind", bound=ChangeBase)
 def of_kind(changes: Iterable[ChangeBase], kind: type[Kind]) -> Iterator[Kind]:
     """Yield the changes of one kind, in their order."""
     return (change for change in changes if isinstance(change, kind))
+
+
+def all_needed(ids: Iterable[str], needs: Mapping[str, Iterable[str]]) -> set[str]:
+    """Return these changes with all that they need, directly or not; `needs` has what each needs itself."""
+    found: set[str] = set()
+    waiting = list(ids)
+    while waiting:
+        change_id = waiting.pop()
+        if change_id in needs and change_id not in found:
+            found.add(change_id)
+            waiting += needs[change_id]
+    return found

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from vgpu_cfg.changes.base import all_needed
 from vgpu_cfg.changes.change import Change
 from vgpu_cfg.changes.plan import Canary, StartQueue
 
@@ -13,13 +14,13 @@ def plan_canaries(
     changes: Sequence[Change], of_hosts: Sequence[Canary], contests: Sequence[StartQueue], vms: int
 ) -> tuple[Canary, ...]:
     """Return the canaries of a plan: `of_hosts` as far as they are among its changes, and so many VMs."""
-    needs = _Needs(changes)
+    needs = {change.id: (*change.needs, *change.behind) for change in changes}
     of_hosts = [_narrowed(canary, needs) for canary in of_hosts]
     waiting = frozenset(change_id for canary in of_hosts for change_id in canary.held)
     # A VM of a canary may need a change of a host that waits: then it is not waited for.
     of_hosts = [
         canary.model_copy(
-            update={"first": tuple(one for one in canary.first if not needs.of([one]) & waiting)}
+            update={"first": tuple(one for one in canary.first if not all_needed([one], needs) & waiting)}
         )
         for canary in of_hosts
     ]
@@ -28,39 +29,21 @@ def plan_canaries(
     return (*of_hosts, of_vms) if of_vms is not None else tuple(of_hosts)
 
 
-def _narrowed(canary: Canary, needs: _Needs) -> Canary:
+def _narrowed(canary: Canary, known: Collection[str]) -> Canary:
     """Leave out changes that the plan has not."""
-    kept = {name: tuple(one for one in getattr(canary, name) if one in needs) for name in ("first", "held")}
+    kept = {name: tuple(one for one in getattr(canary, name) if one in known) for name in ("first", "held")}
     return canary.model_copy(update=kept)
-
-
-class _Needs:
-    """What changes need, directly or not; with what they are put behind."""
-
-    def __init__(self, changes: Iterable[Change]) -> None:
-        self._direct = {change.id: (*change.needs, *change.behind) for change in changes}
-
-    def __contains__(self, change_id: str) -> bool:
-        return change_id in self._direct
-
-    def of(self, change_ids: Iterable[str]) -> set[str]:
-        """Return some changes with all that they need."""
-        found: set[str] = set()
-        waiting = list(change_ids)
-        while waiting:
-            change_id = waiting.pop()
-            if change_id in self._direct and change_id not in found:
-                found.add(change_id)
-                waiting += self._direct[change_id]
-        return found
 
 
 @dataclass(frozen=True, slots=True)
 class _Choice:
-    """Chooses the VMs that go first. A VM that is only switched off and on for its host is not among them."""
+    """Chooses the VMs that go first. A VM that is only switched off and on for its host is not among them.
+
+    `needs` names what each change needs, with what it is put behind.
+    """
 
     changes: Sequence[Change]
-    needs: _Needs
+    needs: Mapping[str, Collection[str]]
     of_hosts: Sequence[Canary]
     contests: Sequence[StartQueue]
 
@@ -72,7 +55,7 @@ class _Choice:
         while more := self._drawn_in(own, names, first):
             names += [name for name in changed if name in more]
             first = self._first(own, names)
-        free = first | self.needs.of(one for canary in self.of_hosts for one in canary.first)
+        free = first | all_needed((one for canary in self.of_hosts for one in canary.first), self.needs)
         held = {
             name: [change.id for change in ones if change.id not in free]
             for name, ones in own.items()
@@ -98,7 +81,7 @@ class _Choice:
         return {name: ones for name, ones in own.items() if any(one.id not in for_hosts for one in ones)}
 
     def _first(self, own: dict[str, list[Change]], names: Iterable[str]) -> set[str]:
-        return self.needs.of(change.id for name in names for change in own[name])
+        return all_needed((change.id for name in names for change in own[name]), self.needs)
 
     def _drawn_in(
         self, own: dict[str, list[Change]], names: Sequence[str], first: Collection[str]

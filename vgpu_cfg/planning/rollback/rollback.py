@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from vgpu_cfg.catalog import Catalog
+from vgpu_cfg.changes.base import all_needed
 from vgpu_cfg.changes.change import Change
 from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.reckoning import all_disturbed, reckoned
@@ -118,27 +119,15 @@ class _Undoing:
 
     def _after_moves(self, changes: Sequence[Change]) -> list[Change]:
         """Let rules be set once their VMs are back in the cluster, unless a move waits for the rule to go."""
-        by_id = {change.id: change for change in changes}
+        direct = {change.id: change.needs for change in changes}
         moves = {vm.name: change.id for change in changes if (vm := change.moves) is not None}
         ordered = []
         for change in changes:
             homes = [moves[vm.name] for vm in change.ruled if vm.name in moves]
-            first = [one for one in homes if change.id not in _all_needs(one, by_id)]
+            first = [one for one in homes if change.id not in all_needed(direct[one], direct)]
             needs = tuple(dict.fromkeys((*change.needs, *first)))
             ordered.append(change.model_copy(update={"needs": needs}))
         return ordered
-
-
-def _all_needs(change_id: str, changes: Mapping[str, Change]) -> set[str]:
-    """Return everything that a change waits for, however far away."""
-    found: set[str] = set()
-    left = [change_id]
-    while left:
-        for need in changes[left.pop()].needs:
-            if need not in found:
-                found.add(need)
-                left.append(need)
-    return found
 
 
 def undo_change(change: Change, run: FailedRun) -> Iterable[Change]:

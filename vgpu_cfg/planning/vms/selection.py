@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from vgpu_cfg.changes.base import of_kind
+from vgpu_cfg.changes.base import all_needed, of_kind
 from vgpu_cfg.changes.change import Change, CreateVm
 
 
@@ -14,17 +14,11 @@ def only_chosen(changes: Sequence[Change], chosen: set[str]) -> list[Change]:
     Hosts were chosen before anything was planned for them.
     """
     changes = list(_overrides_of_chosen(changes, chosen))
-    by_id = {change.id: change for change in changes}
     kept = {change.id for change in changes if change.subject.kind not in ("vm", "cluster")}
     chosen_vms = {
         change.id for change in changes if change.subject.kind == "vm" and change.subject.name in chosen
     }
-    waiting = [need for key in kept for need in by_id[key].needs] + list(chosen_vms)
-    while waiting:
-        change_key = waiting.pop()
-        if change_key in by_id and change_key not in kept:
-            kept.add(change_key)
-            waiting += by_id[change_key].needs
+    kept = all_needed(kept | chosen_vms, {change.id: change.needs for change in changes})
     made = {change.subject.name for change in of_kind(changes, CreateVm) if change.id in kept}
     for change in changes:
         if change.ruled and all(vm.moid or vm.name in made for vm in change.ruled):
