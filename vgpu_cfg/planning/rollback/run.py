@@ -50,14 +50,6 @@ class FailedRun:
         """Whether the run made a VM: what is undone of it is that it is there."""
         return vm.moid is None
 
-    def vm_before(self, vm: VmRef) -> Vm | None:
-        """Return a VM as it was before the run."""
-        return self.before.vm_by_moid.get(vm.moid or "")
-
-    def vm_after(self, vm: VmRef) -> Vm | None:
-        """Return a VM as it is now; None where it has gone."""
-        return self.after.vm_by_moid.get(vm.moid or "")
-
     def cannot(self, change: Change, why: str, remedy: str = "") -> Iterable[Change]:
         """Note that a change cannot be undone, or only in part; return nothing to do."""
         self.findings.add(Code.NOT_UNDONE, change.subject, f"{change.id}: {why}", remedy)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 
 from vgpu_cfg.changes.change import Change, ReconfigureVm
+from vgpu_cfg.changes.kinds.configure_vm import VTPM
 from vgpu_cfg.changes.kinds.vm_spec import (
     DeviceEdit,
     EditNic,
@@ -169,14 +170,12 @@ def _removals(was: VmDetail, found: VmDetail, others: Collection[int]) -> Iterat
     for key, device in _by_key(found).items():
         if key not in others and not _is_same(known.get(key), device):
             words = _words(device)
-            yield device_edit(_topic(device), Edit(key=_noun(device), before=words), [_removal(key, words)])
+            yield device_edit(
+                _topic(device), Edit(key=_noun(device), before=words), [RemoveDevice(key=key, was=words)]
+            )
     if found.tpm_key is not None and was.tpm_key is None:
         edit = Edit(key="vtpm", before="yes")
-        yield device_edit(Topic.OPTIONS, edit, [_removal(found.tpm_key, "virtual TPM")])
-
-
-def _removal(key: int, words: str) -> RemoveDevice:
-    return RemoveDevice(key=key, was=words)
+        yield device_edit(Topic.OPTIONS, edit, [RemoveDevice(key=found.tpm_key, was=VTPM)])
 
 
 def _is_same(before: _WhatWas | None, now: _WhatWas | None) -> bool:

@@ -26,7 +26,7 @@ from vgpu_cfg.changes.change import (
 from vgpu_cfg.changes.kinds.vm_spec import VmSpec
 from vgpu_cfg.changes.severity import Severity
 from vgpu_cfg.changes.values import Edit, Impact, Subject, VmRef
-from vgpu_cfg.model.observed.inventory import Datastore, Folder, ResourcePool
+from vgpu_cfg.model.observed.inventory import Datastore, ResourcePool
 from vgpu_cfg.model.observed.vm import PowerState, Vm, VmDetail
 from vgpu_cfg.planning.estate.disks import own_datastores, owned_disks
 from vgpu_cfg.planning.findings.collection import Findings
@@ -62,7 +62,7 @@ def undo_vm(change: OfVm, run: FailedRun) -> Iterable[Change]:
         return _unmade(change, run)
     if run.is_made(change.vm):
         return ()  # it goes with its VM
-    before, now = run.vm_before(change.vm), run.vm_after(change.vm)
+    before, now = (inventory.vm_by_moid.get(change.vm.moid or "") for inventory in (run.before, run.after))
     if before is None or now is None:
         return run.cannot(change, _GONE)
     match change:
@@ -89,14 +89,13 @@ def undo_vm(change: OfVm, run: FailedRun) -> Iterable[Change]:
             return run.cannot(change, *change.for_good)
 
 
-def subject_of(vm: Vm) -> Subject:
-    """Return a VM as findings and changes are about it."""
-    return Subject(kind="vm", name=vm.name, moid=vm.moid)
-
-
-def common(vm: Vm) -> dict[str, Any]:
+def _common(vm: Vm) -> dict[str, Any]:
     """Return what every change of a VM has."""
-    return {"subject": subject_of(vm), "host_moid": vm.host_moid, "vm": VmRef(name=vm.name, moid=vm.moid)}
+    return {
+        "subject": Subject(kind="vm", name=vm.name, moid=vm.moid),
+        "host_moid": vm.host_moid,
+        "vm": VmRef(name=vm.name, moid=vm.moid),
+    }
 
 
 def _unmade(change: CreateVm, run: FailedRun) -> Iterable[Change]:
@@ -148,7 +147,7 @@ def _unmarked(change: MarkVm, now: Vm, run: FailedRun) -> Iterable[Change]:
             edits=(Edit(key="owner_mark", before=before, sets=spec.leaves()),),
             spec=spec,
             mark="none",
-            **common(now),
+            **_common(now),
         )
     ]
 
@@ -165,7 +164,7 @@ def _attributes_back(change: SetAttributes, before: Vm, now: Vm) -> Iterable[Cha
         for name, text in values.items()
     )
     return [
-        SetAttributes(id=change_id("set attributes of", now.name), edits=edits, values=values, **common(now))
+        SetAttributes(id=change_id("set attributes of", now.name), edits=edits, values=values, **_common(now))
     ]
 
 
@@ -187,7 +186,8 @@ def _tags_back(change: SetTags, before: Vm, now: Vm) -> Iterable[Change]:
             edits.append(tag_edit(category, has or (), had or (), detach, attach))
     if not edits:
         return ()
-    return [set_tags(VmRef(name=now.name, moid=now.moid), subject_of(now), edits, (), now.host_moid)]
+    subject = Subject(kind="vm", name=now.name, moid=now.moid)
+    return [set_tags(VmRef(name=now.name, moid=now.moid), subject, edits, (), now.host_moid)]
 
 
 def _off_again(change: PowerOnVm, before: Vm, now: Vm, run: FailedRun) -> Iterable[Change]:
@@ -198,7 +198,7 @@ def _off_again(change: PowerOnVm, before: Vm, now: Vm, run: FailedRun) -> Iterab
     edit = Edit(key="power", before="on", after="off")
     return [
         PowerOffVm(
-            id=change_id("power off", now.name), edits=(edit,), impact=Impact.POWER_CYCLE, **common(now)
+            id=change_id("power off", now.name), edits=(edit,), impact=Impact.POWER_CYCLE, **_common(now)
         )
     ]
 
@@ -212,20 +212,17 @@ def _on_again(change: PowerOffVm, before: Vm, now: Vm, run: FailedRun) -> Iterab
         return ()
     ran_on = now.model_copy(update={"host_moid": before.host_moid})
     edit = Edit(key="power", before="off", after="on")
-    return [PowerOnVm(id=change_id("power on", now.name), edits=(edit,), **common(ran_on))]
+    return [PowerOnVm(id=change_id("power on", now.name), edits=(edit,), **_common(ran_on))]
 
 
 def _folder_back(change: MoveVmToFolder, before: Vm, now: Vm, run: FailedRun) -> Iterable[Change]:
     if now.folder_moid == before.folder_moid:
         return ()
-    here, there = (_folder(moid, run) for moid in (now.folder_moid, before.folder_moid))
+    moids = (now.folder_moid, before.folder_moid)
+    here, there = (run.after.folder_by_moid.get(moid or "") for moid in moids)
     if here is None or there is None or now.folder_moid != change.folder_moid:
         return run.cannot(change, "it is in another folder by now", "move it in vCenter")
     return [to_folder(now, now.name, here, there)]
-
-
-def _folder(moid: str | None, run: FailedRun) -> Folder | None:
-    return run.after.folder_by_moid.get(moid or "")
 
 
 def _moved_back(change: RelocateVm, before: Vm, now: Vm, run: FailedRun) -> Iterable[Change]:

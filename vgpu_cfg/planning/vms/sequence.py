@@ -61,7 +61,7 @@ def order_power_ons(
         if change.takes_gpus and change.host_moid is not None and change.host_moid in freeing
     }
     ordered: list[Change] = []
-    own = _own_changes(changes)
+    own = {change.id: change.subject.name for change in changes}
     for change in changes:
         wanted = [*needs.get(change.id, ()), *passed.get(change.id, ())]
         others = tuple(one for one in wanted if own.get(one) != change.subject.name)
@@ -80,10 +80,6 @@ def _starts(
             start = Start(resolved.name, resolved.fit.variant)
             found.setdefault(change.host_moid, []).append((start, change.id))
     return found
-
-
-def _own_changes(changes: Iterable[Change]) -> dict[str, str]:
-    return {change.id: change.subject.name for change in changes}
 
 
 def _report(found: BoardStarts, resolved_vms: Mapping[str, ResolvedVm], findings: Findings) -> None:
