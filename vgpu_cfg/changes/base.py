@@ -144,8 +144,8 @@ class ChangeBase(Frozen):
 
     @property
     def in_force(self) -> tuple[SettingTarget, ...]:
-        """The settings of a host that are in force once it is done."""
-        return self.brings
+        """The settings of a host that are in force once it is done, as it restarts what reads them."""
+        return ()
 
     @property
     def frees_host(self) -> bool:

@@ -126,7 +126,7 @@ class _Outlook:
 
     def _host_then(self, host: Host, change: ChangeBase) -> Host:
         shown = host
-        for one in change.in_force:
+        for one in (*change.brings, *change.in_force):
             desired = DesiredSetting(one.setting, one.value, one.device)
             shown = setting(one.setting).show(shown, desired)
         if shown is not host:
