@@ -99,7 +99,7 @@ class _Staging:
         self._guests = guests
         self._run = guests.run
         self._options = guests.run.options
-        self._deadline = self._now() + change.spec.wait_seconds
+        self._deadline = self._run.now() + change.spec.wait_seconds
         self._report: GuestReport | None = None
         self._no_shell: GuestError | None = None
         self._try_shell_after = float("-inf")
@@ -126,11 +126,11 @@ class _Staging:
 
         Raises NotConfirmed or GuestError where it is not over in time.
         """
-        silent_until = self._now() + self._options.guest_silence_seconds
+        silent_until = self._run.now() + self._options.guest_silence_seconds
         self._host_keys = self._guests.host_keys(self._change)
         while True:
             report = yield from self._from_vcenter(FIRST_RUN)
-            if report is None and self._now() >= silent_until:
+            if report is None and self._run.now() >= silent_until:
                 report = self._from_shell(FIRST_RUN)
                 if self._report is None and self._is_left_alone():
                     self.note("cloud-init does not answer; bringing it through a shell")
@@ -201,9 +201,9 @@ class _Staging:
 
     def _await_quiet(self) -> Waiting[None]:
         """Let an earlier staging come to its end, as one whose run was stopped; one that has died is not."""
-        until = self._now() + self._options.guest_quiet_seconds
+        until = self._run.now() + self._options.guest_quiet_seconds
         is_stated = False
-        while self._now() < until:
+        while self._run.now() < until:
             content = yield from self._in_shell(lambda shell: shell.read_file(REPORT_FILE))
             report = parse_report(_text(content))
             if report is None or is_over(report):
@@ -214,7 +214,7 @@ class _Staging:
             yield from self._pause(self._options.guest_poll_seconds)
 
     def _follow(self, word: str) -> Waiting[GuestReport]:
-        begun_by = self._now() + self._options.guest_start_seconds
+        begun_by = self._run.now() + self._options.guest_start_seconds
         seconds = self._options.poll_seconds
         while True:
             yield from self._pause(seconds)
@@ -222,7 +222,7 @@ class _Staging:
             report = (yield from self._from_vcenter(word)) or self._from_shell(word)
             if report is not None and is_over(report):
                 return report
-            if self._report is None and self._no_shell is None and self._now() >= begun_by:
+            if self._report is None and self._no_shell is None and self._run.now() >= begun_by:
                 raise GuestError(
                     f"{self._spec.vm}: what was started in the guest does not begin",
                     subject=self._spec.vm,
@@ -332,7 +332,7 @@ class _Staging:
         uptime = self.vm.detail.uptime_seconds if self.vm.detail is not None else None
         is_booting = uptime is None or uptime < self._spec.wait_seconds
         patience = self._spec.wait_seconds if is_booting else self._options.guest_silence_seconds
-        deadline = min(self._deadline, self._now() + patience)
+        deadline = min(self._deadline, self._run.now() + patience)
         while True:
             try:
                 done = act(self._guests.shell(self._spec, self.vm))
@@ -340,7 +340,7 @@ class _Staging:
                 if self._no_shell is None:
                     self.note(f"the guest does not answer yet: {error.message}")
                 self._lose_shell(error)
-                if self._now() >= deadline:
+                if self._run.now() >= deadline:
                     raise
             else:
                 self._no_shell = None
@@ -351,7 +351,7 @@ class _Staging:
 
     def _try_shell(self) -> GuestShell | None:
         """Return the guest's shell, None where it does not answer; then it is left alone for a while."""
-        if self._now() < self._try_shell_after:
+        if self._run.now() < self._try_shell_after:
             return None
         try:
             shell = self._guests.shell(self._spec, self.vm)
@@ -364,10 +364,10 @@ class _Staging:
     def _lose_shell(self, error: GuestError) -> None:
         self._guests.forget(self._spec.vm)
         self._no_shell = error
-        self._try_shell_after = self._now() + self._options.guest_retry_seconds
+        self._try_shell_after = self._run.now() + self._options.guest_retry_seconds
 
     def _check_time(self) -> None:
-        if self._now() < self._deadline:
+        if self._run.now() < self._deadline:
             return
         minutes = f"{self._spec.wait_seconds / 60:.0f} min"
         if self._report is not None:
@@ -394,9 +394,6 @@ class _Staging:
 
     def _settings(self) -> Mapping[str, str]:
         return self.vm.detail.extra_config if self.vm.detail is not None else {}
-
-    def _now(self) -> float:
-        return self._run.clock.now().timestamp()
 
 
 def _text(content: bytes | None) -> str:

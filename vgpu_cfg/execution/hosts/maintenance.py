@@ -226,12 +226,12 @@ def _take_back(change: EnterMaintenance, hosts: HostSession) -> None:
 
 def _await_mode(ref: HostRef, hosts: HostSession, *, is_wanted: bool) -> Waiting[None]:
     """See that the host shows the mode that a task has brought."""
-    options, clock = hosts.run.options, hosts.run.clock
-    deadline = clock.now().timestamp() + options.settle_seconds
+    run = hosts.run
+    deadline = run.now() + run.options.settle_seconds
     while hosts.look(ref).is_in_maintenance_mode != is_wanted:
-        if clock.now().timestamp() >= deadline:
+        if run.now() >= deadline:
             shown = "is not in maintenance mode" if is_wanted else "is still in maintenance mode"
             raise NotConfirmed(
                 f"{ref.name} {shown} although the task succeeded", subject=ref.name, remedy=PLAN_AGAIN
             )
-        yield from wait(options.poll_seconds)
+        yield from wait(run.options.poll_seconds)

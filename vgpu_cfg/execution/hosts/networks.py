@@ -6,14 +6,15 @@ A switch or portgroup that this very run makes is known by its name until it has
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import assert_never
 
 from vgpu_cfg.changes.change import Change, ChangeNetwork, SetClusterOption, SetVCenterOption
 from vgpu_cfg.changes.kinds.change_network import EditSwitch, MakeSwitch, SetPortgroup
 from vgpu_cfg.errors import NotConfirmed, StalePlan
 from vgpu_cfg.execution.hosts.session import HostSession
-from vgpu_cfg.execution.run.session import PLAN_AGAIN, succeeded
-from vgpu_cfg.execution.run.step import Step, StepResult, Waiting, wait, wait_for
+from vgpu_cfg.execution.run.session import PLAN_AGAIN
+from vgpu_cfg.execution.run.step import Step, StepResult, Waiting, wait
 from vgpu_cfg.model.observed.host_facts import DistributedSwitch, EstateFacts, FactGroup
 
 _BASE = frozenset({FactGroup.BASE})
@@ -23,8 +24,9 @@ def set_cluster_option(change: SetClusterOption, hosts: HostSession) -> Step:
     """Set or remove one option of a cluster's DRS, unless it is so."""
     if _has_cluster_option(_read(hosts), change):
         return StepResult(is_needed=False, message="it is so already")
-    task = hosts.run.begin(lambda: hosts.tools.writer.set_cluster_option(change))
-    succeeded((yield from wait_for(task)), f"set {change.option}", change.subject.name)
+    yield from hosts.run.run_task(
+        lambda: hosts.tools.writer.set_cluster_option(change), f"set {change.option}", change.subject.name
+    )
     yield from _confirm(change, hosts, lambda facts: _has_cluster_option(facts, change) is not False)
     return StepResult()
 
@@ -103,8 +105,9 @@ def _set_portgroup(change: ChangeNetwork, wanted: SetPortgroup, hosts: HostSessi
 
 
 def _run_task(change: ChangeNetwork, hosts: HostSession) -> Waiting[str | None]:
-    task = hosts.run.begin(lambda: hosts.tools.writer.change_network(change))
-    return succeeded((yield from wait_for(task)), change.id, change.subject.name).result_moid
+    start = partial(hosts.tools.writer.change_network, change)
+    update = yield from hosts.run.run_task(start, change.id, change.subject.name)
+    return update.result_moid
 
 
 def _read(hosts: HostSession) -> EstateFacts:
@@ -116,9 +119,9 @@ def _confirm(
     change: Change, hosts: HostSession, is_shown: Callable[[EstateFacts], bool]
 ) -> Waiting[EstateFacts]:
     run = hosts.run
-    deadline = run.clock.now().timestamp() + run.options.settle_seconds
+    deadline = run.now() + run.options.settle_seconds
     while not is_shown(facts := _read(hosts)):
-        if run.clock.now().timestamp() >= deadline:
+        if run.now() >= deadline:
             raise _not_shown(change)
         yield from wait(run.options.poll_seconds)
     return facts

@@ -29,10 +29,7 @@ def reboot_host(change: RebootHost, hosts: HostSession) -> Step:
     """Reboot a host in maintenance mode, wait until it is back, and see what it booted with."""
     ref = change.host
     view = yield from hosts.read_awake(ref, change.settles)
-    assessed = hosts.assess(view, change.settles)  # a driver that is new may tell nothing before the reboot
-    if assessed and all(one.state is State.HOLDS for one in assessed):
-        hosts.keep_readings(change, assessed)
-        hosts.marks.waits_no_more(ref.moid, *change.settles)
+    if hosts.is_in_force(change, view):
         return StepResult(is_needed=False, message="what waited for it is in force already")
     if not _has_booted_since(change, view, hosts):
         _check_down(view, hosts)
@@ -66,10 +63,7 @@ def cold_boot_host(change: ColdBootHost, hosts: HostSession) -> Step:
     if not is_down:
         view = yield from hosts.read_awake(ref, change.settles)
         before = view.facts.boot_time
-        assessed = hosts.assess(view, change.settles)
-        if assessed and all(one.state is State.HOLDS for one in assessed):
-            hosts.keep_readings(change, assessed)
-            hosts.marks.waits_no_more(ref.moid, *change.settles)
+        if hosts.is_in_force(change, view):
             return StepResult(is_needed=False, message="what waited for it is in force already")
         power.is_off()
         _check_down(view, hosts)
@@ -98,9 +92,9 @@ def cold_boot_host(change: ColdBootHost, hosts: HostSession) -> Step:
 
 def _await_off(ref: HostRef, power: ServerPower, hosts: HostSession) -> Waiting[None]:
     """Wait until a server is off, as its BMC says. Raises NotConfirmed."""
-    deadline = _now(hosts) + hosts.run.options.restart_seconds
+    deadline = hosts.run.now() + hosts.run.options.restart_seconds
     while not power.is_off():
-        if _now(hosts) >= deadline:
+        if hosts.run.now() >= deadline:
             raise NotConfirmed(
                 f"{ref.name} is not off {_minutes(hosts)} after it was told to shut down, as its BMC says;"
                 " it is left in maintenance mode",
@@ -127,9 +121,9 @@ def shut_down_host(change: ShutDownHost, hosts: HostSession) -> Step:
     yield from _bring_down(
         ref, f"shut {ref.name} down", lambda: hosts.tools.writer.shut_down_host(ref.moid), hosts
     )
-    deadline = _now(hosts) + hosts.run.options.restart_seconds
+    deadline = hosts.run.now() + hosts.run.options.restart_seconds
     while is_connected(hosts.look(ref)):
-        if _now(hosts) >= deadline:
+        if hosts.run.now() >= deadline:
             hosts.shells.stays_up(ref.moid)
             raise NotConfirmed(
                 f"{ref.name} still answers {_minutes(hosts)} after it was told to shut down;"
@@ -192,14 +186,16 @@ def _await_boot(
 
     `was_away`: it was seen to be off.
     """
-    ref, begun = change.host, _now(hosts)
+    ref, begun = change.host, hosts.run.now()
     deadline = begun + hosts.run.options.restart_seconds
     noted_until = begun + _TELL_EVERY_SECONDS
     while True:
-        yield from wait(_until_next_look(_now(hosts) - begun, hosts))
+        yield from wait(_until_next_look(hosts.run.now() - begun, hosts))
         hosts.run.check_going_on()
-        if _now(hosts) >= noted_until:
-            hosts.run.note(change.id, f"not back yet, {round((_now(hosts) - begun) / 60)} min after it began")
+        if hosts.run.now() >= noted_until:
+            hosts.run.note(
+                change.id, f"not back yet, {round((hosts.run.now() - begun) / 60)} min after it began"
+            )
             noted_until += _TELL_EVERY_SECONDS
         view = _answer(ref, hosts)
         if view is None:
@@ -209,7 +205,7 @@ def _await_boot(
                 return view
         elif not is_same_boot(view.facts.boot_time, before):
             return view
-        if _now(hosts) >= deadline:
+        if hosts.run.now() >= deadline:
             if view is not None:
                 hosts.shells.stays_up(ref.moid)
             raise NotConfirmed(
@@ -268,7 +264,3 @@ def _needs_cold_boot(assessed: AssessedSetting) -> AssessedSetting:
 
 def _minutes(hosts: HostSession) -> str:
     return f"{hosts.run.options.restart_seconds / 60:.0f} min"
-
-
-def _now(hosts: HostSession) -> float:
-    return hosts.run.clock.now().timestamp()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from vgpu_cfg.changes.change import Change
+from vgpu_cfg.changes.change import Change, ColdBootHost, RebootHost, RestartService
 from vgpu_cfg.changes.kinds.host_base import HostChangeBase
 from vgpu_cfg.changes.values import HostRef, SettingTarget
 from vgpu_cfg.errors import (
@@ -20,8 +20,8 @@ from vgpu_cfg.errors import (
 )
 from vgpu_cfg.execution.hosts.assess import AssessedSetting, State, assess, not_shown
 from vgpu_cfg.execution.hosts.tools import HostTools
-from vgpu_cfg.execution.run.session import PLAN_AGAIN, RunSession, succeeded
-from vgpu_cfg.execution.run.step import Waiting, wait, wait_for
+from vgpu_cfg.execution.run.session import PLAN_AGAIN, RunSession
+from vgpu_cfg.execution.run.step import Waiting, wait
 from vgpu_cfg.model.observed.host_facts import SHELL_GROUPS, FactGroup, HostFacts
 from vgpu_cfg.model.observed.inventory import Connection, Host
 from vgpu_cfg.planning.host_settings.entry import HostView
@@ -88,13 +88,13 @@ class HostSession:
 
     def read_awake(self, ref: HostRef, targets: Sequence[SettingTarget] = ()) -> Waiting[HostView]:
         """Read a host that must answer; one that this plan has taken down may be on its way back."""
-        deadline = self._now() + self.run.options.restart_seconds
+        deadline = self.run.now() + self.run.options.restart_seconds
         while True:
             view = self.read(ref, targets)
             if is_connected(view.host):
                 return view
             mark = self.marks.own(ref.moid)
-            if mark is None or not mark.maintenance or self._now() >= deadline:
+            if mark is None or not mark.maintenance or self.run.now() >= deadline:
                 raise NotConfirmed(
                     f"{ref.name} does not answer ({view.host.connection})",
                     subject=ref.name,
@@ -110,14 +110,14 @@ class HostSession:
 
         What only a shell tells that the plan may not use is left UNREAD. Raises NotConfirmed.
         """
-        deadline = self._now() + self.run.options.settle_seconds
+        deadline = self.run.now() + self.run.options.settle_seconds
         while True:
             view = yield from self.read_awake(ref, targets)
             assessed = self.assess(view, targets)
             silent = [one for one in assessed if self.is_silent(one, ref)]
             if not silent:
                 return view, assessed
-            if self._now() >= deadline:
+            if self.run.now() >= deadline:
                 raise not_shown(ref, silent)
             yield from wait(self.run.options.poll_seconds)
 
@@ -150,15 +150,14 @@ class HostSession:
         vCenter refuses what it is doing already; so what was asked for is looked out for `seconds` long
         before the refusal is believed.
         """
-        deadline = self._now() + seconds
+        deadline = self.run.now() + seconds
         try:
-            task = self.run.begin(start)
-            succeeded((yield from wait_for(task)), what, ref.name)
+            yield from self.run.run_task(start, what, ref.name)
         except (Unreachable, LoginFailed):
             raise
         except (VCenterError, TaskFailed):
             while not has_come(self.look(ref)):
-                if self._now() >= deadline:
+                if self.run.now() >= deadline:
                     raise
                 yield from wait(self.run.options.poll_seconds)
                 self.run.check_going_on()
@@ -173,6 +172,16 @@ class HostSession:
         )
         self._shown.update((view.host.moid, one.target.id) for one in assessed if one.state is State.HOLDS)
         return assessed
+
+    def is_in_force(self, change: RestartService | RebootHost | ColdBootHost, view: HostView) -> bool:
+        """Whether all that waits for a restart is in force already; it is read back with that."""
+        # A driver that is new may tell nothing before the restart.
+        assessed = self.assess(view, change.settles)
+        if not assessed or any(one.state is not State.HOLDS for one in assessed):
+            return False
+        self.keep_readings(change, assessed)
+        self.marks.waits_no_more(change.host.moid, *change.settles)
+        return True
 
     def keep_readings(self, change: Change, assessed: Iterable[AssessedSetting]) -> None:
         """Put what was read back into the change's outcome."""
@@ -202,12 +211,12 @@ class HostSession:
         Returns the last view. Raises NotConfirmed with what does not show after `seconds`, or
         `settle_seconds` where none are given.
         """
-        deadline = self._now() + (self.run.options.settle_seconds if seconds is None else seconds)
+        deadline = self.run.now() + (self.run.options.settle_seconds if seconds is None else seconds)
         while True:
             try:
                 view = self.read(ref, targets)
             except (HostShellError, NotConfirmed):  # a host that has just booted may not tell all yet
-                if self._now() >= deadline:
+                if self.run.now() >= deadline:
                     raise
             else:
                 assessed = self.assess(view, targets)
@@ -221,7 +230,7 @@ class HostSession:
                 if not missing:
                     self._report_hidden(change, assessed)
                     return view
-                if self._now() >= deadline:
+                if self.run.now() >= deadline:
                     raise not_shown(ref, missing)
             yield from wait(self.run.options.poll_seconds)
 
@@ -271,9 +280,6 @@ class HostSession:
                 lines.append(f"{name}: waits for a restart: {', '.join(sorted(mark.waiting))}")
         lines += [f"{name}: its SSH service still runs: {why}" for name, why in self.shells.problems.items()]
         return tuple(lines)
-
-    def _now(self) -> float:
-        return self.run.clock.now().timestamp()
 
 
 def has_gone(ref: HostRef) -> StalePlan:

@@ -110,10 +110,7 @@ def restart_service(change: RestartService, hosts: HostSession) -> Step:
     """
     ref = change.host
     view = yield from hosts.read_awake(ref, change.settles)
-    assessed = hosts.assess(view, change.settles)
-    if assessed and all(one.state is State.HOLDS for one in assessed):
-        hosts.keep_readings(change, assessed)
-        hosts.marks.waits_no_more(ref.moid, *change.settles)
+    if hosts.is_in_force(change, view):
         return StepResult(is_needed=False, message="what waited for it is in force already")
     hosts.run.check_going_on()
     _check_idle(ref, hosts)

@@ -14,7 +14,7 @@ from vgpu_cfg.changes.values import VmRef
 from vgpu_cfg.errors import Interrupted, NotConfirmed, StalePlan, TaskFailed, Unreachable
 from vgpu_cfg.execution.records.lock import RunLocks
 from vgpu_cfg.execution.run.start_queues import StartQueues
-from vgpu_cfg.execution.run.step import Looked, Waiting, look
+from vgpu_cfg.execution.run.step import Looked, Waiting, look, wait_for
 from vgpu_cfg.knowledge.faults import explain_fault
 from vgpu_cfg.model.approvals import Approval
 from vgpu_cfg.model.at_once import PARALLEL, PER_HOST
@@ -163,6 +163,15 @@ class RunSession:
                 subject=lost.subject,
                 remedy=lost.remedy or PLAN_AGAIN,
             ) from lost
+
+    def run_task(self, start: Callable[[], str], what: str, subject: str) -> Waiting[TaskUpdate]:
+        """Have vCenter begin a task, and wait for its end. Raises TaskFailed where it fails."""
+        task = self.begin(start)
+        return succeeded((yield from wait_for(task)), what, subject)
+
+    def now(self) -> float:
+        """Return the time, in seconds."""
+        return self.clock.now().timestamp()
 
     def moid_of(self, vm: VmRef) -> str:
         """Return the moid of a VM, that of one made in this run if need be."""

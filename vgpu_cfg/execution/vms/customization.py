@@ -20,7 +20,7 @@ _TOLD = {
 def await_customization(change: AwaitCustomization, session: RunSession) -> Step:
     """Ask until the customisation has ended. Raises TaskFailed where it failed, NotConfirmed out of time."""
     vm = yield from session.present(change.vm)
-    deadline = session.clock.now().timestamp() + change.wait_seconds
+    deadline = session.now() + change.wait_seconds
     is_told = False
     while True:
         seen = session.reader.read_customization(vm.moid)
@@ -31,7 +31,7 @@ def await_customization(change: AwaitCustomization, session: RunSession) -> Step
         if seen.state == "running" and not is_told:
             session.note(change.id, "the guest is being customised")
             is_told = True
-        if session.clock.now().timestamp() >= deadline:
+        if session.now() >= deadline:
             raise _no_end(vm.name, change.wait_seconds, seen)
         yield from wait(session.options.guest_poll_seconds)
         session.check_going_on()

@@ -5,8 +5,8 @@ from __future__ import annotations
 from vgpu_cfg.changes.change import MoveVmToFolder, RelocateVm, RenameVm
 from vgpu_cfg.changes.kinds.move_vm import Destination
 from vgpu_cfg.errors import NotConfirmed, StalePlan
-from vgpu_cfg.execution.run.session import PLAN_AGAIN, RunSession, has_moved, succeeded
-from vgpu_cfg.execution.run.step import Step, StepResult, wait_for
+from vgpu_cfg.execution.run.session import PLAN_AGAIN, RunSession, has_moved
+from vgpu_cfg.execution.run.step import Step, StepResult
 from vgpu_cfg.model.observed.vm import Vm, VmDetail
 
 
@@ -16,8 +16,9 @@ def rename_vm(change: RenameVm, session: RunSession) -> Step:
     vm = yield from session.present(change.vm)
     if not vm.called:
         return StepResult(vm_moid=vm.moid, is_needed=False, message="it has the name already")
-    task = session.begin(lambda: session.writer.rename_vm(vm.moid, name))
-    succeeded((yield from wait_for(task)), f"rename {vm.called} to {name}", name)
+    yield from session.run_task(
+        lambda: session.writer.rename_vm(vm.moid, name), f"rename {vm.called} to {name}", name
+    )
     after = yield from session.read_back(vm.moid, name)
     if after.name != name:
         raise NotConfirmed(f"{vm.called} is called {after.name} now", subject=name, remedy=PLAN_AGAIN)
@@ -30,8 +31,11 @@ def move_vm_to_folder(change: MoveVmToFolder, session: RunSession) -> Step:
     vm = yield from session.present(change.vm)
     if vm.folder_moid == change.folder_moid:
         return StepResult(vm_moid=vm.moid, is_needed=False, message="it is in the folder already")
-    task = session.begin(lambda: session.writer.move_vm_to_folder(vm.moid, change.folder_moid))
-    succeeded((yield from wait_for(task)), f"move {name} to its folder", name)
+    yield from session.run_task(
+        lambda: session.writer.move_vm_to_folder(vm.moid, change.folder_moid),
+        f"move {name} to its folder",
+        name,
+    )
     after = yield from session.read_back(vm.moid, name)
     if after.folder_moid != change.folder_moid:
         raise NotConfirmed(f"{name} does not show in its folder", subject=name, remedy=PLAN_AGAIN)
@@ -51,8 +55,11 @@ def relocate_vm(change: RelocateVm, session: RunSession) -> Step:
         raise StalePlan(
             f"{name} {is_now}, and was to be moved while it is {planned}", subject=name, remedy=PLAN_AGAIN
         )
-    task = session.begin(lambda: session.writer.relocate_vm(vm.moid, destination))
-    succeeded((yield from wait_for(task)), f"move {name} to {destination.host_name}", name)
+    yield from session.run_task(
+        lambda: session.writer.relocate_vm(vm.moid, destination),
+        f"move {name} to {destination.host_name}",
+        name,
+    )
     if not is_at((yield from session.read_back(vm.moid, name)), destination):
         raise NotConfirmed(
             f"{name} does not show on {destination.host_name} after its move",

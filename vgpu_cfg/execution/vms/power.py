@@ -15,8 +15,8 @@ from vgpu_cfg.changes.change import PowerOffVm, PowerOnVm
 from vgpu_cfg.changes.kinds.power import NumaPin
 from vgpu_cfg.changes.kinds.vm_spec import VmSpec
 from vgpu_cfg.errors import NotConfirmed, StalePlan
-from vgpu_cfg.execution.run.session import PLAN_AGAIN, RunSession, has_moved, succeeded
-from vgpu_cfg.execution.run.step import Step, StepResult, Waiting, wait, wait_for
+from vgpu_cfg.execution.run.session import PLAN_AGAIN, RunSession, has_moved
+from vgpu_cfg.execution.run.step import Step, StepResult, Waiting, wait
 from vgpu_cfg.execution.vms.reconfigure import reconfigure
 from vgpu_cfg.model.observed.vm import AFFINITY_KEY, PowerState, Vm
 
@@ -55,8 +55,8 @@ def power_off_vm(change: PowerOffVm, session: RunSession) -> Step:
         raise has_moved(vm.name)  # it was to be off for what is done to the host that it has left
     session.check_going_on()
     if vm.is_on and session.writer.shut_down_guest(vm.moid):
-        deadline = session.clock.now().timestamp() + session.options.shutdown_seconds
-        while session.clock.now().timestamp() < deadline:
+        deadline = session.now() + session.options.shutdown_seconds
+        while session.now() < deadline:
             yield from wait(session.options.poll_seconds)
             session.check_going_on()
             after = yield from session.read_back(vm.moid, vm.name)
@@ -108,8 +108,9 @@ def _power_on_pinned(vm: Vm, change: PowerOnVm, pin: NumaPin, session: RunSessio
 def _switch_on(vm: Vm, change: PowerOnVm, session: RunSession) -> Waiting[tuple[str, tuple[str, ...]]]:
     """Power on; return the host that the VM runs on and, where that counts, the GPUs that it shows there."""
     session.asked_on.add(vm.moid)
-    task = session.begin(lambda: session.writer.power_on_vm(vm.moid, change.host_moid))
-    succeeded((yield from wait_for(task)), f"power on {vm.name}", vm.name)
+    yield from session.run_task(
+        lambda: session.writer.power_on_vm(vm.moid, change.host_moid), f"power on {vm.name}", vm.name
+    )
     is_counted = change.pin is not None or session.start_queues.is_waiting(vm.name)
     expected = (change.host_moid or vm.host_moid) if is_counted else None
     after, pci_ids = yield from session.look_back(vm.moid, vm.name, host_moid=expected)
@@ -139,8 +140,7 @@ def _check_host(vm: Vm, host_moid: str, change: PowerOnVm) -> None:
 
 def _switch_off(vm: Vm, session: RunSession) -> Waiting[Vm]:
     """Power off and return the VM as it is then."""
-    task = session.begin(lambda: session.writer.power_off_vm(vm.moid))
-    succeeded((yield from wait_for(task)), f"power off {vm.name}", vm.name)
+    yield from session.run_task(lambda: session.writer.power_off_vm(vm.moid), f"power off {vm.name}", vm.name)
     after = yield from session.read_back(vm.moid, vm.name)
     if after.power_state is not PowerState.OFF:
         raise NotConfirmed(
@@ -153,9 +153,9 @@ def _await_release(vm: Vm, session: RunSession) -> Waiting[None]:
     """Wait until the host no longer shows what a VM that is off held: it would be taken for the new GPU."""
     if vm.host_moid is None:
         return
-    deadline = session.clock.now().timestamp() + session.options.settle_seconds
+    deadline = session.now() + session.options.settle_seconds
     while held := (yield from session.gpus_of(vm.moid, vm.host_moid)):
-        if session.clock.now().timestamp() >= deadline:
+        if session.now() >= deadline:
             raise NotConfirmed(
                 f"{vm.name} is off, and its host still shows GPU {', '.join(held)} as held by it",
                 subject=vm.name,
@@ -169,14 +169,14 @@ def _gpus_of(vm: Vm, host_moid: str, shown: tuple[str, ...], session: RunSession
 
     One that has several vGPUs and shows fewer GPUs is looked at once more: they may come one by one.
     """
-    deadline = session.clock.now().timestamp() + session.options.settle_seconds
+    deadline = session.now() + session.options.settle_seconds
     most = len(vm.detail.vgpus) if vm.detail is not None else 1
     found, before = shown, tuple[str, ...]()
     while True:
         if found and (len(found) >= most or found == before):
             return found
         before = found
-        if session.clock.now().timestamp() >= deadline:
+        if session.now() >= deadline:
             raise NotConfirmed(
                 f"the host does not say which GPU {vm.name} was given",
                 subject=vm.name,

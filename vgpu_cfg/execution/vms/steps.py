@@ -66,8 +66,11 @@ def create_vm(change: CreateVm, session: RunSession, seed: Mapping[str, str]) ->
     if version is not None:
         session.half_made[name] = f"made, but lacks {describe_spec(missing)}"
         session.note(change.id, f"the server dropped {describe_spec(missing)}; setting it now")
-        task = session.begin(lambda: session.writer.upgrade_vm(moid, int(version)))
-        succeeded((yield from wait_for(task)), f"upgrade {name} to hardware version {version}", name)
+        yield from session.run_task(
+            lambda: session.writer.upgrade_vm(moid, int(version)),
+            f"upgrade {name} to hardware version {version}",
+            name,
+        )
         vm, missing = yield from _compare(session, moid, spec, before)
     if not missing.is_empty:
         session.half_made[name] = f"made, but lacks {describe_spec(missing)}"
@@ -122,8 +125,9 @@ def upgrade_vm(change: UpgradeVm, session: RunSession) -> Step:
         return StepResult(vm_moid=vm.moid, is_needed=False, message="the hardware version is there already")
     _check_off(vm, "its hardware version can only be raised while it is off")
     what = f"upgrade {vm.name} to hardware version {change.hardware_version}"
-    task = session.begin(lambda: session.writer.upgrade_vm(vm.moid, change.hardware_version))
-    succeeded((yield from wait_for(task)), what, vm.name)
+    yield from session.run_task(
+        lambda: session.writer.upgrade_vm(vm.moid, change.hardware_version), what, vm.name
+    )
     after = yield from session.read_back(vm.moid, vm.name)
     missing = missing_from(after, VmSpec(settings={"hardware_version": change.hardware_version}))
     if not missing.is_empty:
@@ -181,8 +185,7 @@ def destroy_vm(change: DestroyVm, session: RunSession) -> Step:
         )
     _check_off(vm, "a VM that runs is not deleted")
     _check_disks(vm, change)
-    task = session.begin(lambda: session.writer.destroy_vm(vm.moid))
-    succeeded((yield from wait_for(task)), f"delete {vm.name}", vm.name)
+    yield from session.run_task(lambda: session.writer.destroy_vm(vm.moid), f"delete {vm.name}", vm.name)
     if (yield from session.read_vm(vm.moid)) is not None:
         raise NotConfirmed(f"{vm.name} is still there after its deletion", subject=vm.name, remedy=PLAN_AGAIN)
     return StepResult(vm_moid=vm.moid)
@@ -240,8 +243,11 @@ def set_overrides(change: SetOverrides, session: RunSession) -> Step:
     No reading of a cluster alone exists; the plan that follows a run reads them back.
     """
     wanted = {session.moid_of(one.vm): one.settings for one in change.overrides}
-    task = session.begin(lambda: session.writer.set_overrides(change.cluster_moid, wanted))
-    succeeded((yield from wait_for(task)), f"set VM overrides in {change.subject.name}", change.subject.name)
+    yield from session.run_task(
+        lambda: session.writer.set_overrides(change.cluster_moid, wanted),
+        f"set VM overrides in {change.subject.name}",
+        change.subject.name,
+    )
     return StepResult()
 
 
@@ -251,16 +257,20 @@ def set_rule(change: SetRule, session: RunSession) -> Step:
     No reading of rules alone exists; the plan that follows a run reads them back.
     """
     moids = [session.moid_of(vm) for vm in change.vms]
-    task = session.begin(lambda: session.writer.set_rule(change, moids))
-    succeeded((yield from wait_for(task)), f"set rule {change.rule_name}", change.subject.name)
+    yield from session.run_task(
+        lambda: session.writer.set_rule(change, moids), f"set rule {change.rule_name}", change.subject.name
+    )
     return StepResult()
 
 
 def set_host_rule(change: SetHostRule, session: RunSession) -> Step:
     """Create or edit a VM group and its rule to a host group; the plan that follows reads them back."""
     moids = [session.moid_of(vm) for vm in change.vms]
-    task = session.begin(lambda: session.writer.set_host_rule(change, moids))
-    succeeded((yield from wait_for(task)), f"set rule {change.rule_name}", change.subject.name)
+    yield from session.run_task(
+        lambda: session.writer.set_host_rule(change, moids),
+        f"set rule {change.rule_name}",
+        change.subject.name,
+    )
     return StepResult()
 
 
@@ -270,8 +280,9 @@ def remove_rule(change: RemoveRule, session: RunSession) -> Step:
     if members is None:
         return StepResult(is_needed=False, message="it had gone already, or has another number by now")
     session.check_members(members, f"the rule {change.rule_name}")
-    task = session.begin(lambda: session.writer.remove_rule(change))
-    succeeded((yield from wait_for(task)), f"remove rule {change.rule_name}", change.subject.name)
+    yield from session.run_task(
+        lambda: session.writer.remove_rule(change), f"remove rule {change.rule_name}", change.subject.name
+    )
     return StepResult()
 
 
@@ -281,8 +292,11 @@ def remove_vm_group(change: RemoveVmGroup, session: RunSession) -> Step:
     if members is None:
         return StepResult(is_needed=False, message="it had gone already")
     session.check_members(members, f"the VM group {change.group_name}")
-    task = session.begin(lambda: session.writer.remove_vm_group(change))
-    succeeded((yield from wait_for(task)), f"remove VM group {change.group_name}", change.subject.name)
+    yield from session.run_task(
+        lambda: session.writer.remove_vm_group(change),
+        f"remove VM group {change.group_name}",
+        change.subject.name,
+    )
     return StepResult()
 
 
