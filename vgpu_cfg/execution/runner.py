@@ -8,7 +8,7 @@ rest goes on. Nothing here knows a kind of change but the manual step.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -180,13 +180,7 @@ class _Course:
         self._session = session
         self._hosts = hosts
         self._guests = guests
-        self._plan = session.plan
-        self._writer = session.writer
-        self._clock = session.clock
-        self._options = session.options
-        self._on_event = run.on_event
-        self._stop = run.stop
-        self._pass_canary = run.pass_canary
+        self._run = run
         changes, options = session.plan.changes, session.options
         down = hosts.down_before() if hosts is not None else frozenset[str]()
         self._windows = Windows(changes, down)
@@ -227,20 +221,22 @@ class _Course:
                     break
             except KeyboardInterrupt:
                 # The first may have come during a wait, when nobody asked `stop`.
-                self._interrupts = 2 if self._interrupts or self._stop() else 1
+                self._interrupts = 2 if self._interrupts or self._run.stop() else 1
                 self._session.is_stopping = True
         self._abandon("the run was left while this went on")
         reasons = {change.id: self._why_not_begun(change) for change in self._scheduler.waiting}
         for change in self._scheduler.drop_waiting():
-            self._skip(change, self._session.start_queues.why_waiting(change) or reasons[change.id])
+            self._skip([change], self._session.start_queues.why_waiting(change) or reasons[change.id])
         if self._hosts is not None:
             self._hosts.shells.close()
         return Report(
-            plan=self._plan.name,
-            digest=self._plan.digest,
+            plan=self._session.plan.name,
+            digest=self._session.plan.digest,
             outcomes=tuple(self._outcomes[name] for name in self._changes if name in self._outcomes),
             left_behind=(
-                *list_left_behind(self._plan, self._session, self._outcomes, self._in_flight, self._hosts),
+                *list_left_behind(
+                    self._session.plan, self._session, self._outcomes, self._in_flight, self._hosts
+                ),
                 *(f"{name}: not begun: {why}" for name, why in (self._late | self._behind).items()),
                 *self._told_not_begun(),
             ),
@@ -257,9 +253,9 @@ class _Course:
     def _is_past_canary(self) -> bool:
         """Have a canary verified whose changes are done, and go on or not; False where there is none."""
         canary = self._scheduler.canaries.done
-        if canary is None or self._session.is_stopping or self._pass_canary is None:
+        if canary is None or self._session.is_stopping or self._run.pass_canary is None:
             return False
-        passed = self._pass_canary(canary)
+        passed = self._run.pass_canary(canary)
         self._passed.append(passed)
         others, names = fold_names(canary.others), fold_names(canary.names)
         if passed.goes_on:
@@ -276,15 +272,14 @@ class _Course:
         """Begin nothing more after a canary; what is out of service is finished, but for a rollback."""
         self._behind[fold_names(canary.others)] = why
         if finishes is None:
-            finishes = self._options.on_failure is not OnFailure.ROLL_BACK
-        for change in self._scheduler.stop(finishes=finishes):
-            self._skip(change, why)
+            finishes = self._session.options.on_failure is not OnFailure.ROLL_BACK
+        self._skip(self._scheduler.stop(finishes=finishes), why)
 
     def _told_not_begun(self) -> tuple[str, ...]:
         if not self._not_begun:
             return ()
         count = "1 change" if self._not_begun == 1 else f"{self._not_begun} changes"
-        return (f"{self._plan.name}: {count} not begun, as the run stopped at its first failure",)
+        return (f"{self._session.plan.name}: {count} not begun, as the run stopped at its first failure",)
 
     def _why_not_begun(self, change: Change) -> str:
         if self._interrupts:
@@ -309,7 +304,7 @@ class _Course:
     def _begin_what_can(self) -> None:
         self._scheduler.is_queueing = any(running.is_queued for running in self._running.values())
         while True:
-            if self._interrupts == 0 and self._stop():
+            if self._interrupts == 0 and self._run.stop():
                 self._interrupts = 1
                 self._session.is_stopping = True
             if self._session.is_stopping:
@@ -317,7 +312,7 @@ class _Course:
             change = self._scheduler.next_change()
             if change is None:
                 return
-            why_not = self._windows.why_not(change, self._clock.now())
+            why_not = self._windows.why_not(change, self._session.clock.now())
             if why_not:
                 self._put_off(change, why_not)
             elif isinstance(change, ManualStep):
@@ -327,7 +322,7 @@ class _Course:
 
     def _begin(self, change: Change) -> None:
         step = make_step(change, self._session, self._hosts, self._guests)
-        running = _Running(change, step, self._clock.now())
+        running = _Running(change, step, self._session.clock.now())
         self._running[change.id] = running
         self._emit(EventKind.STARTED, change)
         self._advance(running, None)
@@ -336,22 +331,24 @@ class _Course:
         """Leave a change for another time, and all that needs it; nothing of it was begun."""
         self._late[change.subject.name] = f"{why}; {remedy}" if remedy else why
         self._close(change, OutcomeStatus.SKIPPED, message=why, remedy=remedy)
-        for dependent in self._scheduler.put_off(change):
-            self._skip(dependent, f"needs {change.id!r}, which is not begun: {why}")
+        self._skip(self._scheduler.put_off(change), f"needs {change.id!r}, which is not begun: {why}")
 
     def _meet_manual_step(self, change: ManualStep) -> None:
         if self._hosts is not None:
             done = settle(change, self._hosts)
         else:
-            done = "done by hand" if change.id in self._options.done_by_hand else ""
+            done = "done by hand" if change.id in self._session.options.done_by_hand else ""
         if done:
             self._close(change, OutcomeStatus.NOT_NEEDED, message=done)
             self._scheduler.succeed(change)
             return
+        self._wait_for_hand(change, None, "needs a manual step", change.text)
+
+    def _wait_for_hand(self, change: Change, running: _Running | None, message: str, remedy: str) -> None:
+        """Leave a change, and all that needs it, until a manual step is done."""
         self._waiting_for.append(change.id)
-        self._close(change, OutcomeStatus.SKIPPED, message="needs a manual step", remedy=change.text)
-        for dependent in self._scheduler.fail(change):
-            self._skip(dependent, f"waits for {change.id!r}")
+        self._close(change, OutcomeStatus.SKIPPED, running=running, message=message, remedy=remedy)
+        self._skip(self._scheduler.fail(change), f"waits for {change.id!r}")
 
     def _look(self, wanted: Mapping[str, Look]) -> None:
         """Read what steps want to see, by the ids of their changes: all of it at once; then resume them."""
@@ -367,24 +364,24 @@ class _Course:
         """Wait for news of any task, or for the end of the shortest pause, and resume what got it."""
         self._session.just_read.clear()
         self._beat()
-        now = self._clock.now().timestamp()
+        now = self._session.now()
         under_way = tuple(self._running.values())
         by_task = {running.task: running for running in under_way if running.task is not None}
         pauses = [running.resume_at - now for running in under_way if running.resume_at is not None]
-        timeout = max(0.0, min([self._options.wait_seconds, *pauses]))
+        timeout = max(0.0, min([self._session.options.wait_seconds, *pauses]))
         if not by_task:
-            self._clock.pause(timeout)
+            self._session.clock.pause(timeout)
         elif timeout > 0:
             timeout -= self._gather(by_task.values(), timeout)
             try:
-                updates = self._writer.wait_for_tasks(list(by_task), timeout)
+                updates = self._session.writer.wait_for_tasks(list(by_task), timeout)
             except TasksForgotten as error:
                 self._lose_tasks([by_task[task] for task in error.tasks if task in by_task], error)
                 return
             except VCenterError as error:
                 if not isinstance(error, Unreachable | LoginFailed) and self._refused_waits < MOST_LOOKS:
                     self._refused_waits += 1
-                    self._clock.pause(self._options.poll_seconds)
+                    self._session.clock.pause(self._session.options.poll_seconds)
                     return
                 self._session.is_stopping = True
                 self._abandon(f"lost track of it: {error.message}", error.remedy)
@@ -394,7 +391,7 @@ class _Course:
                 running = by_task.get(update.task)
                 if running is not None and running.task == update.task:
                     self._take(running, update)
-        now = self._clock.now().timestamp()
+        now = self._session.now()
         for running in list(self._running.values()):
             if running.resume_at is not None and running.resume_at <= now:
                 self._advance(running, None)
@@ -406,12 +403,12 @@ class _Course:
         """
         if len(waiting) < 2:
             return 0.0
-        now = self._clock.now().timestamp()
+        now = self._session.now()
         longest = now - min(running.task_at for running in waiting)
         quickest = min(running.task_at + self._quickest.get(running.change.kind, 0.0) for running in waiting)
-        seconds = max(longest * self._options.gather_part, quickest - now)
-        seconds = min(seconds, self._options.gather_seconds, most)
-        self._clock.pause(seconds)
+        seconds = max(longest * self._session.options.gather_part, quickest - now)
+        seconds = min(seconds, self._session.options.gather_seconds, most)
+        self._session.clock.pause(seconds)
         return seconds
 
     def _beat(self) -> None:
@@ -434,7 +431,7 @@ class _Course:
 
     def _take(self, running: _Running, update: TaskUpdate) -> None:
         if update.state.is_over:
-            kind, took = running.change.kind, self._clock.now().timestamp() - running.task_at
+            kind, took = running.change.kind, self._session.now() - running.task_at
             self._quickest[kind] = min(took, self._quickest.get(kind, took))
             self._advance(running, update)
             return
@@ -456,16 +453,7 @@ class _Course:
             self._finish(running, done.value)
         except NeedsManualStep as error:
             del self._running[running.change.id]
-            self._waiting_for.append(running.change.id)
-            self._close(
-                running.change,
-                OutcomeStatus.SKIPPED,
-                running=running,
-                message=error.message,
-                remedy=error.remedy,
-            )
-            for dependent in self._scheduler.fail(running.change):
-                self._skip(dependent, f"waits for {running.change.id!r}")
+            self._wait_for_hand(running.change, running, error.message, error.remedy)
         except HeldBack as error:
             del self._running[running.change.id]
             self._put_off(running.change, error.message, error.remedy)
@@ -483,11 +471,11 @@ class _Course:
             raise
         else:
             if isinstance(waits_for, Pause):
-                running.resume_at = self._clock.now().timestamp() + waits_for.seconds
+                running.resume_at = self._session.now() + waits_for.seconds
             elif isinstance(waits_for, Look):
                 running.look = waits_for
             else:
-                running.task, running.task_at = waits_for, self._clock.now().timestamp()
+                running.task, running.task_at = waits_for, self._session.now()
                 running.tasks.append(waits_for)
                 self._emit(EventKind.TASK, running.change, task=waits_for)
 
@@ -525,24 +513,21 @@ class _Course:
             vm_moid=self._session.made.get(change.subject.name),
         )
         verb = "failed" if status is OutcomeStatus.FAILED else "was skipped"
-        for dependent in self._scheduler.fail(change):
-            self._skip(dependent, f"needs {change.id!r}, which {verb}")
+        self._skip(self._scheduler.fail(change), f"needs {change.id!r}, which {verb}")
         if status is OutcomeStatus.FAILED and not self._session.is_stopping:
             self._spread_failure(change, message)
 
     def _spread_failure(self, change: Change, message: str) -> None:
         """Skip what is not to begin any more after a failure: hosts of the wave, or all there is."""
-        for other in self._scheduler.stop_wave(change):
-            self._skip(other, f"the wave stopped: {change.subject.name}: {message}")
+        self._skip(self._scheduler.stop_wave(change), f"the wave stopped: {change.subject.name}: {message}")
         canary = self._scheduler.canaries.preceding(change)
         if canary is not None:
             self._stop_behind(canary, f"the canary failed: {change.subject.name}: {message}")
-        on_failure = self._options.on_failure
+        on_failure = self._session.options.on_failure
         if on_failure is not OnFailure.GO_ON:
             others = self._scheduler.stop(finishes=on_failure is OnFailure.STOP)
             self._not_begun += len(others)
-            for other in others:
-                self._skip(other, f"the run stopped at its first failure, {change.id!r}")
+            self._skip(others, f"the run stopped at its first failure, {change.id!r}")
 
     def _abandon(self, message: str, remedy: str = "") -> None:
         if any(one.look is None and one.resume_at is None for one in self._running.values()):
@@ -552,8 +537,9 @@ class _Course:
                 self._in_flight.append((running.task, running.change.id))
             self._give_up(running, message, remedy)
 
-    def _skip(self, change: Change, reason: str) -> None:
-        self._close(change, OutcomeStatus.SKIPPED, message=reason)
+    def _skip(self, changes: Iterable[Change], reason: str) -> None:
+        for change in changes:
+            self._close(change, OutcomeStatus.SKIPPED, message=reason)
 
     def _close(
         self,
@@ -572,7 +558,7 @@ class _Course:
             status=status,
             tasks=tuple(running.tasks) if running else (),
             started_at=running.started_at if running else None,
-            ended_at=self._clock.now() if running else None,
+            ended_at=self._session.clock.now() if running else None,
             message=message,
             cause=cause,
             remedy=remedy,
@@ -594,9 +580,9 @@ class _Course:
         message: str = "",
         status: OutcomeStatus | None = None,
     ) -> None:
-        self._on_event(
+        self._run.on_event(
             Event(
-                at=self._clock.now(),
+                at=self._session.clock.now(),
                 kind=kind,
                 change_id=change.id,
                 subject=change.subject,
