@@ -106,10 +106,11 @@ def _powers(sizes: Sequence[int], seconds: Sequence[float]) -> Iterator[float]:
 def _hand_out(changes: Sequence[Change]) -> None:
     """Begin and end every change, as a run does."""
     scheduler, running = Scheduler(changes, parallel=8, per_host=2), deque[Change]()
-    while not scheduler.is_over:
-        while (change := scheduler.next_change()) is not None:
+    while (change := scheduler.next_change()) is not None or running:
+        if change is not None:
             running.append(change)
-        scheduler.succeed(running.popleft())
+        else:
+            scheduler.succeed(running.popleft())
 
 
 def _timed(row: dict[str, float], name: str, work: Callable[[], T]) -> T:

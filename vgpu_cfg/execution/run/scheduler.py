@@ -76,11 +76,6 @@ class Scheduler:
         self._check_order()
 
     @property
-    def is_over(self) -> bool:
-        """Whether nothing runs and nothing can begin any more."""
-        return not self._running and not any(self._has_room(self._changes[index]) for index in self._ready)
-
-    @property
     def hosts_down(self) -> tuple[str, ...]:
         """The names of the hosts that have been taken down and not been given back."""
         return self._waves.hosts_down
@@ -88,7 +83,7 @@ class Scheduler:
     @property
     def waiting(self) -> tuple[Change, ...]:
         """The changes that have neither begun nor been dropped, in the plan's order."""
-        return tuple(self._changes[index] for index in sorted(self._unmet))
+        return self._in_order(self._unmet)
 
     def next_change(self) -> Change | None:
         """Begin the first change that may begin now; None where none may."""
@@ -117,7 +112,7 @@ class Scheduler:
     def fail(self, change: Change) -> tuple[Change, ...]:
         """Note that a change has not come true, and drop all that needs it, however far away."""
         self._queues.miss(change)
-        return self._drop_dependents([self._end(change)])
+        return self._in_order(self._drop_dependents([self._end(change)]))
 
     def put_off(self, change: Change) -> tuple[Change, ...]:
         """Note that a change is left for another time, as `fail`; a host of it does not count as down."""
@@ -135,11 +130,7 @@ class Scheduler:
             for index in self._unmet
             if self._changes[index] in enters or self._waves.is_for(self._changes[index], enters)
         ]
-        for index in first:
-            self._drop(index)
-        later = self._drop_dependents(first)
-        of_wave = {self._index[one.id] for one in later} | set(first)
-        return tuple(self._changes[index] for index in sorted(of_wave))
+        return self._drop_all(first)
 
     def stop(self, *, finishes: bool) -> tuple[Change, ...]:
         """Drop what has not begun, and return it; with `finishes` what is out of service comes back first.
@@ -150,11 +141,7 @@ class Scheduler:
         self.canaries.release_all()
         kept = {index for index in self._unmet if finishes and self._brings_back(self._changes[index])}
         first = [index for index in self._unmet if index not in kept]
-        for index in first:
-            self._drop(index)
-        later = self._drop_dependents(first)
-        dropped = {self._index[one.id] for one in later} | set(first)
-        return tuple(self._changes[index] for index in sorted(dropped))
+        return self._drop_all(first)
 
     def _brings_back(self, change: Change) -> bool:
         """Whether a change finishes a host that is down, or a VM that was switched off for a while."""
@@ -173,7 +160,16 @@ class Scheduler:
         self._ready.clear()
         return dropped
 
-    def _drop_dependents(self, begin: Sequence[int]) -> tuple[Change, ...]:
+    def _drop_all(self, first: Sequence[int]) -> tuple[Change, ...]:
+        """Drop changes and all that needs them, and return what is dropped."""
+        for index in first:
+            self._drop(index)
+        return self._in_order({*first, *self._drop_dependents(first)})
+
+    def _in_order(self, indexes: Iterable[int]) -> tuple[Change, ...]:
+        return tuple(self._changes[index] for index in sorted(indexes))
+
+    def _drop_dependents(self, begin: Sequence[int]) -> set[int]:
         dropped: set[int] = set()
         queue = list(begin)
         while queue:
@@ -182,7 +178,7 @@ class Scheduler:
                     self._drop(dependent)
                     dropped.add(dependent)
                     queue.append(dependent)
-        return tuple(self._changes[index] for index in sorted(dropped))
+        return dropped
 
     def _meet(self, dependents: Iterable[int]) -> None:
         """Let changes wait for one other less."""
