@@ -10,7 +10,7 @@ import shlex
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field
 
@@ -50,6 +50,15 @@ class WriteBase(Frozen):
     def depots(self) -> tuple[str, ...]:
         """The depots from which it installs packages."""
         return ()
+
+    @property
+    def joins(self) -> str:
+        """The network of the VMkernel NIC that it makes or changes, by name; "" for none."""
+        return ""
+
+    def on_network(self, moid: str) -> Self:
+        """Return it with the id of the network that it joins, if it has none yet."""
+        return self
 
     def typed(self, host: str) -> tuple[str, ...]:
         """Return the command lines that do the same; () for none."""
@@ -217,6 +226,13 @@ class VmknicWrite(WriteBase):
     network_name: str = ""
     address: str | None = None
     mtu: int | None = None
+
+    @property
+    def joins(self) -> str:
+        return self.network_name
+
+    def on_network(self, moid: str) -> Self:
+        return self if self.network_moid else self.model_copy(update={"network_moid": moid})
 
     def privileges(self, host: str, at: Places) -> Iterator[Needed]:
         yield Needed(privileges.HOST_NETWORK, host)

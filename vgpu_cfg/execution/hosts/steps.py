@@ -14,7 +14,7 @@ from vgpu_cfg.changes.change import (
     RestartService,
     ShutDownHost,
 )
-from vgpu_cfg.changes.kinds.change_host import EsxcliWrite, HostWrite, ShellWrite, VmknicWrite
+from vgpu_cfg.changes.kinds.change_host import EsxcliWrite, HostWrite, ShellWrite
 from vgpu_cfg.changes.values import HostRef
 from vgpu_cfg.errors import HostShellError, NotOffered, StalePlan, Unreachable, VgpuCfgError
 from vgpu_cfg.execution.hosts.assess import RESTARTS, AssessedSetting, State
@@ -161,8 +161,7 @@ def _write_one_way(change: ChangeHost, write: HostWrite, view: HostView, hosts: 
         run.check_going_on()
         _run_commands(write, view, hosts)
         return
-    if isinstance(write, VmknicWrite) and not write.network_moid and write.network_name:
-        write = write.model_copy(update={"network_moid": run.networks.get(write.network_name, "")})
+    write = write.on_network(run.networks.get(write.joins, ""))
     sent = write
     task = run.begin(lambda: hosts.tools.writer.write_host(ref.moid, sent, hosts.tools.secrets))
     if task is not None:

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Sequence
 
 from vgpu_cfg.changes.base import of_kind
 from vgpu_cfg.changes.change import Change, ChangeHost, ChangeNetwork
-from vgpu_cfg.changes.kinds.change_host import VmknicWrite
 from vgpu_cfg.changes.kinds.change_network import MakeSwitch
 from vgpu_cfg.model.observed.inventory import Inventory, Network, NetworkKind
 from vgpu_cfg.planning.estate.site import find_named
@@ -22,22 +21,18 @@ def tie_vmknics(changes: Sequence[Change], observed: Inventory) -> list[Change]:
     Done twice it is the same as done once.
     """
     networks = list(of_kind(changes, ChangeNetwork))
-    return [
-        _tied(change, change.write, networks, observed)
-        if isinstance(change, ChangeHost) and isinstance(change.write, VmknicWrite)
-        else change
-        for change in changes
-    ]
+    writes = (change for change in of_kind(changes, ChangeHost) if change.write.joins)
+    tied = {change.id: _tied(change, networks, observed) for change in writes}
+    return [tied.get(change.id, change) for change in changes]
 
 
-def _tied(
-    change: ChangeHost, write: VmknicWrite, networks: Iterable[ChangeNetwork], observed: Inventory
-) -> ChangeHost:
-    found = _network(change.host.moid, write.network_name, observed)
+def _tied(change: ChangeHost, networks: Iterable[ChangeNetwork], observed: Inventory) -> ChangeHost:
+    write = change.write
+    found = _network(change.host.moid, write.joins, observed)
     switches = {_switch_of(found, observed)} - {None}
-    needs = [one.id for one in networks if _concerns(one, write.network_name, switches)]
-    if found is not None and found.kind is NetworkKind.DISTRIBUTED and not write.network_moid:
-        write = write.model_copy(update={"network_moid": found.moid})
+    needs = [one.id for one in networks if _concerns(one, write.joins, switches)]
+    if found is not None and found.kind is NetworkKind.DISTRIBUTED:
+        write = write.on_network(found.moid)
     return change.model_copy(update={"write": write, "needs": tuple(dict.fromkeys((*change.needs, *needs)))})
 
 
