@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from enum import StrEnum
 from typing import ClassVar, NamedTuple, Self, TypeVar
 
 from vgpu_cfg.changes.by_hand import Part
 from vgpu_cfg.changes.disturbed import Disturbed
-from vgpu_cfg.changes.edits import changed
+from vgpu_cfg.changes.edits import changed, edit_text
 from vgpu_cfg.changes.need import Needed
 from vgpu_cfg.changes.places import Places
 from vgpu_cfg.changes.reach import Reach
@@ -37,24 +38,65 @@ IN_HEAD = frozenset(
 """Keys of edits that the first line of a change tells."""
 
 
-class Face(NamedTuple):
-    """How a kind of change reads in few words.
+class Restart(StrEnum):
+    """A restart of a whole host."""
 
-    `bar` is how it is drawn on a line of time: "make", "set", "move", "down", "restart", "delete" or "hand";
-    `words` what is said of that. `done` is what is counted once it is done, "" for what is counted by host or
-    only leads to what is. `sign` is explained by the legend; a blank is for what is switched, restarted or
-    entered. `is_task` tells whether it is a task of vCenter, as a reader counts them: a write to a host is a
-    plain call. `tells_edits` tells that each edit has a line, `names_freely` that it may be named as those
-    that the first line tells.
-    """
+    REBOOT = "reboot"
+    COLD_BOOT = "cold boot"
+
+
+class Face(NamedTuple):
+    """What is so of every change of a kind: how it reads in few words, and what it does."""
 
     bar: str
+    """How it is drawn on a line of time: "make", "set", "move", "down", "restart", "delete" or "hand"."""
     words: str
+    """What is said of that."""
     done: str = ""
+    """What is counted once it is done, "" for what is counted by host or only leads to what is."""
     sign: str = "~"
+    """What the legend explains; a blank is for what is switched, restarted or entered."""
     is_task: bool = True
+    """Whether it is a task of vCenter, as a reader counts them: a write to a host is a plain call."""
     names_freely: bool = False
+    """Whether an edit may be named as those that the first line tells."""
     tells_edits: bool = False
+    """Whether each edit has a line."""
+    is_by_hand: bool = False
+    """Whether a person does it."""
+    is_of_vcenter: bool = False
+    """Whether it is about vCenter itself."""
+    changes_vm: bool = False
+    """Whether its VM is counted as changed."""
+    equips: bool = False
+    """Whether it gives a VM hardware and settings."""
+    takes_away: bool = False
+    """Whether its host or VM is not there for others once it has begun."""
+    brings_back: bool = False
+    """Whether its host or VM is not missed once it is done: it is back, or gone for good."""
+    restart: Restart | None = None
+    """How it restarts its host."""
+    leaves_off: bool = False
+    """Whether its host is off after it, until a person switches it on."""
+
+
+class Timing(NamedTuple):
+    """What is thought of the time that a change takes: `windows` are those in which alone it may begin.
+
+    `stun_ms` is how long vMotion is expected to stop a VM, None if it is not known.
+    """
+
+    seconds: int = 0
+    windows: tuple[str, ...] = ()
+    stun_ms: int | None = None
+
+
+class Down(NamedTuple):
+    """`more` hosts of a wave are down, or less if it is negative; `most` may be."""
+
+    wave: str
+    more: int
+    most: int = 0
 
 
 class ChangeBase(Frozen):
@@ -65,8 +107,6 @@ class ChangeBase(Frozen):
     """
 
     face: ClassVar[Face]
-    restarts_host: ClassVar[bool] = False
-    """Whether it takes a host down and, by itself or by a person, up again."""
     for_good: ClassVar[tuple[str, ...]] = ("no way back is known",)
     """Why a rollback cannot take it back, and what to do then; unread if a rollback knows a way."""
 
@@ -86,6 +126,11 @@ class ChangeBase(Frozen):
     def done(self) -> str:
         """What is counted once it is done, "" for nothing."""
         return self.face.done
+
+    @property
+    def needs_acknowledgement(self) -> bool:
+        """Whether only somebody's word says that it was done."""
+        return False
 
     @property
     def makes(self) -> VmRef | None:
@@ -143,14 +188,49 @@ class ChangeBase(Frozen):
         return ()
 
     @property
+    def writes(self) -> tuple[SettingTarget, ...]:
+        """The settings of a host that it writes itself."""
+        return ()
+
+    @property
     def in_force(self) -> tuple[SettingTarget, ...]:
         """The settings of a host that are in force once it is done, as it restarts what reads them."""
         return ()
 
     @property
+    def restarts_host(self) -> bool:
+        """Whether it takes a host down and, by itself or by a person, up again."""
+        return self.face.restart is not None
+
+    @property
+    def restarted_service(self) -> str:
+        """The service of its host that it restarts."""
+        return ""
+
+    @property
+    def down(self) -> Down | None:
+        """How it changes the number of hosts of its wave that are down."""
+        return None
+
+    @property
     def frees_host(self) -> bool:
         """Whether its host leaves maintenance mode."""
-        return False
+        return self.down is not None and self.down.more < 0
+
+    @property
+    def moved_away(self) -> tuple[str, ...]:
+        """The names of the VMs that leave a host by it."""
+        return ()
+
+    @property
+    def pictured(self) -> tuple[str, str] | None:
+        """What a picture of the estate says of the VM: the kind of its mark, and words."""
+        return None
+
+    @property
+    def timing(self) -> Timing:
+        """What is thought of its time."""
+        return Timing()
 
     @property
     def behind(self) -> tuple[str, ...]:
@@ -183,6 +263,16 @@ class ChangeBase(Frozen):
     def differing(self) -> tuple[Edit, ...]:
         """What of a VM or a host differs from the plan file until it is done."""
         return self.edits
+
+    @property
+    def in_short(self) -> tuple[str, ...]:
+        """What of it a short row says: its edits, but for defaults."""
+        return tuple(edit_text(edit) for edit in self.edits if not edit.is_default)
+
+    @property
+    def came_to(self) -> tuple[str, ...]:
+        """What it came to, said of work on hosts; nothing of what only leads to another change."""
+        return ()
 
     def parts(self) -> Iterator[ChangeBase]:
         """Yield it by what each part is about; of an override that is a VM."""
@@ -224,9 +314,23 @@ class ChangeBase(Frozen):
         """Return kind, name and home of what it makes; the home is the moid of the folder or datacenter."""
         return None
 
+    @property
+    def compared(self) -> tuple[Edit, ...]:
+        """The edits that two which read alike have in common, but for their values."""
+        return self.edits
+
     def likeness(self, name: str) -> object:
         """Return what no edit tells and must be equal for two to read alike, but for the subject's `name`."""
         return None
+
+    def shape(self, name: str) -> object:
+        """Return what must be equal for two to read alike, but for the subject's `name`."""
+        keys = tuple(edit.key for edit in self.compared)
+        return (type(self), self.sign, self.impact, keys, self.likeness(name))
+
+    def differs_from(self, other: ChangeBase) -> Iterator[str]:
+        """Yield in words what another of its shape has otherwise, besides the values of its edits."""
+        yield from ()
 
     def is_in_head(self, edit: Edit) -> bool:
         """Whether the first line tells an edit."""

@@ -309,6 +309,10 @@ class ChangeHost(HostChangeBase):
     settings: tuple[SettingTarget, ...]
 
     @property
+    def writes(self) -> tuple[SettingTarget, ...]:
+        return self.settings
+
+    @property
     def brings(self) -> tuple[SettingTarget, ...]:
         return self.settings
 

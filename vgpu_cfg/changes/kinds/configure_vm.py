@@ -57,7 +57,7 @@ def _for_good(reach: Reach, vm: VmRef, note: str) -> Iterable[Disturbed]:
 class UpgradeVm(ChangeBase):
     """Raise the hardware version of a powered-off VM."""
 
-    face = Face("set", "hardware version raised", done="upgraded")
+    face = Face("set", "hardware version raised", done="upgraded", changes_vm=True)
     for_good = ("a hardware version is never lowered", "a snapshot from before has it")
 
     kind: Literal["upgrade_vm"] = "upgrade_vm"
@@ -101,7 +101,15 @@ class ReconfigureVm(ChangeBase):
     `undo` takes its settings and extraConfig back to what they were; it knows nothing of devices.
     """
 
-    face = Face("set", "reconfigured", done="reconfigured", names_freely=True, tells_edits=True)
+    face = Face(
+        "set",
+        "reconfigured",
+        done="reconfigured",
+        changes_vm=True,
+        equips=True,
+        names_freely=True,
+        tells_edits=True,
+    )
 
     kind: Literal["reconfigure_vm"] = "reconfigure_vm"
     vm: VmRef
@@ -153,7 +161,7 @@ class MarkVm(ChangeBase):
     or "none".
     """
 
-    face = Face("set", "marked", done="marked", names_freely=True, tells_edits=True)
+    face = Face("set", "marked", done="marked", changes_vm=True, names_freely=True, tells_edits=True)
 
     kind: Literal["mark_vm"] = "mark_vm"
     vm: VmRef

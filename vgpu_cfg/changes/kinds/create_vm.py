@@ -29,6 +29,7 @@ from vgpu_cfg.model.observed.vm import OwnerMark, Vm, VmDetail
 
 THE_VM = "VM"
 """What differs of a VM that is not there, or should not be."""
+_TOLD_BY_PLACE = frozenset({"clone", "linked clone", "create", "host", "datastore", "folder", "power", "vm"})
 
 
 class CloneFrom(Frozen):
@@ -64,7 +65,7 @@ class CreateVm(ChangeBase):
     With `customization` its guest is customised at its first start.
     """
 
-    face = Face("make", "made", done="made", sign="+")
+    face = Face("make", "made", done="made", sign="+", equips=True)
 
     kind: Literal["create_vm"] = "create_vm"
     vm: VmRef
@@ -98,6 +99,15 @@ class CreateVm(ChangeBase):
         return vm.model_copy(update={"detail": detail})
 
     @property
+    def in_short(self) -> tuple[str, ...]:
+        """What the plan file states of it, but for its place."""
+        return tuple(
+            f"{edit.key} {edit.after}"
+            for edit in self.edits
+            if not (edit.is_default or edit.key in _TOLD_BY_PLACE)
+        )
+
+    @property
     def differing(self) -> tuple[Edit, ...]:
         return (Edit(key=THE_VM, after="there"),)
 
@@ -106,6 +116,17 @@ class CreateVm(ChangeBase):
 
     def likeness(self, name: str) -> object:
         return self.source.kind
+
+    def differs_from(self, other: ChangeBase) -> Iterator[str]:
+        if not isinstance(other, CreateVm):
+            return
+        here, there = self.location, other.location
+        if here.datastore_moid != there.datastore_moid:
+            yield here.datastore_name
+        if here.folder_moid != there.folder_moid:
+            yield here.folder_path
+        if self.source != other.source and self.source.kind == "clone":
+            yield f"from {self.source.template.name}"
 
     def head(self, place: Placement | None) -> Row:
         stars = {edit.key for edit in self.edits if edit.is_default}

@@ -27,7 +27,7 @@ class DestroyVm(ChangeBase):
     `others` are the files of those among them that the plan did not make, and that are named for deletion.
     """
 
-    face = Face("delete", "deleted", done="deleted", sign="-")
+    face = Face("delete", "deleted", done="deleted", sign="-", brings_back=True)
     for_good = ("a VM that was deleted is gone with its disks", "restore it from a backup")
 
     kind: Literal["destroy_vm"] = "destroy_vm"

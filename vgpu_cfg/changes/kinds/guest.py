@@ -141,12 +141,21 @@ class StageGuest(ChangeBase):
     def rows(self, place: Placement | None, tables: Tables) -> Iterator[Row]:
         yield "by", plain(self.way, "dim")
 
-    def differs_from(self, other: StageGuest) -> list[str]:
-        """List in words what this guest is given and another is not, but for their names."""
+    @property
+    def in_short(self) -> tuple[str, ...]:
+        return (f"guest {', '.join(self.modules)}",)
+
+    @property
+    def compared(self) -> tuple[Edit, ...]:
+        """No edit: guests may be given different modules and read alike."""
+        return ()
+
+    def differs_from(self, other: ChangeBase) -> Iterator[str]:
+        """Yield in words what this guest is given and another is not, but for their names."""
         before = {edit.key: _edit_text(edit) for edit in other.edits}
         after = {edit.key: _edit_text(edit) for edit in self.edits}
         words = [text for key, text in after.items() if before.get(key) != text and key != _NAMED_ANYWAY]
-        return [*words, *(f"no {key}" for key in before if key not in after)]
+        yield from (*words, *(f"no {key}" for key in before if key not in after))
 
     def by_hand(self, tables: Tables) -> tuple[Part, ...]:
         """Tell how its modules are brought into the guest, in their order."""

@@ -16,7 +16,7 @@ from vgpu_cfg.changes.need import Needed
 from vgpu_cfg.changes.places import HOST, Places
 from vgpu_cfg.changes.reach import Reach
 from vgpu_cfg.changes.tables import Tables
-from vgpu_cfg.changes.values import Placement, Row, plain
+from vgpu_cfg.changes.values import Edit, Placement, Row, plain
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.reservations import RESERVATION_HEAD, Reservation
 
@@ -38,6 +38,17 @@ class SetCordon(HostChangeBase):
     @property
     def done(self) -> str:
         return self.face.done if any(self.values.values()) else "cordon lifted"
+
+    @property
+    def came_to(self) -> tuple[str, ...]:
+        return tuple(self._cordoned(edit) for edit in self.edits)
+
+    def _cordoned(self, edit: Edit) -> str:
+        what = f"{self.host.name} {edit.key.removeprefix('cordon').strip()}".rstrip()
+        if edit.after is None:
+            return f"{what}: given back; it was cordoned: {edit.before}"
+        before = f"; before: {edit.before}" if edit.before else ""
+        return f"{what}: cordoned: {edit.after}{before}"
 
     def head(self, place: Placement | None) -> Row:
         if any(self.values.values()):

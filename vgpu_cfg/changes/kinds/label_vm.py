@@ -23,7 +23,13 @@ class SetAttributes(ChangeBase):
     """Set custom attributes of a VM, by their names; an empty text clears one. Plain calls, no task."""
 
     face = Face(
-        "set", "attributes set", done="attributes set", is_task=False, names_freely=True, tells_edits=True
+        "set",
+        "attributes set",
+        done="attributes set",
+        is_task=False,
+        changes_vm=True,
+        names_freely=True,
+        tells_edits=True,
     )
 
     kind: Literal["set_attributes"] = "set_attributes"
@@ -63,7 +69,15 @@ class SetTags(ChangeBase):
     Plain calls to vCenter's REST side, no task.
     """
 
-    face = Face("set", "tags set", done="tags set", is_task=False, names_freely=True, tells_edits=True)
+    face = Face(
+        "set",
+        "tags set",
+        done="tags set",
+        is_task=False,
+        changes_vm=True,
+        names_freely=True,
+        tells_edits=True,
+    )
 
     kind: Literal["set_tags"] = "set_tags"
     vm: VmRef

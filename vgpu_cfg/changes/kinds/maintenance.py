@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import Field
 
 from vgpu_cfg.changes import privileges
-from vgpu_cfg.changes.base import Face
+from vgpu_cfg.changes.base import ChangeBase, Down, Face, Timing
 from vgpu_cfg.changes.by_hand import Part
 from vgpu_cfg.changes.commands import command
 from vgpu_cfg.changes.disturbed import Disturbed, Experience
@@ -38,7 +38,7 @@ class EnterMaintenance(HostChangeBase):
     be away: it is not begun where its window closes sooner.
     """
 
-    face = Face("down", "enters maintenance mode", sign=" ")
+    face = Face("down", "enters maintenance mode", sign=" ", takes_away=True)
 
     kind: Literal["enter_maintenance"] = "enter_maintenance"
     reason: str
@@ -50,6 +50,26 @@ class EnterMaintenance(HostChangeBase):
     is_held: bool = False
     is_recovered: bool = False
     timeout_seconds: int = 1800
+
+    @property
+    def down(self) -> Down | None:
+        return None if self.is_held else Down(self.wave, 1, self.max_down)
+
+    @property
+    def moved_away(self) -> tuple[str, ...]:
+        return self.evacuates
+
+    @property
+    def pictured(self) -> tuple[str, str]:
+        return "moved", f"moved off {self.host.name} by DRS, which chooses where to"
+
+    @property
+    def timing(self) -> Timing:
+        return Timing(self.takes_seconds, (self.window,) if self.window else ())
+
+    def differs_from(self, other: ChangeBase) -> Iterator[str]:
+        if self.evacuates != other.moved_away:
+            yield f"moves {fold_names(self.evacuates)} away" if self.evacuates else "moves no VM away"
 
     def likeness(self, name: str) -> object:
         return (self.is_held, self.vsan, self.window)
@@ -116,7 +136,7 @@ class ExitMaintenance(HostChangeBase):
     maintenance mode before (`is_held`) stays there, and only the mark goes.
     """
 
-    face = Face("down", "leaves maintenance mode", sign=" ")
+    face = Face("down", "leaves maintenance mode", sign=" ", brings_back=True)
 
     kind: Literal["exit_maintenance"] = "exit_maintenance"
     settles: tuple[SettingTarget, ...] = ()
@@ -124,8 +144,12 @@ class ExitMaintenance(HostChangeBase):
     timeout_seconds: int = 600
 
     @property
-    def frees_host(self) -> bool:
-        return not self.is_held
+    def down(self) -> Down | None:
+        return None if self.is_held else Down(self.wave, -1)
+
+    @property
+    def came_to(self) -> tuple[str, ...]:
+        return (f"{self.host.name}: out of maintenance mode, given back as it is",)
 
     def head(self, place: Placement | None) -> Row:
         if not (self.settles or self.is_held):

@@ -27,7 +27,7 @@ class ManualStep(ChangeBase):
     acknowledges it.
     """
 
-    face = Face("hand", "by hand", done="done by hand", sign="!", is_task=False)
+    face = Face("hand", "by hand", done="done by hand", sign="!", is_task=False, is_by_hand=True)
     for_good = ("it was done by hand", "undo it by hand, if it is to be undone")
 
     kind: Literal["manual_step"] = "manual_step"
@@ -36,6 +36,10 @@ class ManualStep(ChangeBase):
     commands: tuple[str, ...] = ()
     proves: tuple[SettingTarget, ...] = ()
     is_shown: bool = False
+
+    @property
+    def in_short(self) -> tuple[str, ...]:
+        return (self.text,)
 
     @property
     def brings(self) -> tuple[SettingTarget, ...]:
@@ -51,7 +55,6 @@ class ManualStep(ChangeBase):
 
     @property
     def needs_acknowledgement(self) -> bool:
-        """Whether only somebody's word says that it was done."""
         return not self.proves and not self.is_shown
 
     @property

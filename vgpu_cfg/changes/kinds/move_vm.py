@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import Field
 
 from vgpu_cfg.changes import privileges
-from vgpu_cfg.changes.base import ChangeBase, Face
+from vgpu_cfg.changes.base import ChangeBase, Face, Timing
 from vgpu_cfg.changes.by_hand import Part
 from vgpu_cfg.changes.commands import command
 from vgpu_cfg.changes.disturbed import Disturbed, Experience
@@ -44,6 +44,10 @@ class RenameVm(ChangeBase):
 
     def vm_then(self, vm: Vm, nics: Collection[tuple[int, int]]) -> Vm | None:
         return vm.model_copy(update={"name": self.vm.name})
+
+    @property
+    def pictured(self) -> tuple[str, str]:
+        return "changed", "renamed"
 
     def head(self, place: Placement | None) -> Row:
         return "rename", _told(self.edits)
@@ -143,6 +147,19 @@ class RelocateVm(ChangeBase):
 
     def vm_then(self, vm: Vm, nics: Collection[tuple[int, int]]) -> Vm | None:
         return vm.model_copy(update={"host_moid": self.destination.host_moid})
+
+    @property
+    def pictured(self) -> tuple[str, str]:
+        return "moved", "moved by vMotion" if self.is_running else "moved while it is off"
+
+    @property
+    def timing(self) -> Timing:
+        return Timing(self.takes_seconds, self.windows, self.stun_ms)
+
+    @property
+    def came_to(self) -> tuple[str, ...]:
+        how = "as it ran" if self.is_running else "while it was off"
+        return (f"{self.vm.name}: moved to {self.destination.host_name} {how}",)
 
     @property
     def takes_gpus(self) -> bool:

@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import Field
 
 from vgpu_cfg.changes import privileges
-from vgpu_cfg.changes.base import ChangeBase, Face
+from vgpu_cfg.changes.base import ChangeBase, Face, Timing
 from vgpu_cfg.changes.by_hand import Part
 from vgpu_cfg.changes.commands import command
 from vgpu_cfg.changes.disturbed import Disturbed, Experience
@@ -48,7 +48,7 @@ class NumaPin(Frozen):
 class PowerOnVm(ChangeBase):
     """Power on a VM; with `pin`, see that it sits on the NUMA node of its GPUs."""
 
-    face = Face("make", "switched on", done="powered on", sign=" ")
+    face = Face("make", "switched on", done="powered on", sign=" ", brings_back=True)
 
     kind: Literal["power_on_vm"] = "power_on_vm"
     vm: VmRef
@@ -60,6 +60,10 @@ class PowerOnVm(ChangeBase):
 
     def vm_then(self, vm: Vm, nics: Collection[tuple[int, int]]) -> Vm | None:
         return vm.model_copy(update={"power_state": PowerState.ON})
+
+    @property
+    def came_to(self) -> tuple[str, ...]:
+        return (f"{self.vm.name}: started",)
 
     @property
     def differing(self) -> tuple[Edit, ...]:
@@ -119,7 +123,7 @@ class PowerOffVm(ChangeBase):
     `takes_seconds`.
     """
 
-    face = Face("down", "switched off", done="powered off", sign=" ")
+    face = Face("down", "switched off", done="powered off", sign=" ", takes_away=True)
 
     kind: Literal["power_off_vm"] = "power_off_vm"
     vm: VmRef
@@ -132,6 +136,14 @@ class PowerOffVm(ChangeBase):
 
     def vm_then(self, vm: Vm, nics: Collection[tuple[int, int]]) -> Vm | None:
         return vm.model_copy(update={"power_state": PowerState.OFF})
+
+    @property
+    def timing(self) -> Timing:
+        return Timing(self.takes_seconds, self.windows)
+
+    @property
+    def came_to(self) -> tuple[str, ...]:
+        return (f"{self.vm.name}: switched off",)
 
     @property
     def differing(self) -> tuple[Edit, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Literal
 
 from vgpu_cfg.changes import privileges
-from vgpu_cfg.changes.base import Face
+from vgpu_cfg.changes.base import Face, Restart
 from vgpu_cfg.changes.by_hand import Part
 from vgpu_cfg.changes.commands import command
 from vgpu_cfg.changes.disturbed import Disturbed
@@ -29,6 +29,10 @@ class RestartService(HostChangeBase):
     kind: Literal["restart_service"] = "restart_service"
     service: str
     settles: tuple[SettingTarget, ...] = ()
+
+    @property
+    def restarted_service(self) -> str:
+        return self.service
 
     @property
     def in_force(self) -> tuple[SettingTarget, ...]:
@@ -65,8 +69,6 @@ class RestartService(HostChangeBase):
 class _Restart(HostChangeBase):
     """The host goes down."""
 
-    restarts_host = True
-
     def disturbs(self, reach: Reach) -> Iterable[Disturbed]:
         return ()
 
@@ -82,7 +84,7 @@ def _back(name: str) -> str:
 class RebootHost(_Restart):
     """Reboot the host and wait until it is back; `settles` must hold then."""
 
-    face = Face("restart", "reboots", sign=" ")
+    face = Face("restart", "reboots", sign=" ", restart=Restart.REBOOT)
 
     kind: Literal["reboot_host"] = "reboot_host"
     settles: tuple[SettingTarget, ...] = ()
@@ -112,7 +114,7 @@ class RebootHost(_Restart):
 class ShutDownHost(_Restart):
     """Shut the host down, for a manual step that follows."""
 
-    face = Face("restart", "shut down for a cold boot", sign=" ")
+    face = Face("restart", "shut down for a cold boot", sign=" ", restart=Restart.COLD_BOOT, leaves_off=True)
 
     kind: Literal["shut_down_host"] = "shut_down_host"
 
@@ -150,7 +152,7 @@ class BmcRef(Frozen):
 class ColdBootHost(_Restart):
     """Shut the host down, and have its BMC switch it on once it is off; `settles` must hold then."""
 
-    face = Face("restart", "cold boots", sign=" ")
+    face = Face("restart", "cold boots", sign=" ", restart=Restart.COLD_BOOT)
 
     kind: Literal["cold_boot_host"] = "cold_boot_host"
     bmc: BmcRef

@@ -21,7 +21,7 @@ from vgpu_cfg.changes.values import Placement, Row, wire_text
 class SetVCenterOption(ChangeBase):
     """Set one advanced setting of vCenter itself."""
 
-    face = Face("set", "option set", done="option set", is_task=False)
+    face = Face("set", "option set", done="option set", is_task=False, is_of_vcenter=True)
 
     kind: Literal["set_vcenter_option"] = "set_vcenter_option"
     option: str

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from vgpu_cfg.changes.base import of_kind
 from vgpu_cfg.changes.change import ManualStep
 from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.report import Event, Report
@@ -33,9 +34,9 @@ def render_as_run(
     times = [event.at for event in journal_events]
     rows = host_rows(plan, report, after) if report is not None else ()
     waiting = [
-        change
-        for change in plan.changes
-        if report is not None and change.id in report.waiting_for and isinstance(change, ManualStep)
+        step
+        for step in of_kind(plan.changes, ManualStep)
+        if report is not None and step.id in report.waiting_for
     ]
     text = (
         environment()

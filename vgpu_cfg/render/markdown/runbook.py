@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 
 from vgpu_cfg.changes.by_hand import Part
-from vgpu_cfg.changes.change import Change, ChangeHost, ManualStep, SetVCenterOption
+from vgpu_cfg.changes.change import Change
 from vgpu_cfg.changes.plan import Canary, Plan
 from vgpu_cfg.changes.unknown import UnknownHost, UnknownSetting
 from vgpu_cfg.changes.values import HostRef
@@ -75,8 +75,8 @@ def runbook_steps(
     waiting = {held: canary for canary in plan.canaries for held in canary.held}
     asked: set[Canary] = set()
     for number, change in _in_order(plan.changes):
-        is_unproven = isinstance(change, ManualStep) and change.needs_acknowledgement
-        done = f"{apply_command} --done {shlex.quote(change.id)}" if apply_command and is_unproven else ""
+        is_typed = apply_command and change.needs_acknowledgement
+        done = f"{apply_command} --done {shlex.quote(change.id)}" if is_typed else ""
         canary = waiting.get(change.id)
         steps.append(
             RunbookStep(
@@ -85,7 +85,7 @@ def runbook_steps(
                 subject=_subject(change, plan),
                 parts=_with_restarts(change, plan.changes[number:], change.by_hand(tables)),
                 after=tuple(sorted(numbers[need] for need in change.needs if need in numbers)),
-                is_by_hand=isinstance(change, ManualStep),
+                is_by_hand=change.face.is_by_hand,
                 done=done,
                 canary=canary_text(canary) if canary is not None and canary not in asked else "",
             )
@@ -116,19 +116,19 @@ def _in_order(changes: Sequence[Change]) -> Iterator[tuple[int, Change]]:
 
 
 def _subject(change: Change, plan: Plan) -> str:
-    if isinstance(change, SetVCenterOption):
+    if change.face.is_of_vcenter:
         return f"vCenter {plan.target.address}"
     return f"{_KINDS.get(change.subject.kind, change.subject.kind)} {change.subject.name}"
 
 
 def _with_restarts(change: Change, later: Sequence[Change], parts: tuple[Part, ...]) -> tuple[Part, ...]:
     """Say of every setting that is written what brings it into force."""
-    if not isinstance(change, ChangeHost) or len(parts) != len(change.settings):
+    if len(parts) != len(change.writes):
         return parts
     own = [(0, other) for other in later if other.subject.name == change.subject.name]
     return tuple(
         replace(part, in_force=waits_for(target, own))
-        for part, target in zip(parts, change.settings, strict=True)
+        for part, target in zip(parts, change.writes, strict=True)
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC
 from typing import Any
 
+from vgpu_cfg.changes.base import of_kind
 from vgpu_cfg.changes.change import ManualStep
 from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.report import Event, EventKind, Outcome, OutcomeStatus, Report, Rollback
@@ -94,13 +95,10 @@ def _steps(plan: Plan, events: Sequence[Event], report: Report) -> list[tuple[St
 
 def _left(plan: Plan, report: Report) -> Iterator[_Left]:
     """Yield what is left, first what somebody has to do by hand."""
-    changes = {change.id: change for change in plan.changes}
+    steps = {step.id: step for step in of_kind(plan.changes, ManualStep)}
     for name in report.waiting_for:
-        change = changes[name]
-        if isinstance(change, ManualStep):
-            yield _Left(
-                change.subject.name, f"waits for a step by hand: {name}", change.text, change.commands
-            )
+        if step := steps.get(name):
+            yield _Left(step.subject.name, f"waits for a step by hand: {name}", step.text, step.commands)
     yield from (_Left(name, "put off: see what became of it") for name in report.put_off)
     yield from (_Left("", text) for text in other_left_behind(report, host_rows(plan, report)))
     reasons: dict[str, list[str]] = {}

@@ -10,11 +10,7 @@ from dataclasses import dataclass, field
 
 from rich.text import Text
 
-from vgpu_cfg.changes.change import (
-    Change,
-    CreateVm,
-    StageGuest,
-)
+from vgpu_cfg.changes.change import Change
 from vgpu_cfg.changes.edits import edit_value
 from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.values import Edit, Placement
@@ -23,7 +19,7 @@ from vgpu_cfg.model.wording import counted
 from vgpu_cfg.planning.described import topic_of
 from vgpu_cfg.render.layout.lines import both_ends, fold, short
 from vgpu_cfg.render.text.plan.change_lines import change_lines
-from vgpu_cfg.render.text.plan.hosts import host_difference, host_lines, host_shape
+from vgpu_cfg.render.text.plan.hosts import host_difference, host_lines
 from vgpu_cfg.render.text.plan.unlike import UnlikeVm, Values, is_tabled, render_unlike, values_of
 from vgpu_cfg.render.views.plan.change_rows import verb_of
 from vgpu_cfg.render.views.plan.whole import BLOCKED, effort_of
@@ -186,7 +182,7 @@ def render_followers(follower: Follower, width: int, *, with_all: bool = False) 
 
 def _values(block: Block) -> Values:
     """Return what a table says of a VM; nothing of one whose guest alone is staged, and of a host."""
-    if block.kind != "vm" or all(isinstance(change, StageGuest) for _, change in block.changes):
+    if block.kind != "vm" or all(change.staged for _, change in block.changes):
         return {}
     return values_of(block.changes, block.placement)
 
@@ -220,7 +216,7 @@ def _heading(block: Block) -> Text:
 
 def _plain_heading(block: Block) -> Text:
     after = f", {_after(block)}" if block.after else ""
-    if block.kind == "plan" and all(change.kind == "set_vcenter_option" for _, change in block.changes):
+    if block.kind == "plan" and all(change.face.is_of_vcenter for _, change in block.changes):
         return Text.assemble(("VCENTER", "bold"), after)
     if block.kind == "host":
         words = effort_of(block.name, block.changes, ()).text
@@ -229,7 +225,7 @@ def _plain_heading(block: Block) -> Text:
         return Text.assemble((f"{block.kind.upper()} {block.name}", "bold"), after)
     words = _verb(block).removesuffix(", ").removesuffix(" ")
     where = ""
-    if block.placement is not None and any(isinstance(change, CreateVm) for _, change in block.changes):
+    if block.placement is not None and any(change.makes for _, change in block.changes):
         where = f" on {block.placement.host_name}"
     return Text.assemble(("VM ", "bold"), (block.name, "bold"), f"  {words}{where}{after}")
 
@@ -254,17 +250,8 @@ def _effort(block: Block) -> str:
 
 
 def _shape(block: Block) -> tuple[object, ...]:
-    if block.kind == "host":
-        return host_shape(block.changes, block.name)
-    return tuple(
-        (change.kind, change.sign, change.impact, _edit_keys(change), change.likeness(""))
-        for _, change in block.changes
-    )
-
-
-def _edit_keys(change: Change) -> tuple[str, ...]:
-    """Return what two changes must edit alike; guests may be given different modules and be alike."""
-    return () if isinstance(change, StageGuest) else tuple(edit.key for edit in change.edits)
+    name = block.name if block.kind == "host" else ""
+    return tuple(change.shape(name) for _, change in block.changes)
 
 
 def _difference(leader: Block, block: Block) -> Difference:
@@ -273,29 +260,13 @@ def _difference(leader: Block, block: Block) -> Difference:
         return host_difference(leader.changes, block.changes)
     words: list[str] = []
     for (_, theirs), (_, ours) in zip(leader.changes, block.changes, strict=True):
-        if isinstance(theirs, CreateVm) and isinstance(ours, CreateVm):
-            words += _create_difference(theirs, ours)
-        if isinstance(theirs, StageGuest) and isinstance(ours, StageGuest):
-            words += ours.differs_from(theirs)
-            continue
-        for before, after in zip(theirs.edits, ours.edits, strict=True):
+        words += ours.differs_from(theirs)
+        for before, after in zip(theirs.compared, ours.compared, strict=True):
             is_told = is_tabled(ours, after) or ours.is_in_head(after)
             if not is_told and _without_note(before) != _without_note(after):
                 topic, name = topic_of(after)
                 words.append(f"{name or topic} {edit_value(after)}")
     return tuple(dict.fromkeys(words))
-
-
-def _create_difference(theirs: CreateVm, ours: CreateVm) -> list[str]:
-    here, there = ours.location, theirs.location
-    words = []
-    if here.datastore_moid != there.datastore_moid:
-        words.append(here.datastore_name)
-    if here.folder_moid != there.folder_moid:
-        words.append(here.folder_path)
-    if ours.source != theirs.source and ours.source.kind == "clone":
-        words.append(f"from {ours.source.template.name}")
-    return words
 
 
 def _without_note(edit: Edit) -> tuple[object, ...]:

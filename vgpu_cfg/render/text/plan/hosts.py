@@ -7,16 +7,8 @@ from __future__ import annotations
 
 from rich.text import Text
 
-from vgpu_cfg.changes.change import (
-    ChangeHost,
-    ColdBootHost,
-    EnterMaintenance,
-    RebootHost,
-    ShutDownHost,
-)
 from vgpu_cfg.changes.edits import edit_value
 from vgpu_cfg.changes.values import Edit
-from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.model.wording import counted
 from vgpu_cfg.render.layout.lines import fold
 from vgpu_cfg.render.text.plan.change_lines import MOST_TOPIC_WIDTH, change_lines
@@ -28,22 +20,22 @@ _MARGIN = 6
 
 def host_lines(changes: Numbered, width: int, number_width: int, *, with_all: bool = False) -> list[Text]:
     """Lay out a host's changes; each setting's line ends with what brings it into force."""
-    keys = [edit.key for _, change in changes if isinstance(change, ChangeHost) for edit in change.edits]
+    keys = [edit.key for _, change in changes if change.writes for edit in change.edits]
     topic_width = min(MOST_TOPIC_WIDTH, max((len(key) + 2 for key in keys), default=0))
     lines: list[Text] = []
-    restarts = sum(isinstance(change, RebootHost | ColdBootHost | ShutDownHost) for _, change in changes)
+    restarts = sum(change.restarts_host for _, change in changes)
     for index, (number, change) in enumerate(changes):
         endings: tuple[str, ...] = ()
-        if isinstance(change, ChangeHost) and len(change.edits) == len(change.settings):
+        if len(change.edits) == len(change.writes):
             later = changes[index + 1 :]
-            endings = tuple(waits_for(target, later, is_numbered=restarts > 1) for target in change.settings)
+            endings = tuple(waits_for(target, later, is_numbered=restarts > 1) for target in change.writes)
         lines += change_lines(
             number,
             change,
             None,
             width,
             number_width=number_width,
-            topic_width=topic_width if isinstance(change, ChangeHost) else _STEP_WIDTH,
+            topic_width=topic_width if change.writes else _STEP_WIDTH,
             endings=endings,
         )
     return lines + _right(changes, width, with_all=with_all)
@@ -61,24 +53,11 @@ def _right(changes: Numbered, width: int, *, with_all: bool) -> list[Text]:
     return [Text(margin) + part for part in fold(words, width - _MARGIN, hang=2)]
 
 
-def host_shape(changes: Numbered, name: str) -> tuple[object, ...]:
-    """Return what must be equal for two hosts to be told as one; their own names are taken out of texts."""
-    return tuple(
-        (change.kind, change.impact, tuple(edit.key for edit in change.edits), change.likeness(name))
-        for _, change in changes
-    )
-
-
 def host_difference(leader: Numbered, follower: Numbered) -> tuple[str, ...]:
     """List what differs between two hosts of one shape: who is moved away, and values before and after."""
     words: list[str] = []
     for (_, theirs), (_, ours) in zip(leader, follower, strict=True):
-        if (
-            isinstance(ours, EnterMaintenance)
-            and isinstance(theirs, EnterMaintenance)
-            and ours.evacuates != theirs.evacuates
-        ):
-            words.append(f"moves {fold_names(ours.evacuates)} away" if ours.evacuates else "moves no VM away")
+        words += ours.differs_from(theirs)
         words += [
             _edit_text(after)
             for before, after in zip(theirs.edits, ours.edits, strict=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from rich.text import Text
 
-from vgpu_cfg.changes.change import Change, CreateVm, ReconfigureVm
+from vgpu_cfg.changes.change import Change
 from vgpu_cfg.changes.edits import edit_value
 from vgpu_cfg.changes.values import Edit, Placement
 from vgpu_cfg.render.layout.lines import Column, fold, table, table_rows
@@ -44,7 +44,7 @@ class UnlikeVm:
 
 def is_tabled(change: Change, edit: Edit) -> bool:
     """Whether a column of the table tells an edit."""
-    return isinstance(change, CreateVm | ReconfigureVm) and edit.key in _KEYS.values()
+    return change.face.equips and edit.key in _KEYS.values()
 
 
 def values_of(changes: Sequence[tuple[int, Change]], placement: Placement | None) -> Values:

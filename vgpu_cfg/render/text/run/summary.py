@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from rich.text import Text
 
-from vgpu_cfg.changes.change import Change, DestroyVm, ManualStep
+from vgpu_cfg.changes.change import Change, ManualStep
 from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.report import Outcome, OutcomeStatus, Report
 from vgpu_cfg.model.observed.inventory import Inventory
@@ -78,7 +78,7 @@ def render_summary(  # noqa: PLR0913 - what was done, and each command that may 
         gone = {
             outcome.subject.name
             for outcome in report.outcomes
-            if isinstance(changes[outcome.change_id], DestroyVm)
+            if changes[outcome.change_id].deletes
             and outcome.status in (OutcomeStatus.DONE, OutcomeStatus.NOT_NEEDED)
         } | set(report.rollback.gone if report.rollback is not None else ())
         lines += [Text("")] if hosts_done else []
@@ -190,7 +190,7 @@ def _failure(outcome: Outcome, plan: Plan, width: int) -> list[Text]:
     lines = both_ends(left, Text(", ".join(facts), "dim"), width)
     message = outcome.message.removeprefix(f"{outcome.change_id}: ")
     is_servers_word = bool(outcome.cause) or (bool(outcome.tasks) and outcome.subject.kind != "host")
-    is_guests_word = any(one.id == outcome.change_id and one.kind == "stage_guest" for one in plan.changes)
+    is_guests_word = any(one.id == outcome.change_id and one.staged for one in plan.changes)
     who = "vCenter" if is_servers_word else "why"
     lines += hanging("guest" if is_guests_word else who, message, width)
     lines += hanging("cause", outcome.cause, width) if outcome.cause else []
@@ -256,7 +256,7 @@ def _to_type(label: str, command: str, width: int) -> list[Text]:
 
 def _has_staged(report: Report, changes: Mapping[str, Change]) -> bool:
     return any(
-        outcome.status is OutcomeStatus.DONE and changes[outcome.change_id].kind == "stage_guest"
+        outcome.status is OutcomeStatus.DONE and changes[outcome.change_id].staged
         for outcome in report.outcomes
     )
 

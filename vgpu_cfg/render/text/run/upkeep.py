@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Self
 
 from rich.text import Text
 
-from vgpu_cfg.changes.change import Change, ExitMaintenance, PowerOffVm, PowerOnVm, RelocateVm, SetCordon
 from vgpu_cfg.changes.commands import command
 from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.report import OutcomeStatus, Report
-from vgpu_cfg.changes.values import Edit
 from vgpu_cfg.model.observed.inventory import Host, Inventory
 from vgpu_cfg.planning.vms.lookup.moving import running_vms
 from vgpu_cfg.render.layout.lines import fold, hanging
@@ -51,39 +48,13 @@ def render_upkeep(
     done = {outcome.change_id for outcome in report.outcomes if outcome.status in _SETTLED}
     lines: list[Text] = []
     for change in plan.changes:
-        for words in _told(change) if change.id in done else ():
+        for words in change.came_to if change.id in done else ():
             lines += fold(Text(words), width, hang=2)
     for outcome in report.failed:
         lines += fold(Text(f"{outcome.change_id} failed: {outcome.message}", "red"), width, hang=2)
         lines += hanging("do", outcome.remedy, width, style="bold") if outcome.remedy else []
     log = hanging("LOG", journal, width, indent=0, label_width=6, style="dim") if journal else []
     return [*lines, *apart, *ending, *log]
-
-
-def _told(change: Change) -> Iterator[str]:
-    """Say what a change came to; nothing of what only leads to another."""
-    match change:
-        case SetCordon():
-            yield from (_cordoned(change.host.name, edit) for edit in change.edits)
-        case RelocateVm():
-            how = "as it ran" if change.is_running else "while it was off"
-            yield f"{change.vm.name}: moved to {change.destination.host_name} {how}"
-        case ExitMaintenance():
-            yield f"{change.host.name}: out of maintenance mode, given back as it is"
-        case PowerOnVm():
-            yield f"{change.vm.name}: started"
-        case PowerOffVm():
-            yield f"{change.vm.name}: switched off"
-        case _:
-            return
-
-
-def _cordoned(host: str, edit: Edit) -> str:
-    what = f"{host} {edit.key.removeprefix('cordon').strip()}".rstrip()
-    if edit.after is None:
-        return f"{what}: given back; it was cordoned: {edit.before}"
-    before = f"; before: {edit.before}" if edit.before else ""
-    return f"{what}: cordoned: {edit.after}{before}"
 
 
 def _left(drained: Drained, width: int) -> list[Text]:
