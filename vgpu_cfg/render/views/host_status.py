@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from vgpu_cfg.changes.base import of_kind
-from vgpu_cfg.changes.change import Change, ChangeHost, ColdBootHost, ManualStep, RebootHost, RestartService
+from vgpu_cfg.changes.change import Change, ManualStep
 from vgpu_cfg.changes.edits import edit_text
 from vgpu_cfg.changes.lost import LostHost
 from vgpu_cfg.changes.plan import Diagnostic, Plan
@@ -133,7 +133,7 @@ def _row(
     silence = "" if host is None or host.connection is Connection.CONNECTED else host.connection.words
     if silence:
         drift = [silence]
-    is_work = any(not isinstance(change, ChangeHost) for change in changes)
+    is_work = any(not change.writes for change in changes)
     if is_work and not (drift or pending or mark is not None):
         drift.append("`plan` shows what is left to do")
     return HostStatus(
@@ -171,27 +171,14 @@ def _lost_row(lost: LostHost) -> HostStatus:
 
 def _drift(changes: Sequence[Change]) -> list[str]:
     """Say what is to be written or done by hand; what a reboot would drop is right as long as none comes."""
-    words = []
-    for change in changes:
-        if isinstance(change, ChangeHost):
-            pairs = zip(change.edits, change.settings, strict=False)
-            words += [edit_text(edit) for edit, target in pairs if edit.before or target.before is None]
-        elif isinstance(change, ManualStep):
-            words += [edit_text(edit) for edit in change.edits]
-    steps = list(of_kind(changes, ManualStep))
-    return words or [f"by hand: {step.text}" for step in steps]
+    words = [edit_text(edit) for change in changes if change.edits for edit in change.differing]
+    return words or [f"by hand: {step.text}" for step in of_kind(changes, ManualStep)]
 
 
 def _pending(changes: Sequence[Change], facts: HostFacts) -> tuple[str, ...]:
     """Name what is configured as wanted and waits: nothing writes it, and a restart settles it."""
-    written = {target.id for change in of_kind(changes, ChangeHost) for target in change.settings}
-    settled = [
-        target
-        for change in changes
-        if isinstance(change, RebootHost | ColdBootHost | RestartService)
-        for target in change.settles
-        if target.id not in written
-    ]
+    written = {target.id for change in changes for target in change.writes}
+    settled = [target for change in changes for target in change.in_force if target.id not in written]
     waiting = [
         name
         for name, boot_time in (facts.mark.waiting if facts.mark is not None else {}).items()

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from vgpu_cfg.changes.base import ChangeBase, of_kind
-from vgpu_cfg.changes.change import CreateVm, ManualStep, SetOverrides, StageGuest
+from vgpu_cfg.changes.change import StageGuest
 from vgpu_cfg.changes.difference import Difference
 from vgpu_cfg.changes.edits import edit_text
 from vgpu_cfg.changes.lost import LostHost, LostVm
@@ -175,7 +175,7 @@ def view_status(
         others=tuple(
             change.id
             for change in plan.changes
-            if change.subject.kind not in ("host", "vm") and not isinstance(change, SetOverrides)
+            if change.subject.kind not in ("host", "vm") and not change.overridden
         ),
     )
 
@@ -256,12 +256,12 @@ def _drift(name: str, plan: Plan, changes: list[ChangeBase]) -> tuple[str, ...]:
         return ("see the findings",)
     words: list[str] = []
     for change in changes:
-        if isinstance(change, CreateVm):
+        if change.makes:
             return ("not made yet",)
-        if isinstance(change, ManualStep):
+        if change.face.is_by_hand:
             continue
-        if isinstance(change, StageGuest):
-            words.append(f"guest: {', '.join(change.modules)}")
+        if change.staged:
+            words.append(f"guest: {', '.join(change.staged)}")
             continue
         is_cycle = change.impact is Impact.POWER_CYCLE
         words += [edit_text(edit) for edit in change.edits if not (is_cycle and edit.key == "power")]

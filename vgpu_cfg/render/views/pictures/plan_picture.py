@@ -6,16 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from vgpu_cfg.catalog import Catalog
-from vgpu_cfg.changes.change import (
-    Change,
-    CreateVm,
-    DestroyVm,
-    EnterMaintenance,
-    PowerOffVm,
-    PowerOnVm,
-    RelocateVm,
-    RenameVm,
-)
+from vgpu_cfg.changes.change import Change
 from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.values import Impact
 from vgpu_cfg.model.observed.inventory import Inventory
@@ -118,9 +109,8 @@ def _vm_marks(
     for change in plan.changes:
         if change.subject.kind == "vm":
             changes.setdefault(change.subject.name, []).append(change)
-        elif isinstance(change, EnterMaintenance):
-            for name in change.evacuates:
-                changes.setdefault(name, []).append(change)
+        for name in change.moved_away:
+            changes.setdefault(name, []).append(change)
     hosts = {host.moid: host.name for host in observed.hosts}
     where = {vm.name: hosts.get(vm.host_moid or "", "") for vm in observed.vms if not vm.is_template}
     goes = {placement.vm: placement.host_name for placement in plan.placements}
@@ -136,22 +126,16 @@ def _vm_marks(
 def _of_vm(changes: list[Change]) -> tuple[str, str]:
     """Return the kind that weighs most, and all of it in words."""
     found: dict[str, str] = {}
-    is_off = any(isinstance(change, PowerOffVm) for change in changes)
-    is_on = any(isinstance(change, PowerOnVm) for change in changes)
+    is_off = any(change.stops for change in changes)
+    is_on = any(change.starts for change in changes)
     for change in changes:
-        match change:
-            case DestroyVm():
-                return "deleted", "deleted"
-            case CreateVm():
-                return "new", "new" if is_on else "new, stays off"
-            case RelocateVm():
-                found["moved"] = "moved by vMotion" if change.is_running else "moved while it is off"
-            case EnterMaintenance():
-                found["moved"] = f"moved off {change.host.name} by DRS, which chooses where to"
-            case RenameVm():
-                found["changed"] = "renamed"
-            case _:
-                pass
+        if change.deletes:
+            return "deleted", "deleted"
+        if change.makes:
+            return "new", "new" if is_on else "new, stays off"
+        if change.pictured:
+            kind, words = change.pictured
+            found[kind] = words
     is_cycled = any(change.impact is Impact.POWER_CYCLE for change in changes)
     if is_cycled or (is_off and is_on):
         found["cycled"] = "power cycle"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from vgpu_cfg.changes.change import Change, CreateVm, DestroyVm, ManualStep, PowerOffVm, PowerOnVm, StageGuest
-from vgpu_cfg.changes.edits import edit_text
+from vgpu_cfg.changes.change import Change
 from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.model.wording import as_counted
@@ -15,7 +15,6 @@ from vgpu_cfg.render.views.plan.whole import effort_of
 
 _KINDS = {"host": "host", "vm": "VM", "cluster": "cluster", "network": "network", "plan": "plan"}
 _MOST_EDITS = 8
-_TOLD_BY_PLACE = frozenset({"clone", "linked clone", "create", "host", "datastore", "folder", "power", "vm"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,32 +65,19 @@ def _where(row: ChangeRow, names: Sequence[str], hosts: Mapping[str, str]) -> st
 
 def verb_of(changes: Sequence[Change]) -> str:
     """Say in a word what becomes of something."""
-    if any(isinstance(change, CreateVm) for change in changes):
+    if any(change.makes for change in changes):
         return "new"
-    if any(isinstance(change, DestroyVm) for change in changes):
+    if any(change.deletes for change in changes):
         return "removed"
-    if all(isinstance(change, PowerOnVm | PowerOffVm) for change in changes):
+    if all(change.starts or change.stops for change in changes):
         return "switched"
-    if all(isinstance(change, StageGuest) for change in changes):
+    if all(change.staged for change in changes):
         return "guest"
-    if all(isinstance(change, ManualStep) for change in changes):
+    if all(change.face.is_by_hand for change in changes):
         return "by hand"
     return "changed"
 
 
 def _what(changes: Sequence[Change]) -> str:
-    words: dict[str, int] = {}
-    for change in changes:
-        is_new = isinstance(change, CreateVm)
-        texts = [
-            f"{edit.key} {edit.after}" if is_new else edit_text(edit)
-            for edit in change.edits
-            if not (edit.is_default or (is_new and edit.key in _TOLD_BY_PLACE))
-        ]
-        if isinstance(change, StageGuest):
-            texts = [f"guest {', '.join(change.modules)}"]
-        elif isinstance(change, ManualStep):
-            texts = [change.text]
-        for text in texts:
-            words[text] = words.get(text, 0) + 1
+    words = Counter(text for change in changes for text in change.in_short)
     return short((f"{count} x {text}" if count > 1 else text for text, count in words.items()), _MOST_EDITS)

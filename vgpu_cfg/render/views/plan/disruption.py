@@ -6,8 +6,6 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from vgpu_cfg.changes.base import of_kind
-from vgpu_cfg.changes.change import DestroyVm, RelocateVm
 from vgpu_cfg.changes.disturbed import Experience
 from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.values import Impact, Subject
@@ -64,19 +62,19 @@ def other_disruptions(plan: Plan, reported: set[str]) -> list[DisruptionRow]:
 
     `reported` are VMs that a host's row names.
     """
-    removed = {change.subject.name for change in of_kind(plan.changes, DestroyVm)}
+    removed = {change.subject.name for change in plan.changes if change.deletes}
     blocked = {change.subject.name for change in plan.changes if change.id in plan.blocked}
     impacts: dict[str, set[Impact]] = {}
     by_words: dict[tuple[str, bool], list[str]] = {}
     for change in plan.changes:
         name = change.subject.name
-        if isinstance(change, DestroyVm):
+        if change.deletes:
             by_words.setdefault(("deletion", name in blocked), []).append(name)
         elif change.subject.kind == "host" or change.impact is Impact.NONE or name in removed:
             continue
-        elif not (name in reported and change.kind in ("power_off_vm", "power_on_vm")):
+        elif not (name in reported and (change.starts or change.stops)):
             impacts.setdefault(name, set()).add(change.impact)
-    stuns = {one.vm.name: one.stun_ms for one in of_kind(plan.changes, RelocateVm)}
+    stuns = {one.moves.name: one.timing.stun_ms for one in plan.changes if one.moves}
     for name, found in impacts.items():
         words = ", ".join(word for impact, word in _IMPACT_WORDS.items() if impact in found)
         if Impact.VMOTION in found and (stun := stuns.get(name)) is not None:

@@ -6,29 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from vgpu_cfg.changes.base import of_kind
-from vgpu_cfg.changes.change import (
-    Change,
-    ChangeHost,
-    ColdBootHost,
-    CreateVm,
-    DestroyVm,
-    EnterMaintenance,
-    ExitMaintenance,
-    ManualStep,
-    MarkVm,
-    PowerOffVm,
-    PowerOnVm,
-    RebootHost,
-    ReconfigureVm,
-    RestartService,
-    SetAttributes,
-    SetOverrides,
-    SetTags,
-    ShutDownHost,
-    StageGuest,
-    UpgradeVm,
-)
+from vgpu_cfg.changes.base import Restart, of_kind
+from vgpu_cfg.changes.change import Change, EnterMaintenance, ExitMaintenance, PowerOnVm
 from vgpu_cfg.changes.plan import Canary, Plan
 from vgpu_cfg.changes.values import Impact, SettingTarget
 from vgpu_cfg.model.ranges import fold_names
@@ -76,9 +55,6 @@ class HostEffort:
         return ", ".join(words)
 
 
-_COLD = ShutDownHost | ColdBootHost
-
-
 def effort_of(name: str, changes: Numbered, plan: Sequence[Change]) -> HostEffort:
     """Count what is done to a host; `changes` are its own, `plan` all of them."""
     own = [change for _, change in changes]
@@ -89,50 +65,42 @@ def effort_of(name: str, changes: Numbered, plan: Sequence[Change]) -> HostEffor
     return HostEffort(
         name=name,
         settings=len(touched),
-        reboots=sum(isinstance(change, RebootHost) for change in own),
-        cold_boots=sum(isinstance(change, _COLD) for change in own) or _waits_for_power(own),
-        services=tuple(dict.fromkeys(change.service for change in of_kind(own, RestartService))),
+        reboots=sum(change.face.restart is Restart.REBOOT for change in own),
+        cold_boots=sum(change.face.restart is Restart.COLD_BOOT for change in own) or _waits_for_power(own),
+        services=tuple(dict.fromkeys(one.restarted_service for one in own if one.restarted_service)),
         enters=enters,
         moved=enters.evacuates if enters is not None else (),
-        switched_off=tuple(change.vm.name for change in of_kind(plan, PowerOffVm) if change.id in needs),
-        by_hand=tuple(number for number, change in changes if isinstance(change, ManualStep)),
+        switched_off=tuple(one.stops.name for one in plan if one.stops and one.id in needs),
+        by_hand=tuple(number for number, change in changes if change.face.is_by_hand),
         right=tuple(target for target in settles if target.id not in touched),
     )
 
 
 def _waits_for_power(changes: Sequence[Change]) -> int:
     """Count 1 for a host that an earlier run shut down, and that only waits to be switched on."""
-    return int(
-        len(changes) == 1 and isinstance(changes[0], ManualStep) and changes[0].id.startswith("cold boot ")
-    )
+    return int(len(changes) == 1 and changes[0].face.is_by_hand and changes[0].id.startswith("cold boot "))
 
 
 def _written(changes: Iterable[Change]) -> Iterable[SettingTarget]:
     """Yield the settings that are written, and those that are set by hand."""
     for change in changes:
-        if isinstance(change, ChangeHost):
-            yield from change.settings
-        elif isinstance(change, ManualStep) and change.edits:
-            yield from change.proves
+        if change.writes or change.edits:
+            yield from change.brings
 
 
 def waits_for(target: SettingTarget, later: Numbered, *, is_numbered: bool = False) -> str:
     """Say which restart further on settles a setting, with the restart's number where that is asked for."""
-    is_down = False
+    is_off = False
     for number, change in later:
-        match change:
-            case RebootHost(settles=settles) if target.id in {one.id for one in settles}:
-                return f"reboot {number}" if is_numbered else "reboot"
-            case RestartService(settles=settles) if target.id in {one.id for one in settles}:
-                return f"restart of {change.service}"
-            case ColdBootHost(settles=settles) if target.id in {one.id for one in settles}:
-                return f"cold boot {number}" if is_numbered else "cold boot"
-            case ShutDownHost():
-                is_down = True
-            case ManualStep(proves=proves) if is_down and target.id in {one.id for one in proves}:
-                return f"cold boot {number}" if is_numbered else "cold boot"
-            case _:
-                continue
+        is_off |= change.face.leaves_off
+        restart = Restart.COLD_BOOT if is_off and change.face.is_by_hand else change.face.restart
+        settles = change.brings if change.face.is_by_hand else change.in_force
+        if target.id not in {one.id for one in settles}:
+            continue
+        if restart is not None:
+            return f"{restart} {number}" if is_numbered else restart
+        if change.restarted_service:
+            return f"restart of {change.restarted_service}"
     return ""
 
 
@@ -164,24 +132,16 @@ def host_counts(plan: Sequence[Change]) -> list[str]:
 def plan_counts(plan: Plan) -> list[str]:
     """Count what a plan comes to, in words: "2 VMs new", "1 power cycle"."""
     kinds = Counter(change.kind for change in plan.changes)
-    removed = {change.subject.name for change in of_kind(plan.changes, DestroyVm)}
-    new = {change.subject.name for change in of_kind(plan.changes, CreateVm)}
-    changed = {
-        change.subject.name
-        for change in plan.changes
-        if isinstance(change, ReconfigureVm | MarkVm | UpgradeVm | SetAttributes | SetTags)
-    } - (new | removed)
-    switched = (
-        {change.subject.name for change in plan.changes if isinstance(change, PowerOnVm | PowerOffVm)}
-        - new
-        - removed
-        - changed
-    )
-    staged = {change.subject.name for change in of_kind(plan.changes, StageGuest)}
+    removed = {change.subject.name for change in plan.changes if change.deletes}
+    new = {change.subject.name for change in plan.changes if change.makes}
+    changed = {change.subject.name for change in plan.changes if change.face.changes_vm} - (new | removed)
+    switched = {change.subject.name for change in plan.changes if change.starts or change.stops}
+    switched -= new | removed | changed
+    staged = {change.subject.name for change in plan.changes if change.staged}
     cycled = {change.subject.name for change in plan.changes if change.impact is Impact.POWER_CYCLE} - removed
     vmotions = sum(change.impact is Impact.VMOTION for change in plan.changes)
     rules = kinds["set_rule"] + kinds["set_host_rule"] + kinds["remove_rule"]
-    overridden = sum(len(change.overrides) for change in of_kind(plan.changes, SetOverrides))
+    overridden = sum(len(change.overridden) for change in plan.changes)
     given_back = 0 if kinds["enter_maintenance"] else kinds["exit_maintenance"]
     counts = [
         (len(new), "VM new", "VMs new"),
@@ -204,7 +164,7 @@ def plan_counts(plan: Plan) -> list[str]:
     if kinds["manual_step"]:
         words.append(counted(kinds["manual_step"], "manual step", "manual steps"))
     tasks = sum(change.face.is_task for change in plan.changes)
-    again = sum(isinstance(change, PowerOnVm) and change.pin is not None for change in plan.changes)
+    again = sum(change.pin is not None for change in of_kind(plan.changes, PowerOnVm))
     perhaps = f", or {tasks + again * TASKS_OF_A_SECOND_START} with {counted(again, 'second start')}"
     return [*words, f"about {counted(tasks, 'task')}{perhaps if again else ''}"] if words else ["no changes"]
 

@@ -5,16 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from vgpu_cfg.changes.change import (
-    Change,
-    ChangeHost,
-    ColdBootHost,
-    EnterMaintenance,
-    ExitMaintenance,
-    ManualStep,
-    RebootHost,
-    ShutDownHost,
-)
+from vgpu_cfg.changes.base import Restart, of_kind
+from vgpu_cfg.changes.change import Change, EnterMaintenance
 from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.report import Outcome, OutcomeStatus, Report, SettingReading
 from vgpu_cfg.model.observed.inventory import Inventory
@@ -105,7 +97,7 @@ def _row(
         moid=moid,
         state=_state(steps, waiting),
         set=len(_set(steps)),
-        reboots=sum(isinstance(change, RebootHost) for change in _done(steps)),
+        reboots=sum(change.face.restart is Restart.REBOOT for change in _done(steps)),
         cold_boots=_cold_boots(steps),
         standing=_standing(steps, waiting, moid, after),
         seconds=(max(ended) - min(began)).total_seconds() if began and ended else 0.0,
@@ -119,17 +111,16 @@ def _done(steps: Iterable[tuple[Change, Outcome]]) -> list[Change]:
 
 def _set(steps: Sequence[tuple[Change, Outcome]]) -> set[str]:
     """Return the settings that were written in this run."""
-    return {
-        target.id for change in _done(steps) if isinstance(change, ChangeHost) for target in change.settings
-    }
+    return {target.id for change in _done(steps) for target in change.writes}
 
 
 def _cold_boots(steps: Sequence[tuple[Change, Outcome]]) -> int:
     """Count the cold boots that were shown to be done: the manual step after a shutdown."""
-    downs = {change.id for change, _ in steps if isinstance(change, ShutDownHost)}
-    by_bmc = sum(isinstance(change, ColdBootHost) for change in _done(steps))
+    downs = {change.id for change, _ in steps if change.face.leaves_off}
+    cold_boots = [change for change in _done(steps) if change.face.restart is Restart.COLD_BOOT]
+    by_bmc = sum(not change.face.leaves_off for change in cold_boots)
     return by_bmc + sum(
-        isinstance(change, ManualStep) and bool(downs & {*change.needs}) and outcome.status in _SETTLED
+        change.face.is_by_hand and bool(downs & {*change.needs}) and outcome.status in _SETTLED
         for change, outcome in steps
     )
 
@@ -149,8 +140,8 @@ def _standing(
     steps: Sequence[tuple[Change, Outcome]], waiting: set[str], moid: str, after: Inventory | None
 ) -> str:
     """Say why a host is still in maintenance mode: by a reading after the run, else by what was done."""
-    enters = next((outcome for change, outcome in steps if isinstance(change, EnterMaintenance)), None)
-    leaves = next((outcome for change, outcome in steps if isinstance(change, ExitMaintenance)), None)
+    enters = next((outcome for change, outcome in steps if change.face.takes_away), None)
+    leaves = next((outcome for change, outcome in steps if change.face.brings_back), None)
     is_down = enters is not None and enters.status in _SETTLED and _is_undone(leaves)
     host = after.host_by_moid.get(moid) if after is not None else None
     if host is not None:
@@ -190,7 +181,7 @@ def standing_text(plan: Plan, report: Report, rows: Sequence[HostRow]) -> str:
     if not rows:
         return ""
     standing = [f"{row.name} ({row.standing})" for row in rows if row.standing]
-    is_taken = any(isinstance(change, EnterMaintenance) for change in plan.changes)
+    is_taken = any(True for _ in of_kind(plan.changes, EnterMaintenance))
     words = []
     if standing:
         words.append(f"In maintenance mode: {'; '.join(standing)}.")

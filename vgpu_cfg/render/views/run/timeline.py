@@ -11,16 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from vgpu_cfg.changes.change import (
-    Change,
-    DestroyVm,
-    EnterMaintenance,
-    ExitMaintenance,
-    PowerOffVm,
-    PowerOnVm,
-    RelocateVm,
-    StageGuest,
-)
+from vgpu_cfg.changes.change import Change
 from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.report import Outcome, OutcomeStatus, Report
 from vgpu_cfg.model.ranges import fold_names
@@ -184,9 +175,9 @@ def _spans(
         outcome = outcomes.get(change.id)
         if outcome is not None and outcome.status is OutcomeStatus.FAILED:
             continue
-        if isinstance(change, EnterMaintenance | PowerOffVm):
+        if change.face.takes_away:
             gone = times[change.id][0]
-        elif isinstance(change, ExitMaintenance | PowerOnVm | DestroyVm) and gone is not None:
+        elif change.face.brings_back and gone is not None:
             yield Bar(gone, times[change.id][1], "span", "away")
             gone = None
     if gone is not None:
@@ -197,17 +188,12 @@ def _estimates(changes: Iterable[Change], blocked: Sequence[str]) -> str:
     """Say what the plan thinks of the time it takes, and when it may begin."""
     words: dict[str, None] = {}
     for change in changes:
-        windows: tuple[str, ...] = ()
-        seconds = 0
-        if isinstance(change, EnterMaintenance):
-            windows, seconds = (change.window,), change.takes_seconds
-        elif isinstance(change, PowerOffVm | RelocateVm):
-            windows, seconds = change.windows, change.takes_seconds
+        seconds, windows, stun_ms = change.timing
         if seconds:
             words[f"thought to take {duration(seconds)}"] = None
-        if isinstance(change, RelocateVm) and change.stun_ms is not None:
-            words[f"stopped for about {duration(change.stun_ms / 1000)}"] = None
-        words |= {f"only in the window {window}": None for window in windows if window}
+        if stun_ms is not None:
+            words[f"stopped for about {duration(stun_ms / 1000)}"] = None
+        words |= {f"only in the window {window}": None for window in windows}
         if change.id in blocked:
             words[BLOCKED] = None
     return ", ".join(words)
@@ -218,8 +204,7 @@ def turns_of(changes: Sequence[Change]) -> list[int]:
     places = {change.id: place for place, change in enumerate(changes)}
     waits, followers = [0] * len(changes), [list[int]() for _ in changes]
     for place, change in enumerate(changes):
-        after = change.after if isinstance(change, StageGuest) else ()
-        for need in {*change.needs, *after} & places.keys():
+        for need in {*change.needs, *change.behind} & places.keys():
             waits[place] += 1
             followers[places[need]].append(place)
     turns = [0] * len(changes)
@@ -231,8 +216,8 @@ def turns_of(changes: Sequence[Change]) -> list[int]:
         begun = []
         for place in ready:
             change = changes[place]
-            if isinstance(change, EnterMaintenance) and not change.is_held:
-                queues.setdefault(change.wave, deque()).append(place)
+            if change.down is not None and change.down.more > 0:
+                queues.setdefault(change.down.wave, deque()).append(place)
             else:
                 begun.append(place)
         for wave, queue in queues.items():
@@ -241,10 +226,10 @@ def turns_of(changes: Sequence[Change]) -> list[int]:
                 begun.append(queue.popleft())
         ready = []
         for place in begun:
-            change = changes[place]
             turns[place] = turn
-            if isinstance(change, ExitMaintenance) and not change.is_held:
-                down[change.wave] = down.get(change.wave, 0) - 1
+            back = changes[place].down
+            if back is not None and back.more < 0:
+                down[back.wave] = down.get(back.wave, 0) - 1
             for follower in followers[place]:
                 waits[follower] -= 1
                 if not waits[follower]:
@@ -256,4 +241,4 @@ def turns_of(changes: Sequence[Change]) -> list[int]:
 
 
 def _may_go_down(change: Change, down: int) -> bool:
-    return isinstance(change, EnterMaintenance) and (down < change.max_down or down <= 0)
+    return change.down is not None and (down < change.down.most or down <= 0)
