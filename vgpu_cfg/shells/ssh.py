@@ -16,13 +16,13 @@ import select
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 import paramiko
 
-from vgpu_cfg.errors import VgpuCfgError
+from vgpu_cfg.errors import ReachError, VgpuCfgError
 from vgpu_cfg.model.limits import Limits
 from vgpu_cfg.shells.channel import Executed
 
@@ -184,6 +184,21 @@ def connect(endpoint: Endpoint, trust: Callable[[paramiko.SSHClient], None]) -> 
             raise
         raise failure from error
     return SshConnection(client, endpoint.limits)
+
+
+def secret_value(
+    secrets: Mapping[str, str], name: str | None, subject: str, failure: type[ReachError]
+) -> str | None:
+    """Return what the name of a secret stands for, None for no name. Raises `failure` if it has no value."""
+    if name is None:
+        return None
+    if name not in secrets:
+        raise failure(
+            f"the secret {name} has no value",
+            subject=subject,
+            remedy=f"give {name} a value where the plan file's `secrets` say that it comes from",
+        )
+    return secrets[name]
 
 
 def private_key(text: str) -> paramiko.PKey:

@@ -57,7 +57,7 @@ class EsxiShells:
         Raises HostShellError.
         """
         from vgpu_cfg.shells.esxi.ssh import ConnectionRefused, Login, open_channel
-        from vgpu_cfg.shells.ssh import Endpoint
+        from vgpu_cfg.shells.ssh import Endpoint, secret_value
         from vgpu_cfg.shells.ssh_config import options_for
 
         if access.ssh == "off":
@@ -73,8 +73,8 @@ class EsxiShells:
                 host=options.host,
                 user=(options.user if is_default_user else None) or access.user,
                 port=options.port,
-                password=self._secret(host_name, access.password),
-                key=self._secret(host_name, access.key),
+                password=secret_value(self._secrets, access.password, host_name, HostShellError),
+                key=secret_value(self._secrets, access.key, host_name, HostShellError),
                 key_files=options.key_files,
                 timeout_seconds=self._timeout_seconds,
                 limits=self._limits,
@@ -91,14 +91,3 @@ class EsxiShells:
             reraise=True,
         )
         return EsxiShell(retrying(open_channel, login), host_name)
-
-    def _secret(self, host_name: str, name: str | None) -> str | None:
-        if name is None:
-            return None
-        if name not in self._secrets:
-            raise HostShellError(
-                f"the secret {name} has no value",
-                subject=host_name,
-                remedy=f"give {name} a value where the plan file's `secrets` say that it comes from",
-            )
-        return self._secrets[name]

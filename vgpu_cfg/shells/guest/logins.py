@@ -12,7 +12,7 @@ from vgpu_cfg.model.plan_file import LoginEntry
 from vgpu_cfg.ports import GuestShell, GuestTarget
 from vgpu_cfg.shells.keys import PlanKeyRing
 from vgpu_cfg.shells.root import RootShell
-from vgpu_cfg.shells.ssh import DEFAULT_PORT, Endpoint
+from vgpu_cfg.shells.ssh import DEFAULT_PORT, Endpoint, secret_value
 from vgpu_cfg.shells.ssh_config import HostOptions, options_for
 
 OWN_USER: str = UsersModule.model_fields["machine_user"].default
@@ -87,7 +87,8 @@ class SshGuestShells:
 
     def _endpoints(self, target: GuestTarget, login: LoginEntry, options: HostOptions) -> Iterator[Endpoint]:
         """Yield the ways to log in at one place: with the plan's own key, then with those before it."""
-        password, key = self._secret(target, login.password), self._secret(target, login.key)
+        password = secret_value(self._secrets, login.password, target.name, GuestError)
+        key = secret_value(self._secrets, login.key, target.name, GuestError)
         own = (ring.login_key().private for ring in self._keys.by_age())
         for one in (key,) if login.user else own:
             yield Endpoint(
@@ -101,17 +102,6 @@ class SshGuestShells:
                 timeout_seconds=self._timeout_seconds,
                 limits=self._limits,
             )
-
-    def _secret(self, target: GuestTarget, name: str | None) -> str | None:
-        if name is None:
-            return None
-        if name not in self._secrets:
-            raise GuestError(
-                f"the secret {name} has no value",
-                subject=target.name,
-                remedy=f"give {name} a value where the plan file's `secrets` say that it comes from",
-            )
-        return self._secrets[name]
 
 
 def _no_address(target: GuestTarget) -> GuestNotReady:
