@@ -30,7 +30,7 @@ def raise_alarm(session: Session, host_moid: str, plan: str, reason: str) -> Non
     Two round trips, three where one of the name exists. Raises NotPermitted where the account may
     make no alarms: the caller decides whether that matters.
     """
-    manager = _manager(session)
+    manager = alarm_manager(session)
     names = _names(session, host_moid, ())
     spec = alarm_spec(alarm_name(plan, names.get(host_moid, host_moid)), reason)
     with translated("making the alarm", host_moid):
@@ -45,7 +45,7 @@ def raise_alarm(session: Session, host_moid: str, plan: str, reason: str) -> Non
 
 def clear_alarm(session: Session, host_moid: str, plan: str) -> None:
     """Remove a plan's alarm from a host, if it is there. Three round trips, one where there is none."""
-    manager = _manager(session)
+    manager = alarm_manager(session)
     with translated("looking for the alarm", host_moid):
         alarms = tuple(str(alarm._moId) for alarm in manager.GetAlarm(vim.HostSystem(host_moid)) or ())
     if not alarms:
@@ -83,7 +83,8 @@ def _when(event: Any, status: str) -> Any:
     return vim.alarm.EventAlarmExpression(eventType=event, objectType=vim.HostSystem, status=status)
 
 
-def _manager(session: Session) -> Any:
+def alarm_manager(session: Session) -> Any:
+    """Return vCenter's manager of alarms. Raises NotOffered where it has none."""
     manager = session.service_content.alarmManager
     if manager is None:
         raise not_offered("this vCenter keeps no alarms", session.address)

@@ -18,9 +18,10 @@ from vgpu_cfg.errors import NotPermitted
 from vgpu_cfg.model.locks import LockHolder, LockName, Locks, lock_text
 from vgpu_cfg.vsphere.reading.locks import read_locks
 from vgpu_cfg.vsphere.reading.privileges import read_missing_privileges
-from vgpu_cfg.vsphere.wire.faults import not_offered, translated
+from vgpu_cfg.vsphere.wire.faults import translated
 from vgpu_cfg.vsphere.wire.lost_tasks import running_tasks
 from vgpu_cfg.vsphere.wire.session import Session
+from vgpu_cfg.vsphere.writing.alarms import alarm_manager
 
 
 class VCenterLocks:
@@ -55,9 +56,7 @@ class VCenterLocks:
 
         Raises NotPermitted where the account may not.
         """
-        manager = self._session.service_content.alarmManager
-        if manager is None:
-            raise not_offered("this vCenter keeps no alarms", self._session.address)
+        manager = alarm_manager(self._session)
         root = self._session.service_content.rootFolder
         with translated(f"making the lock of {name}", str(root._moId)):
             try:

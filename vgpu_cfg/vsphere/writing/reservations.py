@@ -5,8 +5,9 @@ from __future__ import annotations
 from pyVmomi import vim, vmodl
 
 from vgpu_cfg.model.reservations import Reservation
-from vgpu_cfg.vsphere.wire.faults import not_offered, translated
+from vgpu_cfg.vsphere.wire.faults import translated
 from vgpu_cfg.vsphere.wire.session import Session
+from vgpu_cfg.vsphere.writing.alarms import alarm_manager
 from vgpu_cfg.vsphere.writing.locks import disabled_alarm
 
 
@@ -15,9 +16,7 @@ def write_reservation(session: Session, reservation: Reservation | None, alarm: 
 
     Returns False where another of its name was made meanwhile, or what was there has gone.
     """
-    manager = session.service_content.alarmManager
-    if manager is None:
-        raise not_offered("this vCenter keeps no alarms", session.address)
+    manager = alarm_manager(session)
     root = session.service_content.rootFolder
     kept = vim.alarm.Alarm(alarm, session.stub) if alarm else None
     with translated("writing the reservation", alarm or str(root._moId)):
