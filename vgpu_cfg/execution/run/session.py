@@ -37,48 +37,51 @@ PLAN_AGAIN = "run the same command again: it plans again from what is there now"
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """How a run goes.
-
-    `parallel` bounds the changes under way, `per_host` those that burden one host.
-    Where several tasks are under way news of them is gathered for a part of the time that the longest of them
-    has taken, `gather_part`, and for `gather_seconds` at most.
-    `on_failure` says what the first failure means for the rest.
-    `done_by_hand` names the manual steps that count as done, `allow` what is approved beside the plan file. A
-    guest gets
-    `shutdown_seconds` to shut down; then it is switched off if `force_power_off`.
-    `settle_seconds` is how long a host may take to show which GPU a VM got, or what was written to it.
-    A host gets `restart_seconds` to go down or to come back, is asked every `host_poll_seconds`, more rarely
-    the longer it takes, but every `host_poll_most_seconds`, and
-    then has `boot_settle_seconds` to show what it booted with; a command on its shell gets
-    `command_seconds`.
-    A guest at work is asked every `guest_poll_seconds`, one that does not answer every
-    `guest_retry_seconds`. After `guest_silence_seconds` without a report its first boot is looked into
-    through a shell; what is started there has `guest_start_seconds` to begin, and an earlier staging
-    `guest_quiet_seconds` to end.
-    """
+    """How a run goes."""
 
     parallel: int = PARALLEL
+    """How many changes are under way at once."""
     per_host: int = PER_HOST
+    """How many of those that burden one host."""
     on_failure: OnFailure = OnFailure.GO_ON
+    """What the first failure means for the rest."""
     done_by_hand: frozenset[str] = frozenset()
+    """Manual steps that count as done."""
     allow: frozenset[Approval] = frozenset()
+    """What is approved in addition to the plan file."""
     shutdown_seconds: float = 300.0
+    """How long a guest may take to shut down."""
     force_power_off: bool = True
+    """Whether it is switched off then."""
     settle_seconds: float = 30.0
+    """How long a host may take to show which GPU a VM got, or what was written to it."""
     poll_seconds: float = 2.0
     wait_seconds: float = 10.0
+    """The longest wait for news of tasks."""
     gather_part: float = 0.1
+    """News of several tasks is gathered for this part of the time that the longest of them has taken."""
     gather_seconds: float = 5.0
+    """The longest time for which news is gathered."""
     restart_seconds: float = 2700.0
+    """How long a host may take to go down, or to come back."""
     host_poll_seconds: float = 20.0
+    """How often it is asked meanwhile; more rarely the longer it takes."""
     host_poll_most_seconds: float = 30.0
+    """The longest pause between two questions."""
     boot_settle_seconds: float = 120.0
+    """How long a host may take to show what it booted with."""
     command_seconds: float = 600.0
+    """How long a command on a host's shell may take."""
     guest_poll_seconds: float = 10.0
+    """How often a guest at work is asked."""
     guest_retry_seconds: float = 30.0
+    """How often one that does not answer is asked."""
     guest_silence_seconds: float = 300.0
+    """After so long without a report the first boot of a guest is looked into through a shell."""
     guest_start_seconds: float = 120.0
+    """How long what is started in a guest may take to begin."""
     guest_quiet_seconds: float = 900.0
+    """How long an earlier staging may take to end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,21 +95,7 @@ class _JustRead:
 
 @dataclass(slots=True)
 class RunSession:
-    """The state that the steps of one run share.
-
-    `user` is the account at vCenter, which owner marks name; `make_id` makes the instance UUIDs of new VMs.
-    `observed` is what the plan was made of.
-    `made` maps the names of VMs that this run made to their moids, `versions` a moid
-    to its change version after this run's last change to it and `seen` to how the VM was
-    read then, `half_made` the names of VMs that were made and do not yet show what was
-    asked to what they lack. `asked` maps the names of VMs that vCenter was asked to make to the instance
-    UUIDs and the times of the requests, `asked_on` holds the moids of those that it was asked to switch on.
-    `half_staged` says of VMs how far their guests are that are being set up.
-    `networks` maps the names of switches and portgroups that this
-    run made to their moids, `readings` a change's id to what its settings showed. `just_read` holds VMs that
-    were read back since the run last waited. `start_queues` say
-    which VM starts next, where that depends on the GPUs that others were given.
-    """
+    """The state that the steps of one run share."""
 
     plan: Plan
     reader: InventoryReader
@@ -115,24 +104,38 @@ class RunSession:
     options: RunOptions
     locks: RunLocks
     user: str = ""
+    """The account at vCenter, which owner marks name."""
     make_id: MakeId = new_id
+    """Makes the instance UUIDs of new VMs."""
     observed: Inventory | None = None
+    """What the plan was made of."""
     note: Callable[[str, str], None] = lambda _change_id, _message: None
     is_stopping: bool = False
     made: dict[str, str] = field(default_factory=dict)
+    """Moids of the VMs that this run made, by their names."""
     versions: dict[str, str] = field(default_factory=dict)
+    """Change versions of VMs after this run's last change to them, by moid."""
     seen: dict[str, Vm] = field(default_factory=dict)
+    """How these VMs were read then."""
     just_read: dict[str, _JustRead] = field(default_factory=dict)
+    """VMs that were read back since the run last waited."""
     half_made: dict[str, str] = field(default_factory=dict)
+    """What VMs lack that were made and do not yet show what was asked, by their names."""
     asked: dict[str, tuple[str, datetime]] = field(default_factory=dict)
+    """Instance UUIDs and times of the requests to make VMs, by their names."""
     asked_on: set[str] = field(default_factory=set)
+    """Moids of the VMs that vCenter was asked to switch on."""
     half_staged: dict[str, str] = field(default_factory=dict)
+    """How far guests are that are being set up, by the names of their VMs."""
     templates: dict[str, VmDetail] = field(default_factory=dict)
     networks: dict[str, str] = field(default_factory=dict)
+    """Moids of the switches and portgroups that this run made, by their names."""
     readings: dict[str, tuple[SettingReading, ...]] = field(default_factory=dict)
-    planned_versions: Mapping[str, str] = field(default_factory=dict)
-    planned_keys: frozenset[str] = frozenset()
-    start_queues: StartQueues = field(default_factory=StartQueues)
+    """What the settings of a change showed, by its id."""
+    planned_versions: Mapping[str, str] = field(init=False)
+    planned_keys: frozenset[str] = field(init=False)
+    start_queues: StartQueues = field(init=False)
+    """Which VM starts next, where that depends on the GPUs that others were given."""
 
     def __post_init__(self) -> None:
         self.planned_versions = {
