@@ -8,30 +8,22 @@ step looks before it writes, raises where it must not or cannot go on, and retur
 
 from __future__ import annotations
 
-from typing import assert_never
-
 from vgpu_cfg.changes.change import (
     AwaitCustomization,
     Change,
-    ChangeHost,
     ChangeNetwork,
-    ColdBootHost,
     CreateVm,
     DestroyVm,
-    EnterMaintenance,
-    ExitMaintenance,
     ManualStep,
     MarkVm,
     MoveVmToFolder,
     PowerOffVm,
     PowerOnVm,
-    RebootHost,
     ReconfigureVm,
     RelocateVm,
     RemoveRule,
     RemoveVmGroup,
     RenameVm,
-    RestartService,
     SetAttributes,
     SetClusterOption,
     SetCordon,
@@ -41,7 +33,6 @@ from vgpu_cfg.changes.change import (
     SetRule,
     SetTags,
     SetVCenterOption,
-    ShutDownHost,
     StageGuest,
     UpgradeVm,
 )
@@ -49,7 +40,7 @@ from vgpu_cfg.execution.guests.steps import stage_guest
 from vgpu_cfg.execution.guests.tools import GuestSession
 from vgpu_cfg.execution.hosts.networks import change_network, set_cluster_option, set_vcenter_option
 from vgpu_cfg.execution.hosts.session import HostSession
-from vgpu_cfg.execution.hosts.steps import make_host_step
+from vgpu_cfg.execution.hosts.steps import HostStep, make_host_step
 from vgpu_cfg.execution.run.session import RunSession
 from vgpu_cfg.execution.run.step import Step
 from vgpu_cfg.execution.vms.cordons import set_cordon
@@ -72,18 +63,7 @@ from vgpu_cfg.execution.vms.steps import (
     upgrade_vm,
 )
 
-_OfHosts = (
-    EnterMaintenance
-    | ChangeHost
-    | RestartService
-    | RebootHost
-    | ColdBootHost
-    | ShutDownHost
-    | ExitMaintenance
-    | SetClusterOption
-    | SetVCenterOption
-    | ChangeNetwork
-)
+_OfHosts = HostStep | SetClusterOption | SetVCenterOption | ChangeNetwork
 
 
 def is_for_hosts(change: Change) -> bool:
@@ -162,15 +142,5 @@ def _make_step_for_hosts(change: _OfHosts, hosts: HostSession) -> Step:
             return set_vcenter_option(change, hosts)
         case ChangeNetwork():
             return change_network(change, hosts)
-        case (
-            EnterMaintenance()
-            | ChangeHost()
-            | RestartService()
-            | RebootHost()
-            | ColdBootHost()
-            | ShutDownHost()
-            | ExitMaintenance()
-        ):
-            return make_host_step(change, hosts)
         case _:
-            assert_never(change)
+            return make_host_step(change, hosts)

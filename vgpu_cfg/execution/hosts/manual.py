@@ -63,8 +63,7 @@ def settle(step: ManualStep, hosts: HostSession) -> str:
             and not _is_shown_by_reading(step, view, hosts)
         ):
             # A setting is believed while the plan asks for the same, a step while it says the same.
-            targets = {target.id: target.value for target in step.proves}
-            done = {**view.facts.done, **(targets or {step.id: step_digest(step)})}
+            done = {**view.facts.done, **_acknowledged(step)}
             text = json.dumps(done, sort_keys=True, separators=(",", ":"))
             hosts.tools.writer.set_host_attribute(ref.moid, HostAttribute.DONE, text)
     except VgpuCfgError as error:
@@ -81,13 +80,15 @@ def _why_done(step: ManualStep, view: HostView, hosts: HostSession) -> str:
         return ""
     if step.proves and all(one.state is State.HOLDS for one in hosts.assess(view, step.proves)):
         return "a reading shows that it is done"
-    targets = {target.id: target.value for target in step.proves} or {step.id: step_digest(step)}
-    is_kept = all(view.facts.done.get(name) == word for name, word in targets.items())
-    return (
-        "done by hand, as is kept on the host"
-        if is_kept and not _is_shown_by_reading(step, view, hosts)
-        else ""
-    )
+    is_kept = all(view.facts.done.get(name) == word for name, word in _acknowledged(step).items())
+    if is_kept and not _is_shown_by_reading(step, view, hosts):
+        return "done by hand, as is kept on the host"
+    return ""
+
+
+def _acknowledged(step: ManualStep) -> dict[str, str]:
+    """Return what is kept of an acknowledged step: the values it was to bring, or a digest of its text."""
+    return {target.id: target.value for target in step.proves} or {step.id: step_digest(step)}
 
 
 def _is_shown_by_reading(step: ManualStep, view: HostView, hosts: HostSession) -> bool:

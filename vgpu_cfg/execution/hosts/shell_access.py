@@ -8,8 +8,6 @@ is stopped again. A host in lockdown mode is left alone. One login per host serv
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import TracebackType
-from typing import Self
 
 from vgpu_cfg.errors import HostShellError, VgpuCfgError
 from vgpu_cfg.execution.records.marks import HostMarks
@@ -31,8 +29,8 @@ _NEVER = AccessEntry()
 class ShellAccess:
     """The shells of a run's hosts. `access` is by host moid; a host that is not in it has none.
 
-    Use it as a context, or `close` it: what this run started is stopped again. `problems` says
-    what could not be stopped, by host name.
+    `close` it: what this run started is stopped again. `problems` says what could not be stopped, by host
+    name.
     """
 
     def __init__(
@@ -170,14 +168,6 @@ class ShellAccess:
                 self._marks.keep(host_moid, opened_ssh=False)
             except VgpuCfgError as error:
                 self.problems[name] = error.message
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _start(self, host: Host, access: AccessEntry) -> None:
         if access.ssh != "open-and-close":
