@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from vgpu_cfg.changes.change import StageGuest
-from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.report import Outcome, OutcomeStatus
 from vgpu_cfg.execution.hosts.session import HostSession
 from vgpu_cfg.execution.run.session import RunSession
@@ -14,25 +13,24 @@ _NOT_DONE = (OutcomeStatus.FAILED, OutcomeStatus.SKIPPED)
 
 
 def list_left_behind(
-    plan: Plan,
     session: RunSession,
+    hosts: HostSession | None,
     outcomes: Mapping[str, Outcome],
     in_flight: Iterable[tuple[str, str]],
-    hosts: HostSession | None = None,
 ) -> tuple[str, ...]:
     """Name, one line each, what this run began and did not end; `in_flight` holds (task, change id)."""
     return (
         *(f"{name}: {state}" for name, state in session.half_made.items()),
         *(f"{name}: its guest is set up in part: {at}" for name, at in session.half_staged.items()),
-        *_unfinished(plan, session, outcomes),
+        *_unfinished(session, outcomes),
         *(hosts.list_left_behind() if hosts is not None else ()),
         *(f"{task}: {change_id!r} still ran in vCenter" for task, change_id in in_flight),
     )
 
 
-def _unfinished(plan: Plan, session: RunSession, outcomes: Mapping[str, Outcome]) -> Iterator[str]:
+def _unfinished(session: RunSession, outcomes: Mapping[str, Outcome]) -> Iterator[str]:
     undone: dict[str, list[str]] = {}
-    for change in plan.changes:
+    for change in session.plan.changes:
         found = outcomes.get(change.id)
         is_listed = isinstance(change, StageGuest) and change.vm.name in session.half_staged
         if found is not None and found.status in _NOT_DONE and not is_listed:

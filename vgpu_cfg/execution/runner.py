@@ -234,9 +234,7 @@ class _Course:
             digest=self._session.plan.digest,
             outcomes=tuple(self._outcomes[name] for name in self._changes if name in self._outcomes),
             left_behind=(
-                *list_left_behind(
-                    self._session.plan, self._session, self._outcomes, self._in_flight, self._hosts
-                ),
+                *list_left_behind(self._session, self._hosts, self._outcomes, self._in_flight),
                 *(f"{name}: not begun: {why}" for name, why in (self._late | self._behind).items()),
                 *self._told_not_begun(),
             ),
