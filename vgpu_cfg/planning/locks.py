@@ -95,4 +95,4 @@ def _pools_of(change: Change, observed: Inventory) -> Iterator[str]:
     yield from change.pools
     host = observed.host_by_moid.get(change.works_on_host or change.host_moid or "")
     if host is not None:
-        yield host.cluster_moid or host.compute_moid
+        yield host.owner_moid

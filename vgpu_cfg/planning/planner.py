@@ -432,13 +432,12 @@ class _Planning:
             for one in resolved_vms
             if one.existing is None and one.host is not None and one.host.moid == host.moid
         ]
-        owner = host.cluster_moid or host.compute_moid
         waiting = [
             resolved.name
             for resolved in resolved_vms
             if resolved.existing is None and resolved.fit is None and not resolved.cannot_be_placed
             for cluster in resolved.clusters
-            if cluster.moid == owner and not forbidden_by(resolved.desired.place, host, cluster)
+            if cluster.moid == host.owner_moid and not forbidden_by(resolved.desired.place, host, cluster)
         ]
         return [name for name in there or waiting if chosen is None or name in chosen]
 

@@ -232,7 +232,7 @@ def _read_alone(asked: Upkeep, estate: Estate, locks: RunLocks, scope: ReadScope
     while True:
         observed = _read(estate.reader, scope)
         hosts = asked.hosts_of(observed)
-        pools = dict.fromkeys(host.cluster_moid or host.compute_moid for host in hosts)
+        pools = dict.fromkeys(host.owner_moid for host in hosts)
         names = (*host_locks((host.moid for host in hosts), observed), *pool_locks(pools, observed))
         if not locks.take_over(names):
             return observed

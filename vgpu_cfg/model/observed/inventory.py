@@ -289,6 +289,11 @@ class Host(ManagedObject):
     """The mark of a plan that works there, or broke off; a plan that prepares the host reads it again."""
 
     @property
+    def owner_moid(self) -> str:
+        """The moid of its cluster, or of what stands for one where it is in none."""
+        return self.cluster_moid or self.compute_moid
+
+    @property
     def is_usable(self) -> bool:
         """Whether a VM can be powered on here now."""
         return self.connection is Connection.CONNECTED and not self.is_in_maintenance_mode
@@ -497,7 +502,7 @@ class Inventory(Frozen):
 
     def cluster_of(self, host: Host | None) -> Cluster | None:
         """Return the cluster of a host, or what stands for it where the host is in none."""
-        return None if host is None else self.cluster_by_moid.get(host.cluster_moid or host.compute_moid)
+        return None if host is None else self.cluster_by_moid.get(host.owner_moid)
 
     def host_name_of(self, vm: Vm) -> str:
         """Return the name of the host that a VM is on, "" where that was not read."""

@@ -47,7 +47,7 @@ def choose(choice: Choice, names: Names) -> Chosen:
     folders |= {path.rpartition("/")[0] for path in folders} - {""}
     clusters = names.site.clusters
     known = {cluster.moid for cluster in clusters}
-    hosts = [host for host in observed.hosts if (host.cluster_moid or host.compute_moid) in known]
+    hosts = [host for host in observed.hosts if host.owner_moid in known]
     for globs, nouns, there in (
         (choice.clusters, "clusters", [one.name for one in clusters]),
         (choice.folders, "folders", folders),

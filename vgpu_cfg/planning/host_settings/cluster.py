@@ -90,9 +90,7 @@ def _desired_options(desired: DesiredPlan, observed: Inventory) -> Iterator[_Des
         options = _options(entry)
         if not options:
             continue
-        moids = dict.fromkeys(
-            host.cluster_moid or host.compute_moid for host in hosts_of(entry, desired, observed)
-        )
+        moids = dict.fromkeys(host.owner_moid for host in hosts_of(entry, desired, observed))
         for moid in moids:
             cluster = observed.cluster_by_moid.get(moid)
             if cluster is None or Protection.of(desired).of_cluster(cluster):

@@ -32,7 +32,7 @@ def hosts_of(entry: DesiredHosts, desired: DesiredPlan, observed: Inventory) -> 
     found = [
         host
         for host in inside(desired, observed, observed.hosts)
-        if (entry.cluster is None or (host.cluster_moid or host.compute_moid) in wanted)
+        if (entry.cluster is None or host.owner_moid in wanted)
         and (not entry.names or matches_any(host.name, entry.names))
     ]
     return sorted(found, key=lambda host: (as_counted(host.name), host.moid))
@@ -81,7 +81,6 @@ def make_view(
 
     The VMs of `plan` do not count as holders of devices.
     """
-    cluster_moid = host.cluster_moid or host.compute_moid
     boards = {}
     names = nic_names(host)
     for gpu in host.gpus:
@@ -92,8 +91,8 @@ def make_view(
     return HostView(
         host=host,
         facts=observed.facts.hosts.get(host.moid, HostFacts()),
-        cluster=observed.cluster_by_moid.get(cluster_moid),
-        cluster_facts=observed.facts.clusters.get(cluster_moid, ClusterFacts()),
+        cluster=observed.cluster_of(host),
+        cluster_facts=observed.facts.clusters.get(host.owner_moid, ClusterFacts()),
         boards=boards,
         names=names,
         holders=_holders(host, observed, plan),
@@ -150,7 +149,7 @@ def clusters_of(resolved_hosts: Iterable[ResolvedHost]) -> dict[str, list[Resolv
     found: dict[str, list[ResolvedHost]] = {}
     for resolved in resolved_hosts:
         host = resolved.view.host
-        found.setdefault(host.cluster_moid or host.compute_moid, []).append(resolved)
+        found.setdefault(host.owner_moid, []).append(resolved)
     return found
 
 
@@ -159,13 +158,10 @@ def waves_of(resolved_hosts: Sequence[ResolvedHost]) -> list[list[ResolvedHost]]
     waves: list[list[ResolvedHost]] = []
     for resolved in resolved_hosts:
         host = resolved.view.host
-        owner = host.cluster_moid or host.compute_moid
         mine, others = [resolved], []
         for wave in waves:
             is_shared = any(
-                owner == (one.view.host.cluster_moid or one.view.host.compute_moid)
-                or one.wave == resolved.wave
-                for one in wave
+                host.owner_moid == one.view.host.owner_moid or one.wave == resolved.wave for one in wave
             )
             if is_shared:
                 mine = [*wave, *mine]

@@ -105,13 +105,11 @@ def needed_options(
     """Return the ids of the plan's own changes without which DRS would not move the host's vGPU VMs."""
     if not any(vm.detail is not None and vm.detail.vgpus for vm in evacuation.moved):
         return ()
-    host = resolved.view.host
-    owner = host.cluster_moid or host.compute_moid
     return tuple(
         change.id
         for change in changes
         if change.option in (EVACUATE_OPTION, HOT_MIGRATE_OPTION)
-        and (not change.pools or owner in change.pools)
+        and (not change.pools or resolved.view.host.owner_moid in change.pools)
     )
 
 
@@ -147,7 +145,7 @@ def hosts_down(
     """
     allowed = min(resolved.entry.disruption.max_hosts_down for resolved in resolved_hosts)
     moids = {resolved.view.host.moid for resolved in resolved_hosts}
-    cluster = [host for host in observed.hosts if _owner(host) == _owner(resolved_hosts[0].view.host)]
+    cluster = [host for host in observed.hosts if host.owner_moid == resolved_hosts[0].view.host.owner_moid]
     # A host of the plan that a killed run left in maintenance mode comes back before the next one goes.
     peers = [host for host in cluster if host.is_usable or host.moid in moids]
     free = {host.moid: _free_mib(host, observed) for host in peers}
@@ -170,10 +168,6 @@ def hosts_down(
     remedy = "move VMs to another cluster, or switch some off"
     findings.add(Code.CLUSTER_TOO_FULL, heaviest.subject, message, remedy)
     return 0
-
-
-def _owner(host: Host) -> str:
-    return host.cluster_moid or host.compute_moid
 
 
 def _keeps_data(cluster: Iterable[Host], observed: Inventory) -> bool:

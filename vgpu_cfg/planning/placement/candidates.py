@@ -86,10 +86,9 @@ class Candidates:
         """Filter step by step; the step that leaves nobody is the reason."""
         ranks = {moid: rank for rank, moid in enumerate(query.clusters)}
         left = [
-            (index, ranks[host.cluster_moid or host.compute_moid])
+            (index, ranks[host.owner_moid])
             for index, host in enumerate(self.hosts)
-            if (host.cluster_moid or host.compute_moid) in ranks
-            and (query.only_host is None or host.moid == query.only_host)
+            if host.owner_moid in ranks and (query.only_host is None or host.moid == query.only_host)
         ]
         if not left:
             return _failed(Code.NO_USABLE_HOST, "the clusters have no host")

@@ -270,8 +270,7 @@ class VmPlanner:
         if move is None or target is None or (move.changes_host and resolved.fit is None):
             return None
         pool = None
-        owner = move.source.cluster_moid or move.source.compute_moid
-        if cluster is not None and cluster.moid != owner:
+        if cluster is not None and cluster.moid != move.source.owner_moid:
             names = {one.moid: one.inventory_path or one.name for one in self.observed.resource_pools}
             moid = self.site.pool_of(resolved.desired, cluster) or cluster.resource_pool_moid
             before = names.get(resolved.base.resource_pool_moid, "another")
@@ -391,7 +390,7 @@ class VmPlanner:
             known = [
                 version
                 for host in self.observed.hosts
-                if (host.cluster_moid or host.compute_moid) == cluster.moid
+                if host.owner_moid == cluster.moid
                 if (version := highest_version(host)) is not None
             ]
             self._common_versions[cluster.moid] = min(known, default=None)

@@ -144,8 +144,7 @@ def check_creation_keys(
     vm, base = resolved.desired, resolved.base
     differing = list(settings)
     if vm.is_managed("resource_pool") and base.resource_pool_moid and resolved.host is not None:
-        owner = resolved.host.cluster_moid or resolved.host.compute_moid
-        cluster = next((one for one in lookup.silent.clusters if one.moid == owner), None)
+        cluster = next((one for one in lookup.silent.clusters if one.moid == resolved.host.owner_moid), None)
         pool = lookup.silent.pool_of(vm, cluster) if cluster is not None else None
         if pool is not None and pool != base.resource_pool_moid:
             differing.append("resource_pool")

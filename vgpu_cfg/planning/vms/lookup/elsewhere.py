@@ -24,7 +24,7 @@ def is_outside_clusters(resolved: ResolvedVm) -> bool:
     host = resolved.host
     if host is None or not resolved.desired.clusters or not resolved.clusters:
         return False
-    return (host.cluster_moid or host.compute_moid) not in {cluster.moid for cluster in resolved.clusters}
+    return host.owner_moid not in {cluster.moid for cluster in resolved.clusters}
 
 
 def other_datastore(resolved: ResolvedVm, site: Site) -> Datastore | None:

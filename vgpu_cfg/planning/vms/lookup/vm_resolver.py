@@ -177,10 +177,14 @@ class VmResolver:
         elif resolved.existing is not None:
             if resolved.host is None or not (resolved.host.takes_vms or resolved.desired.power == "on"):
                 return
-            owner = resolved.host.cluster_moid or resolved.host.compute_moid
             names = frozenset(resolved.new_groups.values())
             query = CandidateQuery(
-                (owner,), (), frozenset(), frozenset(), resolved.host.moid, device_groups=names
+                (resolved.host.owner_moid,),
+                (),
+                frozenset(),
+                frozenset(),
+                resolved.host.moid,
+                device_groups=names,
             )
         else:
             place = resolved.desired.place
