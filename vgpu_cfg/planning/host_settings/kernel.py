@@ -109,20 +109,18 @@ def _how(view: HostView, desired: DesiredSetting) -> Instructions:
     )
 
 
-KERNEL_SETTINGS = (
-    HostSetting(
-        key="ats",
-        title="kernel atsSupport",
-        source="NVIDIA AI Enterprise 5.0 User Guide ch. 4",
-        desired_settings=_desired_settings,
-        read=_read,
-        write=_write,
-        other_way=_other_way,
-        impact=lambda _view, _desired: Impact.HOST_REBOOT,
-        how=_how,
-        group="kernel",
-        in_file=only(Part.HOST, "ats", True, where=ON),
-        remembered=None,
-        facts=frozenset({FactGroup.KERNEL, FactGroup.OPTIONS}),
-    ),
+ATS = HostSetting(
+    key="ats",
+    title="kernel atsSupport",
+    source="NVIDIA AI Enterprise 5.0 User Guide ch. 4",
+    desired_settings=_desired_settings,
+    read=_read,
+    write=_write,
+    other_way=_other_way,
+    impact=lambda _view, _desired: Impact.HOST_REBOOT,
+    how=_how,
+    group="kernel",
+    in_file=only(Part.HOST, "ats", True, where=ON),
+    remembered=None,
+    facts=frozenset({FactGroup.KERNEL, FactGroup.OPTIONS}),
 )

@@ -185,24 +185,22 @@ def _show(host: Host, _desired: DesiredSetting) -> Host:
     return host.model_copy(update={"gpus": gpus})
 
 
-DRIVER_SETTINGS = (
-    HostSetting(
-        key="driver",
-        title="NVIDIA host driver",
-        source="NVIDIA AI Enterprise 5.0 User Guide 2.7",
-        desired_settings=_desired_settings,
-        read=_read,
-        same=is_wanted_package,
-        write=_write,
-        impact=lambda _view, _desired: Impact.HOST_REBOOT,
-        how=_how,
-        group="driver",
-        in_file="nobody wrote down which version is wanted",
-        remembered=None,
-        facts=frozenset({FactGroup.SOFTWARE, FactGroup.MODULES}),
-        after=("gpu_passthrough",),
-        stays=lambda _before: "a host driver is neither removed nor replaced by an older one",
-        show=_show,
-        by_hand=_by_hand,
-    ),
+DRIVER = HostSetting(
+    key="driver",
+    title="NVIDIA host driver",
+    source="NVIDIA AI Enterprise 5.0 User Guide 2.7",
+    desired_settings=_desired_settings,
+    read=_read,
+    same=is_wanted_package,
+    write=_write,
+    impact=lambda _view, _desired: Impact.HOST_REBOOT,
+    how=_how,
+    group="driver",
+    in_file="nobody wrote down which version is wanted",
+    remembered=None,
+    facts=frozenset({FactGroup.SOFTWARE, FactGroup.MODULES}),
+    after=("gpu_passthrough",),
+    stays=lambda _before: "a host driver is neither removed nor replaced by an older one",
+    show=_show,
+    by_hand=_by_hand,
 )

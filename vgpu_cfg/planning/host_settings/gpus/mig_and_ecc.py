@@ -32,7 +32,6 @@ from vgpu_cfg.planning.host_settings.entry import (
     Remembering,
     only,
 )
-from vgpu_cfg.planning.host_settings.gpus.gpu_passthrough import PASSTHROUGH_SETTINGS
 from vgpu_cfg.planning.host_settings.gpus.gpu_support import (
     architecture,
     objection_to,
@@ -40,7 +39,6 @@ from vgpu_cfg.planning.host_settings.gpus.gpu_support import (
     shell_facts,
     with_gpu,
 )
-from vgpu_cfg.planning.host_settings.gpus.scheduler import SCHEDULER
 
 ON, OFF = "enabled", "disabled"
 
@@ -219,5 +217,3 @@ ECC = HostSetting(
     needs_in_force=("driver", "gpu_passthrough"),
     objects=objection_to,
 )
-
-GPU_SETTINGS = (*PASSTHROUGH_SETTINGS, MIG, ECC, SCHEDULER)

@@ -34,7 +34,6 @@ from vgpu_cfg.planning.host_settings.entry import (
 from vgpu_cfg.planning.host_settings.match import nic_rules
 from vgpu_cfg.planning.host_settings.nics.cut_off import cut_off
 from vgpu_cfg.planning.host_settings.nics.nic_firmware import NIC_FIRMWARE
-from vgpu_cfg.planning.host_settings.nics.roce import NMLX5_CORE, NMLX5_RDMA
 from vgpu_cfg.planning.host_settings.nics.uplinks import base_unread
 
 PASSTHROUGH, LABEL, SRIOV = "nic_passthrough", "nic_label", "nic_sriov"
@@ -376,5 +375,3 @@ NIC_SRIOV = HostSetting(
         f"in the vSphere Client, give {desired.device} {desired.value} virtual functions"
     ),
 )
-
-NIC_SETTINGS = (NIC_FIRMWARE, NIC_PASSTHROUGH, NIC_LABEL, NIC_SRIOV, NMLX5_CORE, NMLX5_RDMA)
