@@ -247,8 +247,7 @@ class _Planning:
 
     def _guests(self, book: AddressBook, result: VmPlans) -> GuestPlanner:
         """Return what plans the guests, which know their NICs by where their VMs go."""
-        placed = {one.vm: (one.host_moid, one.nic_pci_ids) for one in result.placements}
-        addresses = {vm.name: book.nics_of(vm, *placed.get(vm.name, (None, ()))) for vm in self.desired.vms}
+        addresses = book.nics_of_all(result.placements)
         return GuestPlanner(
             self.desired, self.as_read, addresses, result.placements, self.options, self.findings
         )

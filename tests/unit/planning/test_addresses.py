@@ -21,7 +21,7 @@ from vgpu_cfg.model.guests.addresses import ADDRESSES_KEY, KeptAddress, parse_ad
 from vgpu_cfg.model.observed.host_facts import EstateFacts, HostFacts, Vmknic
 from vgpu_cfg.model.observed.inventory import Host, HostNic, Inventory, Network, PciDevice, VCenter
 from vgpu_cfg.model.observed.vm import GuestNicSeen, GuestSeen, OwnerMark, VirtualNic, Vm, VmDetail
-from vgpu_cfg.planning.addresses.nic_addresses import AddressBook, NicAddress, plan_addresses
+from vgpu_cfg.planning.addresses.nic_addresses import AddressBook, NicAddress
 from vgpu_cfg.planning.addresses.nic_identity import MLX5, VMXNET3
 from vgpu_cfg.planning.findings.collection import Findings
 
@@ -86,7 +86,7 @@ def estate(*vms: Vm, hosts: tuple[Host, ...] = (), vmknic: str = "") -> Inventor
 
 def given(desired: DesiredPlan, observed: Inventory) -> tuple[dict[str, list[str]], list[Diagnostic]]:
     findings = Findings.for_plan(desired)
-    found = plan_addresses(desired, observed, findings=findings)
+    found = AddressBook(desired, observed, findings=findings).nics_of_all()
     told = {name: [one for nic in nics for one in nic.addresses] for name, nics in found.items()}
     return told, list(findings.diagnostics())
 
@@ -276,7 +276,7 @@ def identified(
 ) -> tuple[list[tuple[str, str]], tuple[NicAddress, ...], list[str]]:
     findings = Findings.for_plan(desired)
     where = Placement(vm="a", host_moid="host-1", host_name="esx-01", nic_pci_ids=functions)
-    nics = plan_addresses(desired, observed, [where], findings)["a"]
+    nics = AddressBook(desired, observed, findings=findings).nics_of_all([where])["a"]
     return [(nic.mac, nic.driver) for nic in nics], nics, [one.code for one in findings.diagnostics()]
 
 

@@ -181,7 +181,7 @@ def _framebuffers(desired: DesiredPlan) -> Mapping[str, int]:
 def specs_of(desired: DesiredPlan, observed: Inventory) -> Mapping[str, GuestSpec]:
     """Return what each guest of a plan shall have, as planning sees it where the VMs are now."""
     from vgpu_cfg.changes.severity import Severity
-    from vgpu_cfg.planning.addresses.nic_addresses import plan_addresses
+    from vgpu_cfg.planning.addresses.nic_addresses import AddressBook
     from vgpu_cfg.planning.estate.own import own_vms
     from vgpu_cfg.planning.findings.codes import Code
     from vgpu_cfg.planning.findings.collection import Findings
@@ -197,7 +197,7 @@ def specs_of(desired: DesiredPlan, observed: Inventory) -> Mapping[str, GuestSpe
         name: guest_drivers(branches.get(moid, ""), is_strict=is_strict) for name, moid in running.items()
     }
     wirings = observed_wirings(desired, observed, existing)
-    return guest_specs(desired, plan_addresses(desired, observed), takes, wirings=wirings)
+    return guest_specs(desired, AddressBook(desired, observed).nics_of_all(), takes, wirings=wirings)
 
 
 def read_plan(desired: DesiredPlan, estate: Estate) -> Inventory:

@@ -52,30 +52,6 @@ class NicAddress:
         return self.dhcp or bool(self.addresses)
 
 
-def plan_addresses(
-    desired: DesiredPlan,
-    observed: Inventory,
-    placements: Iterable[Placement] = (),
-    findings: Findings | None = None,
-    existing: Mapping[str, Vm] | None = None,
-) -> Mapping[str, tuple[NicAddress, ...]]:
-    """Return the NICs of each VM, by its name, in the order of the plan file.
-
-    `observed` is the inventory as it was read: a host lists the MAC of a NIC only until that is passed
-    through. `placements` say which functions a VM gets (`Placement.nic_pci_ids`). `existing` are the
-    VMs of this plan that are there, by name; without it those whose owner mark says so. What stands
-    against it goes into `findings`.
-    """
-    book = AddressBook(desired, observed, existing, findings)
-    placed = {one.vm: one for one in placements}
-    found = {}
-    for vm in desired.vms:
-        place = placed.get(vm.name)
-        where = (place.host_moid, place.nic_pci_ids) if place is not None else (None, ())
-        found[vm.name] = book.nics_of(vm, *where)
-    return found
-
-
 def own_vms(desired: DesiredPlan, observed: Inventory) -> dict[str, Vm]:
     """Return the VMs that this plan's mark is on, by their names in the plan file."""
     names = {vm.name for vm in desired.vms}
@@ -117,6 +93,14 @@ class AddressBook:
             self._nic(vm, index, nic, *identity)
             for index, (nic, identity) in enumerate(zip(vm.nics, known, strict=True))
         )
+
+    def nics_of_all(self, placements: Iterable[Placement] = ()) -> dict[str, tuple[NicAddress, ...]]:
+        """Return the NICs of each VM, by its name; `placements` say which functions a VM gets.
+
+        The inventory is as it was read: a host lists the MAC of a NIC only until that is passed through.
+        """
+        placed = {one.vm: (one.host_moid, one.nic_pci_ids) for one in placements}
+        return {vm.name: self.nics_of(vm, *placed.get(vm.name, (None, ()))) for vm in self._desired.vms}
 
     def record_of(self, vm: DesiredVm, nics: Iterable[NicAddress]) -> str:
         """Return what is kept on the VM (`ADDRESSES_KEY`); "" where its pools gave it nothing."""

@@ -16,7 +16,7 @@ from vgpu_cfg.model.host_list import HostList, ListedHost, ListedHostGpu
 from vgpu_cfg.model.observed.inventory import Host, Inventory
 from vgpu_cfg.model.observed.vm import GuestSeen, Vm
 from vgpu_cfg.model.plan_file import check_domain, check_host_name, host_name_of
-from vgpu_cfg.planning.addresses.nic_addresses import NicAddress, own_vms, plan_addresses
+from vgpu_cfg.planning.addresses.nic_addresses import AddressBook, NicAddress, own_vms
 from vgpu_cfg.planning.estate.lost import lost_host
 from vgpu_cfg.planning.expand.guests import MACHINE_USER
 from vgpu_cfg.planning.guests.peers import make_team
@@ -26,7 +26,7 @@ _FILE = "file"
 
 def make_host_list(desired: DesiredPlan, observed: Inventory, catalog: Catalog) -> HostList:
     """List the hosts of a plan as they are, and as the plan file wants those that are not there yet."""
-    addresses = plan_addresses(desired, observed)
+    addresses = AddressBook(desired, observed).nics_of_all()
     existing = own_vms(desired, observed)
     team = make_team(desired, addresses)
     peers = {one.vm.name: one for one in team.everyone} if team is not None else {}

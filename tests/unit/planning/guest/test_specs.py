@@ -53,7 +53,7 @@ from vgpu_cfg.model.guests.training_modules import (
     WorkerModule,
 )
 from vgpu_cfg.model.plan_file import GpuEntry
-from vgpu_cfg.planning.addresses.nic_addresses import plan_addresses
+from vgpu_cfg.planning.addresses.nic_addresses import AddressBook
 from vgpu_cfg.planning.guests.drivers import GuestDrivers
 from vgpu_cfg.planning.guests.specs import guest_specs
 
@@ -306,7 +306,7 @@ def test_a_worker_that_is_added_changes_only_what_names_the_others() -> None:
 
 def test_the_hosts_driver_is_checked_and_brings_no_other_one() -> None:
     desired = pair()
-    addresses = plan_addresses(desired, estate())
+    addresses = AddressBook(desired, estate()).nics_of_all()
     one = guest_specs(desired, addresses, {"hvd-01": GuestDrivers(("580", "570"), ("550",))})[
         "hvd-01"
     ].module("driver")
@@ -325,7 +325,9 @@ def test_a_gpu_that_is_handed_through_whole_takes_any_driver() -> None:
     handed = [vm.model_copy(update={"gpus": (whole,)}) for vm in desired.vms]
     desired = desired.model_copy(update={"vms": tuple(handed)})
     takes = {"hvd-01": GuestDrivers(("580", "570"), ("550",))}
-    driver = guest_specs(desired, plan_addresses(desired, estate()), takes)["hvd-01"].get(DriverModule)
+    driver = guest_specs(desired, AddressBook(desired, estate()).nics_of_all(), takes)["hvd-01"].get(
+        DriverModule
+    )
     assert driver is not None
     assert (driver.branches, driver.refused) == ((), ())
 

@@ -99,10 +99,10 @@ def secret_names(desired: DesiredPlan, observed: Inventory) -> tuple[str, ...]:
 
     Each module of a guest states its own, so that what comes to be staged is fetched before anything begins.
     """
-    from vgpu_cfg.planning.addresses.nic_addresses import plan_addresses
+    from vgpu_cfg.planning.addresses.nic_addresses import AddressBook
     from vgpu_cfg.planning.guests.specs import guest_specs
 
-    specs = guest_specs(desired, plan_addresses(desired, observed))
+    specs = guest_specs(desired, AddressBook(desired, observed).nics_of_all())
     names = dict.fromkeys(name for spec in specs.values() for name in spec.secrets)
     return tuple(name for name in names if name != PLAN_KEYS)
 
