@@ -179,8 +179,9 @@ class _Planning:
         guests = self._guests(book, result)
         result.changes = guests.stage(resolved_vms, result.changes, result.in_sync)
         by_name = {resolved.name: resolved for resolved in resolved_vms}
-        ordered = order_power_ons(result.changes, by_name, result.freeing, placed.initial, self.findings)
-        changes, result.contests = ordered.changes, ordered.contests
+        changes, result.contests = order_power_ons(
+            result.changes, by_name, result.freeing, placed.initial, self.findings
+        )
         reported = {vm.moid for vm in (*owned.existing.values(), *deleted)}
         staying = marked_moids(self.desired.identity, self.observed) - reported
         staying |= others_moids(self.desired.identity, self.observed)

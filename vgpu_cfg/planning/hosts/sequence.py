@@ -21,7 +21,7 @@ from vgpu_cfg.changes.change import (
     ShutDownHost,
 )
 from vgpu_cfg.changes.kinds.change_host import HostWrite
-from vgpu_cfg.changes.values import Edit, Impact, SettingTarget, Subject, VmRef
+from vgpu_cfg.changes.values import Edit, Impact, Subject, VmRef
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.planning.estate.left_down import exit_id
@@ -99,7 +99,6 @@ class HostSequence:
     is_held: bool = False
     changes: list[Change] = field(default_factory=list)
     _last: tuple[str, ...] = ()
-    _written: list[SettingTarget] = field(default_factory=list)
 
     def build(self) -> list[Change]:
         """Return the changes, in order."""
@@ -252,7 +251,6 @@ class HostSequence:
         self, group: str, write: HostWrite, other_way: HostWrite | None, drifts: Sequence[Drift], index: int
     ) -> ChangeHost:
         targets = tuple(target(drift.desired, drift.reading) for drift in drifts)
-        self._written += targets
         what = targets[0].id if len(targets) == 1 else group
         name = f"set {what} on {self.resolved.name}"
         taken = {change.id for change in self.changes}

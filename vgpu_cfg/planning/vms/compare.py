@@ -121,9 +121,6 @@ def compare_vm(vm: PlacedVm, needs: Needs, network_names: Mapping[str, str] | No
         overrides=needs.overrides,
         attributes=tuple(_attributes(vm)),
         tags=needs.tags,
-        shrinking=tuple(needs.disks.shrinking),
-        grows_disk=needs.disks.grows,
-        missing_disks=len(needs.disks.missing),
     )
 
 
@@ -322,7 +319,6 @@ def _overrides(vm: PlacedVm, asked: Asked) -> Iterable[ClusterEdit]:
                     after=setting.text(wanted.value),
                     sets=setting_leaves(setting, wanted.value),
                 ),
-                key=setting.key,
                 value=wanted.value,
             )
 

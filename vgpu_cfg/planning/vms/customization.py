@@ -9,7 +9,6 @@ customised with is told nowhere afterwards, so that a VM that exists is not comp
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from ipaddress import ip_interface
 
 from vgpu_cfg.changes.base import of_kind
@@ -35,22 +34,19 @@ KEY = "customisation"
 _ADAPTER = "customization.nicSettingMap[*].adapter"
 
 
-@dataclass(frozen=True, slots=True)
-class SpecInUse:
-    """A specification that a VM names, None where none was read, and how many VMs of the plan name it."""
-
-    spec: CustomizationSpec | None
-    users: int = 1
-
-
 def plan_customization(
-    resolved: ResolvedVm, nics: Sequence[NicAddress], found: SpecInUse, findings: Findings
+    resolved: ResolvedVm,
+    nics: Sequence[NicAddress],
+    spec: CustomizationSpec | None,
+    users: int,
+    findings: Findings,
 ) -> Customization | None:
     """Return what a new VM's guest is customised with; None where nothing is, or an error stands against it.
 
-    `nics` are those of the plan file, in its order, with their addresses.
+    `nics` are those of the plan file, in its order, with their addresses. `spec` is the specification that
+    the VM names, None where it was not read, and `users` how many VMs of the plan name it.
     """
-    guest, spec = resolved.desired.guest, found.spec
+    guest = resolved.desired.guest
     if guest is None or not guest.spec:
         return None
     if spec is None:
@@ -69,7 +65,7 @@ def plan_customization(
     wrongs = [(Code.CUSTOMIZATION_UNFIT, *one) for one in _unfit(guest, spec, resolved.base)]
     adapters = _adapters(resolved)
     filled = [_filled(nics[place] if place is not None else None) for place in adapters]
-    wrongs += [(Code.CUSTOMIZATION_NICS, *one) for one in _wrong_nics(filled, found.users, spec)]
+    wrongs += [(Code.CUSTOMIZATION_NICS, *one) for one in _wrong_nics(filled, users, spec)]
     for code, message, remedy in wrongs:
         findings.refuse_vm(code, resolved.desired, message, remedy)
     if wrongs or spec.kind == "other":

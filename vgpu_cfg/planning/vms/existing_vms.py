@@ -14,11 +14,12 @@ from vgpu_cfg.changes.kinds.power import NumaPin
 from vgpu_cfg.changes.values import Edit, Impact, Subject, VmRef
 from vgpu_cfg.model.desired import DesiredPower
 from vgpu_cfg.model.observed.vm import PowerState, Vm
-from vgpu_cfg.model.wording import gib, listed
+from vgpu_cfg.model.wording import counted, gib, listed
 from vgpu_cfg.planning.estate.disks import disk_text
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import PlanOptions
+from vgpu_cfg.planning.vms.devices.other_devices import DiskEdits
 from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
 from vgpu_cfg.planning.vms.new_vms import change_id, set_attributes, set_tags, version_edit, with_needs
 from vgpu_cfg.planning.vms.settings.edits import VmEdits, joined, shown, undone
@@ -142,6 +143,7 @@ def assess_changes(
     resolved: ResolvedVm,
     vm: Vm,
     edits: VmEdits,
+    disks: DiskEdits,
     changes: list[Change],
     options: PlanOptions,
     findings: Findings,
@@ -159,19 +161,19 @@ def assess_changes(
             message += f"; it moves while it is off, as {resolved.move.why_cold}"
         remedy = "allow it with --allow-power-cycle"
         findings.add_vm(Code.POWER_CYCLE_NOT_ALLOWED, resolved.desired, message, remedy)
-    for before, after in edits.shrinking:
+    for before, after in disks.shrinking:
         message = f"a disk has {gib(before)}, and {gib(after)} are asked: disks do not shrink"
         remedy = f"write `size: {gib(before).replace(' ', '')}`"
         findings.refuse_vm(Code.DISK_SHRINKS, resolved.desired, message, remedy)
-    if edits.missing_disks:
-        what = "1 disk" if edits.missing_disks == 1 else f"{edits.missing_disks} disks"
+    if disks.missing:
+        what = counted(len(disks.missing), "disk")
         others = listed(map(disk_text, resolved.disks.others)) if resolved.disks is not None else ""
         message = (
             f"`disks` asks for {what} that it has none for which is certainly the plan's; it has {others}"
         )
         remedy = "nothing is done for them; detach the disks of others, or write `ignore: [disks]`"
         findings.add_vm(Code.DISK_UNCLEAR, resolved.desired, message, remedy)
-    if edits.grows_disk and resolved.base.snapshot_moid is not None:
+    if disks.grows and resolved.base.snapshot_moid is not None:
         message = "a disk of a VM with snapshots cannot grow"
         findings.add_vm(Code.DISK_HAS_SNAPSHOT, resolved.desired, message, "delete its snapshots first")
     if resolved.base.firmware.casefold() == "bios" and resolved.desired.gpus:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import pairwise
 
 from vgpu_cfg.changes.base import of_kind
@@ -19,25 +18,18 @@ from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
 from vgpu_cfg.planning.vms.new_vms import with_needs
 
 
-@dataclass(slots=True)
-class Sequenced:
-    """The changes with all their needs, and the hosts whose VMs start one by one."""
-
-    changes: list[Change]
-    contests: list[StartQueue] = field(default_factory=list)
-
-
 def order_power_ons(
     changes: Sequence[Change],
     resolved_vms: Mapping[str, ResolvedVm],
     freeing: Mapping[str, Sequence[str]],
     states: Sequence[HostState],
     findings: Findings,
-) -> Sequenced:
+) -> tuple[list[Change], list[StartQueue]]:
     """Let every power-on wait for what frees its GPU and, on one host, for larger vGPUs.
 
-    Where that could strand a VM, those of the board start one by one. `freeing` names, per host moid,
-    the changes that free GPUs there; `states` are the hosts before any VM of the plan was put on them.
+    Where that could strand a VM, those of the board start one by one: the second list says which. `freeing`
+    names, per host moid, the changes that free GPUs there; `states` are the hosts before any VM of the plan
+    was put on them.
     """
     by_moid = {state.host.moid: state for state in states}
     needs: dict[str, list[str]] = {}
@@ -66,7 +58,7 @@ def order_power_ons(
         wanted = [*needs.get(change.id, ()), *passed.get(change.id, ())]
         others = tuple(one for one in wanted if own.get(one) != change.subject.name)
         ordered.append(with_needs(change, others) if others else change)
-    return Sequenced(ordered, contests)
+    return ordered, contests
 
 
 def _starts(

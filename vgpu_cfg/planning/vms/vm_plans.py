@@ -51,7 +51,7 @@ from vgpu_cfg.planning.vms.compare import (
     differing_at_creation,
     report_dropped,
 )
-from vgpu_cfg.planning.vms.customization import SpecInUse, of_existing, plan_customization
+from vgpu_cfg.planning.vms.customization import of_existing, plan_customization
 from vgpu_cfg.planning.vms.existing_vms import after, assess_changes, plan_existing
 from vgpu_cfg.planning.vms.lookup.affinity import (
     choosable_gpus,
@@ -158,8 +158,8 @@ class VmPlanner:
         elif resolved.fit is not None and resolved.host is not None:
             guest = resolved.desired.guest
             name = guest.spec if guest is not None else ""
-            spec = SpecInUse(self._specs.get(name), self._spec_users[name])
-            customization = plan_customization(resolved, nics, spec, self.findings)
+            spec, users = self._specs.get(name), self._spec_users[name]
+            customization = plan_customization(resolved, nics, spec, users, self.findings)
             self._plan_new(resolved, resolved.host, wanted, placed, result, customization)
         if resolved.host is not None and (resolved.fit is not None or resolved.existing is not None):
             result.placements.append(self._placement(resolved, resolved.host, placed, nic_ids))
@@ -253,7 +253,7 @@ class VmPlanner:
             self.names.get(vm.name, ()), plan_existing(resolved, vm, edits, pin, upgrade_to, move)
         )
         changes += of_existing(resolved, changes, self.observed.failed_customizations, self.findings)
-        assess_changes(resolved, vm, edits, changes, self.options, self.findings)
+        assess_changes(resolved, vm, edits, needs.disks, changes, self.options, self.findings)
         if cluster is not None:
             self._override(resolved, cluster, edits, moved_by or "", result)
         if not (changes or edits.overrides or has_no_place):

@@ -34,10 +34,9 @@ class VmEdit:
 
 @dataclass(frozen=True, slots=True)
 class ClusterEdit:
-    """An override of a VM in its cluster: what a reader sees, and the value by the key of its row."""
+    """An override of a VM in its cluster: what a reader sees, by the key of its row, and the value."""
 
     edit: Edit
-    key: str
     value: SettingValue
 
 
@@ -55,18 +54,12 @@ class VmEdits:
     """All edits that a VM needs, in the order in which they are shown.
 
     `overrides` go to its cluster, `attributes` to vCenter's custom attributes, `tags` to its REST side.
-    `shrinking` names disks that
-    are larger than what is asked, as (MiB now, MiB asked); `grows_disk` tells whether one is made larger.
-    So many `missing_disks` are asked for that no disk of the VM is certain to be.
     """
 
     edits: tuple[VmEdit, ...] = ()
     overrides: tuple[ClusterEdit, ...] = ()
     attributes: tuple[Edit, ...] = ()
     tags: tuple[TagEdit, ...] = ()
-    shrinking: tuple[tuple[int, int], ...] = ()
-    grows_disk: bool = False
-    missing_disks: int = 0
 
     @property
     def is_live(self) -> bool:

@@ -30,14 +30,14 @@ def plan_overrides(
             id=f"set VM overrides in {clusters[moid].name}",
             subject=Subject(kind="cluster", name=clusters[moid].name, moid=moid),
             edits=tuple(
-                one.edit.model_copy(update={"key": f"{vm.vm.name} {one.key}"})
+                one.edit.model_copy(update={"key": f"{vm.vm.name} {one.edit.key}"})
                 for vm in vms
                 for one in vm.edits
             ),
             needs=tuple(vm.made_by for vm in vms if vm.made_by),
             cluster_moid=moid,
             overrides=tuple(
-                VmOverride(vm=vm.vm, settings={one.key: one.value for one in vm.edits}) for vm in vms
+                VmOverride(vm=vm.vm, settings={one.edit.key: one.value for one in vm.edits}) for vm in vms
             ),
         )
         for moid, vms in found.items()
