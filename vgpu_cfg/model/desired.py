@@ -230,6 +230,11 @@ class DesiredVm(VmOptions):
         """The names of all storage policies that it speaks of."""
         return frozenset(filter(None, (self.storage_policy, *(disk.storage_policy for disk in self.disks))))
 
+    @property
+    def is_linked(self) -> bool:
+        """Whether it is a linked clone: it shares the disks of its template."""
+        return isinstance(self.source, TemplateSource) and self.source.linked
+
     def is_expired(self, today: date) -> bool:
         """Whether its last day is over."""
         return self.expires is not None and self.expires < today

@@ -180,7 +180,7 @@ def _head(resolved: ResolvedVm, place: NewPlace) -> list[Edit]:
     """List what a reader wants to know of a new VM before its settings: from what, and where it is made."""
     defaulted = resolved.desired.defaulted
     if resolved.template is not None:
-        is_linked = isinstance(resolved.desired.source, TemplateSource) and resolved.desired.source.linked
+        is_linked = resolved.desired.is_linked
         linked = {"location.diskMoveType": LINKED_CLONE, "snapshot": resolved.base.snapshot_moid or ""}
         made = Edit(
             key="linked clone" if is_linked else "clone",
@@ -236,8 +236,7 @@ def _guest_id(resolved: ResolvedVm) -> str:
 def _source(resolved: ResolvedVm) -> CloneFrom | MakeFromScratch:
     if resolved.template is None:
         return MakeFromScratch(guest_id=_guest_id(resolved))
-    is_linked = isinstance(resolved.desired.source, TemplateSource) and resolved.desired.source.linked
-    snapshot_moid = resolved.base.snapshot_moid if is_linked else None
+    snapshot_moid = resolved.base.snapshot_moid if resolved.desired.is_linked else None
     return _clone_from(resolved.template.name, resolved.template.moid, snapshot_moid)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from vgpu_cfg.changes.severity import Severity
 from vgpu_cfg.changes.values import Subject
-from vgpu_cfg.model.desired import DesiredPower, DesiredVm, TemplateSource
+from vgpu_cfg.model.desired import DesiredPower, DesiredVm
 from vgpu_cfg.model.observed.graphics import GraphicsType
 from vgpu_cfg.model.observed.inventory import Datastore, Host
 from vgpu_cfg.model.observed.vm import AFFINITY_KEY
@@ -134,13 +134,13 @@ def check_datastores(resolved_vms: Iterable[ResolvedVm], findings: Findings) -> 
         store = resolved.datastore
         stores[store.moid] = store
         size = sum(disk.size_mib for disk in resolved.desired.disks if disk.kind == "new")
-        source = resolved.desired.source
-        is_linked = isinstance(source, TemplateSource) and source.linked
         inherited = [disk.capacity_mib for disk in sorted(resolved.base.disks, key=lambda disk: disk.key)]
         growth = [disk.size_mib for disk in resolved.desired.disks if disk.kind == "grow"]
         if inherited and growth:
             inherited[0] = max(inherited[0], growth[0])
-        needed[store.moid] = needed.get(store.moid, 0) + size + (0 if is_linked else sum(inherited))
+        needed[store.moid] = (
+            needed.get(store.moid, 0) + size + (0 if resolved.desired.is_linked else sum(inherited))
+        )
         users.setdefault(store.moid, []).append(resolved)
     for moid, store in stores.items():
         if store.capacity_mib and needed[moid] > store.free_mib:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from vgpu_cfg.catalog import Board
 from vgpu_cfg.changes.kinds.vm_spec import NicBacking
-from vgpu_cfg.model.desired import DesiredVm, ScratchSource, TemplateSource
+from vgpu_cfg.model.desired import DesiredVm, ScratchSource
 from vgpu_cfg.model.observed.inventory import (
     Cluster,
     Datastore,
@@ -142,9 +142,7 @@ class ResolvedVm:
     def datastore_moids(self) -> frozenset[str]:
         """The datastores that its host must see: its own, and the template's for a linked clone."""
         own = {self.datastore.moid} if self.datastore else set()
-        source = self.desired.source
-        is_linked = isinstance(source, TemplateSource) and source.linked
-        return frozenset(own | set(self.base.datastore_moids) if is_linked else own)
+        return frozenset(own | set(self.base.datastore_moids) if self.desired.is_linked else own)
 
     @property
     def keeps_gpus(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vgpu_cfg.model.desired import DesiredDiskGrowth, DesiredVm, TemplateSource
+from vgpu_cfg.model.desired import DesiredDiskGrowth, DesiredVm
 from vgpu_cfg.model.guests.guest import REDACTED, USERDATA_KEY
 from vgpu_cfg.model.observed.vm import Vm, VmDetail
 from vgpu_cfg.planning.findings.codes import Code
@@ -32,11 +32,10 @@ def check_template(vm: DesiredVm, template: Vm, base: VmDetail, findings: Findin
         )
         remedy = f"empty {USERDATA_KEY} of the template, or write `guest`, whose data takes its place"
         findings.add_vm(Code.TEMPLATE_HAS_USER_DATA, vm, message, remedy)
-    is_linked = isinstance(vm.source, TemplateSource) and vm.source.linked
-    if is_linked and any(isinstance(disk, DesiredDiskGrowth) for disk in vm.disks):
+    if vm.is_linked and any(isinstance(disk, DesiredDiskGrowth) for disk in vm.disks):
         message = "a linked clone shares the template's disk, which cannot grow then"
         findings.add_vm(Code.DISK_HAS_SNAPSHOT, vm, message, "write `clone: full`, or remove `grow`")
-    if is_linked and base.snapshot_moid is None:
+    if vm.is_linked and base.snapshot_moid is None:
         message = f"the template {template.name} has no snapshot, which a linked clone starts from"
         remedy = "take a snapshot of it (as a VM), or write `clone: full`"
         findings.refuse_vm(Code.TEMPLATE_WITHOUT_SNAPSHOT, vm, message, remedy)
