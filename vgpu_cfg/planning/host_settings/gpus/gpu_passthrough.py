@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from vgpu_cfg.changes.values import Impact
 from vgpu_cfg.model.desired import DesiredHosts
-from vgpu_cfg.model.observed.inventory import Gpu, Host, PciDevice
+from vgpu_cfg.model.observed.inventory import Host, PciDevice
 from vgpu_cfg.model.plan_values import GpuUse
 from vgpu_cfg.model.wording import is_at_least
 from vgpu_cfg.planning.findings.codes import Code
@@ -37,6 +37,7 @@ from vgpu_cfg.planning.host_settings.nics.handed_out import (
     object_to_label,
     passthrough_by_esxcli,
     rebind_impact,
+    with_function,
     write_passthrough,
 )
 
@@ -100,21 +101,7 @@ def _object_to_use(view: HostView, desired: DesiredSetting) -> Objection | None:
 
 def _show_use(host: Host, desired: DesiredSetting) -> Host:
     is_passed = desired.value == PASSTHROUGH
-    return _with_function(host, desired.device, passthrough_enabled=is_passed, passthrough_active=is_passed)
-
-
-def _with_function(host: Host, pci_id: str, **update: object) -> Host:
-    """Return the host with the function of one GPU changed, in the list and at the GPU."""
-
-    def changed(device: PciDevice) -> PciDevice:
-        return device.model_copy(update=update) if device.pci_id == pci_id else device
-
-    def at(gpu: Gpu) -> Gpu:
-        return gpu.model_copy(update={"pci": changed(gpu.pci)}) if gpu.pci_id == pci_id else gpu
-
-    gpus = tuple(at(gpu) for gpu in host.gpus)
-    devices = tuple(changed(device) for device in host.pci_devices)
-    return host.model_copy(update={"pci_devices": devices, "gpus": gpus})
+    return with_function(host, desired.device, passthrough_enabled=is_passed, passthrough_active=is_passed)
 
 
 def _desired_label(entry: DesiredHosts, view: HostView) -> Iterable[DesiredSetting]:
@@ -196,6 +183,6 @@ PASSTHROUGH_SETTINGS = (
         remembered=None,
         after=("gpu_passthrough",),
         objects=object_to_label,
-        show=lambda host, desired: _with_function(host, desired.device, hardware_label=desired.value or None),
+        show=lambda host, desired: with_function(host, desired.device, hardware_label=desired.value or None),
     ),
 )

@@ -9,7 +9,7 @@ restart is recalled.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from vgpu_cfg.catalog.nic import load_nics
 from vgpu_cfg.changes.kinds.change_host import PassthroughDevice, PassthroughWrite, ShellWrite
@@ -130,13 +130,14 @@ def rebind_impact(view: HostView, desired: DesiredSetting, reading: Reading) -> 
 def _show_passthrough(host: Host, desired: DesiredSetting) -> Host:
     """Show the function handed out or taken back; a NIC that is handed out is none of the host's any more."""
     is_out = desired.value == HANDED_OUT
-    update = {"passthrough_enabled": is_out, "passthrough_active": is_out}
-    changed = _with_function(host, desired.device, update)
+    changed = with_function(host, desired.device, passthrough_enabled=is_out, passthrough_active=is_out)
     nics = tuple(nic for nic in changed.nics if not (is_out and nic.pci_id == desired.device))
     return changed.model_copy(update={"nics": nics})
 
 
-def _with_function(host: Host, pci_id: str, update: Mapping[str, object]) -> Host:
+def with_function(host: Host, pci_id: str, **update: object) -> Host:
+    """Return the host with one PCI function changed, in the list and at its GPU or NIC."""
+
     def changed(function: PciDevice) -> PciDevice:
         return function.model_copy(update=update) if function.pci_id == pci_id else function
 
@@ -144,9 +145,9 @@ def _with_function(host: Host, pci_id: str, update: Mapping[str, object]) -> Hos
         return nic if nic.pci is None else nic.model_copy(update={"pci": changed(nic.pci)})
 
     functions = tuple(changed(function) for function in host.pci_devices)
-    return host.model_copy(
-        update={"pci_devices": functions, "nics": tuple(rewired(nic) for nic in host.nics)}
-    )
+    gpus = tuple(gpu.model_copy(update={"pci": changed(gpu.pci)}) for gpu in host.gpus)
+    nics = tuple(rewired(nic) for nic in host.nics)
+    return host.model_copy(update={"pci_devices": functions, "gpus": gpus, "nics": nics})
 
 
 def _how_passthrough(view: HostView, desired: DesiredSetting) -> Instructions:
@@ -257,7 +258,7 @@ def _show_sriov(host: Host, desired: DesiredSetting) -> Host:
     sriov = function.sriov.model_copy(
         update={"functions": count, "requested": count, "is_active": count > 0, "is_capable": True}
     )
-    return _with_function(host, desired.device, {"sriov": sriov})
+    return with_function(host, desired.device, sriov=sriov)
 
 
 def _how_sriov(view: HostView, desired: DesiredSetting) -> Instructions:
@@ -345,9 +346,7 @@ NIC_LABEL = HostSetting(
     after=(PASSTHROUGH,),
     objects=object_to_label,
     other_way=passthrough_by_esxcli,
-    show=lambda host, desired: _with_function(
-        host, desired.device, {"hardware_label": desired.value or None}
-    ),
+    show=lambda host, desired: with_function(host, desired.device, hardware_label=desired.value or None),
     by_hand=lambda _view, desired: (
         f"in the vSphere Client, give {desired.device} the label {desired.value!r}"
     ),
