@@ -16,10 +16,19 @@ from vgpu_cfg.planning.vms.lookup.moving import running_vms
 
 
 @dataclass(frozen=True, slots=True)
-class AwayHost:
+class _OfOneHost:
+    host: Host
+
+    @property
+    def hosts(self) -> tuple[Host, ...]:
+        """The hosts whose VMs it is about."""
+        return (self.host,)
+
+
+@dataclass(frozen=True, slots=True)
+class AwayHost(_OfOneHost):
     """A host."""
 
-    host: Host
     kind = "host"
     host_stays = False
 
@@ -32,11 +41,6 @@ class AwayHost:
     def title(self) -> str:
         """How a heading names it."""
         return self.host.name
-
-    @property
-    def hosts(self) -> tuple[Host, ...]:
-        """The hosts whose VMs it is about."""
-        return (self.host,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +65,9 @@ class AwayCluster:
 
 
 @dataclass(frozen=True, slots=True)
-class AwayGpu:
+class AwayGpu(_OfOneHost):
     """A GPU of a host that stays."""
 
-    host: Host
     gpu: Gpu
     kind = "gpu"
     host_stays = True
@@ -79,17 +82,11 @@ class AwayGpu:
         """How a heading names it."""
         return f"GPU {self.gpu.pci_id} of {self.host.name}"
 
-    @property
-    def hosts(self) -> tuple[Host, ...]:
-        """The hosts whose VMs it is about."""
-        return (self.host,)
-
 
 @dataclass(frozen=True, slots=True)
-class AwayNic:
+class AwayNic(_OfOneHost):
     """A NIC of a host that stays, one function of it; `device` is its vmnic, as far as it is known."""
 
-    host: Host
     pci_id: str
     device: str = ""
     kind = "nic"
@@ -104,11 +101,6 @@ class AwayNic:
     def title(self) -> str:
         """How a heading names it."""
         return f"NIC {' '.join(filter(None, (self.device, self.pci_id)))} of {self.host.name}"
-
-    @property
-    def hosts(self) -> tuple[Host, ...]:
-        """The hosts whose VMs it is about."""
-        return (self.host,)
 
 
 Away: TypeAlias = AwayHost | AwayCluster | AwayGpu | AwayNic

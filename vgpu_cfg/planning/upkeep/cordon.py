@@ -29,7 +29,7 @@ def make_cordon_plan(targets: Sequence[Target], observed: Inventory, reason: str
 def cordon_host(host: Host, pci_ids: Sequence[str], observed: Inventory, reason: str) -> SetCordon | None:
     """Return the change that cordons a host ("") or GPUs of it, None where all of it is so."""
     made: list[Cordon] = []
-    before: list[Cordon | None] = []
+    edits: list[Edit] = []
     for pci_id in pci_ids:
         known = next((one for one in host.cordons if one.pci_id == pci_id), None)
         if known is not None and known.reason == reason:
@@ -37,10 +37,11 @@ def cordon_host(host: Host, pci_ids: Sequence[str], observed: Inventory, reason:
         taken = [one.attribute for one in (*host.cordons, *made)]
         attribute = known.attribute if known else free_attribute(taken) if pci_id else CORDON_ATTRIBUTE
         by, since = observed.vcenter.user, observed.read_at
-        made.append(Cordon(attribute=attribute, reason=reason, pci_id=pci_id, by=by, since=since))
-        before.append(known)
-    edits = tuple(_edit(new, old) for new, old in zip(made, before, strict=True))
-    return _change("cordon", host, edits, {one.attribute: one.text for one in made}) if made else None
+        new = Cordon(attribute=attribute, reason=reason, pci_id=pci_id, by=by, since=since)
+        made.append(new)
+        before = known.words if known is not None else None
+        edits.append(Edit(key=new.key, before=before, after=reason, sets=_sets(attribute, new.text)))
+    return _change("cordon", host, tuple(edits), {one.attribute: one.text for one in made}) if made else None
 
 
 def uncordon_host(host: Host, pci_ids: Sequence[str]) -> SetCordon | None:
@@ -81,11 +82,6 @@ def _change(verb: str, host: Host, edits: tuple[Edit, ...], values: Mapping[str,
         host=HostRef(name=host.name, moid=host.moid),
         values=values,
     )
-
-
-def _edit(new: Cordon, old: Cordon | None) -> Edit:
-    before = old.words if old is not None else None
-    return Edit(key=new.key, before=before, after=new.reason, sets=_sets(new.attribute, new.text))
 
 
 def _sets(attribute: str, text: str) -> dict[str, str]:
