@@ -12,10 +12,10 @@ from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.planning.capacity.host_capacity import CapacityReader
 from vgpu_cfg.planning.capacity.vgpu_need import needs_of
 from vgpu_cfg.planning.placement.demand import Demand, Shape
-from vgpu_cfg.planning.placement.greedy import GreedyPlacer
+from vgpu_cfg.planning.placement.greedy import place_greedily
 from vgpu_cfg.planning.placement.host_state import HostState
 from vgpu_cfg.planning.placement.place import Placer
-from vgpu_cfg.planning.placement.solver import SolverPlacer
+from vgpu_cfg.planning.placement.solver import place_by_program
 
 GPUS_PER_HOST = 8
 KINDS: Sequence[tuple[str, Mapping[str, Any], Mapping[str, int]]] = (
@@ -68,11 +68,11 @@ def desired_settings(vms: int, hosts: int) -> list[Demand]:
 def print_placement(sizes: Sequence[tuple[int, int]]) -> None:
     """Print a table: hosts, VMs, and per way the seconds and how many VMs got no place."""
     print(f"\n{'placing':24}{'hosts':>7}{'VMs':>8}{'without':>10}{'seconds':>10}")
-    placers: Mapping[str, Placer] = {"greedy": GreedyPlacer(), "solver": SolverPlacer()}
+    placers: Mapping[str, Placer] = {"greedy": place_greedily, "solver": place_by_program}
     for hosts, vms in sizes:
         states, demands = fleet(hosts), desired_settings(vms, hosts)
         for name, placer in placers.items():
             begun = time.perf_counter()
-            found = placer.place(states, demands)
+            found = placer(states, demands)
             seconds = time.perf_counter() - begun
             print(f"{name:24}{hosts:>7,}{vms:>8,}{len(found.left):>10,}{seconds:>10.2f}")

@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import dataclasses
+from functools import partial
 
 import pytest
 
 from tests.bench.exact_fit import MEMORY_SHARES, make_instance, uncertain_hosts
 from tests.unit.planning.test_placement import a100s, demands, shape, states
-from vgpu_cfg.planning.placement.greedy import GreedyPlacer
+from vgpu_cfg.planning.placement.greedy import place_greedily
 from vgpu_cfg.planning.placement.kinds import Kinds
 from vgpu_cfg.planning.placement.milp import Program, Solution
 from vgpu_cfg.planning.placement.place import NoPlace, place
 from vgpu_cfg.planning.placement.placers import PLACERS
 from vgpu_cfg.planning.placement.power_order import Start
-from vgpu_cfg.planning.placement.solver import SolverPlacer
+from vgpu_cfg.planning.placement.solver import place_by_program
 from vgpu_cfg.planning.placement.start_queues import assess_starts, order_starts
 from vgpu_cfg.planning.placement.startable import place_startable
 
 
 def test_vms_that_fit_exactly_are_placed_and_start_whatever_esxi_chooses() -> None:
     made = make_instance(6, 2)
-    assert GreedyPlacer().place(made.hosts, made.demands).left, "the greedy way must fail here"
+    assert place_greedily(made.hosts, made.demands).left, "the greedy way must fail here"
     found = place_startable(made.hosts, made.demands, PLACERS, {one.vm for one in made.demands})
     assert not found.failed
     assert uncertain_hosts(found) == 0
@@ -66,10 +67,10 @@ def test_hosts_that_vms_cannot_be_shared_out_to_are_soon_given_up(monkeypatch: p
         shape("grid_a100-20c", hosts=3, memory_mib=24 * 1024),
     )
     wanted = [*demands(6, large, "l"), *demands(1, small, "s")]
-    found = SolverPlacer(most_rounds=1).place(hosts, wanted)
+    found = place_by_program(hosts, wanted, most_rounds=1)
     assert (len(found.left), found.least_left) == (7, 0), "they fit together, and not on three hosts"
     assert solved <= 20
-    found = SolverPlacer().place(hosts, wanted)
+    found = place_by_program(hosts, wanted)
     assert (len(found.left), found.least_left) == (1, 1)
 
 
@@ -88,11 +89,11 @@ def test_memory_that_no_vm_could_use_is_not_counted() -> None:
         host.free_mib = (2 * 16 + spare) * 1024
     kinds = Kinds(hosts, demands(5, shape("grid_a100-20c", hosts=2)))
     assert [part.hosts for part in kinds.parts] == [(0, 1)], "one GiB more takes no VM more"
-    counted_once = SolverPlacer(most_rounds=1)
-    found = counted_once.place(hosts, kinds.demands)
+    counted_once = partial(place_by_program, most_rounds=1)
+    found = counted_once(hosts, kinds.demands)
     assert (len(found.left), found.least_left) == (1, 1)
     hosts[1].free_mib += 4 * 1024
-    found = counted_once.place(hosts, kinds.demands)
+    found = counted_once(hosts, kinds.demands)
     assert (len(found.left), found.least_left) == (0, 0)
 
 
@@ -116,9 +117,9 @@ def test_hosts_of_one_content_are_assessed_once() -> None:
 def test_a_search_that_is_left_open_says_how_many_have_no_place_at_least() -> None:
     hosts = states({"a": {"gpus": a100s()}, "b": {"gpus": a100s()}})
     wanted = demands(3, shape("grid_a100-40c", hosts=2))
-    proven = SolverPlacer().place(hosts, wanted)
+    proven = place_by_program(hosts, wanted)
     assert (len(proven.left), proven.least_left) == (1, 1)
-    found = place(hosts, wanted, (GreedyPlacer(), SolverPlacer(most_variables=1)))
+    found = place(hosts, wanted, (place_greedily, partial(place_by_program, most_variables=1)))
     assert {verdict for _, verdict in found.failed.values()} == {NoPlace.UNDECIDED}
     assert (len(found.fits), found.most_placed) == (2, 3)
 
@@ -129,7 +130,7 @@ def test_of_vms_that_are_proven_not_to_fit_all_is_told_how_many_could() -> None:
         host.free_mib = 100 * 1024
     small = demands(1, shape("grid_a100-20c", hosts=2, memory_mib=20 * 1024), "s")
     wanted = [*demands(6, shape("grid_a100-20c", hosts=2, memory_mib=60 * 1024)), *small]
-    once = (GreedyPlacer(), SolverPlacer(most_rounds=1))
+    once = (place_greedily, partial(place_by_program, most_rounds=1))
     found = place(hosts, wanted, once)
     assert (len(found.fits), found.most_placed) == (3, 4), "counted together, three of the large ones fit"
     assert {verdict for _, verdict in found.failed.values()} == {NoPlace.IMPOSSIBLE}
@@ -143,7 +144,7 @@ def test_a_vm_goes_to_the_node_that_has_cores_for_it() -> None:
     ]
     large = dataclasses.replace(shape("grid_a100-40c"), cpus=24)
     small = dataclasses.replace(shape("grid_a100-40c"), cpus=8)
-    found = SolverPlacer().place(
+    found = place_by_program(
         states({"a": {"gpus": gpus}}), [*demands(2, large, "l"), *demands(2, small, "s")]
     )
     assert {fit.numa_level for fit in found.fits.values()} == {0}

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import pytest
@@ -17,13 +18,13 @@ from vgpu_cfg.planning.capacity.vgpu_need import needs_of
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.placement.demand import Demand, Shape
 from vgpu_cfg.planning.placement.expectation import expect_gpus
-from vgpu_cfg.planning.placement.greedy import GreedyPlacer
+from vgpu_cfg.planning.placement.greedy import place_greedily
 from vgpu_cfg.planning.placement.host_state import HostState
 from vgpu_cfg.planning.placement.place import NoPlace, Placed, Placer
 from vgpu_cfg.planning.placement.place import place as place_with
 from vgpu_cfg.planning.placement.placers import PLACERS
 from vgpu_cfg.planning.placement.power_order import Start, power_on_tiers, simulate_starts
-from vgpu_cfg.planning.placement.solver import SolverPlacer
+from vgpu_cfg.planning.placement.solver import place_by_program
 from vgpu_cfg.planning.remedies.refusals import explain_refusal
 
 CATALOG = load_catalog()
@@ -109,8 +110,8 @@ def greedy_trap() -> tuple[list[HostState], list[Demand]]:
 
 def test_the_solver_finds_what_the_greedy_way_misses() -> None:
     hosts, wanted = greedy_trap()
-    assert GreedyPlacer().place(hosts, wanted).left
-    assert {verdict for _, verdict in place(hosts, wanted, [GreedyPlacer()]).failed.values()} == {
+    assert place_greedily(hosts, wanted).left
+    assert {verdict for _, verdict in place(hosts, wanted, [place_greedily]).failed.values()} == {
         NoPlace.UNDECIDED
     }
     found = place(hosts, wanted)
@@ -128,7 +129,7 @@ def test_the_solver_proves_what_cannot_be_and_places_the_others() -> None:
 
 def test_a_solver_that_reaches_its_limit_decides_nothing() -> None:
     hosts, wanted = greedy_trap()
-    placers: list[Placer] = [GreedyPlacer(), SolverPlacer(most_variables=3)]
+    placers: list[Placer] = [place_greedily, partial(place_by_program, most_variables=3)]
     assert {verdict for _, verdict in place(hosts, wanted, placers).failed.values()} == {NoPlace.UNDECIDED}
     assert Code("VG111") is Code.UNDECIDED  # what the planner makes of it
 
@@ -357,8 +358,8 @@ def test_a_nic_on_the_node_of_the_gpu_is_part_of_the_program() -> None:
     nics = [{"pci": f"0000:4{number}:00.0", "node": 0, "passthrough": True} for number in range(2)]
     near = shape("grid_a100-40c", nics=(NicNeed(NicKind.PASSTHROUGH, near_gpu=True, must_be_near=True),))
     hosts = states({"a": {"gpus": gpus, "nics": nics}})
-    found = SolverPlacer().place(hosts, demands(2, near))
+    found = place_by_program(hosts, demands(2, near))
     assert (len(found.fits), found.least_left, found.is_proof) == (1, 1, True)
     beside = [*nics[:1], {"pci": "0000:51:00.0", "node": 1, "passthrough": True}]
-    found = SolverPlacer().place(states({"a": {"gpus": gpus, "nics": beside}}), demands(2, near))
+    found = place_by_program(states({"a": {"gpus": gpus, "nics": beside}}), demands(2, near))
     assert (len(found.fits), found.least_left) == (2, 0)

@@ -11,12 +11,12 @@ from vgpu_cfg.model.plan_file import DeviceEntry
 from vgpu_cfg.model.plan_values import Spread
 from vgpu_cfg.planning.capacity.gpu_state import GpuState
 from vgpu_cfg.planning.placement.demand import Demand, Shape
-from vgpu_cfg.planning.placement.greedy import GreedyPlacer
+from vgpu_cfg.planning.placement.greedy import place_greedily
 from vgpu_cfg.planning.placement.host_state import HostState
 from vgpu_cfg.planning.placement.milp import Program, SolverStatus
 from vgpu_cfg.planning.placement.patterns import PatternBook, PatternItem, stack
 from vgpu_cfg.planning.placement.place import Attempt
-from vgpu_cfg.planning.placement.solver import SolverPlacer
+from vgpu_cfg.planning.placement.solver import place_by_program
 
 PAIR = "Nvidia:2@grid_a100d-80c%NVLink"
 HGX = [f"Nvidia:{size}@nvidia_h100xm-80c%NVLink" for size in (2, 4, 8)]
@@ -24,7 +24,7 @@ HGX = [f"Nvidia:{size}@nvidia_h100xm-80c%NVLink" for size in (2, 4, 8)]
 
 def solved(hosts: Sequence[HostState], wanted: Sequence[Demand]) -> Attempt:
     """Solve, and see that what comes out is what the hosts allow."""
-    found = SolverPlacer().place(hosts, wanted)
+    found = place_by_program(hosts, wanted)
     for demand in wanted:
         assert (demand.vm in found.fits) is (demand not in found.left)
     return found
@@ -114,9 +114,7 @@ def test_hosts_are_kept_free() -> None:
     wanted = demands(2, shape("grid_a100-40c", hosts=3, keep_free=1))
     assert len(by_host(solved(hosts, wanted))) == 2
     assert len(solved(hosts, demands(2, shape("grid_a100-40c", hosts=3, keep_free=2))).left) == 1
-    assert (
-        len(GreedyPlacer().place(hosts, demands(2, shape("grid_a100-40c", hosts=3, keep_free=2))).left) == 1
-    )
+    assert len(place_greedily(hosts, demands(2, shape("grid_a100-40c", hosts=3, keep_free=2))).left) == 1
 
 
 def test_peers_take_a_set_that_is_whole() -> None:

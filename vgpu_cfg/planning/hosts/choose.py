@@ -18,7 +18,7 @@ from vgpu_cfg.planning.capacity.host_capacity import CapacityReader
 from vgpu_cfg.planning.hosts.alternatives import Alternative, Alternatives
 from vgpu_cfg.planning.hosts.derive import Preparation
 from vgpu_cfg.planning.placement.demand import Demand
-from vgpu_cfg.planning.placement.greedy import GreedyPlacer
+from vgpu_cfg.planning.placement.greedy import place_greedily
 from vgpu_cfg.planning.placement.host_state import HostState
 from vgpu_cfg.planning.placement.place import Placed, place
 from vgpu_cfg.planning.placement.placers import PLACERS
@@ -206,7 +206,7 @@ class Chooser:
 
     def _left(self, chosen: Chosen) -> Sequence[Demand]:
         """List who gets no place in the fast way."""
-        return GreedyPlacer().place(self._hosts(chosen), self._demands).left
+        return place_greedily(self._hosts(chosen), self._demands).left
 
     def _place(self, chosen: Chosen) -> Placed:
         return place(self._hosts(chosen), self._demands, PLACERS)

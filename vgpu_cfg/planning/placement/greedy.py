@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
 from vgpu_cfg.planning.placement.demand import Demand, Shape
@@ -12,66 +11,47 @@ from vgpu_cfg.planning.placement.place import Attempt, KeptFree, in_order, kept_
 from vgpu_cfg.planning.placement.shared_fits import ShapeFits, SharedFits
 
 
-@dataclass(frozen=True, slots=True)
-class GreedyPlacer:
-    """Fast, and seldom wrong; it proves nothing. `kept` is what VMs that have a place ask to stay free."""
+def place_greedily(hosts: Sequence[HostState], demands: Sequence[Demand]) -> Attempt:
+    """Place as many as can be: fast, and seldom wrong; it proves nothing."""
+    attempt = Attempt([host.copy() for host in hosts], hosts)
+    for demand in in_order(one for one in demands if one.stays):
+        fits = (fit for index, _ in demand.shape.hosts if (fit := attempt.hosts[index].fit(demand.shape)))
+        attempt.put(demand, next(fits, None))
+    kept = kept_free(demands)
+    groups: dict[Shape, list[Demand]] = {}
+    for demand in in_order(one for one in demands if not one.stays):
+        groups.setdefault(demand.shape, []).append(demand)
+    shared = SharedFits(attempt.hosts)
+    for shape, group in groups.items():
+        _place_group(shared.of(shape), group, attempt, kept)
+    return attempt
 
-    kept: KeptFree = ()
 
-    def place(self, hosts: Sequence[HostState], demands: Sequence[Demand]) -> Attempt:
-        """Place as many as can be."""
-        attempt = Attempt([host.copy() for host in hosts], hosts)
-        for demand in in_order(one for one in demands if one.stays):
-            self._put(demand, [fit] if (fit := self._only_fit(attempt, demand)) else [], attempt)
-        kept = [*self.kept, *kept_free(demands)]
-        groups: dict[Shape, list[Demand]] = {}
-        for demand in in_order(one for one in demands if not one.stays):
-            groups.setdefault(demand.shape, []).append(demand)
-        shared = SharedFits(attempt.hosts)
-        for shape, group in groups.items():
-            self._place_group(shared.of(shape), group, attempt, kept)
-        return attempt
-
-    def _only_fit(self, attempt: Attempt, demand: Demand) -> Fit | None:
-        return next(
-            (fit for index, _ in demand.shape.hosts if (fit := attempt.hosts[index].fit(demand.shape))), None
-        )
-
-    def _put(self, demand: Demand, fits: Sequence[Fit], attempt: Attempt) -> None:
-        if fits:
-            attempt.hosts[fits[0].host].commit(demand, fits[0])
-            attempt.fits[demand.vm] = fits[0]
-        else:
-            attempt.left.append(demand)
-
-    def _place_group(
-        self, fits: ShapeFits, group: Sequence[Demand], attempt: Attempt, kept: KeptFree
-    ) -> None:
-        """Rate every host once for VMs that are alike, and anew only the host that took one."""
-        shape, ranks = fits.shape, dict(fits.shape.hosts)
-        rated = [
-            (score(fit, ranks[index], attempt.hosts[index], shape), fit.gpus, fit)
-            for index in ranks
-            if (fit := fits.on(index)) is not None
-        ]
-        queue = [(points, gpus, number, fit) for number, (points, gpus, fit) in enumerate(rated)]
-        heapify(queue)
-        number = len(queue)
-        for demand in group:
-            fit = None
-            while queue and fit is None:
-                *_, fit = heappop(queue)
-                if not may_use(shape, fit.host, attempt.hosts, kept):
-                    fit = None
-            if fit is None:
-                attempt.left.append(demand)
-                continue
-            host = attempt.hosts[fit.host]
-            self._put(demand, [fit], attempt)
-            fits.took(fit.host, demand.line)
-            if (again := fits.on(fit.host)) is not None:
-                number += 1
-                heappush(queue, (score(again, ranks[fit.host], host, shape), again.gpus, number, again))
+def _place_group(fits: ShapeFits, group: Sequence[Demand], attempt: Attempt, kept: KeptFree) -> None:
+    """Rate every host once for VMs that are alike, and anew only the host that took one."""
+    shape, ranks = fits.shape, dict(fits.shape.hosts)
+    rated = [
+        (score(fit, ranks[index], attempt.hosts[index], shape), fit.gpus, fit)
+        for index in ranks
+        if (fit := fits.on(index)) is not None
+    ]
+    queue = [(points, gpus, number, fit) for number, (points, gpus, fit) in enumerate(rated)]
+    heapify(queue)
+    number = len(queue)
+    for demand in group:
+        fit = None
+        while queue and fit is None:
+            *_, fit = heappop(queue)
+            if not may_use(shape, fit.host, attempt.hosts, kept):
+                fit = None
+        attempt.put(demand, fit)
+        if fit is None:
+            continue
+        host = attempt.hosts[fit.host]
+        fits.took(fit.host, demand.line)
+        if (again := fits.on(fit.host)) is not None:
+            number += 1
+            heappush(queue, (score(again, ranks[fit.host], host, shape), again.gpus, number, again))
 
 
 def may_use(shape: Shape, index: int, hosts: Sequence[HostState], kept: KeptFree) -> bool:

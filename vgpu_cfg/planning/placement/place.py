@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
 
 from vgpu_cfg.planning.placement.demand import Demand
 from vgpu_cfg.planning.placement.host_state import Fit, HostState
@@ -41,13 +40,17 @@ class Attempt:
     is_proof: bool = False
     least_left: int = 0
 
+    def put(self, demand: Demand, fit: Fit | None) -> None:
+        """Put a VM where it fits, None if it has no place."""
+        if fit is None:
+            self.left.append(demand)
+        else:
+            self.hosts[fit.host].commit(demand, fit)
+            self.fits[demand.vm] = fit
 
-class Placer(Protocol):
-    """A way to place VMs on hosts."""
 
-    def place(self, hosts: Sequence[HostState], demands: Sequence[Demand]) -> Attempt:
-        """Place as many as can be; `hosts` are not changed, the attempt holds its own."""
-        ...
+Placer = Callable[[Sequence[HostState], Sequence[Demand]], Attempt]
+"""A way to place as many VMs as can be; the hosts are not changed, the attempt holds its own."""
 
 
 @dataclass(slots=True)
@@ -89,13 +92,13 @@ def place(
     """
     initial = [host.copy() for host in hosts]
     first, *others = placers
-    attempt = first.place(hosts, demands)
+    attempt = first(hosts, demands)
     failed = _proven_impossible(hosts, attempt.left)
     left = [demand for demand in attempt.left if demand.vm not in failed]
     possible = [demand for demand in demands if demand.vm not in failed]
     least_left = 0
     for placer in others if left else ():
-        other = placer.place(hosts, possible)
+        other = placer(hosts, possible)
         least_left = max(least_left, len(other.left) if other.is_proof else other.least_left)
         if other.is_proof or len(other.left) < len(left):
             attempt, left = other, other.left

@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from vgpu_cfg.planning.placement.demand import Demand
-from vgpu_cfg.planning.placement.greedy import GreedyPlacer
+from vgpu_cfg.planning.placement.greedy import place_greedily
 from vgpu_cfg.planning.placement.host_state import HostState
 from vgpu_cfg.planning.placement.place import Attempt
 
 
-class _Solver:
-    """The solver, loaded where the greedy way has left VMs without a place."""
+def _solve(hosts: Sequence[HostState], demands: Sequence[Demand]) -> Attempt:
+    """Load the solver only if the greedy way has left VMs without a place."""
+    from vgpu_cfg.planning.placement.solver import place_by_program
 
-    def place(self, hosts: Sequence[HostState], demands: Sequence[Demand]) -> Attempt:
-        from vgpu_cfg.planning.placement.solver import SolverPlacer
-
-        return SolverPlacer().place(hosts, demands)
+    return place_by_program(hosts, demands)
 
 
-PLACERS = (GreedyPlacer(), _Solver())
+PLACERS = (place_greedily, _solve)
