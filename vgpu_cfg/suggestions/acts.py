@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from shlex import quote
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from vgpu_cfg.catalog import Board, Catalog, ProfileEntry
+from vgpu_cfg.catalog import Board, Catalog
 from vgpu_cfg.changes.change import Change
 from vgpu_cfg.changes.values import Placement
-from vgpu_cfg.model.observed.drs import HostGroup
 from vgpu_cfg.model.observed.graphics import GraphicsType
 from vgpu_cfg.model.observed.host_facts import HostFacts
 from vgpu_cfg.model.observed.inventory import (
     NVIDIA_VENDOR_ID,
+    Cluster,
     Connection,
     Folder,
     Gpu,
@@ -24,12 +24,15 @@ from vgpu_cfg.model.observed.inventory import (
     ProfileInfo,
 )
 from vgpu_cfg.model.observed.managed_object import ManagedObject
-from vgpu_cfg.model.observed.vm import Vm, VmDetail
+from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode
 from vgpu_cfg.planning.pool.outlook import after_plan
 from vgpu_cfg.planning.upkeep.cordon import upkeep_plan
 from vgpu_cfg.planning.vms.existing_vms import switch_off
 from vgpu_cfg.suggestions.candidate import Effect
+
+NEWEST_ESXI, NEWEST_HARDWARE = "8.0.3", 21
+"""The release that all rules of the catalogue hold on, and its virtual hardware version."""
 
 T = TypeVar("T", bound=ManagedObject)
 
@@ -39,18 +42,28 @@ def change_host(moid: str, change: Callable[[Host], Host]) -> Effect:
     return lambda observed: observed.model_copy(update={"hosts": _changed(observed.hosts, moid, change)})
 
 
-def change_vm(moid: str, change: Callable[[Vm], Vm]) -> Effect:
-    """Return the effect of changing one VM or template."""
-    return lambda observed: observed.model_copy(update={"vms": _changed(observed.vms, moid, change)})
+def set_in_host(moid: str, **update: object) -> Effect:
+    """Return the effect of values that one host has then."""
+    return change_host(moid, lambda host: host.model_copy(update=update))
 
 
-def change_detail(moid: str, change: Callable[[VmDetail], VmDetail]) -> Effect:
-    """Return the effect of changing what is set of one VM or template."""
+def set_in_vm(moid: str, **update: object) -> Effect:
+    """Return the effect of values that one VM or template has then."""
+    return _change_vm(moid, lambda vm: vm.model_copy(update=update))
+
+
+def set_in_detail(moid: str, **update: object) -> Effect:
+    """Return the effect of values that are set of one VM or template then."""
 
     def changed(vm: Vm) -> Vm:
-        return vm if vm.detail is None else vm.model_copy(update={"detail": change(vm.detail)})
+        detail = vm.detail.model_copy(update=update) if vm.detail is not None else None
+        return vm.model_copy(update={"detail": detail})
 
-    return change_vm(moid, changed)
+    return _change_vm(moid, changed)
+
+
+def _change_vm(moid: str, change: Callable[[Vm], Vm]) -> Effect:
+    return lambda observed: observed.model_copy(update={"vms": _changed(observed.vms, moid, change)})
 
 
 def change_facts(moid: str, change: Callable[[HostFacts], HostFacts]) -> Effect:
@@ -64,8 +77,23 @@ def change_facts(moid: str, change: Callable[[HostFacts], HostFacts]) -> Effect:
     return effect
 
 
-def change_cluster(moid: str, **update: Any) -> Effect:
-    """Return the effect of changing one cluster."""
+def set_in_facts(moid: str, **update: object) -> Effect:
+    """Return the effect of values of what is read of a host only where it is prepared."""
+    return change_facts(moid, lambda facts: facts.model_copy(update=update))
+
+
+def set_in_shell(moid: str, **update: object) -> Effect:
+    """Return the effect of values that a host's shell reports then, if it was asked."""
+
+    def changed(facts: HostFacts) -> HostFacts:
+        shell = facts.shell.model_copy(update=update) if facts.shell is not None else None
+        return facts.model_copy(update={"shell": shell})
+
+    return change_facts(moid, changed)
+
+
+def set_in_cluster(moid: str, **update: object) -> Effect:
+    """Return the effect of values that one cluster has then."""
     return lambda observed: observed.model_copy(
         update={"clusters": _changed(observed.clusters, moid, lambda found: found.model_copy(update=update))}
     )
@@ -85,32 +113,22 @@ def together(effects: Iterable[Effect]) -> Effect:
 
 def back_in_use(moid: str) -> Effect:
     """Return the effect of a host that answers, and is in maintenance mode no more."""
-    update = {"connection": Connection.CONNECTED, "is_in_maintenance_mode": False}
-    return change_host(moid, lambda host: host.model_copy(update=update))
+    return set_in_host(moid, connection=Connection.CONNECTED, is_in_maintenance_mode=False)
 
 
-def uncordoned(moid: str) -> Effect:
-    """Return the effect of a host that is given back, with its GPUs."""
-    return change_host(moid, lambda host: host.model_copy(update={"cordons": ()}))
-
-
-def updated(moid: str, version: str, hardware_version: int, known: Iterable[str]) -> Effect:
-    """Return the effect of a newer ESXi, which knows more of the profiles of its boards."""
-
-    def change(host: Host) -> Host:
-        names = tuple(dict.fromkeys((*(host.creatable_profiles), *known)))
-        profiles = {one.name: one for one in host.profiles or ()}
-        return host.model_copy(
-            update={
-                "version": version,
-                "max_hardware_version": hardware_version,
-                "max_vgpus_by_hardware_version": {},
-                "creatable_profiles": names,
-                "profiles": tuple(profiles.get(name) or ProfileInfo(name=name) for name in names),
-            }
-        )
-
-    return change_host(moid, change)
+def updated(host: Host, known: Iterable[str]) -> Host:
+    """Return a host with the newest ESXi, which knows more of the profiles of its boards."""
+    names = tuple(dict.fromkeys((*host.creatable_profiles, *known)))
+    profiles = {one.name: one for one in host.profiles or ()}
+    return host.model_copy(
+        update={
+            "version": NEWEST_ESXI,
+            "max_hardware_version": NEWEST_HARDWARE,
+            "max_vgpus_by_hardware_version": {},
+            "creatable_profiles": names,
+            "profiles": tuple(profiles.get(name) or ProfileInfo(name=name) for name in names),
+        }
+    )
 
 
 def carried_out(changes: Sequence[Change], catalog: Catalog, placements: Sequence[Placement] = ()) -> Effect:
@@ -164,40 +182,32 @@ def more_hosts(like: Host, count: int, *, after: int = 0) -> Effect:
 
     They are numbered in their names, from one after `after`.
     """
+    made = tuple(_emptied(like, number) for number in range(after + 1, after + count + 1))
+    moids = tuple(host.moid for host in made)
+
+    def joined(cluster: Cluster) -> Cluster:
+        groups = tuple(
+            group.model_copy(update={"host_moids": (*group.host_moids, *moids)})
+            if like.moid in group.host_moids
+            else group
+            for group in cluster.host_groups
+        )
+        return cluster.model_copy(update={"host_moids": (*cluster.host_moids, *moids), "host_groups": groups})
 
     def effect(observed: Inventory) -> Inventory:
-        made = tuple(_emptied(like, number) for number in range(after + 1, after + count + 1))
-        moids = tuple(host.moid for host in made)
         facts = observed.facts.hosts
         if like.moid in facts:
             own = facts[like.moid].model_copy(update={"mark": None, "done": {}})
             facts = {**facts, **dict.fromkeys(moids, own)}
-        clusters = tuple(
-            cluster.model_copy(
-                update={
-                    "host_moids": (*cluster.host_moids, *moids),
-                    "host_groups": tuple(_joined(group, like, moids) for group in cluster.host_groups),
-                }
-            )
-            if cluster.moid == like.cluster_moid
-            else cluster
-            for cluster in observed.clusters
-        )
         return observed.model_copy(
             update={
                 "hosts": (*observed.hosts, *made),
-                "clusters": clusters,
+                "clusters": _changed(observed.clusters, like.cluster_moid, joined),
                 "facts": observed.facts.model_copy(update={"hosts": facts}),
             }
         )
 
     return effect
-
-
-def _joined(group: HostGroup, like: Host, moids: tuple[str, ...]) -> HostGroup:
-    if like.moid not in group.host_moids:
-        return group
-    return group.model_copy(update={"host_moids": (*group.host_moids, *moids)})
 
 
 def _emptied(like: Host, number: int) -> Host:
@@ -244,15 +254,14 @@ def with_boards(host: Host, board: Board, count: int, sharing: Sharing, mode: Vg
                 vgpu_mode=mode,
             )
         )
-    names = tuple(entry.name for entry in board.profiles if _serves(entry, sharing))
+    is_mig = sharing is Sharing.MIG
+    names = [one.name for one in board.profiles if (one.profile.sharing is Sharing.MIG) is is_mig]
     others = tuple(device for device in host.pci_devices if not device.is_gpu)
+    kept = {device.pci_id for device in others}
     numa = tuple(
         node.model_copy(
             update={
-                "pci_ids": frozenset(
-                    {one for one in node.pci_ids if any(one == device.pci_id for device in others)}
-                    | {gpu.pci_id for gpu in gpus if gpu.numa_node == node.node_id}
-                )
+                "pci_ids": node.pci_ids & kept | {gpu.pci_id for gpu in gpus if gpu.numa_node == node.node_id}
             }
         )
         for node in host.numa_nodes
@@ -266,10 +275,6 @@ def with_boards(host: Host, board: Board, count: int, sharing: Sharing, mode: Vg
         }
     )
     return served_by_driver(fitted, names)
-
-
-def _serves(entry: ProfileEntry, sharing: Sharing) -> bool:
-    return (entry.profile.sharing is Sharing.MIG) is (sharing is Sharing.MIG)
 
 
 def served_by_driver(host: Host, names: Iterable[str]) -> Host:
@@ -315,15 +320,15 @@ def with_network(network: Network, hosts: Iterable[Host]) -> Effect:
     moids = {host.moid for host in hosts}
 
     def effect(observed: Inventory) -> Inventory:
-        known = {one.moid for one in observed.networks}
-        more = () if network.moid in known else (network,)
+        is_known = any(one.moid == network.moid for one in observed.networks)
         changed = tuple(
             host.model_copy(update={"network_moids": host.network_moids | {network.moid}})
             if host.moid in moids
             else host
             for host in observed.hosts
         )
-        return observed.model_copy(update={"networks": (*observed.networks, *more), "hosts": changed})
+        networks = observed.networks if is_known else (*observed.networks, network)
+        return observed.model_copy(update={"networks": networks, "hosts": changed})
 
     return effect
 
@@ -333,5 +338,5 @@ def path_of(found: Vm | Host) -> str:
     return quote(found.inventory_path or found.name)
 
 
-def _changed(items: tuple[T, ...], moid: str, change: Callable[[T], T]) -> tuple[T, ...]:
+def _changed(items: tuple[T, ...], moid: str | None, change: Callable[[T], T]) -> tuple[T, ...]:
     return tuple(change(one) if one.moid == moid else one for one in items)

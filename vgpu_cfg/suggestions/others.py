@@ -10,7 +10,6 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from vgpu_cfg.catalog import Catalog
-from vgpu_cfg.changes.change import EnterMaintenance
 from vgpu_cfg.changes.suggestion import Fate, OtherVm
 from vgpu_cfg.model.observed.inventory import Gpu, Host, Inventory
 from vgpu_cfg.model.observed.vm import AFFINITY_KEY, Vm
@@ -101,7 +100,7 @@ class Assessor:
     def others(self, trial: Trial, candidates: Iterable[Candidate]) -> tuple[OtherVm, ...]:
         """Say what becomes of VMs that ideas touch, and of those that cannot start any more."""
         touched = dict.fromkeys(moid for one in candidates for moid in one.touches)
-        emptied = dict.fromkeys(moid for one in candidates for moid in one.empties)
+        emptied = dict.fromkeys(moid for one in candidates for moid in one.moved_away)
         end = self._end(trial, touched)
         known = [vm for moid in touched if (vm := end.vm_by_moid.get(moid)) and not is_own(vm, trial)]
         off = [vm for vm in known if not vm.is_on]
@@ -169,10 +168,10 @@ class Assessor:
     def _evacuated(self, trial: Trial, end: Inventory) -> Iterator[OtherVm]:
         """Yield the VMs that DRS is to move away from a host and that no other host takes."""
         for change in trial.plan.changes:
-            if not isinstance(change, EnterMaintenance) or not change.evacuates:
+            host = end.host_by_moid.get(change.works_on_host or "")
+            if host is None or not change.moved_away:
                 continue
-            host = end.host_by_moid[change.host.moid]
-            vms = [vm for vm in running_vms(host, end) if vm.name in change.evacuates]
+            vms = [vm for vm in running_vms(host, end) if vm.name in change.moved_away]
             places = find_places(vms, end, self.catalog, Protection())
             yield from (_other(vm, Fate.EVACUATED, places) for vm in vms if vm.moid in places.why_not)
 

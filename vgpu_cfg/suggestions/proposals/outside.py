@@ -8,11 +8,11 @@ from shlex import join, quote
 
 from vgpu_cfg.changes.base import of_kind
 from vgpu_cfg.changes.change import MarkVm
+from vgpu_cfg.changes.plan import Diagnostic
 from vgpu_cfg.changes.suggestion import FixKind
 from vgpu_cfg.model.observed.drs import ClusterRule, VmHostRule
 from vgpu_cfg.model.observed.host_facts import FirmwareValue, HostFacts
 from vgpu_cfg.model.observed.inventory import DeviceGroupInfo, Host, Inventory, Network
-from vgpu_cfg.model.observed.vm import Vm, VmDetail
 from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.model.vgpu import Sharing
 from vgpu_cfg.planning.findings.codes import Code
@@ -20,16 +20,21 @@ from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.vms import existing_vms
 from vgpu_cfg.planning.vms.import_vms import make_import_plan, with_marks
 from vgpu_cfg.suggestions.acts import (
+    NEWEST_ESXI,
+    NEWEST_HARDWARE,
     back_in_use,
     carried_out,
-    change_cluster,
-    change_detail,
     change_facts,
     change_host,
-    change_vm,
     gone,
     path_of,
     served_by_driver,
+    set_in_cluster,
+    set_in_detail,
+    set_in_facts,
+    set_in_host,
+    set_in_shell,
+    set_in_vm,
     together,
     updated,
     with_folders,
@@ -38,9 +43,6 @@ from vgpu_cfg.suggestions.acts import (
 from vgpu_cfg.suggestions.candidate import Candidate, Cost, Effect
 from vgpu_cfg.suggestions.proposals.residents import is_protected, move_away, switch_off
 from vgpu_cfg.suggestions.situation import Situation
-
-NEWEST_ESXI, NEWEST_HARDWARE = "8.0.3", 21
-"""The release that all rules of the catalogue hold on, and its virtual hardware version."""
 
 _NEWER_ESXI = (
     Code.PROFILE_NEEDS_NEWER_ESXI,
@@ -66,11 +68,14 @@ def propose_acts(situation: Situation) -> Iterator[Candidate]:
     yield from _rules(situation)
 
 
-def _act(
-    says: str, effect: Effect, cost: Cost = Cost.WORK, command: str = "", *, empties: Host | None = None
-) -> Candidate:
-    moids = (empties.moid,) if empties is not None else ()
-    return Candidate(FixKind.OUTSIDE, says, cost, command=command, effect=effect, empties=moids)
+def _act(says: str, effect: Effect, command: str = "", cost: Cost = Cost.WORK) -> Candidate:
+    return Candidate(FixKind.OUTSIDE, says, cost, command=command, effect=effect)
+
+
+def _on_empty(host: Host, says: str, change: Callable[[Host], Host]) -> Candidate:
+    """Change a host that must be empty for it."""
+    effect = change_host(host.moid, change)
+    return Candidate(FixKind.OUTSIDE, says, Cost.WORK, effect=effect, empties=(host.moid,))
 
 
 # --- names and marks
@@ -84,20 +89,22 @@ def _names(situation: Situation) -> Iterator[Candidate]:
             for vm in situation.observed.vms:
                 is_here = folder is not None and vm.folder_moid == folder.moid
                 if is_here and vm.name.casefold() == wanted.name.casefold():
-                    says = f"its owner renames the VM {vm.name} that is there"
                     new = f"{vm.name}-other"
                     yield _act(
-                        says, _vm_with(vm, name=new), command=f"govc object.rename {path_of(vm)} {quote(new)}"
+                        f"its owner renames the VM {vm.name} that is there",
+                        set_in_vm(vm.moid, name=new),
+                        f"govc object.rename {path_of(vm)} {quote(new)}",
                     )
                 elif vm.mark is not None and (vm.mark.plan, vm.mark.vm) == (
                     situation.desired.name,
                     wanted.name,
                 ):
-                    says = f"give {vm.name} its name and folder back"
-                    command = f"govc object.rename {path_of(vm)} {quote(wanted.name)}"
                     home = folder.moid if folder is not None else vm.folder_moid
-                    back = _vm_with(vm, name=wanted.name, folder_moid=home)
-                    yield _act(says, back, command=command)
+                    yield _act(
+                        f"give {vm.name} its name and folder back",
+                        set_in_vm(vm.moid, name=wanted.name, folder_moid=home),
+                        f"govc object.rename {path_of(vm)} {quote(wanted.name)}",
+                    )
 
 
 def _allowed(situation: Situation) -> Iterator[Candidate]:
@@ -107,7 +114,7 @@ def _allowed(situation: Situation) -> Iterator[Candidate]:
         if vm is not None and vm.mark is not None:
             words = ["vgpu-cfg", "import", situation.plan_path, "--may-destroy", f"--only={vm.name}"]
             mark = vm.mark.model_copy(update={"is_imported": False})
-            yield _act(f"allow that {vm.name} is deleted", _vm_with(vm, mark=mark), command=join(words))
+            yield _act(f"allow that {vm.name} is deleted", set_in_vm(vm.moid, mark=mark), join(words))
 
 
 def _taken_in(situation: Situation) -> Iterator[Candidate]:
@@ -124,18 +131,14 @@ def _taken_in(situation: Situation) -> Iterator[Candidate]:
     if taken and plan.changes and not plan.errors:
         is_whole = len(taken) == len(all_of_file.changes) and not all_of_file.errors
         only = () if is_whole else (f"--only={name}" for name in taken)
-        command = join(["vgpu-cfg", "import", situation.plan_path, *only])
         folded = fold_names(taken)
-        says = (
+        yield _act(
             f"take the VM {folded} in that is there"
             if len(taken) == 1
-            else f"take in what is there: {folded}"
+            else f"take in what is there: {folded}",
+            partial(with_marks, plan),
+            join(["vgpu-cfg", "import", situation.plan_path, *only]),
         )
-        yield _act(says, partial(with_marks, plan), command=command)
-
-
-def _vm_with(vm: Vm, **update: object) -> Effect:
-    return change_vm(vm.moid, lambda one: one.model_copy(update=update))
 
 
 # --- templates and VMs
@@ -146,24 +149,23 @@ def _templates(situation: Situation) -> Iterator[Candidate]:
         template = situation.site.template_of(vm)
         if template is not None:
             says = f"install the system of the template {template.name} anew, in EFI mode"
-            yield _act(says, change_detail(template.moid, _with_efi))
+            yield _act(says, set_in_detail(template.moid, firmware="efi"))
     for vm in situation.lines(Code.TEMPLATE_WITHOUT_SNAPSHOT):
         template = situation.site.template_of(vm)
         if template is not None:
-            says = f"take a snapshot of {template.name}, as a VM"
-            taken = change_detail(
-                template.moid, lambda detail: detail.model_copy(update={"snapshot_moid": "snapshot-new"})
+            yield _act(
+                f"take a snapshot of {template.name}, as a VM",
+                set_in_detail(template.moid, snapshot_moid="snapshot-new"),
+                f"govc snapshot.create -vm {path_of(template)} base",
             )
-            yield _act(says, taken, command=f"govc snapshot.create -vm {path_of(template)} base")
     for vm in situation.lines(Code.FIRMWARE_IS_BIOS, Code.GUEST_NO_WAY_IN, Code.SET_AT_CREATION_ONLY):
         existing = situation.vm(vm.name)
         if existing is not None:
-            says = f"its owner deletes {existing.name}, and it is made anew"
             yield _act(
-                says,
+                f"its owner deletes {existing.name}, and it is made anew",
                 gone(existing, situation.catalog),
-                Cost.POWER_CYCLE,
                 f"govc vm.destroy {path_of(existing)}",
+                Cost.POWER_CYCLE,
             )
     for vm in situation.lines(Code.GUEST_NO_WAY_IN):
         own = [
@@ -172,46 +174,28 @@ def _templates(situation: Situation) -> Iterator[Candidate]:
         if own:
             names = ", ".join(found.name for found in own)
             says = f"their owner deletes {names}, and they are made anew"
-            yield _act(says, together(gone(one, situation.catalog) for one in own), Cost.POWER_CYCLE)
-
-
-def _with_efi(detail: VmDetail) -> VmDetail:
-    return detail.model_copy(update={"firmware": "efi"})
+            effect = together(gone(one, situation.catalog) for one in own)
+            yield _act(says, effect, cost=Cost.POWER_CYCLE)
 
 
 # --- hosts
 
 
 def _hosts(situation: Situation) -> Iterator[Candidate]:
-    if any(situation.errors(*_NEWER_ESXI)):
-        for host in _concerned(situation):
-            if host.version >= NEWEST_ESXI and (host.max_hardware_version or 0) >= NEWEST_HARDWARE:
-                continue
-            says = f"update {host.name} from ESXi {host.version} to {NEWEST_ESXI} or later"
-            effect = updated(host.moid, NEWEST_ESXI, NEWEST_HARDWARE, _wanted_profiles(situation))
-            yield _act(says, effect, empties=host)
-    without_driver = (Code.NO_HOST_DRIVER, Code.NOT_SHARED_DIRECT, Code.PROFILE_NOT_OFFERED)
-    is_told = any(situation.errors(*without_driver))
-    if is_told or situation.unplaced:
-        for host in _concerned(situation):
-            if not is_told and not situation.lacks_driver(host):
-                continue
-            says = f"install NVIDIA's host driver on {host.name}, with graphics type Shared Direct"
-            if host.creatable_profiles:
-                says = f"update NVIDIA's host driver on {host.name} to one that offers these profiles"
-            names = tuple(_profiles_of(situation, host))
-            served = change_host(host.moid, partial(served_by_driver, names=names))
-            yield _act(says, served, empties=host)
+    """Yield what is done on the hosts where VMs with errors are, or could be placed."""
+    for host in _concerned(situation):
+        yield from _updates(situation, host)
+    for host in _concerned(situation):
+        yield from _drivers(situation, host)
     if any(situation.errors(Code.NVLINK_GROUP_ABSENT)):
         for host in _concerned(situation):
             says = f"install NVIDIA's GPU management daemon on {host.name}: it makes the device groups"
-            yield _act(says, _with_groups(situation, host), empties=host)
+            yield _on_empty(host, says, partial(_with_groups, situation))
     if any(situation.errors(Code.LATENCY_NEEDS_CPU)):
         for host in _concerned(situation):
             if not host.cpu_mhz:
                 says = f"see that {host.name} is connected and reports its clock"
-                clock = change_host(host.moid, lambda one: one.model_copy(update={"cpu_mhz": 2000}))
-                yield _act(says, together((back_in_use(host.moid), clock)))
+                yield _act(says, together((back_in_use(host.moid), set_in_host(host.moid, cpu_mhz=2000))))
     if any(situation.errors(Code.NIC_HOSTS_OWN)):
         for host in _concerned(situation):
             for nic in host.nics:
@@ -220,10 +204,32 @@ def _hosts(situation: Situation) -> Iterator[Candidate]:
     waiting = (Code.PASSTHROUGH_NOT_ACTIVE, Code.RESTART_PENDING, Code.NIC_NOT_READY)
     if any(situation.errors(*waiting)):
         for host in _concerned(situation):
-            says = f"restart {host.name}: passthrough waits for it"
-            effect = change_host(host.moid, _restarted)
-            command = f"govc host.shutdown -r {path_of(host)}"
-            yield _act(says, effect, Cost.HOST_RESTART, command, empties=host)
+            yield Candidate(
+                FixKind.OUTSIDE,
+                f"restart {host.name}: passthrough waits for it",
+                Cost.HOST_RESTART,
+                command=f"govc host.shutdown -r {path_of(host)}",
+                effect=change_host(host.moid, _restarted),
+                empties=(host.moid,),
+            )
+
+
+def _updates(situation: Situation, host: Host) -> Iterator[Candidate]:
+    is_newest = host.version >= NEWEST_ESXI and (host.max_hardware_version or 0) >= NEWEST_HARDWARE
+    if any(situation.errors(*_NEWER_ESXI)) and not is_newest:
+        profiles = [one.name for vm in situation.desired.vms for gpu in vm.gpus for one in gpu.profile]
+        says = f"update {host.name} from ESXi {host.version} to {NEWEST_ESXI} or later"
+        yield _on_empty(host, says, partial(updated, known=profiles))
+
+
+def _drivers(situation: Situation, host: Host) -> Iterator[Candidate]:
+    without_driver = (Code.NO_HOST_DRIVER, Code.NOT_SHARED_DIRECT, Code.PROFILE_NOT_OFFERED)
+    if any(situation.errors(*without_driver)) or (situation.unplaced and situation.lacks_driver(host)):
+        says = f"install NVIDIA's host driver on {host.name}, with graphics type Shared Direct"
+        if host.creatable_profiles:
+            says = f"update NVIDIA's host driver on {host.name} to one that offers these profiles"
+        names = tuple(_profiles_of(situation, host))
+        yield _on_empty(host, says, partial(served_by_driver, names=names))
 
 
 def _off_its_switch(host: Host, device: str) -> Effect:
@@ -268,7 +274,7 @@ def _restarted(host: Host) -> Host:
     return host.model_copy(update={"pci_devices": tuple(devices.values()), "gpus": gpus, "nics": nics})
 
 
-def _with_groups(situation: Situation, host: Host) -> Effect:
+def _with_groups(situation: Situation, host: Host) -> Host:
     groups: list[DeviceGroupInfo] = []
     for vm in situation.desired.vms:
         sizes: dict[tuple[int, str], int] = {}
@@ -279,9 +285,7 @@ def _with_groups(situation: Situation, host: Host) -> Effect:
         for (_, profile), count in sizes.items():
             name = f"Nvidia:{count}@{profile}%NVLink"
             groups.append(DeviceGroupInfo.of_peers(name, profile, count, "NVLink"))
-    return change_host(
-        host.moid, lambda one: one.model_copy(update={"device_groups": (*one.device_groups, *groups)})
-    )
+    return host.model_copy(update={"device_groups": (*host.device_groups, *groups)})
 
 
 def _concerned(situation: Situation) -> list[Host]:
@@ -289,12 +293,6 @@ def _concerned(situation: Situation) -> list[Host]:
     moids = {one.host_moid for one in situation.plan.placements}
     wanted = {host.moid for host in situation.hosts_in_question()}
     return [host for host in situation.observed.hosts if host.moid in wanted | moids]
-
-
-def _wanted_profiles(situation: Situation) -> tuple[str, ...]:
-    return tuple(
-        dict.fromkeys(one.name for vm in situation.desired.vms for gpu in vm.gpus for one in gpu.profile)
-    )
 
 
 def _profiles_of(situation: Situation, host: Host) -> Iterator[str]:
@@ -310,44 +308,42 @@ def _profiles_of(situation: Situation, host: Host) -> Iterator[str]:
 def _prepared_hosts(situation: Situation) -> Iterator[Candidate]:
     for found in situation.in_the_way:
         host = situation.host(found.subject.name) if found.subject.kind == "host" else None
-        if host is None:
-            continue
-        name = host.name
-        match found.code:
-            case Code.HOST_SILENT | Code.NO_USABLE_HOST:
-                says = f"bring {name} back"
-                command = f"govc host.reconnect -host {path_of(host)}"
-                yield _act(says, back_in_use(host.moid), command=command)
-            case Code.LOCKDOWN:
-                says = f"end lockdown mode of {name} for the time of the work"
-                yield _act(says, _facts(host, lockdown="lockdownDisabled"))
-            case Code.OTHERS_MAINTENANCE:
-                says = f"let the other plan finish on {name}: `vgpu-cfg apply` of it goes on where it stopped"
-                yield _act(says, together((_facts(host, mark=None), back_in_use(host.moid))))
-            case Code.SETTING_OWNED:
-                says = f"detach what owns the settings of {name}: its host profile, or the cluster's image"
-                yield _act(says, together((_facts(host, owners=()), _unowned(host))))
-            case Code.SETTING_UNREAD:
-                says = f"see to it that the shell of {name} answers: {found.message}"
-                told = _newer_firmware(situation, name)
-                yield _act(
-                    says, together((change_facts(host.moid, _answering), change_facts(host.moid, told)))
-                )
-            case Code.NO_FIRMWARE_TOOLS:
-                says = f"install NVIDIA's firmware tools on {name}"
-                told = _newer_firmware(situation, name)
-                yield _act(
-                    says, together((change_facts(host.moid, _with_tools), change_facts(host.moid, told)))
-                )
-            case Code.NIC_IN_USE | Code.GPU_SERVES_VGPUS | Code.HOST_NOT_EMPTIED | Code.NIC_CUT_OFF:
-                yield from _holders(situation, host, found.message)
-            case Code.CLUSTER_TOO_FULL:
-                yield from _holders(situation, host, "")
-            case Code.NOT_SUPPORTED:
-                says = f"update the firmware of the NICs of {name}, or show its advanced parameters"
-                yield _act(says, change_facts(host.moid, _newer_firmware(situation, name)))
-            case _:
-                pass
+        if host is not None:
+            yield from _prepared(situation, host, found)
+
+
+def _prepared(situation: Situation, host: Host, found: Diagnostic) -> Iterator[Candidate]:
+    """Yield what is done against a finding about a host."""
+    name, moid = host.name, host.moid
+    match found.code:
+        case Code.HOST_SILENT | Code.NO_USABLE_HOST:
+            yield _act(f"bring {name} back", back_in_use(moid), f"govc host.reconnect -host {path_of(host)}")
+        case Code.LOCKDOWN:
+            says = f"end lockdown mode of {name} for the time of the work"
+            yield _act(says, set_in_facts(moid, lockdown="lockdownDisabled"))
+        case Code.OTHERS_MAINTENANCE:
+            says = f"let the other plan finish on {name}: `vgpu-cfg apply` of it goes on where it stopped"
+            yield _act(says, together((set_in_facts(moid, mark=None), back_in_use(moid))))
+        case Code.SETTING_OWNED:
+            says = f"detach what owns the settings of {name}: its host profile, or the cluster's image"
+            yield _act(says, together((set_in_facts(moid, owners=()), _unowned(host))))
+        case Code.SETTING_UNREAD:
+            says = f"see to it that the shell of {name} answers: {found.message}"
+            answers = together((set_in_facts(moid, unread={}), set_in_shell(moid, unread={})))
+            yield _act(says, together((answers, _newer_firmware(situation, host))))
+        case Code.NO_FIRMWARE_TOOLS:
+            tools = set_in_shell(moid, has_firmware_tools=True)
+            effect = together((tools, _newer_firmware(situation, host)))
+            yield _act(f"install NVIDIA's firmware tools on {name}", effect)
+        case Code.NIC_IN_USE | Code.GPU_SERVES_VGPUS | Code.HOST_NOT_EMPTIED | Code.NIC_CUT_OFF:
+            yield from _holders(situation, host, found.message)
+        case Code.CLUSTER_TOO_FULL:
+            yield from _holders(situation, host, "")
+        case Code.NOT_SUPPORTED:
+            says = f"update the firmware of the NICs of {name}, or show its advanced parameters"
+            yield _act(says, _newer_firmware(situation, host))
+        case _:
+            pass
 
 
 def _holders(situation: Situation, host: Host, message: str) -> Iterator[Candidate]:
@@ -366,19 +362,19 @@ def _holders(situation: Situation, host: Host, message: str) -> Iterator[Candida
             yield switch_off(situation, [vm], host)
         if vm.detail is not None and vm.detail.passthrough:
             says = f"its owner takes the passed-through device out of {vm.name}"
-            taken = change_detail(vm.moid, lambda detail: detail.model_copy(update={"passthrough": ()}))
             off = carried_out([existing_vms.switch_off(vm)], situation.catalog)
-            effect = together((off, taken))
+            effect = together((off, set_in_detail(vm.moid, passthrough=())))
             yield Candidate(FixKind.OUTSIDE, says, Cost.POWER_CYCLE, effect=effect, touches=(vm.moid,))
     if len(running) > 1:
         yield from move_away(situation, running)
         yield switch_off(situation, running, host)
     cluster = situation.observed.cluster_by_moid.get(host.cluster_moid or "")
     if cluster is not None and (not cluster.drs_enabled or cluster.drs_behavior != "fullyAutomated"):
-        says = f"make DRS of {cluster.name} fully automated"
-        effect = change_cluster(cluster.moid, drs_enabled=True, drs_behavior="fullyAutomated")
-        command = f"govc cluster.change -drs-enabled -drs-mode fullyAutomated {quote(cluster.inventory_path)}"
-        yield _act(says, effect, Cost.WORK, command)
+        yield _act(
+            f"make DRS of {cluster.name} fully automated",
+            set_in_cluster(cluster.moid, drs_enabled=True, drs_behavior="fullyAutomated"),
+            f"govc cluster.change -drs-enabled -drs-mode fullyAutomated {quote(cluster.inventory_path)}",
+        )
     for nic in host.nics:
         if nic.device in message and "vSwitch" in message:
             says = f"take {nic.device} of {host.name} out of its switch"
@@ -396,36 +392,20 @@ def _without_uplink(device: str) -> Callable[[HostFacts], HostFacts]:
     return change
 
 
-def _facts(host: Host, **update: object) -> Effect:
-    return change_facts(host.moid, lambda facts: facts.model_copy(update=update))
+def _newer_firmware(situation: Situation, host: Host) -> Effect:
+    """Let the NICs of a host know the parameters that the plan file names, as firmware has them at first."""
+    value = FirmwareValue(default="False(0)", current="False(0)", next_boot="False(0)")
+    entries = situation.entries_for(host.name)
+    asked = {key: value for entry in entries for rule in entry.nics for key in rule.firmware}
 
-
-def _answering(facts: HostFacts) -> HostFacts:
-    shell = facts.shell.model_copy(update={"unread": {}}) if facts.shell is not None else None
-    return facts.model_copy(update={"unread": {}, "shell": shell})
-
-
-def _with_tools(facts: HostFacts) -> HostFacts:
-    shell = facts.shell.model_copy(update={"has_firmware_tools": True}) if facts.shell is not None else None
-    return facts.model_copy(update={"shell": shell})
-
-
-def _newer_firmware(situation: Situation, name: str) -> Callable[[HostFacts], HostFacts]:
-    asked = {key for entry in situation.entries_for(name) for rule in entry.nics for key in rule.firmware}
-
-    def change(facts: HostFacts) -> HostFacts:
+    def newer(facts: HostFacts) -> HostFacts:
         if facts.shell is None:
             return facts
-        value = FirmwareValue(default="False(0)", current="False(0)", next_boot="False(0)")
-        firmware = {
-            nic.pci_id: {**dict.fromkeys(asked, value), **facts.shell.firmware.get(nic.pci_id, {})}
-            for host in situation.observed.hosts
-            if host.name == name
-            for nic in host.nics
-        }
+        known = facts.shell.firmware
+        firmware = {nic.pci_id: {**asked, **known.get(nic.pci_id, {})} for nic in host.nics}
         return facts.model_copy(update={"shell": facts.shell.model_copy(update={"firmware": firmware})})
 
-    return change
+    return change_facts(host.moid, newer)
 
 
 def _unowned(host: Host) -> Effect:
@@ -449,12 +429,7 @@ def _unowned(host: Host) -> Effect:
 def _objects(situation: Situation) -> Iterator[Candidate]:
     if any(situation.errors(Code.KEY_PROVIDER_ABSENT)):
         says = "add a key provider in vCenter (Configure > Key Providers; a native one will do)"
-        yield _act(
-            says,
-            lambda observed: observed.model_copy(
-                update={"vcenter": observed.vcenter.model_copy(update={"key_providers": ("native",)})}
-            ),
-        )
+        yield _act(says, _with_key_provider)
     yield from _folders(situation)
     if any(situation.errors(Code.NETWORK_NOT_FOUND)):
         known = {one.name for one in situation.observed.networks}
@@ -466,12 +441,10 @@ def _objects(situation: Situation) -> Iterator[Candidate]:
                     name=name,
                     inventory_path=f"{path.rpartition('/')[0]}/{name}" if path else "",
                 )
-                says = f"make a portgroup {name} on the hosts"
-                hosts = _concerned(situation) or list(situation.observed.hosts)
                 yield _act(
-                    says,
-                    with_network(made, hosts),
-                    command=f"govc host.portgroup.add -vswitch vSwitch0 {quote(name)}",
+                    f"make a portgroup {name} on the hosts",
+                    with_network(made, _concerned(situation) or situation.observed.hosts),
+                    f"govc host.portgroup.add -vswitch vSwitch0 {quote(name)}",
                 )
     for vm in situation.lines(Code.NETWORK_NOT_ON_HOST):
         for nic in vm.nics:
@@ -482,10 +455,17 @@ def _objects(situation: Situation) -> Iterator[Candidate]:
     for vm in situation.lines(Code.DATASTORE_NOT_ON_HOST):
         datastore = situation.site.datastore_of(vm)
         if datastore is not None:
-            hosts = situation.hosts_of(vm)
             says = f"mount the datastore {datastore.name} on the hosts of {vm.line}"
-            mounted = together(_mounted(host.moid, datastore.moid) for host in hosts)
-            yield _act(says, mounted)
+            mounted = (
+                set_in_host(host.moid, datastore_moids=host.datastore_moids | {datastore.moid})
+                for host in situation.hosts_of(vm)
+            )
+            yield _act(says, together(mounted))
+
+
+def _with_key_provider(observed: Inventory) -> Inventory:
+    vcenter = observed.vcenter.model_copy(update={"key_providers": ("native",)})
+    return observed.model_copy(update={"vcenter": vcenter})
 
 
 def _folders(situation: Situation) -> Iterator[Candidate]:
@@ -501,15 +481,8 @@ def _folders(situation: Situation) -> Iterator[Candidate]:
             continue
         paths = ("/".join((root.inventory_path, *names[: length + 1])) for length in range(len(names)))
         missing = [path for path in paths if path not in known]
-        says = f"make the VM folder {folder}"
-        yield _act(says, with_folders(missing, root), command=join(("govc", "folder.create", *missing)))
-
-
-def _mounted(host: str, datastore: str) -> Effect:
-    return change_host(
-        host,
-        lambda one: one.model_copy(update={"datastore_moids": one.datastore_moids | {datastore}}),
-    )
+        command = join(("govc", "folder.create", *missing))
+        yield _act(f"make the VM folder {folder}", with_folders(missing, root), command)
 
 
 def _network_names(situation: Situation) -> Iterable[str]:
@@ -532,7 +505,7 @@ def _rules(situation: Situation) -> Iterator[Candidate]:
                 off = rule.model_copy(update={"is_enabled": False})
                 rules = tuple(off if one == rule else one for one in cluster.rules)
                 host_rules = tuple(off if one == rule else one for one in cluster.host_rules)
-                yield _act(says, change_cluster(cluster.moid, rules=rules, host_rules=host_rules))
+                yield _act(says, set_in_cluster(cluster.moid, rules=rules, host_rules=host_rules))
     for vm in situation.lines(Code.HOST_FORBIDDEN, Code.RULE_OF_OTHERS):
         existing = situation.vm(vm.name)
         if existing is None:
@@ -559,4 +532,4 @@ def _rules(situation: Situation) -> Iterator[Candidate]:
                         else one
                         for one in cluster.host_groups
                     )
-                    yield _act(says, change_cluster(cluster.moid, host_groups=groups))
+                    yield _act(says, set_in_cluster(cluster.moid, host_groups=groups))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from vgpu_cfg.changes.change import PowerOnVm, RelocateVm
 from vgpu_cfg.changes.suggestion import FixKind
 from vgpu_cfg.model.observed.inventory import Host
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode
@@ -19,8 +18,8 @@ from vgpu_cfg.suggestions.acts import (
     carried_out,
     more_hosts,
     path_of,
+    set_in_host,
     together,
-    uncordoned,
     with_boards,
 )
 from vgpu_cfg.suggestions.candidate import Candidate, Cost
@@ -74,13 +73,13 @@ def _uncordoned(situation: Situation, hosts: list[Host]) -> Iterator[Candidate]:
         says = f"whoever cordoned {'' if closed == 'host' else 'a GPU of '}{host.name} gives it back"
         targets = [Target(host, cordon.pci_id) for cordon in host.cordons]
         changes = make_uncordon_plan(targets, situation.observed, situation.catalog).changes
-        home = [one.vm.moid for one in changes if isinstance(one, RelocateVm | PowerOnVm)]
+        home = [vm.moid for one in changes if (vm := one.moves or one.starts)]
         yield Candidate(
             FixKind.OUTSIDE,
             says,
             Cost.MOVE if home else Cost.NOTHING,
             command=uncordon(host, *host.cordons),
-            effect=together((uncordoned(host.moid), carried_out(changes, situation.catalog))),
+            effect=together((set_in_host(host.moid, cordons=()), carried_out(changes, situation.catalog))),
             touches=tuple(moid for moid in dict.fromkeys(home) if moid),
         )
 
