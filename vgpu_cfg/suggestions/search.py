@@ -50,9 +50,6 @@ class _Way:
     def past(self, codes: Iterable[str]) -> _Way:
         return replace(self, met=self.met.union(codes))
 
-    def turned(self) -> _Way:
-        return replace(self, can_turn=False)
-
 
 @dataclass(frozen=True, slots=True)
 class Found:
@@ -143,7 +140,7 @@ class Search:
             best, beside = self._steps(chosen, trial, way) if len(chosen) < _MOST_PARTS else (None, [])
             if best is None:
                 others = beside[: _MOST_BESIDE if way.can_turn else 0]
-                found = (self._find_from(*step, way.turned()) for step in others)
+                found = (self._find_from(*step, replace(way, can_turn=False)) for step in others)
                 return next((one for one in found if one is not None), None)
             left = self._left(chosen, trial)[0], self._left(*best)[0]
             gain = max(gain, left[0] - left[1])

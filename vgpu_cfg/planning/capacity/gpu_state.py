@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 
 from vgpu_cfg.catalog import Board
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode
@@ -281,7 +282,7 @@ def arrange(gpu: GpuState, holders: Iterable[Held], reported: Places | None = No
     first.
     """
     order = sorted(holders, key=lambda held: (-_size(held), held.vm))
-    found = _bounded(_arrangements(gpu, order, reported), _MOST_ARRANGEMENTS)
+    found = islice(_arrangements(gpu, order, reported), _MOST_ARRANGEMENTS)
     yield from (state for state in found if reported is None or _places(state) == reported)
 
 
@@ -321,8 +322,3 @@ def _starts(gpu: GpuState, need: VgpuNeed) -> tuple[int | None, ...]:
     if gpu.mode is VgpuMode.MIXED_SIZE and need.mixed_starts is not None:
         return gpu.free_mixed_starts(need)
     return (None,)
-
-
-def _bounded(states: Iterator[GpuState], most: int) -> Iterator[GpuState]:
-    for _, state in zip(range(most), states, strict=False):
-        yield state

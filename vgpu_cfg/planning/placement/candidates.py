@@ -109,7 +109,10 @@ class Candidates:
         if not usable:
             states = listed((_state(self.hosts[index]) for index, _ in allowed), shown=6)
             if query.host_group is None:
-                remedy = _BRING_BACK if self._are_silent(allowed) else _REMEDIES[Code.NO_USABLE_HOST]
+                is_silent = all(
+                    self.hosts[index].connection is not Connection.CONNECTED for index, _ in allowed
+                )
+                remedy = _BRING_BACK if is_silent else _REMEDIES[Code.NO_USABLE_HOST]
                 return (), (Code.NO_USABLE_HOST, f"no host can run it: {states}", remedy)
             message = f"no host of the host group {query.host_group} can run it: {states}"
             return _failed(Code.HOST_GROUP_UNUSABLE, message)
@@ -132,9 +135,6 @@ class Candidates:
         known = dict.fromkeys(name for index, _ in usable for name in sorted(_group_names(self.hosts[index])))
         told = f"they offer {listed(known, shown=6)}" if known else "they offer none"
         return f"no host offers the device group {listed(sorted(wanted))}: {told}"
-
-    def _are_silent(self, chosen: list[tuple[int, int]]) -> bool:
-        return all(self.hosts[index].connection is not Connection.CONNECTED for index, _ in chosen)
 
     def _members(self, query: CandidateQuery, name: str) -> tuple[frozenset[str], _Failure | None]:
         """Return the hosts of a host group, in every cluster of the query that has one of this name."""

@@ -27,6 +27,8 @@ from vgpu_cfg.planning.placement.patterns import PatternBook, PatternItem
 Seats = tuple[int | None, ...]
 """The NUMA nodes of a VM's vGPUs, then of its devices, in their order; None: any, or not told."""
 Terms = tuple[tuple[int, float], ...]
+BlockKey = tuple[object, ...]
+"""What tells kinds of hosts apart: all of a block but the GPUs' places on the host."""
 
 _MOST_SEATS = 64
 """Where a VM could be spread over nodes in more ways, the program does not tell them apart."""
@@ -52,19 +54,6 @@ class GpuClass:
     gpus: tuple[int, ...]
     patterns: tuple[tuple[int, ...], ...]
     columns: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class BlockKey:
-    """What tells kinds of hosts apart: all of a block but the GPUs' places on the host."""
-
-    most: tuple[int, ...]
-    costs: tuple[float, ...]
-    rows: tuple[tuple[Terms, int], ...]
-    choices: tuple[Choice, ...]
-    patterns: tuple[tuple[tuple[int, ...], ...], ...]
-    uses: int | None
-    asking: tuple[int, ...]
 
 
 @dataclass(slots=True)
@@ -101,7 +90,7 @@ class HostBlock:
 
     def key(self) -> BlockKey:
         """Return what is equal for hosts of a kind."""
-        return BlockKey(
+        return (
             tuple(self.most),
             tuple(self.costs),
             tuple(self.rows),
@@ -442,10 +431,8 @@ class BlockMaker:
                 self._price(memory, node.free_mib, float(_GIB))
 
     def _tied(self, choice: Choice) -> frozenset[int]:
-        return nodes_of_seats(self._shape(choice), (*choice.seats, *self._fixed_nodes(choice)))
-
-    def _fixed_nodes(self, choice: Choice) -> list[int | None]:
-        return self.host.gpu_nodes((), self._shape(choice).fixed)
+        shape = self._shape(choice)
+        return nodes_of_seats(shape, (*choice.seats, *self.host.gpu_nodes((), shape.fixed)))
 
     def _price(self, terms: Sequence[tuple[int, float]], free: int, unit: float) -> None:
         over = self.block.column(1_000_000, _OVER)

@@ -286,11 +286,10 @@ class HostState:
             return Code.TOO_MANY_VGPUS
         if self.groups_of(variant) is None:
             return Code.NVLINK_GROUP_ABSENT
-        return Code.GPU_CORDONED if any(self.draws_to_cordoned(need) for need in variant) else None
-
-    def draws_to_cordoned(self, need: VgpuNeed) -> bool:
-        """Whether ESXi, which alone chooses the GPU of a vGPU, could choose one that is cordoned."""
-        return any(gpu.is_cordoned and gpu.refuse(need) is Code.GPU_CORDONED for gpu in self.gpus)
+        # ESXi alone chooses the GPU of a vGPU, and could choose one that is cordoned.
+        closed = [gpu for gpu in self.gpus if gpu.is_cordoned]
+        is_drawn = any(gpu.refuse(need) is Code.GPU_CORDONED for gpu in closed for need in variant)
+        return Code.GPU_CORDONED if is_drawn else None
 
     def groups_of(self, variant: Variant) -> tuple[tuple[int, str], ...] | None:
         """Name the device groups for the NVLink peers of a VM, None where the host lacks one.
@@ -315,11 +314,8 @@ class HostState:
         free = [one for one in whole if len(one) == size]
         return sorted(free, key=lambda one: (sum(not one.isdisjoint(other) for other in whole), sorted(one)))
 
-    def may_create(self, variant: Variant) -> bool:
-        """Whether vCenter does not say that one of these vGPUs cannot be created now."""
-        return all(self._is_creatable(need) for need in variant)
-
-    def _is_creatable(self, need: VgpuNeed) -> bool:
+    def is_creatable(self, need: VgpuNeed) -> bool:
+        """Whether vCenter does not report that such a vGPU cannot be created now."""
         return self.creatable is None or need.name not in self.capacity.offered or need.name in self.creatable
 
     def free_slots(self) -> list[PassthroughSlot]:
@@ -386,7 +382,7 @@ class HostState:
         code = gpu.refuse(need)
         if code is not None:
             return code
-        if not self._is_creatable(need):
+        if not self.is_creatable(need):
             return Code.NOT_CREATABLE_NOW
         if shape.spread is Spread.GPUS and shape.must and any(held.line == shape.line for held in gpu.held):
             return Code.SPREAD_IMPOSSIBLE

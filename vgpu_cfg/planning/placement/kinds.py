@@ -118,7 +118,7 @@ class Kinds:
         if any(refuse(shape) is not None for refuse in refusals):
             return
         for number, variant in enumerate(shape.variants or ((),)):
-            if host.refuse_variant(variant) is None and host.may_create(variant):
+            if host.refuse_variant(variant) is None and all(map(host.is_creatable, variant)):
                 yield number
 
     def modes(self, index: int) -> list[StartMode]:

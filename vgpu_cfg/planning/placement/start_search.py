@@ -151,7 +151,7 @@ class StartSearch:
 
     def _all(self, holds: Predicate, kind: int, position: Position, left: Remaining) -> bool:
         """Whether a VM of a kind starts whatever is chosen, and all is well after each choice."""
-        after = _minus_one(left, kind)
+        after = (*left[:kind], left[kind] - 1, *left[kind + 1 :])
         outcomes = self.outcomes(position, self.kinds[kind])
         return outcomes is not None and all(holds(one, after) for one in outcomes)
 
@@ -324,7 +324,3 @@ def start_size(variant: Variant) -> tuple[int, int, int]:
     largest = max((need.framebuffer_mib, need.mig_size) for need in variant)
     peers = sum(need.peers is not None for need in variant)
     return (peers, *largest)
-
-
-def _minus_one(left: Remaining, kind: int) -> Remaining:
-    return (*left[:kind], left[kind] - 1, *left[kind + 1 :])

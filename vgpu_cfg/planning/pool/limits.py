@@ -15,6 +15,17 @@ from vgpu_cfg.planning.placement.demand import Shape, Variant
 from vgpu_cfg.planning.placement.host_state import HostState
 from vgpu_cfg.planning.remedies.advice import closeness
 from vgpu_cfg.planning.remedies.cordons import lift_cordons
+from vgpu_cfg.planning.remedies.refusals import boards_text
+
+_STATES = {
+    Code.GPU_IN_MIG_MODE: "in MIG mode",
+    Code.GPU_NOT_IN_MIG_MODE: "not in MIG mode",
+    Code.GPU_IN_PASSTHROUGH: "passed through",
+    Code.NOT_SHARED_DIRECT: "not of graphics type sharedDirect",
+    Code.NO_HOST_DRIVER: "not served by the host driver",
+    Code.HOLDER_UNKNOWN: "held in a way that cannot be told",
+}
+"""How GPUs are that refuse whatever is asked of them."""
 
 COPY = "one more"
 """What a VM is called that is put on a host to count."""
@@ -107,8 +118,7 @@ def _others(host: HostState, shape: Shape) -> Iterator[Limit]:
     if not shape.variants or host.fit(shape) is not None:
         return
     if not any(_has_board(host, variant) for variant in shape.variants):
-        boards = sorted({gpu.board.name if gpu.board else "an unknown board" for gpu in host.gpus})
-        yield Limit(Code.NO_SUCH_BOARD, f"has {' and '.join(boards)}" if boards else "has no GPU")
+        yield Limit(Code.NO_SUCH_BOARD, boards_text(host))
     else:
         yield Limit(Code.GPU_FULL, "no GPUs that take all vGPUs of a VM at once")
 
@@ -139,26 +149,14 @@ def _gpu_text(code: Code, refused: _Refused, gpus: str, vms: Sequence[str]) -> s
             return f"{gpus} without free slices where {name} may start"
         case Code.MIXED_SIZE_NOT_SUPPORTED:
             return f"{gpus} in mixed-size mode, which is not documented for {name}"
-        case Code.GPU_IN_MIG_MODE:
-            return f"{gpus} in MIG mode"
-        case Code.GPU_NOT_IN_MIG_MODE:
-            return f"{gpus} not in MIG mode"
         case Code.CLASSES_CANNOT_SHARE:
             return f"{gpus} with another series ({listed(vms)})"
-        case Code.GPU_IN_PASSTHROUGH:
-            return f"{gpus} passed through"
-        case Code.NOT_SHARED_DIRECT:
-            return f"{gpus} not of graphics type sharedDirect"
-        case Code.NO_HOST_DRIVER:
-            return f"{gpus} not served by the host driver"
         case Code.NOT_CREATABLE_NOW:
             return f"vCenter says that {name} cannot be created now"
-        case Code.HOLDER_UNKNOWN:
-            return f"{gpus} held in a way that cannot be told"
         case Code.SPREAD_IMPOSSIBLE:
             return f"{gpus} {verb} taken by a VM of this line"
         case _:
-            return f"{gpus}: {code.summary}"
+            return f"{gpus} {_STATES[code]}" if code in _STATES else f"{gpus}: {code.summary}"
 
 
 def _has_others_and_room(gpu: GpuState) -> bool:

@@ -95,7 +95,7 @@ def amount_text(gpus: float) -> str:
 
 def share_uses(quotas: Sequence[Quotas], observed: Inventory, catalog: Catalog) -> tuple[ShareUse, ...]:
     """Count what is held of every share now."""
-    held = HoldingReader(observed, catalog).running()
+    held = HoldingReader(observed, catalog, CapacityReader(observed, catalog)).running()
     return tuple(use for one in quotas for use in _uses(one, held.values()))
 
 
@@ -146,7 +146,7 @@ def report_quotas(
     """Refuse a plan that makes somebody hold more than his share; say of the other shares what is left."""
     if not desired.quotas:
         return
-    reader = HoldingReader(observed, catalog)
+    reader = HoldingReader(observed, catalog, CapacityReader(observed, catalog))
     before = reader.running()
     after = dict(before)
     for vm in deleted:
@@ -240,14 +240,7 @@ class HoldingReader:
 
     observed: Inventory
     catalog: Catalog
-    _capacity: CapacityReader | None = None
-
-    @property
-    def capacity(self) -> CapacityReader:
-        """What is known of boards and profiles."""
-        if self._capacity is None:
-            self._capacity = CapacityReader(self.observed, self.catalog)
-        return self._capacity
+    capacity: CapacityReader
 
     def running(self) -> dict[str, HoldingVm]:
         """Return the running VMs with GPU devices by their moids."""

@@ -114,7 +114,7 @@ def _of_mixed_sizes(gpu: GpuState, needs: Sequence[VgpuNeed]) -> Iterable[Strand
     taken = _taken((held.start, held.need.size_gb) for held in gpu.held if held.need)
     places = {(start, need.size_gb, 0) for need in known for start in need.mixed_starts or ()}
     free = [place for place in range(region) if place not in taken]
-    lost = len(free) - _most_memory(frozenset(places), taken, region, 0)
+    lost = len(free) - _most(frozenset(places), taken, region, 0, counts_memory=True)
     if lost:
         words = f"{lost} GB where no size may start (free: GB {_runs(free)})"
         yield Stranding(
@@ -143,8 +143,8 @@ def _of_mig(gpu: GpuState, needs: Sequence[VgpuNeed]) -> Iterable[Stranding]:
         (start, need.mig_size, need.mig_compute) for need in needs if need.is_mig for start in need.mig_starts
     )
     free = [place for place in range(region) if place not in taken]
-    lost = len(free) - _most_memory(places, taken, region, compute)
-    idle = compute - _most_compute(places, taken, region, compute)
+    lost = len(free) - _most(places, taken, region, compute, counts_memory=True)
+    idle = compute - _most(places, taken, region, compute, counts_memory=False)
     vms = _vms(gpu)
     if lost:
         why = "no compute left" if not compute else "no profile may start there"
@@ -181,18 +181,10 @@ Place = tuple[int, int, int]
 """Where something may stand: start, length, and the compute slices that it takes."""
 
 
-def _most_memory(places: frozenset[Place], taken: frozenset[int], region: int, compute: int) -> int:
-    """Return the most memory, in slices or GB, that could still be given away."""
-    return _most(places, taken, region, compute, counts_memory=True)
-
-
-def _most_compute(places: frozenset[Place], taken: frozenset[int], region: int, compute: int) -> int:
-    return _most(places, taken, region, compute, counts_memory=False)
-
-
 def _most(
     places: frozenset[Place], taken: frozenset[int], region: int, compute: int, *, counts_memory: bool
 ) -> int:
+    """Return the most memory, in slices or GB, or the most compute that could still be given away."""
     by_start: dict[int, list[Place]] = {}
     for place in places:
         start, length, _ = place

@@ -26,6 +26,13 @@ from vgpu_cfg.planning.vms.checks.nic_checks import explain_nics
 _MOST_GPUS = 4
 """So many refusals of GPUs are told of one host."""
 _MOST_ROWS = 12
+_STATES = {
+    Code.GPU_IN_MIG_MODE: "is in MIG mode",
+    Code.GPU_IN_PASSTHROUGH: "is passed through as a whole",
+    Code.NOT_SHARED_DIRECT: "has a graphics type that is not sharedDirect",
+    Code.NO_HOST_DRIVER: "is not served by NVIDIA's host driver",
+}
+"""How a GPU is that refuses whatever is asked of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,8 +197,13 @@ def _assess_gpus(found: _HostRefusal, host: HostState, need: VgpuNeed, shape: Sh
     for code, text in refused:
         found.add(code, text)
     if not room and not refused:
-        boards = sorted({gpu.board.name if gpu.board else "an unknown board" for gpu in host.gpus})
-        found.add(Code.NO_SUCH_BOARD, f"has {' and '.join(boards)}" if boards else "has no GPU")
+        found.add(Code.NO_SUCH_BOARD, boards_text(host))
+
+
+def boards_text(host: HostState) -> str:
+    """Name the boards that a host has."""
+    boards = sorted({gpu.board.name if gpu.board else "an unknown board" for gpu in host.gpus})
+    return f"has {' and '.join(boards)}" if boards else "has no GPU"
 
 
 def _assess_peers(found: _HostRefusal, host: HostState, need: VgpuNeed, members: Sequence[VgpuNeed]) -> None:
@@ -229,24 +241,16 @@ def _gpu_text(code: Code, gpu: GpuState, host: HostState, need: VgpuNeed) -> str
             return f"is in mixed-size mode, which is not documented for {need.name}"
         case Code.NO_MIG_SLICE:
             return f"has no free slices where {need.name} may start ({holders})"
-        case Code.GPU_IN_MIG_MODE:
-            return "is in MIG mode"
         case Code.GPU_NOT_IN_MIG_MODE:
             return f"is not in MIG mode{f' ({holders})' if holders else ''}"
         case Code.CLASSES_CANNOT_SHARE:
             return f"runs another series ({holders}), and ESXi {host.host.version} keeps series apart"
-        case Code.GPU_IN_PASSTHROUGH:
-            return "is passed through as a whole"
-        case Code.NOT_SHARED_DIRECT:
-            return "has a graphics type that is not sharedDirect"
-        case Code.NO_HOST_DRIVER:
-            return "is not served by NVIDIA's host driver"
         case Code.HOLDER_UNKNOWN:
             return f"is held in a way that cannot be told ({holders})"
         case Code.SPREAD_IMPOSSIBLE:
             return f"has a VM of this line already ({holders})"
         case _:
-            return f"refuses ({code})"
+            return _STATES.get(code, f"refuses ({code})")
 
 
 def _holder_text(held: Iterable[Held]) -> str:

@@ -122,10 +122,11 @@ def _gpu_edit(
     yield from _ask(situation, vm, says, ("gpus", value), kind=kind)
 
 
-def _items(situation: Situation, vm: DesiredVm) -> list[Item]:
-    raw = situation.stated(vm, "gpus")
+def _items(situation: Situation, vm: DesiredVm, key: str = "gpus", short: str = "profile") -> list[Item]:
+    """Return the items of a list of the plan file; one that is a text is the value of its `short` key."""
+    raw = situation.stated(vm, key)
     found = raw if isinstance(raw, list) else [] if raw is None else [raw]
-    return [{"profile": item} if isinstance(item, str) else dict(item) for item in found]
+    return [{short: item} if isinstance(item, str) else dict(item) for item in found]
 
 
 def _each(situation: Situation, vm: DesiredVm, change: Callable[[Item], list[Item]]) -> list[Item]:
@@ -438,9 +439,7 @@ def _nic_keys(
     change: Callable[[Item], Item],
     kind: FixKind = FixKind.LEAVE,
 ) -> Iterator[Candidate]:
-    raw = situation.stated(vm, "nics")
-    found = raw if isinstance(raw, list) else [] if raw is None else [raw]
-    items = [{"network": nic} if isinstance(nic, str) else dict(nic) for nic in found]
+    items = _items(situation, vm, "nics", "network")
     changed = [change(item) for item in items]
     for index, (before, after) in enumerate(zip(items, changed, strict=True)):
         if before != after:
