@@ -100,7 +100,7 @@ class Assessor:
     def others(self, trial: Trial, candidates: Iterable[Candidate]) -> tuple[OtherVm, ...]:
         """Say what becomes of VMs that ideas touch, and of those that cannot start any more."""
         touched = dict.fromkeys(moid for one in candidates for moid in one.touches)
-        emptied = dict.fromkeys(moid for one in candidates for moid in one.moved_away)
+        emptied = dict.fromkeys(moid for one in candidates for moid in one.empties)
         end = self._end(trial, touched)
         known = [vm for moid in touched if (vm := end.vm_by_moid.get(moid)) and not is_own(vm, trial)]
         off = [vm for vm in known if not vm.is_on]
