@@ -2,6 +2,8 @@
 
 A kind of change is a class in a file of `kinds`. It says how it reads in a plan, how a person does it, which
 privileges it needs, whom it disturbs, and what of it cannot be undone. Outputs ask the change, not its kind.
+So does planning: which VM it makes, starts, stops or moves, which settings of a host it sets, what a VM is
+like afterwards. Each of these has a default for kinds that it does not concern.
 """
 
 from __future__ import annotations
