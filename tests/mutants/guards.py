@@ -105,7 +105,7 @@ GUARDS = (
     Guard(
         "cluster",
         _SELECT,
-        "if (entry.cluster is None or (host.cluster_moid or host.compute_moid) in wanted)",
+        "if (entry.cluster is None or host.owner_moid in wanted)",
         "if (wanted is not None)",
         "test_hosts_of_another_cluster_are_not_meant",
     ),
