@@ -14,7 +14,7 @@ from tests.contract.test_govc import MakeGovc, served
 from tests.contract.vcenters import Desk, VCenter, lab_vcenter, location_on
 from vgpu_cfg.changes.change import CreateVm
 from vgpu_cfg.changes.kinds.create_vm import CloneFrom
-from vgpu_cfg.changes.kinds.customization import Customization, NicCustomization
+from vgpu_cfg.changes.kinds.guest import Customization, NicCustomization
 from vgpu_cfg.changes.kinds.vm_spec import VmSpec
 from vgpu_cfg.changes.values import Subject, VmRef
 from vgpu_cfg.errors import StalePlan

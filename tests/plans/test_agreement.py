@@ -17,9 +17,9 @@ from tests.plans.simulator import carry_out
 from tests.plans.tables import CASES
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.changes.change import CreateVm, RelocateVm
-from vgpu_cfg.changes.edits import edit_text
 from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.severity import Severity
+from vgpu_cfg.changes.values import edit_text
 from vgpu_cfg.model.desired import DesiredVm
 from vgpu_cfg.model.guests.guest import GuestSpec
 from vgpu_cfg.planning.estate.naming import as_named

@@ -14,11 +14,9 @@ from enum import StrEnum
 from typing import ClassVar, NamedTuple, Self, TypeVar
 
 from vgpu_cfg.changes.by_hand import Part
-from vgpu_cfg.changes.disturbed import Disturbed
-from vgpu_cfg.changes.edits import changed, edit_text
 from vgpu_cfg.changes.need import Needed
 from vgpu_cfg.changes.places import Places
-from vgpu_cfg.changes.reach import Reach
+from vgpu_cfg.changes.reach import Disturbed, Reach
 from vgpu_cfg.changes.tables import Tables
 from vgpu_cfg.changes.values import (
     Edit,
@@ -28,6 +26,8 @@ from vgpu_cfg.changes.values import (
     SettingTarget,
     Subject,
     VmRef,
+    changed,
+    edit_text,
     extra_config_path,
 )
 from vgpu_cfg.model.frozen import Frozen

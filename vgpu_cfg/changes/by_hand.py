@@ -1,11 +1,14 @@
-"""One thing that a person does in place of a change, and how values of a plan get into its commands."""
+"""One thing that a person does in place of a change, and how values of a plan get into its commands.
+
+How command lines are told from sentences, and how one is written.
+"""
 
 from __future__ import annotations
 
 import shlex
 from dataclasses import dataclass, replace
 
-from vgpu_cfg.changes.commands import is_command
+_TOOLS = ("esxcli", "govc", "nvidia-smi", "mlxconfig", "vgpu-cfg", "/", "dmesg", "vmkload_mod", "mst ", "#")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,3 +72,18 @@ def filled(part: Part, *, host: str, device: str, value: str, before: str | None
         verify=tuple(map(line, part.verify)),
         undo=tuple(map(line, part.undo)),
     )
+
+
+def is_command(line: str) -> bool:
+    """Whether a line is to be typed: it begins with a tool; else it is a sentence."""
+    return line.startswith(_TOOLS)
+
+
+def as_typed(line: str) -> str:
+    """Leave a command as it is, and make a comment of a sentence among commands."""
+    return line if is_command(line) else f"# {line}"
+
+
+def command(*words: str | int) -> str:
+    """Write a command line; every word is quoted where the shell needs it."""
+    return shlex.join(str(word) for word in words)

@@ -1,4 +1,9 @@
-"""What a plan is made of: changes, findings, places, and what of them waits for what."""
+"""What a plan is made of: changes, findings, places, and what of them waits for what.
+
+What is known of a plan's VMs on a host that does not respond: seen how last, startable where.
+
+What a plan does not know of hosts: settings that nobody told, and what they could come to.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +16,71 @@ from typing import Final, Literal
 from pydantic import Field
 
 from vgpu_cfg.changes.change import Change
-from vgpu_cfg.changes.disturbed import Disturbed
-from vgpu_cfg.changes.lost import LostHost
+from vgpu_cfg.changes.reach import Disturbed
 from vgpu_cfg.changes.severity import Severity
-from vgpu_cfg.changes.unknown import UnknownHost
-from vgpu_cfg.changes.values import Placement, Subject, is_nothing
+from vgpu_cfg.changes.values import HostRef, Impact, Placement, Subject, is_nothing
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.frozen import Frozen
+from vgpu_cfg.model.observed.inventory import Connection
+from vgpu_cfg.model.observed.vm import PowerState
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode
+
+
+class UnknownSetting(Frozen):
+    """A setting that the plan file states and whose value is not known, and why.
+
+    `setting` is a key of the settings table, `title` the same in words. `is_of_shell` says that only the
+    host's shell tells it; `verify` are lines to type there that show it.
+    """
+
+    setting: str
+    title: str
+    device: str = ""
+    wanted: str
+    why: str
+    is_of_shell: bool = True
+    verify: tuple[str, ...] = ()
+
+
+class UnknownHost(Frozen):
+    """What is not known of one host. It is no difference, and no change of the plan is about it.
+
+    Should all of it differ, `impact` is the most that setting it would disturb, with so many restarts more
+    than the plan's own; nothing of that is part of the plan. Where `is_checked_only` nothing would be set.
+    `remedy` says how it is found out.
+    """
+
+    host: HostRef
+    settings: tuple[UnknownSetting, ...]
+    impact: Impact = Impact.NONE
+    reboots: int = 0
+    cold_boots: int = 0
+    is_checked_only: bool = False
+    remedy: str = ""
+
+
+class LostVm(Frozen):
+    """A VM of the plan on such a host. `power_state` is what vCenter saw last.
+
+    It could start on `could_start_on` as things are now, together with the others; where that is empty
+    `why_not` says what forbids it. With `is_restarted_by_ha` vSphere HA starts it elsewhere by itself once it
+    takes the host for dead.
+    """
+
+    name: str
+    moid: str
+    power_state: PowerState
+    could_start_on: str = ""
+    why_not: str = ""
+    is_restarted_by_ha: bool = False
+
+
+class LostHost(Frozen):
+    """A host that does not respond, or that somebody disconnected, and the plan's VMs on it."""
+
+    host: HostRef
+    connection: Connection
+    vms: tuple[LostVm, ...]
 
 
 class Hindrance(Frozen):

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 
 from vgpu_cfg.changes.change import Change
-from vgpu_cfg.changes.disturbed import Disturbed
 from vgpu_cfg.changes.plan import Plan
-from vgpu_cfg.changes.reach import Reach
+from vgpu_cfg.changes.reach import Disturbed, Reach
 from vgpu_cfg.model.approvals import Approval
 from vgpu_cfg.model.observed.inventory import Inventory
 

@@ -1,10 +1,20 @@
-"""What would let a plan with errors be carried out: edits of its file, flags, and acts outside of it."""
+"""What would let a plan with errors be carried out: edits of its file, flags, and acts outside of it.
+
+What becomes of a plan file that takes in what was found: its new text, and what could not be written.
+
+One difference between a plan file and what is there: what, wanted, found, and since whose hand.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from datetime import datetime
 from enum import StrEnum
 from typing import assert_never
 
+from pydantic import Field
+
+from vgpu_cfg.changes.values import Subject
 from vgpu_cfg.model.frozen import Frozen
 
 
@@ -133,3 +143,38 @@ class Suggestion(Frozen):
     fixes: tuple[Fix, ...] = ()
     tried: int = 0
     is_complete: bool = True
+
+
+class Left(Frozen):
+    """A difference of a VM that was not written into the file, and why."""
+
+    vm: str
+    what: str
+    why: str
+
+
+class AsFound(Frozen):
+    """The text of the file with what was found of `vms`; `lines` are what a diff shows of it."""
+
+    text: str
+    lines: tuple[str, ...] = ()
+    vms: tuple[str, ...] = ()
+    left: tuple[Left, ...] = ()
+
+
+class Difference(Frozen):
+    """What differs of a VM or a host.
+
+    `wanted` and `found` are as a reader sees them, None where there is nothing. `sets` is what would go over
+    the wire to bring it about, as `Edit.sets` has it. `by` and `at` are empty where nothing tells them, and
+    `why_unknown` says why.
+    """
+
+    subject: Subject
+    what: str
+    wanted: str | None = None
+    found: str | None = None
+    sets: Mapping[str, str] = Field(default_factory=dict)
+    by: str = ""
+    at: datetime | None = None
+    why_unknown: str = ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from vgpu_cfg.changes.disturbed import Disturbed
+from vgpu_cfg.changes.reach import Disturbed
 from vgpu_cfg.changes.reckoning import how_to_approve, lacking
 from vgpu_cfg.changes.values import Subject
 from vgpu_cfg.model.approvals import Approval

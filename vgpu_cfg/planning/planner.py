@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from vgpu_cfg.catalog import Board, Catalog
 from vgpu_cfg.changes.change import Change
-from vgpu_cfg.changes.lost import LostHost
-from vgpu_cfg.changes.plan import Diagnostic, Plan, PlanTarget
+from vgpu_cfg.changes.plan import Diagnostic, LostHost, Plan, PlanTarget
 from vgpu_cfg.changes.reckoning import all_disturbed, reckoned
 from vgpu_cfg.changes.values import Subject
 from vgpu_cfg.model.desired import DesiredPlan

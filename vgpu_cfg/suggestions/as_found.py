@@ -11,12 +11,10 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from vgpu_cfg.changes.as_found import AsFound, Left
-from vgpu_cfg.changes.difference import Difference
 from vgpu_cfg.changes.kinds.create_vm import THE_VM
 from vgpu_cfg.changes.kinds.guest import GUEST
 from vgpu_cfg.changes.plan import Plan
-from vgpu_cfg.changes.suggestion import FixKind
+from vgpu_cfg.changes.suggestion import AsFound, Difference, FixKind, Left
 from vgpu_cfg.documents import Edit, Loc, changed_lines
 from vgpu_cfg.model.desired import DesiredVm
 from vgpu_cfg.model.observed.vm import Vm, VmDetail

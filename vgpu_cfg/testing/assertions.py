@@ -44,7 +44,7 @@ def assert_no_disruption(plan: PlanFile, site: Site) -> None:
     It is planned as with `--allow-power-cycle` and `--allow-move`, so that a failure shows what would be.
     """
     __tracebackhide__ = True
-    from vgpu_cfg.changes.disturbed import Experience
+    from vgpu_cfg.changes.reach import Experience
     from vgpu_cfg.changes.values import Impact
     from vgpu_cfg.render.layout.lines import plain
     from vgpu_cfg.render.text.plan.disruption import render_disruption

@@ -25,7 +25,7 @@ from tests.properties.witness.plans import (
 )
 from tests.properties.witness.playing import played
 from tests.properties.witness.stage import Shown, Stage, Witnessed
-from vgpu_cfg.changes.disturbed import Disturbed, Experience
+from vgpu_cfg.changes.reach import Disturbed, Experience
 from vgpu_cfg.changes.reckoning import disturbed_by
 from vgpu_cfg.planning.vms.lookup import resolved_vm
 from vgpu_cfg.render.markdown import comment, runbook

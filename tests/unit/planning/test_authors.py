@@ -6,9 +6,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from vgpu_cfg.changes.difference import Difference
 from vgpu_cfg.changes.kinds.create_vm import THE_VM
 from vgpu_cfg.changes.kinds.guest import GUEST
+from vgpu_cfg.changes.suggestion import Difference
 from vgpu_cfg.changes.values import Subject
 from vgpu_cfg.model.observed.past import Past, PastEvent
 from vgpu_cfg.planning.drift.authors import IN_GUEST, NO_EVENT, NOT_MADE, with_authors

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.architecture.sources import ROOT
-from vgpu_cfg.changes.edits import edit_text
+from vgpu_cfg.changes.values import edit_text
 from vgpu_cfg.cli.flows.flow import read_site
 from vgpu_cfg.model.observed.graphics import GraphicsType
 from vgpu_cfg.model.observed.inventory import Connection, Inventory

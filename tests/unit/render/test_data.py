@@ -18,8 +18,8 @@ from tests.unit.render import host_reports, host_samples, samples
 from tests.unit.render.settings_samples import VIEWS, lookup
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.catalog.servers import load_board_power, load_servers
-from vgpu_cfg.changes.as_found import AsFound, Left
 from vgpu_cfg.changes.plan import Plan
+from vgpu_cfg.changes.suggestion import AsFound, Left
 from vgpu_cfg.errors import DocumentError, DocumentFault, Unreachable
 from vgpu_cfg.model.desired import DesiredGuest, DesiredPlan
 from vgpu_cfg.model.host_list import HostList, ListedHost, ListedHostGpu

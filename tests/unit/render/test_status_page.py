@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.plans.planned import inventory_of, plan_of
 from tests.unit.render.page_data import data_in
-from vgpu_cfg.changes.difference import Difference
+from vgpu_cfg.changes.suggestion import Difference
 from vgpu_cfg.changes.values import Subject
 from vgpu_cfg.render.data.documents import status_data
 from vgpu_cfg.render.page.status import render_status_page

@@ -16,16 +16,13 @@ from pydantic import Field
 
 from vgpu_cfg.changes import privileges
 from vgpu_cfg.changes.base import Face
-from vgpu_cfg.changes.by_hand import Part
-from vgpu_cfg.changes.commands import command
-from vgpu_cfg.changes.disturbed import Disturbed, Experience
-from vgpu_cfg.changes.edits import set_to
+from vgpu_cfg.changes.by_hand import Part, command
 from vgpu_cfg.changes.kinds.host_base import HostChangeBase
 from vgpu_cfg.changes.need import Needed
 from vgpu_cfg.changes.places import HOST, Places
-from vgpu_cfg.changes.reach import Reach, users_of
+from vgpu_cfg.changes.reach import Disturbed, Experience, Reach, users_of
 from vgpu_cfg.changes.tables import Tables
-from vgpu_cfg.changes.values import Edit, HostRef, Placement, Row, SettingTarget, wire_text
+from vgpu_cfg.changes.values import Edit, HostRef, Placement, Row, SettingTarget, set_to, wire_text
 from vgpu_cfg.model.approvals import Approval
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.observed.graphics import AssignmentPolicy, GraphicsType

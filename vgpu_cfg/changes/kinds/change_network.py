@@ -11,15 +11,12 @@ from pydantic import Field
 
 from vgpu_cfg.changes import privileges
 from vgpu_cfg.changes.base import ChangeBase, Face
-from vgpu_cfg.changes.by_hand import Part
-from vgpu_cfg.changes.commands import command
-from vgpu_cfg.changes.disturbed import Disturbed, Experience
-from vgpu_cfg.changes.edits import changed, edit_value, plain_rows
+from vgpu_cfg.changes.by_hand import Part, command
 from vgpu_cfg.changes.need import Needed
 from vgpu_cfg.changes.places import Places
-from vgpu_cfg.changes.reach import Reach, users_of, users_of_switch
+from vgpu_cfg.changes.reach import Disturbed, Experience, Reach, users_of, users_of_switch
 from vgpu_cfg.changes.tables import Tables
-from vgpu_cfg.changes.values import Placement, Row, plain
+from vgpu_cfg.changes.values import Placement, Row, changed, edit_value, plain, plain_rows
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.observed.host_facts import FactGroup
 from vgpu_cfg.model.observed.inventory import Inventory

@@ -7,16 +7,26 @@ from typing import Literal, Self
 
 from vgpu_cfg.changes import privileges
 from vgpu_cfg.changes.base import ChangeBase, Face
-from vgpu_cfg.changes.by_hand import Part
-from vgpu_cfg.changes.commands import command
-from vgpu_cfg.changes.disturbed import Disturbed
-from vgpu_cfg.changes.edits import changed, plain_rows, set_to, table_rows
+from vgpu_cfg.changes.by_hand import Part, command
 from vgpu_cfg.changes.kinds.vm_spec import AS_BEFORE, govc_flags
 from vgpu_cfg.changes.need import Needed
 from vgpu_cfg.changes.places import Places
-from vgpu_cfg.changes.reach import Reach
+from vgpu_cfg.changes.reach import Disturbed, Reach
 from vgpu_cfg.changes.tables import Tables
-from vgpu_cfg.changes.values import Edit, Placement, Row, Subject, VmRef, must_word, plain, wire_text
+from vgpu_cfg.changes.values import (
+    Edit,
+    Placement,
+    Row,
+    Subject,
+    VmRef,
+    changed,
+    must_word,
+    plain,
+    plain_rows,
+    set_to,
+    table_rows,
+    wire_text,
+)
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.observed.vm import SettingValue
 from vgpu_cfg.model.ranges import fold_names

@@ -7,16 +7,13 @@ from typing import Literal
 
 from vgpu_cfg.changes import privileges
 from vgpu_cfg.changes.base import ChangeBase, Face
-from vgpu_cfg.changes.by_hand import Part
-from vgpu_cfg.changes.commands import command
-from vgpu_cfg.changes.disturbed import Disturbed, Experience
-from vgpu_cfg.changes.edits import changed
+from vgpu_cfg.changes.by_hand import Part, command
 from vgpu_cfg.changes.kinds.vm_spec import GrowDisk, NewDisk, RemoveDevice, VmSpec
 from vgpu_cfg.changes.need import Needed
 from vgpu_cfg.changes.places import Places
-from vgpu_cfg.changes.reach import Reach
+from vgpu_cfg.changes.reach import Disturbed, Experience, Reach
 from vgpu_cfg.changes.tables import Tables
-from vgpu_cfg.changes.values import Impact, Placement, Row, VmRef, plain
+from vgpu_cfg.changes.values import Impact, Placement, Row, VmRef, changed, plain
 from vgpu_cfg.model.approvals import Approval
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import Vm, VmDetail

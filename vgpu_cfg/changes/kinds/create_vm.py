@@ -12,17 +12,14 @@ from pydantic import Field
 
 from vgpu_cfg.changes import privileges
 from vgpu_cfg.changes.base import ChangeBase, Face
-from vgpu_cfg.changes.by_hand import Part
-from vgpu_cfg.changes.commands import command
-from vgpu_cfg.changes.disturbed import Disturbed
-from vgpu_cfg.changes.edits import edit_value
-from vgpu_cfg.changes.kinds.customization import Customization
+from vgpu_cfg.changes.by_hand import Part, command
+from vgpu_cfg.changes.kinds.guest import Customization
 from vgpu_cfg.changes.kinds.vm_spec import VmSpec
 from vgpu_cfg.changes.need import Needed
 from vgpu_cfg.changes.places import Places
-from vgpu_cfg.changes.reach import Reach
+from vgpu_cfg.changes.reach import Disturbed, Reach
 from vgpu_cfg.changes.tables import Tables
-from vgpu_cfg.changes.values import GPU_TOPIC, Edit, Placement, Row, VmRef, is_nothing, plain
+from vgpu_cfg.changes.values import GPU_TOPIC, Edit, Placement, Row, VmRef, edit_value, is_nothing, plain
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import OwnerMark, Vm, VmDetail

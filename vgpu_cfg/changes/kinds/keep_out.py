@@ -7,16 +7,13 @@ from typing import Literal
 
 from vgpu_cfg.changes import privileges
 from vgpu_cfg.changes.base import ChangeBase, Face
-from vgpu_cfg.changes.by_hand import Part
-from vgpu_cfg.changes.commands import command
-from vgpu_cfg.changes.disturbed import Disturbed
-from vgpu_cfg.changes.edits import plain_rows
+from vgpu_cfg.changes.by_hand import Part, command
 from vgpu_cfg.changes.kinds.host_base import HostChangeBase
 from vgpu_cfg.changes.need import Needed
 from vgpu_cfg.changes.places import HOST, Places
-from vgpu_cfg.changes.reach import Reach
+from vgpu_cfg.changes.reach import Disturbed, Reach
 from vgpu_cfg.changes.tables import Tables
-from vgpu_cfg.changes.values import Edit, Placement, Row, plain
+from vgpu_cfg.changes.values import Edit, Placement, Row, plain, plain_rows
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.reservations import RESERVATION_HEAD, Reservation
 

@@ -9,15 +9,12 @@ from pydantic import Field
 
 from vgpu_cfg.changes import privileges
 from vgpu_cfg.changes.base import ChangeBase, Face, Timing
-from vgpu_cfg.changes.by_hand import Part
-from vgpu_cfg.changes.commands import command
-from vgpu_cfg.changes.disturbed import Disturbed, Experience
-from vgpu_cfg.changes.edits import changed, plain_rows
+from vgpu_cfg.changes.by_hand import Part, command
 from vgpu_cfg.changes.need import Needed
 from vgpu_cfg.changes.places import Places
-from vgpu_cfg.changes.reach import Reach
+from vgpu_cfg.changes.reach import Disturbed, Experience, Reach
 from vgpu_cfg.changes.tables import Tables
-from vgpu_cfg.changes.values import Edit, Placement, Row, VmRef, Words, is_nothing, plain
+from vgpu_cfg.changes.values import Edit, Placement, Row, VmRef, Words, changed, is_nothing, plain, plain_rows
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.wording import duration

@@ -7,13 +7,11 @@ from typing import Literal
 
 from vgpu_cfg.changes import privileges
 from vgpu_cfg.changes.base import Face, Restart
-from vgpu_cfg.changes.by_hand import Part
-from vgpu_cfg.changes.commands import command
-from vgpu_cfg.changes.disturbed import Disturbed
+from vgpu_cfg.changes.by_hand import Part, command
 from vgpu_cfg.changes.kinds.host_base import HostChangeBase, setting_rows
 from vgpu_cfg.changes.need import Needed
 from vgpu_cfg.changes.places import Places
-from vgpu_cfg.changes.reach import Reach
+from vgpu_cfg.changes.reach import Disturbed, Reach
 from vgpu_cfg.changes.tables import Tables
 from vgpu_cfg.changes.values import Placement, Row, SettingTarget, plain
 from vgpu_cfg.model.frozen import Frozen

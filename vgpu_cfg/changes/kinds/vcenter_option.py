@@ -7,15 +7,12 @@ from typing import Literal
 
 from vgpu_cfg.changes import privileges
 from vgpu_cfg.changes.base import ChangeBase, Face
-from vgpu_cfg.changes.by_hand import Part
-from vgpu_cfg.changes.commands import command
-from vgpu_cfg.changes.disturbed import Disturbed
-from vgpu_cfg.changes.edits import plain_rows, set_to
+from vgpu_cfg.changes.by_hand import Part, command
 from vgpu_cfg.changes.need import Needed
 from vgpu_cfg.changes.places import Places
-from vgpu_cfg.changes.reach import Reach
+from vgpu_cfg.changes.reach import Disturbed, Reach
 from vgpu_cfg.changes.tables import Tables
-from vgpu_cfg.changes.values import Placement, Row, wire_text
+from vgpu_cfg.changes.values import Placement, Row, plain_rows, set_to, wire_text
 
 
 class SetVCenterOption(ChangeBase):

@@ -13,13 +13,11 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from vgpu_cfg.changes import privileges
-from vgpu_cfg.changes.by_hand import Part
-from vgpu_cfg.changes.commands import command
-from vgpu_cfg.changes.edits import table_rows
+from vgpu_cfg.changes.by_hand import Part, command
 from vgpu_cfg.changes.need import Need, Needed
 from vgpu_cfg.changes.places import Places
 from vgpu_cfg.changes.tables import VmRows
-from vgpu_cfg.changes.values import Edit, extra_config_path, is_nothing, wire_text
+from vgpu_cfg.changes.values import Edit, extra_config_path, is_nothing, table_rows, wire_text
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.observed.vm import (
     OWN_PREFIX,

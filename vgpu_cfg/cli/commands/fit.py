@@ -13,7 +13,7 @@ from vgpu_cfg.cli.options.shared import OutputFormat, OutputOption, connected, p
 from vgpu_cfg.settings.flags import ConnectionFlags
 
 if TYPE_CHECKING:
-    from vgpu_cfg.changes.lost import LostHost
+    from vgpu_cfg.changes.plan import LostHost
     from vgpu_cfg.cli.output.answers import Answer
     from vgpu_cfg.cli.several.asking import Told
     from vgpu_cfg.model.desired import DesiredPlan, DesiredVm

@@ -10,7 +10,7 @@ from vgpu_cfg.cli.flows.preparing.request import PlanRequest
 from vgpu_cfg.settings.flags import ConnectionFlags
 
 if TYPE_CHECKING:
-    from vgpu_cfg.changes.difference import Difference
+    from vgpu_cfg.changes.suggestion import Difference
     from vgpu_cfg.model.desired import DesiredPlan
     from vgpu_cfg.planning.findings.options import PlanOptions
     from vgpu_cfg.settings.connection import Connection

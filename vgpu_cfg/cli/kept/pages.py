@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from vgpu_cfg.changes.difference import Difference
     from vgpu_cfg.changes.plan import Plan
     from vgpu_cfg.changes.report import Event, Report
-    from vgpu_cfg.changes.suggestion import Suggestion
+    from vgpu_cfg.changes.suggestion import Difference, Suggestion
     from vgpu_cfg.model.observed.inventory import Inventory
     from vgpu_cfg.planning.upkeep.absence import Absence
 

@@ -16,10 +16,8 @@ from vgpu_cfg.cli.options.shared import OutputFormat
 from vgpu_cfg.cli.output import show
 
 if TYPE_CHECKING:
-    from vgpu_cfg.changes.difference import Difference
-    from vgpu_cfg.changes.lost import LostHost
-    from vgpu_cfg.changes.plan import Plan
-    from vgpu_cfg.changes.suggestion import Suggestion
+    from vgpu_cfg.changes.plan import LostHost, Plan
+    from vgpu_cfg.changes.suggestion import Difference, Suggestion
     from vgpu_cfg.errors import VgpuCfgError
     from vgpu_cfg.model.desired import DesiredPlan
     from vgpu_cfg.model.observed.inventory import Inventory

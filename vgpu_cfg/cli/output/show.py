@@ -16,10 +16,9 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from vgpu_cfg.catalog import ProfileEntry
-    from vgpu_cfg.changes.as_found import AsFound
     from vgpu_cfg.changes.plan import Plan
     from vgpu_cfg.changes.report import Report
-    from vgpu_cfg.changes.suggestion import Suggestion
+    from vgpu_cfg.changes.suggestion import AsFound, Suggestion
     from vgpu_cfg.cli.compose import ServedLab
     from vgpu_cfg.errors import VgpuCfgError
     from vgpu_cfg.execution import HostTools

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from vgpu_cfg.changes.difference import Difference
 from vgpu_cfg.changes.kinds.create_vm import THE_VM
 from vgpu_cfg.changes.kinds.guest import GUEST
+from vgpu_cfg.changes.suggestion import Difference
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.past import Past, PastEvent, PastScope
 from vgpu_cfg.planning.drift.differences import POWER

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from vgpu_cfg.changes.difference import Difference
 from vgpu_cfg.changes.kinds.create_vm import THE_VM
 from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.severity import Severity
+from vgpu_cfg.changes.suggestion import Difference
 from vgpu_cfg.changes.values import Edit, Subject
 from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.planning.findings.codes import Code

@@ -8,8 +8,8 @@ from typing import Any
 
 from vgpu_cfg.catalog import Board, ProfileEntry
 from vgpu_cfg.changes.change import ColdBootHost, ManualStep
+from vgpu_cfg.changes.plan import UnknownHost
 from vgpu_cfg.changes.severity import Severity
-from vgpu_cfg.changes.unknown import UnknownHost
 from vgpu_cfg.changes.values import HostRef, Impact
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.inventory import Connection, Host, Inventory, ProfileInfo

@@ -8,8 +8,7 @@ from types import MappingProxyType
 
 from vgpu_cfg.catalog import Catalog
 from vgpu_cfg.changes.change import Change, SetClusterOption, SetVCenterOption
-from vgpu_cfg.changes.plan import Canary
-from vgpu_cfg.changes.unknown import UnknownHost
+from vgpu_cfg.changes.plan import Canary, UnknownHost
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.inventory import Host, Inventory
 from vgpu_cfg.planning.estate.left_down import exit_id

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vgpu_cfg.changes.unknown import UnknownHost, UnknownSetting
+from vgpu_cfg.changes.plan import UnknownHost, UnknownSetting
 from vgpu_cfg.changes.values import Impact
 from vgpu_cfg.model.observed.host_facts import NO_LOCKDOWN, SHELL_GROUPS
 from vgpu_cfg.planning.host_settings.resolved_host import DISTURBS, Drift, ResolvedHost

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from vgpu_cfg.catalog import Catalog
 from vgpu_cfg.changes.change import ManualStep
-from vgpu_cfg.changes.lost import LostHost, LostVm
+from vgpu_cfg.changes.plan import LostHost, LostVm
 from vgpu_cfg.changes.values import HostRef, Subject
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.inventory import Cluster, Connection, Host, Inventory

@@ -13,7 +13,7 @@ from ipaddress import ip_interface
 
 from vgpu_cfg.changes.base import of_kind
 from vgpu_cfg.changes.change import AwaitCustomization, Change, PowerOnVm
-from vgpu_cfg.changes.kinds.customization import Customization, NicCustomization
+from vgpu_cfg.changes.kinds.guest import Customization, NicCustomization
 from vgpu_cfg.changes.values import Edit
 from vgpu_cfg.documents import did_you_mean
 from vgpu_cfg.model.desired import DesiredGuest

@@ -20,7 +20,7 @@ from vgpu_cfg.changes.change import (
     UpgradeVm,
 )
 from vgpu_cfg.changes.kinds.create_vm import CloneFrom, Location, MakeFromScratch
-from vgpu_cfg.changes.kinds.customization import Customization
+from vgpu_cfg.changes.kinds.guest import Customization
 from vgpu_cfg.changes.kinds.power import NumaPin
 from vgpu_cfg.changes.values import Edit, Subject, VmRef
 from vgpu_cfg.model.desired import DesiredPower, ScratchSource, TemplateSource

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from vgpu_cfg.changes.change import Change, RelocateVm
-from vgpu_cfg.changes.kinds.customization import Customization
+from vgpu_cfg.changes.kinds.guest import Customization
 from vgpu_cfg.changes.kinds.power import NumaPin
 from vgpu_cfg.changes.plan import StartQueue
 from vgpu_cfg.changes.values import Placement, VmRef

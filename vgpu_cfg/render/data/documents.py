@@ -11,10 +11,9 @@ from dataclasses import asdict
 from typing import Any
 
 from vgpu_cfg.catalog import ProfileEntry
-from vgpu_cfg.changes.as_found import AsFound
 from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.report import Report
-from vgpu_cfg.changes.suggestion import Suggestion
+from vgpu_cfg.changes.suggestion import AsFound, Suggestion
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.planning.sync import is_in_sync, is_known
 from vgpu_cfg.render.data.format import FORMAT, Data

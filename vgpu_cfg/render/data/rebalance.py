@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from vgpu_cfg.changes.lost import LostHost
+from vgpu_cfg.changes.plan import LostHost
 from vgpu_cfg.planning.moves.rebalance import Rebalance
 from vgpu_cfg.render.data.format import FORMAT, Data
 

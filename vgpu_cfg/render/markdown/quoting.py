@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from functools import cache
 from typing import TYPE_CHECKING
 
-from vgpu_cfg.changes.commands import as_typed, is_command
+from vgpu_cfg.changes.by_hand import as_typed, is_command
 from vgpu_cfg.model.signs import shown
 
 if TYPE_CHECKING:

@@ -9,8 +9,7 @@ from heapq import heappop, heappush
 
 from vgpu_cfg.changes.by_hand import Part
 from vgpu_cfg.changes.change import Change
-from vgpu_cfg.changes.plan import Canary, Plan
-from vgpu_cfg.changes.unknown import UnknownHost, UnknownSetting
+from vgpu_cfg.changes.plan import Canary, Plan, UnknownHost, UnknownSetting
 from vgpu_cfg.changes.values import HostRef
 from vgpu_cfg.model.occasion import NO_OCCASION, Occasion
 from vgpu_cfg.planning.described import PlanTables, SettingsLookup

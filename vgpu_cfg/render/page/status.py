@@ -6,7 +6,7 @@ from datetime import datetime
 from itertools import groupby
 from typing import Any
 
-from vgpu_cfg.changes.difference import Difference
+from vgpu_cfg.changes.suggestion import Difference
 from vgpu_cfg.render.page.frame import Tile, render_frame
 from vgpu_cfg.render.page.moments import moment_words
 from vgpu_cfg.render.views.estate.inventory import profile_text

@@ -8,11 +8,9 @@ from datetime import datetime
 
 from vgpu_cfg.changes.base import of_kind
 from vgpu_cfg.changes.change import Change, ManualStep
-from vgpu_cfg.changes.edits import edit_text
-from vgpu_cfg.changes.lost import LostHost
-from vgpu_cfg.changes.plan import Diagnostic, Plan
+from vgpu_cfg.changes.plan import Diagnostic, LostHost, Plan, UnknownHost
 from vgpu_cfg.changes.severity import Severity
-from vgpu_cfg.changes.unknown import UnknownHost
+from vgpu_cfg.changes.values import edit_text
 from vgpu_cfg.model.observed.host_facts import HostFacts
 from vgpu_cfg.model.observed.inventory import Connection, Host, Inventory
 from vgpu_cfg.model.ranges import fold_names

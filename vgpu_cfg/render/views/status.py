@@ -7,11 +7,9 @@ from dataclasses import dataclass, replace
 
 from vgpu_cfg.changes.base import ChangeBase, of_kind
 from vgpu_cfg.changes.change import StageGuest
-from vgpu_cfg.changes.difference import Difference
-from vgpu_cfg.changes.edits import edit_text
-from vgpu_cfg.changes.lost import LostHost, LostVm
-from vgpu_cfg.changes.plan import Diagnostic, Plan
-from vgpu_cfg.changes.values import Impact, Subject
+from vgpu_cfg.changes.plan import Diagnostic, LostHost, LostVm, Plan
+from vgpu_cfg.changes.suggestion import Difference
+from vgpu_cfg.changes.values import Impact, Subject, edit_text
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import AFFINITY_KEY, PowerState, Vm
 from vgpu_cfg.model.wording import counted

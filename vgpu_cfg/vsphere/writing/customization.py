@@ -12,7 +12,7 @@ from typing import Any
 
 from pyVmomi import vim
 
-from vgpu_cfg.changes.kinds.customization import Customization, NicCustomization
+from vgpu_cfg.changes.kinds.guest import Customization, NicCustomization
 from vgpu_cfg.errors import StalePlan
 from vgpu_cfg.vsphere.reading.customization_specs import find_spec
 from vgpu_cfg.vsphere.wire.faults import translated

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from vgpu_cfg.changes.by_hand import Part, filled
-from vgpu_cfg.changes.commands import as_typed, command
+from vgpu_cfg.changes.by_hand import Part, as_typed, command, filled
 from vgpu_cfg.model import signs
 from vgpu_cfg.render.markdown.quoting import Markdown, block, cell, code, environment, inline, prose, tidy
 

@@ -19,7 +19,7 @@ from vgpu_cfg.errors import DocumentError, DocumentFault, NotFound, UnsafePlan
 from vgpu_cfg.settings.flags import ConnectionFlags
 
 if TYPE_CHECKING:
-    from vgpu_cfg.changes.as_found import AsFound
+    from vgpu_cfg.changes.suggestion import AsFound
     from vgpu_cfg.model.desired import DesiredPlan
 
 

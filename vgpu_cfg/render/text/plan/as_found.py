@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rich.text import Text
 
-from vgpu_cfg.changes.as_found import AsFound
+from vgpu_cfg.changes.suggestion import AsFound
 from vgpu_cfg.render.layout.lines import fold, hanging
 
 _STYLES = {"+": "green", "-": "red"}

@@ -11,9 +11,8 @@ from dataclasses import dataclass, field
 from rich.text import Text
 
 from vgpu_cfg.changes.change import Change
-from vgpu_cfg.changes.edits import edit_value
 from vgpu_cfg.changes.plan import Plan
-from vgpu_cfg.changes.values import Edit, Placement
+from vgpu_cfg.changes.values import Edit, Placement, edit_value
 from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.model.wording import counted
 from vgpu_cfg.planning.described import topic_of

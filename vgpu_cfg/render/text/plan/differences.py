@@ -7,7 +7,7 @@ from itertools import groupby, islice
 
 from rich.text import Text
 
-from vgpu_cfg.changes.difference import Difference
+from vgpu_cfg.changes.suggestion import Difference
 from vgpu_cfg.render.layout.lines import Cell, Column, fold, table_rows, without_domain
 
 MOST_SHOWN = 6

@@ -8,8 +8,8 @@ from rich.text import Text
 
 from vgpu_cfg.changes.base import of_kind
 from vgpu_cfg.changes.change import EnterMaintenance
-from vgpu_cfg.changes.disturbed import Experience
 from vgpu_cfg.changes.plan import Plan
+from vgpu_cfg.changes.reach import Experience
 from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.model.wording import counted
 from vgpu_cfg.render.layout.lines import Column, fold, hanging, short, table_rows, without_domain

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from rich.text import Text
 
-from vgpu_cfg.changes.edits import edit_value
-from vgpu_cfg.changes.values import Edit
+from vgpu_cfg.changes.values import Edit, edit_value
 from vgpu_cfg.model.wording import counted
 from vgpu_cfg.render.layout.lines import fold
 from vgpu_cfg.render.text.plan.change_lines import MOST_TOPIC_WIDTH, change_lines

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from vgpu_cfg.changes.lost import LostHost
+from vgpu_cfg.changes.plan import LostHost
 from vgpu_cfg.planning.remedies.lost_hosts import told_of
 from vgpu_cfg.render.layout.lines import hanging
 

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from rich.text import Text
 
 from vgpu_cfg.changes.change import Change
-from vgpu_cfg.changes.edits import edit_value
-from vgpu_cfg.changes.values import Edit, Placement
+from vgpu_cfg.changes.values import Edit, Placement, edit_value
 from vgpu_cfg.render.layout.lines import Column, fold, table, table_rows
 
 _GAP = 2

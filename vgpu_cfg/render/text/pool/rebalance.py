@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
-from vgpu_cfg.changes.lost import LostHost
+from vgpu_cfg.changes.plan import LostHost
 from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.model.wording import counted, duration, listed
 from vgpu_cfg.planning.moves.rebalance import Move, MoveMethod, Rebalance, RebalanceResult

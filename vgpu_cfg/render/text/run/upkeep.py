@@ -7,7 +7,7 @@ from typing import Self
 
 from rich.text import Text
 
-from vgpu_cfg.changes.commands import command
+from vgpu_cfg.changes.by_hand import command
 from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.report import OutcomeStatus, Report
 from vgpu_cfg.model.observed.inventory import Host, Inventory

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from vgpu_cfg.changes.lost import LostHost
+from vgpu_cfg.changes.plan import LostHost
 from vgpu_cfg.model.observed.inventory import Host
 from vgpu_cfg.planning.pool.fit import next_step
 from vgpu_cfg.planning.pool.gpus import PooledGpu

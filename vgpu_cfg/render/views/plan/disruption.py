@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from vgpu_cfg.changes.disturbed import Experience
 from vgpu_cfg.changes.plan import Plan
+from vgpu_cfg.changes.reach import Experience
 from vgpu_cfg.changes.values import Impact, Subject
 from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.model.wording import counted, duration

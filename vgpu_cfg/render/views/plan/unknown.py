@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from vgpu_cfg.changes.plan import Plan
-from vgpu_cfg.changes.unknown import UnknownHost
+from vgpu_cfg.changes.plan import Plan, UnknownHost
 from vgpu_cfg.changes.values import Impact
 from vgpu_cfg.model.wording import counted
 
