@@ -16,7 +16,7 @@ from tests.architecture.usage import (
     used_names,
 )
 from vgpu_cfg import testing
-from vgpu_cfg.cli.listed import LISTED
+from vgpu_cfg.cli.app import LISTED
 
 ENTRIES = [
     "vgpu_cfg.__main__",
@@ -50,9 +50,9 @@ OFFERED = [name for name in testing.__all__ if name[0].islower() and name != "as
 _OF_USERS = "users' own tests: docs/reference/pytest.md"
 
 USED_BY_OTHERS = {
-    Definition("vgpu_cfg.cli.output.metrics_server", "_Handler", "log_message"): _OF_HTTP,
-    Definition("vgpu_cfg.cli.output.metrics_server", "_Server", "handle_error"): "socketserver calls it",
-    Definition("vgpu_cfg.cli.listed", "Commands", "format_help"): "Typer calls it",
+    Definition("vgpu_cfg.cli.output.show_metrics", "_Handler", "log_message"): _OF_HTTP,
+    Definition("vgpu_cfg.cli.output.show_metrics", "_Server", "handle_error"): "socketserver calls it",
+    Definition("vgpu_cfg.cli.app", "Commands", "format_help"): "Typer calls it",
     Definition("vgpu_cfg.documents.foreign", "_Quoting", "ignore_aliases"): "ruamel.yaml calls it",
     Definition("vgpu_cfg.execution.records.syslog", "_Handler", "handleError"): "logging calls it",
     Definition("vgpu_cfg.shells.esxi.host_keys", "FirstKeyPolicy", "missing_host_key"): _OF_PARAMIKO,

@@ -15,8 +15,7 @@ import typer.main
 from typer.core import TyperGroup
 
 from tests.cli.command_line import CommandLine
-from vgpu_cfg.cli.app import app
-from vgpu_cfg.cli.listed import LISTED
+from vgpu_cfg.cli.app import LISTED, app
 
 OF_RECORDINGS = {
     "plan",

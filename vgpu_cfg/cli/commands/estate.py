@@ -164,8 +164,7 @@ def inventory(
         )
 
     if connection.contexts:
-        from vgpu_cfg.cli.several.contexts import ask_contexts, refuse_vain
-        from vgpu_cfg.cli.several.telling import tell_all
+        from vgpu_cfg.cli.several.asking import ask_contexts, refuse_vain, tell_all
 
         choice = HostChoice(hosts or (), clusters or ())
 

@@ -8,8 +8,14 @@ from typing import Annotated
 
 import typer
 
-from vgpu_cfg.cli.options.shared import OutputFormat, OutputOption, YesOption, connected, planned
-from vgpu_cfg.cli.options.update import UpdateOptions
+from vgpu_cfg.cli.options.shared import (
+    OutputFormat,
+    OutputOption,
+    UpdateOptions,
+    YesOption,
+    connected,
+    planned,
+)
 from vgpu_cfg.settings.flags import ConnectionFlags
 
 
@@ -116,9 +122,9 @@ def _update(
 ) -> None:
     """Write what was found into a plan file; end with the code of differences where some are left."""
     from vgpu_cfg.cli.flows import flow
-    from vgpu_cfg.cli.flows.files import update_flow
+    from vgpu_cfg.cli.flows.files import export_flow
 
-    if not update_flow.update(path, connection, variables, variable_files, options):
+    if not export_flow.update(path, connection, variables, variable_files, options):
         raise typer.Exit(flow.EXIT_DIFFERENCES)
 
 

@@ -95,8 +95,7 @@ def fit(
     from vgpu_cfg.cli.flows import flow
     from vgpu_cfg.cli.flows.preparing.request import read_request
     from vgpu_cfg.cli.options.hosts import HostChoice, wanted_hosts
-    from vgpu_cfg.cli.several.contexts import ask_contexts, refuse_vain
-    from vgpu_cfg.cli.several.telling import tell_all
+    from vgpu_cfg.cli.several.asking import ask_contexts, refuse_vain, tell_all
 
     if connection.contexts:
         refuse_of_several({"--add": add, "--without": without})

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vgpu_cfg.cli.options.occasion import occasioned
+from vgpu_cfg.cli.options.running import occasioned
 from vgpu_cfg.cli.options.shared import (
     CommandOptions,
     DryRunOption,

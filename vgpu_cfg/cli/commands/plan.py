@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vgpu_cfg.cli.options.notify import notified
-from vgpu_cfg.cli.options.occasion import occasioned
-from vgpu_cfg.cli.options.rotation import RotateOption, rotated
+from vgpu_cfg.cli.options.running import RotateOption, notified, occasioned, rotated
 from vgpu_cfg.cli.options.shared import (
     AllowDestroyOption,
     AllowOption,
@@ -170,8 +168,8 @@ def validate(
     from vgpu_cfg.cli.output import answers, show_report
 
     if path.is_dir():
+        from vgpu_cfg.cli.several.asking import tell_all
         from vgpu_cfg.cli.several.plans import read_plans, validate_plans
-        from vgpu_cfg.cli.several.telling import tell_all
 
         refuse_of_several({"--output": output is ReportFormat.JUNIT}, _NAME_ONE)
         requests = read_plans(path, variables, variable_files)
@@ -212,11 +210,10 @@ def plan(
 ) -> None:
     """Show what would change, and why; nothing is changed."""
     from vgpu_cfg.cli.flows import flow
-    from vgpu_cfg.cli.flows.preparing.plan_id import proposed
-    from vgpu_cfg.cli.flows.preparing.request import read_request
+    from vgpu_cfg.cli.flows.preparing.request import proposed, read_request
     from vgpu_cfg.cli.flows.preparing.signed import sign_plan
     from vgpu_cfg.cli.flows.suggestion import find_fixes, write_suggestion
-    from vgpu_cfg.cli.kept import pages
+    from vgpu_cfg.cli.kept import whole_file
     from vgpu_cfg.cli.kept.occasions import stand_in
     from vgpu_cfg.cli.kept.saved_plan import save_plan
     from vgpu_cfg.cli.kept.whole_file import refuse_unwritable
@@ -228,8 +225,8 @@ def plan(
     if sign is not None and out is None:
         raise typer.BadParameter("it goes with -o: a saved plan is what is signed", param_hint="--sign")
     if path.is_dir():
+        from vgpu_cfg.cli.several.asking import tell_all
         from vgpu_cfg.cli.several.plans import ask_plans, plan_answer, read_plans
-        from vgpu_cfg.cli.several.telling import tell_all
 
         of_one_plan = {
             "--out": out,
@@ -288,7 +285,7 @@ def plan(
     if out is not None:
         save_plan(made, out)
     if html is not None:
-        pages.plan(html, made, answer.observed, fixes)
+        whole_file.plan(html, made, answer.observed, fixes)
     next_command = options.command("apply", out or path)
     if output in (PlanFormat.MARKDOWN, PlanFormat.JUNIT):
         show_report.plan(made, output, command=next_command, fixes=fixes)
@@ -421,12 +418,11 @@ def status(
     from vgpu_cfg.cli.flows import flow
     from vgpu_cfg.cli.flows.preparing.request import read_request
     from vgpu_cfg.cli.flows.status_flow import look, look_at
-    from vgpu_cfg.cli.kept import pages
+    from vgpu_cfg.cli.kept import whole_file
     from vgpu_cfg.cli.kept.whole_file import refuse_unwritable
     from vgpu_cfg.cli.output import answers, show_report
-    from vgpu_cfg.cli.several.contexts import ask_contexts
+    from vgpu_cfg.cli.several.asking import ask_contexts, tell_all
     from vgpu_cfg.cli.several.plans import ask_plans, read_plans
-    from vgpu_cfg.cli.several.telling import tell_all
     from vgpu_cfg.planning.findings.options import PlanOptions
 
     if html is not None:
@@ -456,7 +452,7 @@ def status(
     answer, differences = look(request, connection, options)
     made = answer.plan
     if html is not None:
-        pages.status(html, made, answer.observed, differences)
+        whole_file.status(html, made, answer.observed, differences)
     if output is ReportFormat.JUNIT:
         show_report.status(made, answer.observed)
     else:

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vgpu_cfg.cli.options.occasion import occasioned
-from vgpu_cfg.cli.options.rotation import RotateOption, rotated
+from vgpu_cfg.cli.options.running import RotateOption, occasioned, rotated
 from vgpu_cfg.cli.options.shared import (
     AllowDestroyOption,
     AllowOption,

@@ -6,8 +6,7 @@ from typing import Annotated
 
 import typer
 
-from vgpu_cfg.cli.options.notify import notified
-from vgpu_cfg.cli.options.occasion import occasioned
+from vgpu_cfg.cli.options.running import notified, occasioned
 from vgpu_cfg.cli.options.shared import DryRunOption, OutputFormat, OutputOption, YesOption, connected
 from vgpu_cfg.model.occasion import Occasion
 from vgpu_cfg.settings.flags import ConnectionFlags

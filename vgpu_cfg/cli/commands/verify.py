@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vgpu_cfg.cli.options.notify import notified
+from vgpu_cfg.cli.options.running import notified
 from vgpu_cfg.cli.options.shared import (
     CommandOptions,
     PlanArgument,

@@ -146,7 +146,7 @@ def drain(
 def show_absence(flags: ConnectionFlags, name: str, output: OutputFormat, html: Path | None) -> None:
     """Show what would become of VMs if something were away; nothing is changed."""
     from vgpu_cfg.catalog import load_catalog
-    from vgpu_cfg.cli.kept import pages
+    from vgpu_cfg.cli.kept import whole_file
     from vgpu_cfg.cli.kept.whole_file import refuse_unwritable
     from vgpu_cfg.model.desired import DesiredPlan
     from vgpu_cfg.planning.upkeep.absence import think_away
@@ -167,7 +167,7 @@ def show_absence(flags: ConnectionFlags, name: str, output: OutputFormat, html: 
     found = think_away(away_of(name, observed), observed, load_catalog(), desired)
     told = absence_data(found, address, observed.read_at.isoformat())
     if html is not None:
-        pages.absence(html, found, told, observed)
+        whole_file.absence(html, found, told, observed)
     if output is OutputFormat.JSON:
         show.data(told)
     else:

@@ -1,11 +1,23 @@
-"""How a command writes a file that it was given the name of: as a whole or not at all."""
+"""How a command writes a file that it was given the name of: as a whole or not at all.
+
+The pages that commands write beside their output: the same values, for a browser.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from vgpu_cfg.documents import pass_on, probe_written, put_whole, take_name
 from vgpu_cfg.errors import DocumentError, DocumentFault
+
+if TYPE_CHECKING:
+    from vgpu_cfg.changes.plan import Plan
+    from vgpu_cfg.changes.report import Event, Report
+    from vgpu_cfg.changes.suggestion import Difference, Suggestion
+    from vgpu_cfg.model.observed.inventory import Inventory
+    from vgpu_cfg.planning.upkeep.absence import Absence
 
 
 def write_whole(path: Path, text: str, *, force: bool = True, mode: int | None = None) -> None:
@@ -42,3 +54,45 @@ def refuse_unwritable(path: Path, option: str) -> None:
         probe_written(path)
     except OSError as error:
         raise typer.BadParameter(f"{path} cannot be written: {error.strerror}", param_hint=option) from error
+
+
+def plan(path: Path, made: Plan, observed: Inventory, fixes: Suggestion | None) -> None:
+    """Write a plan with the estate before and after it."""
+    from vgpu_cfg.catalog import load_catalog
+    from vgpu_cfg.cli.kept.whole_file import write_whole
+    from vgpu_cfg.render.data.documents import plan_data
+    from vgpu_cfg.render.page.plan import render_plan_page
+    from vgpu_cfg.render.views.pictures.plan_picture import view_plan_picture
+
+    picture = view_plan_picture(made, observed, load_catalog())
+    write_whole(path, render_plan_page(made, plan_data(made, fixes), picture))
+
+
+def absence(path: Path, found: Absence, told: dict[str, Any], observed: Inventory) -> None:
+    """Write what becomes of VMs without something, with the estate before and after."""
+    from vgpu_cfg.catalog import load_catalog
+    from vgpu_cfg.cli.kept.whole_file import write_whole
+    from vgpu_cfg.render.page.absence import render_absence_page
+    from vgpu_cfg.render.views.pictures.absence_picture import view_absence_picture
+
+    write_whole(path, render_absence_page(found, told, view_absence_picture(found, observed, load_catalog())))
+
+
+def status(path: Path, made: Plan, observed: Inventory, differences: tuple[Difference, ...]) -> None:
+    """Write how a plan's hosts and VMs stand."""
+    from vgpu_cfg.cli.kept.whole_file import write_whole
+    from vgpu_cfg.render.data.documents import status_data
+    from vgpu_cfg.render.page.status import render_status_page
+    from vgpu_cfg.render.views.status import view_status
+
+    view = view_status(made, observed, differences)
+    write_whole(path, render_status_page(view, status_data(view)))
+
+
+def run(path: Path, made: Plan, ended: Report, after: Inventory | None, events: Sequence[Event]) -> None:
+    """Write a run as it was."""
+    from vgpu_cfg.cli.kept.whole_file import write_whole
+    from vgpu_cfg.render.data.documents import report_data
+    from vgpu_cfg.render.page.run import render_run_page
+
+    write_whole(path, render_run_page(made, ended, report_data(made, ended, after), events))

@@ -1,20 +1,35 @@
-"""What `usage` and `inventory --compare` print, as text or as JSON, and what `inventory --watch` keeps up."""
+"""What `usage` and `inventory --compare` print, as text or as JSON, and what `inventory --watch` keeps up.
+
+How a table is kept on a terminal and written anew, until Ctrl-C.
+"""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.cli.options.shared import OutputFormat
 from vgpu_cfg.cli.output import show
+from vgpu_cfg.errors import VCenterError
+from vgpu_cfg.model.signs import shown
+from vgpu_cfg.render.layout.console import width_of
+from vgpu_cfg.render.layout.lines import fold, harmless
 
 if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+
     from vgpu_cfg.model.observed.inventory import Inventory
     from vgpu_cfg.model.use_choice import UseBy, UseSort
     from vgpu_cfg.planning.pool.calendar import ReservationCalendar
     from vgpu_cfg.planning.pool.hours import Hours
+
+Frame = Callable[[int, int], Iterable["Text"]]
+"""Lays out what was read for a window of so many columns and lines."""
+EVERY_SECONDS = 20.0
+"""As often as a host measures."""
 
 
 def reservations(found: ReservationCalendar, server: str, output: OutputFormat) -> None:
@@ -38,7 +53,7 @@ def watch_use(
 ) -> None:
     """Keep the use of the wanted hosts' GPUs on the terminal until Ctrl-C."""
     from vgpu_cfg.cli.compose import SystemClock
-    from vgpu_cfg.cli.output.watch import Frame, watch
+    from vgpu_cfg.cli.output.show_pool import watch
     from vgpu_cfg.planning.pool.summary import read_pool
     from vgpu_cfg.planning.pool.use import use_rows
     from vgpu_cfg.render.layout.console import make_console
@@ -84,3 +99,30 @@ def site_changes(before: Inventory, after: Inventory, output: OutputFormat) -> b
 
 def _time_of(site: Inventory) -> str:
     return f"{site.read_at.astimezone():%Y-%m-%d %H:%M}"
+
+
+def watch(read: Callable[[], Frame], pause: Callable[[float], None], console: Console) -> None:
+    """Show what is read, again and again; a reading that fails leaves the last one, and says why.
+
+    What is taller than the window is cut: else its beginning would scroll away, again with each reading.
+    Ends by KeyboardInterrupt alone.
+    """
+    from rich.console import Group
+    from rich.live import Live
+    from rich.text import Text
+
+    frame: Frame = lambda _width, _height: ()  # noqa: E731 - until there is one
+    with Live(console=console, auto_refresh=False, vertical_overflow="visible") as live:
+        while True:
+            problem = ""
+            try:
+                frame = read()
+            except VCenterError as error:
+                problem = f"not read: {error.message} ({error.subject})"
+            width = width_of(console)
+            foot = fold(Text(shown(problem), style="red"), width) if problem else []
+            foot.append(Text("Ctrl-C ends it.", style="dim"))
+            room = max(console.height - len(foot), 1)
+            lines = [harmless(line) for line in frame(width, room)][:room]
+            live.update(Group(*lines, *foot), refresh=True)
+            pause(EVERY_SECONDS)

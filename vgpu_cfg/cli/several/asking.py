@@ -2,20 +2,41 @@
 
 A reading waits for its vCenter most of the time, and threads wait together. What is written is written by a
 run, which is one thread.
+
+How the answers of several are printed: one after the other, then their sums; failures on stderr.
+
+How contexts of the config file become questions: each with its own server, limits and login.
 """
 
 from __future__ import annotations
 
+import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from queue import Empty, SimpleQueue
 from threading import Event, Thread
+from typing import TYPE_CHECKING
+
+import typer
 
 from vgpu_cfg.cli import compose
+from vgpu_cfg.cli.flows.flow import server_of
+from vgpu_cfg.cli.options.shared import OutputFormat
+from vgpu_cfg.cli.output import show
 from vgpu_cfg.cli.output.answers import Answer
-from vgpu_cfg.errors import Interrupted
+from vgpu_cfg.errors import DocumentError, DocumentFault, Interrupted, VgpuCfgError, worst_exit_code
+from vgpu_cfg.render.views.several import OneOfSeveral, Several
+from vgpu_cfg.settings.connection import Connection, FetchedLogins, is_same_server
+from vgpu_cfg.settings.contexts import servers_of_contexts
+from vgpu_cfg.settings.flags import ConnectionFlags
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from vgpu_cfg.cli.options.hosts import HostChoice
+    from vgpu_cfg.model.desired import DesiredPlan
 
 MOST_AT_ONCE = 8
 """So many are asked at once: each holds what it has read in memory."""
@@ -96,3 +117,124 @@ def _told(question: Question) -> Told:
         return Told(question.name, question.server, question.ask())
     except Exception as error:  # noqa: BLE001 - whatever it is, it must not hide what the others answer
         return Told(question.name, question.server, error=error)
+
+
+def tell_all(told: Sequence[Told], noun: str, command: str, output: OutputFormat) -> int:
+    """Print all answers and their sums; return the exit code of the worst.
+
+    `noun` says what each of them is: a context or a plan. Where something is wrong with this program itself,
+    that is raised once everything else is told.
+    """
+    view = _view(told, noun, command)
+    if output is OutputFormat.JSON:
+        from vgpu_cfg.render.data.several import several_data
+
+        answers = [one.answer.data() if one.answer is not None else None for one in told]
+        show.data(several_data(view, answers))
+    else:
+        show.lines(lambda width: _lines(told, view, width))
+    sys.stdout.flush()
+    faults_told: set[tuple[DocumentFault, ...]] = set()
+    for row in view.rows:
+        if row.error is None:
+            continue
+        # What is wrong with a file that several include is told once; in JSON each error is of its own plan.
+        if isinstance(row.error, DocumentError) and output is not OutputFormat.JSON:
+            if row.error.faults in faults_told:
+                continue
+            faults_told.add(row.error.faults)
+        show.error(row.error, output, of=f"{noun} {row.name}")
+    for one in told:
+        if one.error is not None and not isinstance(one.error, VgpuCfgError):
+            raise one.error
+    return worst_exit_code(row.exit_code for row in view.rows)
+
+
+def _view(told: Sequence[Told], noun: str, command: str) -> Several:
+    from vgpu_cfg.planning.pool.summary import add_up
+
+    answers = [one.answer for one in told if one.answer is not None]
+    pools = [answer.pool for answer in answers if answer.pool]
+    return Several(noun, command, tuple(_row(one) for one in told), add_up(pools) if pools else ())
+
+
+def _row(one: Told) -> OneOfSeveral:
+    match one.answer:
+        case None:
+            error = one.error if isinstance(one.error, VgpuCfgError) else None
+            return OneOfSeveral(one.name, one.server, error=error, exit_code=error.exit_code if error else 1)
+        case Answer() as answer:
+            return OneOfSeveral(one.name, one.server, answer.figures, answer.refusal, answer.exit_code)
+
+
+def _lines(told: Sequence[Told], view: Several, width: int) -> Iterator[Text]:
+    from vgpu_cfg.render.text.several import heading, render_sums
+
+    for one in told:
+        if one.answer is not None:
+            yield from heading(view.noun, one.name, width)
+            yield from one.answer.lines(width)
+    yield from render_sums(view, width)
+
+
+def ask_contexts(
+    flags: ConnectionFlags, ask: Callable[[Connection], Answer], *, plan: DesiredPlan | None = None
+) -> tuple[Told, ...]:
+    """Ask every context that is meant, side by side, and return what each answered, or why it did not.
+
+    A `plan` that is asked about may name a datacenter. Passwords are fetched one after the other, before the
+    first is asked: two prompts never stand beside each other.
+    Raises DocumentError and NotFound where no context is meant, Interrupted on Ctrl-C.
+    """
+    _refuse_what_is_one_servers(flags)
+    fetched: FetchedLogins = {}
+    known: dict[str, Connection] = {}
+    questions: list[Question] = []
+    failed: dict[str, Told] = {}
+    servers = servers_of_contexts(flags.contexts)
+    for name, server in servers.items():
+        try:
+            connection = server_of(replace(flags, context=name, contexts=()), plan).with_login(fetched)
+        except VgpuCfgError as error:
+            failed[name] = Told(name, server, error=error)
+        else:
+            _refuse_twice(name, connection, known)
+            known[name] = connection
+            questions.append(Question(name, server, _asking(ask, connection)))
+    told = {one.name: one for one in ask_all(questions)} | failed
+    return tuple(told[name] for name in servers)
+
+
+def refuse_vain(choice: HostChoice, told: Sequence[Told]) -> None:
+    """Raise NotFound for globs of hosts that name nothing anywhere, unless one has not answered."""
+    if all(one.error is None for one in told):
+        choice.refuse_vain(", ".join(one.name for one in told))
+
+
+def _asking(ask: Callable[[Connection], Answer], connection: Connection) -> Callable[[], Answer]:
+    return lambda: ask(connection)
+
+
+def _refuse_twice(name: str, connection: Connection, known: Mapping[str, Connection]) -> None:
+    """Raise BadParameter where two contexts are of one vCenter: sums would count it twice."""
+    for other, its in known.items():
+        is_apart = connection.datacenter and its.datacenter and connection.datacenter != its.datacenter
+        if is_same_server(connection.server, its.server) and not is_apart:
+            raise typer.BadParameter(
+                f"{other} and {name} are of one vCenter, and it would be counted twice: name one of them",
+                param_hint="--context",
+            )
+
+
+def _refuse_what_is_one_servers(flags: ConnectionFlags) -> None:
+    """Raise BadParameter for what the command line can only mean of one server."""
+    said = {
+        "--server": flags.server,
+        "--thumbprint": flags.thumbprint,
+        "--from": flags.recording,
+    }
+    for option, value in said.items():
+        if value is not None:
+            raise typer.BadParameter(
+                "it means one vCenter: leave it out where --context names several", param_hint=option
+            )

@@ -1,14 +1,30 @@
-"""How a command comes from an estate to a plan file that says what is there."""
+"""How a command comes from an estate to a plan file that says what is there.
+
+How what was found goes into a plan file: planned, shown, asked for, and written whole or not at all.
+"""
 
 from __future__ import annotations
 
+import stat
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vgpu_cfg.cli import compose
+from vgpu_cfg.cli.flows.flow import locate, plan_once
+from vgpu_cfg.cli.flows.preparing.request import PlanRequest, read_request
+from vgpu_cfg.cli.flows.running.run_flow import ask
+from vgpu_cfg.cli.options.shared import OutputFormat, UpdateOptions
+from vgpu_cfg.cli.output import show
+from vgpu_cfg.documents import MOST_FILE_BYTES, did_you_mean, put_whole, read_bytes
+from vgpu_cfg.errors import DocumentError, DocumentFault, NotFound, UnsafePlan
 from vgpu_cfg.settings.connection import resolve_connection
 from vgpu_cfg.settings.flags import ConnectionFlags
 
 if TYPE_CHECKING:
+    from vgpu_cfg.changes.suggestion import AsFound
+    from vgpu_cfg.model.desired import DesiredPlan
     from vgpu_cfg.planning.exporting.export import Export
     from vgpu_cfg.planning.exporting.selection import Choice
     from vgpu_cfg.ports import ReadScope
@@ -42,3 +58,87 @@ def scope_of(choice: Choice, datacenter: str | None, template: str) -> ReadScope
         folder_globs=choice.folders,
         option_names=True,
     )
+
+
+def update(
+    path: Path,
+    flags: ConnectionFlags,
+    variables: dict[str, str],
+    variable_files: tuple[Path, ...],
+    options: UpdateOptions,
+) -> bool:
+    """Write what was found of some VMs into their plan file; whether nothing of them differs any more.
+
+    Raises NotFound where no VM of the file matches.
+    """
+    request = read_request(path, variables, variable_files)
+    if request.reviewed is not None:
+        fault = DocumentFault(str(path), 1, 1, "a saved plan is no plan file")
+        raise DocumentError([fault], remedy="name the plan file that it was made from")
+    names = _named(request.desired, options.globs)
+    before = read_bytes(path, MOST_FILE_BYTES)
+    found = _write_found(request, flags, names)
+    will_write = bool(found.lines) and not options.dry_run
+    if options.output is OutputFormat.TEXT:
+        show.found(found, str(path), is_only_shown=options.dry_run)
+    if will_write:
+        ask(f"Write {path}?", yes=options.yes)
+        _replace(path, before, found.text)
+    if options.output is OutputFormat.JSON:
+        show.found_data(found, str(path), is_written=will_write)
+    elif will_write:
+        show.say(f"{path}: written")
+    return not found.left
+
+
+def _named(desired: DesiredPlan, globs: Sequence[str]) -> tuple[str, ...]:
+    from vgpu_cfg.planning.findings.options import matches_any
+
+    known = [vm.name for vm in desired.vms]
+    for glob in globs:
+        if not any(matches_any(name, [glob]) for name in known):
+            raise NotFound(
+                f"the plan file has no VM {glob!r}",
+                subject=desired.name,
+                remedy=did_you_mean(glob, known, noun="VMs"),
+            )
+    return tuple(name for name in known if matches_any(name, globs))
+
+
+def _write_found(request: PlanRequest, flags: ConnectionFlags, names: Sequence[str]) -> AsFound:
+    from vgpu_cfg.catalog import load_catalog
+    from vgpu_cfg.planning.findings.options import PlanOptions
+    from vgpu_cfg.suggestions import PlanSource, write_found
+
+    planned = plan_once(request, flags, PlanOptions(allow_power_cycle=True))
+    source = PlanSource(
+        path=request.path,
+        catalog=load_catalog(),
+        options=planned.options,
+        observe=lambda _desired: planned.observed,
+        mean=lambda again: locate(replace(request, desired=again), flags)[1],
+        variables=request.variables,
+        variable_files=request.variable_files,
+    )
+    return write_found(source, names)
+
+
+def _replace(path: Path, before: bytes, text: str) -> None:
+    """Replace the file whole, with its own line ends.
+
+    Raises UnsafePlan where somebody changed it meanwhile.
+    """
+    if read_bytes(path, MOST_FILE_BYTES) != before:
+        raise UnsafePlan(
+            "the file was changed while this command looked at it",
+            subject=str(path),
+            remedy="nothing was written: type the command again",
+        )
+    target = path.resolve()
+    content = text.replace("\n", "\r\n") if b"\r\n" in before else text
+    try:
+        mode = stat.S_IMODE(target.stat().st_mode)
+        put_whole(target, content, lambda draft: draft.replace(target), mode=mode)
+    except OSError as error:
+        fault = DocumentFault(str(path), 1, 1, f"the file cannot be written: {error.strerror or error}")
+        raise DocumentError([fault], remedy="let the file's folder be written to") from error

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 from vgpu_cfg.changes.report import Event, OutcomeStatus, Report
 from vgpu_cfg.cli.flows.preparing.guest_access import GuestSecrets
+from vgpu_cfg.cli.flows.preparing.locked import recorded_run
 from vgpu_cfg.cli.flows.preparing.privileges import refuse_missing
-from vgpu_cfg.cli.flows.preparing.recorded import recorded_run
 from vgpu_cfg.cli.flows.running.canary_flow import CanaryFindings, CanaryWatch
 from vgpu_cfg.cli.flows.running.rollback_flow import Undoing, roll_back
-from vgpu_cfg.cli.kept import pages
+from vgpu_cfg.cli.kept import whole_file
 from vgpu_cfg.cli.options.shared import CommandOptions, OutputFormat
 from vgpu_cfg.cli.output import show
 from vgpu_cfg.cli.output.terminal import confirm
@@ -141,7 +141,7 @@ def nothing_to_do(plan: Plan, how: ApplyOptions) -> int:
     """Tell a program that a plan has no changes; return the exit code."""
     nothing = Report(plan=plan.name, digest=plan.digest, occasion=how.occasion)
     if how.html is not None:
-        pages.run(how.html, plan, nothing, None, ())
+        whole_file.run(how.html, plan, nothing, None, ())
     if how.is_json:
         show.report(plan, nothing, None, how.output, journal="", next_command="", check_command="")
     return 0
@@ -194,7 +194,7 @@ def decide_and_run(work: Work, estate: Estate, how: ApplyOptions, *, is_reviewed
             undo_command=_by_hand(report, how),
         )
     if how.html is not None:
-        pages.run(how.html, plan, report, after, events)
+        whole_file.run(how.html, plan, report, after, events)
     if code == 0 and left is not None and left.changes:
         first = left.changes[0]
         raise NotConfirmed(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from vgpu_cfg.cli import compose
 from vgpu_cfg.cli.flows.running.run_flow import ask
 from vgpu_cfg.cli.options.shared import OutputFormat
-from vgpu_cfg.cli.output import show, show_locks
+from vgpu_cfg.cli.output import show, show_history
 from vgpu_cfg.errors import Locked, NotFound, NotPermitted
 from vgpu_cfg.settings.connection import resolve_connection
 from vgpu_cfg.settings.flags import ConnectionFlags
@@ -24,7 +24,7 @@ def list_locks(flags: ConnectionFlags, output: OutputFormat) -> None:
     with compose.connect_reader(connection) as reader:
         found = reader.read_locks()
     if found is not None:
-        show_locks.locks(found, output, server=connection.server)
+        show_history.locks(found, output, server=connection.server)
 
 
 def unlock(flags: ConnectionFlags, start: str, output: OutputFormat, *, force: bool, yes: bool) -> None:
@@ -42,11 +42,11 @@ def unlock(flags: ConnectionFlags, start: str, output: OutputFormat, *, force: b
         run = _chosen(found, start)
         if not run:
             _refuse_unknown(found, start, connection.server, estate)
-            show_locks.removed(start, (), output)
+            show_history.removed(start, (), output)
             return
         is_json = output is OutputFormat.JSON
         if not is_json or not yes:
-            show_locks.of_run(found, run, to_people=is_json)
+            show_history.of_run(found, run, to_people=is_json)
         _refuse_alive(found, run, force=force)
         _refuse_missing(estate, connection.server)
         count = len(found.of_run(run))
@@ -54,7 +54,7 @@ def unlock(flags: ConnectionFlags, start: str, output: OutputFormat, *, force: b
         found = estate.locks.read()  # an answer may take a night
         _refuse_alive(found, run, force=force)
         removed = remove_locks(run, found, estate.locks, estate.run_log, estate.clock, show.say)
-    show_locks.removed(run, removed, output)
+    show_history.removed(run, removed, output)
 
 
 def _chosen(found: Locks, start: str) -> str:

@@ -1,0 +1,148 @@
+"""`--change` and `--reason`: what a run is made for, on every command that changes something.
+
+`--notify`: who is called when a long command has ended, or waits for an answer.
+
+What `--rotate` can name, and what of it a plan has.
+"""
+
+from __future__ import annotations
+
+import functools
+import shlex
+import sys
+from collections.abc import Callable
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from vgpu_cfg.cli.notice import BELL, calling
+from vgpu_cfg.cli.options.shared import adding
+from vgpu_cfg.model.occasion import LONGEST_CHANGE, LONGEST_REASON, Occasion, fault_of
+
+if TYPE_CHECKING:
+    from vgpu_cfg.model.desired import DesiredPlan
+
+_OPTIONS: dict[str, Any] = {
+    "change": Annotated[
+        str | None,
+        typer.Option(
+            "--change",
+            metavar="ID",
+            help="The change that this is for, as your own system names it.",
+            show_default=False,
+            rich_help_panel="Run",
+        ),
+    ],
+    "reason": Annotated[
+        str | None,
+        typer.Option(
+            "--reason",
+            metavar="TEXT",
+            help="Why, in words; no secrets, since many can read it.",
+            show_default=False,
+            rich_help_panel="Run",
+        ),
+    ],
+}
+
+_NOTIFY_OPTIONS: dict[str, Any] = {
+    "notify": Annotated[
+        str | None,
+        typer.Option(
+            "--notify",
+            metavar="CMD",
+            help="Run this at the end, and where an answer is needed, with a sentence added; or: bell.",
+            show_default=False,
+            rich_help_panel="Run",
+        ),
+    ],
+}
+
+
+def occasioned(command: Callable[..., None]) -> Callable[..., None]:
+    """Add `--change` and `--reason`; the command gets `occasion: Occasion`."""
+
+    def gather(values: dict[str, Any]) -> dict[str, Any]:
+        return {
+            "occasion": Occasion(
+                change=_checked("--change", values["change"], LONGEST_CHANGE),
+                reason=_checked("--reason", values["reason"], LONGEST_REASON),
+            )
+        }
+
+    return adding(_OPTIONS, gather, handed="occasion")(command)
+
+
+def _checked(option: str, text: str | None, longest: int) -> str:
+    if text is None:
+        return ""
+    fault = fault_of(text, longest)
+    if fault:
+        raise typer.BadParameter(fault, param_hint=option)
+    return text.strip()
+
+
+def notified(command: Callable[..., None]) -> Callable[..., None]:
+    """Add `--notify`; the command itself is told nothing of it."""
+
+    @functools.wraps(command)
+    def run(*args: Any, notify: str | None, **kwargs: Any) -> None:
+        with calling(_notify_checked(notify), shlex.join(["vgpu-cfg", *sys.argv[1:3]])):
+            command(*args, **kwargs)
+
+    def gather(values: dict[str, Any]) -> dict[str, Any]:
+        return values
+
+    return adding(_NOTIFY_OPTIONS, gather)(run)
+
+
+def _notify_checked(notify: str | None) -> str | None:
+    """Return a command line that has words. Raises BadParameter for others."""
+    try:
+        if notify is None or notify == BELL or shlex.split(notify):
+            return notify
+        fault = "it names no command"
+    except ValueError as error:
+        fault = str(error)
+    raise typer.BadParameter(fault, param_hint="--notify")
+
+
+class Rotation(StrEnum):
+    """What can be replaced in guests, whether it differs or not."""
+
+    KEYS = "keys"
+    LICENCE = "licence"
+    REGISTRY = "registry"
+
+
+RotateOption = Annotated[
+    list[Rotation] | None,
+    typer.Option(
+        "--rotate",
+        help="Replace the plan's keys, the licence tokens or the registry's password in its guests.",
+        show_default=False,
+        rich_help_panel="What is allowed, and of what part",
+    ),
+]
+
+
+def rotated(rotate: list[Rotation] | None, desired: DesiredPlan) -> tuple[str, ...]:
+    """Return what `--rotate` named, each once. Raises BadParameter for what no guest of the plan has."""
+    guests = [vm.guest for vm in desired.vms if vm.guest is not None]
+    has = {
+        Rotation.KEYS: bool(guests),
+        Rotation.LICENCE: any(guest.licence is not None for guest in guests),
+        Rotation.REGISTRY: desired.training is not None and desired.training.registry is not None,
+    }
+    for one in rotate or ():
+        if not has[one]:
+            raise typer.BadParameter(f"no guest of the plan has {_NAMES[one]}", param_hint="--rotate")
+    return tuple(dict.fromkeys(one.value for one in rotate or ()))
+
+
+_NAMES = {
+    Rotation.KEYS: "keys: it sets up no guests",
+    Rotation.LICENCE: "a licence token: `guest.licence` names it",
+    Rotation.REGISTRY: "a registry's password: `training.registry` names it",
+}
