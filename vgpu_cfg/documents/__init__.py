@@ -9,7 +9,7 @@ Nothing here knows what any document is about.
 
 from __future__ import annotations
 
-from vgpu_cfg.documents.binding import build
+from vgpu_cfg.documents.binding import Part, build
 from vgpu_cfg.documents.editing import Edit, changed_lines, edited
 from vgpu_cfg.documents.limits import (
     MOST_DATA_BYTES,
@@ -17,12 +17,12 @@ from vgpu_cfg.documents.limits import (
     MOST_NAMES,
     Limit,
     OpenToOthersError,
+    close_to,
+    did_you_mean,
     read_bytes,
     read_within,
     unpacked,
 )
-from vgpu_cfg.documents.part import Part
-from vgpu_cfg.documents.suggestions import close_to, did_you_mean
 from vgpu_cfg.documents.text import Document, Loc, dump, laid_out, parse_text, read_document
 from vgpu_cfg.documents.whole_file import (
     PRIVATE,

@@ -1,15 +1,19 @@
 """How much is read of a file, and what is none to read: a pipe would be waited for, a device never ends.
 
 Each limit has a variable of the environment that names another.
+
+How a complaint offers the word that was probably meant.
 """
 
 from __future__ import annotations
 
+import difflib
 import errno
 import gzip
 import io
 import os
 import stat
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -17,6 +21,11 @@ from typing import BinaryIO
 from vgpu_cfg.errors import DocumentError, DocumentFault
 
 _OPENED_TO_READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+
+_LONGEST_LIST = 12
+
+
+_CLOSE = 0.6
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,3 +96,24 @@ def read_within(file: BinaryIO | io.BufferedIOBase, limit: Limit, name: str) -> 
     if len(content) > most:
         raise OSError(errno.EFBIG, f"it has more than {most:,} bytes{limit.remedy}", name)
     return content
+
+
+def close_to(word: str, known: Iterable[str], most: int = 3) -> list[str]:
+    """Return the known words closest to `word`, whatever the case, the closest first."""
+    folded = {choice.casefold(): choice for choice in sorted(set(known))}
+    return [folded[one] for one in difflib.get_close_matches(word.casefold(), folded, most, _CLOSE)]
+
+
+def did_you_mean(word: str, known: Iterable[str], *, noun: str = "") -> str:
+    """Suggest the known word closest to `word`.
+
+    Where nothing is close, the known words are listed if they are few and `noun`
+    (such as "keys") is given; otherwise the answer is empty.
+    """
+    choices = sorted(set(known))
+    close = close_to(word, choices, 1)
+    if close:
+        return f"did you mean {close[0]!r}?"
+    if noun and 0 < len(choices) <= _LONGEST_LIST:
+        return f"known {noun}: {', '.join(choices)}"
+    return ""
