@@ -4,11 +4,13 @@ Changes begin as the scheduler hands them out, each as a step (a generator) that
 resumed whenever its task has ended. What steps ask to read at one moment is read for all of
 them in one call. What fails takes along what needs it, and the
 rest goes on. Nothing here knows a kind of change but the manual step.
+
+What a run leaves that is not whole: half-made VMs, guests, hosts that are down, tasks still running.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -32,15 +34,12 @@ from vgpu_cfg.errors import (
 from vgpu_cfg.execution.guests.tools import GuestSession, GuestTools
 from vgpu_cfg.execution.hosts.manual import settle
 from vgpu_cfg.execution.hosts.session import HostSession
-from vgpu_cfg.execution.hosts.tools import HostTools
-from vgpu_cfg.execution.left_behind import list_left_behind
+from vgpu_cfg.execution.hosts.shell_access import HostTools
 from vgpu_cfg.execution.records.lock import RunLocks
 from vgpu_cfg.execution.records.run_record import result_of
-from vgpu_cfg.execution.run.looks import look_at
-from vgpu_cfg.execution.run.scheduler import Scheduler, is_provisioning
+from vgpu_cfg.execution.run.scheduler import Scheduler, Windows, is_provisioning
 from vgpu_cfg.execution.run.session import RunOptions, RunSession
-from vgpu_cfg.execution.run.step import HeldBack, Look, NeedsManualStep, Pause, Step, StepResult
-from vgpu_cfg.execution.run.windows import Windows
+from vgpu_cfg.execution.run.step import HeldBack, Look, NeedsManualStep, Pause, Step, StepResult, look_at
 from vgpu_cfg.execution.steps import is_for_hosts, make_step
 from vgpu_cfg.execution.vms.owner_marks import is_marking
 from vgpu_cfg.model.identity import new_id
@@ -53,6 +52,8 @@ __all__ = ["Run", "RunClock", "RunOptions", "exit_code_of"]
 
 PassCanary: TypeAlias = Callable[[Canary], CanaryResult]
 """Verifies a canary whose changes are done, and asks whether to go on where it is as planned."""
+
+_NOT_DONE = (OutcomeStatus.FAILED, OutcomeStatus.SKIPPED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -590,3 +591,31 @@ class _Course:
                 status=status,
             )
         )
+
+
+def list_left_behind(
+    session: RunSession,
+    hosts: HostSession | None,
+    outcomes: Mapping[str, Outcome],
+    in_flight: Iterable[tuple[str, str]],
+) -> tuple[str, ...]:
+    """Name, one line each, what this run began and did not end; `in_flight` holds (task, change id)."""
+    return (
+        *(f"{name}: {state}" for name, state in session.half_made.items()),
+        *(f"{name}: its guest is set up in part: {at}" for name, at in session.half_staged.items()),
+        *_unfinished(session, outcomes),
+        *(hosts.list_left_behind() if hosts is not None else ()),
+        *(f"{task}: {change_id!r} still ran in vCenter" for task, change_id in in_flight),
+    )
+
+
+def _unfinished(session: RunSession, outcomes: Mapping[str, Outcome]) -> Iterator[str]:
+    undone: dict[str, list[str]] = {}
+    for change in session.plan.changes:
+        found = outcomes.get(change.id)
+        is_listed = isinstance(change, StageGuest) and change.vm.name in session.half_staged
+        if found is not None and found.status in _NOT_DONE and not is_listed:
+            undone.setdefault(change.subject.name, []).append(change.id)
+    for name in session.made:
+        if name not in session.half_made and name in undone:
+            yield f"{name}: made, but not done: {', '.join(undone[name])}"

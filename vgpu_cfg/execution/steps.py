@@ -43,12 +43,10 @@ from vgpu_cfg.execution.hosts.session import HostSession
 from vgpu_cfg.execution.hosts.steps import HostStep, make_host_step
 from vgpu_cfg.execution.run.session import RunSession
 from vgpu_cfg.execution.run.step import Step
-from vgpu_cfg.execution.vms.cordons import set_cordon
-from vgpu_cfg.execution.vms.customization import await_customization
 from vgpu_cfg.execution.vms.moves import move_vm_to_folder, relocate_vm, rename_vm
 from vgpu_cfg.execution.vms.power import power_off_vm, power_on_vm
-from vgpu_cfg.execution.vms.reservations import set_reservation
 from vgpu_cfg.execution.vms.steps import (
+    await_customization,
     create_vm,
     destroy_vm,
     mark_vm,
@@ -56,8 +54,10 @@ from vgpu_cfg.execution.vms.steps import (
     remove_rule,
     remove_vm_group,
     set_attributes,
+    set_cordon,
     set_host_rule,
     set_overrides,
+    set_reservation,
     set_rule,
     set_tags,
     upgrade_vm,

@@ -12,8 +12,7 @@ from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.changes.change import EnterMaintenance
 from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.values import HostRef, Subject
-from vgpu_cfg.execution.run.waves import Waves
-from vgpu_cfg.execution.run.windows import Windows
+from vgpu_cfg.execution.run.scheduler import Waves, Windows
 from vgpu_cfg.model.desired import DesiredPlan, ProtectingContext
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.planning.findings.options import PlanOptions

@@ -9,7 +9,7 @@ from enum import StrEnum
 from vgpu_cfg.changes.report import SettingReading
 from vgpu_cfg.changes.values import HostRef, Impact, SettingTarget
 from vgpu_cfg.errors import NotConfirmed
-from vgpu_cfg.execution.records.marks import is_waiting
+from vgpu_cfg.execution.records.copies import is_waiting
 from vgpu_cfg.execution.run.session import PLAN_AGAIN
 from vgpu_cfg.model.observed.host_facts import HostMark
 from vgpu_cfg.planning.host_settings.entry import DesiredSetting, HostSetting, HostView

@@ -19,7 +19,7 @@ from vgpu_cfg.errors import (
     VgpuCfgError,
 )
 from vgpu_cfg.execution.hosts.assess import AssessedSetting, State, assess, not_shown
-from vgpu_cfg.execution.hosts.tools import HostTools
+from vgpu_cfg.execution.hosts.shell_access import HostTools
 from vgpu_cfg.execution.run.session import PLAN_AGAIN, RunSession
 from vgpu_cfg.execution.run.step import Waiting, wait
 from vgpu_cfg.model.observed.host_facts import SHELL_GROUPS, FactGroup, HostFacts

@@ -3,11 +3,15 @@
 Journal and copies have the entry of its beginning before its first change, and that of its end once no more
 will come. vCenter's events have the beginning once the run has lasted until a heartbeat, or breaks off:
 its lock tells of it before, and of a short run its end does. What cannot be written is told and ends nothing.
+
+Who runs this, and on which machine, as far as the operating system tells.
 """
 
 from __future__ import annotations
 
+import getpass
 import re
+import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -145,3 +149,16 @@ def result_of(report: Report) -> RunResult:
     if report.has_failed:
         return RunResult.FAILED
     return RunResult.WAITING if report.waiting_for or report.put_off else RunResult.DONE
+
+
+def this_user() -> str:
+    """Return the account on this machine."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):
+        return "unknown"
+
+
+def this_machine() -> str:
+    """Return the machine's name."""
+    return socket.gethostname()

@@ -13,7 +13,7 @@ from logging.handlers import SysLogHandler
 from typing import Literal
 
 from vgpu_cfg.execution.records.copies import ENTRIES
-from vgpu_cfg.execution.records.who import this_machine
+from vgpu_cfg.execution.records.run_record import this_machine
 
 LONGEST_BYTES = 2048
 """What a receiver should take at least (RFC 5424, 6.1)."""

@@ -1,25 +1,48 @@
-"""Which changes may begin now: the graph of needs, and the caps on how much goes on at once."""
+"""Which changes may begin now: the graph of needs, and the caps on how much goes on at once.
+
+Which hosts of a wave are down, whether another may go down, and what is dropped when a wave stops.
+
+A host counts as down from the first change that takes something from it, the switching off of the
+plan's own VMs included, until it has left maintenance mode. One that waits for a manual step, or has
+failed, stays down. So does from the beginning a host that was in maintenance mode before the run. One that
+somebody else holds there (`is_held`) takes nobody's place. One that is switched off, and of which the plan
+asks nothing but to be switched on by hand, counts in every wave.
+
+Which changes wait for a canary: until its own have come true, and somebody has agreed to go on.
+
+Which changes may not begin now because the window of their hosts would close before they end.
+"""
 
 from __future__ import annotations
 
 from bisect import insort
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
+from datetime import datetime
 
+from vgpu_cfg.changes.base import of_kind
 from vgpu_cfg.changes.change import (
     AwaitCustomization,
     Change,
     CreateVm,
+    EnterMaintenance,
+    ExitMaintenance,
+    ManualStep,
     PowerOffVm,
     PowerOnVm,
     RelocateVm,
     StageGuest,
 )
 from vgpu_cfg.changes.plan import Canary
+from vgpu_cfg.changes.values import Impact
 from vgpu_cfg.errors import PlanError
-from vgpu_cfg.execution.run.canaries import Canaries
 from vgpu_cfg.execution.run.start_queues import StartQueues
-from vgpu_cfg.execution.run.waves import Waves
+
+Place = tuple[str, str]
+"""A wave, "" for all of them, and the moid of one of its hosts."""
+
+_Bound = tuple[str, int]
+"""A window as the plan file has it, and how many seconds are thought to be needed within it."""
 
 
 class Scheduler:
@@ -262,3 +285,186 @@ def is_provisioning(change: Change) -> bool:
 def _counts_for_host(change: Change) -> bool:
     """Whether a change counts among those that burden its host: a guest works for half an hour by itself."""
     return change.host_moid is not None and not isinstance(change, StageGuest | AwaitCustomization)
+
+
+class Waves:
+    """The hosts of a plan's waves, as its changes begin and end; `down` are moids of those that are down."""
+
+    def __init__(self, changes: Sequence[Change], down: Collection[str] = ()) -> None:
+        by_id = {change.id: change for change in changes}
+        self._enters: dict[Place, EnterMaintenance] = {}
+        self._limit: dict[str, int] = {}
+        self._takes_down: dict[str, Place] = {}
+        self._gives_back: dict[str, Place] = {}
+        self._down: dict[Place, str] = {}
+        for change in changes:
+            if isinstance(change, EnterMaintenance):
+                place = (change.wave, change.host.moid)
+                self._enters[place] = change
+                if change.is_held:
+                    continue
+                if change.host.moid in down:
+                    self._down[place] = change.host.name
+                least = self._limit.get(change.wave, change.max_down)
+                self._limit[change.wave] = max(1, min(least, change.max_down))
+                before = (by_id[need] for need in change.needs if need in by_id)
+                offs = [one.id for one in of_kind(before, PowerOffVm)]
+                self._takes_down.update(dict.fromkeys((change.id, *offs), place))
+        entered = {moid for _, moid in self._enters}
+        for change in changes:
+            if _is_off(change) and change.host_moid is not None and change.host_moid not in entered:
+                self._down["", change.host_moid] = change.subject.name
+                self._gives_back[change.id] = ("", change.host_moid)
+            if isinstance(change, ExitMaintenance):
+                place = (change.wave, change.host.moid)
+                self._gives_back[change.id] = place
+                if place not in self._enters:
+                    self._down[place] = change.host.name
+
+    @property
+    def hosts_down(self) -> tuple[str, ...]:
+        """The names of the hosts that are down now."""
+        return tuple(self._down.values())
+
+    @property
+    def moids_down(self) -> frozenset[str]:
+        """The moids of the hosts that are down now."""
+        return frozenset(moid for _, moid in self._down)
+
+    def admits(self, change: Change) -> bool:
+        """Whether a change may begin: it takes no host down, or one that is down, or there is room for it."""
+        place = self._takes_down.get(change.id)
+        if place is None or place in self._down:
+            return True
+        return sum(wave in ("", place[0]) for wave, _ in self._down) < self._limit[place[0]]
+
+    def begin(self, change: Change) -> None:
+        """Note that a change begins."""
+        place = self._takes_down.get(change.id)
+        if place is not None:
+            self._down[place] = self._enters[place].host.name
+
+    def succeed(self, change: Change) -> None:
+        """Note that a change has come true."""
+        place = self._gives_back.get(change.id)
+        if place is not None:
+            self._down.pop(place, None)
+
+    def put_off(self, change: Change) -> None:
+        """Note that the first change of a host did not begin after all: nobody has taken it down."""
+        place = self._takes_down.get(change.id)
+        if place is not None:
+            self._down.pop(place, None)
+
+    def drop(self, change: Change) -> None:
+        """Note that a change will not begin: a host that nobody takes down any more leaves its place."""
+        if isinstance(change, EnterMaintenance):
+            self._down.pop((change.wave, change.host.moid), None)
+
+    def not_begun(self, change: Change) -> tuple[Change, ...]:
+        """Return the entries into maintenance mode of other hosts of a change's wave that have not begun."""
+        wave = getattr(change, "wave", "")
+        return tuple(
+            enter
+            for place, enter in self._enters.items()
+            if wave and place[0] == wave and place not in self._down
+        )
+
+    def is_for(self, change: Change, enters: Sequence[Change]) -> bool:
+        """Whether a change only clears the way for one of these entries: own VMs that are switched off."""
+        place = self._takes_down.get(change.id)
+        return isinstance(change, PowerOffVm) and place is not None and self._enters[place] in enters
+
+
+def _is_off(change: Change) -> bool:
+    return isinstance(change, ManualStep) and change.impact is Impact.HOST_COLD_BOOT
+
+
+class Canaries:
+    """The canaries of a plan while it is carried out."""
+
+    def __init__(self, canaries: Sequence[Canary] = ()) -> None:
+        self._left = {canary: set(canary.first) for canary in canaries}
+        self._held = {canary: frozenset(canary.held) for canary in canaries}
+
+    def admits(self, change: Change) -> bool:
+        """Whether a change may begin as far as canaries go."""
+        return self.holding(change) is None
+
+    def holding(self, change: Change) -> Canary | None:
+        """Return the canary that a change waits for."""
+        return next((canary for canary, held in self._held.items() if change.id in held), None)
+
+    def preceding(self, change: Change) -> Canary | None:
+        """Return the canary that a change is part of, while others wait for it."""
+        return next((canary for canary in self._held if change.id in canary.first), None)
+
+    def succeed(self, change: Change) -> None:
+        """Note that a change has come true."""
+        for left in self._left.values():
+            left.discard(change.id)
+
+    @property
+    def done(self) -> Canary | None:
+        """The first canary whose changes have all come true, and that others wait for."""
+        return next((canary for canary in self._held if not self._left[canary]), None)
+
+    def release(self, canary: Canary) -> None:
+        """Let go on who waited for a canary."""
+        del self._held[canary]
+
+    def release_all(self) -> None:
+        """Let nobody wait any more."""
+        self._held.clear()
+
+
+class Windows:
+    """The windows that a plan's changes are bound to.
+
+    A host counts from the first change that takes something from it: VMs that are switched off for it. One
+    that has begun, or is `down` already (a moid), is finished whatever the hour: to leave it helps nobody.
+    """
+
+    def __init__(self, changes: Sequence[Change], down: Collection[str]) -> None:
+        self._bound: dict[str, tuple[_Bound, ...]] = {}
+        self._host: dict[str, str] = {}
+        self._begun: set[str] = set(down)
+        by_id = {change.id: change for change in changes}
+        for change in changes:
+            if isinstance(change, RelocateVm | PowerOffVm):
+                self._bind(change, [(window, change.takes_seconds) for window in change.windows])
+            elif isinstance(change, EnterMaintenance) and change.window and not change.is_held:
+                before = (by_id[need] for need in change.needs if need in by_id)
+                bound: list[Change] = [change, *of_kind(before, PowerOffVm)]
+                for one in bound:
+                    self._bind(one, [(change.window, change.takes_seconds)])
+                    self._host[one.id] = change.host.moid
+
+    def why_not(self, change: Change, now: datetime) -> str:
+        """Say why a change may not begin at a moment; empty where it may, and then it counts as begun."""
+        host = self._host.get(change.id)
+        if host in self._begun:
+            return ""
+        reasons = (_why_not(text, seconds, now) for text, seconds in self._bound.get(change.id, ()))
+        why = next((reason for reason in reasons if reason), "")
+        if host is not None and not why:
+            self._begun.add(host)
+        return why
+
+    def _bind(self, change: Change, bounds: Iterable[_Bound]) -> None:
+        self._bound[change.id] = (*self._bound.get(change.id, ()), *bounds)
+
+
+def _why_not(text: str, seconds: int, now: datetime) -> str:
+    from vgpu_cfg.planning.hosts.window import parse_window
+
+    left = parse_window(text).seconds_left(now)
+    if left is None:
+        return f"the window {text} is closed now"
+    if left < seconds:
+        return f"it takes about {_minutes(seconds)}, and the window {text} closes in {_minutes(left)}"
+    return ""
+
+
+def _minutes(seconds: float) -> str:
+    return f"{seconds / 60:.0f} min"

@@ -1,10 +1,18 @@
-"""How a VM is made, changed and deleted, with its rules, groups and overrides: still true? → do → confirm."""
+"""How a VM is made, changed and deleted, with its rules, groups and overrides: still true? → do → confirm.
+
+How a host or a GPU is kept from new VMs, or given back: written, and read back; nothing is disturbed.
+
+How GPUs are reserved for a plan, or given back: written, and read back; nothing is disturbed.
+
+How the end of a guest's customisation is waited for: vCenter is asked for its events of the VM.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from vgpu_cfg.changes.change import (
+    AwaitCustomization,
     CreateVm,
     DestroyVm,
     MarkVm,
@@ -12,22 +20,35 @@ from vgpu_cfg.changes.change import (
     RemoveRule,
     RemoveVmGroup,
     SetAttributes,
+    SetCordon,
     SetHostRule,
     SetOverrides,
+    SetReservation,
     SetRule,
     SetTags,
     UpgradeVm,
 )
 from vgpu_cfg.changes.kinds.create_vm import CloneFrom
 from vgpu_cfg.changes.kinds.vm_spec import NewDisk, VmSpec
-from vgpu_cfg.errors import NotConfirmed, StalePlan
+from vgpu_cfg.errors import NotConfirmed, StalePlan, TaskFailed
 from vgpu_cfg.execution.run.session import PLAN_AGAIN, RunSession, succeeded
-from vgpu_cfg.execution.run.step import Step, StepResult, Waiting, wait_for
+from vgpu_cfg.execution.run.step import Step, StepResult, Waiting, wait, wait_for
 from vgpu_cfg.execution.vms.owner_marks import marked_again, marked_as, marked_new
 from vgpu_cfg.execution.vms.readback import describe_spec, missing_from
 from vgpu_cfg.execution.vms.reconfigure import reconfigure
+from vgpu_cfg.model.observed.cordon import Cordon
+from vgpu_cfg.model.observed.customization import CustomizationSeen
 from vgpu_cfg.model.observed.vm import MARK_PLAN_KEY, PowerState, Vm, VmDetail
+from vgpu_cfg.model.reservations import KeptReservation
 from vgpu_cfg.planning.estate.disks import listed_disks, owned_disks
+
+_ONCE = "it is not begun a second time: mend what is wrong, delete the VM, and plan again"
+_TOLD = {
+    "CustomizationNetworkSetupFailed": "the guest's network could not be set up",
+    "CustomizationLinuxIdentityFailed": "the guest's host name could not be set",
+    "CustomizationSysprepFailed": "sysprep failed in the guest",
+}
+"""What events mean that tell of a failure, by their descriptions in the vSphere API reference."""
 
 
 def create_vm(change: CreateVm, session: RunSession, seed: Mapping[str, str]) -> Step:
@@ -339,4 +360,125 @@ def _not_shown(name: str, missing: VmSpec) -> NotConfirmed:
         f"{name} does not show what was asked for: {describe_spec(missing)}",
         subject=name,
         remedy=f"look at {name} in vCenter for who else sets this; then {PLAN_AGAIN}",
+    )
+
+
+def set_cordon(change: SetCordon, session: RunSession) -> Step:
+    """Write the attributes of a host that hold cordons, and see that they show; no task is started."""
+    yield from ()
+    found = _cordons(change, session)
+    lacking = [name for name, text in change.values.items() if _text(found, name) != text]
+    if not lacking:
+        return StepResult(is_needed=False, message="it is so already")
+    taken = [name for name in lacking if name in found and found[name].words != _seen(change, name)]
+    if taken:
+        raise StalePlan(
+            f"somebody cordoned something of {change.host.name} meanwhile: {found[taken[0]].words}",
+            subject=change.host.name,
+            remedy=PLAN_AGAIN,
+        )
+    session.begin(lambda: session.writer.set_host_attributes(change.host.moid, change.values))
+    shown = _cordons(change, session)
+    lacking = sorted(name for name, text in change.values.items() if _text(shown, name) != text)
+    if lacking:
+        raise NotConfirmed(
+            f"{change.host.name} does not show {', '.join(lacking)} as it was written",
+            subject=change.host.name,
+            remedy=f"look at the custom attributes of {change.host.name} in vCenter; then {PLAN_AGAIN}",
+        )
+    return StepResult()
+
+
+def _seen(change: SetCordon, name: str) -> str | None:
+    """Return the words of the cordon that the plan saw in an attribute, and told; None where it saw none."""
+    told = (edit.before for edit in change.edits if f"customValue[{name}]" in edit.sets)
+    return next(told, None)
+
+
+def _text(found: Mapping[str, Cordon], name: str) -> str:
+    return found[name].text if name in found else ""
+
+
+def _cordons(change: SetCordon, session: RunSession) -> dict[str, Cordon]:
+    hosts = session.reader.read_hosts([change.host.moid])
+    if not hosts:
+        raise StalePlan(f"the host {change.host.name} has gone", subject=change.host.name, remedy=PLAN_AGAIN)
+    return {cordon.attribute: cordon for cordon in hosts[0].cordons}
+
+
+def set_reservation(change: SetReservation, session: RunSession) -> Step:
+    """Write the plan's reservation, and see that it shows; no task is started."""
+    yield from ()
+    kept = _kept(change, session)
+    if (kept.reservation if kept is not None else None) == change.reservation:
+        return StepResult(is_needed=False, message="it is so already")
+    is_written = session.begin(lambda: session.writer.set_reservation(change.reservation, change.alarm))
+    shown = _kept(change, session)
+    if (shown.reservation if shown is not None else None) == change.reservation:
+        return StepResult()
+    if not is_written:
+        raise StalePlan(
+            "somebody changed what is reserved under this plan's name meanwhile",
+            subject=change.subject.name,
+            remedy=PLAN_AGAIN,
+        )
+    raise NotConfirmed(
+        "vCenter does not show the reservation as it was written",
+        subject=change.subject.name,
+        remedy=f"look among the alarm definitions of vCenter; then {PLAN_AGAIN}",
+    )
+
+
+def _kept(change: SetReservation, session: RunSession) -> KeptReservation | None:
+    locks = session.reader.read_locks()
+    if locks is None:
+        return None
+    found = (one for one in locks.reserved if one.moid == change.alarm)
+    by_name = change.reservation and locks.reservations.named(change.reservation.alarm_name)
+    return next(found, None) or by_name or None
+
+
+def await_customization(change: AwaitCustomization, session: RunSession) -> Step:
+    """Ask until the customisation has ended. Raises TaskFailed where it failed, NotConfirmed out of time."""
+    vm = yield from session.present(change.vm)
+    deadline = session.now() + change.wait_seconds
+    is_told = False
+    while True:
+        seen = session.reader.read_customization(vm.moid)
+        if seen.state == "succeeded":
+            return StepResult(vm_moid=vm.moid)
+        if seen.state == "failed":
+            raise _failure(vm.name, seen)
+        if seen.state == "running" and not is_told:
+            session.note(change.id, "the guest is being customised")
+            is_told = True
+        if session.now() >= deadline:
+            raise _no_end(vm.name, change.wait_seconds, seen)
+        yield from wait(session.options.guest_poll_seconds)
+        session.check_going_on()
+
+
+def _failure(name: str, seen: CustomizationSeen) -> TaskFailed:
+    where = f"read {seen.log} in the guest; " if seen.log else ""
+    return TaskFailed(
+        f"customise {name}: {seen.message or seen.event}",
+        subject=name,
+        cause=_TOLD.get(seen.event, ""),
+        remedy=f"{where}{_ONCE}",
+    )
+
+
+def _no_end(name: str, seconds: int, seen: CustomizationSeen) -> NotConfirmed:
+    minutes = f"{seconds / 60:.0f} min"
+    if seen.state == "running":
+        remedy = (
+            f"read {seen.log or 'the log of VMware Tools'} in the guest; once it is done there, {PLAN_AGAIN}"
+        )
+        return NotConfirmed(
+            f"{name}: after {minutes} its customisation has not ended", subject=name, remedy=remedy
+        )
+    return NotConfirmed(
+        f"{name}: after {minutes} its customisation has not begun",
+        subject=name,
+        remedy=f"see that VMware Tools run in it, and that they carry customisation out there; {_ONCE}",
     )

@@ -21,8 +21,8 @@ from tests.unit.execution.host_makers import (
 from tests.unit.execution.makers import plan_of, statuses
 from vgpu_cfg.errors import Interrupted, NotOffered, NotPermitted, Unreachable, VCenterError
 from vgpu_cfg.execution import RunOptions, exit_code_of
-from vgpu_cfg.execution.hosts.maintenance import enter_maintenance
 from vgpu_cfg.execution.hosts.session import HostSession
+from vgpu_cfg.execution.hosts.steps import enter_maintenance
 from vgpu_cfg.execution.run.session import RunSession
 from vgpu_cfg.model.observed.vm import PassthroughDevice, PowerState, VgpuDevice, VirtualNic, VmDetail
 from vgpu_cfg.planning.hosts.window import parse_window

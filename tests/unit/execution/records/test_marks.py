@@ -10,7 +10,7 @@ from tests.unit.execution.host_makers import ATS, NVIDIA, estate
 from tests.unit.execution.makers import PLAN
 from vgpu_cfg.errors import StalePlan
 from vgpu_cfg.execution import HostMarks
-from vgpu_cfg.execution.records.marks import is_waiting
+from vgpu_cfg.execution.records.copies import is_waiting
 from vgpu_cfg.model.observed.host_facts import HostMark
 
 BOOT = datetime(2026, 2, 1, tzinfo=UTC)
