@@ -2,6 +2,8 @@
 
 Since 8.0 a line is `TIME In(05) vmx - MESSAGE`, before it was `TIME| vmx| I125: MESSAGE`, with or
 without an empty field (Dell KB 000199172, Broadcom KB 323402).
+
+What is kept of a VM's tasks to explain a failure: the last that failed, and the last that changed it.
 """
 
 from __future__ import annotations
@@ -19,6 +21,9 @@ _NEW = re.compile(r"\S+ [A-Z][a-z]\(\d+\)\S* \S+ - ")
 _OLD = re.compile(r"[^|]*\|[^|]*\|(?:[^|]*\|)?\s*[A-Z]\d+: ?")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,6})?Z")
 _SIGN = re.compile(r"vmiop|\bNVRM\b|Msg_Post: Error|^\[msg\.|\bfail(ed|ing|ure)?\b|\berror\b", re.IGNORECASE)
+
+RECONFIGURE = "VirtualMachine.reconfigure"
+"""vCenter's description id of a task that changes a VM's configuration."""
 
 
 class VmLog(Frozen):
@@ -98,3 +103,25 @@ def time_of(line: str) -> datetime | None:
     """Return a line's time, None where it has none. vmware.log is written in UTC."""
     found = _TIME.match(line)
     return datetime.fromisoformat(found.group()) if found else None
+
+
+class PastTask(Frozen):
+    """A task of a VM that is over.
+
+    `operation` is vCenter's description id, such as "VirtualMachine.powerOn"; `fault` the name of the
+    fault's type and `error` what it says, both empty where the task succeeded.
+    """
+
+    task: str
+    operation: str
+    user: str = ""
+    ended_at: datetime | None = None
+    fault: str = ""
+    error: str = ""
+
+
+class VmHistory(Frozen):
+    """The last task of a VM that failed, and the last that changed its configuration."""
+
+    failed: PastTask | None = None
+    reconfigured: PastTask | None = None
