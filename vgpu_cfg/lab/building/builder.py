@@ -1,27 +1,31 @@
-"""How an estate file becomes a state: names resolved, hosts made, and VMs powered on by the rules."""
+"""How an estate file becomes a state: names resolved, hosts made, and VMs powered on by the rules.
+
+Customisation specifications as an estate file states them, and as vCenter keeps them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from ipaddress import ip_interface
 from typing import Any, TypeVar
 from uuid import NAMESPACE_DNS, NAMESPACE_URL, uuid5
 
 from pyVmomi import vim, vmodl
 
 from vgpu_cfg.errors import DocumentError, DocumentFault
-from vgpu_cfg.lab.building.customization_specs import make_customization_spec
 from vgpu_cfg.lab.building.host_maker import make_host
 from vgpu_cfg.lab.building.site import Site, new_site, next_site
 from vgpu_cfg.lab.estates import estate as file
 from vgpu_cfg.lab.estates.files import EstateFile
 from vgpu_cfg.lab.guest.system.creation import IMAGE_NAME, make_guest, mark_long_running
 from vgpu_cfg.lab.rules import admission
+from vgpu_cfg.lab.rules.customization import OWN_KEY
 from vgpu_cfg.lab.rules.gpu_choice import PICK_LEAST_LOADED
 from vgpu_cfg.lab.rules.hardware import OLDEST_DEVICE_GROUP_VERSION
 from vgpu_cfg.lab.rules.nvlink import offered_groups
-from vgpu_cfg.lab.simulation.clock import VMS_RUN_SINCE
+from vgpu_cfg.lab.simulation.clock import VMS_RUN_SINCE, as_datetime
 from vgpu_cfg.lab.state.attributes import set_attribute
 from vgpu_cfg.lab.state.devices import FIRST_PASSTHROUGH, dynamic_backing, vgpu_backing
 from vgpu_cfg.lab.state.inventory import (
@@ -45,6 +49,9 @@ KEY_PROVIDER_KINDS = {"native": "nativeProvider", "standard": "vCenter"}
 
 Loc = tuple[str | int, ...]
 Thing = TypeVar("Thing", Datastore, Network)
+
+_Customization: Any = vim.vm.customization
+_ANOTHER_KEY = list(b"another vCenter's public key")
 
 
 def build_state(source: EstateFile) -> LabState:
@@ -406,3 +413,65 @@ def _backing(host: Host, gpu: file.VmGpu) -> Any:
 
 def _text_of(fault: vmodl.MethodFault) -> str:
     return str(getattr(fault, "msg", "") or type(fault).__name__)
+
+
+def make_customization_spec(part: file.CustomizationSpecPart) -> Any:
+    """Return the vim `CustomizationSpecItem` of a part of an estate."""
+    is_linux = part.type == "Linux"
+    settings = _Customization.GlobalIPSettings(dnsServerList=list(part.dns))
+    spec = _Customization.Specification(
+        options=_Customization.LinuxOptions() if is_linux else _Customization.WinOptions(),
+        identity=_linux(part) if is_linux else _windows(part),
+        globalIPSettings=settings,
+        nicSettingMap=[_Customization.AdapterMapping(adapter=_adapter(text)) for text in part.nics],
+        encryptionKey=_ANOTHER_KEY if part.password == "foreign" else OWN_KEY,  # noqa: S105 - no password
+    )
+    info = vim.CustomizationSpecInfo(
+        name=part.name,
+        description=part.description,
+        type=part.type,
+        changeVersion="1",
+        lastUpdateTime=as_datetime(VMS_RUN_SINCE),
+    )
+    return vim.CustomizationSpecItem(info=info, spec=spec)
+
+
+def _linux(part: file.CustomizationSpecPart) -> Any:
+    return _Customization.LinuxPrep(hostName=_name(part.hostname), domain=part.domain, hwClockUTC=True)
+
+
+def _windows(part: file.CustomizationSpecPart) -> Any:
+    password = _Customization.Password(value="3Gs", plainText=False) if part.password else None
+    user = _Customization.UserData(
+        fullName="lab", orgName="lab", computerName=_name(part.hostname), productId=""
+    )
+    return _Customization.Sysprep(
+        guiUnattended=_Customization.GuiUnattended(
+            password=password, timeZone=85, autoLogon=False, autoLogonCount=0
+        ),
+        userData=user,
+        identification=_Customization.Identification(joinWorkgroup="WORKGROUP"),
+    )
+
+
+def _name(text: str) -> Any:
+    match text:
+        case "vm":
+            return _Customization.VirtualMachineNameGenerator()
+        case "ask":
+            return _Customization.UnknownNameGenerator()
+        case _:
+            return _Customization.FixedName(name=text)
+
+
+def _adapter(text: str) -> Any:
+    match text:
+        case "dhcp":
+            return _Customization.IPSettings(ip=_Customization.DhcpIpGenerator())
+        case "ask":
+            return _Customization.IPSettings(ip=_Customization.UnknownIpGenerator())
+        case _:
+            address = ip_interface(text)
+            return _Customization.IPSettings(
+                ip=_Customization.FixedIp(ipAddress=str(address.ip)), subnetMask=str(address.netmask)
+            )

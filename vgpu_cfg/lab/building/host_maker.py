@@ -1,4 +1,7 @@
-"""How one host of an estate file becomes a host: its devices given addresses, its settings taken over."""
+"""How one host of an estate file becomes a host: its devices given addresses, its settings taken over.
+
+The PCI functions of hosts: host bridges, GPUs and NICs, with their ids and names.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,10 @@ from collections.abc import Callable
 from typing import Any
 from uuid import NAMESPACE_DNS, uuid5
 
-from vgpu_cfg.catalog import load_catalog
-from vgpu_cfg.lab.building.pci import HOST_BRIDGES, gpu_name, gpu_pci, nic_pci
+from vgpu_cfg.catalog import Board, load_catalog
 from vgpu_cfg.lab.building.site import Site
 from vgpu_cfg.lab.estates import estate as file
-from vgpu_cfg.lab.estates.stock import GPU_BUSES, NIC_BUSES, NIC_MODELS, RELEASES
+from vgpu_cfg.lab.estates.stock import GPU_BUSES, NIC_BUSES, NIC_MODELS, RELEASES, NicModel
 from vgpu_cfg.lab.rules.nvlink import MODULE_IDS
 from vgpu_cfg.lab.state.host import (
     BiosFacts,
@@ -41,6 +43,23 @@ _PARTS = {DAEMON_VIB: "daemon", "mft": "mft", "nmst": "nmst"}
 
 Complain = Callable[[tuple[str | int, ...], str], None]
 """Takes a place below the host's entry, and what is wrong there."""
+
+NVIDIA = 0x10DE
+CLASS_3D = 0x0302
+CLASS_NETWORK = 0x0200
+
+HOST_BRIDGES = tuple(
+    PciDevice(
+        pci_id=f"0000:{bus:02x}:00.0",
+        vendor_id=0x1022,
+        device_id=0x1480,
+        class_id=0x0600,
+        vendor_name="Advanced Micro Devices, Inc. [AMD]",
+        device_name="Starship/Matisse Root Complex",
+        numa_node=node,
+    )
+    for node, bus in enumerate((0x00, 0x80))
+)
 
 
 def make_host(site: Site, part: file.HostPart, name: str, complain: Complain) -> Host:
@@ -228,3 +247,46 @@ def _gpu(part: file.GpuPart, pci: PciDevice, runtime: Any) -> Gpu:
         nvswitch=part.nvswitch,
         day=part.day,
     )
+
+
+def gpu_pci(board: Board, pci_id: str, numa_node: int) -> PciDevice:
+    """Return the PCI function of a GPU, with the ids of the board's first variant."""
+    ids = board.pci_ids[0]
+    return PciDevice(
+        pci_id=pci_id,
+        vendor_id=NVIDIA,
+        device_id=ids.device_id,
+        subvendor_id=NVIDIA,
+        subdevice_id=ids.subsystem_id or 0,
+        class_id=CLASS_3D,
+        vendor_name="NVIDIA Corporation",
+        device_name=gpu_name(board),
+        numa_node=numa_node,
+        parent_bridge=_bridge_before(pci_id),
+    )
+
+
+def gpu_name(board: Board) -> str:
+    """Return the name that the host shows of a board."""
+    return f"NVIDIA {board.names[0]}"
+
+
+def nic_pci(model: NicModel, pci_id: str, numa_node: int) -> PciDevice:
+    """Return the PCI function of a NIC port."""
+    return PciDevice(
+        pci_id=pci_id,
+        vendor_id=model.vendor_id,
+        device_id=model.device_id,
+        subvendor_id=model.vendor_id,
+        subdevice_id=0x0001,
+        class_id=CLASS_NETWORK,
+        vendor_name="Mellanox Technologies",
+        device_name=model.name,
+        numa_node=numa_node,
+        parent_bridge=_bridge_before(pci_id),
+    )
+
+
+def _bridge_before(pci_id: str) -> str:
+    domain, bus, _ = pci_id.split(":")
+    return f"{domain}:{int(bus, 16) - 1:02x}:00.0"
