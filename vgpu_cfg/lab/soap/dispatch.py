@@ -20,8 +20,7 @@ from vgpu_cfg.lab.api.versions import (
     storage_version,
     version_name,
 )
-from vgpu_cfg.lab.collector.read import ANONYMOUS, not_authenticated
-from vgpu_cfg.lab.collector.retrieve import fetch
+from vgpu_cfg.lab.collector.read import ANONYMOUS, fetch, not_authenticated
 from vgpu_cfg.lab.guest import transfers
 from vgpu_cfg.lab.rest import content_files, json_rpc
 from vgpu_cfg.lab.rest import service as rest

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vgpu_cfg.lab.collector import retrieve, updates, views
+from vgpu_cfg.lab.collector import read, updates
 from vgpu_cfg.lab.managers import (
     alarms,
     authorization,
@@ -102,7 +102,7 @@ MODULES = (
     reconfigure,
     registration,
     snapshots,
-    retrieve,
+    read,
     search,
     sessions,
     storage_policies,
@@ -111,7 +111,7 @@ MODULES = (
     task_history,
     updates,
     user_events,
-    views,
+    updates,
     virtual_disks,
     vm_lifecycle,
 )
