@@ -465,7 +465,7 @@ def lab_folder(estate: str) -> Path:
 
     Raises NotFound for what can be no estate, and would name a folder around it.
     """
-    from vgpu_cfg.lab.estates.places import place_of
+    from vgpu_cfg.lab.estates.files import place_of
     from vgpu_cfg.lab.state.store import STATE_FILE
 
     name = Path(estate).stem
@@ -481,7 +481,7 @@ def lab_folder(estate: str) -> Path:
 def open_lab_of(estate: str) -> Lab:
     """Open the lab on a built-in estate or an estate file, as the last command left it."""
     from vgpu_cfg.lab import open_lab
-    from vgpu_cfg.lab.estates.places import own
+    from vgpu_cfg.lab.estates.files import own
     from vgpu_cfg.lab.simulation.clock import RealClock, VirtualClock
 
     own(estate, lab_folder(estate))

@@ -14,8 +14,7 @@ from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 
 from vgpu_cfg import documents
 from vgpu_cfg.catalog import load_catalog
-from vgpu_cfg.lab.estates.guests import GuestPart, InternetPart
-from vgpu_cfg.lab.estates.parts import Part, Size
+from vgpu_cfg.lab.estates.guests import GuestPart, InternetPart, Part, Size
 from vgpu_cfg.lab.estates.stock import NIC_MODELS, RELEASES
 from vgpu_cfg.model.vgpu import VgpuProfile
 

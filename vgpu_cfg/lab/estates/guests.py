@@ -2,19 +2,80 @@
 
 Every key has a default: a template of which nothing is said is an ordinary cloud image of Ubuntu with
 VMware's tools and cloud-init, and every registry that anybody names answers.
+
+What an exercise can let be wrong in a guest: each by a word, with how much of it.
+
+What every part of an estate file is made of: mappings without unknown keys, and sizes with a unit.
 """
 
 from __future__ import annotations
 
-from typing import Literal
+import re
+from typing import Annotated, Literal
 
-from pydantic import Field, field_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
 
-from vgpu_cfg.lab.estates.guest_faults import WORDS
-from vgpu_cfg.lab.estates.parts import Part, Room, Size
+_SIZE = re.compile(r"(\d+)\s*([MGT])iB")
+_FACTOR = {"M": 1, "G": 1024, "T": 1024 * 1024}
+
+
+def _mib(value: object) -> object:
+    if isinstance(value, str):
+        found = _SIZE.fullmatch(value.strip())
+        if found is None:
+            raise ValueError(f"{value!r} is no size: write it like 512MiB, 64GiB or 2TiB")
+        return int(found[1]) * _FACTOR[found[2]]
+    return value
+
+
+Size = Annotated[int, BeforeValidator(_mib), Field(gt=0)]
+"""Text with a unit (`64GiB`), or whole MiB."""
+
+Room = Annotated[int, BeforeValidator(_mib), Field(ge=0)]
+"""The same, which may be none."""
+
+
+class Part(BaseModel):
+    """Any mapping of the file: unknown keys are faults."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
 
 Runtime = Literal["docker", "containerd", "apptainer"]
 RdmaStack = Literal["none", "inbox", "mlnx", "doca"]
+
+WORDS = {
+    "boot": "units of systemd's that do not start at boot",
+    "clock": "seconds by which its clock is ahead; behind with a minus",
+    "compute": "the compute mode of its GPUs, as in Prohibited",
+    "counts": "what its RDMA NICs count besides in each transfer, as in rx_symbol_err_phy 900; a line each",
+    "customization": "what fails of its customisation: network, identity or unknown",
+    "driver": "missing: no module for its kernel; else the version of newer libraries beside the module",
+    "files": "another content of a file that the kernel makes up, as in /proc/uptime 4.1; a line each",
+    "firewall": "closed: nobody else reaches its exporters",
+    "firmware": "the firmware version of its NICs",
+    "framebuffer": "the MiB that its GPUs have",
+    "gpu": "the name that its GPUs show",
+    "health": "a path of nvidia-smi's report and its value, as in Remapped Rows/Pending=Yes",
+    "held": "the MiB of its GPUs' memory that a process left behind holds",
+    "image": "another content of its images",
+    "licence": "hours for which its licence still holds",
+    "log": "a line of the kernel's log",
+    "memlock": "the KiB that its containers may lock",
+    "metrics": "down: its exporters answer nothing",
+    "mount": "gone: its shared folder is not mounted",
+    "nccl": "silent: NCCL says nothing of its ways; socket: it goes by TCP",
+    "other": "another machine answers at its address",
+    "pcie": "the PCIe link of its NICs, as in 8.0 8",
+    "perftest": "no-cuda: its perftest was built without CUDA",
+    "port": "down: its RDMA NICs have no link",
+    "prints": "a regular expression in what a tool prints, as in ethtool: yes => no; a line each",
+    "root": "ro: its disk is mounted read-only",
+    "send": "the most that its NICs send, in Gb/s",
+    "shm": "the MiB of /dev/shm in its worker",
+    "sums": "wrong: what it adds to a sum is wrong",
+    "switch": "what the switch does to its RDMA NICs: mtu 1500, or vlan for another VLAN",
+}
 
 
 class AccountPart(Part):

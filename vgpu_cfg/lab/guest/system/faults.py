@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from vgpu_cfg.lab.estates.guest_faults import WORDS
+from vgpu_cfg.lab.estates.guests import WORDS
 from vgpu_cfg.lab.state.guest import Guest
 
 
