@@ -1,6 +1,8 @@
 """esxcli for a host's settings: the kernel's, modules' parameters, the clock, whether the firewall is on.
 
 The texts of refusals are the lab's own.
+
+Which options esxcli's commands take, and by which letters.
 """
 
 from __future__ import annotations
@@ -37,6 +39,33 @@ PARAMETERS = {
     "nmlx5_rdma": (("dscp_force", "int"), ("pcp_force", "int")),
 }
 """Parameters of each module, with their types. The types are recalled, but for the names."""
+
+FLAGS = frozenset(
+    {"append", "force", "rebooting-image", "dry-run", "maintenance-mode", "no-live-install", "no-sig-check"}
+)
+"""Long options without a value."""
+
+OPTIONS: dict[str, dict[str, str]] = {
+    "graphics.host.get": {},
+    "graphics.host.set": {"": "default-type shared-passthru-assignment-policy"},
+    "graphics.device.list": {},
+    "hardware.clock.get": {},
+    "hardware.pci.list": {},
+    "network.firewall.get": {},
+    "system.module.parameters.list": {"m": "module"},
+    "system.module.parameters.set": {"m": "module", "p": "parameter-string", "a": "append", "f": "force"},
+    "system.settings.kernel.list": {"o": "option"},
+    "system.settings.kernel.set": {"s": "setting", "v": "value"},
+    "software.vib.list": {"": "rebooting-image"},
+    "software.sources.vib.list": {"d": "depot"},
+    "software.vib.install": {
+        "d": "depot",
+        "f": "force",
+        "": "dry-run maintenance-mode no-live-install no-sig-check",
+    },
+    "network.nic.dcb.status.get": {"n": "nic-name"},
+}
+"""Command → short option → long one; those without a short one stand under the empty name."""
 
 
 @command("hardware.clock.get")
@@ -125,3 +154,8 @@ def _module(host: Host, arguments: Arguments) -> KernelModule:
     if name not in host.modules:
         raise CommandError(f"Unknown module '{name}'")
     return host.modules[name]
+
+
+def long_options(name: str) -> list[str]:
+    """Return the long options of a command."""
+    return [long for longs in OPTIONS[name].values() for long in longs.split()]

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from xml.sax.saxutils import escape
 
 from vgpu_cfg.lab.esxcli.answers import Answer, PlainValue, Record, Row, Rows
-from vgpu_cfg.lab.esxcli.options import FLAGS, OPTIONS
+from vgpu_cfg.lab.esxcli.system import FLAGS, OPTIONS
 
 _SPACES = (
     'xmlns="urn:vim25" xmlns:xsd="http://www.w3.org/2001/XMLSchema"'

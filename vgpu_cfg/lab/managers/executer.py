@@ -8,7 +8,7 @@ from xml.sax.saxutils import unescape
 
 from vgpu_cfg.lab.api.answer import RawXml
 from vgpu_cfg.lab.api.reflect import EXECUTER
-from vgpu_cfg.lab.esxcli import devices, graphics, software, system, xml
+from vgpu_cfg.lab.esxcli import devices, software, system, xml
 from vgpu_cfg.lab.esxcli.answers import CommandError, UnknownCommandError, run
 from vgpu_cfg.lab.renderers.hosts.graphics import host_of
 from vgpu_cfg.lab.rules import refusals
@@ -17,7 +17,7 @@ from vgpu_cfg.lab.simulation.directory import service_of
 from vgpu_cfg.lab.simulation.methods import answers
 from vgpu_cfg.lab.state.inventory import Host, Managed
 
-MODULES = (devices, graphics, software, system)
+MODULES = (devices, devices, software, system)
 """Importing them fills the table of commands."""
 
 PREFIX = "managedMethodExecuter"

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from vgpu_cfg.lab.esxcli import devices, graphics, software, system
+from vgpu_cfg.lab.esxcli import devices, software, system
 from vgpu_cfg.lab.esxcli.answers import COMMANDS, Answer, CommandError, PlainValue, Record, Row, Rows, run
-from vgpu_cfg.lab.esxcli.options import FLAGS, OPTIONS, long_options
+from vgpu_cfg.lab.esxcli.system import FLAGS, OPTIONS, long_options
 from vgpu_cfg.lab.nvidia.replies import Reply, complain, say
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state.host import Host
 
-MODULES = (devices, graphics, software, system)
+MODULES = (devices, devices, software, system)
 """Importing them fills the table of commands."""
 
 REQUIRED = {
