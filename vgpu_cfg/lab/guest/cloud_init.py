@@ -19,9 +19,8 @@ from vgpu_cfg.lab.guest.system import files, guestinfo
 from vgpu_cfg.lab.guest.system.accounts import add_account
 from vgpu_cfg.lab.guest.system.cloud_config import CloudConfig, read_cloud_config
 from vgpu_cfg.lab.guest.system.copies import keep_copies
-from vgpu_cfg.lab.guest.system.creation import grow_root, guest_of
-from vgpu_cfg.lab.guest.system.documents import BadDocumentError
-from vgpu_cfg.lab.guest.system.host_key import make_host_key
+from vgpu_cfg.lab.guest.system.creation import grow_root, guest_of, make_host_key
+from vgpu_cfg.lab.guest.system.guestinfo import BadDocumentError
 from vgpu_cfg.lab.guest.system.netplan import settings_of
 from vgpu_cfg.lab.guest.system.nics import nics_of_guest
 from vgpu_cfg.lab.simulation.simulation import Simulation

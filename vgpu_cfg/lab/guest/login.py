@@ -13,8 +13,7 @@ from vgpu_cfg.lab.guest.shell.session import History, Result, Session, StillRunn
 from vgpu_cfg.lab.guest.staging.command import LOCK, STAGING
 from vgpu_cfg.lab.guest.system import files
 from vgpu_cfg.lab.guest.system.accounts import may_all, takes_key, takes_password
-from vgpu_cfg.lab.guest.system.creation import guest_of
-from vgpu_cfg.lab.guest.system.host_key import told_host_key
+from vgpu_cfg.lab.guest.system.creation import guest_of, told_host_key
 from vgpu_cfg.lab.guest.tools.table import find
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state.inventory import VirtualMachine

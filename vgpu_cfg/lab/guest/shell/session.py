@@ -18,7 +18,7 @@ from vgpu_cfg.lab.guest.system import files, sysfs
 from vgpu_cfg.lab.guest.system.accounts import ROOT
 from vgpu_cfg.lab.guest.system.creation import guest_of
 from vgpu_cfg.lab.guest.system.faults import altered, fault_of
-from vgpu_cfg.lab.guest.system.reach import reach
+from vgpu_cfg.lab.guest.system.nics import reach
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state.guest import Guest
 from vgpu_cfg.lab.state.inventory import VirtualMachine

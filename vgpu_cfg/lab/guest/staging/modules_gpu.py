@@ -4,8 +4,16 @@ from __future__ import annotations
 
 import re
 
-from vgpu_cfg.lab.guest.staging.internet import fetch, licence_refusal
-from vgpu_cfg.lab.guest.staging.work import DONE, ModuleFailedError, Work, WorkResult, applies, names
+from vgpu_cfg.lab.guest.staging.work import (
+    DONE,
+    ModuleFailedError,
+    Work,
+    WorkResult,
+    applies,
+    fetch,
+    licence_refusal,
+    names,
+)
 from vgpu_cfg.lab.guest.system.gpus import branch_of, driver_loads, gpus_of_guest
 from vgpu_cfg.lab.guest.system.workloads import end_gpu_users
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from vgpu_cfg.lab.guest.staging.internet import fetch
-from vgpu_cfg.lab.guest.staging.work import DONE, ModuleFailedError, Work, WorkResult, applies
+from vgpu_cfg.lab.guest.staging.work import DONE, ModuleFailedError, Work, WorkResult, applies, fetch
 from vgpu_cfg.lab.guest.system import files
 from vgpu_cfg.lab.guest.system.nics import SeenNic
 from vgpu_cfg.lab.guest.system.rdma import gids_of

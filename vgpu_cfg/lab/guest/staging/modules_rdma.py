@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from vgpu_cfg.lab.guest.staging.internet import check_packages, fetch
-from vgpu_cfg.lab.guest.staging.work import DONE, ModuleFailedError, Work, WorkResult, applies
+from vgpu_cfg.lab.guest.staging.work import (
+    DONE,
+    ModuleFailedError,
+    Work,
+    WorkResult,
+    applies,
+    check_packages,
+    fetch,
+)
 from vgpu_cfg.lab.guest.system.gpus import driver_loads
 from vgpu_cfg.lab.guest.system.nics import SeenNic
 from vgpu_cfg.lab.guest.system.rdma import has_dcb

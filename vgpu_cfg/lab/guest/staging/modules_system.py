@@ -8,8 +8,16 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from vgpu_cfg.lab.guest.staging.internet import check_host, check_packages
-from vgpu_cfg.lab.guest.staging.work import DONE, ModuleFailedError, Work, WorkResult, applies, is_written
+from vgpu_cfg.lab.guest.staging.work import (
+    DONE,
+    ModuleFailedError,
+    Work,
+    WorkResult,
+    applies,
+    check_host,
+    check_packages,
+    is_written,
+)
 from vgpu_cfg.lab.guest.system.accounts import add_account
 from vgpu_cfg.lab.guest.system.cloud_config import CloudUser
 from vgpu_cfg.lab.guest.system.faults import fault_of

@@ -5,16 +5,21 @@ from __future__ import annotations
 import base64
 import json
 
-from vgpu_cfg.lab.guest.staging.internet import (
+from vgpu_cfg.lab.guest.staging.work import (
+    DONE,
+    ModuleFailedError,
+    Work,
+    WorkResult,
+    applies,
     check_packages,
     contents_of,
     fetch,
     find_image,
     image_facts,
+    is_written,
     log_in,
 )
-from vgpu_cfg.lab.guest.staging.work import DONE, ModuleFailedError, Work, WorkResult, applies, is_written
-from vgpu_cfg.lab.guest.system import files, host_key
+from vgpu_cfg.lab.guest.system import creation, files
 from vgpu_cfg.lab.guest.system.gpus import driver_loads
 from vgpu_cfg.lab.guest.system.workloads import end_container, restart_runtime
 
@@ -168,11 +173,11 @@ def make_mesh(work: Work) -> WorkResult:
     }
     own = work.guest.files
     is_given = any(name.endswith("host_key") for name in secrets)
-    texts["host_key.pub"] = "" if is_given else own[host_key.PUBLIC].content
+    texts["host_key.pub"] = "" if is_given else own[creation.PUBLIC].content
     for name, otherwise in texts.items():
         text = work.bundle_file(f"mesh/{name}") or otherwise
         files.write(work.guest, f"{MESH}/{name}", text.encode(), now=now, parents=True)
-    for name, made in (("host_key", own[host_key.PRIVATE].content), ("id", _mesh_file(work, "id"))):
+    for name, made in (("host_key", own[creation.PRIVATE].content), ("id", _mesh_file(work, "id"))):
         text = next((content for secret, content in secrets.items() if secret.endswith(name)), made)
         if not text:
             raise ModuleFailedError(f"the mesh's {name} is not there: stage this module again")

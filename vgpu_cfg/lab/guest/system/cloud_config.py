@@ -18,7 +18,7 @@ from typing import Any
 
 from vgpu_cfg import documents
 from vgpu_cfg.errors import DocumentError
-from vgpu_cfg.lab.guest.system.documents import BadDocumentError, check_keys, mapping
+from vgpu_cfg.lab.guest.system.guestinfo import BadDocumentError, check_keys, mapping
 
 HEADER = "#cloud-config"
 TOP = frozenset(

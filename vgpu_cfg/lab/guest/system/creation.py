@@ -1,11 +1,16 @@
-"""How guests come to be: from an estate file, as the copy of a template's, or as nobody said anything of."""
+"""How guests come to be: from an estate file, as the copy of a template's, or as nobody said anything of.
+
+The ssh host key of a guest: made by cloud-init at a first boot, or by ssh-keygen, and shown by sshd.
+"""
 
 from __future__ import annotations
 
 import copy
+import hashlib
 from collections.abc import Sequence
 
 from vgpu_cfg.lab.estates.guests import GuestPart
+from vgpu_cfg.lab.guest.system import files
 from vgpu_cfg.lab.state.devices import disks_of
 from vgpu_cfg.lab.state.guest import Account, File, Guest, Workload
 from vgpu_cfg.lab.state.vm import VirtualMachine
@@ -19,6 +24,9 @@ IMAGE_NAME = "ubuntu"
 ROOT = "root"
 RUNTIME_FOLDERS = ("/", "/etc", "/etc/ssh", "/home", "/opt", "/root", "/tmp", "/usr", "/usr/local")  # noqa: S108 - of a simulated guest
 MORE_FOLDERS = ("/usr/local/bin", "/usr/local/sbin", "/var", "/var/lib", "/var/log", "/var/tmp", "/run")  # noqa: S108 - of one, too
+
+PRIVATE = "/etc/ssh/ssh_host_ed25519_key"
+PUBLIC = f"{PRIVATE}.pub"
 
 
 def make_guest(part: GuestPart, disks_mib: Sequence[int], name: str) -> Guest:
@@ -113,3 +121,23 @@ def stop(guest: Guest, *, goes_on: bool = False) -> None:
         guest.staging = None
     for path in [path for path in guest.files if path.startswith("/run/")]:
         del guest.files[path]
+
+
+def make_host_key(guest: Guest, seed: str, now: float) -> None:
+    """Give a guest an ed25519 host key in the place of any that it had; the same seed gives the same."""
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    key = Ed25519PrivateKey.from_private_bytes(hashlib.sha256(seed.encode()).digest())
+    private = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.OpenSSH, serialization.NoEncryption()
+    )
+    public = key.public_key().public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
+    files.write(guest, PRIVATE, private, mode=0o600, now=now, parents=True)
+    files.write(guest, PUBLIC, public + f" root@{guest.host_name}\n".encode(), now=now, parents=True)
+
+
+def told_host_key(guest: Guest) -> str:
+    """Return the public host key without its comment, "" where there is none."""
+    found = guest.files.get(PUBLIC)
+    return " ".join(found.content.split()[:2]) if found is not None else ""

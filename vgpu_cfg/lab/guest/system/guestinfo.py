@@ -1,6 +1,8 @@
 """A VM's guestinfo, as its guest reads and writes it: encodings, the text that says "nothing", redaction.
 
 What counts as nothing, and what redaction leaves behind, is cloud-init's own (its VMware datasource).
+
+What documents that a guest is given (cloud-config, netplan) must be: mappings without unknown keys.
 """
 
 from __future__ import annotations
@@ -9,6 +11,8 @@ import base64
 import binascii
 import gzip
 import zlib
+from collections.abc import Mapping
+from typing import Any
 
 from vgpu_cfg.lab.state.vm import VirtualMachine
 
@@ -58,3 +62,21 @@ def redact(vm: VirtualMachine, name: str) -> None:
     """Leave nothing of a value, nor of its encoding."""
     vm.extra_config[f"{PREFIX}{name}"] = REDACTED
     vm.extra_config[f"{PREFIX}{name}.encoding"] = NO_ENCODING
+
+
+class BadDocumentError(Exception):
+    """A document is none that the lab's guests know; the text says why."""
+
+
+def mapping(value: Any, where: str) -> Mapping[str, Any]:
+    """Return a mapping. Raises BadDocumentError."""
+    if not isinstance(value, dict):
+        raise BadDocumentError(f"{where} is no mapping")
+    return value
+
+
+def check_keys(part: Mapping[str, Any], known: frozenset[str], where: str) -> None:
+    """Raise BadDocumentError for a key that is not known."""
+    unknown = sorted(set(part) - known)
+    if unknown:
+        raise BadDocumentError(f"{where}: unknown key {unknown[0]!r}")

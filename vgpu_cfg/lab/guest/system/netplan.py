@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from ipaddress import ip_interface
 from typing import Any
 
-from vgpu_cfg.lab.guest.system.documents import BadDocumentError, check_keys, mapping
+from vgpu_cfg.lab.guest.system.guestinfo import BadDocumentError, check_keys, mapping
 from vgpu_cfg.lab.guest.system.nics import SeenNic, find_nic
 from vgpu_cfg.lab.state.guest import NicSetting
 

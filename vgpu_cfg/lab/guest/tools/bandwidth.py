@@ -12,24 +12,22 @@ from dataclasses import dataclass
 from vgpu_cfg.lab.guest.shell.processes import finish
 from vgpu_cfg.lab.guest.shell.session import Result, Session, StillRunning
 from vgpu_cfg.lab.guest.staging.modules_training import OPT, TRAIN
-from vgpu_cfg.lab.guest.system.counters import count_transfer
 from vgpu_cfg.lab.guest.system.creation import guest_of
 from vgpu_cfg.lab.guest.system.faults import fault_of
 from vgpu_cfg.lab.guest.system.gpus import driven_gpus, why_no_cuda
-from vgpu_cfg.lab.guest.system.nics import SeenNic
+from vgpu_cfg.lab.guest.system.nics import SeenNic, reach
 from vgpu_cfg.lab.guest.system.rdma import (
     Endpoint,
     active_mtu,
     bandwidth_gbps,
+    count_transfer,
     has_peermem,
     is_carried,
     is_lossless,
     rdma_nics,
 )
-from vgpu_cfg.lab.guest.system.reach import reach
 from vgpu_cfg.lab.guest.tools.base import WRONG_USE, fail, out
-from vgpu_cfg.lab.guest.tools.horovod import complaint_about_script, version_of
-from vgpu_cfg.lab.guest.tools.peers import why_no_ssh, worker_of
+from vgpu_cfg.lab.guest.tools.peers import complaint_about_script, version_of, why_no_ssh, worker_of
 from vgpu_cfg.lab.guest.tools.rdma import nic_for
 from vgpu_cfg.lab.state.inventory import VirtualMachine
 

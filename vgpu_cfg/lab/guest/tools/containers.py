@@ -1,4 +1,10 @@
-"""docker, nerdctl and the rest in a guest: what runs in a container is run in the guest, with its GPUs."""
+"""docker, nerdctl and the rest in a guest: what runs in a container is run in the guest, with its GPUs.
+
+What starts a training beside Horovod: which PyTorch and which Open MPI an image holds, as they say it.
+
+Versions are those of PyTorch's own wheel 2.6.0 (CUDA 12.6, NCCL 2.21.5), and of an Open MPI of that year:
+what NVIDIA's images of a month hold, the lab does not know.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +12,14 @@ import hashlib
 import posixpath
 from collections.abc import Sequence
 
+from vgpu_cfg.lab.estates.guests import ImagePart
 from vgpu_cfg.lab.guest.shell.session import Result, Session, run_words
-from vgpu_cfg.lab.guest.staging.internet import contents_of, environment_of
 from vgpu_cfg.lab.guest.staging.modules_training import WORKER
-from vgpu_cfg.lab.guest.staging.work import Work
+from vgpu_cfg.lab.guest.staging.work import Work, contents_of, environment_of
 from vgpu_cfg.lab.guest.system.faults import fault_of
 from vgpu_cfg.lab.guest.system.gpus import driven_gpus, newer_library
 from vgpu_cfg.lab.guest.tools.base import WRONG_USE, fail, out
-from vgpu_cfg.lab.guest.tools.frameworks import answer_of
-from vgpu_cfg.lab.guest.tools.horovod import BUILD, complaint_about, version_of
+from vgpu_cfg.lab.guest.tools.peers import BUILD, complaint_about, version_of
 
 VALUED = frozenset(
     {
@@ -27,6 +32,10 @@ VALUED = frozenset(
 NO_RUNTIME = 'could not select device driver "" with capabilities: [[gpu]]'
 DAEMON = "docker: Error response from daemon:"
 DAEMON_FAILED = 125
+
+TORCH = ("torch 2.6.0+cu126", "cuda 12.6", "nccl 2.21.5", "distributed yes")
+MPIRUN = "mpirun (Open MPI) 4.1.7\n\nReport bugs to http://www.open-mpi.org/community/help/"
+_ABSENT = 127
 
 
 def docker(session: Session, arguments: Sequence[str], stdin: bytes) -> Result:
@@ -174,3 +183,18 @@ def horovodrun(version: str, words: Sequence[str]) -> Result:
         return out(version)
     complaint = complaint_about(version, words)
     return fail("usage: horovodrun [-h] [-v] -np NP", complaint, status=WRONG_USE) if complaint else Result()
+
+
+def answer_of(image: ImagePart, words: Sequence[str]) -> Result | None:
+    """Answer what an image's PyTorch or mpirun is asked; None where the question is about neither."""
+    line = " ".join(words)
+    if "import torch" in line:
+        if not image.torch:
+            return fail("ModuleNotFoundError: No module named 'torch'", status=1)
+        found = out(*TORCH) if 'print("torch"' in line else out("True")
+        return Result(found.status, found.out, b"/usr/local/bin/torchrun\n")
+    if words[:1] == ["mpirun"]:
+        if not image.mpi:
+            return fail('exec: "mpirun": executable file not found in $PATH: unknown.', status=_ABSENT)
+        return out(MPIRUN)
+    return None

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from datetime import timedelta
 
 from vgpu_cfg.lab.guest.shell.session import Result, Session
-from vgpu_cfg.lab.guest.staging.internet import licence_refusal
+from vgpu_cfg.lab.guest.staging.work import licence_refusal
 from vgpu_cfg.lab.guest.system.faults import fault_of
 from vgpu_cfg.lab.guest.system.gpus import SeenGpu, driven_gpus, newer_library
 from vgpu_cfg.lab.guest.system.rdma import rdma_nics

@@ -10,9 +10,8 @@ from collections.abc import Sequence
 
 from vgpu_cfg.lab.guest.shell.session import Result, Session
 from vgpu_cfg.lab.guest.system.gpus import driven_gpus
-from vgpu_cfg.lab.guest.system.nics import SeenNic, find_nic, nics_of_guest
+from vgpu_cfg.lab.guest.system.nics import SeenNic, find_nic, is_down, nics_of_guest
 from vgpu_cfg.lab.guest.system.rdma import active_mtu, gids_of, has_peermem, nic_of_device, rdma_nics
-from vgpu_cfg.lab.guest.system.reach import is_down
 from vgpu_cfg.lab.guest.system.sysfs import FULL_STACKS, firmware_of
 from vgpu_cfg.lab.guest.tools.base import fail, out
 from vgpu_cfg.lab.nvidia.mlxconfig import answer, read_order

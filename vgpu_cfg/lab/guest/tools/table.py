@@ -11,19 +11,7 @@ from vgpu_cfg.lab.guest.staging.modules_training import TRAIN
 from vgpu_cfg.lab.guest.system.accounts import ROOT
 from vgpu_cfg.lab.guest.system.rdma import has_dcb
 from vgpu_cfg.lab.guest.system.sysfs import FULL_STACKS
-from vgpu_cfg.lab.guest.tools import (
-    bandwidth,
-    base,
-    containers,
-    dcb,
-    nvidia,
-    pci,
-    peers,
-    rdma,
-    state,
-    system,
-    texts,
-)
+from vgpu_cfg.lab.guest.tools import bandwidth, base, containers, dcb, nvidia, pci, peers, rdma, system
 
 PROGRAM_FOLDERS = frozenset(
     {"/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin", "/opt/vgpu-cfg"}
@@ -63,12 +51,12 @@ PLAIN: dict[str, Tool] = {
     "test": base.test,
     "[": base.test,
     "ls": base.listing,
-    "grep": texts.grep,
+    "grep": system.grep,
     "find": system.find,
-    "head": texts.head,
-    "wc": texts.wc,
+    "head": system.head,
+    "wc": system.wc,
     "install": base.install,
-    "tee": texts.tee,
+    "tee": system.tee,
     "cloud-init": system.cloud_init,
     "ping": peers.ping,
     "getent": peers.getent,
@@ -82,11 +70,11 @@ PLAIN: dict[str, Tool] = {
     "uname": system.uname,
     "id": system.user_id,
     "date": system.date,
-    "chronyc": state.chronyc,
-    "timedatectl": state.timedatectl,
-    "dmesg": state.dmesg,
-    "findmnt": state.findmnt,
-    "curl": state.curl,
+    "chronyc": system.chronyc,
+    "timedatectl": system.timedatectl,
+    "dmesg": system.dmesg,
+    "findmnt": system.findmnt,
+    "curl": system.curl,
     "sha256sum": base.sha256sum,
     "sleep": system.sleep,
     "vmtoolsd": system.vmtoolsd,
