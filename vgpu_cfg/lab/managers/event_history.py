@@ -2,6 +2,11 @@
 
 The order in which events are returned is that of `HistoryCollector`'s description: by their time. A collector
 begins before the oldest.
+
+What clients log by LogUserEvent: kept as a GeneralUserEvent of the entity.
+
+Which entities take one is of the method's description. Which fault another one meets is recalled, and so is
+what `fullFormattedMessage` says before the words.
 """
 
 from __future__ import annotations
@@ -10,13 +15,17 @@ from typing import Any
 
 from pyVmomi import vim, vmodl
 
+from vgpu_cfg.lab.api.references import reference
 from vgpu_cfg.lab.managers.task_history import MOST_COLLECTORS, MOST_ITEMS
 from vgpu_cfg.lab.rules import refusals
 from vgpu_cfg.lab.rules.refusals import object_gone
 from vgpu_cfg.lab.simulation.context import Context
 from vgpu_cfg.lab.simulation.event_history import EventCollector, event_shown, matching_events
 from vgpu_cfg.lab.simulation.methods import answers
-from vgpu_cfg.lab.state.inventory import Managed, PastEvent
+from vgpu_cfg.lab.simulation.past_events import record
+from vgpu_cfg.lab.state.inventory import Cluster, Datacenter, Host, Managed, PastEvent, VirtualMachine
+
+_TAKING = (Datacenter, VirtualMachine, Host, Cluster)
 
 
 @answers("EventManager", "QueryEvents")
@@ -75,3 +84,21 @@ def _take(context: Context, collector: EventCollector, events: list[PastEvent], 
     if taken:
         collector.at = taken[-1].key
     return [event_shown(context, event) for event in taken]
+
+
+@answers("EventManager", "LogUserEvent")
+def log_user_event(context: Context, thing: Managed, *, entity: Any, msg: str) -> None:
+    """Keep the words of a client. Raises InvalidArgument for an entity that takes none."""
+    found = context.state.objects.get(entity._moId)
+    if found is None:
+        raise refusals.object_gone(entity)
+    if not isinstance(found, _TAKING) and found.moid != context.state.root:
+        raise refusals.bad_argument("entity")
+    record(
+        context.lab,
+        found,
+        "GeneralUserEvent",
+        message=msg,
+        fullFormattedMessage=f"User logged event: {msg}",
+        entity=vim.event.ManagedEntityEventArgument(name=found.name, entity=reference(found)),
+    )

@@ -2,20 +2,29 @@
 
 An option is set to a value of its type, or refused: a LongOption takes an xsd:long only. Whether a
 real vCenter takes an unknown setting of its own is unproven; the lab refuses it.
+
+The custom fields manager: attributes defined, renamed, dropped, and set on objects.
+
+How long a value can be is in no document that was found, nor what becomes of a longer one: the lab cuts it
+off where it was told a length.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from pyVmomi import VmomiSupport, vim
+from pyVmomi import VmomiSupport, vim, vmodl
 
-from vgpu_cfg.lab.api.references import Service, reference
+from vgpu_cfg.lab.api.references import Service, reference, vim_class, wire_type
+from vgpu_cfg.lab.renderers.entity import custom_fields
 from vgpu_cfg.lab.renderers.hosts.graphics import host_of
 from vgpu_cfg.lab.renderers.hosts.options import BOOT, CONSOLIDATION, option_table, options
 from vgpu_cfg.lab.rules import refusals
+from vgpu_cfg.lab.rules.refusals import object_gone
+from vgpu_cfg.lab.simulation import past_events
 from vgpu_cfg.lab.simulation.context import Context
 from vgpu_cfg.lab.simulation.methods import answers
+from vgpu_cfg.lab.state.attributes import define, fields_of, set_value
 from vgpu_cfg.lab.state.host_parts import AdvancedOption
 from vgpu_cfg.lab.state.inventory import Host, Managed
 
@@ -103,3 +112,92 @@ def _plain(value: Any) -> bool | int | str:
 
 def _unknown(name: str) -> Exception:
     return vim.fault.InvalidName(name=name, msg=f"The name '{name}' is invalid.")
+
+
+def _by_key(context: Context, key: int) -> dict[str, Any]:
+    for field in fields_of(context.state):
+        if field["key"] == key:
+            return field
+    raise vim.fault.NotFound(msg=f"The custom attribute {key} could not be found.")
+
+
+@answers("CustomFieldsManager", "AddCustomFieldDef")
+def add_custom_field_def(
+    context: Context,
+    thing: Managed,
+    *,
+    name: str,
+    moType: Any,
+    fieldDefPolicy: Any,
+    fieldPolicy: Any,
+) -> Any:
+    """Define an attribute for one type of objects, or for all. Raises DuplicateName."""
+    _check_name(thing, name, fields_of(context.state))
+    made = define(context.state, name, VmomiSupport.GetWsdlName(moType) if moType else None)
+    context.state.touch()
+    return next(field for field in custom_fields(context) if field.key == made["key"])
+
+
+@answers("CustomFieldsManager", "RemoveCustomFieldDef")
+def remove_custom_field_def(context: Context, thing: Managed, *, key: int) -> None:
+    """Drop an attribute with all its values."""
+    fields_of(context.state).remove(_by_key(context, key))
+    for values in context.state.custom_values.get("values", {}).values():
+        values.pop(str(key), None)
+    context.state.touch()
+
+
+@answers("CustomFieldsManager", "RenameCustomFieldDef")
+def rename_custom_field_def(context: Context, thing: Managed, *, key: int, name: str) -> None:
+    """Call an attribute something else. Raises DuplicateName."""
+    field = _by_key(context, key)
+    _check_name(thing, name, [other for other in fields_of(context.state) if other is not field])
+    field["name"] = name
+    context.state.touch()
+
+
+@answers("CustomFieldsManager", "SetField")
+def set_field(context: Context, thing: Managed, *, entity: Any, key: int, value: str) -> None:
+    """Set an attribute of an object; an empty value unsets it.
+
+    An attribute of one type is valid for objects of that type (CustomFieldDef.managedObjectType in the
+    vSphere API reference); that it is InvalidArgument which says so is assumed.
+    """
+    field = _by_key(context, key)
+    target = context.state.objects.get(entity._moId)
+    if target is None:
+        raise object_gone(entity)
+    if field["type"] and not issubclass(vim_class(wire_type(target)), vim_class(field["type"])):
+        raise refusals.bad_argument("key")
+    _custom_fields_set(context, target, key, value)
+
+
+@answers("ExtensibleManagedObject", "setCustomValue")
+def set_custom_value(context: Context, thing: Managed, *, key: str, value: str) -> None:
+    """Set an attribute by its name; that managers have none is assumed."""
+    if isinstance(thing, Service):
+        raise vmodl.fault.NotSupported(msg="The operation is not supported on the object.")
+    for field in fields_of(context.state):
+        if field["name"] == key:
+            _custom_fields_set(context, thing, field["key"], value)
+            return
+    raise vim.fault.NotFound(msg=f"The custom attribute {key} could not be found.")
+
+
+def _check_name(thing: Managed, name: str, others: list[dict[str, Any]]) -> None:
+    if any(field["name"] == name for field in others):
+        raise refusals.duplicate_name(name, reference(thing))
+
+
+def _custom_fields_set(context: Context, target: Managed, key: int, value: str) -> None:
+    context.lab.check_privileges(reference(target), ["Global.SetCustomField"])
+    set_value(context.state, target, key, value[: context.lab.attribute_length])
+    past_events.record(
+        context.lab,
+        target,
+        "CustomFieldValueChangedEvent",
+        fieldKey=key,
+        name=_by_key(context, key)["name"],
+        value=value,
+        entity=vim.event.ManagedEntityEventArgument(name=target.name, entity=reference(target)),
+    )
