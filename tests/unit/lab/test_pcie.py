@@ -9,7 +9,7 @@ import pytest
 from tests.unit.lab.group_rig import GroupRig, rig_of
 from tests.unit.lab.rig import built
 from vgpu_cfg.errors import DocumentError
-from vgpu_cfg.lab.nvidia.smi_topo import matrix
+from vgpu_cfg.lab.nvidia.smi_report import matrix
 from vgpu_cfg.lab.state.inventory import Host
 from vgpu_cfg.lab.state.pcie import link
 from vgpu_cfg.parsers.nvidia.topology import Topology, parse_topology

@@ -16,8 +16,7 @@ from typing import Any
 
 from pyVmomi import vim, vmodl
 
-from vgpu_cfg.lab.nvidia.gpus import visible
-from vgpu_cfg.lab.nvidia.memory import used_mib
+from vgpu_cfg.lab.nvidia.gpus import used_mib, visible
 from vgpu_cfg.lab.renderers.performance import COUNTERS, INTERVALS, LEVEL
 from vgpu_cfg.lab.rules import refusals
 from vgpu_cfg.lab.rules.refusals import object_gone

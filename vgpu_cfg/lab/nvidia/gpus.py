@@ -1,11 +1,19 @@
-"""The GPUs that nvidia-smi sees on a host, how each is called there, and what selects some of them."""
+"""The GPUs that nvidia-smi sees on a host, how each is called there, and what selects some of them.
+
+How much of a GPU's framebuffer its vGPUs hold.
+
+What a tool of the host's shell leaves behind: a status and two texts.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from uuid import NAMESPACE_DNS, uuid5
 
 from vgpu_cfg.catalog import Board, load_catalog
+from vgpu_cfg.lab.rules.gpu_load import entry_of
+from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state.host import Gpu, Host
 
 
@@ -81,3 +89,32 @@ def _address(name: str) -> str:
 def number_of(host: Host, gpu: Gpu) -> int:
     """Return the number of a GPU that the driver has."""
     return visible(host).index(gpu)
+
+
+def used_mib(gpu: Gpu) -> int:
+    """Return the sum of what runs on a GPU."""
+    entries = (entry_of(gpu.board, use.profile) for use in gpu.uses)
+    return sum(entry.framebuffer_mib for entry in entries if entry is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """The exit status, and what went to either stream."""
+
+    status: int = 0
+    stdout: str = ""
+    stderr: str = ""
+
+
+Tool = Callable[["Simulation", Host, Sequence[str]], Reply]
+"""`tool(lab, host, arguments)`, without the tool's own name."""
+
+
+def say(*lines: str, status: int = 0) -> Reply:
+    """Return a reply of whole lines on stdout."""
+    return Reply(status, "".join(f"{line}\n" for line in lines))
+
+
+def complain(*lines: str, status: int = 1) -> Reply:
+    """Return a reply of whole lines on stderr."""
+    return Reply(status, stderr="".join(f"{line}\n" for line in lines))

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from vgpu_cfg.lab.nvidia import smi_csv, smi_mig, smi_modes, smi_report, smi_summary, smi_topo, smi_vgpu
-from vgpu_cfg.lab.nvidia.gpus import select, uuid_of, visible
-from vgpu_cfg.lab.nvidia.replies import Reply, say
+from vgpu_cfg.lab.nvidia import smi_csv, smi_mig, smi_modes, smi_report
+from vgpu_cfg.lab.nvidia.gpus import Reply, say, select, uuid_of, visible
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state.host import Gpu, Host
 
@@ -63,12 +62,12 @@ class Asked:
 Show = Callable[["Simulation", Host, Sequence[Gpu]], Reply]
 
 REPORTS: dict[tuple[str, frozenset[str]], Show] = {
-    ("topo", frozenset({"matrix"})): smi_topo.matrix,
+    ("topo", frozenset({"matrix"})): smi_report.matrix,
     ("mig", frozenset({"lgip"})): smi_mig.list_profiles,
     ("mig", frozenset({"lgi"})): smi_mig.list_instances,
-    ("vgpu", frozenset({"supported"})): smi_vgpu.supported,
-    ("vgpu", frozenset({"creatable"})): smi_vgpu.creatable,
-    ("vgpu", frozenset({"query"})): smi_vgpu.running,
+    ("vgpu", frozenset({"supported"})): smi_mig.supported,
+    ("vgpu", frozenset({"creatable"})): smi_mig.creatable,
+    ("vgpu", frozenset({"query"})): smi_mig.running,
 }
 """Subject and flags → what answers, for the selected GPUs."""
 
@@ -92,7 +91,7 @@ def run_nvidia_smi(lab: Simulation, host: Host, arguments: Sequence[str]) -> Rep
 def _general(lab: Simulation, host: Host, gpus: Sequence[Gpu], asked: Asked) -> Reply:
     match sorted(asked.flags), sorted(asked.values):
         case [], []:
-            return smi_summary.summary(lab, host, gpus)
+            return smi_report.summary(lab, host, gpus)
         case ["query"], []:
             return smi_report.report(lab, host, gpus)
         case ["list"], []:

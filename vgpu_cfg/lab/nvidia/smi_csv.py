@@ -7,9 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from vgpu_cfg.lab.nvidia.gpus import bus_id, mig_words, number_of, on_or_off, uuid_of, visible
-from vgpu_cfg.lab.nvidia.memory import used_mib
-from vgpu_cfg.lab.nvidia.replies import Reply, say
+from vgpu_cfg.lab.nvidia.gpus import (
+    Reply,
+    bus_id,
+    mig_words,
+    number_of,
+    on_or_off,
+    say,
+    used_mib,
+    uuid_of,
+    visible,
+)
 from vgpu_cfg.lab.state.host import POWER_LIMIT_WATTS, Gpu, Host
 
 BAD_ARGUMENT = 2

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from vgpu_cfg.lab.nvidia.gpus import board_of, bus_id, on_or_off
-from vgpu_cfg.lab.nvidia.replies import Reply, say
+from vgpu_cfg.lab.nvidia.gpus import Reply, board_of, bus_id, on_or_off, say
 from vgpu_cfg.lab.simulation.gpu_modes import watched_gpus
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state.host import Gpu, Host

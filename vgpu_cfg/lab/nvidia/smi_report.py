@@ -4,20 +4,40 @@ From R565 on a module's number stands under `Platform Info` and is written `Modu
 colons stand further right (reports of 565.57.01, 570.124.06, 575.57.08 and 580.119.02). Sections that no
 reader of hosts asks for (clocks, temperatures, ECC counters) are left out. What stands in the report and
 not in the lab's state is decoration.
+
+nvidia-smi without a question: the summary of GPUs, in the layout of driver 525 with its MIG line.
+
+Temperatures and watts are made up, and no process is ever listed.
+
+nvidia-smi topo -m: how the GPUs and RDMA NICs of a host are joined, and on which node each GPU lies.
+
+Columns are parted by tabs, as nvidia-smi does it. ESXi's own matrix is recorded nowhere: that it has NICs,
+and by the names of their RDMA devices, is unproven. How many NVLinks a pair has is by generation (12 for
+Ampere, 18 from Hopper on, 6 before), which is wrong for bridged boards with fewer. The legend is shortened.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from vgpu_cfg.lab.nvidia.gpus import board_of, bus_id, mig_words, number_of, on_or_off, uuid_of, visible
-from vgpu_cfg.lab.nvidia.memory import used_mib
-from vgpu_cfg.lab.nvidia.replies import Reply, say
+from vgpu_cfg.lab.nvidia.gpus import (
+    Reply,
+    board_of,
+    bus_id,
+    mig_words,
+    number_of,
+    on_or_off,
+    say,
+    used_mib,
+    uuid_of,
+    visible,
+)
 from vgpu_cfg.lab.rules.gpu_load import ESXI_8_0_3
 from vgpu_cfg.lab.rules.profiles import serves_vgpus
 from vgpu_cfg.lab.simulation.clock import as_datetime
 from vgpu_cfg.lab.simulation.simulation import Simulation
-from vgpu_cfg.lab.state.host import POWER_LIMIT_WATTS, Gpu, Host
+from vgpu_cfg.lab.state import pcie
+from vgpu_cfg.lab.state.host import POWER_LIMIT_WATTS, Gpu, Host, Nic
 from vgpu_cfg.lab.state.host_defaults import release_of
 
 WIDTH = 42
@@ -31,6 +51,34 @@ NAMES = {"Ada": "Ada Lovelace"}
 WITHOUT_SRIOV = frozenset({"Volta", "Turing"})
 
 Tree = dict[str, "str | Tree"]
+
+WHOLE = "+" + "-" * 77 + "+"
+PARTS = "+" + "-" * 31 + "+" + "-" * 22 + "+" + "-" * 22 + "+"
+HEAD = (
+    "|" + PARTS[1:],
+    "| GPU  Name        Persistence-M| Bus-Id        Disp.A | Volatile Uncorr. ECC |",
+    "| Fan  Temp  Perf  Pwr:Usage/Cap|         Memory-Usage | GPU-Util  Compute M. |",
+    "|                               |                      |               MIG M. |",
+    "|" + "=" * 31 + "+" + "=" * 22 + "+" + "=" * 22 + "|",
+)
+NAME_WIDTH = 18
+
+
+Row = tuple[int, str, str, str, str]
+"""Number, name, address, memory, MIG mode of a GPU; the state of ECC is that of a GPU with it on."""
+
+LINKS = {"Volta": 6, "Turing": 6, "Ampere": 12, "Hopper": 18, "Blackwell": 18}
+LEGEND = (
+    "Legend:",
+    "",
+    "  X    = Self",
+    "  SYS  = between NUMA nodes",
+    "  NODE = within a NUMA node, between host bridges",
+    "  PHB  = over a host bridge",
+    "  PXB  = over several PCIe bridges",
+    "  PIX  = over one PCIe bridge at most",
+    "  NV#  = so many NVLinks",
+)
 
 
 def report(lab: Simulation, host: Host, gpus: Sequence[Gpu]) -> Reply:
@@ -180,3 +228,117 @@ def _host_mode(host: Host, gpu: Gpu) -> str:
         return "N/A"
     uses_sriov = host.bios.sriov and board_of(gpu).architecture not in WITHOUT_SRIOV
     return "SR-IOV" if uses_sriov else "Non SR-IOV"
+
+
+def summary(lab: Simulation, host: Host, gpus: Sequence[Gpu]) -> Reply:
+    """Return the table of some GPUs."""
+    version = host.driver.version if host.driver is not None else "N/A"
+    rows = [
+        (
+            number_of(host, gpu),
+            gpu.name,
+            bus_id(gpu),
+            f"{used_mib(gpu)}MiB / {gpu.memory_mib}MiB",
+            mig_words(gpu)[0],
+        )
+        for gpu in gpus
+    ]
+    without = {number_of(host, gpu) for gpu in gpus if not gpu.ecc_enabled}
+    return say(*table(lab.clock.now(), version, "N/A", rows, without_ecc=without))
+
+
+def table(
+    now: float,
+    driver: str,
+    cuda: str,
+    rows: Sequence[Row],
+    *,
+    without_ecc: Collection[int] = (),
+    modes: Mapping[int, str] | None = None,
+    processes: Sequence[tuple[int, int, str, int]] = (),
+) -> list[str]:
+    """Return the lines of the summary, of a host's GPUs or a guest's.
+
+    `modes` are compute modes by GPU, `processes` (GPU, pid, name, MiB).
+    """
+    title = f" NVIDIA-SMI {driver:<13}Driver Version: {driver:<13}CUDA Version: {cuda}"
+    return [
+        f"{as_datetime(now):%a %b %e %H:%M:%S %Y}",
+        WHOLE,
+        f"|{title:<77}|",
+        *HEAD,
+        *(
+            line
+            for row in rows
+            for line in _lines(
+                row, "Off" if row[0] in without_ecc else "0", (modes or {}).get(row[0], "Default")
+            )
+        ),
+        "",
+        WHOLE,
+        f"|{' Processes:':<77}|",
+        "|" + "=" * 77 + "|",
+        *(
+            f"|{gpu:>5}   N/A  N/A{pid:>12}      C   {name:<28}{used:>8}MiB |"
+            for gpu, pid, name, used in processes
+        ),
+        *(() if processes else (f"|{'  No running processes found':<77}|",)),
+        WHOLE,
+    ]
+
+
+def _lines(row: Row, ecc: str, mode: str) -> list[str]:
+    number, full_name, address, memory, mig = row
+    name = full_name if len(full_name) <= NAME_WIDTH else f"{full_name[: NAME_WIDTH - 3]}..."
+    return [
+        f"|{number:>4}  {name:<20}On   | {address} Off |{ecc:>21} |",
+        f"| N/A   30C    P0    50W / 300W |{memory:>21} |      0%{mode:>13} |",
+        f"|{'':31}|{'':22}|{mig:>21} |",
+        PARTS,
+    ]
+
+
+def matrix(lab: Simulation, host: Host, gpus: Sequence[Gpu]) -> Reply:
+    """Return the whole matrix; a selection of GPUs does not narrow it."""
+    seen = visible(host)
+    nics = [nic for nic in host.nics if nic.rdma_device and not host.is_passed_through(nic.pci.pci_id)]
+    devices: list[Gpu | Nic] = [*seen, *nics]
+    names = [f"GPU{number}" for number in range(len(seen))] + [f"NIC{number}" for number in range(len(nics))]
+    head = ["", *names, "CPU Affinity", "NUMA Affinity", "GPU NUMA ID"]
+    rows = [
+        [name, *(_link(host, device, other) for other in devices), *_affinity(host, device)]
+        for name, device in zip(names, devices, strict=True)
+    ]
+    named = [f"  NIC{number}: {nic.rdma_device}" for number, nic in enumerate(nics)]
+    tail = ["", "NIC Legend:", "", *named] if named else []
+    return say(*("\t".join(row) for row in [head, *rows]), "", *LEGEND, *tail)
+
+
+def _link(host: Host, one: Gpu | Nic, other: Gpu | Nic) -> str:
+    if one is other:
+        return " X "
+    if isinstance(one, Gpu) and isinstance(other, Gpu) and _is_joined(one, other):
+        return f"NV{LINKS.get(board_of(one).architecture, 4)}"
+    return pcie.link(host, one.pci, other.pci)
+
+
+def _is_joined(gpu: Gpu, other: Gpu) -> bool:
+    return (gpu.nvswitch and other.nvswitch) or other.pci_id in gpu.nvlink_peers
+
+
+def _affinity(host: Host, device: Gpu | Nic) -> list[str]:
+    if not isinstance(device, Gpu):
+        return ["", "", ""]
+    return [_threads(host, device), "N/A" if device.numa_node is None else str(device.numa_node), "N/A"]
+
+
+def _threads(host: Host, gpu: Gpu) -> str:
+    """Return the hardware threads of a GPU's node, as the API numbers them."""
+    per_core = 2 if host.hyperthreading else 1
+    first = 0
+    for node in host.numa_nodes:
+        count = node.cores * per_core
+        if node.node_id == gpu.numa_node:
+            return f"{first}-{first + count - 1}"
+        first += count
+    return "N/A"

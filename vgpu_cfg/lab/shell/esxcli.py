@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from vgpu_cfg.lab.esxcli import devices, software, system
 from vgpu_cfg.lab.esxcli.answers import COMMANDS, Answer, CommandError, PlainValue, Record, Row, Rows, run
 from vgpu_cfg.lab.esxcli.system import FLAGS, OPTIONS, long_options
-from vgpu_cfg.lab.nvidia.replies import Reply, complain, say
+from vgpu_cfg.lab.nvidia.gpus import Reply, complain, say
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state.host import Host
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from pyVmomi import vmodl
 
-from vgpu_cfg.lab.nvidia.replies import Reply, complain, say
+from vgpu_cfg.lab.nvidia.gpus import Reply, complain, say
 from vgpu_cfg.lab.operations.hosts.services import XORG, restart_service
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state.host import Host

@@ -6,9 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from vgpu_cfg.errors import HostShellError
-from vgpu_cfg.lab.nvidia.mlxconfig import run_mlxconfig
-from vgpu_cfg.lab.nvidia.mst import run_mst
-from vgpu_cfg.lab.nvidia.replies import Reply, Tool, complain
+from vgpu_cfg.lab.nvidia.gpus import Reply, Tool, complain
+from vgpu_cfg.lab.nvidia.mlxconfig import run_mlxconfig, run_mst
 from vgpu_cfg.lab.nvidia.smi import run_nvidia_smi
 from vgpu_cfg.lab.shell.esxcli import run_esxcli
 from vgpu_cfg.lab.shell.init_scripts import run_gpu_daemon, run_vmkload_mod, run_xorg

@@ -18,10 +18,8 @@ from vgpu_cfg.lab.guest.system.rdma import rdma_nics
 from vgpu_cfg.lab.guest.tools.base import out
 from vgpu_cfg.lab.nvidia.gpus import board_of, on_or_off
 from vgpu_cfg.lab.nvidia.smi import BAD_ARGUMENT, NO_DRIVER, NOTHING_FOUND, UNREACHABLE, read_words
-from vgpu_cfg.lab.nvidia.smi_report import Tree, line_of, lines_of, power
-from vgpu_cfg.lab.nvidia.smi_summary import table
-from vgpu_cfg.lab.nvidia.smi_topo import LEGEND, LINKS
-from vgpu_cfg.lab.nvidia.smi_vgpu import LICENSED_YEARS
+from vgpu_cfg.lab.nvidia.smi_mig import LICENSED_YEARS
+from vgpu_cfg.lab.nvidia.smi_report import LEGEND, LINKS, Tree, line_of, lines_of, power, table
 from vgpu_cfg.lab.simulation.clock import as_datetime
 
 CUDA = {580: "13.0", 570: "12.8", 550: "12.4", 535: "12.2", 525: "12.0", 510: "11.6", 470: "11.4"}

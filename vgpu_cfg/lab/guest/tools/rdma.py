@@ -14,8 +14,8 @@ from vgpu_cfg.lab.guest.system.nics import SeenNic, find_nic, is_down, nics_of_g
 from vgpu_cfg.lab.guest.system.rdma import active_mtu, gids_of, has_peermem, nic_of_device, rdma_nics
 from vgpu_cfg.lab.guest.system.sysfs import FULL_STACKS, firmware_of
 from vgpu_cfg.lab.guest.tools.base import fail, out
+from vgpu_cfg.lab.nvidia.gpus import Reply
 from vgpu_cfg.lab.nvidia.mlxconfig import answer, read_order
-from vgpu_cfg.lab.nvidia.replies import Reply
 from vgpu_cfg.lab.state.guest import Guest, RoceSetting
 from vgpu_cfg.lab.state.host import Host, Nic
 
