@@ -8,7 +8,7 @@ from hypothesis.stateful import invariant, rule
 
 from tests.extent import examples
 from tests.unit.lab.test_invariants import LabMachine
-from vgpu_cfg.lab.operations.hosts.evacuate import VGPU_OPTION
+from vgpu_cfg.lab.operations.hosts.power import VGPU_OPTION
 from vgpu_cfg.lab.rules.migration import HOT_MIGRATE
 from vgpu_cfg.lab.state.inventory import Cluster, Host, VirtualMachine
 

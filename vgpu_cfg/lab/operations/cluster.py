@@ -2,6 +2,19 @@
 
 ReconfigureCluster_Task is the older of the two methods (vSphere API reference, ClusterComputeResource): its
 spec has all but groups.
+
+What a cluster sets for one of its VMs: the level of DRS, and what HA does with it.
+
+After the vSphere API reference. ClusterDrsVmConfigSpec: "add" overwrites what is there, "edit" changes
+what it sets and leaves the rest, "edit" and "remove" want something to be there. ClusterDasVmConfigInfo,
+ClusterDasVmSettings and ClusterVmToolsMonitoringSettings: a field that is unset changes nothing. For
+ClusterDasVmConfigSpec the reference names no operations; "add" where there is one already is refused, as
+govmomi's vcsim refuses it. That it is InvalidArgument that refuses is vcsim's word, too.
+
+What a cluster sets of HA for all of its VMs: restart priority, what isolation brings, monitoring.
+
+After the vSphere API reference, ClusterDasConfigInfo and ClusterDasVmSettings: a field that is unset changes
+nothing. Admission control and the component protection are kept and shown, and judge nothing.
 """
 
 from __future__ import annotations
@@ -13,18 +26,27 @@ from uuid import NAMESPACE_URL, uuid5
 
 from pyVmomi import vim
 
-from vgpu_cfg.lab.operations.availability import change_availability
-from vgpu_cfg.lab.operations.overrides import change_das, change_drs
-from vgpu_cfg.lab.operations.refs import resolve
+from vgpu_cfg.lab.operations.refs import moid_of, resolve
 from vgpu_cfg.lab.rules import refusals
 from vgpu_cfg.lab.simulation.operations import task
 from vgpu_cfg.lab.simulation.simulation import Simulation
-from vgpu_cfg.lab.state.inventory import Cluster, Group, Host, LabState, Rule, VirtualMachine
+from vgpu_cfg.lab.state.cluster import DISABLED
+from vgpu_cfg.lab.state.devices import merged
+from vgpu_cfg.lab.state.inventory import Cluster, Group, Host, LabState, Rule, VirtualMachine, VmOverride
 
 _CHANGED = ("rules", "groups", "overrides", "drs_options", "drs_enabled", "drs_behavior", "ha_enabled", "das")
 """What a spec changes of a cluster."""
 _OF_ALL = ("drs_options", "drs_enabled", "drs_behavior", "ha_enabled", "das")
 """What of it all VMs of the cluster share."""
+
+PRIORITIES = (DISABLED, "lowest", "low", "medium", "high", "highest", "clusterRestartPriority")
+"""The words of vim `ClusterDasVmSettingsRestartPriority`."""
+MONITORING = ("vmMonitoringDisabled", "vmMonitoringOnly", "vmAndAppMonitoring")
+"""Those of vim `ClusterDasConfigInfoVmMonitoringState`."""
+_RESPONSES = ("none", "powerOff", "shutdown", "clusterIsolationResponse")
+"""Those of vim `ClusterDasVmSettingsIsolationResponse`."""
+_STATES = ("enabled", DISABLED)
+"""Those of vim `ClusterDasConfigInfoServiceState`."""
 
 
 @task(
@@ -186,3 +208,92 @@ def _check_within(cluster: Cluster, hosts: Iterable[str | None], path: str) -> N
     """Raise where a group's member is not of the cluster."""
     if any(host not in cluster.hosts for host in hosts):
         raise refusals.bad_argument(f"spec.groupSpec.info.{path}")
+
+
+def change_drs(state: LabState, cluster: Cluster, change: Any) -> None:
+    """Apply one ClusterDrsVmConfigSpec. Raises InvalidArgument."""
+    path = "spec.drsVmConfigSpec"
+    moid = _vm_of(state, cluster, change, path)
+    old = cluster.overrides.get(moid, VmOverride())
+    if change.operation != "add" and not old.has_drs:
+        raise refusals.bad_argument(f"{path}.operation")
+    if change.operation == "remove":
+        new = replace(old, drs_enabled=None, drs_behavior=None)
+    else:
+        base = replace(old, drs_enabled=None, drs_behavior=None) if change.operation == "add" else old
+        new = replace(
+            base,
+            drs_enabled=base.drs_enabled if change.info.enabled is None else bool(change.info.enabled),
+            drs_behavior=str(change.info.behavior) if change.info.behavior else base.drs_behavior,
+        )
+        if not new.has_drs:
+            new = replace(new, drs_enabled=True)
+    _keep(cluster, moid, new)
+
+
+def change_das(state: LabState, cluster: Cluster, change: Any) -> None:
+    """Apply one ClusterDasVmConfigSpec. Raises InvalidArgument.
+
+    A restart priority is taken from `dasSettings`, else from the deprecated property beside it.
+    """
+    path = "spec.dasVmConfigSpec"
+    moid = _vm_of(state, cluster, change, path)
+    old = cluster.overrides.get(moid, VmOverride())
+    if (change.operation == "add") == (old.das_settings is not None):
+        raise refusals.bad_argument(f"{path}.operation")
+    if change.operation == "remove":
+        _keep(cluster, moid, replace(old, das_settings=None))
+        return
+    sent = merged(vim.cluster.DasVmSettings(), change.info.dasSettings)
+    if not sent.restartPriority and change.info.restartPriority:
+        sent.restartPriority = str(change.info.restartPriority)
+    check_settings(sent, f"{path}.info.dasSettings")
+    _keep(cluster, moid, replace(old, das_settings=merged(old.das_settings, sent)))
+
+
+def _vm_of(state: LabState, cluster: Cluster, change: Any, path: str) -> str:
+    """Return the moid of the VM that a change is about. Raises InvalidArgument for one of elsewhere."""
+    if change.operation == "remove":
+        key = change.removeKey
+        return key if isinstance(key, str) else moid_of(key)
+    vm = resolve(state, change.info.key, VirtualMachine)
+    if vm.host not in cluster.hosts:
+        raise refusals.bad_argument(f"{path}.info.key")
+    return vm.moid
+
+
+def _keep(cluster: Cluster, moid: str, override: VmOverride) -> None:
+    if override.has_drs or override.das_settings is not None:
+        cluster.overrides[moid] = override
+    else:
+        cluster.overrides.pop(moid, None)
+
+
+def change_availability(cluster: Cluster, sent: Any) -> None:
+    """Apply a ClusterDasConfigInfo. Raises InvalidArgument for a word that there is not."""
+    path = "spec.dasConfig"
+    check_word(sent.hostMonitoring, _STATES, f"{path}.hostMonitoring")
+    check_word(sent.vmMonitoring, MONITORING, f"{path}.vmMonitoring")
+    if sent.defaultVmSettings is not None:
+        check_settings(sent.defaultVmSettings, f"{path}.defaultVmSettings")
+    if sent.enabled is not None:
+        cluster.ha_enabled = bool(sent.enabled)
+    new = merged(cluster.das or vim.cluster.DasConfigInfo(), sent)
+    options = {one.key: one for one in (*(cluster.das.option if cluster.das else ()), *(sent.option or ()))}
+    new.option = [one for one in options.values() if one.value not in (None, "")]
+    cluster.das = new
+
+
+def check_settings(settings: Any, path: str) -> None:
+    """Raise InvalidArgument for a word of a ClusterDasVmSettings that there is not."""
+    check_word(settings.restartPriority, PRIORITIES, f"{path}.restartPriority")
+    check_word(settings.isolationResponse, _RESPONSES, f"{path}.isolationResponse")
+    monitoring = settings.vmToolsMonitoringSettings
+    if monitoring is not None:
+        check_word(monitoring.vmMonitoring, MONITORING, f"{path}.vmToolsMonitoringSettings.vmMonitoring")
+
+
+def check_word(word: str | None, words: tuple[str, ...], path: str) -> None:
+    """Raise InvalidArgument for a word that is set and none of some."""
+    if word and word not in words:
+        raise refusals.bad_argument(path)

@@ -2,23 +2,30 @@
 
 Of a port's settings security and shaping are kept and shown, and go unjudged. Private VLANs are not carried
 out. That an uplink which the switch has not is refused, and as an invalid argument, is assumed.
+
+Links that go down and up, and who hangs on them: VMs that run, VMkernel NICs, the uplinks themselves.
+
+"Changing the MTU on a virtual distributed switch will cause the uplinks to be brought down and up", on all of
+its hosts (Broadcom KB 419088). That a standard switch's MTU does so, too, is assumed, and that an uplink that
+a switch loses disturbs everything on it, while one more disturbs nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from pyVmomi import vim, vmodl
 
 from vgpu_cfg.lab.api.references import reference
-from vgpu_cfg.lab.operations.links import disturb
 from vgpu_cfg.lab.operations.vms.drafts import check_name
 from vgpu_cfg.lab.rules import refusals
 from vgpu_cfg.lab.simulation.operations import task
 from vgpu_cfg.lab.simulation.simulation import Simulation
-from vgpu_cfg.lab.state.devices import is_set, merged
-from vgpu_cfg.lab.state.inventory import DistributedSwitch, Folder, Host, Network
+from vgpu_cfg.lab.state.devices import is_set, merged, network_of, nics_of
+from vgpu_cfg.lab.state.diary import Experience
+from vgpu_cfg.lab.state.inventory import DistributedSwitch, Folder, Host, Network, VirtualMachine
+from vgpu_cfg.lab.state.standard_switches import portgroups_on, uplinks_of
 from vgpu_cfg.lab.state.switch_members import show_to
 
 _Vlan = tuple[int, tuple[tuple[int, int], ...]]
@@ -212,3 +219,34 @@ def _vlan_of(spec: Any, now: _Vlan) -> _Vlan:
             return 0, ranges
         case _:
             raise vmodl.fault.NotSupported(msg="The lab carries out no private VLANs")
+
+
+def drop_links(lab: Simulation, host: Host, switch: DistributedSwitch | str) -> None:
+    """Take a switch's uplinks on a host down and up. Without one there is no link to lose."""
+    uplinks = uplinks_of(host, switch if isinstance(switch, str) else switch.moid)
+    if not uplinks:
+        return
+    for uplink in uplinks:
+        lab.note(host, "link", uplink.device)
+    if isinstance(switch, DistributedSwitch):
+        disturb(lab, host, switch.portgroups, "link")
+    else:
+        names = portgroups_on(lab.state, host, host.switches[switch])
+        networks = (lab.state.get(moid, Network) for moid in host.networks)
+        standard = [network.moid for network in networks if network.name in names and not network.switch]
+        disturb(lab, host, [*standard, *names], "link")
+
+
+def disturb(lab: Simulation, host: Host, portgroups: Collection[str], what: Experience) -> None:
+    """Let everything of a host on these portgroups experience something.
+
+    Portgroups are moids of networks, and names of standard ones for VMkernel NICs.
+    """
+    for vmknic in host.vmknics.values():
+        if (vmknic.distributed or vmknic.portgroup) in portgroups:
+            lab.note(host, what, vmknic.device)
+    for vm in (lab.state.get(moid, VirtualMachine) for moid in host.vms):
+        if vm.is_on:
+            for nic in nics_of(vm.devices):
+                if network_of(nic) in portgroups:
+                    lab.note(vm, what, nic.deviceInfo.label)

@@ -14,8 +14,7 @@ from uuid import NAMESPACE_URL, uuid5
 from pyVmomi import vim, vmodl
 
 from vgpu_cfg.lab.api.references import reference
-from vgpu_cfg.lab.operations.links import drop_links
-from vgpu_cfg.lab.operations.portgroups import check_version, new_portgroup
+from vgpu_cfg.lab.operations.portgroups import check_version, drop_links, new_portgroup
 from vgpu_cfg.lab.operations.refs import resolve
 from vgpu_cfg.lab.operations.vms.drafts import check_name
 from vgpu_cfg.lab.rules import refusals

@@ -21,37 +21,20 @@ from vgpu_cfg.lab.managers import (
     storage_policies,
     task_history,
 )
-from vgpu_cfg.lab.operations import (
-    cluster,
-    files,
-    folders,
-    pools,
-    portgroups,
-    registration,
-    switches,
-    virtual_disks,
-)
-from vgpu_cfg.lab.operations.hosts import clock as host_clock
+from vgpu_cfg.lab.operations import cluster, files, pools, portgroups, registration, switches
 from vgpu_cfg.lab.operations.hosts import connection as host_connection
 from vgpu_cfg.lab.operations.hosts import devices as host_devices
 from vgpu_cfg.lab.operations.hosts import graphics as host_graphics
-from vgpu_cfg.lab.operations.hosts import modules as host_modules
 from vgpu_cfg.lab.operations.hosts import network as host_network
+from vgpu_cfg.lab.operations.hosts import network as host_standard_switches
+from vgpu_cfg.lab.operations.hosts import network as host_vnic_services
 from vgpu_cfg.lab.operations.hosts import power as host_power
+from vgpu_cfg.lab.operations.hosts import services as host_clock
+from vgpu_cfg.lab.operations.hosts import services as host_modules
 from vgpu_cfg.lab.operations.hosts import services as host_services
-from vgpu_cfg.lab.operations.hosts import software as host_software
-from vgpu_cfg.lab.operations.hosts import standard_switches as host_standard_switches
-from vgpu_cfg.lab.operations.hosts import upkeep as host_upkeep
-from vgpu_cfg.lab.operations.hosts import vnic_services as host_vnic_services
-from vgpu_cfg.lab.operations.vms import (
-    clone,
-    create,
-    customize,
-    migrate,
-    power,
-    reconfigure,
-    snapshots,
-)
+from vgpu_cfg.lab.operations.hosts import services as host_software
+from vgpu_cfg.lab.operations.hosts import services as host_upkeep
+from vgpu_cfg.lab.operations.vms import clone, create, migrate, power, reconfigure, snapshots
 from vgpu_cfg.lab.operations.vms import lifecycle as vm_lifecycle
 
 MODULES = (
@@ -64,12 +47,12 @@ MODULES = (
     create,
     options,
     customization_specs,
-    customize,
+    clone,
     host_reads,
     event_history,
     executer,
     files,
-    folders,
+    registration,
     guest_operations,
     host_clock,
     host_connection,
@@ -106,6 +89,6 @@ MODULES = (
     updates,
     event_history,
     updates,
-    virtual_disks,
+    files,
     vm_lifecycle,
 )

@@ -2,6 +2,16 @@
 
 An MTU above that of the switch below is taken: that a host refuses one is unproven. IPv6 and routes are
 not kept. Which privilege is needed where is told in the methods' descriptions.
+
+Standard switches of a host and their portgroups, made and removed.
+
+What is made here is for VMkernel NICs alone: a portgroup for VMs is a network of the inventory, and stands in
+the estate.
+
+Which VMkernel NIC carries which service: vMotion, management and the others of HostVirtualNicManager.
+
+After the vSphere API reference: another device or kind of service is an InvalidArgument. That the last NIC
+with management cannot be deselected is the lab's own, as with the removal of that NIC.
 """
 
 from __future__ import annotations
@@ -13,16 +23,19 @@ from typing import Any
 from pyVmomi import vim
 
 from vgpu_cfg.lab.api.references import reference
-from vgpu_cfg.lab.operations.links import drop_links
+from vgpu_cfg.lab.operations.portgroups import drop_links
 from vgpu_cfg.lab.rules import refusals
 from vgpu_cfg.lab.simulation.operations import operation
 from vgpu_cfg.lab.simulation.simulation import Simulation
-from vgpu_cfg.lab.state.host_parts import StandardSwitch, Vmknic
+from vgpu_cfg.lab.state.host_parts import VNIC_SERVICES, StandardSwitch, Vmknic
 from vgpu_cfg.lab.state.inventory import DistributedSwitch, Host, LabState, Network
 from vgpu_cfg.lab.state.standard_switches import standard_portgroups, uplinks_of, visible_nics
 
 ORDINARY_MTU = 1500
 MANAGEMENT = "management"
+
+HIGHEST_VLAN = 4095
+"""4095 lets all VLANs through (vim `HostPortGroupSpec.vlanId`)."""
 
 
 @operation("HostNetworkSystem", "RefreshNetworkSystem")
@@ -220,3 +233,119 @@ def _check_order(policy: Any, devices: list[str]) -> None:
 
 def _order(policy: Any) -> Any:
     return getattr(getattr(policy, "nicTeaming", None), "nicOrder", None)
+
+
+@operation("HostNetworkSystem", "AddVirtualSwitch")
+def add_switch(lab: Simulation, host: Host, *, vswitchName: str, spec: Any = None) -> None:
+    """Make a standard switch. Raises AlreadyExists, and what changing one raises."""
+    if vswitchName in host.switches:
+        raise refusals.already_exists(vswitchName)
+    host.switches[vswitchName] = StandardSwitch(vswitchName)
+    if spec is not None:
+        try:
+            update_switch(lab, host, vswitchName=vswitchName, spec=spec)
+        except Exception:
+            del host.switches[vswitchName]
+            raise
+    lab.state.touch(host)
+
+
+@operation("HostNetworkSystem", "RemoveVirtualSwitch")
+def remove_switch(lab: Simulation, host: Host, *, vswitchName: str) -> None:
+    """Remove a standard switch with its portgroups. Raises NotFound, ResourceInUse where one is used."""
+    switch = _switch(host, vswitchName)
+    used = {vmknic.portgroup for vmknic in host.vmknics.values()}
+    if used & {*switch.portgroups}:
+        raise _in_use(vswitchName)
+    for nic in host.nics:
+        if nic.uplink_of == vswitchName:
+            nic.uplink_of = ""
+    del host.switches[vswitchName]
+    lab.state.touch(host)
+
+
+@operation("HostNetworkSystem", "AddPortGroup")
+def add_portgroup(lab: Simulation, host: Host, *, portgrp: Any) -> None:
+    """Make a portgroup. Raises AlreadyExists, NotFound for its switch, InvalidArgument for its VLAN."""
+    switch = _switch(host, portgrp.vswitchName)
+    if portgrp.name in standard_portgroups(lab.state, host):
+        raise refusals.already_exists(portgrp.name)
+    switch.portgroups[portgrp.name] = _vlan(portgrp)
+    lab.state.touch(host)
+
+
+@operation("HostNetworkSystem", "UpdatePortGroup")
+def update_portgroup(lab: Simulation, host: Host, *, pgName: str, portgrp: Any) -> None:
+    """Name a portgroup and set its VLAN. Raises NotFound, AlreadyExists, InvalidArgument."""
+    switch = _switch_with(host, pgName)
+    if portgrp.vswitchName != switch.name:
+        raise refusals.bad_argument("portgrp.vswitchName")
+    if portgrp.name != pgName and portgrp.name in standard_portgroups(lab.state, host):
+        raise refusals.already_exists(portgrp.name)
+    vlan = _vlan(portgrp)
+    del switch.portgroups[pgName]
+    switch.portgroups[portgrp.name] = vlan
+    for vmknic in host.vmknics.values():
+        if vmknic.portgroup == pgName:
+            vmknic.portgroup = portgrp.name
+    lab.state.touch(host)
+
+
+@operation("HostNetworkSystem", "RemovePortGroup")
+def remove_portgroup(lab: Simulation, host: Host, *, pgName: str) -> None:
+    """Remove a portgroup. Raises NotFound, ResourceInUse while a VMkernel NIC is on it."""
+    switch = _switch_with(host, pgName)
+    if any(vmknic.portgroup == pgName for vmknic in host.vmknics.values()):
+        raise _in_use(pgName)
+    del switch.portgroups[pgName]
+    lab.state.touch(host)
+
+
+def _switch(host: Host, name: str) -> StandardSwitch:
+    if name not in host.switches:
+        raise refusals.not_found()
+    return host.switches[name]
+
+
+def _switch_with(host: Host, portgroup: str) -> StandardSwitch:
+    found = next((switch for switch in host.switches.values() if portgroup in switch.portgroups), None)
+    if found is None:
+        raise refusals.not_found()
+    return found
+
+
+def _vlan(spec: Any) -> int:
+    if not 0 <= spec.vlanId <= HIGHEST_VLAN:
+        raise refusals.bad_argument("portgrp.vlanId")
+    return int(spec.vlanId)
+
+
+def _in_use(name: str) -> Exception:
+    return vim.fault.ResourceInUse(name=name, msg=f"The resource '{name}' is in use.")
+
+
+@operation("HostVirtualNicManager", "SelectVnicForNicType")
+def select(lab: Simulation, host: Host, *, nicType: str, device: str) -> None:
+    """Let a VMkernel NIC carry a service; one that does goes on. Raises InvalidArgument."""
+    vmknic = _vnic_services_vmknic(host, nicType, device)
+    vmknic.services = tuple(dict.fromkeys((*vmknic.services, nicType)))
+    lab.state.touch(host)
+
+
+@operation("HostVirtualNicManager", "DeselectVnicForNicType")
+def deselect(lab: Simulation, host: Host, *, nicType: str, device: str) -> None:
+    """Take a service off a VMkernel NIC. Raises InvalidArgument, HostConfigFault."""
+    vmknic = _vnic_services_vmknic(host, nicType, device)
+    others = [other for other in host.vmknics.values() if other is not vmknic]
+    if nicType == MANAGEMENT and not any(MANAGEMENT in other.services for other in others):
+        raise vim.fault.HostConfigFault(msg=f"{device} is the host's only management interface.")
+    vmknic.services = tuple(service for service in vmknic.services if service != nicType)
+    lab.state.touch(host)
+
+
+def _vnic_services_vmknic(host: Host, service: str, device: str) -> Vmknic:
+    if service not in VNIC_SERVICES:
+        raise refusals.bad_argument("nicType")
+    if device not in host.vmknics:
+        raise refusals.bad_argument("device")
+    return host.vmknics[device]

@@ -2,25 +2,41 @@
 
 A restart of `xorg` brings graphics types and assignment policy into force; while VMs with vGPUs run it
 is refused. That refusal's fault, and what a service says that runs already, are recalled.
+
+The clock of a host, which is the lab's, the NTP servers that it asks, and its storage looked at anew.
+
+The kernel modules of a host: their option strings are replaced whole, and hold from the next boot on.
+
+The packages of a host: what is installed, and what an offline bundle would add at the next boot.
+
+What else is set on a host or asked of it: its power policy, and the acceptance level of its packages.
+
+The four policies with their keys and short names are those of ESXi (`vim.host.PowerSystem`, and Ansible's
+vmware_host_powermgmt_policy); that a new host has the balanced one is as VMware's guide to resource
+management has it. The acceptance level is ESXi's own, and nothing changes it.
 """
 
 from __future__ import annotations
 
+from datetime import datetime
 from ipaddress import ip_interface
 from typing import Any
 
 from pyVmomi import vim
 
 from vgpu_cfg.lab.rules import refusals
+from vgpu_cfg.lab.simulation.clock import VIRTUAL_START, as_datetime
 from vgpu_cfg.lab.simulation.gpu_modes import watched_gpus
 from vgpu_cfg.lab.simulation.operations import operation
 from vgpu_cfg.lab.simulation.simulation import Simulation
-from vgpu_cfg.lab.state.host_parts import FirewallRuleset, HostService
+from vgpu_cfg.lab.state.host_parts import POWER_POLICIES, FirewallRuleset, HostService, KernelModule
 from vgpu_cfg.lab.state.host_restart import apply_graphics
 from vgpu_cfg.lab.state.inventory import Host
 
 XORG = "xorg"
 POLICIES = ("on", "off", "automatic")
+
+ACCEPTANCE = "VMwareCertified"
 
 
 @operation("HostServiceSystem", "StartService")
@@ -130,3 +146,119 @@ def _ruleset(host: Host, key: str) -> FirewallRuleset:
     if key not in host.rulesets:
         raise refusals.not_found()
     return host.rulesets[key]
+
+
+@operation("HostDateTimeSystem", "QueryDateTime")
+def query_date_time(lab: Simulation, host: Host) -> datetime:
+    """Tell the host's time."""
+    del host
+    return as_datetime(lab.clock.now())
+
+
+@operation("HostDateTimeSystem", "UpdateDateTimeConfig")
+def update_date_time(lab: Simulation, host: Host, *, config: Any) -> None:
+    """Set the NTP servers, where a configuration names some. Raises InvalidArgument for a zone but UTC."""
+    if config.timeZone not in (None, "UTC"):
+        raise refusals.bad_argument("config.timeZone")
+    if config.ntpConfig is not None:
+        host.ntp_servers = tuple(config.ntpConfig.server or ())
+    lab.state.touch(host)
+
+
+@operation("HostDateTimeSystem", "RefreshDateTimeSystem")
+def refresh_date_time(lab: Simulation, host: Host) -> None:
+    """Do nothing: the lab is never stale."""
+
+
+@operation("HostStorageSystem", "RescanAllHba")
+@operation("HostStorageSystem", "RescanVmfs")
+@operation("HostStorageSystem", "RefreshStorageSystem")
+def rescan(lab: Simulation, host: Host) -> None:
+    """Do nothing: what storage there is stands in the estate."""
+
+
+@operation("HostKernelModuleSystem", "QueryModules")
+def query_modules(lab: Simulation, host: Host) -> list[Any]:
+    """List the modules; `optionString` is what each was loaded with. Sizes and addresses are made up."""
+    section: Any = vim.host.KernelModuleSystem.ModuleInfo.SectionInfo
+    return [
+        vim.host.KernelModuleSystem.ModuleInfo(
+            id=number,
+            name=module.name,
+            version=module.version,
+            filename=module.filename,
+            optionString=module.at_boot,
+            loaded=module.loaded,
+            enabled=True,
+            useCount=1,
+            readOnlySection=section(address=0, length=0),
+            writableSection=section(address=0, length=0),
+            textSection=section(address=0, length=0),
+            dataSection=section(address=0, length=0),
+            bssSection=section(address=0, length=0),
+        )
+        for number, module in enumerate(host.modules.values(), start=1)
+    ]
+
+
+@operation("HostKernelModuleSystem", "QueryConfiguredModuleOptionString")
+def query_configured(lab: Simulation, host: Host, *, name: str) -> str:
+    """Tell what a module is configured with. Raises NotFound."""
+    return find_module(host, name).configured
+
+
+@operation("HostKernelModuleSystem", "UpdateModuleOptionString")
+def update_options(lab: Simulation, host: Host, *, name: str, options: str) -> None:
+    """Replace a module's option string. Raises NotFound."""
+    find_module(host, name).configured = options
+    lab.state.touch(host)
+
+
+def find_module(host: Host, name: str) -> KernelModule:
+    """Return a module of a host. Raises NotFound."""
+    if name not in host.modules:
+        raise refusals.not_found()
+    return host.modules[name]
+
+
+@operation("HostImageConfigManager", "fetchSoftwarePackages")
+def fetch_software_packages(lab: Simulation, host: Host) -> list[Any]:
+    """List the packages that the host runs now; those that wait for a reboot are not among them."""
+    return [
+        vim.host.SoftwarePackage(
+            name=vib.name,
+            version=vib.version,
+            type="bootbank",
+            vendor=vib.vendor,
+            acceptanceLevel=ACCEPTANCE,
+            summary=vib.summary,
+            description=vib.summary,
+            creationDate=as_datetime(VIRTUAL_START),
+            maintenanceModeRequired=True,
+            capability=vim.host.SoftwarePackage.Capability(
+                liveInstallAllowed=False, liveRemoveAllowed=False, statelessReady=True, overlay=False
+            ),
+        )
+        for vib in host.software.values()
+    ]
+
+
+@operation("HostPowerSystem", "ConfigurePowerPolicy")
+def configure_power_policy(lab: Simulation, host: Host, *, key: int) -> None:
+    """Set the power policy, which is in force at once. Raises InvalidArgument for a key that there is not."""
+    if key not in POWER_POLICIES:
+        raise refusals.bad_argument("key")
+    host.power_policy = key
+    lab.state.touch(host)
+
+
+@operation("HostImageConfigManager", "HostImageConfigGetAcceptance")
+def acceptance(lab: Simulation, host: Host) -> str:
+    """Tell which packages the host takes."""
+    del lab, host
+    return "partner"
+
+
+@operation("HostSystem", "QueryTpmAttestationReport")
+def tpm_report(lab: Simulation, host: Host) -> None:
+    """Tell nothing: no host of the lab has a TPM."""

@@ -1,6 +1,8 @@
 """CloneVM_Task: a copy of a VM with its devices, annotation and extraConfig, and a ConfigSpec on top.
 
 A clone carries the source's extraConfig with it, owner marks of other programs included.
+
+A guest that is to be customised at its next start: by CustomizeVM_Task, or by the clone of its VM.
 """
 
 from __future__ import annotations
@@ -12,17 +14,18 @@ from pyVmomi import vim
 from vgpu_cfg.lab.guest.system.creation import copy_of
 from vgpu_cfg.lab.operations.refs import resolve, resolve_or_none
 from vgpu_cfg.lab.operations.vms.create import new_uuids, register
-from vgpu_cfg.lab.operations.vms.customize import keep
 from vgpu_cfg.lab.operations.vms.device_groups import change_devices
-from vgpu_cfg.lab.operations.vms.drafts import apply_spec, check_name, draft_of
-from vgpu_cfg.lab.operations.vms.place import (
+from vgpu_cfg.lab.operations.vms.drafts import (
+    apply_spec,
     check_in_pool,
+    check_name,
     check_reaches,
     check_usable,
     choose_host,
+    draft_of,
     profiles_in,
+    stamp_change,
 )
-from vgpu_cfg.lab.operations.vms.policies import apply_location
 from vgpu_cfg.lab.operations.vms.power import power_on
 from vgpu_cfg.lab.operations.vms.privileges import (
     NEEDED_ON_DATASTORE,
@@ -31,9 +34,10 @@ from vgpu_cfg.lab.operations.vms.privileges import (
     check_spec,
     needed_for_clone,
 )
+from vgpu_cfg.lab.operations.vms.settings import apply_location
 from vgpu_cfg.lab.rules import refusals
-from vgpu_cfg.lab.rules.customization import check_customization
-from vgpu_cfg.lab.simulation.operations import task
+from vgpu_cfg.lab.rules.customization import PENDING_KEY, check_customization
+from vgpu_cfg.lab.simulation.operations import operation, task
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state.devices import (
     Devices,
@@ -218,3 +222,26 @@ def _copy_disks(
         if linked:
             changes["parent"] = disk.backing
         devices[disk.key] = copy_with(disk, backing=copy_with(disk.backing, **changes), vDiskId=None)
+
+
+@task("VirtualMachine", "CustomizeVM_Task", description_id="VirtualMachine.customize", seconds=2.0)
+def customize(lab: Simulation, vm: VirtualMachine, *, spec: Any) -> None:
+    """Keep a specification for the next start of a VM that is off."""
+    if vm.is_on:
+        raise refusals.wrong_power_state(vm, "poweredOff")
+    check_customization(vm, spec)
+    keep(vm, spec)
+    lab.state.touch(vm)
+    stamp_change(lab, vm)
+
+
+@operation("VirtualMachine", "CheckCustomizationSpec")
+def check(lab: Simulation, vm: VirtualMachine, *, spec: Any) -> None:
+    """Refuse what CustomizeVM_Task would refuse of a specification."""
+    check_customization(vm, spec)
+
+
+def keep(vm: VirtualMachine, spec: Any) -> None:
+    """Let the guest of a VM be customised at its next start."""
+    vm.customization = spec
+    vm.extra_config[PENDING_KEY] = f"imcf-{vm.moid}"

@@ -7,13 +7,16 @@ from uuid import NAMESPACE_URL, uuid5
 
 from vgpu_cfg.lab.api.references import reference
 from vgpu_cfg.lab.operations.refs import required, resolve_or_none
-from vgpu_cfg.lab.operations.vms.drafts import apply_spec, check_name, relink_networks, stamp_change
-from vgpu_cfg.lab.operations.vms.place import (
+from vgpu_cfg.lab.operations.vms.drafts import (
+    apply_spec,
     check_in_pool,
+    check_name,
     check_usable,
     choose_host,
     datastore_of,
     profiles_in,
+    relink_networks,
+    stamp_change,
 )
 from vgpu_cfg.lab.operations.vms.privileges import NEEDED_ON_DATASTORE, check_creation
 from vgpu_cfg.lab.operations.vms.settings import hardware_version

@@ -9,8 +9,7 @@ from pyVmomi import vim, vmodl
 from vgpu_cfg.lab.operations import pools, removal
 from vgpu_cfg.lab.operations.refs import required, resolve_or_none
 from vgpu_cfg.lab.operations.vms.disk_files import delete_files_of_snapshots
-from vgpu_cfg.lab.operations.vms.drafts import check_name, device_name, stamp_change
-from vgpu_cfg.lab.operations.vms.place import check_reachable
+from vgpu_cfg.lab.operations.vms.drafts import check_name, check_reachable, device_name, stamp_change
 from vgpu_cfg.lab.operations.vms.privileges import NEEDED_FOR_DESTROY, NEEDED_FOR_RENAME
 from vgpu_cfg.lab.rules import refusals
 from vgpu_cfg.lab.simulation.operations import operation, task

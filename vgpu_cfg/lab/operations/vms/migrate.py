@@ -12,9 +12,14 @@ from typing import Any
 from pyVmomi import vim, vmodl
 
 from vgpu_cfg.lab.operations.refs import resolve, resolve_or_none
-from vgpu_cfg.lab.operations.vms.drafts import stamp_change
+from vgpu_cfg.lab.operations.vms.drafts import (
+    check_in_pool,
+    check_reachable,
+    check_reaches,
+    check_usable,
+    stamp_change,
+)
 from vgpu_cfg.lab.operations.vms.lifecycle import forget_in_cluster
-from vgpu_cfg.lab.operations.vms.place import check_in_pool, check_reachable, check_reaches, check_usable
 from vgpu_cfg.lab.operations.vms.power import move_to
 from vgpu_cfg.lab.operations.vms.privileges import NEEDED_ON_DATASTORE, NEEDED_ON_POOL, needed_for_move
 from vgpu_cfg.lab.rules import admission, hardware, migration, refusals

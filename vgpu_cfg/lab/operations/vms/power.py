@@ -13,8 +13,7 @@ from pyVmomi import vim, vmodl
 from vgpu_cfg.lab.guest import lifecycle as life
 from vgpu_cfg.lab.guest.system.creation import guest_of
 from vgpu_cfg.lab.operations.refs import resolve_or_none
-from vgpu_cfg.lab.operations.vms.drafts import stamp_change
-from vgpu_cfg.lab.operations.vms.place import check_reachable
+from vgpu_cfg.lab.operations.vms.drafts import check_reachable, stamp_change
 from vgpu_cfg.lab.rules import admission, drs, refusals
 from vgpu_cfg.lab.simulation import past_events
 from vgpu_cfg.lab.simulation.operations import operation, task

@@ -6,8 +6,14 @@ from typing import Any
 
 from pyVmomi import vim
 
-from vgpu_cfg.lab.operations.vms.drafts import apply_spec, check_name, commit, device_name, draft_of
-from vgpu_cfg.lab.operations.vms.place import check_reachable
+from vgpu_cfg.lab.operations.vms.drafts import (
+    apply_spec,
+    check_name,
+    check_reachable,
+    commit,
+    device_name,
+    draft_of,
+)
 from vgpu_cfg.lab.operations.vms.privileges import check_spec
 from vgpu_cfg.lab.operations.vms.settings import hardware_version
 from vgpu_cfg.lab.rules import admission, hardware, refusals
