@@ -12,7 +12,7 @@ from typing import Any
 from pyVmomi import vim
 
 from vgpu_cfg.lab.renderers.entity import permissions_on
-from vgpu_cfg.lab.renderers.session import user_session
+from vgpu_cfg.lab.renderers.services import user_session
 from vgpu_cfg.lab.rules import refusals
 from vgpu_cfg.lab.simulation.context import Context
 from vgpu_cfg.lab.simulation.methods import answers

@@ -10,7 +10,7 @@ from typing import Any
 
 from pyVmomi import vim
 
-from vgpu_cfg.lab.renderers.crypto import provider_info
+from vgpu_cfg.lab.renderers.services import provider_info
 from vgpu_cfg.lab.rules import refusals
 from vgpu_cfg.lab.simulation.context import Context
 from vgpu_cfg.lab.simulation.methods import answers

@@ -7,7 +7,7 @@ from typing import Any
 
 from pyVmomi import vim
 
-from vgpu_cfg.lab.renderers.licences import licence_info
+from vgpu_cfg.lab.renderers.services import licence_info
 from vgpu_cfg.lab.rules import refusals
 from vgpu_cfg.lab.simulation.context import Context
 from vgpu_cfg.lab.simulation.methods import answers

@@ -7,7 +7,7 @@ from typing import Any
 
 from vgpu_cfg.lab.api.references import reference
 from vgpu_cfg.lab.renderers.vms.config import vmx_path
-from vgpu_cfg.lab.renderers.vms.guest import addresses_of
+from vgpu_cfg.lab.renderers.vms.vm import addresses_of
 from vgpu_cfg.lab.rules.refusals import object_gone
 from vgpu_cfg.lab.simulation import directory
 from vgpu_cfg.lab.simulation.context import Context

@@ -1,4 +1,15 @@
-"""How the vCenter itself and its managers show."""
+"""How the vCenter itself and its managers show.
+
+How host profiles show: their name, and which hosts they are attached to. What is in them the lab lacks.
+
+How customisation specifications show (vim `CustomizationSpecManager`), and the key of their passwords.
+
+How the key providers of a vCenter show (vim `KmipClusterInfo`, `CryptoManagerKmip`).
+
+How licences show: the keys that vCenter knows, and which host has which.
+
+How a session shows (vim `UserSession`).
+"""
 
 from __future__ import annotations
 
@@ -10,34 +21,107 @@ from pyVmomi import vim
 from vgpu_cfg.lab.api.references import Service, vim_class
 from vgpu_cfg.lab.api.versions import is_at_least
 from vgpu_cfg.lab.renderers.alarms import ALARM, ALARM_MANAGER
-from vgpu_cfg.lab.renderers.crypto import CRYPTO_MANAGER
-from vgpu_cfg.lab.renderers.customization import CUSTOMIZATION_SPEC_MANAGER
-from vgpu_cfg.lab.renderers.entity import constant, custom_fields, under
+from vgpu_cfg.lab.renderers.entity import attribute, constant, custom_fields, under
 from vgpu_cfg.lab.renderers.hosts.graphics import host_of
 from vgpu_cfg.lab.renderers.hosts.host import FIREWALL, services
 from vgpu_cfg.lab.renderers.hosts.network import VNIC_MANAGER_INFO
-from vgpu_cfg.lab.renderers.hosts.options import option_definitions, options
-from vgpu_cfg.lab.renderers.hosts.systems import (
+from vgpu_cfg.lab.renderers.hosts.options import (
     AUTO_START_MANAGER,
     CERTIFICATE_MANAGER,
     DATE_TIME_SYSTEM,
     POWER_SYSTEM,
     STORAGE_SYSTEM,
+    option_definitions,
+    options,
 )
-from vgpu_cfg.lab.renderers.licences import LICENSE_MANAGER
 from vgpu_cfg.lab.renderers.performance import PERFORMANCE_MANAGER
-from vgpu_cfg.lab.renderers.profiles import HOST_PROFILE, profiles
-from vgpu_cfg.lab.renderers.session import user_session
 from vgpu_cfg.lab.renderers.table import Render
 from vgpu_cfg.lab.renderers.task import task_info
-from vgpu_cfg.lab.simulation.clock import as_datetime
+from vgpu_cfg.lab.rules.customization import OWN_KEY
+from vgpu_cfg.lab.simulation.clock import VIRTUAL_START, as_datetime
 from vgpu_cfg.lab.simulation.context import Context, reference_to, referred, vcenter_version
 from vgpu_cfg.lab.simulation.directory import SINGLETONS
 from vgpu_cfg.lab.simulation.event_history import EventCollector, event_shown
+from vgpu_cfg.lab.simulation.host_profiles import profiles_of
+from vgpu_cfg.lab.simulation.sessions import Session
 from vgpu_cfg.lab.simulation.task_history import TaskCollector, newest
 from vgpu_cfg.lab.simulation.views import content
-from vgpu_cfg.lab.state.inventory import Managed, PastEvent
+from vgpu_cfg.lab.state.host_defaults import EVALUATION
+from vgpu_cfg.lab.state.inventory import Host, KeyProvider, Managed, PastEvent
 from vgpu_cfg.lab.state.roles import ADMIN, NO_ACCESS, READ_ONLY, SYSTEM
+
+
+def known_licences(context: Context) -> tuple[str, ...]:
+    """Return the keys that vCenter knows: the evaluation first."""
+    in_use = (host.licence for host in context.state.all(Host) if host.licence)
+    return tuple(dict.fromkeys((EVALUATION, *context.state.licences, *in_use)))
+
+
+def licence_info(context: Context, key: str) -> Any:
+    """Render a licence. Edition and counts are the lab's own."""
+    is_evaluation = key == EVALUATION
+    hosts = [host for host in context.state.all(Host) if host.licence == key]
+    return vim.LicenseManager.LicenseInfo(
+        licenseKey=key,
+        editionKey="eval" if is_evaluation else "esx.enterprisePlus.cpuPackageCoreLimited",
+        name="Evaluation Mode" if is_evaluation else "VMware vSphere 8 Enterprise Plus",
+        total=0 if is_evaluation else 1024,
+        used=sum(host.sockets for host in hosts),
+        costUnit="cpuPackage",
+    )
+
+
+def _licences(context: Context, _thing: Service) -> list[Any]:
+    return [licence_info(context, key) for key in known_licences(context)]
+
+
+LICENSE_MANAGER: dict[str, Render] = {
+    "licenses": _licences,
+    "licensedEdition": constant("vc"),
+    "sourceAvailable": constant(value=True),
+    "licenseAssignmentManager": constant(vim.LicenseAssignmentManager("LicenseAssignmentManager")),
+}
+
+
+def provider_info(provider: KeyProvider) -> Any:
+    """Render a key provider. A native one has no servers, and was backed up: else it could not be used."""
+    is_native = provider.kind == "nativeProvider"
+    server: Any = vim.encryption.KmipServerInfo
+    return vim.encryption.KmipClusterInfo(
+        clusterId=vim.encryption.KeyProviderId(id=provider.name),
+        servers=[] if is_native else [server(name=provider.name, address=f"{provider.name}.lab", port=5696)],
+        useAsDefault=provider.is_default,
+        managementType=provider.kind,
+        hasBackup=True if is_native else None,
+    )
+
+
+def _providers(context: Context, _thing: Service) -> list[Any]:
+    return [provider_info(provider) for provider in context.state.key_providers]
+
+
+CRYPTO_MANAGER: dict[str, Render] = {"enabled": constant(value=True), "kmipServers": _providers}
+
+
+CUSTOMIZATION_SPEC_MANAGER: dict[str, Render] = {
+    "info": lambda context, _thing: [item.info for item in context.state.customization_specs.values()],
+    "encryptionKey": lambda _context, _thing: OWN_KEY,
+}
+
+
+def profiles(context: Context, _thing: Service) -> list[Any]:
+    """Render the references of all host profiles."""
+    return [vim.profile.host.HostProfile(profile.moid) for profile in profiles_of(context.state)]
+
+
+HOST_PROFILE: dict[str, Render] = {
+    "name": attribute(lambda thing: thing.name),
+    "createdTime": constant(as_datetime(VIRTUAL_START)),
+    "modifiedTime": constant(as_datetime(VIRTUAL_START)),
+    "entity": attribute(lambda thing: [vim.HostSystem(moid) for moid in thing.hosts]),
+    "complianceStatus": constant("unknown"),
+}
+
 
 CONTENT = {
     "propertyCollector": "propertyCollector",
@@ -241,3 +325,20 @@ SERVICES: dict[str, dict[str, Render]] = {
     "GuestFileManager": {},
 }
 """wsdl type → path → renderer, for what is no inventory."""
+
+
+def user_session(session: Session) -> Any:
+    """Return a session as the API shows it."""
+    return vim.UserSession(
+        key=session.key,
+        userName=session.user,
+        fullName=session.user,
+        loginTime=as_datetime(session.login_time),
+        lastActiveTime=as_datetime(session.last_active),
+        locale=session.locale,
+        messageLocale=session.locale,
+        extensionSession=False,
+        ipAddress="127.0.0.1",
+        userAgent=session.user_agent,
+        callCount=session.calls,
+    )

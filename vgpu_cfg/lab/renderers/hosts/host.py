@@ -12,14 +12,14 @@ from vgpu_cfg.lab.renderers.entity import ENTITY, GREEN, attribute, constant, it
 from vgpu_cfg.lab.renderers.hosts.graphics import GRAPHICS, host_of
 from vgpu_cfg.lab.renderers.hosts.hardware import HARDWARE, SYSTEM, pci_passthru_info
 from vgpu_cfg.lab.renderers.hosts.network import NETWORK_INFO, VNIC_MANAGER_INFO, dns_config
-from vgpu_cfg.lab.renderers.hosts.options import host_options
-from vgpu_cfg.lab.renderers.hosts.systems import (
+from vgpu_cfg.lab.renderers.hosts.options import (
     AUTO_START,
     HOST_STORAGE,
     POWER_CAPABILITY,
     POWER_INFO,
     STORAGE_SYSTEM,
     date_time,
+    host_options,
 )
 from vgpu_cfg.lab.renderers.table import Render
 from vgpu_cfg.lab.rules.admission import reserved_mib
