@@ -11,7 +11,7 @@ from vgpu_cfg.errors import DocumentError, DocumentFault
 from vgpu_cfg.lab.estates.files import estate_names
 
 if TYPE_CHECKING:
-    from vgpu_cfg.lab.rules.gpu_choice import GpuChoice
+    from vgpu_cfg.lab.rules.gpu_load import GpuChoice
     from vgpu_cfg.lab.simulation.clock import LabClock
     from vgpu_cfg.lab.vcenter import Lab as Lab
 

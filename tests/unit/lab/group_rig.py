@@ -11,7 +11,7 @@ from tests.unit.lab.host_rig import HostRig
 from tests.unit.lab.rig import add, change, estate_of, options, passthrough
 from tests.unit.lab.wire.client import everything
 from vgpu_cfg.lab import open_lab
-from vgpu_cfg.lab.rules.gpu_choice import GpuChoice
+from vgpu_cfg.lab.rules.gpu_load import GpuChoice
 from vgpu_cfg.lab.simulation.clock import VirtualClock
 from vgpu_cfg.lab.state.devices import vgpu_backing
 from vgpu_cfg.lab.state.inventory import Host

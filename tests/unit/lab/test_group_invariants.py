@@ -21,7 +21,7 @@ from tests.unit.lab.group_rig import (
     single,
     taken_out,
 )
-from vgpu_cfg.lab.rules.gpu_choice import GpuChoice
+from vgpu_cfg.lab.rules.gpu_load import GpuChoice
 from vgpu_cfg.lab.state.as_json import decode_object, encode_object
 from vgpu_cfg.lab.state.devices import groups_of, vgpus_of
 from vgpu_cfg.lab.state.inventory import Host, Task, VirtualMachine

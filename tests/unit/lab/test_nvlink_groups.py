@@ -22,7 +22,7 @@ from tests.unit.lab.group_rig import (
 )
 from tests.unit.lab.rig import built
 from vgpu_cfg.errors import DocumentError
-from vgpu_cfg.lab.rules.gpu_choice import GpuChoice
+from vgpu_cfg.lab.rules.gpu_load import GpuChoice
 from vgpu_cfg.lab.rules.nvlink import SWITCH_SETS, joined_sets, offered_groups
 from vgpu_cfg.lab.state.inventory import Host, Passthrough
 

@@ -22,7 +22,7 @@ from vgpu_cfg.lab.estates.files import EstateFile
 from vgpu_cfg.lab.guest.system.creation import IMAGE_NAME, make_guest, mark_long_running
 from vgpu_cfg.lab.rules import admission
 from vgpu_cfg.lab.rules.customization import OWN_KEY
-from vgpu_cfg.lab.rules.gpu_choice import PICK_LEAST_LOADED
+from vgpu_cfg.lab.rules.gpu_load import PICK_LEAST_LOADED
 from vgpu_cfg.lab.rules.hardware import OLDEST_DEVICE_GROUP_VERSION
 from vgpu_cfg.lab.rules.nvlink import offered_groups
 from vgpu_cfg.lab.simulation.clock import VMS_RUN_SINCE, as_datetime

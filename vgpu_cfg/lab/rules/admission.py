@@ -1,23 +1,35 @@
-"""Whether a VM may run on a host now, what of the host it would hold, and how it takes and returns that."""
+"""Whether a VM may run on a host now, what of the host it would hold, and how it takes and returns that.
+
+On which GPUs of a host a VM's vGPUs would lie: device groups on joined GPUs first, then the others.
+
+Virtual functions of NICs at a power-on: each SR-IOV card of a running VM holds one.
+
+That a host out of them refuses in these words is the lab's own: no source tells what a real one says.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 from pyVmomi import vim
 
 from vgpu_cfg.catalog import Board, load_catalog
-from vgpu_cfg.lab.rules import hardware, refusals
-from vgpu_cfg.lab.rules.gpu_choice import Pick
-from vgpu_cfg.lab.rules.gpu_load import ESXI_8_0, entry_of, esxi_order
-from vgpu_cfg.lab.rules.vgpu_places import Suits, place_vgpus
-from vgpu_cfg.lab.rules.virtual_functions import check_virtual_functions
+from vgpu_cfg.lab.rules import hardware, nvlink, refusals
+from vgpu_cfg.lab.rules.gpu_load import ESXI_8_0, Pick, entry_of, esxi_order, find_slot, load_of
+from vgpu_cfg.lab.rules.profiles import knows, serves_vgpus
 from vgpu_cfg.lab.rules.whole_devices import assign_whole_devices
-from vgpu_cfg.lab.state.devices import copy_with, dynamic_of
-from vgpu_cfg.lab.state.inventory import Host, LabState, Passthrough, VgpuUse, VirtualMachine
+from vgpu_cfg.lab.state.devices import copy_with, dynamic_of, groups_of, vgpus_of
+from vgpu_cfg.lab.state.inventory import Gpu, Host, LabState, Passthrough, VgpuUse, VirtualMachine
 
 SRIOV_ARCHITECTURES = ("Ampere", "Ada", "Hopper", "Blackwell")
+
+Suits = Callable[[int, Gpu], bool]
+"""Whether a GPU would do for the vGPU of a device key, room apart."""
+
+_AUTOMATIC = "Automatic"
+"""How the id of a physical function begins that the host shall choose."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,3 +168,130 @@ def _boards_of(host: Host, shared: list[str], whole: list[str]) -> list[Board]:
     """Return the board of each physical GPU that a VM would hold, once per GPU."""
     held = {*shared, *whole}
     return [load_catalog().board(gpu.board) for gpu in host.gpus if gpu.pci_id in held]
+
+
+@dataclass(slots=True)
+class _Trial:
+    """A host's GPUs as copies that fill up, and what lies where, by device key."""
+
+    vm: VirtualMachine
+    host: Host
+    pick: Pick
+    suits: Suits
+    gpus: list[Gpu]
+    placed: dict[int, tuple[str, VgpuUse]] = field(default_factory=dict)
+
+    def put(self, key: int, profile: str, gpu: Gpu) -> None:
+        slot = find_slot(load_of(self.host, gpu), profile)
+        use = VgpuUse(self.vm.moid, key, profile, slot.start if slot is not None else None)
+        gpu.uses.append(use)
+        self.placed[key] = (gpu.pci_id, use)
+
+
+def place_vgpus(
+    vm: VirtualMachine, host: Host, pick: Pick, forced: Mapping[int, str], suits: Suits | None = None
+) -> list[tuple[str, VgpuUse]]:
+    """Choose a GPU for each vGPU, or raise the host's refusal; those placed count for those that follow.
+
+    Groups come first, large ones before small ones; then single vGPUs, large ones before small ones.
+    `forced` fixes the GPU of some device keys.
+    """
+    wanted = dict(vgpus_of(vm.devices))
+    if not wanted:
+        return []
+
+    def does(key: int, gpu: Gpu) -> bool:
+        is_meant = forced.get(key, gpu.pci_id) == gpu.pci_id
+        return is_meant and serves_vgpus(host, gpu) and (suits is None or suits(key, gpu))
+
+    copies = [replace(gpu, uses=list(gpu.uses)) for gpu in sorted(host.gpus, key=lambda gpu: gpu.pci_id)]
+    trial = _Trial(vm, host, pick, does, copies)
+    groups = groups_of(vm.devices)
+    for group, keys in sorted(groups.items(), key=lambda item: (-len(item[1]), item[0])):
+        members = {key: wanted[key] for key in keys if key in wanted}
+        if members:
+            _place_group(trial, vm.device_groups.get(group, ""), members)
+    single = [item for item in wanted.items() if item[0] not in trial.placed]
+    for key, profile in sorted(single, key=lambda item: (-_framebuffer(trial.gpus, item[1]), item[0])):
+        _place_single(trial, key, profile)
+    return [trial.placed[key] for key in wanted]
+
+
+def _place_group(trial: _Trial, name: str, members: dict[int, str]) -> None:
+    """Give a group whole idle GPUs that NVLink joins, its members in the order of their sequence ids.
+
+    The vGPU of a group with NICs lies where any other would.
+    """
+    profile = next(iter(members.values()))
+    free: list[nvlink.GpuSet] = []
+    offer = nvlink.offered_groups(trial.host).get(name)
+    if offer is not None and offer.nics:
+        for key, of in members.items():
+            _place_single(trial, key, of)
+        return
+    if offer is not None:
+        able = [
+            gpu
+            for gpu in trial.gpus
+            if serves_vgpus(trial.host, gpu) and find_slot(load_of(trial.host, gpu), profile) is not None
+        ]
+        free = nvlink.free_sets(nvlink.joined_sets(able))
+    room = [gpus for gpus in free if len(gpus) == len(members) and _is_meant(trial, list(members), gpus)]
+    if not room:
+        trial.vm.log.append(f"No {len(members)} idle GPUs that NVLink joins for the device group '{name}'.")
+        raise refusals.no_graphics(refusals.no_gpu_for(profile))
+    chosen = trial.pick.joined(room, free)
+    for (key, of), gpu in zip(members.items(), chosen, strict=True):
+        trial.put(key, of, gpu)
+
+
+def _is_meant(trial: _Trial, keys: list[int], gpus: nvlink.GpuSet) -> bool:
+    return all(trial.suits(key, gpu) for key, gpu in zip(keys, gpus, strict=True))
+
+
+def _place_single(trial: _Trial, key: int, profile: str) -> None:
+    host = trial.host
+    room = [
+        gpu
+        for gpu in trial.gpus
+        if trial.suits(key, gpu) and find_slot(load_of(host, gpu), profile) is not None
+    ]
+    if not room or not knows(host, profile):
+        raise refusals.no_graphics(refusals.no_gpu_for(profile))
+    trial.put(key, profile, trial.pick.gpu(room, host.assignment_policy))
+
+
+def _framebuffer(gpus: list[Gpu], profile: str) -> int:
+    entries = (entry_of(gpu.board, profile) for gpu in gpus)
+    return max((entry.framebuffer_mib for entry in entries if entry is not None), default=0)
+
+
+def check_virtual_functions(state: LabState, vm: VirtualMachine, host: Host) -> None:
+    """Raise the host's refusal where it has no virtual function left for every card of a VM."""
+    wanted = _functions_of(vm)
+    if not wanted:
+        return
+    total = {nic.pci.pci_id: nic.num_vfs for nic in host.nics}
+    running = (state.get(moid, VirtualMachine) for moid in host.vms)
+    taken = Counter(pci_id for one in running if one.is_on and one is not vm for pci_id in _functions_of(one))
+    for pci_id in dict.fromkeys(wanted):
+        if pci_id is not None and wanted.count(pci_id) > total.get(pci_id, 0) - taken[pci_id]:
+            vm.log.append(f"The physical function {pci_id} has no free virtual function.")
+            raise refusals.device_power_on_failed()
+    if len(wanted) > sum(total.values()) - taken.total():
+        vm.log.append("No physical function has a free virtual function.")
+        raise refusals.device_power_on_failed()
+
+
+def _functions_of(vm: VirtualMachine) -> list[str | None]:
+    """Return the physical function that each SR-IOV card names, None where the host shall choose."""
+    return list(_named(vm.devices.values()))
+
+
+def _named(devices: Iterable[object]) -> Iterable[str | None]:
+    for device in devices:
+        if isinstance(device, vim.vm.device.VirtualSriovEthernetCard):
+            backing = device.sriovBacking
+            physical = None if backing is None else backing.physicalFunctionBacking
+            pci_id = "" if physical is None else physical.id or ""
+            yield pci_id if pci_id and not pci_id.startswith(_AUTOMATIC) else None

@@ -2,16 +2,22 @@
 
 Same-size lock, maximum per GPU, mixed-size placement ids, MIG slices. Answers are remembered per
 load, since a fleet has few different ones.
+
+Which of the GPUs with room ESXi takes at a power-on. What a real one does is unproven: three ways.
 """
 
 from __future__ import annotations
 
+import random
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Literal
 
 from vgpu_cfg.catalog import Board, ProfileEntry, load_catalog, resolve_profile
 from vgpu_cfg.lab.estates.stock import BY_VERSION
-from vgpu_cfg.lab.state.host import Gpu, Host
+from vgpu_cfg.lab.rules.nvlink import GpuSet
+from vgpu_cfg.lab.state.host import AssignmentPolicy, Gpu, Host
 from vgpu_cfg.model.vgpu import Sharing, VgpuProfile
 
 Order = tuple[int, ...]
@@ -20,6 +26,8 @@ ESXI_7_0_2: Order = (7, 0, 2)
 ESXI_8_0: Order = (8, 0, 0)
 ESXI_8_0_2: Order = (8, 0, 2)
 ESXI_8_0_3: Order = (8, 0, 3)
+
+GpuChoice = Literal["least_loaded", "lowest", "random"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,3 +166,52 @@ def _first_free(starts: list[int] | tuple[int, ...], size: int, taken: list[tupl
         if all(start + size <= begin or end <= start for begin, end in taken):
             return Slot(start)
     return None
+
+
+@dataclass(frozen=True, slots=True)
+class Pick:
+    """One way of choosing.
+
+    `gpu` takes GPUs with room, in the order of their addresses, never none. `joined` takes the free sets
+    of the size wanted, in the order of module ids or addresses, never none, and all free sets.
+    """
+
+    gpu: Callable[[Sequence[Gpu], AssignmentPolicy], Gpu]
+    joined: Callable[[Sequence[GpuSet], Sequence[GpuSet]], GpuSet]
+
+
+def _least_loaded(gpus: Sequence[Gpu], policy: AssignmentPolicy) -> Gpu:
+    """Follow the host's policy: the emptiest GPU under performance, the fullest under consolidation.
+
+    A GPU in MIG mode ignores the policy: one is filled before the next (seen on vSphere).
+    """
+    fill = policy == "consolidation" or gpus[0].mig_enabled
+    return min(gpus, key=lambda gpu: -len(gpu.uses) if fill else len(gpu.uses))
+
+
+def _packed(sets: Sequence[GpuSet], free: Sequence[GpuSet]) -> GpuSet:
+    """Take the set that breaks the fewest larger ones: a pair of a half that is broken already.
+
+    That the platform packs pairs into one half to keep a four is VMware's word.
+    """
+    return min(sets, key=lambda gpus: sum(len(other) > len(gpus) and _meet(gpus, other) for other in free))
+
+
+def _meet(one: GpuSet, other: GpuSet) -> bool:
+    return any(gpu is each for gpu in one for each in other)
+
+
+PICK_LEAST_LOADED = Pick(_least_loaded, _packed)
+
+
+def picker(choice: GpuChoice, source: random.Random) -> Pick:
+    """Return the way of choosing that a lab is set to."""
+    match choice:
+        case "least_loaded":
+            return PICK_LEAST_LOADED
+        case "lowest":
+            return Pick(lambda gpus, _policy: gpus[0], lambda sets, _free: sets[0])
+        case "random":
+            return Pick(
+                lambda gpus, _policy: source.choice(list(gpus)), lambda sets, _free: source.choice(list(sets))
+            )

@@ -12,7 +12,7 @@ from pyVmomi import vim
 
 from vgpu_cfg.lab.rules import drs, refusals
 from vgpu_cfg.lab.rules.admission import Admission, admit
-from vgpu_cfg.lab.rules.gpu_choice import Pick
+from vgpu_cfg.lab.rules.gpu_load import Pick
 from vgpu_cfg.lab.state.devices import dynamic_of, fixed_of, vgpus_of
 from vgpu_cfg.lab.state.inventory import Gpu, Host, LabState, VirtualMachine
 

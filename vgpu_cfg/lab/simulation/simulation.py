@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, ClassVar, Protocol
 
-from vgpu_cfg.lab.rules.gpu_choice import GpuChoice, picker
+from vgpu_cfg.lab.rules.gpu_load import GpuChoice, picker
 from vgpu_cfg.lab.rules.refusals import no_permission
 from vgpu_cfg.lab.simulation.clock import LabClock, VirtualClock
 from vgpu_cfg.lab.simulation.faults import Faults
