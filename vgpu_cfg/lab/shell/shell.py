@@ -1,19 +1,184 @@
-"""Which tools a host's shell has, and where each stands."""
+"""Which tools a host's shell has, and where each stands.
+
+esxcli as the shell has it: options from a command line, answers as text.
+
+A list of like things is a table whose columns are as wide as their widest cell, two blanks apart; a list
+of long ones has a paragraph for each, below its address; one thing is lines of `Name: value`, three
+blanks in (recorded runs). Recalled is which stream an error goes to.
+
+How a command line falls into words: as in a POSIX shell, and none of a shell's other doings.
+
+Pipes, lists, redirections, substitutions and patterns are no commands that this shell has.
+
+The host's own scripts that matter here: xorg, NVIDIA's GPU management daemon; and vmkload_mod's list.
+
+What the scripts print is in NVIDIA's and VMware's guides. Recalled are
+vmkload_mod's header and numbers, and what xorg says while vGPUs run.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import shlex
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from pyVmomi import vmodl
+
 from vgpu_cfg.errors import HostShellError
-from vgpu_cfg.lab.nvidia.gpus import Reply, Tool, complain
+from vgpu_cfg.lab.esxcli import devices, software, system
+from vgpu_cfg.lab.esxcli.answers import COMMANDS, Answer, CommandError, PlainValue, Record, Row, Rows, run
+from vgpu_cfg.lab.esxcli.system import FLAGS, OPTIONS, long_options
+from vgpu_cfg.lab.nvidia.gpus import Reply, Tool, complain, say
 from vgpu_cfg.lab.nvidia.mlxconfig import run_mlxconfig, run_mst
 from vgpu_cfg.lab.nvidia.smi import run_nvidia_smi
-from vgpu_cfg.lab.shell.esxcli import run_esxcli
-from vgpu_cfg.lab.shell.init_scripts import run_gpu_daemon, run_vmkload_mod, run_xorg
-from vgpu_cfg.lab.shell.words import BadLineError, split_line
+from vgpu_cfg.lab.operations.hosts.services import XORG, restart_service
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state.host import Host
+
+MODULE_SIZES_KB = {"nvidia": 8420, "nmlx5_core": 1580, "nmlx5_rdma": 412}
+"""The first is in NVIDIA's guide, the others are made up."""
+
+
+def run_xorg(lab: Simulation, host: Host, arguments: Sequence[str]) -> Reply:
+    """Restart Xorg, which brings graphics types and the policy into force; or tell its state."""
+    match list(arguments):
+        case ["restart"]:
+            try:
+                restart_service(lab, host, id=XORG)
+            except vmodl.MethodFault as fault:
+                return complain(str(getattr(fault, "msg", fault)))
+            return say("Getting Exclusive access, please wait...", "Exclusive access granted.")
+        case ["status"]:
+            is_up = host.services[XORG].running
+            return say(f"Xorg is {'' if is_up else 'not '}running", status=0 if is_up else 1)
+        case _:
+            return complain("Usage: xorg {start|stop|status|restart}")
+
+
+def run_gpu_daemon(lab: Simulation, host: Host, arguments: Sequence[str]) -> Reply:
+    """Tell that the GPU management daemon runs, which it always does where it is installed."""
+    if list(arguments) != ["status"]:
+        return complain("Usage: nvdGpuMgmtDaemon {start|stop|status|restart}")
+    return say("daemon_nvdGpuMgmtDaemon is running")
+
+
+def run_vmkload_mod(lab: Simulation, host: Host, arguments: Sequence[str]) -> Reply:
+    """List the loaded VMkernel modules."""
+    if list(arguments) not in (["-l"], ["--list"]):
+        return complain("Usage: vmkload_mod -l")
+    rows = [
+        f"{module.name:<25}{5:<6}{MODULE_SIZES_KB.get(module.name, 64)}"
+        for module in host.modules.values()
+        if module.loaded
+    ]
+    return say(f"{'Name':<25}{'Used':<6}Size(kb)", *rows)
+
+
+MODULES = (devices, devices, software, system)
+"""Importing them fills the table of commands."""
+
+REQUIRED = {
+    "system.module.parameters.list": ("module",),
+    "system.module.parameters.set": ("module", "parameter-string"),
+    "system.settings.kernel.set": ("setting", "value"),
+    "software.sources.vib.list": ("depot",),
+    "software.vib.install": ("depot",),
+    "network.nic.dcb.status.get": ("nic-name",),
+}
+
+TABLES = frozenset({"SettingsKernel", "ModuleParameter", "VIBSummary", "VIBSummaryExt"})
+UNNAMED = frozenset({"GraphicsDevice"})
+"""Structures whose address is the paragraph's heading and no line of it."""
+
+TITLES = {"InstallationResult": "Installation Result"}
+
+_OPERATORS = frozenset("|&;<>()\n")
+_SUBSTITUTIONS = frozenset("$`")
+_PATTERNS = frozenset("*?[~#")
+
+
+def run_esxcli(lab: Simulation, host: Host, arguments: Sequence[str]) -> Reply:
+    """Carry one command out."""
+    words = [word for word in arguments if not word.startswith("-")]
+    first_option = next((at for at, word in enumerate(arguments) if word.startswith("-")), len(arguments))
+    name = ".".join(arguments[:first_option])
+    if name not in OPTIONS or name not in COMMANDS:
+        return complain(f"Error: Unknown command or namespace {' '.join(words)}".rstrip())
+    try:
+        given = dict(_options(name, arguments[first_option:]))
+        for option in REQUIRED.get(name, ()):
+            if option not in given:
+                raise CommandError(f"Error: Missing required parameter {_shown(name, option)}")
+        answer = run(lab, host, name, {option.replace("-", ""): (value,) for option, value in given.items()})
+    except CommandError as error:
+        return complain(*error.lines)
+    return say(*_text(answer))
+
+
+def _options(name: str, words: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield long options with their values: `-m x`, `-m=x`, `--module x`, `--module=x`."""
+    short, rest = OPTIONS[name], iter(words)
+    known = set(long_options(name))
+    for word in rest:
+        option, equals, value = word.partition("=")
+        long = (
+            option[2:] if option.startswith("--") else short.get(option[1:], "") if len(option) == 2 else ""
+        )
+        if long not in known:
+            raise CommandError(f"Error: Invalid option {option}")
+        if long in FLAGS:
+            yield long, "true"
+        elif equals:
+            yield long, value
+        else:
+            following = next(rest, None)
+            if following is None:
+                raise CommandError(f"Error: Option {option} needs a value")
+            yield long, following
+
+
+def _shown(name: str, option: str) -> str:
+    short = next((short for short, longs in OPTIONS[name].items() if short and longs == option), "")
+    return f"-{short}|--{option}" if short else f"--{option}"
+
+
+def _text(answer: Answer) -> Iterator[str]:
+    match answer:
+        case PlainValue():
+            return
+        case Record(kind, fields):
+            if kind in TITLES:
+                yield TITLES[kind]
+            yield from _lines(fields)
+        case Rows(kind, rows) if kind in TABLES:
+            yield from _table([{name: _cell(value) for name, value in row.items()} for row in rows])
+        case Rows(kind, rows):
+            for number, row in enumerate(rows):
+                if number:
+                    yield ""
+                yield _cell(row["Address"])
+                yield from _lines(
+                    {name: row[name] for name in row if kind not in UNNAMED or name != "Address"}
+                )
+
+
+def _lines(fields: Row) -> Iterator[str]:
+    return (f"   {name}: {_cell(value)}" for name, value in fields.items())
+
+
+def _cell(value: str | tuple[str, ...]) -> str:
+    return value if isinstance(value, str) else ", ".join(value)
+
+
+def _table(rows: list[dict[str, str]]) -> Iterator[str]:
+    if not rows:
+        return
+    widths = {name: max(len(name), *(len(row[name]) for row in rows)) for name in rows[0]}
+    yield "  ".join(f"{name:<{width}}" for name, width in widths.items()).rstrip()
+    yield "  ".join("-" * width for width in widths.values())
+    for row in rows:
+        yield "  ".join(f"{row[name]:<{width}}" for name, width in widths.items()).rstrip()
+
 
 NOT_FOUND = 127
 PATH = ("/bin", "/sbin", "/usr/bin", "/usr/sbin")
@@ -104,3 +269,43 @@ def run_words(lab: Simulation, host: Host, words: Sequence[str]) -> Reply:
     if found is None or not found.is_on(host):
         return complain(f"sh: {name}: not found", status=NOT_FOUND)
     return found.tool(lab, host, words[1:])
+
+
+class BadLineError(Exception):
+    """The line is none that this shell runs; `status` is what it returns then."""
+
+    def __init__(self, message: str, status: int) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+def split_line(line: str) -> list[str]:
+    """Return the words of a command line. Raises BadLineError."""
+    _refuse_syntax(line)
+    return shlex.split(line)
+
+
+def _refuse_syntax(line: str) -> None:
+    """Raise BadLineError for the first character outside quotes that means something else to a shell."""
+    quote, skips = "", False
+    for at, character in enumerate(line):
+        if skips:
+            skips = False
+        elif quote == "'":
+            quote = "" if character == "'" else quote
+        elif character == "\\":
+            skips = True
+        elif character in _SUBSTITUTIONS:
+            raise BadLineError(f"sh: {line[at:].split(maxsplit=1)[0]}: not found", 127)
+        elif quote == '"':
+            quote = "" if character == '"' else quote
+        elif character in "'\"":
+            quote = character
+        elif character in _OPERATORS:
+            raise BadLineError(f"sh: {character.strip() or 'newline'}: not found", 127)
+        elif character in _PATTERNS and (
+            character not in "~#" or not line[:at].rstrip(" ") or line[at - 1] == " "
+        ):
+            raise BadLineError(f"sh: {character}: not found", 127)
+    if quote or skips:
+        raise BadLineError("sh: syntax error: unterminated quoted string", 2)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vgpu_cfg.lab.shell.words import BadLineError, split_line
+from vgpu_cfg.lab.shell.shell import BadLineError, split_line
 
 
 @pytest.mark.parametrize(
