@@ -6,8 +6,7 @@ from collections import defaultdict
 from pathlib import Path
 
 from tests.page_tables import hold_table
-from vgpu_cfg.lab.simulation.methods import METHODS
-from vgpu_cfg.lab.simulation.operations import OPERATIONS
+from vgpu_cfg.lab.simulation.operations import METHODS, OPERATIONS
 from vgpu_cfg.lab.soap import registered
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "reference" / "lab-methods.md"

@@ -22,7 +22,7 @@ from vgpu_cfg.lab.renderers.tables import table_of
 from vgpu_cfg.lab.rules.refusals import no_permission, object_gone
 from vgpu_cfg.lab.simulation import directory
 from vgpu_cfg.lab.simulation.context import Context
-from vgpu_cfg.lab.simulation.methods import answers
+from vgpu_cfg.lab.simulation.operations import answers
 from vgpu_cfg.lab.state.inventory import Managed
 
 ANONYMOUS = "System.Anonymous"

@@ -21,7 +21,7 @@ from vgpu_cfg.lab.collector.read import Reading, read_specs
 from vgpu_cfg.lab.rules.refusals import object_gone
 from vgpu_cfg.lab.simulation import directory
 from vgpu_cfg.lab.simulation.context import Context
-from vgpu_cfg.lab.simulation.methods import answers
+from vgpu_cfg.lab.simulation.operations import answers
 from vgpu_cfg.lab.simulation.views import ContainerView, ListView
 from vgpu_cfg.lab.state.inventory import Managed, Task
 

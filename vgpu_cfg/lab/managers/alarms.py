@@ -11,7 +11,7 @@ from vgpu_cfg.lab.renderers.alarms import triggered
 from vgpu_cfg.lab.rules import refusals
 from vgpu_cfg.lab.rules.refusals import object_gone
 from vgpu_cfg.lab.simulation.context import Context
-from vgpu_cfg.lab.simulation.methods import answers
+from vgpu_cfg.lab.simulation.operations import answers
 from vgpu_cfg.lab.state.inventory import Alarm, Managed
 
 

@@ -13,7 +13,7 @@ from vgpu_cfg.lab.renderers.network import network_summary
 from vgpu_cfg.lab.renderers.storage import LARGEST_FILE, capability, summary
 from vgpu_cfg.lab.renderers.table import cut
 from vgpu_cfg.lab.simulation.context import Context
-from vgpu_cfg.lab.simulation.methods import answers
+from vgpu_cfg.lab.simulation.operations import answers
 from vgpu_cfg.lab.state.inventory import Cluster, Datastore, DistributedSwitch, Host, Network
 
 MIB = 1024 * 1024

@@ -17,7 +17,7 @@ from vgpu_cfg.lab.renderers.vms.config import GUEST_NAMES, version_key
 from vgpu_cfg.lab.renderers.vms.vm import vm_capability
 from vgpu_cfg.lab.rules.hardware import max_hardware_version, max_passthrough, max_vgpus
 from vgpu_cfg.lab.simulation.context import Context
-from vgpu_cfg.lab.simulation.methods import answers
+from vgpu_cfg.lab.simulation.operations import answers
 from vgpu_cfg.lab.state.host import Host
 
 HARDWARE_VERSIONS = (*range(7, 16), *range(17, 23))

@@ -21,7 +21,7 @@ from vgpu_cfg.lab.rules import refusals
 from vgpu_cfg.lab.rules.refusals import object_gone
 from vgpu_cfg.lab.simulation.context import Context
 from vgpu_cfg.lab.simulation.event_history import EventCollector, event_shown, matching_events
-from vgpu_cfg.lab.simulation.methods import answers
+from vgpu_cfg.lab.simulation.operations import answers
 from vgpu_cfg.lab.simulation.past_events import record
 from vgpu_cfg.lab.state.inventory import Cluster, Datacenter, Host, Managed, PastEvent, VirtualMachine
 

@@ -14,7 +14,7 @@ from vgpu_cfg.lab.renderers.hosts.graphics import host_of
 from vgpu_cfg.lab.rules import refusals
 from vgpu_cfg.lab.simulation.context import Context
 from vgpu_cfg.lab.simulation.directory import service_of
-from vgpu_cfg.lab.simulation.methods import answers
+from vgpu_cfg.lab.simulation.operations import answers
 from vgpu_cfg.lab.state.inventory import Host, Managed
 
 MODULES = (devices, devices, software, system)

@@ -22,7 +22,7 @@ from vgpu_cfg.lab.rules import refusals
 from vgpu_cfg.lab.rules.refusals import object_gone
 from vgpu_cfg.lab.simulation.clock import as_datetime
 from vgpu_cfg.lab.simulation.context import Context
-from vgpu_cfg.lab.simulation.methods import answers
+from vgpu_cfg.lab.simulation.operations import answers
 from vgpu_cfg.lab.state.host import Gpu
 from vgpu_cfg.lab.state.inventory import Host, Managed, VirtualMachine
 

@@ -11,7 +11,7 @@ from vgpu_cfg.lab.renderers.vms.vm import addresses_of
 from vgpu_cfg.lab.rules.refusals import object_gone
 from vgpu_cfg.lab.simulation import directory
 from vgpu_cfg.lab.simulation.context import Context
-from vgpu_cfg.lab.simulation.methods import answers
+from vgpu_cfg.lab.simulation.operations import answers
 from vgpu_cfg.lab.state.inventory import Host, Managed, VirtualMachine
 from vgpu_cfg.lab.state.tree import children_of
 

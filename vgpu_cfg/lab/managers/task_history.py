@@ -16,8 +16,8 @@ from vgpu_cfg.lab.rules import refusals
 from vgpu_cfg.lab.rules.refusals import object_gone
 from vgpu_cfg.lab.simulation.context import Context
 from vgpu_cfg.lab.simulation.event_history import EventCollector
-from vgpu_cfg.lab.simulation.methods import answers
-from vgpu_cfg.lab.simulation.task_history import PAGE_SIZE, TaskCollector, matching
+from vgpu_cfg.lab.simulation.operations import answers
+from vgpu_cfg.lab.simulation.tasks import PAGE_SIZE, TaskCollector, matching
 from vgpu_cfg.lab.state.inventory import Managed, Task
 
 MOST_COLLECTORS = 32

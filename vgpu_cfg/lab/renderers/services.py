@@ -44,7 +44,7 @@ from vgpu_cfg.lab.simulation.directory import SINGLETONS
 from vgpu_cfg.lab.simulation.event_history import EventCollector, event_shown
 from vgpu_cfg.lab.simulation.host_profiles import profiles_of
 from vgpu_cfg.lab.simulation.sessions import Session
-from vgpu_cfg.lab.simulation.task_history import TaskCollector, newest
+from vgpu_cfg.lab.simulation.tasks import TaskCollector, newest
 from vgpu_cfg.lab.simulation.views import content
 from vgpu_cfg.lab.state.host_defaults import EVALUATION
 from vgpu_cfg.lab.state.inventory import Host, KeyProvider, Managed, PastEvent

@@ -4,6 +4,8 @@ Whose event it is when a VM was cloned (the new VM's), and that a template's clo
 of the types' descriptions. An event keeps the names of its time. That a filter by an entity with all below it
 finds the events of what has gone from there is assumed, and so is that the name of a type may be written with
 "vim.event." before it (as vSphere's lists of events have it) and without (as govc has it).
+
+What happens: an event of an entity is kept, and sets or clears the alarms above it.
 """
 
 from __future__ import annotations
@@ -12,16 +14,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from pyVmomi import VmomiSupport
+from pyVmomi import VmomiSupport, vim
 
 from vgpu_cfg.lab.api.references import Service
 from vgpu_cfg.lab.api.versions import NAMESPACE
+from vgpu_cfg.lab.simulation import past_events
 from vgpu_cfg.lab.simulation.clock import as_datetime
 from vgpu_cfg.lab.simulation.context import Context
-from vgpu_cfg.lab.simulation.task_history import PAGE_SIZE, entities_of
-from vgpu_cfg.lab.state.inventory import LabState, PastEvent, VirtualMachine
+from vgpu_cfg.lab.simulation.simulation import Simulation
+from vgpu_cfg.lab.simulation.tasks import PAGE_SIZE, entities_of
+from vgpu_cfg.lab.state.inventory import Alarm, AlarmState, LabState, Managed, PastEvent, VirtualMachine
 
 _OF_CLIENTS = "GeneralUserEvent"
+
+GREEN = "green"
+_OF_NOBODY = ("HostConnectionLostEvent", "HostConnectedEvent")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -85,3 +92,48 @@ def _passes(event: PastEvent, spec: Any) -> bool:
         and (spec.time is None or spec.time.beginTime is None or at >= spec.time.beginTime)
         and (spec.time is None or spec.time.endTime is None or at <= spec.time.endTime)
     )
+
+
+def post(lab: Simulation, thing: Managed, event: str) -> None:
+    """Let an event (its wsdl name) of an entity reach the alarms on the entity and on what it stands in."""
+    by = "" if event in _OF_NOBODY else lab.user
+    past_events.record(lab, thing, event, by=by)
+    above = {each.moid for each in _chain(lab, thing)}
+    for moid in lab.state.alarms:
+        alarm = lab.state.get(moid, Alarm)
+        if alarm.parent not in above or not alarm.spec.enabled:
+            continue
+        for expression in _expressions(alarm.spec.expression):
+            if _listens(expression, event):
+                _set(lab, alarm, thing, str(expression.status or "red"))
+
+
+def _chain(lab: Simulation, thing: Managed) -> Iterator[Managed]:
+    at: Managed | None = thing
+    while at is not None:
+        yield at
+        at = lab.state.objects.get(at.parent or "")
+
+
+def _expressions(expression: Any) -> Iterator[Any]:
+    if isinstance(expression, vim.alarm.OrAlarmExpression):
+        for inner in expression.expression or ():
+            yield from _expressions(inner)
+    elif isinstance(expression, vim.alarm.EventAlarmExpression):
+        yield expression
+
+
+def _listens(expression: Any, event: str) -> bool:
+    if expression.eventTypeId:
+        return bool(expression.eventTypeId == f"vim.event.{event}")
+    wanted = expression.eventType
+    happened = VmomiSupport.GetWsdlType("urn:vim25", event)
+    return isinstance(wanted, type) and issubclass(happened, wanted)
+
+
+def _set(lab: Simulation, alarm: Alarm, thing: Managed, status: str) -> None:
+    if status == GREEN:
+        alarm.triggered.pop(thing.moid, None)
+    else:
+        alarm.triggered[thing.moid] = AlarmState(status, lab.clock.now())
+    lab.state.touch(alarm, thing)

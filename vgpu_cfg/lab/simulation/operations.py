@@ -1,4 +1,7 @@
-"""Which methods of which types the lab carries out; a task's work is told from the call that starts it."""
+"""Which methods of which types the lab carries out; a task's work is told from the call that starts it.
+
+Which methods the wire answers by itself, without an operation on the state: reads, views, sessions.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +25,14 @@ FALLBACK = {
 
 Seconds = float | Callable[..., float]
 Check = Callable[..., None]
+
+Method = Callable[..., Any]
+
+METHODS: dict[tuple[str, str], Method] = {}
+"""(wsdl type, method) → `method(context, thing, **arguments)`; answers pyvmomi values or state objects."""
+
+UNLOCKED: set[str] = set()
+"""Methods that take the lab's lock by themselves, because they wait."""
 
 
 def operation(wsdl_type: str, method: str) -> Callable[[Operation], Operation]:
@@ -78,3 +89,16 @@ def find_operation(wsdl_type: str, method: str) -> Operation:
         if (name, method) in OPERATIONS:
             return OPERATIONS[name, method]
     raise KeyError(f"{wsdl_type}.{method}")
+
+
+def answers(wsdl_type: str, *methods: str, waits: bool = False) -> Callable[[Method], Method]:
+    """Register a function as one or several methods of a managed type."""
+
+    def register(function: Method) -> Method:
+        for name in methods:
+            METHODS[wsdl_type, name] = function
+            if waits:
+                UNLOCKED.add(name)
+        return function
+
+    return register

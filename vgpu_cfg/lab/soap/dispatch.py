@@ -29,8 +29,7 @@ from vgpu_cfg.lab.rules.refusals import object_gone
 from vgpu_cfg.lab.simulation import directory
 from vgpu_cfg.lab.simulation.context import Context, vcenter_version
 from vgpu_cfg.lab.simulation.faults import ScriptedFault, connection_dropped
-from vgpu_cfg.lab.simulation.methods import METHODS, UNLOCKED
-from vgpu_cfg.lab.simulation.operations import OPERATIONS
+from vgpu_cfg.lab.simulation.operations import METHODS, OPERATIONS, UNLOCKED
 from vgpu_cfg.lab.simulation.restart import is_away, is_starting, refused, restart
 from vgpu_cfg.lab.simulation.sessions import COOKIE, LAB_CREDENTIALS, Credentials
 from vgpu_cfg.lab.simulation.simulation import Simulation

@@ -15,7 +15,7 @@ from typing import Literal
 from vgpu_cfg.lab.guest import lifecycle as life
 from vgpu_cfg.lab.operations.hosts.failover import fail_over
 from vgpu_cfg.lab.rules import admission
-from vgpu_cfg.lab.simulation import events
+from vgpu_cfg.lab.simulation import event_history
 from vgpu_cfg.lab.simulation.gpu_modes import watched_gpus
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state.host import Host
@@ -96,7 +96,7 @@ def _lose(lab: Simulation, host: Host, *, loses_power: bool) -> None:
         raise ValueError(f"{host.name} is {host.connection} already")
     host.connection, host.is_off = "notResponding", loses_power
     lab.state.leaving.pop(host.moid, None)
-    events.post(lab, host, "HostConnectionLostEvent")
+    event_history.post(lab, host, "HostConnectionLostEvent")
     lab.note(host, "host down")
     if loses_power:
         for vm in _running_on(lab, host):
@@ -111,7 +111,7 @@ def _reconnect(lab: Simulation, host: Host) -> None:
     if host.is_off or host.moid in lab.state.booting:
         raise ValueError(f"{host.name} is off: power it on")
     host.connection = "connected"
-    events.post(lab, host, "HostConnectedEvent")
+    event_history.post(lab, host, "HostConnectedEvent")
     lab.state.touch(host)
 
 
@@ -150,5 +150,5 @@ def _come_up(lab: Simulation, host: Host, at: float) -> None:
     lab.note(host, "host up")
     host.connection, host.power_state, host.boots_cold = "connected", "poweredOn", False
     host.boot_time = at
-    events.post(lab, host, "HostConnectedEvent")
+    event_history.post(lab, host, "HostConnectedEvent")
     lab.state.touch(host)

@@ -21,7 +21,7 @@ from vgpu_cfg.lab.operations.hosts import lifecycle as host_lifecycle
 from vgpu_cfg.lab.operations.vms.migrate import move_running
 from vgpu_cfg.lab.operations.vms.power import is_in_reach
 from vgpu_cfg.lab.rules import admission, migration, refusals
-from vgpu_cfg.lab.simulation import events
+from vgpu_cfg.lab.simulation import event_history
 from vgpu_cfg.lab.simulation.operations import task
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.simulation.tasks import ENDED, Blocked
@@ -81,7 +81,7 @@ def enter_maintenance(
         raise Blocked(float(timeout), vim.fault.Timedout(msg="Operation timed out."))
     host.in_maintenance, host.entering_maintenance = True, False
     lab.state.touch(host)
-    events.post(lab, host, "EnteredMaintenanceModeEvent")
+    event_history.post(lab, host, "EnteredMaintenanceModeEvent")
 
 
 def _is_over(lab: Simulation, host: Host) -> None:
@@ -113,7 +113,7 @@ def exit_maintenance(lab: Simulation, host: Host, *, timeout: int) -> None:
     lab.note(host, "maintenance", "exit")
     host.in_maintenance = False
     lab.state.touch(host)
-    events.post(lab, host, "ExitMaintenanceModeEvent")
+    event_history.post(lab, host, "ExitMaintenanceModeEvent")
 
 
 def _may_go_down(lab: Simulation, host: Host, *, force: bool) -> None:
