@@ -7,10 +7,10 @@ from typing import Any
 
 from vgpu_cfg.catalog import Board, load_catalog
 from vgpu_cfg.lab.estates.stock import BY_VERSION, RELEASES
-from vgpu_cfg.lab.state.attributes import set_attribute
 from vgpu_cfg.lab.state.cluster import Cluster, Group, Rule
 from vgpu_cfg.lab.state.inventory import Host as LabHost
 from vgpu_cfg.lab.state.inventory import VirtualMachine
+from vgpu_cfg.lab.state.tags import set_attribute
 from vgpu_cfg.lab.vcenter import Lab
 from vgpu_cfg.model.observed.inventory import Gpu, Host, Inventory
 from vgpu_cfg.model.observed.vm import Vm

@@ -28,8 +28,8 @@ from tests.cli.host_watch import (
     values_of,
     watch_labs,
 )
-from vgpu_cfg.lab.state.attributes import fields_of, set_attribute
 from vgpu_cfg.lab.state.inventory import Host, LabState, VirtualMachine
+from vgpu_cfg.lab.state.tags import fields_of, set_attribute
 
 SSH_ONLY = {"SetField", "StartService", "StopService"}
 """What reading by the shell takes: the service, and the mark that owes it a stop."""

@@ -10,7 +10,7 @@ import pytest
 from tests.cli.colleague import NAME, Colleague
 from tests.cli.command_line import CommandLine
 from tests.cli.host_watch import MARK, hosts_of, is_tidy, marks_of
-from vgpu_cfg.lab.state.attributes import set_attribute
+from vgpu_cfg.lab.state.tags import set_attribute
 from vgpu_cfg.lab.vcenter import Lab
 from vgpu_cfg.model.locks import LockHolder, LockName
 from vgpu_cfg.model.runs import RunEntry, RunResult

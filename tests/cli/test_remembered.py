@@ -9,8 +9,8 @@ import pytest
 from tests.cli.command_line import ROOT, CommandLine
 from tests.cli.host_watch import watch_labs
 from tests.extent import each
-from vgpu_cfg.lab.state.attributes import fields_of
 from vgpu_cfg.lab.state.inventory import Host
+from vgpu_cfg.lab.state.tags import fields_of
 from vgpu_cfg.plan_loading import load_plan
 
 CAPPED = {"VGPU_CFG_LAB_ATTRIBUTE_LENGTH": "255"}

@@ -9,8 +9,8 @@ import pytest
 
 from tests.cli.command_line import CommandLine, Ran
 from tests.cli.locks import ANNA, leave_proofs, take_for_others
-from vgpu_cfg.lab.state.attributes import set_attribute
 from vgpu_cfg.lab.state.inventory import Host, VirtualMachine
+from vgpu_cfg.lab.state.tags import set_attribute
 from vgpu_cfg.model.locks import LockHolder, LockName
 
 ESTATE = "estates/work-on-hosts.yaml"

@@ -10,7 +10,7 @@ import pytest
 
 from tests.cli.command_line import CommandLine, Ran
 from tests.cli.team import kinds, vm_of
-from vgpu_cfg.lab.state import attributes
+from vgpu_cfg.lab.state import tags
 from vgpu_cfg.lab.state.cluster import VmOverride
 from vgpu_cfg.lab.state.devices import has_tpm
 from vgpu_cfg.lab.state.inventory import Cluster, LabState, Task, VirtualMachine
@@ -54,7 +54,7 @@ def override_of(state: LabState, name: str = "vm-01") -> VmOverride:
 
 
 def attributes_of(state: LabState, vm: VirtualMachine) -> dict[str, str]:
-    names = {str(field["key"]): field["name"] for field in attributes.fields_of(state)}
+    names = {str(field["key"]): field["name"] for field in tags.fields_of(state)}
     return {names[key]: text for key, text in state.custom_values["values"][vm.moid].items()}
 
 
@@ -119,7 +119,7 @@ def no_override(state: LabState, vm: VirtualMachine) -> None:
 
 
 def attribute(state: LabState, vm: VirtualMachine) -> None:
-    attributes.set_attribute(state, vm, "owner", "somebody")
+    tags.set_attribute(state, vm, "owner", "somebody")
 
 
 def tpm(state: LabState, vm: VirtualMachine) -> None:

@@ -14,12 +14,11 @@ from pyVmomi import SoapAdapter, VmomiSupport, vim
 from tests.unit.lab.rig import Rig, estate_of
 from vgpu_cfg.errors import DocumentError
 from vgpu_cfg.lab import open_lab, reset_lab
-from vgpu_cfg.lab.state.as_json import decode_object, encode_object
+from vgpu_cfg.lab.state.as_json import decode_object, decode_value, encode_object, encode_value
 from vgpu_cfg.lab.state.devices import vgpus_of
 from vgpu_cfg.lab.state.held_file import held
 from vgpu_cfg.lab.state.inventory import Cluster, Host, Task, VirtualMachine
 from vgpu_cfg.lab.state.store import LOCK_FILE, STATE_FILE
-from vgpu_cfg.lab.state.wire_values import decode_value, encode_value
 
 
 def flat(rig: Rig) -> dict[str, Any]:

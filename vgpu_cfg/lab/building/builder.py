@@ -26,7 +26,6 @@ from vgpu_cfg.lab.rules.gpu_load import PICK_LEAST_LOADED
 from vgpu_cfg.lab.rules.hardware import OLDEST_DEVICE_GROUP_VERSION
 from vgpu_cfg.lab.rules.nvlink import offered_groups
 from vgpu_cfg.lab.simulation.clock import VMS_RUN_SINCE, as_datetime
-from vgpu_cfg.lab.state.attributes import set_attribute
 from vgpu_cfg.lab.state.devices import FIRST_PASSTHROUGH, dynamic_backing, vgpu_backing
 from vgpu_cfg.lab.state.inventory import (
     Cluster,
@@ -42,7 +41,7 @@ from vgpu_cfg.lab.state.inventory import (
     VmOverride,
 )
 from vgpu_cfg.lab.state.libraries import VM_TEMPLATE, add_item, add_library
-from vgpu_cfg.lab.state.tags import add_category, add_tag, objects_of
+from vgpu_cfg.lab.state.tags import add_category, add_tag, objects_of, set_attribute
 
 KEY_PROVIDER_KINDS = {"native": "nativeProvider", "standard": "vCenter"}
 """The estate's words and those of vim `KmipClusterInfo.KmsManagementType`."""

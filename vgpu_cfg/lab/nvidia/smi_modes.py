@@ -13,7 +13,7 @@ from vgpu_cfg.lab.nvidia.gpus import Reply, board_of, bus_id, on_or_off, say
 from vgpu_cfg.lab.simulation.gpu_modes import watched_gpus
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state.host import Gpu, Host
-from vgpu_cfg.lab.state.host_restart import KEEPS_MIG
+from vgpu_cfg.lab.state.host_defaults import KEEPS_MIG
 
 
 def set_mig(lab: Simulation, host: Host, gpus: Sequence[Gpu], *, is_on: bool) -> Reply:

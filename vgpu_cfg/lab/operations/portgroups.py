@@ -25,8 +25,7 @@ from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state.devices import is_set, merged, network_of, nics_of
 from vgpu_cfg.lab.state.diary import Experience
 from vgpu_cfg.lab.state.inventory import DistributedSwitch, Folder, Host, Network, VirtualMachine
-from vgpu_cfg.lab.state.standard_switches import portgroups_on, uplinks_of
-from vgpu_cfg.lab.state.switch_members import show_to
+from vgpu_cfg.lab.state.switch_members import portgroups_on, show_to, uplinks_of
 
 _Vlan = tuple[int, tuple[tuple[int, int], ...]]
 """A VLAN, 0 for none, and the ranges of a trunk."""

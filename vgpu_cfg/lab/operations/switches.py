@@ -21,7 +21,6 @@ from vgpu_cfg.lab.rules import refusals
 from vgpu_cfg.lab.simulation.operations import task
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state.inventory import DistributedSwitch, Folder, Host, LabState, Network
-from vgpu_cfg.lab.state.standard_switches import visible_nics
 from vgpu_cfg.lab.state.switch_members import (
     EVERY_VLAN,
     MOST_UPLINKS,
@@ -31,6 +30,7 @@ from vgpu_cfg.lab.state.switch_members import (
     port_keys,
     show_to,
     used_portgroup,
+    visible_nics,
 )
 
 HOST_NETWORK = "Host.Config.Network"

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.lab.shell.logged_in import CX6_0, CX6_1, MLXCONFIG, MST, Desk
-from vgpu_cfg.lab.state.host_restart import restart
+from vgpu_cfg.lab.state.host_defaults import restart
 
 DX = f"{MLXCONFIG} -d mt4125_pciconf0"
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.lab.shell.logged_in import GPU_0, GPU_1, Desk
 from vgpu_cfg.lab.state.host import HostDriver
-from vgpu_cfg.lab.state.host_restart import restart
+from vgpu_cfg.lab.state.host_defaults import restart
 from vgpu_cfg.parsers.nvidia.smi import parse_query
 
 CSV = "nvidia-smi --query-gpu={} --format={}"

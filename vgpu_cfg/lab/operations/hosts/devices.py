@@ -16,7 +16,7 @@ from vgpu_cfg.lab.simulation.gpu_modes import watched_gpus
 from vgpu_cfg.lab.simulation.operations import operation
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state.host import Host, Nic, Passthrough, PciDevice, is_endpoint
-from vgpu_cfg.lab.state.host_restart import type_in_force
+from vgpu_cfg.lab.state.host_defaults import type_in_force
 
 
 @operation("HostPciPassthruSystem", "UpdatePassthruConfig")

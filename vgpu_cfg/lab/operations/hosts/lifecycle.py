@@ -19,7 +19,7 @@ from vgpu_cfg.lab.simulation import event_history
 from vgpu_cfg.lab.simulation.gpu_modes import watched_gpus
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state.host import Host
-from vgpu_cfg.lab.state.host_restart import restart
+from vgpu_cfg.lab.state.host_defaults import restart
 from vgpu_cfg.lab.state.inventory import Managed, VirtualMachine
 
 GOING_SECONDS = 20.0

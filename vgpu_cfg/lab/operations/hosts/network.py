@@ -29,7 +29,7 @@ from vgpu_cfg.lab.simulation.operations import operation
 from vgpu_cfg.lab.simulation.simulation import Simulation
 from vgpu_cfg.lab.state.host_parts import VNIC_SERVICES, StandardSwitch, Vmknic
 from vgpu_cfg.lab.state.inventory import DistributedSwitch, Host, LabState, Network
-from vgpu_cfg.lab.state.standard_switches import standard_portgroups, uplinks_of, visible_nics
+from vgpu_cfg.lab.state.switch_members import standard_portgroups, uplinks_of, visible_nics
 
 ORDINARY_MTU = 1500
 MANAGEMENT = "management"

@@ -13,8 +13,7 @@ from vgpu_cfg.lab.renderers.table import Render
 from vgpu_cfg.lab.simulation.context import Context
 from vgpu_cfg.lab.state.host_parts import VNIC_SERVICES, StandardSwitch, Vmknic
 from vgpu_cfg.lab.state.inventory import DistributedSwitch, Host, Managed, Network, Nic
-from vgpu_cfg.lab.state.standard_switches import portgroups_on, uplinks_of, visible_nics
-from vgpu_cfg.lab.state.switch_members import port_keys
+from vgpu_cfg.lab.state.switch_members import port_keys, portgroups_on, uplinks_of, visible_nics
 
 PORTS = 2560
 
