@@ -18,7 +18,7 @@ from pathlib import Path
 from tests.bench.hosts import write_bare
 from tests.bench.proxy import CountingProxy, proxy_to
 from tests.bench.reading import served
-from vgpu_cfg.model.limits import Limits
+from vgpu_cfg.model.plan_values import Limits
 from vgpu_cfg.settings.connection import LAB_PASSWORD, LAB_USER
 
 DELAYS = (0, 5, 50)

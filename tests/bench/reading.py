@@ -24,7 +24,7 @@ from xml.parsers import expat
 
 from vgpu_cfg.__main__ import COLLECT_AFTER
 from vgpu_cfg.cli.compose import SystemClock
-from vgpu_cfg.model.limits import Limits
+from vgpu_cfg.model.plan_values import Limits
 from vgpu_cfg.ports import ReadScope, Transport
 from vgpu_cfg.settings.connection import LAB_PASSWORD, LAB_USER
 from vgpu_cfg.vsphere.reading.reader import VCenterReader

@@ -27,7 +27,7 @@ from vgpu_cfg.lab.state.inventory import (
     Task,
     VirtualMachine,
 )
-from vgpu_cfg.model.signs import is_obeyed
+from vgpu_cfg.model.wording import is_obeyed
 from vgpu_cfg.render.text.run import progress
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from tests.extent import examples
 from vgpu_cfg.lab.guest.system.accounts import takes_key
 from vgpu_cfg.lab.guest.system.creation import guest_of
 from vgpu_cfg.lab.state.inventory import LabState
-from vgpu_cfg.model.guests.host_keys import HOST_KEY_KEY
+from vgpu_cfg.model.guests.guest import HOST_KEY_KEY
 from vgpu_cfg.shells.keys import PlanKeyRing
 
 PLAN = Path("plan.yaml")

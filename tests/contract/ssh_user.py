@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.contract.ssh_server import PASSWORD, SshServer
-from vgpu_cfg.model.limits import Limits
 from vgpu_cfg.model.plan_file import AccessEntry
+from vgpu_cfg.model.plan_values import Limits
 from vgpu_cfg.ports import HostShell
 from vgpu_cfg.shells.esxi.logins import EsxiShells
 

@@ -19,9 +19,9 @@ from vgpu_cfg.lab.simulation.clock import VirtualClock
 from vgpu_cfg.lab.simulation.sessions import LAB_CREDENTIALS
 from vgpu_cfg.lab.soap.server import LabServer
 from vgpu_cfg.lab.state.inventory import Host
-from vgpu_cfg.model.limits import Limits
 from vgpu_cfg.model.observed.host_facts import EstateFacts, FactGroup
 from vgpu_cfg.model.observed.inventory import Inventory
+from vgpu_cfg.model.plan_values import Limits
 from vgpu_cfg.ports import ReadScope
 from vgpu_cfg.vsphere.history.origins import read_origins
 from vgpu_cfg.vsphere.host_facts.reader import ALL_GROUPS

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from tests.contract.ssh_server import DROP, HANG, PASSWORD, SshServer, running_ssh_server
 from vgpu_cfg.errors import GuestError, GuestNotReady
-from vgpu_cfg.model.guests.host_keys import DERIVED, UNKNOWN
+from vgpu_cfg.model.guests.guest import DERIVED, UNKNOWN
 from vgpu_cfg.model.plan_file import LoginEntry
 from vgpu_cfg.ports import GuestShell, GuestTarget
 from vgpu_cfg.shells.guest.logins import SshGuestShells

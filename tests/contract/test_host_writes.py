@@ -34,7 +34,7 @@ from vgpu_cfg.changes.kinds.change_host import (
 from vgpu_cfg.changes.kinds.change_network import EditSwitch, MakeSwitch, SetPortgroup
 from vgpu_cfg.changes.values import Subject
 from vgpu_cfg.errors import NotFound, NotOffered, VCenterError
-from vgpu_cfg.model.observed.graphics import GraphicsType
+from vgpu_cfg.model.observed.gpu_use import GraphicsType
 from vgpu_cfg.model.observed.host_facts import HostAttribute
 from vgpu_cfg.ports import TaskState
 

@@ -21,7 +21,7 @@ from tests.contract.ssh_server import (
 )
 from tests.contract.ssh_user import Desk
 from vgpu_cfg.errors import HostShellError
-from vgpu_cfg.model.limits import Limits
+from vgpu_cfg.model.plan_values import Limits
 from vgpu_cfg.ports import HostShell
 
 

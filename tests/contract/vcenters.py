@@ -20,9 +20,9 @@ from vgpu_cfg.lab import open_lab
 from vgpu_cfg.lab.simulation.clock import VirtualClock
 from vgpu_cfg.lab.simulation.sessions import LAB_CREDENTIALS
 from vgpu_cfg.lab.soap.server import LabServer
-from vgpu_cfg.model.limits import Limits
 from vgpu_cfg.model.observed.inventory import Host, Inventory
 from vgpu_cfg.model.observed.vm import Vm
+from vgpu_cfg.model.plan_values import Limits
 from vgpu_cfg.ports import ReadScope, TaskUpdate, Transport
 from vgpu_cfg.vsphere.reading.reader import VCenterReader
 from vgpu_cfg.vsphere.wire.outage import Outage

@@ -17,7 +17,7 @@ from tests.plans.lock_rows import make_locks, make_reservations
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.model.observed.cordon import CORDON_ATTRIBUTE, Cordon
 from vgpu_cfg.model.observed.customization import CustomizationSpec, SpecNic
-from vgpu_cfg.model.observed.graphics import GraphicsType
+from vgpu_cfg.model.observed.gpu_use import GraphicsType
 from vgpu_cfg.model.observed.inventory import (
     NVIDIA_VENDOR_ID,
     Connection,

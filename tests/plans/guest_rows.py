@@ -12,10 +12,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from vgpu_cfg.model.desired import DesiredPlan
-from vgpu_cfg.model.guests.addresses import ADDRESSES_KEY
+from vgpu_cfg.model.guests.base import ADDRESSES_KEY
 from vgpu_cfg.model.guests.guest import (
+    AWAITED,
     BEGUN,
     GUEST_MARK_KEY,
+    HOST_KEY_KEY,
     REPORT_KEY,
     USERDATA_KEY,
     WITHHELD,
@@ -24,9 +26,9 @@ from vgpu_cfg.model.guests.guest import (
     ModuleState,
     StagedModule,
     fingerprint_of,
+    host_keys_fingerprint,
     print_mark,
 )
-from vgpu_cfg.model.guests.host_keys import AWAITED, HOST_KEY_KEY, host_keys_fingerprint
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.planning.addresses.nic_addresses import AddressBook

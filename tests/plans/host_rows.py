@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from vgpu_cfg.catalog import Board
+from vgpu_cfg.model.observed.cordon import MaintenanceEntry
 from vgpu_cfg.model.observed.host_facts import (
     ClusterFacts,
     DepotLook,
@@ -28,7 +29,6 @@ from vgpu_cfg.model.observed.host_facts import (
     recovered_mark,
 )
 from vgpu_cfg.model.observed.inventory import VGPU_PART, DeviceGroupInfo, GroupPart, HostNic, PciDevice, Sriov
-from vgpu_cfg.model.observed.maintenance import MaintenanceEntry
 from vgpu_cfg.model.wording import version_tuple
 
 Row = Mapping[str, Any]

@@ -70,8 +70,7 @@ from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.values import VmRef
 from vgpu_cfg.execution.run.scheduler import Canaries
 from vgpu_cfg.execution.run.start_queues import StartQueues
-from vgpu_cfg.model.guests.guest import GUEST_MARK_KEY, parse_mark, print_mark
-from vgpu_cfg.model.guests.host_keys import HOST_KEY_KEY, kept_host_key
+from vgpu_cfg.model.guests.guest import GUEST_MARK_KEY, HOST_KEY_KEY, kept_host_key, parse_mark, print_mark
 from vgpu_cfg.model.identity import PlanIdentity
 from vgpu_cfg.model.observed.inventory import NVIDIA_VENDOR_ID, Gpu, Host, Inventory
 from vgpu_cfg.model.observed.vm import (

@@ -12,7 +12,7 @@ from tests.plans.tables import CASES
 from tests.plans.test_cases import can_be_carried_out
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.changes.change import EnterMaintenance
-from vgpu_cfg.model.observed.graphics import GraphicsType
+from vgpu_cfg.model.observed.gpu_use import GraphicsType
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.vgpu import VgpuMode
 from vgpu_cfg.planning.estate.naming import as_named

@@ -16,7 +16,7 @@ from tests.unit.planning.desired_plans import plan_for, vm
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.model.desired import DesiredPlan, DesiredVm
 from vgpu_cfg.model.observed.inventory import Inventory
-from vgpu_cfg.model.quotas import Quotas, Share
+from vgpu_cfg.model.reservations import Quotas, Share
 from vgpu_cfg.model.vgpu import VgpuProfile
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.planner import make_plan

@@ -17,7 +17,7 @@ from tests.plans.estate import PLAN_ID, make_inventory
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.changes.change import StageGuest
 from vgpu_cfg.errors import DocumentError
-from vgpu_cfg.model.guests.host_keys import DERIVED
+from vgpu_cfg.model.guests.guest import DERIVED
 from vgpu_cfg.plan_loading import load_plan
 from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.planner import make_plan

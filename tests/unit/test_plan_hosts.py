@@ -12,7 +12,7 @@ import pytest
 from tests.unit.plan_files import HEADER, Loader, asked, load_fixture
 from vgpu_cfg.errors import DocumentError
 from vgpu_cfg.model.desired import DesiredHosts, DesiredNetwork
-from vgpu_cfg.model.observed.graphics import AssignmentPolicy, GraphicsType
+from vgpu_cfg.model.observed.gpu_use import AssignmentPolicy, GraphicsType
 from vgpu_cfg.model.plan_file import (
     AccessEntry,
     BiosEntry,

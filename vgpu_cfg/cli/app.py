@@ -22,7 +22,7 @@ from vgpu_cfg.cli.options import shared
 from vgpu_cfg.cli.options.shared import print_version, version_lines
 from vgpu_cfg.cli.output.standard_streams import output_failure
 from vgpu_cfg.errors import DocumentError, DocumentFault, DoesNotFit, VgpuCfgError
-from vgpu_cfg.model.signs import as_json, shown
+from vgpu_cfg.model.wording import as_json, shown
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from vgpu_cfg.changes.kinds.restart_host import BmcRef
     from vgpu_cfg.execution import RunClock
     from vgpu_cfg.lab.vcenter import Lab
-    from vgpu_cfg.model.limits import Limits
     from vgpu_cfg.model.plan_file import AccessEntry
+    from vgpu_cfg.model.plan_values import Limits
     from vgpu_cfg.ports import (
         ChangeWriter,
         GuestShells,
@@ -274,7 +274,7 @@ def make_powers(connection: Connection, secrets: Mapping[str, str], lab: Lab | N
 
 
 def _bmc_limits() -> Limits:
-    from vgpu_cfg.model.limits import Limits
+    from vgpu_cfg.model.plan_values import Limits
 
     return Limits(timeout_seconds=60, answer_mib=4)
 

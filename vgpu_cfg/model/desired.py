@@ -33,9 +33,9 @@ from vgpu_cfg.model.plan_file import (
     UserEntry,
     VerifyEntry,
 )
-from vgpu_cfg.model.plan_file.vm_options import VmOptions
+from vgpu_cfg.model.plan_file.device_entries import VmOptions
 from vgpu_cfg.model.plan_values import DesiredNuma, SecretReference
-from vgpu_cfg.model.quotas import Quotas
+from vgpu_cfg.model.reservations import Quotas
 
 
 class TemplateSource(Frozen):

@@ -12,7 +12,7 @@ from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.moments import Moment
 from vgpu_cfg.model.occasion import NO_OCCASION, Occasion
 from vgpu_cfg.model.reservations import KeptReservation, Reservations
-from vgpu_cfg.model.signs import shortened
+from vgpu_cfg.model.wording import shortened
 
 HEAD: Final = "vgpu-cfg lock: "
 """What the name of a lock begins with, among the alarms of others."""

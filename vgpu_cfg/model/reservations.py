@@ -1,21 +1,27 @@
-"""What vCenter keeps of reservations: which plan holds how many GPUs where, from when till when."""
+"""What vCenter keeps of reservations: which plan holds how many GPUs where, from when till when.
+
+Shares of the GPUs of a vCenter, as somebody wrote them down: who may hold how many of which boards.
+"""
 
 from __future__ import annotations
 
 import json
 from datetime import datetime
-from typing import Final
+from typing import Final, Literal
 
 from pydantic import ConfigDict, Field, ValidationError
 
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.identity import PlanIdentity
 from vgpu_cfg.model.moments import Moment
-from vgpu_cfg.model.signs import shortened
+from vgpu_cfg.model.wording import shortened
 
 RESERVATION_HEAD: Final = "vgpu-cfg reservation: "
 """What the name of a reservation begins with, among the alarms of others; the plan's name follows."""
 _MOMENT = "%Y-%m-%d %H:%M"
+
+ALL_OTHERS: Final = "all others"
+"""Who has the share of whoever is named by no other."""
 
 
 class ReservedGpus(Frozen):
@@ -112,3 +118,32 @@ def parse_reservation(name: str, text: str) -> Reservation | None:
     except (ValueError, ValidationError, RecursionError):
         return None
     return found if found.alarm_name == name and found.begins < found.ends else None
+
+
+class Share(Frozen):
+    """What an owner, a folder, or all the others together may hold of some boards.
+
+    `boards` are keys of the catalogue, none where every board counts; `called` is how the file names them.
+    One of `gpus` and `framebuffer_mib` is the limit. `origin` is the place of the share in its file.
+    """
+
+    kind: Literal["owner", "folder", "others"]
+    name: str = ""
+    boards: tuple[str, ...] = ()
+    called: str = ""
+    gpus: float | None = None
+    framebuffer_mib: int | None = None
+    origin: str = ""
+
+    @property
+    def holder(self) -> str:
+        """Who has it, in words."""
+        return ALL_OTHERS if self.kind == "others" else f"{self.kind} {self.name}"
+
+
+class Quotas(Frozen):
+    """The shares of one file. `clusters` are globs of those whose GPUs are shared out, none for all."""
+
+    file: str
+    clusters: tuple[str, ...] = ()
+    shares: tuple[Share, ...] = ()

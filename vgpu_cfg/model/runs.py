@@ -12,7 +12,7 @@ from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.locks import Lock
 from vgpu_cfg.model.moments import Moment
 from vgpu_cfg.model.occasion import Occasion
-from vgpu_cfg.model.signs import shown
+from vgpu_cfg.model.wording import shown
 
 HEAD: Final = "vgpu-cfg: "
 """What the text of an entry begins with, among the events of others."""

@@ -18,8 +18,8 @@ from vgpu_cfg.changes.severity import Severity
 from vgpu_cfg.errors import DocumentError, VgpuCfgError
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.ranges import read_members
-from vgpu_cfg.model.signs import shown
 from vgpu_cfg.model.verification import CheckResult, CheckState, Verification
+from vgpu_cfg.model.wording import shown
 from vgpu_cfg.render.views.status import StatusView
 from vgpu_cfg.render.views.verification import verdict_text
 

@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 
 from vgpu_cfg.changes.need import READ_ONLY, Place
-from vgpu_cfg.model.signs import shown
+from vgpu_cfg.model.wording import shown
 from vgpu_cfg.planning.privileges.roles import Role, Target
 
 _TYPES = {

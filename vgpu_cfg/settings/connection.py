@@ -20,9 +20,9 @@ from vgpu_cfg.documents import Document, build, did_you_mean, read_document
 from vgpu_cfg.errors import DocumentError, LoginFailed, NotFound
 from vgpu_cfg.model.desired import ProtectingContext
 from vgpu_cfg.model.frozen import Frozen
-from vgpu_cfg.model.limits import Limits
 from vgpu_cfg.model.plan_file import ProtectEntry
 from vgpu_cfg.model.plan_file.values import parse_secret
+from vgpu_cfg.model.plan_values import Limits
 from vgpu_cfg.settings.environment import keep_from_others
 from vgpu_cfg.settings.flags import ConnectionFlags, is_glob
 from vgpu_cfg.settings.folders import APP_NAME, config_file

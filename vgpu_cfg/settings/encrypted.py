@@ -16,7 +16,7 @@ import platformdirs
 
 from vgpu_cfg.documents import MOST_FILE_BYTES, OpenToOthersError, read_bytes
 from vgpu_cfg.errors import LoginFailed
-from vgpu_cfg.model.signs import shown
+from vgpu_cfg.model.wording import shown
 from vgpu_cfg.settings.environment import others_environment
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from vgpu_cfg.documents import Document, build, did_you_mean, read_document
 from vgpu_cfg.errors import DocumentError, DocumentFault
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.plan_file.values import parse_size
-from vgpu_cfg.model.quotas import Quotas, Share
+from vgpu_cfg.model.reservations import Quotas, Share
 
 _EVERY_BOARD = "*"
 _MOST_GPUS = 1_000_000

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from vgpu_cfg.errors import GuestError
-from vgpu_cfg.model.guests.host_keys import DERIVED
+from vgpu_cfg.model.guests.guest import DERIVED
 
 SHORTEST_SEED = 32
 _SALT = b"vgpu-cfg ssh keys 1"

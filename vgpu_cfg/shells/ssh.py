@@ -23,7 +23,7 @@ from enum import StrEnum
 import paramiko
 
 from vgpu_cfg.errors import ReachError, VgpuCfgError
-from vgpu_cfg.model.limits import Limits
+from vgpu_cfg.model.plan_values import Limits
 from vgpu_cfg.shells.channel import Executed
 
 DEFAULT_PORT = 22

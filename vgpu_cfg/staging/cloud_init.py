@@ -15,9 +15,8 @@ from typing import Any
 
 from vgpu_cfg.documents.foreign import read_foreign, write_foreign
 from vgpu_cfg.errors import DocumentError, GuestError
-from vgpu_cfg.model.guests.guest import GuestFile, GuestSpec
+from vgpu_cfg.model.guests.guest import HEADER, JOINED, GuestFile, GuestSpec, clashes
 from vgpu_cfg.model.guests.modules import HostNameModule, HostsModule, NetworkModule, UsersModule
-from vgpu_cfg.model.guests.user_data import HEADER, JOINED, clashes
 from vgpu_cfg.staging.bundle import RUNNER
 from vgpu_cfg.staging.module import StagingContext
 from vgpu_cfg.staging.netplan import network_config

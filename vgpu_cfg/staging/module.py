@@ -12,8 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from vgpu_cfg.errors import GuestError
 from vgpu_cfg.model.guests.base import ModuleBase
-from vgpu_cfg.model.guests.guest import GuestFile, GuestSpec
-from vgpu_cfg.model.guests.host_keys import UNKNOWN
+from vgpu_cfg.model.guests.guest import UNKNOWN, GuestFile, GuestSpec
 from vgpu_cfg.shells.keys import PlanKeyRing
 
 SECRETS_FOLDER = "/var/lib/vgpu-cfg/secrets"

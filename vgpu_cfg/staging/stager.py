@@ -6,15 +6,16 @@ from collections.abc import Mapping, Sequence
 
 from vgpu_cfg.model.guests.base import PLAN_KEYS
 from vgpu_cfg.model.guests.guest import (
+    DERIVED,
     GUEST_MARK_KEY,
     GuestBundle,
     GuestSpec,
     StagedModule,
     fingerprint_of,
+    host_keys_fingerprint,
     parse_mark,
     print_mark,
 )
-from vgpu_cfg.model.guests.host_keys import DERIVED, host_keys_fingerprint
 from vgpu_cfg.planning.guests.plan_keys import keys_in, mark_of_clone, word_of_keys
 from vgpu_cfg.shells.keys import PlanKeyRing
 from vgpu_cfg.staging import cloud_init

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from vgpu_cfg.model.guests import gpu_modules as gpu
+from vgpu_cfg.model.guests import modules as gpu
 from vgpu_cfg.model.guests import modules as kinds
 from vgpu_cfg.model.guests import training_modules as training
 from vgpu_cfg.staging.module import Staged, StagingContext

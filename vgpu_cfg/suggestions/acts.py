@@ -9,7 +9,7 @@ from typing import TypeVar
 from vgpu_cfg.catalog import Board, Catalog
 from vgpu_cfg.changes.change import Change
 from vgpu_cfg.changes.values import Placement
-from vgpu_cfg.model.observed.graphics import GraphicsType
+from vgpu_cfg.model.observed.gpu_use import GraphicsType
 from vgpu_cfg.model.observed.host_facts import HostFacts
 from vgpu_cfg.model.observed.inventory import (
     NVIDIA_VENDOR_ID,

@@ -20,7 +20,7 @@ from vgpu_cfg.lab.state.as_json import encode_object, encode_values
 from vgpu_cfg.lab.state.inventory import Cluster, Folder, Host, LabState, Task
 from vgpu_cfg.lab.state.store import PLAIN_FIELDS
 from vgpu_cfg.lab.state.vm import VirtualMachine
-from vgpu_cfg.model.observed.home import HOME_ATTRIBUTE
+from vgpu_cfg.model.observed.cordon import HOME_ATTRIBUTE
 
 _BASE64 = re.compile(r"[A-Za-z0-9+/]{40,}={0,2}")
 MARK = "vgpu_cfg."

@@ -20,7 +20,7 @@ from tempfile import TemporaryDirectory
 
 from tests.faults.mutated.inputs import FIXED, Input, make_input
 from vgpu_cfg.cli.app import main
-from vgpu_cfg.model.signs import is_obeyed
+from vgpu_cfg.model.wording import is_obeyed
 
 MOST_CPU_SECONDS = 5
 MOST_MEMORY = 1 << 30

@@ -17,7 +17,7 @@ from vgpu_cfg.model.desired import (
     DesiredVm,
     TemplateSource,
 )
-from vgpu_cfg.model.guests.addresses import ADDRESSES_KEY, KeptAddress, parse_addresses, print_addresses
+from vgpu_cfg.model.guests.base import ADDRESSES_KEY, KeptAddress, parse_addresses, print_addresses
 from vgpu_cfg.model.observed.host_facts import EstateFacts, HostFacts, Vmknic
 from vgpu_cfg.model.observed.inventory import Host, HostNic, Inventory, Network, PciDevice, VCenter
 from vgpu_cfg.model.observed.vm import GuestNicSeen, GuestSeen, OwnerMark, VirtualNic, Vm, VmDetail

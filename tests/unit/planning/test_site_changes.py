@@ -11,7 +11,7 @@ import pytest
 from tests.architecture.sources import ROOT
 from vgpu_cfg.changes.values import edit_text
 from vgpu_cfg.cli.flows.flow import read_site
-from vgpu_cfg.model.observed.graphics import GraphicsType
+from vgpu_cfg.model.observed.gpu_use import GraphicsType
 from vgpu_cfg.model.observed.inventory import Connection, Inventory
 from vgpu_cfg.model.observed.vm import PowerState
 from vgpu_cfg.model.vgpu import VgpuMode

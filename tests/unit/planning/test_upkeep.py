@@ -13,12 +13,11 @@ from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.errors import Ambiguous, NotFound
 from vgpu_cfg.model.desired import DesiredPlan, ProtectingContext
-from vgpu_cfg.model.observed.cordon import Cordon, free_attribute, parse_cordons
-from vgpu_cfg.model.observed.home import Home, home_of
+from vgpu_cfg.model.observed.cordon import Cordon, Home, free_attribute, home_of, parse_cordons
 from vgpu_cfg.model.observed.inventory import Connection, Inventory
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.plan_file import ProtectEntry
-from vgpu_cfg.model.signs import shown
+from vgpu_cfg.model.wording import shown
 from vgpu_cfg.planning.upkeep.away import AwayHost
 from vgpu_cfg.planning.upkeep.cordon import make_cordon_plan
 from vgpu_cfg.planning.upkeep.drain import DrainOptions, make_drain

@@ -35,7 +35,7 @@ from vgpu_cfg.changes.kinds.restart_host import BmcRef
 from vgpu_cfg.changes.plan import Diagnostic, Plan
 from vgpu_cfg.changes.severity import Severity
 from vgpu_cfg.changes.values import Edit, HostRef, Impact, SettingTarget, Subject, VmRef
-from vgpu_cfg.model.observed.graphics import GraphicsType
+from vgpu_cfg.model.observed.gpu_use import GraphicsType
 
 NIC = "0000:3c:00.0"
 RIGHT = (

@@ -30,7 +30,7 @@ from vgpu_cfg.changes.plan import Diagnostic, Plan, PlanTarget
 from vgpu_cfg.changes.severity import Severity
 from vgpu_cfg.changes.values import Edit, Impact, Placement, Subject, VmRef
 from vgpu_cfg.model.desired import DesiredPlan, DesiredVm, TemplateSource
-from vgpu_cfg.model.observed.graphics import AssignmentPolicy, GraphicsType
+from vgpu_cfg.model.observed.gpu_use import AssignmentPolicy, GraphicsType
 from vgpu_cfg.model.observed.inventory import (
     Cluster,
     Datastore,

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from junitparser import JUnitXml
 
-from vgpu_cfg.model.signs import shown
+from vgpu_cfg.model.wording import shown
 from vgpu_cfg.render.junit import Case, render_junit
 
 HOSTILE = "a<b>&\"'\x00\x1b[31m\x0b\ud800]]> café\nline two"

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from vgpu_cfg.errors import DocumentError, LoginFailed, NotFound
-from vgpu_cfg.model.limits import Limits
+from vgpu_cfg.model.plan_values import Limits
 from vgpu_cfg.settings.connection import Connection, resolve_connection
 from vgpu_cfg.settings.flags import ConnectionFlags
 

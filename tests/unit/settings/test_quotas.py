@@ -8,7 +8,7 @@ import pytest
 
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.errors import DocumentError
-from vgpu_cfg.model.quotas import Quotas, Share
+from vgpu_cfg.model.reservations import Quotas, Share
 from vgpu_cfg.settings.connection import resolve_connection
 from vgpu_cfg.settings.flags import ConnectionFlags
 from vgpu_cfg.settings.quotas import read_quotas

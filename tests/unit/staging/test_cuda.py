@@ -11,7 +11,7 @@ import pytest
 
 from tests.unit.staging.sandbox import Sandbox, tool
 from vgpu_cfg.errors import GuestError
-from vgpu_cfg.model.guests.gpu_modules import CudaModule
+from vgpu_cfg.model.guests.modules import CudaModule
 from vgpu_cfg.model.guests.training_modules import RankModule
 
 NVCC = "/usr/local/cuda-12.8/bin/nvcc"

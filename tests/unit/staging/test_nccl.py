@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.staging.sandbox import Ran, Sandbox
 from vgpu_cfg.model.guests.base import GuestNic
-from vgpu_cfg.model.guests.gpu_modules import NcclModule, Wire
+from vgpu_cfg.model.guests.modules import NcclModule, Wire
 from vgpu_cfg.staging.modules.gpus.nccl import gpudirect_level
 
 ROUTES = """Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT

@@ -14,7 +14,7 @@ import pytest
 
 from tests.unit.staging.sandbox import Sandbox
 from tests.unit.staging.test_nccl import NICS, TOPOLOGY, add_gpu, add_nic, module, vm
-from vgpu_cfg.model.guests.gpu_modules import Wire
+from vgpu_cfg.model.guests.modules import Wire
 
 __all__ = ["vm"]
 pytestmark = pytest.mark.long("NCCL's own reader, of three versions")

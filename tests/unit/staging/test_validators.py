@@ -15,9 +15,9 @@ import pytest
 from tests.unit.staging.sandbox import SEED, context, need_root, spec_of, tool
 from vgpu_cfg.documents.foreign import read_foreign, write_foreign
 from vgpu_cfg.model.guests.base import GuestNic
-from vgpu_cfg.model.guests.gpu_modules import CudaModule, NcclModule, Wire
 from vgpu_cfg.model.guests.modules import (
     AptMirror,
+    CudaModule,
     DriverModule,
     GuestModule,
     HostEntry,
@@ -25,6 +25,7 @@ from vgpu_cfg.model.guests.modules import (
     HostsModule,
     LicenceModule,
     LimitsModule,
+    NcclModule,
     NetworkModule,
     NicFirmwareModule,
     NouveauModule,
@@ -34,6 +35,7 @@ from vgpu_cfg.model.guests.modules import (
     SiteModule,
     SiteProxy,
     UsersModule,
+    Wire,
 )
 from vgpu_cfg.model.plan_file import UserEntry
 from vgpu_cfg.shells.keys import PlanKeyRing

@@ -32,7 +32,7 @@ from tests.unit.verification.two_workers import (
 )
 from vgpu_cfg.knowledge.verify_failures import VerifyCode
 from vgpu_cfg.model.guests.guest import GuestReport, ModuleState
-from vgpu_cfg.model.observed.graphics import GraphicsType
+from vgpu_cfg.model.observed.gpu_use import GraphicsType
 from vgpu_cfg.model.observed.host_facts import KernelSetting
 from vgpu_cfg.model.observed.inventory import Connection
 from vgpu_cfg.model.verification import Baseline, CheckResult, Figure

@@ -10,7 +10,7 @@ import pytest
 from tests.unit.parsers.printed import printed
 from tests.unit.verification.two_workers import found_in, make_scene
 from vgpu_cfg.catalog import load_catalog
-from vgpu_cfg.model.observed.graphics import GraphicsType
+from vgpu_cfg.model.observed.gpu_use import GraphicsType
 from vgpu_cfg.model.observed.inventory import Inventory, VCenter
 from vgpu_cfg.model.verification import CheckState
 from vgpu_cfg.planning.capacity.host_capacity import CapacityReader

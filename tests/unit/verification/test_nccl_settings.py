@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.verification.two_workers import NCCL_SETTINGS, Scene, failing, found_in, make_scene
-from vgpu_cfg.model.guests.gpu_modules import NcclModule, Wire
+from vgpu_cfg.model.guests.modules import NcclModule, Wire
 from vgpu_cfg.model.verification import CheckResult, CheckState
 from vgpu_cfg.parsers.errors import UnreadableOutput
 from vgpu_cfg.parsers.nccl_settings import SETTINGS, parse_nccl_settings

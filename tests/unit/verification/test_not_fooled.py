@@ -21,8 +21,8 @@ from tests.unit.verification.two_workers import (
     make_scene,
 )
 from vgpu_cfg.knowledge.verify_failures import VerifyCode
-from vgpu_cfg.model.signs import shown
 from vgpu_cfg.model.verification import CheckResult, CheckState, Thresholds
+from vgpu_cfg.model.wording import shown
 from vgpu_cfg.ports import ShellResult
 from vgpu_cfg.verification import Choice
 from vgpu_cfg.verification.checks.network_checks import rdma_mtu

@@ -23,7 +23,6 @@ from vgpu_cfg.changes.values import Edit, Placement, Row, VmRef, plain
 from vgpu_cfg.model.approvals import Approval
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.guests.base import Ends, GuestNic
-from vgpu_cfg.model.guests.gpu_modules import CudaModule, NcclModule
 from vgpu_cfg.model.guests.guest import (
     BEGUN,
     GUEST_MARK_KEY,
@@ -34,12 +33,14 @@ from vgpu_cfg.model.guests.guest import (
     parse_report,
 )
 from vgpu_cfg.model.guests.modules import (
+    CudaModule,
     DriverModule,
     GuestModule,
     HostNameModule,
     HostsModule,
     LicenceModule,
     LimitsModule,
+    NcclModule,
     NetworkModule,
     NicFirmwareModule,
     NouveauModule,

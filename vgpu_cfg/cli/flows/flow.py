@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from vgpu_cfg.execution import RunLocks
     from vgpu_cfg.model.desired import DesiredPlan, DesiredVm
     from vgpu_cfg.model.observed.inventory import Inventory
-    from vgpu_cfg.model.quotas import Quotas
+    from vgpu_cfg.model.reservations import Quotas
     from vgpu_cfg.planning.findings.options import PlanOptions
     from vgpu_cfg.planning.pool.hours import Hours
     from vgpu_cfg.ports import InventoryReader, ReadScope

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from vgpu_cfg.cli.kept.whole_file import write_whole
 from vgpu_cfg.documents import MOST_DATA_BYTES, PRIVATE, read_bytes
 from vgpu_cfg.errors import DocumentError, DocumentFault, StalePlan
-from vgpu_cfg.model.signs import as_json
+from vgpu_cfg.model.wording import as_json
 
 if TYPE_CHECKING:
     from vgpu_cfg.changes.plan import Plan

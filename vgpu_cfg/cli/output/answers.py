@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from vgpu_cfg.errors import VgpuCfgError
     from vgpu_cfg.model.desired import DesiredPlan
     from vgpu_cfg.model.observed.inventory import Inventory
-    from vgpu_cfg.model.quotas import Quotas
+    from vgpu_cfg.model.reservations import Quotas
     from vgpu_cfg.model.use_choice import UseBy, UseSort
     from vgpu_cfg.planning.pool.shapes import Fits
     from vgpu_cfg.planning.pool.summary import PoolRow

@@ -13,7 +13,7 @@ from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.cli.options.shared import OutputFormat
 from vgpu_cfg.cli.output import show
 from vgpu_cfg.errors import VCenterError
-from vgpu_cfg.model.signs import shown
+from vgpu_cfg.model.wording import shown
 from vgpu_cfg.render.layout.console import width_of
 from vgpu_cfg.render.layout.lines import fold, harmless
 

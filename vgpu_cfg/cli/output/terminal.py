@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from vgpu_cfg.cli.notice import call_for_an_answer
-from vgpu_cfg.model.signs import shown
+from vgpu_cfg.model.wording import shown
 
 _ANSWERS = {"y": True, "yes": True, "n": False, "no": False, "": False}
 

@@ -42,17 +42,19 @@ from vgpu_cfg.execution.run.step import HeldBack, Step, StepResult, Waiting, wai
 from vgpu_cfg.execution.vms.reconfigure import reconfigure
 from vgpu_cfg.model.approvals import Approval
 from vgpu_cfg.model.guests.guest import (
+    AWAITED,
     BEGUN,
     GUEST_MARK_KEY,
+    HOST_KEY_KEY,
     REDACTED,
     REPORT_KEY,
+    UNKNOWN,
     USERDATA_KEY,
     GuestFile,
     GuestReport,
     parse_mark,
     parse_report,
 )
-from vgpu_cfg.model.guests.host_keys import AWAITED, HOST_KEY_KEY, UNKNOWN
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.parsers.guest_work import QUESTION, parse_guest_work
 from vgpu_cfg.ports import GuestShell

@@ -12,13 +12,17 @@ from vgpu_cfg.changes.change import CreateVm, StageGuest
 from vgpu_cfg.errors import GuestError
 from vgpu_cfg.execution.run.session import RunSession
 from vgpu_cfg.model.guests.guest import (
+    AWAITED,
     BEGUN,
+    DERIVED,
     GUEST_MARK_KEY,
+    HOST_KEY_KEY,
     REPORT_KEY,
+    UNKNOWN,
     GuestSpec,
+    kept_host_key,
     parse_report,
 )
-from vgpu_cfg.model.guests.host_keys import AWAITED, DERIVED, HOST_KEY_KEY, UNKNOWN, kept_host_key
 from vgpu_cfg.model.observed.vm import GuestSeen, Vm
 from vgpu_cfg.ports import GuestShell, GuestShells, GuestStager, GuestTarget
 

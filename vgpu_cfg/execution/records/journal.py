@@ -30,7 +30,7 @@ from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.moments import Moment
 from vgpu_cfg.model.occasion import Occasion
 from vgpu_cfg.model.runs import RunEntry
-from vgpu_cfg.model.signs import as_json
+from vgpu_cfg.model.wording import as_json
 
 FORMAT = 1
 SUFFIX = ".jsonl"

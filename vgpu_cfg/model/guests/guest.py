@@ -1,16 +1,28 @@
-"""What a guest shall have, the mark that says what was staged in it, and what it reports of itself."""
+"""What a guest shall have, the mark that says what was staged in it, and what it reports of itself.
+
+Which ssh host key a guest is known by: the one that it made and told, or one that was made beforehand.
+
+A guest makes its host key at its first boot and reports the public half; the run keeps that on the VM. Guests
+that were given a derived key, by an earlier release or because their secrets are exposed, keep it.
+
+What a user's own #cloud-config may say beside what this tool sends with a clone.
+
+Lists that both have are joined, any other key that both set must be set alike, and no account and no file
+may come from both: the later one would win without a word.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Literal, TypeVar
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
 
 from pydantic import Field, ValidationError, field_validator
 
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.guests.base import ModuleBase
-from vgpu_cfg.model.guests.host_keys import host_keys_fingerprint, is_host_key
 from vgpu_cfg.model.guests.modules import GuestModule
 from vgpu_cfg.model.plan_file import LoginEntry
 
@@ -46,6 +58,38 @@ WITHHELD = "withheld"
 
 
 M = TypeVar("M", bound=ModuleBase)
+
+HOST_KEY_KEY = "vgpu_cfg.guest.host_key"
+"""The extraConfig key of the public host key that a guest has told; no guest can write it."""
+
+AWAITED = "awaited"
+"""What stands there from the clone on, until the guest has told its key."""
+
+DERIVED = "derived"
+"""Stands for the key that follows from the plan's seed and the VM's name."""
+
+UNKNOWN = ""
+"""Stands for a key that nobody knows yet."""
+
+TO_COME = "to come"
+"""Stands for a key that the guest tells in the run that is being planned."""
+
+_PUBLIC_KEY = re.compile(
+    r"(ssh-ed25519|ssh-rsa|ecdsa-sha2-nistp(256|384|521)) [A-Za-z0-9+/]{40,1400}={0,2}", re.ASCII
+)
+
+HEADER = "#cloud-config"
+JOINED = ("users", "write_files", "runcmd")
+OWN_VALUES: Mapping[str, object] = {
+    "preserve_hostname": False,
+    "ssh_deletekeys": True,
+}
+"""Keys with the value that this tool gives each in every guest."""
+_PRIVATE = "ssh_keys"
+"""Who may read a VM's configuration may read user data, so nobody's private keys stand in it."""
+_NAMED_BY = {"users": "name", "write_files": "path"}
+OWN_FILES = ("/var/lib/vgpu-cfg/", "/etc/vgpu-cfg/", "/opt/vgpu-cfg/", "/usr/local/sbin/vgpu-cfg-stage")
+"""Files and folders that this tool writes in guests."""
 
 
 class GuestSpec(Frozen):
@@ -248,3 +292,63 @@ class GuestBundle(Frozen):
     spec: str
     files: tuple[GuestFile, ...] = Field(repr=False)
     command: Sequence[str] = ()
+
+
+def is_host_key(text: str) -> bool:
+    """Whether a text is a public host key, as one line of two words, and nothing besides."""
+    return _PUBLIC_KEY.fullmatch(text) is not None
+
+
+def kept_host_key(settings: Mapping[str, str], *, is_staged: bool, is_exposed: bool) -> str:
+    """Return by which host key a VM's guest is known: a public key, DERIVED or UNKNOWN.
+
+    `settings` is the VM's extraConfig, `is_staged` whether it has a mark: it was made
+    for a plan, or staged.
+    """
+    kept = settings.get(HOST_KEY_KEY, "")
+    if is_host_key(kept):
+        return kept
+    return DERIVED if is_exposed or (is_staged and not kept) else UNKNOWN
+
+
+def host_keys_fingerprint(module: ModuleBase, host_keys: Mapping[str, str]) -> str:
+    """Return eight hex digits over the host keys that a module writes; "" where none is but derived ones."""
+    words = [
+        f"{name}={key}" for name in module.host_keys_of if (key := host_keys.get(name, UNKNOWN)) != DERIVED
+    ]
+    return hashlib.sha256("\n".join(words).encode()).hexdigest()[:8] if words else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Clash:
+    """What cannot be merged, where in the user's file, and what to do."""
+
+    loc: tuple[str | int, ...]
+    message: str
+    remedy: str
+
+
+def clashes(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> Iterator[Clash]:
+    """Yield what keeps a user's #cloud-config from being merged under ours."""
+    for key in JOINED:
+        if key in theirs and not isinstance(theirs[key], list):
+            yield Clash((key,), f"its {key} is no list", f"write {key} as a list")
+        elif key in _NAMED_BY:
+            yield from _doubles(key, theirs.get(key, ()), ours.get(key, ()))
+    if _PRIVATE in theirs:
+        message = f"it sets {_PRIVATE}, and private keys are not to stand in it"
+        yield Clash((_PRIVATE,), message, f"leave {_PRIVATE} out of it")
+    for key in theirs.keys() & ours.keys() - {*JOINED, _PRIVATE}:
+        if theirs[key] != ours[key]:
+            message = f"it sets {key}, which vgpu-cfg sets otherwise"
+            yield Clash((key,), message, f"leave {key} out of it")
+
+
+def _doubles(key: str, theirs: list[Any], ours: list[Any]) -> Iterator[Clash]:
+    by = _NAMED_BY[key]
+    mine = {one[by] for one in ours if isinstance(one, dict)}
+    for index, one in enumerate(theirs):
+        name = one.get(by) if isinstance(one, dict) else one
+        if isinstance(name, str) and (name in mine or name.startswith(OWN_FILES)):
+            message = f"its {key} hold {name}, which vgpu-cfg brings too"
+            yield Clash((key, index), message, "leave it out of the user data, or out of the plan file")

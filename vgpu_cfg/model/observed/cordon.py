@@ -3,6 +3,10 @@
 An attribute holds one cordon: `vgpu_cfg.cordon` that of the host, `vgpu_cfg.cordon.1` and on those of
 GPUs. A text that is none of this tool's is a cordon of the host all the same, with the text as its reason:
 who types into the attribute in the vSphere Client means it, and what vCenter cut off keeps its effect.
+
+How a host came into maintenance mode, as far as vCenter's events tell: where no mark says it.
+
+Where a VM was before its host was drained: the text that vCenter keeps of it on the VM.
 """
 
 from __future__ import annotations
@@ -13,11 +17,14 @@ from datetime import UTC, datetime
 from typing import Any
 
 from vgpu_cfg.model.frozen import Frozen
-from vgpu_cfg.model.moments import moment_of
+from vgpu_cfg.model.moments import Moment, moment_of
+from vgpu_cfg.model.observed.vm import Vm
 
 CORDON_ATTRIBUTE = "vgpu_cfg.cordon"
 MOST_CHARACTERS = 255
 """How long the text of a cordon may be; vCenter's reference names no limit (unproven, as in `remembered`)."""
+
+HOME_ATTRIBUTE = "vgpu_cfg.home"
 
 
 class Cordon(Frozen):
@@ -76,3 +83,51 @@ def free_attribute(taken: Iterable[str]) -> str:
     while f"{CORDON_ATTRIBUTE}.{number}" in names:
         number += 1
     return f"{CORDON_ATTRIBUTE}.{number}"
+
+
+class MaintenanceEntry(Frozen):
+    """Who took a host into maintenance mode and when, by vCenter's own clock.
+
+    `plan`, `plan_id` and `run` are those of the run during which the same account did it, "" where there was
+    none.
+    """
+
+    at: Moment
+    by: str = ""
+    plan: str = ""
+    plan_id: str = ""
+    run: str = ""
+
+
+class Home(Frozen):
+    """The host that a running VM was taken from, by moid, and the one that it was moved to.
+
+    `to` is empty for a VM that was only switched off. `is_cold` tells that it was off while it moved,
+    `is_moving` that it was switched off for a move that is not over. `vm` is the VM's own moid: a clone
+    inherits the text, and nobody took the clone from anywhere.
+    """
+
+    vm: str = ""
+    host: str
+    to: str = ""
+    is_cold: bool = False
+    is_moving: bool = False
+
+    @property
+    def text(self) -> str:
+        """What the attribute holds: JSON, without what is empty."""
+        return self.model_dump_json(exclude_defaults=True)
+
+    def is_there(self, vm: Vm) -> bool:
+        """Whether a VM is still where it was put."""
+        return vm.host_moid == (self.to or self.host) and vm.is_on is bool(self.to)
+
+
+def home_of(vm: Vm) -> Home | None:
+    """Return where a VM was taken from, None where nobody took it, or the text is another's or edited."""
+    text = vm.detail.attributes.get(HOME_ATTRIBUTE, "") if vm.detail is not None else ""
+    try:
+        home = Home.model_validate_json(text) if text else None
+    except ValueError:
+        return None
+    return home if home is not None and home.vm == vm.moid else None

@@ -1,9 +1,13 @@
-"""How GPUs were used, now and over a time, as vCenter's performance counters tell it."""
+"""How GPUs were used, now and over a time, as vCenter's performance counters tell it.
+
+How a host's graphics are set: for whom its GPUs are, and how vGPUs are dealt to them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
+from enum import StrEnum
 from functools import cached_property
 
 from pydantic import Field
@@ -59,3 +63,19 @@ class UseReading(Frozen):
     @cached_property
     def _by_gpu(self) -> Mapping[tuple[str, str], GpuUse]:
         return {(use.host_moid, use.pci_id): use for use in self.gpus}
+
+
+class GraphicsType(StrEnum):
+    """vim `HostGraphicsInfoGraphicsType`."""
+
+    BASIC = "basic"
+    SHARED = "shared"
+    DIRECT = "direct"
+    SHARED_DIRECT = "sharedDirect"
+
+
+class AssignmentPolicy(StrEnum):
+    """vim `HostGraphicsConfigSharedPassthruAssignmentPolicy`."""
+
+    PERFORMANCE = "performance"
+    CONSOLIDATION = "consolidation"

@@ -16,7 +16,7 @@ from pydantic import Field
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.identity import PlanIdentity
 from vgpu_cfg.model.moments import Moment
-from vgpu_cfg.model.observed.maintenance import MaintenanceEntry
+from vgpu_cfg.model.observed.cordon import MaintenanceEntry
 from vgpu_cfg.model.observed.remembered import Remembered
 
 

@@ -22,8 +22,7 @@ from vgpu_cfg.model.locks import Locks
 from vgpu_cfg.model.observed.cordon import Cordon
 from vgpu_cfg.model.observed.customization import CustomizationSpec
 from vgpu_cfg.model.observed.drs import ClusterRule, HostGroup, VmGroup, VmHostRule, VmOverrides
-from vgpu_cfg.model.observed.gpu_use import UseReading
-from vgpu_cfg.model.observed.graphics import AssignmentPolicy, GraphicsType
+from vgpu_cfg.model.observed.gpu_use import AssignmentPolicy, GraphicsType, UseReading
 from vgpu_cfg.model.observed.host_facts import EstateFacts, HostMark
 from vgpu_cfg.model.observed.libraries import LibraryItem
 from vgpu_cfg.model.observed.managed_object import ManagedObject

@@ -51,13 +51,13 @@ from vgpu_cfg.model.plan_file.host_entries import (
     DriverEntry,
     FirmwareToolsEntry,
     HostEntry,
+    NicDeviceEntry,
+    NicEntry,
 )
 from vgpu_cfg.model.plan_file.host_values import split_window
-from vgpu_cfg.model.plan_file.network_entries import NetworkEntry, SwitchEntry
-from vgpu_cfg.model.plan_file.network_values import parse_nic_address
-from vgpu_cfg.model.plan_file.nic_entries import NicDeviceEntry, NicEntry
+from vgpu_cfg.model.plan_file.network_values import NetworkEntry, SwitchEntry, parse_nic_address
 from vgpu_cfg.model.plan_file.schema import plan_file_schema
-from vgpu_cfg.model.plan_file.site_entries import AptEntry, ProxyEntry, SiteEntry
+from vgpu_cfg.model.plan_file.site_values import AptEntry, ProxyEntry, SiteEntry
 from vgpu_cfg.model.plan_file.training_entries import (
     MonitoringEntry,
     RegistryEntry,

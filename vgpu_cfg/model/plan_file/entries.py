@@ -14,6 +14,7 @@ from pydantic import ConfigDict, Discriminator, Field, Tag, ValidationInfo, mode
 
 from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.model.identity import ID_PATTERN
+from vgpu_cfg.model.plan_file.device_entries import OPTIONS, VmOptions
 from vgpu_cfg.model.plan_file.fields import (
     Approvals,
     CheckCode,
@@ -45,13 +46,11 @@ from vgpu_cfg.model.plan_file.fields import (
     one_or_many_of,
 )
 from vgpu_cfg.model.plan_file.guest_entries import GuestEntry
-from vgpu_cfg.model.plan_file.host_entries import HostEntry
-from vgpu_cfg.model.plan_file.network_entries import NetworkEntry
-from vgpu_cfg.model.plan_file.nic_entries import NicEntry
-from vgpu_cfg.model.plan_file.site_entries import SiteEntry
+from vgpu_cfg.model.plan_file.host_entries import HostEntry, NicEntry
+from vgpu_cfg.model.plan_file.network_values import NetworkEntry
+from vgpu_cfg.model.plan_file.site_values import SiteEntry
 from vgpu_cfg.model.plan_file.training_entries import TrainingEntry
 from vgpu_cfg.model.plan_file.values import CHECK_PATTERN, PLAN_NAME_PATTERN, VARIABLE_PATTERN
-from vgpu_cfg.model.plan_file.vm_options import OPTIONS, VmOptions
 from vgpu_cfg.model.plan_values import Spread
 from vgpu_cfg.model.vgpu import Sharing
 

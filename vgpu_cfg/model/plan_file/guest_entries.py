@@ -21,7 +21,7 @@ from vgpu_cfg.model.plan_file.fields import (
     key,
     one_or_many_of,
 )
-from vgpu_cfg.model.plan_file.guest_fields import (
+from vgpu_cfg.model.plan_file.guest_values import (
     Containers,
     CudaVersion,
     Domain,
@@ -38,7 +38,7 @@ from vgpu_cfg.model.plan_file.guest_fields import (
     UserName,
     word_or_mapping,
 )
-from vgpu_cfg.model.plan_file.host_fields import NamedSecret, SecretName, secret_use
+from vgpu_cfg.model.plan_file.host_values import NamedSecret, SecretName, secret_use
 
 IN_GUEST = TakesEffect.IN_GUEST
 GUEST_RESTART = TakesEffect.GUEST_RESTART

@@ -3,6 +3,8 @@
 What goes into a guest ends up in shell scripts, units and configuration files: each of these is checked by
 the rules of what reads it, so that no quoting has to save it. Every parser raises ValueError; where there
 is something to suggest, the hint stands on the message's second line.
+
+The types that only the keys of `guest` and `training` have, each with its form in the JSON schema.
 """
 
 from __future__ import annotations
@@ -11,7 +13,14 @@ import base64
 import binascii
 import ipaddress
 import re
+from collections.abc import Callable
 from pathlib import PurePosixPath
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from vgpu_cfg.model.plan_file.fields import Text
+from vgpu_cfg.model.plan_file.host_values import if_text, one_or_list
 
 LONGEST_LABEL = 63
 _LONGEST_DOMAIN = 189
@@ -326,3 +335,74 @@ def parse_rate(value: object) -> int:
     if mbps < 1 or mbps != int(mbps):
         raise ValueError("a rate is a whole number of Mbps, or a number of Gbps\nas in 10Gbps or 500Mbps")
     return int(mbps)
+
+
+def _patterned(pattern: str, *, or_empty: bool = False) -> Any:
+    return Annotated[str, Field(pattern=f"^({pattern})?$" if or_empty else f"^{pattern}$")]
+
+
+def _checked(check: Callable[[str], str], written: Any) -> BeforeValidator:
+    """Apply a check to text; the empty one is an absent key."""
+    return BeforeValidator(if_text(check), json_schema_input_type=written)
+
+
+def word_or_mapping(short: str, words: tuple[str, ...], written: Any) -> BeforeValidator:
+    """Take one of the words as it is, and any other text for a mapping that has only the key `short`."""
+
+    def unfold(value: object) -> object:
+        return {short: value} if isinstance(value, str) and value not in words else value
+
+    return BeforeValidator(unfold, json_schema_input_type=written)
+
+
+def flag_or_mapping(written: Any) -> BeforeValidator:
+    """Take `true` for an empty mapping, and `false` for an absent key."""
+
+    def unfold(value: object) -> object:
+        if value is True or value == "true":
+            return {}
+        return None if value is False or value == "false" else value
+
+    return BeforeValidator(unfold, json_schema_input_type=written)
+
+
+HostName = Annotated[str | None, _checked(check_host_name, _patterned(LABEL_PATTERN, or_empty=True))]
+Domain = Annotated[str | None, _checked(check_domain, _patterned(DOMAIN_PATTERN, or_empty=True))]
+UserName = Annotated[str, _checked(check_user, _patterned(USER_PATTERN))]
+PublicKeys = Annotated[
+    tuple[Annotated[Text, AfterValidator(check_public_key)], ...],
+    one_or_list("a public key", str, Text | list[Text]),
+]
+TimeServers = Annotated[
+    tuple[Annotated[Text, AfterValidator(check_time_server)], ...],
+    one_or_list("an NTP server", str, Text | list[Text]),
+]
+Shell = Annotated[str, _checked(check_shell, _patterned(SHELL_PATTERN))]
+SharedPath = Annotated[str, _checked(check_folder, _patterned(FOLDER_PATTERN))]
+Package = Annotated[str | None, _checked(check_package, _patterned(PACKAGE_PATTERN, or_empty=True))]
+CudaVersion = Annotated[str, _checked(check_cuda_version, _patterned(CUDA_PATTERN))]
+Url = Annotated[str | None, _checked(check_url, _patterned(PLAIN_URL_PATTERN, or_empty=True))]
+Sha256 = Annotated[str | None, _checked(check_sha256, _patterned(SHA256_PATTERN, or_empty=True))]
+Image = Annotated[str | None, _checked(check_image, _patterned(IMAGE_PATTERN, or_empty=True))]
+NeededImage = Annotated[str, _checked(check_image, _patterned(IMAGE_PATTERN))]
+Registry = Annotated[str | None, _checked(check_registry, str)]
+RegistryUser = Annotated[str | None, _checked(check_registry_user, str)]
+Elastic = Annotated[str | None, _checked(check_elastic, _patterned(ELASTIC_PATTERN, or_empty=True))]
+Port = Annotated[int, Field(ge=1, le=65535)]
+Duration = Annotated[
+    int, BeforeValidator(parse_duration, json_schema_input_type=_patterned(DURATION_PATTERN))
+]
+Rate = Annotated[int, BeforeValidator(parse_rate, json_schema_input_type=_patterned(RATE_PATTERN))]
+Mounts = Annotated[
+    tuple[Annotated[Text, AfterValidator(check_mount)], ...],
+    one_or_list("a mount", str, Text | list[Text]),
+]
+ShellVariable = Annotated[str, AfterValidator(check_shell_variable)]
+SHELL_VARIABLES = {"pattern": f"^{SHELL_VARIABLE_PATTERN}$"}
+VariableValue = Annotated[
+    str, BeforeValidator(parse_variable_value, json_schema_input_type=str | int | float)
+]
+FeatureType = Annotated[
+    int, AfterValidator(check_feature_type), Field(json_schema_extra={"enum": list(FEATURE_TYPES)})
+]
+Containers = Literal["docker", "containerd", "apptainer", "leave"]

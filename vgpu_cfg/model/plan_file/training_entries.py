@@ -18,7 +18,7 @@ from vgpu_cfg.model.plan_file.fields import (
     key,
     mapping_or_text,
 )
-from vgpu_cfg.model.plan_file.guest_fields import (
+from vgpu_cfg.model.plan_file.guest_values import (
     SHELL_VARIABLES,
     Elastic,
     Image,
@@ -35,7 +35,7 @@ from vgpu_cfg.model.plan_file.guest_fields import (
     VariableValue,
     flag_or_mapping,
 )
-from vgpu_cfg.model.plan_file.host_fields import NamedSecret, SecretName, secret_use
+from vgpu_cfg.model.plan_file.host_values import NamedSecret, SecretName, secret_use
 
 IN_GUEST = TakesEffect.IN_GUEST
 NEXT_RUN = TakesEffect.NEXT_RUN

@@ -13,7 +13,7 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 
 from vgpu_cfg.changes.values import Subject
 from vgpu_cfg.model.desired import DesiredNetwork, DesiredNic, DesiredPlan, DesiredVm
-from vgpu_cfg.model.guests.addresses import ADDRESSES_KEY, parse_addresses
+from vgpu_cfg.model.guests.base import ADDRESSES_KEY, parse_addresses
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.rdma import network_of

@@ -15,7 +15,7 @@ from typing import Literal
 
 from vgpu_cfg.changes.values import Placement
 from vgpu_cfg.model.desired import DesiredNic, DesiredPlan, DesiredVm
-from vgpu_cfg.model.guests.addresses import KeptAddress, print_addresses
+from vgpu_cfg.model.guests.base import KeptAddress, print_addresses
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.rdma import mtu_of, network_of

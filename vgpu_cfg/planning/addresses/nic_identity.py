@@ -16,7 +16,7 @@ from typing import Literal
 
 from vgpu_cfg.catalog.nic_model import MELLANOX
 from vgpu_cfg.model.desired import DesiredNic, DesiredPlan, DesiredVm
-from vgpu_cfg.model.guests.addresses import ADDRESSES_KEY, parse_addresses
+from vgpu_cfg.model.guests.base import ADDRESSES_KEY, parse_addresses
 from vgpu_cfg.model.observed.inventory import Host, Inventory
 from vgpu_cfg.model.observed.vm import VirtualNic, Vm
 from vgpu_cfg.planning.estate.devices import recorded_others

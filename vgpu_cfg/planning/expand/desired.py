@@ -26,7 +26,7 @@ from vgpu_cfg.model.plan_file import (
     parse_mac,
     parse_nic_address,
 )
-from vgpu_cfg.model.plan_file.vm_options import stated_options
+from vgpu_cfg.model.plan_file.device_entries import stated_options
 from vgpu_cfg.model.plan_values import DesiredNuma, NumaPolicy, Spread
 from vgpu_cfg.planning.expand.addresses import check_nic_networks, counted
 from vgpu_cfg.planning.expand.context import VmContext, value_of

@@ -11,7 +11,7 @@ from vgpu_cfg.documents import Loc
 from vgpu_cfg.documents.foreign import read_foreign
 from vgpu_cfg.errors import DocumentError, DocumentFault
 from vgpu_cfg.model.desired import DesiredGuest, DesiredLicence
-from vgpu_cfg.model.guests.user_data import clashes
+from vgpu_cfg.model.guests.guest import clashes
 from vgpu_cfg.model.plan_file import (
     CudaEntry,
     GuestEntry,

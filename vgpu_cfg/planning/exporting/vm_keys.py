@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from vgpu_cfg.model.observed.home import HOME_ATTRIBUTE
+from vgpu_cfg.model.observed.cordon import HOME_ATTRIBUTE
 from vgpu_cfg.model.observed.inventory import Host
 from vgpu_cfg.model.observed.vm import PowerState, Vm, VmDetail
-from vgpu_cfg.model.plan_file.vm_options import VmOptions
+from vgpu_cfg.model.plan_file.device_entries import VmOptions
 from vgpu_cfg.planning.estate.devices import device_text, recorded_others
 from vgpu_cfg.planning.estate.disks import exported_disks
 from vgpu_cfg.planning.exporting.devices import Said, disks_of, gpus_of, nics_of

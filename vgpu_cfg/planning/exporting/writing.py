@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from vgpu_cfg.documents import laid_out
-from vgpu_cfg.model.signs import shown
+from vgpu_cfg.model.wording import shown
 from vgpu_cfg.planning.exporting.lines import Line
 
 _WIDTH = 100

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from vgpu_cfg.model.guests.gpu_modules import CudaModule
-from vgpu_cfg.model.guests.modules import DriverModule
+from vgpu_cfg.model.guests.modules import CudaModule, DriverModule
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.guests.drivers import branch_of_package

@@ -12,9 +12,9 @@ from vgpu_cfg.documents.foreign import read_foreign
 from vgpu_cfg.errors import DocumentError
 from vgpu_cfg.model.desired import DesiredDiskGrowth, DesiredPlan, DesiredVm, ScratchSource
 from vgpu_cfg.model.guests.base import PLAN_KEYS, ModuleBase
+from vgpu_cfg.model.guests.guest import OWN_VALUES
 from vgpu_cfg.model.guests.modules import DriverModule, HostNameModule, HostsModule, LicenceModule
 from vgpu_cfg.model.guests.training_modules import ImageModule
-from vgpu_cfg.model.guests.user_data import OWN_VALUES
 from vgpu_cfg.model.wording import gib, listed
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings

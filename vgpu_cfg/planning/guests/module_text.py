@@ -6,14 +6,15 @@ from typing import assert_never
 
 from vgpu_cfg.changes.values import Edit
 from vgpu_cfg.model.guests.base import GuestNic
-from vgpu_cfg.model.guests.gpu_modules import CudaModule, NcclModule
 from vgpu_cfg.model.guests.modules import (
+    CudaModule,
     DriverModule,
     GuestModule,
     HostNameModule,
     HostsModule,
     LicenceModule,
     LimitsModule,
+    NcclModule,
     NetworkModule,
     NicFirmwareModule,
     NouveauModule,

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from vgpu_cfg.model.guests.gpu_modules import NcclModule
-from vgpu_cfg.model.guests.modules import GuestModule, RoceModule
+from vgpu_cfg.model.guests.modules import GuestModule, NcclModule, RoceModule
 from vgpu_cfg.planning.guests.own_modules import OwnGuest
 from vgpu_cfg.planning.guests.peers import Team
 from vgpu_cfg.planning.guests.wiring import NO_WIRING, Wiring

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from vgpu_cfg.model.desired import DesiredGuest, DesiredTraining, DesiredVm
-from vgpu_cfg.model.guests.gpu_modules import CudaModule
 from vgpu_cfg.model.guests.modules import (
+    CudaModule,
     DriverModule,
     GuestModule,
     HostNameModule,

@@ -7,16 +7,17 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from vgpu_cfg.model.desired import DesiredGuest, DesiredSite
-from vgpu_cfg.model.guests.gpu_modules import CudaModule, NcclModule
 from vgpu_cfg.model.guests.guest import GuestSpec
 from vgpu_cfg.model.guests.modules import (
     AptMirror,
+    CudaModule,
     DriverModule,
     GuestModule,
     HostNameModule,
     HostsModule,
     LicenceModule,
     LimitsModule,
+    NcclModule,
     NetworkModule,
     NicFirmwareModule,
     NouveauModule,

@@ -18,17 +18,20 @@ from vgpu_cfg.model.guests.guest import (
     BEGUN,
     GUEST_MARK_KEY,
     REPORT_KEY,
+    TO_COME,
+    UNKNOWN,
     USERDATA_KEY,
     GuestReport,
     GuestSpec,
     StagedModule,
     fingerprint_of,
+    host_keys_fingerprint,
     is_expected,
+    kept_host_key,
     outdated,
     parse_mark,
     parse_report,
 )
-from vgpu_cfg.model.guests.host_keys import TO_COME, UNKNOWN, host_keys_fingerprint, kept_host_key
 from vgpu_cfg.model.guests.modules import GuestModule
 from vgpu_cfg.model.observed.vm import VmDetail
 from vgpu_cfg.planning.guests.module_text import module_edit

@@ -14,7 +14,7 @@ from itertools import product
 
 from vgpu_cfg.changes.values import Placement
 from vgpu_cfg.model.desired import DesiredPlan, DesiredVm
-from vgpu_cfg.model.guests.gpu_modules import Wire
+from vgpu_cfg.model.guests.modules import Wire
 from vgpu_cfg.model.observed.inventory import Host, Inventory
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.planning.capacity.pci_tree import PciTree

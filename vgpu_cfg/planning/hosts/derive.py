@@ -13,7 +13,7 @@ from enum import Flag, auto
 
 from vgpu_cfg.catalog import Board, Catalog
 from vgpu_cfg.model.desired import DesiredHosts, DesiredPlan, DesiredVm
-from vgpu_cfg.model.observed.graphics import GraphicsType
+from vgpu_cfg.model.observed.gpu_use import GraphicsType
 from vgpu_cfg.model.observed.inventory import Gpu, Inventory
 from vgpu_cfg.model.plan_file import GpuMatch, HostGpuEntry
 from vgpu_cfg.model.plan_values import GpuUse

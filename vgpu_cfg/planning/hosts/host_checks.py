@@ -8,9 +8,9 @@ from collections.abc import Iterable, Sequence
 from vgpu_cfg.changes.severity import Severity
 from vgpu_cfg.changes.values import Subject
 from vgpu_cfg.model.identity import PlanIdentity
+from vgpu_cfg.model.observed.cordon import MaintenanceEntry
 from vgpu_cfg.model.observed.host_facts import FactGroup
 from vgpu_cfg.model.observed.inventory import Connection, Inventory
-from vgpu_cfg.model.observed.maintenance import MaintenanceEntry
 from vgpu_cfg.model.plan_values import Disruption, NicUse
 from vgpu_cfg.model.wording import listed
 from vgpu_cfg.planning.estate.left_down import report_left, way_back

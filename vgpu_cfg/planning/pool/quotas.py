@@ -16,8 +16,8 @@ from vgpu_cfg.changes.values import Subject
 from vgpu_cfg.model.desired import DesiredPlan, DesiredPower
 from vgpu_cfg.model.observed.inventory import Folder, Host, Inventory
 from vgpu_cfg.model.observed.vm import Vm
-from vgpu_cfg.model.quotas import ALL_OTHERS, Quotas, Share
 from vgpu_cfg.model.ranges import fold_names
+from vgpu_cfg.model.reservations import ALL_OTHERS, Quotas, Share
 from vgpu_cfg.model.wording import as_counted, gib
 from vgpu_cfg.planning.capacity.host_capacity import CapacityReader
 from vgpu_cfg.planning.capacity.vgpu_need import VgpuNeed

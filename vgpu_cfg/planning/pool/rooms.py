@@ -13,8 +13,7 @@ from functools import partial
 
 from vgpu_cfg.model.desired import DesiredPlan, DesiredVm
 from vgpu_cfg.model.identity import PlanIdentity
-from vgpu_cfg.model.quotas import Quotas
-from vgpu_cfg.model.reservations import Reservation
+from vgpu_cfg.model.reservations import Quotas, Reservation
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.pool.bisection import most_that
 from vgpu_cfg.planning.pool.copies import Copies

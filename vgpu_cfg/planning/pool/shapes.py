@@ -10,7 +10,7 @@ from vgpu_cfg.changes.plan import Diagnostic
 from vgpu_cfg.model.desired import DesiredPlan, DesiredPower, DesiredVm
 from vgpu_cfg.model.observed.inventory import Host, Inventory
 from vgpu_cfg.model.plan_file import GpuEntry
-from vgpu_cfg.model.quotas import Quotas
+from vgpu_cfg.model.reservations import Quotas
 from vgpu_cfg.model.vgpu import VgpuProfile
 from vgpu_cfg.planning.capacity.host_capacity import CapacityReader
 from vgpu_cfg.planning.findings.collection import Findings

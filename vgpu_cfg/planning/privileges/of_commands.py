@@ -11,8 +11,7 @@ from vgpu_cfg.changes.base import of_kind
 from vgpu_cfg.changes.change import CreateVm
 from vgpu_cfg.changes.need import Need, Needed
 from vgpu_cfg.changes.plan import Plan
-from vgpu_cfg.model.observed.cordon import CORDON_ATTRIBUTE
-from vgpu_cfg.model.observed.home import HOME_ATTRIBUTE
+from vgpu_cfg.model.observed.cordon import CORDON_ATTRIBUTE, HOME_ATTRIBUTE
 from vgpu_cfg.model.observed.host_facts import HostAttribute
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.planning.privileges.commands import Command

@@ -15,7 +15,7 @@ from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.values import Placement, Subject
 from vgpu_cfg.errors import UnsafePlan
 from vgpu_cfg.model.desired import DesiredPlan
-from vgpu_cfg.model.observed.home import Home, home_of
+from vgpu_cfg.model.observed.cordon import Home, home_of
 from vgpu_cfg.model.observed.inventory import Connection, Host, Inventory
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.wording import as_counted

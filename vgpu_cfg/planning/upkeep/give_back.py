@@ -16,7 +16,7 @@ from vgpu_cfg.changes.change import Change
 from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.severity import Severity
 from vgpu_cfg.changes.values import Subject
-from vgpu_cfg.model.observed.home import Home, home_of
+from vgpu_cfg.model.observed.cordon import Home, home_of
 from vgpu_cfg.model.observed.inventory import Connection, Host, Inventory
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.wording import as_counted

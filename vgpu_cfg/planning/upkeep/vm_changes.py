@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from vgpu_cfg.changes.change import Change, PowerOnVm, RelocateVm, SetAttributes
 from vgpu_cfg.changes.values import Edit, Subject, VmRef
-from vgpu_cfg.model.observed.home import HOME_ATTRIBUTE
+from vgpu_cfg.model.observed.cordon import HOME_ATTRIBUTE
 from vgpu_cfg.model.observed.inventory import Host, Inventory
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.planning.vms.new_vms import change_id

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from vgpu_cfg.model.host_list import HostList
+from vgpu_cfg.model.ranges import HostList
 from vgpu_cfg.render.data.format import FORMAT, Data
 
 

@@ -7,7 +7,7 @@ from typing import IO, TYPE_CHECKING
 
 from rich.console import Console
 
-from vgpu_cfg.model.signs import shown
+from vgpu_cfg.model.wording import shown
 from vgpu_cfg.render.layout.lines import MAX_WIDTH, MIN_WIDTH, harmless
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from vgpu_cfg.model.ranges import fold_names
-from vgpu_cfg.model.signs import is_obeyed, shown
+from vgpu_cfg.model.wording import is_obeyed, shown
 
 MIN_WIDTH = 60
 MAX_WIDTH = 120

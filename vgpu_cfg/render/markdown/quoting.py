@@ -11,7 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from vgpu_cfg.changes.by_hand import as_typed, is_command
-from vgpu_cfg.model.signs import shown
+from vgpu_cfg.model.wording import shown
 
 if TYPE_CHECKING:
     from jinja2 import Environment

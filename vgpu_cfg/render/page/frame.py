@@ -15,7 +15,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from vgpu_cfg import __version__
-from vgpu_cfg.model.signs import shown
+from vgpu_cfg.model.wording import shown
 
 if TYPE_CHECKING:
     from jinja2 import Environment

@@ -7,8 +7,7 @@ import re
 from rich.text import Text
 
 from vgpu_cfg.errors import DocumentError, Interrupted, VgpuCfgError
-from vgpu_cfg.model.signs import shown
-from vgpu_cfg.model.wording import counted
+from vgpu_cfg.model.wording import counted, shown
 from vgpu_cfg.render.layout.lines import hanging
 
 _LONG_QUOTE = re.compile(r"'([^']{100})[^']{100,}'")

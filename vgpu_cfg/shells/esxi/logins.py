@@ -8,8 +8,8 @@ from pathlib import Path
 import tenacity
 
 from vgpu_cfg.errors import HostShellError
-from vgpu_cfg.model.limits import Limits
 from vgpu_cfg.model.plan_file import AccessEntry
+from vgpu_cfg.model.plan_values import Limits
 from vgpu_cfg.shells.esxi.shell import EsxiShell
 
 ATTEMPTS = 6

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from vgpu_cfg.errors import GuestError, GuestNotReady
 from vgpu_cfg.model.guests.modules import UsersModule
-from vgpu_cfg.model.limits import Limits
 from vgpu_cfg.model.plan_file import LoginEntry
+from vgpu_cfg.model.plan_values import Limits
 from vgpu_cfg.ports import GuestShell, GuestTarget
 from vgpu_cfg.shells.keys import PlanKeyRing
 from vgpu_cfg.shells.root import RootShell

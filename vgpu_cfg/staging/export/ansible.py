@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from vgpu_cfg.model.host_list import HostList, ListedHost
+from vgpu_cfg.model.ranges import HostList, ListedHost
 from vgpu_cfg.staging.export.parts import Exported, ExportOptions, address_of, key_notes, text_of, yaml_of
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from vgpu_cfg.model.host_list import HostList
+from vgpu_cfg.model.ranges import HostList
 from vgpu_cfg.staging.export.ansible import write_ansible
 from vgpu_cfg.staging.export.dstack import write_dstack
 from vgpu_cfg.staging.export.host_files import write_horovod, write_mpi

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from vgpu_cfg.model.host_list import HostList
+from vgpu_cfg.model.ranges import HostList
 from vgpu_cfg.staging.export.parts import Exported, header, yaml_of
 
 LICENCE_SECRET, NAMESPACE = "licensing-config", "gpu-operator"

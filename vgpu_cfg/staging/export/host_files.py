@@ -7,7 +7,7 @@ too, which are left out for that reason (docs.open-mpi.org, "Scheduling processe
 
 from __future__ import annotations
 
-from vgpu_cfg.model.host_list import HostList
+from vgpu_cfg.model.ranges import HostList
 from vgpu_cfg.staging.export.parts import Exported, ExportOptions
 
 

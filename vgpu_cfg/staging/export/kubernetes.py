@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import shlex
 
-from vgpu_cfg.model.host_list import HostList, ListedHost
+from vgpu_cfg.model.ranges import HostList, ListedHost
 from vgpu_cfg.staging.export.gpu_operator import write_gpu_operator
 from vgpu_cfg.staging.export.kubernetes_jobs import write_jobs
 from vgpu_cfg.staging.export.kubernetes_names import GPU_PROFILE, PLAN, PREFIX, ROLE, label_value

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from vgpu_cfg.model.host_list import HostList
+from vgpu_cfg.model.ranges import HostList
 from vgpu_cfg.staging.export.kubernetes_names import GPU, PLAN, QUEUE, ROLE, label_value, queue_of
 from vgpu_cfg.staging.export.parts import RANK, SETTINGS_FOLDER, Exported, ExportOptions, yaml_of
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from vgpu_cfg.model.host_list import HostList, ListedHost
+from vgpu_cfg.model.ranges import HostList, ListedHost
 from vgpu_cfg.staging.export.parts import Exported, ExportOptions, header, real_memory_mib, text_of
 from vgpu_cfg.staging.export.slurm_job import write_job
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import shlex
 
-from vgpu_cfg.model.host_list import HostList
+from vgpu_cfg.model.ranges import HostList
 from vgpu_cfg.staging.export.parts import RANK, SETTINGS_FOLDER, Exported, header, text_of
 
 PLUGSTACK = "pyxis.conf"

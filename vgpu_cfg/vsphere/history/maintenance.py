@@ -14,7 +14,7 @@ from typing import Any
 from pyVmomi import vim, vmodl
 
 from vgpu_cfg.model.locks import SILENT_AFTER, Lock
-from vgpu_cfg.model.observed.maintenance import MaintenanceEntry
+from vgpu_cfg.model.observed.cordon import MaintenanceEntry
 from vgpu_cfg.model.runs import RunEntry, entry_of_lock
 from vgpu_cfg.vsphere.history.collectors import held, pages
 from vgpu_cfg.vsphere.history.run_entries import RunEntryReader

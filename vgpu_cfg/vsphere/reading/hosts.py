@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from pyVmomi import vim
 
 from vgpu_cfg.model.observed.cordon import parse_cordons
-from vgpu_cfg.model.observed.graphics import AssignmentPolicy, GraphicsType
+from vgpu_cfg.model.observed.gpu_use import AssignmentPolicy, GraphicsType
 from vgpu_cfg.model.observed.host_facts import HostAttribute, HostMark
 from vgpu_cfg.model.observed.inventory import (
     NVIDIA_VENDOR_ID,

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from itertools import chain
 
 from vgpu_cfg.model.locks import Locks
+from vgpu_cfg.model.observed.cordon import MaintenanceEntry
 from vgpu_cfg.model.observed.customization import CustomizationSeen
 from vgpu_cfg.model.observed.drs import ClusterTies
 from vgpu_cfg.model.observed.gpu_use import UseReading
 from vgpu_cfg.model.observed.host_facts import DepotLook, EstateFacts, FactGroup
 from vgpu_cfg.model.observed.inventory import Host, Inventory
-from vgpu_cfg.model.observed.maintenance import MaintenanceEntry
 from vgpu_cfg.model.observed.names import unescaped
 from vgpu_cfg.model.observed.past import Past, PastScope
 from vgpu_cfg.model.observed.vm import Vm, VmDetail

@@ -16,8 +16,8 @@ from typing import Any, Self, TypeVar
 from pyVmomi import vim, vmodl
 
 from vgpu_cfg.errors import LoginFailed, Unreachable, VCenterError, VersionTooOld
-from vgpu_cfg.model.limits import Limits
 from vgpu_cfg.model.observed.inventory import VCenter
+from vgpu_cfg.model.plan_values import Limits
 from vgpu_cfg.ports import Transport
 from vgpu_cfg.vsphere.wire import versions
 from vgpu_cfg.vsphere.wire.faults import fault_text, to_error

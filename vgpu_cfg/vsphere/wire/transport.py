@@ -29,7 +29,7 @@ from vgpu_cfg.errors import (
     Unreachable,
     VCenterError,
 )
-from vgpu_cfg.model.limits import Limits
+from vgpu_cfg.model.plan_values import Limits
 from vgpu_cfg.vsphere.wire.allowances import CERTIFICATE, PATIENCE
 from vgpu_cfg.vsphere.wire.budget import Budget, BudgetConnection, BudgetSocket, spending
 

@@ -22,8 +22,15 @@ from vgpu_cfg.changes.report import EventKind
 from vgpu_cfg.changes.values import VmRef
 from vgpu_cfg.errors import GuestError, GuestNotReady
 from vgpu_cfg.execution import Run, exit_code_of
-from vgpu_cfg.model.guests.guest import BEGUN, GUEST_MARK_KEY, GuestReport, parse_mark
-from vgpu_cfg.model.guests.host_keys import AWAITED, DERIVED, HOST_KEY_KEY
+from vgpu_cfg.model.guests.guest import (
+    AWAITED,
+    BEGUN,
+    DERIVED,
+    GUEST_MARK_KEY,
+    HOST_KEY_KEY,
+    GuestReport,
+    parse_mark,
+)
 from vgpu_cfg.model.observed.vm import PowerState
 
 # ------------------------------------------------------------- the first boot

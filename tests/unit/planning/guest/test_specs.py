@@ -25,13 +25,13 @@ from tests.unit.planning.guest.trainings import (
 )
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.guests.base import GuestNic
-from vgpu_cfg.model.guests.gpu_modules import NcclModule
 from vgpu_cfg.model.guests.guest import GuestSpec
 from vgpu_cfg.model.guests.modules import (
     MODULE_ORDER,
     DriverModule,
     HostEntry,
     HostsModule,
+    NcclModule,
     NetworkModule,
     NicFirmwareModule,
     OfedModule,

@@ -8,7 +8,7 @@ import pytest
 
 from tests.plans.estate import make_inventory
 from tests.unit.planning.desired_plans import vm
-from vgpu_cfg.model.guests.gpu_modules import NcclModule, Wire
+from vgpu_cfg.model.guests.modules import NcclModule, Wire
 from vgpu_cfg.planning.guests.wiring import NO_WIRING, Wiring, wiring_of
 
 NIC = "0000:2a:00.0"

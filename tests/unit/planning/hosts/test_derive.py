@@ -12,7 +12,7 @@ from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.changes.change import ChangeHost
 from vgpu_cfg.changes.kinds.change_host import ShellWrite
 from vgpu_cfg.model.desired import DesiredHosts, DesiredVm
-from vgpu_cfg.model.observed.graphics import GraphicsType
+from vgpu_cfg.model.observed.gpu_use import GraphicsType
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.hosts.derive import derived_entry
 

@@ -11,7 +11,7 @@ from tests.unit.planning.settings.situations import Case, Situation, wish_of
 from tests.unit.planning.settings.views import gpu, hosts, view
 from vgpu_cfg.changes.kinds.change_host import EsxcliWrite
 from vgpu_cfg.changes.values import Impact
-from vgpu_cfg.model.observed.graphics import GraphicsType
+from vgpu_cfg.model.observed.gpu_use import GraphicsType
 from vgpu_cfg.model.observed.host_facts import FactGroup, SoftwarePackage
 from vgpu_cfg.planning.host_settings.gpus.driver import DriverFacts, driver_facts
 from vgpu_cfg.planning.host_settings.table import setting

@@ -10,7 +10,7 @@ from tests.unit.planning.settings.situations import Case, Situation, wish_of
 from tests.unit.planning.settings.views import GPU, GPU_2, gpu, hosts, view
 from vgpu_cfg.changes.kinds.change_host import EsxcliWrite, GraphicsWrite
 from vgpu_cfg.changes.values import Impact
-from vgpu_cfg.model.observed.graphics import AssignmentPolicy, GraphicsType
+from vgpu_cfg.model.observed.gpu_use import AssignmentPolicy, GraphicsType
 from vgpu_cfg.model.observed.inventory import Gpu
 from vgpu_cfg.model.vgpu import VgpuMode
 from vgpu_cfg.planning.findings.codes import Code

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from vgpu_cfg.changes.by_hand import Part, as_typed, command, filled
-from vgpu_cfg.model import signs
+from vgpu_cfg.model import wording
 from vgpu_cfg.render.markdown.quoting import Markdown, block, cell, code, environment, inline, prose, tidy
 
 READER = MarkdownIt("commonmark").enable(["table", "strikethrough"])
@@ -27,13 +27,13 @@ def shown(text: str) -> str:
 
 @given(NASTY)
 def test_quoted_text_is_shown_as_it_was_also_at_the_start_of_a_line(text: str) -> None:
-    assert shown(inline(text)) == " ".join(signs.shown(text).split())
+    assert shown(inline(text)) == " ".join(wording.shown(text).split())
 
 
 @given(NASTY)
 def test_a_sentence_keeps_its_words_whatever_it_holds(text: str) -> None:
     assert sorted(shown(prose(text)).replace("`", "").split()) == sorted(
-        signs.shown(text).replace("`", "").split()
+        wording.shown(text).replace("`", "").split()
     )
 
 
@@ -48,7 +48,7 @@ def test_quoted_text_stays_in_its_cell(text: str) -> None:
     table = f"| a | b |\n|---|---|\n| {inline(text)} | x |\n"
     cells = [token.children or [] for token in READER.parse(table) if token.type == "inline"]
     assert len(cells) == 4
-    assert "".join(child.content for child in cells[2]) == " ".join(signs.shown(text).split())
+    assert "".join(child.content for child in cells[2]) == " ".join(wording.shown(text).split())
 
 
 @given(st.text(alphabet="ab `*|_<", min_size=1, max_size=20).filter(lambda text: text.strip()))

@@ -11,8 +11,7 @@ import pytest
 from tests.unit.staging.training.sandbox import Sandbox, context_for
 from vgpu_cfg.errors import GuestError
 from vgpu_cfg.model.guests.base import GuestNic
-from vgpu_cfg.model.guests.gpu_modules import NcclModule
-from vgpu_cfg.model.guests.modules import RoceModule, SharedFolderModule
+from vgpu_cfg.model.guests.modules import NcclModule, RoceModule, SharedFolderModule
 from vgpu_cfg.model.guests.training_modules import (
     LauncherModule,
     MeshPeer,

@@ -12,7 +12,7 @@ import pytest
 
 from tests.unit.staging.training.sandbox import SEED, Sandbox, context_for
 from vgpu_cfg.errors import GuestError
-from vgpu_cfg.model.guests.host_keys import DERIVED, UNKNOWN
+from vgpu_cfg.model.guests.guest import DERIVED, UNKNOWN
 from vgpu_cfg.model.guests.training_modules import MeshPeer, SshMeshModule, WorkerModule
 from vgpu_cfg.shells.keys import PlanKeyRing
 from vgpu_cfg.staging.module import StagingContext

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyVmomi import vim
 
-from vgpu_cfg.model.observed.graphics import AssignmentPolicy, GraphicsType
+from vgpu_cfg.model.observed.gpu_use import AssignmentPolicy, GraphicsType
 from vgpu_cfg.model.observed.inventory import Connection, Host, Sriov
 from vgpu_cfg.model.vgpu import Sharing, VgpuMode
 from vgpu_cfg.vsphere.reading.hosts import gpu_holders, lists_nvidia, make_host, pci_address

@@ -14,7 +14,7 @@ from tests.unit.vsphere.scripted import Scripted, content, item, reading, user_s
 from tests.unit.vsphere.scripted import session_on as scripted_session
 from tests.unit.vsphere.soap_answers import Answer, soap
 from vgpu_cfg.errors import TooMuch, Unreachable
-from vgpu_cfg.model.limits import Limits
+from vgpu_cfg.model.plan_values import Limits
 from vgpu_cfg.vsphere.host_facts import passes as facts_paths
 from vgpu_cfg.vsphere.reading import passes
 from vgpu_cfg.vsphere.wire.collector import (

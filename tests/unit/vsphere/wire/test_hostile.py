@@ -13,7 +13,7 @@ from tests.fakes.hostile_vcenter import HostileVCenter
 from vgpu_cfg.errors import AnswerLate, NotSent, TooMuch, Unreachable
 from vgpu_cfg.lab import open_lab
 from vgpu_cfg.lab.vcenter import Lab
-from vgpu_cfg.model.limits import MIB, Limits
+from vgpu_cfg.model.plan_values import MIB, Limits
 from vgpu_cfg.vsphere.wire.allowances import patient
 from vgpu_cfg.vsphere.wire.budget import Budget
 from vgpu_cfg.vsphere.wire.outage import Outage

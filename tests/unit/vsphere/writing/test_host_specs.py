@@ -10,7 +10,7 @@ from pyVmomi import VmomiSupport, vim
 from tests.unit.vsphere.soap_answers import serialized
 from vgpu_cfg.changes.kinds.change_host import GraphicsWrite, PassthroughDevice, PassthroughWrite
 from vgpu_cfg.errors import NotFound, NotOffered
-from vgpu_cfg.model.observed.graphics import AssignmentPolicy, GraphicsType
+from vgpu_cfg.model.observed.gpu_use import AssignmentPolicy, GraphicsType
 from vgpu_cfg.model.vgpu import VgpuMode
 from vgpu_cfg.vsphere.writing.host_specs import (
     as_type_of,

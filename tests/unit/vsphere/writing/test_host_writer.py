@@ -23,7 +23,7 @@ from vgpu_cfg.changes.kinds.change_host import (
 )
 from vgpu_cfg.changes.values import Subject
 from vgpu_cfg.errors import NotFound, NotOffered, NotPermitted, StalePlan, VCenterError, VersionTooOld
-from vgpu_cfg.model.observed.graphics import GraphicsType
+from vgpu_cfg.model.observed.gpu_use import GraphicsType
 from vgpu_cfg.model.vgpu import VgpuMode
 from vgpu_cfg.vsphere.writing.host_writer import VSAN_ACTIONS, VCenterHostWriter
 

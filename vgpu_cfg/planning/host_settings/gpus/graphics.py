@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from vgpu_cfg.changes.kinds.change_host import EsxcliWrite, GraphicsWrite, HostWrite
 from vgpu_cfg.changes.values import Impact
 from vgpu_cfg.model.desired import DesiredHosts
-from vgpu_cfg.model.observed.graphics import AssignmentPolicy, GraphicsType
+from vgpu_cfg.model.observed.gpu_use import AssignmentPolicy, GraphicsType
 from vgpu_cfg.model.observed.host_facts import FactGroup
 from vgpu_cfg.model.observed.inventory import Gpu, Host
 from vgpu_cfg.model.plan_values import GpuUse

@@ -16,8 +16,7 @@ from vgpu_cfg.changes.base import of_kind
 from vgpu_cfg.changes.change import DestroyVm
 from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.report import Event, EventKind, OutcomeStatus
-from vgpu_cfg.model.signs import shown
-from vgpu_cfg.model.wording import duration
+from vgpu_cfg.model.wording import duration, shown
 from vgpu_cfg.render.layout.console import print_lines, width_of
 from vgpu_cfg.render.layout.lines import fold, harmless
 from vgpu_cfg.render.views.run.time_left import TimeLeft, words_of

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit
 
-from vgpu_cfg.model.guests.gpu_modules import CudaModule
+from vgpu_cfg.model.guests.modules import CudaModule
 from vgpu_cfg.model.plan_file.guest_values import CUDA_PACKAGES, check_cuda_version, check_url, package_kind
 from vgpu_cfg.staging import values
 from vgpu_cfg.staging.module import Staged, StagingContext

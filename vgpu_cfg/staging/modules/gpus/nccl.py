@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from vgpu_cfg.model.guests.gpu_modules import NcclModule, Wire
+from vgpu_cfg.model.guests.modules import NcclModule, Wire
 from vgpu_cfg.staging import values
 from vgpu_cfg.staging.module import Staged, StagingContext
 from vgpu_cfg.staging.nics import requested_options

@@ -9,7 +9,7 @@ worker that is added changes those three, and nothing is restarted.
 from __future__ import annotations
 
 from vgpu_cfg.errors import GuestError
-from vgpu_cfg.model.guests.host_keys import DERIVED
+from vgpu_cfg.model.guests.guest import DERIVED
 from vgpu_cfg.model.guests.training_modules import MeshPeer, SshMeshModule, WorkerModule
 from vgpu_cfg.staging import values
 from vgpu_cfg.staging.container_values import checked_port
