@@ -2,13 +2,18 @@
 
 Sources: PyTorch's `torch.__version__`, `torch.version.cuda` and `torch.cuda.nccl.version()`, which is one
 number up to 1.9 and three from 1.10 on; the first lines that Open MPI, MPICH's Hydra and Intel MPI print.
+
+What /opt/vgpu-cfg/nccl.env of a guest says: variables that are set, and why one is not.
 """
 
 from __future__ import annotations
 
 import re
+import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from vgpu_cfg.model.frozen import Frozen
 from vgpu_cfg.parsers.errors import UnreadableOutput
 from vgpu_cfg.parsers.text import lines_with_content
 
@@ -32,6 +37,11 @@ print("distributed", "yes" if is_available() else "no")
 _LINE = re.compile(r"(?P<name>torch|cuda|nccl|distributed) (?P<value>\S+)")
 _OPEN_MPI = re.compile(r"mpirun \((?:Open MPI|OpenRTE)\) (?P<version>\d+(?:\.\d+)+\S*)")
 _OTHERS = (("HYDRA", "MPICH"), ("Intel(R) MPI", "Intel MPI"))
+
+SETTINGS = "/opt/vgpu-cfg/nccl.env"
+
+_NCCL_SETTINGS_LINE = re.compile(r"export ([A-Z][A-Z0-9_]*)=(.*)")
+_REMARK = re.compile(r"# (NCCL_[A-Z0-9_]*): (.*)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,3 +89,31 @@ def parse_mpirun(text: str) -> Mpi:
         if mark in text:
             return Mpi(name)
     raise UnreadableOutput(MPIRUN, "no mpirun that is known", line=text.strip()[:200])
+
+
+class NcclSettings(Frozen):
+    """The variables, and by variable why it is left out."""
+
+    variables: Mapping[str, str]
+    remarks: Mapping[str, str]
+
+
+def parse_nccl_settings(text: str) -> NcclSettings:
+    """Read the file. Raises `UnreadableOutput` for a line that no shell would take as it was meant."""
+    variables: dict[str, str] = {}
+    remarks: dict[str, str] = {}
+    for line in text.splitlines():
+        remark = _REMARK.fullmatch(line)
+        if remark is not None:
+            remarks[remark[1]] = remark[2]
+        if not line.strip() or line.startswith("#"):
+            continue
+        found = _NCCL_SETTINGS_LINE.fullmatch(line)
+        try:
+            words = shlex.split(found[2]) if found is not None else []
+        except ValueError:
+            words = []
+        if found is None or len(words) > 1 or (found[2] and not words):
+            raise UnreadableOutput(SETTINGS, "a line that sets no variable", line=line[:200])
+        variables[found[1]] = words[0] if words else ""
+    return NcclSettings(variables=variables, remarks=remarks)

@@ -2,6 +2,27 @@
 
 Sources: kmod `lsmod(8)`; iproute2 `ip -json address show`; `systemctl(1)`, is-active;
 horovod/horovod, `horovod/runner/launch.py`, `--check-build`.
+
+What a guest tells of its clock: the time, and whether something keeps it right.
+
+Sources: coreutils `date +%s.%N`; chrony, `chronyc tracking` ("Leap status     : Not synchronised"); systemd,
+`timedatectl show` ("NTPSynchronized=yes").
+
+Work that runs in a guest, from its processes and containers: one line of shell, and what it prints.
+
+A process that uses CUDA holds /dev/nvidia-uvm open, NVIDIA's daemons do not. What `train` starts has its
+variables. Containers of this tool are known by their names, and are no work by themselves.
+
+How much room file systems have: `df -Pk`, in POSIX' form; and whether the root is read-only.
+
+Sources: POSIX, df; GNU coreutils, `df -Pi`, whose columns are of inodes; proc(5), /proc/mounts.
+
+Which lines of the kernel's log tell of hardware that fails: GPUs by Xid, PCIe, NICs, disks.
+
+Sources: Xid numbers: NVIDIA's Xid catalogue, and this tool's own rows of them; PCIe: kernel,
+`drivers/pci/pcie/aer.c` (`PCIe Bus Error: severity=Uncorrected (Fatal)`); NICs: `mlx5/core/health.c`
+("device's health compromised - reached miss count") and `mlx5/core/events.c` ("Port module event[error]");
+disks: `block/blk-core.c`, `fs/ext4/super.c`, `fs/xfs`.
 """
 
 from __future__ import annotations
@@ -14,7 +35,7 @@ from typing import Any
 from pydantic import Field
 
 from vgpu_cfg.model.frozen import Frozen
-from vgpu_cfg.parsers.errors import UnreadableOutput
+from vgpu_cfg.parsers.errors import ToolFailed, UnreadableOutput
 from vgpu_cfg.parsers.text import lines_with_content, pci_id_of
 
 LSMOD = "lsmod"
@@ -28,6 +49,55 @@ _STATES = frozenset(
 _BUS = re.compile(r"^bus-info: *(\S+)", re.MULTILINE)
 _VERSION = re.compile(r"Horovod v(?P<version>[0-9][^\s:]*):?")
 _PART = re.compile(r"\[(?P<mark>[X ])\] (?P<name>\S.*)")
+
+DATE = "date +%s.%N"
+TRACKING = "chronyc tracking"
+TIMEDATECTL = "timedatectl show"
+
+_TIME = re.compile(r"\d{9,11}(?:\.\d{1,9})?")
+_FIELD = re.compile(r"(?P<key>[A-Z][\w .]*?)\s*: (?P<value>.*)")
+_NO_REFERENCE = ("00000000 ()", "7F7F0101 ()")
+"""What chronyd has for a source where it has none, and where it follows the machine's own clock."""
+
+_FORMAT = "'container {{.Names}} {{.Image}}'"
+QUESTION = (
+    "find /proc -mindepth 3 -maxdepth 3 -path '/proc/[0-9]*/fd/*' -lname /dev/nvidia-uvm 2>/dev/null; "
+    "grep -lsaE 'VGPU_CFG_(TRAIN|JOB)=' /proc/[0-9]*/environ; "
+    f"docker ps --no-trunc --format {_FORMAT} 2>/dev/null; "
+    f"nerdctl ps --no-trunc --format {_FORMAT} 2>/dev/null; "
+    "command -v find"
+)
+"""Ends with the path of `find`, without which it tells nothing. Root's rights see all processes."""
+
+_PROCESS = re.compile(r"/proc/(\d+)/(fd/\d+|environ)")
+_OWN = "vgpu-cfg-"
+
+DF = "df -Pk"
+_OPTIONS = 3
+"""The place of a mount's options in its line."""
+
+_ROW = re.compile(
+    r"\S.*?\s+(?P<size>\d{1,18})\s+\d{1,18}\s+(?P<free>-?\d{1,18})\s+(?:\d{1,4}%|-)\s+(?P<path>/.*)"
+)
+KIB_A_GIB = 1024 * 1024
+
+DMESG = "dmesg"
+OF_PROGRAMS = frozenset({13, 31, 43, 45})
+"""Xids that a program on the GPU causes by its own fault, or by being stopped (NVIDIA's Xid catalogue)."""
+
+MOST_CORRECTED = 10
+"""So many corrected PCIe errors since the boot are no chance any more; a number of this tool's own."""
+
+_XID = re.compile(r"NVRM: Xid \(PCI:(?P<gpu>[0-9a-fA-F:.]+)\): (?P<number>\d{1,4})\b")
+_UNCORRECTED = re.compile(r"PCIe Bus Error: severity=Uncorrected")
+_CORRECTED = re.compile(r"PCIe Bus Error: severity=Corrected")
+_BAD = (
+    re.compile(r"NVRM: .*(?:fallen off the bus|RmInitAdapter failed)"),
+    re.compile(r"mlx5_core .*(?:health compromised|Port module event\[error\]|High Temperature)"),
+    re.compile(r"(?:blk_update_request: )?(?:critical medium|I/O) error, dev "),
+    re.compile(r"EXT4-fs error|XFS \(.*\): .*(?:[Cc]orruption|I/O error)|Remounting filesystem read-only"),
+)
+_STAMP = re.compile(r"^\[[^\]]{1,40}\]\s*")
 
 
 class Interface(Frozen):
@@ -114,3 +184,131 @@ def parse_check_build(text: str) -> HorovodBuild:
         controllers=tuple(parts.get("Controllers", ())),
         operations=tuple(parts.get("Tensor Operations", ())),
     )
+
+
+class Tracking(Frozen):
+    """Whether a clock is kept right, and by which source ("" where that is not told)."""
+
+    is_synchronised: bool
+    source: str = ""
+
+
+def parse_time(text: str) -> float:
+    """Return the seconds since 1970 that `date` printed. Raises UnreadableOutput."""
+    words = text.strip()
+    if _TIME.fullmatch(words) is None:
+        raise UnreadableOutput(DATE, "no time", line=words[:200])
+    return float(words)
+
+
+def parse_tracking(text: str) -> Tracking:
+    """Read `chronyc tracking`. Raises ToolFailed where chronyd does not answer, UnreadableOutput."""
+    lines = lines_with_content(text)
+    found = [match for line in lines if (match := _FIELD.fullmatch(line.text.strip())) is not None]
+    values = {match["key"]: match["value"].strip() for match in found}
+    if "Leap status" not in values:
+        if lines and lines[0].text[:3].isdigit():  # "506 Cannot talk to daemon"
+            raise ToolFailed(TRACKING, line=lines[0].text)
+        raise UnreadableOutput(TRACKING, "no leap status", line=lines[0].text if lines else "")
+    source = values.get("Reference ID", "")
+    is_own = source in _NO_REFERENCE
+    return Tracking(
+        is_synchronised=values["Leap status"] != "Not synchronised" and not is_own,
+        source="" if is_own else source.partition("(")[2].rstrip(")"),
+    )
+
+
+def parse_timedatectl(text: str) -> Tracking:
+    """Read `timedatectl show`. Raises UnreadableOutput where it does not tell."""
+    for line in lines_with_content(text):
+        name, sign, value = line.text.strip().partition("=")
+        if name == "NTPSynchronized" and sign:
+            return Tracking(is_synchronised=value == "yes")
+    raise UnreadableOutput(TIMEDATECTL, "no NTPSynchronized", line=text.strip()[:200])
+
+
+def parse_guest_work(text: str) -> tuple[str, ...] | None:
+    """Return what works in a guest, in words; None if the answer is not whole."""
+    lines = text.split("\n")
+    if not any(line.strip().endswith("/find") for line in lines):
+        return None
+    found: dict[str, None] = {}
+    for line in lines:
+        process = _PROCESS.fullmatch(line.strip())
+        words = line.split()
+        if process is not None:
+            what = "on the GPU" if process[2].startswith("fd") else "of `train`"
+            found[f"process {process[1]} {what}"] = None
+        elif words[:1] == ["container"] and len(words) > 2 and not words[1].startswith(_OWN):
+            found[f"container {words[1]} ({words[2]})"] = None
+    return tuple(found)
+
+
+class Room(Frozen):
+    """A file system: where it is mounted, its size and what is free, in KiB."""
+
+    path: str
+    size_kib: int
+    free_kib: int
+
+    @property
+    def free_share(self) -> float:
+        """The share that is free."""
+        return max(0, self.free_kib) / self.size_kib if self.size_kib else 1.0
+
+    @property
+    def words(self) -> str:
+        """Say how much is free of how much."""
+        return (
+            f"{self.path} {max(0, self.free_kib) / KIB_A_GIB:.1f} of {self.size_kib / KIB_A_GIB:.1f} GiB free"
+        )
+
+
+def parse_room(text: str) -> tuple[Room, ...]:
+    """Read `df -Pk`; lines of paths that are not there are left out. Raises UnreadableOutput for no row."""
+    rows = [found for line in lines_with_content(text) if (found := _ROW.fullmatch(line.text)) is not None]
+    if not rows:
+        raise UnreadableOutput(DF, "no file system", line=text.strip()[:200])
+    made = (Room(path=row["path"], size_kib=int(row["size"]), free_kib=int(row["free"])) for row in rows)
+    return tuple(dict.fromkeys(made))
+
+
+def is_read_only(text: str) -> bool:
+    """Tell whether the last mount at the root, as /proc/mounts has it, is read-only."""
+    mounts = [line.text.split() for line in lines_with_content(text)]
+    options = [words[_OPTIONS].split(",") for words in mounts if len(words) > _OPTIONS and words[1] == "/"]
+    return bool(options) and "ro" in options[-1]
+
+
+class KernelLog(Frozen):
+    """What the log tells. `troubles` are whole lines, `of_programs` Xids that prove nothing of the GPU."""
+
+    troubles: tuple[str, ...] = ()
+    of_programs: tuple[int, ...] = ()
+
+
+def parse_kernel_log(text: str) -> KernelLog:
+    """Read `dmesg`. Raises ToolFailed where it may not be read, UnreadableOutput where it is empty."""
+    lines = lines_with_content(text)
+    if not lines:
+        raise UnreadableOutput(DMESG, "printed nothing")
+    if lines[0].text.startswith("dmesg:"):
+        raise ToolFailed(DMESG, line=lines[0].text)
+    troubles: dict[str, None] = {}
+    programs: list[int] = []
+    corrected: list[str] = []
+    for line in lines:
+        words = _STAMP.sub("", line.text.strip())
+        if (xid := _XID.search(words)) is not None:
+            number = int(xid["number"])
+            if number in OF_PROGRAMS:
+                programs.append(number)
+            else:
+                troubles[words] = None
+        elif _UNCORRECTED.search(words) or any(pattern.search(words) for pattern in _BAD):
+            troubles[words] = None
+        elif _CORRECTED.search(words):
+            corrected.append(words)
+    if len(corrected) > MOST_CORRECTED:
+        troubles[f"{len(corrected)} times {corrected[-1]}"] = None
+    return KernelLog(troubles=tuple(troubles), of_programs=tuple(dict.fromkeys(programs)))

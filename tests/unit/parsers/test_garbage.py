@@ -11,29 +11,40 @@ from hypothesis import strategies as st
 
 from tests.unit.parsers.printed import OUTPUTS, printed
 from vgpu_cfg.parsers.allreduce import parse_nccl_tests, parse_probe, transports
-from vgpu_cfg.parsers.disk_room import parse_room
 from vgpu_cfg.parsers.errors import UnreadableOutput
 from vgpu_cfg.parsers.esxcli_xml import parse_records
-from vgpu_cfg.parsers.guest_clock import parse_time, parse_timedatectl, parse_tracking
 from vgpu_cfg.parsers.guest_system import (
     parse_active,
     parse_check_build,
     parse_interfaces,
+    parse_kernel_log,
     parse_modules,
+    parse_room,
+    parse_time,
+    parse_timedatectl,
+    parse_tracking,
 )
-from vgpu_cfg.parsers.kernel_log import parse_kernel_log
 from vgpu_cfg.parsers.lspci import parse_lspci
 from vgpu_cfg.parsers.metrics import gpus_in_metrics, names_in_metrics, parse_up
 from vgpu_cfg.parsers.nvidia.gpu_health import parse_health
 from vgpu_cfg.parsers.nvidia.guest_gpus import parse_guest_query, parse_listed
-from vgpu_cfg.parsers.nvidia.mig import parse_mig_instances
-from vgpu_cfg.parsers.nvidia.nvlink import parse_lanes
-from vgpu_cfg.parsers.nvidia.smi import parse_gpu_csv, parse_query, parse_query_leniently
+from vgpu_cfg.parsers.nvidia.smi import (
+    parse_gpu_csv,
+    parse_lanes,
+    parse_mig_instances,
+    parse_query,
+    parse_query_leniently,
+    parse_vgpus,
+)
 from vgpu_cfg.parsers.nvidia.topology import parse_topology
-from vgpu_cfg.parsers.nvidia.vgpu import parse_vgpus
 from vgpu_cfg.parsers.rdma.counters import parse_hw_counters, parse_statistics
-from vgpu_cfg.parsers.rdma.devices import parse_devinfo, parse_show_gids, parse_sysfs_gids
-from vgpu_cfg.parsers.rdma.link_speed import parse_pcie_link, parse_port_speed
+from vgpu_cfg.parsers.rdma.devices import (
+    parse_devinfo,
+    parse_pcie_link,
+    parse_port_speed,
+    parse_show_gids,
+    parse_sysfs_gids,
+)
 from vgpu_cfg.parsers.rdma.mlxconfig import parse_all_firmware, parse_firmware, parse_mst_status
 from vgpu_cfg.parsers.rdma.perftest import parse_bandwidth
 from vgpu_cfg.parsers.rdma.settings import (

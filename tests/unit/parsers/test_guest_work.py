@@ -9,7 +9,7 @@ from typing import get_args
 import pytest
 
 from vgpu_cfg.model.guests.modules import GuestModule
-from vgpu_cfg.parsers.guest_work import QUESTION, parse_guest_work
+from vgpu_cfg.parsers.guest_system import QUESTION, parse_guest_work
 
 FIND = "/usr/bin/find\n"
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.parsers.printed import DISGUISES, printed
 from vgpu_cfg.parsers.errors import ToolFailed, UnreadableOutput
-from vgpu_cfg.parsers.nvidia.vgpu import parse_vgpus
+from vgpu_cfg.parsers.nvidia.smi import parse_vgpus
 
 
 def test_running_vgpus_by_gpu() -> None:

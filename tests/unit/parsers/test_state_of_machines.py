@@ -5,13 +5,18 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.parsers.printed import DISGUISES, printed
-from vgpu_cfg.parsers.disk_room import parse_room
 from vgpu_cfg.parsers.errors import ToolFailed, UnreadableOutput
-from vgpu_cfg.parsers.guest_clock import parse_time, parse_timedatectl, parse_tracking
-from vgpu_cfg.parsers.kernel_log import MOST_CORRECTED, parse_kernel_log
+from vgpu_cfg.parsers.guest_system import (
+    MOST_CORRECTED,
+    parse_kernel_log,
+    parse_room,
+    parse_time,
+    parse_timedatectl,
+    parse_tracking,
+)
 from vgpu_cfg.parsers.metrics import gpus_in_metrics, names_in_metrics, parse_up
 from vgpu_cfg.parsers.nvidia.gpu_health import parse_health
-from vgpu_cfg.parsers.rdma.link_speed import parse_pcie_link, parse_port_speed
+from vgpu_cfg.parsers.rdma.devices import parse_pcie_link, parse_port_speed
 from vgpu_cfg.parsers.rdma.perftest import lacks_cuda
 
 SOUND = printed("guest-query-a100-whole-sound.txt")

@@ -37,7 +37,7 @@ from vgpu_cfg.model.observed.host_facts import KernelSetting
 from vgpu_cfg.model.observed.inventory import Connection
 from vgpu_cfg.model.verification import Baseline, CheckResult, Figure
 from vgpu_cfg.model.vgpu import Sharing
-from vgpu_cfg.parsers.nccl_settings import SETTINGS
+from vgpu_cfg.parsers.frameworks import SETTINGS
 from vgpu_cfg.ports import ShellResult
 from vgpu_cfg.verification.views import WantedVm
 

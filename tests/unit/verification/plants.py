@@ -31,7 +31,7 @@ from tests.unit.verification.two_workers import (
     failing,
 )
 from vgpu_cfg.model.guests.base import GuestNic
-from vgpu_cfg.parsers.nccl_settings import SETTINGS
+from vgpu_cfg.parsers.frameworks import SETTINGS
 from vgpu_cfg.ports import ShellResult
 from vgpu_cfg.verification.checks.alike_checks import HOST_FILE
 

@@ -8,7 +8,7 @@ from tests.unit.verification.two_workers import NCCL_SETTINGS, Scene, failing, f
 from vgpu_cfg.model.guests.modules import NcclModule, Wire
 from vgpu_cfg.model.verification import CheckResult, CheckState
 from vgpu_cfg.parsers.errors import UnreadableOutput
-from vgpu_cfg.parsers.nccl_settings import SETTINGS, parse_nccl_settings
+from vgpu_cfg.parsers.frameworks import SETTINGS, parse_nccl_settings
 from vgpu_cfg.verification import Choice
 
 TOPOLOGY = "/opt/vgpu-cfg/nccl-topo.xml"

@@ -40,7 +40,7 @@ from vgpu_cfg.model.observed.inventory import Gpu, Host, PciDevice
 from vgpu_cfg.model.plan_file.training_entries import Framework
 from vgpu_cfg.model.verification import Baseline, CheckResult, CheckState, Verification
 from vgpu_cfg.model.vgpu import Sharing, VgpuProfile
-from vgpu_cfg.parsers.nccl_settings import SETTINGS
+from vgpu_cfg.parsers.frameworks import SETTINGS
 from vgpu_cfg.ports import ShellResult
 from vgpu_cfg.verification import Channels, Choice, GuestView, HostView, verify
 from vgpu_cfg.verification.checks.alike_checks import HOST_FILE

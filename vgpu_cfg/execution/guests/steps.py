@@ -56,7 +56,7 @@ from vgpu_cfg.model.guests.guest import (
     parse_report,
 )
 from vgpu_cfg.model.observed.vm import Vm
-from vgpu_cfg.parsers.guest_work import QUESTION, parse_guest_work
+from vgpu_cfg.parsers.guest_system import QUESTION, parse_guest_work
 from vgpu_cfg.ports import GuestShell
 
 T = TypeVar("T")

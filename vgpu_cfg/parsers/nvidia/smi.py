@@ -4,26 +4,54 @@ Sources: NVIDIA AI Enterprise User Guide and Virtual GPU Software User Guide, ch
 the nvidia-smi manual page. ECC's section is "Ecc Mode" up to R510 and "ECC Mode" after it. The number of a
 module stands as "Module ID" on its own in reports of R525 to R560, and as "Module Id" under "Platform Info"
 in those of 565.57.01, 570.124.06, 575.57.08, 580.119.02 and 580.173.02. A GPU that is on no baseboard has 1.
+
+What `nvidia-smi vgpu -q` tells of the vGPUs that run on a host.
+
+Source: NVIDIA Virtual GPU Software User Guide and NVIDIA AI Enterprise User Guide, chapters on monitoring;
+public logs of hosts for `License Status : N/A (Expiry: N/A)`.
+
+What `nvidia-smi mig -lgi` lists: the GPU instances that there are, and where each stands.
+
+Sources: NVIDIA Multi-Instance GPU User Guide; NVIDIA AI Enterprise User Guide, chapter on MIG-backed
+vGPUs.
+
+Which NVLinks of each GPU carry traffic: `nvidia-smi nvlink --status`.
+
+Source: nvidia-smi manual page, "nvlink"; public outputs of A100 and H100: a line for each GPU, then
+`Link 0: 25 GB/s`, or `Link 0: <inactive>` for one that is down. A vGPU without NVLink lists none.
 """
 
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from pydantic import Field
 
 from vgpu_cfg.model.frozen import Frozen
-from vgpu_cfg.model.observed.host_facts import GpuShellFacts
+from vgpu_cfg.model.observed.host_facts import GpuShellFacts, MigInstance
 from vgpu_cfg.parsers.errors import UnreadableOutput
 from vgpu_cfg.parsers.nvidia.tree import Node, gpu_blocks, raise_failure, tree_of
-from vgpu_cfg.parsers.text import lines_with_content, pci_id_or_error, value_or_none
+from vgpu_cfg.parsers.text import Line, lines_with_content, pci_id_or_error, value_or_none
 
 QUERY = "nvidia-smi -q"
 CSV = "nvidia-smi --query-gpu --format=csv"
 
 BUS_ID_FIELDS = frozenset({"pci.bus_id", "gpu_bus_id"})
 """Two names of one field; as a header both print `pci.bus_id`."""
+
+VGPUS = "nvidia-smi vgpu -q"
+
+INSTANCES = "nvidia-smi mig -lgi"
+
+_RULE = re.compile(r"[+|]?[-=+]{5,}[+|]?")
+_INSTANCE = re.compile(r"\|\s*(?P<gpu>\d+)\s+MIG\s+\S+\s+\d+\s+\d+\s+(?P<start>\d+):(?P<size>\d+)\s*\|")
+_HEADS = ("GPU instances", "GPU ", "ID ")
+_NONE = ("No MIG-enabled devices found", "No MIG-supported devices found", "No GPU instances found")
+
+_GPU = re.compile(r"GPU (?P<gpu>\d{1,3}): .*")
+_LINK = re.compile(r"Link \d{1,3}: (?P<state>.*)")
 
 
 class SmiGpu(Frozen):
@@ -161,3 +189,99 @@ def _gpu(pci_id: str, block: Node) -> SmiGpu:
 def _module_id(block: Node) -> int | None:
     newer = block.number(QUERY, "Platform Info", "Module Id")
     return newer if newer is not None else block.number(QUERY, "Module ID")
+
+
+class RunningVgpu(Frozen):
+    """A vGPU that a running VM holds, and the state of its licence as printed.
+
+    `licence` is None where it is N/A, as before the guest's driver is loaded: that is no state of a licence.
+    """
+
+    vm_name: str | None = None
+    licence: str | None = None
+
+
+def parse_vgpus(text: str) -> Mapping[str, tuple[RunningVgpu, ...]]:
+    """Read `vgpu -q`, by the GPU's address.
+
+    Raises UnreadableOutput where a GPU shows another number of vGPUs than it counts.
+    """
+    root = tree_of(VGPUS, text)
+    found: dict[str, tuple[RunningVgpu, ...]] = {}
+    for pci_id, block in gpu_blocks(VGPUS, root):
+        vgpus = tuple(_vgpu(node) for node in block.all("vGPU ID"))
+        counted = block.number(VGPUS, "Active vGPUs")
+        if counted != len(vgpus):
+            why = f"{len(vgpus)} vGPUs shown, {counted} counted"
+            raise UnreadableOutput(VGPUS, why, line=block.line.text, number=block.line.number)
+        found[pci_id] = vgpus
+    return found
+
+
+def _vgpu(node: Node) -> RunningVgpu:
+    return RunningVgpu(
+        vm_name=node.text("VM Name"),
+        licence=node.licence("License Status"),
+    )
+
+
+def parse_mig_instances(text: str) -> Mapping[int, tuple[MigInstance, ...]]:
+    """Read `mig -lgi`, by nvidia-smi's numbers of the GPUs; empty where there are none, as where MIG is off.
+
+    Raises ToolFailed where the tool failed, UnreadableOutput for a row that is not understood.
+    """
+    found: dict[int, tuple[MigInstance, ...]] = {}
+    for line in _rows(text):
+        row = _INSTANCE.fullmatch(line.text.strip())
+        if row is None:
+            raise UnreadableOutput(INSTANCES, "no GPU instance", line=line.text, number=line.number)
+        gpu, start, size = (_int(row[name], line) for name in ("gpu", "start", "size"))
+        found[gpu] = (*found.get(gpu, ()), MigInstance(start=start, size=size))
+    return found
+
+
+def _rows(text: str) -> tuple[Line, ...]:
+    """Return the rows between the rules; none where the tool says that there are none."""
+    lines = lines_with_content(text)
+    if lines and lines[0].text.strip().startswith(_NONE):
+        return ()
+    raise_failure(INSTANCES, lines)
+    rows: list[Line] = []
+    for line in lines:
+        shown = line.text.strip()
+        inner = shown.strip("|").strip()
+        is_frame = bool(_RULE.fullmatch(shown)) or not inner or inner.startswith(_HEADS)
+        if not is_frame and not shown.startswith("Warning:"):
+            rows.append(line)
+    if not rows:
+        raise UnreadableOutput(INSTANCES, "no table", line=lines[0].text, number=lines[0].number)
+    return tuple(rows)
+
+
+def _int(digits: str, line: Line) -> int:
+    if len(digits) > 18 or not digits.isascii():
+        raise UnreadableOutput(INSTANCES, "no number", line=line.text, number=line.number)
+    return int(digits)
+
+
+class Lanes(Frozen):
+    """The links of one GPU: how many carry traffic, and how many do not."""
+
+    gpu: int
+    active: int = 0
+    inactive: int = 0
+
+
+def parse_lanes(text: str) -> tuple[Lanes, ...]:
+    """Read the links of each GPU that is listed; other lines are left out."""
+    found: list[Lanes] = []
+    for line in lines_with_content(text):
+        words = line.text.strip()
+        if (gpu := _GPU.fullmatch(words)) is not None:
+            found.append(Lanes(gpu=int(gpu["gpu"])))
+        elif found and (link := _LINK.fullmatch(words)) is not None:
+            last = found[-1]
+            is_down = "inactive" in link["state"].casefold()
+            more = {"inactive": last.inactive + 1} if is_down else {"active": last.active + 1}
+            found[-1] = last.model_copy(update=more)
+    return tuple(found)

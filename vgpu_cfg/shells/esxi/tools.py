@@ -12,8 +12,12 @@ from collections.abc import Callable, Mapping, Sequence
 
 from vgpu_cfg.model.observed.host_facts import LINKS_UNREAD, MIG_UNREAD, FirmwareValue, ShellFacts
 from vgpu_cfg.parsers.errors import ToolFailed, UnreadableOutput
-from vgpu_cfg.parsers.nvidia.mig import parse_mig_instances
-from vgpu_cfg.parsers.nvidia.smi import BUS_ID_FIELDS, parse_gpu_csv, parse_query_leniently
+from vgpu_cfg.parsers.nvidia.smi import (
+    BUS_ID_FIELDS,
+    parse_gpu_csv,
+    parse_mig_instances,
+    parse_query_leniently,
+)
 from vgpu_cfg.parsers.nvidia.topology import links_by_address, parse_topology
 from vgpu_cfg.parsers.rdma.mlxconfig import parse_firmware, parse_mst_status
 from vgpu_cfg.ports import ShellResult

@@ -9,7 +9,7 @@ from collections.abc import Generator
 
 from vgpu_cfg.knowledge.verify_failures import VerifyCode
 from vgpu_cfg.parsers.errors import UnreadableOutput
-from vgpu_cfg.parsers.guest_clock import Tracking, parse_time, parse_timedatectl, parse_tracking
+from vgpu_cfg.parsers.guest_system import Tracking, parse_time, parse_timedatectl, parse_tracking
 from vgpu_cfg.ports import ShellResult
 from vgpu_cfg.verification.asking import Asking, Command, ReadClock, Step, failed, passed, unproven
 from vgpu_cfg.verification.views import GuestView

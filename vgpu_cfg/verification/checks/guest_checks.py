@@ -15,7 +15,7 @@ from vgpu_cfg.model.verification import CheckState
 from vgpu_cfg.parsers.errors import UnreadableOutput
 from vgpu_cfg.parsers.guest_system import parse_modules
 from vgpu_cfg.parsers.nvidia.guest_gpus import GuestGpu, parse_guest_query
-from vgpu_cfg.parsers.nvidia.nvlink import parse_lanes
+from vgpu_cfg.parsers.nvidia.smi import parse_lanes
 from vgpu_cfg.parsers.nvidia.topology import TOPOLOGY, parse_topology
 from vgpu_cfg.verification.asking import (
     Asking,

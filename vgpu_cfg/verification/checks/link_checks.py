@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from vgpu_cfg.knowledge.verify_failures import VerifyCode
 from vgpu_cfg.parsers.errors import UnreadableOutput
-from vgpu_cfg.parsers.rdma.link_speed import PcieLink, PortSpeed, parse_pcie_link, parse_port_speed
+from vgpu_cfg.parsers.rdma.devices import PcieLink, PortSpeed, parse_pcie_link, parse_port_speed
 from vgpu_cfg.verification.asking import (
     Asking,
     Command,

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from vgpu_cfg.knowledge.verify_failures import VerifyCode
-from vgpu_cfg.parsers.disk_room import is_read_only, parse_room
-from vgpu_cfg.parsers.kernel_log import parse_kernel_log
+from vgpu_cfg.parsers.guest_system import is_read_only, parse_kernel_log, parse_room
 from vgpu_cfg.parsers.nvidia.gpu_health import GpuHealth, parse_health
 from vgpu_cfg.verification.asking import Asking, Command, Verdict, failed, passed, said, skipped, unproven
 from vgpu_cfg.verification.views import GuestView, HostView

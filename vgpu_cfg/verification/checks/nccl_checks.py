@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from vgpu_cfg.knowledge.verify_failures import VerifyCode
 from vgpu_cfg.model.guests.modules import NcclModule
-from vgpu_cfg.parsers.nccl_settings import SETTINGS, NcclSettings, parse_nccl_settings
+from vgpu_cfg.parsers.frameworks import SETTINGS, NcclSettings, parse_nccl_settings
 from vgpu_cfg.verification.asking import Asking, Command, failed, passed, skipped
 from vgpu_cfg.verification.learned import Learned
 from vgpu_cfg.verification.views import GuestView

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from vgpu_cfg.knowledge.verify_failures import VerifyCode
-from vgpu_cfg.parsers.disk_room import parse_room
 from vgpu_cfg.parsers.errors import UnreadableOutput
+from vgpu_cfg.parsers.guest_system import parse_room
 from vgpu_cfg.parsers.nvidia.guest_gpus import parse_listed
 from vgpu_cfg.verification.asking import Asking, Command, failed, passed, said, skipped
 from vgpu_cfg.verification.checks.container_checks import CLIENTS
