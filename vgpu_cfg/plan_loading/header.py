@@ -1,19 +1,33 @@
-"""What the files of a plan say together of the plan itself: name, vCenter, protection, secrets."""
+"""What the files of a plan say together of the plan itself: name, vCenter, protection, secrets.
+
+What `${name}` stands for: `vars` of every file, --vars files, --set; text in, text out.
+
+Later files go before earlier ones, --vars files before `vars`, --set before all. A
+variable is always text: a number or a truth value is taken as written. `$${x}`
+is the text `${x}` itself.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from vgpu_cfg.documents import Document, build
+from vgpu_cfg.documents import MOST_FILE_BYTES, Document, Loc, build, did_you_mean, read_document
 from vgpu_cfg.errors import DocumentError, DocumentFault
 from vgpu_cfg.model.approvals import Approval
 from vgpu_cfg.model.plan_file import FileHeader, ProtectEntry, Server, VerifyEntry
 from vgpu_cfg.model.plan_values import SecretReference
+
+_REFERENCE = re.compile(r"\$(\$?)\{([^{}]*)\}")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+_UNTOUCHED = ("vars", "include")
+"""Sections in which nothing is replaced: they are read before the variables are known."""
+_SET = "--set"
 
 
 class _Sections(FileHeader):
@@ -123,3 +137,118 @@ def _take(header: Header, stated: FileHeader, folder: str) -> None:
 
 def _joined(before: tuple[str, ...], more: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*before, *more)))
+
+
+@dataclass(slots=True)
+class Variables:
+    """The values, which of them were used, and what is wrong with them."""
+
+    values: dict[str, str] = field(default_factory=dict)
+    used: set[str] = field(default_factory=set)
+    faults: list[DocumentFault] = field(default_factory=list)
+    grown: int = 0
+    """How many signs the values have added to all texts together."""
+
+    def replaced_in(self, document: Document) -> Document:
+        """Return the document with every reference replaced by its value."""
+        data = {
+            key: value if key in _UNTOUCHED else self._replaced(document, value, (key,))
+            for key, value in document.data.items()
+        }
+        return replace(document, data=data)
+
+    def _replaced(self, document: Document, value: Any, loc: Loc) -> Any:
+        match value:
+            case str() if "${" in value:
+                return self._replaced_text(document, value, loc)
+            case dict():
+                return {key: self._replaced(document, inner, (*loc, key)) for key, inner in value.items()}
+            case list():
+                return [self._replaced(document, inner, (*loc, index)) for index, inner in enumerate(value)]
+            case _:
+                return value
+
+    def _replaced_text(self, document: Document, text: str, loc: Loc) -> str:
+        most, before = MOST_FILE_BYTES.value, self.grown
+
+        def value_of(found: re.Match[str]) -> str:
+            escaped, name = found.groups()
+            if escaped:
+                return found[0][1:]
+            if name not in self.values:
+                hint = (
+                    did_you_mean(name, self.values, noun="variables")
+                    or f"add it to `vars`, or give {_SET} {name}=…"
+                )
+                self.faults.append(document.fault(loc, f"the variable {name!r} is not known", hint))
+                return found[0]
+            self.used.add(name)
+            self.grown += len(self.values[name])
+            return self.values[name] if self.grown <= most else ""
+
+        if "${" in _REFERENCE.sub("", text):
+            self.faults.append(
+                document.fault(loc, "this `${` has no `}`", "write ${name}, or $${ for the text itself")
+            )
+            return text
+        replaced = _REFERENCE.sub(value_of, text)
+        if before <= most < self.grown:
+            message = f"with this text the variables write out more than {most:,} signs"
+            hint = f"use shorter variables, or fewer of them{MOST_FILE_BYTES.remedy}"
+            self.faults.append(document.fault(loc, message, hint))
+        return replaced
+
+
+def read_variables(
+    documents: Sequence[Document], files: Sequence[Path], overrides: Mapping[str, str]
+) -> Variables:
+    """Gather the variables of a plan; the shape of `vars` itself is the header's model's matter."""
+    found = Variables()
+    for document in documents:
+        stated = document.data.get("vars")
+        if isinstance(stated, Mapping):
+            _add(found, document, stated, ("vars",))
+    for path in files:
+        try:
+            document = read_document(path)
+        except DocumentError as error:
+            found.faults += error.faults
+            continue
+        _add(found, document, document.data, ())
+        found.faults += [
+            document.fault(
+                (name,), f"the variable {name!r} must be text", "a variable is text, without any logic"
+            )
+            for name, value in document.data.items()
+            if not isinstance(value, str | int | float)
+        ]
+    found.values.update(overrides)
+    return found
+
+
+def _add(found: Variables, document: Document, stated: Mapping[str, Any], loc: Loc) -> None:
+    for name, value in stated.items():
+        if not isinstance(value, str | int | float):
+            continue
+        if isinstance(value, str) and "${" in value:
+            message = f"the variable {name!r} is made of another"
+            found.faults.append(
+                document.fault((*loc, name), message, "a variable is text, without any logic")
+            )
+        found.values[name] = document.node((*loc, name)).written
+
+
+def unused_overrides(
+    variables: Variables, overrides: Mapping[str, str], declared: set[str]
+) -> list[DocumentFault]:
+    """Complain of --set names that no file declares and nothing uses: most likely they are mistyped."""
+    known = declared | variables.used
+    return [
+        DocumentFault(
+            _SET, 1, 1, f"no file has a variable {name!r}", did_you_mean(name, known, noun="variables")
+        )
+        if _NAME.fullmatch(name)
+        else DocumentFault(_SET, 1, 1, f"{name!r} is not a variable's name", "give it as name=value")
+        for name in overrides
+        if name not in known
+    ]

@@ -1,22 +1,26 @@
-"""The order in which a plan file is read, and what comes out of it."""
+"""The order in which a plan file is read, and what comes out of it.
+
+The files with certificates that a plan's `site` names: found within reach, and read.
+
+How many names a plan file writes out: a line of a few letters can stand for millions.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from vgpu_cfg.documents import MOST_NAMES, Document, Part
+from vgpu_cfg.documents import MOST_NAMES, Document, Limit, Loc, Part, read_bytes
 from vgpu_cfg.errors import DocumentError, DocumentFault
 from vgpu_cfg.model.desired import DesiredPlan
-from vgpu_cfg.plan_loading.certificates import CertificateFiles
-from vgpu_cfg.plan_loading.extent import beyond
-from vgpu_cfg.plan_loading.header import read_header
+from vgpu_cfg.model.ranges import count_members
+from vgpu_cfg.plan_loading.header import read_header, read_variables, unused_overrides
 from vgpu_cfg.plan_loading.id_file import id_file_of, read_id_file
-from vgpu_cfg.plan_loading.reach import Reach
-from vgpu_cfg.plan_loading.sources import read_sources
+from vgpu_cfg.plan_loading.sources import Reach, read_sources
 from vgpu_cfg.plan_loading.user_data import UserDataFiles
-from vgpu_cfg.plan_loading.variables import read_variables, unused_overrides
 from vgpu_cfg.planning.expand.addresses import check_host_names
 from vgpu_cfg.planning.expand.context import VmContext
 from vgpu_cfg.planning.expand.hosts import expand_hosts
@@ -25,6 +29,9 @@ from vgpu_cfg.planning.expand.moved import expand_moved
 from vgpu_cfg.planning.expand.networks import expand_networks
 from vgpu_cfg.planning.expand.site import expand_site
 from vgpu_cfg.planning.expand.training import expand_training
+
+MOST_BYTES = Limit("", 64 * 1024)
+"""A CA with all between it and its servers has a tenth of this; a system's whole bundle is no site's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,3 +168,69 @@ def _without_repeats(early: Sequence[DocumentFault], late: Sequence[DocumentFaul
 
 def _mapping(value: object) -> Mapping[str, object]:
     return value if isinstance(value, Mapping) else {}
+
+
+@dataclass(frozen=True, slots=True)
+class CertificateFiles:
+    """Reads files as text, each by its path from the document that names it."""
+
+    reach: Reach
+
+    def read(self, document: str, path: str) -> str:
+        """Return a file's text. Raises ValueError where it cannot be read."""
+        target = Path(document).parent / path
+        shown = os.path.normpath(target)
+        if problem := self.reach.problem(target, path, shown):
+            raise ValueError("\n".join(problem))
+        if not target.is_file():
+            raise ValueError(f"there is no file {path!r}\nthe path counts from the file that names it")
+        try:
+            return read_bytes(target, MOST_BYTES).decode("ascii", "replace")
+        except OSError as error:
+            reason = error.strerror or str(error)
+            hint = "name the CA's own certificates alone, in PEM"
+            raise ValueError(f"the file {path!r} cannot be read: {reason}\n{hint}") from error
+
+
+def beyond(documents: Sequence[Document], limit: Limit) -> DocumentFault | None:
+    """Return a fault at the name with which a plan writes out too many, None where it does not."""
+    count, most = 0, limit.value
+    for document in documents:
+        for loc, name in _names(document.data):
+            count += count_members(name)
+            if count > most:
+                message = f"with this name the plan file writes out {count:,} names, of {most:,} at most"
+                return document.fault(loc, message, f"make several plans of it{limit.remedy}")
+    return None
+
+
+def _names(data: Mapping[str, Any]) -> Iterator[tuple[Loc, str]]:
+    """Yield every text in which ranges are written out."""
+    for section, keys in (("vms", ("name",)), ("networks", ("name",)), ("moved", ("from", "to"))):
+        for loc, item in _items(data, section):
+            yield from _texts(loc, {"": item} if isinstance(item, str) else item, ("", *keys))
+    for loc, item in _items(data, "vms"):
+        exceptions = item.get("except") if isinstance(item, Mapping) else None
+        yield from (
+            ((*loc, "except", key), key) for key in exceptions or () if isinstance(exceptions, Mapping)
+        )
+    for loc, item in _items(data, "hosts"):
+        yield from _texts(loc, item, ("names",))
+    if isinstance(data.get("training"), Mapping):
+        yield from _texts(("training",), data["training"], ("workers",))
+
+
+def _items(data: Mapping[str, Any], section: str) -> Iterator[tuple[Loc, Any]]:
+    items = data.get(section)
+    yield from (
+        ((section, index), item) for index, item in enumerate(items if isinstance(items, list) else ())
+    )
+
+
+def _texts(loc: Loc, item: Any, keys: Sequence[str]) -> Iterator[tuple[Loc, str]]:
+    """Yield the texts of a mapping at some of its keys, one or a list at each."""
+    for key in keys:
+        value = item.get(key) if isinstance(item, Mapping) else None
+        for text in value if isinstance(value, list) else [value]:
+            if isinstance(text, str):
+                yield (*loc, key), text

@@ -11,7 +11,7 @@ from vgpu_cfg.documents import Limit, read_bytes, read_document
 from vgpu_cfg.documents.foreign import read_foreign
 from vgpu_cfg.errors import DocumentError, DocumentFault
 from vgpu_cfg.model.guests.guest import HEADER, OWN_VALUES, clashes
-from vgpu_cfg.plan_loading.reach import Reach
+from vgpu_cfg.plan_loading.sources import Reach
 from vgpu_cfg.planning.expand.guests import MACHINE_USER
 
 MOST_BYTES = Limit("", 256 * 1024)
