@@ -1,22 +1,27 @@
-"""From what is desired and what was observed to a plan: the order in which everything is asked."""
+"""From what is desired and what was observed to a plan: the order in which everything is asked.
+
+Refuse what a plan disturbs without the approval that this needs.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from vgpu_cfg.catalog import Board, Catalog
 from vgpu_cfg.changes.change import Change
 from vgpu_cfg.changes.plan import Diagnostic, LostHost, Plan, PlanTarget
-from vgpu_cfg.changes.reckoning import all_disturbed, reckoned
+from vgpu_cfg.changes.reach import Disturbed
+from vgpu_cfg.changes.reckoning import all_disturbed, how_to_approve, lacking, reckoned
 from vgpu_cfg.changes.values import Subject
+from vgpu_cfg.model.approvals import Approval
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.observed.inventory import Folder, Host, Inventory
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.rdma import with_nearness
+from vgpu_cfg.model.wording import listed
 from vgpu_cfg.planning.addresses.nic_addresses import AddressBook
-from vgpu_cfg.planning.approvals import check_approvals
 from vgpu_cfg.planning.canaries.choice import plan_canaries
 from vgpu_cfg.planning.capacity.topology import Topologies
 from vgpu_cfg.planning.estate.deletions import refuse_many_deletions
@@ -57,9 +62,7 @@ from vgpu_cfg.planning.vms.checks.place_checks import (
     check_spread,
 )
 from vgpu_cfg.planning.vms.checks.topology_checks import check_topology
-from vgpu_cfg.planning.vms.checks.vm_checks import (
-    check_settings,
-)
+from vgpu_cfg.planning.vms.checks.vm_checks import check_settings
 from vgpu_cfg.planning.vms.destroy import plan_removal, refuse_disks
 from vgpu_cfg.planning.vms.expiry import check_expiry, with_expired_at_rest
 from vgpu_cfg.planning.vms.host_rules import plan_host_rules, remove_host_rules
@@ -83,6 +86,8 @@ from vgpu_cfg.planning.vms.whole_vms import plan_about_vms
 
 if TYPE_CHECKING:
     from vgpu_cfg.planning.hosts.choose import Chosen
+
+_SHOWN = 6
 
 
 def make_plan(
@@ -463,3 +468,21 @@ class _Planning:
             remedy = "give a VM's name or glob, or host:NAME"
             self.findings.add(Code.NOTHING_SELECTED, subject, message, remedy)
         return chosen
+
+
+def check_approvals(
+    disturbed: Iterable[Disturbed], desired: DesiredPlan, options: PlanOptions, findings: Findings
+) -> None:
+    """Report one error for each cause and approval that is missing: it names everything disturbed."""
+    missing: dict[tuple[str, Approval, str], list[Disturbed]] = {}
+    for one in lacking(disturbed, {*desired.allow, *options.allow}):
+        if one.needs is not None:
+            missing.setdefault((one.through, one.needs, one.experience.value), []).append(one)
+    for (through, approval, what), found in missing.items():
+        names = listed(dict.fromkeys(one.subject.name for one in found), shown=_SHOWN)
+        subject = Subject(kind="network", name=through) if through else found[0].subject
+        notes = "; ".join(dict.fromkeys(one.note for one in found if one.note))
+        why = f" ({notes})" if approval is Approval.IRREVERSIBLE and notes else ""
+        message = f"{what} for {names}{why}: not approved"
+        remedy = f"to approve it, {how_to_approve(approval)}"
+        findings.add(Code.DISRUPTION_NOT_ALLOWED, subject, message, remedy)
