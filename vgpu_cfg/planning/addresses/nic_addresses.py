@@ -5,24 +5,219 @@ lowest of the pool that nobody uses, in the order of the VMs. So a worker that i
 no other's address. The guest finds a NIC by its driver where the VM has no other of that driver, else by
 its MAC: which of the two does not depend on whether the VM exists already, and so a second run finds the
 same. `planning.pools` gives the addresses, `planning.nic_identity` tells NICs apart.
+
+How the guest tells its NICs apart: by driver where a NIC is the only one of it, else by MAC.
+
+That a VM's own NIC is known by its driver before the VM is there and by its MAC afterwards would change
+what its guest is given; so the driver comes first wherever it is enough. Several virtual NICs of one driver
+get fixed MACs of VMware's range for those (00:50:56:00:00:00 to 00:50:56:3f:ff:ff), derived from plan,
+VM and place, so that they are known beforehand. A NIC that is passed through has its own, which the host
+tells until it has handed it out: from then on it is kept on the VM (`model.guests.addresses`).
 """
 
 from __future__ import annotations
 
+import hashlib
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from vgpu_cfg.catalog.nic_model import MELLANOX
 from vgpu_cfg.changes.values import Placement
 from vgpu_cfg.model.desired import DesiredNic, DesiredPlan, DesiredVm
-from vgpu_cfg.model.guests.base import KeptAddress, print_addresses
-from vgpu_cfg.model.observed.inventory import Inventory
-from vgpu_cfg.model.observed.vm import Vm
+from vgpu_cfg.model.guests.base import ADDRESSES_KEY, KeptAddress, parse_addresses, print_addresses
+from vgpu_cfg.model.observed.inventory import Host, Inventory
+from vgpu_cfg.model.observed.vm import VirtualNic, Vm
 from vgpu_cfg.model.rdma import mtu_of, network_of
 from vgpu_cfg.planning.addresses.address_pools import AddressPools
-from vgpu_cfg.planning.addresses.nic_identity import NicIdentities, NicType, type_of
+from vgpu_cfg.planning.estate.devices import recorded_others
 from vgpu_cfg.planning.estate.ownership import is_marked
+from vgpu_cfg.planning.estate.site import find_named
+from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
+
+VMXNET3 = "vmxnet3"
+"""The guest's driver of a vmxnet3 NIC, and of the Ethernet half of a paravirtual RDMA one."""
+MLX5 = "mlx5_core"
+"""The guest's driver of ConnectX NICs and of their virtual functions."""
+
+_FIXED_MACS = 0x400000
+
+NicType = Literal["vmxnet3", "pvrdma", "sriov", "passthrough"]
+Identity = tuple[str, str]
+"""MAC and driver; the guest takes the MAC where there is one."""
+
+
+class NicIdentities:
+    """What each NIC of a plan's VMs is known by in its guest."""
+
+    def __init__(
+        self, desired: DesiredPlan, observed: Inventory, existing: Mapping[str, Vm], findings: Findings
+    ) -> None:
+        self._desired, self._observed = desired, observed
+        self._existing, self._findings = existing, findings
+        self.default_macs: dict[tuple[str, int], str] = {}
+        self._make_default_macs()
+
+    def of(self, vm: DesiredVm, host_moid: str | None, functions: tuple[str, ...]) -> tuple[Identity, ...]:
+        """Return the identity of each NIC; ("", "") where nothing tells it from another one."""
+        host = self._observed.host_by_moid.get(host_moid or "")
+        addresses = _functions(vm, functions)
+        drivers = [_driver(nic, addresses.get(index), host) for index, nic in enumerate(vm.nics)]
+        count = Counter(drivers)
+        own = self._own_nics(vm)
+        kept = self._kept_macs(vm)
+        found: list[Identity] = []
+        for index, nic in enumerate(vm.nics):
+            driver = drivers[index]
+            if nic.mac is not None:
+                found.append((nic.mac, driver))
+            elif driver and count[driver] == 1:
+                found.append(("", driver))
+            elif nic.function is not None and nic.function.kind == "passthrough":
+                # Which one a label brings, nobody knows before the VM runs.
+                is_named = nic.function.pin is not None or nic.function.label is None
+                mac = (_mac_of(host, addresses.get(index)) if is_named else "") or kept.get(index, "")
+                found.append((mac, driver if mac else ""))
+            elif index in own and own[index].mac:
+                found.append((own[index].mac.casefold(), driver))
+            else:
+                found.append((self.default_macs.get((vm.name, index), ""), driver))
+        self._assess(vm, found)
+        return tuple(found)
+
+    def _assess(self, vm: DesiredVm, found: list[Identity]) -> None:
+        """Complain where the guest is to be set up and cannot tell its NICs apart."""
+        alike = [index for index, one in enumerate(found) if one == ("", "")]
+        if vm.guest is None or not vm.guest.is_staged or not alike:
+            return
+        numbers = " and ".join(str(index + 1) for index in alike)
+        what = f"NIC {numbers} apart from others" if len(alike) == 1 else f"its NICs {numbers} apart"
+        message = f"its guest cannot tell {what}: they have one driver, and their MACs are not known here"
+        remedy = "write `mac` for each: the card's label tells it, and `ip link` in a guest that has it"
+        self._findings.refuse_vm(Code.NICS_ALIKE, vm, message, remedy)
+
+    # -------------------------------------------------------- virtual NICs' MACs
+
+    def _make_default_macs(self) -> None:
+        """Give every virtual NIC that needs one a MAC of its own that nobody has yet."""
+        taken = {nic.mac for vm in self._desired.vms for nic in vm.nics if nic.mac is not None}
+        wanting = [
+            (vm, index)
+            for vm in sorted(self._desired.vms, key=lambda vm: vm.name)
+            for index, nic in enumerate(vm.nics)
+            if nic.mac is None and _is_virtual(nic) and _has_like(vm, nic)
+        ]
+        if not wanting:
+            return
+        own = {vm.moid for vm in self._existing.values()}
+        taken |= {
+            nic.mac.casefold()
+            for vm in self._observed.vms
+            if vm.detail is not None and vm.moid not in own
+            for nic in vm.detail.nics
+        }
+        for vm, index in wanting:
+            number = _number(self._desired.name, vm.name, index)
+            while (mac := _fixed_mac(number)) in taken:
+                number = (number + 1) % _FIXED_MACS
+            taken.add(mac)
+            self.default_macs[vm.name, index] = mac
+
+    def _own_nics(self, vm: DesiredVm) -> dict[int, VirtualNic]:
+        """Match a VM's virtual NICs with those that it has: by network first, then in their order.
+
+        Those that are not the plan's come last, and by network only: the plan file takes them over.
+        """
+        own = self._existing.get(vm.name)
+        if own is None or own.detail is None:
+            return {}
+        others = {one.key for one in recorded_others(own)}
+        left = [nic for nic in own.detail.nics if nic.key not in others]
+        foreign = [nic for nic in own.detail.nics if nic.key in others]
+        found: dict[int, VirtualNic] = {}
+        virtual = [(index, nic) for index, nic in enumerate(vm.nics) if _is_virtual(nic)]
+        for needs_network, among in ((True, left), (False, left), (True, foreign)):
+            for index, nic in virtual:
+                if index in found:
+                    continue
+                keys = self._keys_of(nic)
+                match = next(
+                    (
+                        one
+                        for one in among
+                        if one.kind.casefold() == type_of(nic) and (one.network in keys or not needs_network)
+                    ),
+                    None,
+                )
+                if match is not None:
+                    among.remove(match)
+                    found[index] = match
+        return found
+
+    def _keys_of(self, nic: DesiredNic) -> set[str]:
+        found = find_named(nic.network, self._observed.networks) if nic.network else []
+        return {one.portgroup_key or one.moid for one in found}
+
+    def _kept_macs(self, vm: DesiredVm) -> dict[int, str]:
+        own = self._existing.get(vm.name)
+        if own is None or own.detail is None:
+            return {}
+        kept = parse_addresses(own.detail.extra_config.get(ADDRESSES_KEY, ""))
+        return {index: one.mac for index, one in kept.items() if one.mac}
+
+
+def _functions(vm: DesiredVm, functions: tuple[str, ...]) -> dict[int, str]:
+    """Return the PCI addresses behind NICs by their place; those that are named need no placement."""
+    places = [index for index, nic in enumerate(vm.nics) if nic.function is not None]
+    if len(functions) == len(places):
+        return dict(zip(places, functions, strict=True))
+    pins = ((index, vm.nics[index].function) for index in places)
+    return {index: function.pin for index, function in pins if function is not None and function.pin}
+
+
+def _driver(nic: DesiredNic, pci_id: str | None, host: Host | None) -> str:
+    """Return the guest's driver; a function that nobody knows yet is taken for a ConnectX."""
+    if nic.function is None:
+        return VMXNET3
+    pci = host.device(pci_id) if host is not None and pci_id is not None else None
+    if pci is None and host is not None:
+        pci = next((one.pci for one in host.nics if one.pci_id == pci_id), None)
+    return MLX5 if pci is None or pci.vendor_id == MELLANOX else ""
+
+
+def _mac_of(host: Host | None, pci_id: str | None) -> str:
+    """Return the MAC that the host tells of its NIC at an address, "" where it lists none."""
+    if host is None or pci_id is None:
+        return ""
+    return next((nic.mac.casefold() for nic in host.nics if nic.pci_id == pci_id), "")
+
+
+def _is_virtual(nic: DesiredNic) -> bool:
+    """Whether vSphere gives the NIC its MAC."""
+    return nic.function is None or nic.function.kind == "sriov"
+
+
+def _has_like(vm: DesiredVm, nic: DesiredNic) -> bool:
+    """Whether the VM has another NIC that may have the same driver."""
+    return sum((other.function is None) == (nic.function is None) for other in vm.nics) > 1
+
+
+def type_of(nic: DesiredNic) -> NicType:
+    """Return what the plan file calls the type of a NIC."""
+    if nic.function is not None:
+        return nic.function.kind
+    return "pvrdma" if nic.is_pvrdma else "vmxnet3"
+
+
+def _number(plan: str, vm: str, index: int) -> int:
+    digest = hashlib.sha256("\0".join((plan, vm, str(index))).encode()).digest()
+    return int.from_bytes(digest[:4]) % _FIXED_MACS
+
+
+def _fixed_mac(number: int) -> str:
+    return f"00:50:56:{number >> 16:02x}:{number >> 8 & 0xFF:02x}:{number & 0xFF:02x}"
 
 
 @dataclass(frozen=True, slots=True)
