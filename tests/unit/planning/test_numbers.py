@@ -7,15 +7,18 @@ from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.model.observed.inventory import Host
 from vgpu_cfg.model.plan_values import NumaPolicy
 from vgpu_cfg.model.wording import gib, is_at_least, listed, node_list, version_tuple, whole_gib
-from vgpu_cfg.planning.capacity.hardware import highest_version, least_version, passthrough_limit, vgpu_limit
-from vgpu_cfg.planning.capacity.mmio import mmio_size_gb
-from vgpu_cfg.planning.capacity.numa import (
+from vgpu_cfg.planning.capacity.hardware import (
     NodeState,
     choose_nodes,
+    highest_version,
+    least_version,
     nodes_of_affinity,
     numa_level,
+    passthrough_limit,
     promise_nodes,
+    vgpu_limit,
 )
+from vgpu_cfg.planning.capacity.pci_tree import mmio_size_gb
 from vgpu_cfg.planning.findings.options import PlanOptions, matches_any
 
 

@@ -17,9 +17,8 @@ from vgpu_cfg.model.observed.vm import AFFINITY_KEY, Vm, VmDetail
 from vgpu_cfg.model.plan_file import DeviceEntry, GpuEntry
 from vgpu_cfg.model.plan_values import NumaPolicy
 from vgpu_cfg.model.vgpu import VgpuProfile
-from vgpu_cfg.planning.capacity.hardware import highest_version
+from vgpu_cfg.planning.capacity.hardware import highest_version, nodes_of_affinity
 from vgpu_cfg.planning.capacity.host_capacity import CapacityReader
-from vgpu_cfg.planning.capacity.numa import nodes_of_affinity
 from vgpu_cfg.planning.estate.protection import Protection
 from vgpu_cfg.planning.placement.demand import Demand, Shape, Variant
 from vgpu_cfg.planning.vms.lookup.moving import holds_devices, running_vms, stun_ms, why_cold, why_tied

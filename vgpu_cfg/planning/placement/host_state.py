@@ -10,10 +10,16 @@ from vgpu_cfg.model.observed.inventory import Host
 from vgpu_cfg.model.plan_values import NumaPolicy, Spread
 from vgpu_cfg.model.wording import is_at_least, version_tuple
 from vgpu_cfg.planning.capacity.gpu_state import GpuState
-from vgpu_cfg.planning.capacity.hardware import highest_version, vgpu_limit
+from vgpu_cfg.planning.capacity.hardware import (
+    NodeState,
+    choose_nodes,
+    highest_version,
+    numa_level,
+    promise_nodes,
+    vgpu_limit,
+)
 from vgpu_cfg.planning.capacity.host_capacity import HostCapacity, PassthroughSlot
 from vgpu_cfg.planning.capacity.nic_needs import NicKind, NicStock, choose_nics, far_nics, refuse_nics
-from vgpu_cfg.planning.capacity.numa import NodeState, choose_nodes, numa_level, promise_nodes
 from vgpu_cfg.planning.capacity.passthrough_slots import is_match, match_slots
 from vgpu_cfg.planning.capacity.peer_groups import group_of, has_group_api
 from vgpu_cfg.planning.capacity.vgpu_need import VgpuNeed

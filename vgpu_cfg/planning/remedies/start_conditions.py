@@ -17,7 +17,7 @@ from vgpu_cfg.model.observed.inventory import Connection, Host, Inventory
 from vgpu_cfg.model.observed.vm import PassthroughDevice, Vm, VmDetail
 from vgpu_cfg.planning.capacity.hardware import highest_version, least_version, passthrough_limit, vgpu_limit
 from vgpu_cfg.planning.capacity.host_capacity import CapacityReader, HostCapacity
-from vgpu_cfg.planning.capacity.mmio import SIZE_KEY, USE_KEY, mmio_size_gb
+from vgpu_cfg.planning.capacity.pci_tree import SIZE_KEY, USE_KEY, mmio_size_gb
 from vgpu_cfg.planning.findings.codes import Code
 
 MOST_CPUS = 128

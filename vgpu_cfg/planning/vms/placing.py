@@ -15,10 +15,9 @@ from vgpu_cfg.model.observed.tags import TagCategory
 from vgpu_cfg.model.observed.vm import PassthroughDevice
 from vgpu_cfg.model.plan_file import DeviceEntry, GpuEntry
 from vgpu_cfg.model.wording import counted, whole_gib
-from vgpu_cfg.planning.capacity.hardware import can_shape_nodes
-from vgpu_cfg.planning.capacity.mmio import mmio_size_gb
-from vgpu_cfg.planning.capacity.numa import NodeState
+from vgpu_cfg.planning.capacity.hardware import NodeState, can_shape_nodes
 from vgpu_cfg.planning.capacity.passthrough_slots import is_match
+from vgpu_cfg.planning.capacity.pci_tree import mmio_size_gb
 from vgpu_cfg.planning.placement.host_state import HostState
 from vgpu_cfg.planning.vms.devices.nic_devices import fixed_device, plan_functions
 from vgpu_cfg.planning.vms.lookup.affinity import follows_held_gpus, wanted_affinity

@@ -17,8 +17,7 @@ from vgpu_cfg.model.observed.vm import AFFINITY_KEY, Vm
 from vgpu_cfg.model.plan_values import NumaPolicy
 from vgpu_cfg.model.wording import listed
 from vgpu_cfg.planning.addresses.nic_addresses import AddressBook, NicAddress
-from vgpu_cfg.planning.capacity.hardware import highest_version, least_known
-from vgpu_cfg.planning.capacity.numa import nodes_of_affinity
+from vgpu_cfg.planning.capacity.hardware import highest_version, least_known, nodes_of_affinity
 from vgpu_cfg.planning.capacity.topology import Topologies
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings

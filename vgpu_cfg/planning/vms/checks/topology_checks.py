@@ -14,9 +14,9 @@ from vgpu_cfg.changes.severity import Severity
 from vgpu_cfg.changes.values import Subject
 from vgpu_cfg.model.plan_values import NumaPolicy
 from vgpu_cfg.model.wording import listed, node_list
+from vgpu_cfg.planning.capacity.hardware import NodeState
 from vgpu_cfg.planning.capacity.host_capacity import PassthroughSlot
 from vgpu_cfg.planning.capacity.nic_needs import far_nics
-from vgpu_cfg.planning.capacity.numa import NodeState
 from vgpu_cfg.planning.capacity.pci_tree import SYS
 from vgpu_cfg.planning.capacity.topology import (
     Disagreement,

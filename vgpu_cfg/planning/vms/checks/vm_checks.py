@@ -12,8 +12,8 @@ from vgpu_cfg.model.observed.managed_object import ManagedObject
 from vgpu_cfg.model.rdma import asks_gpudirect
 from vgpu_cfg.model.wording import listed
 from vgpu_cfg.planning.capacity.hardware import least_version, passthrough_limit, vgpu_limit
-from vgpu_cfg.planning.capacity.mmio import SIZE_KEY, USE_KEY
 from vgpu_cfg.planning.capacity.nic_needs import NicKind
+from vgpu_cfg.planning.capacity.pci_tree import SIZE_KEY, USE_KEY
 from vgpu_cfg.planning.estate.libraries import template_of_library
 from vgpu_cfg.planning.estate.site import Site, find_named
 from vgpu_cfg.planning.findings.codes import Code

@@ -10,7 +10,7 @@ from __future__ import annotations
 from vgpu_cfg.model.observed.vm import AFFINITY_KEY, SettingValue, VmDetail
 from vgpu_cfg.model.plan_file import size_text
 from vgpu_cfg.model.wording import counted, gib, node_list
-from vgpu_cfg.planning.capacity.numa import nodes_of_affinity
+from vgpu_cfg.planning.capacity.hardware import nodes_of_affinity
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Objection
 from vgpu_cfg.planning.vms.lookup.placed import PlacedVm

@@ -13,7 +13,7 @@ from vgpu_cfg.model.guests.base import ADDRESSES_KEY
 from vgpu_cfg.model.observed.vm import MARK_PLAN_KEY, MARK_VM_KEY, OwnerMark, SettingValue, VmDetail
 from vgpu_cfg.model.rdma import asks_gpudirect
 from vgpu_cfg.model.wording import listed
-from vgpu_cfg.planning.capacity.mmio import SIZE_KEY, USE_KEY
+from vgpu_cfg.planning.capacity.pci_tree import SIZE_KEY, USE_KEY
 from vgpu_cfg.planning.vms.lookup.placed import PlacedVm
 from vgpu_cfg.planning.vms.settings.extra_config import current
 from vgpu_cfg.planning.vms.settings.setting import Carrier, Topic, VmSetting, Wanted
