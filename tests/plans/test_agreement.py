@@ -22,7 +22,7 @@ from vgpu_cfg.changes.severity import Severity
 from vgpu_cfg.changes.values import edit_text
 from vgpu_cfg.model.desired import DesiredVm
 from vgpu_cfg.model.guests.guest import GuestSpec
-from vgpu_cfg.planning.estate.naming import as_named
+from vgpu_cfg.planning.estate.ownership import as_named
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.host_settings.table import setting
 from vgpu_cfg.planning.kinds_needed import needs_kinds

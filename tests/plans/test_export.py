@@ -23,7 +23,7 @@ from tests.plans.tables import CASES
 from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.model.observed.inventory import Connection, Inventory
 from vgpu_cfg.model.observed.vm import AFFINITY_KEY
-from vgpu_cfg.planning.estate.own import as_imported
+from vgpu_cfg.planning.estate.ownership import as_imported
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.planner import make_plan
 

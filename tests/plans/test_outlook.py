@@ -15,7 +15,7 @@ from vgpu_cfg.changes.change import EnterMaintenance
 from vgpu_cfg.model.observed.gpu_use import GraphicsType
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.vgpu import VgpuMode
-from vgpu_cfg.planning.estate.naming import as_named
+from vgpu_cfg.planning.estate.ownership import as_named
 from vgpu_cfg.planning.pool.outlook import after_plan
 
 SOON = CASES[::8]

@@ -27,9 +27,14 @@ from vgpu_cfg.planning.capacity.topology import Topologies
 from vgpu_cfg.planning.estate.deletions import refuse_many_deletions
 from vgpu_cfg.planning.estate.left_down import report_all_left
 from vgpu_cfg.planning.estate.lost import can_go
-from vgpu_cfg.planning.estate.naming import as_named
 from vgpu_cfg.planning.estate.orphans import orphans_to_delete, report_orphans
-from vgpu_cfg.planning.estate.ownership import Ownership, assess_ownership, marked_moids, others_moids
+from vgpu_cfg.planning.estate.ownership import (
+    Ownership,
+    as_named,
+    assess_ownership,
+    marked_moids,
+    others_moids,
+)
 from vgpu_cfg.planning.estate.site import Site, check_networks, with_own_networks
 from vgpu_cfg.planning.findings.blocked import blocked_changes
 from vgpu_cfg.planning.findings.codes import Code

@@ -14,7 +14,7 @@ from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.plan_file import GpuEntry
 from vgpu_cfg.model.vgpu import Sharing, VgpuProfile
 from vgpu_cfg.planning.estate.devices import as_detail, recorded_others
-from vgpu_cfg.planning.estate.own import own_vms
+from vgpu_cfg.planning.estate.ownership import own_vms
 from vgpu_cfg.planning.vms.lookup.gpu_match import own_gpus
 from vgpu_cfg.verification.views import GuestView, HostView, WantedVm
 

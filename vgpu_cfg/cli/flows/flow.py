@@ -146,7 +146,7 @@ def read_for(
     nothing but a plan with the options `to_plan` is made of it, kinds of hosts are asked only if that depends
     on them.
     """
-    from vgpu_cfg.planning.estate.naming import as_named
+    from vgpu_cfg.planning.estate.ownership import as_named
 
     scope = scope_of(desired).model_copy(update={"locks": locks, "timed": is_timed, "roles": roles})
     if all_kinds:

@@ -36,7 +36,7 @@ def plan_branch(
     NotFound if no VM with GPUs is meant.
     """
     from vgpu_cfg.model.compatibility import BranchPlan
-    from vgpu_cfg.planning.estate.own import own_vms
+    from vgpu_cfg.planning.estate.ownership import own_vms
     from vgpu_cfg.planning.guests.compatibility import about_branch, stack_of
     from vgpu_cfg.planning.host_settings.gpus.driver import driver_facts
 

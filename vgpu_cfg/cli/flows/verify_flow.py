@@ -134,7 +134,7 @@ def verify_in(
 
 def _chosen_vms(desired: DesiredPlan, observed: Inventory, wanted: Wanted) -> list[str]:
     """Return the plan's VMs that `--vm` and `--host` mean, with a guest to ask or without."""
-    from vgpu_cfg.planning.estate.own import own_vms
+    from vgpu_cfg.planning.estate.ownership import own_vms
 
     hosts = {name: vm.host_moid or "" for name, vm in own_vms(desired, observed).items()}
     names = {host.moid: host.name for host in observed.hosts}
@@ -182,7 +182,7 @@ def specs_of(desired: DesiredPlan, observed: Inventory) -> Mapping[str, GuestSpe
     """Return what each guest of a plan shall have, as planning sees it where the VMs are now."""
     from vgpu_cfg.changes.severity import Severity
     from vgpu_cfg.planning.addresses.nic_addresses import AddressBook
-    from vgpu_cfg.planning.estate.own import own_vms
+    from vgpu_cfg.planning.estate.ownership import own_vms
     from vgpu_cfg.planning.findings.codes import Code
     from vgpu_cfg.planning.findings.collection import Findings
     from vgpu_cfg.planning.guests.drivers import guest_drivers, host_branches
@@ -203,7 +203,7 @@ def specs_of(desired: DesiredPlan, observed: Inventory) -> Mapping[str, GuestSpe
 def read_plan(desired: DesiredPlan, estate: Estate) -> Inventory:
     """Read the estate, and of the hosts that run the plan's VMs what checks need."""
     from vgpu_cfg.model.observed.host_facts import FactGroup
-    from vgpu_cfg.planning.estate.own import own_vms
+    from vgpu_cfg.planning.estate.ownership import own_vms
 
     observed = flow.read_for(desired, estate.reader)
     moids = dict.fromkeys(vm.host_moid for vm in own_vms(desired, observed).values() if vm.host_moid)
@@ -268,7 +268,7 @@ class Ways:
         open_shells: Mapping[str, AccessEntry],
         secrets: SecretStore,
     ) -> None:
-        from vgpu_cfg.planning.estate.own import own_vms
+        from vgpu_cfg.planning.estate.ownership import own_vms
 
         self._desired, self._observed, self._estate = desired, observed, estate
         self._own = own_vms(desired, observed)

@@ -13,7 +13,7 @@ from vgpu_cfg.changes.change import Change, ChangeHost, ExitMaintenance
 from vgpu_cfg.changes.plan import Canary, Plan, StartQueue
 from vgpu_cfg.model.observed.inventory import Connection, Host, Inventory
 from vgpu_cfg.model.observed.vm import Vm
-from vgpu_cfg.planning.estate.own import own_vms
+from vgpu_cfg.planning.estate.ownership import own_vms
 
 
 def plan_canaries(

@@ -6,11 +6,18 @@ called the VM since, and the folder that it was put into, change nothing about t
 mark holds no id, as those of version 0.1.0. What is not owned is never touched.
 
 An inventory comes here `as_named`: the plan's VMs are under the names that the plan file has for them.
+
+Which VMs of an estate are a plan's own, as planning sees it, and how it looks with more of them.
+
+By which name a plan knows its VMs, whatever vCenter calls them: the one in their owner marks.
+
+A mark with the plan's id and the VM's own instance UUID proves whose VM it is; what somebody called it since
+then proves nothing. A name of `moved` in a mark stands for the one that the plan file has now.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC
 from shlex import quote
@@ -19,8 +26,11 @@ from vgpu_cfg.changes.values import Subject
 from vgpu_cfg.model.desired import DesiredPlan, DesiredVm
 from vgpu_cfg.model.identity import PlanIdentity
 from vgpu_cfg.model.observed.inventory import Folder, Inventory
-from vgpu_cfg.model.observed.vm import MARK_PLAN_KEY, MARK_VM_KEY, Vm
+from vgpu_cfg.model.observed.vm import MARK_PLAN_KEY, MARK_VM_KEY, OwnerMark, Vm
 from vgpu_cfg.model.wording import as_counted, listed
+from vgpu_cfg.planning.estate.devices import all_devices
+from vgpu_cfg.planning.estate.disks import as_imported_disks
+from vgpu_cfg.planning.estate.site import Site
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 
@@ -232,3 +242,66 @@ def refuse_to_delete(vm: Vm, findings: Findings) -> None:
     message = "its owner mark holds no plan id, and a VM is not deleted because of names alone"
     remedy = "`apply` completes the marks of VMs that the plan file names; then delete it"
     findings.add(Code.MARK_WITHOUT_ID, subject, message, remedy)
+
+
+def own_vms(desired: DesiredPlan, observed: Inventory) -> dict[str, Vm]:
+    """Return the VMs of a plan that exist, by their names in the plan file; a clone is none of them."""
+    return own_and_taken(desired, observed)[0]
+
+
+def own_and_taken(desired: DesiredPlan, observed: Inventory) -> tuple[dict[str, Vm], frozenset[str]]:
+    """Return the VMs of a plan that exist, and the names in whose places VMs are that are not clearly its."""
+    observed = as_named(desired, observed)
+    site = Site(desired, observed, Findings())
+    folders = {vm.name: site.folder_of(vm) for vm in desired.vms}
+    found = assess_ownership(desired, observed, folders, Findings())
+    return found.existing, frozenset(name for name in found.blocked if folders[name] is not None)
+
+
+def as_imported(observed: Inventory, moids: Collection[str], plan: PlanIdentity) -> Inventory:
+    """Return an estate as it will be once VMs are taken in by a plan; those that it has stay as they are."""
+    vms = (_with_mark(vm, plan) if vm.moid in moids else vm for vm in observed.vms)
+    return observed.model_copy(update={"vms": tuple(vms)})
+
+
+def _with_mark(vm: Vm, plan: PlanIdentity) -> Vm:
+    if vm.is_of(plan) and vm.mark is not None and vm.mark.id:
+        return vm
+    uuid = vm.instance_uuid.lower()
+    disks = as_imported_disks(vm)
+    record = disks.to_record if disks is not None else None
+    detail = vm.detail
+    held = all_devices(detail) if detail is not None else {}
+    mark = OwnerMark(
+        plan=plan.name, vm=vm.name, id=plan.id, instance_uuid=uuid, is_imported=True, disks=record, **held
+    )
+    if detail is not None:
+        detail = detail.model_copy(update={"extra_config": {**detail.extra_config, **mark.pairs}})
+    return vm.model_copy(update={"mark": mark, "detail": detail})
+
+
+def as_named(desired: DesiredPlan, observed: Inventory) -> Inventory:
+    """Return the inventory with the plan's own VMs under their names in the plan file.
+
+    `called` of such a VM is its name in vCenter. Where another VM of the plan has name and mark, that is the
+    one. A mark without an id proves nothing against a name: both must be the plan's.
+    """
+    names = {vm.name for vm in desired.vms}
+    own = [vm for vm in observed.vms if vm.is_of(desired.identity)]
+    taken = {vm.name for vm in own if vm.mark is not None and vm.mark.vm == vm.name}
+    changed: dict[str, Vm] = {}
+    for vm in own:
+        name = _name_of(vm, desired)
+        if name in names and name not in taken and name != vm.name:
+            changed[vm.moid] = vm.model_copy(update={"name": name, "called": vm.name})
+    if not changed:
+        return observed
+    vms = tuple(changed.get(vm.moid, vm) for vm in observed.vms)
+    return observed.model_copy(update={"vms": vms})
+
+
+def _name_of(vm: Vm, desired: DesiredPlan) -> str:
+    mark = vm.mark
+    if mark is None or not (mark.id or mark.vm == vm.name):
+        return vm.name
+    return desired.moved.get(mark.vm, mark.vm)

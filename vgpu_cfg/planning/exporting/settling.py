@@ -18,7 +18,7 @@ from vgpu_cfg.errors import DocumentError
 from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.identity import PlanIdentity
 from vgpu_cfg.model.observed.inventory import Inventory
-from vgpu_cfg.planning.estate.own import as_imported
+from vgpu_cfg.planning.estate.ownership import as_imported
 from vgpu_cfg.planning.expand.context import VmContext
 from vgpu_cfg.planning.expand.hosts import expand_hosts
 from vgpu_cfg.planning.expand.lines import expand_vms

@@ -15,8 +15,7 @@ from vgpu_cfg.catalog import Catalog
 from vgpu_cfg.changes.plan import Diagnostic
 from vgpu_cfg.model.desired import DesiredPlan, DesiredPower
 from vgpu_cfg.model.observed.inventory import Inventory
-from vgpu_cfg.planning.estate.naming import as_named
-from vgpu_cfg.planning.estate.ownership import assess_ownership
+from vgpu_cfg.planning.estate.ownership import as_named, assess_ownership
 from vgpu_cfg.planning.estate.protection import Protection
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import PlanOptions

@@ -20,10 +20,10 @@ from vgpu_cfg.planning.estate.devices import device_text, recorded_others
 from vgpu_cfg.planning.estate.disks import Layout, disk_text, owned_disks
 from vgpu_cfg.planning.estate.left_down import bring_all_back
 from vgpu_cfg.planning.estate.lost import can_go
-from vgpu_cfg.planning.estate.naming import as_named
 from vgpu_cfg.planning.estate.orphans import orphans_to_delete, report_orphans
 from vgpu_cfg.planning.estate.ownership import (
     Ownership,
+    as_named,
     assess_ownership,
     marked_moids,
     others_moids,

@@ -17,7 +17,7 @@ from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.model.wording import as_counted
 from vgpu_cfg.planning.estate.lost import Intent, can_go
-from vgpu_cfg.planning.estate.own import own_vms
+from vgpu_cfg.planning.estate.ownership import own_vms
 from vgpu_cfg.planning.estate.protection import Protection
 from vgpu_cfg.planning.estate.site import Site
 from vgpu_cfg.planning.findings.codes import Code

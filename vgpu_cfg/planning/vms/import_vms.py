@@ -23,8 +23,7 @@ from vgpu_cfg.model.wording import as_counted, gib, listed
 from vgpu_cfg.planning.estate.devices import all_devices
 from vgpu_cfg.planning.estate.disks import as_imported_disks, disk_text
 from vgpu_cfg.planning.estate.lost import TAKEN_IN, can_go
-from vgpu_cfg.planning.estate.own import as_imported, own_vms
-from vgpu_cfg.planning.estate.ownership import marked_moids
+from vgpu_cfg.planning.estate.ownership import as_imported, marked_moids, own_vms
 from vgpu_cfg.planning.estate.protection import PLAN_FILE, Protection
 from vgpu_cfg.planning.estate.site import Site
 from vgpu_cfg.planning.findings.codes import Code

@@ -239,7 +239,7 @@ class _Applying:
         no host shows them. All is read where anything was not done, or may be seen elsewhere.
         """
         from vgpu_cfg.changes.report import OutcomeStatus
-        from vgpu_cfg.planning.estate.naming import as_named
+        from vgpu_cfg.planning.estate.ownership import as_named
 
         done = [one.vm_moid for one in report.outcomes if one.status is OutcomeStatus.DONE and one.vm_moid]
         is_of_vms = all(change.kind in _OF_VMS_ALONE for change in plan.changes)

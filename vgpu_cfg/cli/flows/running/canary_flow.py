@@ -88,7 +88,7 @@ def check_hosts(
     Of hosts that got another driver the guests are asked too, since theirs must load beside it: the plan has
     started its VMs there again by then. Where none runs nobody has tried the driver, and that is said.
     """
-    from vgpu_cfg.planning.estate.own import own_vms
+    from vgpu_cfg.planning.estate.ownership import own_vms
     from vgpu_cfg.verification import Choice
 
     running = {

@@ -166,7 +166,7 @@ def _rows(request: PlanRequest, flags: ConnectionFlags, needs: TemplateNeeds) ->
 def _from_outside(
     request: PlanRequest, flags: ConnectionFlags, needs: TemplateNeeds, *, reported: bool
 ) -> tuple[TemplateRow, ...]:
-    from vgpu_cfg.planning.estate.own import own_vms
+    from vgpu_cfg.planning.estate.ownership import own_vms
     from vgpu_cfg.verification.checks.template_checks import seen_from_outside
 
     connection, desired = flow.locate(request, flags)
@@ -186,7 +186,7 @@ def _deleted(
     request: PlanRequest, flags: ConnectionFlags, how: ApplyOptions, *, is_over: bool
 ) -> tuple[str, ...]:
     """Delete the clone again, without asking: whoever agreed to it agreed to that. Return what is left."""
-    from vgpu_cfg.planning.estate.own import own_vms
+    from vgpu_cfg.planning.estate.ownership import own_vms
     from vgpu_cfg.settings.folders import state_folder
     from vgpu_cfg.settings.plan_keys import seed_file
 
