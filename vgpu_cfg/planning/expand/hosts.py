@@ -1,16 +1,45 @@
-"""From the entries of `hosts` to what is desired of hosts: ranges written out, `prepare` decided."""
+"""From the entries of `hosts` to what is desired of hosts: ranges written out, `prepare` decided.
+
+What the file alone shows to be wrong in an entry of `hosts` whose keys are right one by one.
+
+Which words of a GPU's or a NIC's rule cannot stand together, and which rule can never hold.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-from vgpu_cfg.documents import Part, build
+from vgpu_cfg.documents import Loc, Part, build, did_you_mean
 from vgpu_cfg.errors import DocumentError, DocumentFault
 from vgpu_cfg.model.desired import DesiredHosts, DesiredNetwork
-from vgpu_cfg.model.plan_file import HostEntry
+from vgpu_cfg.model.plan_file import (
+    AccessEntry,
+    DisruptionEntry,
+    DriverEntry,
+    FirmwareToolsEntry,
+    GpuMatch,
+    HostEntry,
+    HostGpuEntry,
+    HostNicEntry,
+    NicMatch,
+    PvrdmaEntry,
+    RoceEntry,
+    VmknicEntry,
+)
+from vgpu_cfg.model.plan_values import Disruption, GpuUse, NicUse, SchedulerPolicy
 from vgpu_cfg.model.ranges import read_members
-from vgpu_cfg.planning.expand.host_checks import HostContext, check_hosts
+from vgpu_cfg.model.vgpu import Sharing, VgpuMode
+
+_EVACUATION = "VgpuMMAutomationTimeoutSecs"
+_GLOB = frozenset("*?[")
+
+_OF_VGPUS = ("sharing", "vgpu_mode", "scheduler")
+_OF_TIME_SLICES = ("vgpu_mode",)
+"""A scheduler may go beside MIG: which board it is, and whether its instances are shared, its host tells."""
+_FALSE = ("False", "0")
+_TRUE = ("True", "1")
 
 
 @dataclass(slots=True)
@@ -69,3 +98,266 @@ def make_hosts(entry: HostEntry, names: Sequence[str], origin: str, *, has_vms: 
     by_default = "from_vms" if has_vms else "none"
     stated = {"prepare": by_default} | {key: getattr(entry, key) for key in entry.model_fields_set}
     return DesiredHosts(**{**stated, "names": tuple(names), "origin": origin})
+
+
+@dataclass(slots=True)
+class HostContext:
+    """What an entry is checked against: the plan's networks and secrets, and the addresses given so far."""
+
+    networks: Mapping[str, DesiredNetwork]
+    secrets: frozenset[str]
+    addresses: dict[tuple[str, str], str] = field(default_factory=dict)
+    """Whose an address on a network is."""
+
+
+def check_hosts(
+    entry: HostEntry, names: Sequence[str], part: Part, context: HostContext
+) -> Iterator[DocumentFault]:
+    """Yield what contradicts itself in an entry, or names what the plan does not have."""
+    if not entry.cluster and not entry.names:
+        yield part.fault((), "an entry of `hosts` names no host", "give `cluster`, or `names`")
+    yield from check_gpu_rules(entry, part)
+    yield from check_nic_rules(entry, part)
+    for index, vmknic in enumerate(entry.vmknics):
+        yield from _check_vmknic(vmknic, index, entry, names, part, context)
+    yield from _check_pvrdma(entry, part)
+    if entry.driver is not None:
+        yield from _check_packages("driver", "the driver is", entry.driver, part)
+    if entry.firmware_tools is not None:
+        yield from _check_packages("firmware_tools", "the tools are", entry.firmware_tools, part)
+    yield from _check_access(entry.access, part)
+    yield from _check_disruption(entry.disruption, names, part)
+    yield from _check_cluster_options(entry, part)
+    for loc, name in _secrets(entry):
+        if name not in context.secrets:
+            # The name is not repeated: somebody may have written the secret itself.
+            hint = did_you_mean(name, context.secrets) or "as in secrets: {esxi: keyring:esxi-root}"
+            yield part.fault((*loc, "secret"), "no secret of this name stands under `secrets`", hint)
+
+
+def _is_plain(names: Sequence[str]) -> bool:
+    """Whether the names are those of hosts, without globs: then it is known how many they are."""
+    return bool(names) and not any(_GLOB & set(name) for name in names)
+
+
+def _check_vmknic(
+    vmknic: VmknicEntry, index: int, entry: HostEntry, names: Sequence[str], part: Part, context: HostContext
+) -> Iterator[DocumentFault]:
+    loc: Loc = ("vmknics", index)
+    if any(other.network == vmknic.network for other in entry.vmknics[:index]):
+        message = f"the network {vmknic.network!r} has a VMkernel NIC in this entry already"
+        yield part.fault((*loc, "network"), message, "remove one")
+    cabling = context.networks.get(vmknic.network)
+    if cabling is not None and cabling.is_physical:
+        message = f"{vmknic.network!r} is cabling alone (`physical`), and a VMkernel NIC needs a portgroup"
+        yield part.fault((*loc, "network"), message, "choose another network")
+    is_shared = len(names) != 1 or not _is_plain(names)
+    if vmknic.address and vmknic.address != "dhcp":
+        if is_shared:
+            hint = "write addresses: {HOST: ADDRESS}, with one for each, or dhcp"
+            yield part.fault((*loc, "address"), "one address cannot serve several hosts", hint)
+        else:
+            yield from _claimed(names[0], vmknic.address, (*loc, "address"), vmknic.network, part, context)
+    for host, address in vmknic.addresses.items():
+        place = (*loc, "addresses", host)
+        if _is_plain(names) and host not in names:
+            hint = did_you_mean(host, names) or "give the name as it stands in `names`"
+            yield part.fault(place, f"{host!r} is not one of the hosts of this entry", hint)
+        yield from _claimed(host, address, place, vmknic.network, part, context)
+    network = context.networks.get(vmknic.network)
+    if network is not None and network.mtu and vmknic.mtu and vmknic.mtu > network.mtu:
+        message = (
+            f"an mtu of {vmknic.mtu} is more than the {network.mtu} of {network.name!r} under `networks`"
+        )
+        yield part.fault((*loc, "mtu"), message, f"write at most {network.mtu}")
+
+
+def _claimed(
+    host: str, address: str, loc: Loc, network: str, part: Part, context: HostContext
+) -> Iterator[DocumentFault]:
+    ip = address.partition("/")[0]
+    owner = context.addresses.setdefault((network, ip), host)
+    if owner != host:
+        yield part.fault(
+            loc, f"the address {ip} on {network!r} is that of {owner!r} too", "give each its own"
+        )
+
+
+def _check_pvrdma(entry: HostEntry, part: Part) -> Iterator[DocumentFault]:
+    if isinstance(entry.pvrdma, PvrdmaEntry):
+        named = [key for key in ("vmknic", "network") if getattr(entry.pvrdma, key)]
+        if len(named) != 1:
+            message = "`pvrdma` needs a `vmknic` or a `network`, and not both"
+            yield part.fault(("pvrdma",), message, "as in {network: rdma-vmk}")
+    elif entry.pvrdma:
+        hint = "as in {network: rdma-vmk}, or false for none"
+        yield part.fault(("pvrdma",), "`pvrdma` must say which VMkernel NIC", hint)
+
+
+def _check_packages(
+    key: str, they_are: str, packages: DriverEntry | FirmwareToolsEntry, part: Part
+) -> Iterator[DocumentFault]:
+    if packages.depot and packages.by != "esxcli":
+        message = f"`depot` is what esxcli installs from, and {they_are} installed by {packages.by}"
+        yield part.fault((key, "depot"), message, "write by: esxcli, or remove `depot`")
+    if packages.by == "esxcli" and not packages.depot:
+        hint = f"as in depot: /vmfs/volumes/ds1/{'driver' if key == 'driver' else 'mft'}.zip"
+        yield part.fault((key, "by"), "`by: esxcli` needs a `depot`", hint)
+
+
+def _check_access(access: AccessEntry, part: Part) -> Iterator[DocumentFault]:
+    given = access.model_fields_set
+    if given & {"password", "key"} and "ssh" not in given:
+        hint = "write ssh: open-and-close, or ssh: on where somebody has started it"
+        yield part.fault(("access",), "`access` has credentials, and without `ssh` nothing uses them", hint)
+
+
+def _check_disruption(
+    disruption: DisruptionEntry, names: Sequence[str], part: Part
+) -> Iterator[DocumentFault]:
+    loc: Loc = ("disruption",)
+    if disruption.allow and Disruption.MAINTENANCE not in disruption.allow:
+        what = part.data["disruption"]["allow"][0]
+        message = f"`{what}` is allowed, and maintenance mode, which comes before it, is not"
+        yield part.fault((*loc, "allow", 0), message, f"write [maintenance, {what}]")
+    if disruption.canary and _is_plain(names) and disruption.canary > len(names):
+        message = f"{disruption.canary} hosts cannot go first: `names` has {len(names)}"
+        yield part.fault((*loc, "canary"), message, f"at most {len(names)}")
+
+
+def _check_cluster_options(entry: HostEntry, part: Part) -> Iterator[DocumentFault]:
+    options = entry.cluster_options
+    if "cluster_options" in entry.model_fields_set and not entry.cluster:
+        message = "`cluster_options` hold for a whole cluster, and this entry names none"
+        yield part.fault(("cluster_options",), message, "add `cluster`")
+    if "evacuate_vgpu" in options.model_fields_set and _EVACUATION in options.drs:
+        message = f"`evacuate_vgpu` and {_EVACUATION} are one option of DRS"
+        yield part.fault(("cluster_options", "drs", _EVACUATION), message, "remove one of them")
+
+
+def _secrets(entry: HostEntry) -> Iterator[tuple[Loc, str]]:
+    if entry.access.password is not None:
+        yield ("access", "password"), entry.access.password
+    if entry.access.key is not None:
+        yield ("access", "key"), entry.access.key
+    if entry.licence is not None:
+        yield ("licence",), entry.licence
+
+
+def check_gpu_rules(entry: HostEntry, part: Part) -> Iterator[DocumentFault]:
+    """Yield what is wrong between the keys of each rule for GPUs, and between rules."""
+    rules = entry.gpus
+    for index, rule in enumerate(rules):
+        yield from _check_gpu(rule, ("gpus", index), part)
+        yield from _check_reach([_criteria(one.match) for one in rules[: index + 1]], "gpus", part)
+
+
+def _check_gpu(rule: HostGpuEntry, loc: Loc, part: Part) -> Iterator[DocumentFault]:
+    given = {key for key in rule.model_fields_set if getattr(rule, key) is not None}
+    if rule.use is GpuUse.LEAVE:
+        for key in sorted(given - {"match", "use"}):
+            message = f"`use: leave` touches nothing of a GPU, and `{key}` is set beside it"
+            yield part.fault((*loc, key), message, "remove one of them")
+        return
+    if rule.use is GpuUse.PASSTHROUGH:
+        for key in _OF_VGPUS:
+            if key in given:
+                message = f"`{key}` is of GPUs that serve vGPUs, and this one is passed through"
+                yield part.fault((*loc, key), message, "remove it, or write use: vgpu")
+        if "ecc" in given:
+            message = "the ECC of a GPU that is passed through is set in its guest"
+            yield part.fault((*loc, "ecc"), message, "remove it, or write use: vgpu")
+    elif rule.label:
+        message = "a hardware `label` is of a device that is passed through"
+        yield part.fault((*loc, "label"), message, "write use: passthrough, or remove it")
+    if rule.sharing is Sharing.MIG:
+        for key in _OF_TIME_SLICES:
+            if key in given and rule.use is not GpuUse.PASSTHROUGH:
+                message = f"`{key}` is of time-sliced vGPUs, and this GPU is in MIG mode"
+                yield part.fault((*loc, key), message, "remove it, or write sharing: time_sliced")
+    mixes = rule.vgpu_mode is VgpuMode.MIXED_SIZE and rule.scheduler is SchedulerPolicy.FIXED_SHARE
+    if mixes and rule.use is not GpuUse.PASSTHROUGH:
+        message = "a GPU that takes vGPUs of mixed size cannot share time in fixed parts"
+        yield part.fault((*loc, "scheduler"), message, "write best_effort or equal_share")
+
+
+def check_nic_rules(entry: HostEntry, part: Part) -> Iterator[DocumentFault]:
+    """Yield what is wrong between the keys of each rule for NICs, and between rules."""
+    rules = entry.nics
+    for index, rule in enumerate(rules):
+        loc: Loc = ("nics", index)
+        yield from _check_nic_use(rule, loc, part)
+        yield from _check_firmware(rule, loc, part)
+        if entry.ats is False and rule.firmware.get("ATS_ENABLED") in _TRUE:
+            message = "`ats: false` switches off on the host what ATS_ENABLED switches on in the NIC"
+            yield part.fault(
+                (*loc, "firmware", "ATS_ENABLED"), message, "remove one of them: ATS is all or nothing"
+            )
+        yield from _check_reach([_criteria(one.match) for one in rules[: index + 1]], "nics", part)
+
+
+def _check_nic_use(rule: HostNicEntry, loc: Loc, part: Part) -> Iterator[DocumentFault]:
+    given = rule.model_fields_set
+    if rule.use is NicUse.SRIOV and "vfs" not in given:
+        yield part.fault((*loc, "use"), "`use: sriov` needs `vfs`, the number of functions", "as in vfs: 8")
+    if rule.use is not NicUse.SRIOV and "vfs" in given:
+        message = "`vfs` are the virtual functions of `use: sriov`"
+        yield part.fault((*loc, "vfs"), message, "write use: sriov, or remove it")
+    if rule.label and rule.use is not NicUse.PASSTHROUGH:
+        message = "a hardware `label` is of a device that is passed through"
+        yield part.fault((*loc, "label"), message, "write use: passthrough, or remove it")
+    if rule.use is NicUse.PASSTHROUGH and rule.switch:
+        message = "a NIC that is passed through cannot be an uplink of a switch"
+        yield part.fault((*loc, "switch"), message, "remove it, or write use: host")
+    if rule.use is NicUse.PASSTHROUGH and "roce" in given and rule.roce is not False:
+        message = "RoCE on a NIC that is passed through is set in its guest"
+        yield part.fault((*loc, "roce"), message, "remove it; the host's driver does not see this NIC")
+    if isinstance(rule.roce, RoceEntry) and rule.roce.trust == "pcp" and "dscp" in rule.roce.model_fields_set:
+        message = "with `trust: pcp` the `dscp` of a packet does not count"
+        yield part.fault((*loc, "roce", "dscp"), message, "remove it, or write trust: dscp")
+
+
+def _check_firmware(rule: HostNicEntry, loc: Loc, part: Part) -> Iterator[DocumentFault]:
+    firmware = rule.firmware
+    if not firmware:
+        return
+    if not {"model", "vmnic", "pci_id"} & _criteria(rule.match).keys():
+        message = "`firmware` is of one kind of NIC, and this rule takes NICs of every make"
+        yield part.fault((*loc, "firmware"), message, "add match: {model: ConnectX}, a vmnic or a pci_id")
+    if rule.use is not NicUse.SRIOV:
+        return
+    if firmware.get("SRIOV_EN") in _FALSE:
+        message = "`use: sriov` needs SRIOV_EN, which this rule switches off"
+        yield part.fault((*loc, "firmware", "SRIOV_EN"), message, "write true, or remove it")
+    functions = firmware.get("NUM_OF_VFS", "")
+    if functions.isdecimal() and int(functions) < (rule.vfs or 0):
+        message = f"NUM_OF_VFS of {functions} is less than the {rule.vfs} of `vfs`"
+        yield part.fault((*loc, "firmware", "NUM_OF_VFS"), message, f"write at least {rule.vfs}")
+
+
+def _criteria(match: GpuMatch | NicMatch) -> dict[str, Any]:
+    """Return what a match asks, as far as it asks anything."""
+    return match.model_dump(exclude_none=True)
+
+
+def _check_reach(matches: Sequence[dict[str, Any]], section: str, part: Part) -> Iterator[DocumentFault]:
+    """Complain of the last rule where an earlier one takes everything that it could.
+
+    A NIC that the host itself needs is taken only by its vmnic: a rule that names one is not
+    reached by the rules that name none.
+    """
+    last = matches[-1]
+    for index, earlier in enumerate(matches[:-1]):
+        if "vmnic" in last and "vmnic" not in earlier:
+            continue
+        if all(key in last and _takes(key, earlier[key], last[key]) for key in earlier):
+            message = f"this rule never holds: item {index + 1} of '{section}' takes all that it matches"
+            yield part.fault((section, len(matches) - 1), message, "the first that matches holds: move it up")
+            return
+
+
+def _takes(key: str, wider: Any, narrower: Any) -> bool:
+    """Whether everything with the second value has the first one too; a model is part of a name."""
+    if key == "model":
+        return str(wider).casefold() in str(narrower).casefold()
+    return bool(wider == narrower)

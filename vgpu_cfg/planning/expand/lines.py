@@ -1,24 +1,52 @@
-"""The lines of `vms` written out: every VM on its own, every fault at its place."""
+"""The lines of `vms` written out: every VM on its own, every fault at its place.
+
+From the merged keys of one VM to what is desired: counts written out, defaults filled in.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from vgpu_cfg.documents import Part, build, did_you_mean
 from vgpu_cfg.errors import DocumentError, DocumentFault
-from vgpu_cfg.model.desired import DesiredVm
-from vgpu_cfg.model.plan_file import VmEntry, VmKeys, check_vm_name
+from vgpu_cfg.model.desired import (
+    DesiredDisk,
+    DesiredDiskGrowth,
+    DesiredFunction,
+    DesiredNewDisk,
+    DesiredNic,
+    DesiredPower,
+    DesiredVm,
+    ScratchSource,
+    TemplateSource,
+)
+from vgpu_cfg.model.plan_file import (
+    DiskEntry,
+    GpuEntry,
+    LibraryTemplate,
+    NicEntry,
+    Scratch,
+    VmEntry,
+    VmKeys,
+    check_vm_name,
+    parse_mac,
+    parse_nic_address,
+)
+from vgpu_cfg.model.plan_file.device_entries import stated_options
+from vgpu_cfg.model.plan_values import DesiredNuma, NumaPolicy, Spread
 from vgpu_cfg.model.ranges import SAMPLE_MEMBER, Member, has_templates, read_members
-from vgpu_cfg.planning.expand.addresses import check_same_addresses
-from vgpu_cfg.planning.expand.context import VmContext
-from vgpu_cfg.planning.expand.desired import check_keys, make_vm, with_name
-from vgpu_cfg.planning.expand.guests import read_user_data, stated_in
+from vgpu_cfg.planning.expand.addresses import check_nic_networks, check_same_addresses, counted
+from vgpu_cfg.planning.expand.context import VmContext, value_of
+from vgpu_cfg.planning.expand.guests import check_guest, host_name, make_guest, read_user_data, stated_in
 from vgpu_cfg.planning.expand.merging import Layers, fill_part, first_of_each_place
 
 _Checked: TypeAlias = tuple[VmKeys, str]
 """A VM's keys that nothing is wrong with, and the text of its user data."""
+
+_NO_STATE = frozenset({"ignore", "lock", "expires"})
+"""Keys that speak of the VM without asking for anything in it."""
 
 
 @dataclass(slots=True)
@@ -194,3 +222,207 @@ def _check_macs(out: Expansion) -> None:
                 hint = "give each NIC its own ({n}, {i} and {k} count), or none"
                 out.faults.append(line.fault(("nics",), message, hint))
             owners[mac] = vm.name
+
+
+def make_vm(name: str, line: str, keys: VmKeys, origin: str, user_data: str = "") -> DesiredVm:
+    """Make the desired VM; `check_keys` must have found nothing against its keys.
+
+    `user_data` is the text of the file that `guest` names.
+    """
+    stated = frozenset(key for key in keys.model_fields_set if getattr(keys, key) is not None)
+    return DesiredVm(
+        name=name,
+        line=line,
+        source=_source(keys),
+        clusters=keys.cluster or (),
+        folder=keys.folder,
+        resource_pool=keys.resource_pool,
+        datastore=keys.datastore,
+        storage_policy=keys.storage_policy or None,
+        **dict(stated_options(keys)),
+        cpus=keys.cpus,
+        memory_mib=keys.memory,
+        gpus=tuple(gpu for number, entry in enumerate(keys.gpus or (), 1) for gpu in _gpus(entry, number)),
+        numa=keys.numa if "numa" in stated else DesiredNuma(),
+        nics=tuple(nic for entry in keys.nics or () for nic in _nics(entry, has_gpus=bool(keys.gpus))),
+        disks=tuple(_disk(entry) for entry in keys.disks or ()),
+        extra_config=dict(sorted((keys.extra_config or {}).items())),
+        place=keys.place,
+        power=_power(keys.power) if "power" in stated else DesiredPower.ON,
+        expires=keys.expires,
+        guest=make_guest(name, keys, user_data),
+        ignore=frozenset(keys.ignore or ()),
+        lock=bool(keys.lock),
+        managed=stated - _NO_STATE,
+        defaulted=frozenset(VmKeys.model_fields) - stated - _NO_STATE,
+        origin=origin,
+    )
+
+
+def with_name(name: str, vm: DesiredVm, keys: VmKeys) -> DesiredVm:
+    """Return another VM of the keys that a VM was made of: all but what follows from its name is shared."""
+    own: dict[str, object] = {"name": name}
+    if vm.guest is not None:
+        own["guest"] = vm.guest.model_copy(update={"host_name": host_name(name, keys)})
+    return vm.model_copy(update=own)
+
+
+def check_keys(keys: VmKeys, layers: Layers, context: VmContext) -> Iterator[DocumentFault]:
+    """Yield what is wrong between keys that are right one by one."""
+    given = keys.model_fields_set
+    if isinstance(keys.template, Scratch):
+        yield from _check_scratch(keys, layers)
+    growing = [index for index, disk in enumerate(keys.disks or ()) if disk.grow]
+    for index in growing[1:]:
+        message = "a second `grow`: it is always the template's first disk that grows"
+        yield layers.fault(("disks", index), message, "keep one")
+    yield from _check_place(keys, layers)
+    for index, nic in enumerate(keys.nics or ()):
+        yield from _check_counted_mac(nic, index, layers)
+    pins = [entry.pin for entry in keys.gpus or ()]
+    for index, pin in enumerate(pins):
+        if pin and pin in pins[:index]:
+            yield layers.fault(("gpus", index, "pin"), f"the GPU at {pin} is pinned twice", "remove one")
+    yield from _check_peers(keys.gpus or (), layers)
+    yield from _check_functions(keys, pins, layers)
+    yield from check_nic_networks(keys, layers, context.networks)
+    if "guest" in given:
+        yield from check_guest(keys, layers, context)
+
+
+def _check_peers(entries: Sequence[GpuEntry], layers: Layers) -> Iterator[DocumentFault]:
+    """Complain where the groups that NVLink shall join cannot be of one board."""
+    first: set[str] | None = None
+    for index, entry in enumerate(entries):
+        if entry.nvlink is None:
+            continue
+        boards = {profile.prefix for profile in entry.profile}
+        if first is not None and not boards & first:
+            message = "the vGPUs of a VM are of one board, and an earlier item with `nvlink` is of another"
+            yield layers.fault(("gpus", index, "profile"), message, "take profiles of one board")
+        first = boards if first is None else first & boards or first
+
+
+def _check_place(keys: VmKeys, layers: Layers) -> Iterator[DocumentFault]:
+    place = keys.place
+    if place.spread is Spread.GPUS and not keys.gpus:
+        yield layers.fault(
+            ("place", "spread"), "`spread: gpus` is asked of a VM without `gpus`", "write hosts"
+        )
+    if place.spread is Spread.NUMA and not _has_nodes(keys):
+        message = "`spread: numa` is asked of a VM that is tied to no NUMA node"
+        hint = "give it `gpus`, or write `numa: node`; or spread over hosts"
+        yield layers.fault(("place", "spread"), message, hint)
+    if place.pack and place.spread is Spread.HOSTS:
+        message = "`pack` asks for few hosts, and `spread: hosts` for one per VM"
+        yield layers.fault(("place", "pack"), message, "remove one of them")
+    if place.keep_free and not keys.gpus:
+        message = "`keep_free` counts hosts without GPU VMs, and is asked of a VM without `gpus`"
+        yield layers.fault(("place", "keep_free"), message, "remove it")
+
+
+def _has_nodes(keys: VmKeys) -> bool:
+    """Whether the VM will be tied to NUMA nodes."""
+    policy = keys.numa.policy if "numa" in keys.model_fields_set else NumaPolicy.FOLLOW_GPU
+    return policy is NumaPolicy.NODE or (policy is NumaPolicy.FOLLOW_GPU and bool(keys.gpus))
+
+
+def _check_functions(keys: VmKeys, pins: Sequence[str | None], layers: Layers) -> Iterator[DocumentFault]:
+    whole = [nic.pin if nic.kind == "passthrough" else None for nic in keys.nics or ()]
+    for index, pin in enumerate(whole):
+        if pin and (pin in whole[:index] or pin in pins):
+            yield layers.fault(("nics", index, "pin"), f"the device at {pin} is pinned twice", "remove one")
+    for index, nic in enumerate(keys.nics or ()):
+        if nic.near == "gpu" and not keys.gpus:
+            message = "`near: gpu` is asked of a VM without `gpus`"
+            yield layers.fault(("nics", index, "near"), message, "remove it")
+
+
+def _check_counted_mac(nic: NicEntry, index: int, layers: Layers) -> Iterator[DocumentFault]:
+    for k in range(2, (nic.count or 1) + 1):
+        try:
+            parse_mac(counted(nic.mac, k) or "00:50:56:00:00:00")
+        except ValueError:
+            message = f"with {{k}} at {k}, {nic.mac} is no MAC address"
+            yield layers.fault(("nics", index, "mac"), message, "list the NICs one by one")
+            return
+
+
+def _check_scratch(keys: VmKeys, layers: Layers) -> Iterator[DocumentFault]:
+    for key in ("cpus", "memory"):
+        if key not in keys.model_fields_set:
+            yield layers.fault(("template",), f"a VM from scratch needs {key!r}", "no template gives it")
+    if not any(disk.size for disk in keys.disks or ()):
+        hint = "as in disks: [{size: 100GiB}]"
+        yield layers.fault(("template",), "a VM from scratch needs a disk with a size", hint)
+    for index, disk in enumerate(keys.disks or ()):
+        if disk.grow:
+            message = "`grow` needs a template's disk, and a VM from scratch has none"
+            yield layers.fault(("disks", index), message, "write `size`")
+    if "clone" in keys.model_fields_set:
+        yield layers.fault(("clone",), "`clone` is for templates; this VM is made from scratch", "remove it")
+
+
+def _source(keys: VmKeys) -> TemplateSource | ScratchSource | None:
+    if "template" not in keys.model_fields_set:
+        return None
+    if isinstance(keys.template, Scratch):
+        return ScratchSource(guest_id=keys.template.scratch)
+    linked = keys.clone == "linked"
+    if isinstance(keys.template, LibraryTemplate):
+        return TemplateSource(path_or_name=keys.template.item, linked=linked, library=keys.template.library)
+    return TemplateSource(path_or_name=keys.template, linked=linked)
+
+
+def _gpus(entry: GpuEntry, number: int) -> Iterator[GpuEntry]:
+    """Yield the GPUs of one item; those that NVLink shall join bear the item's number."""
+    device = entry.device
+    for k in range(1, entry.count + 1):
+        words = {"label": counted(device.label, k), "model": counted(device.model, k)}
+        counted_out = {"count": 1, "device": device.model_copy(update=words)}
+        peers = {"nvlink": number} if entry.nvlink is not None else {}
+        yield entry.model_copy(update=counted_out | peers)
+
+
+def _nics(entry: NicEntry, *, has_gpus: bool) -> Iterator[DesiredNic]:
+    for k in range(1, (entry.count or 1) + 1):
+        yield DesiredNic(
+            network=counted(entry.network, k),
+            mac=counted(entry.mac, k),
+            function=_function(entry, k, has_gpus=has_gpus),
+            is_pvrdma=entry.kind == "pvrdma",
+            ip=parse_nic_address(counted(entry.ip, k) or ""),
+            rdma=value_of(entry, "rdma"),
+        )
+
+
+def _function(entry: NicEntry, k: int, *, has_gpus: bool) -> DesiredFunction | None:
+    if entry.type not in ("passthrough", "sriov"):
+        return None
+    device = entry.device if "device" in entry.model_fields_set else None
+    return DesiredFunction(
+        kind=entry.type,
+        pin=entry.pin,
+        label=counted(device.label, k) if device is not None else None,
+        model=counted(device.model, k) if device is not None else None,
+        near_gpu=has_gpus and entry.near != "any",
+        must_be_near=has_gpus and entry.near == "gpu",
+    )
+
+
+def _disk(entry: DiskEntry) -> DesiredDisk:
+    policy = entry.storage_policy or None
+    if entry.grow:
+        return DesiredDiskGrowth(size_mib=entry.grow, storage_policy=policy)
+    given = entry.model_fields_set
+    return DesiredNewDisk(
+        size_mib=entry.size,
+        controller=entry.controller if "controller" in given else "scsi",
+        storage_policy=policy,
+    )
+
+
+def _power(value: bool | str) -> DesiredPower:  # noqa: FBT001 - what the plan file holds
+    if isinstance(value, str):
+        return DesiredPower.LEAVE
+    return DesiredPower.ON if value else DesiredPower.OFF

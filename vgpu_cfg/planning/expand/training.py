@@ -1,22 +1,64 @@
-"""From `training` to the VMs that train together: names looked up, guests given what training needs."""
+"""From `training` to the VMs that train together: names looked up, guests given what training needs.
+
+What the keys of `training` say against each other, and against the VMs that it names.
+
+Which variables of `training.environment` cannot be what they are said to be, for torchrun and for ranks.
+
+torchrun takes each of its options from a variable PET_OPTION, too (torch/distributed/argparse_util.py), under
+what its command line says; `train` writes that. Types and choices: torch/distributed/run.py, 1.10 to 2.15.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
 
-from vgpu_cfg.documents import Part, build, did_you_mean
+from vgpu_cfg.documents import Loc, Part, build, did_you_mean
 from vgpu_cfg.errors import DocumentError, DocumentFault
 from vgpu_cfg.model.desired import DesiredGuest, DesiredSite, DesiredTraining, DesiredVm
-from vgpu_cfg.model.plan_file import PackageEntry, RegistryEntry, TrainingEntry, host_name_of, registry_of
+from vgpu_cfg.model.plan_file import (
+    NVIDIA_REGISTRY,
+    PackageEntry,
+    RegistryEntry,
+    TrainingEntry,
+    host_name_of,
+    registry_of,
+)
+from vgpu_cfg.model.plan_file.guest_values import parse_elastic
 from vgpu_cfg.model.ranges import read_members
 from vgpu_cfg.planning.expand.context import VmContext
 from vgpu_cfg.planning.expand.lines import Expansion
-from vgpu_cfg.planning.expand.training_checks import Team, check_team, check_training
 
 _DEFAULT_RUNTIME = "docker"
+
+PORT = "MASTER_PORT"
+DEFAULT_PORT = 29500
+"""Where ranks meet; torchrun's own default, which `train` sets."""
+LAST_PORT = 65535
+OF_EACH_PROCESS = frozenset(
+    {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "NODE_RANK", "NNODES", "NODE_ADDR"}
+)
+"""What a launcher tells each process for itself."""
+WRITTEN = {
+    "PET_NNODES": "`elastic` says how few and how many workers",
+    "PET_NPROC_PER_NODE": "`slots` says how many processes run on a worker",
+    "PET_MAX_RESTARTS": "write `max_restarts`",
+    "PET_MASTER_ADDR": "write MASTER_ADDR",
+    "PET_MASTER_PORT": "write MASTER_PORT",
+} | dict.fromkeys(
+    (
+        *("PET_NODE_RANK", "PET_NO_PYTHON", "PET_RDZV_BACKEND", "PET_RDZV_ENDPOINT", "PET_RDZV_ID"),
+        *("PET_RDZV_CONF", "PET_LOCAL_ADDR", "PET_STANDALONE", "PET_MODULE", "PET_RUN_PATH"),
+    ),
+    "remove it",
+)
+"""torchrun's options that `train` writes or that go against those, by their variable, and what to do."""
+WHOLE_NUMBERS = frozenset({"PET_SHUTDOWN_TIMEOUT"})
+NUMBERS = frozenset({"PET_MONITOR_INTERVAL"})
+CHOICES = {"PET_START_METHOD": ("spawn", "fork", "forkserver")}
 
 
 @dataclass(slots=True)
@@ -135,3 +177,199 @@ def _registry(entry: RegistryEntry, image: str) -> RegistryEntry:
     """Write the short form out: whose password, at which server."""
     server, password = entry.server or registry_of(image), entry.secret or entry.password
     return RegistryEntry(server=server, user=entry.user, password=password)
+
+
+@dataclass(frozen=True, slots=True)
+class Team:
+    """The VMs that train together, and the one that they are started from, where it is none of them."""
+
+    workers: tuple[DesiredVm, ...]
+    head: DesiredVm | None = None
+
+    @property
+    def members(self) -> tuple[DesiredVm, ...]:
+        """All of them."""
+        return (*self.workers, self.head) if self.head is not None else self.workers
+
+
+def check_training(entry: TrainingEntry, part: Part, context: VmContext) -> Iterator[DocumentFault]:
+    """Yield what is wrong in `training` whatever the VMs are."""
+    if entry.archive_sha256 and not entry.archive:
+        message = "`archive_sha256` is of an `archive`, and there is none"
+        yield part.fault(("archive_sha256",), message, "add `archive`, or remove it")
+    if not entry.image:
+        for key in ("archive", "mounts", "registry"):
+            if getattr(entry, key):
+                message = f"`{key}` is of the training's image, and there is none"
+                yield part.fault((key,), message, "add `image`, or remove it")
+    if entry.registry is not None:
+        yield from _check_registry(entry.registry, entry.image or "", part)
+    yield from _check_environment(entry, part)
+    for loc, secret in _secrets(entry):
+        if unknown := context.unknown_secret(secret):
+            yield part.fault(loc, *unknown)
+    if entry.traffic is not None:
+        link, control = entry.traffic.link, entry.traffic.control
+        if not {"link", "control"} <= entry.traffic.model_fields_set:
+            hint = "as in traffic: {link: 10Gbps, control: 200Mbps}"
+            yield part.fault(("traffic",), "`traffic` needs both `link` and `control`", hint)
+        elif control >= link:
+            message = f"`control` of {control} Mbps leaves nothing of the link's {link} Mbps"
+            yield part.fault(("traffic", "control"), message, "write less")
+
+
+def _check_environment(entry: TrainingEntry, part: Part) -> Iterator[DocumentFault]:
+    for name, value in entry.environment.items():
+        if fault := fault_of_variable(name, value):
+            yield part.fault(("environment", name), *fault)
+    if entry.port == (meeting := meeting_port(entry)):
+        message = f"port {meeting} is where the first process waits for the others (MASTER_PORT)"
+        yield part.fault(("port",), message, "write another: containers share the guest's network")
+
+
+def _check_registry(registry: RegistryEntry, image: str, part: Part) -> Iterator[DocumentFault]:
+    if len({"secret", "password"} & registry.model_fields_set) != 1:
+        hint = "as in registry: {secret: ngc}"
+        message = "a registry's login has one `password`, or `secret` for short"
+        yield part.fault(("registry",), message, hint)
+    server = registry.server or registry_of(image)
+    if registry.server and image and registry_of(f"{registry.server}/x") != registry_of(image):
+        message = f"the image is pulled from {registry_of(image)}, and this login is at {registry.server}"
+        yield part.fault(("registry", "server"), message, "remove it, or fix the image's name")
+    if not registry.user and server != NVIDIA_REGISTRY and image:
+        message = f"the login at {server} needs a `user`: only {NVIDIA_REGISTRY} has one for all"
+        hint = "as in registry: {user: NAME, password: {secret: NAME}}"
+        yield part.fault(("registry",), message, hint)
+
+
+def _secrets(entry: TrainingEntry) -> Iterator[tuple[Loc, str]]:
+    if entry.keys is not None:
+        yield ("keys", "secret"), entry.keys
+    if entry.registry is not None and entry.registry.secret is not None:
+        yield ("registry", "secret"), entry.registry.secret
+    if entry.registry is not None and entry.registry.password is not None:
+        yield ("registry", "password", "secret"), entry.registry.password
+    if entry.monitoring is not None and entry.monitoring.grafana_password is not None:
+        yield ("monitoring", "grafana_password", "secret"), entry.monitoring.grafana_password
+
+
+def check_team(entry: TrainingEntry, team: Team, part: Part, context: VmContext) -> Iterator[DocumentFault]:
+    """Yield what the VMs lack of what training with them needs; they have their guests already."""
+    if not entry.slots:
+        for vm in team.workers:
+            if not vm.gpus:
+                message = f"the worker {vm.name!r} has no `gpus`, and so no process would run on it"
+                yield part.fault(("workers",), message, "leave it out of `workers`, or write `slots`")
+                break
+    else:
+        yield from _check_slots(entry.slots, team, part)
+    yield from _check_staged(team, part)
+    yield from _check_runtimes(entry, team, part)
+    yield from _check_ports(entry, team, part)
+    if entry.elastic:
+        least, _ = parse_elastic(entry.elastic)
+        if least > len(team.workers):
+            message = f"an elastic training of at least {least} workers never starts with {len(team.workers)}"
+            yield part.fault(("elastic",), message, "add workers, or write less")
+    if entry.rdma_network:
+        yield from _check_rdma(entry.rdma_network, team, part, context)
+
+
+def _check_slots(slots: int, team: Team, part: Part) -> Iterator[DocumentFault]:
+    for vm in team.workers:
+        if 0 < len(vm.gpus) < slots:
+            gpus = f"{len(vm.gpus)} GPU{'s' * (len(vm.gpus) > 1)}"
+            message = f"{slots} processes would share the {gpus} of {vm.name!r}, and NCCL takes one on each"
+            yield part.fault(("slots",), message, "remove it: one process runs on each GPU")
+            return
+
+
+def _check_staged(team: Team, part: Part) -> Iterator[DocumentFault]:
+    """Complain of a VM that trains and whose guest only a customisation specification speaks to."""
+    for vm in team.members:
+        if vm.guest is not None and not vm.guest.is_staged:
+            message = f"what training needs is staged in guests, and {vm.name!r} has a `guest.spec` alone"
+            hint = "write by: ssh, or by: guest-operations, with a `login` of its template"
+            yield part.fault(("workers",), message, hint)
+            return
+
+
+def _check_runtimes(entry: TrainingEntry, team: Team, part: Part) -> Iterator[DocumentFault]:
+    runtimes = {vm.name: vm.guest.runtime for vm in team.members if vm.guest is not None}
+    without = [name for name, runtime in runtimes.items() if runtime is None]
+    if without and entry.image:
+        message = f"training runs in an image, and the guest of {without[0]!r} has `containers: leave`"
+        yield part.fault(("image",), message, "write docker, containerd or apptainer there")
+    several = sorted({str(runtime) for runtime in runtimes.values() if runtime is not None})
+    if len(several) > 1:
+        message = f"the VMs that train have different container runtimes: {', '.join(several)}"
+        yield part.fault(("workers",), message, "give all of them the same `containers`")
+    if entry.monitoring is not None:
+        unable = [name for name, runtime in runtimes.items() if runtime in (None, "apptainer")]
+        if unable:
+            message = f"monitoring needs docker or containerd, and {unable[0]!r} has neither"
+            yield part.fault(("monitoring",), message, "change its `containers`, or remove it")
+
+
+def _check_ports(entry: TrainingEntry, team: Team, part: Part) -> Iterator[DocumentFault]:
+    for vm in team.members:
+        if vm.guest is not None and vm.guest.login.port == entry.port:
+            message = f"port {entry.port} is that of the ssh server of {vm.name!r} itself"
+            yield part.fault(("port",), message, "write another: containers share the guest's network")
+            return
+        if vm.guest is not None and vm.guest.login.port == meeting_port(entry):
+            message = f"port {vm.guest.login.port} is that of the ssh server of {vm.name!r} itself"
+            loc = ("environment", PORT) if PORT in entry.environment else ("workers",)
+            yield part.fault(loc, message, f"write another {PORT} in `environment`")
+            return
+
+
+def _check_rdma(name: str, team: Team, part: Part, context: VmContext) -> Iterator[DocumentFault]:
+    for vm in team.workers:
+        nics = [nic for nic in vm.nics if nic.network == name]
+        if not nics:
+            others = [nic.network for nic in vm.nics if nic.network]
+            hint = did_you_mean(name, {*others, *(context.networks or {})}) or "add the NIC, or fix the name"
+            message = f"the worker {vm.name!r} has no NIC on {name!r}"
+            yield part.fault(("rdma_network",), message, hint)
+            return
+        if not any(nic.rdma for nic in nics):
+            message = f"the NIC of {vm.name!r} on {name!r} has no `rdma`"
+            yield part.fault(("rdma_network",), message, "write rdma: gpudirect (or host) on the NIC")
+            return
+        if not any(nic.rdma and nic.ip for nic in nics):
+            message = f"the NIC of {vm.name!r} on {name!r} has no `ip`, and RoCE needs an address"
+            yield part.fault(("rdma_network",), message, "write ip: pool on the NIC, dhcp, or an address")
+            return
+
+
+def meeting_port(entry: TrainingEntry) -> int | None:
+    """Return the port at which ranks meet; None where horovodrun finds one, or what is written is none."""
+    value = entry.environment.get(PORT, str(DEFAULT_PORT))
+    return int(value) if entry.framework != "horovod" and _is_port(value) else None
+
+
+def fault_of_variable(name: str, value: str) -> tuple[str, str] | None:
+    """Return what is wrong with a variable and what to do, None where nothing is."""
+    if name in OF_EACH_PROCESS:
+        return f"{name} is another for each process, and what starts them sets it", "remove it"
+    if name in WRITTEN:
+        return f"`train` decides what torchrun would read in {name}", WRITTEN[name]
+    if name == PORT and not _is_port(value):
+        return f"{value!r} is no port, as {name} is one", f"write 1 to {LAST_PORT}"
+    if name == "MASTER_ADDR" and not value.strip():
+        return (
+            f"{name} is empty, and ranks would meet nowhere",
+            "write an address of the first worker, or remove it",
+        )
+    if name in WHOLE_NUMBERS and re.fullmatch("[0-9]+", value) is None:
+        return f"{value!r} is no whole number of seconds, as torchrun reads {name}", "as in 30"
+    if name in NUMBERS and re.fullmatch(r"[0-9]+([.][0-9]+)?|[.][0-9]+", value) is None:
+        return f"{value!r} is no number of seconds, as torchrun reads {name}", "as in 0.1"
+    if name in CHOICES and value not in CHOICES[name]:
+        return f"{value!r} is nothing that torchrun knows as {name}", f"write {', '.join(CHOICES[name])}"
+    return None
+
+
+def _is_port(value: str) -> bool:
+    return re.fullmatch("[0-9]{1,5}", value) is not None and 1 <= int(value) <= LAST_PORT

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from vgpu_cfg.planning.expand.training_variables import CHOICES, NUMBERS, WHOLE_NUMBERS, WRITTEN
+from vgpu_cfg.planning.expand.training import CHOICES, NUMBERS, WHOLE_NUMBERS, WRITTEN
 from vgpu_cfg.staging import rendering
 
 RECORDED: dict[str, Any] = json.loads((Path(__file__).parents[1] / "torchrun_words.json").read_text())
