@@ -21,11 +21,10 @@ from vgpu_cfg.model.observed.vm import (
     Vm,
     VmDetail,
 )
-from vgpu_cfg.planning.exporting.devices import disks_of, gpus_of, nics_of
-from vgpu_cfg.planning.exporting.export import Asked, export
-from vgpu_cfg.planning.exporting.options import options_without_key
+from vgpu_cfg.planning.exporting.export import Asked, export, options_without_key
+from vgpu_cfg.planning.exporting.lines import Content, written
 from vgpu_cfg.planning.exporting.selection import Choice
-from vgpu_cfg.planning.exporting.writing import Content, written
+from vgpu_cfg.planning.exporting.vm_keys import disks_of, gpus_of, nics_of
 
 A100 = "grid_a100d-80c"
 GPUS = [{"board": "A100", "pci": "0000:21:00.0"}, {"board": "A100", "pci": "0000:e2:00.0", "node": 1}]

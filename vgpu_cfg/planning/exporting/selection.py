@@ -1,17 +1,24 @@
-"""Which VMs and hosts are meant by `--cluster`, `--folder`, `--vm` and `--host`."""
+"""Which VMs and hosts are meant by `--cluster`, `--folder`, `--vm` and `--host`.
+
+Which DRS rules a plan file has words for: kept apart, or kept on a host group; by whoever made them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from vgpu_cfg.documents import did_you_mean
 from vgpu_cfg.errors import NotFound
-from vgpu_cfg.model.observed.inventory import Host, Inventory
+from vgpu_cfg.model.observed.inventory import Cluster, Host, Inventory
 from vgpu_cfg.model.observed.vm import Vm
+from vgpu_cfg.model.ranges import read_members, runs_of
 from vgpu_cfg.model.wording import as_counted
 from vgpu_cfg.planning.exporting.names import Names
+from vgpu_cfg.planning.exporting.vm_keys import ExportedVm
 from vgpu_cfg.planning.findings.options import matches_any
+from vgpu_cfg.planning.vms.rules import is_of_plan, rule_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,3 +121,103 @@ def _refuse_idle(globs: Sequence[str], nouns: str, there: Iterable[str], observe
                 remedy=did_you_mean(glob, known, noun=nouns)
                 or "`vgpu-cfg inventory` lists hosts and their VMs",
             )
+
+
+@dataclass(frozen=True, slots=True)
+class Tie:
+    """A rule: its VMs by moid, and what a plan file says of each under `place`.
+
+    `line` is the line that its VMs must share, "" where they need not share one.
+    """
+
+    name: str
+    moids: tuple[str, ...]
+    place: tuple[tuple[str, Any], ...]
+    line: str = ""
+
+
+@dataclass(slots=True)
+class Tied:
+    """What became of the rules: the lines whose VMs belong together, and what has no words."""
+
+    lines: dict[str, list[ExportedVm]]
+    left_out: list[str]
+
+
+def tie(found: Sequence[ExportedVm], observed: Inventory, plan: str) -> Tied:
+    """Write the rules of the VMs into their keys."""
+    by_moid = {one.vm.moid: one for one in found}
+    result = Tied({}, [])
+    for cluster in observed.clusters:
+        for rule in _ties(cluster, plan, by_moid, result.left_out):
+            members = [by_moid[moid] for moid in rule.moids]
+            taken = {name for name, line in result.lines.items() for one in line if one in members}
+            place = dict(rule.place)
+            if any(_clash(one.keys.get("place", {}), place) for one in members) or taken - {rule.line}:
+                result.left_out.append(f"the DRS rule {rule.name}: its VMs have another one")
+                continue
+            for one in members:
+                one.keys["place"] = {**one.keys.get("place", {}), **place}
+            if rule.line:
+                result.lines[rule.line] = members
+    return result
+
+
+def _clash(own: dict[str, Any], place: dict[str, Any]) -> bool:
+    if any(own.get(key, value) != value for key, value in place.items()):
+        return True
+    is_tied = bool({"spread", "host_group"} & own.keys())
+    return is_tied and own.get("must", True) != place.get("must", True)
+
+
+def _ties(cluster: Cluster, plan: str, known: Collection[str], left_out: list[str]) -> Iterator[Tie]:
+    for rule in cluster.rules:
+        if not set(rule.vm_moids) & set(known):
+            continue
+        line = _line(rule.name, plan) or _one_line(rule.vm_moids, known)
+        if not rule.is_enabled or not cluster.drs_enabled:
+            left_out.append(f"the DRS rule {rule.name}: it is off")
+        elif rule.kind != "anti_affinity":
+            left_out.append(f"the DRS rule {rule.name}: no key keeps VMs together")
+        elif not line or not set(rule.vm_moids) <= set(known):
+            left_out.append(f"the DRS rule {rule.name}: its VMs are not those of one line")
+        elif len(rule.vm_moids) > 1:
+            yield Tie(rule.name, rule.vm_moids, (("spread", "hosts"), *_must(rule.is_mandatory)), line)
+    for tied in cluster.host_rules:
+        group = cluster.vm_group(tied.vm_group)
+        moids = tuple(moid for moid in (group.vm_moids if group is not None else ()) if moid in known)
+        if not moids:
+            continue
+        if not tied.is_enabled or not cluster.drs_enabled:
+            left_out.append(f"the DRS rule {tied.name}: it is off")
+        elif tied.avoided_group or not tied.host_group:
+            left_out.append(f"the DRS rule {tied.name}: no key keeps VMs off a host group")
+        else:
+            place = (("host_group", tied.host_group), *_must(tied.is_mandatory))
+            yield Tie(tied.name, moids, place, _line(tied.vm_group, plan, tied.host_group))
+
+
+def _must(is_mandatory: bool) -> tuple[tuple[str, Any], ...]:  # noqa: FBT001 - the value itself is put into words
+    return () if is_mandatory else (("must", False),)
+
+
+def _line(name: str, plan: str, host_group: str = "") -> str:
+    """Return the line that a rule or a group of this plan's is named after, "" for one of others."""
+    if not plan or not is_of_plan(name, plan):
+        return ""
+    return name.removeprefix(rule_name(plan, "")).removesuffix(f":{host_group}" if host_group else "")
+
+
+def _one_line(moids: Sequence[str], known: Any) -> str:
+    """Return the line that has just these VMs, "" where none has."""
+    names = sorted((known[moid].name for moid in moids if moid in known), key=as_counted)
+    runs = runs_of(names)
+    return runs[0][0] if len(runs) == 1 else ""
+
+
+def members_of(line: str) -> list[str]:
+    """Return the names that a line stands for; those of no line that can be read, none."""
+    try:
+        return [member.name for member in read_members(line)]
+    except ValueError:
+        return []
