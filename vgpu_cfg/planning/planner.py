@@ -36,10 +36,8 @@ from vgpu_cfg.planning.estate.ownership import (
     others_moids,
 )
 from vgpu_cfg.planning.estate.site import Site, check_networks, with_own_networks
-from vgpu_cfg.planning.findings.blocked import blocked_changes
 from vgpu_cfg.planning.findings.codes import Code
-from vgpu_cfg.planning.findings.collection import Findings
-from vgpu_cfg.planning.findings.differences import DIFFERENCES_OF_VMS
+from vgpu_cfg.planning.findings.collection import DIFFERENCES_OF_VMS, Findings, blocked_changes
 from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.guests.plan import GuestPlanner
 from vgpu_cfg.planning.host_settings.cluster import plan_cluster_options

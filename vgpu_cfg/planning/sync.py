@@ -10,7 +10,7 @@ from __future__ import annotations
 from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.severity import Severity
 from vgpu_cfg.planning.findings.codes import Code
-from vgpu_cfg.planning.findings.differences import DIFFERENCES_OF_HOSTS, DIFFERENCES_OF_VMS
+from vgpu_cfg.planning.findings.collection import DIFFERENCES_OF_HOSTS, DIFFERENCES_OF_VMS
 
 _DIFFERENCES = frozenset({Code.SETTING_DIFFERS, Code.SHELL_LEFT_OPEN})
 """Findings that tell of a difference which no change of the plan fixes."""

@@ -15,7 +15,7 @@ from vgpu_cfg.changes.suggestion import Difference
 from vgpu_cfg.changes.values import Edit, Subject
 from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.planning.findings.codes import Code
-from vgpu_cfg.planning.findings.differences import DIFFERENCES_OF_HOSTS, DIFFERENCES_OF_VMS
+from vgpu_cfg.planning.findings.collection import DIFFERENCES_OF_HOSTS, DIFFERENCES_OF_VMS
 from vgpu_cfg.planning.vms.compare import goes_along
 
 POWER = "power"

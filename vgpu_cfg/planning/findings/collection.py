@@ -1,10 +1,18 @@
-"""The findings of one planning: what the plan file's `checks` make of them, and how like ones are folded."""
+"""The findings of one planning: what the plan file's `checks` make of them, and how like ones are folded.
+
+Which findings tell of a difference from the plan file that no change of the plan fixes.
+
+One that only informs is none: the plan file states a wish (`must: false`), or made it so by `checks`.
+
+Which changes of a plan an error stands against: the plan shows them marked, and is not carried out.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from vgpu_cfg.changes.change import Change
 from vgpu_cfg.changes.plan import Diagnostic, Hindrance
 from vgpu_cfg.changes.severity import Severity
 from vgpu_cfg.changes.values import Subject
@@ -16,6 +24,25 @@ from vgpu_cfg.planning.findings.codes import Basis, Code, code_of
 _OfVms = tuple[Code, Severity, str, str, tuple[Hindrance, ...]]
 """What is equal where VMs share a finding: code, severity, message, remedy, and what stands in the way."""
 _WEIGHT = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.INFO: 2}
+
+DIFFERENCES_OF_VMS = frozenset(
+    {
+        Code.SET_AT_CREATION_ONLY,
+        Code.SPREAD_UNMET,
+        Code.ELSEWHERE,
+        Code.HOST_FORBIDDEN,
+        Code.KEEP_FREE_UNMET,
+        Code.NOT_MADE_ANEW,
+        Code.ORPHAN_ELSEWHERE,
+        Code.NAME_TAKEN,
+        Code.DEVICES_OF_OTHERS,
+    }
+)
+"""A VM is elsewhere than the plan file says or cannot have its name, is not as one made now, cannot be made
+anew, left the file, or has devices that it does not ask for."""
+
+DIFFERENCES_OF_HOSTS = frozenset({Code.HOST_SILENT, Code.OTHERS_MAINTENANCE, Code.HOST_LOST})
+"""A host does not answer, or others work on it: what is asked of it and of VMs there is not brought about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,3 +173,32 @@ def _why_not(code: Code) -> str:
     if code.basis is Basis.VERIFIED:
         return "it rests on a verified fact"
     return "without it there is still nothing to plan"
+
+
+def blocked_changes(
+    changes: Sequence[Change], findings: Iterable[Diagnostic], vms: Collection[str]
+) -> tuple[str, ...]:
+    """Return the ids of the changes that errors are about, and of those that need them.
+
+    `vms` are the names of the VMs with an error: a finding about several of a line names them together. A VM
+    that is switched off only for what is blocked stays on.
+    """
+    refused = {(one.subject.kind, one.subject.name) for one in findings if one.severity is Severity.ERROR} | {
+        ("vm", name) for name in vms
+    }
+    found = {change.id for change in changes if (change.subject.kind, change.subject.name) in refused}
+    before = -1
+    while before != len(found):
+        before = len(found)
+        found |= {change.id for change in changes if found & {*change.needs}}
+    needing: dict[str, set[str]] = {}
+    for change in changes:
+        for need in change.needs:
+            needing.setdefault(need, set()).add(change.id)
+    found |= {
+        change.id
+        for change in changes
+        if change.stops and needing.get(change.id, set()) & found
+        if needing[change.id] <= found
+    }
+    return tuple(change.id for change in changes if change.id in found)
