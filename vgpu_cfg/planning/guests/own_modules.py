@@ -26,7 +26,7 @@ from vgpu_cfg.model.guests.training_modules import ContainersModule, ToolkitModu
 from vgpu_cfg.model.plan_file import TrainingRoceEntry
 from vgpu_cfg.model.plan_file.guest_values import package_kind
 from vgpu_cfg.planning.guests.drivers import GuestDrivers
-from vgpu_cfg.planning.guests.nics import PlannedNic
+from vgpu_cfg.planning.guests.peers import PlannedNic
 
 ATS_FIRMWARE = {"ATS_ENABLED": "True"}
 """The firmware parameters of a NIC for ATS, in mlxconfig's own words."""

@@ -1,41 +1,45 @@
-"""The guests of one plan: their specs, findings and changes, in the order in which planning asks for them."""
+"""The guests of one plan: their specs, findings and changes, in the order in which planning asks for them.
+
+What a staged guest reports: what failed in it, what must be done manually, what is not asked for.
+
+What of a guest can be read in vCenter, and whether what is secret has a way in that nobody else reads.
+
+What stands against a site: what staging would fetch from beyond it, and mirrors that nobody asks.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from vgpu_cfg.changes.change import Change, StageGuest
+from vgpu_cfg.changes.change import Change, ManualStep, StageGuest
 from vgpu_cfg.changes.severity import Severity
-from vgpu_cfg.changes.values import Placement
-from vgpu_cfg.model.desired import DesiredPlan, DesiredPower
+from vgpu_cfg.changes.values import Impact, Placement, Subject
+from vgpu_cfg.model.desired import DesiredPlan, DesiredPower, DesiredSite
+from vgpu_cfg.model.guests.guest import REDACTED, USERDATA_KEY, GuestSpec
+from vgpu_cfg.model.guests.modules import MODULE_ORDER, SiteModule
+from vgpu_cfg.model.guests.training_modules import ContainersModule, SshMeshModule
 from vgpu_cfg.model.observed.inventory import Inventory
+from vgpu_cfg.model.plan_file.guest_values import DEFAULT_REGISTRY
 from vgpu_cfg.model.wording import listed
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.guests.drivers import guest_drivers, host_branches
-from vgpu_cfg.planning.guests.exposure_checks import check_exposure
 from vgpu_cfg.planning.guests.guest_checks import (
     check_expired,
     check_guest,
+    check_keys,
     check_pinned,
+    check_replaced,
+    check_rotation,
     check_secrets,
     check_system,
     check_way_in,
 )
-from vgpu_cfg.planning.guests.key_checks import check_keys, check_replaced, check_rotation
-from vgpu_cfg.planning.guests.nics import Addresses
-from vgpu_cfg.planning.guests.peers import make_team
+from vgpu_cfg.planning.guests.peers import Addresses, make_team
 from vgpu_cfg.planning.guests.plan_keys import Held, KeysOfGuests
-from vgpu_cfg.planning.guests.report_checks import (
-    PendingRestart,
-    check_mark,
-    check_report,
-    pending_restarts,
-    restart_steps,
-)
-from vgpu_cfg.planning.guests.site_checks import check_site
+from vgpu_cfg.planning.guests.site import Fetched, fetched, is_of_site, site_hosts, takes_mirror
 from vgpu_cfg.planning.guests.specs import guest_specs
 from vgpu_cfg.planning.guests.stage import (
     GuestUpdate,
@@ -43,12 +47,20 @@ from vgpu_cfg.planning.guests.stage import (
     know,
     known_of,
     order_stages,
+    present_report,
     restarting,
     stage_guest,
 )
 from vgpu_cfg.planning.guests.training_checks import check_training
 from vgpu_cfg.planning.guests.wiring import planned_wirings
+from vgpu_cfg.planning.rdma.checks import restart_commands, restart_for_ats
 from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
+from vgpu_cfg.planning.vms.new_vms import with_needs
+
+FIRMWARE = "nic-firmware"
+_WARNED = (
+    "put it right in the guest or its template, and let `vgpu-cfg-stage` look again; `verify` measures it"
+)
 
 
 class GuestPlanner:
@@ -185,3 +197,237 @@ def _beside_their_vms(
             joined += stages[name]
     joined += [change for name, staged in stages.items() if name not in last for change in staged]
     return joined
+
+
+def check_report(resolved: ResolvedVm, update: GuestUpdate, findings: Findings) -> None:
+    """Show what a guest reports of the spec that the plan asks for now."""
+    report = present_report(update.spec, update.known)
+    if report is None:
+        return
+    failed = report.first_in("failed")
+    if report.state == "failed" and failed is not None:
+        why = failed.why or "the guest does not say why"
+        message = f"{failed.name} failed in its guest: {why}"
+        remedy = (
+            "see /var/log/vgpu-cfg.log in the guest, fix it, and apply again: what is done is not repeated"
+        )
+        findings.add_vm(Code.GUEST_FAILED, resolved.desired, message, remedy)
+    for module in report.modules:
+        if module.state == "hand":
+            message = (
+                f"{module.name} waits for a manual step: {module.why or 'the guest does not say for what'}"
+            )
+            remedy = (
+                "restart the host, then apply continues"
+                if module.name == FIRMWARE
+                else "do what it says, and apply again"
+            )
+            findings.add_vm(Code.GUEST_MANUAL_STEP, resolved.desired, message, remedy)
+        if module.state == "warned":
+            message = f"{module.name} is there but for this: {module.why or 'its guest does not say what'}"
+            findings.add_vm(Code.GUEST_WARNED, resolved.desired, message, _WARNED)
+
+
+def check_mark(resolved: ResolvedVm, update: GuestUpdate, findings: Findings) -> None:
+    """Tell of what was staged and is not asked for any more: it stays, since others may use it by now."""
+    requested = {module.kind for module in update.spec.modules}
+    left = [name for name in MODULE_ORDER if name in update.known.mark and name not in requested]
+    foreign = sorted(update.known.mark.keys() - set(MODULE_ORDER))
+    if left:
+        message = (
+            f"{listed(left, shown=6)} was staged, and the plan file does not ask for it any more: it stays"
+        )
+        findings.add_vm(
+            Code.GUEST_LEFTOVERS, resolved.desired, message, "remove it in the guest, if it is in the way"
+        )
+    if foreign:
+        message = (
+            f"another release of vgpu-cfg staged {listed(foreign, shown=6)}, which this one does not know"
+        )
+        findings.add_vm(Code.GUEST_LEFTOVERS, resolved.desired, message, "use that release, or leave it")
+
+
+@dataclass(frozen=True, slots=True)
+class PendingRestart:
+    """A guest whose NIC firmware takes effect only when its host restarts."""
+
+    vm: str
+    host_name: str
+    host_moid: str
+    why: str
+
+
+def pending_restarts(updates: Iterable[tuple[ResolvedVm, GuestUpdate]]) -> list[PendingRestart]:
+    """List the guests that wait for their host's restart."""
+    found = []
+    for resolved, update in updates:
+        report = present_report(update.spec, update.known)
+        waiting = (
+            [one for one in report.modules if (one.name, one.state) == (FIRMWARE, "hand")] if report else []
+        )
+        if waiting and resolved.host is not None:
+            found.append(
+                PendingRestart(resolved.name, resolved.host.name, resolved.host.moid, waiting[0].why)
+            )
+    return found
+
+
+def restart_steps(restarts: Sequence[PendingRestart], changes: Sequence[Change]) -> list[Change]:
+    """Put the restart of a host, by hand, before the staging that sees its effect.
+
+    A host that the plan itself restarts needs no manual step.
+    """
+    restarted = {change.host_moid for change in changes if change.restarts_host}
+    steps: dict[str, ManualStep] = {}
+    for hand in restarts:
+        if hand.host_moid in restarted or hand.host_moid in steps:
+            continue
+        names = [one.vm for one in restarts if one.host_moid == hand.host_moid]
+        steps[hand.host_moid] = ManualStep(
+            id=f"restart {hand.host_name} for NIC firmware",
+            subject=Subject(kind="host", name=hand.host_name, moid=hand.host_moid),
+            text=(
+                f"shut {listed(names)} down, restart {hand.host_name}, start them again: the firmware that "
+                "was set in them is in force only then, and a restart of a VM does not bring it; only where "
+                "Current still shows the old value switch the host off and on"
+            ),
+            proof=f"in the guest: mlxconfig -e query shows the same under Current and Next Boot ({hand.why})",
+            commands=restart_commands(hand.host_name),
+            impact=Impact.HOST_REBOOT,
+            host_moid=hand.host_moid,
+        )
+    waiting = {hand.vm: steps[hand.host_moid].id for hand in restarts if hand.host_moid in steps}
+    joined: list[Change] = list(steps.values())
+    for change in changes:
+        if change.host_moid in steps and change.id == restart_for_ats(steps[change.host_moid].subject.name):
+            continue  # the same restart, for which no guest waits
+        if FIRMWARE in change.staged and change.subject.name in waiting:
+            joined.append(with_needs(change, (waiting[change.subject.name],)))
+        else:
+            joined.append(change)
+    return joined
+
+
+def check_exposure(
+    resolved: ResolvedVm, update: GuestUpdate, specs: Mapping[str, GuestSpec], findings: Findings
+) -> None:
+    """Check what a clone carries, and how the rest gets into its guest. `specs` are those of all VMs."""
+    vm, spec = resolved.desired, update.spec
+    private = [one.kind for one in spec.modules if one.is_private]
+    if spec.is_exposed and private:
+        _check_mesh(resolved, spec, specs, findings)
+        _check_left(resolved, listed(private), findings)
+    if not (update.is_new and update.will_run and spec.by == "cloud-init"):
+        return
+    if private and spec.is_exposed:
+        message = (
+            f"`secrets: exposed`: its clone carries the secrets of {listed(private)}; whoever may read the "
+            "VM's configuration, or events, can read them there"
+        )
+        remedy = (
+            "leave it out where ssh or guest operations reach the guest; else change these secrets afterwards"
+        )
+        findings.add_vm(Code.GUEST_SECRETS_EXPOSED, vm, message, remedy)
+    elif private and not _has_way_in(resolved, spec):
+        message = (
+            f"nothing can bring it the secrets of {listed(private)}: it has no NIC for ssh, and no login "
+            "with a password for guest operations"
+        )
+        remedy = (
+            "give it a NIC; or write guest: {login: {user: …, password: {secret: …}}}, or {secrets: exposed}"
+        )
+        findings.refuse_vm(Code.GUEST_SECRETS_NO_WAY, vm, message, remedy)
+    if spec.user_data:
+        message = (
+            "its own `user_data` can be read in the VM's configuration until the guest has read it, and "
+            "maybe in events"
+        )
+        remedy = "keep secrets out of it"
+        findings.add_vm(Code.USER_DATA_READABLE, vm, message, remedy)
+
+
+def _check_left(resolved: ResolvedVm, private: str, findings: Findings) -> None:
+    """Report secrets that a run left in a VM that is off: they stay there until its first boot."""
+    existing = resolved.existing
+    settings = existing.detail.extra_config if existing is not None and existing.detail is not None else {}
+    if existing is None or existing.is_on or settings.get(USERDATA_KEY, "") in ("", REDACTED):
+        return
+    message = f"it is off, and its configuration still holds the secrets of {private}, readable in vCenter"
+    remedy = "apply: its first boot removes them; or destroy it; then change these secrets"
+    findings.add_vm(Code.GUEST_SECRETS_EXPOSED, resolved.desired, message, remedy)
+
+
+def _check_mesh(
+    resolved: ResolvedVm, spec: GuestSpec, specs: Mapping[str, GuestSpec], findings: Findings
+) -> None:
+    """Refuse a mesh in which some tell their host key later, and one is given all at its first boot."""
+    mesh = spec.get(SshMeshModule)
+    others = [
+        peer.vm for peer in (mesh.peers if mesh else ()) if peer.vm in specs and not specs[peer.vm].is_exposed
+    ]
+    if others:
+        message = (
+            f"`secrets: exposed`, and it trains with {listed(others)}, whose host keys are not known at its "
+            "first boot"
+        )
+        remedy = "write `secrets: exposed` for all that train together, or for none"
+        findings.refuse_vm(Code.GUEST_SECRETS_MIXED, resolved.desired, message, remedy)
+
+
+def _has_way_in(resolved: ResolvedVm, spec: GuestSpec) -> bool:
+    """Whether ssh or guest operations may reach a guest; whether its network is reached is not known here."""
+    if spec.login.user and spec.login.password is not None:
+        return True
+    base = resolved.base
+    return bool(spec.addresses or resolved.desired.nics or base.nics or base.passthrough_nics)
+
+
+def check_site(resolved: ResolvedVm, update: GuestUpdate, desired: DesiredPlan, findings: Findings) -> None:
+    """Check what is to be staged in one guest against the plan's site."""
+    site = desired.site
+    module = update.spec.get(SiteModule)
+    if site is None or module is None:
+        return
+    runtime = module.runtime
+    used = [one for one in fetched(update.spec) if one.registry]
+    unasked = sorted(
+        {one.registry for one in used if one.registry in site.registry_mirrors} - _asked(site, runtime)
+    )
+    if unasked:
+        message = (
+            f"docker asks mirrors for images of {DEFAULT_REGISTRY} alone, not for those of {listed(unasked)}"
+        )
+        remedy = "write the mirror's host into the image's name; or write guest: {containers: containerd}"
+        findings.add_vm(Code.SITE_MIRROR_UNASKED, resolved.desired, message, remedy)
+    if not site.closed:
+        return
+    hosts = site_hosts(site)
+    for one in fetched(update.spec):
+        if not _is_within(one, site, hosts, runtime):
+            where = one.registry or one.host
+            message = f"the site is closed, and `{one.key}` leads to {where}, which is none of its hosts"
+            remedy = f"{_remedy(one, runtime)}; or add {one.host} to site.hosts"
+            findings.add_vm(Code.SITE_LEFT, resolved.desired, message, remedy)
+    if site.apt is None and not site.dnf and update.spec.get(ContainersModule) is not None:
+        message = "the site is closed and has no package mirror: what the template lacks cannot be installed"
+        remedy = "write site: {apt: …} or {dnf: …}; or see that the template has all that is staged"
+        findings.add_vm(Code.SITE_WITHOUT_PACKAGES, resolved.desired, message, remedy)
+
+
+def _asked(site: DesiredSite, runtime: str) -> set[str]:
+    return {registry for registry in site.registry_mirrors if takes_mirror(runtime, registry)}
+
+
+def _is_within(one: Fetched, site: DesiredSite, hosts: tuple[str, ...], runtime: str) -> bool:
+    return is_of_site(one.host, hosts) or (bool(one.registry) and one.registry in _asked(site, runtime))
+
+
+def _remedy(one: Fetched, runtime: str) -> str:
+    if one.registry:
+        mirror = f", or write site.registry_mirrors: {{{one.registry}: …}}"
+        return (
+            f"name an image of the site's own registry{mirror if takes_mirror(runtime, one.registry) else ''}"
+        )
+    if one.key == "guest.toolkit_repository":
+        return "write site.toolkit_repository"
+    return f"let `{one.key}` name a place of the site"

@@ -11,8 +11,7 @@ from vgpu_cfg.model.plan_file.guest_values import parse_elastic
 from vgpu_cfg.model.wording import counted, listed
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
-from vgpu_cfg.planning.guests.nics import Addresses, planned_nics
-from vgpu_cfg.planning.guests.peers import Team, meeting_network
+from vgpu_cfg.planning.guests.peers import Addresses, Team, meeting_network, planned_nics
 
 _ELASTIC = frozenset({"torchrun", "horovod"})
 """What goes on with fewer workers: torchrun --nnodes=MIN:MAX, horovodrun --min-np and --max-np."""

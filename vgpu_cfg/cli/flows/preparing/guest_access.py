@@ -13,7 +13,7 @@ from vgpu_cfg.model.desired import DesiredPlan
 from vgpu_cfg.model.guests.base import PLAN_KEYS
 from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.ranges import fold_names
-from vgpu_cfg.planning.guests.key_checks import remedy_absent, remedy_foreign
+from vgpu_cfg.planning.guests.guest_checks import remedy_absent, remedy_foreign
 from vgpu_cfg.planning.guests.plan_keys import KEYS, Held, KeysOfGuests, keys_in, marks_of
 from vgpu_cfg.settings.connection import LAB_PASSWORD
 from vgpu_cfg.settings.folders import state_folder
