@@ -13,7 +13,7 @@ from vgpu_cfg.model.wording import listed
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.host_settings.gpus.driver import branch_of, driver_facts
-from vgpu_cfg.planning.host_settings.packages import NONE
+from vgpu_cfg.planning.host_settings.modules import NONE
 from vgpu_cfg.planning.host_settings.resolved_host import ResolvedHost
 
 

@@ -26,9 +26,8 @@ from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.host_settings.entry import HostView
 from vgpu_cfg.planning.host_settings.match import nic_rules
-from vgpu_cfg.planning.host_settings.nics.cut_off import cut_off
 from vgpu_cfg.planning.host_settings.nics.handed_out import nic_names
-from vgpu_cfg.planning.host_settings.nics.uplinks import ORDINARY_MTU
+from vgpu_cfg.planning.host_settings.nics.uplinks import ORDINARY_MTU, cut_off
 from vgpu_cfg.planning.host_settings.select import hosts_of
 from vgpu_cfg.planning.networks.network_users import check_lower_mtu, check_vlan
 

@@ -19,7 +19,7 @@ from vgpu_cfg.planning.capacity.topology import Topologies
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.host_settings.entry import HostView
-from vgpu_cfg.planning.host_settings.nics.pvrdma import OPTION, OPTION_KEY
+from vgpu_cfg.planning.host_settings.nics.rdma import OPTION, OPTION_KEY
 from vgpu_cfg.planning.networks.compare import mtu_of_switch
 from vgpu_cfg.planning.rdma.chain import RESTART, ChainLink, LinkState, Placed, ats_chain, firmware_in_guest
 from vgpu_cfg.planning.rdma.pvrdma import pvrdma_nics, switch_of

@@ -28,7 +28,7 @@ from vgpu_cfg.planning.capacity.nic_functions import read_functions
 from vgpu_cfg.planning.capacity.nic_needs import NicKind, NicNeed, host_functions, is_matching
 from vgpu_cfg.planning.host_settings.entry import HostView
 from vgpu_cfg.planning.host_settings.match import nic_rules
-from vgpu_cfg.planning.host_settings.nics.roce import CORE
+from vgpu_cfg.planning.host_settings.nics.rdma import CORE
 from vgpu_cfg.planning.host_settings.nics.uplinks import base_unread
 from vgpu_cfg.planning.host_settings.resolved_host import ResolvedHost
 from vgpu_cfg.planning.rdma.pvrdma import pvrdma_needs

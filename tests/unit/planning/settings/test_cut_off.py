@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.planning.settings.views import view
 from vgpu_cfg.model.observed.host_facts import DistributedSwitch
-from vgpu_cfg.planning.host_settings.nics.cut_off import cut_off
+from vgpu_cfg.planning.host_settings.nics.uplinks import cut_off
 
 SWITCHES = [
     {"name": "vSwitch0", "uplinks": ["vmnic0", "vmnic1"]},

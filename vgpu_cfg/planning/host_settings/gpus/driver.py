@@ -21,7 +21,7 @@ from vgpu_cfg.model.observed.gpu_use import GraphicsType
 from vgpu_cfg.model.observed.host_facts import FactGroup, SoftwarePackage
 from vgpu_cfg.model.observed.inventory import Host
 from vgpu_cfg.planning.host_settings.entry import DesiredSetting, HostSetting, HostView, Instructions, Reading
-from vgpu_cfg.planning.host_settings.packages import NONE, STAGED, WantedPackage, is_staged, is_wanted_package
+from vgpu_cfg.planning.host_settings.modules import NONE, STAGED, WantedPackage, is_staged, is_wanted_package
 
 Kind = Literal["nvd-aie", "vgpu"]
 

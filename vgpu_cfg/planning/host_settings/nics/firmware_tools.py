@@ -16,7 +16,7 @@ from vgpu_cfg.changes.values import Impact
 from vgpu_cfg.model.desired import DesiredHosts
 from vgpu_cfg.model.observed.host_facts import FactGroup, HostFacts
 from vgpu_cfg.planning.host_settings.entry import DesiredSetting, HostSetting, HostView, Instructions, Reading
-from vgpu_cfg.planning.host_settings.packages import (
+from vgpu_cfg.planning.host_settings.modules import (
     NONE,
     STAGED,
     WantedPackage,

@@ -32,9 +32,8 @@ from vgpu_cfg.planning.host_settings.entry import (
     only,
 )
 from vgpu_cfg.planning.host_settings.match import nic_rules
-from vgpu_cfg.planning.host_settings.nics.cut_off import cut_off
 from vgpu_cfg.planning.host_settings.nics.nic_firmware import NIC_FIRMWARE
-from vgpu_cfg.planning.host_settings.nics.uplinks import base_unread
+from vgpu_cfg.planning.host_settings.nics.uplinks import base_unread, cut_off
 
 PASSTHROUGH, LABEL, SRIOV = "nic_passthrough", "nic_label", "nic_sriov"
 HANDED_OUT, HOSTS_OWN = "passthrough", "host"
