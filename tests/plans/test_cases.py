@@ -28,7 +28,7 @@ from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.remembered import parse_remembered
 from vgpu_cfg.planning.canaries.choice import plan_canaries
 from vgpu_cfg.planning.findings.codes import Code
-from vgpu_cfg.planning.hosts.remembered import to_keep
+from vgpu_cfg.planning.hosts.assess import to_keep
 from vgpu_cfg.planning.planner import make_plan
 from vgpu_cfg.planning.sync import is_in_sync
 

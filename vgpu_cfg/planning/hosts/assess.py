@@ -1,4 +1,9 @@
-"""What preparing one host takes, and the host as it will be then; nothing is put in line here."""
+"""What preparing one host takes, and the host as it will be then; nothing is put in line here.
+
+What is not known of a host: what it is, how it is found out, and what it could come to at most.
+
+What the hosts of a plan are to keep of what their shells told: asked after the shells were read.
+"""
 
 from __future__ import annotations
 
@@ -6,25 +11,28 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from vgpu_cfg.catalog import Board, ProfileEntry
+from vgpu_cfg.catalog import Board, Catalog, ProfileEntry
 from vgpu_cfg.changes.change import ColdBootHost, ManualStep
-from vgpu_cfg.changes.plan import UnknownHost
+from vgpu_cfg.changes.plan import UnknownHost, UnknownSetting
 from vgpu_cfg.changes.severity import Severity
 from vgpu_cfg.changes.values import HostRef, Impact
 from vgpu_cfg.model.desired import DesiredPlan
+from vgpu_cfg.model.observed.host_facts import NO_LOCKDOWN, SHELL_GROUPS
 from vgpu_cfg.model.observed.inventory import Connection, Host, Inventory, ProfileInfo
 from vgpu_cfg.model.wording import is_at_least, version_tuple
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings, Objection
 from vgpu_cfg.planning.findings.options import PlanOptions
-from vgpu_cfg.planning.host_settings.resolved_host import Drift, DriftKind, ResolvedHost
-from vgpu_cfg.planning.hosts.bmc import bmc_of, check_bmc
-from vgpu_cfg.planning.hosts.compare import compare_host
+from vgpu_cfg.planning.host_settings.remembering import to_remember
+from vgpu_cfg.planning.host_settings.resolved_host import DISTURBS, Drift, DriftKind, ResolvedHost
+from vgpu_cfg.planning.host_settings.select import resolve_hosts
+from vgpu_cfg.planning.hosts.compare import compare_host, desired_settings_of
 from vgpu_cfg.planning.hosts.depots import check_depots
-from vgpu_cfg.planning.hosts.drift_checks import check_bios, check_restarts
+from vgpu_cfg.planning.hosts.derive import derived_entry
 from vgpu_cfg.planning.hosts.evacuate import Evacuation, plan_evacuation, plan_graphics_pause
 from vgpu_cfg.planning.hosts.host_checks import (
     absence_of,
+    check_bios,
     check_disruption,
     check_maintenance,
     check_nodes,
@@ -32,12 +40,14 @@ from vgpu_cfg.planning.hosts.host_checks import (
     check_owners,
     check_package_owner,
     check_reachable,
+    check_restarts,
     check_standing,
     check_taken_back,
 )
-from vgpu_cfg.planning.hosts.phases import Phases, make_phases
-from vgpu_cfg.planning.hosts.sequence import IN_BIOS, cold_boot_id, is_by_hand
-from vgpu_cfg.planning.hosts.unknown import unknown_of
+from vgpu_cfg.planning.hosts.phases import Phases, bmc_of, check_bmc, make_phases
+from vgpu_cfg.planning.hosts.sequence import IN_BIOS, cold_boot_id, filled, is_by_hand
+
+OPEN_SHELL = "`plan --open-shell` asks, as `apply` does"
 
 
 @dataclass(slots=True)
@@ -246,3 +256,76 @@ def _is_known(profile: ProfileEntry, host: Host) -> bool:
     """Whether the host's release knows a profile."""
     least = profile.mig.min_esxi if profile.mig is not None else None
     return is_at_least(host.version, version_tuple(least or ""))
+
+
+def unknown_of(resolved: ResolvedHost) -> UnknownHost | None:
+    """Return what is not known of a host that was compared, None where all is."""
+    if not resolved.unknown:
+        return None
+    settings = tuple(_setting(resolved, drift) for drift in resolved.unknown)
+    remedy = _remedy(resolved)
+    if resolved.is_checked_only:
+        return UnknownHost(host=resolved.ref, settings=settings, is_checked_only=True, remedy=remedy)
+    without, with_all = (
+        make_phases(resolved.view, drifts, resolved.right)
+        for drifts in (resolved.drifts, [*resolved.drifts, *resolved.unknown])
+    )
+    return UnknownHost(
+        host=resolved.ref,
+        settings=settings,
+        impact=max((drift.impact for drift in resolved.unknown), key=DISTURBS.index, default=Impact.NONE),
+        reboots=max(0, _warm(with_all) - _warm(without)),
+        cold_boots=max(0, sum(with_all.cold) - sum(without.cold)),
+        remedy=remedy,
+    )
+
+
+def _warm(phases: Phases) -> int:
+    return len(phases.cold) - sum(phases.cold)
+
+
+def _setting(resolved: ResolvedHost, drift: Drift) -> UnknownSetting:
+    setting, desired = drift.setting, drift.desired
+    return UnknownSetting(
+        setting=setting.key,
+        title=setting.title,
+        device=desired.device,
+        wanted=desired.value,
+        why=drift.reading.unread,
+        is_of_shell=bool(setting.facts & SHELL_GROUPS) and resolved.view.facts.shell is None,
+        verify=filled(resolved, drift, setting.how(resolved.view, desired).verify),
+    )
+
+
+def _remedy(resolved: ResolvedHost) -> str:
+    access, facts = resolved.entry.access, resolved.view.facts
+    if facts.shell is not None or not any(drift.setting.facts & SHELL_GROUPS for drift in resolved.unknown):
+        return "the findings say what keeps it from being read"
+    if access.ssh == "off":
+        return "give `access: {ssh: open-and-close}`, and `plan --open-shell` asks"
+    if facts.lockdown not in ("", NO_LOCKDOWN):
+        return "end lockdown mode for as long as it takes to ask"
+    if access.ssh == "on" and not facts.is_ssh_running:
+        return "start the host's SSH service, and plan again"
+    return OPEN_SHELL
+
+
+def to_keep(
+    desired: DesiredPlan, observed: Inventory, catalog: Catalog, options: PlanOptions
+) -> Mapping[str, Mapping[str, str]]:
+    """Return, by host moid, the custom attributes that are to change, and their texts.
+
+    A host whose shell was not read, or that is only checked, keeps what it has.
+    """
+    found: dict[str, Mapping[str, str]] = {}
+    today = observed.read_at.date()
+    for resolved in resolve_hosts(desired, observed, catalog, options, Findings()):
+        if resolved.view.facts.shell is None or resolved.is_checked_only:
+            continue
+        entry = resolved.entry
+        if entry.prepare == "from_vms":
+            entry = derived_entry(resolved, desired, observed, catalog, Findings())
+        texts = to_remember(desired_settings_of(entry, resolved.view), resolved.view, today)
+        if texts:
+            found[resolved.view.host.moid] = texts
+    return found

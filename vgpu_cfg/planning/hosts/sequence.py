@@ -27,9 +27,8 @@ from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.planning.estate.left_down import exit_id
 from vgpu_cfg.planning.host_settings.entry import HostView, target
 from vgpu_cfg.planning.host_settings.resolved_host import DISTURBS, Drift, DriftKind, ResolvedHost
-from vgpu_cfg.planning.hosts.bmc import bmc_of
 from vgpu_cfg.planning.hosts.evacuate import Evacuation
-from vgpu_cfg.planning.hosts.phases import Phases, make_calls
+from vgpu_cfg.planning.hosts.phases import Phases, bmc_of, make_calls
 from vgpu_cfg.planning.vms.new_vms import change_id
 
 _EVACUATION_SECONDS = 1800

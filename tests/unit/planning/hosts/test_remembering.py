@@ -17,7 +17,7 @@ from vgpu_cfg.model.observed.inventory import Inventory
 from vgpu_cfg.model.observed.remembered import Remembered, not_expired, parse_remembered
 from vgpu_cfg.planning.findings.options import PlanOptions
 from vgpu_cfg.planning.host_settings.table import SETTINGS
-from vgpu_cfg.planning.hosts.remembered import to_keep
+from vgpu_cfg.planning.hosts.assess import to_keep
 from vgpu_cfg.planning.planner import make_plan
 
 CATALOG = load_catalog()

@@ -29,9 +29,9 @@ from vgpu_cfg.model.observed.inventory import Connection, Host, Inventory
 from vgpu_cfg.model.observed.remembered import not_expired
 from vgpu_cfg.model.ranges import fold_names
 from vgpu_cfg.planning.findings.options import PlanOptions
+from vgpu_cfg.planning.hosts.assess import to_keep
 from vgpu_cfg.planning.hosts.depots import wanted_depots
 from vgpu_cfg.planning.hosts.needed import changes_networks, needed_facts, shell_access
-from vgpu_cfg.planning.hosts.remembered import to_keep
 from vgpu_cfg.settings.remembering import remember_days
 from vgpu_cfg.settings.secrets import SecretStore
 
