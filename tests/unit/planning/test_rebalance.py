@@ -10,7 +10,7 @@ from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.model.observed.inventory import Inventory, ProfileInfo
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.planning.findings.options import PlanOptions
-from vgpu_cfg.planning.moves.move_order import MoveStep, in_order
+from vgpu_cfg.planning.moves.movables import MoveStep, in_order
 from vgpu_cfg.planning.moves.rebalance import MoveMethod, Rebalance, RebalanceResult, plan_rebalance
 
 A, B = "0000:21:00.0", "0000:e2:00.0"

@@ -3,11 +3,16 @@
 By vMotion where every vGPU of a VM allows it (vim `VirtualPCIPassthrough.backing.migrateSupported`, API
 7.0.2) and it has no other device of its host; else with the VM off. What names one function of one host
 is bound to it. Mandatory rules of the cluster and what is protected are kept.
+
+In which order moves are made, and whether each VM starts on its target whichever GPU ESXi chooses.
+
+Those that must be off are switched off first and started last. A vMotion waits for those that leave its
+target; VMs that change places in a circle cannot all run meanwhile, so one of them is switched off.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Self
@@ -16,11 +21,16 @@ from vgpu_cfg.model.observed.inventory import Cluster, Host, Inventory
 from vgpu_cfg.model.observed.vm import AFFINITY_KEY, Vm, VmDetail
 from vgpu_cfg.model.plan_file import DeviceEntry, GpuEntry
 from vgpu_cfg.model.plan_values import NumaPolicy
-from vgpu_cfg.model.vgpu import VgpuProfile
+from vgpu_cfg.model.vgpu import Sharing, VgpuMode, VgpuProfile
+from vgpu_cfg.model.wording import listed
 from vgpu_cfg.planning.capacity.hardware import highest_version, nodes_of_affinity
 from vgpu_cfg.planning.capacity.host_capacity import CapacityReader
 from vgpu_cfg.planning.estate.protection import Protection
 from vgpu_cfg.planning.placement.demand import Demand, Shape, Variant
+from vgpu_cfg.planning.placement.host_state import HostState
+from vgpu_cfg.planning.placement.power_order import Start
+from vgpu_cfg.planning.placement.start_queues import board_gpus
+from vgpu_cfg.planning.placement.start_search import Position, SearchTooLarge, StartSearch, start_size
 from vgpu_cfg.planning.vms.lookup.moving import holds_devices, running_vms, stun_ms, why_cold, why_tied
 from vgpu_cfg.planning.vms.lookup.nic_match import nic_needs
 
@@ -249,3 +259,106 @@ def _runs(host: Host, detail: VmDetail, nodes: Collection[int]) -> bool:
     newest, known = highest_version(host), {node.node_id for node in host.numa_nodes}
     is_old = detail.hardware_version is None or newest is None or detail.hardware_version <= newest
     return is_old and (not known or set(nodes) <= known)
+
+
+@dataclass(frozen=True, slots=True)
+class MoveStep:
+    """One move: hosts are indexes. `why_cold` is empty where vMotion makes it."""
+
+    vm: str
+    source: int
+    target: int
+    variant: Variant
+    why_cold: str
+
+
+def in_order(steps: Iterable[MoveStep]) -> list[MoveStep]:
+    """Sort the moves so that each can be made when those before it are; circles are cut by a cold one."""
+    left = sorted(steps, key=lambda step: (step.target, *_largest_first(step)))
+    cold = [step for step in left if step.why_cold]
+    left = [step for step in left if not step.why_cold]
+    ordered: list[MoveStep] = []
+    while left:
+        sources = {step.source for step in left}
+        free = [step for step in left if step.target not in sources]
+        if free:
+            ordered += free
+            left = [step for step in left if step not in free]
+            continue
+        smallest = min(left, key=lambda step: (sum(need.framebuffer_mib for need in step.variant), step.vm))
+        left.remove(smallest)
+        why = "it changes places with others, and one of them must be off meanwhile"
+        cold.append(MoveStep(smallest.vm, smallest.source, smallest.target, smallest.variant, why))
+    return [*ordered, *sorted(cold, key=_largest_first)]
+
+
+def _largest_first(step: MoveStep) -> tuple[tuple[int, ...], str]:
+    size = start_size(step.variant) if step.variant else (0, 0, 0)
+    return tuple(-part for part in size), step.vm
+
+
+def find_uncertain_starts(
+    ordered: Sequence[MoveStep],
+    now: Sequence[HostState],
+    later: Sequence[HostState],
+    starts: Mapping[int, Sequence[Start]],
+) -> Iterator[str]:
+    """Say of every host where what arrives and what the plan starts then could strand a VM.
+
+    `now` are the hosts without the VMs that move, `later` also without those that the plan switches off;
+    `starts` are the plan's, by host index.
+    """
+    arrivals: dict[int, list[MoveStep]] = {}
+    for step in ordered:
+        arrivals.setdefault(step.target, []).append(step)
+    for index in sorted({*arrivals, *starts}):
+        came = [step for step in arrivals.get(index, ()) if step.variant]
+        planned = [start.variant for start in starts.get(index, ())]
+        variants = [step.variant for step in came] + planned
+        for board in sorted({variant[0].board_key for variant in variants}):
+            coming = [step.variant for step in came if step.variant[0].board_key == board]
+            following = [variant for variant in planned if variant[0].board_key == board]
+            if not _is_certain((now if came else later)[index], board, coming, following):
+                what = "a VM that moves there" if came else "a VM of the plan"
+                yield (
+                    f"on {now[index].host.name} all fit, and ESXi could choose GPUs such that {what} "
+                    "finds none any more"
+                )
+                break
+
+
+def find_unknown_placements(moved: Iterable[Movable], hosts: Iterable[HostState]) -> Iterator[str]:
+    """Say of GPUs that a VM leaves, with placements, that vCenter does not report where the others are."""
+    left = {one.vm.moid for one in moved}
+    for state in hosts:
+        reported = {gpu.pci_id: left & set(gpu.vm_moids) for gpu in state.host.gpus}
+        for gpu in state.gpus:
+            has_places = gpu.sharing is Sharing.MIG or gpu.mode is VgpuMode.MIXED_SIZE
+            if has_places and gpu.held and reported.get(gpu.pci_id):
+                names = listed(dict.fromkeys(held.vm for held in gpu.held))
+                yield (
+                    f"on {state.host.name}: the place of {names} on GPU {gpu.pci_id} is not known, and it "
+                    "may keep others away"
+                )
+
+
+def _is_certain(
+    host: HostState, board_key: str, coming: Sequence[Variant], following: Sequence[Variant]
+) -> bool:
+    """Whether all that comes, in this order, gets GPUs, and all that starts then can after any of it."""
+    gpus, peer_sets = board_gpus(host, board_key)
+    search = StartSearch.of([*coming, *following], gpus, peer_sets)
+    reached: set[Position] = {search.position(gpus)}
+    try:
+        for variant in coming:
+            step: set[Position] = set()
+            for position in reached:
+                outcomes = search.outcomes(position, variant)
+                if outcomes is None:
+                    return False
+                step |= outcomes
+            reached = step
+        left = search.counted(following)
+        return all(search.can_all_start(position, left) for position in reached)
+    except SearchTooLarge:
+        return False

@@ -19,9 +19,11 @@ from vgpu_cfg.planning.estate.ownership import as_named, assess_ownership
 from vgpu_cfg.planning.estate.protection import Protection
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import PlanOptions
-from vgpu_cfg.planning.moves.movables import Movable, Movables, Stay
-from vgpu_cfg.planning.moves.move_order import (
+from vgpu_cfg.planning.moves.movables import (
+    Movable,
+    Movables,
     MoveStep,
+    Stay,
     find_uncertain_starts,
     find_unknown_placements,
 )

@@ -9,7 +9,7 @@ from vgpu_cfg.changes.suggestion import FixKind
 from vgpu_cfg.model.observed.inventory import Host
 from vgpu_cfg.model.observed.vm import Vm
 from vgpu_cfg.planning.estate.protection import Protection
-from vgpu_cfg.planning.moves.move_order import MoveStep
+from vgpu_cfg.planning.moves.movables import MoveStep
 from vgpu_cfg.planning.moves.places import Places, find_places
 from vgpu_cfg.planning.upkeep import vm_changes
 from vgpu_cfg.planning.vms import existing_vms
