@@ -11,7 +11,7 @@ from tests.unit.render.samples import plan_of
 from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.values import Placement
 from vgpu_cfg.model.desired import DesiredVm
-from vgpu_cfg.planning.networks.switch_ports import SwitchNeeds, SwitchPort, switch_needs
+from vgpu_cfg.planning.networks.network_users import SwitchNeeds, SwitchPort, switch_needs
 
 PHYSICAL = {"name": "roce-111", "is_physical": True, "vlan": 111, "mtu": 9000}
 PORTGROUP = {"name": "roce-pg", "switch": "dvs", "vlan": 112}

@@ -2,18 +2,25 @@
 
 Known are the VMkernel NICs of the hosts that the plan reads and the devices of the VMs that were read in
 detail. Of the other hosts and VMs that may be there a warning says that nothing is known.
+
+What the physical switch must do for a plan's RDMA networks: for which ports, and with which values.
+
+No API of vSphere reaches that switch, so nothing here becomes a change: it is told.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
+from vgpu_cfg.changes.plan import Plan
 from vgpu_cfg.changes.severity import Severity
 from vgpu_cfg.changes.values import Subject
-from vgpu_cfg.model.desired import DesiredNetwork, DesiredPlan
+from vgpu_cfg.model.desired import DesiredNetwork, DesiredNic, DesiredPlan, DesiredVm
 from vgpu_cfg.model.observed.host_facts import DistributedSwitch, FactGroup, Vmknic
 from vgpu_cfg.model.observed.inventory import Host, Inventory, Network
+from vgpu_cfg.model.plan_file import TrainingRoceEntry
 from vgpu_cfg.model.rdma import mtu_of, network_of
 from vgpu_cfg.model.wording import as_counted, listed
 from vgpu_cfg.planning.estate.site import find_named
@@ -22,6 +29,9 @@ from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.host_settings.select import hosts_of
 
 _SHOWN = 6
+
+LARGEST_FRAME = 9216
+"""Bytes: what physical switches take at most, headers included; 9000 of a NIC fit with all around them."""
 
 
 @dataclass(slots=True)
@@ -173,3 +183,74 @@ def _user_text(vmknic: Vmknic, host: Host, *more: str) -> str:
 
 def _in_order(hosts: Iterable[Host]) -> Iterator[Host]:
     yield from sorted(hosts, key=lambda host: (as_counted(host.name), host.moid))
+
+
+@dataclass(frozen=True, slots=True)
+class SwitchPort:
+    """The port that a NIC is cabled to.
+
+    `host` is "" where the VM has no place yet, `pci_id` where nobody knows which of the host's functions it
+    gets. `is_tagged` says whether the NIC marks its packets with the VLAN itself.
+    """
+
+    host: str
+    pci_id: str
+    vm: str
+    is_tagged: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SwitchNeeds:
+    """What the ports of one network need. `vlan` is None where the plan does not say; `mtu` is the NICs'."""
+
+    network: str
+    vlan: int | None
+    mtu: int | None
+    dscp: int
+    priority: int
+    ports: tuple[SwitchPort, ...]
+
+    @property
+    def is_tagged(self) -> bool:
+        """Whether any of the ports carries the VLAN's tag."""
+        return any(port.is_tagged for port in self.ports)
+
+
+def switch_needs(plan: Plan) -> tuple[SwitchNeeds, ...]:
+    """List the networks that a plan's RDMA runs over, in the plan's order, with ports by host and VM."""
+    desired = plan.desired
+    marks = desired.training.roce if desired.training is not None else TrainingRoceEntry()
+    told = {network.name: network for network in desired.networks}
+    ports = defaultdict(list)
+    for name, port in _ports(plan):
+        ports[name].append(port)
+    found = []
+    for name in sorted(ports, key=[*told, *ports].index):
+        network = told.get(name, DesiredNetwork(name=name))
+        by_place = sorted(ports[name], key=lambda port: (port.host, port.vm, port.pci_id))
+        found.append(
+            SwitchNeeds(name, network.vlan, network.mtu, marks.dscp, marks.priority, tuple(by_place))
+        )
+    return tuple(found)
+
+
+def _ports(plan: Plan) -> Iterator[tuple[str, SwitchPort]]:
+    """Yield each NIC that RDMA runs over, with its network."""
+    places = {place.vm: place for place in plan.placements}
+    physical = {one.name for one in plan.desired.networks if one.is_physical}
+    for vm in plan.desired.vms:
+        place = places.get(vm.name)
+        functions = iter(place.nic_pci_ids if place is not None else ())
+        for nic in vm.nics:
+            pci_id = next(functions, "") if nic.function is not None else ""
+            if nic.network is not None and _is_rdma(plan.desired, vm, nic):
+                host = place.host_name if place is not None else ""
+                yield nic.network, SwitchPort(host, pci_id, vm.name, is_tagged=nic.network not in physical)
+
+
+def _is_rdma(desired: DesiredPlan, vm: DesiredVm, nic: DesiredNic) -> bool:
+    """Whether RDMA runs over a NIC: it asks for that, or it is a worker's in the network of training."""
+    if nic.rdma is not None or nic.is_pvrdma:
+        return True
+    training = desired.training
+    return training is not None and nic.network == training.rdma_network and vm.name in training.workers

@@ -11,7 +11,7 @@ from vgpu_cfg.changes.report import Event, Report
 from vgpu_cfg.model.occasion import Occasion
 from vgpu_cfg.planning.described import SettingsLookup
 from vgpu_cfg.planning.host_settings.entry import HostView
-from vgpu_cfg.planning.networks.switch_ports import switch_needs
+from vgpu_cfg.planning.networks.network_users import switch_needs
 from vgpu_cfg.render.markdown.runbook import runbook_steps
 from vgpu_cfg.render.markdown.switches import SwitchView, switch_view
 from vgpu_cfg.render.views.plan.findings import alike

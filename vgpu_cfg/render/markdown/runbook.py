@@ -14,7 +14,7 @@ from vgpu_cfg.changes.values import HostRef
 from vgpu_cfg.model.occasion import NO_OCCASION, Occasion
 from vgpu_cfg.planning.described import PlanTables, SettingsLookup
 from vgpu_cfg.planning.host_settings.entry import HostView
-from vgpu_cfg.planning.networks.switch_ports import switch_needs
+from vgpu_cfg.planning.networks.network_users import switch_needs
 from vgpu_cfg.render.markdown.parts import LabAccess, RunbookStep
 from vgpu_cfg.render.markdown.quoting import environment, tidy
 from vgpu_cfg.render.markdown.switches import switch_view

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from vgpu_cfg.planning.networks.switch_ports import LARGEST_FRAME, SwitchNeeds
+from vgpu_cfg.planning.networks.network_users import LARGEST_FRAME, SwitchNeeds
 
 ROCE = "Cumulus Linux: RDMA over Converged Ethernet"
 QOS = "Cumulus Linux: Quality of Service"

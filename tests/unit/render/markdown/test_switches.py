@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vgpu_cfg.planning.networks.switch_ports import SwitchNeeds, SwitchPort
+from vgpu_cfg.planning.networks.network_users import SwitchNeeds, SwitchPort
 from vgpu_cfg.render.markdown.switches import nvue_lines, nxos_lines, port_words, switch_view
 
 
