@@ -22,8 +22,7 @@ from vgpu_cfg.planning.placement.demand import Demand, Shape, Variant
 from vgpu_cfg.planning.placement.host_state import HostState
 from vgpu_cfg.planning.placement.place import Placed
 from vgpu_cfg.planning.placement.placers import PLACERS
-from vgpu_cfg.planning.placement.power_order import Start
-from vgpu_cfg.planning.placement.start_queues import StartOrder, assess_starts, order_starts
+from vgpu_cfg.planning.placement.start_queues import Start, StartOrder, assess_starts, order_starts
 from vgpu_cfg.planning.placement.startable import place_startable
 
 GPUS_PER_HOST = 8

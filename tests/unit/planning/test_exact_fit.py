@@ -14,9 +14,8 @@ from vgpu_cfg.planning.placement.kinds import Kinds
 from vgpu_cfg.planning.placement.milp import Program, Solution
 from vgpu_cfg.planning.placement.place import NoPlace, place
 from vgpu_cfg.planning.placement.placers import PLACERS
-from vgpu_cfg.planning.placement.power_order import Start
 from vgpu_cfg.planning.placement.solver import place_by_program
-from vgpu_cfg.planning.placement.start_queues import assess_starts, order_starts
+from vgpu_cfg.planning.placement.start_queues import Start, assess_starts, order_starts
 from vgpu_cfg.planning.placement.startable import place_startable
 
 

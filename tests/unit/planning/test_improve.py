@@ -6,10 +6,9 @@ from typing import Any
 from tests.unit.planning.test_placement import a100s, demands, shape, states
 from vgpu_cfg.planning.placement.demand import Demand
 from vgpu_cfg.planning.placement.host_state import HostState
-from vgpu_cfg.planning.placement.improve import improve
 from vgpu_cfg.planning.placement.place import Attempt
 from vgpu_cfg.planning.placement.placers import PLACERS
-from vgpu_cfg.planning.placement.startable import place_startable
+from vgpu_cfg.planning.placement.startable import improve, place_startable
 
 
 def put(hosts: list[HostState], *places: tuple[Demand, int]) -> Attempt:

@@ -13,7 +13,7 @@ from vgpu_cfg.planning.capacity.gpu_state import Held
 from vgpu_cfg.planning.capacity.vgpu_need import needs_of
 from vgpu_cfg.planning.placement.demand import Demand, Shape
 from vgpu_cfg.planning.placement.host_state import HostState
-from vgpu_cfg.planning.placement.shared_fits import SharedFits
+from vgpu_cfg.planning.placement.patterns import SharedFits
 
 HERE = "0000:99:00.0"
 HELD = needs_of("grid_a100-10c", CATALOG)

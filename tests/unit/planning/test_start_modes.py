@@ -8,9 +8,7 @@ from collections.abc import Sequence
 from tests.unit.planning.test_placement import a100s, demands, shape, states
 from vgpu_cfg.planning.placement.filling import Group, deal
 from vgpu_cfg.planning.placement.kinds import Kinds
-from vgpu_cfg.planning.placement.power_order import Start
-from vgpu_cfg.planning.placement.start_modes import ANY_MODE, StartMode
-from vgpu_cfg.planning.placement.start_queues import StartOrder, order_starts
+from vgpu_cfg.planning.placement.start_queues import ANY_MODE, Start, StartMode, StartOrder, order_starts
 
 MIG = ("grid_a100-4-20c", "grid_a100-3-20c", "grid_a100-2-10c", "grid_a100-1-5c")
 PAIR, SMALL, THREES, ODD = (1, 1, 0, 0), (0, 0, 3, 1), (0, 2, 0, 0), (0, 1, 2, 0)

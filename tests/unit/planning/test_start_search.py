@@ -9,8 +9,13 @@ from vgpu_cfg.catalog import load_catalog
 from vgpu_cfg.changes.plan import StartQueue
 from vgpu_cfg.planning.placement.demand import Variant
 from vgpu_cfg.planning.placement.host_state import HostState
-from vgpu_cfg.planning.placement.power_order import Start
-from vgpu_cfg.planning.placement.start_queues import QueueProgress, StartOrder, make_queue, order_starts
+from vgpu_cfg.planning.placement.start_queues import (
+    QueueProgress,
+    Start,
+    StartOrder,
+    make_queue,
+    order_starts,
+)
 from vgpu_cfg.planning.placement.start_search import SearchTooLarge, StartSearch
 
 ONE, TWO = "0000:10:00.0", "0000:11:00.0"

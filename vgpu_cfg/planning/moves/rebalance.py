@@ -31,7 +31,7 @@ from vgpu_cfg.planning.moves.places import settle
 from vgpu_cfg.planning.placement.host_state import HostState
 from vgpu_cfg.planning.placement.place import Placed, Placer
 from vgpu_cfg.planning.placement.placers import PLACERS
-from vgpu_cfg.planning.placement.power_order import Start
+from vgpu_cfg.planning.placement.start_queues import Start
 from vgpu_cfg.planning.placement.startable import place_startable
 from vgpu_cfg.planning.vms.lookup.baseline import make_baseline
 from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm

@@ -18,9 +18,7 @@ from vgpu_cfg.planning.placement.host_block import HostBlock
 from vgpu_cfg.planning.placement.host_state import Fit, HostState
 from vgpu_cfg.planning.placement.kinds import Counts, Kinds, Part, add_block, count_vms
 from vgpu_cfg.planning.placement.milp import Program, Solution
-from vgpu_cfg.planning.placement.power_order import Start
-from vgpu_cfg.planning.placement.start_modes import ANY_MODE, StartMode
-from vgpu_cfg.planning.placement.start_queues import StartOrder, order_starts
+from vgpu_cfg.planning.placement.start_queues import ANY_MODE, Start, StartMode, StartOrder, order_starts
 
 _DEALT_NODES = 1
 """Where patterns are dealt, either the rest falls into place or another way is better."""

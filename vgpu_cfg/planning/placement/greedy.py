@@ -7,8 +7,8 @@ from heapq import heapify, heappop, heappush
 
 from vgpu_cfg.planning.placement.demand import Demand, Shape
 from vgpu_cfg.planning.placement.host_state import Fit, HostState
+from vgpu_cfg.planning.placement.patterns import ShapeFits, SharedFits
 from vgpu_cfg.planning.placement.place import Attempt, KeptFree, in_order, kept_free
-from vgpu_cfg.planning.placement.shared_fits import ShapeFits, SharedFits
 
 
 def place_greedily(hosts: Sequence[HostState], demands: Sequence[Demand]) -> Attempt:

@@ -20,7 +20,7 @@ from vgpu_cfg.planning.placement.host_state import HostState
 from vgpu_cfg.planning.placement.milp import Program
 from vgpu_cfg.planning.placement.patterns import PatternBook, PatternItem
 from vgpu_cfg.planning.placement.place import in_order
-from vgpu_cfg.planning.placement.start_modes import StartMode, find_modes
+from vgpu_cfg.planning.placement.start_queues import StartMode, find_modes
 
 _COUNTS = 1000
 """How many VMs are left counts before which they are: of two, the harder one gets the place."""

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.placement.demand import Shape
+from vgpu_cfg.planning.placement.patterns import ShapeFits, SharedFits
 from vgpu_cfg.planning.placement.place import NoPlace, Placed
-from vgpu_cfg.planning.placement.shared_fits import ShapeFits, SharedFits
 from vgpu_cfg.planning.vms.lookup.baseline import Baseline
 from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
 

@@ -12,8 +12,14 @@ from vgpu_cfg.model.wording import counted, listed
 from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.placement.host_state import HostState
-from vgpu_cfg.planning.placement.power_order import Start, power_on_tiers
-from vgpu_cfg.planning.placement.start_queues import BoardStarts, StartOrder, make_queue, order_starts
+from vgpu_cfg.planning.placement.start_queues import (
+    BoardStarts,
+    Start,
+    StartOrder,
+    make_queue,
+    order_starts,
+    power_on_tiers,
+)
 from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
 from vgpu_cfg.planning.vms.new_vms import with_needs
 
