@@ -1,16 +1,210 @@
-"""How many more VMs of a shape fit, host by host: copies are put on each until there is no place."""
+"""How many more VMs of a shape fit, host by host: copies are put on each until there is no place.
+
+What keeps one more VM off a host, in few words: GPUs alike are told together.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 from vgpu_cfg.model.observed.inventory import Host
+from vgpu_cfg.model.wording import counted, gib, listed, node_list, whole_gib
+from vgpu_cfg.planning.capacity.gpu_state import GpuState
+from vgpu_cfg.planning.capacity.peer_groups import has_group_api
+from vgpu_cfg.planning.capacity.vgpu_need import VgpuNeed
 from vgpu_cfg.planning.findings.codes import Code
-from vgpu_cfg.planning.placement.demand import Demand, Shape
+from vgpu_cfg.planning.placement.demand import Demand, Shape, Variant
 from vgpu_cfg.planning.placement.host_state import HostState
-from vgpu_cfg.planning.pool.limits import COPY, Limit, find_limits
 from vgpu_cfg.planning.remedies.advice import REMEDIES, closeness
+from vgpu_cfg.planning.remedies.cordons import lift_cordons
+from vgpu_cfg.planning.remedies.refusals import boards_text
+
+_STATES = {
+    Code.GPU_IN_MIG_MODE: "in MIG mode",
+    Code.GPU_NOT_IN_MIG_MODE: "not in MIG mode",
+    Code.GPU_IN_PASSTHROUGH: "passed through",
+    Code.NOT_SHARED_DIRECT: "not of graphics type sharedDirect",
+    Code.NO_HOST_DRIVER: "not served by the host driver",
+    Code.HOLDER_UNKNOWN: "held in a way that cannot be told",
+}
+"""How GPUs are that refuse whatever is asked of them."""
+
+COPY = "one more"
+"""What a VM is called that is put on a host to count."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """A reason why no more fit. `gpus` counts those that it is about, 0 where it is about the host.
+
+    `vms` are those that stand in the way, as far as it is VMs that do.
+    """
+
+    code: Code
+    text: str
+    gpus: int = 0
+    vms: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class _Refused:
+    gpus: list[GpuState] = field(default_factory=list)
+    need: VgpuNeed | None = None
+
+
+_Groups: TypeAlias = dict[tuple[Code, bool], _Refused]
+"""GPUs that refuse, by the reason and by whether room is left beside VMs that run already."""
+
+
+def find_limits(host: HostState, shape: Shape) -> tuple[Limit, ...]:
+    """Say why a host takes no more such VM, the reason closest to a place first; empty where it takes one."""
+    if (lifted := lift_cordons(host, shape)) is not None:
+        return (Limit(lifted.code, lifted.text),)
+    if host.host.cordons:
+        host = host.uncordoned()
+    code = host.refuse_host(shape)
+    if code is not None:
+        return (Limit(code, _host_text(code, host, shape)),)
+    code = host.refuse_slots(shape)
+    if code is not None:
+        return (_device_limit(code, host),)
+    refused: _Groups = {}
+    short: list[Limit] = []
+    for variant in shape.variants:
+        code = host.refuse_variant(variant)
+        if code is not None and code is not Code.PROFILE_NOT_OFFERED:
+            short.append(Limit(code, _variant_text(code, host, variant)))
+            continue
+        peers = sum(need.peers is not None for need in variant)
+        if peers and has_group_api(host.host) and _has_board(host, variant) and host.fit(shape) is None:
+            words = f"no {peers} GPUs that NVLink joins are all idle"
+            short.append(Limit(Code.NVLINK_GROUP_BROKEN, words))
+        _collect(host, shape, variant, refused, short)
+        if code is not None and not refused and _has_board(host, variant):
+            short.append(Limit(code, f"its driver does not offer {_names(variant)}"))
+    found = [*short, *(_limit(code, one) for (code, _), one in refused.items())]
+    found.sort(key=lambda limit: -closeness(limit.code))
+    return tuple(dict.fromkeys(found)) or tuple(_others(host, shape))
+
+
+def _has_board(host: HostState, variant: Variant) -> bool:
+    return any(gpu.board_key == need.board_key for gpu in host.gpus for need in variant)
+
+
+def _collect(
+    host: HostState,
+    shape: Shape,
+    variant: Variant,
+    refused: dict[tuple[Code, bool], _Refused],
+    short: list[Limit],
+) -> None:
+    """Gather the GPUs by what they say to the profiles of one way to give the VM its vGPUs."""
+    for need in dict.fromkeys(variant):
+        room = 0
+        for gpu in host.gpus:
+            code = host.refuse_gpu(gpu, need, shape)
+            if code is None:
+                room += gpu.room(need)
+            elif code is not Code.NO_SUCH_BOARD:
+                is_partly_used = code is Code.GPU_FULL and _has_others_and_room(gpu)
+                group = refused.setdefault((code, is_partly_used), _Refused(need=need))
+                if all(gpu is not other for other in group.gpus):
+                    group.gpus.append(gpu)
+        if 0 < room < variant.count(need):
+            words = f"room for {room} of the {variant.count(need)} {need.name} that a VM needs at once"
+            short.append(Limit(Code.GPU_FULL, words))
+
+
+def _others(host: HostState, shape: Shape) -> Iterator[Limit]:
+    """Yield the reason where no single GPU refuses: no such board, or not all vGPUs of a VM at once."""
+    if not shape.variants or host.fit(shape) is not None:
+        return
+    if not any(_has_board(host, variant) for variant in shape.variants):
+        yield Limit(Code.NO_SUCH_BOARD, boards_text(host))
+    else:
+        yield Limit(Code.GPU_FULL, "no GPUs that take all vGPUs of a VM at once")
+
+
+def _limit(code: Code, refused: _Refused) -> Limit:
+    count = len(refused.gpus)
+    held = {one.vm: None for gpu in refused.gpus for one in gpu.held if not one.is_planned}
+    vms = tuple(held)
+    return Limit(code, _gpu_text(code, refused, counted(count, "GPU"), vms), count, vms)
+
+
+def _gpu_text(code: Code, refused: _Refused, gpus: str, vms: Sequence[str]) -> str:
+    verb = "is" if len(refused.gpus) == 1 else "are"
+    name = refused.need.name if refused.need else ""
+    match code:
+        case Code.SAME_SIZE_LOCK:
+            sizes = sorted({gpu.locked_size_gb for gpu in refused.gpus if gpu.locked_size_gb is not None})
+            by = listed(vms) if vms else "what is planned"
+            locks = "locks" if len(vms) == 1 else "lock"
+            return f"{by} {locks} {gpus} to {' and '.join(str(size) for size in sizes)} GB"
+        case Code.GPU_FULL:
+            is_partly_used = all(_has_others_and_room(gpu) for gpu in refused.gpus)
+            return f"{gpus} with too little left ({listed(vms)})" if is_partly_used else f"{gpus} full"
+        case Code.MIXED_SIZE_NO_ROOM:
+            size = refused.need.size_gb if refused.need else 0
+            return f"{gpus} without a placement for {size} GB"
+        case Code.NO_MIG_SLICE:
+            return f"{gpus} without free slices where {name} may start"
+        case Code.MIXED_SIZE_NOT_SUPPORTED:
+            return f"{gpus} in mixed-size mode, which is not documented for {name}"
+        case Code.CLASSES_CANNOT_SHARE:
+            return f"{gpus} with another series ({listed(vms)})"
+        case Code.NOT_CREATABLE_NOW:
+            return f"vCenter says that {name} cannot be created now"
+        case Code.SPREAD_IMPOSSIBLE:
+            return f"{gpus} {verb} taken by a VM of this line"
+        case _:
+            return f"{gpus} {_STATES[code]}" if code in _STATES else f"{gpus}: {code.summary}"
+
+
+def _has_others_and_room(gpu: GpuState) -> bool:
+    """Whether only VMs that run already are on it, and something is left beside them."""
+    return bool(gpu.free_framebuffer_mib) and all(not held.is_planned for held in gpu.held)
+
+
+def _host_text(code: Code, host: HostState, shape: Shape) -> str:
+    match code:
+        case Code.HOST_MEMORY:
+            return f"memory: {whole_gib(host.free_mib)} can still be reserved, {gib(shape.memory_mib)} needed"
+        case Code.HOST_CPUS:
+            return f"has {host.threads} threads, {shape.cpus} CPUs needed"
+        case Code.NUMA_NODE_ABSENT:
+            return f"has no NUMA node {node_list(shape.numa_nodes)}"
+        case Code.SPREAD_IMPOSSIBLE:
+            return "one VM of this line for each host"
+        case _:
+            return code.summary
+
+
+def _variant_text(code: Code, host: HostState, variant: Variant) -> str:
+    match code:
+        case Code.PROFILE_NEEDS_NEWER_ESXI:
+            least = next((need.min_esxi for need in variant if need.min_esxi), "")
+            return f"runs ESXi {host.host.version}, {_names(variant)} needs {least}"
+        case Code.MULTI_VGPU_NEEDS_FULL:
+            return f"vSphere {host.host.version} gives a VM several vGPUs only of full framebuffer"
+        case Code.TOO_MANY_VGPUS:
+            return f"allows fewer than {len(variant)} vGPUs in a VM"
+        case _:
+            return code.summary
+
+
+def _names(variant: Variant) -> str:
+    return " and ".join(dict.fromkeys(need.name for need in variant))
+
+
+def _device_limit(code: Code, host: HostState) -> Limit:
+    vms = tuple(vm for vm in dict.fromkeys(host.holders.values()) if vm != COPY)
+    if code is not Code.PASSTHROUGH_TAKEN:
+        return Limit(code, code.summary)
+    return Limit(code, f"all such devices in use{f' ({listed(vms)})' if vms else ''}", vms=vms)
+
 
 MOST_COPIES = 10_000
 """Where the count of one host ends; nothing real comes near it."""

@@ -25,7 +25,7 @@ from vgpu_cfg.planning.findings.codes import Code
 from vgpu_cfg.planning.findings.collection import Findings
 from vgpu_cfg.planning.findings.options import matches_any
 from vgpu_cfg.planning.placement.host_state import Fit
-from vgpu_cfg.planning.pool.bisection import most_that
+from vgpu_cfg.planning.pool.stranding import most_that
 from vgpu_cfg.planning.pool.use import OWNER_ATTRIBUTE, owner_of
 from vgpu_cfg.planning.vms.lookup.resolved_vm import ResolvedVm
 

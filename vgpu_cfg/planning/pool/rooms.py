@@ -15,7 +15,6 @@ from vgpu_cfg.model.desired import DesiredPlan, DesiredVm
 from vgpu_cfg.model.identity import PlanIdentity
 from vgpu_cfg.model.reservations import Quotas, Reservation
 from vgpu_cfg.planning.findings.collection import Findings
-from vgpu_cfg.planning.pool.bisection import most_that
 from vgpu_cfg.planning.pool.copies import Copies
 from vgpu_cfg.planning.pool.quotas import HoldingVm, ShareRoom, share_rooms
 from vgpu_cfg.planning.pool.reservations import (
@@ -27,6 +26,7 @@ from vgpu_cfg.planning.pool.reservations import (
     named_moids,
     reservation_wanted,
 )
+from vgpu_cfg.planning.pool.stranding import most_that
 
 _NOBODY = PlanIdentity(name="")
 

@@ -2,11 +2,13 @@
 
 Lost is what no profile can take any more: between placements, beyond the last slice. Locked is what
 only one profile size can take until a VM goes. Sources of the rules: see planning/capacity/gpu_state.py.
+
+How many there can be, where more are refused once some are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
@@ -220,3 +222,24 @@ def _runs(places: Sequence[int]) -> str:
 
 def _vms(gpu: GpuState) -> tuple[str, ...]:
     return tuple(dict.fromkeys(held.vm for held in gpu.held))
+
+
+def most_that(passes: Callable[[int], bool], most: int, guess: int = 0) -> int:
+    """Return the largest count up to `most` that passes; none does always.
+
+    It is looked for around a `guess`, in steps that double, then in between: a good one takes two questions.
+    """
+    low, high, step = 0, min(guess, most), 1
+    while high > low and not passes(high):
+        most, high, step = high - 1, max(low, high - step), 2 * step
+    low, high, step = high, high + 1, 1
+    while high <= most and passes(high):
+        low, high, step = high, high + step, 2 * step
+    high = min(high, most + 1)
+    while high - low > 1:
+        middle = (low + high) // 2
+        if passes(middle):
+            low = middle
+        else:
+            high = middle
+    return low
